@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/status.h"
+
+#include <cstdio>
+#include <cstring>
+
+namespace quarry {
+namespace {
+
+constexpr ErrorRow kRows[] = {
+#define QR_ERROR(name, id, code, hint) {#name, id, code, hint},
+#include "base/error_ids.inc"
+#undef QR_ERROR
+};
+
+// The static out-of-memory payload. Its strings fit the small-string buffer or are never allocated, so it is built without memory.
+Status::Payload &oom_payload() noexcept {
+  alignas(Status::Payload) static unsigned char place[sizeof(Status::Payload)];
+  static Status::Payload *payload = [] {
+    auto *made = ::new (place) Status::Payload{QR_RESOURCE_EXHAUSTED, {}, {}, {}, {}};
+    made->id = "QR-C0001";          // both fit the small-string buffer of 15 characters
+    made->message = "out of memory";
+    return made;
+  }();
+  return *payload;
+}
+
+}  // namespace
+
+const ErrorRow &error_row(ErrorId id) noexcept { return kRows[static_cast<std::size_t>(id)]; }
+std::size_t error_row_count() noexcept { return std::size(kRows); }
+const ErrorRow *find_error_row(std::string_view id) noexcept {
+  for (const ErrorRow &row : kRows)
+    if (id == row.id) return &row;
+  return nullptr;
+}
+
+Status::~Status() { free_payload(payload_); }
+
+void Status::free_payload(Payload *payload) noexcept {
+  if (!payload || payload == &oom_payload()) return;
+  payload->~Payload();
+  free_block(payload);
+}
+
+Status Status::adopt(Payload *payload) noexcept {
+  Status status;
+  status.payload_ = payload;
+  return status;
+}
+
+Status Status::out_of_memory() noexcept { return adopt(&oom_payload()); }
+
+Status Status::foreign(qr_code code, std::string_view id, std::string_view message, std::string_view hint) noexcept {
+  try {
+    return adopt(make_unique<Payload>(Payload{code, String(id), String(message), String(hint), {}}).release());
+  } catch (const std::bad_alloc &) {
+    return out_of_memory();
+  }
+}
+
+Status Status::error(ErrorId id, std::string_view message, std::string_view hint) noexcept {
+  const ErrorRow &row = error_row(id);
+  if (id == ErrorId::out_of_memory && message.empty()) return out_of_memory();
+  return foreign(row.code, row.id, message, hint.empty() ? std::string_view(row.hint) : hint);
+}
+
+Status &Status::with(std::string_view key, std::string_view value) & noexcept {
+  if (!payload_ || payload_ == &oom_payload()) return *this;
+  try {
+    payload_->details.push_back({String(key), String(value)});
+  } catch (const std::bad_alloc &) {
+    // The frame is lost, the error is not.
+  }
+  return *this;
+}
+
+String format(const char *pattern, ...) {
+  va_list args, again;
+  va_start(args, pattern);
+  va_copy(again, args);
+  char small[512];
+  const int needed = std::vsnprintf(small, sizeof small, pattern, args);
+  va_end(args);
+  String text;
+  try {
+    if (needed < 0) {
+    } else if (static_cast<std::size_t>(needed) < sizeof small) {
+      text.assign(small, static_cast<std::size_t>(needed));
+    } else {
+      text.resize(static_cast<std::size_t>(needed));
+      std::vsnprintf(text.data(), text.size() + 1, pattern, again);
+    }
+  } catch (...) {
+    va_end(again);
+    throw;
+  }
+  va_end(again);
+  return text;
+}
+
+String printable(std::string_view text, std::size_t limit) {
+  String out;
+  std::size_t used = 0;
+  for (std::size_t i = 0; i < text.size();) {
+    const unsigned char c = static_cast<unsigned char>(text[i]);
+    std::size_t length = c < 0x80 ? 1 : c >= 0xc2 && c < 0xe0 ? 2 : c >= 0xe0 && c < 0xf0 ? 3 : c >= 0xf0 && c < 0xf5 ? 4 : 0;
+    bool whole = length > 0 && i + length <= text.size();
+    for (std::size_t k = 1; whole && k < length; ++k) whole = (static_cast<unsigned char>(text[i + k]) & 0xc0) == 0x80;
+    const bool plain = whole && (length > 1 || (c >= 0x20 && c != 0x7f));
+    const std::size_t cost = plain ? length : 4;
+    if (used + cost > limit) return out + "...";
+    if (plain) {
+      out.append(text.substr(i, length));
+    } else {
+      char escaped[5];
+      std::snprintf(escaped, sizeof escaped, "\\x%02x", c);
+      out += escaped;
+      length = 1;
+    }
+    used += cost;
+    i += length;
+  }
+  return out;
+}
+
+String shape_text(const std::int64_t *dims, std::size_t rank) {
+  String out = "[";
+  for (std::size_t i = 0; i < rank; ++i) {
+    if (i) out += ',';
+    if (dims[i] < 0)
+      out += '?';
+    else
+      out += format("%lld", static_cast<long long>(dims[i]));
+  }
+  return out += ']';
+}
+
+}  // namespace quarry

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// Status: why something failed. Carries a code, a stable id (one row of base/error_ids.inc), a message (subject, found, expected), a
+// hint and detail frames. Result<T> is a value or a Status. Both must be looked at.
+#pragma once
+
+#include <cstdarg>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "base/alloc.h"
+#include "quarry/types.h"
+
+namespace quarry {
+
+enum class ErrorId : std::uint16_t {
+#define QR_ERROR(name, id, code, hint) name,
+#include "base/error_ids.inc"
+#undef QR_ERROR
+};
+
+struct ErrorRow {
+  const char *name;  // "unknown_option"
+  const char *id;    // "QR-C0102"
+  qr_code code;
+  const char *hint;  // the general hint; a call site may give a better one
+};
+const ErrorRow &error_row(ErrorId id) noexcept;
+std::size_t error_row_count() noexcept;
+const ErrorRow *find_error_row(std::string_view id) noexcept;  // nullptr: no row has that id
+
+class [[nodiscard]] Status {
+ public:
+  struct Detail {
+    String key, value;
+  };
+  struct Payload {
+    qr_code code;
+    String id, message, hint;
+    Vector<Detail> details;
+  };
+
+  Status() noexcept = default;  // success
+  Status(Status &&other) noexcept : payload_(std::exchange(other.payload_, nullptr)) {}
+  Status &operator=(Status &&other) noexcept {
+    std::swap(payload_, other.payload_);
+    return *this;
+  }
+  ~Status();
+
+  // A failure; never throws: without memory it becomes the static out-of-memory status.
+  static Status error(ErrorId id, std::string_view message, std::string_view hint = {}) noexcept;
+  // For ids that come from a plugin.
+  static Status foreign(qr_code code, std::string_view id, std::string_view message, std::string_view hint) noexcept;
+  static Status out_of_memory() noexcept;
+
+  bool ok() const noexcept { return payload_ == nullptr; }
+  explicit operator bool() const noexcept { return !ok(); }  // like qr_status*: true means there is an error
+  qr_code code() const noexcept { return payload_ ? payload_->code : QR_OK; }
+  std::string_view id() const noexcept { return payload_ ? std::string_view(payload_->id) : std::string_view(); }
+  std::string_view message() const noexcept { return payload_ ? std::string_view(payload_->message) : std::string_view(); }
+  std::string_view hint() const noexcept { return payload_ ? std::string_view(payload_->hint) : std::string_view(); }
+  const Payload *payload() const noexcept { return payload_; }
+
+  // Adds a frame (file, node, op, tensor, option, backend, reason); does nothing on success or without memory.
+  Status &with(std::string_view key, std::string_view value) & noexcept;
+  Status &&with(std::string_view key, std::string_view value) && noexcept { return std::move(with(key, value)); }
+
+  // Gives the payload away (to qr_status) and takes it back.
+  Payload *release() noexcept { return std::exchange(payload_, nullptr); }
+  static Status adopt(Payload *payload) noexcept;
+  static void free_payload(Payload *payload) noexcept;
+
+ private:
+  Payload *payload_ = nullptr;
+};
+
+template <class T>
+class [[nodiscard]] Result {
+ public:
+  Result(T value) : value_(std::move(value)) {}
+  Result(Status status) : status_(std::move(status)) {}
+  bool ok() const noexcept { return value_.has_value(); }
+  explicit operator bool() const noexcept = delete;  // Status and Result read the other way round: say ok()
+  T &value() noexcept { return *value_; }
+  const T &value() const noexcept { return *value_; }
+  T &operator*() noexcept { return *value_; }
+  T *operator->() noexcept { return &*value_; }
+  Status status() noexcept { return std::move(status_); }
+  const Status &peek_status() const noexcept { return status_; }
+
+ private:
+  std::optional<T> value_;
+  Status status_;
+};
+
+// printf-style text in our own String.
+String format(const char *pattern, ...) __attribute__((format(printf, 1, 2)));
+// Text from a file, safe to print: escaped, cut to `limit` bytes, never inside a UTF-8 sequence.
+String printable(std::string_view text, std::size_t limit = 200);
+// "[1,3,224,224]", with "?" for unknown extents.
+String shape_text(const std::int64_t *dims, std::size_t rank);
+
+#define QR_CONCAT_(a, b) a##b
+#define QR_CONCAT(a, b) QR_CONCAT_(a, b)
+#define QR_RETURN_IF_ERROR(expr)                  \
+  do {                                            \
+    if (::quarry::Status qr_s_ = (expr); !qr_s_.ok()) return qr_s_; \
+  } while (0)
+#define QR_ASSIGN_OR_RETURN(lhs, expr) QR_ASSIGN_IMPL_(QR_CONCAT(qr_result_, __LINE__), lhs, expr)
+#define QR_ASSIGN_IMPL_(tmp, lhs, expr) \
+  auto tmp = (expr);                    \
+  if (!tmp.ok()) return tmp.status();   \
+  lhs = std::move(tmp.value())
+
+}  // namespace quarry

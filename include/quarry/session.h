@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* qr_session: one execution state of a model on one backend. Used by one caller at a time; qr_session_clone gives another
+ * caller its own, sharing everything but the working memory. */
+#ifndef QUARRY_SESSION_H
+#define QUARRY_SESSION_H
+
+#include <quarry/memory.h>
+#include <quarry/model.h>
+#include <quarry/profile.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What a session will need, known before it is created. */
+typedef struct qr_memory_plan {
+  uint32_t struct_size;
+  uint32_t reserved;
+  uint64_t weights_bytes;      /* constants, mapped from the container where possible */
+  uint64_t arena_bytes;        /* working memory of one session; a clone needs this much more */
+  uint64_t io_bytes;           /* inputs and outputs */
+  uint64_t device_bytes;       /* on the device beside the above: address space, spill and fill */
+  uint64_t scratchpad_bytes;   /* fast on-chip memory (VTCM) */
+} qr_memory_plan;
+#define QR_MEMORY_PLAN_INIT {sizeof(qr_memory_plan), 0, 0, 0, 0, 0, 0}
+
+/* Says what a session would need, without creating it.
+ * @param model     borrows.
+ * @param options   borrows: may be NULL; as for qr_session_create.
+ * @param out_plan  borrows: set its struct_size. With shape buckets: the largest of each figure.
+ * @thread  [thread-safe] [blocking]
+ * @errors  as qr_session_create
+ * @since   0.1 */
+QR_API QR_MUST_USE qr_status *qr_session_plan(const qr_model *model, const qr_options *options, qr_memory_plan *out_plan);
+
+/* Creates a session on the backend that the option "backend" (or "backend_path", "backend_type") names. From a container it loads the
+ * context compiled for it; from ONNX it compiles in memory. Nothing falls back: a node that the backend refuses is an error
+ * with one "reason" detail for each.
+ * @param model        borrows: kept alive by the session.
+ * @param options      borrows: may be NULL: then all defaults, on cpu-reference.
+ * @param signal       borrows: may be NULL: aborts or limits the creation.
+ * @param out_session  gives: qr_session_destroy.
+ * @thread  [thread-safe] [blocking]
+ * @errors  NOT_FOUND (backend, context), INCOMPATIBLE (found and expected), UNSUPPORTED, INVALID_ARGUMENT, CANCELLED,
+ *          DEADLINE_EXCEEDED, UNAVAILABLE, RESOURCE_EXHAUSTED
+ * @since   0.1 */
+QR_API QR_MUST_USE qr_status *qr_session_create(const qr_model *model, const qr_options *options, qr_signal *signal,
+                                                qr_session **out_session);
+
+/* Another execution state of the same context: shares weights and programs, has its own working memory.
+ * @param session      borrows.
+ * @param out_session  gives: qr_session_destroy.
+ * @thread  [exclusive:session]
+ * @errors  INVALID_ARGUMENT, RESOURCE_EXHAUSTED, UNAVAILABLE
+ * @since   0.1 */
+QR_API QR_MUST_USE qr_status *qr_session_clone(qr_session *session, qr_session **out_session);
+
+/* The number of inputs; 0 for NULL.
+ * @param session  borrows.
+ * @thread  [thread-safe]
+ * @errors  none
+ * @since   0.1 */
+QR_API uint64_t qr_session_input_count(const qr_session *session);
+
+/* The number of outputs; 0 for NULL.
+ * @param session  borrows.
+ * @thread  [thread-safe]
+ * @errors  none
+ * @since   0.1 */
+QR_API uint64_t qr_session_output_count(const qr_session *session);
+
+/* What the session expects as an input.
+ * @param session   borrows.
+ * @param index     under qr_session_input_count.
+ * @param out_info  borrows: set its struct_size; its strings live as long as the session.
+ * @thread  [thread-safe]
+ * @errors  OUT_OF_RANGE, INVALID_ARGUMENT
+ * @since   0.1 */
+QR_API QR_MUST_USE qr_status *qr_session_input(const qr_session *session, uint64_t index, qr_tensor_info *out_info);
+
+/* What the session gives as an output.
+ * @param session   borrows.
+ * @param index     under qr_session_output_count.
+ * @param out_info  borrows: set its struct_size; its strings live as long as the session.
+ * @thread  [thread-safe]
+ * @errors  OUT_OF_RANGE, INVALID_ARGUMENT
+ * @since   0.1 */
+QR_API QR_MUST_USE qr_status *qr_session_output(const qr_session *session, uint64_t index, qr_tensor_info *out_info);
+
+/* Options of one run. */
+typedef struct qr_run_options {
+  uint32_t struct_size;
+  uint32_t reserved;
+  uint64_t flags;      /* none yet: must be 0 */
+  qr_signal *signal;   /* borrows: aborts or limits the run; may be NULL */
+  qr_profile *profile; /* borrows: receives the events of the run; may be NULL */
+} qr_run_options;
+#define QR_RUN_OPTIONS_INIT {sizeof(qr_run_options), 0, 0, NULL, NULL}
+
+/* Runs the network. After the first run with the same shapes the CPU backends allocate nothing. With shape buckets the
+ * inputs' shapes choose the bucket.
+ * @param session       borrows.
+ * @param options       borrows: may be NULL.
+ * @param inputs        borrows: input_count tensors in the order of qr_session_input.
+ * @param input_count   must equal qr_session_input_count.
+ * @param outputs       borrows: output_count tensors in the order of qr_session_output; a NULL entry is not wanted.
+ * @param output_count  must equal qr_session_output_count.
+ * @thread  [exclusive:session] [blocking]
+ * @errors  INVALID_ARGUMENT (count, dtype or shape: found and expected), OUT_OF_RANGE (an output's room is too small),
+ *          CANCELLED, DEADLINE_EXCEEDED, UNAVAILABLE (device lost: qr_session_recover), RESOURCE_EXHAUSTED
+ * @since   0.1 */
+QR_API QR_MUST_USE qr_status *qr_session_run(qr_session *session, const qr_run_options *options,
+                                             const qr_tensor *const *inputs, uint64_t input_count,
+                                             qr_tensor *const *outputs, uint64_t output_count);
+
+/* Changes an option that may change at run time (see qr_option_info.changes_at_run_time).
+ * @param session  borrows.
+ * @param key      borrows.
+ * @param value    borrows.
+ * @thread  [exclusive:session]
+ * @errors  NOT_FOUND, INVALID_ARGUMENT, FAILED_PRECONDITION (not an option that changes at run time), UNSUPPORTED
+ * @since   0.1 */
+QR_API QR_MUST_USE qr_status *qr_session_set_option(qr_session *session, qr_string key, qr_string value);
+
+/* Brings a session back whose device was lost (a run returned UNAVAILABLE with id QR-R0009). Does nothing to a healthy one.
+ * @param session  borrows.
+ * @thread  [exclusive:session] [blocking]
+ * @errors  UNAVAILABLE (still lost), UNSUPPORTED (the device cannot recover: create a new session), INVALID_ARGUMENT
+ * @since   0.1 */
+QR_API QR_MUST_USE qr_status *qr_session_recover(qr_session *session);
+
+/* What the session is, as JSON: backend, plugin file, device, target, grade, source of the context ("container",
+ * "compiled"), nodes, memory plan, options in force, options given that are for other backends.
+ * @param session   borrows.
+ * @param out_json  gives: qr_string_destroy; NUL-terminated.
+ * @thread  [exclusive:session]
+ * @errors  INVALID_ARGUMENT, RESOURCE_EXHAUSTED
+ * @since   0.1 */
+QR_API QR_MUST_USE qr_status *qr_session_report(const qr_session *session, char **out_json);
+
+/* Ends a session. Accepts NULL.
+ * @param session  takes.
+ * @thread  [exclusive:session]
+ * @errors  none
+ * @since   0.1 */
+QR_API void qr_session_destroy(qr_session *session);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* qr_signal: stops a call that is under way, from another thread or by a timeout. One signal may serve many calls. */
+#ifndef QUARRY_SIGNAL_H
+#define QUARRY_SIGNAL_H
+
+#include <quarry/runtime.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Creates a signal that is not aborted and has no timeout.
+ * @param runtime     borrows: kept alive by the signal.
+ * @param out_signal  gives: qr_signal_destroy.
+ * @thread  [thread-safe]
+ * @errors  INVALID_ARGUMENT, RESOURCE_EXHAUSTED
+ * @since   0.1 */
+QR_API QR_MUST_USE qr_status *qr_signal_create(qr_runtime *runtime, qr_signal **out_signal);
+
+/* Makes the calls that use the signal return CANCELLED as soon as they can, now and until it is reset. NULL is ignored.
+ * @param signal  borrows.
+ * @thread  [thread-safe] [in-callback]
+ * @errors  none
+ * @since   0.1 */
+QR_API void qr_signal_abort(qr_signal *signal);
+
+/* Takes an abort back. NULL is ignored.
+ * @param signal  borrows.
+ * @thread  [thread-safe] [in-callback]
+ * @errors  none
+ * @since   0.1 */
+QR_API void qr_signal_reset(qr_signal *signal);
+
+/* Gives each later call that uses the signal this long, counted from its start; 0: no limit. NULL is ignored.
+ * @param signal  borrows.
+ * @thread  [thread-safe] [in-callback]
+ * @errors  none
+ * @since   0.1 */
+QR_API void qr_signal_set_timeout(qr_signal *signal, uint64_t timeout_ns);
+
+/* Frees a signal; calls that use it keep it alive. Accepts NULL.
+ * @param signal  takes.
+ * @thread  [thread-safe]
+ * @errors  none
+ * @since   0.1 */
+QR_API void qr_signal_destroy(qr_signal *signal);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

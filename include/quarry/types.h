@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Words used by every other header: macros, codes, data types, flags. */
+#ifndef QUARRY_TYPES_H
+#define QUARRY_TYPES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <quarry/version.h>
+
+#if UINTPTR_MAX != 0xffffffffffffffffu
+#error "Quarry's ABI is defined for 64-bit targets only"
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define QR_API __attribute__((visibility("default")))
+#define QR_MUST_USE __attribute__((warn_unused_result))
+#else
+#define QR_API
+#define QR_MUST_USE
+#endif
+
+/* ---------------------------------------------------------------------------------------------------------------
+ * Words in the comments
+ *
+ * Ownership, one word on every pointer:
+ *   borrows  the callee (or, for a returned pointer, the caller) may use it until the named event, by default the
+ *            call's return, and never frees it;
+ *   takes    the callee owns it from the call on, even on failure;
+ *   gives    the caller owns it and must pass it to the named destroy function.
+ *
+ * Thread tag, one on every function:
+ *   [thread-safe]          may be called from any thread at any time;
+ *   [exclusive:<object>]   from any thread, but one call at a time on that object. Calls that overlap are detected
+ *                          and refused with QR-C0006;
+ *   [in-callback]          may also be called from inside Quarry's callbacks;
+ *   [blocking]             may take long (reads files, compiles, runs a network).
+ *
+ * Structs grow: `struct_size` is set by the caller (use the _INIT macro), zero in a field always means the earlier
+ * behaviour, a non-zero byte or flag that this library does not know is an error that names it.
+ * ------------------------------------------------------------------------------------------------------------- */
+
+/* The largest number of dimensions of a tensor. */
+#define QR_MAX_RANK 8
+
+/* An extent that is not known before the run (an output of NonZero, say). */
+#define QR_DIM_UNKNOWN ((int64_t)-1)
+
+/* `size` of a qr_string whose data ends at a NUL byte. */
+#define QR_NUL_TERMINATED ((uint64_t)-1)
+
+/* FROZEN. UTF-8 text. As an argument `size` may be QR_NUL_TERMINATED; as a result it is always explicit and `data` is
+ * never promised to be NUL-terminated. */
+typedef struct qr_string {
+  const char *data;
+  uint64_t size;
+} qr_string;
+
+/* Status codes: programs branch on these, people read the message, search engines find the id. */
+typedef int32_t qr_code;
+#define QR_OK ((qr_code)0)
+#define QR_INVALID_ARGUMENT ((qr_code)1)    /* the call is wrong whatever the state of the system */
+#define QR_FAILED_PRECONDITION ((qr_code)2) /* right call, wrong time: the object is not in the state for it */
+#define QR_NOT_FOUND ((qr_code)3)           /* a file, backend, tensor or option of that name does not exist */
+#define QR_OUT_OF_RANGE ((qr_code)4)        /* an index, size or offset past the end */
+#define QR_UNSUPPORTED ((qr_code)5)         /* valid, but this backend or version cannot do it */
+#define QR_INCOMPATIBLE ((qr_code)6)        /* versions, targets or formats that do not fit together */
+#define QR_CORRUPT ((qr_code)7)             /* a file that does not keep its own rules */
+#define QR_RESOURCE_EXHAUSTED ((qr_code)8)  /* out of memory, address space, handles or a stated budget */
+#define QR_UNAVAILABLE ((qr_code)9)         /* the device is lost or busy; recovering or trying again may help */
+#define QR_DEADLINE_EXCEEDED ((qr_code)10)  /* the signal's timeout ran out */
+#define QR_CANCELLED ((qr_code)11)          /* the signal was aborted */
+#define QR_PERMISSION_DENIED ((qr_code)12)  /* the operating system said no */
+#define QR_INTERNAL ((qr_code)13)           /* our fault: please report it with its id */
+
+/* Element types. The numbers are those of ONNX's TensorProto.DataType. Types under 8 bits are packed, the first
+ * element in the low bits. */
+typedef int32_t qr_dtype;
+#define QR_DTYPE_UNKNOWN ((qr_dtype)0)
+#define QR_DTYPE_F32 ((qr_dtype)1)
+#define QR_DTYPE_U8 ((qr_dtype)2)
+#define QR_DTYPE_I8 ((qr_dtype)3)
+#define QR_DTYPE_U16 ((qr_dtype)4)
+#define QR_DTYPE_I16 ((qr_dtype)5)
+#define QR_DTYPE_I32 ((qr_dtype)6)
+#define QR_DTYPE_I64 ((qr_dtype)7)
+#define QR_DTYPE_BOOL ((qr_dtype)9)
+#define QR_DTYPE_F16 ((qr_dtype)10)
+#define QR_DTYPE_F64 ((qr_dtype)11)
+#define QR_DTYPE_U32 ((qr_dtype)12)
+#define QR_DTYPE_U64 ((qr_dtype)13)
+#define QR_DTYPE_BF16 ((qr_dtype)16)
+#define QR_DTYPE_F8E4M3FN ((qr_dtype)17)
+#define QR_DTYPE_F8E4M3FNUZ ((qr_dtype)18)
+#define QR_DTYPE_F8E5M2 ((qr_dtype)19)
+#define QR_DTYPE_F8E5M2FNUZ ((qr_dtype)20)
+#define QR_DTYPE_U4 ((qr_dtype)21)
+#define QR_DTYPE_I4 ((qr_dtype)22)
+#define QR_DTYPE_F4E2M1 ((qr_dtype)23)
+#define QR_DTYPE_F8E8M0 ((qr_dtype)24)
+#define QR_DTYPE_U2 ((qr_dtype)25)
+#define QR_DTYPE_I2 ((qr_dtype)26)
+
+/* Log levels. The two MISBEHAVING levels are contract violations by the caller and by a plugin. */
+typedef int32_t qr_log_level;
+#define QR_LOG_ERROR ((qr_log_level)1)
+#define QR_LOG_WARN ((qr_log_level)2)
+#define QR_LOG_INFO ((qr_log_level)3)
+#define QR_LOG_DEBUG ((qr_log_level)4)
+#define QR_LOG_TRACE ((qr_log_level)5)
+#define QR_LOG_CALLER_MISBEHAVING ((qr_log_level)6)
+#define QR_LOG_PLUGIN_MISBEHAVING ((qr_log_level)7)
+
+/* Opaque objects, each with its header. */
+typedef struct qr_status qr_status;
+typedef struct qr_runtime qr_runtime;
+typedef struct qr_options qr_options;
+typedef struct qr_model qr_model;
+typedef struct qr_session qr_session;
+typedef struct qr_memory qr_memory;
+typedef struct qr_signal qr_signal;
+typedef struct qr_profile qr_profile;
+
+/* Returns the run-time version, "major.minor.patch".
+ * @return  borrows: static, NUL-terminated.
+ * @thread  [thread-safe] [in-callback]
+ * @errors  none
+ * @since   0.1 */
+QR_API const char *qr_version(void);
+
+/* Names a data type as ONNX's C++ users write it ("f32", "u8", "bf16"); "unknown" for a number that is none.
+ * @return  borrows: static, NUL-terminated.
+ * @thread  [thread-safe] [in-callback]
+ * @errors  none
+ * @since   0.1 */
+QR_API const char *qr_dtype_name(qr_dtype dtype);
+
+/* The bits of one element (4 for QR_DTYPE_I4), 0 for a number that is no data type.
+ * @thread  [thread-safe] [in-callback]
+ * @errors  none
+ * @since   0.1 */
+QR_API uint32_t qr_dtype_bits(qr_dtype dtype);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
