@@ -76,6 +76,8 @@ template <class K, class V>
 using HashMap = std::unordered_map<K, V, std::hash<K>, std::equal_to<K>, Alloc<std::pair<const K, V>>>;
 template <class V>
 using StringMap = std::unordered_map<String, V, StringHash, std::equal_to<>, Alloc<std::pair<const String, V>>>;
+template <class K, class V>
+using HashMultimap = std::unordered_multimap<K, V, std::hash<K>, std::equal_to<K>, Alloc<std::pair<const K, V>>>;
 template <class K>
 using HashSet = std::unordered_set<K, std::hash<K>, std::equal_to<K>, Alloc<K>>;
 using StringSet = std::unordered_set<String, StringHash, std::equal_to<>, Alloc<String>>;

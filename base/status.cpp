@@ -35,6 +35,12 @@ const ErrorRow *find_error_row(std::string_view id) noexcept {
   return nullptr;
 }
 
+const char *code_name(qr_code code) noexcept {
+  constexpr const char *kNames[] = {"OK",           "INVALID_ARGUMENT",   "FAILED_PRECONDITION", "NOT_FOUND",         "OUT_OF_RANGE", "UNSUPPORTED",       "INCOMPATIBLE",
+                                    "CORRUPT",      "RESOURCE_EXHAUSTED", "UNAVAILABLE",         "DEADLINE_EXCEEDED", "CANCELLED",    "PERMISSION_DENIED", "INTERNAL"};
+  return code >= 0 && code < static_cast<qr_code>(std::size(kNames)) ? kNames[code] : "UNKNOWN";
+}
+
 Status::~Status() { free_payload(payload_); }
 
 void Status::free_payload(Payload *payload) noexcept {

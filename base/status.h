@@ -27,6 +27,7 @@ struct ErrorRow {
 };
 const ErrorRow &error_row(ErrorId id) noexcept;
 std::size_t error_row_count() noexcept;
+const char *code_name(qr_code code) noexcept;  // "INVALID_ARGUMENT"; "UNKNOWN" for a number that is none
 const ErrorRow *find_error_row(std::string_view id) noexcept;  // nullptr: no row has that id
 
 class [[nodiscard]] Status {

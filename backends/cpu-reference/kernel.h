@@ -20,7 +20,8 @@ enum class Handling : std::uint8_t {
   // A node whose quantised tensors differ in quantisation is handled as Compute.
   Move,
   // The kernel looks at dtype itself (Cast, QuantizeLinear, ...): tensors come as stored, except that elements under 8 bits are unpacked to
-  // one raw byte each. Quantised tensors come as f32, as in Compute.
+  // one raw byte each. Quantised tensors come as f32, as in Compute, but for QuantizeLinear's output and DequantizeLinear's first input (see
+  // graph.h), which come as stored.
   Raw,
 };
 
@@ -53,8 +54,9 @@ class Context {
   virtual void parallel_for(std::uint64_t count, void (*body)(void *context, std::uint64_t begin, std::uint64_t end), void *context) = 0;
   // True when the call should stop (abort or deadline); poll in loops that may take longer than some milliseconds.
   virtual bool stopped() const noexcept = 0;
-  // Runs a subgraph of the node (If, Loop, Scan): `inputs` in the order of the subgraph's; the results stay valid until the next call.
-  virtual Status run_subgraph(std::uint32_t index, const View *const *inputs, std::uint32_t input_count, Vector<View> &outputs) = 0;
+  // Runs a subgraph of the node (If, Loop, Scan): `inputs` in the order of the subgraph's; `*outputs` becomes an array in the order of its
+  // outputs, valid until the next call. Results may lie where inputs lie.
+  virtual Status run_subgraph(std::uint32_t index, const View *const *inputs, std::uint32_t input_count, const View **outputs) = 0;
 
  protected:
   ~Context() = default;
@@ -70,6 +72,7 @@ struct KernelRow {
   const char *note;   // limits; "" for none
 };
 const KernelRow *find_kernel(qir::Op op) noexcept;  // nullptr: no kernel
+bool takes_dtype(const KernelRow &row, DType dtype) noexcept;  // by the row's `types`
 
 // A typed loop body for each dtype that a kernel takes: dispatch<float, double, std::int32_t>(view.dtype, [&](auto tag) { using T = decltype(tag); ... }).
 // Returns false where the dtype is none of them.

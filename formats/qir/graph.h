@@ -4,7 +4,8 @@
 // Semantics are ONNX's at one normal opset (kNormalOpset); ops.inc is the table of operators. Parameters that ONNX made inputs (axes of
 // Squeeze, min of Clip) are inputs here. Quantisation is part of a tensor's type: an operator with quantised tensors means
 // dequantise -> the operator in real numbers -> quantise (round half to even, saturate), and a quantised Conv, Gemm or MatMul takes its
-// bias as i32 in units of scale(x) * scale(w).
+// bias as i32 in units of scale(x) * scale(w). QuantizeLinear's output and DequantizeLinear's first input are the exception: they are always
+// the stored integers, whether the tensor's type is quantised or not (they stand where a quantised part meets a float part).
 //
 // Subgraphs are closed: what a body uses of its surroundings is passed in.
 //   If:   node.inputs = [condition, captures...]; both subgraphs (0 then, 1 else) take exactly the captures.
@@ -155,6 +156,8 @@ Status infer_graph(Graph &graph);
 
 // Checks the whole graph: indices, names, order, arity, attributes, types, constant sizes, subgraph signatures, limits of limits.h.
 Status validate_graph(const Graph &graph);
+// Checks one tensor: type, shape, constant data, quantisation.
+Status validate_tensor(const Tensor &tensor);
 
 // ---- bytes ---------------------------------------------------------------------------------------------------------
 

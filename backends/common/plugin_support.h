@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// The C++ side of a plugin's edge: host services as our own types, and one wrapper for slots that lets no exception out.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string_view>
+
+#include "base/alloc.h"
+#include "base/status.h"
+#include "formats/qir/graph.h"
+#include "quarry/backend.h"
+
+namespace quarry::plugin {
+
+inline qr_plugin_string text(std::string_view view) noexcept { return {view.data(), view.size()}; }
+std::string_view view(qr_plugin_string string) noexcept;
+
+// Memory from qr_host. Part of the backend object: `struct qr_backend : ... { HostAllocator allocator; ... }`, which itself is made with
+// make_unique inside a scope over a HostAllocator on the stack (see create_object).
+class HostAllocator final : public Allocator {
+ public:
+  explicit HostAllocator(const qr_host *host) noexcept : host_(host) {}
+  void *allocate(std::size_t size, std::size_t align) noexcept override { return host_->alloc(host_->self, size, align); }
+  void deallocate(void *ptr, std::size_t size, std::size_t align) noexcept override { host_->free(host_->self, ptr, size, align); }
+  const qr_host &host() const noexcept { return *host_; }
+
+ private:
+  const qr_host *host_;
+};
+
+// Makes the object that holds the plugin's HostAllocator. It lies in raw host memory, because blocks of base/alloc.h remember their
+// allocator and this one must end last. T has a constructor (const qr_host *) and a member `allocator`.
+template <class T>
+T *create_object(const qr_host *host) {
+  void *place = host->alloc(host->self, sizeof(T), alignof(T) < 16 ? 16 : alignof(T));
+  if (!place) throw std::bad_alloc();
+  try {
+    return ::new (place) T(host);
+  } catch (...) {
+    host->free(host->self, place, sizeof(T), alignof(T) < 16 ? 16 : alignof(T));
+    throw;
+  }
+}
+template <class T>
+void destroy_object(T *object) noexcept {
+  if (!object) return;
+  const qr_host &host = object->allocator.host();
+  object->~T();
+  host.free(host.self, object, sizeof(T), alignof(T) < 16 ? 16 : alignof(T));
+}
+
+// Tells a sink about a failure, details included, and returns its code; 0 and nothing told for success.
+qr_plugin_code report(const qr_error_sink *errors, const Status &status) noexcept;
+
+// The body of every slot: guard(allocator, errors, [&]() -> Status { ... }).
+template <class Body>
+qr_plugin_code guard(Allocator &allocator, const qr_error_sink *errors, Body &&body) noexcept {
+  AllocatorScope scope(allocator);
+  try {
+    return report(errors, body());
+  } catch (const std::bad_alloc &) {
+    return report(errors, Status::out_of_memory());
+  } catch (...) {
+    return report(errors, Status::error(ErrorId::internal, "an exception reached the edge of the plugin"));
+  }
+}
+
+// For qr_plugin_query: does the host speak a minor that this plugin can? Otherwise says both ranges.
+Status negotiate(const qr_host *host, std::uint32_t minor_min, std::uint32_t *out_minor) noexcept;
+
+// Abort and deadline of one call. Cheap enough for every node and every few milliseconds inside one.
+class Stop {
+ public:
+  Stop(const qr_plugin_signal *signal, const qr_host &host) noexcept : signal_(signal), host_(&host) {}
+  bool stopped() const noexcept { return aborted() || late(); }
+  // QR-C0011 or QR-C0012 when stopped, ok otherwise. `what` names the work: "run".
+  Status status(std::string_view what) const noexcept;
+
+ private:
+  bool aborted() const noexcept { return signal_ && signal_->aborted && __atomic_load_n(signal_->aborted, __ATOMIC_ACQUIRE) != 0; }
+  bool late() const noexcept { return signal_ && signal_->deadline_ns != 0 && host_->clock_ns(host_->self) >= signal_->deadline_ns; }
+  const qr_plugin_signal *signal_;
+  const qr_host *host_;
+};
+
+// The request's graph; its constants point into the request's segments.
+Result<qir::Graph> read_request(const qr_compile_request &request);
+
+// The value of an option of a request, or `fallback`.
+std::string_view option(const qr_plugin_option *options, std::uint64_t count, std::string_view key, std::string_view fallback) noexcept;
+
+inline void log(const qr_host &host, qr_log_level level, std::string_view topic, std::string_view message) noexcept {
+  host.log(host.self, level, text(topic), text(message));
+}
+
+}  // namespace quarry::plugin

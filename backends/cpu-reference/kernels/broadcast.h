@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// Loops over operands that broadcast to the shape of the output: neighbouring axes are merged, so that the innermost loop is long and has a
+// stride of 0 or 1 per operand, which the compiler can vectorise.
+#pragma once
+
+#include <algorithm>
+
+#include "backends/cpu-reference/kernel.h"
+
+namespace quarry::reference {
+
+inline constexpr std::int64_t kElementsPerTask = 1 << 14;
+
+// Calls body(begin, end) for stretches of [0, count), on the caller's threads when there is enough to do.
+template <class Body>
+void for_stretches(Context &context, std::int64_t count, Body &&body) {
+  if (count < 2 * kElementsPerTask) {
+    if (count > 0) body(std::int64_t{0}, count);
+    return;
+  }
+  struct Task {
+    std::remove_reference_t<Body> *body;
+    std::int64_t count;
+  } task{&body, count};
+  context.parallel_for(
+      static_cast<std::uint64_t>((count + kElementsPerTask - 1) / kElementsPerTask),
+      [](void *user, std::uint64_t begin, std::uint64_t end) {
+        const Task &t = *static_cast<Task *>(user);
+        (*t.body)(static_cast<std::int64_t>(begin) * kElementsPerTask, std::min(static_cast<std::int64_t>(end) * kElementsPerTask, t.count));
+      },
+      &task);
+}
+
+template <std::size_t N>
+struct Broadcast {
+  std::uint32_t rank = 0;                       // at least 1 after merging
+  std::int64_t dims[qir::kMaxRank] = {};
+  std::int64_t strides[N][qir::kMaxRank] = {};  // of the operands, in elements; 0 where one is repeated
+  std::int64_t count = 1;
+
+  Broadcast(const View &out, const View *const (&operands)[N]) noexcept {
+    for (std::uint32_t axis = 0; axis < out.rank; ++axis) {
+      std::int64_t step[N];
+      for (std::size_t k = 0; k < N; ++k) step[k] = stride_of(*operands[k], out.rank, axis);
+      count *= out.dims[axis];
+      if (out.dims[axis] == 1) continue;
+      bool merges = rank > 0;
+      for (std::size_t k = 0; k < N; ++k) merges = merges && strides[k][rank - 1] == step[k] * out.dims[axis];
+      if (!merges) ++rank;
+      dims[rank - 1] = merges ? dims[rank - 1] * out.dims[axis] : out.dims[axis];
+      for (std::size_t k = 0; k < N; ++k) strides[k][rank - 1] = step[k];
+    }
+    if (rank == 0) dims[rank++] = 1;
+  }
+
+  // Calls run(position in the output, offsets of the operands, length) for stretches of the innermost axis inside [begin, end).
+  template <class Run>
+  void walk(std::int64_t begin, std::int64_t end, Run &&run) const {
+    const std::int64_t inner = dims[rank - 1];
+    for (std::int64_t at = begin; at < end;) {
+      std::int64_t offsets[N] = {}, rest = at / inner;
+      const std::int64_t first = at % inner, length = std::min(inner - first, end - at);
+      for (std::size_t k = 0; k < N; ++k) offsets[k] = first * strides[k][rank - 1];
+      for (std::uint32_t axis = rank - 1; axis-- > 0; rest /= dims[axis])
+        for (std::size_t k = 0; k < N; ++k) offsets[k] += rest % dims[axis] * strides[k][axis];
+      run(at, offsets, length);
+      at += length;
+    }
+  }
+
+ private:
+  static std::int64_t stride_of(const View &operand, std::uint32_t out_rank, std::uint32_t axis) noexcept {
+    const std::uint32_t missing = out_rank - operand.rank;
+    if (axis < missing || operand.dims[axis - missing] == 1) return 0;
+    std::int64_t stride = 1;
+    for (std::uint32_t i = axis - missing + 1; i < operand.rank; ++i) stride *= operand.dims[i];
+    return stride;
+  }
+};
+
+// out[i] = f(a[i], b[i]) with a and b broadcast.
+template <class A, class B, class R, class F>
+void broadcast_binary(Context &context, const View &a, const View &b, const View &out, F f) {
+  const View *operands[2] = {&a, &b};
+  const Broadcast<2> plan(out, operands);
+  const A *left = a.as<const A>();
+  const B *right = b.as<const B>();
+  R *result = out.as<R>();
+  const std::int64_t left_step = plan.strides[0][plan.rank - 1], right_step = plan.strides[1][plan.rank - 1];
+  for_stretches(context, plan.count, [&](std::int64_t begin, std::int64_t end) {
+    plan.walk(begin, end, [&](std::int64_t at, const std::int64_t *offsets, std::int64_t length) {
+      const A *x = left + offsets[0];
+      const B *y = right + offsets[1];
+      R *z = result + at;
+      if (left_step == 1 && right_step == 1) {
+        for (std::int64_t i = 0; i < length; ++i) z[i] = f(x[i], y[i]);
+      } else if (left_step == 1) {
+        const B same = y[0];
+        for (std::int64_t i = 0; i < length; ++i) z[i] = f(x[i], same);
+      } else if (right_step == 1) {
+        const A same = x[0];
+        for (std::int64_t i = 0; i < length; ++i) z[i] = f(same, y[i]);
+      } else {
+        std::fill_n(z, length, f(x[0], y[0]));
+      }
+    });
+  });
+}
+
+}  // namespace quarry::reference

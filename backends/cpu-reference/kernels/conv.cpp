@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+// Convolutions. All are one product: out(m, p) = sum over k of w(m, k) * patch(k, p), where m is an output channel of the group, p an
+// output position and k runs over (channel of the group, tap of the kernel), row-major. Padding reads as 0.
+#include "backends/cpu-reference/kernels/dot_tiles.h"
+#include "backends/cpu-reference/kernels/kernels.h"
+#include "backends/cpu-reference/kernels/reals.h"
+
+namespace quarry::reference {
+
+namespace {
+
+using qir::ConvGeometry;
+
+// The kernel taps that hit the input. Conv: input = output * stride - pad + tap * dilation. ConvTranspose is that read backwards:
+// input * stride - pad + tap * dilation = output, where the input index comes out whole.
+struct Space {
+  std::uint32_t rank;
+  std::int64_t in[qir::kMaxSpatial], kernel[qir::kMaxSpatial], out[qir::kMaxSpatial];
+  std::int64_t stride[qir::kMaxSpatial], dilation[qir::kMaxSpatial], pad[qir::kMaxSpatial];
+  std::int64_t in_size, kernel_size, out_size;
+
+  explicit Space(const ConvGeometry &g) : rank(g.rank) {
+    bool pointwise = true;
+    for (std::uint32_t i = 0; i < rank; ++i) {
+      in[i] = g.in[i];
+      kernel[i] = g.kernel[i];
+      out[i] = g.out[i];
+      stride[i] = g.stride[i];
+      dilation[i] = g.dilation[i];
+      pad[i] = g.pad_begin[i];
+      pointwise = pointwise && kernel[i] == 1 && stride[i] == 1 && pad[i] == 0 && in[i] == out[i];
+    }
+    in_size = product(in, 0, rank);
+    kernel_size = product(kernel, 0, rank);
+    out_size = product(out, 0, rank);
+    if (pointwise || rank == 0) *this = flat(in_size);
+  }
+
+  // A line of positions with one tap: 1x1 kernels see every image so.
+  static Space flat(std::int64_t size) { return Space(size); }
+
+ private:
+  explicit Space(std::int64_t size)
+      : rank(1), in{size}, kernel{1}, out{size}, stride{1}, dilation{1}, pad{0}, in_size(size), kernel_size(1), out_size(size) {}
+};
+
+// The output positions [first, first + columns) as pieces of rows along the last axis.
+struct Rows {
+  struct Piece {
+    std::int64_t column, length, x;
+    std::int64_t outer[qir::kMaxSpatial];
+  };
+  std::int64_t count = 0;
+  Piece pieces[kTileColumns];
+
+  Rows(const Space &s, std::int64_t first, std::int64_t columns) {
+    const std::uint32_t last = s.rank - 1;
+    for (std::int64_t column = 0; column < columns;) {
+      Piece &piece = pieces[count++];
+      std::int64_t rest = first + column;
+      piece.column = column;
+      piece.x = rest % s.out[last];
+      piece.length = std::min(columns - column, s.out[last] - piece.x);
+      rest /= s.out[last];
+      for (std::uint32_t i = last; i-- > 0; rest /= s.out[i]) piece.outer[i] = rest % s.out[i];
+      column += piece.length;
+    }
+  }
+};
+
+// The input index that output `o` sees through tap `t` of an axis; -1: none.
+template <bool Transposed>
+std::int64_t source(const Space &s, std::uint32_t axis, std::int64_t o, std::int64_t t) noexcept {
+  if constexpr (Transposed) {
+    const std::int64_t scaled = o + s.pad[axis] - t * s.dilation[axis];
+    const std::int64_t i = scaled / s.stride[axis];
+    return scaled >= 0 && scaled % s.stride[axis] == 0 && i < s.in[axis] ? i : -1;
+  } else {
+    const std::int64_t i = o * s.stride[axis] - s.pad[axis] + t * s.dilation[axis];
+    return i >= 0 && i < s.in[axis] ? i : -1;
+  }
+}
+
+// Fills the patches of taps [k, k + count) at the positions of `rows`. `x`: the group's first channel.
+template <bool Transposed, class X>
+void load_patches(const Space &s, const Rows &rows, const X *x, double zero, std::int64_t k, std::int64_t count, TileB &b) noexcept {
+  const std::uint32_t last = s.rank - 1;
+  for (std::int64_t row = 0; row < count; ++row) {
+    std::int64_t tap[qir::kMaxSpatial] = {};
+    std::int64_t rest = (k + row) % s.kernel_size;
+    for (std::uint32_t i = s.rank; i-- > 0; rest /= s.kernel[i]) tap[i] = rest % s.kernel[i];
+    const X *plane = x + (k + row) / s.kernel_size * s.in_size;
+    for (std::int64_t i = 0; i < rows.count; ++i) {
+      const Rows::Piece &piece = rows.pieces[i];
+      double *to = b.at[row] + piece.column;
+      std::int64_t offset = 0;
+      bool inside = true;
+      for (std::uint32_t axis = 0; axis < last; ++axis) {
+        const std::int64_t at = source<Transposed>(s, axis, piece.outer[axis], tap[axis]);
+        inside = inside && at >= 0;
+        offset = offset * s.in[axis] + at;
+      }
+      if (!inside) {
+        std::fill_n(to, piece.length, 0.0);
+        continue;
+      }
+      const X *line = plane + offset * s.in[last];
+      if (!Transposed && s.stride[last] == 1) {
+        const std::int64_t begin = piece.x - s.pad[last] + tap[last] * s.dilation[last];  // of the first position
+        const std::int64_t from = std::clamp<std::int64_t>(-begin, 0, piece.length);
+        const std::int64_t until = std::clamp(s.in[last] - begin, from, piece.length);
+        std::fill_n(to, from, 0.0);
+        for (std::int64_t p = from; p < until; ++p) to[p] = static_cast<double>(line[begin + p]) - zero;
+        std::fill(to + until, to + piece.length, 0.0);
+      } else {
+        for (std::int64_t p = 0; p < piece.length; ++p) {
+          const std::int64_t at = source<Transposed>(s, last, piece.x + p, tap[last]);
+          to[p] = at < 0 ? 0.0 : static_cast<double>(line[at]) - zero;
+        }
+      }
+    }
+  }
+}
+
+// store(m, index, sum): output channel (over all groups) and index into the output. w_zero: per output channel.
+template <bool Transposed, class X, class W, class Store>
+void convolve(Context &context, const ConvGeometry &g, const X *x, double x_zero, const W *w, const Values &w_zero, Store &&store) {
+  const Space s(g);
+  const std::int64_t depth = g.in_per_group * s.kernel_size;
+  const Tiling tiling{g.out_per_group, s.out_size};
+  const std::int64_t tiles = tiling.count();
+  parallel(context, g.batch * g.group * tiles, [&](std::int64_t task) {
+    if (context.stopped()) return;
+    const std::int64_t n = task / tiles / g.group, group = task / tiles % g.group;
+    const Tiling::Tile tile = tiling[task % tiles];
+    const Rows rows(s, tile.column, tile.columns);
+    const X *group_x = x + (n * g.in_channels + group * g.in_per_group) * s.in_size;
+    const std::int64_t first = group * g.out_per_group + tile.row;
+    const auto load_w = [&](std::int64_t k, std::int64_t count, TileA &a) {
+      for (std::int64_t m = 0; m < tile.rows; ++m) {
+        const double zero = w_zero[first + m];
+        if constexpr (Transposed) {  // [in channel][out channel of the group][tap]
+          for (std::int64_t i = 0; i < count; ++i) {
+            const std::int64_t c = group * g.in_per_group + (k + i) / s.kernel_size;
+            a.at[m][i] = static_cast<double>(w[(c * g.out_per_group + tile.row + m) * s.kernel_size + (k + i) % s.kernel_size]) - zero;
+          }
+        } else {  // [out channel][in channel of the group][tap]
+          const W *from = w + (first + m) * depth + k;
+          for (std::int64_t i = 0; i < count; ++i) a.at[m][i] = static_cast<double>(from[i]) - zero;
+        }
+      }
+    };
+    const auto load_x = [&](std::int64_t k, std::int64_t count, TileB &b) {
+      load_patches<Transposed>(s, rows, group_x, x_zero, k, count, b);
+    };
+    dot_tile(tile.rows, tile.columns, depth, load_w, load_x, [&](std::int64_t m, std::int64_t p, double sum) {
+      store(first + m, (n * g.out_channels + first + m) * s.out_size + tile.column + p, sum);
+    });
+  });
+}
+
+template <bool Transposed>
+Status float_conv(Context &context) {
+  const View &x = *context.input(0), &w = *context.input(1);
+  const View *bias = context.input(2);
+  ConvGeometry g;
+  QR_RETURN_IF_ERROR(Transposed ? qir::resolve_conv_transpose(context.node(), dims_of(x), dims_of(w), &g)
+                                : qir::resolve_conv(context.node(), dims_of(x), dims_of(w), &g));
+  QR_RETURN_IF_ERROR(check_real(context, bias, "the bias", {g.out_channels}));
+  View *y = context.output(0);
+  if (!y) return {};
+  const double *offsets = bias ? as_doubles(context, *bias) : nullptr;
+  const bool known = w.dtype == x.dtype && y->dtype == x.dtype && dispatch<float, double>(x.dtype, [&](auto tag) {
+                       using T = decltype(tag);
+                       T *out = y->as<T>();
+                       convolve<Transposed>(context, g, x.as<const T>(), 0.0, w.as<const T>(), Values{},
+                                            [&](std::int64_t m, std::int64_t index, double sum) {
+                                              out[index] = static_cast<T>(offsets ? sum + offsets[m] : sum);
+                                            });
+                     });
+  return known ? Status() : type_error(context, x.dtype);
+}
+
+// Calls convolve with the types of x and w.
+template <class Store>
+Status integer_conv(Context &context, const ConvGeometry &g, const View &x, double x_zero, const View &w, const Values &w_zero,
+                    Store &&store) {
+  bool known = false;
+  dispatch<std::int8_t, std::uint8_t>(x.dtype, [&](auto x_tag) {
+    known = dispatch<std::int8_t, std::uint8_t>(w.dtype, [&](auto w_tag) {
+      convolve<false>(context, g, x.as<const decltype(x_tag)>(), x_zero, w.as<const decltype(w_tag)>(), w_zero, store);
+    });
+  });
+  return known ? Status() : type_error(context, x.dtype);
+}
+
+}  // namespace
+
+Status kernel_conv(Context &context) { return float_conv<false>(context); }
+
+Status kernel_conv_transpose(Context &context) { return float_conv<true>(context); }
+
+Status kernel_conv_integer(Context &context) {
+  const View &x = *context.input(0), &w = *context.input(1);
+  ConvGeometry g;
+  QR_RETURN_IF_ERROR(qir::resolve_conv(context.node(), dims_of(x), dims_of(w), &g));
+  Values x_zero, w_zero;
+  QR_RETURN_IF_ERROR(read_values(context, 2, "x_zero_point", {}, 0, &x_zero));
+  QR_RETURN_IF_ERROR(read_values(context, 3, "w_zero_point", {g.out_channels}, 0, &w_zero));
+  View *y = context.output(0);
+  if (!y) return {};
+  return integer_conv(context, g, x, x_zero[0], w, w_zero, [out = y->as<std::int32_t>()](std::int64_t, std::int64_t index, double sum) {
+    out[index] = static_cast<std::int32_t>(static_cast<std::int64_t>(sum));  // wraps around, as 32-bit sums do
+  });
+}
+
+Status kernel_qlinear_conv(Context &context) {
+  const View &x = *context.input(0), &w = *context.input(3);
+  const View *bias = context.input(8);
+  ConvGeometry g;
+  QR_RETURN_IF_ERROR(qir::resolve_conv(context.node(), dims_of(x), dims_of(w), &g));
+  Values x_scale, x_zero, w_scale, w_zero, y_scale, y_zero;
+  QR_RETURN_IF_ERROR(read_values(context, 1, "x_scale", {}, 1, &x_scale));
+  QR_RETURN_IF_ERROR(read_values(context, 2, "x_zero_point", {}, 0, &x_zero));
+  QR_RETURN_IF_ERROR(read_values(context, 4, "w_scale", {g.out_channels}, 1, &w_scale));
+  QR_RETURN_IF_ERROR(read_values(context, 5, "w_zero_point", {g.out_channels}, 0, &w_zero));
+  QR_RETURN_IF_ERROR(read_values(context, 6, "y_scale", {}, 1, &y_scale));
+  QR_RETURN_IF_ERROR(read_values(context, 7, "y_zero_point", {}, 0, &y_zero));
+  if (bias && (bias->dtype != DType::I32 || bias->count != g.out_channels)) {
+    return qir::node_error(context.node(), ErrorId::run_value, "the bias is %s %s, expected i32 [%lld]", dtype_name(bias->dtype),
+                           shape_text(bias->dims, bias->rank).c_str(), static_cast<long long>(g.out_channels));
+  }
+  View *y = context.output(0);
+  if (!y) return {};
+  Status status;
+  const bool known = dispatch<std::int8_t, std::uint8_t>(y->dtype, [&](auto tag) {
+    using T = decltype(tag);
+    T *out = y->as<T>();
+    status = integer_conv(context, g, x, x_zero[0], w, w_zero, [&](std::int64_t m, std::int64_t index, double sum) {
+      if (bias) sum += bias->as<const std::int32_t>()[m];
+      out[index] = round_to<T>(__builtin_rint(sum * (x_scale[0] * w_scale[m]) / y_scale[0]) + y_zero[0]);
+    });
+  });
+  return known ? std::move(status) : type_error(context, y->dtype);
+}
+
+Status kernel_causal_conv_with_state(Context &context) {
+  const View &x = *context.input(0), &w = *context.input(1);
+  const View *bias = context.input(2), *past = context.input(3);
+  if (x.rank != 3 || w.rank != 3 || w.dims[0] != x.dims[1] || w.dims[1] != 1 || w.dims[2] < 1) {
+    return qir::node_error(context.node(), ErrorId::run_value, "found input %s and weight %s, expected [N,C,L] and [C,1,k]",
+                           shape_text(x.dims, x.rank).c_str(), shape_text(w.dims, w.rank).c_str());
+  }
+  const std::int64_t channels = x.dims[1], length = x.dims[2], taps = w.dims[2], carried = taps - 1;
+  QR_RETURN_IF_ERROR(check_real(context, bias, "the bias", {channels}));
+  QR_RETURN_IF_ERROR(check_real(context, past, "past_state", {x.dims[0], channels, carried}));
+  if (!is_real(x) || !is_real(w)) return type_error(context, x.dtype);
+  const bool silu = context.node().get_string("activation", "none") != "none";
+  View *y = context.output(0), *present = context.output(1);
+  parallel(context, x.dims[0] * channels, [&](std::int64_t line) {
+    if (context.stopped()) return;
+    const std::int64_t c = line % channels;
+    // The line with what was carried over before it: position 0 is the oldest of the past.
+    const auto value = [&](std::int64_t at) {
+      return at >= carried ? real_at(x, line * length + at - carried) : past ? real_at(*past, line * carried + at) : 0.0;
+    };
+    for (std::int64_t i = 0; y && i < length; ++i) {
+      double sum = 0;
+      for (std::int64_t t = 0; t < taps; ++t) sum += real_at(w, c * taps + t) * value(i + t);
+      if (bias) sum += real_at(*bias, c);
+      set_real(*y, line * length + i, silu ? sum / (1 + std::exp(-sum)) : sum);
+    }
+    for (std::int64_t i = 0; present && i < carried; ++i) set_real(*present, line * carried + i, value(length + i));
+  });
+  return {};
+}
+
+}  // namespace quarry::reference

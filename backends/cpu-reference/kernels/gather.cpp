@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operators that read or write where an index tensor says. Every index is checked; negative ones count from the end.
+#include <algorithm>
+
+#include "backends/cpu-reference/kernels/kernels.h"
+#include "backends/cpu-reference/kernels/tensors.h"
+
+namespace quarry::reference {
+
+using qir::kMaxRank;
+
+namespace {
+
+// Walks the elements of `indices` (of the rank of `data`): body(position in indices, position in data), where the entry of the index tensor
+// replaces the index along `axis`.
+template <class F>
+Status walk_elements(const Context &context, const View &data, const View &indices, std::size_t axis, F &&body) {
+  bool fits = data.rank == indices.rank;
+  for (std::size_t i = 0; fits && i < data.rank; ++i) fits = i == axis || indices.dims[i] <= data.dims[i];
+  if (!fits) {
+    return qir::node_error(context.node(), ErrorId::run_value, "indices are %s, expected nothing larger than %s except along axis %zu",
+                           shape_text(indices.dims, indices.rank).c_str(), shape_text(data.dims, data.rank).c_str(), axis);
+  }
+  if (indices.count == 0) return {};
+  std::int64_t strides[kMaxRank];
+  dense_strides(data.dims, data.rank, strides);
+  const std::size_t last = data.rank - 1;
+  std::int64_t position = 0;
+  for (Odometer row(indices.dims, last); !row.done(); row.next()) {
+    std::int64_t base = 0;
+    for (std::size_t i = 0; i < last; ++i) base += i == axis ? 0 : row[i] * strides[i];
+    for (std::int64_t j = 0; j < indices.dims[last]; ++j, ++position) {
+      const std::int64_t given = integer_at(indices, position);
+      std::int64_t index;
+      if (!resolve_index(given, data.dims[axis], &index)) return index_error(context, given, data.dims[axis]);
+      body(position, base + index * strides[axis] + (axis == last ? 0 : j));
+    }
+  }
+  return {};
+}
+
+// Walks the index tuples of `indices` (its last axis): body(tuple number, first element of the slice of data that it names). `batch` axes
+// at the front are common to both.
+template <class F>
+Status walk_tuples(const Context &context, const View &data, const View &indices, std::uint32_t batch, F &&body) {
+  const std::int64_t length = indices.rank > 0 ? indices.dims[indices.rank - 1] : 0;
+  if (indices.rank == 0 || batch >= indices.rank || length > data.rank - static_cast<std::int64_t>(batch) || length < 0) {
+    return qir::node_error(context.node(), ErrorId::run_value, "indices are %s for data %s", shape_text(indices.dims, indices.rank).c_str(),
+                           shape_text(data.dims, data.rank).c_str());
+  }
+  std::int64_t strides[kMaxRank];
+  dense_strides(data.dims, data.rank, strides);
+  const std::int64_t batches = product(indices.dims, 0, batch), tuples = product(indices.dims, batch, indices.rank - 1);
+  const std::int64_t per_batch = product(data.dims, batch, data.rank);
+  for (std::int64_t b = 0; b < batches; ++b) {
+    for (std::int64_t t = 0; t < tuples; ++t) {
+      const std::int64_t tuple = b * tuples + t;
+      std::int64_t first = b * per_batch;
+      for (std::int64_t k = 0; k < length; ++k) {
+        const std::int64_t given = integer_at(indices, tuple * length + k), extent = data.dims[batch + k];
+        std::int64_t index;
+        if (!resolve_index(given, extent, &index)) return index_error(context, given, extent);
+        first += index * strides[batch + k];
+      }
+      body(tuple, first);
+    }
+  }
+  return {};
+}
+
+enum class Reduction { None, Add, Multiply, Max, Min };
+
+Reduction reduction_of(const qir::Node &node) {
+  const std::string_view name = node.get_string("reduction", "none");
+  return name == "add"   ? Reduction::Add
+         : name == "mul" ? Reduction::Multiply
+         : name == "max" ? Reduction::Max
+         : name == "min" ? Reduction::Min
+                         : Reduction::None;
+}
+
+// As numpy: NaN wins over any number in max and min.
+template <class T>
+T reduce(Reduction reduction, T old, T update) {
+  switch (reduction) {
+    case Reduction::None: return update;
+    case Reduction::Add: return add(old, update);
+    case Reduction::Multiply: return multiply(old, update);
+    case Reduction::Max: return old > update || old != old ? old : update;
+    case Reduction::Min: return old < update || old != old ? old : update;
+  }
+  return update;
+}
+
+// Copies the data and then runs walk(store), where store(to, from) reduces element `from` of the updates into element `to` of the output.
+template <class Walk>
+Status scatter(Context &context, Walk &&walk) {
+  const View &data = *context.input(0);
+  const View &updates = *context.input(2);
+  View &out = *context.output(0);
+  const Reduction reduction = reduction_of(context.node());
+  if (out.count > 0) std::memmove(out.data, data.data, static_cast<std::size_t>(data.count) * data.width);
+  Status status;
+  const bool known = dispatch_any(data.dtype, [&](auto tag) {
+    using T = decltype(tag);
+    T *to = out.as<T>();
+    const T *from = updates.as<const T>();
+    status = walk([&](std::int64_t target, std::int64_t source) { to[target] = reduce(reduction, to[target], from[source]); });
+  });
+  return known ? std::move(status) : type_error(context, data.dtype);
+}
+
+}  // namespace
+
+Status kernel_gather(Context &context) {
+  const View &data = *context.input(0);
+  const View &indices = *context.input(1);
+  std::size_t axis;
+  QR_RETURN_IF_ERROR(read_axis(context, 0, data.rank, &axis));
+  View &out = *context.output(0);
+  const std::int64_t outer = product(data.dims, 0, axis), extent = data.dims[axis], inner = product(data.dims, axis + 1, data.rank);
+  if (out.count != outer * indices.count * inner) {
+    return qir::node_error(context.node(), ErrorId::run_value, "found %lld indices for output %s", static_cast<long long>(indices.count),
+                           shape_text(out.dims, out.rank).c_str());
+  }
+  const std::size_t bytes = static_cast<std::size_t>(inner) * data.width;
+  for (std::int64_t i = 0; i < indices.count; ++i) {
+    const std::int64_t given = integer_at(indices, i);
+    std::int64_t index;
+    if (!resolve_index(given, extent, &index)) return index_error(context, given, extent);
+    if (bytes == 0) continue;
+    for (std::int64_t o = 0; o < outer; ++o) {
+      std::memcpy(element(out, (o * indices.count + i) * inner), element(data, (o * extent + index) * inner), bytes);
+    }
+  }
+  return {};
+}
+
+Status kernel_gather_elements(Context &context) {
+  const View &data = *context.input(0);
+  const View &indices = *context.input(1);
+  std::size_t axis;
+  QR_RETURN_IF_ERROR(read_axis(context, 0, data.rank, &axis));
+  View *out;
+  QR_RETURN_IF_ERROR(make_output(context, 0, indices.dims, indices.rank, &out));
+  return walk_elements(context, data, indices, axis, [&](std::int64_t position, std::int64_t source) {
+    std::memcpy(element(*out, position), element(data, source), data.width);
+  });
+}
+
+Status kernel_gather_nd(Context &context) {
+  const View &data = *context.input(0);
+  const View &indices = *context.input(1);
+  View &out = *context.output(0);
+  const auto batch = static_cast<std::uint32_t>(context.node().get_int("batch_dims", 0));
+  if (out.count == 0) return {};
+  const std::int64_t tuples = product(indices.dims, 0, indices.rank - 1), inner = out.count / tuples;
+  const std::int64_t length = indices.dims[indices.rank - 1];
+  if (inner != product(data.dims, batch + static_cast<std::size_t>(length), data.rank)) {
+    return qir::node_error(context.node(), ErrorId::run_value, "indices are %s for data %s and output %s",
+                           shape_text(indices.dims, indices.rank).c_str(), shape_text(data.dims, data.rank).c_str(),
+                           shape_text(out.dims, out.rank).c_str());
+  }
+  return walk_tuples(context, data, indices, batch, [&](std::int64_t tuple, std::int64_t first) {
+    std::memcpy(element(out, tuple * inner), element(data, first), static_cast<std::size_t>(inner) * data.width);
+  });
+}
+
+Status kernel_scatter_elements(Context &context) {
+  const View &data = *context.input(0);
+  const View &indices = *context.input(1);
+  std::size_t axis;
+  QR_RETURN_IF_ERROR(read_axis(context, 0, data.rank, &axis));
+  if (context.input(2)->count != indices.count) {
+    return qir::node_error(context.node(), ErrorId::run_value, "found %lld updates for %lld indices",
+                           static_cast<long long>(context.input(2)->count), static_cast<long long>(indices.count));
+  }
+  return scatter(context, [&](auto store) {
+    return walk_elements(context, data, indices, axis, [&](std::int64_t position, std::int64_t target) { store(target, position); });
+  });
+}
+
+Status kernel_scatter_nd(Context &context) {
+  const View &data = *context.input(0);
+  const View &indices = *context.input(1);
+  const std::int64_t length = indices.rank > 0 ? indices.dims[indices.rank - 1] : 0;
+  const std::int64_t tuples = indices.rank > 0 ? product(indices.dims, 0, indices.rank - 1) : 0;
+  const std::int64_t inner = product(data.dims, static_cast<std::size_t>(std::clamp<std::int64_t>(length, 0, data.rank)), data.rank);
+  if (context.input(2)->count != tuples * inner) {
+    return qir::node_error(context.node(), ErrorId::run_value, "updates are %s for indices %s and data %s",
+                           shape_text(context.input(2)->dims, context.input(2)->rank).c_str(),
+                           shape_text(indices.dims, indices.rank).c_str(), shape_text(data.dims, data.rank).c_str());
+  }
+  return scatter(context, [&](auto store) {
+    return walk_tuples(context, data, indices, 0, [&](std::int64_t tuple, std::int64_t first) {
+      for (std::int64_t i = 0; i < inner; ++i) store(first + i, tuple * inner + i);
+    });
+  });
+}
+
+Status kernel_tensor_scatter(Context &context) {
+  const View &past = *context.input(0);
+  const View &update = *context.input(1);
+  const View *starts = context.input(2);
+  View &out = *context.output(0);
+  std::size_t axis;
+  QR_RETURN_IF_ERROR(read_axis(context, -2, past.rank, &axis));
+  const bool circular = context.node().get_string("mode", "linear") == "circular";
+  const std::int64_t length = past.dims[axis], added = update.dims[axis], inner = product(past.dims, axis + 1, past.rank);
+  if (axis == 0 || added > length || (starts && starts->count != past.dims[0])) {
+    return qir::node_error(context.node(), ErrorId::run_value, "update %s does not fit cache %s along axis %zu",
+                           shape_text(update.dims, update.rank).c_str(), shape_text(past.dims, past.rank).c_str(), axis);
+  }
+  if (past.count == 0) return {};
+  std::memmove(out.data, past.data, static_cast<std::size_t>(past.count) * past.width);
+  const std::int64_t outer = product(past.dims, 0, axis), per_batch = outer / past.dims[0];
+  for (std::int64_t o = 0; o < outer; ++o) {
+    const std::int64_t start = starts ? integer_at(*starts, o / per_batch) : 0;
+    if (start < 0 || (circular ? start > std::numeric_limits<std::int64_t>::max() - added : start > length - added)) {
+      return qir::node_error(context.node(), ErrorId::run_value, "found write index %lld, expected 0 to %lld",
+                             static_cast<long long>(start), static_cast<long long>(length - added));
+    }
+    for (std::int64_t s = 0; s < added; ++s) {
+      std::memcpy(element(out, (o * length + (start + s) % length) * inner), element(update, (o * added + s) * inner),
+                  static_cast<std::size_t>(inner) * past.width);
+    }
+  }
+  return {};
+}
+
+Status kernel_one_hot(Context &context) {
+  const View &indices = *context.input(0);
+  const View &depth_view = *context.input(1);
+  const View &values = *context.input(2);  // off, on
+  if (depth_view.count != 1 || values.count != 2) {
+    return qir::node_error(context.node(), ErrorId::run_value, "found %lld depths and %lld values, expected 1 and 2",
+                           static_cast<long long>(depth_view.count), static_cast<long long>(values.count));
+  }
+  std::size_t axis;
+  QR_RETURN_IF_ERROR(read_axis(context, -1, indices.rank + 1, &axis));
+  std::int64_t depth = -1;
+  const bool depth_known = dispatch_number(depth_view.dtype, [&](auto tag) {
+    depth = round_to<std::int64_t>(static_cast<double>(depth_view.as<decltype(tag)>()[0]));
+  });
+  if (!depth_known) return type_error(context, depth_view.dtype);
+  if (depth < 0) {
+    return qir::node_error(context.node(), ErrorId::run_value, "found depth %lld, expected 0 or more", static_cast<long long>(depth));
+  }
+  std::int64_t dims[kMaxRank + 1];
+  std::copy_n(indices.dims, axis, dims);
+  dims[axis] = depth;
+  std::copy(indices.dims + axis, indices.dims + indices.rank, dims + axis + 1);
+  View *out;
+  QR_RETURN_IF_ERROR(make_output(context, 0, dims, indices.rank + 1, &out));
+  if (out->count == 0) return {};
+  fill(out->data, out->count, values.data, out->width);
+  const std::int64_t inner = product(indices.dims, axis, indices.rank);
+  const bool known = dispatch_number(indices.dtype, [&](auto tag) {
+    using T = decltype(tag);
+    const T *given = indices.as<const T>();
+    for (std::int64_t i = 0; i < indices.count; ++i) {
+      std::int64_t index;
+      if constexpr (std::is_floating_point_v<T>) {
+        if (!(given[i] > static_cast<T>(-depth) - 1 && given[i] < static_cast<T>(depth))) continue;
+      }
+      if (!resolve_index(static_cast<std::int64_t>(given[i]), depth, &index)) continue;  // such a row has no "on"
+      std::memcpy(element(*out, (i / inner * depth + index) * inner + i % inner), element(values, 1), out->width);
+    }
+  });
+  return known ? Status() : type_error(context, indices.dtype);
+}
+
+}  // namespace quarry::reference

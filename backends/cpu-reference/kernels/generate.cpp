@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+// What makes tensors out of little: copies, constants, shapes, ranges and random numbers.
+#include <cmath>
+#include <cstring>
+
+#include "backends/cpu-reference/kernels/broadcast.h"
+#include "backends/cpu-reference/kernels/kernels.h"
+#include "backends/cpu-reference/kernels/tensors.h"
+
+namespace quarry::reference {
+namespace {
+
+// SplitMix64. ONNX leaves the generator open; ours gives the same numbers everywhere, whatever the seed's absence.
+class Random {
+ public:
+  explicit Random(const qir::Node &node) noexcept {
+    if (const qir::Attribute *seed = node.find("seed")) {
+      if (seed->kind == qir::Attribute::Kind::Float) std::memcpy(&state_, &seed->f, sizeof seed->f);
+      else state_ = static_cast<std::uint64_t>(seed->i);
+    }
+  }
+  double uniform() noexcept { return static_cast<double>(next() >> 11) * 0x1p-53; }  // [0, 1)
+  double normal() noexcept {                                                          // Box and Muller
+    const double radius = std::sqrt(-2 * std::log(1 - uniform()));
+    return radius * std::cos(6.28318530717958647692 * uniform());
+  }
+
+ private:
+  std::uint64_t next() noexcept {
+    std::uint64_t z = state_ += 0x9e3779b97f4a7c15u;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+  }
+  std::uint64_t state_ = 0;
+};
+
+// Fills an output of any type with f(index).
+template <class F>
+Status generate(Context &context, View &out, F f) {
+  const bool known = dispatch<float, double, std::int8_t, std::uint8_t, std::int16_t, std::uint16_t, std::int32_t, std::uint32_t,
+                              std::int64_t, std::uint64_t, bool>(out.dtype, [&](auto tag) {
+    using T = decltype(tag);
+    for (std::int64_t i = 0; i < out.count; ++i) out.as<T>()[i] = round_to<T>(f(i));
+  });
+  return known ? Status() : type_error(context, out.dtype);
+}
+
+Status random_normal(Context &context) {
+  View *out = context.output(0);
+  if (!out) return {};
+  const double mean = context.node().get_float("mean", 0.0f), scale = context.node().get_float("scale", 1.0f);
+  Random random(context.node());
+  return generate(context, *out, [&](std::int64_t) { return mean + scale * random.normal(); });
+}
+
+Status random_uniform(Context &context) {
+  View *out = context.output(0);
+  if (!out) return {};
+  const double low = context.node().get_float("low", 0.0f), high = context.node().get_float("high", 1.0f);
+  Random random(context.node());
+  return generate(context, *out, [&](std::int64_t) { return low + (high - low) * random.uniform(); });
+}
+
+double scalar(const View &view) noexcept {
+  return view.dtype == DType::F64 ? *view.as<const double>() : static_cast<double>(*view.as<const float>());
+}
+
+}  // namespace
+
+Status kernel_identity(Context &context) {
+  const View &in = *context.input(0);
+  View *out = context.output(0);
+  if (!out) return {};
+  if (in.width != out->width) return type_error(context, in.dtype);
+  if (in.count != 0) std::memcpy(out->data, in.data, static_cast<std::size_t>(in.count) * in.width);
+  return {};
+}
+
+Status kernel_dropout(Context &context) {
+  const View &data = *context.input(0);
+  const View *ratio_input = context.input(1), *training_input = context.input(2);
+  const double ratio = ratio_input ? scalar(*ratio_input) : 0.5;
+  const bool training = training_input && *training_input->as<const std::uint8_t>() != 0 && ratio != 0;
+  Random random(context.node());
+  View *out = context.output(0), *mask = context.output(1);
+  auto *kept = static_cast<std::uint8_t *>(mask ? mask->data : context.scratch(static_cast<std::uint64_t>(data.count)));
+  for (std::int64_t i = 0; i < data.count; ++i) kept[i] = !training || random.uniform() >= ratio;
+  if (!out) return {};
+  const bool known = dispatch<float, double>(data.dtype, [&](auto tag) {
+    using T = decltype(tag);
+    const T scale = training ? static_cast<T>(1 / (1 - ratio)) : T{1};
+    for (std::int64_t i = 0; i < data.count; ++i) out->as<T>()[i] = kept[i] ? data.as<const T>()[i] * scale : T{0};
+  });
+  return known ? Status() : type_error(context, data.dtype);
+}
+
+Status kernel_bernoulli(Context &context) {
+  const View &in = *context.input(0);
+  View *out = context.output(0);
+  if (!out) return {};
+  Random random(context.node());
+  return generate(context, *out, [&](std::int64_t i) {
+    const double p = in.dtype == DType::F64 ? in.as<const double>()[i] : static_cast<double>(in.as<const float>()[i]);
+    return random.uniform() < p ? 1.0 : 0.0;
+  });
+}
+Status kernel_random_normal(Context &context) { return random_normal(context); }
+Status kernel_random_normal_like(Context &context) { return random_normal(context); }
+Status kernel_random_uniform(Context &context) { return random_uniform(context); }
+Status kernel_random_uniform_like(Context &context) { return random_uniform(context); }
+
+Status kernel_eye_like(Context &context) {
+  View *out = context.output(0);
+  if (!out) return {};
+  const std::int64_t k = context.node().get_int("k", 0), columns = out->rank == 2 ? out->dims[1] : 1;
+  return generate(context, *out, [&](std::int64_t i) { return i % columns - i / columns == k ? 1.0 : 0.0; });
+}
+
+Status kernel_range(Context &context) {
+  const View &start = *context.input(0), &delta = *context.input(2);
+  View *out = context.output(0);
+  if (!out) return {};
+  if (!out->data) return qir::node_error(context.node(), ErrorId::run_value, "the number of elements is not known");
+  const bool known = dispatch<float, double, std::int16_t, std::int32_t, std::int64_t>(out->dtype, [&](auto tag) {
+    using T = decltype(tag);
+    const T first = *start.as<const T>(), step = *delta.as<const T>();
+    for (std::int64_t i = 0; i < out->count; ++i) out->as<T>()[i] = add(first, multiply(static_cast<T>(i), step));
+  });
+  return known ? Status() : type_error(context, out->dtype);
+}
+
+Status kernel_constant_of_shape(Context &context) {
+  View *out = context.output(0);
+  if (!out) return {};
+  const std::uint64_t zero = 0;
+  const View *value = context.input(1);
+  if (value && (value->width != out->width || value->count != 1)) return type_error(context, value->dtype);
+  fill(out->data, out->count, value ? value->data : &zero, out->width);
+  return {};
+}
+
+Status kernel_shape(Context &context) {
+  const View &in = *context.input(0);
+  View *out = context.output(0);
+  if (!out) return {};
+  const std::int64_t rank = in.rank;
+  std::int64_t start = context.node().get_int("start", 0);
+  start = std::clamp<std::int64_t>(start < 0 ? start + rank : start, 0, rank);
+  for (std::int64_t i = 0; i < out->count && start + i < rank; ++i) out->as<std::int64_t>()[i] = in.dims[start + i];
+  return {};
+}
+
+Status kernel_size(Context &context) {
+  if (View *out = context.output(0)) *out->as<std::int64_t>() = context.input(0)->count;
+  return {};
+}
+
+}  // namespace quarry::reference

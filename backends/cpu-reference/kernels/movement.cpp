@@ -1,0 +1,424 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operators that put elements elsewhere: new shapes, permutations, parts, repetitions.
+#include <algorithm>
+
+#include "backends/cpu-reference/kernels/kernels.h"
+#include "backends/cpu-reference/kernels/tensors.h"
+
+namespace quarry::reference {
+
+using qir::kMaxRank;
+
+namespace {
+
+// The same elements in the same order under another shape.
+Status copy_all(Context &context) {
+  const View &in = *context.input(0);
+  View *out = context.output(0);
+  if (out->count != in.count) {
+    return qir::node_error(context.node(), ErrorId::run_value, "found %lld elements for shape %s", static_cast<long long>(in.count),
+                           shape_text(out->dims, out->rank).c_str());
+  }
+  if (in.count > 0) std::memmove(out->data, in.data, static_cast<std::size_t>(in.count) * in.width);
+  return {};
+}
+
+// Copies a permuted view of the input: axis i of the output is axis perm[i] of `dims`.
+void permute(const View &in, const std::int64_t *dims, std::size_t rank, const std::uint32_t *perm, View *out) {
+  std::int64_t strides[kMaxCopyRank], extents[kMaxCopyRank], from[kMaxCopyRank], to[kMaxCopyRank];
+  dense_strides(dims, rank, strides);
+  for (std::size_t i = 0; i < rank; ++i) {
+    extents[i] = dims[perm[i]];
+    from[i] = strides[perm[i]];
+  }
+  dense_strides(extents, rank, to);
+  copy_strided(in.width, rank, extents, out->data, to, in.data, from);
+}
+
+}  // namespace
+
+Status kernel_reshape(Context &context) { return copy_all(context); }
+Status kernel_flatten(Context &context) { return copy_all(context); }
+Status kernel_squeeze(Context &context) { return copy_all(context); }
+Status kernel_unsqueeze(Context &context) { return copy_all(context); }
+
+Status kernel_transpose(Context &context) {
+  const View &in = *context.input(0);
+  const Vector<std::int64_t> *given = context.node().get_ints("perm");
+  std::uint32_t perm[kMaxRank];
+  std::int64_t dims[kMaxRank];
+  for (std::uint32_t i = 0; i < in.rank; ++i) {
+    perm[i] = given ? static_cast<std::uint32_t>((*given)[i]) : in.rank - 1 - i;
+    dims[i] = in.dims[perm[i]];
+  }
+  View *out;
+  QR_RETURN_IF_ERROR(make_output(context, 0, dims, in.rank, &out));
+  permute(in, in.dims, in.rank, perm, out);
+  return {};
+}
+
+Status kernel_concat(Context &context) {
+  View &out = *context.output(0);
+  std::size_t axis;
+  QR_RETURN_IF_ERROR(read_axis(context, 0, out.rank, &axis));
+  const std::int64_t outer = product(out.dims, 0, axis), inner = product(out.dims, axis + 1, out.rank);
+  std::int64_t start = 0;
+  for (std::uint32_t i = 0; i < context.input_count(); ++i) {
+    const View &in = *context.input(i);
+    if (in.dims[axis] > out.dims[axis] - start) break;
+    const std::int64_t row = in.dims[axis] * inner;
+    const std::int64_t dims[] = {outer, row}, to[] = {out.dims[axis] * inner, 1}, from[] = {row, 1};
+    copy_strided(out.width, 2, dims, element(out, start * inner), to, in.data, from);
+    start += in.dims[axis];
+  }
+  if (start != out.dims[axis]) {
+    return qir::node_error(context.node(), ErrorId::run_value, "the inputs do not fill axis %zu of %s", axis,
+                           shape_text(out.dims, out.rank).c_str());
+  }
+  return {};
+}
+
+Status kernel_split(Context &context) {
+  const View &in = *context.input(0);
+  std::size_t axis;
+  QR_RETURN_IF_ERROR(read_axis(context, 0, in.rank, &axis));
+  const View *split = context.input(1);
+  Vector<std::int64_t> given, sizes;
+  for (std::int64_t i = 0; split && i < split->count; ++i) given.push_back(integer_at(*split, i));
+  QR_RETURN_IF_ERROR(qir::resolve_split(context.node(), in.dims[axis], given, &sizes));
+  const std::int64_t outer = product(in.dims, 0, axis), inner = product(in.dims, axis + 1, in.rank);
+  std::int64_t start = 0, dims[kMaxRank];
+  std::copy_n(in.dims, in.rank, dims);
+  for (std::uint32_t i = 0; i < sizes.size() && i < context.output_count(); start += sizes[i], ++i) {
+    dims[axis] = sizes[i];
+    View *out;
+    QR_RETURN_IF_ERROR(make_output(context, i, dims, in.rank, &out));
+    if (!out) continue;
+    const std::int64_t row = sizes[i] * inner;
+    const std::int64_t block[] = {outer, row}, to[] = {row, 1}, from[] = {in.dims[axis] * inner, 1};
+    copy_strided(in.width, 2, block, out->data, to, element(in, start * inner), from);
+  }
+  return {};
+}
+
+Status kernel_slice(Context &context) {
+  const View &in = *context.input(0);
+  qir::IntList starts, ends, axes, steps;
+  QR_RETURN_IF_ERROR(read_list(context, 1, &starts));
+  QR_RETURN_IF_ERROR(read_list(context, 2, &ends));
+  QR_RETURN_IF_ERROR(read_list(context, 3, &axes));
+  QR_RETURN_IF_ERROR(read_list(context, 4, &steps));
+  qir::SliceGeometry slice;
+  QR_RETURN_IF_ERROR(qir::resolve_slice(context.node(), dims_of(in), starts, ends, axes, steps, &slice));
+  View *out;
+  QR_RETURN_IF_ERROR(make_output(context, 0, slice.extent, in.rank, &out));
+  if (out->count == 0) return {};
+  std::int64_t from[kMaxRank], to[kMaxRank], first = 0;
+  dense_strides(in.dims, in.rank, from);
+  dense_strides(slice.extent, in.rank, to);
+  for (std::uint32_t i = 0; i < in.rank; ++i) {
+    first += slice.start[i] * from[i];
+    from[i] = slice.extent[i] > 1 ? from[i] * slice.step[i] : 0;  // a step may be as large as an integer gets
+  }
+  copy_strided(in.width, in.rank, slice.extent, out->data, to, element(in, first), from);
+  return {};
+}
+
+Status kernel_expand(Context &context) {
+  const View &in = *context.input(0);
+  qir::IntList shape, dims;
+  QR_RETURN_IF_ERROR(read_list(context, 1, &shape));
+  QR_RETURN_IF_ERROR(qir::resolve_broadcast(context.node(), dims_of(in), shape, &dims));
+  View *out;
+  QR_RETURN_IF_ERROR(make_output(context, 0, dims.values, dims.size, &out));
+  std::int64_t from[kMaxRank] = {}, to[kMaxRank];
+  const std::uint32_t added = out->rank - in.rank;
+  dense_strides(in.dims, in.rank, from + added);
+  dense_strides(out->dims, out->rank, to);
+  for (std::uint32_t i = 0; i < in.rank; ++i) {
+    if (in.dims[i] == 1) from[added + i] = 0;
+  }
+  copy_strided(in.width, out->rank, out->dims, out->data, to, in.data, from);
+  return {};
+}
+
+Status kernel_tile(Context &context) {
+  const View &in = *context.input(0);
+  qir::IntList repeats;
+  QR_RETURN_IF_ERROR(read_list(context, 1, &repeats));
+  if (repeats.size != in.rank) {
+    return qir::node_error(context.node(), ErrorId::run_value, "found %u repeats, expected %u", repeats.size, in.rank);
+  }
+  // Each axis becomes two: which repetition, and where in the original.
+  std::int64_t dims[kMaxRank], block[kMaxCopyRank], to[kMaxCopyRank], from[kMaxCopyRank], strides[kMaxRank];
+  dense_strides(in.dims, in.rank, strides);
+  for (std::uint32_t i = 0; i < in.rank; ++i) {
+    if (repeats[i] < 0 || !checked_mul(in.dims[i], repeats[i], &dims[i])) {
+      return qir::node_error(context.node(), ErrorId::run_value, "found %lld repeats of axis %u, expected 0 or more",
+                             static_cast<long long>(repeats[i]), i);
+    }
+    block[2 * i] = repeats[i];
+    block[2 * i + 1] = in.dims[i];
+    from[2 * i] = 0;
+    from[2 * i + 1] = strides[i];
+  }
+  View *out;
+  QR_RETURN_IF_ERROR(make_output(context, 0, dims, in.rank, &out));
+  dense_strides(block, 2 * in.rank, to);
+  copy_strided(in.width, 2 * in.rank, block, out->data, to, in.data, from);
+  return {};
+}
+
+namespace {
+
+// Where an index of one padded axis comes from; kPadded where it is the constant.
+constexpr std::int64_t kPadded = -1;
+std::int64_t pad_source(std::int64_t index, std::int64_t extent, std::string_view mode) {
+  if (index >= 0 && index < extent) return index;
+  if (mode == "constant" || extent == 0) return kPadded;
+  if (mode == "edge") return index < 0 ? 0 : extent - 1;
+  if (mode == "wrap") return ((index % extent) + extent) % extent;
+  if (extent == 1) return 0;
+  const std::int64_t period = 2 * (extent - 1), phase = ((index % period) + period) % period;  // reflect: the edge is not repeated
+  return phase < extent ? phase : period - phase;
+}
+
+}  // namespace
+
+Status kernel_pad(Context &context) {
+  const View &in = *context.input(0);
+  const View *value = context.input(2);
+  const std::string_view mode = context.node().get_string("mode", "constant");
+  qir::IntList pads, axes;
+  QR_RETURN_IF_ERROR(read_list(context, 1, &pads));
+  QR_RETURN_IF_ERROR(read_list(context, 3, &axes));
+  qir::PadGeometry pad;
+  QR_RETURN_IF_ERROR(qir::resolve_pad(context.node(), dims_of(in), pads, context.input(3) != nullptr, axes, &pad));
+  View *out;
+  QR_RETURN_IF_ERROR(make_output(context, 0, pad.extent, in.rank, &out));
+  if (out->count == 0) return {};
+  if (in.rank == 0) return copy_all(context);
+  if (mode != "constant" && in.count == 0) {
+    return qir::node_error(context.node(), ErrorId::run_value, "found %s, which has nothing to %s", shape_text(in.dims, in.rank).c_str(),
+                           String(mode).c_str());
+  }
+
+  const std::uint64_t zero = 0;
+  const void *const constant = value && value->count > 0 ? value->data : &zero;
+  if (mode == "constant") fill(out->data, out->count, constant, out->width);
+  // Where the indices of each axis come from. Of the last axis, out indices [inside, inside_end) are one run of the input.
+  std::int64_t strides[kMaxRank], total = 0;
+  dense_strides(in.dims, in.rank, strides);
+  for (std::uint32_t i = 0; i < in.rank; ++i) total += pad.extent[i];
+  auto *sources = static_cast<std::int64_t *>(context.scratch(static_cast<std::uint64_t>(total) * sizeof(std::int64_t)));
+  const std::int64_t *of_axis[kMaxRank];
+  for (std::uint32_t i = 0; i < in.rank; ++i) {
+    of_axis[i] = sources;
+    for (std::int64_t j = 0; j < pad.extent[i]; ++j) *sources++ = pad_source(j - pad.begin[i], in.dims[i], mode);
+  }
+  const std::uint32_t last = in.rank - 1;
+  const std::int64_t row = pad.extent[last];
+  const std::int64_t inside = std::clamp<std::int64_t>(pad.begin[last], 0, row);
+  const std::int64_t inside_end = std::clamp<std::int64_t>(pad.begin[last] + in.dims[last], inside, row);
+  std::int64_t written = 0;
+  for (Odometer index(pad.extent, last); !index.done(); index.next(), written += row) {
+    std::int64_t from = 0;
+    bool padded = false;
+    for (std::uint32_t i = 0; i < last; ++i) {
+      const std::int64_t source = of_axis[i][index[i]];
+      padded |= source == kPadded;
+      from += source * strides[i];
+    }
+    if (padded) continue;  // filled above
+    if (inside < inside_end) {
+      std::memcpy(element(*out, written + inside), element(in, from + of_axis[last][inside]),
+                  static_cast<std::size_t>(inside_end - inside) * in.width);
+    }
+    const auto copy_single = [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t j = begin; j < end; ++j) std::memcpy(element(*out, written + j), element(in, from + of_axis[last][j]), in.width);
+    };
+    if (mode == "constant") continue;
+    copy_single(0, inside);
+    copy_single(inside_end, row);
+  }
+  return {};
+}
+
+Status kernel_center_crop_pad(Context &context) {
+  const View &in = *context.input(0);
+  qir::IntList shape;
+  QR_RETURN_IF_ERROR(read_list(context, 1, &shape));
+  qir::CropPadGeometry crop;
+  QR_RETURN_IF_ERROR(qir::resolve_center_crop_pad(context.node(), dims_of(in), shape, &crop));
+  View *out;
+  QR_RETURN_IF_ERROR(make_output(context, 0, crop.extent, in.rank, &out));
+  if (out->count == 0) return {};
+  std::memset(out->data, 0, static_cast<std::size_t>(out->count) * out->width);
+  std::int64_t from[kMaxRank], to[kMaxRank], from_first = 0, to_first = 0;
+  dense_strides(in.dims, in.rank, from);
+  dense_strides(out->dims, out->rank, to);
+  for (std::uint32_t i = 0; i < in.rank; ++i) {
+    from_first += crop.in_start[i] * from[i];
+    to_first += crop.out_start[i] * to[i];
+  }
+  if (in.count > 0) copy_strided(in.width, in.rank, crop.length, element(*out, to_first), to, element(in, from_first), from);
+  return {};
+}
+
+Status kernel_trilu(Context &context) {
+  const View &in = *context.input(0);
+  View &out = *context.output(0);
+  std::int64_t k;
+  QR_RETURN_IF_ERROR(read_integer(context, 1, 0, &k));
+  if (in.count == 0) return {};
+  const bool upper = context.node().get_int("upper", 1) != 0;
+  const std::int64_t rows = in.dims[in.rank - 2], columns = in.dims[in.rank - 1];
+  k = std::clamp<std::int64_t>(k, -rows - 1, columns + 1);
+  std::memset(out.data, 0, static_cast<std::size_t>(out.count) * out.width);
+  for (std::int64_t line = 0; line < in.count / columns; ++line) {
+    const std::int64_t row = line % rows;
+    const std::int64_t begin = upper ? std::clamp<std::int64_t>(row + k, 0, columns) : 0;
+    const std::int64_t end = upper ? columns : std::clamp<std::int64_t>(row + k + 1, 0, columns);
+    std::memcpy(element(out, line * columns + begin), element(in, line * columns + begin),
+                static_cast<std::size_t>(end - begin) * in.width);
+  }
+  return {};
+}
+
+Status kernel_depth_to_space(Context &context) {
+  const View &in = *context.input(0);
+  const std::int64_t block = context.node().get_int("blocksize", 1);
+  const std::int64_t n = in.dims[0], c = in.dims[1] / (block * block), h = in.dims[2], w = in.dims[3];
+  const std::int64_t dims[] = {n, c, h * block, w * block};
+  View *out;
+  QR_RETURN_IF_ERROR(make_output(context, 0, dims, 4, &out));
+  if (context.node().get_string("mode", "DCR") == "DCR") {
+    const std::int64_t split[] = {n, block, block, c, h, w};
+    const std::uint32_t perm[] = {0, 3, 4, 1, 5, 2};
+    permute(in, split, 6, perm, out);
+  } else {
+    const std::int64_t split[] = {n, c, block, block, h, w};
+    const std::uint32_t perm[] = {0, 1, 4, 2, 5, 3};
+    permute(in, split, 6, perm, out);
+  }
+  return {};
+}
+
+Status kernel_space_to_depth(Context &context) {
+  const View &in = *context.input(0);
+  const std::int64_t block = context.node().get_int("blocksize", 1);
+  const std::int64_t n = in.dims[0], c = in.dims[1], h = in.dims[2] / block, w = in.dims[3] / block;
+  const std::int64_t dims[] = {n, c * block * block, h, w}, split[] = {n, c, h, block, w, block};
+  View *out;
+  QR_RETURN_IF_ERROR(make_output(context, 0, dims, 4, &out));
+  const std::uint32_t depth_first[] = {0, 3, 5, 1, 2, 4}, column_first[] = {0, 1, 3, 5, 2, 4};
+  permute(in, split, 6, context.node().get_string("mode", "DCR") == "DCR" ? depth_first : column_first, out);
+  return {};
+}
+
+Status kernel_reverse_sequence(Context &context) {
+  const View &in = *context.input(0);
+  const View &lengths = *context.input(1);
+  View &out = *context.output(0);
+  std::size_t batch_axis, time_axis;
+  QR_RETURN_IF_ERROR(qir::resolve_axis(context.node(), context.node().get_int("batch_axis", 1), in.rank, &batch_axis));
+  QR_RETURN_IF_ERROR(qir::resolve_axis(context.node(), context.node().get_int("time_axis", 0), in.rank, &time_axis));
+  if (batch_axis + time_axis != 1 || lengths.count != in.dims[batch_axis]) {
+    return qir::node_error(context.node(), ErrorId::run_value,
+                           "found batch axis %zu, time axis %zu and %lld lengths, expected axes 0 and 1 "
+                           "and one length per batch",
+                           batch_axis, time_axis, static_cast<long long>(lengths.count));
+  }
+  const std::int64_t batch = in.dims[batch_axis], time = in.dims[time_axis], inner = product(in.dims, 2, in.rank);
+  std::int64_t strides[kMaxRank];
+  dense_strides(in.dims, in.rank, strides);
+  for (std::int64_t b = 0; b < batch; ++b) {
+    const std::int64_t length = integer_at(lengths, b);
+    if (length < 0 || length > time) {
+      return qir::node_error(context.node(), ErrorId::run_value, "found sequence length %lld, expected 0 to %lld",
+                             static_cast<long long>(length), static_cast<long long>(time));
+    }
+    for (std::int64_t t = 0; t < time; ++t) {
+      const std::int64_t source = t < length ? length - 1 - t : t;
+      if (inner == 0) continue;
+      std::memcpy(element(out, b * strides[batch_axis] + t * strides[time_axis]),
+                  element(in, b * strides[batch_axis] + source * strides[time_axis]), static_cast<std::size_t>(inner) * in.width);
+    }
+  }
+  return {};
+}
+
+Status kernel_compress(Context &context) {
+  const View &in = *context.input(0);
+  const View &condition = *context.input(1);
+  // Without an axis the input counts as flat.
+  const bool flat = context.node().find("axis") == nullptr;
+  std::size_t axis = 0;
+  if (!flat) QR_RETURN_IF_ERROR(read_axis(context, 0, in.rank, &axis));
+  const std::int64_t extent = flat ? in.count : in.dims[axis];
+  const std::int64_t outer = flat ? 1 : product(in.dims, 0, axis), inner = flat ? 1 : product(in.dims, axis + 1, in.rank);
+  if (condition.count > extent) {
+    return qir::node_error(context.node(), ErrorId::run_value, "found %lld conditions, expected at most %lld",
+                           static_cast<long long>(condition.count), static_cast<long long>(extent));
+  }
+  const bool *keep = condition.as<const bool>();
+  const std::int64_t kept = std::count(keep, keep + condition.count, true);
+  std::int64_t dims[kMaxRank] = {kept};
+  if (!flat) {
+    std::copy_n(in.dims, in.rank, dims);
+    dims[axis] = kept;
+  }
+  View *out;
+  QR_RETURN_IF_ERROR(make_output(context, 0, dims, flat ? 1 : in.rank, &out));
+  if (out->count == 0) return {};
+  char *to = out->as<char>();
+  const std::size_t bytes = static_cast<std::size_t>(inner) * in.width;
+  for (std::int64_t o = 0; o < outer; ++o) {
+    for (std::int64_t i = 0; i < condition.count; ++i) {
+      if (!keep[i]) continue;
+      std::memcpy(to, element(in, (o * extent + i) * inner), bytes);
+      to += bytes;
+    }
+  }
+  return {};
+}
+
+Status kernel_col2im(Context &context) {
+  const View &in = *context.input(0);
+  qir::IntList image, block;
+  QR_RETURN_IF_ERROR(read_list(context, 1, &image));
+  QR_RETURN_IF_ERROR(read_list(context, 2, &block));
+  qir::Window window;
+  QR_RETURN_IF_ERROR(qir::resolve_col2im(context.node(), dims_of(in), image, block, &window));
+  const std::uint32_t space = window.rank;
+  const std::int64_t taps = product(window.kernel, 0, space), pixels = product(window.in, 0, space);
+  std::int64_t dims[kMaxRank] = {in.dims[0], taps > 0 ? in.dims[1] / taps : 0}, strides[kMaxRank];
+  std::copy_n(window.in, space, dims + 2);
+  View *out;
+  QR_RETURN_IF_ERROR(make_output(context, 0, dims, space + 2, &out));
+  if (out->count == 0) return {};
+  std::memset(out->data, 0, static_cast<std::size_t>(out->count) * out->width);
+  dense_strides(window.in, space, strides);
+  const bool known = dispatch_any(in.dtype, [&](auto tag) {
+    using T = decltype(tag);
+    const T *from = in.as<const T>();
+    for (std::int64_t plane = 0; plane < dims[0] * dims[1]; ++plane) {
+      T *to = out->as<T>() + plane * pixels;
+      for (Odometer tap(window.kernel, space); !tap.done(); tap.next()) {
+        for (Odometer place(window.out, space); !place.done(); place.next(), ++from) {
+          std::int64_t pixel = 0;
+          bool inside = true;
+          for (std::uint32_t i = 0; i < space; ++i) {
+            const std::int64_t x = place[i] * window.stride[i] + tap[i] * window.dilation[i] - window.pad_begin[i];
+            inside &= x >= 0 && x < window.in[i];
+            pixel += x * strides[i];
+          }
+          if (inside) to[pixel] = add(to[pixel], *from);
+        }
+      }
+    }
+  });
+  return known ? Status() : type_error(context, in.dtype);
+}
+
+}  // namespace quarry::reference

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pools: every output position sums up the part of one channel's plane that its window covers.
+#include "backends/cpu-reference/kernels/kernels.h"
+#include "backends/cpu-reference/kernels/reals.h"
+
+namespace quarry::reference {
+
+namespace {
+
+using qir::Window;
+
+// Where a window's taps fall along one axis.
+struct Span {
+  std::int64_t start;        // of tap 0, may lie in the padding
+  std::int64_t first, last;  // the taps [first, last) that hit the input
+  std::int64_t padded;       // how many taps hit the input or its padding (ceil_mode windows may reach past both)
+};
+
+Span span_of(const Window &w, std::uint32_t axis, std::int64_t position) noexcept {
+  const std::int64_t start = position * w.stride[axis] - w.pad_begin[axis], step = w.dilation[axis];
+  // The number of taps below index `end`.
+  const auto taps_below = [&](std::int64_t end) { return std::clamp<std::int64_t>((end - start + step - 1) / step, 0, w.kernel[axis]); };
+  return {start, start < 0 ? taps_below(0) : 0, start >= w.in[axis] ? 0 : taps_below(w.in[axis]),
+          start >= w.in[axis] + w.pad_end[axis] ? 0 : taps_below(w.in[axis] + w.pad_end[axis])};
+}
+
+// Calls line(index of the first element in the plane, elements between taps, taps, coordinates) for every row of taps that hits the
+// input, in row-major order. Returns the number of taps that hit the input or its padding.
+template <class Line>
+std::int64_t for_window(const Window &w, const std::int64_t *position, Line &&line) {
+  Span spans[qir::kMaxSpatial];
+  std::int64_t outer[qir::kMaxSpatial], padded = 1;
+  bool empty = false;
+  for (std::uint32_t i = 0; i < w.rank; ++i) {
+    spans[i] = span_of(w, i, position[i]);
+    outer[i] = spans[i].last - spans[i].first;
+    padded *= spans[i].padded;
+    empty = empty || outer[i] <= 0;
+  }
+  if (empty) return padded;
+  const std::uint32_t last = w.rank - 1;
+  for (Odometer at(outer, last); !at.done(); at.next()) {
+    std::int64_t coordinates[qir::kMaxSpatial], index = 0;
+    for (std::uint32_t i = 0; i < w.rank; ++i) {
+      const std::int64_t tap = spans[i].first + (i == last ? 0 : at[i]);
+      coordinates[i] = spans[i].start + tap * w.dilation[i];
+      index = index * w.in[i] + coordinates[i];
+    }
+    line(index, w.dilation[last], outer[last], coordinates);
+  }
+  return padded;
+}
+
+// Calls body(plane, output index, position) for every output; planes are spread over the threads.
+template <class Body>
+void for_outputs(Context &context, const Window &w, std::int64_t planes, Body &&body) {
+  const std::int64_t out_size = product(w.out, 0, w.rank);
+  parallel(context, planes, [&](std::int64_t plane) {
+    if (context.stopped()) return;
+    std::int64_t index = plane * out_size;
+    for (Odometer at(w.out, w.rank); !at.done(); at.next()) body(plane, index++, at.index());
+  });
+}
+
+// Global pools are pools with one window as large as the space.
+Status global_window(const Context &context, const View &x, Window *w) {
+  if (x.rank < 2) {
+    return qir::node_error(context.node(), ErrorId::run_value, "X is %s, expected [N,C,...]", shape_text(x.dims, x.rank).c_str());
+  }
+  w->rank = 1;
+  w->in[0] = w->kernel[0] = product(x.dims, 2, x.rank);
+  w->stride[0] = w->dilation[0] = w->out[0] = 1;
+  return {};
+}
+
+// pool(window, plane data, position) gives the result of one window.
+template <class Pool>
+Status pool_reals(Context &context, bool global, Pool &&pool) {
+  const View &x = *context.input(0);
+  View *y = context.output(0);
+  Window w;
+  QR_RETURN_IF_ERROR(global ? global_window(context, x, &w) : qir::resolve_pool(context.node(), dims_of(x), &w));
+  if (!y) return {};
+  const std::int64_t in_size = product(w.in, 0, w.rank);
+  const bool known = dispatch<float, double>(x.dtype, [&](auto tag) {
+    using T = decltype(tag);
+    for_outputs(context, w, x.dims[0] * x.dims[1], [&](std::int64_t plane, std::int64_t index, const std::int64_t *position) {
+      y->as<T>()[index] = static_cast<T>(pool(w, x.as<const T>() + plane * in_size, position));
+    });
+  });
+  return known ? Status() : type_error(context, x.dtype);
+}
+
+// The mean of the taps that hit the input; `with_padding`: of those that hit the padding too, which is 0. Without any tap it is 0, but the
+// global mean of nothing is NaN.
+Status average(Context &context, bool global) {
+  const bool with_padding = context.node().get_int("count_include_pad", 0) != 0;
+  return pool_reals(context, global, [=](const Window &w, const auto *plane, const std::int64_t *position) {
+    double sum = 0;
+    std::int64_t hits = 0;
+    const std::int64_t padded =
+        for_window(w, position, [&](std::int64_t index, std::int64_t step, std::int64_t taps, const std::int64_t *) {
+          for (std::int64_t i = 0; i < taps; ++i) sum += static_cast<double>(plane[index + i * step]);
+          hits += taps;
+        });
+    const std::int64_t count = with_padding ? padded : hits;
+    return count == 0 && !global ? 0.0 : sum / static_cast<double>(count);
+  });
+}
+
+Status lp(Context &context, bool global) {
+  const double p = static_cast<double>(context.node().get_int("p", 2));
+  return pool_reals(context, global, [=](const Window &w, const auto *plane, const std::int64_t *position) {
+    double sum = 0;
+    for_window(w, position, [&](std::int64_t index, std::int64_t step, std::int64_t taps, const std::int64_t *) {
+      for (std::int64_t i = 0; i < taps; ++i) {
+        const double value = std::abs(static_cast<double>(plane[index + i * step]));
+        sum += p == 1 ? value : p == 2 ? value * value : std::pow(value, p);
+      }
+    });
+    return p == 1 ? sum : p == 2 ? std::sqrt(sum) : std::pow(sum, 1 / p);
+  });
+}
+
+// The largest value under the window, the first of equals; NaN is larger than all. Without any tap it is the type's lowest value, at
+// index 0. `indices` (may be nullptr) gets the place in X: counted row-major, or column-major within the plane.
+template <class T>
+void max_of_windows(Context &context, const Window &w, const View &x, T *y, std::int64_t *indices, bool column_major) {
+  const std::int64_t in_size = product(w.in, 0, w.rank);
+  for_outputs(context, w, x.dims[0] * x.dims[1], [&](std::int64_t plane, std::int64_t index, const std::int64_t *position) {
+    const T *data = x.as<const T>() + plane * in_size;
+    T best = std::is_floating_point_v<T> ? -std::numeric_limits<T>::infinity() : std::numeric_limits<T>::lowest();
+    std::int64_t best_at = 0, place[qir::kMaxSpatial] = {};
+    bool found = false;
+    for_window(w, position, [&](std::int64_t first, std::int64_t step, std::int64_t taps, const std::int64_t *coordinates) {
+      for (std::int64_t i = 0; i < taps; ++i) {
+        const T value = data[first + i * step];
+        if (found && !(value > best) && !(value != value && best == best)) continue;
+        best = value;
+        best_at = first + i * step;
+        std::copy_n(coordinates, w.rank, place);
+        place[w.rank - 1] += i * step;
+        found = true;
+      }
+    });
+    y[index] = best;
+    if (!indices) return;
+    if (column_major) {
+      best_at = 0;
+      for (std::uint32_t i = w.rank; i-- > 0;) best_at = best_at * w.in[i] + place[i];
+    }
+    indices[index] = plane * in_size + best_at;
+  });
+}
+
+Status max(Context &context, bool global) {
+  const View &x = *context.input(0);
+  View *y = context.output(0), *indices = context.output(1);
+  Window w;
+  QR_RETURN_IF_ERROR(global ? global_window(context, x, &w) : qir::resolve_pool(context.node(), dims_of(x), &w));
+  if (!y && !indices) return {};
+  const bool known = dispatch<float, double, std::int8_t, std::uint8_t>(x.dtype, [&](auto tag) {
+    using T = decltype(tag);
+    T *values = y ? y->as<T>() : static_cast<T *>(context.scratch(static_cast<std::uint64_t>(indices->count) * sizeof(T)));
+    max_of_windows<T>(context, w, x, values, indices ? indices->as<std::int64_t>() : nullptr,
+                      context.node().get_int("storage_order", 0) != 0);
+  });
+  return known ? Status() : type_error(context, x.dtype);
+}
+
+}  // namespace
+
+Status kernel_average_pool(Context &context) { return average(context, false); }
+Status kernel_global_average_pool(Context &context) { return average(context, true); }
+Status kernel_lp_pool(Context &context) { return lp(context, false); }
+Status kernel_global_lp_pool(Context &context) { return lp(context, true); }
+Status kernel_max_pool(Context &context) { return max(context, false); }
+Status kernel_global_max_pool(Context &context) { return max(context, true); }
+
+}  // namespace quarry::reference

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reduce*: every output takes in the elements along the reduced axes. Without a reduced axis each element is a set of one.
+#include <type_traits>
+
+#include "backends/cpu-reference/kernels/kernels.h"
+#include "backends/cpu-reference/kernels/reals.h"
+#include "backends/cpu-reference/kernels/reduced_axes.h"
+
+namespace quarry::reference {
+
+namespace {
+
+// Integers add up in 128 bits and are cut to their type at the end, so that a mean is that of the exact sum; reals in double.
+__extension__ typedef __int128 Wide;
+__extension__ typedef unsigned __int128 WideUnsigned;  // for squares, which may need all bits
+template <class T>
+using Accumulator = std::conditional_t<std::is_floating_point_v<T>, double, Wide>;
+
+// An operation is: begin, what add() makes of the accumulator and one more element, and finish(accumulator, number of elements).
+template <class T>
+struct Sum {
+  static Accumulator<T> begin() noexcept { return 0; }
+  static void add(Accumulator<T> &sum, T value) noexcept { sum += value; }
+  static T finish(Accumulator<T> sum, std::int64_t) noexcept { return static_cast<T>(sum); }
+};
+
+// Integer means are cut towards zero; the mean of nothing is NaN (0 for integers).
+template <class T>
+struct Mean : Sum<T> {
+  static T finish(Accumulator<T> sum, std::int64_t count) noexcept {
+    if constexpr (std::is_floating_point_v<T>) return static_cast<T>(sum / static_cast<double>(count));
+    else return count == 0 ? T{} : static_cast<T>(sum / count);
+  }
+};
+
+template <class T>
+struct Prod {
+  using State = std::conditional_t<std::is_floating_point_v<T>, double, std::uint64_t>;
+  static State begin() noexcept { return 1; }
+  static void add(State &result, T value) noexcept { result *= static_cast<State>(value); }
+  static T finish(State result, std::int64_t) noexcept { return static_cast<T>(result); }
+};
+
+template <class T>
+struct L1 : Sum<T> {
+  static void add(Accumulator<T> &sum, T value) noexcept {
+    sum += value < 0 ? -static_cast<Accumulator<T>>(value) : static_cast<Accumulator<T>>(value);
+  }
+};
+
+template <class T>
+struct SumSquare {
+  using State = std::conditional_t<std::is_floating_point_v<T>, double, WideUnsigned>;
+  static State begin() noexcept { return 0; }
+  static void add(State &sum, T value) noexcept { sum += static_cast<State>(value) * static_cast<State>(value); }
+  static T finish(State sum, std::int64_t) noexcept { return static_cast<T>(sum); }
+};
+
+template <class T>
+struct L2 : SumSquare<T> {
+  static T finish(typename SumSquare<T>::State sum, std::int64_t) noexcept { return static_cast<T>(std::sqrt(static_cast<double>(sum))); }
+};
+
+template <class T>
+struct LogSum : Sum<T> {
+  static T finish(Accumulator<T> sum, std::int64_t) noexcept { return static_cast<T>(std::log(sum)); }
+};
+
+// log(sum(exp(x))), as greatest + log(sum(exp(x - greatest))), which does not overflow.
+template <class T>
+struct LogSumExp {
+  struct State {
+    double greatest, sum;
+  };
+  static State begin() noexcept { return {-std::numeric_limits<double>::infinity(), 0}; }
+  static void add(State &state, T element) noexcept {
+    const double value = static_cast<double>(element);
+    if (value <= state.greatest) {
+      state.sum += value == state.greatest ? (std::isinf(value) && value < 0 ? 0.0 : 1.0) : std::exp(value - state.greatest);
+    } else {  // also NaN
+      state.sum = state.sum * std::exp(state.greatest - value) + 1;
+      state.greatest = value;
+    }
+  }
+  static T finish(State state, std::int64_t) noexcept {
+    const bool infinite = std::isinf(state.greatest) && state.sum == state.sum;
+    return static_cast<T>(infinite ? state.greatest : state.greatest + std::log(state.sum));
+  }
+};
+
+// NaN wins over everything. Of nothing: the other end of the type.
+template <class T, bool Greatest>
+struct Extreme {
+  static T begin() noexcept {
+    using Limits = std::numeric_limits<T>;
+    if constexpr (std::is_floating_point_v<T>) return Greatest ? -Limits::infinity() : Limits::infinity();
+    else return Greatest ? Limits::lowest() : Limits::max();
+  }
+  static void add(T &best, T value) noexcept {
+    if (best == best && ((Greatest ? value > best : value < best) || value != value)) best = value;
+  }
+  static T finish(T best, std::int64_t) noexcept { return best; }
+};
+template <class T>
+using Greatest = Extreme<T, true>;
+template <class T>
+using Least = Extreme<T, false>;
+
+template <class T, class Operation>
+void reduce_all(Context &context, const View &x, const bool *reduced, T *out, std::int64_t out_count) {
+  const ReducedAxes axes(x, reduced);
+  const std::int64_t count = axes.gone.count();
+  parallel(context, out_count, [&](std::int64_t index) {
+    if (context.stopped()) return;
+    auto state = Operation::begin();
+    axes.for_lines(index, [&](std::int64_t first, std::int64_t step, std::int64_t length) {
+      for (std::int64_t i = 0; i < length; ++i) Operation::add(state, x.as<const T>()[first + i * step]);
+    });
+    out[index] = Operation::finish(state, count);
+  });
+}
+
+template <template <class> class Operation, class... Ts>
+Status reduce(Context &context) {
+  const View &x = *context.input(0);
+  const View *list = context.input(1);
+  qir::IntList axes;
+  bool reduced[qir::kMaxRank] = {};
+  QR_RETURN_IF_ERROR(read_list(context, 1, &axes));
+  QR_RETURN_IF_ERROR(qir::resolve_reduce(context.node(), list ? qir::Dims(axes) : qir::Dims(), x.rank, &reduced));
+  const bool keep = context.node().get_int("keepdims", 1) != 0;
+  std::int64_t dims[qir::kMaxRank];
+  std::size_t rank = 0;
+  for (std::uint32_t i = 0; i < x.rank; ++i) {
+    if (!reduced[i] || keep) dims[rank++] = reduced[i] ? 1 : x.dims[i];
+  }
+  View *y = nullptr;
+  QR_RETURN_IF_ERROR(make_output(context, 0, dims, rank, &y));
+  if (!y) return {};
+  const DType dtype = x.dtype == DType::Bool ? DType::U8 : x.dtype;  // false and true are 0 and 1
+  const bool known = dispatch<Ts...>(dtype, [&](auto tag) {
+    using T = decltype(tag);
+    reduce_all<T, Operation<T>>(context, x, reduced, y->as<T>(), y->count);
+    // The least of no bools is true, not 255.
+    if (x.dtype == DType::Bool) std::for_each_n(y->as<T>(), y->count, [](T &value) { value = value != 0; });
+  });
+  return known ? Status() : type_error(context, x.dtype);
+}
+
+template <template <class> class Operation>
+Status reduce_numbers(Context &context) {
+  return reduce<Operation, float, double, std::int32_t, std::int64_t, std::uint32_t, std::uint64_t>(context);
+}
+template <template <class> class Operation>
+Status reduce_ordered(Context &context) {
+  return reduce<Operation, float, double, std::int8_t, std::uint8_t, std::int32_t, std::int64_t, std::uint32_t, std::uint64_t>(context);
+}
+
+}  // namespace
+
+Status kernel_reduce_sum(Context &context) { return reduce_numbers<Sum>(context); }
+Status kernel_reduce_mean(Context &context) { return reduce_numbers<Mean>(context); }
+Status kernel_reduce_prod(Context &context) { return reduce_numbers<Prod>(context); }
+Status kernel_reduce_l1(Context &context) { return reduce_numbers<L1>(context); }
+Status kernel_reduce_l2(Context &context) { return reduce_numbers<L2>(context); }
+Status kernel_reduce_sum_square(Context &context) { return reduce_numbers<SumSquare>(context); }
+Status kernel_reduce_log_sum(Context &context) { return reduce<LogSum, float, double>(context); }
+Status kernel_reduce_log_sum_exp(Context &context) { return reduce<LogSumExp, float, double>(context); }
+Status kernel_reduce_max(Context &context) { return reduce_ordered<Greatest>(context); }
+Status kernel_reduce_min(Context &context) { return reduce_ordered<Least>(context); }
+
+}  // namespace quarry::reference

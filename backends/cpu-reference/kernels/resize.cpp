@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+// Resize. Interpolation is separable: every resized axis gets a table of taps (which inputs, with which weights) and is a pass of its own.
+// Coordinates are computed in f32, as ONNX Runtime does: which neighbour is the nearest one depends on it.
+#include <algorithm>
+#include <cmath>
+
+#include "backends/cpu-reference/kernels/kernels.h"
+#include "backends/cpu-reference/kernels/tensors.h"
+
+namespace quarry::reference {
+
+using qir::kMaxRank;
+
+namespace {
+
+enum class Coordinates { HalfPixel, HalfPixelSymmetric, PytorchHalfPixel, AlignCorners, Asymmetric, Crop };
+enum class Mode { Nearest, Linear, Cubic };
+enum class Nearest { PreferFloor, PreferCeil, Floor, Ceil };
+
+struct Settings {
+  Coordinates coordinates;
+  Mode mode;
+  Nearest nearest;
+  bool antialias, exclude_outside;
+  double cubic_a, extrapolation;
+
+  explicit Settings(const qir::Node &node) {
+    const std::string_view how = node.get_string("coordinate_transformation_mode", "half_pixel");
+    coordinates = how == "half_pixel_symmetric" ? Coordinates::HalfPixelSymmetric
+                : how == "pytorch_half_pixel"   ? Coordinates::PytorchHalfPixel
+                : how == "align_corners"        ? Coordinates::AlignCorners
+                : how == "asymmetric"           ? Coordinates::Asymmetric
+                : how == "tf_crop_and_resize"   ? Coordinates::Crop
+                                                : Coordinates::HalfPixel;
+    const std::string_view kind = node.get_string("mode", "nearest");
+    mode = kind == "linear" ? Mode::Linear : kind == "cubic" ? Mode::Cubic : Mode::Nearest;
+    const std::string_view rounding = node.get_string("nearest_mode", "round_prefer_floor");
+    nearest = rounding == "round_prefer_ceil" ? Nearest::PreferCeil
+            : rounding == "floor"             ? Nearest::Floor
+            : rounding == "ceil"              ? Nearest::Ceil
+                                              : Nearest::PreferFloor;
+    antialias = node.get_int("antialias", 0) != 0;
+    exclude_outside = node.get_int("exclude_outside", 0) != 0;
+    cubic_a = node.get_float("cubic_coeff_a", -0.75F);
+    extrapolation = node.get_float("extrapolation_value", 0.0F);
+  }
+};
+
+// One axis. For output index y the taps are index[y * taps + t] with weight[y * taps + t]; nearest has one tap.
+struct Axis {
+  std::int64_t in, out;
+  float scale;
+  float roi_start = 0, roi_end = 1;
+  bool identity = false;
+  std::int64_t taps = 1;
+  std::int64_t *index = nullptr;
+  double *weight = nullptr;
+  bool *outside = nullptr;  // beyond the input, for Coordinates::Crop only
+};
+
+// Where output index y lies in the input.
+float original(const Axis &axis, Coordinates coordinates, std::int64_t y) {
+  const auto x = static_cast<float>(y), in = static_cast<float>(axis.in);
+  const float width = axis.scale * in;  // of the output; not an integer where a scale was given that does not divide evenly
+  switch (coordinates) {
+    case Coordinates::HalfPixel: return (x + 0.5F) / axis.scale - 0.5F;
+    case Coordinates::HalfPixelSymmetric: {
+      const float center = in / 2, adjustment = static_cast<float>(axis.out) / width;
+      return center * (1 - adjustment) + (x + 0.5F) / axis.scale - 0.5F;
+    }
+    case Coordinates::PytorchHalfPixel: return axis.out > 1 ? (x + 0.5F) / axis.scale - 0.5F : 0.0F;
+    case Coordinates::AlignCorners: return axis.out > 1 && width != 1 ? x * (in - 1) / (width - 1) : 0.0F;
+    case Coordinates::Asymmetric: return x / axis.scale;
+    case Coordinates::Crop:
+      return axis.out > 1
+               ? axis.roi_start * (in - 1) + x * (axis.roi_end - axis.roi_start) * (in - 1) / static_cast<float>(axis.out - 1)
+               : 0.5F * (axis.roi_start + axis.roi_end) * (in - 1);
+  }
+  return 0;
+}
+
+float nearest_index(float x, Nearest nearest) {
+  switch (nearest) {
+    case Nearest::PreferFloor: return std::ceil(x - 0.5F);
+    case Nearest::PreferCeil: return std::floor(x + 0.5F);
+    case Nearest::Floor: return std::floor(x);
+    case Nearest::Ceil: return std::ceil(x);
+  }
+  return x;
+}
+
+double filter(Mode mode, double distance, double a) {
+  return mode == Mode::Cubic ? cubic_weight(distance, a) : std::max(1 - std::fabs(distance), 0.0);
+}
+
+// A coordinate may be anything that roi or a tiny scale made of it.
+std::int64_t clamp_index(float x, std::int64_t in) {
+  if (!(x > 0)) return 0;
+  return x >= static_cast<float>(in) ? in - 1 : std::min(static_cast<std::int64_t>(x), in - 1);
+}
+
+Status make_taps(Context &context, const Settings &settings, Axis *axis) {
+  // Antialiasing stretches the filter where the axis shrinks.
+  const double stretch = settings.antialias && settings.mode != Mode::Nearest ? std::min(static_cast<double>(axis->scale), 1.0) : 1.0;
+  const double radius = settings.mode == Mode::Cubic ? 2 : 1;
+  const double first_tap = settings.mode == Mode::Nearest ? 0 : std::floor(-radius / stretch) + 1;
+  if (!(first_tap >= -2.0 * static_cast<double>(axis->in) - 4)) {
+    return qir::node_error(context.node(), ErrorId::run_value, "found scale %g for %lld elements, which leaves none",
+                           static_cast<double>(axis->scale), static_cast<long long>(axis->in));
+  }
+  const auto first = static_cast<std::int64_t>(first_tap);
+  axis->taps = settings.mode == Mode::Nearest ? 1 : 2 - 2 * first;
+  const auto entries = static_cast<std::uint64_t>(axis->out * axis->taps);
+  axis->index = static_cast<std::int64_t *>(context.scratch(entries * sizeof(std::int64_t)));
+  axis->weight = static_cast<double *>(context.scratch(entries * sizeof(double)));
+  axis->outside = static_cast<bool *>(context.scratch(static_cast<std::uint64_t>(axis->out)));
+  for (std::int64_t y = 0; y < axis->out; ++y) {
+    const float x = original(*axis, settings.coordinates, y);
+    axis->outside[y] = settings.coordinates == Coordinates::Crop && !(x >= 0 && x <= static_cast<float>(axis->in - 1));
+    std::int64_t *index = axis->index + y * axis->taps;
+    double *weight = axis->weight + y * axis->taps;
+    if (settings.mode == Mode::Nearest) {
+      index[0] = clamp_index(nearest_index(x, settings.nearest), axis->in);
+      weight[0] = 1;
+      continue;
+    }
+    const float floor = std::floor(x);
+    const double ratio = static_cast<double>(x) - static_cast<double>(floor);
+    double sum = 0;
+    for (std::int64_t t = 0; t < axis->taps; ++t) {
+      const float place = floor + static_cast<float>(first + t);
+      index[t] = clamp_index(place, axis->in);
+      weight[t] = filter(settings.mode, (static_cast<double>(first + t) - ratio) * stretch, settings.cubic_a);
+      if (settings.exclude_outside && !(place >= 0 && place < static_cast<float>(axis->in))) weight[t] = 0;
+      sum += weight[t];
+    }
+    if ((settings.exclude_outside || settings.antialias) && sum != 0) {
+      for (std::int64_t t = 0; t < axis->taps; ++t) weight[t] /= sum;
+    }
+  }
+  return {};
+}
+
+template <class T>
+void resize_nearest(const View &in, const View &out, const Axis *axes, bool extrapolate, double extrapolation) {
+  std::int64_t strides[kMaxRank];
+  dense_strides(in.dims, in.rank, strides);
+  const T *from = in.as<const T>();
+  T *to = out.as<T>();
+  const std::uint32_t last = in.rank - 1;
+  const Axis &row = axes[last];
+  for (Odometer index(out.dims, last); !index.done(); index.next()) {
+    std::int64_t base = 0;
+    bool outside = false;
+    for (std::uint32_t i = 0; i < last; ++i) {
+      base += (axes[i].identity ? index[i] : axes[i].index[index[i]]) * strides[i];
+      outside |= !axes[i].identity && axes[i].outside[index[i]];
+    }
+    for (std::int64_t x = 0; x < row.out; ++x) {
+      const bool beyond = extrapolate && (outside || (!row.identity && row.outside[x]));
+      *to++ = beyond ? round_to<T>(extrapolation) : from[base + (row.identity ? x : row.index[x])];
+    }
+  }
+}
+
+// One pass: [outer, axis.in, inner] -> [outer, axis.out, inner].
+void resize_axis(const double *from, double *to, std::int64_t outer, std::int64_t inner, const Axis &axis, double extrapolation) {
+  for (std::int64_t o = 0; o < outer; ++o, from += axis.in * inner) {
+    for (std::int64_t y = 0; y < axis.out; ++y, to += inner) {
+      if (axis.outside[y]) {
+        std::fill_n(to, inner, extrapolation);
+        continue;
+      }
+      std::fill_n(to, inner, 0.0);
+      for (std::int64_t t = 0; t < axis.taps; ++t) {
+        const double weight = axis.weight[y * axis.taps + t];
+        const double *source = from + axis.index[y * axis.taps + t] * inner;
+        if (weight == 0) continue;  // an infinity beside the window stays outside
+        for (std::int64_t j = 0; j < inner; ++j) to[j] += weight * source[j];
+      }
+    }
+  }
+}
+
+// Leading axes that keep their extent count planes; each plane goes through the passes in two buffers of doubles.
+template <class T>
+void resize_smooth(Context &context, const View &in, const View &out, const Axis *axes, double extrapolation) {
+  std::uint32_t first = 0;
+  while (first < in.rank && axes[first].identity) ++first;
+  const std::int64_t planes = product(in.dims, 0, first), in_plane = product(in.dims, first, in.rank),
+                     out_plane = product(out.dims, first, in.rank);
+  std::int64_t dims[kMaxRank], largest = in_plane;
+  std::copy_n(in.dims, in.rank, dims);
+  for (std::uint32_t i = first; i < in.rank; ++i) {
+    dims[i] = out.dims[i];
+    largest = std::max(largest, product(dims, first, in.rank));
+  }
+  auto *a = static_cast<double *>(context.scratch(static_cast<std::uint64_t>(largest) * sizeof(double)));
+  auto *b = static_cast<double *>(context.scratch(static_cast<std::uint64_t>(largest) * sizeof(double)));
+  for (std::int64_t plane = 0; plane < planes && !context.stopped(); ++plane) {
+    std::copy_n(in.as<const T>() + plane * in_plane, in_plane, a);
+    std::copy_n(in.dims, in.rank, dims);
+    for (std::uint32_t i = first; i < in.rank; ++i) {
+      if (axes[i].identity) continue;
+      resize_axis(a, b, product(dims, first, i), product(dims, i + 1, in.rank), axes[i], extrapolation);
+      dims[i] = axes[i].out;
+      std::swap(a, b);
+    }
+    std::transform(a, a + out_plane, out.as<T>() + plane * out_plane, [](double value) { return round_to<T>(value); });
+  }
+}
+
+}  // namespace
+
+Status kernel_resize(Context &context) {
+  const View &in = *context.input(0);
+  const View *roi = context.input(1), *scales = context.input(2);
+  qir::IntList sizes;
+  QR_RETURN_IF_ERROR(read_list(context, 3, &sizes));
+  const std::span<const float> given = scales ? std::span<const float>(scales->as<const float>(), static_cast<std::size_t>(scales->count))
+                                              : std::span<const float>();
+  qir::ResizeGeometry geometry;
+  QR_RETURN_IF_ERROR(qir::resolve_resize(context.node(), dims_of(in), given, sizes, &geometry));
+  View *out;
+  QR_RETURN_IF_ERROR(make_output(context, 0, geometry.extent, in.rank, &out));
+  if (out->count == 0) return {};
+  if (in.count == 0) {
+    return qir::node_error(context.node(), ErrorId::run_value, "found %s, which has nothing to make %s of",
+                           shape_text(in.dims, in.rank).c_str(), shape_text(out->dims, out->rank).c_str());
+  }
+
+  const Settings settings(context.node());
+  Axis axes[kMaxRank];
+  for (std::uint32_t i = 0; i < in.rank; ++i)
+    axes[i] = {.in = in.dims[i], .out = out->dims[i], .scale = static_cast<float>(geometry.scale[i])};
+  if (settings.coordinates == Coordinates::Crop) {
+    const std::uint32_t count = geometry.axes.size;
+    if (!roi || roi->count != 2 * static_cast<std::int64_t>(count)) {
+      return qir::node_error(context.node(), ErrorId::run_value, "found %lld entries of roi, expected %u",
+                             roi ? static_cast<long long>(roi->count) : 0LL, 2 * count);
+    }
+    for (std::uint32_t i = 0; i < count; ++i) {
+      Axis &axis = axes[geometry.axes[i]];
+      const bool known = dispatch<float, double>(roi->dtype, [&](auto tag) {
+        const auto *values = roi->as<const decltype(tag)>();
+        axis.roi_start = static_cast<float>(values[i]);
+        axis.roi_end = static_cast<float>(values[count + i]);
+      });
+      if (!known) return type_error(context, roi->dtype);
+    }
+  }
+  bool all_identity = true;
+  for (std::uint32_t i = 0; i < in.rank; ++i) {
+    Axis &axis = axes[i];
+    axis.identity = axis.in == axis.out && axis.scale == 1 && axis.roi_start == 0 && axis.roi_end == 1;
+    all_identity &= axis.identity;
+    if (!axis.identity) QR_RETURN_IF_ERROR(make_taps(context, settings, &axis));
+  }
+  if (all_identity) {
+    std::memmove(out->data, in.data, static_cast<std::size_t>(in.count) * in.width);
+    return {};
+  }
+  const bool known = dispatch_any(in.dtype, [&](auto tag) {
+    using T = decltype(tag);
+    if (settings.mode == Mode::Nearest) {
+      resize_nearest<T>(in, *out, axes, settings.coordinates == Coordinates::Crop, settings.extrapolation);
+    } else {
+      resize_smooth<T>(context, in, *out, axes, settings.extrapolation);
+    }
+  });
+  return known ? Status() : type_error(context, in.dtype);
+}
+
+}  // namespace quarry::reference

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operators that compare elements to find, order or count them, and running sums along an axis.
+//
+// NaN is ordered as numpy does: after every number in TopK and Unique, and ArgMax and ArgMin both stop at it.
+#include <algorithm>
+#include <bit>
+
+#include "backends/cpu-reference/kernels/kernels.h"
+#include "backends/cpu-reference/kernels/tensors.h"
+
+namespace quarry::reference {
+
+using qir::kMaxRank;
+
+namespace {
+
+// An integer that orders as the values do: numbers, then NaN. All sorting is done on it.
+template <class T>
+std::uint64_t order_key(T value) {
+  constexpr std::uint64_t kSign = std::uint64_t{1} << 63;
+  if constexpr (std::is_floating_point_v<T>) {
+    if (value != value) return ~std::uint64_t{0};
+    const auto bits = std::bit_cast<std::uint64_t>(static_cast<double>(value) + 0.0);  // -0 is 0
+    return bits & kSign ? ~bits : bits | kSign;
+  } else {
+    return std::is_signed_v<T> ? static_cast<std::uint64_t>(value) ^ kSign : static_cast<std::uint64_t>(value);
+  }
+}
+
+std::int64_t *integers(Context &context, std::int64_t count) {
+  return static_cast<std::int64_t *>(context.scratch(static_cast<std::uint64_t>(count) * sizeof(std::int64_t)));
+}
+std::uint64_t *order_keys(Context &context, std::int64_t count) {
+  return static_cast<std::uint64_t *>(context.scratch(static_cast<std::uint64_t>(count) * sizeof(std::uint64_t)));
+}
+
+// Lines of a tensor along an axis: element i of line (o, j) is at (o * extent + i) * inner + j.
+struct Lines {
+  std::int64_t outer, extent, inner;
+  Lines(const View &view, std::size_t axis)
+      : outer(product(view.dims, 0, axis)), extent(view.dims[axis]), inner(product(view.dims, axis + 1, view.rank)) {}
+};
+
+Status arg_extreme(Context &context, bool largest) {
+  const View &in = *context.input(0);
+  View &out = *context.output(0);
+  std::size_t axis;
+  QR_RETURN_IF_ERROR(read_axis(context, 0, in.rank, &axis));
+  const bool last = context.node().get_int("select_last_index", 0) != 0;
+  const Lines lines(in, axis);
+  if (out.count != lines.outer * lines.inner || (out.count > 0 && lines.extent == 0)) {
+    return qir::node_error(context.node(), ErrorId::run_value, "axis %zu of %s has nothing to choose from", axis,
+                           shape_text(in.dims, in.rank).c_str());
+  }
+  const bool known = dispatch_any(in.dtype, [&](auto tag) {
+    using T = decltype(tag);
+    // NaN is better than any number, whichever way the comparison goes.
+    const auto better = [&](T x, T y) { return x != x ? y == y : y == y && (largest ? x > y : x < y); };
+    std::int64_t *to = out.as<std::int64_t>();
+    for (std::int64_t o = 0; o < lines.outer; ++o) {
+      for (std::int64_t j = 0; j < lines.inner; ++j) {
+        const T *line = in.as<const T>() + o * lines.extent * lines.inner + j;
+        std::int64_t best = 0;
+        for (std::int64_t i = 1; i < lines.extent; ++i) {
+          const T value = line[i * lines.inner], champion = line[best * lines.inner];
+          if (last ? !better(champion, value) : better(value, champion)) best = i;
+        }
+        *to++ = best;
+      }
+    }
+  });
+  return known ? Status() : type_error(context, in.dtype);
+}
+
+// Running sums and products; `step` joins the value so far and the next element. Floats accumulate in double.
+template <class Step>
+Status cumulate(Context &context, double neutral, Step &&step) {
+  const View &in = *context.input(0);
+  View &out = *context.output(0);
+  std::int64_t given;
+  std::size_t axis = 0;
+  QR_RETURN_IF_ERROR(read_integer(context, 1, 0, &given));
+  if (in.rank > 0) QR_RETURN_IF_ERROR(qir::resolve_axis(context.node(), given, in.rank, &axis));
+  const bool exclusive = context.node().get_int("exclusive", 0) != 0, reverse = context.node().get_int("reverse", 0) != 0;
+  View row = in;  // a scalar is a line of one
+  if (in.rank == 0) row.rank = 1, row.dims[0] = 1;
+  const Lines lines(row, axis);
+  const bool known = dispatch_any(in.dtype, [&](auto tag) {
+    using T = decltype(tag);
+    using Sum = std::conditional_t<std::is_floating_point_v<T>, double, T>;
+    for (std::int64_t o = 0; o < lines.outer; ++o) {
+      for (std::int64_t j = 0; j < lines.inner; ++j) {
+        Sum sum = static_cast<Sum>(neutral);
+        for (std::int64_t i = 0; i < lines.extent; ++i) {
+          const std::int64_t at = (o * lines.extent + (reverse ? lines.extent - 1 - i : i)) * lines.inner + j;
+          const Sum next = step(sum, static_cast<Sum>(in.as<const T>()[at]));
+          out.as<T>()[at] = static_cast<T>(exclusive ? sum : next);
+          sum = next;
+        }
+      }
+    }
+  });
+  return known ? Status() : type_error(context, in.dtype);
+}
+
+}  // namespace
+
+Status kernel_arg_max(Context &context) { return arg_extreme(context, true); }
+Status kernel_arg_min(Context &context) { return arg_extreme(context, false); }
+
+Status kernel_cum_sum(Context &context) {
+  return cumulate(context, 0, [](auto a, auto b) { return add(a, b); });
+}
+Status kernel_cum_prod(Context &context) {
+  return cumulate(context, 1, [](auto a, auto b) { return multiply(a, b); });
+}
+
+Status kernel_top_k(Context &context) {
+  const View &in = *context.input(0);
+  std::size_t axis;
+  std::int64_t k;
+  QR_RETURN_IF_ERROR(read_axis(context, -1, in.rank, &axis));
+  QR_RETURN_IF_ERROR(read_integer(context, 1, 0, &k));
+  const Lines lines(in, axis);
+  if (k < 0 || k > lines.extent) {
+    return qir::node_error(context.node(), ErrorId::run_value, "found k %lld, expected 0 to %lld", static_cast<long long>(k),
+                           static_cast<long long>(lines.extent));
+  }
+  std::int64_t dims[kMaxRank];
+  std::copy_n(in.dims, in.rank, dims);
+  dims[axis] = k;
+  View *values, *indices;
+  QR_RETURN_IF_ERROR(make_output(context, 0, dims, in.rank, &values));
+  QR_RETURN_IF_ERROR(make_output(context, 1, dims, in.rank, &indices));
+  if (k == 0 || in.count == 0) return {};
+  const std::uint64_t flip = context.node().get_int("largest", 1) != 0 ? ~std::uint64_t{0} : 0;
+  std::int64_t *order = integers(context, lines.extent);
+  std::uint64_t *keys = order_keys(context, in.count);
+  const bool known = dispatch_any(in.dtype, [&](auto tag) {
+    const auto *data = in.as<const decltype(tag)>();
+    std::transform(data, data + in.count, keys, [flip](auto value) { return order_key(value) ^ flip; });
+  });
+  if (!known) return type_error(context, in.dtype);
+  for (std::int64_t o = 0; o < lines.outer && !context.stopped(); ++o) {
+    for (std::int64_t j = 0; j < lines.inner; ++j) {
+      const std::int64_t first = o * lines.extent * lines.inner + j;
+      for (std::int64_t i = 0; i < lines.extent; ++i) order[i] = i;
+      std::partial_sort(order, order + k, order + lines.extent, [&](std::int64_t a, std::int64_t b) {
+        const std::uint64_t x = keys[first + a * lines.inner], y = keys[first + b * lines.inner];
+        return x != y ? x < y : a < b;
+      });
+      for (std::int64_t i = 0; i < k; ++i) {
+        const std::int64_t to = (o * k + i) * lines.inner + j;
+        if (values)
+          std::memcpy(values->as<char>() + to * in.width, in.as<const char>() + (first + order[i] * lines.inner) * in.width, in.width);
+        if (indices) indices->as<std::int64_t>()[to] = order[i];
+      }
+    }
+  }
+  return {};
+}
+
+Status kernel_non_zero(Context &context) {
+  const View &in = *context.input(0);
+  Status status;
+  const bool known = dispatch_any(in.dtype, [&](auto tag) {
+    using T = decltype(tag);
+    const T *data = in.as<const T>();
+    const std::int64_t found = in.count - std::count(data, data + in.count, T{});
+    const std::int64_t dims[] = {in.rank, found};
+    View *out;
+    status = make_output(context, 0, dims, 2, &out);
+    if (status || found == 0) return;
+    std::int64_t column = 0, position = 0;
+    for (Odometer index(in.dims, in.rank); !index.done(); index.next(), ++position) {
+      if (data[position] == T{}) continue;
+      for (std::uint32_t i = 0; i < in.rank; ++i) out->as<std::int64_t>()[i * found + column] = index[i];
+      ++column;
+    }
+  });
+  return known ? std::move(status) : type_error(context, in.dtype);
+}
+
+Status kernel_unique(Context &context) {
+  const View &in = *context.input(0);
+  // Without an axis the items are the elements, else the slices along the axis: `inner` * `outer` elements each.
+  const bool flat = context.node().find("axis") == nullptr;
+  const bool sorted = context.node().get_int("sorted", 1) != 0;
+  View view = in;
+  if (flat) view.rank = 1, view.dims[0] = in.count;
+  std::size_t axis = 0;
+  if (!flat) QR_RETURN_IF_ERROR(read_axis(context, 0, in.rank, &axis));
+  const Lines lines(view, axis);
+  const std::int64_t items = lines.extent;
+  std::int64_t *order = integers(context, items), *group_of = integers(context, items), *first = integers(context, items);
+  std::int64_t *count = integers(context, items), *place = integers(context, items);
+  std::uint64_t *keys = order_keys(context, in.count);
+  const bool known = dispatch_any(in.dtype, [&](auto tag) {
+    const auto *data = in.as<const decltype(tag)>();
+    std::transform(data, data + in.count, keys, [](auto value) { return order_key(value); });
+  });
+  if (!known) return type_error(context, in.dtype);
+  const auto compare = [&](std::int64_t a, std::int64_t b) {  // below 0, 0, above 0
+    for (std::int64_t o = 0; o < lines.outer; ++o) {
+      for (std::int64_t j = 0; j < lines.inner; ++j) {
+        const std::uint64_t x = keys[(o * items + a) * lines.inner + j], y = keys[(o * items + b) * lines.inner + j];
+        if (x != y) return x < y ? -1 : 1;
+      }
+    }
+    return 0;
+  };
+  for (std::int64_t i = 0; i < items; ++i) order[i] = i;
+  std::sort(order, order + items, [&](std::int64_t a, std::int64_t b) {
+    const int sign = compare(a, b);
+    return sign != 0 ? sign < 0 : a < b;
+  });
+  // Equal items follow each other now, the first occurrence in front. Groups are numbered in sorted order.
+  std::int64_t groups = 0;
+  for (std::int64_t i = 0; i < items; ++i) {
+    if (i == 0 || compare(order[i - 1], order[i]) != 0) first[groups++] = order[i];
+    group_of[order[i]] = groups - 1;
+    ++count[groups - 1];
+  }
+  // Which place in the output a group takes.
+  for (std::int64_t g = 0; g < groups; ++g) order[g] = g;
+  if (!sorted) std::sort(order, order + groups, [&](std::int64_t a, std::int64_t b) { return first[a] < first[b]; });
+  for (std::int64_t i = 0; i < groups; ++i) place[order[i]] = i;
+
+  std::int64_t dims[kMaxRank];
+  std::copy_n(view.dims, view.rank, dims);
+  dims[axis] = groups;
+  View *values, *indices, *inverse, *counts;
+  QR_RETURN_IF_ERROR(make_output(context, 0, dims, view.rank, &values));
+  QR_RETURN_IF_ERROR(make_output(context, 1, &groups, 1, &indices));
+  QR_RETURN_IF_ERROR(make_output(context, 2, &items, 1, &inverse));
+  QR_RETURN_IF_ERROR(make_output(context, 3, &groups, 1, &counts));
+  const std::int64_t row = lines.inner * in.width;  // bytes
+  for (std::int64_t g = 0; g < groups; ++g) {
+    for (std::int64_t o = 0; values && row > 0 && o < lines.outer; ++o) {
+      std::memcpy(values->as<char>() + (o * groups + place[g]) * row, in.as<const char>() + (o * items + first[g]) * row,
+                  static_cast<std::size_t>(row));
+    }
+    if (indices) indices->as<std::int64_t>()[place[g]] = first[g];
+    if (counts) counts->as<std::int64_t>()[place[g]] = count[g];
+  }
+  for (std::int64_t i = 0; inverse && i < items; ++i) inverse->as<std::int64_t>()[i] = place[group_of[i]];
+  return {};
+}
+
+}  // namespace quarry::reference

@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/cpu-reference/program.h"
+
+#include <algorithm>
+
+#include "backends/cpu-reference/convert.h"
+#include "base/checked.h"
+
+namespace quarry::reference {
+namespace {
+
+constexpr std::uint64_t kAlign = 64;
+
+std::uint64_t align_up(std::uint64_t size) noexcept { return (size + kAlign - 1) & ~(kAlign - 1); }
+
+bool is_known(const qir::Shape &shape) noexcept {
+  return std::none_of(shape.begin(), shape.end(), [](std::int64_t extent) { return extent < 0; });
+}
+
+String describe(const qir::Node &node) {
+  return format("%s '%s'", qir::op_name(node.op), printable(node.name).c_str());
+}
+
+bool has_own_zero(qir::Op op) noexcept {  // writes zeros that no input holds
+  return op == qir::Op::Pad || op == qir::Op::CenterCropPad || op == qir::Op::Trilu;
+}
+
+bool has_subgraphs(qir::Op op) noexcept { return op == qir::Op::If || op == qir::Op::Loop || op == qir::Op::Scan; }
+
+// Calls visit(tensor) for each input and output that is there.
+template <class Visit>
+void for_operands(const qir::Graph &graph, const qir::Node &node, Visit &&visit) {
+  for (const auto *list : {&node.inputs, &node.outputs})
+    for (const std::int32_t index : *list)
+      if (index != qir::kAbsent) visit(graph.tensors[static_cast<std::size_t>(index)]);
+}
+
+// Stored elements may be moved as they are when all tensors mean the same by them.
+Handling handling_of(const qir::Graph &graph, const qir::Node &node, const KernelRow &row) {
+  if (row.handling != Handling::Move || has_subgraphs(node.op)) return row.handling;
+  const qir::Quantization *common = nullptr;
+  bool same = true, unquantized_float = false;
+  for_operands(graph, node, [&](const qir::Tensor &tensor) {
+    if (!tensor.quant) {
+      unquantized_float |= is_float(tensor.dtype);
+    } else if (!common) {
+      common = &*tensor.quant;
+      same &= common->per_tensor();
+    } else {
+      same &= *common == *tensor.quant;
+    }
+  });
+  if (!common) return Handling::Move;
+  const bool zero_differs = has_own_zero(node.op) && common->zero_points[0] != 0;
+  return same && !unquantized_float && !zero_differs ? Handling::Move : Handling::Compute;
+}
+
+// First fit over lifetimes: walks births in order of time, giving each tensor the lowest gap that is large enough.
+class ArenaPlanner {
+ public:
+  std::uint64_t take(std::uint64_t size) {
+    std::uint64_t end_of_previous = 0;
+    auto next = used_.begin();
+    for (; next != used_.end(); ++next) {
+      if (next->first - end_of_previous >= size) break;
+      end_of_previous = next->first + next->second;
+    }
+    used_.emplace_hint(next, end_of_previous, size);
+    peak_ = std::max(peak_, end_of_previous + size);
+    return end_of_previous;
+  }
+  // False: the range is in use already.
+  bool take_at(std::uint64_t offset, std::uint64_t size) {
+    const auto next = used_.lower_bound(offset);
+    if (next != used_.end() && next->first - offset < size) return false;
+    if (next != used_.begin()) {
+      const auto previous = std::prev(next);
+      if (offset - previous->first < previous->second) return false;
+    }
+    used_.emplace_hint(next, offset, size);
+    return true;
+  }
+  void give_back(std::uint64_t offset) { used_.erase(offset); }
+  std::uint64_t peak() const noexcept { return peak_; }
+
+ private:
+  OrderedMap<std::uint64_t, std::uint64_t> used_;  // offset -> size
+  std::uint64_t peak_ = 0;
+};
+
+// Calls born(lifetime) and died(lifetime) in order of time; a tensor dies after the node that uses it last, before the next one's births.
+template <class List, class Born, class Died>
+bool sweep(const List &by_first, Born &&born, Died &&died) {
+  Vector<std::size_t> by_last(by_first.size());
+  for (std::size_t i = 0; i < by_last.size(); ++i) by_last[i] = i;
+  std::sort(by_last.begin(), by_last.end(), [&](std::size_t a, std::size_t b) {
+    return by_first[a].last != by_first[b].last ? by_first[a].last < by_first[b].last : a < b;
+  });
+  auto death = by_last.begin();
+  for (const auto &lifetime : by_first) {
+    for (; death != by_last.end() && by_first[*death].last < lifetime.first; ++death) died(by_first[*death]);
+    if (!born(lifetime)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+Status check_node(const qir::Graph &graph, const qir::Node &node) {
+  const KernelRow *row = find_kernel(node.op);
+  if (!row) {
+    return Status::error(ErrorId::backend_op, format("%s: found operator %s, expected one that cpu-reference has a kernel for",
+                                                     describe(node).c_str(), qir::op_name(node.op)));
+  }
+  const auto &judged = node.inputs.empty() || node.inputs[0] == qir::kAbsent ? node.outputs : node.inputs;
+  if (!judged.empty() && judged[0] != qir::kAbsent) {
+    const qir::Tensor &tensor = graph.tensors[static_cast<std::size_t>(judged[0])];
+    const DType dtype = tensor.quant && !reads_stored(node, 0) ? DType::F32 : tensor.dtype;
+    if (!takes_dtype(*row, dtype)) {
+      return Status::error(ErrorId::backend_type, format("%s: tensor '%s' is %s, expected one of: %s", describe(node).c_str(),
+                                                         printable(tensor.name).c_str(), dtype_name(tensor.dtype), row->types));
+    }
+  }
+  Status status;
+  for_operands(graph, node, [&](const qir::Tensor &tensor) {
+    if (tensor.shape.size() > qir::kMaxRank && status.ok()) {
+      status = Status::error(ErrorId::backend_limit, format("%s: tensor '%s' has %zu dimensions, expected at most %zu", describe(node).c_str(),
+                                                            printable(tensor.name).c_str(), tensor.shape.size(), qir::kMaxRank));
+    }
+  });
+  QR_RETURN_IF_ERROR(std::move(status));
+  for (const qir::Graph &body : node.subgraphs) {
+    for (const qir::Node &inner : body.nodes) {
+      if (Status refused = check_node(body, inner); !refused.ok()) return std::move(refused).with("subgraph of", node.name);
+    }
+  }
+  return {};
+}
+
+Status Program::plan_node(std::size_t index) {
+  const qir::Node &node = graph_->nodes[index];
+  QR_RETURN_IF_ERROR(check_node(*graph_, node));
+  NodePlan &plan = nodes_[index];
+  plan.row = find_kernel(node.op);
+  plan.handling = handling_of(*graph_, node, *plan.row);
+
+  bool any_quantized = false;
+  Vector<qir::InferValue> inputs;
+  inputs.reserve(node.inputs.size());
+  for (const std::int32_t i : node.inputs) {
+    qir::InferValue &value = inputs.emplace_back();
+    if (i == qir::kAbsent) continue;
+    const qir::Tensor &tensor = graph_->tensors[static_cast<std::size_t>(i)];
+    value = {true, tensor.dtype, tensor.shape, &tensor.quant, tensor.is_constant ? tensor.data : qir::Bytes{}};
+    any_quantized |= tensor.quant.has_value();
+    plan.infers |= !is_known(tensor.shape);
+  }
+  Vector<qir::InferType> inferred;
+  QR_RETURN_IF_ERROR(qir::infer_node(node, inputs, inferred));
+  inferred.resize(node.outputs.size());
+  for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+    if (node.outputs[i] == qir::kAbsent) continue;
+    const qir::Tensor &tensor = graph_->tensors[static_cast<std::size_t>(node.outputs[i])];
+    const qir::InferType &type = inferred[i];
+    // Quantisation stands for real numbers: there the float type of the rule is not that of the tensor.
+    const bool real = (tensor.quant && !writes_stored(node, i)) || (any_quantized && is_float(tensor.dtype));
+    bool fits = type.shape.size() == tensor.shape.size() && (real ? is_float(type.dtype) : type.dtype == tensor.dtype);
+    for (std::size_t d = 0; fits && d < tensor.shape.size(); ++d)
+      fits = type.shape[d] < 0 || tensor.shape[d] < 0 || type.shape[d] == tensor.shape[d];
+    if (!fits) {
+      return Status::error(ErrorId::qir_shape,
+                           format("%s: output '%s' is declared %s%s, expected %s%s", describe(node).c_str(), printable(tensor.name).c_str(),
+                                  dtype_name(tensor.dtype), shape_text(tensor.shape.data(), tensor.shape.size()).c_str(),
+                                  dtype_name(type.dtype), shape_text(type.shape.data(), type.shape.size()).c_str()));
+    }
+    plan.infers |= !is_known(type.shape) || !is_known(tensor.shape);
+  }
+  return {};
+}
+
+Status Program::place_tensors(Vector<Lifetime> &lifetimes) {
+  const qir::Graph &graph = *graph_;
+  const std::size_t count = graph.tensors.size();
+  tensors_.resize(count);
+  for (std::size_t i = 0; i < count; ++i)
+    if (graph.tensors[i].is_constant) tensors_[i].place = Place::Constant;
+  for (const std::int32_t i : graph.inputs) tensors_[static_cast<std::size_t>(i)].place = Place::Input;
+
+  constexpr std::int32_t kNever = -1;
+  Vector<std::int32_t> last(count, kNever);
+  for (std::size_t n = 0; n < graph.nodes.size(); ++n)
+    for (const auto *list : {&graph.nodes[n].inputs, &graph.nodes[n].outputs})
+      for (const std::int32_t i : *list)
+        if (i != qir::kAbsent) last[static_cast<std::size_t>(i)] = static_cast<std::int32_t>(n);
+  Vector<bool> is_output(count, false);
+  for (const std::int32_t i : graph.outputs) is_output[static_cast<std::size_t>(i)] = true;
+
+  for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
+    for (const std::int32_t i : graph.nodes[n].outputs) {
+      if (i == qir::kAbsent) continue;
+      const std::size_t t = static_cast<std::size_t>(i);
+      TensorPlan &plan = tensors_[t];
+      if (!is_known(graph.tensors[t].shape)) plan.place = Place::Dynamic;
+      else plan.place = is_output[t] ? Place::Output : Place::Arena;
+      if (plan.place == Place::Arena) lifetimes.push_back({static_cast<std::int32_t>(n), last[t], i});
+    }
+  }
+  for (std::size_t t = 0; t < count; ++t) {
+    const qir::Tensor &tensor = graph.tensors[t];
+    if (!is_known(tensor.shape)) continue;
+    const auto elements = element_count(tensor.shape.data(), tensor.shape.size());
+    const auto bytes = elements ? packed_size(tensor.dtype, *elements) : std::nullopt;
+    // The widest form of an element has 8 bytes; sizes stay far from overflow everywhere below.
+    if (!bytes || *elements > INT64_MAX / 64) {
+      return Status::error(ErrorId::qir_limit, format("tensor '%s' with shape %s is larger than memory can be", printable(tensor.name).c_str(),
+                                                      shape_text(tensor.shape.data(), tensor.shape.size()).c_str()));
+    }
+    tensors_[t].bytes = *bytes;
+  }
+  return {};
+}
+
+Status Program::make_plan(const Vector<Lifetime> &lifetimes) {
+  ArenaPlanner planner;
+  const auto overflow = [&] { return Status::error(ErrorId::qir_limit, "the graph's intermediate tensors together exceed 2^62 bytes"); };
+  const bool fits = sweep(
+      lifetimes,
+      [&](const Lifetime &life) {
+        TensorPlan &plan = tensors_[static_cast<std::size_t>(life.tensor)];
+        plan.offset = planner.take(align_up(std::max<std::uint64_t>(plan.bytes, 1)));
+        return planner.peak() < (std::uint64_t{1} << 62);
+      },
+      [&](const Lifetime &life) { planner.give_back(tensors_[static_cast<std::size_t>(life.tensor)].offset); });
+  if (!fits) return overflow();
+  arena_bytes_ = planner.peak();
+  return {};
+}
+
+Status Program::adopt_plan(const Vector<Lifetime> &lifetimes, std::span<const std::uint64_t> *offsets) {
+  const auto bad = [](const char *what) { return Status::error(ErrorId::backend_bad_blob, format("memory plan: %s", what)); };
+  if (offsets->size() < 1 + tensors_.size()) return bad("found fewer offsets than the graph has tensors");
+  arena_bytes_ = (*offsets)[0];
+  const auto plan_offsets = offsets->subspan(1, tensors_.size());
+  *offsets = offsets->subspan(1 + tensors_.size());
+  ArenaPlanner planner;
+  const bool fits = sweep(
+      lifetimes,
+      [&](const Lifetime &life) {
+        const std::size_t t = static_cast<std::size_t>(life.tensor);
+        const std::uint64_t size = align_up(std::max<std::uint64_t>(tensors_[t].bytes, 1));
+        tensors_[t].offset = plan_offsets[t];
+        return plan_offsets[t] % kAlign == 0 && range_fits(plan_offsets[t], size, arena_bytes_) && planner.take_at(plan_offsets[t], size);
+      },
+      [&](const Lifetime &life) { planner.give_back(tensors_[static_cast<std::size_t>(life.tensor)].offset); });
+  return fits ? Status() : bad("found tensors outside the arena or over each other, expected disjoint ones");
+}
+
+Result<Unique<Program>> Program::build(const qir::Graph &graph, std::span<const std::uint64_t> *offsets) {
+  Unique<Program> program = make_unique<Program>();
+  program->graph_ = &graph;
+  program->nodes_.resize(graph.nodes.size());
+  program->subprograms_.resize(graph.nodes.size());
+  Vector<Lifetime> lifetimes;
+  QR_RETURN_IF_ERROR(program->place_tensors(lifetimes));
+  for (std::size_t n = 0; n < graph.nodes.size(); ++n) QR_RETURN_IF_ERROR(program->plan_node(n));
+  QR_RETURN_IF_ERROR(offsets ? program->adopt_plan(lifetimes, offsets) : program->make_plan(lifetimes));
+  for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
+    for (const qir::Graph &body : graph.nodes[n].subgraphs) {
+      QR_ASSIGN_OR_RETURN(Unique<Program> subprogram, build(body, offsets));
+      program->subprograms_[n].push_back(std::move(subprogram));
+    }
+  }
+  return program;
+}
+
+std::uint64_t Program::total_arena_bytes() const noexcept {
+  std::uint64_t total = arena_bytes_;
+  for (const auto &list : subprograms_)
+    for (const auto &program : list) total += program->total_arena_bytes();
+  return total;
+}
+
+std::uint64_t Program::conversion_bytes() const noexcept {
+  std::uint64_t most = 0;
+  for (std::size_t n = 0; n < nodes_.size(); ++n) {
+    std::uint64_t sum = 0;
+    for_operands(*graph_, graph_->nodes[n], [&](const qir::Tensor &tensor) {
+      const Form form = form_of(tensor.dtype, tensor.quant.has_value(), nodes_[n].handling);
+      if (form == Form::Stored || !is_known(tensor.shape)) return;
+      sum += align_up(static_cast<std::uint64_t>(*element_count(tensor.shape.data(), tensor.shape.size())) * form_width(tensor.dtype, form));
+    });
+    for (const auto &program : subprograms_[n]) sum += program->conversion_bytes();
+    most = std::max(most, sum);
+  }
+  return most;
+}
+
+std::uint64_t Program::constant_bytes() const noexcept {
+  std::uint64_t total = 0;
+  for (const TensorPlan &plan : tensors_)
+    if (plan.place == Place::Constant) total += plan.bytes;
+  for (const auto &list : subprograms_)
+    for (const auto &program : list) total += program->constant_bytes();
+  return total;
+}
+
+void Program::append_plan(Vector<std::uint64_t> &out) const {
+  out.push_back(arena_bytes_);
+  for (const TensorPlan &plan : tensors_) out.push_back(plan.offset);
+  for (const auto &list : subprograms_)
+    for (const auto &program : list) program->append_plan(out);
+}
+
+}  // namespace quarry::reference

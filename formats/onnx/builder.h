@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// Makes a QIR graph node by node: each node's types and shapes are inferred, and it is folded where all its inputs are constant, as it is
+// added. So a rewriting rule sees exact shapes, and a chain that computes a shape is a constant by the time it is used.
+#pragma once
+
+#include <span>
+
+#include "formats/onnx/store.h"
+#include "formats/onnx/tensor_data.h"
+#include "formats/qir/graph.h"
+
+namespace quarry::onnx_import {
+
+// Computes a node whose inputs are all constant. What a node means is the reference interpreter's to say, which `formats` does not know.
+class Folder {
+ public:
+  // False: leave the node as it is.
+  virtual bool fold(const qir::Graph &graph, const qir::Node &node, Store &store, Vector<Constant> *outputs) = 0;
+
+ protected:
+  ~Folder() = default;
+};
+
+class Builder {
+ public:
+  Builder(Store &store, Folder *folder) : store_(store), folder_(folder) {}
+
+  qir::Graph graph;
+
+  Store &store() noexcept { return store_; }
+  Folder *folder() noexcept { return folder_; }
+  const qir::Tensor &tensor(std::int32_t id) const noexcept { return graph.tensors[static_cast<std::size_t>(id)]; }
+  bool is_constant(std::int32_t id) const noexcept { return id >= 0 && tensor(id).is_constant; }
+  bool is_static(std::int32_t id) const noexcept;  // all extents known
+
+  String unique_name(std::string_view wanted);
+  std::int32_t add_tensor(std::string_view name, DType dtype, qir::Shape shape);
+  std::int32_t add_constant(std::string_view name, Constant constant);
+  std::int32_t add_input(std::string_view name, DType dtype, qir::Shape shape);
+  // A vector, or (scalar) a value of rank 0.
+  std::int32_t add_ints(std::string_view name, std::span<const std::int64_t> values);
+  std::int32_t add_int(std::string_view name, std::int64_t value);
+  // A value of rank 0 of any float or integer dtype; kAbsent where the dtype cannot hold it.
+  std::int32_t add_number(std::string_view name, DType dtype, double value);
+  // The value of an i32 or i64 constant.
+  std::optional<Vector<std::int64_t>> ints(std::int32_t id) const;
+  std::optional<Vector<float>> floats(std::int32_t id) const;  // of an f32 or f16 constant
+
+  // Adds a node with one output per name; an empty name is an absent output. `node.outputs` is set here.
+  Status emit(qir::Node node, const Vector<String> &names, Vector<std::int32_t> *outputs);
+  // Makes `id` the graph output called `name`: renames it, or copies it with Identity where it cannot carry the name.
+  Status add_output(std::int32_t id, std::string_view name);
+  void rename(std::int32_t id, std::string_view name);
+
+ private:
+  bool worth_folding(const qir::Node &node, const Vector<qir::InferType> &types) const;
+
+  Store &store_;
+  Folder *folder_;
+  StringSet names_;
+};
+
+// True where two runs of the operator on the same inputs may differ.
+bool is_random(qir::Op op) noexcept;
+
+}  // namespace quarry::onnx_import

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// GraphProto -> qir::Graph in the normal form, for bound input shapes.
+#pragma once
+
+#include "formats/onnx/builder.h"
+#include "formats/onnx/model.h"
+#include "formats/onnx/reasons.h"
+
+namespace quarry::onnx_import {
+
+// Told between nodes; a failure ends the import (abort, deadline).
+class Watcher {
+ public:
+  virtual Status node_done(std::uint64_t done, std::uint64_t total) = 0;
+
+ protected:
+  ~Watcher() = default;
+};
+
+// Imports the model's graph. `shapes`: one per model.inputs(), all extents known. Constants point into the model or into `store`; both must
+// outlive the graph. A failure carries every reason.
+Result<qir::Graph> import_graph(Model &model, const Vector<qir::Shape> &shapes, Store &store, Folder *folder, Watcher *watcher);
+
+}  // namespace quarry::onnx_import

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "formats/onnx/model.h"
+
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+#include <google/protobuf/unknown_field_set.h>
+
+#include "base/json_writer.h"
+#include "formats/onnx/reasons.h"
+
+namespace quarry::onnx_import {
+namespace {
+
+constexpr int kFunctionOverloadField = 13;
+constexpr int kDeepestMessage = 200;
+
+// Without a log handler protobuf writes its complaints to stderr; a library does not.
+bool parse(qir::Bytes data, pb::ModelProto *out) {
+  google::protobuf::io::ArrayInputStream stream(data.data, static_cast<int>(data.size));
+  google::protobuf::io::CodedInputStream coded(&stream);
+  coded.SetRecursionLimit(kDeepestMessage);
+  return out->MergePartialFromCodedStream(&coded) && coded.ConsumedEntireMessage();
+}
+
+String function_key(std::string_view domain, std::string_view name, std::string_view overload) {
+  String key(normal_domain(domain));
+  ((key += '\0') += name) += '\0';
+  return key += overload;
+}
+
+const char *type_kind(const pb::TypeProto &type) {
+  switch (type.value_case()) {
+    case pb::TypeProto::kTensorType: return "tensor";
+    case pb::TypeProto::kSequenceType: return "sequence";
+    case pb::TypeProto::kMapType: return "map";
+    case pb::TypeProto::kOptionalType: return "optional";
+    case pb::TypeProto::kSparseTensorType: return "sparse tensor";
+    case pb::TypeProto::kOpaqueType: return "opaque";
+    case pb::TypeProto::VALUE_NOT_SET: return "untyped value";
+  }
+  return "unknown";
+}
+
+Declared declare(const pb::ValueInfoProto &info, const char *role, Reasons &reasons) {
+  Declared out;
+  out.name = info.name();
+  const String subject = format("%s '%s'", role, printable(info.name()).c_str());
+  if (!info.type().has_tensor_type()) {
+    reasons.add(ErrorId::onnx_type, subject, format("is a %s; Quarry takes tensors", type_kind(info.type())));
+    return out;
+  }
+  const auto &tensor = info.type().tensor_type();
+  auto dtype = element_type(tensor.elem_type(), subject);
+  if (dtype.ok()) out.dtype = *dtype;
+  else reasons.add(dtype.status(), subject);
+  out.has_shape = tensor.has_shape();
+  if (tensor.shape().dim_size() > static_cast<int>(qir::kMaxRank)) {
+    reasons.add(ErrorId::qir_rank, subject, format("has %d dimensions, the limit is %zu", tensor.shape().dim_size(), qir::kMaxRank));
+    return out;
+  }
+  for (const auto &dim : tensor.shape().dim()) {
+    const bool known = dim.has_dim_value() && dim.dim_value() >= 0;
+    out.shape.push_back(known ? dim.dim_value() : qir::kUnknownDim);
+    out.dim_names.push_back(known || !dim.has_dim_param() ? String() : String(dim.dim_param()));
+  }
+  return out;
+}
+
+}  // namespace
+
+String unknown_string(const google::protobuf::Message &message, int field) {
+  const auto &fields = message.GetReflection()->GetUnknownFields(message);
+  for (int i = 0; i < fields.field_count(); ++i)
+    if (fields.field(i).number() == field && fields.field(i).type() == google::protobuf::UnknownField::TYPE_LENGTH_DELIMITED)
+      return String(fields.field(i).length_delimited());
+  return {};
+}
+
+Status read_opsets(const google::protobuf::RepeatedPtrField<pb::OperatorSetIdProto> &imports, std::string_view subject, Opsets *out) {
+  for (const auto &import : imports) {
+    const std::string_view domain = normal_domain(import.domain());
+    if (domain.empty() && (import.version() < kOldestOpset || import.version() > qir::kNormalOpset))
+      return Status::error(ErrorId::onnx_opset, format("%.*s: imports opset %lld of ai.onnx, this version takes %lld to %lld",
+                                                       static_cast<int>(subject.size()), subject.data(), static_cast<long long>(import.version()),
+                                                       static_cast<long long>(kOldestOpset), static_cast<long long>(qir::kNormalOpset)));
+    (*out)[String(domain)] = import.version();
+  }
+  return {};
+}
+
+Result<Unique<Model>> Model::open(qir::Bytes data, std::string_view folder) {
+  if (data.size == 0) return Status::error(ErrorId::onnx_parse, "the model is empty");
+  if (data.size > INT32_MAX)
+    return Status::error(ErrorId::onnx_parse, format("the model has %llu bytes, protobuf's limit is 2 GB", static_cast<unsigned long long>(data.size)),
+                         "keep the weights as external data (onnx.save_model with save_as_external_data=True)");
+  auto model = quarry::make_unique<Model>(folder);
+  if (!parse(data, &model->proto_)) return Status::error(ErrorId::onnx_parse, "the bytes are no ONNX model: protobuf cannot parse them");
+  QR_RETURN_IF_ERROR(model->check());
+  return model;
+}
+
+Status Model::check() {
+  if (!proto_.has_graph()) return Status::error(ErrorId::onnx_parse, "the bytes parse but hold no graph: is this an ONNX model?");
+  if (proto_.ir_version() < 3)
+    return Status::error(ErrorId::onnx_invalid, format("the model's IR version is %lld, expected 3 or more", static_cast<long long>(proto_.ir_version())));
+  if (proto_.opset_import_size() == 0) return Status::error(ErrorId::onnx_invalid, "the model imports no opset");
+  QR_RETURN_IF_ERROR(read_opsets(proto_.opset_import(), "the model", &opsets_));
+
+  Reasons reasons;
+  const pb::GraphProto &graph = proto_.graph();
+  StringSet constants, names;
+  for (const auto &tensor : graph.initializer()) constants.emplace(tensor.name());
+  for (const auto &tensor : graph.sparse_initializer()) constants.emplace(tensor.values().name());
+  for (const auto &input : graph.input()) {
+    if (!names.emplace(input.name()).second || input.name().empty())
+      reasons.add(ErrorId::onnx_invalid, format("input '%s'", printable(input.name()).c_str()), "its name is empty or not the only one of its kind");
+    // Before IR 4 initializers stand among the inputs; later that means a default that could be overridden. Either way they are constants.
+    if (!constants.contains(std::string_view(input.name()))) inputs_.push_back(declare(input, "input", reasons));
+  }
+  names.clear();
+  for (const auto &output : graph.output()) {
+    if (!names.emplace(output.name()).second || output.name().empty())
+      reasons.add(ErrorId::onnx_invalid, format("output '%s'", printable(output.name()).c_str()), "its name is empty or not the only one of its kind");
+    outputs_.push_back(declare(output, "output", reasons));
+  }
+  if (outputs_.empty()) reasons.add(ErrorId::onnx_invalid, "the model", "has no outputs");
+  for (const auto &function : proto_.functions())
+    functions_[function_key(function.domain(), function.name(), unknown_string(function, kFunctionOverloadField))] = &function;
+  return reasons.status();
+}
+
+const pb::FunctionProto *Model::function(std::string_view domain, std::string_view name, std::string_view overload) const {
+  if (functions_.empty()) return nullptr;
+  const auto found = functions_.find(function_key(domain, name, overload));
+  return found == functions_.end() ? nullptr : found->second;
+}
+
+namespace {
+
+void count_operators(const pb::GraphProto &graph, OrderedMap<String, std::uint64_t> &counts, std::uint64_t &parameters) {
+  for (const auto &tensor : graph.initializer()) {
+    std::uint64_t elements = 1;
+    for (const std::int64_t dim : tensor.dims()) elements *= dim > 0 ? static_cast<std::uint64_t>(dim) : 0;
+    parameters += elements;
+  }
+  for (const auto &node : graph.node()) {
+    const std::string_view domain = normal_domain(node.domain());
+    ++counts[domain.empty() ? String(node.op_type()) : String(domain) + "." + String(node.op_type())];
+    for (const auto &attribute : node.attribute())
+      if (attribute.has_g()) count_operators(attribute.g(), counts, parameters);
+  }
+}
+
+void write_declared(JsonWriter &json, const char *key, const Vector<Declared> &values) {
+  json.key(key).begin_array();
+  for (const Declared &value : values) {
+    json.begin_object().field("name", std::string_view(value.name)).field("dtype", dtype_name(value.dtype)).key("shape");
+    if (!value.has_shape) {
+      json.null().end_object();
+      continue;
+    }
+    json.begin_array();
+    for (std::size_t i = 0; i < value.shape.size(); ++i) {
+      if (value.shape[i] >= 0) json.value(value.shape[i]);
+      else if (!value.dim_names[i].empty()) json.value(std::string_view(value.dim_names[i]));
+      else json.null();
+    }
+    json.end_array().end_object();
+  }
+  json.end_array();
+}
+
+}  // namespace
+
+String Model::inspect() const {
+  OrderedMap<String, std::uint64_t> operators;
+  std::uint64_t parameters = 0;
+  count_operators(proto_.graph(), operators, parameters);
+  JsonWriter json;
+  json.begin_object();
+  String producer(proto_.producer_name());
+  if (!proto_.producer_version().empty()) (producer += ' ') += proto_.producer_version();
+  json.field("producer", std::string_view(producer)).field("ir_version", static_cast<std::int64_t>(proto_.ir_version()));
+  json.key("opsets").begin_array();
+  for (const auto &import : proto_.opset_import()) {
+    const std::string_view domain = import.domain().empty() ? std::string_view("ai.onnx") : std::string_view(import.domain());
+    json.begin_object().field("domain", domain).field("version", static_cast<std::int64_t>(import.version())).end_object();
+  }
+  json.end_array().key("operators").begin_object();
+  for (const auto &[name, count] : operators) json.field(name, count);
+  json.end_object().field("parameters", parameters);
+  write_declared(json, "inputs", inputs_);
+  write_declared(json, "outputs", outputs_);
+  json.key("functions").value(static_cast<std::int64_t>(proto_.functions_size()));
+  json.key("metadata").begin_object();
+  for (const auto &entry : proto_.metadata_props()) json.field(entry.key(), std::string_view(entry.value()));
+  json.end_object().end_object();
+  return json.take();
+}
+
+}  // namespace quarry::onnx_import

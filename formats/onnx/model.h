@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// A parsed ONNX model: what it declares, before any shape is bound.
+#pragma once
+
+#include <memory>
+
+#include "base/status.h"
+#include "formats/onnx/proto.h"
+#include "formats/onnx/tensor_data.h"
+
+namespace quarry::onnx_import {
+
+// Opset 7 is the oldest that is promised; of older ones what old exporters wrote is taken too (rules_legacy.cpp).
+inline constexpr std::int64_t kOldestOpset = 1;
+
+using Opsets = StringMap<std::int64_t>;  // domain ("ai.onnx" is "") -> version
+
+// A graph input or output as declared.
+struct Declared {
+  String name;
+  DType dtype = DType::Unknown;
+  bool has_shape = false;
+  qir::Shape shape;          // kUnknownDim: symbolic or unknown
+  Vector<String> dim_names;  // of symbolic ones; as many as shape
+};
+
+class Model : public HeapObject {
+ public:
+  // Parses and checks what needs no shapes: versions, names, types of inputs and outputs. Finds every reason, not the first.
+  static Result<Unique<Model>> open(qir::Bytes data, std::string_view folder);
+
+  const pb::ModelProto &proto() const noexcept { return proto_; }
+  const Opsets &opsets() const noexcept { return opsets_; }
+  const Vector<Declared> &inputs() const noexcept { return inputs_; }    // without initializers
+  const Vector<Declared> &outputs() const noexcept { return outputs_; }
+  ExternalData &external() noexcept { return external_; }
+  // A model-local function; nullptr: there is none of that name.
+  const pb::FunctionProto *function(std::string_view domain, std::string_view name, std::string_view overload) const;
+  String inspect() const;  // JSON, see prepare/prepare_api.h
+
+  explicit Model(std::string_view folder) : external_(folder) {}
+
+ private:
+  Status check();
+
+  pb::ModelProto proto_;
+  Opsets opsets_;
+  Vector<Declared> inputs_, outputs_;
+  StringMap<const pb::FunctionProto *> functions_;
+  ExternalData external_;
+};
+
+// Opset imports of a model or function; names a version that is out of range.
+Status read_opsets(const google::protobuf::RepeatedPtrField<pb::OperatorSetIdProto> &imports, std::string_view subject, Opsets *out);
+inline std::string_view normal_domain(std::string_view domain) { return domain == "ai.onnx" ? std::string_view() : domain; }
+// A string field that is newer than libonnx's headers; "" where it is not there.
+String unknown_string(const google::protobuf::Message &message, int field);
+
+}  // namespace quarry::onnx_import

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a rewriting rule works with: one ONNX node, its opset, its inputs as tensors of the graph being made. Internal to formats/onnx.
+#pragma once
+
+#include <initializer_list>
+
+#include "formats/onnx/importer.h"
+
+namespace quarry::onnx_import {
+
+class Importer;
+
+// Names seen by a node. Scopes of one graph chain up; the body of a subgraph or a function starts afresh, with what it takes bound by name.
+struct Scope {
+  static constexpr std::int32_t kUnknown = -3;   // no such name
+  static constexpr std::int32_t kPoisoned = -2;  // its maker was refused, which has been said; kAbsent (-1) is an optional value not given
+
+  const Scope *parent = nullptr;
+  Builder *builder = nullptr;
+  const Opsets *opsets = nullptr;
+  const StringMap<const pb::AttributeProto *> *arguments = nullptr;  // attributes of the function call; nullptr outside functions
+  String prefix;                                                     // of the names made in here: "call1/"
+  StringMap<std::int32_t> names;
+  int depth = 0;                                                     // of functions and subgraphs
+
+  std::int32_t lookup(std::string_view name) const;
+};
+
+class Rewriter {
+ public:
+  Rewriter(Importer &importer, Scope &scope, const pb::NodeProto &proto, std::int64_t opset);
+
+  Importer &importer;
+  Scope &scope;
+  Builder &builder;
+  const pb::NodeProto &proto;
+  const std::int64_t opset;  // of the node's domain
+  String name;               // never empty
+  String where;              // "Conv 'conv1'"
+
+  // ---- inputs and outputs
+  std::size_t input_count() const noexcept { return inputs_.size(); }
+  const Vector<std::int32_t> &inputs() const noexcept { return inputs_; }
+  std::int32_t in(std::size_t i) const noexcept { return i < inputs_.size() ? inputs_[i] : qir::kAbsent; }
+  bool has(std::size_t i) const noexcept { return in(i) != qir::kAbsent; }
+  const qir::Tensor &tensor(std::size_t i) const noexcept { return builder.tensor(in(i)); }
+  Status need_inputs(std::size_t count) const;  // the first `count` are there
+  bool wants(int output) const noexcept { return output < proto.output_size() && !proto.output(output).empty(); }
+  // The output is a value that exists already.
+  void bind(int output, std::int32_t id);
+
+  // ---- attributes; those of a function's body may refer to the call's
+  const pb::AttributeProto *attribute(std::string_view name) const;
+  std::int64_t get_int(std::string_view name, std::int64_t fallback) const;
+  float get_float(std::string_view name, float fallback) const;
+  std::string_view get_string(std::string_view name, std::string_view fallback) const;
+  std::optional<Vector<std::int64_t>> get_ints(std::string_view name) const;
+  std::optional<Vector<float>> get_floats(std::string_view name) const;
+
+  // ---- making nodes
+  // A node with the ONNX node's attributes, less `without`.
+  Result<qir::Node> copy(qir::Op op, Vector<std::int32_t> inputs, std::initializer_list<std::string_view> without = {}) const;
+  qir::Node make(qir::Op op, Vector<std::int32_t> inputs, std::string_view suffix) const;  // a helper node, no attributes
+  // Adds a node for an intermediate value.
+  Result<std::int32_t> step(qir::Node node);
+  Result<std::int32_t> step(qir::Op op, Vector<std::int32_t> inputs, std::string_view suffix) { return step(make(op, std::move(inputs), suffix)); }
+  // Adds the node that makes the ONNX node's outputs (the first `count`; -1: all).
+  Status finish(qir::Node node, int count = -1);
+  Status finish(qir::Op op, Vector<std::int32_t> inputs) { return finish(make(op, std::move(inputs), "")); }
+
+  // Constants of the node, named after it.
+  std::int32_t ints(std::string_view suffix, std::span<const std::int64_t> values) { return builder.add_ints(name + "/" + String(suffix), values); }
+  std::int32_t number(std::string_view suffix, DType dtype, double value) { return builder.add_number(name + "/" + String(suffix), dtype, value); }
+  // The shape of a value as an i64 tensor: constant where it is known.
+  Result<std::int32_t> shape_of(std::int32_t id, std::string_view suffix);
+
+  Status error(ErrorId id, const char *pattern, ...) const __attribute__((format(printf, 3, 4)));
+
+ private:
+  Vector<std::int32_t> inputs_;
+};
+
+// What follows from a refusal that has been told already: the node's outputs are poisoned and nothing is said again.
+inline Status poisoned_status() { return Status::foreign(QR_UNSUPPORTED, "", "", ""); }
+
+using Rule = Status (*)(Rewriter &);
+// The rule of an operator; nullptr: it is in the normal form as it stands, if the op table has it.
+Rule find_rule(std::string_view domain, std::string_view op, std::int64_t opset);
+Rule find_legacy_rule(std::string_view op);        // rules_legacy.cpp: opsets 1 to 6
+Rule find_standard_rule(std::string_view op);      // rules_standard.cpp
+Rule find_quantized_rule(std::string_view op);     // rules_quantized.cpp (QLinear*, com.microsoft)
+Rule find_contrib_rule(std::string_view op);       // rules_contrib.cpp (com.microsoft)
+Status import_if(Rewriter &node);                  // control_flow.cpp
+Status import_loop(Rewriter &node);
+Status import_scan(Rewriter &node);
+
+// The state of one import.
+class Importer {
+ public:
+  Importer(Model &model, Store &store, Folder *folder, Watcher *watcher) : model(model), store(store), folder(folder), watcher(watcher) {}
+
+  Model &model;
+  Store &store;
+  Folder *folder;
+  Watcher *watcher;
+  Reasons reasons;
+  Status stopped;  // by the watcher
+
+  // Imports a graph's initializers and nodes into the scope. What is refused goes to `reasons`; the names it would have made are poisoned.
+  void body(const pb::GraphProto &graph, Scope &scope);
+  void nodes(const google::protobuf::RepeatedPtrField<pb::NodeProto> &list, Scope &scope);
+  // The names that a graph takes from its surroundings, in order of first use.
+  static Vector<String> free_names(const pb::GraphProto &graph);
+
+ private:
+  void node(const pb::NodeProto &proto, Scope &scope);
+  Status call(const pb::FunctionProto &function, Rewriter &node);
+  Status rewrite(Rewriter &node, std::string_view domain);
+  void poison(const pb::NodeProto &proto, Scope &scope);
+
+  std::uint64_t done_ = 0, total_ = 0;
+};
+
+}  // namespace quarry::onnx_import

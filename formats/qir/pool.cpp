@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstring>
+
+#include "base/checked.h"
+#include "base/hash.h"
+#include "formats/qir/graph.h"
+#include "formats/qir/limits.h"
+
+namespace quarry::qir {
+
+struct ConstantPool::State {
+  Vector<Part> parts;
+  std::uint64_t size = 0;
+  // Parts by the sum of their contents. Sums find candidates; contents decide.
+  HashMultimap<std::uint64_t, std::uint32_t> by_sum;
+};
+
+ConstantPool::ConstantPool() : state_(make_unique<State>()) {}
+ConstantPool::~ConstantPool() = default;
+
+std::uint64_t ConstantPool::add(Bytes contents) {
+  if (contents.size == 0) return 0;  // any place will do
+  const std::uint64_t sum = hash64(contents.data, contents.size);
+  const auto [first, last] = state_->by_sum.equal_range(sum);
+  for (auto it = first; it != last; ++it) {
+    const Part &part = state_->parts[it->second];
+    if (part.contents.size == contents.size && std::memcmp(part.contents.data, contents.data, contents.size) == 0) return part.offset;
+  }
+  std::uint64_t offset, end;
+  if (!checked_align_up(state_->size, kConstantAlign, &offset) || !checked_add(offset, contents.size, &end)) throw std::bad_alloc();
+  state_->parts.push_back({offset, contents});
+  try {
+    state_->by_sum.emplace(sum, static_cast<std::uint32_t>(state_->parts.size() - 1));
+  } catch (...) {
+    state_->parts.pop_back();
+    throw;
+  }
+  state_->size = end;
+  return offset;
+}
+
+std::uint64_t ConstantPool::size() const noexcept { return state_->size; }
+const Vector<ConstantPool::Part> &ConstantPool::parts() const noexcept { return state_->parts; }
+
+void ConstantPool::write_to(void *destination) const {
+  char *out = static_cast<char *>(destination);
+  std::uint64_t at = 0;
+  for (const Part &part : state_->parts) {
+    std::memset(out + at, 0, part.offset - at);
+    std::memcpy(out + part.offset, part.contents.data, part.contents.size);
+    at = part.offset + part.contents.size;
+  }
+}
+
+}  // namespace quarry::qir

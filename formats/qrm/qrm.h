@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+// The .qrm container: [prologue, 64 bytes][metadata, a FlatBuffer][segments]. docs/formats/qrm.md is the specification.
+//
+// Reading goes through three types, each made from the one before, so that nothing unchecked can be planned:
+//   RawFile         bytes: mapped, copied or the caller's
+//   VerifiedFile    prologue, sums of prologue and metadata, and the FlatBuffers verifier have passed
+//   ValidatedModel  every index, range, limit and layout rule holds; what the runtime works with
+// Only the sums of segments may be put off (SumCheck), because they cost a read of the whole file.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "base/alloc.h"
+#include "base/dtype.h"
+#include "base/status.h"
+#include "formats/qir/graph.h"
+
+namespace quarry::qrm {
+
+using qir::Bytes;
+
+// Of the format, not of the release. A newer minor may be read; a newer major is refused.
+inline constexpr std::uint16_t kFormatMajor = 1;
+inline constexpr std::uint16_t kFormatMinor = 0;
+
+enum class SegmentKind : std::uint8_t {
+  Unknown = 0,  // a kind that a newer minor brought: kept, never used
+  Weights = 1,  // constants of graphs, or what a backend packed from them
+  Graph = 2,    // QIR
+  Blob = 3,     // a backend's compiled context
+};
+const char *segment_kind_name(SegmentKind kind) noexcept;
+
+// When the sum of a segment is checked. The option "verify" takes these names.
+enum class SumCheck : std::uint8_t {
+  Lazy,   // when the segment is first asked for (the default): nothing damaged is ever used, nothing unused is read
+  Eager,  // all of them when the file is opened
+  Off,    // by verify() alone
+};
+std::optional<SumCheck> sum_check_from_name(std::string_view name) noexcept;
+
+// ---- what a container says of itself: the same structs are filled for the writer and given by the reader ------------------
+
+struct KeyValue {
+  String key, value;
+};
+
+// An input or output of the model.
+struct TensorInfo {
+  String name;
+  DType dtype = DType::Unknown;
+  qir::Shape dims;            // qir::kUnknownDim: differs between buckets, or known only after the run
+  Vector<String> dim_names;   // empty, or one per extent ("" where it has none): the ONNX names of symbolic extents
+  std::optional<qir::Quantization> quant;
+};
+
+// One graph of the model. A model without symbolic extents has one, named ""; shape buckets have one each.
+struct GraphInfo {
+  String name;                               // the bucket's --shape text
+  Vector<qir::Shape> input_dims;             // of this bucket, in the order of Metadata::inputs; all known
+  Vector<qir::Shape> output_dims;            // qir::kUnknownDim: known only after the run
+  std::optional<std::uint32_t> qir_segment;  // the portable graph, where it was kept
+  Vector<std::uint32_t> segments;            // what its constants point into: number n of the QIR is segments[n] of the container
+};
+
+struct Plan {
+  std::uint64_t weights_bytes = 0, arena_bytes = 0, io_bytes = 0, device_bytes = 0, scratchpad_bytes = 0;
+};
+
+// A graph compiled by a backend.
+struct Program {
+  std::uint32_t graph = 0;         // index into Metadata::graphs
+  std::uint32_t blob_segment = 0;
+  Vector<std::uint32_t> segments;  // number n of the blob is segments[n] of the container
+  String key;                      // compatibility key that only the backend understands
+  Plan plan;
+};
+
+// The model compiled by one backend for one target.
+struct ContextInfo {
+  String backend;                 // "cpu-reference"
+  String backend_version;
+  String target;                  // what it was compiled for, "x86_64-linux"
+  std::uint32_t blob_version = 0;
+  Vector<KeyValue> options;       // of the compilation
+  Vector<Program> programs;       // one per graph, in the order of Metadata::graphs
+};
+
+// In the order of the file. The writer works offset and sum out.
+struct SegmentInfo {
+  SegmentKind kind = SegmentKind::Unknown;
+  String name;
+  std::uint64_t offset = 0;
+  std::uint64_t size = 0;
+  std::uint32_t align = 0;
+  std::uint64_t sum = 0;  // XXH3-64
+};
+
+struct Metadata {
+  String producer;               // "quarry 0.1.0"
+  String source;                 // producer of the ONNX model it was made from, as that says it
+  Vector<KeyValue> created_by;   // the options of the compilation, as given
+  Vector<TensorInfo> inputs, outputs;
+  Vector<GraphInfo> graphs;
+  Vector<ContextInfo> contexts;
+  Vector<KeyValue> user;         // "metadata.<key>" options and ONNX's metadata_props
+};
+
+// ---- reading ---------------------------------------------------------------------------------------------------------
+
+// Bytes of a file. Serves .onnx files too. A file that shrinks while it is mapped ends the process with SIGBUS, as for any mapping:
+// replace files by renaming, as the Writer does.
+class RawFile {
+ public:
+  // Maps a whole regular file. `path` is UTF-8 (any bytes that the system takes).
+  static Result<RawFile> open_path(std::string_view path);
+  // Maps [offset, offset + size) of a file; size 0: to its end. The descriptor may be closed afterwards. An offset that is no multiple of
+  // 64 (a file inside an archive) costs a copy into aligned memory.
+  static Result<RawFile> open_fd(int fd, std::uint64_t offset, std::uint64_t size);
+  // Borrows: the memory must outlive the file. Memory that is not aligned to 64 bytes is copied instead.
+  static Result<RawFile> from_memory(const void *data, std::uint64_t size);
+
+  RawFile(RawFile &&other) noexcept;
+  RawFile &operator=(RawFile &&other) noexcept;
+  ~RawFile();
+
+  Bytes bytes() const noexcept { return bytes_; }
+
+ private:
+  RawFile() = default;
+  static Result<RawFile> map(int fd, std::string_view name, std::uint64_t offset, std::uint64_t size);
+  enum class Owner : std::uint8_t { Caller, Mapping, Block };
+  Bytes bytes_;
+  void *base_ = nullptr;         // of the mapping or block
+  std::uint64_t base_size_ = 0;
+  Owner owner_ = Owner::Caller;
+};
+
+// True when the bytes begin like a container, be it a damaged one: an error of VerifiedFile then says more than "unknown format".
+bool looks_like_container(Bytes bytes) noexcept;
+
+// The prologue and the metadata's bytes can be trusted to be what a writer wrote.
+class VerifiedFile {
+ public:
+  static Result<VerifiedFile> verify(RawFile file);
+
+  std::uint16_t major() const noexcept { return major_; }
+  std::uint16_t minor() const noexcept { return minor_; }
+  Bytes bytes() const noexcept { return file_.bytes(); }
+  Bytes metadata() const noexcept { return metadata_; }
+
+ private:
+  explicit VerifiedFile(RawFile file) : file_(std::move(file)) {}
+  RawFile file_;
+  Bytes metadata_;
+  std::uint16_t major_ = 0, minor_ = 0;
+};
+
+// Immutable, and safe to use from several threads.
+class ValidatedModel : public HeapObject {
+ public:
+  static Result<ValidatedModel> validate(VerifiedFile file, SumCheck sums = SumCheck::Lazy);
+  // The three steps at once.
+  static Result<ValidatedModel> open(RawFile file, SumCheck sums = SumCheck::Lazy);
+
+  const Metadata &metadata() const noexcept { return metadata_; }
+  const Vector<SegmentInfo> &segments() const noexcept { return segments_; }
+  std::uint16_t format_major() const noexcept { return file_.major(); }
+  std::uint16_t format_minor() const noexcept { return file_.minor(); }
+  std::uint64_t file_bytes() const noexcept { return file_.bytes().size; }
+
+  // The bytes of a segment (they live as long as the model), its sum checked as SumCheck says. `index` must be in range, as every index in
+  // the metadata is.
+  Result<Bytes> segment(std::uint32_t index) const;
+  // The bytes of several, in the order given.
+  Result<Vector<Bytes>> segments(const Vector<std::uint32_t> &indices) const;
+
+  // Reads the kept graph `index` and checks it against the signature. QR-M0010 where it was not kept. Constants point into the file.
+  Result<qir::Graph> read_graph(std::uint32_t index) const;
+  const ContextInfo *find_context(std::string_view backend) const noexcept;  // nullptr: none for that backend
+
+  // Reads every byte: all sums, and every kept graph.
+  Status verify() const;
+
+ private:
+  explicit ValidatedModel(VerifiedFile file) : file_(std::move(file)) {}
+  Status check_sum(std::uint32_t index) const;
+
+  VerifiedFile file_;
+  Metadata metadata_;
+  Vector<SegmentInfo> segments_;
+  mutable Vector<std::atomic<bool>> sum_checked_;
+  SumCheck sums_ = SumCheck::Lazy;
+};
+
+// ---- writing ---------------------------------------------------------------------------------------------------------
+
+// Collects segments and writes a container. Contents are borrowed until the container is written and never copied as a whole, so it may be
+// larger than memory. The same calls in the same order give the same bytes.
+class Writer {
+ public:
+  struct Part {
+    std::uint64_t offset;  // in the segment; what lies between parts is zero
+    Bytes contents;
+  };
+  static constexpr std::uint32_t kPageAlign = 4096;
+  static constexpr std::uint32_t kLargePageAlign = 16384;  // of systems with 16 KiB pages (some aarch64)
+  // The alignment of segments that are to be mapped on `target` ("aarch64-linux").
+  static std::uint32_t mapping_align(std::string_view target) noexcept;
+
+  // Returns the segment's number for use in Metadata. Contents equal to those of an earlier segment are stored once: its number is
+  // returned, and its alignment raised if need be. `align`: a power of two from 64 to 65536. `parts` in order of offset.
+  Result<std::uint32_t> add_segment(SegmentKind kind, std::string_view name, const Part *parts, std::size_t part_count, std::uint64_t size,
+                                    std::uint32_t align = kPageAlign);
+  Result<std::uint32_t> add_segment(SegmentKind kind, std::string_view name, Bytes contents, std::uint32_t align = kPageAlign);
+  // A pool of constants.
+  Result<std::uint32_t> add_segment(std::string_view name, const qir::ConstantPool &pool, std::uint32_t align = kPageAlign);
+
+  // The file appears whole or not at all: it is written beside its place, flushed to disk and renamed. Pages of zeros become holes.
+  Status write_file(std::string_view path, const Metadata &metadata) const;
+  Result<Vector<std::uint8_t>> write_memory(const Metadata &metadata) const;
+
+  class Sink;  // where the bytes go: writer.cpp
+
+ private:
+  struct Segment {
+    SegmentInfo info;
+    Vector<Part> parts;
+  };
+  struct Layout;
+  Result<Layout> lay_out(const Metadata &metadata) const;
+  Status emit(const Layout &layout, Sink &sink) const;
+
+  Vector<Segment> segments_;
+  HashMultimap<std::uint64_t, std::uint32_t> by_sum_;  // sums find candidates for equality; contents decide
+};
+
+}  // namespace quarry::qrm

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cinttypes>
+
+#include "base/checked.h"
+#include "formats/qrm/limits.h"
+#include "formats/qrm/os.h"
+#include "formats/qrm/qrm.h"
+
+namespace quarry::qrm {
+namespace {
+
+// Segments are at multiples of this within a file, and every reader of them relies on it.
+constexpr std::uint64_t kBaseAlign = kMinSegmentAlign;
+constexpr std::size_t kBlockAlign = 4096;
+
+class OpenFd {
+ public:
+  explicit OpenFd(int fd) noexcept : fd_(fd) {}
+  ~OpenFd() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  OpenFd(const OpenFd &) = delete;
+  OpenFd &operator=(const OpenFd &) = delete;
+  int get() const noexcept { return fd_; }
+
+ private:
+  int fd_;
+};
+
+Status read_all(int fd, std::string_view name, char *out, std::uint64_t size, std::uint64_t offset) {
+  while (size > 0) {
+    const ssize_t got = ::pread(fd, out, static_cast<std::size_t>(size), static_cast<off_t>(offset));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return os_error(errno, name, "reading");
+    if (got == 0) return Status::error(ErrorId::io_error, format("file '%s': found its end early: it was cut while it was read", printable(name, 1000).c_str()));
+    out += got;
+    offset += static_cast<std::uint64_t>(got);
+    size -= static_cast<std::uint64_t>(got);
+  }
+  return {};
+}
+
+}  // namespace
+
+RawFile::RawFile(RawFile &&other) noexcept
+    : bytes_(std::exchange(other.bytes_, {})),
+      base_(std::exchange(other.base_, nullptr)),
+      base_size_(std::exchange(other.base_size_, 0)),
+      owner_(std::exchange(other.owner_, Owner::Caller)) {}
+
+RawFile &RawFile::operator=(RawFile &&other) noexcept {
+  std::swap(bytes_, other.bytes_);
+  std::swap(base_, other.base_);
+  std::swap(base_size_, other.base_size_);
+  std::swap(owner_, other.owner_);
+  return *this;
+}
+
+RawFile::~RawFile() {
+  if (owner_ == Owner::Mapping) ::munmap(base_, static_cast<std::size_t>(base_size_));
+  if (owner_ == Owner::Block) free_block(base_);
+}
+
+Result<RawFile> RawFile::open_path(std::string_view path) {
+  if (path.empty() || path.find('\0') != std::string_view::npos)
+    return Status::error(ErrorId::file_not_found, format("file '%s': found no such path", printable(path, 1000).c_str()));
+  // Without O_NONBLOCK a named pipe would make us wait for a writer.
+  const OpenFd fd(::open(String(path).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (fd.get() < 0) return os_error(errno, path, "opening");
+  return map(fd.get(), path, 0, 0);
+}
+
+Result<RawFile> RawFile::open_fd(int fd, std::uint64_t offset, std::uint64_t size) {
+  return map(fd, format("descriptor %d", fd), offset, size);
+}
+
+Result<RawFile> RawFile::map(int fd, std::string_view name, std::uint64_t offset, std::uint64_t size) {
+  struct stat info;
+  if (::fstat(fd, &info) != 0) return os_error(errno, name, "asking for its size");
+  if (!S_ISREG(info.st_mode))
+    return Status::error(ErrorId::not_a_file, format("file '%s': found a %s, expected a regular file", printable(name, 1000).c_str(), S_ISDIR(info.st_mode) ? "folder" : "device or pipe"));
+  const auto file_size = static_cast<std::uint64_t>(info.st_size);
+  if (!range_fits(offset, size, file_size))
+    return Status::error(ErrorId::index_out_of_range, format("file '%s': found offset %" PRIu64 " and size %" PRIu64 ", expected them within its %" PRIu64 " bytes",
+                                                             printable(name, 1000).c_str(), offset, size, file_size));
+  if (size == 0) size = file_size - offset;
+
+  RawFile file;
+  if (size == 0) return file;
+  if (offset % kBaseAlign != 0) {
+    file.base_ = allocate_block(static_cast<std::size_t>(size), kBlockAlign);
+    file.owner_ = Owner::Block;
+    QR_RETURN_IF_ERROR(read_all(fd, name, static_cast<char *>(file.base_), size, offset));
+    file.bytes_ = {file.base_, size};
+    return file;
+  }
+  const std::uint64_t lead = offset % static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  void *base = ::mmap(nullptr, static_cast<std::size_t>(lead + size), PROT_READ, MAP_PRIVATE, fd, static_cast<off_t>(offset - lead));
+  if (base == MAP_FAILED) return os_error(errno, name, "mapping");
+  file.base_ = base;
+  file.base_size_ = lead + size;
+  file.owner_ = Owner::Mapping;
+  file.bytes_ = {static_cast<const char *>(base) + lead, size};
+  return file;
+}
+
+Result<RawFile> RawFile::from_memory(const void *data, std::uint64_t size) {
+  if (!data && size) return Status::error(ErrorId::null_argument, format("memory: found no address for %" PRIu64 " bytes", size));
+  RawFile file;
+  file.bytes_ = {data, size};
+  if (size == 0 || reinterpret_cast<std::uintptr_t>(data) % kBaseAlign == 0) return file;
+  file.base_ = allocate_block(static_cast<std::size_t>(size), kBlockAlign);
+  file.owner_ = Owner::Block;
+  std::memcpy(file.base_, data, static_cast<std::size_t>(size));
+  file.bytes_.data = file.base_;
+  return file;
+}
+
+}  // namespace quarry::qrm

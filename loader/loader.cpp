@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "loader/loader.h"
+
+#include <dirent.h>
+#include <sys/auxv.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include "loader/judge.h"
+
+#ifndef QR_BACKEND_DIR
+#error "the build defines QR_BACKEND_DIR, the built-in plugin folder"
+#endif
+
+namespace quarry::loader {
+namespace {
+
+void add_folders(std::string_view list, const char *origin, Vector<Folder> &out) {
+  while (!list.empty()) {
+    const std::size_t colon = list.find(':');
+    const std::string_view part = list.substr(0, colon);
+    if (!part.empty()) out.push_back({String(part), origin});
+    list = colon == list.npos ? std::string_view() : list.substr(colon + 1);
+  }
+}
+
+// The plugin files of a folder, by name. A folder that is not there holds none.
+Vector<String> plugin_files(const Folder &folder) {
+  Vector<String> files;
+  DIR *directory = opendir(folder.path.c_str());
+  if (!directory) return files;
+  const std::unique_ptr<DIR, int (*)(DIR *)> closer(directory, closedir);
+  while (const dirent *entry = readdir(directory))
+    if (!id_of_file(entry->d_name).empty()) files.push_back(folder.path + "/" + entry->d_name);
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+}  // namespace
+
+Loader::Loader(HostEnvironment &environment, const LoaderOptions &options) : environment_(environment) {
+#ifndef QR_NO_DLOPEN
+  add_folders(options.backend_path, "option", folders_);
+  if (options.only_given_paths) return;
+  // A privileged program must not run what its caller's environment points to.
+  if (const char *path = getenv("QUARRY_BACKEND_PATH"); path && !getauxval(AT_SECURE)) add_folders(path, "environment", folders_);
+  add_folders(QR_BACKEND_DIR, "built in", folders_);
+#else
+  (void)options;
+#endif
+}
+
+Result<std::shared_ptr<Plugin>> Loader::open_static_locked(const StaticBackend &backend) {
+  for (const auto &plugin : opened_)
+    if (plugin->is_static() && plugin->id() == backend.id) return plugin;
+  QR_ASSIGN_OR_RETURN(std::shared_ptr<Plugin> plugin, Plugin::open_static(environment_, backend.id, backend.query));
+  opened_.push_back(plugin);
+  return plugin;
+}
+
+Result<std::shared_ptr<Plugin>> Loader::open_locked(std::string_view path, PluginNote *out_note) {
+  for (const auto &plugin : opened_)
+    if (!plugin->is_static() && plugin->path() == path) return plugin;
+  QR_ASSIGN_OR_RETURN(std::shared_ptr<Plugin> plugin, Plugin::open_file(environment_, path, out_note));
+  opened_.push_back(plugin);
+  return plugin;
+}
+
+Status Loader::not_found(std::string_view id) {
+  Vector<String> ids;
+  for (std::size_t i = 0; i < kStaticBackendCount; ++i) ids.push_back(kStaticBackends[i].id);
+  String folders;
+  for (const Folder &folder : folders_) {
+    folders += folders.empty() ? folder.path : ", " + folder.path;
+    for (const String &file : plugin_files(folder)) ids.push_back(String(id_of_file(file)));
+  }
+  std::sort(ids.begin(), ids.end());
+  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+  String known;
+  for (const String &one : ids) known += known.empty() ? printable(one) : ", " + printable(one);
+  return Status::error(ErrorId::backend_not_found,
+                       format("backend \"%s\": found %s in %s", printable(id).c_str(), known.empty() ? "no backend" : known.c_str(),
+                              folders.empty() ? "this program" : printable(folders, 2048).c_str()));
+}
+
+Result<std::shared_ptr<Plugin>> Loader::open(std::string_view id) {
+  if (!is_plugin_id(id)) return not_found(id);
+  const std::lock_guard lock(mutex_);
+  for (std::size_t i = 0; i < kStaticBackendCount; ++i)
+    if (id == kStaticBackends[i].id) return open_static_locked(kStaticBackends[i]);
+  for (const Folder &folder : folders_)
+    for (const String &file : plugin_files(folder))
+      if (id_of_file(file) == id) return open_locked(file, nullptr);
+  return not_found(id);
+}
+
+Result<std::shared_ptr<Plugin>> Loader::open_file(std::string_view path) {
+  const std::lock_guard lock(mutex_);
+  const String full = path.find('/') == path.npos ? String("./").append(path) : String(path);
+  return open_locked(path.empty() ? path : std::string_view(full), nullptr);
+}
+
+Vector<Candidate> Loader::scan() {
+  const std::lock_guard lock(mutex_);
+  Vector<Candidate> candidates;
+  const auto judge_opened = [](Candidate &candidate, Result<std::shared_ptr<Plugin>> opened) {
+    if (!opened.ok()) {
+      const Status status = opened.status();
+      candidate.code = status.code();
+      candidate.error_id = status.id();
+      candidate.verdict = status.message();
+      candidate.hint = status.hint();
+      return;
+    }
+    candidate.plugin = *opened;
+    candidate.id = candidate.plugin->id();
+    candidate.version = candidate.plugin->version();
+    std::size_t usable = 0;
+    for (const DeviceInfo &device : candidate.plugin->devices()) usable += device.usable;
+    if (usable) {
+      candidate.usable = true;
+      candidate.verdict =
+          format("usable, %zu device%s: %s", usable, usable == 1 ? "" : "s", printable(candidate.plugin->description()).c_str());
+      return;
+    }
+    const DeviceInfo &first = candidate.plugin->devices()[0];
+    const ErrorRow &row = error_row(ErrorId::backend_no_device);
+    candidate.code = row.code;
+    candidate.error_id = row.id;
+    candidate.verdict = format("no device can be used: %s: %s", first.name.c_str(), first.why_not.c_str());
+  };
+  for (std::size_t i = 0; i < kStaticBackendCount; ++i) {
+    Candidate candidate;
+    candidate.id = kStaticBackends[i].id;
+    judge_opened(candidate, open_static_locked(kStaticBackends[i]));
+    candidates.push_back(std::move(candidate));
+  }
+  for (const Folder &folder : folders_) {
+    for (String &file : plugin_files(folder)) {
+      Candidate candidate;
+      candidate.id = printable(id_of_file(file));
+      candidate.path = std::move(file);
+      const std::string_view id = id_of_file(candidate.path);
+      const auto first = std::find_if(candidates.begin(), candidates.end(), [&](const Candidate &other) {
+        return other.path.empty() ? other.id == id : id_of_file(other.path) == id;
+      });
+      if (first != candidates.end()) {
+        const ErrorRow &row = error_row(ErrorId::plugin_shadowed);
+        candidate.code = row.code;
+        candidate.error_id = row.id;
+        candidate.verdict = format("%s: shadowed by %s, which comes first", printable(candidate.path, 1024).c_str(),
+                                   first->path.empty() ? "the static backend of the same id" : printable(first->path, 1024).c_str());
+        candidate.hint = row.hint;
+      } else {
+        PluginNote note;
+        judge_opened(candidate, open_locked(candidate.path, &note));
+        if (candidate.version.empty()) candidate.version = note.version;
+      }
+      candidates.push_back(std::move(candidate));
+    }
+  }
+  return candidates;
+}
+
+}  // namespace quarry::loader

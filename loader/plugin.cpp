@@ -1,0 +1,390 @@
+// SPDX-License-Identifier: Apache-2.0
+// Opening a plugin, negotiating with it, and what it says of itself.
+#include "loader/plugin.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#ifndef QR_NO_DLOPEN
+#include <dlfcn.h>
+#endif
+
+#include <cerrno>
+#include <cstring>
+
+#include "loader/checks.h"
+#include "loader/judge.h"
+
+namespace quarry::loader {
+
+std::optional<std::string_view> checked_text(qr_plugin_string text) noexcept {
+  if (!text.data) return text.size == 0 || text.size == QR_PLUGIN_NUL_TERMINATED ? std::optional(std::string_view()) : std::nullopt;
+  const std::uint64_t size = text.size == QR_PLUGIN_NUL_TERMINATED ? strnlen(text.data, kMaxTextBytes + 1) : text.size;
+  if (size > kMaxTextBytes) return std::nullopt;
+  return std::string_view(text.data, size);
+}
+
+// ---- how a slot ended ----------------------------------------------------------------------------------------------
+
+void ErrorCollector::set(void *self, qr_plugin_code code, qr_plugin_string id, qr_plugin_string message, qr_plugin_string hint) {
+  ErrorCollector &collector = *static_cast<ErrorCollector *>(self);
+  AllocatorScope scope(collector.plugin_.environment().allocator());
+  const std::lock_guard lock(collector.mutex_);
+  const auto id_text = checked_text(id), message_text = checked_text(message), hint_text = checked_text(hint);
+  if (!id_text || !message_text || !hint_text) {
+    collector.bad_text_ = true;
+    return;
+  }
+  collector.told_ = !message_text->empty();
+  try {
+    collector.said_ = Status::foreign(code, printable(*id_text, 64), printable(*message_text, 4096), printable(*hint_text, 4096));
+  } catch (const std::bad_alloc &) {
+    collector.said_ = Status::out_of_memory();
+  }
+}
+
+void ErrorCollector::detail(void *self, qr_plugin_string key, qr_plugin_string value) {
+  ErrorCollector &collector = *static_cast<ErrorCollector *>(self);
+  AllocatorScope scope(collector.plugin_.environment().allocator());
+  const std::lock_guard lock(collector.mutex_);
+  const auto key_text = checked_text(key), value_text = checked_text(value);
+  if (!key_text || !value_text) {
+    collector.bad_text_ = true;
+    return;
+  }
+  try {
+    collector.said_.with(printable(*key_text, 64), printable(*value_text, 4096));
+  } catch (const std::bad_alloc &) {
+    // The frame is lost, the error is not.
+  }
+}
+
+Status ErrorCollector::finish(const char *slot, qr_plugin_code code) noexcept try {
+  if (bad_text_) return plugin_.misbehaved(slot, "gave the error sink a text without data or over 64 KiB");
+  if (code == QR_OK) return {};
+  if (code < 0 || code > QR_INTERNAL) return plugin_.misbehaved(slot, format("returned %d, expected a status code from 0 to 13", code));
+  if (!told_) return plugin_.misbehaved(slot, format("returned %d (%s) and gave no reason", code, code_name(code)));
+  if (said_.id() == "QR-C0001") return Status::out_of_memory();
+  ErrorId fallback = ErrorId::backend_limit;
+  switch (code) {
+    case QR_RESOURCE_EXHAUSTED: fallback = ErrorId::out_of_memory; break;
+    case QR_DEADLINE_EXCEEDED: fallback = ErrorId::deadline_exceeded; break;
+    case QR_CANCELLED: fallback = ErrorId::cancelled; break;
+    case QR_UNAVAILABLE: fallback = ErrorId::backend_no_device; break;
+    case QR_CORRUPT: fallback = ErrorId::backend_bad_blob; break;
+    default: break;
+  }
+  const ErrorRow &row = error_row(fallback);
+  Status status = Status::foreign(code, said_.id().empty() ? row.id : said_.id(), said_.message(),
+                                  said_.hint().empty() && said_.id().empty() ? row.hint : said_.hint());
+  if (said_.payload())
+    for (const Status::Detail &frame : said_.payload()->details) status.with(frame.key, frame.value);
+  status.with("backend", plugin_.id());
+  return status;
+} catch (const std::bad_alloc &) {
+  return Status::out_of_memory();
+}
+
+Status Plugin::misbehaved(const char *slot, std::string_view what) noexcept try {
+  const String message = format("backend %s: %s %.*s", id_.c_str(), slot, static_cast<int>(what.size()), what.data());
+  environment_.log(QR_LOG_PLUGIN_MISBEHAVING, "plugin", message);
+  return Status::error(ErrorId::plugin_misbehaving, message).with("backend", id_).with("file", path_);
+} catch (const std::bad_alloc &) {
+  return Status::out_of_memory();
+}
+
+// ---- opening ---------------------------------------------------------------------------------------------------------
+
+Plugin::Plugin(HostEnvironment &environment) noexcept : environment_(environment), host_(make_host(environment)) {}
+
+Plugin::~Plugin() {
+  if (backend_) table_->destroy(backend_);
+}
+
+#ifdef QR_NO_DLOPEN
+
+Result<std::shared_ptr<Plugin>> Plugin::open_file(HostEnvironment &, std::string_view path, PluginNote *) {
+  return Status::error(ErrorId::backend_not_found,
+                       format("%s: this is a static build, which opens no plugin files", printable(path, 1024).c_str()),
+                       "name a backend that is linked in; `quarry doctor` lists them");
+}
+
+#else
+
+namespace {
+
+class FileDescriptor {
+ public:
+  explicit FileDescriptor(int fd) noexcept : fd_(fd) {}
+  ~FileDescriptor() {
+    if (fd_ >= 0) close(fd_);
+  }
+  FileDescriptor(const FileDescriptor &) = delete;
+  FileDescriptor &operator=(const FileDescriptor &) = delete;
+  int get() const noexcept { return fd_; }
+
+ private:
+  int fd_;
+};
+
+const char *kind_of(mode_t mode) noexcept {
+  return S_ISDIR(mode)                    ? "a folder"
+         : S_ISFIFO(mode)                 ? "a FIFO"
+         : S_ISSOCK(mode)                 ? "a socket"
+         : S_ISBLK(mode) || S_ISCHR(mode) ? "a device"
+                                          : "no regular file";
+}
+
+Result<PluginNote> read_note_of_file(const String &path) {
+  // Without O_NONBLOCK the open of a FIFO would wait for a writer.
+  const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  if (file.get() < 0) {
+    const int error = errno;
+    struct stat info;
+    if (error == ENXIO && stat(path.c_str(), &info) == 0)
+      return Status::error(ErrorId::not_a_file,
+                           format("%s: found %s, expected a plugin file", printable(path, 1024).c_str(), kind_of(info.st_mode)));
+    const ErrorId id = error == ENOENT || error == ENOTDIR ? ErrorId::file_not_found
+                       : error == EACCES || error == EPERM ? ErrorId::file_not_readable
+                                                           : ErrorId::io_error;
+    return Status::error(id, format("%s: cannot be opened: %s", printable(path, 1024).c_str(), strerror(error)));
+  }
+  struct stat info;
+  if (fstat(file.get(), &info) != 0)
+    return Status::error(ErrorId::io_error, format("%s: cannot be read: %s", printable(path, 1024).c_str(), strerror(errno)));
+  if (!S_ISREG(info.st_mode))
+    return Status::error(ErrorId::not_a_file,
+                         format("%s: found %s, expected a plugin file", printable(path, 1024).c_str(), kind_of(info.st_mode)));
+  return read_plugin_note(FileSource(file.get(), static_cast<std::uint64_t>(info.st_size)), path);
+}
+
+}  // namespace
+
+Result<std::shared_ptr<Plugin>> Plugin::open_file(HostEnvironment &environment, std::string_view given_path, PluginNote *out_note) {
+  if (given_path.empty() || given_path.find('\0') != given_path.npos)
+    return Status::error(ErrorId::bad_argument,
+                         format("plugin path: found \"%s\", expected the name of a file", printable(given_path).c_str()));
+  String path(given_path);
+  if (path.find('/') == path.npos) path.insert(0, "./");  // dlopen would search the library path for a bare name
+  QR_ASSIGN_OR_RETURN(const PluginNote note, read_note_of_file(path));
+  if (out_note) *out_note = note;
+  QR_RETURN_IF_ERROR(judge(note, path));
+
+  // Never closed: threads, thread-local destructors and drivers of the plugin may outlive every object of ours.
+  void *handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!handle) {
+    const char *why = dlerror();
+    return Status::error(ErrorId::plugin_dlopen, format("%s: the dynamic linker refused it: %s", printable(path, 1024).c_str(),
+                                                        printable(why ? why : "no reason", 2048).c_str()))
+        .with("file", path);
+  }
+  const auto query = reinterpret_cast<qr_plugin_query_fn>(dlsym(handle, "qr_plugin_query"));
+  if (!query)
+    return Status::error(ErrorId::plugin_no_symbol,
+                         format("%s: found no symbol qr_plugin_query, expected it exported", printable(path, 1024).c_str()))
+        .with("file", path);
+
+  auto plugin = make_shared<Plugin>(environment);
+  plugin->path_ = std::move(path);
+  plugin->id_ = note.id;
+  if (Status status = plugin->negotiate(query, &note); !status.ok()) return std::move(status).with("file", plugin->path_);
+  return plugin;
+}
+
+#endif
+
+Result<std::shared_ptr<Plugin>> Plugin::open_static(HostEnvironment &environment, std::string_view id, qr_plugin_query_fn query) {
+  auto plugin = make_shared<Plugin>(environment);
+  plugin->id_ = id;
+  QR_RETURN_IF_ERROR(plugin->negotiate(query, nullptr));
+  return plugin;
+}
+
+namespace {
+
+// What the plugin said of itself, under the loader's id; our own verdicts stay as they are.
+Status refused(Status said, ErrorId id, const String &backend, const char *what) {
+  if (said.id() == error_row(ErrorId::plugin_misbehaving).id || said.id() == error_row(ErrorId::out_of_memory).id) return said;
+  Status status = Status::error(id, format("backend %s: %s: %s", backend.c_str(), what, String(said.message()).c_str()), said.hint());
+  for (const Status::Detail &frame : said.payload()->details) status.with(frame.key, frame.value);
+  return status;
+}
+
+}  // namespace
+
+Status Plugin::negotiate(qr_plugin_query_fn query, const PluginNote *note) {
+  const qr_plugin *table = nullptr;
+  {
+    ErrorCollector errors(*this);
+    const qr_plugin_code code = query(&host_, &table, errors.sink());
+    if (Status status = errors.finish("qr_plugin_query", code); !status.ok())
+      return refused(std::move(status), ErrorId::plugin_query_failed, id_, "qr_plugin_query refused this host");
+    if (!table) return misbehaved("qr_plugin_query", "returned 0 and left its table NULL");
+  }
+  QR_RETURN_IF_ERROR(check_tables(table, note));
+  version_ = printable(table->version, 64);
+  description_ = printable(table->description, 512);
+  {
+    ErrorCollector errors(*this);
+    qr_backend *backend = nullptr;
+    const qr_plugin_code code = table->create(&host_, &backend, errors.sink());
+    if (Status status = errors.finish("create", code); !status.ok())
+      return refused(std::move(status), ErrorId::plugin_create_failed, id_, "create failed");
+    if (!backend) return misbehaved("create", "returned 0 and left its backend NULL");
+    table_ = table;
+    backend_ = backend;
+  }
+  QR_RETURN_IF_ERROR(read_devices());
+  return read_options();
+}
+
+namespace {
+
+// What is wrong with a table, as found and expected; empty: nothing. `end` is where its last required slot ends.
+String table_fault(const char *name, std::uint32_t struct_size, std::size_t end) {
+  if (struct_size < end) return format("%s.struct_size found %u, expected at least %zu", name, struct_size, end);
+  if (struct_size > kMaxTableBytes || struct_size % 8)
+    return format("%s.struct_size found %u, expected a multiple of 8 up to %u", name, struct_size, kMaxTableBytes);
+  return {};
+}
+
+}  // namespace
+
+Status Plugin::check_tables(const qr_plugin *table, const PluginNote *note) {
+  const auto bad = [&](const String &what) {
+    const String message = format("backend %s: plugin table: %s", id_.c_str(), what.c_str());
+    environment_.log(QR_LOG_PLUGIN_MISBEHAVING, "plugin", message);
+    return Status::error(ErrorId::plugin_bad_table, message).with("backend", id_);
+  };
+#define QR_CHECK_SIZE(pointer, name, last)                                                                                  \
+  if (const String fault = table_fault(name, (pointer)->struct_size,                                                       \
+                                       offsetof(std::remove_cvref_t<decltype(*(pointer))>, last) + sizeof((pointer)->last)); \
+      !fault.empty())                                                                                                       \
+    return bad(fault);
+#define QR_CHECK_SLOT(pointer, name, slot) \
+  if (!(pointer)->slot) return bad(#name "." #slot " found NULL, expected a function");
+#define QR_CHECK_TABLE(slot) \
+  if (!table->slot) return bad(#slot " found NULL, expected a table");
+
+  QR_CHECK_SIZE(table, "plugin", destroy)
+  if (table->magic != QR_PLUGIN_MAGIC)
+    return bad(format("magic found 0x%llx, expected 0x%llx", ull(table->magic),
+                      ull(QR_PLUGIN_MAGIC)));
+  if (table->abi_minor < host_.abi_minor_min || table->abi_minor > host_.abi_minor_max)
+    return bad(format("abi_minor found %u, expected %u to %u", table->abi_minor, host_.abi_minor_min, host_.abi_minor_max));
+  if (!table->id || id_ != std::string_view(table->id, strnlen(table->id, 64)))
+    return bad(format("id found \"%s\", expected \"%s\" as in the note",
+                      table->id ? printable({table->id, strnlen(table->id, 64)}).c_str() : "", id_.c_str()));
+  if (!table->version || !table->description) return bad("version or description found NULL, expected texts");
+  if (note && table->blob_version != note->blob_version)
+    return bad(format("blob_version found %u, expected %u as in the note", table->blob_version, note->blob_version));
+  QR_CHECK_SLOT(table, plugin, create)
+  QR_CHECK_SLOT(table, plugin, destroy)
+
+  QR_CHECK_TABLE(device)
+  QR_CHECK_SIZE(table->device, "device", info)
+  QR_CHECK_SLOT(table->device, device, count)
+  QR_CHECK_SLOT(table->device, device, info)
+  if (table->compiler) {
+    QR_CHECK_SIZE(table->compiler, "compiler", compile)
+    QR_CHECK_SLOT(table->compiler, compiler, check)
+    QR_CHECK_SLOT(table->compiler, compiler, compile)
+  }
+  QR_CHECK_TABLE(context)
+  QR_CHECK_SIZE(table->context, "context", destroy)
+  QR_CHECK_SLOT(table->context, context, grade)
+  QR_CHECK_SLOT(table->context, context, load)
+  QR_CHECK_SLOT(table->context, context, input_count)
+  QR_CHECK_SLOT(table->context, context, output_count)
+  QR_CHECK_SLOT(table->context, context, tensor)
+  QR_CHECK_SLOT(table->context, context, destroy)
+  QR_CHECK_TABLE(execution)
+  QR_CHECK_SIZE(table->execution, "execution", destroy)
+  QR_CHECK_SLOT(table->execution, execution, create)
+  QR_CHECK_SLOT(table->execution, execution, run)
+  QR_CHECK_SLOT(table->execution, execution, destroy)
+  if (table->memory) {
+    QR_CHECK_SIZE(table->memory, "memory", release)
+    if (table->memory->allocate || table->memory->import_fd || table->memory->register_pointer)
+      QR_CHECK_SLOT(table->memory, memory, release)
+  }
+  if (table->options) {
+    QR_CHECK_SIZE(table->options, "options", info)
+    QR_CHECK_SLOT(table->options, options, count)
+    QR_CHECK_SLOT(table->options, options, info)
+  }
+#undef QR_CHECK_SIZE
+#undef QR_CHECK_SLOT
+#undef QR_CHECK_TABLE
+  return {};
+}
+
+// ---- devices and options -----------------------------------------------------------------------------------------------
+
+Status Plugin::read_devices() {
+  const std::uint64_t count = table_->device->count(backend_);
+  if (count == 0)
+    return Status::error(ErrorId::backend_no_device, format("backend %s: found no device, expected at least one", id_.c_str()))
+        .with("backend", id_);
+  if (count > kMaxDevices)
+    return misbehaved("device.count", format("returned %llu, expected at most %llu", ull(count),
+                                             ull(kMaxDevices)));
+  devices_.reserve(count);
+  for (std::uint64_t i = 0; i < count; ++i) {
+    qr_plugin_device_info info{};
+    info.struct_size = sizeof info;
+    ErrorCollector errors(*this);
+    QR_RETURN_IF_ERROR(errors.finish("device.info", table_->device->info(backend_, i, &info, errors.sink())));
+    const auto name = checked_text(info.name), target = checked_text(info.target), why_not = checked_text(info.why_not);
+    if (!name || !target || !why_not || name->empty())
+      return misbehaved("device.info", format("returned 0 and left name of device %llu unset", ull(i)));
+    if (info.usable && target->empty())
+      return misbehaved("device.info", format("returned 0 and left target of device %llu unset", ull(i)));
+    if (!info.usable && why_not->empty())
+      return misbehaved("device.info", format("called device %llu not usable and gave no reason", ull(i)));
+    devices_.push_back(
+        {info.usable != 0, info.memory_bytes, info.features, printable(*name), printable(*target), printable(*why_not, 1024)});
+  }
+  return {};
+}
+
+Status Plugin::read_options() {
+  if (!table_->options) return {};
+  const std::uint64_t count = table_->options->count(backend_);
+  if (count > kMaxOptionRows)
+    return misbehaved("options.count", format("returned %llu, expected at most %llu", ull(count),
+                                              ull(kMaxOptionRows)));
+  options_.reserve(count);
+  for (std::uint64_t i = 0; i < count; ++i) {
+    qr_plugin_option_info info{};
+    info.struct_size = sizeof info;
+    ErrorCollector errors(*this);
+    QR_RETURN_IF_ERROR(errors.finish("options.info", table_->options->info(backend_, i, &info, errors.sink())));
+    const auto key = checked_text(info.key), values = checked_text(info.values), fallback = checked_text(info.fallback),
+               help = checked_text(info.help);
+    if (!key || !values || !fallback || !help || key->empty() || values->empty())
+      return misbehaved("options.info", format("returned 0 and left key or values of row %llu unset", ull(i)));
+    if (find_option(*key)) return misbehaved("options.info", format("gave the key %s twice", printable(*key).c_str()));
+    options_.push_back({info.changes_at_run_time != 0, String(*key), String(*values), String(*fallback), String(*help)});
+  }
+  return {};
+}
+
+const DeviceInfo *Plugin::first_usable_device(std::uint32_t *out_index) const noexcept {
+  for (std::size_t i = 0; i < devices_.size(); ++i) {
+    if (!devices_[i].usable) continue;
+    if (out_index) *out_index = static_cast<std::uint32_t>(i);
+    return &devices_[i];
+  }
+  return nullptr;
+}
+
+const OptionRow *Plugin::find_option(std::string_view key) const noexcept {
+  for (const OptionRow &row : options_)
+    if (row.key == key) return &row;
+  return nullptr;
+}
+
+const void *Plugin::extension(const char *id) { return QR_HAS_SLOT(table_, get_extension) ? table_->get_extension(backend_, id) : nullptr; }
+
+}  // namespace quarry::loader

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+// A plugin that was judged, opened and negotiated with, and what it makes: contexts and executions. Every slot of backend.h is called
+// through the one method of it here, which checks that the table covers the slot, and afterwards that the plugin kept its side: nothing
+// that a plugin says is used unchecked. A broken promise is the status QR-L0115 and a log line of level PLUGIN_MISBEHAVING.
+//
+// Lifetime: Execution -> Context -> Plugin -> HostEnvironment, each holding the next. A shared object is never unloaded.
+// All of it expects the caller to have opened an AllocatorScope.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string_view>
+
+#include "base/alloc.h"
+#include "base/status.h"
+#include "loader/elf_note.h"
+#include "loader/host.h"
+#include "quarry/backend.h"
+
+namespace quarry::loader {
+
+struct DeviceInfo {
+  bool usable = false;
+  std::uint64_t memory_bytes = 0;
+  std::uint64_t features = 0;  // QR_DEVICE_*
+  String name, target, why_not;
+};
+
+struct OptionRow {
+  bool changes_at_run_time = false;
+  String key, values, fallback, help;
+};
+
+struct Verdict {
+  bool supported = false;
+  String id, reason, hint;  // id and reason are never empty where refused
+};
+
+// Owned bytes of a stated alignment.
+class Block {
+ public:
+  Block() noexcept = default;
+  static Block copy(const void *data, std::uint64_t size, std::uint64_t align);
+  Block(Block &&other) noexcept : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+  Block &operator=(Block &&other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(size_, other.size_);
+    return *this;
+  }
+  ~Block() { free_block(data_); }
+  const void *data() const noexcept { return data_; }
+  std::uint64_t size() const noexcept { return size_; }
+
+ private:
+  void *data_ = nullptr;
+  std::uint64_t size_ = 0;
+};
+
+struct CompiledSegment {
+  bool kept = false;                 // a segment of the request as it is: `request_segment`; otherwise `bytes`
+  std::uint64_t request_segment = 0;
+  std::uint64_t align = 64;
+  Block bytes;
+};
+
+// The result of a compilation, in the plugin's own numbering of segments.
+struct Compiled {
+  Block blob;  // 64-byte aligned
+  Vector<CompiledSegment> segments;
+  String target, key;
+  bool has_plan = false;
+  qr_plugin_plan plan{};
+};
+
+struct Grade {
+  std::int32_t grade = QR_PLUGIN_GRADE_INCOMPATIBLE;  // QR_PLUGIN_GRADE_*, the same numbers as qr_compatibility
+  String reason;                                      // one line; may be empty where optimal
+};
+
+struct TensorInfo {
+  std::int32_t dtype = 0;
+  std::uint32_t rank = 0;
+  std::int64_t dims[QR_PLUGIN_MAX_RANK] = {};  // -1: known after the run
+  String name;
+};
+
+class Plugin;
+class Context;
+class Execution;
+class ErrorCollector;  // plugin.cpp
+
+// Memory that the plugin knows. Released with the object.
+class Registration : public HeapObject {
+ public:
+  Registration() = default;
+  ~Registration();
+  Registration(const Registration &) = delete;
+  Registration &operator=(const Registration &) = delete;
+  qr_registration *handle() const noexcept { return handle_; }
+  void *data() const noexcept { return data_; }
+  std::uint64_t size() const noexcept { return size_; }
+
+ private:
+  friend class Context;
+  std::shared_ptr<Context> context_;
+  qr_registration *handle_ = nullptr;
+  void *data_ = nullptr;
+  std::uint64_t size_ = 0;
+};
+
+// A loaded context: weights and programs, shared by its executions. Thread-safe.
+class Context : public HeapObject, public std::enable_shared_from_this<Context> {
+ public:
+  Context(std::shared_ptr<Plugin> plugin, qr_context *handle) noexcept;
+  ~Context();
+  Context(const Context &) = delete;
+  Context &operator=(const Context &) = delete;
+
+  const std::shared_ptr<Plugin> &plugin() const noexcept { return plugin_; }
+  const Vector<TensorInfo> &inputs() const noexcept { return inputs_; }
+  const Vector<TensorInfo> &outputs() const noexcept { return outputs_; }
+
+  Result<Unique<Execution>> create_execution(const qr_plugin_option *options, std::uint64_t option_count);
+
+  // What the plugin has of qr_plugin_memory_api. A null Registration with an ok status: the slot is not there, use plain memory
+  // (allocate, register_pointer). import_fd without a slot is QR-R0010.
+  Result<Unique<Registration>> allocate(std::uint64_t size);
+  Result<Unique<Registration>> import_fd(std::int32_t fd, std::uint64_t offset, std::uint64_t size);
+  Result<Unique<Registration>> register_pointer(void *data, std::uint64_t size);
+
+ private:
+  friend class Plugin;
+  friend class Execution;
+  friend class Registration;
+  Status read_tensors();
+  Status read_side(bool is_output, std::uint64_t count, Vector<TensorInfo> &out);
+  Result<Unique<Registration>> finish_registration(const char *slot, qr_plugin_code code, ErrorCollector &errors, void *data,
+                                                   qr_registration *handle, std::uint64_t size);
+  std::shared_ptr<Plugin> plugin_;
+  qr_context *handle_;
+  Vector<TensorInfo> inputs_, outputs_;
+};
+
+// One execution state; one caller at a time.
+class Execution : public HeapObject {
+ public:
+  Execution(std::shared_ptr<Context> context, qr_execution *handle);
+  ~Execution();
+  Execution(const Execution &) = delete;
+  Execution &operator=(const Execution &) = delete;
+
+  // Runs once. Outputs' rank and used_bytes are overwritten before the call, so that what the plugin left out shows. On success every
+  // wanted output has data, a rank, dims that fit the context's, and used_bytes that fit dims and room. Allocates on failure only.
+  // UNAVAILABLE always has the id QR-R0009.
+  Status run(const qr_run_request &request);
+  Status set_option(std::string_view key, std::string_view value);  // QR-C0104 where the plugin has no such slot
+  Status recover();                                                 // QR-R0008 where the plugin has no such slot
+  const std::shared_ptr<Context> &context() const noexcept { return context_; }
+
+ private:
+  // The host's own word on each output, kept because the plugin may write to all of our structs.
+  struct Given {
+    void *data = nullptr;
+    std::uint64_t room = 0;
+  };
+
+  std::shared_ptr<Context> context_;
+  Vector<Given> given_;
+  qr_execution *handle_;  // last: nothing throws once it is ours
+};
+
+class Plugin : public HeapObject, public std::enable_shared_from_this<Plugin> {
+ public:
+  // Judges, opens and negotiates; makes the backend object; reads its devices and options. `path` is UTF-8 and names a file
+  // quarry-backend-<id>.so. Where an error is returned after the note was read, `out_note` (may be NULL) holds it.
+  static Result<std::shared_ptr<Plugin>> open_file(HostEnvironment &environment, std::string_view path, PluginNote *out_note = nullptr);
+  static Result<std::shared_ptr<Plugin>> open_static(HostEnvironment &environment, std::string_view id, qr_plugin_query_fn query);
+
+  explicit Plugin(HostEnvironment &environment) noexcept;  // open_file and open_static are the way in
+  ~Plugin();
+  Plugin(const Plugin &) = delete;
+  Plugin &operator=(const Plugin &) = delete;
+
+  HostEnvironment &environment() const noexcept { return environment_; }
+  std::string_view id() const noexcept { return id_; }
+  std::string_view path() const noexcept { return path_; }  // empty: static
+  bool is_static() const noexcept { return path_.empty(); }
+  std::string_view version() const noexcept { return version_; }
+  std::string_view description() const noexcept { return description_; }
+  std::uint32_t blob_version() const noexcept { return table_->blob_version; }
+
+  const Vector<DeviceInfo> &devices() const noexcept { return devices_; }
+  const DeviceInfo *first_usable_device(std::uint32_t *out_index) const noexcept;  // nullptr: none
+  const Vector<OptionRow> &options() const noexcept { return options_; }
+  const OptionRow *find_option(std::string_view key) const noexcept;
+
+  bool has_compiler() const noexcept;  // false: check and compile give QR-B0007
+  // One verdict per node of the graph, by index.
+  Status check(const qr_compile_request &request, std::uint32_t node_count, Vector<Verdict> &out);
+  Result<Compiled> compile(const qr_compile_request &request);
+  // 1 or 0; -1: the plugin does not say. Texts are static in the plugin.
+  std::int32_t supports(std::uint32_t op, String *out_types, String *out_note);
+
+  Result<Grade> grade(std::uint32_t device, const qr_blob &blob);
+  // `out_known` false: the plugin has no such slot, use the plan of the container.
+  Status plan(std::uint32_t device, const qr_blob &blob, qr_plugin_plan *out_plan, bool *out_known);
+  Result<std::shared_ptr<Context>> load(const qr_load_request &request);
+  const void *extension(const char *id);
+
+  // "backend cpu: execution.run <what>" as status QR-L0115, also logged.
+  Status misbehaved(const char *slot, std::string_view what) noexcept;
+
+ private:
+  friend class Context;
+  friend class Execution;
+  friend class Registration;
+  Status negotiate(qr_plugin_query_fn query, const PluginNote *note);
+  Status check_tables(const qr_plugin *table, const PluginNote *note);
+  Status read_devices();
+  Status read_options();
+
+  HostEnvironment &environment_;
+  qr_host host_;
+  const qr_plugin *table_ = nullptr;
+  qr_backend *backend_ = nullptr;
+  String id_, path_, version_, description_;
+  Vector<DeviceInfo> devices_;
+  Vector<OptionRow> options_;
+};
+
+}  // namespace quarry::loader

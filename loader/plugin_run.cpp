@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+// Contexts, executions and registered memory.
+#include "base/checked.h"
+#include "base/dtype.h"
+#include "loader/checks.h"
+#include "loader/plugin.h"
+
+namespace quarry::loader {
+namespace {
+
+// What outputs hold before a run: no plugin writes these.
+constexpr std::uint32_t kUnsetRank = UINT32_MAX;
+constexpr std::uint64_t kUnsetBytes = UINT64_MAX;
+
+}  // namespace
+
+// ---- context -----------------------------------------------------------------------------------------------------------
+
+Context::Context(std::shared_ptr<Plugin> plugin, qr_context *handle) noexcept : plugin_(std::move(plugin)), handle_(handle) {}
+
+Context::~Context() { plugin_->table_->context->destroy(handle_); }
+
+Status Context::read_tensors() {
+  const qr_plugin_context_api &api = *plugin_->table_->context;
+  QR_RETURN_IF_ERROR(read_side(false, api.input_count(handle_), inputs_));
+  return read_side(true, api.output_count(handle_), outputs_);
+}
+
+Status Context::read_side(bool is_output, std::uint64_t count, Vector<TensorInfo> &out) {
+  const char *const side = is_output ? "output" : "input";
+  if (count > kMaxTensors)
+    return plugin_->misbehaved(is_output ? "context.output_count" : "context.input_count",
+                               format("returned %llu, expected at most %llu", ull(count), ull(kMaxTensors)));
+  out.reserve(count);
+  for (std::uint64_t i = 0; i < count; ++i) {
+    qr_plugin_tensor_info info{};
+    info.struct_size = sizeof info;
+    info.rank = kUnsetRank;
+    ErrorCollector errors(*plugin_);
+    QR_RETURN_IF_ERROR(errors.finish("context.tensor", plugin_->table_->context->tensor(handle_, is_output, i, &info, errors.sink())));
+    const auto name = checked_text(info.name);
+    if (info.rank == kUnsetRank) return plugin_->misbehaved("context.tensor", format("returned 0 and left %s %llu unset", side, ull(i)));
+    if (!name || name->empty())
+      return plugin_->misbehaved("context.tensor", format("returned 0 and left the name of %s %llu unset", side, ull(i)));
+    if (!dtype_from_number(info.dtype))
+      return plugin_->misbehaved("context.tensor", format("gave %s %llu dtype %d, which is none", side, ull(i), info.dtype));
+    if (info.rank > QR_PLUGIN_MAX_RANK)
+      return plugin_->misbehaved("context.tensor",
+                                 format("gave %s %llu rank %u, expected at most %d", side, ull(i), info.rank, QR_PLUGIN_MAX_RANK));
+    TensorInfo tensor;
+    tensor.dtype = info.dtype;
+    tensor.rank = info.rank;
+    for (std::uint32_t axis = 0; axis < info.rank; ++axis) {
+      if (info.dims[axis] < (is_output ? -1 : 0))
+        return plugin_->misbehaved(
+            "context.tensor", format("gave %s %llu extent %lld on axis %u", side, ull(i), static_cast<long long>(info.dims[axis]), axis));
+      tensor.dims[axis] = info.dims[axis];
+    }
+    tensor.name = *name;
+    out.push_back(std::move(tensor));
+  }
+  return {};
+}
+
+Result<Unique<Execution>> Context::create_execution(const qr_plugin_option *options, std::uint64_t option_count) {
+  const qr_plugin_execution_api &api = *plugin_->table_->execution;
+  qr_execution *handle = nullptr;
+  ErrorCollector errors(*plugin_);
+  QR_RETURN_IF_ERROR(errors.finish("execution.create", api.create(handle_, options, option_count, &handle, errors.sink())));
+  if (!handle) return plugin_->misbehaved("execution.create", "returned 0 and left its execution NULL");
+  try {
+    return quarry::make_unique<Execution>(shared_from_this(), handle);
+  } catch (...) {
+    api.destroy(handle);
+    throw;
+  }
+}
+
+// ---- registered memory ---------------------------------------------------------------------------------------------------
+
+Registration::~Registration() {
+  if (handle_) context_->plugin_->table_->memory->release(context_->handle_, handle_);
+}
+
+Result<Unique<Registration>> Context::finish_registration(const char *slot, qr_plugin_code code, ErrorCollector &errors, void *data,
+                                                          qr_registration *handle, std::uint64_t size) {
+  QR_RETURN_IF_ERROR(errors.finish(slot, code));
+  if (!handle) return plugin_->misbehaved(slot, "returned 0 and left its registration NULL");
+  const auto release = [&] { plugin_->table_->memory->release(handle_, handle); };
+  if (!data) {
+    release();
+    return plugin_->misbehaved(slot, "returned 0 and left its data NULL");
+  }
+  Unique<Registration> registration;
+  try {
+    registration = make_unique<Registration>();
+  } catch (...) {
+    release();
+    throw;
+  }
+  registration->context_ = shared_from_this();
+  registration->handle_ = handle;
+  registration->data_ = data;
+  registration->size_ = size;
+  return registration;
+}
+
+Result<Unique<Registration>> Context::allocate(std::uint64_t size) {
+  const qr_plugin_memory_api *api = plugin_->table_->memory;
+  if (!QR_HAS_SLOT(api, allocate)) return Unique<Registration>();
+  void *data = nullptr;
+  qr_registration *handle = nullptr;
+  ErrorCollector errors(*plugin_);
+  const qr_plugin_code code = api->allocate(handle_, size, &data, &handle, errors.sink());
+  return finish_registration("memory.allocate", code, errors, data, handle, size);
+}
+
+Result<Unique<Registration>> Context::import_fd(std::int32_t fd, std::uint64_t offset, std::uint64_t size) {
+  const qr_plugin_memory_api *api = plugin_->table_->memory;
+  if (!QR_HAS_SLOT(api, import_fd))
+    return Status::error(ErrorId::memory_unsupported,
+                         format("backend %s: found no import of file descriptors, expected one", plugin_->id_.c_str()))
+        .with("backend", plugin_->id());
+  void *data = nullptr;
+  qr_registration *handle = nullptr;
+  ErrorCollector errors(*plugin_);
+  const qr_plugin_code code = api->import_fd(handle_, fd, offset, size, &data, &handle, errors.sink());
+  return finish_registration("memory.import_fd", code, errors, data, handle, size);
+}
+
+Result<Unique<Registration>> Context::register_pointer(void *data, std::uint64_t size) {
+  const qr_plugin_memory_api *api = plugin_->table_->memory;
+  if (!QR_HAS_SLOT(api, register_pointer)) return Unique<Registration>();
+  qr_registration *handle = nullptr;
+  ErrorCollector errors(*plugin_);
+  const qr_plugin_code code = api->register_pointer(handle_, data, size, &handle, errors.sink());
+  return finish_registration("memory.register_pointer", code, errors, data, handle, size);
+}
+
+// ---- execution -----------------------------------------------------------------------------------------------------------
+
+Execution::Execution(std::shared_ptr<Context> context, qr_execution *handle)
+    : context_(std::move(context)), given_(context_->outputs().size()), handle_(handle) {}
+
+Execution::~Execution() { context_->plugin_->table_->execution->destroy(handle_); }
+
+namespace {
+
+// What is wrong with an output after a run that returned 0; empty: nothing. Allocates only when something is.
+String output_fault(const TensorInfo &declared, const qr_io_buffer &output, const void *given_data, std::uint64_t room,
+                    std::uint64_t index) {
+  const auto fault = [&](const String &what) {
+    return format("returned 0 and output %llu (%s) %s", ull(index), printable(declared.name).c_str(), what.c_str());
+  };
+  if (output.rank == kUnsetRank || output.used_bytes == kUnsetBytes) return fault("left unset");
+  if (output.rank != declared.rank) return fault(format("of rank %u, expected %u", output.rank, declared.rank));
+  bool fits = true;
+  for (std::uint32_t axis = 0; axis < output.rank; ++axis)
+    fits = fits && output.dims[axis] >= 0 && (declared.dims[axis] < 0 || declared.dims[axis] == output.dims[axis]);
+  if (!fits)
+    return fault(
+        format("of shape %s, expected %s", shape_text(output.dims, output.rank).c_str(), shape_text(declared.dims, declared.rank).c_str()));
+  const auto count = element_count(output.dims, output.rank);
+  // A size past 2^64 is no output's: used_bytes was not left unset, so it differs from this value.
+  const std::uint64_t bytes = count ? packed_size(static_cast<DType>(declared.dtype), *count).value_or(kUnsetBytes) : kUnsetBytes;
+  if (output.used_bytes != bytes)
+    return fault(format("of %llu bytes, expected %llu for %s of %s", ull(output.used_bytes), ull(bytes),
+                        dtype_name(static_cast<DType>(declared.dtype)), shape_text(output.dims, output.rank).c_str()));
+  if (given_data) {
+    if (output.data != given_data) return fault("at another address than the host gave");
+    if (output.used_bytes > room)
+      return fault(format("of %llu bytes, expected at most the room of %llu", ull(output.used_bytes), ull(room)));
+  } else if (!output.data && output.used_bytes) {
+    return fault("without data");
+  }
+  return {};
+}
+
+}  // namespace
+
+Status Execution::run(const qr_run_request &request) {
+  Plugin &plugin = *context_->plugin_;
+  const Vector<TensorInfo> &declared = context_->outputs_;
+  if (request.output_count != declared.size() || request.input_count != context_->inputs_.size())
+    return Status::error(ErrorId::internal,
+                         format("run: found %llu inputs and %llu outputs, expected %zu and %zu", ull(request.input_count),
+                                ull(request.output_count), context_->inputs_.size(), declared.size()));
+  for (std::uint64_t i = 0; i < request.output_count; ++i) {
+    qr_io_buffer &output = request.outputs[i];
+    given_[i] = {output.data, output.size_bytes};
+    output.rank = kUnsetRank;
+    output.used_bytes = kUnsetBytes;
+  }
+
+  ErrorCollector errors(plugin);
+  Status status = errors.finish("execution.run", plugin.table_->execution->run(handle_, &request, errors.sink()));
+  if (status.code() == QR_UNAVAILABLE && status.id() != error_row(ErrorId::device_lost).id)
+    return Status::error(ErrorId::device_lost, status.message()).with("backend", plugin.id());
+  if (!status.ok()) return status;
+  for (std::uint64_t i = 0; i < request.output_count; ++i) {
+    if (!request.outputs[i].wanted) continue;
+    if (const String fault = output_fault(declared[i], request.outputs[i], given_[i].data, given_[i].room, i); !fault.empty())
+      return plugin.misbehaved("execution.run", fault);
+  }
+  return {};
+}
+
+Status Execution::set_option(std::string_view key, std::string_view value) {
+  Plugin &plugin = *context_->plugin_;
+  const qr_plugin_execution_api &api = *plugin.table_->execution;
+  if (!QR_HAS_SLOT(&api, set_option))
+    return Status::error(ErrorId::option_not_at_run_time,
+                         format("option %s: backend %s changes none at run time", printable(key).c_str(), plugin.id_.c_str()))
+        .with("backend", plugin.id());
+  ErrorCollector errors(plugin);
+  return errors.finish("execution.set_option", api.set_option(handle_, plugin_text(key), plugin_text(value), errors.sink()));
+}
+
+Status Execution::recover() {
+  Plugin &plugin = *context_->plugin_;
+  const qr_plugin_execution_api &api = *plugin.table_->execution;
+  if (!QR_HAS_SLOT(&api, recover))
+    return Status::error(ErrorId::cannot_recover, format("backend %s: its device does not recover", plugin.id_.c_str()))
+        .with("backend", plugin.id());
+  ErrorCollector errors(plugin);
+  return errors.finish("execution.recover", api.recover(handle_, errors.sink()));
+}
+
+}  // namespace quarry::loader

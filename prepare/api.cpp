@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+// The edge of libquarry-prepare: prepare_api.h in terms of lower.h. No exception and no C++ type gets out.
+#include <new>
+
+#include "backends/common/plugin_support.h"
+#include "prepare/lower.h"
+#include "prepare/prepare_api.h"
+#include "prepare/shapes.h"
+
+using namespace quarry;
+using plugin::text;
+using plugin::view;
+
+struct qr_prepared_model {
+  explicit qr_prepared_model(const qr_host *host) : allocator(host) {}
+  plugin::HostAllocator allocator;
+  Unique<onnx_import::Model> model;
+  String json;
+};
+
+struct qr_lowered {
+  explicit qr_lowered(const qr_host *host) : allocator(host) {}
+  ~qr_lowered() { free_block(pool); }
+  struct Entry {
+    String name;
+    Vector<std::uint8_t> qir;
+  };
+  plugin::HostAllocator allocator;
+  Vector<Entry> graphs;
+  void *pool = nullptr;
+  std::uint64_t pool_size = 0;
+};
+
+namespace {
+
+template <class T>
+void destroy(T *object) {
+  plugin::destroy_object(object);
+}
+
+template <class T>
+struct Destroyer {
+  void operator()(T *object) const { destroy(object); }
+};
+template <class T>
+using Owned = std::unique_ptr<T, Destroyer<T>>;
+
+qr_plugin_code open_model(const qr_host *host, qr_plugin_bytes data, qr_plugin_string folder, qr_prepared_model **out_model,
+                          const qr_error_sink *errors) {
+  plugin::HostAllocator allocator(host);
+  Owned<qr_prepared_model> model;
+  const qr_plugin_code made = plugin::guard(allocator, errors, [&]() -> Status {
+    model.reset(plugin::create_object<qr_prepared_model>(host));
+    return {};
+  });
+  if (made != 0) return made;
+  // From here on blocks are the model's, a failure's text too: the model ends after that has been told.
+  return plugin::guard(model->allocator, errors, [&]() -> Status {
+    QR_ASSIGN_OR_RETURN(model->model, onnx_import::Model::open({data.data, data.size}, view(folder)));
+    *out_model = model.release();
+    return {};
+  });
+}
+
+void fill_io(const onnx_import::Declared &from, qr_prepare_io *out) {
+  *out = {};
+  out->name = text(from.name);
+  out->dtype = static_cast<std::int32_t>(from.dtype);
+  out->rank = static_cast<std::uint32_t>(from.shape.size());
+  for (std::size_t i = 0; i < from.shape.size(); ++i) {
+    out->dims[i] = from.shape[i];
+    out->dim_names[i] = text(from.dim_names[i]);
+  }
+}
+
+uint64_t input_count(qr_prepared_model *model) { return model->model->inputs().size(); }
+uint64_t output_count(qr_prepared_model *model) { return model->model->outputs().size(); }
+void input(qr_prepared_model *model, uint64_t index, qr_prepare_io *out) { fill_io(model->model->inputs()[index], out); }
+void output(qr_prepared_model *model, uint64_t index, qr_prepare_io *out) { fill_io(model->model->outputs()[index], out); }
+
+qr_plugin_code inspect(qr_prepared_model *model, qr_plugin_string *out_json, const qr_error_sink *errors) {
+  return plugin::guard(model->allocator, errors, [&]() -> Status {
+    if (model->json.empty()) model->json = model->model->inspect();
+    *out_json = text(model->json);
+    return {};
+  });
+}
+
+// Polls the signal and passes progress on; a bucket is a whole number of steps.
+class LowerWatcher final : public onnx_import::Watcher {
+ public:
+  LowerWatcher(const plugin::Stop &stop, const qr_prepare_progress *progress, std::uint64_t buckets) : stop_(stop), progress_(progress), buckets_(buckets) {}
+  std::uint64_t bucket = 0;
+
+  Status node_done(std::uint64_t done, std::uint64_t total) override {
+    if (stop_.stopped()) return stop_.status("importing the model");
+    if (progress_ && progress_->report && (done % 64 == 0 || done == total))
+      progress_->report(progress_->self, bucket * total + done, buckets_ * total, text("importing nodes"));
+    return {};
+  }
+
+ private:
+  const plugin::Stop &stop_;
+  const qr_prepare_progress *progress_;
+  std::uint64_t buckets_;
+};
+
+qr_plugin_code lower(qr_prepared_model *model, const qr_plugin_string *shapes, uint64_t shape_count, const qr_plugin_signal *signal,
+                     const qr_prepare_progress *progress, qr_lowered **out_lowered, const qr_error_sink *errors) {
+  return plugin::guard(model->allocator, errors, [&]() -> Status {
+    const plugin::Stop stop(signal, model->allocator.host());
+    const std::uint64_t buckets = shape_count ? shape_count : 1;
+    LowerWatcher watcher(stop, progress, buckets);
+    onnx_import::Store store;
+    qir::ConstantPool pool;
+    Vector<Vector<std::uint8_t>> graphs;
+    for (std::uint64_t i = 0; i < buckets; ++i) {
+      QR_ASSIGN_OR_RETURN(const Vector<qir::Shape> bound, prepare::bind_shapes(*model->model, shape_count ? view(shapes[i]) : std::string_view()));
+      watcher.bucket = i;
+      QR_ASSIGN_OR_RETURN(const qir::Graph graph, prepare::lower_graph(*model->model, bound, store, &watcher));
+      QR_RETURN_IF_ERROR(stop.status("importing the model"));
+      QR_ASSIGN_OR_RETURN(Vector<std::uint8_t> bytes, qir::write_graph(graph, pool));
+      graphs.push_back(std::move(bytes));
+    }
+    // What is handed out outlives the model, so it is made with an allocator of its own.
+    Owned<qr_lowered> lowered(plugin::create_object<qr_lowered>(&model->allocator.host()));
+    AllocatorScope scope(lowered->allocator);
+    for (std::uint64_t i = 0; i < buckets; ++i)
+      lowered->graphs.push_back({String(shape_count ? view(shapes[i]) : std::string_view()), Vector<std::uint8_t>(graphs[i].begin(), graphs[i].end())});
+    lowered->pool_size = pool.size();
+    lowered->pool = allocate_block(pool.size() ? pool.size() : 1, 64);
+    pool.write_to(lowered->pool);
+    *out_lowered = lowered.release();
+    return {};
+  });
+}
+
+uint64_t graph_count(qr_lowered *lowered) { return lowered->graphs.size(); }
+void graph(qr_lowered *lowered, uint64_t index, qr_lowered_graph *out) {
+  const qr_lowered::Entry &entry = lowered->graphs[index];
+  *out = {text(entry.name), {entry.qir.data(), entry.qir.size()}};
+}
+qr_plugin_bytes pool(qr_lowered *lowered) { return {lowered->pool, lowered->pool_size}; }
+
+constexpr qr_prepare_api kApi = {
+    sizeof(qr_prepare_api), QR_PREPARE_VERSION, open_model, destroy<qr_prepared_model>, input_count, output_count, input, output, inspect, lower,
+    destroy<qr_lowered>, graph_count, graph, pool,
+};
+
+}  // namespace
+
+extern "C" __attribute__((visibility("default"))) const qr_prepare_api *qr_prepare_query(uint32_t version) {
+  return version == QR_PREPARE_VERSION ? &kApi : nullptr;
+}

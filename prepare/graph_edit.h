@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// What passes need to look around in a graph.
+#pragma once
+
+#include "formats/qir/graph.h"
+
+namespace quarry::prepare {
+
+// Who makes and who uses each tensor. Made once per sweep of a pass; a pass that rewires keeps to what it has updated here.
+class Uses {
+ public:
+  explicit Uses(const qir::Graph &graph);
+  Uses(const qir::Graph &graph, const Vector<bool> &dead);  // nodes marked dead use nothing
+
+  static constexpr std::int32_t kNobody = -1;
+  std::int32_t maker(std::int32_t tensor) const { return makers_[static_cast<std::size_t>(tensor)]; }  // a node, or kNobody
+  // Nodes, one entry per input that reads the tensor.
+  const Vector<std::int32_t> &users(std::int32_t tensor) const { return users_[static_cast<std::size_t>(tensor)]; }
+  bool is_output(std::int32_t tensor) const { return outputs_[static_cast<std::size_t>(tensor)]; }
+  bool is_input(std::int32_t tensor) const { return inputs_[static_cast<std::size_t>(tensor)]; }
+  // One node reads it, once, and it is no output of the graph.
+  bool used_once(std::int32_t tensor) const { return users(tensor).size() == 1 && !is_output(tensor); }
+
+ private:
+  Vector<std::int32_t> makers_;
+  Vector<Vector<std::int32_t>> users_;
+  Vector<bool> outputs_, inputs_;
+};
+
+// Every reader of `from` (nodes and graph outputs) reads `to`.
+void replace_uses(qir::Graph &graph, std::int32_t from, std::int32_t to);
+
+inline qir::Tensor &at(qir::Graph &graph, std::int32_t id) { return graph.tensors[static_cast<std::size_t>(id)]; }
+inline const qir::Tensor &at(const qir::Graph &graph, std::int32_t id) { return graph.tensors[static_cast<std::size_t>(id)]; }
+inline std::int32_t input_of(const qir::Node &node, std::size_t i) { return i < node.inputs.size() ? node.inputs[i] : qir::kAbsent; }
+
+// The values of an f32 constant; nullptr: it is none.
+const float *constant_floats(const qir::Graph &graph, std::int32_t id);
+// Takes out the nodes that are marked, and tensors that no node, input or output mentions any more.
+void compact(qir::Graph &graph, const Vector<bool> &dead);
+// A name that no tensor of the graph has.
+String fresh_name(const qir::Graph &graph, std::string_view wanted);
+
+}  // namespace quarry::prepare

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "prepare/shapes.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "base/checked.h"
+#include "base/text.h"
+
+namespace quarry::prepare {
+namespace {
+
+using onnx_import::Declared;
+
+std::string_view trim(std::string_view text) {
+  while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
+  while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
+  return text;
+}
+
+bool parse_extent(std::string_view text, std::int64_t *out) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *out);
+  return error == std::errc() && end == text.data() + text.size() && *out >= 0;
+}
+
+Status bad(std::string_view entry, const String &what) {
+  return Status::error(ErrorId::onnx_bad_shape_option, format("shape '%s': %s", printable(entry).c_str(), what.c_str()));
+}
+
+String declared_text(const Declared &input) {
+  if (!input.has_shape) return "[of unknown rank]";
+  String out = "[";
+  for (std::size_t i = 0; i < input.shape.size(); ++i) {
+    if (i) out += ',';
+    if (input.shape[i] >= 0) out += format("%lld", static_cast<long long>(input.shape[i]));
+    else out += input.dim_names[i].empty() ? String("?") : printable(input.dim_names[i]);
+  }
+  return out + "]";
+}
+
+class Binder {
+ public:
+  explicit Binder(const onnx_import::Model &model) : model_(model), shapes_(model.inputs().size()), given_(model.inputs().size()) {
+    for (const Declared &input : model.inputs())
+      for (const String &name : input.dim_names)
+        if (!name.empty()) symbols_.emplace(name, qir::kUnknownDim);
+  }
+
+  Status entry(std::string_view text) {
+    const std::size_t equals = text.rfind('=');
+    if (equals == std::string_view::npos) return bad(text, "found no '='");
+    const std::string_view name = trim(text.substr(0, equals)), value = trim(text.substr(equals + 1));
+    const auto input = std::ranges::find(model_.inputs(), name, [](const Declared &d) { return std::string_view(d.name); });
+    const auto symbol = symbols_.find(name);
+    std::int64_t extent = 0;
+    if (symbol != symbols_.end() && (input == model_.inputs().end() || (parse_extent(value, &extent) && input->shape.size() != 1))) {
+      if (!parse_extent(value, &extent)) return bad(text, "the value of a dimension is one number");
+      return bind(symbol->first, extent, text);
+    }
+    if (input != model_.inputs().end()) return bind_input(static_cast<std::size_t>(input - model_.inputs().begin()), value, text);
+    NearestWord nearest(name);
+    for (const Declared &known : model_.inputs()) nearest.offer(known.name);
+    for (const auto &[known, at] : symbols_) nearest.offer(known);
+    String message = "the model has neither an input nor a dimension of that name";
+    if (!nearest.word().empty()) message += format("; did you mean '%s'?", printable(nearest.word()).c_str());
+    return bad(text, message);
+  }
+
+  // Shapes of all inputs, or one message with everything that is not bound.
+  Result<Vector<qir::Shape>> finish() {
+    Vector<String> missing;
+    for (std::size_t i = 0; i < shapes_.size(); ++i) {
+      const Declared &input = model_.inputs()[i];
+      if (given_[i]) continue;
+      shapes_[i] = input.shape;
+      bool open = !input.has_shape;
+      for (std::size_t d = 0; d < shapes_[i].size(); ++d) {
+        if (shapes_[i][d] >= 0) continue;
+        if (const auto symbol = symbols_.find(input.dim_names[d]); symbol != symbols_.end()) shapes_[i][d] = symbol->second;
+        open |= shapes_[i][d] < 0;
+      }
+      if (open) missing.push_back(format("input '%s' %s", printable(input.name).c_str(), declared_text(input).c_str()));
+    }
+    if (missing.empty()) return std::move(shapes_);
+    String list;
+    for (const String &one : missing) (list += list.empty() ? "" : ", ") += one;
+    Status status = Status::error(ErrorId::onnx_unbound_shape, format("the model has unbound dimensions: %s", list.c_str()), hint());
+    for (const String &one : missing) status.with("reason", one);
+    return status;
+  }
+
+ private:
+  Status bind(const String &name, std::int64_t extent, std::string_view text) {
+    std::int64_t &bound = symbols_[name];
+    if (bound >= 0 && bound != extent)
+      return bad(text, format("dimension '%s' would be %lld, but is bound to %lld", printable(name).c_str(), static_cast<long long>(extent), static_cast<long long>(bound)));
+    bound = extent;
+    return {};
+  }
+
+  Status bind_input(std::size_t index, std::string_view value, std::string_view text) {
+    const Declared &input = model_.inputs()[index];
+    qir::Shape shape;
+    for (std::size_t begin = 0; !value.empty() && begin <= value.size();) {
+      const std::size_t end = std::min(value.find('x', begin), value.size());
+      std::int64_t extent;
+      if (!parse_extent(value.substr(begin, end - begin), &extent)) return bad(text, "expected extents with 'x' between them, such as 1x3x224x224");
+      shape.push_back(extent);
+      begin = end + 1;
+    }
+    if (shape.size() > qir::kMaxRank) return bad(text, format("has %zu dimensions, the limit is %zu", shape.size(), qir::kMaxRank));
+    if (!element_count(shape.data(), shape.size())) return bad(text, "has more elements than a tensor can");
+    const String declared = declared_text(input);
+    if (input.has_shape && input.shape.size() != shape.size()) return bad(text, format("the input is declared as %s", declared.c_str()));
+    for (std::size_t d = 0; d < input.shape.size(); ++d) {
+      if (input.shape[d] >= 0 && input.shape[d] != shape[d]) return bad(text, format("the input is declared as %s", declared.c_str()));
+      if (!input.dim_names[d].empty()) QR_RETURN_IF_ERROR(bind(input.dim_names[d], shape[d], text));
+    }
+    shapes_[index] = std::move(shape);
+    given_[index] = true;
+    return {};
+  }
+
+  // What to type, for this model.
+  String hint() const {
+    String text;
+    for (const auto &[name, bound] : symbols_)
+      if (bound < 0) (text += text.empty() ? "" : ",") += format("%s=N", printable(name).c_str());
+    for (std::size_t i = 0; i < shapes_.size(); ++i) {
+      const Declared &input = model_.inputs()[i];
+      bool nameless = !input.has_shape;
+      for (std::size_t d = 0; d < input.shape.size(); ++d) nameless |= input.shape[d] < 0 && input.dim_names[d].empty();
+      if (nameless && !given_[i]) (text += text.empty() ? "" : ",") += format("%s=1x...", printable(input.name).c_str());
+    }
+    return "bind them: --shape " + text;
+  }
+
+  const onnx_import::Model &model_;
+  Vector<qir::Shape> shapes_;
+  Vector<bool> given_;
+  OrderedMap<String, std::int64_t> symbols_;
+};
+
+}  // namespace
+
+Result<Vector<qir::Shape>> bind_shapes(const onnx_import::Model &model, std::string_view text) {
+  Binder binder(model);
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    const std::string_view entry = trim(text.substr(begin, end - begin));
+    if (!entry.empty()) QR_RETURN_IF_ERROR(binder.entry(entry));
+    begin = end + 1;
+  }
+  return binder.finish();
+}
+
+}  // namespace quarry::prepare

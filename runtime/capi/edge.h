@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// The edge of the C ABI. Each function of include/quarry checks its pointers, reads the caller's structs by the growth rule, opens an
+// AllocatorScope, and lets no exception out. What it then does is a line or two into runtime/.
+#pragma once
+
+#include <cstring>
+#include <string_view>
+
+#include "base/status.h"
+#include "runtime/memory.h"
+#include "runtime/model.h"
+#include "runtime/options.h"
+#include "runtime/plugin_text.h"
+#include "runtime/profile.h"
+#include "runtime/runtime.h"
+#include "runtime/session.h"
+#include "runtime/signal.h"
+
+namespace quarry::capi {
+
+// ---- handles: each names one class ------------------------------------------------------------------------------------------
+
+#define QR_HANDLE(handle, type)                                                                             \
+  inline type *object(handle *from) noexcept { return reinterpret_cast<type *>(from); }                     \
+  inline const type *object(const handle *from) noexcept { return reinterpret_cast<const type *>(from); }   \
+  inline handle *handle_of(type *from) noexcept { return reinterpret_cast<handle *>(from); }
+QR_HANDLE(qr_runtime, Runtime)
+QR_HANDLE(qr_options, OptionSet)
+QR_HANDLE(qr_model, Model)
+QR_HANDLE(qr_session, Session)
+QR_HANDLE(qr_memory, Memory)
+QR_HANDLE(qr_signal, Signal)
+QR_HANDLE(qr_profile, Profile)
+QR_HANDLE(qr_status, Status::Payload)
+#undef QR_HANDLE
+
+inline qr_status *give(Status status) noexcept { return handle_of(status.release()); }
+
+// ---- the wrapper of every function that can fail -----------------------------------------------------------------------------
+
+template <class Body>
+qr_status *guard(Allocator &allocator, Body &&body) noexcept {
+  AllocatorScope scope(allocator);
+  try {
+    return give(body());
+  } catch (const std::bad_alloc &) {
+    return give(Status::out_of_memory());
+  } catch (...) {
+    return give(Status::error(ErrorId::internal, "an exception reached the edge of the C ABI"));
+  }
+}
+
+// Before an object is known to be there, statuses come from malloc.
+template <class Body>
+qr_status *guard(Body &&body) noexcept {
+  return guard(malloc_allocator(), std::forward<Body>(body));
+}
+
+// ---- arguments ---------------------------------------------------------------------------------------------------------------
+
+Status null_argument(const char *function, const char *argument);
+
+#define QR_REQUIRE(argument)                                                                             \
+  do {                                                                                                   \
+    if (!(argument)) return give(::quarry::capi::null_argument(__func__, #argument));                   \
+  } while (0)
+
+// Text of the caller's: UTF-8 and, where it is given, with its data. `may_be_empty`: an absent text is an empty one.
+enum class Empty : std::uint8_t { Allowed, Refused };
+Status read_text(const char *function, const char *argument, const qr_string &from, Empty empty, std::string_view *out);
+
+// The growth rule of structs (types.h). `known`: the size that this library knows; `first`: that of the first release.
+Status check_struct(const char *function, const char *argument, const void *from, std::uint32_t first, std::uint32_t known);
+
+Status unknown_field(const char *function, const char *argument, const char *field);
+Status check_flags(const char *function, const char *argument, std::uint64_t flags, std::uint64_t known);
+
+// Copies a caller's struct, whatever its age, into ours: what an older caller does not have is zero.
+template <class T>
+Status read_struct(const char *function, const char *argument, const T *from, T &out, std::uint32_t first = sizeof(T)) {
+  QR_RETURN_IF_ERROR(check_struct(function, argument, from, first, sizeof(T)));
+  std::memset(&out, 0, sizeof(T));
+  std::memcpy(&out, from, from->struct_size < sizeof(T) ? from->struct_size : sizeof(T));
+  return {};
+}
+
+// Fills a caller's struct as far as it reaches; its struct_size stays. Checked before with check_struct.
+template <class T>
+void write_struct(const T &from, T *out) noexcept {
+  const std::uint32_t size = out->struct_size;
+  std::memcpy(out, &from, size < sizeof(T) ? size : sizeof(T));
+  out->struct_size = size;
+}
+
+Status index_out_of_range(const char *function, const char *what, std::uint64_t index, std::uint64_t count);
+
+// An [exclusive] object for the length of a call.
+#define QR_ENTER(scope, of, what)                                       \
+  ::quarry::ExclusiveScope scope((of)->use(), __func__, what);          \
+  if (!scope.held()) return ::quarry::capi::guard((of), [&] { return scope.status(); })
+
+// Statuses about an object come from its runtime's memory.
+inline Allocator &memory_of(const Runtime *runtime) noexcept { return runtime->memory(); }
+inline Allocator &memory_of(const OptionSet *options) noexcept { return options->runtime().memory(); }
+inline Allocator &memory_of(const Model *model) noexcept { return model->runtime().memory(); }
+inline Allocator &memory_of(const Session *session) noexcept { return session->core().runtime().memory(); }
+inline Allocator &memory_of(const Profile *profile) noexcept { return profile->runtime().memory(); }
+template <class Object, class Body>
+qr_status *guard(const Object *object, Body &&body) noexcept {
+  return guard(memory_of(object), std::forward<Body>(body));
+}
+
+// A text for the caller, freed by qr_string_destroy.
+char *give_text(std::string_view text);
+
+inline qr_string string_of(std::string_view text) noexcept { return {text.data(), text.size()}; }
+
+// qr_tensor_info of an input or output.
+qr_tensor_info tensor_info(const qrm::TensorInfo &info) noexcept;
+
+// For functions that list tensors: bounds, struct, fill.
+Status give_tensor_info(const char *function, const char *what, const Vector<qrm::TensorInfo> &tensors, std::uint64_t index, qr_tensor_info *out_info);
+
+// The options argument of a call: null is allowed. It is held against overlapping calls meanwhile.
+class OptionsArgument {
+ public:
+  OptionsArgument(const qr_options *options, const char *function) noexcept : options_(object(options)) {
+    if (options_) scope_.emplace(options_->use(), function, "options");
+  }
+  Status status() const { return scope_ ? scope_->status() : Status(); }
+  const OptionSet *get() const noexcept { return options_; }
+
+ private:
+  const OptionSet *options_;
+  std::optional<ExclusiveScope> scope_;
+};
+
+}  // namespace quarry::capi

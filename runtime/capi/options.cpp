@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/capi/edge.h"
+
+using namespace quarry;
+using namespace quarry::capi;
+
+extern "C" {
+
+qr_status *qr_options_create(qr_runtime *runtime, qr_options **out_options) {
+  QR_REQUIRE(runtime);
+  QR_REQUIRE(out_options);
+  return guard(object(runtime), [&]() -> Status {
+    *out_options = handle_of(Ref<OptionSet>::make(Ref<Runtime>(object(runtime))).give());
+    return {};
+  });
+}
+
+qr_status *qr_options_set(qr_options *options, qr_string key, qr_string value) {
+  QR_REQUIRE(options);
+  QR_ENTER(scope, object(options), "options");
+  return guard(object(options), [&]() -> Status {
+    std::string_view name, text;
+    QR_RETURN_IF_ERROR(read_text("qr_options_set", "key", key, Empty::Refused, &name));
+    QR_RETURN_IF_ERROR(read_text("qr_options_set", "value", value, Empty::Allowed, &text));
+    return object(options)->set(name, text);
+  });
+}
+
+qr_status *qr_options_get(const qr_options *options, qr_string key, qr_string *out_value) {
+  QR_REQUIRE(options);
+  QR_REQUIRE(out_value);
+  QR_ENTER(scope, object(options), "options");
+  return guard(object(options), [&]() -> Status {
+    std::string_view name;
+    QR_RETURN_IF_ERROR(read_text("qr_options_get", "key", key, Empty::Refused, &name));
+    QR_ASSIGN_OR_RETURN(const std::string_view value, object(options)->get(name));
+    *out_value = string_of(value);
+    return {};
+  });
+}
+
+void qr_options_destroy(qr_options *options) {
+  if (options) object(options)->release();
+}
+
+qr_status *qr_runtime_option(qr_runtime *runtime, uint64_t index, qr_option_info *out_info) {
+  QR_REQUIRE(runtime);
+  QR_REQUIRE(out_info);
+  QR_ENTER(scope, object(runtime), "runtime");
+  return guard(object(runtime), [&]() -> Status {
+    QR_RETURN_IF_ERROR(check_struct("qr_runtime_option", "out_info", out_info, sizeof(qr_option_info), sizeof(qr_option_info)));
+    qr_option_info info = QR_OPTION_INFO_INIT;
+    if (index < option_row_count()) {
+      const OptionRow &row = option_row(index);
+      info.changes_at_run_time = row.changes_at_run_time;
+      info.key = string_of(row.key);
+      info.values = string_of(row.values);
+      info.fallback = string_of(row.fallback);
+      info.scope = string_of(row.scope);
+      info.help = string_of(row.help);
+    } else {
+      const Vector<BackendOption> &rows = object(runtime)->backend_options();
+      const uint64_t at = index - option_row_count();
+      if (at >= rows.size()) return index_out_of_range("qr_runtime_option", "index", index, option_row_count() + rows.size());
+      const BackendOption &row = rows[at];
+      info.changes_at_run_time = row.changes_at_run_time;
+      info.key = string_of(row.key);
+      info.values = string_of(row.values);
+      info.fallback = string_of(row.fallback);
+      info.scope = string_of(row.backend);
+      info.help = string_of(row.help);
+    }
+    write_struct(info, out_info);
+    return {};
+  });
+}
+
+}  // extern "C"

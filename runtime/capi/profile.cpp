@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/capi/edge.h"
+
+using namespace quarry;
+using namespace quarry::capi;
+
+extern "C" {
+
+qr_status *qr_profile_create(qr_runtime *runtime, qr_profile **out_profile) {
+  QR_REQUIRE(runtime);
+  QR_REQUIRE(out_profile);
+  return guard(object(runtime), [&]() -> Status {
+    *out_profile = handle_of(Ref<Profile>::make(Ref<Runtime>(object(runtime))).give());
+    return {};
+  });
+}
+
+uint64_t qr_profile_event_count(const qr_profile *profile) { return profile ? object(profile)->log().count() : 0; }
+
+qr_status *qr_profile_event_at(const qr_profile *profile, uint64_t index, qr_profile_event *out_event) {
+  QR_REQUIRE(profile);
+  QR_REQUIRE(out_event);
+  QR_ENTER(scope, object(profile), "profile");
+  return guard(object(profile), [&]() -> Status {
+    const EventLog &log = object(profile)->log();
+    return log.at(index, *out_event) ? Status() : index_out_of_range("qr_profile_event_at", "index", index, log.count());
+  });
+}
+
+qr_status *qr_profile_export(const qr_profile *profile, qr_string format, char **out_text) {
+  QR_REQUIRE(profile);
+  QR_REQUIRE(out_text);
+  QR_ENTER(scope, object(profile), "profile");
+  return guard(object(profile), [&]() -> Status {
+    std::string_view name;
+    QR_RETURN_IF_ERROR(read_text("qr_profile_export", "format", format, Empty::Refused, &name));
+    if (!EventLog::knows_format(name))
+      return Status::error(ErrorId::bad_argument, quarry::format("qr_profile_export: format is \"%s\", expected chrome or csv", printable(name).c_str()));
+    *out_text = give_text(object(profile)->log().text(name));
+    return {};
+  });
+}
+
+void qr_profile_clear(qr_profile *profile) {
+  if (profile) object(profile)->log().clear();
+}
+
+void qr_profile_destroy(qr_profile *profile) {
+  if (profile) object(profile)->release();
+}
+
+}  // extern "C"

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/capi/edge.h"
+
+using namespace quarry;
+using namespace quarry::capi;
+
+namespace {
+
+constexpr const char *kRun = "qr_session_run";
+
+// A tensor that the caller built with other headers, or not at all. Ours is the first release: there is no smaller one.
+Status check_tensor(const char *side, uint64_t index, const qr_tensor *tensor) {
+  if (tensor->struct_size == sizeof(qr_tensor) && tensor->reserved == 0) return {};  // the way it nearly always is
+  const String name = format("%s[%llu]", side, static_cast<unsigned long long>(index));
+  QR_RETURN_IF_ERROR(check_struct(kRun, name.c_str(), tensor, sizeof(qr_tensor), sizeof(qr_tensor)));
+  return tensor->reserved ? unknown_field(kRun, name.c_str(), "reserved") : Status();
+}
+
+Status check_count(ErrorId id, const char *what, uint64_t found, std::size_t expected) {
+  if (found == expected) return {};
+  return Status::error(id, format("%s: found %llu %ss, expected %zu", kRun, static_cast<unsigned long long>(found), what, expected));
+}
+
+Status check_arguments(const Session &session, const qr_tensor *const *inputs, uint64_t input_count, qr_tensor *const *outputs,
+                       uint64_t output_count) {
+  QR_RETURN_IF_ERROR(check_count(ErrorId::run_input_count, "input", input_count, session.core().inputs().size()));
+  QR_RETURN_IF_ERROR(check_count(ErrorId::run_output_count, "output", output_count, session.core().outputs().size()));
+  if (input_count && !inputs) return null_argument(kRun, "inputs");
+  if (output_count && !outputs) return null_argument(kRun, "outputs");
+  for (uint64_t i = 0; i < input_count; ++i) {
+    if (!inputs[i]) return null_argument(kRun, format("inputs[%llu]", static_cast<unsigned long long>(i)).c_str());
+    QR_RETURN_IF_ERROR(check_tensor("inputs", i, inputs[i]));
+  }
+  for (uint64_t i = 0; i < output_count; ++i)
+    if (outputs[i]) QR_RETURN_IF_ERROR(check_tensor("outputs", i, outputs[i]));
+  return {};
+}
+
+}  // namespace
+
+extern "C" {
+
+qr_status *qr_session_plan(const qr_model *model, const qr_options *options, qr_memory_plan *out_plan) {
+  QR_REQUIRE(model);
+  QR_REQUIRE(out_plan);
+  return guard(object(model), [&]() -> Status {
+    QR_RETURN_IF_ERROR(check_struct("qr_session_plan", "out_plan", out_plan, sizeof(qr_memory_plan), sizeof(qr_memory_plan)));
+    const OptionsArgument given(options, "qr_session_plan");
+    QR_RETURN_IF_ERROR(given.status());
+    QR_ASSIGN_OR_RETURN(const Unique<Compilation> compilation, Compilation::begin(*object(model), given.get(), nullptr, Progress(), DeviceUse::Run));
+    QR_ASSIGN_OR_RETURN(const Ref<ReadyModel> ready, ReadyModel::make(*compilation));
+    QR_ASSIGN_OR_RETURN(const qrm::Plan plan, plan_all(*compilation, *ready));
+    qr_memory_plan out = QR_MEMORY_PLAN_INIT;
+    out.weights_bytes = plan.weights_bytes;
+    out.arena_bytes = plan.arena_bytes;
+    out.io_bytes = plan.io_bytes;
+    out.device_bytes = plan.device_bytes;
+    out.scratchpad_bytes = plan.scratchpad_bytes;
+    write_struct(out, out_plan);
+    return {};
+  });
+}
+
+qr_status *qr_session_create(const qr_model *model, const qr_options *options, qr_signal *signal, qr_session **out_session) {
+  QR_REQUIRE(model);
+  QR_REQUIRE(out_session);
+  return guard(object(model), [&]() -> Status {
+    const OptionsArgument given(options, "qr_session_create");
+    QR_RETURN_IF_ERROR(given.status());
+    QR_ASSIGN_OR_RETURN(Ref<Session> session, Session::create(*object(model), given.get(), object(signal)));
+    *out_session = handle_of(session.give());
+    return {};
+  });
+}
+
+qr_status *qr_session_clone(qr_session *session, qr_session **out_session) {
+  QR_REQUIRE(session);
+  QR_REQUIRE(out_session);
+  QR_ENTER(scope, object(session), "session");
+  return guard(object(session), [&]() -> Status {
+    QR_ASSIGN_OR_RETURN(Ref<Session> made, object(session)->clone());
+    *out_session = handle_of(made.give());
+    return {};
+  });
+}
+
+uint64_t qr_session_input_count(const qr_session *session) { return session ? object(session)->core().inputs().size() : 0; }
+uint64_t qr_session_output_count(const qr_session *session) { return session ? object(session)->core().outputs().size() : 0; }
+
+qr_status *qr_session_input(const qr_session *session, uint64_t index, qr_tensor_info *out_info) {
+  QR_REQUIRE(session);
+  QR_REQUIRE(out_info);
+  return guard(object(session), [&] { return give_tensor_info("qr_session_input", "index", object(session)->core().inputs(), index, out_info); });
+}
+
+qr_status *qr_session_output(const qr_session *session, uint64_t index, qr_tensor_info *out_info) {
+  QR_REQUIRE(session);
+  QR_REQUIRE(out_info);
+  return guard(object(session), [&] { return give_tensor_info("qr_session_output", "index", object(session)->core().outputs(), index, out_info); });
+}
+
+qr_status *qr_session_run(qr_session *session, const qr_run_options *options, const qr_tensor *const *inputs, uint64_t input_count,
+                          qr_tensor *const *outputs, uint64_t output_count) {
+  QR_REQUIRE(session);
+  const Ref<Session> self(object(session));  // a destroy that overlaps must not pull it away
+  QR_ENTER(scope, self.get(), "session");
+  return guard(self.get(), [&]() -> Status {
+    qr_run_options run = QR_RUN_OPTIONS_INIT;
+    if (options) {
+      QR_RETURN_IF_ERROR(read_struct(kRun, "options", options, run));
+      if (run.reserved) return unknown_field(kRun, "options", "reserved");
+      QR_RETURN_IF_ERROR(check_flags(kRun, "options", run.flags, 0));
+    }
+    QR_RETURN_IF_ERROR(check_arguments(*self, inputs, input_count, outputs, output_count));
+    return self->run(run, inputs, outputs);
+  });
+}
+
+qr_status *qr_session_set_option(qr_session *session, qr_string key, qr_string value) {
+  QR_REQUIRE(session);
+  QR_ENTER(scope, object(session), "session");
+  return guard(object(session), [&]() -> Status {
+    std::string_view name, text;
+    QR_RETURN_IF_ERROR(read_text("qr_session_set_option", "key", key, Empty::Refused, &name));
+    QR_RETURN_IF_ERROR(read_text("qr_session_set_option", "value", value, Empty::Allowed, &text));
+    return object(session)->set_option(name, text);
+  });
+}
+
+qr_status *qr_session_recover(qr_session *session) {
+  QR_REQUIRE(session);
+  QR_ENTER(scope, object(session), "session");
+  return guard(object(session), [&] { return object(session)->recover(); });
+}
+
+qr_status *qr_session_report(const qr_session *session, char **out_json) {
+  QR_REQUIRE(session);
+  QR_REQUIRE(out_json);
+  QR_ENTER(scope, object(session), "session");
+  return guard(object(session), [&]() -> Status {
+    *out_json = give_text(object(session)->report());
+    return {};
+  });
+}
+
+void qr_session_destroy(qr_session *session) {
+  if (!session) return;
+  AllocatorScope memory(memory_of(object(session)));
+  {
+    ExclusiveScope scope(object(session)->use(), __func__, "session");
+    if (!scope.held()) object(session)->core().runtime().journal().misuse(scope.status());
+  }
+  object(session)->release();
+}
+
+}  // extern "C"

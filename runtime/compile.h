@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// The compile driver: asks the backend about every node, has it compile, keeps the result in memory or writes it to a .qrm.
+#pragma once
+
+#include "loader/plugin.h"
+#include "runtime/portable.h"
+#include "runtime/settings.h"
+#include "runtime/threads.h"
+
+namespace quarry {
+
+// One compilation: who compiles for which device with which options. Lives on the stack of a call.
+struct Compilation {
+  const Model &model;
+  const OptionSet *options;  // may be null
+  Settings settings;
+  std::shared_ptr<loader::Plugin> plugin;
+  std::uint32_t device = 0;
+  PluginOptions plugin_options;
+  CallSignal signal;
+  Progress progress;
+  ThreadPool pool;
+  qr_host_threads threads;
+
+  // Opens the backend and settles everything but the graphs.
+  static Result<Unique<Compilation>> begin(const Model &model, const OptionSet *options, Signal *signal, const Progress &progress,
+                                           DeviceUse use);
+  // By `begin` alone.
+  Compilation(const Model &from, const OptionSet *given, Settings settled, Signal *stop, const Progress &reports);
+};
+
+// A model compiled by one backend, with everything that its bytes point into.
+class CompiledModel : public Counted<CompiledModel> {
+ public:
+  // Checks and compiles all graphs. Where nodes are refused: QR-B0001 with one "reason" frame for each.
+  static Result<Ref<CompiledModel>> make(Compilation &compilation);
+
+  const Portable &portable() const noexcept { return *portable_; }
+  const Signature &signature() const noexcept { return signature_; }
+  const Vector<loader::Compiled> &programs() const noexcept { return programs_; }  // one per graph
+  // Per graph.
+  const Vector<Vector<qir::Shape>> &input_dims() const noexcept { return input_dims_; }
+  const Vector<Vector<qir::Shape>> &output_dims() const noexcept { return output_dims_; }
+  std::uint64_t node_count() const noexcept { return node_count_; }  // of the first graph
+
+ private:
+  Ref<Portable> portable_;
+  Signature signature_;
+  Vector<loader::Compiled> programs_;
+  Vector<Vector<qir::Shape>> input_dims_, output_dims_;
+  std::uint64_t node_count_ = 0;
+};
+
+// Writes a container: the graphs (if they are to be kept), the new context, and, when the model is a container itself, the contexts that it
+// has for other backends and targets.
+Status write_container(const Compilation &compilation, const CompiledModel &compiled, std::string_view path);
+
+// qr_model_check: asks about every node and compiles nothing.
+Result<String> check_report(Compilation &compilation);
+
+// qr_memory_plan's figures of a program: what the plugin says, else what stands in the container.
+qrm::Plan plan_of(const qr_plugin_plan &plan) noexcept;
+
+}  // namespace quarry

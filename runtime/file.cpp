@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/file.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace quarry {
+namespace {
+
+Status failure(std::string_view path, int error) {
+  const ErrorId id = error == ENOSPC || error == EDQUOT ? ErrorId::disk_full : error == EIO ? ErrorId::io_error : ErrorId::file_not_writable;
+  return Status::error(id, format("%s: it cannot be written: %s", printable(path, 1000).c_str(), std::strerror(error))).with("file", path);
+}
+
+}  // namespace
+
+Status write_text_file(std::string_view path, std::string_view text) {
+  const int fd = ::open(String(path).c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (fd < 0) return failure(path, errno);
+  while (!text.empty()) {
+    const ssize_t written = ::write(fd, text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) {
+      const int error = errno;
+      ::close(fd);
+      return failure(path, error);
+    }
+    text.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return ::close(fd) == 0 ? Status() : failure(path, errno);
+}
+
+}  // namespace quarry

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// The runtime's log: one sink of the caller's, or none.
+#pragma once
+
+#include <string_view>
+
+#include "base/status.h"
+#include "quarry/runtime.h"
+
+namespace quarry {
+
+class Log {
+ public:
+  Log() noexcept = default;
+  explicit Log(const qr_log_sink &sink) noexcept : sink_(sink) {
+    if (sink_.level == 0) sink_.level = QR_LOG_WARN;
+  }
+
+  // The two MISBEHAVING levels are always wanted.
+  bool wants(qr_log_level level) const noexcept {
+    return sink_.write && (level <= sink_.level || level == QR_LOG_CALLER_MISBEHAVING || level == QR_LOG_PLUGIN_MISBEHAVING);
+  }
+  void write(qr_log_level level, std::string_view topic, std::string_view message) const noexcept {
+    if (wants(level)) sink_.write(sink_.self, level, {topic.data(), topic.size()}, {message.data(), message.size()});
+  }
+  // For calls that have no status to give back.
+  void misuse(const Status &status) const noexcept { write(QR_LOG_CALLER_MISBEHAVING, "capi", status.message()); }
+
+ private:
+  qr_log_sink sink_ = QR_LOG_SINK_INIT;
+};
+
+}  // namespace quarry

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// qr_model: an opened .onnx or .qrm; immutable.
+#pragma once
+
+#include <mutex>
+
+#include "formats/qrm/qrm.h"
+#include "prepare/prepare_api.h"
+#include "quarry/model.h"
+#include "runtime/object.h"
+#include "runtime/signal.h"
+
+namespace quarry {
+
+class OptionSet;
+class Runtime;
+
+// Where long calls say how far they are.
+class Progress {
+ public:
+  Progress() noexcept = default;
+  explicit Progress(const qr_progress &caller) noexcept : caller_(caller) {}
+  void report(std::uint64_t done, std::uint64_t total, std::string_view what) const {
+    if (caller_.report) caller_.report(caller_.self, done, total, {what.data(), what.size()});
+  }
+
+ private:
+  qr_progress caller_ = QR_PROGRESS_INIT;
+};
+
+// The graphs that the compiler library made of an ONNX model.
+class Lowered {
+ public:
+  Lowered() noexcept = default;
+  Lowered(const qr_prepare_api *api, qr_lowered *handle) noexcept : api_(api), handle_(handle) {}
+  Lowered(Lowered &&other) noexcept : api_(other.api_), handle_(std::exchange(other.handle_, nullptr)) {}
+  Lowered &operator=(Lowered &&other) noexcept {
+    std::swap(api_, other.api_);
+    std::swap(handle_, other.handle_);
+    return *this;
+  }
+  ~Lowered() {
+    if (handle_) api_->lowered_destroy(handle_);
+  }
+  std::uint64_t graph_count() const { return api_->graph_count(handle_); }
+  qr_lowered_graph graph(std::uint64_t index) const {
+    qr_lowered_graph out = {};
+    api_->graph(handle_, index, &out);
+    return out;
+  }
+  qr_plugin_bytes pool() const { return api_->pool(handle_); }
+
+ private:
+  const qr_prepare_api *api_ = nullptr;
+  qr_lowered *handle_ = nullptr;
+};
+
+class Model : public Counted<Model> {
+ public:
+  static Result<Ref<Model>> open_path(Ref<Runtime> runtime, std::string_view path, const OptionSet *options);
+  static Result<Ref<Model>> open_fd(Ref<Runtime> runtime, int fd, std::uint64_t offset, std::uint64_t size, const OptionSet *options);
+  static Result<Ref<Model>> open_memory(Ref<Runtime> runtime, const void *data, std::uint64_t size, const OptionSet *options);
+
+  // By open_* alone.
+  Model(Ref<Runtime> runtime, qrm::RawFile file, std::string_view path, const OptionSet *options);
+  ~Model();
+
+  Runtime &runtime() const noexcept { return *runtime_; }
+  bool is_container() const noexcept { return container_.has_value(); }
+  const qrm::ValidatedModel &container() const noexcept { return *container_; }
+  std::string_view path() const noexcept { return path_; }  // empty: from memory or a descriptor
+  // "model.onnx", or "a model in memory"; for messages.
+  String describe() const;
+
+  // As the container's signature says, or as the ONNX graph does.
+  const Vector<qrm::TensorInfo> &inputs() const noexcept { return is_container() ? container_->metadata().inputs : inputs_; }
+  const Vector<qrm::TensorInfo> &outputs() const noexcept { return is_container() ? container_->metadata().outputs : outputs_; }
+
+  // Lowers an ONNX model for the given buckets; none: those of the options it was opened with.
+  Result<Lowered> lower(const Vector<std::string_view> &shapes, const CallSignal &signal, const Progress &progress) const;
+
+  Result<String> inspect() const;
+  Status verify() const;
+
+ private:
+  static Result<Ref<Model>> open(Ref<Runtime> runtime, qrm::RawFile file, std::string_view path, const OptionSet *options);
+  Status parse_onnx();
+
+  Ref<Runtime> runtime_;
+  String path_, shapes_;
+  qrm::SumCheck sums_ = qrm::SumCheck::Lazy;
+  std::optional<qrm::RawFile> file_;             // of an ONNX model
+  std::optional<qrm::ValidatedModel> container_;
+  const qr_prepare_api *api_ = nullptr;
+  qr_prepared_model *prepared_ = nullptr;
+  mutable std::mutex prepared_mutex_;            // the compiler library's objects take one caller at a time
+  Vector<qrm::TensorInfo> inputs_, outputs_;
+};
+
+}  // namespace quarry

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// What every object of the C ABI is: counted, so that children hold their parents and any order of destruction is right; and, where its
+// header says [exclusive], guarded against calls that overlap.
+#pragma once
+
+#include <unistd.h>
+
+#include <atomic>
+
+#include "base/alloc.h"
+#include "base/status.h"
+
+namespace quarry {
+
+// Intrusive count. An object is made with one holder.
+template <class T>
+class Counted : public HeapObject {
+ public:
+  void retain() const noexcept { holders_.fetch_add(1, std::memory_order_relaxed); }
+  void release() const noexcept {
+    if (holders_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete static_cast<const T *>(this);
+  }
+
+ private:
+  mutable std::atomic<std::uint32_t> holders_{1};
+};
+
+template <class T>
+class Ref {
+ public:
+  Ref() noexcept = default;
+  explicit Ref(T *object) noexcept : object_(object) {  // one more holder
+    if (object_) object_->retain();
+  }
+  static Ref adopt(T *object) noexcept {  // takes the holder that `new` made
+    Ref ref;
+    ref.object_ = object;
+    return ref;
+  }
+  template <class... Args>
+  static Ref make(Args &&...args) {
+    return adopt(new T(std::forward<Args>(args)...));
+  }
+  Ref(const Ref &other) noexcept : Ref(other.object_) {}
+  Ref(Ref &&other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
+  Ref &operator=(Ref other) noexcept {
+    std::swap(object_, other.object_);
+    return *this;
+  }
+  ~Ref() {
+    if (object_) object_->release();
+  }
+
+  T *get() const noexcept { return object_; }
+  T *operator->() const noexcept { return object_; }
+  T &operator*() const noexcept { return *object_; }
+  explicit operator bool() const noexcept { return object_ != nullptr; }
+  T *give() noexcept { return std::exchange(object_, nullptr); }  // to a C handle
+
+ private:
+  T *object_ = nullptr;
+};
+
+// The system's id of the calling thread, never 0.
+inline std::uint32_t thread_id() noexcept {
+  static constinit thread_local std::uint32_t id = 0;
+  if (id == 0) id = static_cast<std::uint32_t>(::gettid());
+  return id;
+}
+
+// Who is inside an [exclusive] object just now.
+class ExclusiveUse {
+ public:
+  ExclusiveUse() noexcept = default;
+  ExclusiveUse(const ExclusiveUse &) = delete;
+  ExclusiveUse &operator=(const ExclusiveUse &) = delete;
+
+ private:
+  friend class ExclusiveScope;
+  std::atomic<std::uint32_t> thread_{0};
+};
+
+class ExclusiveScope {
+ public:
+  ExclusiveScope(ExclusiveUse &use, const char *function, const char *object) noexcept : use_(use), function_(function), object_(object) {
+    held_ = use_.thread_.compare_exchange_strong(other_, thread_id(), std::memory_order_acquire, std::memory_order_relaxed);
+  }
+  ~ExclusiveScope() {
+    if (held_) use_.thread_.store(0, std::memory_order_release);
+  }
+  ExclusiveScope(const ExclusiveScope &) = delete;
+  ExclusiveScope &operator=(const ExclusiveScope &) = delete;
+
+  bool held() const noexcept { return held_; }
+  Status status() const {
+    if (held_) return {};
+    return Status::error(ErrorId::overlapping_calls,
+                         other_ == thread_id()
+                             ? format("%s: called on thread %u while the same thread is inside another call on this %s, expected one call "
+                                      "at a time", function_, thread_id(), object_)
+                             : format("%s: called on thread %u while thread %u is inside another call on this %s, expected one call at a "
+                                      "time", function_, thread_id(), other_, object_));
+  }
+
+ private:
+  ExclusiveUse &use_;
+  const char *function_;
+  const char *object_;
+  std::uint32_t other_ = 0;
+  bool held_;
+};
+
+}  // namespace quarry

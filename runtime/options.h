@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// The option table (base/options.inc and the backends' own rows), checks of values, and sets of options.
+#pragma once
+
+#include <string_view>
+
+#include "base/alloc.h"
+#include "base/status.h"
+#include "base/text.h"
+#include "runtime/object.h"
+
+namespace quarry {
+
+class Runtime;
+
+struct OptionRow {
+  std::string_view key, values, fallback, scope;
+  bool changes_at_run_time;
+  std::string_view help;
+};
+
+// Quarry's own table, in the order of options.inc.
+std::size_t option_row_count() noexcept;
+const OptionRow &option_row(std::size_t index) noexcept;
+const OptionRow *find_option_row(std::string_view key) noexcept;  // "metadata.author" finds "metadata.*"; nullptr: none
+void offer_option_keys(NearestWord &nearest) noexcept;
+
+// True where the row is for backend `id` (and not for "runtime", "model" or "session").
+bool scope_names_backend(std::string_view scope, std::string_view id) noexcept;
+bool is_core_scope(std::string_view scope) noexcept;
+
+// Checks a value against the grammar of a row: see options.inc.
+Status check_option_value(std::string_view key, std::string_view values, std::string_view value);
+
+// A row of a backend's own table, kept by the runtime.
+struct BackendOption {
+  String backend, key, values, fallback, help;
+  bool changes_at_run_time;
+};
+
+// qr_options.
+class OptionSet : public Counted<OptionSet> {
+ public:
+  explicit OptionSet(Ref<Runtime> runtime);
+  ~OptionSet();
+
+  Status set(std::string_view key, std::string_view value);
+  Result<std::string_view> get(std::string_view key) const;
+
+  // What was set, by key.
+  const OrderedMap<String, String> &values() const noexcept { return values_; }
+  std::string_view given(std::string_view key) const noexcept;      // empty where it was not set
+  std::string_view in_force(std::string_view key) const noexcept;   // of a key of Quarry's own table
+  Runtime &runtime() const noexcept { return *runtime_; }
+  ExclusiveUse &use() const noexcept { return use_; }
+
+ private:
+  Ref<Runtime> runtime_;
+  OrderedMap<String, String> values_;
+  mutable ExclusiveUse use_;
+};
+
+}  // namespace quarry

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// A model's graphs as QIR, wherever they come from: an ONNX model that is lowered now, or a container that kept them.
+#pragma once
+
+#include "runtime/model.h"
+
+namespace quarry {
+
+struct PortableGraph {
+  String name;                                // of the bucket
+  qr_plugin_bytes qir;
+  Vector<qr_plugin_bytes> segments;           // what the constants point into
+  Vector<std::uint32_t> container_segments;   // their numbers, where they come from a container
+};
+
+// What a model's inputs and outputs are, over all buckets.
+struct Signature {
+  Vector<qrm::TensorInfo> inputs, outputs;
+};
+
+class Portable : public Counted<Portable> {
+ public:
+  static Result<Ref<Portable>> make(Ref<const Model> model, const Vector<std::string_view> &shapes, const CallSignal &signal,
+                                    const Progress &progress);
+
+  explicit Portable(Ref<const Model> model) : model_(std::move(model)) {}
+  const Model &model() const noexcept { return *model_; }
+  const Vector<PortableGraph> &graphs() const noexcept { return graphs_; }
+  // Reads a graph; its constants point into the bytes that this object holds.
+  Result<qir::Graph> read(std::size_t index) const;
+
+ private:
+  Ref<const Model> model_;
+  Lowered lowered_;
+  Vector<PortableGraph> graphs_;
+};
+
+// Extents that differ between buckets are unknown; names of symbolic extents come from the model.
+Signature signature_of(const Model &model, const Vector<qir::Graph> &graphs);
+
+}  // namespace quarry

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/prepare_library.h"
+
+#ifndef QR_NO_DLOPEN
+#include <dlfcn.h>
+#include <unistd.h>
+#endif
+
+#include "runtime/plugin_text.h"
+
+// There when the program itself links libquarry-prepare, as a static build does.
+extern "C" __attribute__((weak, visibility("default"))) const qr_prepare_api *qr_prepare_query(uint32_t version);
+
+#define QR_TEXT_(x) #x
+#define QR_TEXT(x) QR_TEXT_(x)
+
+namespace quarry {
+namespace {
+
+Result<const qr_prepare_api *> ask(qr_prepare_query_fn query, const char *where) {
+  const qr_prepare_api *api = query(QR_PREPARE_VERSION);
+  if (api && api->version == QR_PREPARE_VERSION && api->struct_size == sizeof(qr_prepare_api)) return api;
+  return Status::error(ErrorId::prepare_mismatch, format("compiler library %s: it is of another release, expected one with interface version %u",
+                                                         printable(where, 1000).c_str(), QR_PREPARE_VERSION));
+}
+
+#ifndef QR_NO_DLOPEN
+
+constexpr const char *kFileName = "libquarry-prepare.so." QR_TEXT(QR_ABI_MAJOR);
+
+// The folder that libquarry itself was loaded from; empty where that cannot be told.
+String own_folder() {
+  Dl_info info;
+  if (!dladdr(reinterpret_cast<const void *>(&qr_version), &info) || !info.dli_fname) return {};
+  const std::string_view file = info.dli_fname;
+  const std::size_t slash = file.rfind('/');
+  return slash == std::string_view::npos ? String() : String(file.substr(0, slash));
+}
+
+Result<const qr_prepare_api *> open_file(const char *file) {
+  // RTLD_LOCAL: protobuf's symbols stay away from an application that has its own.
+  void *library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+  if (!library) {
+    const char *why = dlerror();
+    return Status::error(ErrorId::prepare_missing, format("compiler library %s: it cannot be opened: %s", printable(file, 1000).c_str(),
+                                                          why ? printable(why, 1000).c_str() : "no reason given"));
+  }
+  const auto query = reinterpret_cast<qr_prepare_query_fn>(dlsym(library, "qr_prepare_query"));
+  if (!query)
+    return Status::error(ErrorId::prepare_mismatch,
+                         format("compiler library %s: it has no function qr_prepare_query", printable(file, 1000).c_str()));
+  return ask(query, file);
+}
+
+#endif
+
+}  // namespace
+
+Result<const qr_prepare_api *> PrepareLibrary::api() {
+  std::lock_guard lock(mutex_);
+  if (!api_) {
+    QR_ASSIGN_OR_RETURN(api_, find());
+  }
+  return api_;
+}
+
+Result<const qr_prepare_api *> PrepareLibrary::find() {
+  if (&qr_prepare_query && path_.empty()) return ask(qr_prepare_query, "linked into this program");
+#ifdef QR_NO_DLOPEN
+  return Status::error(ErrorId::prepare_missing, "opening an .onnx model needs the compiler library, which is not linked into this program",
+                       "link libquarry-prepare.a too, or run a compiled .qrm");
+#else
+  if (!path_.empty()) return open_file(path_.c_str());
+  String tried;
+  const String own = own_folder();
+  // Beside an installed libquarry; beside it in a build tree, where each folder has its library; in the folder it was configured for.
+  const String candidates[] = {own.empty() ? String() : own + "/" + kFileName, own.empty() ? String() : own + "/../prepare/" + kFileName,
+                               String(QR_LIBDIR "/") + kFileName};
+  for (const String &file : candidates) {
+    if (file.empty()) continue;
+    if (access(file.c_str(), F_OK) == 0) return open_file(file.c_str());
+    tried += tried.empty() ? "" : ", ";
+    tried += file;
+  }
+  return Status::error(ErrorId::prepare_missing,
+                       format("opening an .onnx model needs the compiler library, found no %s (looked at %s)", kFileName, tried.c_str()));
+#endif
+}
+
+ErrorCollector::ErrorCollector() noexcept {
+  sink_ = {sizeof(qr_error_sink), 0, this,
+           [](void *self, qr_plugin_code code, qr_plugin_string id, qr_plugin_string message, qr_plugin_string hint) {
+             static_cast<ErrorCollector *>(self)->status_ = Status::foreign(code, text_of(id), text_of(message), text_of(hint));
+           },
+           [](void *self, qr_plugin_string key, qr_plugin_string value) {
+             static_cast<ErrorCollector *>(self)->status_.with(text_of(key), text_of(value));
+           }};
+}
+
+Status ErrorCollector::status(qr_plugin_code code, const char *what) {
+  if (code == QR_OK) return {};
+  if (code == QR_RESOURCE_EXHAUSTED && status_.ok()) return Status::out_of_memory();
+  if (!status_.ok() && status_.code() == code) return std::move(status_);
+  return Status::error(ErrorId::internal, format("compiler library: %s failed with code %d and gave no reason", what, code));
+}
+
+}  // namespace quarry

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/ready.h"
+
+#include <algorithm>
+
+#include "runtime/plugin_text.h"
+#include "runtime/runtime.h"
+
+namespace quarry {
+namespace {
+
+// Fills in `blob` and what it borrows. The program must have its final place: reserve first.
+void describe_blob(ReadyProgram &program, std::uint32_t version, qr_plugin_bytes bytes) noexcept {
+  program.blob = {sizeof(qr_blob), version, bytes, program.segments.data(), program.segments.size(), plugin_string(program.target),
+                  plugin_string(program.key)};
+}
+
+Result<ReadyProgram *> add_program(const qrm::ValidatedModel &container, const qrm::ContextInfo &context, const qrm::Program &stored,
+                                   Vector<ReadyProgram> &out) {
+  const qrm::GraphInfo &graph = container.metadata().graphs[stored.graph];
+  QR_ASSIGN_OR_RETURN(const qir::Bytes blob, container.segment(stored.blob_segment));
+  QR_ASSIGN_OR_RETURN(const Vector<qir::Bytes> segments, container.segments(stored.segments));
+  ReadyProgram &program = out.emplace_back();
+  program.bucket = graph.name;
+  for (const qir::Bytes &segment : segments) program.segments.push_back({segment.data, segment.size});
+  program.target = context.target;
+  program.key = stored.key;
+  program.input_dims = graph.input_dims;
+  program.plan = stored.plan;
+  describe_blob(program, context.blob_version, {blob.data, blob.size});
+  return &program;
+}
+
+bool keeps_graphs(const Model &model) noexcept {
+  const auto &graphs = model.container().metadata().graphs;
+  return std::all_of(graphs.begin(), graphs.end(), [](const qrm::GraphInfo &graph) { return graph.qir_segment.has_value(); });
+}
+
+}  // namespace
+
+const char *grade_name(std::int32_t grade) noexcept {
+  switch (grade) {
+    case QR_PLUGIN_GRADE_OPTIMAL: return "optimal";
+    case QR_PLUGIN_GRADE_USABLE: return "usable";
+    case QR_PLUGIN_GRADE_RECOMPILE: return "recompile";
+    default: return "incompatible";
+  }
+}
+
+Status no_context(const Compilation &compilation) {
+  String there;
+  for (const qrm::ContextInfo &context : compilation.model.container().metadata().contexts) {
+    if (!there.empty()) there += ", ";
+    there += format("%s for %s", printable(context.backend).c_str(), printable(context.target).c_str());
+  }
+  return Status::error(ErrorId::qrm_no_context,
+                       format("%s: found %s, expected a context of backend %s", compilation.model.describe().c_str(),
+                              there.empty() ? "no context" : format("contexts of %s", there.c_str()).c_str(),
+                              String(compilation.plugin->id()).c_str()),
+                       format("compile it for this backend: quarry compile --backend %s", String(compilation.plugin->id()).c_str()))
+      .with("backend", compilation.plugin->id());
+}
+
+Result<GradedContext> grade_contexts(const Compilation &compilation) {
+  const qrm::ValidatedModel &container = compilation.model.container();
+  const String &target = compilation.plugin->devices()[compilation.device].target;
+  GradedContext best;
+  for (const qrm::ContextInfo &context : container.metadata().contexts) {
+    if (context.backend != compilation.plugin->id()) continue;
+    // A context is as good as the worst of its programs.
+    loader::Grade grade{QR_PLUGIN_GRADE_OPTIMAL, {}};
+    for (const qrm::Program &stored : context.programs) {
+      Vector<ReadyProgram> one;
+      QR_ASSIGN_OR_RETURN(const ReadyProgram *program, add_program(container, context, stored, one));
+      QR_ASSIGN_OR_RETURN(loader::Grade judged, compilation.plugin->grade(compilation.device, program->blob));
+      if (judged.grade > grade.grade || (judged.grade == grade.grade && grade.reason.empty())) grade = std::move(judged);
+    }
+    if (grade.grade == QR_PLUGIN_GRADE_RECOMPILE && !keeps_graphs(compilation.model)) {
+      grade.grade = QR_PLUGIN_GRADE_INCOMPATIBLE;
+      grade.reason += grade.reason.empty() ? "the portable graph was not kept" : "; the portable graph was not kept";
+    }
+    const bool better = !best.context || grade.grade < best.grade.grade ||
+                        (grade.grade == best.grade.grade && context.target == target && best.context->target != target);
+    if (better) best = {&context, std::move(grade)};
+  }
+  return best;
+}
+
+Status ReadyModel::take_context(const qrm::ContextInfo &context) {
+  programs_.reserve(context.programs.size());
+  for (const qrm::Program &stored : context.programs) {
+    QR_ASSIGN_OR_RETURN(const ReadyProgram *program, add_program(model_->container(), context, stored, programs_));
+    (void)program;
+  }
+  return {};
+}
+
+Status ReadyModel::compile(Compilation &compilation) {
+  QR_ASSIGN_OR_RETURN(compiled_, CompiledModel::make(compilation));
+  grade_ = {QR_PLUGIN_GRADE_OPTIMAL, {}};
+  const auto &graphs = compiled_->portable().graphs();
+  programs_.reserve(graphs.size());
+  for (std::size_t g = 0; g < graphs.size(); ++g) {
+    const loader::Compiled &from = compiled_->programs()[g];
+    ReadyProgram &program = programs_.emplace_back();
+    program.bucket = graphs[g].name;
+    for (const loader::CompiledSegment &segment : from.segments)
+      program.segments.push_back(segment.kept ? graphs[g].segments[segment.request_segment]
+                                              : qr_plugin_bytes{segment.bytes.data(), segment.bytes.size()});
+    program.target = from.target;
+    program.key = from.key;
+    program.input_dims = compiled_->input_dims()[g];
+    if (from.has_plan) program.plan = plan_of(from.plan);
+    describe_blob(program, compilation.plugin->blob_version(), {from.blob.data(), from.blob.size()});
+  }
+  return {};
+}
+
+Result<Ref<ReadyModel>> ReadyModel::make(Compilation &compilation) {
+  auto ready = Ref<ReadyModel>::make(Ref<const Model>(&compilation.model));
+  const Log &log = compilation.model.runtime().journal();
+  if (!compilation.model.is_container()) {
+    ready->source_ = "compiled";
+    QR_RETURN_IF_ERROR(ready->compile(compilation));
+    return ready;
+  }
+
+  if (!compilation.settings.shapes.empty())
+    return Status::error(ErrorId::option_conflict, format("option shape: %s is a container, whose shapes are bound already",
+                                                          compilation.model.describe().c_str()),
+                         "bind shapes when compiling from the .onnx").with("option", "shape");
+  QR_ASSIGN_OR_RETURN(GradedContext graded, grade_contexts(compilation));
+  if (!graded.context) return no_context(compilation);
+  const loader::DeviceInfo &device = compilation.plugin->devices()[compilation.device];
+  const String id(compilation.plugin->id());
+  if (graded.grade.grade == QR_PLUGIN_GRADE_INCOMPATIBLE)
+    return Status::error(ErrorId::qrm_incompatible_context,
+                         format("%s: its context of backend %s was compiled for %s (blob version %u), this device is %s (blob version %u): %s",
+                                compilation.model.describe().c_str(), id.c_str(), printable(graded.context->target).c_str(),
+                                graded.context->blob_version, device.target.c_str(), compilation.plugin->blob_version(),
+                                graded.grade.reason.empty() ? "incompatible" : printable(graded.grade.reason, 1000).c_str()))
+        .with("backend", id);
+  if (graded.grade.grade == QR_PLUGIN_GRADE_RECOMPILE) {
+    log.write(QR_LOG_INFO, "session", format("%s: its context is compiled again for backend %s, %s: %s", compilation.model.describe().c_str(),
+                                             id.c_str(), device.target.c_str(), printable(graded.grade.reason, 1000).c_str()));
+    ready->source_ = "recompiled";
+    QR_RETURN_IF_ERROR(ready->compile(compilation));
+    return ready;
+  }
+  if (graded.grade.grade == QR_PLUGIN_GRADE_USABLE)
+    log.write(QR_LOG_INFO, "session", format("%s: its context runs on %s, but another compilation would be better: %s",
+                                             compilation.model.describe().c_str(), device.target.c_str(),
+                                             printable(graded.grade.reason, 1000).c_str()));
+  QR_RETURN_IF_ERROR(ready->take_context(*graded.context));
+  ready->grade_ = std::move(graded.grade);
+  return ready;
+}
+
+Result<qrm::Plan> plan_program(const Compilation &compilation, const ReadyProgram &program) {
+  qr_plugin_plan plan = {};
+  plan.struct_size = sizeof plan;
+  bool known = false;
+  QR_RETURN_IF_ERROR(compilation.plugin->plan(compilation.device, program.blob, &plan, &known));
+  return known ? plan_of(plan) : program.plan;
+}
+
+}  // namespace quarry

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// A model in the form that one backend loads: the context of a container, or one compiled in memory.
+#pragma once
+
+#include "runtime/compile.h"
+
+namespace quarry {
+
+struct ReadyProgram {
+  String bucket;
+  qr_blob blob;                       // borrows from the members below and from the ReadyModel
+  Vector<qr_plugin_bytes> segments;
+  String target, key;
+  Vector<qir::Shape> input_dims;
+  qrm::Plan plan;
+};
+
+class ReadyModel : public Counted<ReadyModel> {
+ public:
+  // The way that qr_session_create goes: from a container the best context of the backend is taken, and compiled again from the kept graph
+  // where the backend says "recompile"; from ONNX the model is compiled.
+  static Result<Ref<ReadyModel>> make(Compilation &compilation);
+
+  explicit ReadyModel(Ref<const Model> model) : model_(std::move(model)) {}
+  const Model &model() const noexcept { return *model_; }
+  const Vector<qrm::TensorInfo> &inputs() const noexcept { return compiled_ ? compiled_->signature().inputs : model_->inputs(); }
+  const Vector<qrm::TensorInfo> &outputs() const noexcept { return compiled_ ? compiled_->signature().outputs : model_->outputs(); }
+  const Vector<ReadyProgram> &programs() const noexcept { return programs_; }
+  const CompiledModel *compiled() const noexcept { return compiled_.get(); }
+  const char *source() const noexcept { return source_; }
+  const loader::Grade &grade() const noexcept { return grade_; }
+
+ private:
+  Status take_context(const qrm::ContextInfo &context);
+  Status compile(Compilation &compilation);
+
+  Ref<const Model> model_;         // its mapping holds what the programs point into
+  Ref<CompiledModel> compiled_;
+  Vector<ReadyProgram> programs_;
+  const char *source_ = "container";
+  loader::Grade grade_;
+};
+
+// A context of a container and what a backend says of it. `context` is null where there is none for the backend.
+struct GradedContext {
+  const qrm::ContextInfo *context = nullptr;
+  loader::Grade grade;
+};
+// The best of those that the container has for the backend; "recompile" without a kept graph counts as incompatible.
+Result<GradedContext> grade_contexts(const Compilation &compilation);
+
+Status no_context(const Compilation &compilation);
+
+// What `program` needs, from the backend where it can tell.
+Result<qrm::Plan> plan_program(const Compilation &compilation, const ReadyProgram &program);
+
+const char *grade_name(std::int32_t grade) noexcept;
+
+}  // namespace quarry

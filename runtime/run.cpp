@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+// One run: choose the bucket, bind the caller's tensors, call the backend, hand the results out. Nothing here allocates on success once the
+// session has run with the same shapes.
+#include <algorithm>
+#include <cstring>
+
+#include "base/checked.h"
+#include "runtime/memory.h"
+#include "runtime/plugin_text.h"
+#include "runtime/runtime.h"
+#include "runtime/session.h"
+
+namespace quarry {
+namespace {
+
+unsigned long long ull(std::uint64_t value) noexcept { return value; }
+
+Memory *memory_of(const qr_tensor &tensor) noexcept { return reinterpret_cast<Memory *>(tensor.memory); }
+
+bool dims_equal(const qr_tensor &tensor, const loader::TensorInfo &info) noexcept {
+  return tensor.rank == info.rank && std::equal(tensor.dims, tensor.dims + tensor.rank, info.dims);
+}
+
+bool is_static(const loader::TensorInfo &info) noexcept {
+  return std::all_of(info.dims, info.dims + info.rank, [](std::int64_t extent) { return extent >= 0; });
+}
+
+// Of a tensor whose extents are known and were checked when the context was loaded or compared with such.
+std::uint64_t bytes_of(const loader::TensorInfo &info) noexcept {
+  const auto count = element_count(info.dims, info.rank);
+  return count ? packed_size(static_cast<DType>(info.dtype), *count).value_or(0) : 0;
+}
+
+// Gives zero-sized data an address.
+constinit char g_nothing[64] = {};
+
+Status check_memory(const SessionCore &core, const char *what, const String &name, const qr_tensor &tensor, std::uint64_t size) {
+  const Memory &memory = *memory_of(tensor);
+  if (&memory.core() != &core)
+    return Status::error(ErrorId::run_bad_memory, format("%s %s: its memory was made for another session, expected this one or a clone of it", what,
+                                                         printable(name).c_str())).with("tensor", name);
+  if (tensor.data)
+    return Status::error(ErrorId::run_bad_memory, format("%s %s: both data and memory are set, expected one of them", what, printable(name).c_str()))
+        .with("tensor", name);
+  if (!range_fits(tensor.memory_offset, size, memory.size()))
+    return Status::error(ErrorId::run_bad_memory,
+                         format("%s %s: %llu bytes at offset %llu of its memory, which has %llu", what, printable(name).c_str(), ull(size),
+                                ull(tensor.memory_offset), ull(memory.size()))).with("tensor", name);
+  return {};
+}
+
+Status no_room(const String &name, std::uint64_t found, const loader::TensorInfo &info, const std::int64_t *dims, std::uint64_t needed) {
+  return Status::error(ErrorId::run_room,
+                       format("output %s: found room for %llu bytes, expected at least %llu for %s %s", printable(name).c_str(), ull(found), ull(needed),
+                              dtype_name(static_cast<DType>(info.dtype)), shape_text(dims, info.rank).c_str())).with("tensor", name);
+}
+
+qr_plugin_event run_event(std::uint64_t begin, std::uint64_t end) noexcept {
+  qr_plugin_event event = {};
+  event.name = plugin_string("run");
+  event.kind = plugin_string("run");
+  event.begin_ns = begin;
+  event.end_ns = end;
+  return event;
+}
+
+}  // namespace
+
+Status Session::choose_bucket(const qr_tensor *const *inputs, std::size_t *out_bucket) const {
+  const Vector<SessionBucket> &buckets = core_->buckets();
+  const Vector<qrm::TensorInfo> &signature = core_->inputs();
+  for (std::size_t i = 0; i < signature.size(); ++i) {
+    const qr_tensor &tensor = *inputs[i];
+    if (tensor.dtype != static_cast<qr_dtype>(signature[i].dtype))
+      return Status::error(ErrorId::run_dtype, format("input %s: found %s, expected %s", printable(signature[i].name).c_str(),
+                                                      qr_dtype_name(tensor.dtype), dtype_name(signature[i].dtype)))
+          .with("tensor", signature[i].name);
+    if (tensor.rank > QR_MAX_RANK)
+      return Status::error(ErrorId::run_shape, format("input %s: found rank %u, expected at most %d", printable(signature[i].name).c_str(), tensor.rank,
+                                                      QR_MAX_RANK)).with("tensor", signature[i].name);
+  }
+  for (std::size_t b = 0; b < buckets.size(); ++b) {
+    const Vector<loader::TensorInfo> &expected = buckets[b].context->inputs();
+    std::size_t i = 0;
+    while (i < expected.size() && dims_equal(*inputs[i], expected[i])) ++i;
+    if (i == expected.size()) {
+      *out_bucket = b;
+      return {};
+    }
+  }
+
+  // No bucket fits: name the first input that fits none, or, where each fits some, the combination.
+  for (std::size_t i = 0; i < signature.size(); ++i) {
+    const auto fits = [&](const SessionBucket &bucket) { return dims_equal(*inputs[i], bucket.context->inputs()[i]); };
+    if (std::any_of(buckets.begin(), buckets.end(), fits)) continue;
+    String expected;
+    for (const SessionBucket &bucket : buckets) {
+      const loader::TensorInfo &info = bucket.context->inputs()[i];
+      const String text = shape_text(info.dims, info.rank);
+      if (expected.find(text) != String::npos) continue;
+      expected += expected.empty() ? "" : " or ";
+      expected += text;
+    }
+    return Status::error(ErrorId::run_shape, format("input %s: found %s, expected %s", printable(signature[i].name).c_str(),
+                                                    shape_text(inputs[i]->dims, inputs[i]->rank).c_str(), expected.c_str()))
+        .with("tensor", signature[i].name);
+  }
+  String found, expected;
+  for (std::size_t i = 0; i < signature.size(); ++i)
+    found += format("%s%s=%s", i ? ", " : "", printable(signature[i].name).c_str(), shape_text(inputs[i]->dims, inputs[i]->rank).c_str());
+  for (const SessionBucket &bucket : buckets) expected += format("%s\"%s\"", expected.empty() ? "" : " or ", printable(bucket.name).c_str());
+  return Status::error(ErrorId::run_shape, format("inputs %s: no shape bucket has them together, expected %s", found.c_str(), expected.c_str()));
+}
+
+Status Session::bind_input(std::size_t bucket, std::size_t index, const qr_tensor &tensor) {
+  const loader::TensorInfo &info = core_->buckets()[bucket].context->inputs()[index];
+  const String &name = core_->inputs()[index].name;
+  const std::uint64_t needed = bytes_of(info);
+  qr_io_buffer &buffer = input_buffers_[index];
+  buffer = {};
+  buffer.size_bytes = needed;
+  buffer.wanted = 1;
+  buffer.rank = info.rank;
+  std::copy(info.dims, info.dims + info.rank, buffer.dims);
+  if (Memory *memory = memory_of(tensor)) {
+    QR_RETURN_IF_ERROR(check_memory(*core_, "input", name, tensor, needed));
+    buffer.data = static_cast<char *>(memory->data()) + tensor.memory_offset;
+    buffer.memory = memory->handle(bucket);
+    buffer.memory_offset = tensor.memory_offset;
+    return {};
+  }
+  if (!tensor.data && needed > 0)
+    return Status::error(ErrorId::run_no_data, format("input %s: neither data nor memory is set, expected %llu bytes of %s %s", printable(name).c_str(),
+                                                      ull(needed), qr_dtype_name(tensor.dtype), shape_text(info.dims, info.rank).c_str()))
+        .with("tensor", name);
+  if (tensor.size_bytes != 0 && tensor.size_bytes < needed)
+    return Status::error(ErrorId::run_no_data, format("input %s: size_bytes is %llu, expected %llu for %s %s", printable(name).c_str(),
+                                                      ull(tensor.size_bytes), ull(needed), qr_dtype_name(tensor.dtype),
+                                                      shape_text(info.dims, info.rank).c_str())).with("tensor", name);
+  buffer.data = tensor.data ? tensor.data : g_nothing;
+  return {};
+}
+
+Status Session::bind_output(std::size_t bucket, std::size_t index, const qr_tensor *tensor) {
+  const loader::TensorInfo &info = core_->buckets()[bucket].context->outputs()[index];
+  const String &name = core_->outputs()[index].name;
+  qr_io_buffer &buffer = output_buffers_[index];
+  buffer = {};
+  if (!tensor) return {};
+  buffer.wanted = 1;
+  // A shape that the run finds out: the backend points to its own memory, and check_room and give_output see to the caller's.
+  if (!is_static(info)) return tensor->memory ? check_memory(*core_, "output", name, *tensor, 0) : Status();
+
+  const std::uint64_t needed = bytes_of(info);
+  OutputRoom &room = rooms_[index];
+  if (Memory *memory = memory_of(*tensor)) {
+    QR_RETURN_IF_ERROR(check_memory(*core_, "output", name, *tensor, needed));
+    buffer.data = static_cast<char *>(memory->data()) + tensor->memory_offset;
+    buffer.size_bytes = needed;
+    buffer.memory = memory->handle(bucket);
+    buffer.memory_offset = tensor->memory_offset;
+  } else if (tensor->data && tensor->data != room.last) {
+    if (tensor->size_bytes < needed) return no_room(name, tensor->size_bytes, info, info.dims, needed);
+    buffer.data = tensor->data;
+    buffer.size_bytes = tensor->size_bytes;
+  } else {  // no room given, or what the last run gave out comes back
+    if (room.size < needed) {
+      void *block = allocate_block(needed, 64);
+      free_block(room.block);
+      room.block = block;  // `last` stays: it tells give_output whose memory the tensor names
+      room.size = needed;
+    }
+    buffer.data = room.block ? room.block : g_nothing;
+    buffer.size_bytes = needed;
+  }
+  return {};
+}
+
+// An input must not lie where this run writes: a backend may write outputs before it has read all inputs.
+Status Session::check_overlap() const {
+  const auto begin = [](const qr_io_buffer &buffer) { return reinterpret_cast<std::uintptr_t>(buffer.data); };
+  for (std::size_t o = 0; o < output_buffers_.size(); ++o) {
+    const qr_io_buffer &output = output_buffers_[o];
+    if (!output.wanted) continue;
+    for (std::size_t i = 0; i < input_buffers_.size(); ++i) {
+      const qr_io_buffer &input = input_buffers_[i];
+      if (input.size_bytes == 0) continue;
+      const bool overlap = output.data ? begin(input) < begin(output) + output.size_bytes && begin(output) < begin(input) + input.size_bytes
+                                       : input.data == rooms_[o].last;
+      if (!overlap) continue;
+      return Status::error(ErrorId::run_bad_memory,
+                           format("input %s: its data lie where this run writes output %s, expected memory of its own",
+                                  printable(core_->inputs()[i].name).c_str(), printable(core_->outputs()[o].name).c_str()),
+                           "copy the data, or give the output memory of its own").with("tensor", core_->inputs()[i].name);
+    }
+  }
+  return {};
+}
+
+// For outputs of unknown shape, once the shape is known and before anything is handed out.
+Status Session::check_room(std::size_t bucket, std::size_t index, const qr_tensor &tensor) const {
+  const loader::TensorInfo &info = core_->buckets()[bucket].context->outputs()[index];
+  if (is_static(info)) return {};
+  const String &name = core_->outputs()[index].name;
+  const qr_io_buffer &buffer = output_buffers_[index];
+  if (tensor.memory) return check_memory(*core_, "output", name, tensor, buffer.used_bytes);
+  if (tensor.data && tensor.data != rooms_[index].last && tensor.size_bytes < buffer.used_bytes)
+    return no_room(name, tensor.size_bytes, info, buffer.dims, buffer.used_bytes);
+  return {};
+}
+
+void Session::give_output(std::size_t bucket, std::size_t index, qr_tensor &tensor) {
+  const loader::TensorInfo &info = core_->buckets()[bucket].context->outputs()[index];
+  const qr_io_buffer &buffer = output_buffers_[index];
+  OutputRoom &room = rooms_[index];
+  const bool callers = tensor.memory || (tensor.data && tensor.data != room.last);
+  if (!callers) {
+    tensor.data = buffer.data ? buffer.data : g_nothing;
+    room.last = tensor.data;
+  } else if (!is_static(info) && buffer.used_bytes > 0) {
+    void *to = tensor.memory ? static_cast<char *>(memory_of(tensor)->data()) + tensor.memory_offset : tensor.data;
+    if (to != buffer.data) std::memcpy(to, buffer.data, buffer.used_bytes);
+  }
+  tensor.dtype = info.dtype;
+  tensor.rank = buffer.rank;
+  std::copy(buffer.dims, buffer.dims + buffer.rank, tensor.dims);
+  std::fill(tensor.dims + buffer.rank, tensor.dims + QR_MAX_RANK, 0);
+  tensor.size_bytes = buffer.used_bytes;
+}
+
+Status Session::run(const qr_run_options &options, const qr_tensor *const *inputs, qr_tensor *const *outputs) {
+  if (lost_)
+    return Status::error(ErrorId::device_lost, format("session on backend %s: its device was lost in an earlier run", String(core_->plugin().id()).c_str()))
+        .with("backend", core_->plugin().id());
+  const CallSignal signal(reinterpret_cast<Signal *>(options.signal));
+  QR_RETURN_IF_ERROR(signal.check("run"));
+  std::size_t bucket = 0;
+  QR_RETURN_IF_ERROR(choose_bucket(inputs, &bucket));
+  for (std::size_t i = 0; i < input_buffers_.size(); ++i) QR_RETURN_IF_ERROR(bind_input(bucket, i, *inputs[i]));
+  for (std::size_t i = 0; i < output_buffers_.size(); ++i) QR_RETURN_IF_ERROR(bind_output(bucket, i, outputs[i]));
+  QR_RETURN_IF_ERROR(check_overlap());
+  QR_ASSIGN_OR_RETURN(loader::Execution *const execution, this->execution(bucket));
+
+  EventSink sink;
+  const Profile *profile = reinterpret_cast<Profile *>(options.profile);
+  if (profile) sink.attach(&profile->log(), ProfileLevel::All);
+  sink.attach(events_.get(), core_->profiling());
+
+  qr_run_request request = {};
+  request.struct_size = sizeof request;
+  request.inputs = input_buffers_.data();
+  request.input_count = input_buffers_.size();
+  request.outputs = output_buffers_.data();
+  request.output_count = output_buffers_.size();
+  request.signal = signal.plugin();
+  request.profile = sink.plugin_sink();
+  request.threads = &threads_;
+
+  const std::uint64_t begin = sink.wanted() ? now_ns() : 0;
+  Status status = execution->run(request);
+  if (sink.wanted()) {
+    const std::uint64_t end = now_ns();
+    sink.add(run_event(begin, end));
+    if (events_ && core_->profiling_path().empty())
+      core_->runtime().journal().write(QR_LOG_INFO, "profile", format("run: %.3f ms", static_cast<double>(end - begin) / 1e6));
+  }
+  if (!status.ok()) {
+    if (status.code() == QR_UNAVAILABLE) lost_ = true;
+    return status;
+  }
+  for (std::size_t i = 0; i < output_buffers_.size(); ++i)
+    if (outputs[i]) QR_RETURN_IF_ERROR(check_room(bucket, i, *outputs[i]));
+  for (std::size_t i = 0; i < output_buffers_.size(); ++i)
+    if (outputs[i]) give_output(bucket, i, *outputs[i]);
+  return {};
+}
+
+}  // namespace quarry

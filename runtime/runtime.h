@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// qr_runtime: the allocator, log, threads and loader that everything made from it shares. There is nothing process-global.
+#pragma once
+
+#include <mutex>
+
+#include "loader/loader.h"
+#include "quarry/options.h"
+#include "quarry/runtime.h"
+#include "runtime/log.h"
+#include "runtime/object.h"
+#include "runtime/options.h"
+#include "runtime/prepare_library.h"
+
+namespace quarry {
+
+class Runtime final : public Counted<Runtime>, private loader::HostEnvironment {
+ public:
+  struct Config {
+    Allocator *allocator;              // a CallerAllocator (its holder goes to the runtime) or malloc_allocator()
+    class CallerAllocator *callers;    // the same, where it is the caller's
+    Log log;
+    qr_thread_pool thread_pool;
+    std::string_view backend_path, prepare_path;
+    bool only_given_paths;
+  };
+  explicit Runtime(const Config &config);
+  ~Runtime();
+
+  Allocator &memory() const noexcept { return *allocator_; }
+  const Log &journal() const noexcept { return log_; }
+  const qr_thread_pool &thread_pool() const noexcept { return thread_pool_; }
+  const qr_host &host() const noexcept { return host_; }
+  PrepareLibrary &prepare() noexcept { return prepare_; }
+  loader::Loader &loader() noexcept { return loader_; }
+  const char *cpu_features() const noexcept { return cpu_features_.c_str(); }
+  ExclusiveUse &use() const noexcept { return use_; }
+
+  // By id, by QNN's library name or by a plugin's path: see backend_id_of in settings.h.
+  Result<std::shared_ptr<loader::Plugin>> open_backend(std::string_view id_or_path);
+
+  // The candidates of the last scan; strings in them live until the next.
+  void scan() { candidates_ = loader_.scan(); }
+  const Vector<loader::Candidate> &candidates() const noexcept { return candidates_; }
+
+  // The rows of the usable backends' own option tables. Opening the backends is put off until a key is not in Quarry's own table.
+  Result<const BackendOption *> backend_option(std::string_view key);
+  const Vector<BackendOption> &backend_options();
+  // A plugin opened by its path brings its rows too.
+  void learn_options(const loader::Plugin &plugin);
+
+ private:
+  Allocator &allocator() noexcept override { return *allocator_; }
+  void log(qr_log_level level, std::string_view topic, std::string_view message) noexcept override { log_.write(level, topic, message); }
+
+  Allocator *allocator_;
+  CallerAllocator *callers_;
+  Log log_;
+  qr_thread_pool thread_pool_;
+  qr_host host_;
+  PrepareLibrary prepare_;
+  String cpu_features_;
+  loader::Loader loader_;
+  Vector<loader::Candidate> candidates_;
+  std::mutex options_mutex_;
+  bool options_known_ = false;
+  Vector<BackendOption> options_;
+  mutable ExclusiveUse use_;
+};
+
+}  // namespace quarry

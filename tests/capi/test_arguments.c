@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Every function of the C ABI with NULL, zero, a wrong size, an unknown field and an unknown flag. Nothing may crash; each refusal names what is
+ * wrong; outputs stay as they were. */
+#include "capi_test.h"
+
+typedef struct fixture {
+  qr_runtime *runtime;
+  qr_options *options;
+  qr_model *model;
+  qr_session *session;
+  qr_signal *signal;
+  qr_profile *profile;
+  qr_memory *memory;
+  float input[64], output[10];
+  qr_tensor in, out;
+} fixture;
+
+static const qr_string kNull = {NULL, 0};
+
+static int set_up(void **state) {
+  fixture *f = calloc(1, sizeof *f);
+  qr_tensor in = QR_TENSOR_INIT, out = QR_TENSOR_INIT;
+  OK(qr_runtime_create(NULL, &f->runtime));
+  OK(qr_options_create(f->runtime, &f->options));
+  OK(qr_model_open_path(f->runtime, str(digits_path()), NULL, &f->model));
+  OK(qr_session_create(f->model, f->options, NULL, &f->session));
+  OK(qr_signal_create(f->runtime, &f->signal));
+  OK(qr_profile_create(f->runtime, &f->profile));
+  OK(qr_memory_allocate(f->session, 256, &f->memory));
+  in.dtype = QR_DTYPE_F32, in.rank = 4, in.dims[0] = in.dims[1] = 1, in.dims[2] = in.dims[3] = 8, in.data = f->input, in.size_bytes = sizeof f->input;
+  out.data = f->output, out.size_bytes = sizeof f->output;
+  f->in = in, f->out = out;
+  *state = f;
+  return 0;
+}
+static int tear_down(void **state) {
+  fixture *f = *state;
+  qr_runtime_destroy(f->runtime), qr_model_destroy(f->model), qr_options_destroy(f->options); /* parents first: any order is right */
+  qr_session_destroy(f->session), qr_signal_destroy(f->signal), qr_profile_destroy(f->profile), qr_memory_destroy(f->memory);
+  free(f);
+  return 0;
+}
+
+static void test_null_arguments(void **state) {
+  fixture *f = *state;
+  qr_runtime *runtime = (qr_runtime *)1;
+  qr_options *options = (qr_options *)1;
+  qr_model *model = (qr_model *)1;
+  qr_session *session = (qr_session *)1;
+  qr_signal *signal = (qr_signal *)1;
+  qr_profile *profile = (qr_profile *)1;
+  qr_memory *memory = (qr_memory *)1;
+  qr_string text = {"untouched", 9}, other = {"untouched", 9};
+  char *json = (char *)1;
+  uint64_t count = 77;
+  qr_compatibility grade = 77;
+  qr_backend_info backend = QR_BACKEND_INFO_INIT;
+  qr_device_info device = QR_DEVICE_INFO_INIT;
+  qr_option_info option = QR_OPTION_INFO_INIT;
+  qr_tensor_info tensor = QR_TENSOR_INFO_INIT;
+  qr_memory_plan plan = QR_MEMORY_PLAN_INIT;
+  qr_profile_event event;
+  const qr_tensor *inputs[1] = {&f->in};
+  qr_tensor *outputs[1] = {&f->out};
+
+#define NULLED(name, call) FAILS("QR-C0002", name, call)
+  NULLED("out_runtime", qr_runtime_create(NULL, NULL));
+  NULLED("runtime", qr_runtime_scan(NULL, &count));
+  NULLED("out_count", qr_runtime_scan(f->runtime, NULL));
+  NULLED("runtime", qr_runtime_backend(NULL, 0, &backend));
+  NULLED("out_info", qr_runtime_backend(f->runtime, 0, NULL));
+  NULLED("runtime", qr_runtime_device(NULL, 0, 0, &device));
+  NULLED("out_info", qr_runtime_device(f->runtime, 0, 0, NULL));
+  NULLED("runtime", qr_runtime_search_path(NULL, 0, &text, &other));
+  NULLED("out_path", qr_runtime_search_path(f->runtime, 0, NULL, &other));
+  NULLED("out_origin", qr_runtime_search_path(f->runtime, 0, &text, NULL));
+  NULLED("runtime", qr_runtime_operators(NULL, str("cpu-reference"), &json));
+  NULLED("out_json", qr_runtime_operators(f->runtime, str(""), NULL));
+  NULLED("runtime", qr_runtime_option(NULL, 0, &option));
+  NULLED("out_info", qr_runtime_option(f->runtime, 0, NULL));
+  NULLED("runtime", qr_options_create(NULL, &options));
+  NULLED("out_options", qr_options_create(f->runtime, NULL));
+  NULLED("options", qr_options_set(NULL, str("threads"), str("1")));
+  NULLED("key", qr_options_set(f->options, (qr_string){NULL, 3}, str("1")));
+  NULLED("value", qr_options_set(f->options, str("threads"), (qr_string){NULL, 3}));
+  NULLED("options", qr_options_get(NULL, str("threads"), &text));
+  NULLED("out_value", qr_options_get(f->options, str("threads"), NULL));
+  NULLED("runtime", qr_model_open_path(NULL, str("x"), NULL, &model));
+  NULLED("path", qr_model_open_path(f->runtime, (qr_string){NULL, 1}, NULL, &model));
+  NULLED("out_model", qr_model_open_path(f->runtime, str(digits_path()), NULL, NULL));
+  NULLED("runtime", qr_model_open_fd(NULL, 0, 0, 0, NULL, &model));
+  NULLED("out_model", qr_model_open_fd(f->runtime, 0, 0, 0, NULL, NULL));
+  NULLED("runtime", qr_model_open_memory(NULL, "x", 1, NULL, &model));
+  NULLED("data", qr_model_open_memory(f->runtime, NULL, 1, NULL, &model));
+  NULLED("out_model", qr_model_open_memory(f->runtime, "x", 1, NULL, NULL));
+  NULLED("model", qr_model_input(NULL, 0, &tensor));
+  NULLED("out_info", qr_model_input(f->model, 0, NULL));
+  NULLED("model", qr_model_output(NULL, 0, &tensor));
+  NULLED("out_info", qr_model_output(f->model, 0, NULL));
+  NULLED("model", qr_model_input_dim_name(NULL, 0, 0, &text));
+  NULLED("out_name", qr_model_input_dim_name(f->model, 0, 0, NULL));
+  NULLED("model", qr_model_inspect(NULL, &json));
+  NULLED("out_json", qr_model_inspect(f->model, NULL));
+  NULLED("model", qr_model_verify(NULL));
+  NULLED("model", qr_model_compile(NULL, NULL, str("x"), NULL, NULL));
+  NULLED("path", qr_model_compile(f->model, NULL, (qr_string){NULL, 1}, NULL, NULL));
+  NULLED("model", qr_model_check(NULL, NULL, &json));
+  NULLED("out_json", qr_model_check(f->model, NULL, NULL));
+  NULLED("model", qr_model_compatibility(NULL, NULL, &grade, &json));
+  NULLED("out_grade", qr_model_compatibility(f->model, NULL, NULL, &json));
+  NULLED("out_reason", qr_model_compatibility(f->model, NULL, &grade, NULL));
+  NULLED("model", qr_session_plan(NULL, NULL, &plan));
+  NULLED("out_plan", qr_session_plan(f->model, NULL, NULL));
+  NULLED("model", qr_session_create(NULL, NULL, NULL, &session));
+  NULLED("out_session", qr_session_create(f->model, NULL, NULL, NULL));
+  NULLED("session", qr_session_clone(NULL, &session));
+  NULLED("out_session", qr_session_clone(f->session, NULL));
+  NULLED("session", qr_session_input(NULL, 0, &tensor));
+  NULLED("out_info", qr_session_input(f->session, 0, NULL));
+  NULLED("session", qr_session_output(NULL, 0, &tensor));
+  NULLED("out_info", qr_session_output(f->session, 0, NULL));
+  NULLED("session", qr_session_run(NULL, NULL, inputs, 1, outputs, 1));
+  NULLED("inputs", qr_session_run(f->session, NULL, NULL, 1, outputs, 1));
+  NULLED("outputs", qr_session_run(f->session, NULL, inputs, 1, NULL, 1));
+  inputs[0] = NULL;
+  NULLED("input", qr_session_run(f->session, NULL, inputs, 1, outputs, 1));
+  NULLED("session", qr_session_set_option(NULL, str("threads"), str("1")));
+  NULLED("key", qr_session_set_option(f->session, (qr_string){NULL, 4}, str("1")));
+  NULLED("value", qr_session_set_option(f->session, str("threads"), (qr_string){NULL, 4}));
+  NULLED("session", qr_session_recover(NULL));
+  NULLED("session", qr_session_report(NULL, &json));
+  NULLED("out_json", qr_session_report(f->session, NULL));
+  NULLED("session", qr_memory_allocate(NULL, 1, &memory));
+  NULLED("out_memory", qr_memory_allocate(f->session, 1, NULL));
+  NULLED("session", qr_memory_import_fd(NULL, 0, 0, 1, &memory));
+  NULLED("out_memory", qr_memory_import_fd(f->session, 0, 0, 1, NULL));
+  NULLED("session", qr_memory_register(NULL, f->input, 1, &memory));
+  NULLED("data", qr_memory_register(f->session, NULL, 1, &memory));
+  NULLED("out_memory", qr_memory_register(f->session, f->input, 1, NULL));
+  NULLED("runtime", qr_signal_create(NULL, &signal));
+  NULLED("out_signal", qr_signal_create(f->runtime, NULL));
+  NULLED("runtime", qr_profile_create(NULL, &profile));
+  NULLED("out_profile", qr_profile_create(f->runtime, NULL));
+  NULLED("profile", qr_profile_event_at(NULL, 0, &event));
+  NULLED("out_event", qr_profile_event_at(f->profile, 0, NULL));
+  NULLED("profile", qr_profile_export(NULL, str("csv"), &json));
+  NULLED("out_text", qr_profile_export(f->profile, str("csv"), NULL));
+  NULLED("format", qr_profile_export(f->profile, (qr_string){NULL, 2}, &json));
+
+  /* Outputs are untouched. */
+  assert_ptr_equal(runtime, (void *)1), assert_ptr_equal(options, (void *)1), assert_ptr_equal(model, (void *)1);
+  assert_ptr_equal(session, (void *)1), assert_ptr_equal(signal, (void *)1), assert_ptr_equal(profile, (void *)1);
+  assert_ptr_equal(memory, (void *)1), assert_ptr_equal(json, (void *)1);
+  assert_int_equal(count, 77), assert_int_equal(grade, 77);
+  assert_string_equal(text.data, "untouched"), assert_string_equal(other.data, "untouched");
+}
+
+static void test_null_objects_without_errors(void **state) {
+  const char *key = NULL, *value = NULL;
+  (void)state;
+  qr_runtime_destroy(NULL), qr_options_destroy(NULL), qr_model_destroy(NULL), qr_session_destroy(NULL);
+  qr_memory_destroy(NULL), qr_signal_destroy(NULL), qr_profile_destroy(NULL), qr_status_destroy(NULL);
+  qr_signal_abort(NULL), qr_signal_reset(NULL), qr_signal_set_timeout(NULL, 1), qr_profile_clear(NULL);
+  qr_string_destroy(NULL, NULL);
+  assert_int_equal(qr_model_input_count(NULL), 0), assert_int_equal(qr_model_output_count(NULL), 0);
+  assert_int_equal(qr_session_input_count(NULL), 0), assert_int_equal(qr_session_output_count(NULL), 0);
+  assert_int_equal(qr_profile_event_count(NULL), 0), assert_int_equal(qr_memory_size(NULL), 0);
+  assert_null(qr_memory_data(NULL));
+  assert_string_equal(qr_runtime_cpu_features(NULL), "");
+  assert_int_equal(qr_status_code(NULL), QR_OK);
+  assert_string_equal(qr_status_id(NULL), ""), assert_string_equal(qr_status_message(NULL), ""), assert_string_equal(qr_status_hint(NULL), "");
+  assert_int_equal(qr_status_detail_count(NULL), 0);
+  qr_status_detail(NULL, 0, &key, &value);
+  assert_string_equal(key, ""), assert_string_equal(value, "");
+  qr_status_detail(NULL, 5, NULL, NULL);
+  assert_string_equal(qr_dtype_name(QR_DTYPE_BF16), "bf16"), assert_string_equal(qr_dtype_name(8), "unknown"), assert_string_equal(qr_dtype_name(-1), "unknown");
+  assert_int_equal(qr_dtype_bits(QR_DTYPE_I4), 4), assert_int_equal(qr_dtype_bits(8), 0), assert_int_equal(qr_dtype_bits(INT32_MAX), 0);
+  assert_string_equal(qr_code_name(QR_CORRUPT), "CORRUPT"), assert_string_equal(qr_code_name(99), "UNKNOWN");
+}
+
+/* A struct type's rule, for each struct that a caller fills or hands in. */
+#define WRONG_SIZES(type, init, call)                                 \
+  do {                                                                \
+    struct { type value; uint8_t more[64]; } grown = {init, {0}};     \
+    type *arg = &grown.value;                                         \
+    arg->struct_size = 0;                                             \
+    FAILS("QR-C0003", #type, call);                                   \
+    arg->struct_size = 8;                                             \
+    FAILS("QR-C0003", #type, call);                                   \
+    arg->struct_size = sizeof(type) + 16;                             \
+    OK(call);                                                         \
+    arg->struct_size = sizeof(type) + 16;                             \
+    grown.more[9] = 1;                                                \
+    FAILS("QR-C0004", #type, call);                                   \
+  } while (0)
+
+static qr_status *create_and_drop(const qr_runtime_options *options) {
+  qr_runtime *runtime = NULL;
+  qr_status *status = qr_runtime_create(options, &runtime);
+  qr_runtime_destroy(runtime);
+  return status;
+}
+static void ignore_progress(void *self, uint64_t done, uint64_t total, qr_string what) { (void)self, (void)done, (void)total, (void)what; }
+static void ignore_log(void *self, qr_log_level level, qr_string topic, qr_string message) { (void)self, (void)level, (void)topic, (void)message; }
+static void serial(void *self, uint64_t count, uint64_t grain, void (*body)(void *, uint64_t, uint64_t, uint32_t), void *context) {
+  (void)self, (void)grain;
+  if (count) body(context, 0, count, 0);
+}
+
+static void test_struct_sizes(void **state) {
+  fixture *f = *state;
+  qr_runtime_options options = QR_RUNTIME_OPTIONS_INIT;
+  counting_allocator counter = {0};
+  const qr_tensor *inputs[1] = {&f->in};
+  qr_tensor *outputs[1] = {&f->out};
+  uint64_t count = 0;
+  WRONG_SIZES(qr_runtime_options, QR_RUNTIME_OPTIONS_INIT, create_and_drop(arg));
+  WRONG_SIZES(qr_allocator, counting(&counter), (options.allocator = arg, create_and_drop(&options)));
+  options.allocator = NULL;
+  WRONG_SIZES(qr_log_sink, ((qr_log_sink){sizeof(qr_log_sink), 0, NULL, ignore_log}), (options.log = arg, create_and_drop(&options)));
+  options.log = NULL;
+  WRONG_SIZES(qr_thread_pool, ((qr_thread_pool){sizeof(qr_thread_pool), 1, NULL, serial}), (options.thread_pool = arg, create_and_drop(&options)));
+  OK(qr_runtime_scan(f->runtime, &count));
+  assert_true(count >= 1);
+  WRONG_SIZES(qr_backend_info, QR_BACKEND_INFO_INIT, qr_runtime_backend(f->runtime, 0, arg));
+  WRONG_SIZES(qr_device_info, QR_DEVICE_INFO_INIT, qr_runtime_device(f->runtime, 0, 0, arg));
+  WRONG_SIZES(qr_option_info, QR_OPTION_INFO_INIT, qr_runtime_option(f->runtime, 0, arg));
+  WRONG_SIZES(qr_tensor_info, QR_TENSOR_INFO_INIT, qr_model_input(f->model, 0, arg));
+  WRONG_SIZES(qr_tensor_info, QR_TENSOR_INFO_INIT, qr_model_output(f->model, 0, arg));
+  WRONG_SIZES(qr_tensor_info, QR_TENSOR_INFO_INIT, qr_session_input(f->session, 0, arg));
+  WRONG_SIZES(qr_tensor_info, QR_TENSOR_INFO_INIT, qr_session_output(f->session, 0, arg));
+  WRONG_SIZES(qr_memory_plan, QR_MEMORY_PLAN_INIT, qr_session_plan(f->model, NULL, arg));
+  WRONG_SIZES(qr_run_options, QR_RUN_OPTIONS_INIT, qr_session_run(f->session, arg, inputs, 1, outputs, 1));
+  WRONG_SIZES(qr_tensor, f->in, (inputs[0] = arg, qr_session_run(f->session, NULL, inputs, 1, outputs, 1)));
+  inputs[0] = &f->in;
+  WRONG_SIZES(qr_tensor, f->out, (outputs[0] = arg, qr_session_run(f->session, NULL, inputs, 1, outputs, 1)));
+  WRONG_SIZES(qr_progress, ((qr_progress){sizeof(qr_progress), 0, NULL, ignore_progress}), qr_model_compile(f->model, NULL, str("./sizes.qrm"), NULL, arg));
+  remove("./sizes.qrm");
+  assert_int_equal(counter.live, 0);
+}
+
+static void test_unknown_flags_and_reserved_fields(void **state) {
+  fixture *f = *state;
+  qr_runtime_options options = QR_RUNTIME_OPTIONS_INIT;
+  qr_run_options run = QR_RUN_OPTIONS_INIT;
+  qr_allocator allocator = QR_ALLOCATOR_INIT;
+  counting_allocator counter = {0};
+  const qr_tensor *inputs[1] = {&f->in};
+  qr_tensor *outputs[1] = {&f->out};
+  options.flags = (uint64_t)1 << 40;
+  FAILS("QR-C0005", "40", create_and_drop(&options));
+  options.flags = 0, options.reserved = 1;
+  FAILS("QR-C0004", "reserved", create_and_drop(&options));
+  options.reserved = 0, options.allocator = &allocator;
+  FAILS("QR-C0002", "alloc", create_and_drop(&options));
+  allocator = counting(&counter), allocator.reserved = 7;
+  FAILS("QR-C0004", "reserved", create_and_drop(&options));
+  run.flags = 2;
+  FAILS("QR-C0005", "flag", qr_session_run(f->session, &run, inputs, 1, outputs, 1));
+  run.flags = 0, run.reserved = 5;
+  FAILS("QR-C0004", "reserved", qr_session_run(f->session, &run, inputs, 1, outputs, 1));
+  f->in.reserved = 1;
+  FAILS("QR-C0004", "reserved", qr_session_run(f->session, NULL, inputs, 1, outputs, 1));
+  f->in.reserved = 0;
+}
+
+static void test_zero_and_out_of_range(void **state) {
+  fixture *f = *state;
+  qr_backend_info backend = QR_BACKEND_INFO_INIT;
+  qr_device_info device = QR_DEVICE_INFO_INIT;
+  qr_option_info option = QR_OPTION_INFO_INIT;
+  qr_tensor_info tensor = QR_TENSOR_INFO_INIT;
+  qr_profile_event event;
+  qr_model *model = NULL;
+  qr_memory *memory = NULL;
+  qr_string text, origin;
+  char *json = NULL;
+  uint64_t count = 0;
+  OK(qr_runtime_scan(f->runtime, &count));
+  FAILS("QR-C0008", "", qr_runtime_backend(f->runtime, count, &backend));
+  FAILS("QR-C0008", "", qr_runtime_device(f->runtime, count, 0, &device));
+  FAILS("QR-C0008", "", qr_runtime_device(f->runtime, 0, UINT64_MAX, &device));
+  FAILS("QR-C0008", "", qr_runtime_search_path(f->runtime, UINT64_MAX, &text, &origin));
+  FAILS("QR-C0008", "", qr_runtime_option(f->runtime, UINT64_MAX, &option));
+  FAILS("QR-C0008", "", qr_model_input(f->model, 1, &tensor));
+  FAILS("QR-C0008", "", qr_model_output(f->model, UINT64_MAX, &tensor));
+  FAILS("QR-C0008", "", qr_model_input_dim_name(f->model, 1, 0, &text));
+  FAILS("QR-C0008", "", qr_model_input_dim_name(f->model, 0, 4, &text));
+  FAILS("QR-C0008", "", qr_session_input(f->session, 1, &tensor));
+  FAILS("QR-C0008", "", qr_session_output(f->session, 1, &tensor));
+  FAILS("QR-C0008", "", qr_profile_event_at(f->profile, 0, &event));
+  FAILS("QR-C0007", "", qr_memory_allocate(f->session, 0, &memory));
+  FAILS("QR-C0007", "", qr_memory_register(f->session, f->input, 0, &memory));
+  FAILS("QR-C0007", "", qr_memory_import_fd(f->session, -1, 0, 16, &memory));
+  FAILS("QR-C0007", "format", qr_profile_export(f->profile, str("xml"), &json));
+  FAILS("QR-F0006", "", qr_model_open_memory(f->runtime, "", 0, NULL, &model));
+  FAILS("QR-F0001", "", qr_model_open_path(f->runtime, kNull, NULL, &model));
+  FAILS("QR-C0101", "", qr_options_set(f->options, kNull, str("1")));
+  FAILS("QR-C0102", "threads", qr_options_set(f->options, str("threads"), kNull));
+  FAILS("QR-C0009", "key", qr_options_set(f->options, str("thr\xff""eads"), str("1")));
+  FAILS("QR-C0009", "path", qr_model_open_path(f->runtime, str("\xc3\x28"), NULL, &model));
+  FAILS("QR-L0001", "nope", qr_runtime_operators(f->runtime, str("nope"), &json));
+  FAILS("QR-C0104", "threads", qr_session_set_option(f->session, str("threads"), str("1")));
+  FAILS("QR-C0101", "thread", qr_session_set_option(f->session, str("thread"), str("1")));
+  assert_null(memory), assert_null(model), assert_null(json);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(test_null_arguments, set_up, tear_down),
+      cmocka_unit_test(test_null_objects_without_errors),
+      cmocka_unit_test_setup_teardown(test_struct_sizes, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(test_unknown_flags_and_reserved_fields, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(test_zero_and_out_of_range, set_up, tear_down),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Lives of objects: every order of destruction, two runtimes side by side, overlapping calls, memory from the caller's allocator alone. */
+#include <pthread.h>
+#include <unistd.h>
+
+#include "capi_test.h"
+
+static const char *container;
+
+enum { RUNTIME, OPTIONS, MODEL, SESSION, CLONE, SIGNAL, PROFILE, MEMORY, KINDS };
+typedef struct objects {
+  qr_runtime *runtime;
+  qr_options *options;
+  qr_model *model;
+  qr_session *session, *clone;
+  qr_signal *signal;
+  qr_profile *profile;
+  qr_memory *memory;
+} objects;
+
+static void destroy_one(objects *o, int kind) {
+  switch (kind) {
+    case RUNTIME: qr_runtime_destroy(o->runtime); break;
+    case OPTIONS: qr_options_destroy(o->options); break;
+    case MODEL: qr_model_destroy(o->model); break;
+    case SESSION: qr_session_destroy(o->session); break;
+    case CLONE: qr_session_destroy(o->clone); break;
+    case SIGNAL: qr_signal_destroy(o->signal); break;
+    case PROFILE: qr_profile_destroy(o->profile); break;
+    case MEMORY: qr_memory_destroy(o->memory); break;
+    default: fail();
+  }
+}
+static void make_all(objects *o, counting_allocator *counter) {
+  qr_runtime_options options = QR_RUNTIME_OPTIONS_INIT;
+  qr_allocator allocator = counting(counter);
+  options.allocator = &allocator; /* copied: it may go away */
+  OK(qr_runtime_create(&options, &o->runtime));
+  memset(&allocator, 0xee, sizeof allocator);
+  OK(qr_options_create(o->runtime, &o->options));
+  OK(qr_options_set(o->options, str("threads"), str("1")));
+  OK(qr_model_open_path(o->runtime, str(container), o->options, &o->model));
+  OK(qr_session_create(o->model, o->options, NULL, &o->session));
+  OK(qr_session_clone(o->session, &o->clone));
+  OK(qr_signal_create(o->runtime, &o->signal));
+  OK(qr_profile_create(o->runtime, &o->profile));
+  OK(qr_memory_allocate(o->session, 1000, &o->memory));
+}
+static qr_status *run_zeros(qr_session *session, qr_signal *signal, qr_profile *profile) {
+  static const float zeros[64];
+  qr_run_options options = QR_RUN_OPTIONS_INIT;
+  qr_tensor in = QR_TENSOR_INIT, out = QR_TENSOR_INIT;
+  const qr_tensor *inputs[1] = {&in};
+  qr_tensor *outputs[1] = {&out};
+  in.dtype = QR_DTYPE_F32, in.rank = 4, in.dims[0] = in.dims[1] = 1, in.dims[2] = in.dims[3] = 8;
+  in.data = (void *)zeros, in.size_bytes = sizeof zeros;
+  options.signal = signal, options.profile = profile;
+  return qr_session_run(session, &options, inputs, 1, outputs, 1);
+}
+
+/* All orders of eight kinds are 40320: each order of the first four by hand is too few, so a fixed stride through all of them is taken. */
+static void nth_order(unsigned n, int order[KINDS]) {
+  int pool[KINDS], i, left = KINDS;
+  for (i = 0; i < KINDS; ++i) pool[i] = i;
+  for (i = 0; i < KINDS; ++i, --left) {
+    const int pick = (int)(n % (unsigned)left);
+    n /= (unsigned)left;
+    order[i] = pool[pick];
+    memmove(pool + pick, pool + pick + 1, (size_t)(left - pick - 1) * sizeof pool[0]);
+  }
+}
+
+static void test_every_order_of_destruction(void **state) {
+  unsigned n;
+  (void)state;
+  for (n = 0; n < 40320; n += 61) {
+    counting_allocator counter = {0};
+    objects o;
+    int order[KINDS], i;
+    make_all(&o, &counter);
+    nth_order(n, order);
+    for (i = 0; i < KINDS; ++i) {
+      int k, session_left = 0, signal_left = 0, profile_left = 0;
+      destroy_one(&o, order[i]);
+      for (k = i + 1; k < KINDS; ++k) session_left |= order[k] == SESSION, signal_left |= order[k] == SIGNAL, profile_left |= order[k] == PROFILE;
+      if (session_left) OK(run_zeros(o.session, signal_left ? o.signal : NULL, profile_left ? o.profile : NULL)); /* what is left works */
+    }
+    assert_int_equal(counter.live, 0);
+    assert_int_equal(counter.mismatches, 0);
+    assert_true(counter.made > 20);
+  }
+}
+
+static void test_two_runtimes(void **state) {
+  counting_allocator first = {0}, second = {0};
+  objects a, b;
+  int i;
+  (void)state;
+  make_all(&a, &first), make_all(&b, &second);
+  OK(run_zeros(a.session, NULL, NULL));
+  for (i = 0; i < KINDS; ++i) destroy_one(&a, i);
+  assert_int_equal(first.live, 0);
+  OK(run_zeros(b.session, b.signal, b.profile));
+  for (i = KINDS - 1; i >= 0; --i) destroy_one(&b, i);
+  assert_int_equal(second.live, 0);
+}
+
+/* A pool whose parallel_for holds the run until the other thread has tried its luck. */
+static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
+static int inside;
+static void slow_parallel_for(void *self, uint64_t count, uint64_t grain, void (*body)(void *, uint64_t, uint64_t, uint32_t), void *context) {
+  (void)self, (void)grain;
+  __atomic_store_n(&inside, 1, __ATOMIC_RELEASE);
+  pthread_mutex_lock(&gate);
+  pthread_mutex_unlock(&gate);
+  if (count) body(context, 0, count, 0);
+}
+static void *run_in_thread(void *session) { return run_zeros(session, NULL, NULL); }
+
+static void test_overlapping_calls(void **state) {
+  qr_runtime_options options = QR_RUNTIME_OPTIONS_INIT;
+  qr_thread_pool pool = QR_THREAD_POOL_INIT;
+  qr_runtime *runtime = NULL;
+  qr_model *model = NULL;
+  qr_session *session = NULL, *clone = NULL;
+  pthread_t thread;
+  void *result = NULL;
+  char *json = NULL;
+  int waited;
+  (void)state;
+  pool.worker_count = 2, pool.parallel_for = slow_parallel_for;
+  options.thread_pool = &pool;
+  OK(qr_runtime_create(&options, &runtime));
+  OK(qr_model_open_path(runtime, str(container), NULL, &model));
+  OK(qr_session_create(model, NULL, NULL, &session));
+  pthread_mutex_lock(&gate);
+  assert_int_equal(pthread_create(&thread, NULL, run_in_thread, session), 0);
+  for (waited = 0; !__atomic_load_n(&inside, __ATOMIC_ACQUIRE) && waited < 10000; ++waited) usleep(1000);
+  assert_true(__atomic_load_n(&inside, __ATOMIC_ACQUIRE));
+  FAILS("QR-C0006", "session", run_zeros(session, NULL, NULL));
+  FAILS("QR-C0006", "session", qr_session_report(session, &json));
+  FAILS("QR-C0006", "session", qr_session_recover(session));
+  FAILS("QR-C0006", "session", qr_session_clone(session, &clone));
+  pthread_mutex_unlock(&gate);
+  pthread_join(thread, &result);
+  OK((qr_status *)result);
+  OK(run_zeros(session, NULL, NULL)); /* the refused calls left nothing behind */
+  qr_session_destroy(session), qr_model_destroy(model), qr_runtime_destroy(runtime);
+}
+
+static void *runs_in_thread(void *session) {
+  int i;
+  for (i = 0; i < 50; ++i) {
+    qr_status *status = run_zeros(session, NULL, NULL);
+    if (status) return status;
+  }
+  return NULL;
+}
+static void test_clones_in_parallel(void **state) {
+  counting_allocator counter = {0};
+  pthread_t threads[4];
+  qr_session *clones[4];
+  objects o;
+  int i;
+  (void)state;
+  make_all(&o, &counter);
+  for (i = 0; i < 4; ++i) OK(qr_session_clone(o.session, &clones[i]));
+  for (i = 0; i < 4; ++i) assert_int_equal(pthread_create(&threads[i], NULL, runs_in_thread, clones[i]), 0);
+  for (i = 0; i < 4; ++i) {
+    void *result = NULL;
+    pthread_join(threads[i], &result);
+    OK((qr_status *)result);
+    qr_session_destroy(clones[i]);
+  }
+  for (i = 0; i < KINDS; ++i) destroy_one(&o, i);
+  assert_int_equal(counter.live, 0);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_every_order_of_destruction),
+      cmocka_unit_test(test_two_runtimes),
+      cmocka_unit_test(test_overlapping_calls),
+      cmocka_unit_test(test_clones_in_parallel),
+  };
+  container = digits_qrm("objects");
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* qr_session_run: what goes in and out, and what it costs. */
+#include <fcntl.h>
+#include <math.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "capi_test.h"
+
+static const char *container;
+
+typedef struct fixture {
+  counting_allocator counter;
+  qr_runtime *runtime;
+  qr_model *model;
+  qr_session *session;
+  float input[64], output[10];
+  qr_tensor in, out;
+  const qr_tensor *inputs[1];
+  qr_tensor *outputs[1];
+} fixture;
+
+static void open_fixture(fixture *f, const char *path) {
+  qr_runtime_options options = QR_RUNTIME_OPTIONS_INIT;
+  qr_allocator allocator;
+  qr_options *session_options = NULL;
+  qr_tensor in = QR_TENSOR_INIT, out = QR_TENSOR_INIT;
+  int i;
+  memset(f, 0, sizeof *f);
+  allocator = counting(&f->counter);
+  options.allocator = &allocator;
+  OK(qr_runtime_create(&options, &f->runtime));
+  OK(qr_options_create(f->runtime, &session_options));
+  OK(qr_options_set(session_options, str("threads"), str("2")));
+  OK(qr_model_open_path(f->runtime, str(path), NULL, &f->model));
+  OK(qr_session_create(f->model, session_options, NULL, &f->session));
+  qr_options_destroy(session_options);
+  for (i = 0; i < 64; ++i) f->input[i] = (float)(i * 37 % 64) / 64.0f;
+  in.dtype = QR_DTYPE_F32, in.rank = 4, in.dims[0] = in.dims[1] = 1, in.dims[2] = in.dims[3] = 8, in.data = f->input, in.size_bytes = sizeof f->input;
+  out.data = f->output, out.size_bytes = sizeof f->output;
+  f->in = in, f->out = out, f->inputs[0] = &f->in, f->outputs[0] = &f->out;
+}
+static void close_fixture(fixture *f) {
+  qr_session_destroy(f->session), qr_model_destroy(f->model), qr_runtime_destroy(f->runtime);
+  assert_int_equal(f->counter.live, 0);
+  assert_int_equal(f->counter.mismatches, 0);
+}
+static qr_status *run(fixture *f) { return qr_session_run(f->session, NULL, f->inputs, 1, f->outputs, 1); }
+
+static void test_no_allocation_after_the_first_run(void **state) {
+  const char *paths[2] = {digits_path(), container};
+  int p, i;
+  (void)state;
+  for (p = 0; p < 2; ++p) {
+    fixture f;
+    uint64_t before;
+    open_fixture(&f, paths[p]);
+    OK(run(&f));
+    before = f.counter.made;
+    for (i = 0; i < 20; ++i) OK(run(&f));
+    assert_int_equal(f.counter.made, before);
+    f.out.data = NULL, f.out.size_bytes = 0; /* the session's own memory: once */
+    OK(run(&f));
+    before = f.counter.made;
+    for (i = 0; i < 20; ++i) {
+      f.out.data = NULL, f.out.size_bytes = 0;
+      OK(run(&f));
+    }
+    assert_int_equal(f.counter.made, before);
+    close_fixture(&f);
+  }
+}
+
+static void test_outputs(void **state) {
+  fixture f;
+  float expected[10], large[12];
+  int i;
+  (void)state;
+  open_fixture(&f, container);
+  OK(run(&f));
+  memcpy(expected, f.output, sizeof expected);
+  assert_int_equal(f.out.dtype, QR_DTYPE_F32), assert_int_equal(f.out.rank, 2), assert_int_equal(f.out.dims[0], 1), assert_int_equal(f.out.dims[1], 10);
+  assert_int_equal(f.out.size_bytes, 40);
+
+  /* Of the session's own memory. */
+  f.out.data = NULL, f.out.size_bytes = 0;
+  OK(run(&f));
+  assert_non_null(f.out.data), assert_memory_equal(f.out.data, expected, 40);
+  /* More room than needed: the rest stays. */
+  large[10] = large[11] = 42;
+  f.out.data = large, f.out.size_bytes = sizeof large;
+  OK(run(&f));
+  assert_memory_equal(large, expected, 40);
+  assert_true(large[10] == 42 && large[11] == 42);
+  assert_int_equal(f.out.size_bytes, 40);
+  /* Too little: nothing is written. */
+  for (i = 0; i < 12; ++i) large[i] = 7;
+  f.out.size_bytes = 39;
+  FAILS("QR-R0005", "40", run(&f));
+  for (i = 0; i < 12; ++i) assert_true(large[i] == 7);
+  /* Not wanted. */
+  f.outputs[0] = NULL;
+  OK(run(&f));
+  close_fixture(&f);
+}
+
+static void test_wrong_inputs(void **state) {
+  fixture f;
+  (void)state;
+  open_fixture(&f, container);
+  FAILS("QR-R0001", "0", qr_session_run(f.session, NULL, f.inputs, 0, f.outputs, 1));
+  FAILS("QR-R0001", "2", qr_session_run(f.session, NULL, f.inputs, 2, f.outputs, 1));
+  FAILS("QR-R0011", "0", qr_session_run(f.session, NULL, f.inputs, 1, f.outputs, 0));
+  f.in.dtype = QR_DTYPE_F64;
+  FAILS("QR-R0002", "f64", run(&f));
+  f.in.dtype = 8;
+  FAILS("QR-R0002", "8", run(&f));
+  f.in.dtype = QR_DTYPE_F32, f.in.dims[3] = 7;
+  FAILS("QR-R0003", "[1,1,8,7]", run(&f));
+  f.in.dims[3] = -1;
+  FAILS("QR-R0003", "image", run(&f));
+  f.in.dims[3] = 8, f.in.rank = 3;
+  FAILS("QR-R0003", "[1,1,8]", run(&f));
+  f.in.rank = 9;
+  FAILS("QR-R0003", "9", run(&f));
+  f.in.rank = 4, f.in.size_bytes = 255;
+  FAILS("QR-R0003", "255", run(&f));
+  f.in.size_bytes = 256, f.in.data = NULL;
+  FAILS("QR-R0004", "image", run(&f));
+  f.in.data = f.input;
+  OK(run(&f));
+  close_fixture(&f);
+}
+
+static void test_memory(void **state) {
+  fixture f, other;
+  qr_memory *in_memory = NULL, *out_memory = NULL, *registered = NULL, *imported = NULL, *foreign = NULL;
+  float expected[10], plain[80];
+  int fd;
+  (void)state;
+  open_fixture(&f, container), open_fixture(&other, container);
+  OK(run(&f));
+  memcpy(expected, f.output, sizeof expected);
+  OK(qr_memory_allocate(f.session, 512, &in_memory));
+  OK(qr_memory_allocate(f.session, 64, &out_memory));
+  assert_int_equal(qr_memory_size(in_memory), 512);
+  assert_int_equal((uintptr_t)qr_memory_data(in_memory) % 64, 0);
+  memcpy((char *)qr_memory_data(in_memory) + 256, f.input, 256);
+  f.in.data = NULL, f.in.memory = in_memory, f.in.memory_offset = 256;
+  f.out.data = NULL, f.out.memory = out_memory, f.out.memory_offset = 8;
+  OK(run(&f));
+  assert_memory_equal((char *)qr_memory_data(out_memory) + 8, expected, 40);
+  f.in.memory_offset = 257;
+  FAILS("QR-R0006", "image", run(&f));
+  f.in.memory_offset = UINT64_MAX - 10;
+  FAILS("QR-R0006", "image", run(&f));
+  f.in.memory_offset = 256, f.out.memory_offset = 32;
+  FAILS("QR-R0005", "scores", run(&f));
+  f.out.memory_offset = 0;
+  OK(qr_memory_allocate(other.session, 512, &foreign));
+  f.in.memory = foreign;
+  FAILS("QR-R0006", "image", run(&f));
+  f.in.memory = in_memory;
+
+  OK(qr_memory_register(f.session, plain, sizeof plain, &registered));
+  assert_ptr_equal(qr_memory_data(registered), plain);
+  memcpy(plain, f.input, 256);
+  f.in.memory = registered, f.in.memory_offset = 0;
+  OK(run(&f));
+  assert_memory_equal(qr_memory_data(out_memory), expected, 40);
+
+  fd = memfd_create("quarry-test", MFD_CLOEXEC);
+  assert_true(fd >= 0);
+  assert_int_equal(ftruncate(fd, 8192), 0);
+  assert_int_equal(pwrite(fd, f.input, 256, 4096), 256);
+  {
+    qr_status *status = qr_memory_import_fd(f.session, fd, 4096, 4096, &imported);
+    if (status && qr_status_code(status) == QR_UNSUPPORTED) {
+      assert_string_equal(qr_status_id(status), "QR-R0010");
+      qr_status_destroy(status);
+    } else {
+      OK(status);
+      f.in.memory = imported;
+      OK(run(&f));
+      assert_memory_equal(qr_memory_data(out_memory), expected, 40);
+      FAILS("QR-C0008", "8192", qr_memory_import_fd(f.session, fd, 4096, 4097, &imported));
+    }
+  }
+  close(fd);
+  qr_memory_destroy(in_memory), qr_memory_destroy(out_memory), qr_memory_destroy(registered), qr_memory_destroy(imported), qr_memory_destroy(foreign);
+  close_fixture(&f), close_fixture(&other);
+}
+
+static void test_signals(void **state) {
+  fixture f;
+  qr_signal *signal = NULL;
+  qr_run_options options = QR_RUN_OPTIONS_INIT;
+  (void)state;
+  open_fixture(&f, container);
+  OK(qr_signal_create(f.runtime, &signal));
+  options.signal = signal;
+  OK(qr_session_run(f.session, &options, f.inputs, 1, f.outputs, 1));
+  qr_signal_abort(signal);
+  FAILS("QR-C0011", "", qr_session_run(f.session, &options, f.inputs, 1, f.outputs, 1));
+  {
+    qr_session *session = NULL;
+    qr_model *model = NULL;
+    OK(qr_model_open_path(f.runtime, str(digits_path()), NULL, &model));
+    FAILS("QR-C0011", "", qr_session_create(model, NULL, signal, &session));
+    FAILS("QR-C0011", "", qr_model_compile(model, NULL, str("./aborted.qrm"), signal, NULL));
+    assert_int_equal(access("./aborted.qrm", F_OK), -1);
+    qr_model_destroy(model);
+  }
+  qr_signal_reset(signal);
+  qr_signal_set_timeout(signal, 1);
+  FAILS("QR-C0012", "", qr_session_run(f.session, &options, f.inputs, 1, f.outputs, 1));
+  qr_signal_set_timeout(signal, 0);
+  OK(qr_session_run(f.session, &options, f.inputs, 1, f.outputs, 1));
+  qr_signal_destroy(signal);
+  close_fixture(&f);
+}
+
+static void test_profile(void **state) {
+  fixture f;
+  qr_profile *profile = NULL;
+  qr_run_options options = QR_RUN_OPTIONS_INIT;
+  qr_profile_event event;
+  char *text = NULL;
+  uint64_t i, nodes = 0;
+  (void)state;
+  open_fixture(&f, container);
+  OK(qr_profile_create(f.runtime, &profile));
+  options.profile = profile;
+  OK(qr_session_run(f.session, &options, f.inputs, 1, f.outputs, 1));
+  for (i = 0; i < qr_profile_event_count(profile); ++i) {
+    OK(qr_profile_event_at(profile, i, &event));
+    assert_true(event.end_ns >= event.begin_ns);
+    nodes += event.kind.size == 4 && memcmp(event.kind.data, "node", 4) == 0;
+  }
+  assert_true(nodes >= 8); /* the network has nine operators; Flatten may be a view */
+  OK(qr_profile_export(profile, str("csv"), &text));
+  assert_non_null(strstr(text, "conv1")), assert_non_null(strstr(text, "Gemm"));
+  qr_string_destroy(f.runtime, text);
+  OK(qr_profile_export(profile, str("chrome"), &text));
+  assert_non_null(strstr(text, "\"conv2\""));
+  qr_string_destroy(f.runtime, text);
+  qr_profile_clear(profile);
+  assert_int_equal(qr_profile_event_count(profile), 0);
+  qr_profile_destroy(profile);
+  close_fixture(&f);
+}
+
+static void test_models_from_memory_and_fd(void **state) {
+  fixture f;
+  qr_model *model = NULL;
+  qr_session *session = NULL;
+  const char *paths[2] = {digits_path(), container};
+  float expected[10];
+  int p;
+  (void)state;
+  open_fixture(&f, container);
+  OK(run(&f));
+  memcpy(expected, f.output, sizeof expected);
+  for (p = 0; p < 2; ++p) {
+    const int fd = open(paths[p], O_RDONLY | O_CLOEXEC);
+    const off_t size = lseek(fd, 0, SEEK_END);
+    const int packed = memfd_create("package", MFD_CLOEXEC); /* the model inside a larger file, at a page */
+    char *bytes = malloc((size_t)size);
+    assert_true(fd >= 0 && size > 0 && packed >= 0 && bytes);
+    assert_int_equal(pread(fd, bytes, (size_t)size, 0), size);
+    assert_int_equal(pwrite(packed, bytes, (size_t)size, 8192), size);
+    assert_int_equal(ftruncate(packed, 8192 + size + 100), 0);
+    OK(qr_model_open_memory(f.runtime, bytes, (uint64_t)size, NULL, &model));
+    OK(qr_session_create(model, NULL, NULL, &session));
+    OK(qr_session_run(session, NULL, f.inputs, 1, f.outputs, 1));
+    assert_memory_equal(f.output, expected, 40);
+    qr_session_destroy(session), qr_model_destroy(model);
+    OK(qr_model_open_fd(f.runtime, packed, 8192, (uint64_t)size, NULL, &model));
+    OK(qr_session_create(model, NULL, NULL, &session));
+    OK(qr_session_run(session, NULL, f.inputs, 1, f.outputs, 1));
+    assert_memory_equal(f.output, expected, 40);
+    qr_session_destroy(session), qr_model_destroy(model);
+    FAILS("QR-C0008", "", qr_model_open_fd(f.runtime, packed, 8192, (uint64_t)size + 200, NULL, &model));
+    FAILS("QR-C0008", "", qr_model_open_fd(f.runtime, packed, UINT64_MAX, 10, NULL, &model));
+    free(bytes), close(fd), close(packed);
+  }
+  FAILS("QR-F0006", "", qr_model_open_memory(f.runtime, "not a model at all, just text", 29, NULL, &model));
+  close_fixture(&f);
+}
+
+static void test_report_and_plan(void **state) {
+  fixture f;
+  qr_memory_plan plan = QR_MEMORY_PLAN_INIT;
+  qr_compatibility grade = 0;
+  char *text = NULL;
+  (void)state;
+  open_fixture(&f, container);
+  OK(qr_session_report(f.session, &text));
+  assert_non_null(strstr(text, "\"cpu-reference\"")), assert_non_null(strstr(text, "\"container\""));
+  qr_string_destroy(f.runtime, text);
+  OK(qr_session_plan(f.model, NULL, &plan));
+  assert_true(plan.weights_bytes >= (16 * 9 + 16 + 32 * 144 + 32 + 512 * 64 + 64 + 640 + 10) * 4);
+  assert_true(plan.arena_bytes >= 16 * 64 * 4), assert_true(plan.io_bytes >= 256 + 40);
+  OK(qr_model_compatibility(f.model, NULL, &grade, &text));
+  assert_int_equal(grade, QR_COMPATIBILITY_OPTIMAL);
+  qr_string_destroy(f.runtime, text);
+  close_fixture(&f);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_no_allocation_after_the_first_run),
+      cmocka_unit_test(test_outputs),
+      cmocka_unit_test(test_wrong_inputs),
+      cmocka_unit_test(test_memory),
+      cmocka_unit_test(test_signals),
+      cmocka_unit_test(test_profile),
+      cmocka_unit_test(test_models_from_memory_and_fd),
+      cmocka_unit_test(test_report_and_plan),
+  };
+  container = digits_qrm("run");
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

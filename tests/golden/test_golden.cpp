@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every container that a release wrote is read by every later build, and what a newer version might write is refused politely. For each
+// vX.Y/NAME.qrm, NAME.txt says how: the listing of its first graph, or the beginning of the refusal ("QR-...").
+#include <filesystem>
+#include <fstream>
+
+#include "formats/qrm/qrm.h"
+#include "tests/support/check.h"
+
+namespace quarry {
+namespace {
+
+namespace fs = std::filesystem;
+
+Result<String> first_graph(const fs::path &path) {
+  QR_ASSIGN_OR_RETURN(qrm::RawFile file, qrm::RawFile::open_path(path.string()));
+  QR_ASSIGN_OR_RETURN(const qrm::ValidatedModel model, qrm::ValidatedModel::open(std::move(file)));
+  QR_RETURN_IF_ERROR(model.verify());
+  QR_ASSIGN_OR_RETURN(const qir::Graph graph, model.read_graph(0));
+  return qir::print_graph(graph);
+}
+
+TEST(golden_containers) {
+  std::size_t count = 0;
+  for (const fs::directory_entry &release : fs::directory_iterator(QUARRY_GOLDEN_FOLDER)) {
+    if (!release.is_directory() || release.path().filename().string()[0] != 'v') continue;
+    for (const fs::directory_entry &entry : fs::directory_iterator(release)) {
+      if (entry.path().extension() != ".qrm") continue;
+      ++count;
+      std::ifstream in(fs::path(entry.path()).replace_extension(".txt"), std::ios::binary);
+      const std::string expected((std::istreambuf_iterator<char>(in)), {});
+      const Result<String> found = first_graph(entry.path());
+      const std::string text = found.ok() ? std::string(found.value()) : std::string(found.peek_status().id()) + " " + std::string(found.peek_status().message());
+      const bool fits = !expected.empty() && (found.ok() ? text == expected : expected.compare(0, 3, "QR-") == 0 && text.compare(0, expected.size(), expected) == 0);
+      if (!CHECK(fits)) std::printf("%s: found\n%s\nexpected\n%s\n", entry.path().c_str(), text.c_str(), expected.c_str());
+    }
+  }
+  CHECK(count >= 5);
+}
+
+}  // namespace
+}  // namespace quarry

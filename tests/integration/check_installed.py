@@ -1,0 +1,43 @@
+#!/usr/bin/env python3
+"""Builds bindings/c/hello.c and bindings/cpp/digits.cpp with pkg-config against an installed tree and runs them there.
+
+check_installed.py DESTDIR BUILD_DIR SOURCE_ROOT
+"""
+import glob
+import os
+import subprocess
+import sys
+
+destdir, build, root = (os.path.abspath(a) for a in sys.argv[1:4])
+pc = glob.glob(destdir + "/**/quarry.pc", recursive=True)
+if len(pc) != 1:
+    sys.exit(f"FAILED: found {len(pc)} quarry.pc under {destdir}, expected 1")
+environment = dict(os.environ, PKG_CONFIG_PATH=os.path.dirname(pc[0]), PKG_CONFIG_SYSROOT_DIR=destdir)
+environment.pop("QUARRY_BACKEND_PATH", None)
+
+
+def run(*command, **kwargs):
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, **kwargs)
+    if done.returncode != 0:
+        sys.exit(f"FAILED: {' '.join(command)}\n{done.stdout}{done.stderr}")
+    return done.stdout.strip()
+
+
+flags = run("pkg-config", "--cflags", "--libs", "quarry").split()
+libdir = os.path.dirname(os.path.dirname(pc[0]))
+backends = destdir + run("pkg-config", "--variable=backenddir", "quarry").removeprefix(destdir)
+found = sorted(os.path.basename(p) for p in glob.glob(backends + "/quarry-backend-*.so"))
+if "quarry-backend-cpu-reference.so" not in found:
+    sys.exit(f"FAILED: installed backends are {found}, expected quarry-backend-cpu-reference.so among them")
+run("cc", "-std=c99", f"{root}/bindings/c/hello.c", "-o", f"{destdir}/hello", *flags)
+run("c++", "-std=c++17", f"{root}/bindings/cpp/digits.cpp", "-o", f"{destdir}/digits", *flags)
+# A user's prefix is where the library was configured for; a staged one is told with the environment.
+environment["LD_LIBRARY_PATH"] = libdir
+environment["QUARRY_BACKEND_PATH"] = backends
+print("  ", run(f"{destdir}/hello", f"{root}/models/digits/digits.onnx"))
+program = glob.glob(destdir + "/**/bin/quarry", recursive=True)[0]
+run(program, "compile", f"{root}/models/digits/digits.onnx", "-o", f"{destdir}/digits.qrm")
+print("  ", run(f"{destdir}/digits", f"{root}/models/digits", f"{destdir}/digits.qrm").splitlines()[-1])
+for header in sorted(os.listdir(os.path.join(root, "include", "quarry"))):
+    if header.endswith((".h", ".hpp")) and not glob.glob(f"{destdir}/**/include/quarry/{header}", recursive=True):
+        sys.exit(f"FAILED: {header} is not installed")

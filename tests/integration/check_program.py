@@ -1,0 +1,176 @@
+#!/usr/bin/env python3
+"""The `quarry` program as a user meets it: right use, wrong use, broken files.
+
+check_program.py BUILD_DIR SHARED_DIR
+"""
+import json
+import os
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+
+build, shared = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
+root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+digits = os.path.join(root, "models", "digits")
+quarry = os.path.join(build, "tools", "quarry")
+environment = dict(os.environ, QUARRY_BACKEND_PATH=os.path.join(build, "backends", "cpu-reference"))
+passed = failed = 0
+
+
+def run(*args, **kwargs):
+    return subprocess.run([quarry, *args], capture_output=True, text=True, env=kwargs.pop("env", environment), timeout=300, **kwargs)
+
+
+def check(name, result, status, *texts):
+    """The exit status, and every text in what was printed (stdout and stderr)."""
+    global passed, failed
+    printed = result.stdout + result.stderr
+    missing = [t for t in texts if t not in printed]
+    good = result.returncode == status and not missing
+    passed, failed = passed + good, failed + (not good)
+    if not good:
+        print(f"   FAILED {name}: status {result.returncode} (expected {status}), missing {missing}\n{printed[-2000:]}")
+    return result
+
+
+def require(name, condition, found=""):
+    global passed, failed
+    passed, failed = passed + bool(condition), failed + (not condition)
+    if not condition:
+        print(f"   FAILED {name}: {found}")
+
+
+folder = tempfile.mkdtemp(prefix="quarry-program-")
+model, qrm = os.path.join(digits, "digits.onnx"), os.path.join(folder, "digits.qrm")
+image = os.path.join(digits, "images", "digit_3.png")
+
+# ---- help and wrong use
+check("help", run("--help"), 0, "run", "compile", "inspect", "verify", "conform", "bench", "doctor", "options", "ops")
+check("version", run("--version"), 0, "quarry 0.")
+for command in ("run", "compile", "inspect", "verify", "conform", "bench", "doctor", "options", "ops"):
+    check(f"{command} --help", run(command, "--help"), 0, "--help")
+check("no command", run(), 2, "subcommand")
+check("unknown command", run("rum"), 2)
+check("unknown flag", run("run", model, "--bogus"), 2, "--bogus")
+check("unknown option", run("run", model, image, "-O", "theads=2"), 3, "QR-C0101", "threads")
+check("bad option value", run("run", model, image, "-O", "threads=many"), 3, "QR-C0102", "threads", "many")
+check("option without value", run("run", model, image, "-O", "threads"), 2, "KEY=VALUE")
+check("unknown backend", run("run", model, image, "--backend", "tpu"), 3, "QR-L0001", "tpu", "hint")
+check("no such file", run("run", os.path.join(folder, "nothing.onnx"), image), 3, "QR-F0001", "nothing.onnx")
+check("a folder as a model", run("inspect", folder), 3, "QR-F0005")
+check("no input", run("run", model), 2, "image f32[1,1,8,8]")
+check("unknown input", run("run", model, "--input", "picture=" + image), 2, "picture", "image")
+
+# ---- compile, inspect, verify
+check("compile", run("compile", model, "-o", qrm, "--metadata", "author=me"), 0, "digits.qrm", "cpu-reference")
+check("inspect onnx", run("inspect", model), 0, "Conv 2", "image f32[1,1,8,8]")
+check("inspect qrm", run("inspect", qrm), 0, "cpu-reference", "author = me", "image f32[1,1,8,8]", "segments")
+for path in (model, qrm):
+    info = json.loads(check("inspect --json", run("inspect", path, "--json"), 0).stdout)
+    require("inspect --json inputs", info["inputs"][0]["dims"] == [1, 1, 8, 8], info["inputs"])
+check("verify", run("verify", qrm, model), 0, "sound")
+check("compile --check", run("compile", model, "--check", "--backend", "null"), 1, "refused conv1", "QR-B0002") if os.path.isdir(
+    os.path.join(build, "backends", "null")) and environment.update(QUARRY_BACKEND_PATH=":".join(
+        os.path.join(build, "backends", b) for b in ("cpu-reference", "null"))) is None else None
+check("compile into a missing folder", run("compile", model, "-o", os.path.join(folder, "no", "x.qrm")), 3, "QR-F0003")
+require("nothing is left behind", sorted(os.listdir(folder)) == ["digits.qrm"], os.listdir(folder))
+
+# ---- run: images, npy, pb, raw; from both kinds of model; strange paths
+for path in (model, qrm):
+    for digit in (0, 3, 7):
+        result = check("run", run("run", path, os.path.join(digits, "images", f"digit_{digit}.png"), "--json"), 0)
+        require(f"digit {digit} of {os.path.basename(path)}", json.loads(result.stdout)[0]["outputs"][0]["top"][0]["index"] == digit, result.stdout[:300])
+check("run several", run("run", qrm, image, image, "--top", "2", "--softmax", "--picture"), 0, "@@")
+odd = os.path.join(folder, "modèle 模型 🙂")
+os.mkdir(odd)
+shutil.copy(qrm, os.path.join(odd, "ø.qrm"))
+shutil.copy(image, os.path.join(odd, "三.png"))
+with open(os.path.join(odd, "labels.txt"), "w") as out:
+    out.write("\n".join("zero one two three four five six seven eight nine".split()))
+check("non-ASCII paths", run("run", os.path.join(odd, "ø.qrm"), os.path.join(odd, "三.png"), "--labels", os.path.join(odd, "labels.txt"), "--save", os.path.join(odd, "out")),
+      0, "three")
+saved = os.path.join(odd, "out", "scores.npy")
+require("saved output", os.path.exists(saved) and os.path.getsize(saved) == 128 + 40, "no scores.npy")
+zeros = os.path.join(folder, "zeros.raw")
+with open(zeros, "wb") as out:
+    out.write(b"\0" * 256)
+check("raw input", run("run", qrm, zeros), 0, "scores")
+with open(zeros, "ab") as out:
+    out.write(b"\0")
+check("raw input of a wrong size", run("run", qrm, zeros), 2, "257", "256")
+npy = os.path.join(folder, "x.npy")
+header = b"{'descr': '<f4', 'fortran_order': False, 'shape': (1, 1, 8, 7), }"
+header += b" " * (64 - (10 + len(header) + 1) % 64) + b"\n"
+with open(npy, "wb") as out:
+    out.write(b"\x93NUMPY\x01\0" + struct.pack("<H", len(header)) + header + b"\0" * 224)
+check("npy of a wrong shape", run("run", qrm, npy), 3, "QR-R0003", "[1,1,8,7]", "[1,1,8,8]")
+with open(os.path.join(folder, "broken.png"), "wb") as out:
+    out.write(b"\x89PNG\r\n\x1a\nnonsense")
+check("broken image", run("run", qrm, os.path.join(folder, "broken.png")), 2, "broken.png")
+check("profile", run("run", qrm, image, "--profile", os.path.join(folder, "trace.json")), 0)
+events = json.load(open(os.path.join(folder, "trace.json")))
+events = events["traceEvents"] if isinstance(events, dict) else events
+require("profile names the nodes", any(e.get("name") == "conv1" for e in events), events[:3])
+
+# ---- broken containers
+data = open(qrm, "rb").read()
+for name, content in {"cut": data[: len(data) // 2], "flipped": data[:100] + bytes([data[100] ^ 64]) + data[101:], "empty": b"", "text": b"hello\n" * 40}.items():
+    path = os.path.join(folder, name + ".qrm")
+    with open(path, "wb") as out:
+        out.write(content)
+    result = check(f"{name} container", run("verify", path), 1, "error QR-", "hint")
+    check(f"{name} container, run", run("run", path, image), 3, "error QR-")
+with open(os.path.join(folder, "cut.onnx"), "wb") as out:
+    out.write(open(model, "rb").read()[:5000])
+check("cut ONNX", run("inspect", os.path.join(folder, "cut.onnx")), 3, "error QR-")
+
+# ---- doctor, options, ops, bench, conform
+check("doctor", run("doctor"), 0, "cpu-reference", "device")
+report = json.loads(check("doctor --json", run("doctor", "--json"), 0).stdout)
+require("doctor --json", any(b["id"] == "cpu-reference" and b["usable"] for b in report["backends"]), report["backends"])
+check("doctor without backends", run("doctor", env=dict(environment, QUARRY_BACKEND_PATH=folder)), 1 if not os.path.isdir("/usr/local/lib/quarry") else 0)
+check("options", run("options"), 0, "htp_performance_mode", "sustained_high_performance", "vtcm_mb", "backend", "default")
+check("options filter", run("options", "no-such-key"), 1, "no-such-key")
+check("ops", run("ops"), 0, "Conv", "com.microsoft.MatMulNBits", "cpu-reference:")
+bench = json.loads(check("bench --json -", run("bench", qrm, "--iterations", "20", "--threads", "1", "--json", "-"), 0).stdout)
+for key in ("create_ms", "first_ms", "median_ms", "p90_ms", "p99_ms", "peak_rss_kb"):
+    require(f"bench has {key}", bench.get(key, -1) > 0, bench)
+case = os.path.join(folder, "suite", "case")
+os.makedirs(os.path.join(case, "test_data_set_0"))
+shutil.copy(model, os.path.join(case, "model.onnx"))
+
+
+def tensor_proto(dims, values):
+    body = b"".join(b"\x08" + bytes([d]) for d in dims) + b"\x10\x01"
+    raw = struct.pack(f"<{len(values)}f", *values)
+    size, length = len(raw), b""
+    while size > 127:
+        length, size = length + bytes([size & 127 | 128]), size >> 7
+    return body + b"\x4a" + length + bytes([size]) + raw
+
+
+with open(os.path.join(case, "test_data_set_0", "input_0.pb"), "wb") as out:
+    out.write(tensor_proto([1, 1, 8, 8], [0.0] * 64))
+with open(os.path.join(case, "test_data_set_0", "output_0.pb"), "wb") as out:
+    out.write(tensor_proto([1, 10], [99.0] * 10))
+result = check("conform finds a wrong result", run("conform", os.path.join(folder, "suite"), "--json", "-"), 1)
+report = json.loads(result.stdout)
+require("conform --json", (report["passed"], report["failed"], report["refused"]) == (0, 1, 0) and "expected 99" in report["cases"][0]["reason"], result.stdout)
+check("conform on nothing", run("conform", digits), 2, "no case")
+check("conform on a file", run("conform", model), 2, "no folder")
+
+# ---- photographs
+if os.path.isdir(os.path.join(shared, "models")):
+    mobilenet = os.path.join(shared, "models", "mobilenetv2_1.0_224_google_f32", "model.onnx")
+    for name, word in {"goldfish.jpg": "goldfish", "coral_parrot.jpg": "macaw", "ji_banana_0.jpg": "banana", "mushroom.png": "mushroom"}.items():
+        result = check(name, run("run", mobilenet, os.path.join(shared, "images", name), "--labels", os.path.join(shared, "images", "imagenet_labels_1001.txt"), "--mean", "0.50196",
+                                 "--std", "0.50196", "--top", "1"), 0, word)
+    check("a real model refuses EPContext by name", run("run", os.path.join(shared, "models", "qnn_ctx", "qnn_multi_ctx_embed.onnx"), "--zeros"), 3, "QR-O0013", "QNN")
+else:
+    print(f"   photographs: skipped, there is no {shared}/models")
+
+shutil.rmtree(folder)
+print(f"   {passed} checks passed, {failed} failed")
+sys.exit(1 if failed else 0)

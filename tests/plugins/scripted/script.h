@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the scripted backend is told to do: the option "script", words with ';' between, each `word` or `word=value`.
+//
+//   grade=N              compile: the context will be graded N (1 optimal ... 4 incompatible)
+//   slow_check=MS        check, compile, load, run: take so long, polling the signal every millisecond
+//   slow_compile=MS  slow_load=MS  slow_run=MS
+//   lose_at=N            the device is lost at the Nth run (from 1) of an execution, and stays lost
+//   stay_lost=N          the first N recoveries fail
+//   no_memory            registering and importing memory fails
+//   wrong=WAY            run: "unset" leaves output 0 unset, "silent" fails without a reason, "bytes" lies about used_bytes,
+//                        "moved" puts output 0 elsewhere than told
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "base/alloc.h"
+#include "base/status.h"
+
+namespace quarry::scripted {
+
+struct Script {
+  std::uint64_t grade = 1;
+  std::uint64_t slow_check = 0, slow_compile = 0, slow_load = 0, slow_run = 0;  // milliseconds
+  std::uint64_t lose_at = 0, stay_lost = 0;
+  bool no_memory = false;
+  String wrong;
+
+  static Result<Script> parse(std::string_view text);
+};
+
+}  // namespace quarry::scripted

@@ -1,0 +1,547 @@
+// SPDX-License-Identifier: Apache-2.0
+// The scripted backend: a real plugin that uses every slot of quarry/backend.h and does what the option "script" says (script.h), so that
+// tests can see the host's side of each. It computes Identity, Relu and Add of equal shapes in f32, and NonZero (an output whose
+// shape only the run knows). What it notices it tells as profile events: see `tell` in run().
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstring>
+#include <ctime>
+
+#include "backends/common/plugin_support.h"
+#include "base/dtype.h"
+#include "tests/plugins/scripted/script.h"
+
+using namespace quarry;
+using plugin::guard;
+using plugin::Stop;
+using plugin::text;
+using plugin::view;
+using scripted::Script;
+
+QR_PLUGIN_NOTE("scripted", "1.0", 3);
+
+struct qr_backend {
+  explicit qr_backend(const qr_host *host) noexcept : allocator(host) {}
+  plugin::HostAllocator allocator;
+};
+
+struct qr_context {
+  qr_backend *backend;
+  qir::Graph graph;
+  Script script;
+  std::atomic<std::uint64_t> registrations{0};
+};
+
+struct qr_execution {
+  qr_context *context;
+  Script script;
+  String priority;
+  std::uint64_t runs = 0;
+  bool lost = false;
+  Vector<Vector<float>> buffers;                // of tensors that are neither inputs, outputs nor constants
+  Vector<Vector<std::int64_t>> found;           // of NonZero outputs, by tensor: memory of the plugin's own
+  Vector<const float *> read;                   // where each tensor lies in this run
+  Vector<float *> write;
+};
+
+struct qr_registration {
+  char *data;
+  std::uint64_t size;
+  enum { Allocated, Mapped, Pointer } kind;
+  void *map_base;
+  std::uint64_t map_size;
+};
+
+namespace {
+
+constexpr std::uint64_t kMillisecond = 1'000'000;
+
+// Takes its time in small steps and stops when the signal says so.
+Status take_time(std::uint64_t milliseconds, const qr_plugin_signal *signal, const qr_host &host, const char *what) {
+  const Stop stop(signal, host);
+  const std::uint64_t end = host.clock_ns(host.self) + milliseconds * kMillisecond;
+  QR_RETURN_IF_ERROR(stop.status(what));
+  while (host.clock_ns(host.self) < end) {
+    const timespec step{0, static_cast<long>(kMillisecond)};
+    nanosleep(&step, nullptr);
+    QR_RETURN_IF_ERROR(stop.status(what));
+  }
+  return {};
+}
+
+Result<Script> script_of(const qr_plugin_option *options, std::uint64_t count) {
+  return Script::parse(plugin::option(options, count, "script", ""));
+}
+
+std::uint64_t elements(const qir::Tensor &tensor) noexcept {
+  std::uint64_t count = 1;
+  for (const std::int64_t extent : tensor.shape) count *= static_cast<std::uint64_t>(extent);
+  return count;
+}
+
+// ---- devices and options -----------------------------------------------------------------------------------------------
+
+std::uint64_t device_count(qr_backend *) { return 2; }
+
+qr_plugin_code device_info(qr_backend *, std::uint64_t index, qr_plugin_device_info *out, const qr_error_sink *) {
+  out->name = text(index == 0 ? "scripted device" : "broken device");
+  out->target = text("scripted-v1");
+  out->memory_bytes = 123456;
+  out->features = 1 | 2 | 4 | 8;  // imports fd, registers pointers, simulated, recovers
+  out->usable = index == 0;
+  if (index == 1) out->why_not = text("found a device that is broken on purpose, expected a whole one");
+  return QR_OK;
+}
+
+constexpr qr_plugin_device_api kDevice = {sizeof(qr_plugin_device_api), 0, device_count, device_info};
+
+struct Row {
+  const char *key, *values, *fallback, *help;
+  bool at_run_time;
+};
+constexpr Row kRows[] = {
+    {"script", "text", "", "What to do: see tests/plugins/scripted/script.h", true},
+    {"qnn_context_priority", "low|normal|normal_high|high", "normal", "Told back as the profile event \"priority\"", true},
+    {"scripted.fixed", "integer 0..7", "3", "An option that does not change at run time", false},
+};
+
+std::uint64_t option_count(qr_backend *) { return std::size(kRows); }
+
+qr_plugin_code option_info(qr_backend *, std::uint64_t index, qr_plugin_option_info *out, const qr_error_sink *) {
+  const Row &row = kRows[index];
+  out->changes_at_run_time = row.at_run_time;
+  out->key = text(row.key);
+  out->values = text(row.values);
+  out->fallback = text(row.fallback);
+  out->help = text(row.help);
+  return QR_OK;
+}
+
+constexpr qr_plugin_option_api kOptions = {sizeof(qr_plugin_option_api), 0, option_count, option_info};
+
+// ---- compiler ----------------------------------------------------------------------------------------------------------
+
+// Why a node is refused; empty: it is not.
+String refusal(const qir::Graph &graph, const qir::Node &node) {
+  const auto &tensor = [&](std::int32_t index) -> const qir::Tensor & { return graph.tensors[static_cast<std::size_t>(index)]; };
+  if (node.op != qir::Op::Identity && node.op != qir::Op::Relu && node.op != qir::Op::Add && node.op != qir::Op::NonZero)
+    return format("found %s, expected Identity, Relu, Add or NonZero", qir::op_name(node.op));
+  for (const std::int32_t index : node.inputs) {
+    if (tensor(index).dtype != DType::F32 || tensor(index).quant)
+      return format("found %s %s, expected plain f32", tensor(index).name.c_str(), dtype_name(tensor(index).dtype));
+    for (const std::int64_t extent : tensor(index).shape)
+      if (extent < 0) return format("found %s of unknown shape, expected a known one", tensor(index).name.c_str());
+    if (node.op == qir::Op::Add && tensor(index).shape != tensor(node.outputs[0]).shape)
+      return "found Add that broadcasts, expected equal shapes";
+  }
+  return {};
+}
+
+qr_plugin_code compiler_check(qr_backend *backend, const qr_compile_request *request, const qr_verdict_sink *verdicts,
+                              const qr_error_sink *errors) {
+  return guard(backend->allocator, errors, [&]() -> Status {
+    QR_ASSIGN_OR_RETURN(const Script script, script_of(request->options, request->option_count));
+    QR_RETURN_IF_ERROR(take_time(script.slow_check, request->signal, backend->allocator.host(), "check"));
+    QR_ASSIGN_OR_RETURN(const qir::Graph graph, plugin::read_request(*request));
+    for (std::uint32_t i = 0; i < graph.nodes.size(); ++i) {
+      const String reason = refusal(graph, graph.nodes[i]);
+      verdicts->verdict(verdicts->self, i, reason.empty(), text(reason.empty() ? "" : error_row(ErrorId::backend_op).id), text(reason),
+                        text(reason.empty() ? "" : "choose another backend"));
+    }
+    return {};
+  });
+}
+
+qr_plugin_plan plan_of(const qir::Graph &graph) {
+  qr_plugin_plan plan{sizeof(qr_plugin_plan), 0, 0, 0, 0, 1000, 2000};
+  for (const qir::Tensor &tensor : graph.tensors)
+    (tensor.is_constant ? plan.weights_bytes : plan.arena_bytes) += tensor.is_constant ? tensor.data.size : 64;
+  for (const auto *side : {&graph.inputs, &graph.outputs})
+    for (const std::int32_t index : *side)
+      if (const qir::Tensor &tensor = graph.tensors[static_cast<std::size_t>(index)]; tensor.dtype == DType::F32)
+        plan.io_bytes += 4 * elements(tensor);
+  return plan;
+}
+
+// The blob is the QIR itself; every segment is kept; one is added, to show that it can be.
+qr_plugin_code compiler_compile(qr_backend *backend, const qr_compile_request *request, const qr_blob_sink *result,
+                                const qr_error_sink *errors) {
+  return guard(backend->allocator, errors, [&]() -> Status {
+    QR_ASSIGN_OR_RETURN(const Script script, script_of(request->options, request->option_count));
+    QR_RETURN_IF_ERROR(take_time(script.slow_compile, request->signal, backend->allocator.host(), "compile"));
+    QR_ASSIGN_OR_RETURN(const qir::Graph graph, plugin::read_request(*request));
+    const auto told = [](qr_plugin_code code) {
+      return code == QR_OK                   ? Status()
+             : code == QR_RESOURCE_EXHAUSTED ? Status::out_of_memory()
+                                             : Status::error(ErrorId::internal, "the host refused a part of the result");
+    };
+    std::uint32_t segment;
+    for (std::uint64_t i = 0; i < request->segment_count; ++i) QR_RETURN_IF_ERROR(told(result->keep_segment(result->self, i, &segment)));
+    constexpr char kPacked[] = "packed by the scripted backend";
+    QR_RETURN_IF_ERROR(told(result->add_segment(result->self, kPacked, sizeof kPacked, 4096, &segment)));
+    QR_RETURN_IF_ERROR(told(result->blob(result->self, request->qir.data, request->qir.size)));
+    const String key = format("grade=%llu", static_cast<unsigned long long>(script.grade));
+    QR_RETURN_IF_ERROR(told(result->compatibility(result->self, text("scripted-v1"), text(key))));
+    const qr_plugin_plan plan = plan_of(graph);
+    return told(result->plan(result->self, &plan));
+  });
+}
+
+std::int32_t compiler_supports(qr_backend *, std::uint32_t op, qr_plugin_string *out_types, qr_plugin_string *out_note) {
+  const qir::Op which = static_cast<qir::Op>(op);
+  const bool supported = which == qir::Op::Identity || which == qir::Op::Relu || which == qir::Op::Add || which == qir::Op::NonZero;
+  *out_types = text(supported ? "f32" : "");
+  *out_note = text(which == qir::Op::Add ? "equal shapes only" : "");
+  return supported;
+}
+
+constexpr qr_plugin_compiler_api kCompiler = {sizeof(qr_plugin_compiler_api), 0, compiler_check, compiler_compile, compiler_supports};
+
+// ---- context -----------------------------------------------------------------------------------------------------------
+
+Result<qir::Graph> read_blob(const qr_blob &blob) {
+  if (blob.segment_count == 0) return Status::error(ErrorId::backend_bad_blob, "blob: found no segment, expected the packed one last");
+  Vector<qir::Bytes> segments;
+  for (std::uint64_t i = 0; i + 1 < blob.segment_count; ++i) segments.push_back({blob.segments[i].data, blob.segments[i].size});
+  return qir::read_graph({blob.bytes.data, blob.bytes.size}, segments.data(), segments.size());
+}
+
+qr_plugin_code context_grade(qr_backend *backend, std::uint32_t, const qr_blob *blob, std::int32_t *out_grade,
+                             const qr_error_sink *reason) {
+  return guard(backend->allocator, reason, [&]() -> Status {
+    QR_ASSIGN_OR_RETURN(const Script script, Script::parse(view(blob->key)));
+    *out_grade = static_cast<std::int32_t>(script.grade);
+    const String why = format("key found \"%s\", expected \"grade=1\"", String(view(blob->key)).c_str());
+    if (script.grade != 1) reason->set(reason->self, QR_OK, text(""), text(why), text(""));
+    return {};
+  });
+}
+
+qr_plugin_code context_plan(qr_backend *backend, std::uint32_t, const qr_blob *blob, qr_plugin_plan *out_plan,
+                            const qr_error_sink *errors) {
+  return guard(backend->allocator, errors, [&]() -> Status {
+    QR_ASSIGN_OR_RETURN(const qir::Graph graph, read_blob(*blob));
+    *out_plan = plan_of(graph);
+    return {};
+  });
+}
+
+qr_plugin_code context_load(qr_backend *backend, const qr_load_request *request, qr_context **out_context, const qr_error_sink *errors) {
+  return guard(backend->allocator, errors, [&]() -> Status {
+    auto context = quarry::make_unique<qr_context>();
+    context->backend = backend;
+    QR_ASSIGN_OR_RETURN(context->script, script_of(request->options, request->option_count));
+    QR_RETURN_IF_ERROR(take_time(context->script.slow_load, request->signal, backend->allocator.host(), "load"));
+    QR_ASSIGN_OR_RETURN(context->graph, read_blob(*request->blob));
+    for (const qir::Node &node : context->graph.nodes)  // the blob is untrusted: what compile refused may stand in it all the same
+      if (const String reason = refusal(context->graph, node); !reason.empty())
+        return Status::error(ErrorId::backend_bad_blob, "blob: " + reason);
+    *out_context = context.release();
+    return {};
+  });
+}
+
+std::uint64_t context_input_count(qr_context *context) { return context->graph.inputs.size(); }
+std::uint64_t context_output_count(qr_context *context) { return context->graph.outputs.size(); }
+
+qr_plugin_code context_tensor(qr_context *context, std::int32_t is_output, std::uint64_t index, qr_plugin_tensor_info *out,
+                              const qr_error_sink *) {
+  const auto &side = is_output ? context->graph.outputs : context->graph.inputs;
+  const qir::Tensor &tensor = context->graph.tensors[static_cast<std::size_t>(side[index])];
+  out->dtype = static_cast<std::int32_t>(tensor.dtype);
+  out->rank = static_cast<std::uint32_t>(tensor.shape.size());
+  for (std::size_t axis = 0; axis < tensor.shape.size(); ++axis) out->dims[axis] = tensor.shape[axis];
+  out->name = text(tensor.name);
+  return QR_OK;
+}
+
+void context_destroy(qr_context *context) { FreeDelete<qr_context>()(context); }
+
+constexpr qr_plugin_context_api kContext = {sizeof(qr_plugin_context_api),
+                                            0,
+                                            context_grade,
+                                            context_plan,
+                                            context_load,
+                                            context_input_count,
+                                            context_output_count,
+                                            context_tensor,
+                                            context_destroy};
+
+// ---- execution ---------------------------------------------------------------------------------------------------------
+
+qr_plugin_code execution_create(qr_context *context, const qr_plugin_option *options, std::uint64_t option_count,
+                                qr_execution **out_execution, const qr_error_sink *errors) {
+  return guard(context->backend->allocator, errors, [&]() -> Status {
+    auto execution = quarry::make_unique<qr_execution>();
+    execution->context = context;
+    QR_ASSIGN_OR_RETURN(execution->script, script_of(options, option_count));
+    execution->priority = plugin::option(options, option_count, "qnn_context_priority", "normal");
+    const qir::Graph &graph = context->graph;
+    execution->buffers.resize(graph.tensors.size());
+    execution->found.resize(graph.tensors.size());
+    execution->read.resize(graph.tensors.size());
+    execution->write.resize(graph.tensors.size());
+    for (const qir::Node &node : graph.nodes) {
+      const auto out = static_cast<std::size_t>(node.outputs[0]);
+      if (node.op == qir::Op::NonZero) {
+        const qir::Tensor &input = graph.tensors[static_cast<std::size_t>(node.inputs[0])];
+        execution->found[out].resize(elements(input) * input.shape.size());
+      } else {
+        execution->buffers[out].resize(elements(graph.tensors[out]));
+      }
+    }
+    *out_execution = execution.release();
+    return {};
+  });
+}
+
+// Where an input or output lies: registered memory is read through its registration, to prove that the host passed the right one.
+char *place_of(const qr_io_buffer &buffer) noexcept {
+  return buffer.memory ? buffer.memory->data + buffer.memory_offset : static_cast<char *>(buffer.data);
+}
+
+struct Elementwise {
+  qir::Op op;
+  const float *a, *b;
+  float *out;
+  static void body(void *context, std::uint64_t begin, std::uint64_t end, std::uint32_t) {
+    const Elementwise &work = *static_cast<const Elementwise *>(context);
+    for (std::uint64_t i = begin; i < end; ++i)
+      work.out[i] = work.op == qir::Op::Add    ? work.a[i] + work.b[i]
+                    : work.op == qir::Op::Relu ? (work.a[i] > 0 ? work.a[i] : 0)
+                                               : work.a[i];
+  }
+};
+
+// The coordinates of elements that are not zero, one row per axis; returns how many.
+std::uint64_t non_zero(const float *data, const qir::Shape &shape, Vector<std::int64_t> &out) {
+  std::uint64_t count = 1, found = 0;
+  for (const std::int64_t extent : shape) count *= static_cast<std::uint64_t>(extent);
+  for (std::uint64_t i = 0; i < count; ++i) found += data[i] != 0;
+  std::uint64_t column = 0;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    if (data[i] == 0) continue;
+    std::uint64_t rest = i;
+    for (std::size_t axis = shape.size(); axis-- > 0;) {
+      out[axis * found + column] = static_cast<std::int64_t>(rest % static_cast<std::uint64_t>(shape[axis]));
+      rest /= static_cast<std::uint64_t>(shape[axis]);
+    }
+    ++column;
+  }
+  return found;
+}
+
+Status run(qr_execution &execution, const qr_run_request &request) {
+  qr_context &context = *execution.context;
+  const qir::Graph &graph = context.graph;
+  const Script &script = execution.script;
+  const qr_host &host = context.backend->allocator.host();
+  const Stop stop(request.signal, host);
+  const auto now = [&] { return host.clock_ns(host.self); };
+  const auto tell = [&](std::string_view name, std::string_view kind, std::string_view op, std::uint64_t begin, std::uint64_t value,
+                        std::string_view unit) {
+    if (!request.profile) return;
+    const qr_plugin_event event{text(name), text(kind), text(op), text(unit), begin, now(), value, 0};
+    request.profile->event(request.profile->self, &event);
+  };
+
+  ++execution.runs;
+  if (script.lose_at && execution.runs == script.lose_at) execution.lost = true;
+  if (execution.lost)
+    return Status::error(ErrorId::device_lost,
+                         format("scripted device: lost at run %llu", static_cast<unsigned long long>(execution.runs)));
+  const std::uint64_t begin = now();
+  QR_RETURN_IF_ERROR(take_time(script.slow_run, request.signal, host, "run"));
+
+  for (std::size_t i = 0; i < graph.tensors.size(); ++i) {
+    execution.write[i] = execution.buffers[i].data();
+    execution.read[i] = graph.tensors[i].is_constant ? static_cast<const float *>(graph.tensors[i].data.data) : execution.write[i];
+  }
+  std::uint64_t registered = 0;
+  for (std::uint64_t i = 0; i < request.input_count; ++i) {
+    registered += request.inputs[i].memory != nullptr;
+    execution.read[static_cast<std::size_t>(graph.inputs[i])] = reinterpret_cast<const float *>(place_of(request.inputs[i]));
+  }
+  for (std::uint64_t i = 0; i < request.output_count; ++i) registered += request.outputs[i].memory != nullptr;
+
+  for (const qir::Node &node : graph.nodes) {
+    QR_RETURN_IF_ERROR(stop.status("run"));
+    const std::uint64_t start = now();
+    const auto in = static_cast<std::size_t>(node.inputs[0]), out = static_cast<std::size_t>(node.outputs[0]);
+    if (node.op == qir::Op::NonZero) {
+      execution.found[out].resize(graph.tensors[in].shape.size() * elements(graph.tensors[in]));
+      execution.found[out].resize(graph.tensors[in].shape.size() *
+                                  non_zero(execution.read[in], graph.tensors[in].shape, execution.found[out]));
+    } else {
+      Elementwise work{node.op, execution.read[in],
+                       node.inputs.size() > 1 ? execution.read[static_cast<std::size_t>(node.inputs[1])] : nullptr, execution.write[out]};
+      request.threads->parallel_for(request.threads->self, elements(graph.tensors[out]), 16, Elementwise::body, &work);
+    }
+    tell(node.name, "node", qir::op_name(node.op), start, 1, "cycles");
+  }
+
+  for (std::uint64_t i = 0; i < request.output_count; ++i) {
+    qr_io_buffer &buffer = request.outputs[i];
+    if (!buffer.wanted) continue;
+    const auto index = static_cast<std::size_t>(graph.outputs[i]);
+    const qir::Tensor &tensor = graph.tensors[index];
+    buffer.rank = static_cast<std::uint32_t>(tensor.shape.size());
+    for (std::size_t axis = 0; axis < tensor.shape.size(); ++axis) buffer.dims[axis] = tensor.shape[axis];
+    if (tensor.dtype == DType::I64) {
+      const Vector<std::int64_t> &found = execution.found[index];
+      buffer.dims[1] = buffer.dims[0] ? static_cast<std::int64_t>(found.size()) / buffer.dims[0] : 0;
+      buffer.used_bytes = found.size() * 8;
+      buffer.data = const_cast<std::int64_t *>(found.data());
+    } else {
+      buffer.used_bytes = 4 * elements(tensor);
+      std::memcpy(place_of(buffer), execution.read[index], buffer.used_bytes);
+    }
+  }
+  if (!script.wrong.empty() && request.output_count) {
+    qr_io_buffer &first = request.outputs[0];
+    if (script.wrong == "unset") first.used_bytes = UINT64_MAX;
+    if (script.wrong == "bytes") first.used_bytes += 4;
+    if (script.wrong == "moved") first.data = static_cast<char *>(first.data) + 64;
+  }
+  tell("run", "run", "", begin, execution.runs, "runs");
+  tell("priority", "run", execution.priority, begin, 0, "");
+  tell("registered", "run", "", begin, registered, "buffers");
+  tell("registrations", "run", "", begin, context.registrations.load(), "registrations");
+  tell("workers", "run", "", begin, request.threads->worker_count, "workers");
+  return {};
+}
+
+qr_plugin_code execution_run(qr_execution *execution, const qr_run_request *request, const qr_error_sink *errors) {
+  if (execution->script.wrong == "silent") return QR_UNSUPPORTED;
+  return guard(execution->context->backend->allocator, errors, [&] { return run(*execution, *request); });
+}
+
+qr_plugin_code execution_set_option(qr_execution *execution, qr_plugin_string key, qr_plugin_string value, const qr_error_sink *errors) {
+  return guard(execution->context->backend->allocator, errors, [&]() -> Status {
+    if (view(key) == "qnn_context_priority") {
+      execution->priority = view(value);
+      return {};
+    }
+    QR_ASSIGN_OR_RETURN(execution->script, Script::parse(view(value)));
+    execution->runs = 0;
+    return {};
+  });
+}
+
+qr_plugin_code execution_recover(qr_execution *execution, const qr_error_sink *errors) {
+  return guard(execution->context->backend->allocator, errors, [&]() -> Status {
+    if (execution->script.stay_lost) {
+      --execution->script.stay_lost;
+      return Status::error(ErrorId::device_lost, "scripted device: still lost");
+    }
+    execution->lost = false;
+    return {};
+  });
+}
+
+void execution_destroy(qr_execution *execution) { FreeDelete<qr_execution>()(execution); }
+
+constexpr qr_plugin_execution_api kExecution = {
+    sizeof(qr_plugin_execution_api), 0, execution_create, execution_run, execution_set_option, execution_recover, execution_destroy};
+
+// ---- memory ------------------------------------------------------------------------------------------------------------
+
+template <class Body>
+qr_plugin_code make_registration(qr_context *context, qr_registration **out, const qr_error_sink *errors, Body &&body) {
+  return guard(context->backend->allocator, errors, [&]() -> Status {
+    if (context->script.no_memory) return Status::error(ErrorId::memory_unsupported, "memory: the script says that there is none");
+    auto registration = quarry::make_unique<qr_registration>();
+    QR_RETURN_IF_ERROR(body(*registration));
+    ++context->registrations;
+    *out = registration.release();
+    return {};
+  });
+}
+
+qr_plugin_code memory_allocate(qr_context *context, std::uint64_t size, void **out_data, qr_registration **out,
+                               const qr_error_sink *errors) {
+  return make_registration(context, out, errors, [&](qr_registration &made) -> Status {
+    char *data = static_cast<char *>(allocate_block(size, 4096));
+    std::memset(data, 0, size);
+    made = {data, size, qr_registration::Allocated, nullptr, 0};
+    *out_data = data;
+    return {};
+  });
+}
+
+qr_plugin_code memory_import_fd(qr_context *context, std::int32_t fd, std::uint64_t offset, std::uint64_t size, void **out_data,
+                                qr_registration **out, const qr_error_sink *errors) {
+  return make_registration(context, out, errors, [&](qr_registration &made) -> Status {
+    const std::uint64_t page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE)), lead = offset % page;
+    void *base = mmap(nullptr, lead + size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, static_cast<off_t>(offset - lead));
+    if (base == MAP_FAILED) return Status::error(ErrorId::io_error, "memory: the descriptor cannot be mapped");
+    made = {static_cast<char *>(base) + lead, size, qr_registration::Mapped, base, lead + size};
+    *out_data = made.data;
+    return {};
+  });
+}
+
+qr_plugin_code memory_register_pointer(qr_context *context, void *data, std::uint64_t size, qr_registration **out,
+                                       const qr_error_sink *errors) {
+  return make_registration(context, out, errors, [&](qr_registration &made) -> Status {
+    made = {static_cast<char *>(data), size, qr_registration::Pointer, nullptr, 0};
+    return {};
+  });
+}
+
+void memory_release(qr_context *context, qr_registration *registration) {
+  if (registration->kind == qr_registration::Allocated) free_block(registration->data);
+  if (registration->kind == qr_registration::Mapped) munmap(registration->map_base, registration->map_size);
+  FreeDelete<qr_registration>()(registration);
+  --context->registrations;
+}
+
+constexpr qr_plugin_memory_api kMemory = {
+    sizeof(qr_plugin_memory_api), 0, memory_allocate, memory_import_fd, memory_register_pointer, memory_release};
+
+// ---- the plugin --------------------------------------------------------------------------------------------------------
+
+qr_plugin_code create(const qr_host *host, qr_backend **out_backend, const qr_error_sink *errors) {
+  plugin::HostAllocator allocator(host);
+  return guard(allocator, errors, [&]() -> Status {
+    *out_backend = plugin::create_object<qr_backend>(host);
+    plugin::log(*host, QR_LOG_INFO, "scripted", "created");
+    return {};
+  });
+}
+
+void destroy(qr_backend *backend) { plugin::destroy_object(backend); }
+
+const void *get_extension(qr_backend *, const char *id) {
+  static constexpr std::uint32_t kAnswer = 42;
+  return std::string_view(id) == "test.answer/1" ? &kAnswer : nullptr;
+}
+
+}  // namespace
+
+extern "C" QR_PLUGIN_EXPORT qr_plugin_code qr_plugin_query(const qr_host *host, const qr_plugin **out_plugin, const qr_error_sink *errors) {
+  static constexpr qr_plugin kPlugin = {sizeof(qr_plugin),
+                                        QR_PLUGIN_ABI_MINOR,
+                                        QR_PLUGIN_MAGIC,
+                                        "scripted",
+                                        "1.0",
+                                        "does what a test tells it to",
+                                        3,
+                                        0,
+                                        &kDevice,
+                                        &kCompiler,
+                                        &kContext,
+                                        &kExecution,
+                                        &kMemory,
+                                        &kOptions,
+                                        create,
+                                        destroy,
+                                        get_extension};
+  std::uint32_t minor;
+  if (const Status status = plugin::negotiate(host, 0, &minor); !status.ok()) return plugin::report(errors, status);
+  *out_plugin = &kPlugin;
+  return QR_OK;
+}

@@ -1,0 +1,494 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Every feature of the plugin ABI as it shows in the C ABI, on the scripted backend. Arguments: folder of the plugin, folder of the models,
+ * file of the compiler library. */
+#include <math.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include <quarry/quarry.h>
+
+static const char *g_plugins, *g_models, *g_prepare;
+static char g_folder[] = "/tmp/quarry-scripted-XXXXXX";
+
+static const float kX[8] = {-1, 2, 0, 4, 5, -6, 7, 0};
+static const float kY[8] = {0, 12, 20, 34, 45, 50, 67, 70}; /* max(x, 0) + 0, 10, ... 70 */
+static const int64_t kZ[8] = {0, 0, 1, 1, 1, 3, 0, 2};      /* where max(x, 0) is not zero */
+
+typedef struct fixture {
+  qr_runtime *runtime;
+  qr_model *model;
+  qr_options *options;
+  int misbehaving; /* log lines of that level */
+} fixture;
+
+static qr_string text(const char *data) {
+  qr_string string = {data, QR_NUL_TERMINATED};
+  return string;
+}
+
+static void on_log(void *self, qr_log_level level, qr_string topic, qr_string message) {
+  (void)topic, (void)message;
+  if (level == QR_LOG_PLUGIN_MISBEHAVING) ++((fixture *)self)->misbehaving;
+}
+
+static void ok(qr_status *status) {
+  if (status) print_error("%s %s\n", qr_status_id(status), qr_status_message(status));
+  assert_null(status);
+}
+
+static void fails(qr_status *status, qr_code code, const char *id) {
+  assert_non_null(status);
+  if (qr_status_code(status) != code || strcmp(qr_status_id(status), id))
+    print_error("found %s %s %s, expected %s\n", qr_code_name(qr_status_code(status)), qr_status_id(status), qr_status_message(status), id);
+  assert_int_equal(qr_status_code(status), code);
+  assert_string_equal(qr_status_id(status), id);
+  assert_true(*qr_status_message(status) != 0);
+  qr_status_destroy(status);
+}
+
+static void set(fixture *f, const char *key, const char *value) { ok(qr_options_set(f->options, text(key), text(value))); }
+
+static qr_model *open_model(fixture *f, const char *folder, const char *name) {
+  char path[512];
+  qr_model *model = NULL;
+  snprintf(path, sizeof path, "%s/%s", folder, name);
+  ok(qr_model_open_path(f->runtime, text(path), NULL, &model));
+  return model;
+}
+
+static int setup(void **state) {
+  fixture *f = calloc(1, sizeof *f);
+  *state = f;
+  qr_log_sink log = QR_LOG_SINK_INIT;
+  log.level = QR_LOG_ERROR;
+  log.self = f;
+  log.write = on_log;
+  qr_runtime_options options = QR_RUNTIME_OPTIONS_INIT;
+  options.flags = QR_RUNTIME_ONLY_GIVEN_PATHS;
+  options.log = &log;
+  options.backend_path = text(g_plugins);
+  options.prepare_path = text(g_prepare);
+  ok(qr_runtime_create(&options, &f->runtime));
+  ok(qr_options_create(f->runtime, &f->options));
+  set(f, "backend", "scripted");
+  set(f, "threads", "2");
+  f->model = open_model(f, g_models, "accepted.onnx");
+  return 0;
+}
+
+static int teardown(void **state) {
+  fixture *f = *state;
+  qr_runtime_destroy(f->runtime); /* any order is right */
+  qr_model_destroy(f->model);
+  qr_options_destroy(f->options);
+  free(f);
+  return 0;
+}
+
+static qr_session *create(fixture *f) {
+  qr_session *session = NULL;
+  ok(qr_session_create(f->model, f->options, NULL, &session));
+  return session;
+}
+
+static qr_tensor tensor(qr_dtype dtype, void *data, uint64_t size) {
+  qr_tensor made = QR_TENSOR_INIT;
+  made.dtype = dtype;
+  made.rank = 2;
+  made.dims[0] = 2;
+  made.dims[1] = 4;
+  made.data = data;
+  made.size_bytes = size;
+  return made;
+}
+
+/* One run with plain tensors; checks both results where it succeeds. */
+static qr_status *run(qr_session *session, qr_signal *signal, qr_profile *profile) {
+  float out[8] = {0};
+  qr_tensor x = tensor(QR_DTYPE_F32, (void *)(uintptr_t)kX, sizeof kX), y = tensor(QR_DTYPE_F32, out, sizeof out);
+  qr_tensor z = QR_TENSOR_INIT;
+  const qr_tensor *inputs[] = {&x};
+  qr_tensor *outputs[] = {&y, &z};
+  qr_run_options options = QR_RUN_OPTIONS_INIT;
+  options.signal = signal;
+  options.profile = profile;
+  qr_status *status = qr_session_run(session, &options, inputs, 1, outputs, 2);
+  if (status) return status;
+  assert_memory_equal(out, kY, sizeof kY);
+  assert_int_equal(z.dtype, QR_DTYPE_I64);
+  assert_int_equal(z.rank, 2);
+  assert_int_equal(z.dims[0], 2);
+  assert_int_equal(z.dims[1], 4);
+  assert_int_equal(z.size_bytes, sizeof kZ);
+  assert_memory_equal(z.data, kZ, sizeof kZ);
+  return NULL;
+}
+
+/* The event of a name in a profile; fails when there is none. */
+static qr_profile_event find_event(qr_profile *profile, const char *name) {
+  qr_profile_event event;
+  for (uint64_t i = qr_profile_event_count(profile); i-- > 0;) {
+    ok(qr_profile_event_at(profile, i, &event));
+    if (event.name.size == strlen(name) && !memcmp(event.name.data, name, event.name.size)) return event;
+  }
+  print_error("no event %s\n", name);
+  fail();
+  return event;
+}
+
+static uint64_t event_value(fixture *f, qr_session *session, const char *name) {
+  qr_profile *profile = NULL;
+  ok(qr_profile_create(f->runtime, &profile));
+  ok(run(session, NULL, profile));
+  const uint64_t value = find_event(profile, name).value;
+  qr_profile_destroy(profile);
+  return value;
+}
+
+/* ---- enumeration ------------------------------------------------------------------------------------------------ */
+
+static void test_devices(void **state) {
+  fixture *f = *state;
+  uint64_t count = 0;
+  ok(qr_runtime_scan(f->runtime, &count));
+  for (uint64_t i = 0; i < count; ++i) {
+    qr_backend_info info = QR_BACKEND_INFO_INIT;
+    ok(qr_runtime_backend(f->runtime, i, &info));
+    if (info.id.size != 8 || memcmp(info.id.data, "scripted", 8)) continue;
+    assert_int_equal(info.usable, 1);
+    assert_int_equal(info.device_count, 2);
+    qr_device_info device = QR_DEVICE_INFO_INIT;
+    ok(qr_runtime_device(f->runtime, i, 0, &device));
+    assert_int_equal(device.usable, 1);
+    assert_int_equal(device.memory_bytes, 123456);
+    assert_int_equal(device.features, QR_DEVICE_IMPORTS_FD | QR_DEVICE_REGISTERS_POINTER | QR_DEVICE_SIMULATED | QR_DEVICE_RECOVERS);
+    ok(qr_runtime_device(f->runtime, i, 1, &device));
+    assert_int_equal(device.usable, 0);
+    assert_true(device.why_not.size > 0);
+    fails(qr_runtime_device(f->runtime, i, 2, &device), QR_OUT_OF_RANGE, "QR-C0008");
+    return;
+  }
+  fail();
+}
+
+static void test_unusable_device(void **state) {
+  fixture *f = *state;
+  qr_session *session = NULL;
+  set(f, "device_id", "1");
+  fails(qr_session_create(f->model, f->options, NULL, &session), QR_UNAVAILABLE, "QR-B0006");
+  set(f, "device_id", "2");
+  fails(qr_session_create(f->model, f->options, NULL, &session), QR_UNAVAILABLE, "QR-B0006");
+  assert_null(session);
+}
+
+/* ---- runs ------------------------------------------------------------------------------------------------------- */
+
+static void test_run_and_profile(void **state) {
+  fixture *f = *state;
+  qr_session *session = create(f);
+  qr_profile *profile = NULL;
+  ok(qr_profile_create(f->runtime, &profile));
+  ok(run(session, NULL, profile));
+  assert_int_equal(find_event(profile, "relu").value, 1);
+  const qr_profile_event add = find_event(profile, "add");
+  assert_int_equal(add.op.size, 3);
+  assert_true(add.end_ns >= add.begin_ns);
+  assert_int_equal(find_event(profile, "workers").value, 2);
+  assert_int_equal(find_event(profile, "registered").value, 0);
+  qr_profile_destroy(profile);
+  qr_session *clone = NULL;
+  ok(qr_session_clone(session, &clone));
+  qr_session_destroy(session);
+  ok(run(clone, NULL, NULL));
+  qr_session_destroy(clone);
+  assert_int_equal(f->misbehaving, 0);
+}
+
+static void test_refusal(void **state) {
+  fixture *f = *state;
+  qr_model *model = open_model(f, g_models, "refused.onnx");
+  qr_session *session = NULL;
+  qr_status *status = qr_session_create(model, f->options, NULL, &session);
+  assert_non_null(status);
+  int reasons = 0;
+  for (uint64_t i = 0; i < qr_status_detail_count(status); ++i) {
+    const char *key, *value;
+    qr_status_detail(status, i, &key, &value);
+    if (strcmp(key, "reason")) continue;
+    ++reasons;
+    assert_non_null(strstr(value, reasons == 1 ? "found Sigmoid, expected Identity, Relu, Add or NonZero" : "found Tanh, expected"));
+  }
+  assert_int_equal(reasons, 2); /* every refused node, not only the first */
+  fails(status, QR_UNSUPPORTED, "QR-B0001");
+  qr_model_destroy(model);
+}
+
+/* ---- grades and containers --------------------------------------------------------------------------------------- */
+
+static qr_model *compile(fixture *f, const char *script, const char *keep_graph, const char *name) {
+  char path[512];
+  snprintf(path, sizeof path, "%s/%s.qrm", g_folder, name);
+  set(f, "script", script);
+  set(f, "container.keep_graph", keep_graph);
+  ok(qr_model_compile(f->model, f->options, text(path), NULL, NULL));
+  set(f, "script", "");
+  qr_model *model = NULL;
+  ok(qr_model_open_path(f->runtime, text(path), NULL, &model));
+  return model;
+}
+
+static void check_grade(fixture *f, qr_model *model, qr_compatibility expected) {
+  qr_compatibility grade = 0;
+  char *reason = NULL;
+  ok(qr_model_compatibility(model, f->options, &grade, &reason));
+  assert_int_equal(grade, expected);
+  if (expected != QR_COMPATIBILITY_OPTIMAL) assert_non_null(strstr(reason, "expected \"grade=1\""));
+  qr_string_destroy(f->runtime, reason);
+}
+
+static void test_grades(void **state) {
+  fixture *f = *state;
+  static const char *const scripts[] = {"grade=1", "grade=2", "grade=3", "grade=4"};
+  for (int grade = 1; grade <= 4; ++grade) {
+    qr_model *model = compile(f, scripts[grade - 1], "1", scripts[grade - 1]);
+    check_grade(f, model, grade);
+    qr_session *session = NULL;
+    qr_status *status = qr_session_create(model, f->options, NULL, &session);
+    if (grade == 4) {
+      fails(status, QR_INCOMPATIBLE, "QR-M0011");
+    } else {
+      ok(status);
+      ok(run(session, NULL, NULL));
+      char *report = NULL;
+      ok(qr_session_report(session, &report));
+      assert_non_null(strstr(report, grade == 3 ? "compiled" : "container")); /* recompiled from the kept graph, and says so */
+      qr_string_destroy(f->runtime, report);
+      qr_session_destroy(session);
+    }
+    qr_model_destroy(model);
+  }
+  qr_model *bare = compile(f, "grade=3", "0", "bare");
+  check_grade(f, bare, QR_COMPATIBILITY_INCOMPATIBLE);
+  qr_session *session = NULL;
+  fails(qr_session_create(bare, f->options, NULL, &session), QR_INCOMPATIBLE, "QR-M0011");
+  qr_model_destroy(bare);
+}
+
+static void test_plan(void **state) {
+  fixture *f = *state;
+  qr_memory_plan plan = QR_MEMORY_PLAN_INIT;
+  ok(qr_session_plan(f->model, f->options, &plan));
+  assert_int_equal(plan.weights_bytes, 32);
+  assert_int_equal(plan.arena_bytes, 4 * 64);
+  assert_int_equal(plan.io_bytes, 64);
+  assert_int_equal(plan.device_bytes, 1000);
+  assert_int_equal(plan.scratchpad_bytes, 2000);
+  qr_model *model = compile(f, "", "0", "planned");
+  qr_memory_plan stored = QR_MEMORY_PLAN_INIT;
+  ok(qr_session_plan(model, f->options, &stored));
+  assert_memory_equal(&plan, &stored, sizeof plan);
+  qr_model_destroy(model);
+}
+
+/* ---- signals ------------------------------------------------------------------------------------------------------ */
+
+static void test_deadlines(void **state) {
+  fixture *f = *state;
+  qr_signal *signal = NULL;
+  ok(qr_signal_create(f->runtime, &signal));
+  static const char *const scripts[] = {"slow_check=20000", "slow_compile=20000", "slow_load=20000"};
+  for (int i = 0; i < 3; ++i) {
+    qr_session *session = NULL;
+    set(f, "script", scripts[i]);
+    qr_signal_set_timeout(signal, 300000000u);
+    fails(qr_session_create(f->model, f->options, signal, &session), QR_DEADLINE_EXCEEDED, "QR-C0012");
+    assert_null(session);
+  }
+  set(f, "script", "slow_run=20000");
+  qr_session *session = create(f);
+  qr_signal_set_timeout(signal, 50000000u);
+  fails(run(session, signal, NULL), QR_DEADLINE_EXCEEDED, "QR-C0012");
+  ok(qr_session_set_option(session, text("script"), text("slow_run=20")));
+  qr_signal_set_timeout(signal, 0);
+  ok(run(session, signal, NULL)); /* a stopped session goes on */
+  qr_session_destroy(session);
+  qr_signal_destroy(signal);
+}
+
+static void *abort_soon(void *signal) {
+  usleep(50000);
+  qr_signal_abort(signal);
+  return NULL;
+}
+
+static void test_abort(void **state) {
+  fixture *f = *state;
+  qr_signal *signal = NULL;
+  ok(qr_signal_create(f->runtime, &signal));
+  set(f, "script", "slow_run=20000");
+  qr_session *session = create(f);
+  pthread_t thread;
+  pthread_create(&thread, NULL, abort_soon, signal);
+  fails(run(session, signal, NULL), QR_CANCELLED, "QR-C0011");
+  pthread_join(thread, NULL);
+  fails(run(session, signal, NULL), QR_CANCELLED, "QR-C0011"); /* until it is reset */
+  qr_signal_reset(signal);
+  ok(qr_session_set_option(session, text("script"), text("")));
+  ok(run(session, signal, NULL));
+  set(f, "script", "slow_compile=20000");
+  qr_session *none = NULL;
+  pthread_create(&thread, NULL, abort_soon, signal);
+  fails(qr_session_create(f->model, f->options, signal, &none), QR_CANCELLED, "QR-C0011");
+  pthread_join(thread, NULL);
+  qr_signal_destroy(signal);
+  qr_session_destroy(session);
+}
+
+/* ---- options that change at run time -------------------------------------------------------------------------------- */
+
+static void test_options(void **state) {
+  fixture *f = *state;
+  set(f, "qnn_context_priority", "low");
+  qr_session *session = create(f);
+  qr_profile *profile = NULL;
+  ok(qr_profile_create(f->runtime, &profile));
+  ok(run(session, NULL, profile));
+  assert_memory_equal(find_event(profile, "priority").op.data, "low", 3);
+  ok(qr_session_set_option(session, text("qnn_context_priority"), text("high")));
+  ok(run(session, NULL, profile));
+  assert_memory_equal(find_event(profile, "priority").op.data, "high", 4);
+  qr_session *clone = NULL;
+  ok(qr_session_clone(session, &clone));
+  fails(qr_session_set_option(session, text("qnn_context_priority"), text("urgent")), QR_INVALID_ARGUMENT, "QR-C0102");
+  fails(qr_session_set_option(session, text("scripted.fixed"), text("4")), QR_FAILED_PRECONDITION, "QR-C0104");
+  fails(qr_session_set_option(session, text("scripted.nothing"), text("4")), QR_NOT_FOUND, "QR-C0101");
+  fails(qr_session_set_option(session, text("script"), text("dance")), QR_INVALID_ARGUMENT, "QR-C0102");
+  qr_profile_destroy(profile);
+  qr_session_destroy(clone);
+  qr_session_destroy(session);
+  fails(qr_options_set(f->options, text("scripted.fixed"), text("9")), QR_INVALID_ARGUMENT, "QR-C0102");
+}
+
+/* ---- device loss ---------------------------------------------------------------------------------------------------- */
+
+static void test_device_loss(void **state) {
+  fixture *f = *state;
+  set(f, "script", "lose_at=2;stay_lost=1");
+  qr_session *session = create(f);
+  ok(qr_session_recover(session)); /* nothing to do */
+  ok(run(session, NULL, NULL));
+  fails(run(session, NULL, NULL), QR_UNAVAILABLE, "QR-R0009");
+  fails(run(session, NULL, NULL), QR_UNAVAILABLE, "QR-R0009");
+  fails(qr_session_recover(session), QR_UNAVAILABLE, "QR-R0009");
+  fails(run(session, NULL, NULL), QR_UNAVAILABLE, "QR-R0009");
+  ok(qr_session_recover(session));
+  ok(run(session, NULL, NULL));
+  qr_session_destroy(session);
+}
+
+/* ---- memory --------------------------------------------------------------------------------------------------------- */
+
+static void run_in_memory(fixture *f, qr_session *session, qr_memory *in, uint64_t in_offset, qr_memory *out, uint64_t out_offset) {
+  memcpy((char *)qr_memory_data(in) + in_offset, kX, sizeof kX);
+  qr_tensor x = tensor(QR_DTYPE_F32, NULL, 0), y = tensor(QR_DTYPE_F32, NULL, 0);
+  x.memory = in;
+  x.memory_offset = in_offset;
+  y.memory = out;
+  y.memory_offset = out_offset;
+  const qr_tensor *inputs[] = {&x};
+  qr_tensor *outputs[] = {&y, NULL};
+  qr_profile *profile = NULL;
+  ok(qr_profile_create(f->runtime, &profile));
+  qr_run_options options = QR_RUN_OPTIONS_INIT;
+  options.profile = profile;
+  ok(qr_session_run(session, &options, inputs, 1, outputs, 2));
+  assert_memory_equal((char *)qr_memory_data(out) + out_offset, kY, sizeof kY);
+  assert_int_equal(find_event(profile, "registered").value, 2);
+  qr_profile_destroy(profile);
+}
+
+static void test_memory(void **state) {
+  fixture *f = *state;
+  qr_session *session = create(f);
+  qr_memory *allocated = NULL, *imported = NULL, *registered = NULL;
+  assert_int_equal(event_value(f, session, "registrations"), 0);
+  ok(qr_memory_allocate(session, 256, &allocated));
+  assert_int_equal(qr_memory_size(allocated), 256);
+  const int fd = memfd_create("quarry", 0);
+  assert_int_equal(ftruncate(fd, 8192), 0);
+  ok(qr_memory_import_fd(session, fd, 128, 64, &imported));
+  fails(qr_memory_import_fd(session, fd, 8190, 64, &imported), QR_OUT_OF_RANGE, "QR-C0008");
+  static float own[32];
+  ok(qr_memory_register(session, own, sizeof own, &registered));
+  assert_ptr_equal(qr_memory_data(registered), own);
+  assert_int_equal(event_value(f, session, "registrations"), 3);
+  run_in_memory(f, session, allocated, 64, registered, 32);
+  run_in_memory(f, session, registered, 0, imported, 16);
+  float seen[8];
+  assert_int_equal(pread(fd, seen, sizeof seen, 128 + 16), sizeof seen); /* the file itself was written */
+  assert_memory_equal(seen, kY, sizeof kY);
+  close(fd);
+  qr_memory_destroy(imported);
+  assert_int_equal(event_value(f, session, "registrations"), 2);
+  qr_session_destroy(session); /* the memory keeps the context */
+  qr_memory_destroy(allocated);
+  qr_memory_destroy(registered);
+  assert_int_equal(f->misbehaving, 0);
+}
+
+static void test_no_memory(void **state) {
+  fixture *f = *state;
+  set(f, "script", "no_memory");
+  qr_session *session = create(f);
+  qr_memory *memory = NULL;
+  fails(qr_memory_allocate(session, 64, &memory), QR_UNSUPPORTED, "QR-R0010");
+  assert_null(memory);
+  qr_session_destroy(session);
+}
+
+/* ---- a plugin that breaks its word ------------------------------------------------------------------------------------ */
+
+static void test_misbehaviour(void **state) {
+  fixture *f = *state;
+  qr_session *session = create(f);
+  static const char *const ways[] = {"wrong=unset", "wrong=bytes", "wrong=moved", "wrong=silent"};
+  for (int i = 0; i < 4; ++i) {
+    ok(qr_session_set_option(session, text("script"), text(ways[i])));
+    f->misbehaving = 0;
+    fails(run(session, NULL, NULL), QR_INTERNAL, "QR-L0115");
+    assert_int_equal(f->misbehaving, 1);
+  }
+  ok(qr_session_set_option(session, text("script"), text("")));
+  ok(run(session, NULL, NULL));
+  qr_session_destroy(session);
+}
+
+int main(int argc, char **argv) {
+  if (argc != 4) return 2;
+  g_plugins = argv[1];
+  g_models = argv[2];
+  g_prepare = argv[3];
+  if (!mkdtemp(g_folder)) return 2;
+#define SCRIPTED(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+  const struct CMUnitTest tests[] = {
+      SCRIPTED(test_devices),      SCRIPTED(test_unusable_device), SCRIPTED(test_run_and_profile),
+      SCRIPTED(test_refusal),      SCRIPTED(test_grades),          SCRIPTED(test_plan),
+      SCRIPTED(test_deadlines),    SCRIPTED(test_abort),           SCRIPTED(test_options),
+      SCRIPTED(test_device_loss),  SCRIPTED(test_memory),          SCRIPTED(test_no_memory),
+      SCRIPTED(test_misbehaviour),
+  };
+  const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+  char command[128];
+  snprintf(command, sizeof command, "rm -r %s", g_folder);
+  return system(command) != 0 || failed;
+}

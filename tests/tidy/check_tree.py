@@ -1,0 +1,123 @@
+#!/usr/bin/env python3
+"""Checks the tree itself: include rules, what every public function says, error ids, READMEs, leftovers.
+
+check_tree.py SOURCE_ROOT
+"""
+import os
+import re
+import subprocess
+import sys
+
+root = sys.argv[1]
+here = os.path.dirname(os.path.abspath(__file__))
+problems = []
+
+
+def read(path):
+    with open(os.path.join(root, path), encoding="utf-8") as handle:
+        return handle.read()
+
+
+def tracked():
+    try:
+        listed = subprocess.run(["git", "-C", root, "ls-files", "-co", "--exclude-standard"], check=True, capture_output=True, text=True).stdout
+        return [f for f in listed.splitlines() if os.path.exists(os.path.join(root, f))]
+    except (OSError, subprocess.CalledProcessError):  # a release archive
+        found = []
+        for folder, folders, names in os.walk(root):
+            folders[:] = [d for d in folders if not d.startswith((".", "build"))]
+            found += [os.path.relpath(os.path.join(folder, n), root) for n in names]
+        return found
+
+
+files = tracked()
+sources = [f for f in files if f.endswith((".h", ".hpp", ".c", ".cpp", ".inc"))]
+
+# ---- include rules
+layers = []
+for line in open(os.path.join(here, "layers.txt")):
+    line = line.split("#")[0].strip()
+    if line:
+        folder, allowed = line.split(":")
+        layers.append((folder.strip(), allowed.split()))
+
+
+def kind_of(include):
+    if include.startswith("quarry/"):
+        return "plugin" if include == "quarry/backend.h" else "public"
+    if include.startswith(("onnx/", "google/protobuf")):
+        return "onnx"
+    return include if "/" in include else None  # a file of the same folder
+
+
+for path in sources:
+    layer = next(((f, a) for f, a in layers if path.startswith(f + "/")), None)
+    if not layer:
+        continue
+    folder, allowed = layer
+    for include in re.findall(r'^\s*#\s*include\s+["<]([^">]+)[">]', read(path), re.M):
+        quoted = os.path.exists(os.path.join(root, include)) or include.startswith(("quarry/", "onnx/", "google/protobuf"))
+        kind = kind_of(include)
+        if not quoted or kind is None or kind.startswith(folder + "/") or kind in allowed:
+            continue
+        if not any(kind.startswith(a + "/") for a in allowed):
+            problems.append(f"{path}: {folder} must not include {include} (tests/tidy/layers.txt)")
+
+# ---- public functions: thread tag, errors, since, an ownership word for every pointer
+for path in sorted(f for f in files if re.match(r"include/quarry/\w+\.h$", f) and not f.endswith("backend.h")):
+    text = read(path)
+    for match in re.finditer(r"/\*((?:[^*]|\*(?!/))*)\*/\s*(QR_API[^;]*;)", text):
+        comment, declaration = match.groups()
+        name = re.search(r"(qr_\w+)\(", declaration).group(1)
+        for tag in ("@thread", "@errors", "@since"):
+            if tag not in comment:
+                problems.append(f"{path}: {name} has no {tag}")
+        if not re.search(r"@thread\s+\[(thread-safe|exclusive:\w+|in-callback)\]", comment):
+            problems.append(f"{path}: {name}: unknown thread tag")
+        for parameter in re.search(r"\((.*)\)", declaration, re.S).group(1).split(","):
+            if "*" not in parameter:
+                continue
+            word = parameter.split("*")[-1].split("[")[0].strip()
+            text_of = re.search(rf"@param\s+{word}\b(.*?)(?=@|\Z)", comment, re.S)
+            if not text_of:
+                problems.append(f"{path}: {name}: parameter {word} is not described")
+            elif not re.search(r"\b(borrow(s|ed)|takes|gives)\b", text_of.group(1)) and not re.search(r"(uint64_t|qr_string|qr_compatibility|qr_profile_event) \*", parameter):
+                problems.append(f"{path}: {name}: parameter {word} has no ownership word")
+    undocumented = len(re.findall(r"^QR_API", text, re.M)) - len(re.findall(r"\*/\s*QR_API", text))
+    if undocumented:
+        problems.append(f"{path}: {undocumented} functions without a comment")
+
+# ---- error ids: unique, used, produced by a test, documented
+rows = re.findall(r'^QR_ERROR\((\w+), "(QR-\w\d{4})"', read("base/error_ids.inc"), re.M)
+for column in (0, 1):
+    values = [row[column] for row in rows]
+    for value in sorted({v for v in values if values.count(v) > 1}):
+        problems.append(f"base/error_ids.inc: {value} stands twice")
+code = "\n".join(read(f) for f in sources if not f.startswith("tests/") and not f.endswith("error_ids.inc"))
+tests = "\n".join(read(f) for f in files if f.startswith("tests/") and f.endswith((".c", ".cpp", ".h", ".inc", ".py", ".sh", ".txt")))
+errors_page = read("docs/errors.md") if "docs/errors.md" in files else ""
+for name, number in rows:
+    if not re.search(rf"\b{name}\b", code) and number not in code:
+        problems.append(f"base/error_ids.inc: nothing produces {name} ({number})")
+    if number not in tests:
+        problems.append(f"{number} ({name}): no test expects it")
+    if number not in errors_page:
+        problems.append(f"docs/errors.md has no {number}: run tools/generate_docs.py")
+
+# ---- every folder with sources has a README; no leftovers
+folders = {os.path.dirname(f) for f in sources}
+for folder in sorted(folders):
+    parts = folder.split("/")
+    if not any(os.path.exists(os.path.join(root, *parts[:n], "README.md")) for n in range(len(parts), max(len(parts) - 2, 0), -1)):
+        problems.append(f"{folder}: no README.md here or one folder up")
+for path in sources:
+    for number, line in enumerate(read(path).splitlines(), 1):
+        if re.search(r"\b(TODO|FIXME|XXX|HACK)\b", line):
+            problems.append(f"{path}:{number}: {line.strip()}")
+    if not path.startswith("tests/golden") and "SPDX-License-Identifier: Apache-2.0" not in read(path)[:200]:
+        problems.append(f"{path}: no SPDX line")
+
+for problem in problems:
+    print(f"FAILED {problem}")
+print(f"{len(sources)} source files, {len(rows)} error ids, {len(problems)} problems")
+sys.exit(1 if problems else 0)

@@ -1,0 +1,422 @@
+// SPDX-License-Identifier: Apache-2.0
+// Import without folding: what each rewriting rule makes of a node, and what is refused with which words.
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+
+#include "formats/onnx/importer.h"
+#include "tests/support/check.h"
+#include "tests/unit/onnx/model_text.h"
+
+using namespace quarry;
+using namespace quarry::onnx_import;
+using quarry::test::ModelText;
+
+namespace {
+
+struct Imported {
+  Unique<Model> model;
+  Store store;
+  qir::Graph graph;
+  Status status;
+
+  bool has_reason(std::string_view part) const {
+    if (!status.payload()) return false;
+    return std::ranges::any_of(status.payload()->details, [&](const Status::Detail &detail) {
+      return detail.key == "reason" && std::string_view(detail.value).find(part) != std::string_view::npos;
+    });
+  }
+  const qir::Node *find(qir::Op op) const {
+    for (const qir::Node &node : graph.nodes)
+      if (node.op == op) return &node;
+    return nullptr;
+  }
+  const qir::Tensor &tensor(std::int32_t id) const { return graph.tensors[static_cast<std::size_t>(id)]; }
+  Vector<std::int64_t> ints(std::int32_t id) const {
+    const auto *data = static_cast<const std::int64_t *>(tensor(id).data.data);
+    return Vector<std::int64_t>(data, data + tensor(id).data.size / sizeof *data);
+  }
+};
+
+void import(const ModelText &text, Imported &out, std::string_view folder = "") {
+  const std::string bytes = text.bytes();
+  auto model = Model::open({bytes.data(), bytes.size()}, folder);
+  if (!model.ok()) {
+    out.status = model.status();
+    return;
+  }
+  out.model = std::move(*model);
+  Vector<qir::Shape> shapes;
+  for (const Declared &input : out.model->inputs()) {
+    shapes.push_back(input.shape);
+    std::ranges::replace(shapes.back(), qir::kUnknownDim, 2);
+  }
+  auto graph = import_graph(*out.model, shapes, out.store, nullptr, nullptr);
+  if (!graph.ok()) out.status = graph.status();
+  else out.graph = std::move(*graph);
+  if (out.status.ok()) CHECK_OK(qir::validate_graph(out.graph));
+}
+
+}  // namespace
+
+TEST(attributes_become_inputs) {
+  ModelText text(9);
+  text.input("x", {2, 3, 4});
+  ModelText::set(text.node("Unsqueeze", {"x"}, {"u"}), "axes", std::vector<std::int64_t>{0});
+  auto *slice = text.node("Slice", {"u"}, {"s"});
+  ModelText::set(slice, "starts", std::vector<std::int64_t>{1});
+  ModelText::set(slice, "ends", std::vector<std::int64_t>{9});
+  ModelText::set(slice, "axes", std::vector<std::int64_t>{2});
+  ModelText::set(text.node("ReduceSum", {"s"}, {"r"}), "axes", std::vector<std::int64_t>{-1});
+  ModelText::set(text.node("Clip", {"r"}, {"y"}), "max", 6.0f);
+  text.output("y");
+  Imported done;
+  import(text, done);
+  if (!CHECK_OK(done.status)) return;
+  CHECK_EQ(done.graph.nodes.size(), 4u);
+  CHECK_EQ(done.find(qir::Op::Unsqueeze)->inputs.size(), 2u);
+  CHECK_EQ(done.find(qir::Op::Slice)->inputs.size(), 4u);
+  CHECK_EQ(done.ints(done.find(qir::Op::ReduceSum)->inputs[1])[0], -1);
+  const qir::Node *clip = done.find(qir::Op::Clip);
+  CHECK_EQ(clip->inputs.size(), 3u);
+  CHECK_EQ(clip->inputs[1], qir::kAbsent);
+  CHECK(done.tensor(done.graph.outputs[0]).name == "y");
+  CHECK((done.tensor(done.graph.outputs[0]).shape == qir::Shape{1, 2, 2, 1}));
+}
+
+TEST(softmax_before_opset_13_works_on_rows) {
+  ModelText text(11);
+  text.input("x", {2, 3, 4});
+  ModelText::set(text.node("Softmax", {"x"}, {"y"}), "axis", std::int64_t{1});
+  ModelText::set(text.node("Softmax", {"x"}, {"z"}), "axis", std::int64_t{2});
+  text.output("y");
+  text.output("z");
+  Imported done;
+  import(text, done);
+  if (!CHECK_OK(done.status)) return;
+  CHECK(done.find(qir::Op::Flatten) != nullptr);
+  CHECK_EQ(done.graph.nodes.size(), 4u);  // Flatten, Softmax, Reshape; and one Softmax as it is
+}
+
+TEST(old_resize_and_upsample) {
+  ModelText text(10);
+  text.input("x", {1, 1, 2, 2});
+  text.floats("scales", {4}, {1, 1, 2, 2});
+  ModelText::set(text.node("Resize", {"x", "scales"}, {"y"}), "mode", "nearest");
+  text.output("y");
+  Imported done;
+  import(text, done);
+  if (!CHECK_OK(done.status)) return;
+  const qir::Node &resize = done.graph.nodes[0];
+  CHECK_EQ(resize.get_string("coordinate_transformation_mode", ""), "asymmetric");
+  CHECK_EQ(resize.get_string("nearest_mode", ""), "floor");
+  CHECK((done.tensor(done.graph.outputs[0]).shape == qir::Shape{1, 1, 4, 4}));
+}
+
+TEST(group_normalization_per_channel) {
+  ModelText text(18);
+  text.input("x", {1, 4, 2});
+  text.input("scale", {2});
+  text.input("bias", {2});
+  ModelText::set(text.node("GroupNormalization", {"x", "scale", "bias"}, {"y"}), "num_groups", std::int64_t{2});
+  text.output("y");
+  Imported done;
+  import(text, done);
+  if (!CHECK_OK(done.status)) return;
+  const qir::Node *norm = done.find(qir::Op::GroupNormalization);
+  CHECK((done.tensor(norm->inputs[1]).shape == qir::Shape{4}));
+}
+
+TEST(every_reason_is_told) {
+  ModelText text(13);
+  text.input("x", {2});
+  text.node("NoSuchOp", {"x"}, {"a"});
+  text.node("Relu", {"a"}, {"b"});           // follows from the first: not told again
+  text.node("OtherOp", {"b"}, {"c"}, "my.domain");
+  ModelText::set(text.node("Relu", {"x"}, {"d"}), "speed", std::int64_t{3});
+  text.node("Add", {"x", "nowhere"}, {"e"});
+  text.output("c");
+  Imported done;
+  import(text, done);
+  CHECK_EQ(done.status.id(), "QR-O0004");
+  CHECK(done.has_reason("QR-O0005 NoSuchOp 'a': operator ai.onnx.NoSuchOp is not supported"));
+  CHECK(done.has_reason("QR-O0005 OtherOp 'c': operator my.domain.OtherOp is not supported"));
+  CHECK(done.has_reason("speed"));
+  CHECK(done.has_reason("input 1 'nowhere' is made by no node, input or initializer"));
+  CHECK_EQ(done.status.payload()->details.size(), 4u);
+}
+
+TEST(one_reason_keeps_its_id) {
+  ModelText text(13);
+  text.input("x", {2});
+  text.node("NoSuchOp", {"x"}, {"y"});
+  text.output("y");
+  Imported done;
+  import(text, done);
+  CHECK_EQ(done.status.id(), "QR-O0005");
+}
+
+TEST(ep_context_is_named) {
+  ModelText text(13);
+  text.input("x", {2});
+  auto *node = text.node("EPContext", {"x"}, {"y"}, "com.microsoft");
+  ModelText::set(node, "source", "Qnn");
+  ModelText::set(node, "ep_sdk_version", "2.30");
+  ModelText::set(node, "main_context", std::int64_t{1});
+  ModelText::set(node, "embed_mode", std::int64_t{0});
+  text.output("y");
+  Imported done;
+  import(text, done);
+  CHECK_EQ(done.status.id(), "QR-O0013");
+  CHECK(done.status.message().find("'Qnn'") != std::string_view::npos);
+  CHECK(done.status.message().find("'2.30'") != std::string_view::npos);
+}
+
+TEST(types_that_are_not_taken) {
+  ModelText text(13);
+  text.input("x", {2}, 8);
+  text.output("y");
+  text.node("Identity", {"x"}, {"y"});
+  Imported done;
+  import(text, done);
+  CHECK_EQ(done.status.id(), "QR-O0006");
+  CHECK(done.status.message().find("input 'x'") != std::string_view::npos);
+  CHECK(done.status.message().find("string") != std::string_view::npos);
+}
+
+TEST(bad_files) {
+  const std::string junk = "this is not a model";
+  CHECK_EQ(Model::open({junk.data(), junk.size()}, "").peek_status().id(), "QR-O0001");
+  CHECK_EQ(Model::open({}, "").peek_status().id(), "QR-O0001");
+  ModelText text(99);
+  text.output("y");
+  const std::string bytes = text.bytes();
+  const auto model = Model::open({bytes.data(), bytes.size()}, "");
+  CHECK_EQ(model.peek_status().id(), "QR-O0003");
+  CHECK(model.peek_status().message().find("99") != std::string_view::npos);
+}
+
+TEST(cycles_and_order) {
+  ModelText text(13);
+  text.input("x", {2});
+  text.node("Relu", {"b"}, {"y"});  // out of order: put right
+  text.node("Abs", {"x"}, {"b"});
+  text.output("y");
+  Imported sorted;
+  import(text, sorted);
+  CHECK_OK(sorted.status);
+  CHECK(sorted.graph.nodes[0].op == qir::Op::Abs);
+
+  ModelText cycle(13);
+  cycle.input("x", {2});
+  cycle.node("Add", {"x", "b"}, {"a"});
+  cycle.node("Relu", {"a"}, {"b"});
+  cycle.output("b");
+  Imported stuck;
+  import(cycle, stuck);
+  CHECK_EQ(stuck.status.id(), "QR-O0002");
+}
+
+TEST(sizes_of_initializers_are_checked) {
+  ModelText text(13);
+  text.input("x", {2});
+  text.floats("w", {1000000000, 1000000000}, {1, 2});
+  text.floats("v", {3}, {1, 2});
+  text.node("Add", {"x", "v"}, {"y"});
+  text.output("y");
+  Imported done;
+  import(text, done);
+  CHECK(!done.status.ok());
+  CHECK(done.has_reason("initializer 'w'"));
+  CHECK(done.has_reason("initializer 'v': raw_data (bytes) holds 8, shape [3] of f32 needs 12"));
+}
+
+TEST(external_data) {
+  const std::filesystem::path folder = std::filesystem::temp_directory_path() / "quarry-äußere-daten";
+  std::filesystem::create_directories(folder);
+  {
+    std::ofstream file(folder / "gewichte-重み.bin", std::ios::binary);
+    const float values[] = {9, 1, 2};
+    file.write(reinterpret_cast<const char *>(values), sizeof values);
+  }
+  const auto with = [&](const char *location, const char *offset, const char *length) {
+    ModelText text(13);
+    text.input("x", {2});
+    auto *tensor = text.proto.mutable_graph()->add_initializer();
+    tensor->set_name("w");
+    tensor->set_data_type(1);
+    tensor->add_dims(2);
+    tensor->set_data_location(::onnx::TensorProto_DataLocation_EXTERNAL);
+    const std::pair<const char *, const char *> entries[] = {{"location", location}, {"offset", offset}, {"length", length}};
+    for (const auto &[key, value] : entries) {
+      auto *entry = tensor->add_external_data();
+      entry->set_key(key);
+      entry->set_value(value);
+    }
+    text.node("Add", {"x", "w"}, {"y"});
+    text.output("y");
+    return text;
+  };
+  Imported good;
+  import(with("gewichte-重み.bin", "4", "8"), good, folder.string());
+  if (CHECK_OK(good.status)) {
+    const qir::Tensor &w = good.tensor(good.graph.nodes[0].inputs[1]);
+    CHECK_EQ(static_cast<const float *>(w.data.data)[1], 2.0f);
+  }
+  const struct {
+    const char *location, *offset, *length, *part;
+  } bad[] = {{"../w.bin", "0", "8", "leaves the model's folder"}, {"/etc/passwd", "0", "8", "absolute"},
+             {"a/../../w.bin", "0", "8", "leaves the model's folder"}, {"missing.bin", "0", "8", "is not there"},
+             {"gewichte-重み.bin", "8", "8", "has 12 bytes; the model wants 8 at offset 8"}, {"gewichte-重み.bin", "0", "4", "needs 8"},
+             {"gewichte-重み.bin", "x", "8", "is no number"}, {"gewichte-重み.bin", "18446744073709551615", "8", "has 12 bytes"}, {".", "0", "8", "no regular file"}};
+  for (const auto &one : bad) {
+    Imported done;
+    import(with(one.location, one.offset, one.length), done, folder.string());
+    if (!CHECK(done.has_reason(one.part))) std::printf("  %s: %s\n", one.location, String(done.status.message()).c_str());
+  }
+  std::filesystem::remove_all(folder);
+}
+
+TEST(captures_are_passed) {
+  ModelText text(13);
+  text.input("c", {}, 9);
+  text.input("x", {2});
+  text.floats("k", {1}, {3});
+  auto *node = text.node("If", {"c"}, {"y"});
+  auto *then_graph = ModelText::graph(node, "then_branch");
+  ModelText::add_node(then_graph->add_node(), "Add", {"x", "k"}, {"t"});
+  ModelText::fill(then_graph->add_output(), "t", 1, {2});
+  auto *else_graph = ModelText::graph(node, "else_branch");
+  ModelText::add_node(else_graph->add_node(), "Neg", {"x"}, {"e"});
+  ModelText::fill(else_graph->add_output(), "e", 1, {2});
+  text.output("y", {2});
+  Imported done;
+  import(text, done);
+  if (!CHECK_OK(done.status)) return;
+  const qir::Node &made = done.graph.nodes[0];
+  CHECK_EQ(made.inputs.size(), 2u);  // the condition and x; k is a constant of the body
+  CHECK_EQ(made.subgraphs[0].inputs.size(), 1u);
+  CHECK_EQ(made.subgraphs[1].inputs.size(), 1u);
+}
+
+TEST(constant_condition_is_inlined) {
+  ModelText text(13);
+  text.input("x", {2});
+  text.constant<unsigned char>("c", 9, {}, {1});
+  auto *node = text.node("If", {"c"}, {"y"});
+  auto *then_graph = ModelText::graph(node, "then_branch");
+  ModelText::add_node(then_graph->add_node(), "Abs", {"x"}, {"t"});
+  ModelText::fill(then_graph->add_output(), "t", 1, {2});
+  auto *else_graph = ModelText::graph(node, "else_branch");
+  ModelText::add_node(else_graph->add_node(), "NoSuchOp", {"x"}, {"e"});
+  ModelText::fill(else_graph->add_output(), "e", 1, {2});
+  text.output("y", {2});
+  Imported done;
+  import(text, done);
+  if (!CHECK_OK(done.status)) return;
+  CHECK_EQ(done.graph.nodes.size(), 1u);
+  CHECK(done.graph.nodes[0].op == qir::Op::Abs);
+}
+
+TEST(loop_whose_value_grows) {
+  ModelText text(13);
+  text.input("x", {1});
+  text.constant<std::int64_t>("m", 7, {}, {3});
+  auto *node = text.node("Loop", {"m", "", "x"}, {"y"});
+  auto *body = ModelText::graph(node, "body");
+  ModelText::fill(body->add_input(), "i", 7, {});
+  ModelText::fill(body->add_input(), "c", 9, {});
+  ModelText::fill(body->add_input(), "v", 1, {1});
+  ModelText::add_node(body->add_node(), "Identity", {"c"}, {"c2"});
+  ModelText::set(ModelText::add_node(body->add_node(), "Concat", {"v", "x"}, {"v2"}), "axis", std::int64_t{0});
+  ModelText::fill(body->add_output(), "c2", 9, {});
+  ModelText::fill(body->add_output(), "v2", 1, {2});
+  text.output("y");
+  Imported done;
+  import(text, done);
+  if (!CHECK_OK(done.status)) return;
+  const qir::Node &loop = done.graph.nodes[0];
+  CHECK_EQ(loop.get_int("carried", 0), 1);
+  CHECK_EQ(loop.inputs.size(), 4u);  // m, no condition, x carried, x captured
+  const qir::Graph &graph = loop.subgraphs[0];
+  CHECK_EQ(graph.tensors[static_cast<std::size_t>(graph.inputs[2])].shape[0], qir::kUnknownDim);
+}
+
+TEST(functions_are_inlined_with_their_attributes) {
+  ModelText text(17);
+  auto *import_local = text.proto.add_opset_import();
+  import_local->set_domain("local");
+  import_local->set_version(1);
+  auto *function = text.proto.add_functions();
+  function->set_domain("local");
+  function->set_name("Leak");
+  function->add_input("a");
+  function->add_output("b");
+  function->add_attribute("slope");
+  auto *opset = function->add_opset_import();
+  opset->set_domain("");
+  opset->set_version(17);
+  auto *inner = ModelText::add_node(function->add_node(), "LeakyRelu", {"a"}, {"b"});
+  auto *reference = inner->add_attribute();
+  reference->set_name("alpha");
+  reference->set_type(::onnx::AttributeProto_AttributeType_FLOAT);
+  reference->set_ref_attr_name("slope");
+  text.input("x", {2});
+  ModelText::set(text.node("Leak", {"x"}, {"t"}, "local"), "slope", 0.25f);
+  text.node("Leak", {"t"}, {"y"}, "local");
+  text.output("y", {2});
+  Imported done;
+  import(text, done);
+  if (!CHECK_OK(done.status)) return;
+  CHECK_EQ(done.graph.nodes.size(), 2u);
+  CHECK_EQ(done.graph.nodes[0].get_float("alpha", 0), 0.25f);
+  CHECK(done.graph.nodes[1].find("alpha") == nullptr);
+  CHECK(done.tensor(done.graph.outputs[0]).name == "y");
+}
+
+TEST(recursive_functions_end) {
+  ModelText text(17);
+  auto *function = text.proto.add_functions();
+  function->set_domain("local");
+  function->set_name("Again");
+  function->add_input("a");
+  function->add_output("b");
+  ModelText::add_node(function->add_node(), "Again", {"a"}, {"b"}, "local");
+  text.input("x", {2});
+  text.node("Again", {"x"}, {"y"}, "local");
+  text.output("y", {2});
+  Imported done;
+  import(text, done);
+  CHECK_EQ(done.status.id(), "QR-O0002");
+}
+
+TEST(outputs_keep_their_names) {
+  ModelText text(13);
+  text.input("x", {2});
+  text.floats("w", {2}, {1, 2});
+  text.node("Identity", {"x"}, {"same"});
+  text.node("Relu", {"x"}, {"r"});
+  text.node("Identity", {"r"}, {"first"});
+  text.node("Identity", {"r"}, {"second"});
+  for (const char *name : {"same", "first", "second", "w"}) text.output(name, {2});
+  Imported done;
+  import(text, done);
+  if (!CHECK_OK(done.status)) return;
+  const char *names[] = {"same", "first", "second", "w"};
+  for (std::size_t i = 0; i < 4; ++i) CHECK_EQ(done.tensor(done.graph.outputs[i]).name, names[i]);
+}
+
+TEST(opset_6_broadcast) {
+  ModelText text(6);
+  text.input("x", {2, 3, 4});
+  text.input("b", {3});
+  auto *add = text.node("Add", {"x", "b"}, {"y"});
+  ModelText::set(add, "broadcast", std::int64_t{1});
+  ModelText::set(add, "axis", std::int64_t{1});
+  text.output("y");
+  Imported done;
+  import(text, done);
+  if (!CHECK_OK(done.status)) return;
+  CHECK((done.tensor(done.find(qir::Op::Add)->inputs[1]).shape == qir::Shape{3, 1}));
+}

@@ -1,0 +1,394 @@
+// SPDX-License-Identifier: Apache-2.0
+// libquarry-prepare through its own table, and its passes against the graph that they started from.
+#include <cmath>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "backends/cpu-reference/interpreter.h"
+#include "prepare/fold.h"
+#include "prepare/lower.h"
+#include "prepare/prepare_api.h"
+#include "prepare/shapes.h"
+#include "tests/support/check.h"
+#include "tests/unit/onnx/model_text.h"
+
+extern "C" const qr_prepare_api *qr_prepare_query(uint32_t version);
+
+using namespace quarry;
+using quarry::test::ModelText;
+
+namespace {
+
+std::int64_t live_blocks = 0;
+void *host_alloc(void *, uint64_t size, uint64_t align) {
+  void *ptr = nullptr;
+  if (posix_memalign(&ptr, align < 16 ? 16 : align, size ? size : 1) != 0) return nullptr;
+  ++live_blocks;
+  return ptr;
+}
+void host_free(void *, void *ptr, uint64_t, uint64_t) {
+  --live_blocks;
+  std::free(ptr);
+}
+const qr_host kHost = {sizeof(qr_host), 1, 0, 0, QR_PLUGIN_MAGIC, nullptr, host_alloc, host_free,
+                       [](void *, int32_t, qr_plugin_string, qr_plugin_string) {}, [](void *) -> uint64_t { return 1000; },
+                       [](void *, const char *) -> const void * { return nullptr; }};
+
+struct Errors {
+  std::string id, message, hint;
+  std::vector<std::string> details;
+  qr_error_sink sink = {sizeof(qr_error_sink), 0, this,
+                        [](void *self, qr_plugin_code, qr_plugin_string id, qr_plugin_string message, qr_plugin_string hint) {
+                          auto *errors = static_cast<Errors *>(self);
+                          errors->id.assign(id.data, id.size);
+                          errors->message.assign(message.data, message.size);
+                          errors->hint.assign(hint.data, hint.size);
+                        },
+                        [](void *self, qr_plugin_string, qr_plugin_string value) {
+                          static_cast<Errors *>(self)->details.emplace_back(value.data, value.size);
+                        }};
+  bool says(const char *part) const { return message.find(part) != std::string::npos; }
+};
+
+qr_plugin_string text(const char *from) { return {from, std::strlen(from)}; }
+
+// A model through the table: opened, lowered for the given buckets, read back.
+struct Lowered {
+  const qr_prepare_api *api = qr_prepare_query(QR_PREPARE_VERSION);
+  std::string bytes;
+  qr_prepared_model *model = nullptr;
+  qr_lowered *lowered = nullptr;
+  Errors errors;
+  qr_plugin_code code = 0;
+  Vector<qir::Graph> graphs;
+  qir::Bytes pool;
+
+  Lowered(const ModelText &from, std::vector<const char *> buckets = {}, const qr_plugin_signal *signal = nullptr) : bytes(from.bytes()) {
+    code = api->open(&kHost, {bytes.data(), bytes.size()}, text(""), &model, &errors.sink);
+    if (code != 0) return;
+    std::vector<qr_plugin_string> shapes;
+    for (const char *bucket : buckets) shapes.push_back(text(bucket));
+    code = api->lower(model, shapes.data(), shapes.size(), signal, nullptr, &lowered, &errors.sink);
+    if (code != 0) return;
+    const qr_plugin_bytes all = api->pool(lowered);
+    pool = {all.data, all.size};
+    for (uint64_t i = 0; i < api->graph_count(lowered); ++i) {
+      qr_lowered_graph one;
+      api->graph(lowered, i, &one);
+      auto graph = qir::read_graph({one.qir.data, one.qir.size}, &pool, 1);
+      if (CHECK_OK(graph)) graphs.push_back(std::move(*graph));
+    }
+  }
+  ~Lowered() {
+    api->lowered_destroy(lowered);
+    api->destroy(model);
+  }
+};
+
+std::vector<float> run(const qir::Graph &graph, std::vector<float> input) {
+  auto program = reference::Program::build(graph);
+  if (!CHECK_OK(program)) return {};
+  reference::Execution execution(**program);
+  struct Alone final : reference::Environment {
+  } alone;
+  reference::IoBuffer in, out;
+  in.data = input.data();
+  in.size_bytes = input.size() * sizeof(float);
+  const qir::Shape &shape = graph.tensors[static_cast<std::size_t>(graph.inputs[0])].shape;
+  in.rank = static_cast<std::uint32_t>(shape.size());
+  std::copy(shape.begin(), shape.end(), in.dims);
+  if (!CHECK_OK(execution.run(&in, 1, &out, 1, alone))) return {};
+  const auto *data = static_cast<const float *>(out.data);
+  return std::vector<float>(data, data + out.used_bytes / sizeof(float));
+}
+
+// What the model means as imported: no pass but folding has touched it.
+std::vector<float> run_unfused(const ModelText &from, std::vector<float> input) {
+  const std::string bytes = from.bytes();
+  auto model = onnx_import::Model::open({bytes.data(), bytes.size()}, "");
+  if (!CHECK_OK(model)) return {};
+  auto shapes = prepare::bind_shapes(**model, "");
+  onnx_import::Store store;
+  auto graph = onnx_import::import_graph(**model, *shapes, store, nullptr, nullptr);
+  return CHECK_OK(graph) ? run(*graph, std::move(input)) : std::vector<float>();
+}
+
+std::size_t count(const qir::Graph &graph, qir::Op op) {
+  std::size_t found = 0;
+  for (const qir::Node &node : graph.nodes) found += node.op == op;
+  return found;
+}
+
+std::vector<float> ramp(std::size_t count) {
+  std::vector<float> values;
+  for (std::size_t i = 0; i < count; ++i) values.push_back(static_cast<float>(static_cast<int>(i * 37 % 64) - 32) * 0.0713f);
+  return values;
+}
+
+void quantize(ModelText &model, const std::string &from, const std::string &to, const std::string &scale, const std::string &zero) {
+  model.node("QuantizeLinear", {from, scale, zero}, {to + "_q"});
+  model.node("DequantizeLinear", {to + "_q", scale, zero}, {to});
+}
+
+// x -> Q -> DQ -> Conv (-> Relu) -> Q -> DQ -> y, weights i8 per channel, bias i32.
+ModelText quantized_conv(bool relu, std::uint8_t output_zero, float bias_factor = 1) {
+  ModelText model(13);
+  model.input("x", {1, 2, 4, 4});
+  model.floats("sx", {}, {0.02f});
+  model.constant<std::uint8_t>("zx", 2, {}, {120});
+  model.floats("sw", {3}, {0.01f, 0.03f, 0.002f});
+  model.constant<std::int8_t>("zw", 3, {3}, {0, 0, 0});
+  model.floats("sb", {3}, {0.02f * 0.01f * bias_factor, 0.02f * 0.03f * bias_factor, 0.02f * 0.002f * bias_factor});
+  model.constant<std::int32_t>("zb", 6, {3}, {0, 0, 0});
+  model.floats("sy", {}, {0.05f});
+  model.constant<std::uint8_t>("zy", 2, {}, {output_zero});
+  std::vector<std::int8_t> weights;
+  for (int i = 0; i < 3 * 2 * 3 * 3; ++i) weights.push_back(static_cast<std::int8_t>(i * 29 % 251 - 125));
+  model.constant<std::int8_t>("w", 3, {3, 2, 3, 3}, weights);
+  model.constant<std::int32_t>("b", 6, {3}, {100, -2000, 30000});
+  quantize(model, "x", "xd", "sx", "zx");
+  ModelText::set(model.node("DequantizeLinear", {"w", "sw", "zw"}, {"wd"}), "axis", std::int64_t{0});
+  ModelText::set(model.node("DequantizeLinear", {"b", "sb", "zb"}, {"bd"}), "axis", std::int64_t{0});
+  ModelText::set(model.node("Conv", {"xd", "wd", "bd"}, {"c"}), "pads", std::vector<std::int64_t>{1, 1, 1, 1});
+  if (relu) model.node("Relu", {"c"}, {"r"});
+  quantize(model, relu ? "r" : "c", "y", "sy", "zy");
+  model.output("y", {1, 3, 4, 4});
+  return model;
+}
+
+}  // namespace
+
+TEST(another_version_is_refused) {
+  CHECK(qr_prepare_query(QR_PREPARE_VERSION + 1) == nullptr);
+  CHECK_EQ(qr_prepare_query(QR_PREPARE_VERSION)->struct_size, sizeof(qr_prepare_api));
+}
+
+TEST(io_and_inspect) {
+  ModelText model(13);
+  model.input("x", {-1, 3});
+  model.node("Relu", {"x"}, {"y"});
+  model.output("y", {-1, 3});
+  const std::string bytes = model.bytes();
+  const qr_prepare_api *api = qr_prepare_query(QR_PREPARE_VERSION);
+  Errors errors;
+  qr_prepared_model *opened = nullptr;
+  if (!CHECK_EQ(api->open(&kHost, {bytes.data(), bytes.size()}, text(""), &opened, &errors.sink), 0)) return;
+  CHECK_EQ(api->input_count(opened), 1u);
+  qr_prepare_io io;
+  api->input(opened, 0, &io);
+  CHECK_EQ(std::string_view(io.name.data, io.name.size), "x");
+  CHECK_EQ(io.rank, 2u);
+  CHECK_EQ(io.dims[0], -1);
+  CHECK_EQ(std::string_view(io.dim_names[0].data, io.dim_names[0].size), "n");
+  CHECK_EQ(io.dims[1], 3);
+  qr_plugin_string json;
+  CHECK_EQ(api->inspect(opened, &json, &errors.sink), 0);
+  CHECK(std::string_view(json.data, json.size).find("\"Relu\": 1") != std::string_view::npos);
+  api->destroy(opened);
+  api->destroy(nullptr);
+  api->lowered_destroy(nullptr);
+  CHECK_EQ(live_blocks, 0);
+}
+
+TEST(shapes_are_bound) {
+  ModelText model(13);
+  model.input("image", {-1, 3});
+  model.input("other", {-1});
+  model.node("Relu", {"image"}, {"y"});
+  model.output("y", {-1, 3});
+  const struct {
+    const char *shape, *id, *part;
+  } bad[] = {{"", "QR-O0008", "input 'image' [n,3], input 'other' [n]"},
+             {"imagee=2x3", "QR-O0009", "did you mean 'image'"},
+             {"image=2x4", "QR-O0009", "declared as [n,3]"},
+             {"image=2", "QR-O0009", "declared as [n,3]"},
+             {"image=2x3,other=5", "QR-O0009", "bound to 2"},
+             {"n=-4", "QR-O0009", "one number"},
+             {"n", "QR-O0009", "no '='"},
+             {"image=2x", "QR-O0009", "expected extents"}};
+  for (const auto &one : bad) {
+    const Lowered done(model, {one.shape});
+    CHECK_EQ(done.errors.id, one.id);
+    if (!CHECK(done.errors.says(one.part))) std::printf("  %s: %s\n", one.shape, done.errors.message.c_str());
+  }
+  for (const char *good : {"n=2", "image=2x3", " image = 2x3 , n = 2 ", "other=2"}) {
+    const Lowered done(model, {good});
+    if (CHECK_EQ(done.code, 0)) CHECK((done.graphs[0].tensors[static_cast<std::size_t>(done.graphs[0].inputs[0])].shape == qir::Shape{2, 3}));
+  }
+  CHECK_EQ(live_blocks, 0);
+}
+
+TEST(buckets_share_constants) {
+  ModelText model(13);
+  model.input("x", {-1, 64});
+  model.floats("w", {64, 64}, ramp(64 * 64));
+  model.node("MatMul", {"x", "w"}, {"y"});
+  model.output("y", {-1, 64});
+  const Lowered one(model, {"n=1"}), three(model, {"n=1", "n=2", "n=7"});
+  CHECK_EQ(three.graphs.size(), 3u);
+  CHECK_EQ(one.pool.size, three.pool.size);
+  CHECK((three.graphs[2].tensors[static_cast<std::size_t>(three.graphs[2].outputs[0])].shape == qir::Shape{7, 64}));
+}
+
+TEST(shape_chains_fold) {
+  ModelText model(13);
+  model.input("x", {2, 3, 4});
+  model.ints("zero", {0});
+  model.ints("minus", {-1});
+  model.node("Shape", {"x"}, {"s"});
+  model.node("Gather", {"s", "zero"}, {"d"});
+  ModelText::set(model.node("Concat", {"d", "minus"}, {"t"}), "axis", std::int64_t{0});
+  model.node("Reshape", {"x", "t"}, {"r"});
+  model.node("Reshape", {"r", "t"}, {"again"});  // changes nothing
+  model.node("Relu", {"again"}, {"y"});
+  model.output("y");
+  const Lowered done(model);
+  if (!CHECK_EQ(done.code, 0)) return;
+  CHECK_EQ(done.graphs[0].nodes.size(), 2u);
+  CHECK((done.graphs[0].tensors[static_cast<std::size_t>(done.graphs[0].outputs[0])].shape == qir::Shape{2, 12}));
+}
+
+TEST(folding_does_not_blow_up) {
+  ModelText model(13);
+  model.input("x", {1});
+  model.ints("big", {1024, 1024, 4});
+  model.floats("one", {1}, {1});
+  model.node("Expand", {"one", "big"}, {"e"});
+  model.node("Add", {"e", "x"}, {"y"});
+  model.output("y");
+  const Lowered done(model);
+  if (!CHECK_EQ(done.code, 0)) return;
+  CHECK_EQ(count(done.graphs[0], qir::Op::Expand), 1u);
+  CHECK(done.pool.size < 1024u);
+}
+
+TEST(batch_normalization_folds) {
+  for (const char *op : {"Conv", "ConvTranspose"}) {
+    ModelText model(13);
+    model.input("x", {1, 4, 3, 3});
+    model.floats("w", {4, 2, 3, 3}, ramp(4 * 2 * 3 * 3));
+    auto *conv = model.node(op, {"x", "w"}, {"c"});
+    ModelText::set(conv, "group", std::int64_t{2});
+    for (const char *name : {"scale", "bias", "mean"}) model.floats(name, {4}, {0.5f, -1.25f, 2, 0.75f});
+    model.floats("var", {4}, {0.1f, 1, 2, 3});
+    model.node("BatchNormalization", {"c", "scale", "bias", "mean", "var"}, {"y"});
+    model.output("y");
+    const Lowered done(model);
+    if (!CHECK_EQ(done.code, 0)) continue;
+    CHECK_EQ(count(done.graphs[0], qir::Op::BatchNormalization), 0u);
+    const auto input = ramp(4 * 3 * 3);
+    const auto found = run(done.graphs[0], input), expected = run_unfused(model, input);
+    if (!CHECK_EQ(found.size(), expected.size())) continue;
+    for (std::size_t i = 0; i < found.size(); ++i)
+      if (!CHECK(std::fabs(found[i] - expected[i]) <= 1e-5f * (1 + std::fabs(expected[i])))) break;
+  }
+}
+
+TEST(qdq_becomes_quantised_types) {
+  const ModelText model = quantized_conv(false, 100);
+  const Lowered done(model);
+  if (!CHECK_EQ(done.code, 0)) return;
+  const qir::Graph &graph = done.graphs[0];
+  CHECK_EQ(graph.nodes.size(), 3u);  // QuantizeLinear, Conv, DequantizeLinear: the model's edge is float
+  CHECK_EQ(count(graph, qir::Op::Conv), 1u);
+  for (const qir::Node &node : graph.nodes) {
+    if (node.op != qir::Op::Conv) continue;
+    CHECK_EQ(graph.tensors[static_cast<std::size_t>(node.inputs[0])].dtype, DType::U8);
+    const qir::Tensor &weights = graph.tensors[static_cast<std::size_t>(node.inputs[1])];
+    CHECK(weights.quant && weights.quant->scales.size() == 3 && weights.quant->axis == 0);
+    CHECK_EQ(graph.tensors[static_cast<std::size_t>(node.inputs[2])].dtype, DType::I32);
+    CHECK(graph.tensors[static_cast<std::size_t>(node.outputs[0])].quant.has_value());
+  }
+  const auto input = ramp(2 * 4 * 4);
+  CHECK(run(graph, input) == run_unfused(model, input));
+}
+
+TEST(relu_that_saturation_does) {
+  const ModelText implied = quantized_conv(true, 0), needed = quantized_conv(true, 100);
+  const Lowered gone(implied), kept(needed);
+  if (!CHECK_EQ(gone.code, 0) || !CHECK_EQ(kept.code, 0)) return;
+  CHECK_EQ(count(gone.graphs[0], qir::Op::Relu), 0u);
+  CHECK_EQ(count(kept.graphs[0], qir::Op::Relu), 1u);
+  const auto input = ramp(2 * 4 * 4);
+  CHECK(run(gone.graphs[0], input) == run_unfused(implied, input));
+  CHECK(run(kept.graphs[0], input) == run_unfused(needed, input));
+}
+
+TEST(bias_of_another_scale_stays_float) {
+  const ModelText model = quantized_conv(false, 100, 1.5f);
+  const Lowered done(model);
+  if (!CHECK_EQ(done.code, 0)) return;
+  for (const qir::Node &node : done.graphs[0].nodes)
+    if (node.op == qir::Op::Conv) CHECK(!done.graphs[0].tensors[static_cast<std::size_t>(node.inputs[0])].quant);
+  const auto input = ramp(2 * 4 * 4);
+  CHECK(run(done.graphs[0], input) == run_unfused(model, input));
+}
+
+TEST(moves_between_quantised_operators) {
+  ModelText model(13);
+  model.input("x", {1, 2, 2});
+  model.floats("s", {}, {0.1f});
+  model.constant<std::uint8_t>("z", 2, {}, {128});
+  model.ints("flat", {1, 4});
+  quantize(model, "x", "a", "s", "z");
+  model.node("Sigmoid", {"a"}, {"t"});
+  quantize(model, "t", "b", "s", "z");
+  model.node("Reshape", {"b", "flat"}, {"r"});
+  model.node("Add", {"r", "r"}, {"sum"});
+  quantize(model, "sum", "y", "s", "z");
+  model.output("y", {1, 4});
+  const Lowered done(model);
+  if (!CHECK_EQ(done.code, 0)) return;
+  const qir::Graph &graph = done.graphs[0];
+  CHECK_EQ(count(graph, qir::Op::QuantizeLinear), 1u);
+  CHECK_EQ(count(graph, qir::Op::DequantizeLinear), 1u);
+  const std::vector<float> input = {-1.03f, 0.22f, 0.5f, 7};
+  CHECK(run(graph, input) == run_unfused(model, input));
+}
+
+TEST(qlinear_operators) {
+  ModelText model(12);
+  model.input("x", {1, 4});
+  model.floats("s", {}, {0.1f});
+  model.constant<std::uint8_t>("z", 2, {}, {128});
+  model.node("QuantizeLinear", {"x", "s", "z"}, {"q"});
+  model.node("QLinearAdd", {"q", "s", "z", "q", "s", "z", "s", "z"}, {"sum"}, "com.microsoft");
+  model.node("DequantizeLinear", {"sum", "s", "z"}, {"y"});
+  model.output("y", {1, 4});
+  auto *import = model.proto.add_opset_import();
+  import->set_domain("com.microsoft");
+  import->set_version(1);
+  const Lowered done(model);
+  if (!CHECK_EQ(done.code, 0)) return;
+  CHECK_EQ(done.graphs[0].nodes.size(), 3u);
+  const auto found = run(done.graphs[0], {-1.03f, 0.22f, 0.5f, 3});
+  CHECK(found.size() == 4 && std::fabs(found[0] + 2.0f) < 1e-6f && std::fabs(found[3] - 6.0f) < 1e-6f);
+}
+
+TEST(reasons_cross_the_edge) {
+  ModelText model(13);
+  model.input("x", {2});
+  model.node("NoSuchOp", {"x"}, {"a"});
+  model.node("NorThis", {"x"}, {"b"});
+  model.output("a");
+  model.output("b");
+  const Lowered done(model);
+  CHECK_EQ(done.errors.id, "QR-O0004");
+  CHECK_EQ(done.errors.details.size(), 2u);
+  CHECK(done.errors.says("2 reasons"));
+}
+
+TEST(an_aborted_signal_stops) {
+  ModelText model(13);
+  model.input("x", {2});
+  model.node("Relu", {"x"}, {"y"});
+  model.output("y");
+  const uint32_t aborted = 1;
+  const qr_plugin_signal abort = {sizeof(qr_plugin_signal), 0, &aborted, 0};
+  const uint32_t running = 0;
+  const qr_plugin_signal late = {sizeof(qr_plugin_signal), 0, &running, 1};
+  const Lowered one(model, {}, &abort), two(model, {}, &late);
+  CHECK_EQ(one.errors.id, "QR-C0011");
+  CHECK_EQ(two.errors.id, "QR-C0012");
+}

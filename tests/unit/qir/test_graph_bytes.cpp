@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+// QIR as bytes: what is written is read again, exactly; what is not QIR is refused.
+#include <cmath>
+
+#include "formats/flatbuffer.h"
+#include "formats/qir/limits.h"
+#include "qir_generated.h"
+#include "tests/support/check.h"
+#include "sample_graph.h"
+
+namespace quarry {
+namespace {
+
+using test::AlignedBytes;
+using test::SampleGraph;
+
+struct Written {
+  qir::ConstantPool pool;
+  Vector<std::uint8_t> qir;
+  std::unique_ptr<AlignedBytes> segment;
+
+  explicit Written(const qir::Graph &graph) {
+    Result<Vector<std::uint8_t>> bytes = qir::write_graph(graph, pool);
+    if (CHECK_OK(bytes)) qir = std::move(*bytes);
+    segment = std::make_unique<AlignedBytes>(pool.size());
+    pool.write_to(segment->data());
+  }
+  Result<qir::Graph> read() const {
+    const qir::Bytes bytes = segment->bytes();
+    return qir::read_graph({qir.data(), qir.size()}, &bytes, 1);
+  }
+};
+
+bool same(const qir::Graph &a, const qir::Graph &b);
+bool same(const qir::Attribute &a, const qir::Attribute &b) {
+  return a.name == b.name && a.kind == b.kind && a.i == b.i && std::memcmp(&a.f, &b.f, 4) == 0 && a.s == b.s && a.ints == b.ints &&
+         a.floats == b.floats && a.strings == b.strings;
+}
+bool same(const qir::Node &a, const qir::Node &b) {
+  bool equal = a.op == b.op && a.name == b.name && a.inputs == b.inputs && a.outputs == b.outputs && a.attributes.size() == b.attributes.size() &&
+               a.subgraphs.size() == b.subgraphs.size();
+  for (std::size_t i = 0; equal && i < a.attributes.size(); ++i) equal = same(a.attributes[i], b.attributes[i]);
+  for (std::size_t i = 0; equal && i < a.subgraphs.size(); ++i) equal = same(a.subgraphs[i], b.subgraphs[i]);
+  return equal;
+}
+bool same(const qir::Tensor &a, const qir::Tensor &b) {
+  return a.name == b.name && a.dtype == b.dtype && a.shape == b.shape && a.quant == b.quant && a.is_constant == b.is_constant && a.data.size == b.data.size &&
+         (a.data.size == 0 || std::memcmp(a.data.data, b.data.data, a.data.size) == 0);
+}
+bool same(const qir::Graph &a, const qir::Graph &b) {
+  bool equal = a.name == b.name && a.inputs == b.inputs && a.outputs == b.outputs && a.tensors.size() == b.tensors.size() && a.nodes.size() == b.nodes.size();
+  for (std::size_t i = 0; equal && i < a.tensors.size(); ++i) equal = same(a.tensors[i], b.tensors[i]);
+  for (std::size_t i = 0; equal && i < a.nodes.size(); ++i) equal = same(a.nodes[i], b.nodes[i]);
+  return equal;
+}
+
+TEST(what_is_written_is_read_again) {
+  SampleGraph sample;
+  const Written written(sample.graph);
+  Result<qir::Graph> read = written.read();
+  if (!CHECK_OK(read)) return;
+  CHECK(same(sample.graph, *read));
+  // Node for node, and deterministic.
+  const Written again(*read);
+  CHECK(written.qir == again.qir);
+  CHECK_EQ(written.pool.size(), again.pool.size());
+}
+
+TEST(negative_zero_survives) {
+  SampleGraph sample;
+  const Written written(sample.graph);
+  Result<qir::Graph> read = written.read();
+  if (!CHECK_OK(read)) return;
+  const float alpha = read->nodes[4].subgraphs[0].nodes[0].get_float("alpha", 1.0f);
+  CHECK(alpha == 0.0f && std::signbit(alpha));
+}
+
+TEST(bytes_may_lie_anywhere) {
+  SampleGraph sample;
+  const Written written(sample.graph);
+  AlignedBytes shifted(written.qir.size() + 1);
+  std::memcpy(shifted.data() + 1, written.qir.data(), written.qir.size());
+  const qir::Bytes segment = written.segment->bytes();
+  CHECK_OK(qir::read_graph({shifted.data() + 1, written.qir.size()}, &segment, 1));
+}
+
+TEST(pool_stores_equal_contents_once) {
+  qir::ConstantPool pool;
+  const char a[] = "the same", b[] = "the same", c[] = "different";
+  CHECK_EQ(pool.add({a, 8}), 0u);
+  CHECK_EQ(pool.add({c, 9}), 64u);
+  CHECK_EQ(pool.add({b, 8}), 0u);
+  CHECK_EQ(pool.add({c, 8}), 128u);  // a prefix is another content
+  CHECK_EQ(pool.add({nullptr, 0}), 0u);
+  CHECK_EQ(pool.size(), 136u);
+  CHECK_EQ(pool.parts().size(), 3u);
+  std::string all(136, 'x');
+  pool.write_to(all.data());
+  CHECK(all == std::string("the same") + std::string(56, '\0') + "different" + std::string(55, '\0') + "differen");
+}
+
+TEST(setters_replace_and_getters_check_the_kind) {
+  qir::Node n;
+  n.set("axis", std::int64_t{2});
+  n.set("axis", std::int64_t{-1});
+  CHECK_EQ(n.attributes.size(), 1u);
+  CHECK_EQ(n.get_int("axis", 7), -1);
+  CHECK_EQ(n.get_float("axis", 0.5f), 0.5f);
+  n.set("axis", 1.5f);
+  CHECK_EQ(n.attributes.size(), 1u);
+  CHECK_EQ(n.get_int("axis", 7), 7);
+  CHECK_EQ(n.get_float("axis", 0.f), 1.5f);
+  n.set("mode", std::string_view("edge"));
+  n.set("mode", n.get_string("mode", ""));  // from itself
+  CHECK_EQ(n.get_string("mode", ""), std::string_view("edge"));
+  n.set("sizes", Vector<std::int64_t>{1, 2});
+  CHECK_EQ(n.get_ints("sizes")->size(), 2u);
+  CHECK(n.get_floats("sizes") == nullptr && n.get_strings("missing") == nullptr && n.find("missing") == nullptr);
+}
+
+TEST(the_listing_names_everything) {
+  SampleGraph sample;
+  const String text = qir::print_graph(sample.graph);
+  CHECK(text.find("graph 'sample' (12 tensors, 6 nodes)\n") == 0);
+  CHECK(text.find("%conv_out: f32[1,4,8,8] = Conv(%image, const %conv.weight: f32[4,1,3,3], const %conv.bias: f32[4]) {kernel_shape: [3,3], "
+                  "pads: [1,1,1,1], auto_pad: 'NOTSET', group: 1}  # conv") != String::npos);
+  CHECK(text.find("quantised(3 scales, axis 1)") != String::npos);
+  CHECK(text.find("quantised(0.0500000007, 3)") != String::npos);
+  CHECK(text.find("= Clip(%chosen, -, -)") != String::npos);
+  CHECK(text.find("graph 'then'") != String::npos);
+  sample.graph.nodes[0].inputs[0] = 99;
+  CHECK(qir::print_graph(sample.graph).find("%<bad index 99>") != String::npos);
+}
+
+// ---- bytes that no writer wrote ----------------------------------------------------------------------------------------------
+
+TEST(no_qir) {
+  const std::string text = "this is no graph at all, just a line of text";
+  const Result<qir::Graph> read = qir::read_graph({text.data(), text.size()}, nullptr, 0);
+  CHECK_EQ(read.peek_status().id(), "QR-G0001");
+  CHECK_EQ(read.peek_status().message(), "graph: its 44 bytes are no well-formed QIR");
+  CHECK_EQ(qir::read_graph({nullptr, 0}, nullptr, 0).peek_status().id(), "QR-G0001");
+  const Result<qir::Graph> big = qir::read_graph({text.data(), qir::kMaxGraphBytes + 1}, nullptr, 0);
+  CHECK_EQ(big.peek_status().id(), "QR-G0002");
+}
+
+using flatbuffers::FlatBufferBuilder;
+namespace fb = qir::fb;
+
+std::string refusal(FlatBufferBuilder &builder, const qir::Bytes *segments = nullptr, std::uint64_t count = 0) {
+  const Result<qir::Graph> read = qir::read_graph({builder.GetBufferPointer(), builder.GetSize()}, segments, count);
+  return std::string(read.peek_status().id()) + " " + std::string(read.peek_status().message());
+}
+
+TEST(a_newer_normal_form_is_refused) {
+  FlatBufferBuilder b;
+  fb::FinishModelBuffer(b, fb::CreateModel(b, 29, 0, fb::CreateGraph(b)));
+  CHECK_EQ(refusal(b), "QR-G0007 graph: found normal form of opset 29, expected at most 28");
+}
+
+TEST(a_model_without_a_graph_is_refused) {
+  FlatBufferBuilder b;
+  fb::FinishModelBuffer(b, fb::CreateModel(b, 28));
+  CHECK_EQ(refusal(b), "QR-G0001 graph: found a model without a graph");
+}
+
+TEST(an_unknown_operator_is_named) {
+  FlatBufferBuilder b;
+  const auto domain = b.CreateString("org.example"), name = b.CreateString("Frobnicate");
+  const auto op = fb::CreateOperator(b, domain, name);
+  const auto ops = b.CreateVector(&op, 1);
+  fb::FinishModelBuffer(b, fb::CreateModel(b, 28, ops, fb::CreateGraph(b)));
+  CHECK_EQ(refusal(b), "QR-G0001 graph: found operator 'Frobnicate' of domain 'org.example', expected one that this version knows");
+}
+
+TEST(an_operator_number_out_of_range_is_refused) {
+  FlatBufferBuilder b;
+  const auto name = b.CreateString("n");
+  const auto node = fb::CreateNode(b, 5, name);
+  const auto nodes = b.CreateVector(&node, 1);
+  fb::FinishModelBuffer(b, fb::CreateModel(b, 28, 0, fb::CreateGraph(b, 0, 0, nodes)));
+  CHECK_EQ(refusal(b), "QR-G0001 node 'n': found operator number 5, expected one under 0");
+}
+
+TEST(shared_bytes_cannot_ask_for_terabytes) {
+  FlatBufferBuilder b;
+  // One string of 4000 bytes that 1000 tensors call their name: 8 MB from 20 kB, and it could be terabytes from megabytes.
+  const auto name = b.CreateString(std::string(4000, 'n'));
+  std::vector<flatbuffers::Offset<fb::Tensor>> tensors;
+  for (int i = 0; i < 1000; ++i) tensors.push_back(fb::CreateTensor(b, name, 1));
+  const auto all = b.CreateVector(tensors);
+  fb::FinishModelBuffer(b, fb::CreateModel(b, 28, 0, fb::CreateGraph(b, 0, all)));
+  CHECK_EQ(refusal(b), "QR-G0001 graph: found strings or lists that share bytes, expected each its own");
+}
+
+// A graph of one constant, its place given.
+std::string constant_refusal(std::uint32_t segment, std::uint64_t offset, std::uint64_t size, std::uint8_t dtype, std::int64_t extent) {
+  FlatBufferBuilder b;
+  const auto name = b.CreateString("c");
+  const auto shape = b.CreateVector(&extent, 1);
+  const auto tensor = fb::CreateTensor(b, name, dtype, shape, 0, fb::CreateConstant(b, segment, offset, size));
+  const auto tensors = b.CreateVector(&tensor, 1);
+  fb::FinishModelBuffer(b, fb::CreateModel(b, 28, 0, fb::CreateGraph(b, 0, tensors)));
+  AlignedBytes room(256);
+  std::memset(room.data(), 0, 256);
+  const qir::Bytes bytes = room.bytes();
+  return refusal(b, &bytes, 1);
+}
+
+TEST(constants_lie_in_their_segment) {
+  CHECK_EQ(constant_refusal(0, 64, 16, 1, 4), " ");
+  CHECK_EQ(constant_refusal(0, 192, 64, 1, 16), " ");
+  CHECK_EQ(constant_refusal(1, 0, 16, 1, 4), "QR-G0001 tensor 'c': found its data in segment 1, expected one under 1");
+  CHECK_EQ(constant_refusal(0, 192, 65, 3, 65), "QR-G0001 tensor 'c': found its data at 192 + 65 bytes, expected them within the segment's 256");
+  CHECK_EQ(constant_refusal(0, ~std::uint64_t{63}, 128, 3, 128),
+           "QR-G0001 tensor 'c': found its data at 18446744073709551552 + 128 bytes, expected them within the segment's 256");
+  CHECK_EQ(constant_refusal(0, 32, 16, 1, 4), "QR-G0001 tensor 'c': found its data at offset 32, expected a multiple of 64 in an aligned segment");
+  CHECK_EQ(constant_refusal(0, 0, 12, 1, 4), "QR-G0001 tensor 'c': found 12 bytes of data, expected 16 for f32[4]");
+  CHECK_EQ(constant_refusal(0, 0, 2, 22, 3), " ");  // three i4 in two bytes
+  CHECK_EQ(constant_refusal(0, 0, 3, 22, 3), "QR-G0001 tensor 'c': found 3 bytes of data, expected 2 for i4[3]");
+  CHECK_EQ(constant_refusal(0, 0, 4, 8, 4), "QR-G0003 tensor 'c': found type number 8, expected one of ONNX's that Quarry knows");
+}
+
+TEST(every_truncation_and_flip_is_survived) {
+  SampleGraph sample;
+  const Written written(sample.graph);
+  const qir::Bytes segment = written.segment->bytes();
+  for (std::size_t size = 0; size < written.qir.size(); ++size) {
+    const AlignedBytes cut(written.qir.data(), size);
+    Result<qir::Graph> read = qir::read_graph(cut.bytes(), &segment, 1);
+    CHECK(!read.ok() || same(*read, sample.graph));  // the last bytes are padding
+  }
+  // QIR has no sum of its own (its container has): a flip may give another graph, and that is then a valid one.
+  std::size_t accepted = 0;
+  for (std::size_t at = 0; at < written.qir.size(); ++at)
+    for (int bit = 0; bit < 8; ++bit) {
+      AlignedBytes damaged(written.qir.data(), written.qir.size());
+      damaged.data()[at] ^= static_cast<std::uint8_t>(1 << bit);
+      Result<qir::Graph> read = qir::read_graph(damaged.bytes(), &segment, 1);
+      if (!read.ok()) continue;
+      ++accepted;
+      qir::print_graph(*read);
+      CHECK_OK(qir::validate_graph(*read));
+    }
+  CHECK(accepted < written.qir.size() * 4);
+}
+
+}  // namespace
+}  // namespace quarry

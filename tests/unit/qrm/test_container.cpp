@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: Apache-2.0
+// Writing a container and reading it again: from a file, a descriptor, memory; layout; equal segments; sums now, later, never.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "base/hash.h"
+#include "tests/support/check.h"
+#include "sample_container.h"
+
+namespace quarry {
+namespace {
+
+namespace fs = std::filesystem;
+using qrm::RawFile;
+using qrm::SegmentKind;
+using qrm::SumCheck;
+using qrm::ValidatedModel;
+using qrm::Writer;
+using test::AlignedBytes;
+using test::SampleContainer;
+
+class Folder {
+ public:
+  Folder() {
+    std::string name = (fs::temp_directory_path() / "quarry-qrm-XXXXXX").string();
+    path_ = ::mkdtemp(name.data());
+  }
+  ~Folder() { fs::remove_all(path_); }
+  std::string file(const std::string &name) const { return (path_ / name).string(); }
+  std::size_t count() const { return static_cast<std::size_t>(std::distance(fs::directory_iterator(path_), fs::directory_iterator())); }
+
+ private:
+  fs::path path_;
+};
+
+Result<ValidatedModel> open_path(const std::string &path, SumCheck sums = SumCheck::Lazy) {
+  QR_ASSIGN_OR_RETURN(RawFile file, RawFile::open_path(path));
+  return ValidatedModel::open(std::move(file), sums);
+}
+Result<ValidatedModel> open_memory(qir::Bytes bytes, SumCheck sums = SumCheck::Lazy) {
+  QR_ASSIGN_OR_RETURN(RawFile file, RawFile::from_memory(bytes.data, bytes.size));
+  return ValidatedModel::open(std::move(file), sums);
+}
+template <class T>
+std::string error_of(const Result<T> &result) {
+  return std::string(result.peek_status().id()) + " " + std::string(result.peek_status().message());
+}
+
+void check_contents(const ValidatedModel &model, const SampleContainer &from) {
+  const qrm::Metadata &m = model.metadata();
+  CHECK_EQ(m.producer, "quarry test");
+  CHECK_EQ(m.source, "by hand");
+  CHECK_EQ(m.created_by.size(), 2u);
+  CHECK_EQ(m.created_by[1].key, "container.keep_graph");
+  CHECK(m.inputs.size() == 1 && m.outputs.size() == 1);
+  CHECK_EQ(m.inputs[0].name, "image");
+  CHECK(m.inputs[0].dtype == DType::F32 && m.inputs[0].dims == qir::Shape({-1, 1, 8, 8}) && !m.inputs[0].quant);
+  CHECK_EQ(m.inputs[0].dim_names[0], "batch");
+  CHECK(m.graphs.size() == 2 && m.graphs[0].qir_segment == 1u && !m.graphs[1].qir_segment);
+  CHECK(m.graphs[1].input_dims[0] == qir::Shape({2, 1, 8, 8}) && m.graphs[1].output_dims[0] == qir::Shape({-1, 3}));
+  const qrm::ContextInfo *context = model.find_context("cpu-reference");
+  if (!CHECK(context != nullptr)) return;
+  CHECK(context->target == "x86_64-linux" && context->blob_version == 7 && context->backend_version == "0.1.0");
+  CHECK(context->programs[1].graph == 1 && context->programs[1].key == "key" && context->programs[1].plan.scratchpad_bytes == 5);
+  CHECK(context->programs[0].segments == Vector<std::uint32_t>({2, 0}));
+  CHECK(model.find_context("htp") == nullptr);
+  CHECK_EQ(m.user[0].value, "Zo\xc3\xab");
+  CHECK_EQ(m.user[1].value, "");
+  const Result<qir::Bytes> blob = model.segment(3);
+  if (CHECK_OK(blob)) CHECK_EQ(std::string_view(static_cast<const char *>(blob.value().data), blob.value().size), std::string_view(from.blob));
+  Result<qir::Graph> graph = model.read_graph(0);
+  if (CHECK_OK(graph)) CHECK_EQ(qir::print_graph(*graph), qir::print_graph(from.sample.graph));
+  CHECK_EQ(error_of(model.read_graph(1)), "QR-M0010 graph 'image=2x1x8x8': found that it was not kept in the container");
+  CHECK_EQ(error_of(model.read_graph(2)), "QR-C0008 container: found graph number 2, expected one under 2");
+  CHECK_EQ(error_of(model.segment(4)), "QR-C0008 container: found segment number 4, expected one under 4");
+  CHECK_OK(model.verify());
+}
+
+TEST(from_a_file) {
+  const Folder folder;
+  const SampleContainer sample;
+  for (const char *name : {"model.qrm", "модель – 模型 .qrm"}) {
+    const std::string path = folder.file(name);
+    if (!CHECK_OK(sample.writer.write_file(path, sample.metadata))) continue;
+    Result<ValidatedModel> model = open_path(path, SumCheck::Eager);
+    if (!CHECK_OK(model)) continue;
+    check_contents(*model, sample);
+    CHECK(model->format_major() == 1 && model->format_minor() == 0);
+    CHECK_EQ(model->file_bytes(), fs::file_size(path));
+    // Mapped segments are where the hardware wants them.
+    for (std::uint32_t i = 0; i < model->segments().size(); ++i)
+      CHECK_EQ(reinterpret_cast<std::uintptr_t>(model->segment(i).value().data) % std::min<std::uint32_t>(model->segments()[i].align, 4096), 0u);
+    // A moved model is the same model.
+    const ValidatedModel moved = std::move(*model);
+    check_contents(moved, sample);
+  }
+  CHECK_EQ(folder.count(), 2u);  // nothing temporary is left
+}
+
+TEST(file_and_memory_hold_the_same_bytes) {
+  const Folder folder;
+  const SampleContainer sample;
+  const Vector<std::uint8_t> bytes = sample.bytes();
+  CHECK_OK(sample.writer.write_file(folder.file("m.qrm"), sample.metadata));
+  std::ifstream in(folder.file("m.qrm"), std::ios::binary);
+  const std::string file((std::istreambuf_iterator<char>(in)), {});
+  CHECK_EQ(file.size(), bytes.size());
+  CHECK(std::memcmp(file.data(), bytes.data(), bytes.size()) == 0);
+  CHECK(SampleContainer().bytes() == bytes);  // and the same calls give them again
+}
+
+TEST(from_memory_aligned_or_not) {
+  const SampleContainer sample;
+  const Vector<std::uint8_t> bytes = sample.bytes();
+  AlignedBytes room(bytes.size() + 64);
+  for (const std::size_t shift : {0u, 1u, 8u, 63u}) {
+    std::memcpy(room.data() + shift, bytes.data(), bytes.size());
+    Result<RawFile> file = RawFile::from_memory(room.data() + shift, bytes.size());
+    if (!CHECK_OK(file)) continue;
+    CHECK_EQ(file->bytes().data == room.data() + shift, shift == 0);  // borrowed where it can be used as it lies
+    Result<ValidatedModel> model = ValidatedModel::open(std::move(*file));
+    if (CHECK_OK(model)) check_contents(*model, sample);
+  }
+  CHECK_EQ(error_of(RawFile::from_memory(nullptr, 5)), "QR-C0002 memory: found no address for 5 bytes");
+  CHECK_EQ(error_of(open_memory({nullptr, 0})), "QR-M0001 container: found 0 bytes, expected at least the 64 of the prologue");
+}
+
+TEST(from_a_part_of_a_file) {
+  const Folder folder;
+  const SampleContainer sample;
+  const Vector<std::uint8_t> bytes = sample.bytes();
+  for (const std::uint64_t offset : {0u, 64u, 4096u, 12345u, 8256u}) {
+    const std::string path = folder.file("package");
+    {
+      std::ofstream out(path, std::ios::binary);
+      out << std::string(offset, 'x');
+      out.write(reinterpret_cast<const char *>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+      out << "behind";
+    }
+    const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    Result<RawFile> file = RawFile::open_fd(fd, offset, bytes.size());
+    Result<RawFile> all = RawFile::open_fd(fd, offset, 0);
+    Result<RawFile> past = RawFile::open_fd(fd, offset, bytes.size() + 7);
+    const Result<RawFile> outside = RawFile::open_fd(fd, offset + bytes.size() + 7, 0);
+    const Result<RawFile> wrapping = RawFile::open_fd(fd, 64, ~std::uint64_t{0});
+    ::close(fd);
+    if (CHECK_OK(file)) {
+      Result<ValidatedModel> model = ValidatedModel::open(std::move(*file));
+      if (CHECK_OK(model)) check_contents(*model, sample);
+    }
+    if (CHECK_OK(all)) CHECK_EQ(error_of(ValidatedModel::open(std::move(*all))), "QR-M0007 container: found " + std::to_string(bytes.size() + 6) + " bytes, expected " + std::to_string(bytes.size()) + ": something was appended");
+    CHECK_EQ(past.peek_status().id(), "QR-C0008");
+    CHECK_EQ(outside.peek_status().id(), "QR-C0008");
+    CHECK_EQ(wrapping.peek_status().id(), "QR-C0008");
+  }
+}
+
+TEST(files_that_cannot_be_opened) {
+  const Folder folder;
+  CHECK_EQ(RawFile::open_path(folder.file("missing")).peek_status().id(), "QR-F0001");
+  CHECK_EQ(RawFile::open_path("").peek_status().id(), "QR-F0001");
+  CHECK_EQ(RawFile::open_path(std::string_view("a\0b", 3)).peek_status().id(), "QR-F0001");
+  CHECK_EQ(RawFile::open_path(folder.file(".")).peek_status().id(), "QR-F0005");
+  const std::string pipe = folder.file("pipe");
+  CHECK_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  CHECK_EQ(RawFile::open_path(pipe).peek_status().id(), "QR-F0005");
+  const std::string closed = folder.file("closed");
+  std::ofstream(closed) << "x";
+  ::chmod(closed.c_str(), 0);
+  if (::geteuid() != 0) CHECK_EQ(RawFile::open_path(closed).peek_status().id(), "QR-F0002");
+  std::ofstream(folder.file("empty"));
+  CHECK_EQ(error_of(open_path(folder.file("empty"))), "QR-M0001 container: found 0 bytes, expected at least the 64 of the prologue");
+  CHECK_EQ(RawFile::open_fd(-1, 0, 0).peek_status().id(), "QR-F0004");
+}
+
+TEST(a_file_appears_whole_or_not_at_all) {
+  const Folder folder;
+  const SampleContainer sample;
+  CHECK_EQ(sample.writer.write_file(folder.file("no/such/folder/m.qrm"), sample.metadata).id(), "QR-F0003");
+  CHECK_EQ(sample.writer.write_file("", sample.metadata).id(), "QR-F0003");
+  CHECK_EQ(sample.writer.write_file(folder.file("."), sample.metadata).id(), "QR-F0005");
+  CHECK_EQ(sample.writer.write_file("/dev/null", sample.metadata).id(), "QR-F0005");
+  CHECK(fs::is_character_file("/dev/null"));
+  // Metadata that breaks a rule: nothing is written, and what was there stays.
+  std::ofstream(folder.file("m.qrm")) << "before";
+  qrm::Metadata bad = sample.metadata;
+  bad.graphs.clear();
+  CHECK_EQ(sample.writer.write_file(folder.file("m.qrm"), bad).message(), "container: found no graph");
+  CHECK_EQ(fs::file_size(folder.file("m.qrm")), 6u);
+  // A whole one takes its place; who has the old one open keeps it.
+  Result<RawFile> old = RawFile::open_path(folder.file("m.qrm"));
+  CHECK_OK(sample.writer.write_file(folder.file("m.qrm"), sample.metadata));
+  CHECK_OK(open_path(folder.file("m.qrm")));
+  if (CHECK_OK(old)) CHECK(std::memcmp(old->bytes().data, "before", 6) == 0);
+  CHECK_EQ(folder.count(), 1u);
+}
+
+TEST(equal_segments_are_stored_once) {
+  Writer writer;
+  Vector<std::uint8_t> a(10000, 5), b(10000, 5), zeros(10000, 0);
+  CHECK_EQ(*writer.add_segment(SegmentKind::Weights, "a", {a.data(), a.size()}, 64), 0u);
+  CHECK_EQ(*writer.add_segment(SegmentKind::Weights, "b", {b.data(), b.size()}, 16384), 0u);
+  CHECK_EQ(*writer.add_segment(SegmentKind::Blob, "c", {b.data(), b.size()}), 1u);  // of another kind
+  // Equal contents in other parts, with zeros written or left out.
+  CHECK_EQ(*writer.add_segment(SegmentKind::Weights, "zeros", {zeros.data(), zeros.size()}), 2u);
+  CHECK_EQ(*writer.add_segment(SegmentKind::Weights, "hole", nullptr, 0, zeros.size()), 2u);
+  const Writer::Part parts[] = {{0, {a.data(), 4000}}, {4000, {a.data(), 0}}, {4000, {a.data(), 6000}}};
+  CHECK_EQ(*writer.add_segment(SegmentKind::Weights, "parts", parts, 3, 10000), 0u);
+  const Writer::Part gap[] = {{0, {a.data(), 4000}}, {4001, {a.data(), 5999}}};
+  CHECK_EQ(*writer.add_segment(SegmentKind::Weights, "gap", gap, 2, 10000), 3u);
+  CHECK_EQ(*writer.add_segment(SegmentKind::Weights, "short", {zeros.data(), 9999}), 4u);
+  CHECK_EQ(*writer.add_segment(SegmentKind::Weights, "empty", {nullptr, 0}), 5u);
+  const Writer::Part overlap[] = {{0, {a.data(), 4000}}, {3999, {a.data(), 1}}}, outside[] = {{9999, {a.data(), 2}}};
+  CHECK_EQ(writer.add_segment(SegmentKind::Weights, "overlap", overlap, 2, 10000).peek_status().id(), "QR-C0007");
+  CHECK_EQ(writer.add_segment(SegmentKind::Weights, "outside", outside, 1, 10000).peek_status().id(), "QR-C0007");
+  for (const std::uint32_t align : {0u, 32u, 65u, 96u, 131072u})
+    CHECK_EQ(writer.add_segment(SegmentKind::Weights, "align", {a.data(), 4}, align).peek_status().id(), "QR-C0007");
+  CHECK_EQ(writer.add_segment(SegmentKind::Unknown, "kind", {a.data(), 4}).peek_status().id(), "QR-C0007");
+
+  qrm::Metadata metadata;
+  metadata.graphs.emplace_back();
+  Result<Vector<std::uint8_t>> bytes = writer.write_memory(metadata);
+  if (!CHECK_OK(bytes)) return;
+  Result<ValidatedModel> model = open_memory({bytes->data(), bytes->size()});
+  if (!CHECK_OK(model)) return;
+  CHECK_OK(model->verify());
+  CHECK_EQ(model->segments()[0].align, 16384u);  // the most that one of them asked for
+  CHECK_EQ(model->segments()[0].offset, 16384u);
+  const auto *gapped = static_cast<const std::uint8_t *>(model->segment(3).value().data);
+  CHECK(gapped[3999] == 5 && gapped[4000] == 0 && gapped[4001] == 5);
+  CHECK_EQ(model->segments()[5].size, 0u);
+}
+
+TEST(alignment_follows_the_target) {
+  CHECK_EQ(Writer::mapping_align("aarch64-linux"), 16384u);
+  CHECK_EQ(Writer::mapping_align("x86_64-linux"), 4096u);
+  CHECK_EQ(Writer::mapping_align(""), 4096u);
+  const SampleContainer sample(16384);
+  const Vector<std::uint8_t> bytes = sample.bytes();
+  Result<ValidatedModel> model = open_memory({bytes.data(), bytes.size()});
+  if (CHECK_OK(model)) CHECK_EQ(model->segments()[0].offset % 16384, 0u);
+}
+
+TEST(sums_are_checked_when_asked_for) {
+  CHECK(qrm::sum_check_from_name("lazy") == SumCheck::Lazy && qrm::sum_check_from_name("eager") == SumCheck::Eager &&
+        qrm::sum_check_from_name("off") == SumCheck::Off && !qrm::sum_check_from_name("later"));
+  const SampleContainer sample;
+  const Vector<std::uint8_t> good = sample.bytes();
+  AlignedBytes bytes(good.data(), good.size());
+  const std::uint64_t offset = open_memory(bytes.bytes())->segments()[2].offset;
+  bytes.data()[offset + 5] ^= 1;
+  const std::string message = "QR-M0003 segment 2 'packed' (weights, 12 bytes at " + std::to_string(offset) + "): found sum ";
+  CHECK(error_of(open_memory(bytes.bytes(), SumCheck::Eager)).find(message) == 0);
+  Result<ValidatedModel> lazy = open_memory(bytes.bytes(), SumCheck::Lazy), off = open_memory(bytes.bytes(), SumCheck::Off);
+  if (!CHECK_OK(lazy) || !CHECK_OK(off)) return;
+  CHECK_OK(lazy->segment(0));
+  CHECK(error_of(lazy->segment(2)).find(message) == 0);
+  CHECK(error_of(lazy->segments({0, 2})).find(message) == 0);
+  CHECK_OK(off->segment(2));
+  CHECK_EQ(lazy->verify().id(), "QR-M0003");
+  CHECK_EQ(off->verify().id(), "QR-M0003");
+}
+
+TEST(several_threads_may_use_a_model) {
+  const SampleContainer sample;
+  const Vector<std::uint8_t> bytes = sample.bytes();
+  Result<ValidatedModel> model = open_memory({bytes.data(), bytes.size()});
+  if (!CHECK_OK(model)) return;
+  std::atomic<int> failures{0};
+  const auto use = [&] {
+    for (int i = 0; i < 50; ++i)
+      if (!model->segments({0, 1, 2, 3}).ok() || !model->read_graph(0).ok() || !model->verify().ok()) ++failures;
+  };
+  std::thread other(use);
+  use();
+  other.join();
+  CHECK_EQ(failures.load(), 0);
+}
+
+TEST(sums_in_pieces_are_those_of_the_whole) {
+  Vector<std::uint8_t> data(5000);
+  for (std::size_t i = 0; i < data.size(); ++i) data[i] = static_cast<std::uint8_t>(i * 31 >> 3);
+  for (const std::size_t piece : {1u, 7u, 64u, 255u, 1024u, 5000u}) {
+    Hasher64 hasher;
+    for (std::size_t at = 0; at < data.size(); at += piece) hasher.add(data.data() + at, std::min(piece, data.size() - at));
+    CHECK_EQ(hasher.sum(), hash64(data.data(), data.size()));
+  }
+  CHECK_EQ(hash64(nullptr, 0), 0x2d06800538d394c2u);  // the value that xxHash's own documentation gives for nothing
+}
+
+}  // namespace
+}  // namespace quarry

@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sessions from a model in memory and from the container made of it, on cpu-reference: shape buckets, rooms for outputs, memory, reports.
+// Expected values are worked out by hand: y = x + 10.
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "quarry/quarry.hpp"
+#include "tests/support/check.h"
+#include "tests/unit/runtime/fake_prepare.h"
+
+namespace {
+
+using Pairs = std::initializer_list<std::pair<std::string_view, std::string_view>>;
+
+std::string error_of(qr_status *status) {
+  if (!status) return "success";
+  const qr::Error error(status);
+  return error.id() + ": " + error.message();
+}
+
+template <class Call>
+std::string thrown(Call call) {
+  try {
+    call();
+  } catch (const qr::Error &error) {
+    return error.what();
+  }
+  return "success";
+}
+
+struct Logged {
+  std::string lines;
+  static void write(void *self, qr_log_level, qr_string, qr_string message) { static_cast<Logged *>(self)->lines += std::string(message.data, message.size) + "\n"; }
+};
+
+qr::Runtime make_runtime(Logged *log = nullptr) {
+  qr_log_sink sink = QR_LOG_SINK_INIT;
+  sink.level = QR_LOG_INFO;
+  sink.self = log;
+  sink.write = Logged::write;
+  qr_runtime_options options = QR_RUNTIME_OPTIONS_INIT;
+  if (log) options.log = &sink;
+  return qr::Runtime(options);
+}
+
+std::string scratch(const char *name) { return "test_session_" + std::to_string(getpid()) + "_" + name; }
+
+const std::vector<float> kSix = {0, 1, 2, 0, 4, 5};
+const std::vector<float> kSixPlusTen = {10, 11, 12, 10, 14, 15};
+
+std::vector<float> floats(const qr::Tensor &tensor) {
+  const float *data = tensor.data<float>();
+  return data ? std::vector<float>(data, data + tensor.size_bytes / 4) : std::vector<float>();
+}
+
+}  // namespace
+
+TEST(from_the_model) {
+  const qr::Runtime runtime = make_runtime();
+  const qr::Model model(runtime, kFakeOnnx, sizeof kFakeOnnx);
+  CHECK_EQ(model.input_count(), 1);
+  CHECK_EQ(model.input(0).dims[0], QR_DIM_UNKNOWN);
+  qr_string name;
+  qr::check(qr_model_input_dim_name(model.get(), 0, 1, &name));
+  CHECK_EQ(qr::from_c(name), "columns");
+  CHECK(model.inspect().find("\"producer\": \"fake\"") != std::string::npos);
+
+  CHECK_EQ(thrown([&] { qr::Session session(model); }), "QR-O0008: input x: its extent rows is symbolic");
+  const qr::Options options(runtime, {{"shape", "x=2x3"}});
+  qr::Session session(model, &options);
+  CHECK_EQ(session.input(0).dims[1], 3);
+  CHECK_EQ(session.input(0).size_bytes, 24);
+  CHECK_EQ(session.output(1).dims[1], QR_DIM_UNKNOWN);
+  const auto results = session.run({qr::Tensor::of(kSix.data(), {2, 3})});
+  CHECK(floats(results[0]) == kSixPlusTen);
+  CHECK((results[1].shape() == std::vector<std::int64_t>{2, 4}));
+  const std::int64_t indices[] = {0, 0, 1, 1, 1, 2, 1, 2};
+  CHECK(results[1].data<std::int64_t>() && std::memcmp(results[1].data<std::int64_t>(), indices, sizeof indices) == 0);
+}
+
+TEST(everything_is_freed) {
+  {
+    qr::Runtime runtime = make_runtime();
+    qr::Model model(runtime, kFakeOnnx, sizeof kFakeOnnx);
+    qr::Options options(runtime, {{"shape", "x=2x3"}});
+    qr::Session session(model, &options), clone = session.clone();
+    { const qr::Runtime gone = std::move(runtime); }  // the parents first
+    { const qr::Model gone = std::move(model); }
+    { const qr::Session gone = std::move(session); }
+    CHECK(floats(clone.run({qr::Tensor::of(kSix.data(), {2, 3})})[0]) == kSixPlusTen);
+  }
+  CHECK_EQ(fake_prepare_alive(), 0);
+}
+
+TEST(shape_buckets) {
+  const qr::Runtime runtime = make_runtime();
+  const qr::Model model(runtime, kFakeOnnx, sizeof kFakeOnnx);
+  qr::Options options(runtime, {{"shape", "x=2x3"}, {"shape", "x=1x3;x=4x3"}});
+  const std::string path = scratch("buckets.qrm");
+  model.compile(path, &options);
+  const qr::Model container(runtime, path);
+  CHECK_EQ(container.input(0).dims[0], QR_DIM_UNKNOWN);
+  CHECK_EQ(container.input(0).dims[1], 3);
+  container.verify();
+  qr::Session sessions[] = {qr::Session(model, &options), qr::Session(container)};
+  for (qr::Session &session : sessions) {
+    for (const std::int64_t rows : {1, 4, 2, 4}) {
+      const std::vector<float> x(static_cast<std::size_t>(rows) * 3, 1.0f);
+      const auto results = session.run({qr::Tensor::of(x.data(), {rows, 3})});
+      CHECK((results[0].shape() == std::vector<std::int64_t>{rows, 3}));
+      CHECK(floats(results[0]) == std::vector<float>(x.size(), 11.0f));
+    }
+    const std::vector<float> x(9);
+    CHECK_EQ(thrown([&] { session.run({qr::Tensor::of(x.data(), {3, 3})}); }), "QR-R0003: input x: found [3,3], expected [2,3] or [1,3] or [4,3]");
+  }
+  unlink(path.c_str());
+}
+
+TEST(what_a_run_refuses) {
+  const qr::Runtime runtime = make_runtime();
+  const qr::Model model(runtime, kFakeOnnx, sizeof kFakeOnnx);
+  const qr::Options options(runtime, {{"shape", "x=2x3"}});
+  qr::Session session(model, &options), other(model, &options);
+  qr::Tensor x = qr::Tensor::of(kSix.data(), {2, 3}), y;
+  qr_tensor *outputs[] = {&y, nullptr};
+  const auto run = [&] {
+    const qr_tensor *inputs[] = {&x};
+    return error_of(qr_session_run(session.get(), nullptr, inputs, 1, outputs, 2));
+  };
+  CHECK_EQ(run(), "success");
+  x.dtype = QR_DTYPE_F64;
+  CHECK_EQ(run(), "QR-R0002: input x: found f64, expected f32");
+  x = qr::Tensor::of(kSix.data(), {3, 2});
+  CHECK_EQ(run(), "QR-R0003: input x: found [3,2], expected [2,3]");
+  x = qr::Tensor::of(kSix.data(), {2, 3});
+  x.size_bytes = 20;
+  CHECK_EQ(run(), "QR-R0004: input x: size_bytes is 20, expected 24 for f32 [2,3]");
+  x.size_bytes = 0;  // not told
+  CHECK_EQ(run(), "success");
+  x.qr_tensor::data = nullptr;
+  CHECK_EQ(run(), "QR-R0004: input x: neither data nor memory is set, expected 24 bytes of f32 [2,3]");
+  x = qr::Tensor::of(kSix.data(), {2, 3});
+
+  float few[5];
+  y = qr::Tensor();
+  y.qr_tensor::data = few;
+  y.size_bytes = sizeof few;
+  CHECK_EQ(run(), "QR-R0005: output y: found room for 20 bytes, expected at least 24 for f32 [2,3]");
+  CHECK_EQ(y.rank, 0);  // outputs are untouched
+  y = x;
+  CHECK_EQ(run(), "QR-R0006: input x: its data lie where this run writes output y, expected memory of its own");
+
+  const qr::Memory foreign(other, 64), own(session, 64);
+  y = qr::Tensor();
+  y.memory = foreign.get();
+  CHECK_EQ(run(), "QR-R0006: output y: its memory was made for another session, expected this one or a clone of it");
+  y.memory = own.get();
+  y.memory_offset = 48;
+  CHECK_EQ(run(), "QR-R0006: output y: 24 bytes at offset 48 of its memory, which has 64");
+  y.memory_offset = 32;
+  CHECK_EQ(run(), "success");
+  CHECK(std::memcmp(static_cast<char *>(own.data()) + 32, kSixPlusTen.data(), 24) == 0);
+  y.qr_tensor::data = few;
+  CHECK_EQ(run(), "QR-R0006: output y: both data and memory are set, expected one of them");
+
+  x.struct_size = 4;
+  CHECK_EQ(run(), "QR-C0003: qr_session_run: inputs[0]->struct_size is 4, expected at least 112");
+  CHECK_EQ(error_of(qr_session_run(session.get(), nullptr, nullptr, 0, outputs, 2)), "QR-R0001: qr_session_run: found 0 inputs, expected 1");
+  const qr_tensor *inputs[] = {nullptr};
+  CHECK_EQ(error_of(qr_session_run(session.get(), nullptr, inputs, 1, outputs, 1)), "QR-R0011: qr_session_run: found 1 outputs, expected 2");
+  CHECK_EQ(error_of(qr_session_run(session.get(), nullptr, inputs, 1, outputs, 2)), "QR-C0002: qr_session_run: inputs[0] is NULL, expected a pointer");
+}
+
+TEST(output_rooms) {
+  const qr::Runtime runtime = make_runtime();
+  const qr::Model model(runtime, kFakeOnnx, sizeof kFakeOnnx);
+  const qr::Options options(runtime, {{"shape", "x=2x3;x=4x3"}});
+  qr::Session session(model, &options);
+  const std::vector<float> twelve(12, 1.0f);
+  const qr::Tensor small = qr::Tensor::of(kSix.data(), {2, 3}), large = qr::Tensor::of(twelve.data(), {4, 3});
+  // The session's own memory comes back with the next run, which may need more of it.
+  qr::Tensor outputs[2];
+  session.run(&small, 1, outputs, 2);
+  session.run(&large, 1, outputs, 2);
+  CHECK(floats(outputs[0]) == std::vector<float>(12, 11.0f));
+  session.run(&small, 1, outputs, 2);
+  CHECK(floats(outputs[0]) == kSixPlusTen);
+  // Room of the caller's, more than is needed; and for an output whose shape the run finds out.
+  float y[12];
+  std::int64_t found[24];
+  outputs[0] = qr::Tensor::of(y, {12});
+  outputs[1] = qr::Tensor::of(found, {24});
+  session.run(&small, 1, outputs, 2);
+  CHECK(outputs[0].qr_tensor::data == y && outputs[0].size_bytes == 24 && y[5] == 15.0f);
+  CHECK(outputs[1].qr_tensor::data == found && outputs[1].size_bytes == 64 && found[5] == 2);
+  outputs[0] = qr::Tensor::of(y, {12});
+  outputs[1] = qr::Tensor::of(found, {3});
+  CHECK_EQ(thrown([&] { session.run(&small, 1, outputs, 2); }), "QR-R0005: output nonzero: found room for 24 bytes, expected at least 64 for i64 [2,4]");
+}
+
+TEST(containers) {
+  Logged log;
+  const qr::Runtime runtime = make_runtime(&log);
+  const qr::Model model(runtime, kFakeOnnx, sizeof kFakeOnnx);
+  const std::string path = scratch("kept.qrm"), bare = scratch("bare.qrm"), again = scratch("again.qrm");
+  const qr::Options options(runtime, {{"shape", "x=2x3"}, {"metadata.author", "me"}});
+  model.compile(path, &options);
+  const qr::Options slim(runtime, {{"shape", "x=2x3"}, {"container.keep_graph", "0"}});
+  model.compile(bare, &slim);
+
+  const qr::Model kept(runtime, path), stripped(runtime, bare);
+  CHECK(kept.inspect().find("\"author\": \"me\"") != std::string::npos);
+  CHECK(kept.inspect().find("\"Add\": 1") != std::string::npos);
+  qr::Session session(kept);
+  CHECK(floats(session.run({qr::Tensor::of(kSix.data(), {2, 3})})[0]) == kSixPlusTen);
+  CHECK(floats(qr::Session(stripped).run({qr::Tensor::of(kSix.data(), {2, 3})})[0]) == kSixPlusTen);
+  kept.compile(again);  // from the kept graph
+  CHECK(floats(qr::Session(qr::Model(runtime, again)).run({qr::Tensor::of(kSix.data(), {2, 3})})[0]) == kSixPlusTen);
+  CHECK(thrown([&] { stripped.compile(again); }).find("QR-M0010") == 0);
+  CHECK(thrown([&] { qr::Session(kept, &options); }).find("QR-C0103: option shape: ") == 0);
+  qr_compatibility grade = 0;
+  char *reason = nullptr;
+  qr::check(qr_model_compatibility(kept.get(), nullptr, &grade, &reason));
+  CHECK_EQ(grade, QR_COMPATIBILITY_OPTIMAL);
+  runtime.take(reason);
+  CHECK(log.lines.find("on backend cpu-reference") != std::string::npos);
+
+  char *json = nullptr;
+  qr::check(qr_session_report(session.get(), &json));
+  const std::string report = runtime.take(json);
+  for (const char *part : {"\"backend\": \"cpu-reference\"", "\"source\": \"container\"", "\"grade\": \"optimal\"", "\"nodes\": 2"})
+    CHECK(report.find(part) != std::string::npos);
+  for (const std::string &file : {path, bare, again}) unlink(file.c_str());
+}
+
+TEST(options_for_other_backends) {
+  Logged log;
+  const qr::Runtime runtime = make_runtime(&log);
+  const qr::Model model(runtime, kFakeOnnx, sizeof kFakeOnnx);
+  const qr::Options options(runtime, {{"shape", "x=2x3"}, {"htp_performance_mode", "burst"}});
+  qr::Session session(model, &options);
+  CHECK(log.lines.find("option htp_performance_mode is not one of backend cpu-reference: it has no effect") != std::string::npos);
+  session.set_option("ep.dynamic.workload_type", "Efficient");
+  CHECK_EQ(thrown([&] { session.set_option("threads", "2"); }), "QR-C0104: option threads: it cannot change while the session lives");
+  CHECK(thrown([&] { session.set_option("thread", "2"); }).find("QR-C0101") == 0);
+  char *json = nullptr;
+  qr::check(qr_session_report(session.get(), &json));
+  const std::string report = runtime.take(json);
+  CHECK(report.find("\"ignored_options\": {\n    \"htp_performance_mode\": \"burst\",\n    \"ep.dynamic.workload_type\": \"Efficient\"") != std::string::npos);
+}
+
+TEST(kept_contexts_and_profiles) {
+  const std::string path = scratch("ctx.qrm"), csv = scratch("profile.csv");
+  const qr::Runtime runtime = make_runtime();
+  const qr::Model model(runtime, kFakeOnnx, sizeof kFakeOnnx);
+  qr::Options options(runtime, {{"shape", "x=2x3"}, {"ep.context_enable", "1"}});
+  CHECK(thrown([&] { qr::Session(model, &options); }).find("QR-C0103: option ep.context_file_path: ") == 0);
+  options.set("ep.context_file_path", path).set("profiling_level", "detailed").set("profiling_file_path", csv);
+  {
+    qr::Session session(model, &options);
+    session.run({qr::Tensor::of(kSix.data(), {2, 3})});
+  }
+  CHECK_EQ(access(path.c_str(), R_OK), 0);
+  CHECK_EQ(access(csv.c_str(), R_OK), 0);
+  qr::Session session{qr::Model(runtime, path)};
+  qr::Profile profile(runtime);
+  session.run({qr::Tensor::of(kSix.data(), {2, 3})}, nullptr, &profile);
+  CHECK(profile.size() >= 1);
+  CHECK_EQ(qr::from_c(profile[profile.size() - 1].kind), "run");
+  CHECK(profile.text("chrome").find("traceEvents") != std::string::npos);
+  CHECK(thrown([&] { profile.text("xml"); }).find("QR-C0007") == 0);
+  for (const std::string &file : {path, csv}) unlink(file.c_str());
+}
+
+TEST(signals) {
+  const qr::Runtime runtime = make_runtime();
+  const qr::Model model(runtime, kFakeOnnx, sizeof kFakeOnnx);
+  const qr::Options options(runtime, {{"shape", "x=2x3"}});
+  qr::Signal signal(runtime);
+  signal.abort();
+  CHECK(thrown([&] { qr::Session(model, &options, &signal); }).find("QR-C0011") == 0);
+  signal.reset();
+  qr::Session session(model, &options, &signal);
+  signal.set_timeout(1);
+  CHECK(thrown([&] { session.run({qr::Tensor::of(kSix.data(), {2, 3})}, &signal); }).find("QR-C0012") == 0);
+  signal.set_timeout(0);
+  CHECK(floats(session.run({qr::Tensor::of(kSix.data(), {2, 3})}, &signal)[0]) == kSixPlusTen);
+}
+
+TEST(files_that_are_no_models) {
+  const qr::Runtime runtime = make_runtime();
+  CHECK_EQ(thrown([&] { qr::Model(runtime, "PK\3\4", 4); }),
+           "QR-F0006: the model in memory: neither an .onnx model nor a .qrm container, its 4 bytes begin with 50 4b 03 04");
+  CHECK(thrown([&] { qr::Model(runtime, "", std::uint64_t{0}); }).find("QR-F0006: the model in memory: it is empty") == 0);
+  CHECK(thrown([&] { qr::Model(runtime, "/nowhere.onnx"); }).find("QR-F0001") == 0);
+}

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <atomic>
+#include <vector>
+
+#include "runtime/threads.h"
+#include "tests/support/check.h"
+
+using namespace quarry;
+
+namespace {
+
+// Counts how often each index was visited and whether two calls ever ran at once under one worker's number.
+struct Visits {
+  Visits(std::uint64_t count, std::uint32_t workers) : seen(count), inside(workers) {}
+  std::vector<std::atomic<int>> seen;
+  std::vector<std::atomic<int>> inside;
+  std::atomic<bool> wrong{false};
+  std::uint64_t smallest = UINT64_MAX;
+  static void body(void *self_, std::uint64_t begin, std::uint64_t end, std::uint32_t worker) {
+    auto &self = *static_cast<Visits *>(self_);
+    if (begin >= end || end > self.seen.size() || worker >= self.inside.size() || self.inside[worker].fetch_add(1) != 0) {
+      self.wrong = true;
+      return;
+    }
+    for (std::uint64_t i = begin; i < end; ++i) ++self.seen[i];
+    --self.inside[worker];
+  }
+  bool all_once() const {
+    for (const auto &count : seen)
+      if (count != 1) return false;
+    return !wrong;
+  }
+};
+
+}  // namespace
+
+TEST(covers_every_index_once) {
+  for (const std::uint32_t workers : {1u, 2u, 5u}) {
+    ThreadPool pool(workers);
+    for (const std::uint64_t count : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{7}, std::uint64_t{1000}})
+      for (const std::uint64_t grain : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{3}, std::uint64_t{999}, UINT64_MAX}) {
+        Visits visits(count, workers);
+        pool.parallel_for(count, grain, Visits::body, &visits);
+        CHECK(visits.all_once());
+      }
+  }
+}
+
+TEST(starts_no_thread_before_it_is_needed) {
+  ThreadPool pool(4);
+  Visits few(8, 4);
+  pool.parallel_for(8, 8, Visits::body, &few);
+  CHECK_EQ(pool.started(), 0);
+  Visits many(1000, 4);
+  pool.parallel_for(1000, 1, Visits::body, &many);
+  CHECK_EQ(pool.started(), 3);
+}
+
+TEST(many_loops) {
+  ThreadPool pool(3);
+  std::atomic<std::uint64_t> sum{0};
+  for (int i = 0; i < 2000; ++i)
+    pool.parallel_for(64, 1, [](void *total, std::uint64_t begin, std::uint64_t end, std::uint32_t) { *static_cast<std::atomic<std::uint64_t> *>(total) += end - begin; }, &sum);
+  CHECK_EQ(sum.load(), 2000u * 64u);
+}
+
+TEST(nested_loops_run_on_their_worker) {
+  struct Outer {
+    ThreadPool pool{3};
+    std::atomic<int> inner{0};
+    std::atomic<bool> wrong{false};
+  } outer;
+  outer.pool.parallel_for(12, 1, [](void *self_, std::uint64_t begin, std::uint64_t end, std::uint32_t worker) {
+    auto &self = *static_cast<Outer *>(self_);
+    struct Inner {
+      Outer &outer;
+      std::uint32_t worker;
+    } inner{self, worker};
+    for (std::uint64_t i = begin; i < end; ++i)
+      self.pool.parallel_for(10, 1, [](void *self2_, std::uint64_t b, std::uint64_t e, std::uint32_t w) {
+        auto &self2 = *static_cast<Inner *>(self2_);
+        if (w != self2.worker) self2.outer.wrong = true;
+        self2.outer.inner += static_cast<int>(e - b);
+      }, &inner);
+  }, &outer);
+  CHECK_EQ(outer.inner.load(), 120);
+  CHECK(!outer.wrong);
+}
+
+TEST(callers_pool) {
+  ThreadPool own(2);
+  qr_thread_pool callers = QR_THREAD_POOL_INIT;
+  CHECK_EQ(host_threads(callers, own).worker_count, 2);
+  int calls = 0;
+  callers.worker_count = 7;
+  callers.self = &calls;
+  callers.parallel_for = [](void *self, std::uint64_t count, std::uint64_t, void (*body)(void *, std::uint64_t, std::uint64_t, std::uint32_t), void *context) {
+    ++*static_cast<int *>(self);
+    body(context, 0, count, 0);
+  };
+  const qr_host_threads threads = host_threads(callers, own);
+  CHECK_EQ(threads.worker_count, 7);
+  Visits visits(10, 7);
+  threads.parallel_for(threads.self, 10, 1, Visits::body, &visits);
+  CHECK(visits.all_once());
+  CHECK_EQ(calls, 1);
+  CHECK(usable_processors() >= 1);
+}

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "command.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+namespace tools {
+namespace {
+
+void log_to_stderr(void *, qr_log_level level, qr_string topic, qr_string message) {
+  const char *word = level == QR_LOG_ERROR                ? "error"
+                     : level == QR_LOG_WARN               ? "warning"
+                     : level == QR_LOG_INFO               ? "info"
+                     : level == QR_LOG_DEBUG              ? "debug"
+                     : level == QR_LOG_TRACE              ? "trace"
+                     : level == QR_LOG_CALLER_MISBEHAVING ? "caller misbehaving"
+                                                          : "plugin misbehaving";
+  std::fprintf(stderr, "quarry: %s: %.*s: %.*s\n", word, static_cast<int>(topic.size), topic.data, static_cast<int>(message.size), message.data);
+}
+
+}  // namespace
+
+void SessionFlags::add_to(CLI::App &command, bool with_threads) {
+  command.add_option("--backend,-b", backend, "Backend to run on (`quarry doctor` lists them; default: the option \"backend\")")->type_name("ID");
+  command.add_option("--option,-O", options, "Option of the runtime or the backend, key=value; may be given several times (`quarry options`)")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  command.add_option("--shape", shapes, "Binds symbolic dimensions: input=1x3x224x224 or dimension=1, with commas between; each --shape is a shape bucket")
+      ->type_name("TEXT")
+      ->allow_extra_args(false);
+  command.add_option("--backend-path", backend_path, "Folders to look for backend plugins in first, ':' between")->type_name("DIRS");
+  if (with_threads) command.add_option("--threads", threads, "Threads of the session (default: one per processor)")->check(CLI::Range(1, 1024));
+  command.add_flag("--verbose,-v", verbose, "Show log lines down to debug");
+}
+
+qr::Runtime SessionFlags::runtime() const {
+  qr_log_sink log = QR_LOG_SINK_INIT;
+  log.level = verbose ? QR_LOG_DEBUG : QR_LOG_WARN;
+  log.write = log_to_stderr;
+  qr_runtime_options options = QR_RUNTIME_OPTIONS_INIT;
+  options.log = &log;
+  options.backend_path = qr::view(backend_path);
+  return qr::Runtime(&options);
+}
+
+qr::Options SessionFlags::make_options(const qr::Runtime &runtime) const {
+  qr::Options made(runtime);
+  if (!backend.empty()) made.set("backend", backend);
+  if (threads) made.set("threads", std::to_string(threads));
+  for (const std::string &shape : shapes) made.set("shape", shape);
+  for (const std::string &option : options) {
+    const auto [key, value] = split_pair(option, "--option");
+    made.set(key, value);
+  }
+  return made;
+}
+
+void print_error(const qr::Error &error) {
+  std::fprintf(stderr, "quarry: error %s: %s\n", error.id().c_str(), error.what());
+  for (const auto &[key, value] : error.details()) std::fprintf(stderr, "  %s: %s\n", key.c_str(), value.c_str());
+  if (!error.hint().empty()) std::fprintf(stderr, "  hint: %s\n", error.hint().c_str());
+}
+
+std::string shape_text(const std::vector<int64_t> &dims) {
+  std::string out = "[";
+  for (size_t i = 0; i < dims.size(); ++i) out += (i ? "," : "") + (dims[i] < 0 ? std::string("?") : std::to_string(dims[i]));
+  return out + "]";
+}
+
+std::string bytes_text(uint64_t bytes) {
+  static const char *const units[] = {"B", "kB", "MB", "GB", "TB"};
+  double value = static_cast<double>(bytes);
+  int unit = 0;
+  while (value >= 1000 && unit < 4) value /= 1000, ++unit;
+  char text[32];
+  std::snprintf(text, sizeof text, unit == 0 ? "%.0f %s" : "%.1f %s", value, units[unit]);
+  return text;
+}
+
+std::pair<std::string, std::string> split_pair(const std::string &text, const char *what) {
+  const size_t at = text.find('=');
+  if (at == std::string::npos || at == 0)
+    throw UsageError(std::string(what) + ": found '" + text + "', expected KEY=VALUE");
+  return {text.substr(0, at), text.substr(at + 1)};
+}
+
+void write_text(const std::string &path, const std::string &text) {
+  if (path == "-") {
+    std::fwrite(text.data(), 1, text.size(), stdout);
+    if (text.empty() || text.back() != '\n') std::fputc('\n', stdout);
+    return;
+  }
+  FILE *file = std::fopen(path.c_str(), "wb");
+  if (!file) throw UsageError("cannot write '" + path + "': " + std::strerror(errno), "check that the folder exists and may be written");
+  const bool whole = std::fwrite(text.data(), 1, text.size(), file) == text.size();
+  if (std::fclose(file) != 0 || !whole) throw UsageError("cannot write all of '" + path + "': " + std::strerror(errno));
+}
+
+}  // namespace tools

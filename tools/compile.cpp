@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// quarry compile: a model into a .qrm container for one backend; with --check, only the question whether it would.
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "command.h"
+#include "progress.h"
+#include "tensor_file.h"
+
+namespace tools {
+namespace {
+
+struct CompileFlags {
+  SessionFlags session;
+  std::string model, out;
+  std::vector<std::string> metadata;
+  bool check = false, json = false;
+};
+
+int check_only(const CompileFlags &flags, const qr::Model &model, const qr::Options &options) {
+  const std::string text = model.check_nodes(options);
+  const nlohmann::json report = nlohmann::json::parse(text);
+  if (flags.json) {
+    std::printf("%s\n", report.dump(2).c_str());
+  } else {
+    for (const nlohmann::json &node : report["nodes"])
+      if (!node.value("supported", false))
+        std::printf("refused %s (%s): %s %s\n", node.value("name", "").c_str(), node.value("op", "").c_str(), node.value("id", "").c_str(), node.value("reason", "").c_str());
+    std::printf("backend %s: %d nodes supported, %d refused\n", report.value("backend", "").c_str(), report.value("supported", 0), report.value("refused", 0));
+  }
+  return report.value("refused", 0) == 0 ? 0 : 1;
+}
+
+int compile(const CompileFlags &flags) {
+  const qr::Runtime runtime = flags.session.runtime();
+  qr::Options options = flags.session.make_options(runtime);
+  for (const std::string &text : flags.metadata) {
+    const auto [key, value] = split_pair(text, "--metadata");
+    options.set("metadata." + key, value);
+  }
+  const qr::Model model(runtime, flags.model, &options);
+  if (flags.check) return check_only(flags, model, options);
+  std::string out = flags.out;
+  if (out.empty()) {
+    const size_t dot = flags.model.rfind('.'), slash = flags.model.rfind('/');
+    out = (dot == std::string::npos || (slash != std::string::npos && dot < slash) ? flags.model : flags.model.substr(0, dot)) + ".qrm";
+    if (out == flags.model) throw UsageError("compiling '" + flags.model + "' again would overwrite it", "name the result: -o FILE");
+  }
+  ProgressLine progress;
+  model.compile(options, out, nullptr, [&](uint64_t done, uint64_t total, std::string_view what) { progress.show(done, total, what); });
+  progress.clear();
+  const qr::Model made(runtime, out);
+  const nlohmann::json info = nlohmann::json::parse(made.inspect());
+  std::printf("%s: %s", out.c_str(), bytes_text(info.value("file_bytes", uint64_t{0})).c_str());
+  for (const nlohmann::json &context : info.value("contexts", nlohmann::json::array()))
+    std::printf(", backend %s for %s", context.value("backend", "?").c_str(), context.value("target", "?").c_str());
+  const size_t graphs = info.value("graphs", nlohmann::json::array()).size();
+  std::printf(", %zu graph%s\n", graphs, graphs == 1 ? "" : "s");
+  return 0;
+}
+
+}  // namespace
+
+void register_compile(CLI::App &app, Action &action) {
+  auto flags = std::make_shared<CompileFlags>();
+  CLI::App *command = app.add_subcommand("compile", "Compile a model into a .qrm container for a backend");
+  command->add_option("model", flags->model, "Model: .onnx, or a .qrm that kept its graph")->required()->type_name("MODEL");
+  command->add_option("--output,-o", flags->out, "The container to write (default: the model's name with .qrm)")->type_name("FILE");
+  flags->session.add_to(*command, false);
+  command->add_option("--metadata", flags->metadata, "A key and value to keep in the container")->type_name("KEY=VALUE")->allow_extra_args(false);
+  command->add_flag("--check", flags->check, "Only ask the backend about every node; exit status 1 when it refuses one");
+  command->add_flag("--json", flags->json, "With --check: print the report as JSON");
+  command->callback([&action, flags] { action = [flags] { return compile(*flags); }; });
+}
+
+}  // namespace tools

@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: Apache-2.0
+// quarry conform: folders in the layout of ONNX's own tests, run on a backend: passed, failed, or refused with a reason.
+#include <dirent.h>
+#include <fnmatch.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+
+#include "command.h"
+#include "compare.h"
+#include "onnx_operators.h"
+#include "progress.h"
+#include "tensor_file.h"
+#include "worker_pool.h"
+
+namespace tools {
+namespace {
+
+using Json = nlohmann::json;
+
+struct ConformFlags {
+  SessionFlags session;
+  Tolerance tolerance;
+  std::vector<std::string> folders, filters;
+  std::string json, exclude;
+  int jobs = 0;
+  double timeout_s = 300;
+  bool in_process = false, compiled = false, list = false;
+};
+
+bool is_folder(const std::string &path) {
+  struct stat info {};
+  return stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+std::vector<std::string> entries(const std::string &folder) {
+  std::vector<std::string> names;
+  if (DIR *dir = opendir(folder.c_str())) {
+    while (const dirent *entry = readdir(dir))
+      if (entry->d_name[0] != '.') names.emplace_back(entry->d_name);
+    closedir(dir);
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+// A case is a folder with a model.onnx (or model.qrm); anything else is searched for cases below it.
+void find_cases(const std::string &folder, std::vector<std::string> &cases, int depth = 0) {
+  if (access((folder + "/model.onnx").c_str(), R_OK) == 0 || access((folder + "/model.qrm").c_str(), R_OK) == 0) {
+    cases.push_back(folder);
+    return;
+  }
+  if (depth > 6) return;
+  for (const std::string &name : entries(folder))
+    if (is_folder(folder + "/" + name)) find_cases(folder + "/" + name, cases, depth + 1);
+}
+
+std::string last_part(std::string path) {
+  while (path.size() > 1 && path.back() == '/') path.pop_back();
+  const size_t slash = path.rfind('/');
+  return slash == std::string::npos ? path : path.substr(slash + 1);
+}
+
+// input_0.pb, input_1.pb, ... of a data set.
+std::vector<std::string> numbered(const std::string &folder, const char *prefix) {
+  std::vector<std::string> paths;
+  for (int i = 0;; ++i) {
+    std::string path = folder + "/" + prefix + "_" + std::to_string(i) + ".pb";
+    if (access(path.c_str(), R_OK) != 0) return paths;
+    paths.push_back(std::move(path));
+  }
+}
+
+// Files belong to inputs by name where every name fits, else by position.
+std::vector<TensorData> in_order(std::vector<TensorData> data, const std::vector<qr::TensorInfo> &wanted) {
+  std::vector<TensorData> ordered;
+  for (const qr::TensorInfo &info : wanted) {
+    const auto at = std::find_if(data.begin(), data.end(), [&](const TensorData &tensor) { return tensor.name == info.name; });
+    if (at == data.end()) return data;
+    ordered.push_back(*at);
+  }
+  return ordered.size() == data.size() ? ordered : data;
+}
+
+// Operators of both kinds of model: those of the ONNX file, or of every graph that the container kept.
+std::set<std::string> operators_of(const Json &info) {
+  std::set<std::string> names;
+  const auto add = [&](const Json &counts) {
+    for (const auto &[name, count] : counts.items()) names.insert(name.substr(name.rfind('.') + 1));
+  };
+  if (info.contains("onnx")) add(info["onnx"].value("operators", Json::object()));
+  for (const Json &graph : info.value("graphs", Json::array())) add(graph.value("operators", Json::object()));
+  return names;
+}
+
+bool is_quantized_model(const Json &info) {
+  bool quantized = false, sums = false;
+  for (const std::string &op : operators_of(info)) {
+    const bool is_qlinear = op.rfind("QLinear", 0) == 0;
+    quantized |= is_qlinear || op == "QuantizeLinear" || op == "DequantizeLinear";
+    sums |= is_qlinear || op == "Conv" || op == "Gemm" || op == "MatMul" || op == "ConvTranspose";
+  }
+  return quantized && sums;
+}
+
+class Runner {
+ public:
+  explicit Runner(const ConformFlags &flags) : flags_(flags), runtime_(flags.session.runtime()) {}
+
+  // {"name", "folder", "operators", "result": "passed", "failed" or "refused", "reason", "id", "worst_of_range", "rule"}
+  Json run(const std::string &folder) const {
+    Json out = {{"name", last_part(folder)}, {"folder", folder}};
+    try {
+      run_case(folder, out);
+      if (!out.contains("result")) out["result"] = "passed";
+    } catch (const qr::Error &error) {
+      out["result"] = error.code() == QR_UNSUPPORTED ? "refused" : "failed";
+      out["id"] = error.id();
+      std::string reason = error.what();
+      for (const auto &[key, value] : error.details())
+        if (key == "reason") reason += "; " + value;
+      out["reason"] = reason;
+    } catch (const std::exception &error) {
+      out["result"] = "failed";
+      out["reason"] = error.what();
+    }
+    return out;
+  }
+
+ private:
+  void run_case(const std::string &folder, Json &out) const {
+    const bool container = access((folder + "/model.qrm").c_str(), R_OK) == 0;
+    const std::string path = folder + (container ? "/model.qrm" : "/model.onnx");
+    if (!container) out["operators"] = onnx_operators(path);
+    const qr::Model model(runtime_, path);
+    const bool quantized = is_quantized_model(Json::parse(model.inspect()));
+    std::vector<std::string> sets;
+    for (const std::string &name : entries(folder))
+      if (name.rfind("test_data_set_", 0) == 0) sets.push_back(folder + "/" + name);
+    if (sets.empty()) throw UsageError("'" + folder + "' has no test_data_set_* folder");
+    std::optional<qr::Session> session;
+    std::vector<std::vector<int64_t>> bound;
+    for (const std::string &set : sets) {
+      std::vector<TensorData> inputs;
+      for (const std::string &file : numbered(set, "input")) inputs.push_back(read_tensor_proto(file));
+      inputs = in_order(std::move(inputs), model.inputs());
+      std::vector<std::vector<int64_t>> shapes;
+      for (const TensorData &tensor : inputs) shapes.push_back(tensor.dims);
+      if (!session || shapes != bound) {
+        session.reset();
+        session.emplace(make_session(model, inputs));
+        bound = shapes;
+      }
+      check_set(*session, inputs, set, quantized, out);
+      if (out.contains("result")) return;
+    }
+  }
+
+  qr::Session make_session(const qr::Model &model, const std::vector<TensorData> &inputs) const {
+    qr::Options options = flags_.session.make_options(runtime_);
+    std::string shape;
+    const std::vector<qr::TensorInfo> wanted = model.inputs();
+    for (size_t i = 0; i < wanted.size() && i < inputs.size(); ++i) {
+      const auto &dims = wanted[i].dims;
+      if (dims == inputs[i].dims || inputs[i].dims.empty()) continue;
+      shape += (shape.empty() ? "" : ",") + wanted[i].name + "=";
+      for (size_t d = 0; d < inputs[i].dims.size(); ++d) shape += (d ? "x" : "") + std::to_string(inputs[i].dims[d]);
+    }
+    if (!shape.empty()) options.set("shape", shape);
+    if (!flags_.compiled) return qr::Session(runtime_, model, &options);
+    // The way through a container: what a user ships.
+    char file[] = "/tmp/quarry-conform-XXXXXX";
+    const int fd = mkstemp(file);
+    if (fd >= 0) close(fd);
+    try {
+      model.compile(options, file);
+      const qr::Model compiled(runtime_, file);
+      qr::Options plain(runtime_);
+      if (!flags_.session.backend.empty()) plain.set("backend", flags_.session.backend);
+      qr::Session session(runtime_, compiled, &plain);
+      unlink(file);
+      return session;
+    } catch (...) {
+      unlink(file);
+      throw;
+    }
+  }
+
+  void check_set(qr::Session &session, std::vector<TensorData> &data, const std::string &set, bool quantized, Json &out) const {
+    std::vector<qr::Tensor> inputs, outputs(session.outputs().size());
+    for (TensorData &tensor : data) inputs.push_back(tensor.tensor());
+    session.run(inputs, outputs);
+    const std::vector<std::string> files = numbered(set, "output");
+    if (files.empty()) throw UsageError("'" + set + "' has no output_0.pb");
+    for (size_t i = 0; i < files.size(); ++i) {
+      if (i >= outputs.size()) {
+        out["result"] = "failed", out["reason"] = "the model gives " + std::to_string(outputs.size()) + " outputs, expected " + std::to_string(files.size());
+        return;
+      }
+      const TensorData expected = read_tensor_proto(files[i]);
+      const Difference difference = compare(expected, outputs[i].dtype(), outputs[i].dims(), outputs[i].data(), flags_.tolerance);
+      if (quantized) out["worst_of_range"] = std::max(out.value("worst_of_range", 0.0), std::isfinite(difference.worst_of_range) ? difference.worst_of_range : 1e9);
+      if (difference.within_float) continue;
+      if (quantized && difference.within_quantized) {
+        out["rule"] = "quantized";
+        continue;
+      }
+      out["result"] = "failed";
+      out["reason"] = last_part(set) + ", output " + std::to_string(i) + ": " + difference.text;
+      return;
+    }
+  }
+
+  const ConformFlags &flags_;
+  qr::Runtime runtime_;
+};
+
+int conform(const ConformFlags &flags) {
+  std::vector<std::string> cases;
+  for (const std::string &folder : flags.folders) {
+    if (!is_folder(folder)) throw UsageError("'" + folder + "' is no folder");
+    const size_t before = cases.size();
+    find_cases(folder, cases);
+    if (cases.size() == before) throw UsageError("'" + folder + "' holds no case", "a case is a folder with model.onnx and test_data_set_*");
+  }
+  if (!flags.filters.empty())
+    std::erase_if(cases, [&](const std::string &folder) {
+      return std::none_of(flags.filters.begin(), flags.filters.end(), [&](const std::string &filter) { return fnmatch(filter.c_str(), last_part(folder).c_str(), 0) == 0; });
+    });
+  if (flags.list) {
+    for (const std::string &folder : cases) std::printf("%s\n", folder.c_str());
+    return 0;
+  }
+  if (cases.empty()) throw UsageError("no case is left by --filter");
+
+  std::vector<Json> results(cases.size());
+  uint64_t finished = 0;
+  ProgressLine progress;
+  const auto take = [&](uint64_t index, Json result) {
+    progress.show(++finished, cases.size(), result.value("name", ""));
+    results[index] = std::move(result);
+  };
+  if (flags.in_process) {
+    const Runner runner(flags);
+    for (uint64_t i = 0; i < cases.size(); ++i) take(i, runner.run(cases[i]));
+  } else {
+    std::optional<Runner> runner;  // made in each worker, after the fork
+    const int jobs = flags.jobs > 0 ? flags.jobs : static_cast<int>(std::max(1l, sysconf(_SC_NPROCESSORS_ONLN)));
+    run_in_workers(
+        cases.size(), jobs, flags.timeout_s,
+        [&](uint64_t i) {
+          if (!runner) runner.emplace(flags);
+          return runner->run(cases[i]).dump(-1, ' ', false, Json::error_handler_t::replace);
+        },
+        [&](uint64_t i, const std::string &text, bool died) {
+          if (!died) return take(i, Json::parse(text));
+          take(i, {{"name", last_part(cases[i])}, {"folder", cases[i]}, {"result", "failed"}, {"reason", text}});
+        });
+  }
+  progress.clear();
+
+  std::map<std::string, int> counts{{"passed", 0}, {"failed", 0}, {"refused", 0}};
+  for (const Json &result : results) ++counts[result["result"].get<std::string>()];
+  FILE *listing = flags.json == "-" ? stderr : stdout;
+  for (const char *kind : {"refused", "failed"})
+    for (const Json &result : results)
+      if (result["result"] == kind) std::fprintf(listing, "%s %s: %s\n", kind, result["name"].get<std::string>().c_str(), result.value("reason", "").c_str());
+  std::fprintf(listing, "%d passed, %d failed, %d refused\n", counts["passed"], counts["failed"], counts["refused"]);
+  if (!flags.json.empty()) {
+    const Json report = {{"backend", flags.session.backend.empty() ? "cpu-reference" : flags.session.backend},
+                         {"passed", counts["passed"]},
+                         {"failed", counts["failed"]},
+                         {"refused", counts["refused"]},
+                         {"cases", results}};
+    write_text(flags.json, report.dump(1, ' ', false, Json::error_handler_t::replace) + "\n");
+  }
+  return counts["failed"] ? 1 : 0;
+}
+
+}  // namespace
+
+void register_conform(CLI::App &app, Action &action) {
+  auto flags = std::make_shared<ConformFlags>();
+  CLI::App *command = app.add_subcommand("conform", "Run folders in the layout of ONNX's own tests and compare with the stored outputs");
+  command->add_option("folders", flags->folders, "Cases (model.onnx, test_data_set_*/input_*.pb, output_*.pb) or folders of cases")->required()->type_name("DIR");
+  flags->session.add_to(*command);
+  command->add_option("--rtol", flags->tolerance.rtol, "Relative tolerance")->capture_default_str();
+  command->add_option("--atol", flags->tolerance.atol, "Absolute tolerance")->capture_default_str();
+  command->add_option("--range-floor", flags->tolerance.range_floor, "Differences under this part of the output's range agree")->capture_default_str();
+  command->add_option("--quantized-tolerance", flags->tolerance.quantized_range, "For quantised models: allowed difference as a part of the output's range")
+      ->capture_default_str();
+  command->add_option("--filter", flags->filters, "Only cases whose name fits this pattern (*, ?)")->type_name("GLOB")->allow_extra_args(false);
+  command->add_option("--json", flags->json, "Write the results as JSON to a file, or to standard output for -")->type_name("FILE|-");
+  command->add_option("--jobs,-j", flags->jobs, "Worker processes (default: one per processor)")->check(CLI::Range(1, 256));
+  command->add_option("--timeout", flags->timeout_s, "Seconds for one case")->capture_default_str();
+  command->add_flag("--in-process", flags->in_process, "Run the cases in this process, for a debugger: a crash then ends everything");
+  command->add_flag("--compiled", flags->compiled, "Compile each model into a .qrm and run that");
+  command->add_flag("--list", flags->list, "Only list the cases");
+  command->callback([&action, flags] { action = [flags] { return conform(*flags); }; });
+}
+
+}  // namespace tools

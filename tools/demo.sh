@@ -1,0 +1,34 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# From nothing to a real model that reads handwritten digits: installs what is needed, builds, compiles the model into a container, runs it from
+# ONNX and from the container, and shows what it saw. Re-runs take seconds.
+set -e
+. "$(dirname "$0")/setup.sh"
+cd "$root"
+install_packages
+build=${QUARRY_BUILD_DIR:-$root/build}
+say "building (the first time takes a few minutes)"
+configure "$build" --buildtype=release -Dtests=false
+ninja -C "$build" ${QUARRY_VERBOSE:+-v} | tail -n 1
+quarry=$build/tools/quarry
+export QUARRY_BACKEND_PATH=$build/backends/cpu-reference:$build/backends/null
+
+say "quarry doctor: what is here"
+"$quarry" doctor
+
+say "quarry compile: models/digits/digits.onnx -> digits.qrm"
+"$quarry" compile models/digits/digits.onnx -o "$build/digits.qrm" --backend cpu-reference
+
+say "quarry run: two of the held-out images, from the container"
+"$quarry" run "$build/digits.qrm" models/digits/images/digit_3.png models/digits/images/digit_8.png --picture --softmax --top 3
+
+say "bindings/cpp/digits.cpp: all held-out images through qr_session_create and qr_session_run, from ONNX and from the container"
+"$build/bindings/cpp/digits" models/digits models/digits/digits.onnx "$build/digits.qrm"
+
+if [ -d "${QUARRY_SHARED:-../shared}/models" ]; then
+  shared=${QUARRY_SHARED:-../shared}
+  say "MobileNetV2 on photographs"
+  "$quarry" run "$shared/models/mobilenetv2_1.0_224_google_f32/model.onnx" "$shared/images/goldfish.jpg" "$shared/images/coral_parrot.jpg" \
+    --labels "$shared/images/imagenet_labels_1001.txt" --mean 0.50196 --std 0.50196 --top 3
+fi
+say "done: the program is $quarry"

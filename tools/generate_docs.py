@@ -1,0 +1,76 @@
+#!/usr/bin/env python3
+"""Writes the parts of docs/ that come from tables: options.md, operators.md (from the built program) and errors.md (from base/error_ids.inc).
+
+    tools/generate_docs.py [--check] QUARRY_PROGRAM
+
+Text written by hand under an error's heading is kept. --check changes nothing and exits with 1 when a file is not up to date.
+"""
+import difflib
+import os
+import re
+import subprocess
+import sys
+
+root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+AREAS = {"C": "Calls, options and objects", "F": "Files and the operating system", "M": "Containers (.qrm)", "G": "Graphs (QIR)", "O": "ONNX import",
+         "L": "Loader and plugins", "B": "Backends", "R": "Runs", "T": "Tools"}
+
+
+def errors(old):
+    kept = {}
+    for match in re.finditer(r"^### (QR-\w\d{4}).*?\n\n\*.*?\*\n(.*?)(?=^##|\Z)", old, re.M | re.S):
+        kept[match.group(1)] = match.group(2).strip()
+    table = open(os.path.join(root, "base", "error_ids.inc"), encoding="utf-8").read()
+    rows = re.findall(r'^QR_ERROR\((\w+), "(QR-\w\d{4})", (QR_\w+), "((?:[^"\\]|\\.)*)"\)', table, re.M)
+    out = ["# Error ids", "",
+           "Every error carries a stable id. The code says what kind it is (programs branch on that), the message what was found and expected, the hint what to do. "
+           "This page is made from `base/error_ids.inc` by `tools/generate_docs.py`; the paragraphs under the headings are written by hand and kept.", ""]
+    area = None
+    for name, number, code, hint in rows:
+        if number[3] != area:
+            area = number[3]
+            out += [f"## {AREAS[area]}", ""]
+        out += [f"### {number} {name.replace('_', ' ')}", "", f"*{code[3:]}*" , ""]
+        if hint:
+            out += [f"What to do: {hint}." if not hint.endswith(".") else f"What to do: {hint}", ""]
+        text = re.sub(r"^What to do:.*\n?", "", kept.get(number, ""), flags=re.M).strip()
+        if text:
+            out += [text, ""]
+    return "\n".join(out)
+
+
+def program(quarry, *args):
+    return subprocess.run([quarry, *args], check=True, capture_output=True, text=True).stdout
+
+
+def main():
+    check = "--check" in sys.argv
+    quarry = [a for a in sys.argv[1:] if a != "--check"][0]
+    stale = []
+
+    def write(name, text):
+        path = os.path.join(root, "docs", name)
+        old = open(path, encoding="utf-8").read() if os.path.exists(path) else ""
+        if old == text:
+            return
+        stale.append(name)
+        if check:
+            print("\n".join(list(difflib.unified_diff(old.splitlines(), text.splitlines(), name, "generated", lineterm="", n=0))[:20]))
+        else:
+            open(path, "w", encoding="utf-8").write(text)
+            print(f"docs/{name} written")
+
+    path = os.path.join(root, "docs", "errors.md")
+    write("errors.md", errors(open(path, encoding="utf-8").read() if os.path.exists(path) else ""))
+    write("options.md", "# Options\n\nKeys and values are strings: `qr_options_set` in C, `--option key=value` in the program. An unknown key or a bad value is an error that names the nearest key "
+          "or the allowed values. Keys known from ONNX Runtime and its QNN execution provider keep their names and values. An option that is for another backend than the session's is checked, "
+          "kept out of the way, logged and listed in `qr_session_report`: a configuration may hold the options of several backends. This page is the output of `quarry options --markdown`.\n\n" +
+          program(quarry, "options", "--markdown"))
+    write("operators.md", "# Operators\n\nEach ONNX opset from 7 to 28 is rewritten to one normal form; a backend then sees one version of each operator. This page is the output of `quarry ops --markdown`.\n\n" +
+          program(quarry, "ops", "--markdown"))
+    if check and stale:
+        print(f"not up to date: {', '.join(stale)}; run tools/generate_docs.py {quarry}")
+        sys.exit(1)
+
+
+main()

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// Photographs as network inputs: PNG, JPEG or BMP -> resized, cropped, normalised tensor.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tensor_file.h"
+
+namespace CLI {
+class App;
+}
+
+namespace tools {
+
+bool is_image_path(const std::string &path);
+
+// The usual preprocessing, in this order: resize, crop, pixel * scale, (x - mean) / std, layout.
+struct ImageFlags {
+  std::string resize;          // "WxH"; "N": the short side, keeping proportions; empty: the input's own size
+  std::string crop;            // "WxH" from the centre
+  std::vector<double> mean;    // per channel, in units of the scaled pixel
+  std::vector<double> std_dev;
+  double scale = 1.0 / 255;    // for floating-point inputs; integer inputs take the pixels as they are
+  std::string layout = "auto"; // nchw, nhwc; auto: where the input's shape has the channels
+  std::string color = "rgb";   // rgb, bgr
+
+  void add_to(CLI::App &command);
+};
+
+// Makes the tensor that the input wants out of an image file. Throws UsageError naming file, found, expected.
+TensorData image_tensor(const std::string &path, const qr::TensorInfo &input, const ImageFlags &flags);
+
+// A rough picture of a small one-channel image in characters, for a terminal.
+std::string picture_text(const std::string &path);
+
+}  // namespace tools

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// quarry ops: which operators there are, and which backend runs them.
+#include <cstdio>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "command.h"
+
+namespace tools {
+namespace {
+
+std::string full_name(const nlohmann::json &row) {
+  const std::string domain = row.value("domain", "");
+  return domain.empty() ? row["name"].get<std::string>() : domain + "." + row["name"].get<std::string>();
+}
+
+int ops(const SessionFlags &flags, bool as_json, bool markdown) {
+  qr::Runtime runtime = flags.runtime();
+  std::vector<std::string> backends;
+  if (!flags.backend.empty()) {
+    backends.push_back(flags.backend);
+  } else {
+    const uint64_t count = runtime.scan();
+    for (uint64_t i = 0; i < count; ++i)
+      if (const qr_backend_info info = runtime.backend(i); info.usable) backends.push_back(qr::text(info.id));
+  }
+  nlohmann::json report = {{"operators", nlohmann::json::parse(runtime.operators(""))}, {"backends", nlohmann::json::array()}};
+  std::map<std::string, std::map<std::string, nlohmann::json>> cells;  // operator -> backend -> row
+  for (const std::string &backend : backends) {
+    nlohmann::json one = nlohmann::json::parse(runtime.operators(backend));
+    for (const nlohmann::json &row : one["operators"]) cells[full_name(row)][backend] = row;
+    report["backends"].push_back(std::move(one));
+  }
+  if (as_json) {
+    std::printf("%s\n", report.dump(2).c_str());
+    return 0;
+  }
+  std::printf(markdown ? "| operator |" : "%-32s", "operator");
+  for (const std::string &backend : backends) std::printf(markdown ? " %s |" : " %-16s", backend.c_str());
+  std::printf(markdown ? " types | notes |\n|---|" : " types\n");
+  if (markdown) {
+    for (size_t i = 0; i < backends.size(); ++i) std::printf("---|");
+    std::printf("---|---|\n");
+  }
+  std::map<std::string, int> supported;
+  for (const nlohmann::json &row : report["operators"]["operators"]) {
+    const std::string name = full_name(row);
+    std::printf(markdown ? "| %s |" : "%-32s", name.c_str());
+    std::string types, note;
+    for (const std::string &backend : backends) {
+      const nlohmann::json &cell = cells[name][backend];
+      const bool yes = cell.is_object() && cell.value("supported", false);
+      supported[backend] += yes;
+      std::printf(markdown ? " %s |" : " %-16s", yes ? "yes" : "-");
+      if (yes && types.empty()) types = cell.value("types", ""), note = cell.value("note", "");
+    }
+    std::printf(markdown ? " %s | %s |\n" : " %s%s%s\n", types.c_str(), markdown ? note.c_str() : note.empty() ? "" : "; ", markdown ? "" : note.c_str());
+  }
+  if (!markdown)
+    for (const auto &[backend, count] : supported) std::printf("%s: %d of %zu operators\n", backend.c_str(), count, report["operators"]["operators"].size());
+  return 0;
+}
+
+}  // namespace
+
+void register_ops(CLI::App &app, Action &action) {
+  struct Flags {
+    SessionFlags session;
+    bool json = false, markdown = false;
+  };
+  auto flags = std::make_shared<Flags>();
+  CLI::App *command = app.add_subcommand("ops", "List the operators and which backend runs them");
+  command->add_option("--backend,-b", flags->session.backend, "Only this backend")->type_name("ID");
+  command->add_option("--backend-path", flags->session.backend_path, "Folders to look for backend plugins in first, ':' between")->type_name("DIRS");
+  auto *json = command->add_flag("--json", flags->json, "Print the table as JSON");
+  command->add_flag("--markdown", flags->markdown, "Print the table as Markdown (docs/operators.md)")->excludes(json);
+  command->callback([&action, flags] { action = [flags] { return ops(flags->session, flags->json, flags->markdown); }; });
+}
+
+}  // namespace tools

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+// quarry run: a model on real inputs, from .onnx or .qrm.
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <random>
+
+#include "command.h"
+#include "image.h"
+#include "tensor_file.h"
+
+namespace tools {
+namespace {
+
+struct RunFlags {
+  SessionFlags session;
+  ImageFlags image;
+  std::string model, labels, save, profile;
+  std::vector<std::string> files, inputs;
+  int top = 5;
+  bool softmax = false, picture = false, zeros = false, json = false;
+};
+
+std::string base_name(const std::string &path) {
+  const size_t slash = path.find_last_of('/');
+  return slash == std::string::npos ? path : path.substr(slash + 1);
+}
+
+// A tensor's name as a part of a file name.
+std::string file_stem(std::string name) {
+  for (char &c : name)
+    if (c == '/' || c == '\0') c = '_';
+  return name.empty() ? "output" : name;
+}
+
+bool has_ending(const std::string &path, const char *ending) {
+  const std::string_view end(ending);
+  return path.size() >= end.size() && path.compare(path.size() - end.size(), end.size(), end) == 0;
+}
+
+TensorData load_input(const std::string &path, const qr::TensorInfo &info, const ImageFlags &image) {
+  if (is_image_path(path)) return image_tensor(path, info, image);
+  if (has_ending(path, ".npy")) {
+    TensorData data = read_npy(path);
+    // NumPy has no name for bf16 and the types under 16 bits: their bits come as unsigned integers.
+    if (data.dtype != info.dtype && (data.dtype == QR_DTYPE_U8 || data.dtype == QR_DTYPE_U16) && qr_dtype_bits(info.dtype) == qr_dtype_bits(data.dtype) &&
+        info.dtype != QR_DTYPE_I8 && info.dtype != QR_DTYPE_I16 && info.dtype != QR_DTYPE_BOOL)
+      data.dtype = info.dtype;
+    return data;
+  }
+  if (has_ending(path, ".pb")) return read_tensor_proto(path);
+  return read_raw(path, info.dtype, info.dims);
+}
+
+std::vector<std::string> load_labels(const std::string &path) {
+  std::vector<std::string> labels;
+  if (path.empty()) return labels;
+  std::ifstream in(path);
+  if (!in) throw UsageError("--labels: cannot read '" + path + "'", "one label a line, the first for class 0");
+  for (std::string line; std::getline(in, line);) {
+    while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.pop_back();
+    labels.push_back(line);
+  }
+  return labels;
+}
+
+// Scores: one row of more than one value. Everything else is summed up.
+bool is_scores(const std::vector<int64_t> &dims) {
+  const int64_t count = element_count(dims);
+  return count > 1 && !dims.empty() && std::any_of(dims.begin(), dims.end(), [&](int64_t dim) { return dim == count; });
+}
+
+nlohmann::json report_output(const RunFlags &flags, const std::vector<std::string> &labels, const qr::TensorInfo &info, const qr::Tensor &tensor, bool print) {
+  const std::vector<int64_t> dims = tensor.dims();
+  const int64_t count = element_count(dims);
+  std::vector<double> values = to_doubles(tensor.dtype(), tensor.data(), count);
+  nlohmann::json out = {{"name", info.name}, {"dtype", qr_dtype_name(tensor.dtype())}, {"dims", dims}};
+  if (print) std::printf("  %s %s%s\n", info.name.c_str(), qr_dtype_name(tensor.dtype()), shape_text(dims).c_str());
+  if (is_scores(dims) && count > 1) {
+    if (flags.softmax) {
+      const double high = *std::max_element(values.begin(), values.end());
+      double sum = 0;
+      for (double &value : values) sum += value = std::exp(value - high);
+      for (double &value : values) value /= sum;
+    }
+    std::vector<size_t> order(values.size());
+    std::iota(order.begin(), order.end(), 0);
+    const size_t top = std::min<size_t>(static_cast<size_t>(std::max(flags.top, 0)), order.size());
+    std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(top), order.end(),
+                      [&](size_t a, size_t b) { return values[a] != values[b] ? values[a] > values[b] : a < b; });
+    out["top"] = nlohmann::json::array();
+    for (size_t i = 0; i < top; ++i) {
+      const std::string label = order[i] < labels.size() ? labels[order[i]] : "";
+      out["top"].push_back({{"index", order[i]}, {"value", values[order[i]]}, {"label", label}});
+      if (print) std::printf("    %8.4f  %5zu  %s\n", values[order[i]], order[i], label.c_str());
+    }
+  } else if (count > 0) {
+    double low = INFINITY, high = -INFINITY, sum = 0;
+    int64_t bad = 0;
+    for (double value : values) {
+      if (!std::isfinite(value)) ++bad;
+      else low = std::min(low, value), high = std::max(high, value), sum += value;
+    }
+    out["min"] = low, out["max"] = high, out["mean"] = sum / static_cast<double>(std::max<int64_t>(count - bad, 1)), out["not_finite"] = bad;
+    if (print && count <= 8) {
+      std::printf("   ");
+      for (double value : values) std::printf(" %.6g", value);
+      std::printf("\n");
+    } else if (print) {
+      std::printf("    min %.6g  max %.6g  mean %.6g%s\n", low, high, sum / static_cast<double>(std::max<int64_t>(count - bad, 1)),
+                  bad ? ("  not finite: " + std::to_string(bad)).c_str() : "");
+    }
+  }
+  return out;
+}
+
+int run(const RunFlags &flags) {
+  const std::vector<std::string> labels = load_labels(flags.labels);
+  const qr::Runtime runtime = flags.session.runtime();
+  qr::Options options = flags.session.make_options(runtime);
+  const qr::Model model(runtime, flags.model, &options);
+  qr::Session session(runtime, model, &options);
+  const std::vector<qr::TensorInfo> wanted = session.inputs(), given = session.outputs();
+
+  // The runs: files one by one for a model with one input; --input NAME=FILE for all inputs of one run.
+  std::vector<std::map<std::string, std::string>> runs;
+  if (!flags.inputs.empty()) {
+    if (!flags.files.empty()) throw UsageError("files and --input exclude each other", "name every input with --input NAME=FILE");
+    runs.emplace_back();
+    for (const std::string &text : flags.inputs) {
+      const auto [name, path] = split_pair(text, "--input");
+      if (std::none_of(wanted.begin(), wanted.end(), [&](const qr::TensorInfo &info) { return info.name == name; })) {
+        std::string names;
+        for (const qr::TensorInfo &info : wanted) names += (names.empty() ? "" : ", ") + info.name;
+        throw UsageError("--input: the model has no input '" + name + "'; it has " + names);
+      }
+      runs.back()[name] = path;
+    }
+  } else if (!flags.files.empty()) {
+    if (wanted.size() == 1) {
+      for (const std::string &file : flags.files) runs.push_back({{wanted[0].name, file}});
+    } else if (flags.files.size() == wanted.size()) {
+      runs.emplace_back();
+      for (size_t i = 0; i < wanted.size(); ++i) runs.back()[wanted[i].name] = flags.files[i];
+    } else {
+      throw UsageError("found " + std::to_string(flags.files.size()) + " files for a model with " + std::to_string(wanted.size()) + " inputs", "name them: --input NAME=FILE");
+    }
+  } else if (flags.zeros || wanted.empty()) {
+    runs.emplace_back();
+  } else {
+    std::string list;
+    for (const qr::TensorInfo &info : wanted) list += "\n    " + info.name + " " + qr_dtype_name(info.dtype) + shape_text(info.dims);
+    throw UsageError("no input given; the model wants" + list, "give files (.npy, .pb, raw, PNG, JPEG), --input NAME=FILE, or --zeros");
+  }
+  if (!flags.save.empty() && mkdir(flags.save.c_str(), 0777) != 0 && errno != EEXIST) throw UsageError("--save: cannot make the folder '" + flags.save + "'");
+
+  nlohmann::json results = nlohmann::json::array();
+  qr::Profile profile(runtime);
+  for (size_t r = 0; r < runs.size(); ++r) {
+    std::vector<TensorData> data;
+    for (const qr::TensorInfo &info : wanted) {
+      const auto at = runs[r].find(info.name);
+      if (at != runs[r].end()) {
+        data.push_back(load_input(at->second, info, flags.image));
+      } else if (flags.zeros) {
+        TensorData zero;
+        zero.dtype = info.dtype, zero.dims = info.dims;
+        zero.bytes.assign(packed_bytes(info.dtype, info.dims), 0);
+        data.push_back(std::move(zero));
+      } else {
+        throw UsageError("no file for input '" + info.name + "' " + qr_dtype_name(info.dtype) + shape_text(info.dims), "--input " + info.name + "=FILE, or --zeros");
+      }
+    }
+    std::vector<qr::Tensor> inputs, outputs(given.size());
+    for (TensorData &tensor : data) inputs.push_back(tensor.tensor());
+    const auto begin = std::chrono::steady_clock::now();
+    session.run(inputs, outputs, nullptr, flags.profile.empty() ? nullptr : &profile);
+    const double ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+    std::string title;
+    for (const auto &[name, path] : runs[r]) title += (title.empty() ? "" : ", ") + path;
+    if (!flags.json) std::printf("%s%s%.1f ms\n", title.c_str(), title.empty() ? "" : ": ", ms);
+    if (!flags.json && flags.picture)
+      for (const auto &[name, path] : runs[r])
+        if (is_image_path(path)) std::fputs(picture_text(path).c_str(), stdout);
+    nlohmann::json one = {{"inputs", runs[r]}, {"ms", ms}, {"outputs", nlohmann::json::array()}};
+    for (size_t i = 0; i < given.size(); ++i) {
+      one["outputs"].push_back(report_output(flags, labels, given[i], outputs[i], !flags.json));
+      if (flags.save.empty()) continue;
+      const std::string stem = runs.size() > 1 ? file_stem(base_name(title)) + "." : "";
+      write_npy(flags.save + "/" + stem + file_stem(given[i].name) + ".npy", outputs[i].dtype(), outputs[i].dims(), outputs[i].data(), outputs[i].size_bytes());
+    }
+    results.push_back(one);
+  }
+  if (flags.json) std::printf("%s\n", results.dump(2, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+  if (!flags.profile.empty()) write_text(flags.profile, profile.export_as(has_ending(flags.profile, ".csv") ? "csv" : "chrome"));
+  return 0;
+}
+
+}  // namespace
+
+void register_run(CLI::App &app, Action &action) {
+  auto flags = std::make_shared<RunFlags>();
+  CLI::App *command = app.add_subcommand("run", "Run a model on files: .npy, .pb, raw bytes, PNG, JPEG");
+  command->add_option("model", flags->model, "Model: .onnx or .qrm")->required()->type_name("MODEL");
+  command->add_option("files", flags->files, "Inputs; with a model of one input each file is a run of its own")->type_name("FILE");
+  command->add_option("--input,-i", flags->inputs, "The file of a named input")->type_name("NAME=FILE")->allow_extra_args(false);
+  command->add_flag("--zeros", flags->zeros, "Fill the inputs that no file is given for with zeros");
+  flags->session.add_to(*command);
+  flags->image.add_to(*command);
+  command->add_option("--labels,-l", flags->labels, "Names of the classes, one a line")->type_name("FILE");
+  command->add_option("--top,-k", flags->top, "How many of the best scores to print")->capture_default_str()->check(CLI::NonNegativeNumber);
+  command->add_flag("--softmax", flags->softmax, "Show scores as probabilities");
+  command->add_flag("--picture", flags->picture, "Show input images in characters");
+  command->add_option("--save,-o", flags->save, "Folder to write each output to, as .npy")->type_name("DIR");
+  command->add_option("--profile", flags->profile, "File for the events of the runs: .csv, else Chrome trace JSON")->type_name("FILE");
+  command->add_flag("--json", flags->json, "Print the results as JSON");
+  command->callback([&action, flags] { action = [flags] { return run(*flags); }; });
+}
+
+}  // namespace tools

@@ -1,0 +1,110 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Builds and tests everything: installs what is needed, builds three ways (release, sanitizers, static), runs the unit, ABI, plugin, fault and
+# format tests, ONNX's own backend tests, and the real models of $QUARRY_SHARED (default ../shared) where they are. A step that cannot run here
+# says why and counts as skipped. The last line counts the steps; the exit status is 1 when one failed.
+#   tools/test.sh           everything (under 40 minutes on two cores)
+#   tools/test.sh --quick   the release build, its tests and ONNX's tests of Debian's release
+. "$(dirname "$0")/setup.sh"
+cd "$root" || exit 1
+case "${1-}" in
+  "") quick= ;;
+  --quick) quick=1 ;;
+  *) echo "usage: tools/test.sh [--quick]" >&2; exit 2 ;;
+esac
+shared=${QUARRY_SHARED:-$root/../shared}
+build=${QUARRY_BUILD_DIR:-$root/build}-test
+quarry=$build/tools/quarry
+passed=0 failed=0 skipped=0 failures=
+
+step() {  # NAME COMMAND...
+  name=$1 start=$(date +%s)
+  shift
+  say "$name"
+  if "$@"; then
+    passed=$((passed + 1))
+    echo "   ok: $name ($(($(date +%s) - start)) s)"
+  else
+    failed=$((failed + 1)) failures="$failures
+   $name"
+    echo "   FAILED: $name ($(($(date +%s) - start)) s)"
+  fi
+}
+skip() {  # NAME REASON
+  skipped=$((skipped + 1))
+  say "$1"
+  echo "   skipped: $2"
+}
+build_in() {  # DIR [meson options]
+  configure "$@" && { ninja -C "$1" >"$1.ninja.log" 2>&1 || { grep -A 30 -m 3 -E 'FAILED|error:' "$1.ninja.log"; return 1; }; } && tail -n 1 "$1.ninja.log"
+}
+meson_tests() {  # DIR [options of meson test]
+  dir=$1
+  shift
+  QUARRY_SHARED=$shared meson test -C "$dir" --no-rebuild --print-errorlogs --timeout-multiplier 3 "$@"
+}
+conform() {  # NAME FLOOR DIR... : no case failed, and at least FLOOR passed
+  report=$build/conform-$1.json floor=$2
+  shift 2
+  "$quarry" conform --backend cpu-reference --json "$report" "$@" >"$report.txt" 2>&1 || { grep -v '^refused' "$report.txt"; return 1; }
+  python3 tests/conformance/check_report.py "$report" --at-least "$floor" --operators tests/conformance/operators.txt
+}
+newest_onnx() {  # the newest onnx and onnxruntime packages, in a folder of their own
+  venv=$build/venv
+  [ -x "$venv/bin/python" ] || python3 -m venv "$venv" || return 1
+  "$venv/bin/python" -c 'import onnx, onnxruntime' 2>/dev/null || "$venv/bin/pip" install -q onnx onnxruntime numpy >"$build/pip.log" 2>&1
+}
+installed_tree() {  # a program outside the tree, built against what `meson install` put somewhere
+  prefix=$build/prefix
+  rm -rf "$prefix" && DESTDIR="$prefix" meson install -C "$build" --quiet &&
+    python3 tests/integration/check_installed.py "$prefix" "$build" "$root"
+}
+static_build() {
+  build_in "$build-static" -Ddefault_library=static -Dstatic_backends=cpu-reference --buildtype=release -Dtests=false &&
+    "$quarry" compile models/digits/digits.onnx -o "$build-static/digits.qrm" >/dev/null &&
+    "$build-static/bindings/hello" "$build-static/digits.qrm" &&
+    if nm "$build-static/bindings/hello" | grep -E '\bdlopen\b'; then echo "   the static program refers to dlopen"; false; fi
+}
+
+install_packages || { echo "cannot install the packages of tools/packages.txt" >&2; exit 1; }
+export QUARRY_BACKEND_PATH="$build/backends/cpu-reference"
+step "build: release, warnings are errors" build_in "$build" --buildtype=release -Dwerror=true
+if [ $failed -gt 0 ]; then
+  echo "nothing else can run"
+  echo "$passed passed, $failed failed, $skipped skipped"
+  exit 1
+fi
+step "tests of the release build" meson_tests "$build"
+if [ -d /usr/share/libonnx-testdata/data ]; then
+  step "ONNX's backend tests, Debian's release, from .onnx" conform debian 940 /usr/share/libonnx-testdata/data
+else
+  skip "ONNX's backend tests, Debian's release" "libonnx-testdata is not installed"
+fi
+if [ -z "$quick" ]; then
+  [ ! -d /usr/share/libonnx-testdata/data ] ||
+    step "ONNX's backend tests, Debian's release, through .qrm containers" conform debian-qrm 940 --compiled /usr/share/libonnx-testdata/data
+  if newest_onnx; then
+    step "ONNX's backend tests, newest package: write" "$build/venv/bin/python" tests/conformance/dump_onnx_node_tests.py "$build/onnx-newest"
+    step "ONNX's backend tests, newest package: run" conform newest 1500 "$build/onnx-newest/node" \
+      $("$build/venv/bin/python" -c 'import onnx, os; d = os.path.join(os.path.dirname(onnx.__file__), "backend/test/data"); print(*[os.path.join(d, n) for n in ("simple", "pytorch-converted", "pytorch-operator", "light") if os.path.isdir(os.path.join(d, n))])')
+  else
+    skip "ONNX's backend tests, newest package" "the onnx package cannot be installed here: $(tail -n 1 "$build/pip.log" 2>/dev/null)"
+  fi
+  if [ -d "$shared/models" ]; then
+    step "real models, from .onnx" conform models 24 "$shared/models"
+    step "real models, through .qrm containers" conform models-qrm 24 --compiled "$shared/models"
+  else
+    skip "real models" "there is no $shared/models (set QUARRY_SHARED)"
+  fi
+  step "the program, as a user would" python3 tests/integration/check_program.py "$build" "$shared"
+  step "docs made from tables are up to date" python3 tools/generate_docs.py --check "$quarry"
+  step "installed tree" installed_tree
+  step "static build without dlopen" static_build
+  step "build: address and undefined-behaviour sanitizers" build_in "$build-asan" -Db_sanitize=address,undefined -Db_lundef=false -Doptimization=1
+  step "tests under the sanitizers" meson_tests "$build-asan" --setup asan
+  step "build: thread sanitizer" build_in "$build-tsan" -Db_sanitize=thread -Db_lundef=false -Doptimization=1
+  step "tests of threads under the thread sanitizer" meson_tests "$build-tsan" --setup tsan
+fi
+[ -z "$failures" ] || echo "failed steps:$failures"
+echo "$passed passed, $failed failed, $skipped skipped"
+[ $failed -eq 0 ]
