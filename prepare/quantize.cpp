@@ -292,21 +292,25 @@ class Fuser {
   // DequantizeLinear -> move becomes move -> DequantizeLinear, so that what uses the result can take the DequantizeLinear.
   bool sink(std::size_t i) {
     qir::Node &move = graph_.nodes[i];
-    if (!moves_values(move.op) || move.op == Op::Split || moved_inputs(move) != 1 || move.outputs.size() != 1 || uses_.is_output(move.outputs[0])) return false;
+    if (!moves_values(move.op) || moved_inputs(move) != 1 || (move.op != Op::Split && move.outputs.size() != 1)) return false;
+    if (std::ranges::find(move.outputs, qir::kAbsent) != move.outputs.end()) return false;
     const std::int32_t from = dequantized_from(move.inputs[0]);
     if (from == kNone || !at(graph_, from).quant->per_tensor() || dtype_bits(at(graph_, from).dtype) > 16) return false;
     // Only where it helps: somebody behind takes quantised values.
-    const auto &users = uses_.users(move.outputs[0]);
-    if (!std::ranges::any_of(users, [&](std::int32_t user) { return may_quantize(node(user).op) || node(user).op == Op::QuantizeLinear; })) return false;
-    const std::int32_t real = move.outputs[0];
-    const std::int32_t moved = add_like(real, from);
-    qir::Node back = node(uses_.maker(move.inputs[0]));
-    back.name = move.name + "/dequantize";
-    back.inputs[0] = moved;
-    back.outputs = {real};
+    const bool helps = std::ranges::any_of(move.outputs, [&](std::int32_t output) {
+      return std::ranges::any_of(uses_.users(output), [&](std::int32_t user) { return may_quantize(node(user).op) || node(user).op == Op::QuantizeLinear; });
+    });
+    if (!helps) return false;
+    for (std::size_t k = 0; k < move.outputs.size(); ++k) {
+      const std::int32_t real = move.outputs[k], moved = add_like(real, from);
+      qir::Node back = node(uses_.maker(move.inputs[0]));
+      back.name = format("%s/dequantize%zu", move.name.c_str(), k);
+      back.inputs[0] = moved;
+      back.outputs = {real};
+      move.outputs[k] = moved;
+      added_.push_back({i, std::move(back)});
+    }
     move.inputs[0] = from;
-    move.outputs[0] = moved;
-    added_.push_back({i, std::move(back)});
     uses_ = Uses(graph_, dead_);
     return true;
   }

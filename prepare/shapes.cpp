@@ -79,6 +79,8 @@ class Binder {
         if (const auto symbol = symbols_.find(input.dim_names[d]); symbol != symbols_.end()) shapes_[i][d] = symbol->second;
         open |= shapes_[i][d] < 0;
       }
+      if (!open && !element_count(shapes_[i].data(), shapes_[i].size()))
+        return bad(input.name, format("%s has more elements than a tensor can", shape_text(shapes_[i].data(), shapes_[i].size()).c_str()));
       if (open) missing.push_back(format("input '%s' %s", printable(input.name).c_str(), declared_text(input).c_str()));
     }
     if (missing.empty()) return std::move(shapes_);
@@ -111,7 +113,9 @@ class Binder {
     if (shape.size() > qir::kMaxRank) return bad(text, format("has %zu dimensions, the limit is %zu", shape.size(), qir::kMaxRank));
     if (!element_count(shape.data(), shape.size())) return bad(text, "has more elements than a tensor can");
     const String declared = declared_text(input);
-    if (input.has_shape && input.shape.size() != shape.size()) return bad(text, format("the input is declared as %s", declared.c_str()));
+    // A scalar may be given as a vector of one, as much that writes test data and callers' code does.
+    const bool scalar = input.has_shape && input.shape.empty() && shape == qir::Shape{1};
+    if (input.has_shape && input.shape.size() != shape.size() && !scalar) return bad(text, format("the input is declared as %s", declared.c_str()));
     for (std::size_t d = 0; d < input.shape.size(); ++d) {
       if (input.shape[d] >= 0 && input.shape[d] != shape[d]) return bad(text, format("the input is declared as %s", declared.c_str()));
       if (!input.dim_names[d].empty()) QR_RETURN_IF_ERROR(bind(input.dim_names[d], shape[d], text));

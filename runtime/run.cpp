@@ -34,7 +34,8 @@ std::uint64_t bytes_of(const loader::TensorInfo &info) noexcept {
 // Gives zero-sized data an address.
 constinit char g_nothing[64] = {};
 
-Status check_memory(const SessionCore &core, const char *what, const String &name, const qr_tensor &tensor, std::uint64_t size) {
+// Whose memory it is; where it ends is the caller's to check.
+Status check_memory(const SessionCore &core, const char *what, const String &name, const qr_tensor &tensor) {
   const Memory &memory = *memory_of(tensor);
   if (&memory.core() != &core)
     return Status::error(ErrorId::run_bad_memory, format("%s %s: its memory was made for another session, expected this one or a clone of it", what,
@@ -42,11 +43,13 @@ Status check_memory(const SessionCore &core, const char *what, const String &nam
   if (tensor.data)
     return Status::error(ErrorId::run_bad_memory, format("%s %s: both data and memory are set, expected one of them", what, printable(name).c_str()))
         .with("tensor", name);
-  if (!range_fits(tensor.memory_offset, size, memory.size()))
-    return Status::error(ErrorId::run_bad_memory,
-                         format("%s %s: %llu bytes at offset %llu of its memory, which has %llu", what, printable(name).c_str(), ull(size),
-                                ull(tensor.memory_offset), ull(memory.size()))).with("tensor", name);
   return {};
+}
+
+// What lies behind memory_offset.
+std::uint64_t memory_room(const qr_tensor &tensor) noexcept {
+  const std::uint64_t size = memory_of(tensor)->size();
+  return tensor.memory_offset < size ? size - tensor.memory_offset : 0;
 }
 
 Status no_room(const String &name, std::uint64_t found, const loader::TensorInfo &info, const std::int64_t *dims, std::uint64_t needed) {
@@ -72,8 +75,8 @@ Status Session::choose_bucket(const qr_tensor *const *inputs, std::size_t *out_b
   for (std::size_t i = 0; i < signature.size(); ++i) {
     const qr_tensor &tensor = *inputs[i];
     if (tensor.dtype != static_cast<qr_dtype>(signature[i].dtype))
-      return Status::error(ErrorId::run_dtype, format("input %s: found %s, expected %s", printable(signature[i].name).c_str(),
-                                                      qr_dtype_name(tensor.dtype), dtype_name(signature[i].dtype)))
+      return Status::error(ErrorId::run_dtype, format("input %s: found %s (data type %d), expected %s", printable(signature[i].name).c_str(),
+                                                      qr_dtype_name(tensor.dtype), tensor.dtype, dtype_name(signature[i].dtype)))
           .with("tensor", signature[i].name);
     if (tensor.rank > QR_MAX_RANK)
       return Status::error(ErrorId::run_shape, format("input %s: found rank %u, expected at most %d", printable(signature[i].name).c_str(), tensor.rank,
@@ -123,7 +126,11 @@ Status Session::bind_input(std::size_t bucket, std::size_t index, const qr_tenso
   buffer.rank = info.rank;
   std::copy(info.dims, info.dims + info.rank, buffer.dims);
   if (Memory *memory = memory_of(tensor)) {
-    QR_RETURN_IF_ERROR(check_memory(*core_, "input", name, tensor, needed));
+    QR_RETURN_IF_ERROR(check_memory(*core_, "input", name, tensor));
+    if (memory_room(tensor) < needed)
+      return Status::error(ErrorId::run_bad_memory,
+                           format("input %s: found %llu bytes behind offset %llu of its memory, expected %llu", printable(name).c_str(),
+                                  ull(memory_room(tensor)), ull(tensor.memory_offset), ull(needed))).with("tensor", name);
     buffer.data = static_cast<char *>(memory->data()) + tensor.memory_offset;
     buffer.memory = memory->handle(bucket);
     buffer.memory_offset = tensor.memory_offset;
@@ -134,7 +141,7 @@ Status Session::bind_input(std::size_t bucket, std::size_t index, const qr_tenso
                                                       ull(needed), qr_dtype_name(tensor.dtype), shape_text(info.dims, info.rank).c_str()))
         .with("tensor", name);
   if (tensor.size_bytes != 0 && tensor.size_bytes < needed)
-    return Status::error(ErrorId::run_no_data, format("input %s: size_bytes is %llu, expected %llu for %s %s", printable(name).c_str(),
+    return Status::error(ErrorId::run_shape, format("input %s: size_bytes is %llu, expected %llu for %s %s", printable(name).c_str(),
                                                       ull(tensor.size_bytes), ull(needed), qr_dtype_name(tensor.dtype),
                                                       shape_text(info.dims, info.rank).c_str())).with("tensor", name);
   buffer.data = tensor.data ? tensor.data : g_nothing;
@@ -149,12 +156,13 @@ Status Session::bind_output(std::size_t bucket, std::size_t index, const qr_tens
   if (!tensor) return {};
   buffer.wanted = 1;
   // A shape that the run finds out: the backend points to its own memory, and check_room and give_output see to the caller's.
-  if (!is_static(info)) return tensor->memory ? check_memory(*core_, "output", name, *tensor, 0) : Status();
+  if (!is_static(info)) return tensor->memory ? check_memory(*core_, "output", name, *tensor) : Status();
 
   const std::uint64_t needed = bytes_of(info);
   OutputRoom &room = rooms_[index];
   if (Memory *memory = memory_of(*tensor)) {
-    QR_RETURN_IF_ERROR(check_memory(*core_, "output", name, *tensor, needed));
+    QR_RETURN_IF_ERROR(check_memory(*core_, "output", name, *tensor));
+    if (memory_room(*tensor) < needed) return no_room(name, memory_room(*tensor), info, info.dims, needed);
     buffer.data = static_cast<char *>(memory->data()) + tensor->memory_offset;
     buffer.size_bytes = needed;
     buffer.memory = memory->handle(bucket);
@@ -203,9 +211,9 @@ Status Session::check_room(std::size_t bucket, std::size_t index, const qr_tenso
   if (is_static(info)) return {};
   const String &name = core_->outputs()[index].name;
   const qr_io_buffer &buffer = output_buffers_[index];
-  if (tensor.memory) return check_memory(*core_, "output", name, tensor, buffer.used_bytes);
-  if (tensor.data && tensor.data != rooms_[index].last && tensor.size_bytes < buffer.used_bytes)
-    return no_room(name, tensor.size_bytes, info, buffer.dims, buffer.used_bytes);
+  if (!tensor.memory && (!tensor.data || tensor.data == rooms_[index].last)) return {};
+  const std::uint64_t room = tensor.memory ? memory_room(tensor) : tensor.size_bytes;
+  if (room < buffer.used_bytes) return no_room(name, room, info, buffer.dims, buffer.used_bytes);
   return {};
 }
 

@@ -56,7 +56,7 @@ int bench(const BenchFlags &flags) {
   qr::Options options = flags.session.make_options(runtime);
   const Clock::time_point begin = Clock::now();
   const qr::Model model(runtime, flags.model, &options);
-  qr::Session session(runtime, model, &options);
+  qr::Session session(model, &options);
   const double create_ms = ms_since(begin);
 
   std::vector<TensorData> data;

@@ -40,8 +40,8 @@ qr::Runtime SessionFlags::runtime() const {
   log.write = log_to_stderr;
   qr_runtime_options options = QR_RUNTIME_OPTIONS_INIT;
   options.log = &log;
-  options.backend_path = qr::view(backend_path);
-  return qr::Runtime(&options);
+  options.backend_path = qr::to_c(backend_path);
+  return qr::Runtime(options);
 }
 
 qr::Options SessionFlags::make_options(const qr::Runtime &runtime) const {
@@ -57,7 +57,7 @@ qr::Options SessionFlags::make_options(const qr::Runtime &runtime) const {
 }
 
 void print_error(const qr::Error &error) {
-  std::fprintf(stderr, "quarry: error %s: %s\n", error.id().c_str(), error.what());
+  std::fprintf(stderr, "quarry: error %s: %s\n", error.id().c_str(), error.message().c_str());
   for (const auto &[key, value] : error.details()) std::fprintf(stderr, "  %s: %s\n", key.c_str(), value.c_str());
   if (!error.hint().empty()) std::fprintf(stderr, "  hint: %s\n", error.hint().c_str());
 }

@@ -9,9 +9,9 @@
 namespace tools {
 
 struct Tolerance {
-  double rtol = 1e-3;
+  double rtol = 1e-3;             // at least 2^-6 for bf16, two of its steps, as in ONNX's own runner
   double atol = 1e-7;
-  double range_floor = 1e-5;      // of the expected output's range: differences under it always agree
+  double range_floor = 1e-5;      // of the range of the expected outputs: differences under it always agree
   double quantized_range = 0.04;  // the same for models whose stored results come from fused integer kernels
 };
 
@@ -25,6 +25,10 @@ struct Difference {
   std::string text;             // what differs; empty when within_float
 };
 
-Difference compare(const TensorData &expected, qr_dtype dtype, const std::vector<int64_t> &dims, const void *data, const Tolerance &tolerance);
+// The largest extent of the finite values, zero included: what `range_floor` and `quantized_range` are parts of.
+double value_range(const TensorData &tensor);
+
+// `floor_range`: of all outputs of the case, so that an output of scores near zero is not held to a millionth of its neighbours' precision.
+Difference compare(const TensorData &expected, qr_dtype dtype, const std::vector<int64_t> &dims, const void *data, const Tolerance &tolerance, double floor_range = 0);
 
 }  // namespace tools

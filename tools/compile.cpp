@@ -47,7 +47,7 @@ int compile(const CompileFlags &flags) {
     if (out == flags.model) throw UsageError("compiling '" + flags.model + "' again would overwrite it", "name the result: -o FILE");
   }
   ProgressLine progress;
-  model.compile(options, out, nullptr, [&](uint64_t done, uint64_t total, std::string_view what) { progress.show(done, total, what); });
+  model.compile(out, &options, nullptr, [&](uint64_t done, uint64_t total, std::string_view what) { progress.show(done, total, what); });
   progress.clear();
   const qr::Model made(runtime, out);
   const nlohmann::json info = nlohmann::json::parse(made.inspect());

@@ -123,7 +123,7 @@ class Runner {
     } catch (const qr::Error &error) {
       out["result"] = error.code() == QR_UNSUPPORTED ? "refused" : "failed";
       out["id"] = error.id();
-      std::string reason = error.what();
+      std::string reason = error.message();
       for (const auto &[key, value] : error.details())
         if (key == "reason") reason += "; " + value;
       out["reason"] = reason;
@@ -138,7 +138,12 @@ class Runner {
   void run_case(const std::string &folder, Json &out) const {
     const bool container = access((folder + "/model.qrm").c_str(), R_OK) == 0;
     const std::string path = folder + (container ? "/model.qrm" : "/model.onnx");
-    if (!container) out["operators"] = onnx_operators(path);
+    bool random = false;
+    if (!container) {
+      const OnnxOperators operators = onnx_operators(path);
+      out["operators"] = operators.names;
+      random = operators.random;
+    }
     const qr::Model model(runtime_, path);
     const bool quantized = is_quantized_model(Json::parse(model.inspect()));
     std::vector<std::string> sets;
@@ -151,6 +156,10 @@ class Runner {
       std::vector<TensorData> inputs;
       for (const std::string &file : numbered(set, "input")) inputs.push_back(read_tensor_proto(file));
       inputs = in_order(std::move(inputs), model.inputs());
+      if (const std::string why = fit(inputs, model.inputs()); !why.empty()) {
+        out["result"] = "refused", out["reason"] = last_part(set) + ": " + why;
+        return;
+      }
       std::vector<std::vector<int64_t>> shapes;
       for (const TensorData &tensor : inputs) shapes.push_back(tensor.dims);
       if (!session || shapes != bound) {
@@ -158,9 +167,29 @@ class Runner {
         session.emplace(make_session(model, inputs));
         bound = shapes;
       }
-      check_set(*session, inputs, set, quantized, out);
+      check_set(*session, inputs, set, quantized, random, out);
       if (out.contains("result")) return;
     }
+  }
+
+  // Makes stored data what the model declares where only the file's words differ; says why where it cannot be this model's input.
+  static std::string fit(std::vector<TensorData> &inputs, const std::vector<qr::TensorInfo> &wanted) {
+    for (size_t i = 0; i < inputs.size() && i < wanted.size(); ++i) {
+      const qr::TensorInfo &info = wanted[i];
+      as_bfloat16(inputs[i], info.dtype);
+      if (info.dims.empty() && inputs[i].dims == std::vector<int64_t>{1}) inputs[i].dims.clear();  // ONNX Runtime takes [1] for a scalar
+      bool same = info.dims.size() == inputs[i].dims.size();
+      for (size_t d = 0; same && d < info.dims.size(); ++d) same = info.dims[d] < 0 || info.dims[d] == inputs[i].dims[d];
+      if (!same)
+        return "input '" + info.name + "' is declared " + qr_dtype_name(info.dtype) + shape_text(info.dims) + ", the file holds " + qr_dtype_name(inputs[i].dtype) +
+               shape_text(inputs[i].dims);
+    }
+    return "";
+  }
+
+  // Files of ONNX releases before 1.13 hold bfloat16 as uint16.
+  static void as_bfloat16(TensorData &tensor, qr_dtype wanted) {
+    if (wanted == QR_DTYPE_BF16 && tensor.dtype == QR_DTYPE_U16) tensor.dtype = QR_DTYPE_BF16;
   }
 
   qr::Session make_session(const qr::Model &model, const std::vector<TensorData> &inputs) const {
@@ -174,17 +203,17 @@ class Runner {
       for (size_t d = 0; d < inputs[i].dims.size(); ++d) shape += (d ? "x" : "") + std::to_string(inputs[i].dims[d]);
     }
     if (!shape.empty()) options.set("shape", shape);
-    if (!flags_.compiled) return qr::Session(runtime_, model, &options);
+    if (!flags_.compiled) return qr::Session(model, &options);
     // The way through a container: what a user ships.
     char file[] = "/tmp/quarry-conform-XXXXXX";
     const int fd = mkstemp(file);
     if (fd >= 0) close(fd);
     try {
-      model.compile(options, file);
+      model.compile(file, &options);
       const qr::Model compiled(runtime_, file);
       qr::Options plain(runtime_);
       if (!flags_.session.backend.empty()) plain.set("backend", flags_.session.backend);
-      qr::Session session(runtime_, compiled, &plain);
+      qr::Session session(compiled, &plain);
       unlink(file);
       return session;
     } catch (...) {
@@ -193,21 +222,31 @@ class Runner {
     }
   }
 
-  void check_set(qr::Session &session, std::vector<TensorData> &data, const std::string &set, bool quantized, Json &out) const {
+  void check_set(qr::Session &session, std::vector<TensorData> &data, const std::string &set, bool quantized, bool random, Json &out) const {
     std::vector<qr::Tensor> inputs, outputs(session.outputs().size());
     for (TensorData &tensor : data) inputs.push_back(tensor.tensor());
     session.run(inputs, outputs);
     const std::vector<std::string> files = numbered(set, "output");
     if (files.empty()) throw UsageError("'" + set + "' has no output_0.pb");
+    std::vector<TensorData> expected;
+    double range = 0;
+    for (const std::string &file : files) {
+      expected.push_back(read_tensor_proto(file));
+      if (expected.size() <= outputs.size()) as_bfloat16(expected.back(), outputs[expected.size() - 1].dtype);
+      range = std::max(range, value_range(expected.back()));
+    }
     for (size_t i = 0; i < files.size(); ++i) {
       if (i >= outputs.size()) {
         out["result"] = "failed", out["reason"] = "the model gives " + std::to_string(outputs.size()) + " outputs, expected " + std::to_string(files.size());
         return;
       }
-      const TensorData expected = read_tensor_proto(files[i]);
-      const Difference difference = compare(expected, outputs[i].dtype(), outputs[i].dims(), outputs[i].data(), flags_.tolerance);
+      const Difference difference = compare(expected[i], outputs[i].dtype, outputs[i].shape(), outputs[i].bytes(), flags_.tolerance, range);
       if (quantized) out["worst_of_range"] = std::max(out.value("worst_of_range", 0.0), std::isfinite(difference.worst_of_range) ? difference.worst_of_range : 1e9);
       if (difference.within_float) continue;
+      if (random && difference.same_type) {
+        out["rule"] = "random: type and shape alone";
+        continue;
+      }
       if (quantized && difference.within_quantized) {
         out["rule"] = "quantized";
         continue;
@@ -293,7 +332,7 @@ void register_conform(CLI::App &app, Action &action) {
   flags->session.add_to(*command);
   command->add_option("--rtol", flags->tolerance.rtol, "Relative tolerance")->capture_default_str();
   command->add_option("--atol", flags->tolerance.atol, "Absolute tolerance")->capture_default_str();
-  command->add_option("--range-floor", flags->tolerance.range_floor, "Differences under this part of the output's range agree")->capture_default_str();
+  command->add_option("--range-floor", flags->tolerance.range_floor, "Differences under this part of the range of the case's outputs agree")->capture_default_str();
   command->add_option("--quantized-tolerance", flags->tolerance.quantized_range, "For quantised models: allowed difference as a part of the output's range")
       ->capture_default_str();
   command->add_option("--filter", flags->filters, "Only cases whose name fits this pattern (*, ?)")->type_name("GLOB")->allow_extra_args(false);

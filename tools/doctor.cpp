@@ -21,28 +21,28 @@ int doctor(const SessionFlags &flags, bool as_json) {
       qr_status_destroy(status);
       break;
     }
-    const std::string folder = qr::text(path);
-    report["search_path"].push_back({{"path", folder}, {"origin", qr::text(origin)}, {"exists", access(folder.c_str(), R_OK | X_OK) == 0}});
+    const std::string folder = qr::from_c(path);
+    report["search_path"].push_back({{"path", folder}, {"origin", qr::from_c(origin)}, {"exists", access(folder.c_str(), R_OK | X_OK) == 0}});
   }
   report["backends"] = nlohmann::json::array();
   const uint64_t count = runtime.scan();
   int usable = 0;
   for (uint64_t i = 0; i < count; ++i) {
     const qr_backend_info info = runtime.backend(i);
-    nlohmann::json row = {{"id", qr::text(info.id)},           {"usable", info.usable != 0},      {"static", info.is_static != 0},  {"path", qr::text(info.path)},
-                          {"version", qr::text(info.version)}, {"error", qr::text(info.error_id)}, {"verdict", qr::text(info.verdict)}, {"hint", qr::text(info.hint)}};
+    nlohmann::json row = {{"id", qr::from_c(info.id)},           {"usable", info.usable != 0},      {"static", info.is_static != 0},  {"path", qr::from_c(info.path)},
+                          {"version", qr::from_c(info.version)}, {"error", qr::from_c(info.error_id)}, {"verdict", qr::from_c(info.verdict)}, {"hint", qr::from_c(info.hint)}};
     row["devices"] = nlohmann::json::array();
     for (uint64_t d = 0; d < info.device_count; ++d) {
       const qr_device_info device = runtime.device(i, d);
-      row["devices"].push_back({{"name", qr::text(device.name)},
-                                {"target", qr::text(device.target)},
+      row["devices"].push_back({{"name", qr::from_c(device.name)},
+                                {"target", qr::from_c(device.target)},
                                 {"usable", device.usable != 0},
                                 {"memory_bytes", device.memory_bytes},
                                 {"imports_fd", (device.features & QR_DEVICE_IMPORTS_FD) != 0},
                                 {"registers_pointer", (device.features & QR_DEVICE_REGISTERS_POINTER) != 0},
                                 {"simulated", (device.features & QR_DEVICE_SIMULATED) != 0},
                                 {"recovers", (device.features & QR_DEVICE_RECOVERS) != 0},
-                                {"why_not", qr::text(device.why_not)}});
+                                {"why_not", qr::from_c(device.why_not)}});
     }
     usable += info.usable != 0;
     report["backends"].push_back(row);

@@ -8,28 +8,35 @@
 namespace tools {
 namespace {
 
+bool is_random(const onnx::NodeProto &node) {
+  const std::string &op = node.op_type();
+  const bool trains = op == "Dropout" && node.input_size() > 2 && !node.input(2).empty();
+  return trains || op == "Bernoulli" || op == "Multinomial" || op.rfind("Random", 0) == 0;
+}
+
 template <class Nodes>
-void collect(const Nodes &nodes, std::set<std::string> &names) {
+void collect(const Nodes &nodes, OnnxOperators &out) {
   for (const onnx::NodeProto &node : nodes) {
     const bool standard = node.domain().empty() || node.domain() == "ai.onnx";
-    names.insert(standard ? node.op_type() : node.domain() + "." + node.op_type());
+    out.names.insert(standard ? node.op_type() : node.domain() + "." + node.op_type());
+    out.random |= is_random(node);
     for (const onnx::AttributeProto &attribute : node.attribute()) {
-      if (attribute.has_g()) collect(attribute.g().node(), names);
-      for (const onnx::GraphProto &graph : attribute.graphs()) collect(graph.node(), names);
+      if (attribute.has_g()) collect(attribute.g().node(), out);
+      for (const onnx::GraphProto &graph : attribute.graphs()) collect(graph.node(), out);
     }
   }
 }
 
 }  // namespace
 
-std::set<std::string> onnx_operators(const std::string &path) {
+OnnxOperators onnx_operators(const std::string &path) {
   const std::vector<uint8_t> file = read_file(path);
   onnx::ModelProto model;
-  std::set<std::string> names;
-  if (!model.ParseFromArray(file.data(), static_cast<int>(file.size()))) return names;
-  collect(model.graph().node(), names);
-  for (const onnx::FunctionProto &function : model.functions()) collect(function.node(), names);
-  return names;
+  OnnxOperators out;
+  if (!model.ParseFromArray(file.data(), static_cast<int>(file.size()))) return out;
+  collect(model.graph().node(), out);
+  for (const onnx::FunctionProto &function : model.functions()) collect(function.node(), out);
+  return out;
 }
 
 }  // namespace tools

@@ -7,7 +7,10 @@
 
 namespace tools {
 
-// "Conv", "com.microsoft.Gelu"; subgraphs included. Empty where the file is no ONNX model.
-std::set<std::string> onnx_operators(const std::string &path);
+struct OnnxOperators {
+  std::set<std::string> names;  // "Conv", "com.microsoft.Gelu"; subgraphs included; empty where the file is no ONNX model
+  bool random = false;          // holds an operator whose results are random by definition: stored values mean nothing but their type
+};
+OnnxOperators onnx_operators(const std::string &path);
 
 }  // namespace tools

@@ -22,7 +22,7 @@ int ops(const SessionFlags &flags, bool as_json, bool markdown) {
   } else {
     const uint64_t count = runtime.scan();
     for (uint64_t i = 0; i < count; ++i)
-      if (const qr_backend_info info = runtime.backend(i); info.usable) backends.push_back(qr::text(info.id));
+      if (const qr_backend_info info = runtime.backend(i); info.usable) backends.push_back(qr::from_c(info.id));
   }
   nlohmann::json report = {{"operators", nlohmann::json::parse(runtime.operators(""))}, {"backends", nlohmann::json::array()}};
   std::map<std::string, std::map<std::string, nlohmann::json>> cells;  // operator -> backend -> row

@@ -18,12 +18,12 @@ nlohmann::json option_table(const qr::Runtime &runtime) {
       qr_status_destroy(status);
       return rows;
     }
-    rows.push_back({{"key", qr::text(info.key)},
-                    {"values", qr::text(info.values)},
-                    {"default", qr::text(info.fallback)},
-                    {"scope", qr::text(info.scope)},
+    rows.push_back({{"key", qr::from_c(info.key)},
+                    {"values", qr::from_c(info.values)},
+                    {"default", qr::from_c(info.fallback)},
+                    {"scope", qr::from_c(info.scope)},
                     {"changes_at_run_time", info.changes_at_run_time != 0},
-                    {"help", qr::text(info.help)}});
+                    {"help", qr::from_c(info.help)}});
   }
 }
 

@@ -78,11 +78,11 @@ bool is_scores(const std::vector<int64_t> &dims) {
 }
 
 nlohmann::json report_output(const RunFlags &flags, const std::vector<std::string> &labels, const qr::TensorInfo &info, const qr::Tensor &tensor, bool print) {
-  const std::vector<int64_t> dims = tensor.dims();
+  const std::vector<int64_t> dims = tensor.shape();
   const int64_t count = element_count(dims);
-  std::vector<double> values = to_doubles(tensor.dtype(), tensor.data(), count);
-  nlohmann::json out = {{"name", info.name}, {"dtype", qr_dtype_name(tensor.dtype())}, {"dims", dims}};
-  if (print) std::printf("  %s %s%s\n", info.name.c_str(), qr_dtype_name(tensor.dtype()), shape_text(dims).c_str());
+  std::vector<double> values = to_doubles(tensor.dtype, tensor.bytes(), count);
+  nlohmann::json out = {{"name", info.name}, {"dtype", qr_dtype_name(tensor.dtype)}, {"dims", dims}};
+  if (print) std::printf("  %s %s%s\n", info.name.c_str(), qr_dtype_name(tensor.dtype), shape_text(dims).c_str());
   if (is_scores(dims) && count > 1) {
     if (flags.softmax) {
       const double high = *std::max_element(values.begin(), values.end());
@@ -126,7 +126,7 @@ int run(const RunFlags &flags) {
   const qr::Runtime runtime = flags.session.runtime();
   qr::Options options = flags.session.make_options(runtime);
   const qr::Model model(runtime, flags.model, &options);
-  qr::Session session(runtime, model, &options);
+  qr::Session session(model, &options);
   const std::vector<qr::TensorInfo> wanted = session.inputs(), given = session.outputs();
 
   // The runs: files one by one for a model with one input; --input NAME=FILE for all inputs of one run.
@@ -194,7 +194,7 @@ int run(const RunFlags &flags) {
       one["outputs"].push_back(report_output(flags, labels, given[i], outputs[i], !flags.json));
       if (flags.save.empty()) continue;
       const std::string stem = runs.size() > 1 ? file_stem(base_name(title)) + "." : "";
-      write_npy(flags.save + "/" + stem + file_stem(given[i].name) + ".npy", outputs[i].dtype(), outputs[i].dims(), outputs[i].data(), outputs[i].size_bytes());
+      write_npy(flags.save + "/" + stem + file_stem(given[i].name) + ".npy", outputs[i].dtype, outputs[i].shape(), outputs[i].bytes(), outputs[i].size_bytes);
     }
     results.push_back(one);
   }

@@ -15,7 +15,7 @@ struct TensorData {
   std::vector<int64_t> dims;
   std::vector<uint8_t> bytes;
 
-  qr::Tensor tensor() { return qr::Tensor(dtype, dims, bytes.data(), bytes.size()); }
+  qr::Tensor tensor() { return qr::Tensor(dtype, dims, bytes.data()); }
 };
 
 int64_t element_count(const std::vector<int64_t> &dims);                  // -1 when an extent is unknown

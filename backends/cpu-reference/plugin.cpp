@@ -10,6 +10,7 @@
 #include "backends/common/plugin_support.h"
 #include "backends/cpu-reference/blob.h"
 #include "backends/cpu-reference/interpreter.h"
+#include "backends/cpu-reference/widen.h"
 
 using namespace quarry;
 using plugin::guard;
@@ -102,7 +103,8 @@ qr_plugin_code compiler_compile(qr_backend *backend, const qr_compile_request *r
   return guard(backend->allocator, errors, [&]() -> Status {
     const plugin::Stop stop(request->signal, backend->allocator.host());
     if (stop.stopped()) return stop.status("compile");
-    QR_ASSIGN_OR_RETURN(const qir::Graph graph, plugin::read_request(*request));
+    QR_ASSIGN_OR_RETURN(qir::Graph graph, plugin::read_request(*request));
+    QR_RETURN_IF_ERROR(reference::widen_halves(graph));
     QR_ASSIGN_OR_RETURN(const Unique<reference::Program> program, reference::Program::build(graph));
     const Vector<std::uint8_t> blob = reference::write_blob(*program, {request->qir.data, request->qir.size});
     if (stop.stopped()) return stop.status("compile");
@@ -172,6 +174,7 @@ qr_plugin_code context_load(qr_backend *backend, const qr_load_request *request,
     Vector<qir::Bytes> segments(blob.segment_count);
     for (std::uint64_t i = 0; i < blob.segment_count; ++i) segments[i] = {blob.segments[i].data, blob.segments[i].size};
     QR_ASSIGN_OR_RETURN(qir::Graph graph, qir::read_graph(read.qir, segments.data(), segments.size()));
+    QR_RETURN_IF_ERROR(reference::widen_halves(graph));
     std::unique_ptr<qr_context> context(new qr_context(backend, std::move(graph)));
     std::span<const std::uint64_t> offsets = read.offsets;
     QR_ASSIGN_OR_RETURN(context->program, reference::Program::build(context->graph, &offsets));

@@ -53,10 +53,10 @@ int main(int argc, char **argv) try {
   const qr::Runtime runtime;
   for (int m = 2; m < argc; ++m) {
     const qr::Model model(runtime, argv[m]);
-    qr::Session session(runtime, model);
+    qr::Session session(model);
     std::vector<float> input(64), scores(10);
-    const std::vector<qr::Tensor> inputs{qr::Tensor(QR_DTYPE_F32, {1, 1, 8, 8}, input.data(), 256)};
-    std::vector<qr::Tensor> outputs{qr::Tensor(QR_DTYPE_F32, {1, 10}, scores.data(), 40)};
+    const std::vector<qr::Tensor> inputs{qr::Tensor::of(input.data(), {1, 1, 8, 8})};
+    std::vector<qr::Tensor> outputs{qr::Tensor::of(scores.data(), {1, 10})};
     size_t right = 0, same = 0;
     float worst = 0;
     for (size_t i = 0; i < count; ++i) {
@@ -76,7 +76,7 @@ int main(int argc, char **argv) try {
   }
   return good ? 0 : 1;
 } catch (const qr::Error &error) {
-  std::fprintf(stderr, "%s: %s\n  hint: %s\n", error.id().c_str(), error.what(), error.hint().c_str());
+  std::fprintf(stderr, "%s: %s\n  hint: %s\n", error.id().c_str(), error.message().c_str(), error.hint().c_str());
   return 3;
 } catch (const std::exception &error) {
   return std::fprintf(stderr, "digits: %s\n", error.what()), 2;

@@ -14,7 +14,7 @@ namespace {
 constexpr int kFunctionOverloadField = 13;
 constexpr int kDeepestMessage = 200;
 
-// Without a log handler protobuf writes its complaints to stderr; a library does not.
+// Not ParseFromArray: that one writes its complaints to stderr.
 bool parse(qir::Bytes data, pb::ModelProto *out) {
   google::protobuf::io::ArrayInputStream stream(data.data, static_cast<int>(data.size));
   google::protobuf::io::CodedInputStream coded(&stream);

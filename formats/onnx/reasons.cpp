@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/onnx/reasons.h"
 
+#include <algorithm>
+
 namespace quarry::onnx_import {
 
 void Reasons::add(ErrorId id, std::string_view where, std::string_view what) {
@@ -21,13 +23,10 @@ void Reasons::add(const Status &status, std::string_view where) {
 Status Reasons::status() const {
   if (entries_.empty()) return {};
   const Entry &first = entries_.front();
-  Status status;
-  if (entries_.size() == 1) {
-    status = Status::foreign(first.code, first.id, first.text, first.hint);
-  } else {
-    status = Status::error(ErrorId::onnx_unsupported,
-                           format("the model cannot be imported for %zu reasons; the first: %s", entries_.size(), first.text.c_str()));
-  }
+  const bool of_one_kind = std::ranges::all_of(entries_, [&](const Entry &entry) { return entry.id == first.id; });
+  String text = first.text;
+  if (entries_.size() > 1) text = format("the model cannot be imported for %zu reasons; the first: %s", entries_.size(), first.text.c_str());
+  Status status = of_one_kind ? Status::foreign(first.code, first.id, text, first.hint) : Status::error(ErrorId::onnx_unsupported, text);
   for (const Entry &entry : entries_) status.with("reason", format("%s %s", entry.id.c_str(), entry.text.c_str()));
   return status;
 }

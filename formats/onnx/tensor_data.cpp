@@ -55,25 +55,34 @@ ExternalData::~ExternalData() {
     if (file.data) munmap(file.data, file.size);
 }
 
+// What went wrong; nullptr: nothing.
+const char *ExternalData::map_file(const char *path, Mapping *out) {
+  const int fd = ::open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return errno == ENOENT ? "is not there" : std::strerror(errno);
+  struct stat info;
+  const char *what = nullptr;
+  if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
+    what = "is no regular file";
+  } else if (info.st_size > 0) {
+    void *data = mmap(nullptr, static_cast<std::size_t>(info.st_size), PROT_READ, MAP_PRIVATE, fd, 0);
+    if (data == MAP_FAILED) what = std::strerror(errno);
+    else *out = {data, static_cast<std::uint64_t>(info.st_size)};
+  }
+  ::close(fd);
+  return what;
+}
+
 Result<qir::Bytes> ExternalData::bytes(std::string_view location, std::uint64_t offset, std::uint64_t size) {
   if (const char *what = bad_location(location)) return external_error(location, what);
   if (folder_.empty()) return external_error(location, "the model was not opened from a file, so there is no folder to look in");
   auto found = files_.find(location);
   if (found == files_.end()) {
     const String path = folder_ + "/" + String(location);
-    const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return external_error(location, errno == ENOENT ? "is not there" : std::strerror(errno));
-    struct stat info;
-    void *data = nullptr;
-    const char *what = nullptr;
-    if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) what = "is no regular file";
-    else if (info.st_size > 0) {
-      data = mmap(nullptr, static_cast<std::size_t>(info.st_size), PROT_READ, MAP_PRIVATE, fd, 0);
-      if (data == MAP_FAILED) what = std::strerror(errno);
+    found = files_.emplace(String(location), Mapping{nullptr, 0}).first;  // before mapping: memory may run out here
+    if (const char *what = map_file(path.c_str(), &found->second)) {
+      files_.erase(found);
+      return external_error(location, what);
     }
-    ::close(fd);
-    if (what) return external_error(location, what);
-    found = files_.emplace(String(location), Mapping{data, static_cast<std::uint64_t>(info.st_size)}).first;
   }
   const Mapping &file = found->second;
   if (size == UINT64_MAX) size = offset <= file.size ? file.size - offset : 0;

@@ -25,6 +25,8 @@ class ExternalData {
     void *data;
     std::uint64_t size;
   };
+  static const char *map_file(const char *path, Mapping *out);
+
   String folder_;
   StringMap<Mapping> files_;
 };

@@ -4,10 +4,9 @@
 //
 //   qr::Runtime runtime;
 //   qr::Model model(runtime, "model.qrm");
-//   qr::Session session(runtime, model);
-//   std::vector<qr::Tensor> outputs(session.outputs().size());                     // no data: the session's own memory
-//   session.run({qr::Tensor::of(image.data(), {1, 3, 224, 224})}, outputs);
-//   const float *scores = outputs[0].as<float>();                                  // valid until the next run
+//   qr::Session session(model);
+//   std::vector<qr::Tensor> outputs = session.run({qr::Tensor::of(image.data(), {1, 3, 224, 224})});
+//   const float *scores = outputs[0].data<float>();   // valid until the next run
 //
 // Models, sessions and the rest hold what they need of the library by themselves; the Runtime object must outlive the C++ objects made from
 // it, because texts that the library gives are freed through it.
@@ -19,6 +18,7 @@
 #include <chrono>
 #include <exception>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -28,8 +28,8 @@
 
 namespace qr {
 
-inline qr_string view(std::string_view text) noexcept { return {text.data(), text.size()}; }
-inline std::string text(qr_string view) { return view.data ? std::string(view.data, static_cast<std::size_t>(view.size)) : std::string(); }
+inline qr_string to_c(std::string_view text) noexcept { return {text.data(), text.size()}; }
+inline std::string from_c(qr_string view) { return view.data ? std::string(view.data, static_cast<std::size_t>(view.size)) : std::string(); }
 
 // What a failed call throws. Copies the status, so it may outlive everything.
 class Error : public std::exception {
@@ -44,11 +44,12 @@ class Error : public std::exception {
         qr_status_detail(status, i, &key, &value);
         details_.emplace_back(key, value);
       }
+      what_ = id_ + ": " + message_;
     } catch (...) {  // out of memory: the code is what remains
     }
     qr_status_destroy(status);
   }
-  const char *what() const noexcept override { return message_.c_str(); }
+  const char *what() const noexcept override { return what_.c_str(); }
   qr_code code() const noexcept { return code_; }
   const std::string &id() const noexcept { return id_; }
   const std::string &message() const noexcept { return message_; }
@@ -57,7 +58,7 @@ class Error : public std::exception {
 
  private:
   qr_code code_;
-  std::string id_, message_, hint_;
+  std::string id_, message_, hint_, what_;
   std::vector<std::pair<std::string, std::string>> details_;
 };
 
@@ -90,12 +91,17 @@ class Handle {
 
 class Runtime : public Handle<qr_runtime, qr_runtime_destroy> {
  public:
-  explicit Runtime(const qr_runtime_options *options = nullptr) { make(qr_runtime_create, options); }
+  Runtime() { make(qr_runtime_create, static_cast<const qr_runtime_options *>(nullptr)); }
+  explicit Runtime(const qr_runtime_options &options) { make(qr_runtime_create, &options); }
   // Calls a C function whose last argument is a text that it gives.
   template <class F, class... Args>
   std::string take(F function, Args... args) const {
     char *given = nullptr;
     check(function(args..., &given));
+    return take(given);
+  }
+  // Takes a text that the C ABI gave.
+  std::string take(char *given) const {
     const std::unique_ptr<char, std::function<void(char *)>> owner(given, [this](char *text) { qr_string_destroy(get(), text); });
     return given;
   }
@@ -114,20 +120,23 @@ class Runtime : public Handle<qr_runtime, qr_runtime_destroy> {
     check(qr_runtime_device(get(), backend, index, &info));
     return info;
   }
-  std::string operators(std::string_view backend) { return take(qr_runtime_operators, get(), view(backend)); }
+  std::string operators(std::string_view backend) { return take(qr_runtime_operators, get(), to_c(backend)); }
 };
 
 class Options : public Handle<qr_options, qr_options_destroy> {
  public:
-  explicit Options(const Runtime &runtime) { make(qr_options_create, runtime.get()); }
+  explicit Options(const Runtime &runtime, std::initializer_list<std::pair<std::string_view, std::string_view>> pairs = {}) {
+    make(qr_options_create, runtime.get());
+    for (const auto &[key, value] : pairs) set(key, value);
+  }
   Options &set(std::string_view key, std::string_view value) {
-    check(qr_options_set(get(), view(key), view(value)));
+    check(qr_options_set(get(), to_c(key), to_c(value)));
     return *this;
   }
   std::string value(std::string_view key) const {
     qr_string found{};
-    check(qr_options_get(get(), view(key), &found));
-    return text(found);
+    check(qr_options_get(get(), to_c(key), &found));
+    return from_c(found);
   }
 };
 
@@ -148,7 +157,7 @@ class Profile : public Handle<qr_profile, qr_profile_destroy> {
     check(qr_profile_event_at(get(), index, &event));
     return event;
   }
-  std::string export_as(std::string_view format) const { return runtime_->take(qr_profile_export, get(), view(format)); }
+  std::string export_as(std::string_view format) const { return runtime_->take(qr_profile_export, get(), to_c(format)); }
   void clear() noexcept { qr_profile_clear(get()); }
 
  private:
@@ -167,17 +176,19 @@ struct TensorInfo {
 
   TensorInfo() = default;
   explicit TensorInfo(const qr_tensor_info &info)
-      : name(text(info.name)), dtype(info.dtype), dims(info.dims, info.dims + info.rank), size_bytes(info.size_bytes),
+      : name(from_c(info.name)), dtype(info.dtype), dims(info.dims, info.dims + info.rank), size_bytes(info.size_bytes),
         is_quantized(info.is_quantized != 0), scale(info.scale), zero_point(info.zero_point) {}
 
   template <class T>
-  static std::vector<TensorInfo> all(const T *object, std::uint64_t count, qr_status *(*one)(const T *, std::uint64_t, qr_tensor_info *)) {
+  static TensorInfo one(const T *object, std::uint64_t index, qr_status *(*ask)(const T *, std::uint64_t, qr_tensor_info *)) {
+    qr_tensor_info info = QR_TENSOR_INFO_INIT;
+    check(ask(object, index, &info));
+    return TensorInfo(info);
+  }
+  template <class T>
+  static std::vector<TensorInfo> all(const T *object, std::uint64_t count, qr_status *(*ask)(const T *, std::uint64_t, qr_tensor_info *)) {
     std::vector<TensorInfo> list;
-    for (std::uint64_t i = 0; i < count; ++i) {
-      qr_tensor_info info = QR_TENSOR_INFO_INIT;
-      check(one(object, i, &info));
-      list.emplace_back(info);
-    }
+    for (std::uint64_t i = 0; i < count; ++i) list.push_back(one(object, i, ask));
     return list;
   }
 };
@@ -200,45 +211,41 @@ constexpr qr_dtype dtype_of() {
   else return QR_DTYPE_UNKNOWN;
 }
 
-// A view of the caller's data; owns nothing.
-class Tensor {
+// A view of data, as qr_tensor is; owns nothing.
+class Tensor : public qr_tensor {
  public:
-  Tensor() = default;
-  Tensor(qr_dtype dtype, const std::vector<std::int64_t> &dims, void *data, std::uint64_t size_bytes) {
-    tensor_.dtype = dtype;
-    tensor_.rank = static_cast<std::uint32_t>(dims.size());
-    for (std::size_t i = 0; i < dims.size() && i < QR_MAX_RANK; ++i) tensor_.dims[i] = dims[i];
-    tensor_.data = data;
-    tensor_.size_bytes = size_bytes;
-  }
-  // Data of a C++ type; the size follows from the shape.
-  template <class T>
-  static Tensor of(T *data, const std::vector<std::int64_t> &dims) {
-    static_assert(dtype_of<T>() != QR_DTYPE_UNKNOWN, "no data type for this C++ type");
+  Tensor() noexcept : qr_tensor QR_TENSOR_INIT {}
+  // Data of any type; the size follows from type and shape.
+  Tensor(qr_dtype type, const std::vector<std::int64_t> &shape, void *place) : Tensor() {
+    dtype = type;
+    rank = static_cast<std::uint32_t>(shape.size());
     std::uint64_t count = 1;
-    for (std::int64_t dim : dims) count *= static_cast<std::uint64_t>(dim);
-    return Tensor(dtype_of<T>(), dims, const_cast<std::remove_const_t<T> *>(data), count * sizeof(T));
+    for (std::size_t axis = 0; axis < shape.size(); ++axis) {
+      if (axis < QR_MAX_RANK) dims[axis] = shape[axis];
+      count *= static_cast<std::uint64_t>(shape[axis]);
+    }
+    qr_tensor::data = place;
+    size_bytes = (count * qr_dtype_bits(type) + 7) / 8;
   }
-  qr_tensor *get() noexcept { return &tensor_; }
-  const qr_tensor *get() const noexcept { return &tensor_; }
-  qr_dtype dtype() const noexcept { return tensor_.dtype; }
-  std::vector<std::int64_t> dims() const { return {tensor_.dims, tensor_.dims + tensor_.rank}; }
-  void *data() const noexcept { return tensor_.data; }
-  std::uint64_t size_bytes() const noexcept { return tensor_.size_bytes; }
-  // NULL where the tensor holds another type.
+  // Data of a C++ type: an input, or room for an output.
   template <class T>
-  T *as() const noexcept {
-    return dtype_of<T>() == tensor_.dtype ? static_cast<T *>(tensor_.data) : nullptr;
+  static Tensor of(T *elements, const std::vector<std::int64_t> &shape) {
+    static_assert(dtype_of<T>() != QR_DTYPE_UNKNOWN, "no data type for this C++ type");
+    return Tensor(dtype_of<T>(), shape, const_cast<std::remove_const_t<T> *>(elements));
   }
-
- private:
-  qr_tensor tensor_ = QR_TENSOR_INIT;
+  // The data; NULL where the tensor holds another type.
+  template <class T>
+  T *data() const noexcept {
+    return dtype_of<T>() == dtype ? static_cast<T *>(qr_tensor::data) : nullptr;
+  }
+  void *bytes() const noexcept { return qr_tensor::data; }
+  std::vector<std::int64_t> shape() const { return std::vector<std::int64_t>(dims, dims + rank); }
 };
 
 class Model : public Handle<qr_model, qr_model_destroy> {
  public:
   Model(const Runtime &runtime, std::string_view path, const Options *options = nullptr) : runtime_(&runtime) {
-    make(qr_model_open_path, runtime.get(), view(path), options ? options->get() : nullptr);
+    make(qr_model_open_path, runtime.get(), to_c(path), options ? options->get() : nullptr);
   }
   // `data` must stay valid and unchanged until the model and its sessions are gone.
   Model(const Runtime &runtime, const void *data, std::uint64_t size_bytes, const Options *options = nullptr) : runtime_(&runtime) {
@@ -246,10 +253,13 @@ class Model : public Handle<qr_model, qr_model_destroy> {
   }
   std::vector<TensorInfo> inputs() const { return TensorInfo::all<qr_model>(get(), qr_model_input_count(get()), qr_model_input); }
   std::vector<TensorInfo> outputs() const { return TensorInfo::all<qr_model>(get(), qr_model_output_count(get()), qr_model_output); }
+  std::uint64_t input_count() const noexcept { return qr_model_input_count(get()); }
+  TensorInfo input(std::uint64_t index) const { return TensorInfo::one<qr_model>(get(), index, qr_model_input); }
+  TensorInfo output(std::uint64_t index) const { return TensorInfo::one<qr_model>(get(), index, qr_model_output); }
   std::string dim_name(std::uint64_t input, std::uint64_t axis) const {
     qr_string name{};
     check(qr_model_input_dim_name(get(), input, axis, &name));
-    return text(name);
+    return from_c(name);
   }
   std::string inspect() const { return runtime_->take(qr_model_inspect, get()); }
   void verify() const { check(qr_model_verify(get())); }
@@ -260,22 +270,23 @@ class Model : public Handle<qr_model, qr_model_destroy> {
     return {grade, std::move(reason)};
   }
   using Progress = std::function<void(std::uint64_t done, std::uint64_t total, std::string_view what)>;
-  void compile(const Options &options, std::string_view path, Signal *signal = nullptr, const Progress &progress = {}) const {
+  void compile(std::string_view path, const Options *options = nullptr, Signal *signal = nullptr, const Progress &progress = {}) const {
     qr_progress callback = QR_PROGRESS_INIT;
     callback.self = const_cast<Progress *>(&progress);
     callback.report = [](void *self, std::uint64_t done, std::uint64_t total, qr_string what) {
       (*static_cast<Progress *>(self))(done, total, std::string_view(what.data, static_cast<std::size_t>(what.size)));
     };
-    check(qr_model_compile(get(), options.get(), view(path), signal ? signal->get() : nullptr, progress ? &callback : nullptr));
+    check(qr_model_compile(get(), options ? options->get() : nullptr, to_c(path), signal ? signal->get() : nullptr, progress ? &callback : nullptr));
   }
 
  private:
+  friend class Session;
   const Runtime *runtime_;
 };
 
 class Session : public Handle<qr_session, qr_session_destroy> {
  public:
-  Session(const Runtime &runtime, const Model &model, const Options *options = nullptr, Signal *signal = nullptr) : runtime_(&runtime) {
+  explicit Session(const Model &model, const Options *options = nullptr, Signal *signal = nullptr) : runtime_(model.runtime_) {
     make(qr_session_create, model.get(), options ? options->get() : nullptr, signal ? signal->get() : nullptr);
   }
   Session clone() const {
@@ -285,18 +296,26 @@ class Session : public Handle<qr_session, qr_session_destroy> {
   }
   std::vector<TensorInfo> inputs() const { return TensorInfo::all<qr_session>(get(), qr_session_input_count(get()), qr_session_input); }
   std::vector<TensorInfo> outputs() const { return TensorInfo::all<qr_session>(get(), qr_session_output_count(get()), qr_session_output); }
-  // Outputs without data are given memory of the session's own, valid until the next run.
+  TensorInfo input(std::uint64_t index) const { return TensorInfo::one<qr_session>(get(), index, qr_session_input); }
+  TensorInfo output(std::uint64_t index) const { return TensorInfo::one<qr_session>(get(), index, qr_session_output); }
+  // Outputs in the session's memory: valid until the next run.
+  std::vector<Tensor> run(const std::vector<Tensor> &inputs, Signal *signal = nullptr, Profile *profile = nullptr) {
+    std::vector<Tensor> outputs(static_cast<std::size_t>(qr_session_output_count(get())));
+    run(inputs, outputs, signal, profile);
+    return outputs;
+  }
+  // Outputs where the tensors say; those without data as above.
   void run(const std::vector<Tensor> &inputs, std::vector<Tensor> &outputs, Signal *signal = nullptr, Profile *profile = nullptr) {
     qr_run_options options = QR_RUN_OPTIONS_INIT;
     options.signal = signal ? signal->get() : nullptr;
     options.profile = profile ? profile->get() : nullptr;
     in_.clear();
     out_.clear();
-    for (const Tensor &tensor : inputs) in_.push_back(tensor.get());
-    for (Tensor &tensor : outputs) out_.push_back(tensor.get());
+    for (const Tensor &tensor : inputs) in_.push_back(&tensor);
+    for (Tensor &tensor : outputs) out_.push_back(&tensor);
     check(qr_session_run(get(), &options, in_.data(), in_.size(), out_.data(), out_.size()));
   }
-  void set_option(std::string_view key, std::string_view value) { check(qr_session_set_option(get(), view(key), view(value))); }
+  void set_option(std::string_view key, std::string_view value) { check(qr_session_set_option(get(), to_c(key), to_c(value))); }
   void recover() { check(qr_session_recover(get())); }
   std::string report() const { return runtime_->take(qr_session_report, get()); }
 

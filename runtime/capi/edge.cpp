@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/capi/edge.h"
 
+#include <bit>
+
 #include "base/checked.h"
 #include "base/text.h"
 
@@ -32,30 +34,30 @@ Status read_text(const char *function, const char *argument, const qr_string &fr
   return {};
 }
 
-Status check_struct(const char *function, const char *argument, const void *from, std::uint32_t first, std::uint32_t known) {
-  if (!from) return null_argument(function, argument);
+Status check_struct(const char *function, const char *type, const void *from, std::uint32_t first, std::uint32_t known) {
+  if (!from) return null_argument(function, type);
   std::uint32_t size;
   std::memcpy(&size, from, sizeof size);  // struct_size is the first field of each
   if (size < first || size > kMaxStructSize)
     return Status::error(ErrorId::bad_struct_size,
-                         format("%s: %s->struct_size is %u, expected at least %u%s", function, argument, size, first,
+                         format("%s: %s.struct_size is %u, expected at least %u%s", function, type, size, first,
                                 size > kMaxStructSize ? " and not more than 4096" : ""));
   const auto *bytes = static_cast<const unsigned char *>(from);
   for (std::uint32_t offset = known; offset < size; ++offset)
     if (bytes[offset] != 0)
       return Status::error(ErrorId::unknown_field,
-                           format("%s: %s has a value at offset %u, this library knows %u bytes of it", function, argument, offset, known));
+                           format("%s: %s has a value at offset %u, this library knows %u bytes of it", function, type, offset, known));
   return {};
 }
 
-Status unknown_field(const char *function, const char *argument, const char *field) {
-  return Status::error(ErrorId::unknown_field, format("%s: %s->%s is not 0, which this library does not know", function, argument, field));
+Status unknown_field(const char *function, const char *type, const char *field) {
+  return Status::error(ErrorId::unknown_field, format("%s: %s.%s is not 0, which this library does not know", function, type, field));
 }
 
-Status check_flags(const char *function, const char *argument, std::uint64_t flags, std::uint64_t known) {
+Status check_flags(const char *function, const char *type, std::uint64_t flags, std::uint64_t known) {
   if ((flags & ~known) == 0) return {};
-  return Status::error(ErrorId::unknown_flag, format("%s: %s->flags has the unknown bits 0x%llx, expected only bits of 0x%llx", function, argument,
-                                                     static_cast<unsigned long long>(flags & ~known), static_cast<unsigned long long>(known)));
+  return Status::error(ErrorId::unknown_flag, format("%s: %s.flags has bit %d set, which this library does not know; it knows 0x%llx", function, type,
+                                                     std::countr_zero(flags & ~known), static_cast<unsigned long long>(known)));
 }
 
 Status index_out_of_range(const char *function, const char *what, std::uint64_t index, std::uint64_t count) {
@@ -89,7 +91,7 @@ qr_tensor_info tensor_info(const qrm::TensorInfo &info) noexcept {
 
 Status give_tensor_info(const char *function, const char *what, const Vector<qrm::TensorInfo> &tensors, std::uint64_t index, qr_tensor_info *out_info) {
   if (index >= tensors.size()) return index_out_of_range(function, what, index, tensors.size());
-  QR_RETURN_IF_ERROR(check_struct(function, "out_info", out_info, sizeof(qr_tensor_info), sizeof(qr_tensor_info)));
+  QR_RETURN_IF_ERROR(check_struct(function, "qr_tensor_info", out_info, sizeof(qr_tensor_info), sizeof(qr_tensor_info)));
   write_struct(tensor_info(tensors[index]), out_info);
   return {};
 }

@@ -69,16 +69,16 @@ Status null_argument(const char *function, const char *argument);
 enum class Empty : std::uint8_t { Allowed, Refused };
 Status read_text(const char *function, const char *argument, const qr_string &from, Empty empty, std::string_view *out);
 
-// The growth rule of structs (types.h). `known`: the size that this library knows; `first`: that of the first release.
-Status check_struct(const char *function, const char *argument, const void *from, std::uint32_t first, std::uint32_t known);
+// The growth rule of structs (types.h). `type` is the struct's name; `known` the size that this library knows, `first` that of the first release.
+Status check_struct(const char *function, const char *type, const void *from, std::uint32_t first, std::uint32_t known);
 
-Status unknown_field(const char *function, const char *argument, const char *field);
-Status check_flags(const char *function, const char *argument, std::uint64_t flags, std::uint64_t known);
+Status unknown_field(const char *function, const char *type, const char *field);
+Status check_flags(const char *function, const char *type, std::uint64_t flags, std::uint64_t known);
 
 // Copies a caller's struct, whatever its age, into ours: what an older caller does not have is zero.
 template <class T>
-Status read_struct(const char *function, const char *argument, const T *from, T &out, std::uint32_t first = sizeof(T)) {
-  QR_RETURN_IF_ERROR(check_struct(function, argument, from, first, sizeof(T)));
+Status read_struct(const char *function, const char *type, const T *from, T &out, std::uint32_t first = sizeof(T)) {
+  QR_RETURN_IF_ERROR(check_struct(function, type, from, first, sizeof(T)));
   std::memset(&out, 0, sizeof(T));
   std::memcpy(&out, from, from->struct_size < sizeof(T) ? from->struct_size : sizeof(T));
   return {};

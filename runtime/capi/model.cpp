@@ -27,7 +27,7 @@ qr_status *qr_model_open_path(qr_runtime *runtime, qr_string path, const qr_opti
   QR_REQUIRE(out_model);
   return open_model("qr_model_open_path", runtime, options, out_model, [&](Ref<Runtime> owner, const OptionSet *given) -> Result<Ref<Model>> {
     std::string_view text;
-    QR_RETURN_IF_ERROR(read_text("qr_model_open_path", "path", path, Empty::Refused, &text));
+    QR_RETURN_IF_ERROR(read_text("qr_model_open_path", "path", path, Empty::Allowed, &text));
     return Model::open_path(std::move(owner), text, given);
   });
 }
@@ -101,8 +101,8 @@ qr_status *qr_model_compile(const qr_model *model, const qr_options *options, qr
     QR_RETURN_IF_ERROR(read_text("qr_model_compile", "path", path, Empty::Refused, &file));
     qr_progress reports = QR_PROGRESS_INIT;
     if (progress) {
-      QR_RETURN_IF_ERROR(read_struct("qr_model_compile", "progress", progress, reports));
-      if (reports.reserved) return unknown_field("qr_model_compile", "progress", "reserved");
+      QR_RETURN_IF_ERROR(read_struct("qr_model_compile", "qr_progress", progress, reports));
+      if (reports.reserved) return unknown_field("qr_model_compile", "qr_progress", "reserved");
     }
     const OptionsArgument given(options, "qr_model_compile");
     QR_RETURN_IF_ERROR(given.status());

@@ -20,7 +20,7 @@ qr_status *qr_options_set(qr_options *options, qr_string key, qr_string value) {
   QR_ENTER(scope, object(options), "options");
   return guard(object(options), [&]() -> Status {
     std::string_view name, text;
-    QR_RETURN_IF_ERROR(read_text("qr_options_set", "key", key, Empty::Refused, &name));
+    QR_RETURN_IF_ERROR(read_text("qr_options_set", "key", key, Empty::Allowed, &name));
     QR_RETURN_IF_ERROR(read_text("qr_options_set", "value", value, Empty::Allowed, &text));
     return object(options)->set(name, text);
   });
@@ -32,7 +32,7 @@ qr_status *qr_options_get(const qr_options *options, qr_string key, qr_string *o
   QR_ENTER(scope, object(options), "options");
   return guard(object(options), [&]() -> Status {
     std::string_view name;
-    QR_RETURN_IF_ERROR(read_text("qr_options_get", "key", key, Empty::Refused, &name));
+    QR_RETURN_IF_ERROR(read_text("qr_options_get", "key", key, Empty::Allowed, &name));
     QR_ASSIGN_OR_RETURN(const std::string_view value, object(options)->get(name));
     *out_value = string_of(value);
     return {};
@@ -48,7 +48,7 @@ qr_status *qr_runtime_option(qr_runtime *runtime, uint64_t index, qr_option_info
   QR_REQUIRE(out_info);
   QR_ENTER(scope, object(runtime), "runtime");
   return guard(object(runtime), [&]() -> Status {
-    QR_RETURN_IF_ERROR(check_struct("qr_runtime_option", "out_info", out_info, sizeof(qr_option_info), sizeof(qr_option_info)));
+    QR_RETURN_IF_ERROR(check_struct("qr_runtime_option", "qr_option_info", out_info, sizeof(qr_option_info), sizeof(qr_option_info)));
     qr_option_info info = QR_OPTION_INFO_INIT;
     if (index < option_row_count()) {
       const OptionRow &row = option_row(index);

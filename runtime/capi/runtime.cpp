@@ -14,21 +14,21 @@ constexpr const char *kCreate = "qr_runtime_create";
 // The caller's structs that qr_runtime_options points to.
 Status read_hooks(const qr_runtime_options &options, qr_allocator &allocator, Runtime::Config &config) {
   if (options.allocator) {
-    QR_RETURN_IF_ERROR(read_struct(kCreate, "allocator", options.allocator, allocator));
-    if (allocator.reserved) return unknown_field(kCreate, "allocator", "reserved");
+    QR_RETURN_IF_ERROR(read_struct(kCreate, "qr_allocator", options.allocator, allocator));
+    if (allocator.reserved) return unknown_field(kCreate, "qr_allocator", "reserved");
     if (!allocator.alloc) return null_argument(kCreate, "allocator->alloc");
     if (!allocator.free) return null_argument(kCreate, "allocator->free");
   }
   if (options.log) {
     qr_log_sink sink;
-    QR_RETURN_IF_ERROR(read_struct(kCreate, "log", options.log, sink));
+    QR_RETURN_IF_ERROR(read_struct(kCreate, "qr_log_sink", options.log, sink));
     if (!sink.write) return null_argument(kCreate, "log->write");
     if (sink.level < 0 || sink.level > QR_LOG_PLUGIN_MISBEHAVING)
       return Status::error(ErrorId::bad_argument, format("%s: log->level is %d, expected a QR_LOG_* level", kCreate, sink.level));
     config.log = Log(sink);
   }
   if (options.thread_pool) {
-    QR_RETURN_IF_ERROR(read_struct(kCreate, "thread_pool", options.thread_pool, config.thread_pool));
+    QR_RETURN_IF_ERROR(read_struct(kCreate, "qr_thread_pool", options.thread_pool, config.thread_pool));
     if (!config.thread_pool.parallel_for) return null_argument(kCreate, "thread_pool->parallel_for");
     if (config.thread_pool.worker_count == 0)
       return Status::error(ErrorId::bad_argument, format("%s: thread_pool->worker_count is 0, expected at least 1", kCreate));
@@ -69,9 +69,9 @@ qr_status *qr_runtime_create(const qr_runtime_options *options, qr_runtime **out
   if (options) {
     qr_status *refused = guard([&]() -> Status {
       qr_runtime_options copy;
-      QR_RETURN_IF_ERROR(read_struct(kCreate, "options", options, copy));
-      if (copy.reserved) return unknown_field(kCreate, "options", "reserved");
-      QR_RETURN_IF_ERROR(check_flags(kCreate, "options", copy.flags, QR_RUNTIME_ONLY_GIVEN_PATHS));
+      QR_RETURN_IF_ERROR(read_struct(kCreate, "qr_runtime_options", options, copy));
+      if (copy.reserved) return unknown_field(kCreate, "qr_runtime_options", "reserved");
+      QR_RETURN_IF_ERROR(check_flags(kCreate, "qr_runtime_options", copy.flags, QR_RUNTIME_ONLY_GIVEN_PATHS));
       config.only_given_paths = (copy.flags & QR_RUNTIME_ONLY_GIVEN_PATHS) != 0;
       return read_hooks(copy, functions, config);
     });
@@ -115,7 +115,7 @@ qr_status *qr_runtime_backend(const qr_runtime *runtime, uint64_t index, qr_back
   QR_REQUIRE(out_info);
   QR_ENTER(scope, object(runtime), "runtime");
   return guard(object(runtime), [&]() -> Status {
-    QR_RETURN_IF_ERROR(check_struct("qr_runtime_backend", "out_info", out_info, sizeof(qr_backend_info), sizeof(qr_backend_info)));
+    QR_RETURN_IF_ERROR(check_struct("qr_runtime_backend", "qr_backend_info", out_info, sizeof(qr_backend_info), sizeof(qr_backend_info)));
     const loader::Candidate *found = candidate(*object(runtime), index);
     if (!found) return index_out_of_range("qr_runtime_backend", "index", index, object(runtime)->candidates().size());
     qr_backend_info info = QR_BACKEND_INFO_INIT;
@@ -139,7 +139,7 @@ qr_status *qr_runtime_device(const qr_runtime *runtime, uint64_t index, uint64_t
   QR_REQUIRE(out_info);
   QR_ENTER(scope, object(runtime), "runtime");
   return guard(object(runtime), [&]() -> Status {
-    QR_RETURN_IF_ERROR(check_struct("qr_runtime_device", "out_info", out_info, sizeof(qr_device_info), sizeof(qr_device_info)));
+    QR_RETURN_IF_ERROR(check_struct("qr_runtime_device", "qr_device_info", out_info, sizeof(qr_device_info), sizeof(qr_device_info)));
     const loader::Candidate *found = candidate(*object(runtime), index);
     if (!found) return index_out_of_range("qr_runtime_device", "index", index, object(runtime)->candidates().size());
     const uint64_t count = found->plugin ? found->plugin->devices().size() : 0;

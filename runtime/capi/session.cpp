@@ -11,7 +11,7 @@ constexpr const char *kRun = "qr_session_run";
 // A tensor that the caller built with other headers, or not at all. Ours is the first release: there is no smaller one.
 Status check_tensor(const char *side, uint64_t index, const qr_tensor *tensor) {
   if (tensor->struct_size == sizeof(qr_tensor) && tensor->reserved == 0) return {};  // the way it nearly always is
-  const String name = format("%s[%llu]", side, static_cast<unsigned long long>(index));
+  const String name = format("qr_tensor %s[%llu]", side, static_cast<unsigned long long>(index));
   QR_RETURN_IF_ERROR(check_struct(kRun, name.c_str(), tensor, sizeof(qr_tensor), sizeof(qr_tensor)));
   return tensor->reserved ? unknown_field(kRun, name.c_str(), "reserved") : Status();
 }
@@ -44,7 +44,7 @@ qr_status *qr_session_plan(const qr_model *model, const qr_options *options, qr_
   QR_REQUIRE(model);
   QR_REQUIRE(out_plan);
   return guard(object(model), [&]() -> Status {
-    QR_RETURN_IF_ERROR(check_struct("qr_session_plan", "out_plan", out_plan, sizeof(qr_memory_plan), sizeof(qr_memory_plan)));
+    QR_RETURN_IF_ERROR(check_struct("qr_session_plan", "qr_memory_plan", out_plan, sizeof(qr_memory_plan), sizeof(qr_memory_plan)));
     const OptionsArgument given(options, "qr_session_plan");
     QR_RETURN_IF_ERROR(given.status());
     QR_ASSIGN_OR_RETURN(const Unique<Compilation> compilation, Compilation::begin(*object(model), given.get(), nullptr, Progress(), DeviceUse::Run));
@@ -107,9 +107,9 @@ qr_status *qr_session_run(qr_session *session, const qr_run_options *options, co
   return guard(self.get(), [&]() -> Status {
     qr_run_options run = QR_RUN_OPTIONS_INIT;
     if (options) {
-      QR_RETURN_IF_ERROR(read_struct(kRun, "options", options, run));
-      if (run.reserved) return unknown_field(kRun, "options", "reserved");
-      QR_RETURN_IF_ERROR(check_flags(kRun, "options", run.flags, 0));
+      QR_RETURN_IF_ERROR(read_struct(kRun, "qr_run_options", options, run));
+      if (run.reserved) return unknown_field(kRun, "qr_run_options", "reserved");
+      QR_RETURN_IF_ERROR(check_flags(kRun, "qr_run_options", run.flags, 0));
     }
     QR_RETURN_IF_ERROR(check_arguments(*self, inputs, input_count, outputs, output_count));
     return self->run(run, inputs, outputs);
@@ -121,7 +121,7 @@ qr_status *qr_session_set_option(qr_session *session, qr_string key, qr_string v
   QR_ENTER(scope, object(session), "session");
   return guard(object(session), [&]() -> Status {
     std::string_view name, text;
-    QR_RETURN_IF_ERROR(read_text("qr_session_set_option", "key", key, Empty::Refused, &name));
+    QR_RETURN_IF_ERROR(read_text("qr_session_set_option", "key", key, Empty::Allowed, &name));
     QR_RETURN_IF_ERROR(read_text("qr_session_set_option", "value", value, Empty::Allowed, &text));
     return object(session)->set_option(name, text);
   });

@@ -92,17 +92,18 @@ void broadcast_binary(Context &context, const View &a, const View &b, const View
       const A *x = left + offsets[0];
       const B *y = right + offsets[1];
       R *z = result + at;
-      if (left_step == 1 && right_step == 1) {
-        for (std::int64_t i = 0; i < length; ++i) z[i] = f(x[i], y[i]);
-      } else if (left_step == 1) {
-        const B same = y[0];
-        for (std::int64_t i = 0; i < length; ++i) z[i] = f(x[i], same);
-      } else if (right_step == 1) {
-        const A same = x[0];
-        for (std::int64_t i = 0; i < length; ++i) z[i] = f(same, y[i]);
-      } else {
-        std::fill_n(z, length, f(x[0], y[0]));
+      if constexpr (std::is_same_v<A, float>) {  // the one type that is worth a loop per pattern
+        if (left_step == 1 && right_step == 1) {
+          for (std::int64_t i = 0; i < length; ++i) z[i] = f(x[i], y[i]);
+          return;
+        }
+        if (left_step == 1) {
+          const B same = y[0];
+          for (std::int64_t i = 0; i < length; ++i) z[i] = f(x[i], same);
+          return;
+        }
       }
+      for (std::int64_t i = 0; i < length; ++i) z[i] = f(x[i * left_step], y[i * right_step]);
     });
   });
 }

@@ -23,16 +23,33 @@ Status same_type(Context &context, F f) {
   });
   return known ? Status() : type_error(context, a.dtype);
 }
+// Signed and unsigned integers have the same sums, differences, products and bits.
+DType unsigned_of(DType dtype) noexcept {
+  switch (loop_dtype(dtype)) {
+    case DType::I8: return DType::U8;
+    case DType::I16: return DType::U16;
+    case DType::I32: return DType::U32;
+    case DType::I64: return DType::U64;
+    default: return loop_dtype(dtype);
+  }
+}
+template <class... Ts, class F>
+Status modular(Context &context, F f) {
+  const View &a = *context.input(0), &b = *context.input(1);
+  View *out = context.output(0);
+  if (!out) return {};
+  if (a.dtype != b.dtype || a.dtype != out->dtype) return type_error(context, b.dtype);
+  const bool known = dispatch<Ts..., std::uint8_t, std::uint16_t, std::uint32_t, std::uint64_t>(unsigned_of(a.dtype), [&](auto tag) {
+    using T = decltype(tag);
+    broadcast_binary<T, T, T>(context, a, b, *out, f);
+  });
+  return known ? Status() : type_error(context, a.dtype);
+}
 template <class F>
 Status arithmetic(Context &context, F f) {
   return same_type<float, double, std::int8_t, std::uint8_t, std::int16_t, std::uint16_t, std::int32_t, std::uint32_t, std::int64_t,
                    std::uint64_t>(context, f);
 }
-template <class F>
-Status bitwise(Context &context, F f) {
-  return same_type<std::int8_t, std::uint8_t, std::int16_t, std::uint16_t, std::int32_t, std::uint32_t, std::int64_t, std::uint64_t>(context, f);
-}
-
 // A truth value by f(a, b). Bools are read as bytes: a caller's may hold any value.
 template <class F>
 Status comparison(Context &context, F f) {
@@ -153,11 +170,11 @@ T shift_right(T value, T amount) noexcept {
 }  // namespace
 
 Status kernel_add(Context &context) {
-  return arithmetic(context, [](auto a, auto b) { return add(a, b); });
+  return modular<float, double>(context, [](auto a, auto b) { return add(a, b); });
 }
-Status kernel_sub(Context &context) { return arithmetic(context, Subtract()); }
+Status kernel_sub(Context &context) { return modular<float, double>(context, Subtract()); }
 Status kernel_mul(Context &context) {
-  return arithmetic(context, [](auto a, auto b) { return multiply(a, b); });
+  return modular<float, double>(context, [](auto a, auto b) { return multiply(a, b); });
 }
 Status kernel_div(Context &context) { return arithmetic(context, Divide()); }
 
@@ -226,17 +243,18 @@ Status kernel_xor(Context &context) {
 }
 
 Status kernel_bitwise_and(Context &context) {
-  return bitwise(context, [](auto a, auto b) { return static_cast<decltype(a)>(a & b); });
+  return modular<>(context, [](auto a, auto b) { return static_cast<decltype(a)>(a & b); });
 }
 Status kernel_bitwise_or(Context &context) {
-  return bitwise(context, [](auto a, auto b) { return static_cast<decltype(a)>(a | b); });
+  return modular<>(context, [](auto a, auto b) { return static_cast<decltype(a)>(a | b); });
 }
 Status kernel_bitwise_xor(Context &context) {
-  return bitwise(context, [](auto a, auto b) { return static_cast<decltype(a)>(a ^ b); });
+  return modular<>(context, [](auto a, auto b) { return static_cast<decltype(a)>(a ^ b); });
 }
 Status kernel_bit_shift(Context &context) {
-  if (context.node().get_string("direction", "LEFT") == "LEFT") return bitwise(context, [](auto a, auto b) { return shift_left(a, b); });
-  return bitwise(context, [](auto a, auto b) { return shift_right(a, b); });
+  if (context.node().get_string("direction", "LEFT") == "LEFT") return modular<>(context, [](auto a, auto b) { return shift_left(a, b); });
+  return same_type<std::int8_t, std::uint8_t, std::int16_t, std::uint16_t, std::int32_t, std::uint32_t, std::int64_t, std::uint64_t>(
+      context, [](auto a, auto b) { return shift_right(a, b); });
 }
 
 Status kernel_where(Context &context) {

@@ -147,14 +147,16 @@ TEST(every_reason_is_told) {
   CHECK_EQ(done.status.payload()->details.size(), 4u);
 }
 
-TEST(one_reason_keeps_its_id) {
+TEST(reasons_of_one_kind_keep_their_id) {
   ModelText text(13);
   text.input("x", {2});
   text.node("NoSuchOp", {"x"}, {"y"});
+  text.node("NorThis", {"x"}, {"z"});
   text.output("y");
   Imported done;
   import(text, done);
   CHECK_EQ(done.status.id(), "QR-O0005");
+  CHECK_EQ(done.status.payload()->details.size(), 2u);
 }
 
 TEST(ep_context_is_named) {

@@ -206,6 +206,7 @@ TEST(shapes_are_bound) {
              {"image=2x3,other=5", "QR-O0009", "bound to 2"},
              {"n=-4", "QR-O0009", "one number"},
              {"n", "QR-O0009", "no '='"},
+             {"n=9223372036854775807", "QR-O0009", "more elements than a tensor can"},
              {"image=2x", "QR-O0009", "expected extents"}};
   for (const auto &one : bad) {
     const Lowered done(model, {one.shape});
@@ -217,6 +218,16 @@ TEST(shapes_are_bound) {
     if (CHECK_EQ(done.code, 0)) CHECK((done.graphs[0].tensors[static_cast<std::size_t>(done.graphs[0].inputs[0])].shape == qir::Shape{2, 3}));
   }
   CHECK_EQ(live_blocks, 0);
+}
+
+TEST(a_scalar_may_be_given_as_one_element) {
+  ModelText model(13);
+  model.input("x", {2});
+  model.input("rate", {});
+  model.node("Mul", {"x", "rate"}, {"y"});
+  model.output("y", {2});
+  for (const char *good : {"rate=", "rate=1", ""}) CHECK_EQ(Lowered(model, {good}).code, 0);
+  CHECK_EQ(Lowered(model, {"rate=2"}).errors.id, "QR-O0009");
 }
 
 TEST(buckets_share_constants) {
@@ -370,7 +381,7 @@ TEST(reasons_cross_the_edge) {
   ModelText model(13);
   model.input("x", {2});
   model.node("NoSuchOp", {"x"}, {"a"});
-  model.node("NorThis", {"x"}, {"b"});
+  ModelText::set(model.node("Cast", {"x"}, {"b"}), "to", std::int64_t{8});  // to string
   model.output("a");
   model.output("b");
   const Lowered done(model);
