@@ -76,17 +76,17 @@ if [ $failed -gt 0 ]; then
 fi
 step "tests of the release build" meson_tests "$build"
 if [ -d /usr/share/libonnx-testdata/data ]; then
-  step "ONNX's backend tests, Debian's release, from .onnx" conform debian 940 /usr/share/libonnx-testdata/data
+  step "ONNX's backend tests, Debian's release, from .onnx" conform debian 1000 /usr/share/libonnx-testdata/data
 else
   skip "ONNX's backend tests, Debian's release" "libonnx-testdata is not installed"
 fi
 if [ -z "$quick" ]; then
   [ ! -d /usr/share/libonnx-testdata/data ] ||
-    step "ONNX's backend tests, Debian's release, through .qrm containers" conform debian-qrm 940 --compiled /usr/share/libonnx-testdata/data
+    step "ONNX's backend tests, Debian's release, through .qrm containers" conform debian-qrm 1000 --compiled /usr/share/libonnx-testdata/data
   if newest_onnx; then
     step "ONNX's backend tests, newest package: write" "$build/venv/bin/python" tests/conformance/dump_onnx_node_tests.py "$build/onnx-newest"
-    step "ONNX's backend tests, newest package: run" conform newest 1500 "$build/onnx-newest/node" \
-      $("$build/venv/bin/python" -c 'import onnx, os; d = os.path.join(os.path.dirname(onnx.__file__), "backend/test/data"); print(*[os.path.join(d, n) for n in ("simple", "pytorch-converted", "pytorch-operator", "light") if os.path.isdir(os.path.join(d, n))])')
+    step "ONNX's backend tests, newest package: run" conform newest 1850 "$build/onnx-newest/node" \
+      $("$build/venv/bin/python" -c 'import onnx, os; d = os.path.join(os.path.dirname(onnx.__file__), "backend/test/data"); print(*[os.path.join(d, n) for n in ("simple", "pytorch-converted", "pytorch-operator") if os.path.isdir(os.path.join(d, n))])')
   else
     skip "ONNX's backend tests, newest package" "the onnx package cannot be installed here: $(tail -n 1 "$build/pip.log" 2>/dev/null)"
   fi

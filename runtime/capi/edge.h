@@ -78,7 +78,7 @@ Status check_flags(const char *function, const char *type, std::uint64_t flags, 
 // Copies a caller's struct, whatever its age, into ours: what an older caller does not have is zero.
 template <class T>
 Status read_struct(const char *function, const char *type, const T *from, T &out, std::uint32_t first = sizeof(T)) {
-  QR_RETURN_IF_ERROR(check_struct(function, type, from, first, sizeof(T)));
+  if (Status status = check_struct(function, type, from, first, sizeof(T)); !status.ok() || !from) return status;
   std::memset(&out, 0, sizeof(T));
   std::memcpy(&out, from, from->struct_size < sizeof(T) ? from->struct_size : sizeof(T));
   return {};
