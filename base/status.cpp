@@ -58,6 +58,8 @@ Status Status::adopt(Payload *payload) noexcept {
 Status Status::out_of_memory() noexcept { return adopt(&oom_payload()); }
 
 Status Status::foreign(qr_code code, std::string_view id, std::string_view message, std::string_view hint) noexcept {
+  // A plugin that ran out of memory tells so in these words: the caller gets the same status as from ourselves.
+  if (code == QR_RESOURCE_EXHAUSTED && id == oom_payload().id && message == oom_payload().message) return out_of_memory();
   try {
     return adopt(make_unique<Payload>(Payload{code, String(id), String(message), String(hint), {}}).release());
   } catch (const std::bad_alloc &) {

@@ -61,7 +61,7 @@ Result<qir::Graph> Portable::read(std::size_t index) const {
   const PortableGraph &graph = graphs_[index];
   Vector<qir::Bytes> segments;
   for (const qr_plugin_bytes &segment : graph.segments) segments.push_back({segment.data, segment.size});
-  return qir::read_graph({graph.qir.data, graph.qir.size}, segments.data(), segments.size());
+  return qir::read_structure({graph.qir.data, graph.qir.size}, segments.data(), segments.size());
 }
 
 Signature signature_of(const Model &model, const Vector<qir::Graph> &graphs) {

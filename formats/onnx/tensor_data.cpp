@@ -57,7 +57,7 @@ ExternalData::~ExternalData() {
 
 // What went wrong; nullptr: nothing.
 const char *ExternalData::map_file(const char *path, Mapping *out) {
-  const int fd = ::open(path, O_RDONLY | O_CLOEXEC);
+  const int fd = ::open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) return errno == ENOENT ? "is not there" : std::strerror(errno);
   struct stat info;
   const char *what = nullptr;

@@ -193,6 +193,15 @@ Status dtype_attribute(const Node &node, const char *attribute, DType fallback, 
 
 // ---- a node ----------------------------------------------------------------------------------------------------------
 
+namespace {
+// The last column of the op table; apart from the rows, so that a program which only reads graphs links no rule.
+constexpr ShapeRule kShapeRules[] = {
+#define QR_OP(enumerator, name, domain, least_in, most_in, least_out, most_out, attributes, types, rule) rule,
+#include "formats/qir/ops.inc"
+#undef QR_OP
+};
+}  // namespace
+
 Status infer_node(const Node &node, const Vector<InferValue> &inputs, Vector<InferType> &outputs) {
   QR_RETURN_IF_ERROR(check_arity(node));
   QR_RETURN_IF_ERROR(check_attributes(node));
@@ -219,7 +228,7 @@ Status infer_node(const Node &node, const Vector<InferValue> &inputs, Vector<Inf
     output.dtype = DType::Unknown;
     output.shape.clear();
   }
-  QR_RETURN_IF_ERROR(op_row(node.op).rule(node, inputs, outputs));
+  QR_RETURN_IF_ERROR(kShapeRules[static_cast<std::size_t>(node.op)](node, inputs, outputs));
   const bool quantised = std::any_of(inputs.begin(), inputs.end(),
                                      [](const InferValue &v) { return v.present && v.quant && v.quant->has_value(); });
   if (!quantised) QR_RETURN_IF_ERROR(check_output_types(node, outputs));

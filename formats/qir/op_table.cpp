@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "formats/qir/infer_rules.h"
+#include "formats/qir/infer.h"
 #include "formats/qir/op_spec.h"
 
 namespace quarry::qir {
@@ -11,7 +11,7 @@ namespace {
 
 constexpr OpRow kRows[] = {
 #define QR_OP(enumerator, name, domain, least_in, most_in, least_out, most_out, attributes, types, rule) \
-  {Op::enumerator, name, domain, least_in, most_in, least_out, most_out, attributes, types, rule},
+  {Op::enumerator, name, domain, least_in, most_in, least_out, most_out, attributes, types},
 #include "formats/qir/ops.inc"
 #undef QR_OP
 };

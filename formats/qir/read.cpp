@@ -133,9 +133,7 @@ class GraphReader {
   Vector<Op> operators_;
 };
 
-}  // namespace
-
-Result<Graph> read_graph(Bytes qir, const Bytes *segments, std::uint64_t segment_count) {
+Result<Graph> read_checked(Bytes qir, const Bytes *segments, std::uint64_t segment_count, Status (*check)(const Graph &)) {
   if (qir.size > kMaxGraphBytes)
     return Status::error(ErrorId::qir_limit, format("graph: found %" PRIu64 " bytes, expected at most %" PRIu64, qir.size, kMaxGraphBytes));
   // The verifier checks alignment relative to the beginning.
@@ -149,8 +147,17 @@ Result<Graph> read_graph(Bytes qir, const Bytes *segments, std::uint64_t segment
     return Status::error(ErrorId::qir_bad, format("graph: its %" PRIu64 " bytes are no well-formed QIR", qir.size));
   GraphReader reader(qir.size, segments, segment_count);
   QR_ASSIGN_OR_RETURN(Graph graph, reader.model(*fb::GetModel(qir.data)));
-  QR_RETURN_IF_ERROR(validate_graph(graph));
+  QR_RETURN_IF_ERROR(check(graph));
   return graph;
+}
+
+}  // namespace
+
+Result<Graph> read_graph(Bytes qir, const Bytes *segments, std::uint64_t segment_count) {
+  return read_checked(qir, segments, segment_count, validate_graph);
+}
+Result<Graph> read_structure(Bytes qir, const Bytes *segments, std::uint64_t segment_count) {
+  return read_checked(qir, segments, segment_count, validate_structure);
 }
 
 }  // namespace quarry::qir

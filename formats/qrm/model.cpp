@@ -109,7 +109,7 @@ Result<qir::Graph> ValidatedModel::read_graph(std::uint32_t index) const {
   if (!info.qir_segment) return Status::error(ErrorId::qrm_no_graph, format("graph '%s': found that it was not kept in the container", printable(info.name).c_str()));
   QR_ASSIGN_OR_RETURN(Bytes bytes, segment(*info.qir_segment));
   QR_ASSIGN_OR_RETURN(Vector<Bytes> constants, segments(info.segments));
-  QR_ASSIGN_OR_RETURN(qir::Graph graph, qir::read_graph(bytes, constants.data(), constants.size()));
+  QR_ASSIGN_OR_RETURN(qir::Graph graph, qir::read_structure(bytes, constants.data(), constants.size()));
   QR_RETURN_IF_ERROR(check_signature(metadata_, info, graph));
   return graph;
 }

@@ -10,29 +10,47 @@
 namespace quarry::reference {
 namespace {
 
-// SplitMix64. ONNX leaves the generator open; ours gives the same numbers everywhere, whatever the seed's absence.
+// MT19937, seeded and read as numpy's RandomState(seed) does, whose numbers ONNX's tests hold. Without a seed it is 0, so that every run gives
+// the same.
 class Random {
  public:
-  explicit Random(const qir::Node &node) noexcept {
-    if (const qir::Attribute *seed = node.find("seed")) {
-      if (seed->kind == qir::Attribute::Kind::Float) std::memcpy(&state_, &seed->f, sizeof seed->f);
-      else state_ = static_cast<std::uint64_t>(seed->i);
+  explicit Random(Context &context) : words_(static_cast<std::uint32_t *>(context.scratch(kWords * sizeof(std::uint32_t)))) {
+    std::uint32_t word = 0;
+    if (const qir::Attribute *seed = context.node().find("seed")) {
+      const double value = seed->kind == qir::Attribute::Kind::Float ? static_cast<double>(seed->f) : static_cast<double>(seed->i);
+      word = static_cast<std::uint32_t>(round_to<std::int64_t>(value));
     }
+    for (std::uint32_t i = 0; i < kWords; word = 1812433253u * (word ^ (word >> 30)) + ++i) words_[i] = word;
   }
-  double uniform() noexcept { return static_cast<double>(next() >> 11) * 0x1p-53; }  // [0, 1)
-  double normal() noexcept {                                                          // Box and Muller
+  double uniform() noexcept {  // [0, 1), 53 bits
+    const double high = next() >> 5, low = next() >> 6;
+    return (high * 0x1p26 + low) * 0x1p-53;
+  }
+  double normal() noexcept {  // Box and Muller
     const double radius = std::sqrt(-2 * std::log(1 - uniform()));
     return radius * std::cos(6.28318530717958647692 * uniform());
   }
 
  private:
-  std::uint64_t next() noexcept {
-    std::uint64_t z = state_ += 0x9e3779b97f4a7c15u;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
+  static constexpr std::uint32_t kWords = 624, kShift = 397;
+
+  std::uint32_t next() noexcept {
+    if (at_ == kWords) {
+      for (std::uint32_t i = 0; i < kWords; ++i) {
+        const std::uint32_t pair = (words_[i] & 0x80000000u) | (words_[(i + 1) % kWords] & 0x7fffffffu);
+        words_[i] = words_[(i + kShift) % kWords] ^ (pair >> 1) ^ (pair & 1u ? 0x9908b0dfu : 0u);
+      }
+      at_ = 0;
+    }
+    std::uint32_t word = words_[at_++];
+    word ^= word >> 11;
+    word ^= (word << 7) & 0x9d2c5680u;
+    word ^= (word << 15) & 0xefc60000u;
+    return word ^ (word >> 18);
   }
-  std::uint64_t state_ = 0;
+
+  std::uint32_t *words_;
+  std::uint32_t at_ = kWords;
 };
 
 // Fills an output of any type with f(index).
@@ -50,7 +68,7 @@ Status random_normal(Context &context) {
   View *out = context.output(0);
   if (!out) return {};
   const double mean = context.node().get_float("mean", 0.0f), scale = context.node().get_float("scale", 1.0f);
-  Random random(context.node());
+  Random random(context);
   return generate(context, *out, [&](std::int64_t) { return mean + scale * random.normal(); });
 }
 
@@ -58,7 +76,7 @@ Status random_uniform(Context &context) {
   View *out = context.output(0);
   if (!out) return {};
   const double low = context.node().get_float("low", 0.0f), high = context.node().get_float("high", 1.0f);
-  Random random(context.node());
+  Random random(context);
   return generate(context, *out, [&](std::int64_t) { return low + (high - low) * random.uniform(); });
 }
 
@@ -82,7 +100,7 @@ Status kernel_dropout(Context &context) {
   const View *ratio_input = context.input(1), *training_input = context.input(2);
   const double ratio = ratio_input ? scalar(*ratio_input) : 0.5;
   const bool training = training_input && *training_input->as<const std::uint8_t>() != 0 && ratio != 0;
-  Random random(context.node());
+  Random random(context);
   View *out = context.output(0), *mask = context.output(1);
   auto *kept = static_cast<std::uint8_t *>(mask ? mask->data : context.scratch(static_cast<std::uint64_t>(data.count)));
   for (std::int64_t i = 0; i < data.count; ++i) kept[i] = !training || random.uniform() >= ratio;
@@ -99,7 +117,7 @@ Status kernel_bernoulli(Context &context) {
   const View &in = *context.input(0);
   View *out = context.output(0);
   if (!out) return {};
-  Random random(context.node());
+  Random random(context);
   return generate(context, *out, [&](std::int64_t i) {
     const double p = in.dtype == DType::F64 ? in.as<const double>()[i] : static_cast<double>(in.as<const float>()[i]);
     return random.uniform() < p ? 1.0 : 0.0;

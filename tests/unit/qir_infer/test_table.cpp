@@ -16,7 +16,6 @@ TEST(table_is_found_by_name) {
   for (std::size_t i = 0; i < op_count(); ++i) {
     const OpRow &row = op_row(static_cast<Op>(i));
     CHECK(find_op(row.domain, row.name) == &row);
-    CHECK(row.rule != nullptr);
   }
   CHECK(find_op("ai.onnx", "Conv") == &op_row(Op::Conv));
   CHECK(find_op("com.microsoft", "Conv") == nullptr);
