@@ -307,8 +307,31 @@ static void test_report_and_plan(void **state) {
   close_fixture(&f);
 }
 
+/* The compiler library is not there, or is something else: opening ONNX says so, containers work all the same. */
+static void test_without_the_compiler_library(void **state) {
+  const char *backends = getenv("QUARRY_BACKEND_PATH");
+  char other[4096];
+  qr_runtime_options options = QR_RUNTIME_OPTIONS_INIT;
+  qr_runtime *runtime = NULL;
+  qr_model *model = NULL;
+  qr_session *session = NULL;
+  (void)state;
+  options.prepare_path = str("/nowhere/libquarry-prepare.so");
+  OK(qr_runtime_create(&options, &runtime));
+  FAILS("QR-O0011", "/nowhere", qr_model_open_path(runtime, str(digits_path()), NULL, &model));
+  OK(qr_model_open_path(runtime, str(container), NULL, &model));
+  OK(qr_session_create(model, NULL, NULL, &session));
+  qr_session_destroy(session), qr_model_destroy(model), qr_runtime_destroy(runtime);
+  snprintf(other, sizeof other, "%s/quarry-backend-cpu-reference.so", backends ? backends : ".");
+  options.prepare_path = str(other);
+  OK(qr_runtime_create(&options, &runtime));
+  FAILS("QR-O0012", "qr_prepare_query", qr_model_open_path(runtime, str(digits_path()), NULL, &model));
+  qr_runtime_destroy(runtime);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_without_the_compiler_library),
       cmocka_unit_test(test_no_allocation_after_the_first_run),
       cmocka_unit_test(test_outputs),
       cmocka_unit_test(test_wrong_inputs),

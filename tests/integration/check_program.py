@@ -77,6 +77,41 @@ check("compile --check", run("compile", model, "--check", "--backend", "null"), 
 check("compile into a missing folder", run("compile", model, "-o", os.path.join(folder, "no", "x.qrm")), 3, "QR-F0003")
 require("nothing is left behind", sorted(os.listdir(folder)) == ["digits.qrm"], os.listdir(folder))
 
+check("a container without a context for the backend", run("run", qrm, image, "--backend", "null"), 3, "QR-M0009", "null", "cpu-reference")
+
+# ---- models that cannot be taken are refused by name
+def field(number, payload):  # a length-delimited protobuf field
+    size, length = len(payload), b""
+    while size > 127:
+        length, size = length + bytes([size & 127 | 128]), size >> 7
+    return bytes([number << 3 | 2]) + length + bytes([size]) + payload
+
+
+def onnx_model(op, *initializers, attributes=b"", opset=17):
+    def value(name):
+        shape = field(2, field(1, b"\x08\x02"))
+        return field(1, name) + field(2, field(1, b"\x08\x01" + shape))
+    node = field(1, b"x") + b"".join(field(1, name) for name, _ in initializers) + field(2, b"y") + field(3, b"n") + field(4, op) + attributes
+    graph = field(1, node) + field(2, b"g") + b"".join(field(5, t) for _, t in initializers) + field(11, value(b"x")) + field(12, value(b"y"))
+    return b"\x08\x08" + field(7, graph) + field(8, b"\x10" + bytes([opset]))
+
+
+external = b"\x08\x02\x10\x01" + field(8, b"w") + field(13, field(1, b"location") + field(2, b"weights.bin")) + b"\x70\x01"
+for name, model_bytes, *texts in (
+        ("missing external data", onnx_model(b"Add", (b"w", external)), "QR-O0007", "weights.bin"),
+        ("unknown operator", onnx_model(b"Frobnicate"), "QR-O0005", "Frobnicate"),
+        ("old opset", onnx_model(b"Relu", opset=6), "QR-O0003", "6"),
+        ("attribute value", onnx_model(b"QLinearSoftmax"), "QLinearSoftmax"),
+):
+    path = os.path.join(folder, "made.onnx")
+    with open(path, "wb") as out:
+        out.write(model_bytes)
+    check(name, run("inspect" if "opset" in name else "run", path, *([] if "opset" in name else ["--zeros"])), 3, "error QR-O", *texts)
+os.remove(path)
+scan = "/usr/share/libonnx-testdata/data/node/test_scan_sum"  # Scan of opset 8, which runs over batches
+if os.path.isdir(scan):
+    check("an old meaning of an operator", run("conform", scan, "--json", "-"), 0, "QR-O0010", "Scan of opset 8")
+
 # ---- run: images, npy, pb, raw; from both kinds of model; strange paths
 for path in (model, qrm):
     for digit in (0, 3, 7):
