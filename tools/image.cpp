@@ -4,8 +4,6 @@
 #define STB_IMAGE_IMPLEMENTATION
 #define STB_IMAGE_STATIC
 #define STBI_FAILURE_USERMSG
-#define STB_IMAGE_RESIZE_IMPLEMENTATION
-#define STB_IMAGE_RESIZE_STATIC
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wunused-function"
 #pragma GCC diagnostic ignored "-Wsign-compare"
@@ -14,11 +12,11 @@
 #pragma GCC diagnostic ignored "-Wimplicit-fallthrough"
 #pragma GCC diagnostic ignored "-Wshadow"
 #include <stb/stb_image.h>
-#include <stb/stb_image_resize.h>
 #pragma GCC diagnostic pop
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <cctype>
 #include <cmath>
 
@@ -51,12 +49,54 @@ std::pair<int, int> parse_size(const std::string &text, const char *what) {
   throw UsageError(std::string(what) + ": found '" + text + "', expected WIDTHxHEIGHT");
 }
 
+// The weights of the input samples that make one output sample along an axis: a triangle as wide as the scale when shrinking, linear
+// interpolation when growing. (stb's own resizer asserts on some scales.)
+struct Taps {
+  int first = 0;
+  std::vector<float> weights;
+};
+std::vector<Taps> triangle_taps(int from, int to) {
+  std::vector<Taps> all(static_cast<size_t>(to));
+  const double scale = static_cast<double>(from) / to, reach = std::max(scale, 1.0);
+  for (int o = 0; o < to; ++o) {
+    const double centre = (o + 0.5) * scale - 0.5;
+    Taps &taps = all[static_cast<size_t>(o)];
+    taps.first = std::clamp(static_cast<int>(std::ceil(centre - reach)), 0, from - 1);
+    const int last = std::clamp(static_cast<int>(std::floor(centre + reach)), taps.first, from - 1);
+    double sum = 0;
+    for (int i = taps.first; i <= last; ++i) {
+      const double weight = std::max(0.0, 1 - std::fabs(i - centre) / reach);
+      taps.weights.push_back(static_cast<float>(weight));
+      sum += weight;
+    }
+    if (sum <= 0) taps.weights.assign(1, 1.0f), sum = 1;
+    for (float &weight : taps.weights) weight = static_cast<float>(weight / sum);
+  }
+  return all;
+}
+
 Pixels resized(Pixels in, int width, int height) {
   if (in.width == width && in.height == height) return in;
+  const size_t channels = static_cast<size_t>(in.channels), w = static_cast<size_t>(width), rows = static_cast<size_t>(in.height);
+  const std::vector<Taps> across = triangle_taps(in.width, width), down = triangle_taps(in.height, height);
+  std::vector<float> narrow(rows * w * channels);
+  for (size_t y = 0; y < rows; ++y)
+    for (size_t x = 0; x < w; ++x)
+      for (size_t k = 0; k < across[x].weights.size(); ++k)
+        for (size_t c = 0; c < channels; ++c)
+          narrow[(y * w + x) * channels + c] +=
+              across[x].weights[k] * in.data[(y * static_cast<size_t>(in.width) + static_cast<size_t>(across[x].first) + k) * channels + c];
   Pixels out{width, height, in.channels, {}};
-  out.data.resize(static_cast<size_t>(width) * static_cast<size_t>(height) * static_cast<size_t>(in.channels));
-  stbir_resize_uint8_generic(in.data.data(), in.width, in.height, 0, out.data.data(), width, height, 0, in.channels, STBIR_ALPHA_CHANNEL_NONE, 0, STBIR_EDGE_CLAMP,
-                             STBIR_FILTER_TRIANGLE, STBIR_COLORSPACE_LINEAR, nullptr);
+  out.data.resize(static_cast<size_t>(height) * w * channels);
+  std::vector<float> row(w * channels);
+  for (size_t y = 0; y < static_cast<size_t>(height); ++y) {
+    std::fill(row.begin(), row.end(), 0.0f);
+    for (size_t k = 0; k < down[y].weights.size(); ++k) {
+      const float *from = narrow.data() + (static_cast<size_t>(down[y].first) + k) * w * channels;
+      for (size_t i = 0; i < row.size(); ++i) row[i] += down[y].weights[k] * from[i];
+    }
+    for (size_t i = 0; i < row.size(); ++i) out.data[y * row.size() + i] = static_cast<uint8_t>(std::clamp(std::lround(row[i]), 0l, 255l));
+  }
   return out;
 }
 

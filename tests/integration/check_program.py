@@ -100,13 +100,13 @@ external = b"\x08\x02\x10\x01" + field(8, b"w") + field(13, field(1, b"location"
 for name, model_bytes, *texts in (
         ("missing external data", onnx_model(b"Add", (b"w", external)), "QR-O0007", "weights.bin"),
         ("unknown operator", onnx_model(b"Frobnicate"), "QR-O0005", "Frobnicate"),
-        ("old opset", onnx_model(b"Relu", opset=6), "QR-O0003", "6"),
+        ("an opset of the future", onnx_model(b"Relu", opset=99), "QR-O0003", "99"),
         ("attribute value", onnx_model(b"QLinearSoftmax"), "QLinearSoftmax"),
 ):
     path = os.path.join(folder, "made.onnx")
     with open(path, "wb") as out:
         out.write(model_bytes)
-    check(name, run("inspect" if "opset" in name else "run", path, *([] if "opset" in name else ["--zeros"])), 3, "error QR-O", *texts)
+    check(name, run("run", path, "--zeros"), 3, "error QR-O", *texts)
 os.remove(path)
 scan = "/usr/share/libonnx-testdata/data/node/test_scan_sum"  # Scan of opset 8, which runs over batches
 if os.path.isdir(scan):
