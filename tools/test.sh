@@ -1,16 +1,18 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Builds and tests everything: installs what is needed, builds three ways (release, sanitizers, static), runs the unit, ABI, plugin, fault and
-# format tests, ONNX's own backend tests, and the real models of $QUARRY_SHARED (default ../shared) where they are. A step that cannot run here
-# says why and counts as skipped. The last line counts the steps; the exit status is 1 when one failed.
-#   tools/test.sh           everything (under 40 minutes on two cores)
-#   tools/test.sh --quick   the release build, its tests and ONNX's tests of Debian's release
+# Installs what is needed, builds (release, static), runs the unit, ABI, plugin, fault and format tests, ONNX's own backend tests, and the real
+# models of $QUARRY_SHARED (default ../shared) where they are. A step that cannot run here says why and counts as skipped. The last line counts the
+# steps; the exit status is 1 when one failed.
+#   tools/test.sh               (under 40 minutes on two cores)
+#   tools/test.sh --quick       the release build, its tests and ONNX's tests of Debian's release
+#   tools/test.sh --sanitizers  as without, and the tests once more in builds with the address, undefined-behaviour and thread sanitizers
 . "$(dirname "$0")/setup.sh"
 cd "$root" || exit 1
 case "${1-}" in
-  "") quick= ;;
-  --quick) quick=1 ;;
-  *) echo "usage: tools/test.sh [--quick]" >&2; exit 2 ;;
+  "") quick='' sanitizers='' ;;
+  --quick) quick=1 sanitizers='' ;;
+  --sanitizers) quick='' sanitizers=1 ;;
+  *) echo "usage: tools/test.sh [--quick|--sanitizers]" >&2; exit 2 ;;
 esac
 shared=${QUARRY_SHARED:-$root/../shared}
 build=${QUARRY_BUILD_DIR:-$root/build}-test
@@ -100,6 +102,8 @@ if [ -z "$quick" ]; then
   step "docs made from tables are up to date" python3 tools/generate_docs.py --check "$quarry"
   step "installed tree" installed_tree
   step "static build without dlopen" static_build
+fi
+if [ -n "$sanitizers" ]; then
   step "build: address and undefined-behaviour sanitizers" build_in "$build-asan" -Db_sanitize=address,undefined -Db_lundef=false -Doptimization=1
   step "tests under the sanitizers" meson_tests "$build-asan" --setup asan
   step "build: thread sanitizer" build_in "$build-tsan" -Db_sanitize=thread -Db_lundef=false -Doptimization=1
