@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/common/kernels/isa.h"
+
+namespace quarry::kernels {
+
+// QR_KERNEL_ISAS(X): X(namespace) for each instruction set that is built in, best first; from meson.build.
+#define QR_DECLARE(isa) namespace isa { extern const Isa table; }
+QR_KERNEL_ISAS(QR_DECLARE)
+#undef QR_DECLARE
+
+namespace {
+#define QR_ENTRY(isa) &isa::table,
+constexpr const Isa *kIsas[] = {QR_KERNEL_ISAS(QR_ENTRY)};
+#undef QR_ENTRY
+}  // namespace
+
+std::span<const Isa *const> isas() noexcept { return kIsas; }
+
+const Isa &best_isa() noexcept {
+  for (const Isa *isa : kIsas)
+    if (isa->usable()) return *isa;
+  return **(std::end(kIsas) - 1);
+}
+
+const Isa *find_isa(std::string_view name) noexcept {
+  for (const Isa *isa : kIsas)
+    if (name == isa->name) return isa;
+  return nullptr;
+}
+
+const KernelRow *kernel_row(std::uint64_t number) noexcept {
+  static constexpr KernelRow kRows[] = {
+#define QR_KERNEL(enumerator, number_, parameters, operands_) {#enumerator, operands_, sizeof(parameters), check_##enumerator},
+#include "backends/common/kernels/kernels.inc"
+#undef QR_KERNEL
+  };
+  return number < kKernelCount ? &kRows[number] : nullptr;
+}
+
+// The rows stand in the order of their numbers.
+#define QR_KERNEL(enumerator, number_, parameters, operands_) static_assert(sizeof(parameters) % 4 == 0 && static_cast<int>(Kernel::enumerator) == number_);
+#include "backends/common/kernels/kernels.inc"
+#undef QR_KERNEL
+
+}  // namespace quarry::kernels

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernels of one instruction set, and the shapes of its packed weights.
+#pragma once
+
+#include "backends/common/kernels/isa/vec.h"
+
+namespace quarry::kernels::QR_ISA {
+
+#define QR_KERNEL(enumerator, number, parameters, operands) void run_##enumerator(const Call &call);
+#include "backends/common/kernels/kernels.inc"
+#undef QR_KERNEL
+
+// Vectors of output channels in the widest tile: with 32 registers 4, else 2.
+#if (defined(__AVX512F__) && QR_ISA_BYTES == 64) || defined(__aarch64__)
+inline constexpr int kF32Panel = 4;
+#else
+inline constexpr int kF32Panel = 2;
+#endif
+// Input channels that lie together in packed integer weights: 4 where there is a dot product of four bytes, else 2.
+#if defined(__AVX512VNNI__) || defined(__ARM_FEATURE_DOTPROD)
+inline constexpr int kIntGroup = 4;
+#else
+inline constexpr int kIntGroup = 2;
+#endif
+
+}  // namespace quarry::kernels::QR_ISA

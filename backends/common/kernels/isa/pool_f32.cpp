@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/common/kernels/isa/kernels.h"
+
+namespace quarry::kernels::QR_ISA {
+
+void run_PoolF32(const Call &) {}
+
+}  // namespace quarry::kernels::QR_ISA

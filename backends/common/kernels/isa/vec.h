@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// Vectors of the instruction set that this source is compiled for. Sources under isa/ are compiled several times, so nothing in them may have linkage
+// that another compilation could share: everything lies in namespace QR_ISA, helpers are `QR_INLINE`, and no template of std is instantiated (the linker
+// would keep one copy, perhaps the one with instructions that the processor lacks).
+//
+// The compiler's vector types carry arithmetic; what it has no operator for is written once per instruction set here.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
+#endif
+
+#include "backends/common/kernels/isa.h"
+
+#if !defined(QR_ISA) || !defined(QR_ISA_BYTES)
+#error "sources under isa/ are compiled with QR_ISA and QR_ISA_BYTES; see meson.build"
+#endif
+
+#define QR_INLINE __attribute__((always_inline)) static inline
+#define QR_UNROLL _Pragma("GCC unroll 64")
+
+namespace quarry::kernels::QR_ISA {
+
+inline constexpr int kBytes = QR_ISA_BYTES;
+inline constexpr int kLanes = kBytes / 4;
+
+typedef float VecF __attribute__((vector_size(QR_ISA_BYTES)));
+typedef std::int32_t VecI __attribute__((vector_size(QR_ISA_BYTES)));
+typedef std::uint32_t VecU __attribute__((vector_size(QR_ISA_BYTES)));
+typedef float VecFUnaligned __attribute__((vector_size(QR_ISA_BYTES), aligned(4), may_alias));
+typedef std::int32_t VecIUnaligned __attribute__((vector_size(QR_ISA_BYTES), aligned(4), may_alias));
+
+template <class T>
+QR_INLINE constexpr T min_of(T a, T b) noexcept { return b < a ? b : a; }
+template <class T>
+QR_INLINE constexpr T max_of(T a, T b) noexcept { return a < b ? b : a; }
+template <class T>
+QR_INLINE constexpr T ceil_div(T a, T b) noexcept { return (a + b - 1) / b; }
+
+QR_INLINE VecF load(const float *p) noexcept { return *reinterpret_cast<const VecFUnaligned *>(p); }
+QR_INLINE void store(float *p, VecF v) noexcept { *reinterpret_cast<VecFUnaligned *>(p) = v; }
+QR_INLINE VecI load(const std::int32_t *p) noexcept { return *reinterpret_cast<const VecIUnaligned *>(p); }
+QR_INLINE void store(std::int32_t *p, VecI v) noexcept { *reinterpret_cast<VecIUnaligned *>(p) = v; }
+QR_INLINE VecF splat(float x) noexcept { return x - VecF{}; }  // the form that compilers turn into one broadcast
+QR_INLINE VecI splat(std::int32_t x) noexcept { return x - VecI{}; }
+
+// The first `count` elements, 0 < count < kLanes; nothing beyond them is touched.
+QR_INLINE VecF load_part(const float *p, int count) noexcept {
+  VecF v{};
+  std::memcpy(&v, p, static_cast<std::size_t>(count) * 4);
+  return v;
+}
+QR_INLINE void store_part(float *p, VecF v, int count) noexcept { std::memcpy(p, &v, static_cast<std::size_t>(count) * 4); }
+
+// a * b + c; fused where the instruction set has it (-ffp-contract=fast).
+QR_INLINE VecF fma(VecF a, VecF b, VecF c) noexcept { return a * b + c; }
+
+// Of NaN and a number: the second operand's value as x86 has it; use clamp() where NaN must stay.
+QR_INLINE VecF min(VecF a, VecF b) noexcept { return a < b ? a : b; }
+QR_INLINE VecF max(VecF a, VecF b) noexcept { return a > b ? a : b; }
+// NaN stays NaN: the bound is the first operand, and min/max give the second when either is NaN.
+QR_INLINE VecF clamp(VecF x, VecF low, VecF high) noexcept { return min(high, max(low, x)); }
+QR_INLINE VecF abs(VecF x) noexcept { return reinterpret_cast<VecF>(reinterpret_cast<VecI>(x) & splat(0x7fffffff)); }
+QR_INLINE VecF select(VecI mask, VecF yes, VecF no) noexcept { return mask ? yes : no; }
+
+QR_INLINE VecF to_float(VecI v) noexcept { return __builtin_convertvector(v, VecF); }
+QR_INLINE VecI truncate(VecF v) noexcept { return __builtin_convertvector(v, VecI); }
+// Nearest, ties to even; |x| < 2^31.
+QR_INLINE VecI round_to_int(VecF v) noexcept {
+#if defined(__AVX512F__) && QR_ISA_BYTES == 64
+  return reinterpret_cast<VecI>(_mm512_cvtps_epi32(reinterpret_cast<__m512>(v)));
+#elif defined(__AVX2__) && QR_ISA_BYTES == 32
+  return reinterpret_cast<VecI>(_mm256_cvtps_epi32(reinterpret_cast<__m256>(v)));
+#elif defined(__SSE2__) && QR_ISA_BYTES == 16
+  return reinterpret_cast<VecI>(_mm_cvtps_epi32(reinterpret_cast<__m128>(v)));
+#elif defined(__ARM_NEON) && QR_ISA_BYTES == 16
+  return reinterpret_cast<VecI>(vcvtnq_s32_f32(reinterpret_cast<float32x4_t>(v)));
+#else
+  VecI r;
+  for (int i = 0; i < kLanes; ++i) r[i] = static_cast<std::int32_t>(__builtin_rintf(v[i]));
+  return r;
+#endif
+}
+QR_INLINE VecF sqrt(VecF v) noexcept {
+#if defined(__AVX512F__) && QR_ISA_BYTES == 64
+  return reinterpret_cast<VecF>(_mm512_sqrt_ps(reinterpret_cast<__m512>(v)));
+#elif defined(__AVX2__) && QR_ISA_BYTES == 32
+  return reinterpret_cast<VecF>(_mm256_sqrt_ps(reinterpret_cast<__m256>(v)));
+#elif defined(__ARM_NEON) && QR_ISA_BYTES == 16
+  return reinterpret_cast<VecF>(vsqrtq_f32(reinterpret_cast<float32x4_t>(v)));
+#else
+  for (int i = 0; i < kLanes; ++i) v[i] = __builtin_sqrtf(v[i]);
+  return v;
+#endif
+}
+QR_INLINE float sum(VecF v) noexcept {
+  float s[kLanes];
+  std::memcpy(s, &v, sizeof s);
+  for (int step = kLanes / 2; step > 0; step /= 2)
+    for (int i = 0; i < step; ++i) s[i] += s[i + step];
+  return s[0];
+}
+QR_INLINE float largest(VecF v) noexcept {
+  float s[kLanes];
+  std::memcpy(s, &v, sizeof s);
+  for (int step = kLanes / 2; step > 0; step /= 2)
+    for (int i = 0; i < step; ++i) s[i] = s[i] > s[i + step] ? s[i] : s[i + step];
+  return s[0];
+}
+
+}  // namespace quarry::kernels::QR_ISA

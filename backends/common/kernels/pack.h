@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// Packed weights: what the product kernels read, laid out for the vectors of one instruction set. Packing happens when a model is compiled; the sizes are
+// what the check functions demand of the operand.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "backends/common/kernels/isa.h"
+
+namespace quarry::kernels {
+
+// Weights of a convolution: w[oc][ic / groups][kh][kw] with any strides, so that a GEMM's matrix of either order can be packed without a copy.
+template <class T>
+struct FilterView {
+  const T *data;
+  std::int64_t oc_stride, ic_stride, kh_stride, kw_stride;
+};
+
+// `destination` has as many bytes as check_ConvF32 says of operand "w", 64-byte aligned; all of them are written.
+void pack_conv_f32(const ConvF32 &params, const Isa &isa, FilterView<float> weights, void *destination);
+void pack_depthwise_f32(const DepthwiseF32 &params, const Isa &isa, FilterView<float> weights, void *destination);
+// Vectors per channel (bias, multiplier) are padded with zeros to whole panels where a check function says so.
+void pack_channels(const float *values, std::int64_t count, void *destination, std::uint64_t bytes);
+
+// Integer weights: i32 values w - zero_w that fit w_bits of the parameters (range checked by the caller), bias already without the input's zero point
+// (bias - zero_x * sum(w) is made here from the `bias` in units of scale_x * scale_w).
+void pack_conv_int(const ConvInt &params, const Isa &isa, FilterView<std::int32_t> weights, const std::int32_t *bias, void *packed_weights, void *packed_bias);
+
+}  // namespace quarry::kernels

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+// Parameters of kernels: plain structs of 4- and 8-byte fields, stored in blobs as they are (little-endian, 8-byte aligned, no padding).
+//
+// Images are channels-last: an operand of n x h x w x c has c adjacent, and `*_stride` elements from one pixel to the next (>= c), so that a kernel
+// can read from, or write to, a slice of the channels of a larger tensor. Rows and images follow without gaps: w * stride, h * w * stride.
+// The operands of each kernel, and their order, stand in kernels.inc. Nothing here is believed when it comes from a file: the check function of
+// each kernel says what extents the parameters imply, and the plan compares them with what the operands have.
+#pragma once
+
+#include <cstdint>
+
+namespace quarry::kernels {
+
+// What happens to a value before it is stored.
+enum class Act : std::uint32_t {
+  None,
+  Clip,        // min(max(x, a), b); Relu is a = 0, b = +inf. NaN stays NaN
+  LeakyRelu,   // x < 0 ? a * x : x
+  HardSigmoid, // min(max(a * x + b, 0), 1)
+  HardSwish,   // x * min(max(x / 6 + 0.5, 0), 1)
+  Sigmoid,
+  Silu,        // x * sigmoid(a * x)
+  Tanh,
+  Gelu,        // x / 2 * (1 + erf(x / sqrt(2)))
+  GeluTanh,    // the approximation by tanh
+  Elu,         // x < 0 ? a * (exp(x) - 1) : x
+  Softplus,
+  Mish,
+  Erf,
+  Exp,
+  Log,
+  Sqrt,
+  Rsqrt,       // 1 / sqrt(x)
+  Reciprocal,
+  Abs,
+  Neg,
+  Floor,
+  Ceil,
+  Round,       // half to even
+  Linear,      // a * x + b
+  Square,
+  Count
+};
+struct Activation {
+  Act kind = Act::None;
+  float a = 0, b = 0;
+  std::uint32_t reserved = 0;
+};
+enum class Residual : std::uint32_t { None, BeforeAct, AfterAct, Count };
+
+// A window over an image: convolution, pooling.
+struct Window {
+  std::int32_t n = 1, ih = 1, iw = 1, oh = 1, ow = 1;
+  std::int32_t kh = 1, kw = 1, sh = 1, sw = 1, dh = 1, dw = 1;
+  std::int32_t pad_top = 0, pad_left = 0;  // what lies beyond the far edges follows from oh, ow
+};
+
+enum class ConvAlgorithm : std::uint32_t { Direct, Winograd4x4, Count };
+
+// y = act(conv(x, w) + bias [+ r]) or act(...) + r. A GEMM of m rows is n = ih = oh = 1, iw = ow = m, kh = kw = 1; x_stride its row stride.
+// groups > 1: input and output channels fall into that many equal parts; weights are packed one group after the other.
+struct ConvF32 {
+  Window window;
+  std::int32_t ic = 0, oc = 0, groups = 1;
+  std::int32_t x_stride = 0, y_stride = 0, r_stride = 0;
+  ConvAlgorithm algorithm = ConvAlgorithm::Direct;
+  Residual residual = Residual::None;
+  Activation act;
+  std::uint32_t has_bias = 0;
+};
+
+// One filter per channel; weights are packed.
+struct DepthwiseF32 {
+  Window window;
+  std::int32_t c = 0;
+  std::int32_t x_stride = 0, y_stride = 0, r_stride = 0;
+  Residual residual = Residual::None;
+  Activation act;
+  std::uint32_t has_bias = 0;
+};
+
+inline constexpr int kBatchRank = 4;
+
+// y[b, m, n] = act(alpha * sum_k a[b, m, k] * b[b, k, n] [+ bias[n]] [+ r[b, m, n]]). Neither side is packed beforehand; strides in elements, any (0 broadcasts) for
+// a and b; y (and r, laid out as y) has adjacent columns.
+struct MatMulF32 {
+  std::int64_t batch[kBatchRank] = {1, 1, 1, 1};
+  std::int64_t a_batch[kBatchRank] = {}, b_batch[kBatchRank] = {}, y_batch[kBatchRank] = {};
+  std::int64_t m = 0, n = 0, k = 0;
+  std::int64_t a_row = 0, a_col = 1, b_row = 0, b_col = 1, y_row = 0;
+  float alpha = 1;
+  std::uint32_t has_bias = 0;
+  Residual residual = Residual::None;
+  std::uint32_t reserved = 0;
+  Activation act;
+};
+
+// y = softmax(scale * q k^T + mask) v for each batch and head; strides in elements: [batch, head, row]; columns are adjacent. mask: [batch, head, row,
+// column] strides, any may be 0; present when has_mask.
+struct AttentionF32 {
+  std::int64_t batches = 1, heads = 1, q_rows = 0, kv_rows = 0, qk_cols = 0, v_cols = 0;
+  std::int64_t q[3] = {}, k[3] = {}, v[3] = {}, y[3] = {};
+  std::int64_t mask[4] = {};
+  float scale = 1;
+  std::uint32_t has_mask = 0;
+  std::uint32_t causal = 0;  // row i sees columns up to i + kv_rows - q_rows
+  std::uint32_t reserved = 0;
+};
+
+inline constexpr int kLoopRank = 6;
+
+enum class BinaryOp : std::uint32_t { Add, Sub, Mul, Div, Min, Max, Pow, Prelu /* x < 0 ? x * b : x */, Count };
+
+// y = act(a op b) over a loop nest; y is dense. Strides in elements; 0 broadcasts. The planner merges dimensions: dims[rank - 1] is the innermost.
+struct BinaryF32 {
+  BinaryOp op = BinaryOp::Add;
+  std::uint32_t rank = 1;
+  std::int64_t dims[kLoopRank] = {1, 1, 1, 1, 1, 1};
+  std::int64_t a[kLoopRank] = {}, b[kLoopRank] = {};
+  Activation act;
+};
+
+// y = act(x)
+struct UnaryF32 {
+  std::int64_t count = 0;
+  Activation act;
+};
+
+// Over `n` of outer x n x inner.
+struct SoftmaxF32 {
+  std::int64_t outer = 0, n = 0, inner = 1;
+  float scale = 1;  // of x before
+  std::uint32_t log = 0;
+};
+
+// s = x [+ r]; y = act(norm(s) * gamma [+ beta]); the sum is stored too where has_sum.
+struct LayerNormF32 {
+  std::int64_t rows = 0, cols = 0;
+  float epsilon = 0;
+  std::uint32_t rms = 0;  // 1: root mean square, no mean
+  std::uint32_t has_residual = 0, has_beta = 0, has_sum = 0, reserved = 0;
+  Activation act;
+};
+
+enum class PoolOp : std::uint32_t { Max, AverageExcludePad, AverageIncludePad, Count };
+struct PoolF32 {
+  Window window;
+  std::int32_t c = 0;
+  std::int32_t x_stride = 0, y_stride = 0;
+  std::int32_t pad_bottom = 0, pad_right = 0;  // AverageIncludePad counts these but not what ceil_mode reaches beyond them
+  PoolOp op = PoolOp::Max;
+  std::uint32_t reserved = 0;
+};
+
+enum class ReduceOp : std::uint32_t { Sum, Mean, Max, Min, Prod, L1, L2, SumSquare, Count };
+// Over the middle one of outer x reduced x inner; y is outer x inner.
+struct ReduceF32 {
+  std::int64_t outer = 0, reduced = 0, inner = 1;
+  ReduceOp op = ReduceOp::Sum;
+  std::uint32_t reserved = 0;
+  Activation act;
+};
+
+inline constexpr int kCopyRank = 8;
+// Moves elements of 1, 2, 4, 8 or 16 bytes between two loop nests: transposes, slices, concatenations, expansions, layouts. Strides in elements;
+// source strides may be 0.
+struct Copy {
+  std::uint32_t width = 4;
+  std::uint32_t rank = 1;
+  std::int64_t dims[kCopyRank] = {1, 1, 1, 1, 1, 1, 1, 1};
+  std::int64_t from[kCopyRank] = {}, to[kCopyRank] = {};
+};
+// Writes one value of `width` bytes `count` times.
+struct Fill {
+  std::uint32_t width = 4, reserved = 0;
+  std::int64_t count = 0;
+  std::uint64_t value = 0;
+};
+
+// y[o, i, :] = table[o, index[i], :]; a negative index counts from the end; one out of range is an error of the run.
+struct Gather {
+  std::int64_t outer = 1, rows = 0, row_bytes = 0, count = 0;
+  std::uint32_t index_bytes = 8;  // 4 or 8, signed
+  std::uint32_t reserved = 0;
+};
+
+// y[i, j] = sum over two rows and two columns, from tables that the planner makes: per output row {i32 row0, i32 row1, f32 weight of row1}, per output
+// column likewise. Nearest: weight 0.
+struct ResizeF32 {
+  std::int32_t n = 1, ih = 0, iw = 0, c = 0, oh = 0, ow = 0;
+  std::int32_t x_stride = 0, y_stride = 0;
+  std::uint32_t nearest = 0, reserved = 0;
+};
+
+// Element by element between dtypes (numbers of base/dtypes.inc): f32 f16 bf16 f64 i8 u8 i16 u16 i32 i64 bool.
+struct Cast {
+  std::uint32_t from = 0, to = 0;
+  std::int64_t count = 0;
+};
+
+// ---- quantised -------------------------------------------------------------------------------------------------------------
+// real = (stored - zero) * scale. dtype is u8, i8, u16 or i16 by the numbers of base/dtypes.inc.
+struct Quant {
+  std::uint32_t dtype = 0;
+  std::int32_t zero = 0;
+  float scale = 1;
+  std::uint32_t reserved = 0;
+};
+
+// acc = sum (x - zero_x) * (w - zero_w) + bias; real = acc * scale_x * scale_w[c]. Rounded to y (half to even, saturated, clamped to [lo, hi]).
+// With a residual: the convolution is first rounded to `mid` and clamped to [mid_lo, mid_hi] (the tensor that the model has between the two), then
+// y = (mid + r) in real numbers, rounded to y and clamped to [lo, hi]. Weights are packed; `multiplier` is an operand (one f32 per channel, scale_x * scale_w / scale of mid or y).
+// Depthwise: groups == ic == oc.
+struct ConvInt {
+  Window window;
+  std::int32_t ic = 0, oc = 0, groups = 1;
+  std::int32_t x_stride = 0, y_stride = 0, r_stride = 0;
+  std::uint32_t has_residual = 0;
+  std::uint32_t w_bits = 8;        // of the packed weights without their zero point: 8 or 16
+  Quant x, y, r, mid;
+  std::int32_t lo = 0, hi = 0, mid_lo = 0, mid_hi = 0;
+};
+
+struct BinaryInt {
+  BinaryOp op = BinaryOp::Add;  // Add, Sub, Mul
+  std::uint32_t rank = 1;
+  std::int64_t dims[kLoopRank] = {1, 1, 1, 1, 1, 1};
+  std::int64_t a[kLoopRank] = {}, b[kLoopRank] = {};
+  Quant qa, qb, qy;
+  std::int32_t lo = 0, hi = 0;
+};
+
+// y[i] = table[x[i]], bytes.
+struct Lookup8 {
+  std::int64_t count = 0;
+};
+
+// Max: x and y have the same parameters. Averages are rounded once.
+struct PoolInt {
+  Window window;
+  std::int32_t c = 0;
+  std::int32_t x_stride = 0, y_stride = 0;
+  std::int32_t pad_bottom = 0, pad_right = 0;
+  PoolOp op = PoolOp::Max;
+  std::uint32_t reserved = 0;
+  Quant x, y;
+};
+struct MeanInt {  // over the middle one of outer x reduced x inner
+  std::int64_t outer = 0, reduced = 0, inner = 1;
+  Quant x, y;
+};
+
+struct Quantize {
+  std::int64_t count = 0;
+  Quant y;
+};
+struct Dequantize {
+  std::int64_t count = 0;
+  Quant x;
+};
+struct Requantize {
+  std::int64_t count = 0;
+  Quant x, y;
+  std::int32_t lo = 0, hi = 0;
+};
+
+}  // namespace quarry::kernels
