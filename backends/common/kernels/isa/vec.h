@@ -71,10 +71,11 @@ QR_INLINE VecF select(VecI mask, VecF yes, VecF no) noexcept { return mask ? yes
 
 QR_INLINE VecF to_float(VecI v) noexcept { return __builtin_convertvector(v, VecF); }
 QR_INLINE VecI truncate(VecF v) noexcept { return __builtin_convertvector(v, VecI); }
+// (AVX-512 below: masked forms of all lanes, because gcc 12 warns of the undefined operand in its own header's plain ones.)
 // Nearest, ties to even; |x| < 2^31.
 QR_INLINE VecI round_to_int(VecF v) noexcept {
 #if defined(__AVX512F__) && QR_ISA_BYTES == 64
-  return reinterpret_cast<VecI>(_mm512_cvtps_epi32(reinterpret_cast<__m512>(v)));
+  return reinterpret_cast<VecI>(_mm512_maskz_cvtps_epi32(0xffff, reinterpret_cast<__m512>(v)));
 #elif defined(__AVX2__) && QR_ISA_BYTES == 32
   return reinterpret_cast<VecI>(_mm256_cvtps_epi32(reinterpret_cast<__m256>(v)));
 #elif defined(__SSE2__) && QR_ISA_BYTES == 16
@@ -89,7 +90,7 @@ QR_INLINE VecI round_to_int(VecF v) noexcept {
 }
 QR_INLINE VecF sqrt(VecF v) noexcept {
 #if defined(__AVX512F__) && QR_ISA_BYTES == 64
-  return reinterpret_cast<VecF>(_mm512_sqrt_ps(reinterpret_cast<__m512>(v)));
+  return reinterpret_cast<VecF>(_mm512_maskz_sqrt_ps(0xffff, reinterpret_cast<__m512>(v)));
 #elif defined(__AVX2__) && QR_ISA_BYTES == 32
   return reinterpret_cast<VecF>(_mm256_sqrt_ps(reinterpret_cast<__m256>(v)));
 #elif defined(__ARM_NEON) && QR_ISA_BYTES == 16
