@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// quarry bench: how long a model takes to load and to run, and how much memory.
+// quarry bench: how long a model takes to load and to run, alone or in several sessions, and how much memory.
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <barrier>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <exception>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <random>
+#include <thread>
 
 #include "command.h"
 #include "progress.h"
@@ -22,7 +24,7 @@ using Clock = std::chrono::steady_clock;
 struct BenchFlags {
   SessionFlags session;
   std::string model, json;
-  uint64_t iterations = 0, warmup = 1;
+  uint64_t iterations = 0, warmup = 1, sessions = 1, group = 1;
   double duration_s = 0;
 };
 
@@ -51,55 +53,121 @@ double percentile(const std::vector<double> &sorted, double part) {
   return sorted[std::clamp<size_t>(rank, 1, sorted.size()) - 1];
 }
 
+// A session with its tensors, and what its runs took.
+struct Runner {
+  Runner(qr::Session made, std::vector<TensorData> &data) : session(std::move(made)), outputs(session.outputs().size()) {
+    for (TensorData &tensor : data) inputs.push_back(tensor.tensor());
+  }
+  double once(uint64_t group = 1) {
+    const Clock::time_point start = Clock::now();
+    for (uint64_t i = 0; i < group; ++i) session.run(inputs, outputs);
+    return ms_since(start) / static_cast<double>(group);
+  }
+  void measure(const BenchFlags &flags, ProgressLine *progress) {
+    const Clock::time_point start = Clock::now();
+    const double duration_ms = flags.duration_s > 0 ? flags.duration_s * 1000 : flags.iterations ? INFINITY : 2000;
+    const uint64_t most = flags.iterations ? flags.iterations : UINT64_MAX;
+    while (times.empty() || (times.size() < most && ms_since(start) < duration_ms)) {
+      times.push_back(once(flags.group));
+      if (progress) progress->show(times.size(), flags.iterations, "runs");
+    }
+  }
+
+  qr::Session session;
+  std::vector<qr::Tensor> inputs, outputs;
+  std::vector<double> times;  // of one run each, in ms
+};
+
+// All runners at once, each on a thread of its own; the wall time in ms.
+double measure_together(std::vector<Runner> &runners, const BenchFlags &flags) {
+  if (runners.size() == 1) {
+    ProgressLine progress;
+    const Clock::time_point start = Clock::now();
+    runners[0].measure(flags, &progress);
+    const double wall = ms_since(start);
+    progress.clear();
+    return wall;
+  }
+  std::barrier ready(static_cast<std::ptrdiff_t>(runners.size() + 1));
+  std::vector<std::exception_ptr> failures(runners.size());
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < runners.size(); ++i)
+    threads.emplace_back([&, i] {
+      ready.arrive_and_wait();
+      try {
+        runners[i].measure(flags, nullptr);
+      } catch (...) {
+        failures[i] = std::current_exception();
+      }
+    });
+  ready.arrive_and_wait();
+  const Clock::time_point start = Clock::now();
+  for (std::thread &thread : threads) thread.join();
+  const double wall = ms_since(start);
+  for (const std::exception_ptr &failure : failures)
+    if (failure) std::rethrow_exception(failure);
+  return wall;
+}
+
 int bench(const BenchFlags &flags) {
+  const Clock::time_point before = Clock::now();
   const qr::Runtime runtime = flags.session.runtime();
   qr::Options options = flags.session.make_options(runtime);
+  const double runtime_ms = ms_since(before);
   const Clock::time_point begin = Clock::now();
   const qr::Model model(runtime, flags.model, &options);
+  const double open_ms = ms_since(begin);
   qr::Session session(model, &options);
   const double create_ms = ms_since(begin);
 
   std::vector<TensorData> data;
   for (const qr::TensorInfo &info : session.inputs()) {
-    if (element_count(info.dims) < 0) throw UsageError("input '" + info.name + "' " + shape_text(info.dims) + " has unknown dimensions", "bind them with --shape");
+    if (element_count(info.dims) < 0)
+      throw UsageError("input '" + info.name + "' " + shape_text(info.dims) + " has unknown dimensions", "bind them with --shape");
     data.push_back(made_input(info));
   }
-  std::vector<qr::Tensor> inputs, outputs(session.outputs().size());
-  for (TensorData &tensor : data) inputs.push_back(tensor.tensor());
-  const auto once = [&] {
-    const Clock::time_point start = Clock::now();
-    session.run(inputs, outputs);
-    return ms_since(start);
-  };
-  const double first_ms = once();
-  for (uint64_t i = 0; i < flags.warmup; ++i) once();
-  std::vector<double> times;
-  ProgressLine progress;
-  const Clock::time_point start = Clock::now();
-  const double duration_ms = flags.duration_s > 0 ? flags.duration_s * 1000 : flags.iterations ? INFINITY : 2000;
-  const uint64_t most = flags.iterations ? flags.iterations : UINT64_MAX;
-  while (times.empty() || (times.size() < most && ms_since(start) < duration_ms)) {
-    times.push_back(once());
-    progress.show(times.size(), flags.iterations, "runs");
-  }
-  progress.clear();
-  std::sort(times.begin(), times.end());
+  std::vector<Runner> runners;
+  runners.emplace_back(std::move(session), data);
+  const double first_ms = runners[0].once();
+  for (uint64_t i = 1; i < flags.sessions; ++i) runners.emplace_back(runners[0].session.clone(), data);
+  for (uint64_t i = 0; i < flags.warmup; ++i)
+    for (Runner &runner : runners) runner.once();
+  // Before the list of times grows: what is told is the memory of the model, not of its measurement.
   struct rusage usage {};
   getrusage(RUSAGE_SELF, &usage);
+  const double wall_ms = measure_together(runners, flags);
+
+  std::vector<double> times;
+  for (const Runner &runner : runners) times.insert(times.end(), runner.times.begin(), runner.times.end());
+  std::sort(times.begin(), times.end());
+  const uint64_t runs = times.size() * flags.group;
+  const nlohmann::json report = nlohmann::json::parse(runners[0].session.report());
   const nlohmann::json result = {{"model", flags.model},
-                                 {"backend", nlohmann::json::parse(session.report()).value("backend", "")},
-                                 {"runs", times.size()},
+                                 {"backend", report.value("backend", "")},
+                                 {"threads", report.value("threads", 0)},
+                                 {"sessions", flags.sessions},
+                                 {"runs", runs},
+                                 {"runtime_ms", runtime_ms},
+                                 {"open_ms", open_ms},
                                  {"create_ms", create_ms},
                                  {"first_ms", first_ms},
                                  {"min_ms", times.front()},
                                  {"median_ms", percentile(times, 0.5)},
                                  {"p90_ms", percentile(times, 0.9)},
                                  {"p99_ms", percentile(times, 0.99)},
+                                 {"runs_per_s", static_cast<double>(runs) / wall_ms * 1000},
                                  {"peak_rss_kb", usage.ru_maxrss}};
-  if (flags.json != "-")
-    std::printf("%s on %s: %zu runs\n  create    %10.3f ms\n  first run %10.3f ms\n  median    %10.3f ms\n  p90       %10.3f ms\n  p99       %10.3f ms\n  peak memory %8.1f MB\n",
-                flags.model.c_str(), result["backend"].get<std::string>().c_str(), times.size(), create_ms, first_ms, result["median_ms"].get<double>(),
-                result["p90_ms"].get<double>(), result["p99_ms"].get<double>(), static_cast<double>(usage.ru_maxrss) / 1000);
+  if (flags.json != "-") {
+    std::printf("%s on %s: %llu runs\n", flags.model.c_str(), result["backend"].get<std::string>().c_str(),
+                static_cast<unsigned long long>(runs));
+    for (const auto &[title, key] : {std::pair{"create", "create_ms"}, {"first run", "first_ms"}, {"median", "median_ms"},
+                                     {"p90", "p90_ms"}, {"p99", "p99_ms"}})
+      std::printf("  %-9s %10.*f ms\n", title, result[key].get<double>() < 0.1 ? 5 : 3, result[key].get<double>());
+    if (flags.sessions > 1)
+      std::printf("  together  %10.1f runs a second in %llu sessions\n", result["runs_per_s"].get<double>(),
+                  static_cast<unsigned long long>(flags.sessions));
+    std::printf("  peak memory %8.1f MB\n", static_cast<double>(usage.ru_maxrss) / 1000);
+  }
   if (!flags.json.empty()) write_text(flags.json, result.dump(2) + "\n");
   return 0;
 }
@@ -114,6 +182,10 @@ void register_bench(CLI::App &app, Action &action) {
   command->add_option("--iterations,-n", flags->iterations, "Timed runs (default: as many as --duration allows)")->check(CLI::PositiveNumber);
   command->add_option("--duration,-d", flags->duration_s, "Seconds of timed runs (default: 2, or no limit with --iterations)")->check(CLI::PositiveNumber);
   command->add_option("--warmup", flags->warmup, "Untimed runs after the first")->capture_default_str();
+  command->add_option("--sessions", flags->sessions, "Sessions (clones of one) that run at the same time, each on a thread of the program's")
+      ->check(CLI::Range(1, 1024))->capture_default_str();
+  command->add_option("--group", flags->group, "Runs that are timed together, for runs of a microsecond or less")
+      ->check(CLI::PositiveNumber)->capture_default_str();
   command->add_option("--json", flags->json, "Write the figures as JSON to a file, or to standard output for -")->type_name("FILE|-");
   command->callback([&action, flags] { action = [flags] { return bench(*flags); }; });
 }

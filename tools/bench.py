@@ -1,0 +1,745 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Measures Quarry and ONNX Runtime on the same models in one run. Started by tools/bench.sh.
+
+Every figure comes from short processes that alternate (ours, theirs, ours, theirs, ...), so that a machine whose speed drifts is as fast
+for both. A round is one process of each; its ratio is that of their medians, and the ratio told is the median over the rounds. Rounds go
+on until the middle half of the ratios lies within 6 % or the most rounds are done. Ours is `quarry bench`, theirs tools/bench_ort.c,
+which does the same through ONNX Runtime's C API with inputs and outputs bound, all optimisations on, N threads within an operator and one
+between operators.
+
+  latency      median run, ours from .qrm, theirs from .onnx, 1 and 2 threads
+  create       first session of a process: ours opening of the .qrm and session, plugin loaded; theirs without their process-wide
+               environment (shown beside), from .onnx, from .ort, and from .ort with the bytes mapped and the initialisers used in place
+  first run    the run after that, which takes the page faults
+  memory       peak resident memory of a process that creates a session and runs it, the host program included; theirs from .onnx and
+               from .ort in place, and the smaller counts
+  overhead     a run of a one-operator model, and of 200 small operators one after the other, timed in groups
+  throughput   two sessions at once with one thread each, one with two, and two with two; theirs with spinning and without, the better
+               counts
+  error        results of both for the same inputs, as part of the range of theirs: a fast wrong answer is no result
+"""
+
+import argparse
+import datetime
+import json
+import math
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+SHARED = os.environ.get("QUARRY_SHARED", os.path.join(ROOT, "..", "shared"))
+KINDS = {
+    "f32": ["squeezenet11", "mobilenet_v2", "resnet18", "resnet50", "vit_b16", "bert_base_128"],
+    "int8": ["squeezenet11_qdq", "mobilenet_v2_qdq", "resnet50_qdq"],
+    "a16w8": ["mobilenet_v2_qdq_a16w8"],
+}
+KIND_NAMES = {"f32": "f32", "int8": "int8 (QDQ u8s8)", "a16w8": "A16W8", "real": "real models"}
+SMALL = ["trivial_add", "trivial_chain200"]
+TOGETHER = ["squeezenet11", "resnet50", "squeezenet11_qdq"]
+MODES = {"2 x 1": (2, 1), "1 x 2": (1, 2), "2 x 2": (2, 2)}  # sessions, threads of each
+# What the results are to be, ours / theirs: geometric mean and the worst single one. None: no limit.
+LIMITS = {"f32": (0.75, 0.95), "int8": (0.60, 0.80), "a16w8": (0.30, 0.30)}
+CREATE_RATIO, CREATE_MS, OVERHEAD, MEMORY, MEMORY_SMALL, SMALL_BYTES = 0.1, 5.0, 0.25, 0.7, 0.3, 10_000_000
+# Above these the answer is wrong and no time of it counts. Quantised networks may differ by steps of their last tensors.
+ERROR_LIMIT = {"f32": 1e-3, "int8": 0.15, "a16w8": 0.05, "real": 0.15}
+
+
+def arguments():
+    parser = argparse.ArgumentParser(
+        prog="tools/bench.sh", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--backend", default="cpu", help="our backend (default: cpu)")
+    parser.add_argument(
+        "--models", metavar="DIR", help="folder with the networks as NAME.onnx; one that is missing there is left out"
+    )
+    parser.add_argument(
+        "--generator",
+        metavar="FILE",
+        default=os.path.join(SHARED, "bench", "gen_models.py"),
+        help="Python program that makes them: FILE --out DIR NAME... (default: bench/gen_models.py of $QUARRY_SHARED)",
+    )
+    parser.add_argument("--real", action="store_true", help="the real models of $QUARRY_SHARED/models too")
+    parser.add_argument("--only", metavar="NAME", nargs="+", help="these models only")
+    parser.add_argument("--quick", action="store_true", help="few short rounds, to try it out")
+    parser.add_argument("--rounds", type=int, metavar="N", help="least number of rounds (default: 7; quick: 2)")
+    parser.add_argument("--option", "-O", action="append", default=[], metavar="KEY=VALUE", help="option for our sessions")
+    parser.add_argument(
+        "--out",
+        metavar="DIR",
+        help="folder for the results (default: docs/performance, with docs/performance.md; quick, --only, "
+        "--option or another backend than cpu: the work folder)",
+    )
+    parser.add_argument("--check", action="store_true", help="exit with 1 where a limit is missed")
+    parser.add_argument("--program", required=True, help=argparse.SUPPRESS)
+    parser.add_argument("--work", required=True, help=argparse.SUPPRESS)
+    parser.add_argument("--compare", help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+def say(text):
+    print(text, flush=True)
+
+
+def geometric_mean(values):
+    return math.exp(sum(map(math.log, values)) / len(values))
+
+
+# ---- a model on both sides --------------------------------------------------------------------------------------------------
+
+
+class Failed(Exception):
+    pass
+
+
+def run(command, **more):
+    done = subprocess.run(command, capture_output=True, text=True, **more)
+    if done.returncode != 0:
+        lines = (done.stderr or done.stdout).strip().splitlines() or [f"exit status {done.returncode}"]
+        raise Failed(next((line for line in lines if "error" in line), lines[-1])[:300])
+    return done.stdout
+
+
+class Bench:
+    def __init__(self, args):
+        import onnxruntime
+
+        self.args = args
+        self.work = os.path.abspath(args.work)
+        os.makedirs(self.work, exist_ok=True)
+        folder = os.path.join(os.path.dirname(onnxruntime.__file__), "capi")
+        names = sorted(n for n in os.listdir(folder) if n.startswith("libonnxruntime.so"))
+        if not names:
+            sys.exit(f"{folder}: found no libonnxruntime.so, expected a Linux wheel of onnxruntime")
+        self.library, self.ort_version = os.path.join(folder, names[-1]), onnxruntime.__version__
+        self.ort_program = os.path.join(self.work, "bench-ort")
+        source = os.path.join(ROOT, "tools", "bench_ort.c")
+        if not os.path.exists(self.ort_program) or os.path.getmtime(self.ort_program) < os.path.getmtime(source):
+            run([os.environ.get("CC", "cc"), "-O2", "-o", self.ort_program, source, "-ldl", "-lpthread"])
+        self.quick = args.quick
+        self.least = args.rounds or (2 if self.quick else 7)
+        self.most = max(self.least, 2 if self.quick else 25)
+
+    def ours(self, model, threads=1, **flags):
+        command = [self.args.program, "bench", model, "--backend", self.args.backend, "--threads", str(threads), "--json", "-"]
+        for option in self.args.option:
+            command += ["--option", option]
+        for shape in self.shapes.get(model, []):
+            command += ["--shape", shape]
+        for key, value in flags.items():
+            command += ["--" + key, str(value)]
+        return json.loads(run(command))
+
+    def theirs(self, model, threads=1, **flags):
+        command = [self.ort_program, self.library, model, "--threads", str(threads)]
+        for key, value in flags.items():
+            command += ["--" + key.replace("_", "-"), str(value)]
+        return json.loads(run(command) or "{}")
+
+    shapes = {}  # of .onnx files with symbolic extents: what our --shape takes (theirs takes 1 for each)
+
+    def find_models(self):
+        """[(kind, name, path)], generated where they are not there yet."""
+        wanted = [(kind, name) for kind, names in KINDS.items() for name in names] + [("small", name) for name in SMALL]
+        if self.args.only:
+            wanted = [
+                (kind, name) for kind, name in wanted if name in self.args.only or kind == "small" and "small" in self.args.only
+            ]
+        folder = self.args.models or os.path.join(self.work, "models")
+        missing = [name for _, name in wanted if not os.path.exists(os.path.join(folder, name + ".onnx"))]
+        if missing and not self.args.models:
+            if not os.path.exists(self.args.generator):
+                sys.exit(f"{self.args.generator}: there is no generator of the networks; give --generator FILE or --models DIR")
+            say(f"making {', '.join(missing)}")
+            run([sys.executable, self.args.generator, "--out", folder, *missing])
+            missing = []
+        for name in missing:
+            say(f"{name}: not in {folder}, left out")
+        found = [(kind, name, os.path.join(folder, name + ".onnx")) for kind, name in wanted if name not in missing]
+        if self.args.real:
+            real = os.path.join(SHARED, "models")
+            for name in sorted(os.listdir(real)):
+                path = os.path.join(real, name, "model.onnx")
+                if os.path.exists(path) and (not self.args.only or name in self.args.only):
+                    self.bind_shapes(path)
+                    found.append(("real", name, path))
+        return found
+
+    def bind_shapes(self, path):
+        import onnx
+
+        graph = onnx.load(path, load_external_data=False).graph
+        constants = {i.name for i in graph.initializer}
+        symbols = []
+        for value in graph.input:
+            if value.name in constants:
+                continue
+            dims = value.type.tensor_type.shape.dim
+            if any(not d.HasField("dim_value") for d in dims):
+                symbols.append(value.name + "=" + "x".join(str(d.dim_value if d.HasField("dim_value") else 1) for d in dims))
+        if symbols:
+            self.shapes[path] = [",".join(symbols)]
+
+    def compile(self, name, path):
+        """Our .qrm and their .ort, in the work folder."""
+        qrm, ort = os.path.join(self.work, name + ".qrm"), os.path.join(self.work, name + ".ort")
+        command = [self.args.program, "compile", path, "--backend", self.args.backend, "-o", qrm]
+        for shape in self.shapes.get(path, []):
+            command += ["--shape", shape]
+        run(command)
+        if not os.path.exists(ort) or os.path.getmtime(ort) < os.path.getmtime(path):
+            self.theirs(path, save_ort=ort)
+        return qrm, ort
+
+    def error(self, name, path, qrm):
+        """The largest difference between our results and theirs, as part of the range of theirs; in a process of its own."""
+        command = [
+            sys.executable,
+            os.path.abspath(__file__),
+            "--program",
+            self.args.program,
+            "--work",
+            os.path.join(self.work, name + ".compare"),
+            "--backend",
+            self.args.backend,
+            "--compare",
+            path + "\n" + qrm,
+        ]
+        for option in self.args.option:
+            command += ["--option", option]
+        return float(run(command))
+
+    def pairs(self, first, second, ratio, rounds=None):
+        """Alternates until the ratios are stable; [(ours, theirs)]."""
+        done = []
+        least, most = rounds or self.least, rounds or self.most
+        while len(done) < most:
+            done.append((first(), second()) if len(done) % 2 == 0 else tuple(reversed((second(), first()))))
+            if len(done) >= least:
+                ratios = sorted(ratio(*pair) for pair in done)
+                middle = statistics.median(ratios)
+                if ratios[len(ratios) * 3 // 4] - ratios[len(ratios) // 4] <= 0.06 * middle:
+                    break
+        return done
+
+
+def compare(args):
+    """--compare ONNX\\nQRM: prints the error. Random inputs: floats in [-1, 1), integers 0 or 1 (they may be indices)."""
+    import numpy
+    import onnxruntime
+
+    onnx_path, qrm = args.compare.split("\n")
+    shutil.rmtree(args.work, ignore_errors=True)
+    results = os.path.join(args.work, "results")
+    os.makedirs(args.work)
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    session = onnxruntime.InferenceSession(onnx_path, options, providers=["CPUExecutionProvider"])
+    types = {
+        "float": "f4",
+        "double": "f8",
+        "float16": "f2",
+        "int64": "i8",
+        "int32": "i4",
+        "int16": "i2",
+        "int8": "i1",
+        "uint8": "u1",
+        "uint16": "u2",
+        "uint32": "u4",
+        "uint64": "u8",
+        "bool": "?",
+    }
+    random, feeds, command = (
+        numpy.random.default_rng(7),
+        {},
+        [args.program, "run", qrm, "--backend", args.backend, "--save", results],
+    )
+    for i, value in enumerate(session.get_inputs()):
+        dtype = numpy.dtype(types[value.type[7:-1]])
+        shape = [d if isinstance(d, int) else 1 for d in value.shape]
+        if dtype.kind == "f":
+            data = random.uniform(-1, 1, shape).astype(dtype)
+        else:
+            data = random.integers(0, 256 if dtype in (numpy.uint8, numpy.uint16) else 2, shape).astype(dtype)
+        feeds[value.name] = data
+        numpy.save(os.path.join(args.work, f"input{i}.npy"), data)
+        command += ["--input", f"{value.name}={args.work}/input{i}.npy"]
+    for option in args.option:
+        command += ["--option", option]
+    outputs = json.loads(run(command + ["--json"]))[0]["outputs"]
+    worst = 0.0
+    for given, expected in zip(outputs, session.run(None, feeds)):
+        path = os.path.join(results, (given["name"].replace("/", "_") or "output") + ".npy")
+        ours, expected = numpy.load(path).astype("f8"), expected.astype("f8")
+        if ours.shape != expected.shape:
+            raise Failed(f"output {given['name']} has shape {ours.shape}, theirs {expected.shape}")
+        if not ours.size:
+            continue
+        if not numpy.array_equal(numpy.isfinite(ours), numpy.isfinite(expected)):
+            worst = math.inf
+            continue
+        reach = max(float(expected.max() - expected.min()), 1e-12)
+        worst = max(worst, float(numpy.abs(ours - expected).max()) / reach)
+    print(worst)
+    shutil.rmtree(args.work, ignore_errors=True)
+
+
+# ---- measuring ---------------------------------------------------------------------------------------------------------------
+
+
+def summary(pairs, key, unit_ratio=None):
+    """Median and least of both sides, and the ratio."""
+    ours, theirs = [p[0][key] for p in pairs], [p[1][key] for p in pairs]
+    least = "min_ms" if key == "median_ms" else key
+    return {
+        "ours": statistics.median(ours),
+        "theirs": statistics.median(theirs),
+        "ours_min": min(p[0][least] for p in pairs),
+        "theirs_min": min(p[1][least] for p in pairs),
+        "rounds": len(pairs),
+        "ratio": statistics.median((unit_ratio or (lambda a, b: a / b))(a, b) for a, b in zip(ours, theirs)),
+    }
+
+
+def measure_network(bench, kind, name, path):
+    row = {"name": name, "kind": kind, "onnx_bytes": os.path.getsize(path)}
+    try:
+        qrm, ort = bench.compile(name, path)
+        row["qrm_bytes"], row["ort_bytes"] = os.path.getsize(qrm), os.path.getsize(ort)
+        row["error"] = bench.error(name, path, qrm)
+    except Failed as failure:
+        row["failed"] = str(failure)
+        say(f"  {name}: {failure}")
+        return row
+    if row["error"] > ERROR_LIMIT[kind]:
+        row["failed"] = f"wrong results: they differ by {row['error']:.2g} of the range"
+        say(f"  {name}: {row['failed']}")
+        return row
+
+    by_median = lambda a, b: a["median_ms"] / b["median_ms"]
+    probe = max(bench.ours(qrm, iterations=1, warmup=0)["median_ms"], bench.theirs(path, iterations=1, warmup=0)["median_ms"])
+    duration = max(0.05, min(0.003 * probe, 1.0)) if bench.quick else max(0.4, min(0.01 * probe, 3.0))
+    singles = None
+    for threads in (1, 2):
+        pairs = bench.pairs(
+            lambda: bench.ours(qrm, threads, duration=duration), lambda: bench.theirs(path, threads, duration=duration), by_median
+        )
+        row[f"latency_{threads}"] = summary(pairs, "median_ms")
+        singles = singles or pairs
+        figure = row[f"latency_{threads}"]
+        say(
+            f"  {name}: {threads} thread{'s' * (threads > 1)}: {figure['ours']:.3f} ms, theirs {figure['theirs']:.3f} ms, "
+            f"ratio {figure['ratio']:.3f} "
+            f"({figure['rounds']} rounds)"
+        )
+
+    one = {"iterations": 1, "warmup": 0}
+    rounds = 2 if bench.quick else 7
+    from_qrm = bench.pairs(
+        lambda: bench.ours(qrm, **one), lambda: bench.theirs(ort, form="ort-in-place", **one), by_median, rounds
+    )
+    from_onnx = bench.pairs(
+        lambda: bench.ours(path, **one), lambda: bench.theirs(path, **one), by_median, 1 if bench.quick else 3
+    )
+    from_ort = [bench.theirs(ort, form="ort", **one) for _ in range(rounds)]
+    row["create"] = summary(from_qrm, "create_ms")
+    row["create_onnx"] = summary(from_onnx, "create_ms")
+    row["create_ort"] = statistics.median(p["create_ms"] for p in from_ort)
+    row["env_ms"] = statistics.median(p[1]["env_ms"] for p in from_qrm)
+    fastest = min(row["create"]["theirs"], row["create_onnx"]["theirs"], row["create_ort"])
+    row["create_ratio"] = row["create"]["ours"] / fastest
+    row["first"] = summary(from_qrm, "first_ms")
+    ours = statistics.median(p[0]["peak_rss_kb"] for p in singles) / 1e3
+    theirs = {
+        "onnx": statistics.median(p[1]["peak_rss_kb"] for p in singles) / 1e3,
+        "ort": statistics.median(p[1]["peak_rss_kb"] for p in from_qrm) / 1e3,
+    }
+    row["memory"] = {"ours": ours, "theirs": theirs, "ratio": ours / min(theirs.values())}
+    say(
+        f"  {name}: create {row['create']['ours']:.2f} ms (theirs {fastest:.2f}), "
+        f"first run {row['first']['ours']:.2f} ms ({row['first']['theirs']:.2f}), "
+        f"memory {ours:.1f} MB ({min(theirs.values()):.1f}), error {row['error']:.1e}"
+    )
+    return row
+
+
+def measure_small(bench, name, path):
+    row = {"name": name}
+    try:
+        qrm, _ = bench.compile(name, path)
+        row["error"] = bench.error(name, path, qrm)
+    except Failed as failure:
+        row["failed"] = str(failure)
+        say(f"  {name}: {failure}")
+        return row
+    flags = {"group": 1000 if name == "trivial_add" else 50, "duration": 0.1 if bench.quick else 0.4, "warmup": 20}
+    pairs = bench.pairs(
+        lambda: bench.ours(qrm, **flags), lambda: bench.theirs(path, **flags), lambda a, b: a["median_ms"] / b["median_ms"]
+    )
+    row["run"] = summary(pairs, "median_ms")
+    row["memory"] = {
+        side: statistics.median(p[i]["peak_rss_kb"] for p in pairs) / 1e3 for i, side in enumerate(("ours", "theirs"))
+    }
+    row["create"] = summary(pairs, "create_ms")
+    say(
+        f"  {name}: {row['run']['ours'] * 1e3:.3f} us, theirs {row['run']['theirs'] * 1e3:.3f} us, ratio {row['run']['ratio']:.3f}"
+    )
+    return row
+
+
+def measure_together(bench, name, path):
+    row = {"name": name, "modes": {}}
+    try:
+        qrm, _ = bench.compile(name, path)
+        for mode, (sessions, threads) in MODES.items():
+            flags = {"sessions": sessions, "duration": 0.3 if bench.quick else 1.5}
+            pairs = bench.pairs(
+                lambda: bench.ours(qrm, threads, **flags),
+                lambda: max((bench.theirs(path, threads, spin=spin, **flags) for spin in (1, 0)), key=lambda r: r["runs_per_s"]),
+                lambda a, b: b["runs_per_s"] / a["runs_per_s"],
+                2 if bench.quick else 5,
+            )
+            row["modes"][mode] = summary(pairs, "runs_per_s")
+            say(f"  {name}: {mode}: {row['modes'][mode]['ours']:.1f} runs a second, theirs {row['modes'][mode]['theirs']:.1f}")
+    except Failed as failure:
+        row["failed"] = str(failure)
+        say(f"  {name}: {failure}")
+    return row
+
+
+def judge(results):
+    """[(what, limit, found, met)]; a network that failed misses its limits."""
+    verdicts = []
+    rows = results["networks"]
+    for kind, (mean, worst) in LIMITS.items():
+        of_kind = [r for r in rows if r["kind"] == kind]
+        if not of_kind:
+            continue
+        good = [r for r in of_kind if "failed" not in r]
+        for threads in (1, 2):
+            ratios = {r["name"]: r[f"latency_{threads}"]["ratio"] for r in good}
+            name = f"{KIND_NAMES[kind]} latency, {threads} thread{'s' * (threads > 1)}"
+            if not ratios:
+                verdicts.append((name, f"<= {mean:.2f}", "no result", False))
+                continue
+            whole = len(good) == len(of_kind)
+            found = geometric_mean(ratios.values())
+            verdicts.append(
+                (
+                    name + ": geometric mean",
+                    f"<= {mean:.2f}",
+                    f"{found:.3f}" + ("" if whole else f" (of {len(good)})"),
+                    whole and found <= mean,
+                )
+            )
+            slowest = max(ratios, key=ratios.get)
+            verdicts.append(
+                (name + ": worst", f"<= {worst:.2f}", f"{ratios[slowest]:.3f} ({slowest})", whole and ratios[slowest] <= worst)
+            )
+    good = [r for r in rows if "failed" not in r]
+    limited = [r for r in good if r["kind"] in LIMITS]
+    if limited:
+        slow = max(limited, key=lambda r: r["create_ratio"])
+        verdicts.append(
+            (
+                "creation: worst ratio to their fastest form",
+                f"<= {CREATE_RATIO:.2f}",
+                f"{slow['create_ratio']:.3f} ({slow['name']})",
+                slow["create_ratio"] <= CREATE_RATIO,
+            )
+        )
+        slow = max(limited, key=lambda r: r["create"]["ours"])
+        verdicts.append(
+            (
+                "creation: longest",
+                f"< {CREATE_MS:g} ms",
+                f"{slow['create']['ours']:.2f} ms ({slow['name']})",
+                slow["create"]["ours"] < CREATE_MS,
+            )
+        )
+    for title, limit, some in (
+        ("memory: worst ratio", MEMORY, [r for r in good if r["onnx_bytes"] >= SMALL_BYTES]),
+        ("memory: worst ratio, networks under 10 MB", MEMORY_SMALL, [r for r in good if r["onnx_bytes"] < SMALL_BYTES]),
+    ):
+        if some:
+            large = max(some, key=lambda r: r["memory"]["ratio"])
+            verdicts.append(
+                (title, f"<= {limit:.2f}", f"{large['memory']['ratio']:.3f} ({large['name']})", large["memory"]["ratio"] <= limit)
+            )
+    for row in results["small"]:
+        found = "no result" if "failed" in row else f"{row['run']['ratio']:.3f}"
+        verdicts.append(
+            (f"a run of {row['name']}", f"<= {OVERHEAD:.2f}", found, "failed" not in row and row["run"]["ratio"] <= OVERHEAD)
+        )
+    return verdicts
+
+
+# ---- writing -------------------------------------------------------------------------------------------------------------------
+
+
+def table(head, rows):
+    return (
+        "\n".join(
+            ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)] + ["| " + " | ".join(map(str, row)) + " |" for row in rows]
+        )
+        + "\n"
+    )
+
+
+def markdown(results):
+    out = [
+        f"Measured {results['date']} with `{results['command']}` on {results['cpu']}, {results['processors']} processors, "
+        f"{results['system']}; load before it began {results['load']:.1f}. Quarry {results['quarry']} backend `{results['backend']}`, "
+        f"ONNX Runtime {results['onnxruntime']} (CPU provider). "
+        "Ratios are ours / theirs: less than 1 is better.\n",
+        "### Limits\n",
+    ]
+    out.append(table(["", "limit", "found", "met"], [(w, l, f, "yes" if m else "**no**") for w, l, f, m in results["verdicts"]]))
+    rows = []
+    for row in results["networks"]:
+        if "failed" in row:
+            rows.append((row["name"], KIND_NAMES[row["kind"]], row["failed"]) + ("",) * 7)
+            continue
+        cells = [row["name"], KIND_NAMES[row["kind"]]]
+        for threads in (1, 2):
+            f = row[f"latency_{threads}"]
+            cells += [
+                f"{f['ours']:.2f} ({f['ours_min']:.2f})",
+                f"{f['theirs']:.2f} ({f['theirs_min']:.2f})",
+                f"**{f['ratio']:.2f}**",
+            ]
+        rows.append(cells + [f"{row['error']:.0e}", f"{row['latency_1']['rounds']}, {row['latency_2']['rounds']}"])
+    for kind in KIND_NAMES:
+        some = [r for r in results["networks"] if r["kind"] == kind and "failed" not in r]
+        if len(some) > 1:
+            means = [geometric_mean([r[f"latency_{t}"]["ratio"] for r in some]) for t in (1, 2)]
+            rows.append(
+                (
+                    f"*geometric mean of {len(some)}*",
+                    KIND_NAMES[kind],
+                    "",
+                    "",
+                    f"**{means[0]:.2f}**",
+                    "",
+                    "",
+                    f"**{means[1]:.2f}**",
+                    "",
+                    "",
+                )
+            )
+    out += [
+        "### Latency\n",
+        "Milliseconds: median, and in brackets the shortest run of all.\n",
+        table(
+            ["network", "", "ours, 1 thread", "theirs", "ratio", "ours, 2 threads", "theirs", "ratio", "error", "rounds"], rows
+        ),
+        "![Ratios](performance/latency.svg)\n",
+    ]
+    good = [r for r in results["networks"] if "failed" not in r]
+    out += [
+        "### Creation, first run, memory\n",
+        "Milliseconds and MB. Theirs from .ort is with the file mapped and its initialisers used in place; their process-wide environment "
+        "comes on top and is not counted. The ratio of creation is to their fastest form, that of memory to their smaller one.\n",
+        table(
+            [
+                "network",
+                "create from .qrm",
+                "theirs, .ort in place",
+                ".ort",
+                ".onnx",
+                "ratio",
+                "ours from .onnx",
+                "first run",
+                "theirs",
+                "memory",
+                "theirs, .onnx",
+                ".ort in place",
+                "ratio",
+            ],
+            [
+                (
+                    r["name"],
+                    f"{r['create']['ours']:.2f}",
+                    f"{r['create']['theirs']:.1f}",
+                    f"{r['create_ort']:.1f}",
+                    f"{r['create_onnx']['theirs']:.1f}",
+                    f"**{r['create_ratio']:.3f}**",
+                    f"{r['create_onnx']['ours']:.0f}",
+                    f"{r['first']['ours']:.1f}",
+                    f"{r['first']['theirs']:.1f}",
+                    f"{r['memory']['ours']:.1f}",
+                    f"{r['memory']['theirs']['onnx']:.1f}",
+                    f"{r['memory']['theirs']['ort']:.1f}",
+                    f"**{r['memory']['ratio']:.2f}**",
+                )
+                for r in good
+            ],
+        ),
+    ]
+    if good:
+        out.append(f"Their environment: {statistics.median(r['env_ms'] for r in good):.0f} ms, once a process.\n")
+    if results["small"]:
+        out += [
+            "### Overhead\n",
+            table(
+                ["model", "ours, us a run", "theirs", "ratio", "memory, MB", "theirs"],
+                [
+                    (
+                        (r["name"], r["failed"], "", "", "", "")
+                        if "failed" in r
+                        else (
+                            r["name"],
+                            f"{r['run']['ours'] * 1e3:.2f}",
+                            f"{r['run']['theirs'] * 1e3:.2f}",
+                            f"**{r['run']['ratio']:.2f}**",
+                            f"{r['memory']['ours']:.1f}",
+                            f"{r['memory']['theirs']:.1f}",
+                        )
+                    )
+                    for r in results["small"]
+                ],
+            ),
+        ]
+    if results["together"]:
+        out += [
+            "### Several sessions\n",
+            "Runs a second, sessions x threads of each; theirs is the better of spinning and not spinning.\n",
+            table(
+                ["network"] + [cell for mode in MODES for cell in (mode, "theirs")],
+                [
+                    [r["name"]]
+                    + (
+                        [r["failed"]] + [""] * (2 * len(MODES) - 1)
+                        if "failed" in r
+                        else [f"{r['modes'][m][side]:.1f}" for m in MODES for side in ("ours", "theirs")]
+                    )
+                    for r in results["together"]
+                ],
+            ),
+        ]
+    return "\n".join(out)
+
+
+def svg(results):
+    """Bars: the ratio of each network at 1 and 2 threads; lines at 1 and at the limit of its kind."""
+    rows = [r for r in results["networks"] if "failed" not in r]
+    left, width, step, top = 190, 520, 34, 50
+    reach = max([1.1] + [r[f"latency_{t}"]["ratio"] * 1.08 for r in rows for t in (1, 2)])
+    x = lambda ratio: left + width * min(ratio, reach) / reach
+    height = top + step * len(rows) + 40
+    out = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + width + 70}" height="{height}" font-family="sans-serif" font-size="12">',
+        '<rect width="100%" height="100%" fill="white"/>',
+        f'<text x="10" y="20" font-size="14">Latency, ours / ONNX Runtime {results["onnxruntime"]} (shorter is better), '
+        f'{results["date"][:10]}</text>',
+        f'<rect x="10" y="30" width="10" height="10" fill="#2a6f97"/><text x="24" y="39">1 thread</text>'
+        f'<rect x="90" y="30" width="10" height="10" fill="#89c2d9"/><text x="104" y="39">2 threads</text>'
+        '<text x="180" y="39" fill="#b00">| limit of the geometric mean</text>',
+    ]
+    for i, row in enumerate(rows):
+        y = top + step * i
+        out.append(f'<text x="{left - 6}" y="{y + 18}" text-anchor="end">{row["name"]}</text>')
+        for t, fill in ((1, "#2a6f97"), (2, "#89c2d9")):
+            ratio = row[f"latency_{t}"]["ratio"]
+            out.append(
+                f'<rect x="{left}" y="{y + 4 + 12 * (t - 1)}" width="{x(ratio) - left:.1f}" height="11" fill="{fill}"/>'
+                f'<text x="{x(ratio) + 4:.1f}" y="{y + 14 + 12 * (t - 1)}" font-size="10">{ratio:.2f}</text>'
+            )
+        if row["kind"] in LIMITS:
+            limit = x(LIMITS[row["kind"]][0])
+            out.append(
+                f'<line x1="{limit:.1f}" x2="{limit:.1f}" y1="{y + 1}" y2="{y + step - 3}" stroke="#b00" stroke-width="1.5"/>'
+            )
+    out.append(
+        f'<line x1="{x(1):.1f}" x2="{x(1):.1f}" y1="{top}" y2="{height - 30}" stroke="black"/>'
+        f'<text x="{x(1):.1f}" y="{height - 16}" text-anchor="middle">1.0: as ONNX Runtime</text></svg>'
+    )
+    return "\n".join(out) + "\n"
+
+
+def write(path, text):
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+    say(f"{path} written")
+
+
+def write_all(results, folder, page):
+    os.makedirs(folder, exist_ok=True)
+    write(os.path.join(folder, "results.json"), json.dumps(results, indent=1) + "\n")
+    write(os.path.join(folder, "latency.svg"), svg(results))
+    text = markdown(results)
+    if not page:
+        write(os.path.join(folder, "performance.md"), text.replace("performance/latency.svg", "latency.svg"))
+        return
+    begin, end = "<!-- written by tools/bench.sh: begin -->\n", "<!-- written by tools/bench.sh: end -->"
+    with open(page, encoding="utf-8") as file:
+        old = file.read()
+    write(page, old[: old.index(begin) + len(begin)] + text + old[old.index(end) :])
+
+
+def cpu_name():
+    with open("/proc/cpuinfo", encoding="utf-8") as file:
+        for line in file:
+            if line.startswith(("model name", "Hardware")):
+                return line.split(":", 1)[1].strip()
+    return os.uname().machine
+
+
+def main():
+    args = arguments()
+    if args.compare:
+        return compare(args)
+    bench = Bench(args)
+    shown = [
+        a
+        for i, a in enumerate(sys.argv[1:])
+        if a not in ("--program", "--work") and (i == 0 or sys.argv[i] not in ("--program", "--work"))
+    ]
+    system = os.uname()
+    results = {
+        "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
+        "command": " ".join(["tools/bench.sh", *shown]),
+        "cpu": cpu_name(),
+        "processors": len(os.sched_getaffinity(0)),
+        "system": f"{system.sysname} {system.release}",
+        "load": os.getloadavg()[0],
+        "quarry": run([args.program, "--version"]).split()[-1],
+        "backend": args.backend,
+        "onnxruntime": bench.ort_version,
+        "networks": [],
+        "small": [],
+        "together": [],
+    }
+    models = bench.find_models()
+    for kind, name, path in models:
+        say(name)
+        if kind == "small":
+            results["small"].append(measure_small(bench, name, path))
+        else:
+            results["networks"].append(measure_network(bench, kind, name, path))
+    for _, name, path in models:
+        if name in TOGETHER and (not bench.quick or name == TOGETHER[0]):
+            say(f"{name}, several sessions")
+            results["together"].append(measure_together(bench, name, path))
+    results["verdicts"] = judge(results)
+    official = args.backend == "cpu" and not (args.quick or args.only or args.option)
+    page = os.path.join(ROOT, "docs", "performance.md") if official and not args.out else None
+    write_all(
+        results,
+        args.out or (os.path.join(ROOT, "docs", "performance") if official else os.path.join(bench.work, "results")),
+        page,
+    )
+    missed = [v for v in results["verdicts"] if not v[3]]
+    for what, limit, found, met in results["verdicts"]:
+        say(f"{'ok    ' if met else 'MISSED'} {what}: {found}, limit {limit}")
+    return 1 if missed and args.check else 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except Failed as failure:
+        sys.exit(f"bench: {failure}")
