@@ -1,11 +1,175 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/common/kernels/check.h"
+#include "backends/common/kernels/conv_shape.h"
+#include "backends/common/kernels/isa.h"
+#include "backends/common/kernels/matmul_shape.h"
+#include "base/checked.h"
 
 namespace quarry::kernels {
 
-Status check_ConvF32(const void *, const Isa &, Needs &) { return {}; }
-Status check_DepthwiseF32(const void *, const Isa &, Needs &) { return {}; }
-Status check_MatMulF32(const void *, const Isa &, Needs &) { return {}; }
-Status check_AttentionF32(const void *, const Isa &, Needs &) { return {}; }
+namespace {
+
+constexpr std::int64_t kMostChannels = 1 << 24;
+constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 48;
+
+// Bytes of f32 elements: a * b * c * d * 4, in whole cache lines.
+bool float_bytes(std::int64_t a, std::int64_t b, std::int64_t c, std::int64_t d, std::uint64_t *out) noexcept {
+  std::uint64_t bytes = 4;
+  for (const std::int64_t factor : {a, b, c, d})
+    if (factor < 0 || !checked_mul(bytes, static_cast<std::uint64_t>(factor), &bytes) || bytes > kMostBytes) return false;
+  *out = (bytes + 63) / 64 * 64;
+  return true;
+}
+Status too_large(std::string_view kernel, std::string_view what) { return refuse(kernel, what, -1, "an extent whose bytes are less than 2^48"); }
+
+// Operands of a convolution after x and w: bias, residual, y. `vectors_end` is where reads of whole vectors of bias end.
+Status add_outputs(std::string_view kernel, const Window &w, std::int64_t c, std::int64_t bias_floats, std::uint32_t has_bias, Residual residual, std::int32_t r_stride,
+                   std::int32_t y_stride, Needs &needs) {
+  if (has_bias > 1) return refuse(kernel, "has_bias", has_bias, "0 or 1");
+  if (residual >= Residual::Count) return refuse(kernel, "residual", static_cast<std::int64_t>(residual), "0 to 2");
+  if (has_bias) add(needs, static_cast<std::uint64_t>(bias_floats) * 4);
+  std::uint64_t bytes;
+  if (residual != Residual::None) {
+    if (!image_bytes(w.n, w.oh, w.ow, r_stride, c, 4, &bytes)) return refuse(kernel, "elements from one pixel of r to the next", r_stride, "at least the output channels");
+    add(needs, bytes);
+  }
+  if (!image_bytes(w.n, w.oh, w.ow, y_stride, c, 4, &bytes)) return refuse(kernel, "elements from one pixel of y to the next", y_stride, "at least the output channels");
+  add(needs, bytes, true);
+  return {};
+}
+
+}  // namespace
+
+Status check_ConvF32(const void *params, const Isa &isa, Needs &needs) {
+  const auto &p = *static_cast<const ConvF32 *>(params);
+  const Window &w = p.window;
+  if (Status status = check_window("ConvF32", w); !status.ok()) return status;
+  if (p.ic < 1 || p.ic > kMostChannels) return refuse("ConvF32", "input channels", p.ic, "1 to 2^24");
+  if (p.oc < 1 || p.oc > kMostChannels) return refuse("ConvF32", "output channels", p.oc, "1 to 2^24");
+  if (p.groups < 1 || p.ic % p.groups != 0 || p.oc % p.groups != 0) return refuse("ConvF32", "groups", p.groups, "a divisor of input and output channels");
+  if (p.algorithm >= ConvAlgorithm::Count) return refuse("ConvF32", "algorithm", static_cast<std::int64_t>(p.algorithm), "0 or 1");
+  if (!valid(p.act)) return refuse("ConvF32", "activation", static_cast<std::int64_t>(p.act.kind), "a known one");
+  std::uint64_t bytes;
+  if (!image_bytes(w.n, w.ih, w.iw, p.x_stride, p.ic, 4, &bytes)) return refuse("ConvF32", "elements from one pixel of x to the next", p.x_stride, "at least the input channels");
+  std::uint64_t y_bytes;
+  if (!image_bytes(w.n, w.oh, w.ow, p.y_stride, p.oc, 4, &y_bytes)) return refuse("ConvF32", "elements from one pixel of y to the next", p.y_stride, "at least the output channels");
+  add(needs, bytes);
+  if (p.algorithm == ConvAlgorithm::Winograd4x4) {
+    if (!winograd_possible(p)) return refuse("ConvF32", "algorithm", 1, "0 where the window is not 3x3 with steps and dilations of 1, or there are groups");
+    const WinogradShape s = winograd_shape(p, isa.f32_lanes, isa.f32_panel);
+    if (!float_bytes(36, s.vectors, s.lanes, p.ic, &bytes)) return too_large("ConvF32", "packed weights");
+    add(needs, bytes);
+    std::uint64_t in, out;
+    if (!float_bytes(36, s.in_plane, 1, 1, &in) || !float_bytes(36, s.out_plane, 1, 1, &out)) return too_large("ConvF32", "scratch");
+    needs.scratch_bytes = static_cast<std::uint64_t>(s.in_step) * 4 + in + out;
+    return add_outputs("ConvF32", w, p.oc, s.vectors * s.lanes, p.has_bias, p.residual, p.r_stride, p.y_stride, needs);
+  }
+  const ConvShape s = conv_shape(p, isa.f32_lanes, isa.f32_panel);
+  std::uint64_t group_bytes;
+  if (!float_bytes(s.taps, s.run, s.vectors, s.lanes, &group_bytes) || !float_bytes(p.groups, s.taps * s.run, s.vectors, s.lanes, &bytes))
+    return too_large("ConvF32", "packed weights");
+  add(needs, bytes);
+  if (!s.dense) {
+    needs.scratch_bytes = (static_cast<std::uint64_t>(s.block) * static_cast<std::uint64_t>(s.taps) * 8 + 63) / 64 * 64;
+    std::uint64_t extra = 0;
+    if (s.block_rows) {
+      if (!float_bytes(conv_input_rows(w, s.block_rows), s.padded_row, 1, 1, &extra)) return too_large("ConvF32", "scratch");
+    } else if (s.bordered) {
+      if (!float_bytes(p.ic, 1, 1, 1, &extra)) return too_large("ConvF32", "scratch");
+    }
+    needs.scratch_bytes += extra;
+  }
+  return add_outputs("ConvF32", w, p.oc, std::int64_t{p.oc} - s.group_outputs + s.vectors * s.lanes, p.has_bias, p.residual, p.r_stride, p.y_stride, needs);
+}
+
+Status check_DepthwiseF32(const void *params, const Isa &isa, Needs &needs) {
+  const auto &p = *static_cast<const DepthwiseF32 *>(params);
+  const Window &w = p.window;
+  if (Status status = check_window("DepthwiseF32", w); !status.ok()) return status;
+  if (p.c < 1 || p.c > kMostChannels) return refuse("DepthwiseF32", "channels", p.c, "1 to 2^24");
+  if (!valid(p.act)) return refuse("DepthwiseF32", "activation", static_cast<std::int64_t>(p.act.kind), "a known one");
+  std::uint64_t bytes;
+  if (!image_bytes(w.n, w.ih, w.iw, p.x_stride, p.c, 4, &bytes)) return refuse("DepthwiseF32", "elements from one pixel of x to the next", p.x_stride, "at least the channels");
+  add(needs, bytes);
+  const std::int64_t padded = (std::int64_t{p.c} + isa.f32_lanes - 1) / isa.f32_lanes * isa.f32_lanes;
+  add(needs, static_cast<std::uint64_t>(padded) * static_cast<std::uint64_t>(std::int64_t{w.kh} * w.kw) * 4);  // below 2^43
+  return add_outputs("DepthwiseF32", w, p.c, padded, p.has_bias, p.residual, p.r_stride, p.y_stride, needs);
+}
+
+Status check_MatMulF32(const void *params, const Isa &isa, Needs &needs) {
+  const auto &p = *static_cast<const MatMulF32 *>(params);
+  constexpr std::int64_t kMost = std::int64_t{1} << 31;
+  if (p.m < 0 || p.m > kMost) return refuse("MatMulF32", "rows", p.m, "0 to 2^31");
+  if (p.n < 0 || p.n > kMost) return refuse("MatMulF32", "columns", p.n, "0 to 2^31");
+  if (p.k < 0 || p.k > kMost) return refuse("MatMulF32", "length of the sums", p.k, "0 to 2^31");
+  if (!valid(p.act)) return refuse("MatMulF32", "activation", static_cast<std::int64_t>(p.act.kind), "a known one");
+  if (p.has_bias > 1) return refuse("MatMulF32", "has_bias", p.has_bias, "0 or 1");
+  if (p.residual >= Residual::Count) return refuse("MatMulF32", "residual", static_cast<std::int64_t>(p.residual), "0 to 2");
+  if (p.m > 1 && p.y_row < p.n) return refuse("MatMulF32", "elements from one row of y to the next", p.y_row, "at least the columns");
+  std::int64_t dims[kBatchRank + 2], a[kBatchRank + 2], b[kBatchRank + 2], y[kBatchRank + 2];
+  std::int64_t batches = 1;
+  for (int i = 0; i < kBatchRank; ++i) {
+    dims[i] = p.batch[i], a[i] = p.a_batch[i], b[i] = p.b_batch[i], y[i] = p.y_batch[i];
+    if (dims[i] < 0 || !checked_mul(batches, dims[i], &batches) || batches > std::int64_t{1} << 40) return refuse("MatMulF32", "matrices", dims[i], "0 to 2^40 in all");
+    if (dims[i] > 1 && y[i] == 0) return refuse("MatMulF32", "elements from one matrix of y to the next", 0, "at least 1");
+  }
+  const auto matrix = [&](std::int64_t *strides, std::int64_t rows, std::int64_t columns, std::int64_t row_step, std::int64_t column_step, std::uint64_t *bytes) {
+    dims[kBatchRank] = rows, dims[kBatchRank + 1] = columns;
+    strides[kBatchRank] = row_step, strides[kBatchRank + 1] = column_step;
+    std::uint64_t elements;
+    if (!nest_extent(dims, strides, kBatchRank + 2, &elements)) return false;
+    *bytes = elements * 4;
+    return true;
+  };
+  std::uint64_t a_bytes, b_bytes, y_bytes;
+  if (!matrix(a, p.m, p.k, p.a_row, p.a_col, &a_bytes)) return too_large("MatMulF32", "a");
+  if (!matrix(b, p.k, p.n, p.b_row, p.b_col, &b_bytes)) return too_large("MatMulF32", "b");
+  if (!matrix(y, p.m, p.n, p.y_row, 1, &y_bytes)) return too_large("MatMulF32", "y");
+  add(needs, a_bytes);
+  add(needs, b_bytes);
+  if (p.has_bias) add(needs, batches > 0 && p.m > 0 ? static_cast<std::uint64_t>(p.n) * 4 : 0);
+  if (p.residual != Residual::None) add(needs, y_bytes);
+  add(needs, y_bytes, true);
+  const MatMulShape s = matmul_shape(p, isa.f32_lanes, isa.f32_panel);
+  needs.scratch_bytes = static_cast<std::uint64_t>(s.panel_floats + s.bias_floats + s.a_floats) * 4;
+  return {};
+}
+
+Status check_AttentionF32(const void *params, const Isa &isa, Needs &needs) {
+  const auto &p = *static_cast<const AttentionF32 *>(params);
+  constexpr std::int64_t kMost = 1 << 30;
+  const struct {
+    const char *what;
+    std::int64_t value;
+  } extents[] = {{"batches", p.batches}, {"heads", p.heads}, {"rows of queries", p.q_rows}, {"rows of keys", p.kv_rows}, {"columns of keys", p.qk_cols}, {"columns of values", p.v_cols}};
+  for (const auto &extent : extents)
+    if (extent.value < 1 || extent.value > kMost) return refuse("AttentionF32", extent.what, extent.value, "1 to 2^30");
+  if (p.has_mask > 1) return refuse("AttentionF32", "has_mask", p.has_mask, "0 or 1");
+  if (p.causal > 1) return refuse("AttentionF32", "causal", p.causal, "0 or 1");
+  if (p.masked_nan > 1) return refuse("AttentionF32", "masked_nan", p.masked_nan, "0 or 1");
+  if (p.q_rows > 1 && p.y[2] < p.v_cols) return refuse("AttentionF32", "elements from one row of y to the next", p.y[2], "at least the columns of values");
+  const auto extent = [&](const std::int64_t strides[3], std::int64_t rows, std::int64_t columns, std::int64_t column_step, std::uint64_t *bytes) {
+    const std::int64_t dims[4] = {p.batches, p.heads, rows, columns}, steps[4] = {strides[0], strides[1], strides[2], column_step};
+    std::uint64_t elements;
+    if (!nest_extent(dims, steps, 4, &elements)) return false;
+    *bytes = elements * 4;
+    return true;
+  };
+  std::uint64_t q, k, v, y, mask = 0;
+  if (!extent(p.q, p.q_rows, p.qk_cols, 1, &q)) return too_large("AttentionF32", "q");
+  if (!extent(p.k, p.kv_rows, p.qk_cols, 1, &k)) return too_large("AttentionF32", "k");
+  if (!extent(p.v, p.kv_rows, p.v_cols, 1, &v)) return too_large("AttentionF32", "v");
+  if (!extent(p.y, p.q_rows, p.v_cols, 1, &y)) return too_large("AttentionF32", "y");
+  if (p.has_mask && !extent(p.mask, p.q_rows, p.kv_rows, p.mask[3], &mask)) return too_large("AttentionF32", "mask");
+  add(needs, q);
+  add(needs, k);
+  add(needs, v);
+  if (p.has_mask) add(needs, mask);
+  add(needs, y, true);
+  const AttentionShape s = attention_shape(p, isa.f32_lanes, isa.f32_panel);  // a block is small, or as narrow as a panel
+  needs.scratch_bytes = static_cast<std::uint64_t>(s.k_floats + s.v_floats + s.s_floats + 2 * s.row_floats) * 4;
+  needs.scratch_bytes = (needs.scratch_bytes + 63) / 64 * 64;
+  return {};
+}
 
 }  // namespace quarry::kernels

@@ -1,2 +1,88 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "backends/common/kernels/conv_shape.h"
 #include "backends/common/kernels/pack.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace quarry::kernels {
+
+namespace {
+
+// G of F(4x4, 3x3) for the points 0, 1, -1, 2, -2, infinity.
+constexpr double kWinogradG[6][3] = {{1.0 / 4, 0, 0}, {-1.0 / 6, -1.0 / 6, -1.0 / 6}, {-1.0 / 6, 1.0 / 6, -1.0 / 6}, {1.0 / 24, 1.0 / 12, 1.0 / 6}, {1.0 / 24, -1.0 / 12, 1.0 / 6}, {0, 0, 1}};
+
+void pack_winograd(const ConvF32 &p, const Isa &isa, FilterView<float> w, float *to) {
+  const WinogradShape s = winograd_shape(p, isa.f32_lanes, isa.f32_panel);
+  const std::int64_t plane = s.vectors * s.lanes * p.ic;
+  for (std::int64_t panel = 0; panel < s.panels; ++panel) {
+    const std::int64_t begin = s.panel_begin(panel) * s.lanes, width = s.panel_vectors(panel) * s.lanes;
+    for (std::int64_t k = 0; k < p.ic; ++k)
+      for (std::int64_t column = 0; column < width; ++column) {
+        float *const at = to + begin * p.ic + k * width + column;
+        const std::int64_t oc = begin + column;
+        if (oc >= p.oc) {
+          for (int i = 0; i < 36; ++i) at[i * plane] = 0;
+          continue;
+        }
+        const float *const g = w.data + oc * w.oc_stride + k * w.ic_stride;
+        double half[6][3];
+        for (int i = 0; i < 6; ++i)
+          for (int j = 0; j < 3; ++j) {
+            half[i][j] = 0;
+            for (int l = 0; l < 3; ++l) half[i][j] += kWinogradG[i][l] * static_cast<double>(g[l * w.kh_stride + j * w.kw_stride]);
+          }
+        for (int i = 0; i < 6; ++i)
+          for (int j = 0; j < 6; ++j) {
+            double sum = 0;
+            for (int l = 0; l < 3; ++l) sum += half[i][l] * kWinogradG[j][l];
+            at[(i * 6 + j) * plane] = static_cast<float>(sum);
+          }
+      }
+  }
+}
+
+}  // namespace
+
+void pack_conv_f32(const ConvF32 &p, const Isa &isa, FilterView<float> w, void *destination) {
+  auto *to = static_cast<float *>(destination);
+  if (p.algorithm == ConvAlgorithm::Winograd4x4) return pack_winograd(p, isa, w, to);
+  const ConvShape s = conv_shape(p, isa.f32_lanes, isa.f32_panel);
+  const float *const begin = to;
+  for (std::int64_t group = 0; group < p.groups; ++group)
+    for (std::int64_t panel = 0; panel < s.panels; ++panel) {
+      const std::int64_t first = s.panel_begin(panel) * s.lanes, width = s.panel_vectors(panel) * s.lanes;
+      const std::int64_t there = std::min(width, s.group_outputs - first);
+      for (std::int64_t chunk = 0; chunk < s.run; chunk += s.chunk)
+        for (std::int64_t tap = 0; tap < s.taps; ++tap)
+          for (std::int64_t k = chunk; k < std::min(s.run, chunk + s.chunk); ++k, to += width) {
+            // With padded rows a run is the columns of a row of taps, each with its channels.
+            const std::int64_t ky = s.block_rows ? tap : tap / p.window.kw, kx = s.block_rows ? k / p.ic : tap % p.window.kw, ic = s.block_rows ? k % p.ic : k;
+            const float *const from = w.data + (group * s.group_outputs + first) * w.oc_stride + ic * w.ic_stride + ky * w.kh_stride + kx * w.kw_stride;
+            for (std::int64_t oc = 0; oc < there; ++oc) to[oc] = from[oc * w.oc_stride];
+            std::fill(to + there, to + width, 0.0f);
+          }
+    }
+  while ((to - begin) % 16 != 0) *to++ = 0;
+}
+
+void pack_depthwise_f32(const DepthwiseF32 &p, const Isa &isa, FilterView<float> w, void *destination) {
+  auto *to = static_cast<float *>(destination);
+  const std::int64_t lanes = isa.f32_lanes;
+  for (std::int64_t c = 0; c < p.c; c += lanes)
+    for (std::int64_t ky = 0; ky < p.window.kh; ++ky)
+      for (std::int64_t kx = 0; kx < p.window.kw; ++kx)
+        for (std::int64_t i = 0; i < lanes; ++i) *to++ = c + i < p.c ? w.data[(c + i) * w.oc_stride + ky * w.kh_stride + kx * w.kw_stride] : 0;
+}
+
+void pack_channels(const float *values, std::int64_t count, void *destination, std::uint64_t bytes) {
+  const std::uint64_t have = std::min(static_cast<std::uint64_t>(count) * 4, bytes);
+  if (have) std::memcpy(destination, values, have);
+  std::memset(static_cast<std::byte *>(destination) + have, 0, bytes - have);
+}
+
+bool winograd_wins(const ConvF32 &p, const Isa &) {
+  return winograd_possible(p) && p.ic >= 32 && p.oc >= 32 && std::int64_t{p.window.oh} * p.window.ow * p.window.n >= 14 * 14;
+}
+
+}  // namespace quarry::kernels

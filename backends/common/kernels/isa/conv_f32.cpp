@@ -1,8 +1,181 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backends/common/kernels/isa/kernels.h"
+// Convolution as a product of pixels, gathered by pointers, and packed weights (conv_shape.h).
+#include "backends/common/kernels/conv_shape.h"
+#include "backends/common/kernels/isa/gemm_tile.h"
+#include "backends/common/kernels/isa/winograd_f32.h"
 
 namespace quarry::kernels::QR_ISA {
 
-void run_ConvF32(const Call &) {}
+namespace {
+
+struct Conv {
+  const ConvF32 &p;
+  const ConvShape &s;
+  const float *x, *w, *bias, *r;
+  float *y;
+  std::int64_t pixels, block;
+};
+
+// Pointers to the run of each tap of the pixels [begin, begin + count); taps outside of the image point to zeros.
+void fill_table(const Conv &conv, std::int64_t begin, std::int64_t count, const float *zeros, const float **table) noexcept {
+  const Window &w = conv.p.window;
+  const std::int64_t stride = conv.p.x_stride;
+  std::int64_t ox = begin % w.ow, oy = begin / w.ow % w.oh, image = begin / w.ow / w.oh;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const float *const from = conv.x + image * w.ih * w.iw * stride;
+    const std::int64_t y0 = oy * w.sh - w.pad_top, x0 = ox * w.sw - w.pad_left;
+    const float **to = table + i;
+    for (std::int64_t ky = 0, iy = y0; ky < w.kh; ++ky, iy += w.dh) {
+      const bool row_inside = iy >= 0 && iy < w.ih;
+      for (std::int64_t kx = 0, ix = x0; kx < w.kw; ++kx, ix += w.dw, to += count)
+        *to = row_inside && ix >= 0 && ix < w.iw ? from + (iy * w.iw + ix) * stride : zeros;
+    }
+    if (++ox == w.ow) {
+      ox = 0;
+      if (++oy == w.oh) oy = 0, ++image;
+    }
+  }
+}
+
+// Copies the input of rows [first, first + rows) of an image's output with its borders, and points at the runs of it.
+void fill_padded(const Conv &conv, std::int64_t image, std::int64_t first, std::int64_t rows, float *padded, const float **table) noexcept {
+  const Window &w = conv.p.window;
+  const std::int64_t c = conv.p.ic, stride = conv.p.x_stride, length = conv.s.padded_row;
+  const std::int64_t left = w.pad_left, inside = min_of<std::int64_t>(w.iw, length / c - left);
+  const std::int64_t input_rows = conv_input_rows(w, rows);
+  for (std::int64_t i = 0; i < input_rows; ++i) {
+    float *const to = padded + i * length;
+    const std::int64_t iy = first * w.sh - w.pad_top + i;
+    if (iy < 0 || iy >= w.ih || inside <= 0) {
+      std::memset(to, 0, static_cast<std::size_t>(length) * 4);
+      continue;
+    }
+    const float *const from = conv.x + (image * w.ih + iy) * w.iw * stride;
+    std::memset(to, 0, static_cast<std::size_t>(left * c) * 4);
+    if (stride == c) {
+      std::memcpy(to + left * c, from, static_cast<std::size_t>(inside * c) * 4);
+    } else {
+      for (std::int64_t ix = 0; ix < inside; ++ix)
+        for (std::int64_t j = 0; j < c; ++j) to[(left + ix) * c + j] = from[ix * stride + j];
+    }
+    const std::int64_t end = (left + inside) * c;
+    std::memset(to + end, 0, static_cast<std::size_t>(length - end) * 4);
+  }
+  const std::int64_t count = rows * w.ow;
+  for (std::int64_t oy = 0; oy < rows; ++oy)
+    for (std::int64_t ky = 0; ky < w.kh; ++ky) {
+      const float *from = padded + (oy * w.sh + ky * w.dh) * length;
+      const float **const to = table + ky * count + oy * w.ow;
+      for (std::int64_t ox = 0; ox < w.ow; ++ox, from += w.sw * c) to[ox] = from;
+    }
+}
+
+// Pixels [begin, begin + count), panels [first, last) counted through all groups.
+void run_panels(const Conv &conv, std::int64_t begin, std::int64_t count, const float *const *table, std::int64_t first, std::int64_t last) noexcept {
+  const ConvF32 &p = conv.p;
+  const ConvShape &s = conv.s;
+  Product job;
+  job.rows = count;
+  job.taps = s.taps;
+  job.table = table;
+  job.table_step = count;
+  job.x_step = p.x_stride;
+  job.y_step = p.y_stride;
+  job.few_rows = conv.pixels <= kFewRows;
+  job.end.step = p.r_stride;
+  job.end.act = &p.act;
+  // With several chunks, sums wait in y: for as many panels at a time as leave them in the second-level cache, so that the block's chunk of x is
+  // read from there for all of them.
+  const std::int64_t together = s.chunks == 1 ? 1 : max_of<std::int64_t>(1, (64 << 10) / (count * kF32Panel * kBytes));
+  while (first < last) {
+    const std::int64_t group = first / s.panels;
+    const std::int64_t end = min_of(min_of(first + together, last), (group + 1) * s.panels);
+    for (std::int64_t chunk = 0; chunk < s.chunks; ++chunk) {
+      const std::int64_t from = chunk * s.chunk;
+      job.k = min_of(s.chunk, s.run - from);
+      job.accumulate = chunk > 0;
+      job.finish = chunk == s.chunks - 1;
+      for (std::int64_t i = first; i < end; ++i) {
+        const std::int64_t panel = i - group * s.panels, column = s.panel_begin(panel) * kLanes;
+        job.vectors = static_cast<int>(s.panel_vectors(panel));
+        job.tail = static_cast<int>(min_of<std::int64_t>(kLanes, s.group_outputs - column - (job.vectors - 1) * kLanes));
+        job.w = conv.w + s.weights(group, panel, from);
+        const std::int64_t channel = group * s.group_outputs + column;
+        job.bias = conv.bias ? conv.bias + channel : nullptr;
+        job.y = conv.y + begin * p.y_stride + channel;
+        const float *const r = conv.r ? conv.r + begin * p.r_stride + channel : nullptr;
+        job.end.before = p.residual == Residual::BeforeAct ? r : nullptr;
+        job.end.after = p.residual == Residual::AfterAct ? r : nullptr;
+        const std::int64_t offset = group * s.group_inputs + from;
+        if (table) job.x_offset = s.block_rows ? from : offset;
+        else job.x = conv.x + begin * p.x_stride + offset;
+        const std::int64_t next_chunk = i + 1 < end ? from : from + s.chunk;
+        if (i + 1 < end) job.ahead = conv.w + s.weights(group, panel + 1, from);
+        else if (next_chunk < s.run) job.ahead = conv.w + s.weights(group, first - group * s.panels, next_chunk);
+        else if (end < last) job.ahead = conv.w + s.weights(end / s.panels, end % s.panels, 0);
+        else job.ahead = nullptr;
+        product(job);
+      }
+    }
+    first = end;
+  }
+}
+
+}  // namespace
+
+void run_ConvF32(const Call &call) {
+  const auto &p = call.as<ConvF32>();
+  if (p.algorithm == ConvAlgorithm::Winograd4x4) return run_winograd(call);
+  const ConvShape s = conv_shape(p, kLanes, kF32Panel);
+  const Window &w = p.window;
+  std::size_t operand = 2;
+  Conv conv{p, s, call.operand<const float>(0), call.operand<const float>(1), nullptr, nullptr, nullptr, std::int64_t{w.n} * w.oh * w.ow, s.block};
+  if (p.has_bias) conv.bias = call.operand<const float>(operand++);
+  if (p.residual != Residual::None) conv.r = call.operand<const float>(operand++);
+  conv.y = call.operand<float>(operand);
+
+  // Tasks are blocks of pixels times parts of the panels. With several workers, smaller blocks where the weights are small enough to be passed over
+  // more often, else fewer panels.
+  const std::int64_t panels = s.panels * p.groups, workers = call.threads.workers;
+  const std::int64_t weight_bytes = s.group_weights() * p.groups * 4;
+  std::int64_t rows = s.block_rows, parts = 1, blocks;
+  if (rows) {
+    if (workers > 1) rows = max_of<std::int64_t>(1, min_of(rows, ceil_div<std::int64_t>(std::int64_t{w.n} * w.oh, 4 * workers)));
+    blocks = w.n * ceil_div<std::int64_t>(w.oh, rows);
+  } else {
+    if (workers > 1 && weight_bytes <= 128 << 10) conv.block = max_of<std::int64_t>(min_of<std::int64_t>(conv.block, 24), min_of(conv.block, ceil_div(conv.pixels, 4 * workers)));
+    blocks = ceil_div(conv.pixels, conv.block);
+    conv.block = ceil_div(ceil_div(conv.pixels, blocks), std::int64_t{6}) * 6;
+    if (conv.block > s.block) conv.block = s.block;
+    blocks = ceil_div(conv.pixels, conv.block);
+  }
+  if (workers > 1 && blocks < 4 * workers) parts = min_of(panels, ceil_div(4 * workers, blocks));
+
+  const double task_flops = 2.0 * static_cast<double>(conv.pixels) * static_cast<double>(s.taps * s.run) * p.oc / static_cast<double>(blocks * parts);
+  const auto grain = static_cast<std::uint64_t>(1 + 1e6 / task_flops);
+  call.threads.run(static_cast<std::uint64_t>(blocks * parts), grain, [&](std::uint64_t task, std::uint64_t end, std::uint32_t worker) {
+    std::byte *const scratch = call.worker_scratch(worker);
+    auto *const table = reinterpret_cast<const float **>(scratch);
+    auto *const extra = reinterpret_cast<float *>(scratch + (s.dense ? 0 : (s.block * s.taps * 8 + 63) / 64 * 64));
+    if (!s.dense && !rows && s.bordered) std::memset(extra, 0, static_cast<std::size_t>(p.ic) * 4);
+    std::int64_t filled = -1, begin = 0, count = 0;
+    for (; task < end; ++task) {
+      const auto block = static_cast<std::int64_t>(task) / parts, part = static_cast<std::int64_t>(task) % parts;
+      if (block != filled) {
+        filled = block;
+        if (rows) {
+          const std::int64_t per_image = ceil_div<std::int64_t>(w.oh, rows), image = block / per_image, first = block % per_image * rows;
+          const std::int64_t n = min_of<std::int64_t>(rows, w.oh - first);
+          begin = (image * w.oh + first) * w.ow, count = n * w.ow;
+          fill_padded(conv, image, first, n, extra, table);
+        } else {
+          begin = block * conv.block, count = min_of(conv.block, conv.pixels - begin);
+          if (!s.dense) fill_table(conv, begin, count, extra, table);
+        }
+      }
+      run_panels(conv, begin, count, s.dense ? nullptr : table, panels * part / parts, panels * (part + 1) / parts);
+    }
+  });
+}
 
 }  // namespace quarry::kernels::QR_ISA

@@ -1,8 +1,122 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backends/common/kernels/isa/kernels.h"
+#include "backends/common/kernels/isa/gemm_tile.h"
+#include "backends/common/kernels/matmul_shape.h"
 
 namespace quarry::kernels::QR_ISA {
 
-void run_MatMulF32(const Call &) {}
+namespace {
+
+struct MatMul {
+  const MatMulF32 &p;
+  const MatMulShape &s;
+  const float *a, *b, *bias, *r;
+  float *y;
+};
+
+// Rows [row, row + rows) and panels [first, last) of one matrix. Panels are the outer loop, unless chunks of a have to be packed.
+void run_part(const MatMul &g, std::int64_t row, std::int64_t rows, std::int64_t first, std::int64_t last, float *scratch) noexcept {
+  const MatMulF32 &p = g.p;
+  const MatMulShape &s = g.s;
+  float *const panel_at = scratch, *const bias_at = panel_at + s.panel_floats, *const a_at = bias_at + s.bias_floats;
+  const bool pack_a = p.a_col != 1;
+  // A few rows do not pay for copying b.
+  const bool b_in_place = p.b_col == 1 && p.alpha == 1 && rows <= 8;
+  Product job;
+  job.rows = rows;
+  job.y_step = p.y_row;
+  job.few_rows = p.m <= kFewRows;
+  job.end.step = p.y_row;
+  job.end.act = &p.act;
+  const std::int64_t panels = last - first;
+  std::int64_t packed_chunk = -1;
+  for (std::int64_t i = 0; i < panels * s.chunks; ++i) {
+    const std::int64_t panel = first + (pack_a ? i % panels : i / s.chunks), chunk = pack_a ? i / panels : i % s.chunks;
+    const std::int64_t from = chunk * s.chunk, column = panel * kF32Panel * kLanes;
+    const std::int64_t columns = min_of<std::int64_t>(kF32Panel * kLanes, p.n - column);
+    job.k = max_of<std::int64_t>(0, min_of(s.chunk, p.k - from));
+    job.vectors = static_cast<int>(ceil_div<std::int64_t>(columns, kLanes));
+    job.tail = static_cast<int>(columns - (job.vectors - 1) * kLanes);
+    const float *const b = g.b + from * p.b_row + column * p.b_col;
+    if (b_in_place && job.tail == kLanes) {
+      job.w = b, job.w_step = p.b_row;
+    } else {
+      pack_panel(b, p.b_row, p.b_col, job.k, columns, job.vectors, p.alpha, panel_at);
+      job.w = panel_at, job.w_step = 0;
+    }
+    if (!pack_a) {
+      job.x = g.a + row * p.a_row + from, job.x_step = p.a_row;
+    } else {
+      if (chunk != packed_chunk) {
+        packed_chunk = chunk;
+        // The smaller of the two strides is the inner loop.
+        const float *const a = g.a + row * p.a_row + from * p.a_col;
+        if (p.a_row < p.a_col) {
+          for (std::int64_t k = 0; k < job.k; ++k)
+            for (std::int64_t m = 0; m < rows; ++m) a_at[m * job.k + k] = a[m * p.a_row + k * p.a_col];
+        } else {
+          for (std::int64_t m = 0; m < rows; ++m)
+            for (std::int64_t k = 0; k < job.k; ++k) a_at[m * job.k + k] = a[m * p.a_row + k * p.a_col];
+        }
+      }
+      job.x = a_at, job.x_step = job.k;
+    }
+    job.accumulate = chunk > 0;
+    job.finish = chunk == s.chunks - 1;
+    if (g.bias && chunk == 0) {
+      job.bias = g.bias + column;
+      if (job.tail != kLanes) {
+        std::memcpy(bias_at, g.bias + column, static_cast<std::size_t>(columns) * 4);
+        job.bias = bias_at;
+      }
+    }
+    const std::int64_t at = row * p.y_row + column;
+    job.y = g.y + at;
+    job.end.before = p.residual == Residual::BeforeAct ? g.r + at : nullptr;
+    job.end.after = p.residual == Residual::AfterAct ? g.r + at : nullptr;
+    product(job);
+  }
+}
+
+}  // namespace
+
+void run_MatMulF32(const Call &call) {
+  const auto &p = call.as<MatMulF32>();
+  std::int64_t batches = 1;
+  for (const std::int64_t dim : p.batch) batches *= dim;
+  if (batches == 0 || p.m == 0 || p.n == 0) return;
+  const MatMulShape s = matmul_shape(p, kLanes, kF32Panel);
+  std::size_t operand = 2;
+  MatMul whole{p, s, call.operand<const float>(0), call.operand<const float>(1), nullptr, nullptr, nullptr};
+  if (p.has_bias) whole.bias = call.operand<const float>(operand++);
+  if (p.residual != Residual::None) whole.r = call.operand<const float>(operand++);
+  whole.y = call.operand<float>(operand);
+
+  // Tasks: matrices, then parts of the panels, then parts of the rows.
+  const std::int64_t workers = call.threads.workers, wanted = workers > 1 ? 4 * workers : 1;
+  const std::int64_t row_blocks = ceil_div(p.m, s.rows);
+  std::int64_t panel_parts = 1, row_parts = row_blocks;
+  if (batches * row_parts < wanted) panel_parts = min_of(s.panels, ceil_div(wanted, batches * row_parts));
+  if (batches * row_parts * panel_parts < wanted) row_parts = min_of(max_of(row_parts, ceil_div(p.m, std::int64_t{24})), ceil_div(wanted, batches * panel_parts));
+  const std::int64_t tasks = batches * panel_parts * row_parts;
+  const double flops = 2.0 * static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k + 1) * static_cast<double>(batches) / static_cast<double>(tasks);
+  call.threads.run(static_cast<std::uint64_t>(tasks), static_cast<std::uint64_t>(1 + 1e6 / flops), [&](std::uint64_t begin, std::uint64_t end, std::uint32_t worker) {
+    for (; begin < end; ++begin) {
+      auto rest = static_cast<std::int64_t>(begin);
+      const std::int64_t row_part = rest % row_parts;
+      rest /= row_parts;
+      const std::int64_t panel_part = rest % panel_parts;
+      rest /= panel_parts;
+      MatMul g = whole;
+      for (int i = kBatchRank - 1; i >= 0; --i) {
+        const std::int64_t at = rest % p.batch[i];
+        rest /= p.batch[i];
+        g.a += at * p.a_batch[i], g.b += at * p.b_batch[i], g.y += at * p.y_batch[i];
+        if (g.r) g.r += at * p.y_batch[i];
+      }
+      const std::int64_t row = p.m * row_part / row_parts, rows = p.m * (row_part + 1) / row_parts - row;
+      run_part(g, row, rows, s.panels * panel_part / panel_parts, s.panels * (panel_part + 1) / panel_parts, reinterpret_cast<float *>(call.worker_scratch(worker)));
+    }
+  });
+}
 
 }  // namespace quarry::kernels::QR_ISA

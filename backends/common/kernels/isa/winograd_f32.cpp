@@ -1,7 +1,192 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backends/common/kernels/isa/kernels.h"
+// Convolution 3x3 by Winograd's F(4x4, 3x3), points 0, +-1, +-2, infinity: 36 products of (tiles x input channels) by (input x output channels) instead of 144
+// multiplications of pixels. The error is several times that of the plain sum, and does not shrink with the output: see winograd_error() in pack.h.
+#include "backends/common/kernels/isa/winograd_f32.h"
+
+#include "backends/common/kernels/conv_shape.h"
+#include "backends/common/kernels/isa/activate.h"
+#include "backends/common/kernels/isa/gemm_tile.h"
 
 namespace quarry::kernels::QR_ISA {
 
+namespace {
+
+struct Winograd {
+  const ConvF32 &p;
+  const WinogradShape &s;
+  const float *x, *w, *bias, *r;
+  float *y;
+};
+
+// o = B^T d, six to six.
+QR_INLINE void transform_in(const VecF d[6], VecF o[6]) noexcept {
+  const VecF four = splat(4.0f), five = splat(5.0f), two = splat(2.0f);
+  const VecF a = d[4] - four * d[2], b = d[3] - four * d[1], c = d[4] - d[2], e = two * (d[3] - d[1]);
+  o[0] = four * d[0] + (d[4] - five * d[2]);
+  o[1] = a + b;
+  o[2] = a - b;
+  o[3] = c + e;
+  o[4] = c - e;
+  o[5] = four * d[1] + (d[5] - five * d[3]);
+}
+// o = A^T m, six to four.
+QR_INLINE void transform_out(const VecF m[6], VecF o[4]) noexcept {
+  const VecF a = m[1] + m[2], b = m[1] - m[2], c = m[3] + m[4], d = m[3] - m[4];
+  o[0] = m[0] + a + c;
+  o[1] = b + splat(2.0f) * d;
+  o[2] = a + splat(4.0f) * c;
+  o[3] = b + splat(8.0f) * d + m[5];
+}
+
+struct TilePlace {
+  std::int64_t image, y, x;  // of the first output
+};
+TilePlace place_of(const Winograd &g, std::int64_t tile) noexcept {
+  const std::int64_t per_image = g.s.tiles_y * g.s.tiles_x, in_image = tile % per_image;
+  return {tile / per_image, in_image / g.s.tiles_x * 4, in_image % g.s.tiles_x * 4};
+}
+
+// Tiles first + [begin, end) into rows [begin, end) of the planes of `to`.
+void inputs(const Winograd &g, std::int64_t first, std::int64_t begin, std::int64_t end, const float *zeros, float *to) noexcept {
+  const Window &w = g.p.window;
+  const std::int64_t c_end = g.p.ic, stride = g.p.x_stride;
+  for (std::int64_t t = begin; t < end; ++t) {
+    const TilePlace at = place_of(g, first + t);
+    const float *from[36];
+    for (std::int64_t i = 0; i < 6; ++i)
+      for (std::int64_t j = 0; j < 6; ++j) {
+        const std::int64_t iy = at.y + i - w.pad_top, ix = at.x + j - w.pad_left;
+        from[i * 6 + j] = iy >= 0 && iy < w.ih && ix >= 0 && ix < w.iw ? g.x + ((at.image * w.ih + iy) * w.iw + ix) * stride : zeros;
+      }
+    float *const row = to + t * g.s.in_step;
+    const auto vector = [&](std::int64_t c, auto get) __attribute__((always_inline)) {
+      VecF d[36];
+      QR_UNROLL for (int j = 0; j < 6; ++j) {
+        VecF column[6], o[6];
+        QR_UNROLL for (int i = 0; i < 6; ++i) column[i] = get(from[i * 6 + j] + c);
+        transform_in(column, o);
+        QR_UNROLL for (int i = 0; i < 6; ++i) d[i * 6 + j] = o[i];
+      }
+      QR_UNROLL for (int i = 0; i < 6; ++i) {
+        VecF o[6];
+        transform_in(d + i * 6, o);
+        QR_UNROLL for (int j = 0; j < 6; ++j) store(row + (i * 6 + j) * g.s.in_plane + c, o[j]);
+      }
+    };
+    std::int64_t c = 0;
+    for (; c + kLanes <= c_end; c += kLanes) vector(c, [](const float *p) __attribute__((always_inline)) { return load(p); });
+    if (const int left = static_cast<int>(c_end - c); left > 0) vector(c, [=](const float *p) __attribute__((always_inline)) { return load_part(p, left); });
+  }
+}
+
+// Products [begin, end) of 36 * panels, n tiles each.
+void products(const Winograd &g, std::int64_t n, std::int64_t begin, std::int64_t end, const float *from, float *to) noexcept {
+  const WinogradShape &s = g.s;
+  Product job;
+  job.rows = n;
+  job.k = g.p.ic;
+  job.x_step = s.in_step;
+  job.y_step = s.out_step;
+  const auto weights = [&](std::int64_t i) { return g.w + i / s.panels * (s.vectors * kLanes * g.p.ic) + s.panel_begin(i % s.panels) * kLanes * g.p.ic; };
+  for (std::int64_t i = begin; i < end; ++i) {
+    const std::int64_t plane = i / s.panels, panel = i % s.panels, column = s.panel_begin(panel) * kLanes;
+    job.vectors = static_cast<int>(s.panel_vectors(panel));
+    job.tail = static_cast<int>(min_of<std::int64_t>(kLanes, s.out_step - column - (job.vectors - 1) * kLanes));
+    job.x = from + plane * s.in_plane;
+    job.w = weights(i);
+    job.ahead = i + 1 < 36 * s.panels ? weights(i + 1) : nullptr;
+    job.y = to + plane * s.out_plane + column;
+    product(job);
+  }
+}
+
+template <class F>
+void outputs_with(const Winograd &g, std::int64_t first, std::int64_t begin, std::int64_t end, const float *from, F act) noexcept {
+  const Window &w = g.p.window;
+  const std::int64_t c_end = g.p.oc;
+  const Residual residual = g.p.residual;
+  for (std::int64_t t = begin; t < end; ++t) {
+    const TilePlace at = place_of(g, first + t);
+    const std::int64_t rows = min_of<std::int64_t>(4, w.oh - at.y), columns = min_of<std::int64_t>(4, w.ow - at.x);
+    const std::int64_t pixel = (at.image * w.oh + at.y) * w.ow + at.x;
+    const float *const row = from + t * g.s.out_step;
+    const auto vector = [&](std::int64_t c, int count, auto get, auto put) __attribute__((always_inline)) {
+      VecF d[24], o[16];
+      QR_UNROLL for (int j = 0; j < 6; ++j) {
+        VecF column[6], m[4];
+        QR_UNROLL for (int i = 0; i < 6; ++i) column[i] = load(row + (i * 6 + j) * g.s.out_plane + c);
+        transform_out(column, m);
+        QR_UNROLL for (int i = 0; i < 4; ++i) d[i * 6 + j] = m[i];
+      }
+      QR_UNROLL for (int i = 0; i < 4; ++i) transform_out(d + i * 6, o + i * 4);
+      const VecF b = g.bias ? load(g.bias + c) : VecF{};
+      for (std::int64_t i = 0; i < rows; ++i)
+        for (std::int64_t j = 0; j < columns; ++j) {
+          const std::int64_t at_pixel = pixel + i * w.ow + j;
+          VecF v = o[i * 4 + j] + b;
+          if (residual == Residual::BeforeAct) v += get(g.r + at_pixel * g.p.r_stride + c, count);
+          v = act(v);
+          if (residual == Residual::AfterAct) v += get(g.r + at_pixel * g.p.r_stride + c, count);
+          put(g.y + at_pixel * g.p.y_stride + c, v, count);
+        }
+    };
+    std::int64_t c = 0;
+    for (; c + kLanes <= c_end; c += kLanes)
+      vector(c, kLanes, [](const float *p, int) __attribute__((always_inline)) { return load(p); }, [](float *p, VecF v, int) __attribute__((always_inline)) { store(p, v); });
+    if (c < c_end)
+      vector(c, static_cast<int>(c_end - c), [](const float *p, int n) __attribute__((always_inline)) { return load_part(p, n); },
+             [](float *p, VecF v, int n) __attribute__((always_inline)) { store_part(p, v, n); });
+  }
+}
+void outputs(const Winograd &g, std::int64_t first, std::int64_t begin, std::int64_t end, const float *from) noexcept {
+  with_activation(g.p.act, [&](auto act) { outputs_with(g, first, begin, end, from, act); });
+}
+
+}  // namespace
+
+void run_winograd(const Call &call) noexcept {
+  const auto &p = call.as<ConvF32>();
+  const WinogradShape s = winograd_shape(p, kLanes, kF32Panel);
+  std::size_t operand = 2;
+  Winograd g{p, s, call.operand<const float>(0), call.operand<const float>(1), nullptr, nullptr, nullptr};
+  if (p.has_bias) g.bias = call.operand<const float>(operand++);
+  if (p.residual != Residual::None) g.r = call.operand<const float>(operand++);
+  g.y = call.operand<float>(operand);
+
+  // Scratch: zeros, transformed inputs, products.
+  const std::int64_t blocks = ceil_div(s.tiles, s.block), workers = call.threads.workers;
+  const auto zeros_of = [&](std::uint32_t worker) { return reinterpret_cast<float *>(call.worker_scratch(worker)); };
+  if (workers == 1 || blocks >= 2 * workers) {
+    const double flops = 72.0 * static_cast<double>(s.block) * p.ic * p.oc;
+    call.threads.run(static_cast<std::uint64_t>(blocks), static_cast<std::uint64_t>(1 + 1e6 / flops), [&](std::uint64_t block, std::uint64_t end, std::uint32_t worker) {
+      float *const zeros = zeros_of(worker), *const in = zeros + s.in_step, *const out = in + 36 * s.in_plane;
+      std::memset(zeros, 0, static_cast<std::size_t>(s.in_step) * 4);
+      for (; block < end; ++block) {
+        const auto first = static_cast<std::int64_t>(block) * s.block, n = min_of(s.block, s.tiles - first);
+        inputs(g, first, 0, n, zeros, in);
+        products(g, n, 0, 36 * s.panels, in, out);
+        outputs(g, first, 0, n, out);
+      }
+    });
+    return;
+  }
+  // Few blocks: all workers share each.
+  float *const zeros = zeros_of(0), *const in = zeros + s.in_step, *const out = in + 36 * s.in_plane;
+  std::memset(zeros, 0, static_cast<std::size_t>(s.in_step) * 4);
+  for (std::int64_t first = 0; first < s.tiles; first += s.block) {
+    const std::int64_t n = min_of(s.block, s.tiles - first);
+    const auto grain_of = [](double flops) { return static_cast<std::uint64_t>(1 + 1e6 / flops); };
+    call.threads.run(static_cast<std::uint64_t>(n), grain_of(1000.0 * p.ic), [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
+      inputs(g, first, static_cast<std::int64_t>(begin), static_cast<std::int64_t>(end), zeros, in);
+    });
+    const std::uint64_t count = static_cast<std::uint64_t>(36 * s.panels);
+    call.threads.run(count, grain_of(72.0 * static_cast<double>(n) * p.ic * p.oc / static_cast<double>(count)), [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
+      products(g, n, static_cast<std::int64_t>(begin), static_cast<std::int64_t>(end), in, out);
+    });
+    call.threads.run(static_cast<std::uint64_t>(n), grain_of(1000.0 * p.oc), [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
+      outputs(g, first, static_cast<std::int64_t>(begin), static_cast<std::int64_t>(end), out);
+    });
+  }
+}
 
 }  // namespace quarry::kernels::QR_ISA

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// How ConvF32 lies in memory: what its check function, its packing and its kernels agree upon.
+//
+// Packed weights: [group][panel][chunk][tap][k][vectors of the panel * lanes]. A panel is some vectors of output channels, a chunk some input channels, so that
+// a panel's chunk stays in a near cache while all pixels pass over it. Output channels are padded with zeros to whole vectors.
+#pragma once
+
+#include "backends/common/kernels/kernel.h"
+
+namespace quarry::kernels {
+
+struct ConvShape {
+  std::int64_t taps, run;        // the sum of one output is over taps * run products; the run is adjacent in memory
+  std::int64_t chunk, chunks;    // of the run
+  std::int64_t vectors, panels;  // of one group's output channels
+  std::int64_t group_inputs, group_outputs;
+  std::int64_t block;            // most pixels that a worker takes at a time
+  std::int64_t block_rows;       // with padded rows: rows of output of such a block; else 0
+  std::int64_t padded_row;       // elements of one of them
+  std::uint32_t lanes;
+  bool dense;                    // output pixel m reads input pixel m and nothing else
+  bool bordered;                 // some taps lie outside of the image
+
+  // The panels' vectors differ by at most one.
+  std::int64_t panel_vectors(std::int64_t panel) const noexcept { return vectors / panels + (panel < vectors % panels); }
+  std::int64_t panel_begin(std::int64_t panel) const noexcept {
+    const std::int64_t wider = vectors % panels;
+    return panel * (vectors / panels) + (panel < wider ? panel : wider);
+  }
+  std::int64_t group_weights() const noexcept { return taps * run * vectors * lanes; }
+  std::int64_t weights(std::int64_t group, std::int64_t panel, std::int64_t first_of_chunk) const noexcept {
+    return group * group_weights() + taps * lanes * (panel_begin(panel) * run + panel_vectors(panel) * first_of_chunk);
+  }
+};
+
+[[maybe_unused]] static inline std::int64_t conv_ceil_div(std::int64_t a, std::int64_t b) noexcept { return (a + b - 1) / b; }
+
+// For parameters whose window, channels and groups are checked. `panel` is Isa::f32_panel.
+[[maybe_unused]] static inline ConvShape conv_shape(const ConvF32 &p, std::uint32_t lanes, std::uint32_t panel) noexcept {
+  const Window &w = p.window;
+  ConvShape s{};
+  s.lanes = lanes;
+  s.group_inputs = p.ic / p.groups, s.group_outputs = p.oc / p.groups;
+  s.vectors = conv_ceil_div(s.group_outputs, lanes);
+  s.panels = conv_ceil_div(s.vectors, panel);
+  const std::int64_t reach_x = std::int64_t{w.ow - 1} * w.sw + std::int64_t{w.kw - 1} * w.dw + 1 - w.pad_left;
+  const std::int64_t reach_y = std::int64_t{w.oh - 1} * w.sh + std::int64_t{w.kh - 1} * w.dh + 1 - w.pad_top;
+  s.dense = w.kh == 1 && w.kw == 1 && w.sh == 1 && w.sw == 1 && w.pad_top == 0 && w.pad_left == 0 && w.oh == w.ih && w.ow == w.iw;
+  s.bordered = w.pad_top > 0 || w.pad_left > 0 || reach_x > w.iw || reach_y > w.ih;
+  // Few channels (the first layer of networks): rows of the image are copied with their borders, and a row of taps is one run.
+  const bool padded_rows = p.groups == 1 && w.dw == 1 && w.kw > 1 && p.ic <= 4 && w.kw <= 64 && w.pad_left < w.kw && reach_x <= std::int64_t{w.iw} + w.kw && w.kh <= 64;
+  s.taps = padded_rows ? w.kh : std::int64_t{w.kh} * w.kw;
+  s.run = padded_rows ? std::int64_t{w.kw} * p.ic : s.group_inputs;
+  constexpr std::int64_t kChunkBytes = 32 << 10;
+  const std::int64_t step_bytes = std::int64_t{panel} * lanes * 4;
+  std::int64_t most = kChunkBytes / (step_bytes * s.taps) / 8 * 8;
+  if (most < 16) most = 16;
+  s.chunks = conv_ceil_div(s.run, most);
+  s.chunk = conv_ceil_div(conv_ceil_div(s.run, s.chunks), 8) * 8;
+  if (s.chunk > s.run) s.chunk = s.run;
+  s.chunks = conv_ceil_div(s.run, s.chunk);
+  // The block's part of x stays in the second-level cache, its pointers in the first.
+  constexpr std::int64_t kBlockBytes = 256 << 10, kTableBytes = 48 << 10;
+  const std::int64_t step = (w.sh < w.kh ? w.sh : w.kh) * std::int64_t{w.sw < w.kw ? w.sw : w.kw};
+  s.block = kBlockBytes / (s.chunk * 4 * (step < 4 ? step : 4));
+  if (s.block < 48) s.block = 48;
+  if (s.block > 512) s.block = 512;
+  if (!s.dense && s.block * s.taps * 8 > kTableBytes) s.block = kTableBytes / (8 * s.taps);
+  s.block = s.block < 12 ? 12 : s.block / 12 * 12;
+  if (padded_rows) {
+    s.block_rows = s.block / w.ow;
+    if (s.block_rows > w.oh) s.block_rows = w.oh;
+    if (s.block_rows < 1) s.block_rows = 1;
+    s.block = s.block_rows * w.ow;
+    s.padded_row = (std::int64_t{w.ow - 1} * w.sw + w.kw) * p.ic;
+  }
+  const std::int64_t pixels = std::int64_t{w.n} * w.oh * w.ow;
+  if (s.block > pixels) s.block = pixels;
+  return s;
+}
+
+// Rows of input of a block of `rows` rows of output.
+[[maybe_unused]] static inline std::int64_t conv_input_rows(const Window &w, std::int64_t rows) noexcept { return (rows - 1) * w.sh + std::int64_t{w.kh - 1} * w.dh + 1; }
+
+// Winograd F(4x4, 3x3): tiles of 4 x 4 outputs, from 6 x 6 inputs. Packed weights: [36][panel][k][vectors of the panel * lanes].
+struct WinogradShape {
+  std::int64_t tiles_y, tiles_x, tiles;    // of an image; of all
+  std::int64_t block;                      // tiles that are worked on at a time
+  std::int64_t vectors, panels;
+  std::int64_t in_step, out_step;          // elements of a row of transformed inputs and outputs: one tile
+  // Of the rows of a block. Not a multiple of a page: the 36 rows that are written together must fall into different sets of the cache.
+  std::int64_t in_plane, out_plane;
+  std::uint32_t lanes;
+  std::int64_t panel_vectors(std::int64_t panel) const noexcept { return vectors / panels + (panel < vectors % panels); }
+  std::int64_t panel_begin(std::int64_t panel) const noexcept {
+    const std::int64_t wider = vectors % panels;
+    return panel * (vectors / panels) + (panel < wider ? panel : wider);
+  }
+};
+[[maybe_unused]] static inline bool winograd_possible(const ConvF32 &p) noexcept {
+  const Window &w = p.window;
+  return w.kh == 3 && w.kw == 3 && w.sh == 1 && w.sw == 1 && w.dh == 1 && w.dw == 1 && p.groups == 1;
+}
+[[maybe_unused]] static inline WinogradShape winograd_shape(const ConvF32 &p, std::uint32_t lanes, std::uint32_t panel) noexcept {
+  WinogradShape s{};
+  s.lanes = lanes;
+  s.tiles_y = conv_ceil_div(p.window.oh, 4), s.tiles_x = conv_ceil_div(p.window.ow, 4);
+  s.tiles = s.tiles_y * s.tiles_x * p.window.n;
+  s.vectors = conv_ceil_div(p.oc, lanes);
+  s.panels = conv_ceil_div(s.vectors, panel);
+  s.in_step = conv_ceil_div(p.ic, 16) * 16, s.out_step = conv_ceil_div(p.oc, 16) * 16;
+  constexpr std::int64_t kBlockBytes = 512 << 10;
+  std::int64_t block = kBlockBytes / (36 * (s.in_step + s.out_step) * 4) / 6 * 6;
+  if (block < 12) block = 12;
+  if (block > s.tiles) block = s.tiles;
+  s.block = conv_ceil_div(s.tiles, conv_ceil_div(s.tiles, block));
+  s.in_plane = s.block * s.in_step + 16, s.out_plane = s.block * s.out_step + 16;
+  return s;
+}
+
+}  // namespace quarry::kernels

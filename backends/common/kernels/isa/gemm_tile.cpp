@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/common/kernels/isa/gemm_tile.h"
+
+#include "backends/common/kernels/isa/activate.h"
+
+namespace quarry::kernels::QR_ISA {
+
+namespace {
+
+// One register tile; what does not change within a product stays in `p`.
+struct Tile {
+  const Product &p;
+  const float *const *x;
+  std::ptrdiff_t x_tap;  // pointers
+  std::ptrdiff_t x_offset;
+  std::ptrdiff_t row;    // the first
+  float low, high;
+  const float *after;
+  const char *ahead;
+};
+
+QR_INLINE void prefetch_near(const void *p) noexcept { __builtin_prefetch(p, 0, 3); }
+QR_INLINE void prefetch_far(const void *p) noexcept { __builtin_prefetch(p, 0, 2); }
+
+// Rows MR, vectors NV, sums of KS interleaved parts.
+template <int MR, int NV, int KS>
+void tile(const Tile &t) noexcept {
+  const Product &p = t.p;
+  float *const y = p.y + t.row * p.y_step;
+  VecF acc[KS][MR][NV];
+  if (p.accumulate) {
+    QR_UNROLL for (int i = 0; i < MR; ++i) {
+      QR_UNROLL for (int v = 0; v < NV - 1; ++v) acc[0][i][v] = load(y + i * p.y_step + v * kLanes);
+      const float *const last = y + i * p.y_step + (NV - 1) * kLanes;
+      acc[0][i][NV - 1] = p.tail == kLanes ? load(last) : load_part(last, p.tail);
+    }
+  } else if (p.bias) {
+    QR_UNROLL for (int v = 0; v < NV; ++v) {
+      const VecF b = load(p.bias + v * kLanes);
+      QR_UNROLL for (int i = 0; i < MR; ++i) acc[0][i][v] = b;
+    }
+  } else {
+    QR_UNROLL for (int i = 0; i < MR; ++i) QR_UNROLL for (int v = 0; v < NV; ++v) acc[0][i][v] = VecF{};
+  }
+  QR_UNROLL for (int s = 1; s < KS; ++s) QR_UNROLL for (int i = 0; i < MR; ++i) QR_UNROLL for (int v = 0; v < NV; ++v) acc[s][i][v] = VecF{};
+
+  const float *w = p.w;
+  const std::ptrdiff_t w_step = p.w_step;
+  const char *ahead = t.ahead;
+  const std::int64_t k_end = p.k;
+  for (std::int64_t tap = 0; tap < p.taps; ++tap) {
+    const float *q[MR];
+    QR_UNROLL for (int i = 0; i < MR; ++i) q[i] = t.x[tap * t.x_tap + i] + t.x_offset;
+    std::int64_t k = 0;
+    const auto step = [&](int j, int s) __attribute__((always_inline)) {
+      VecF b[NV];
+      QR_UNROLL for (int v = 0; v < NV; ++v) b[v] = load(w + v * kLanes);
+      if (KS > 1) QR_UNROLL for (int v = 0; v < NV; v += 64 / kBytes > 1 ? 64 / kBytes : 1) prefetch_near(w + v * kLanes + 512);
+      QR_UNROLL for (int i = 0; i < MR; ++i) {
+        const VecF a = splat(q[i][k + j]);
+        QR_UNROLL for (int v = 0; v < NV; ++v) acc[s][i][v] = fma(a, b[v], acc[s][i][v]);
+      }
+      w += w_step;
+    };
+    for (; k + 4 <= k_end; k += 4) {
+      if (KS == 1) prefetch_far(ahead), ahead += 64;
+      step(0, 0 % KS);
+      step(1, 1 % KS);
+      step(2, 2 % KS);
+      step(3, 3 % KS);
+    }
+    for (; k < k_end; ++k) step(0, 0);
+  }
+  QR_UNROLL for (int s = 1; s < KS; ++s) QR_UNROLL for (int i = 0; i < MR; ++i) QR_UNROLL for (int v = 0; v < NV; ++v) acc[0][i][v] += acc[s][i][v];
+
+  if (p.finish) {
+    const auto add = [&](const float *r) __attribute__((always_inline)) {
+      r += t.row * p.end.step;
+      QR_UNROLL for (int i = 0; i < MR; ++i) {
+        QR_UNROLL for (int v = 0; v < NV - 1; ++v) acc[0][i][v] += load(r + i * p.end.step + v * kLanes);
+        const float *const last = r + i * p.end.step + (NV - 1) * kLanes;
+        acc[0][i][NV - 1] += p.tail == kLanes ? load(last) : load_part(last, p.tail);
+      }
+    };
+    if (p.end.before) add(p.end.before);
+    const VecF low = splat(t.low), high = splat(t.high);
+    QR_UNROLL for (int i = 0; i < MR; ++i) QR_UNROLL for (int v = 0; v < NV; ++v) acc[0][i][v] = clamp(acc[0][i][v], low, high);
+    if (t.after) add(t.after);
+  }
+  QR_UNROLL for (int i = 0; i < MR; ++i) {
+    QR_UNROLL for (int v = 0; v < NV - 1; ++v) store(y + i * p.y_step + v * kLanes, acc[0][i][v]);
+    float *const last = y + i * p.y_step + (NV - 1) * kLanes;
+    if (p.tail == kLanes) store(last, acc[0][i][NV - 1]);
+    else store_part(last, acc[0][i][NV - 1], p.tail);
+  }
+}
+
+using TileFunction = void (*)(const Tile &) noexcept;
+constexpr int kMostRows = 12;
+#define QR_ROWS_6(NV) nullptr, tile<1, NV, 1>, tile<2, NV, 1>, tile<3, NV, 1>, tile<4, NV, 1>, tile<5, NV, 1>, tile<6, NV, 1>
+#define QR_ROWS_8(NV) QR_ROWS_6(NV), tile<7, NV, 1>, tile<8, NV, 1>
+#define QR_ROWS_12(NV) QR_ROWS_8(NV), tile<9, NV, 1>, tile<10, NV, 1>, tile<11, NV, 1>, tile<12, NV, 1>
+#if (defined(__AVX512F__) && QR_ISA_BYTES == 64) || defined(__aarch64__)  // 32 registers
+constexpr TileFunction kTiles[kF32Panel + 1][kMostRows + 1] = {{}, {QR_ROWS_12(1)}, {QR_ROWS_12(2)}, {QR_ROWS_8(3)}, {QR_ROWS_6(4)}};
+constexpr TileFunction kFewTiles[kF32Panel + 1][kFewRows + 1] = {{},
+                                                                 {nullptr, tile<1, 1, 4>, tile<2, 1, 4>, tile<3, 1, 4>},
+                                                                 {nullptr, tile<1, 2, 4>, tile<2, 2, 4>, tile<3, 2, 2>},
+                                                                 {nullptr, tile<1, 3, 4>, tile<2, 3, 2>, tile<3, 3, 2>},
+                                                                 {nullptr, tile<1, 4, 4>, tile<2, 4, 2>, tile<3, 4, 1>}};
+constexpr int kRows[kF32Panel + 1] = {0, 12, 12, 8, 6};
+#else
+constexpr TileFunction kTiles[kF32Panel + 1][kMostRows + 1] = {{}, {QR_ROWS_12(1)}, {QR_ROWS_6(2)}};
+constexpr TileFunction kFewTiles[kF32Panel + 1][kFewRows + 1] = {
+    {}, {nullptr, tile<1, 1, 4>, tile<2, 1, 4>, tile<3, 1, 4>}, {nullptr, tile<1, 2, 4>, tile<2, 2, 2>, tile<3, 2, 2>}};
+constexpr int kRows[kF32Panel + 1] = {0, 12, 6};
+#endif
+
+constexpr float kInfinity = __builtin_inff();
+
+}  // namespace
+
+void product(const Product &given) noexcept {
+  Product p = given;
+  if (p.w_step == 0) p.w_step = p.vectors * kLanes;
+  const bool clip = p.end.act && p.end.act->kind == Act::Clip, separate = p.finish && p.end.act && p.end.act->kind != Act::Clip && p.end.act->kind != Act::None;
+  Tile t{p, nullptr, p.table_step, p.x_offset, 0, clip ? p.end.act->a : -kInfinity, clip ? p.end.act->b : kInfinity, separate ? nullptr : p.end.after, nullptr};
+  const float *rows[kMostRows];
+  const std::int64_t most = kRows[p.vectors], count = ceil_div(p.rows, most), base = p.rows / count, more = p.rows % count;
+  const std::int64_t columns = (p.vectors - 1) * kLanes + p.tail;
+  // The weights that come next are fetched a line per four k, spread over the tiles.
+  const std::int64_t lines_of_tile = p.taps * (p.k / 4) * 64, bytes = p.taps * p.k * p.vectors * kBytes;
+  if (!p.table) t.x_tap = 0, t.x_offset = 0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int64_t n = base + (i < more);
+    if (p.table) {
+      t.x = p.table + t.row;
+    } else {
+      for (std::int64_t r = 0; r < n; ++r) rows[r] = p.x + (t.row + r) * p.x_step;
+      t.x = rows;
+    }
+    const bool useful = p.ahead && (i + 1) * lines_of_tile <= bytes;
+    t.ahead = useful ? reinterpret_cast<const char *>(p.ahead) + i * lines_of_tile : reinterpret_cast<const char *>(p.w);
+    (p.few_rows ? kFewTiles[p.vectors][n] : kTiles[p.vectors][n])(t);
+    if (separate) finish_rows(*p.end.act, p.y + t.row * p.y_step, p.y_step, n, columns, p.end.after ? p.end.after + t.row * p.end.step : nullptr, p.end.step);
+    t.row += n;
+  }
+}
+
+void finish_rows(const Activation &act, float *y, std::ptrdiff_t y_step, std::int64_t rows, std::int64_t columns, const float *r, std::ptrdiff_t r_step) noexcept {
+  with_each_activation(act, [&](auto f) __attribute__((always_inline)) {
+    for (std::int64_t row = 0; row < rows; ++row) {
+      float *const to = y + row * y_step;
+      const float *const from = r ? r + row * r_step : nullptr;
+      std::int64_t c = 0;
+      for (; c + kLanes <= columns; c += kLanes) {
+        const VecF v = f(load(to + c));
+        store(to + c, from ? v + load(from + c) : v);
+      }
+      if (const int left = static_cast<int>(columns - c); left > 0) {
+        const VecF v = f(load_part(to + c, left));
+        store_part(to + c, from ? v + load_part(from + c, left) : v, left);
+      }
+    }
+  });
+}
+
+void pack_panel(const float *from, std::ptrdiff_t k_step, std::ptrdiff_t column_step, std::int64_t k, std::int64_t columns, int vectors, float scale, float *to) noexcept {
+  const std::int64_t width = vectors * kLanes;
+  if (column_step == 1) {
+    for (std::int64_t i = 0; i < k; ++i, from += k_step, to += width) {
+      std::int64_t c = 0;
+      for (; c + kLanes <= columns; c += kLanes) store(to + c, load(from + c) * splat(scale));
+      if (c < columns) {
+        store(to + c, load_part(from + c, static_cast<int>(columns - c)) * splat(scale));
+        c += kLanes;
+      }
+      for (; c < width; c += kLanes) store(to + c, VecF{});
+    }
+    return;
+  }
+  for (std::int64_t i = 0; i < k; ++i, from += k_step, to += width) {
+    for (std::int64_t c = 0; c < columns; ++c) to[c] = from[c * column_step] * scale;
+    for (std::int64_t c = columns; c < width; ++c) to[c] = 0;
+  }
+}
+
+}  // namespace quarry::kernels::QR_ISA

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sizes that the kernels of MatMulF32 and AttentionF32 and their check functions agree upon.
+#pragma once
+
+#include "backends/common/kernels/kernel.h"
+
+namespace quarry::kernels {
+
+// A panel of b is packed into scratch for as many rows of a as there are; a too where its columns are not adjacent.
+struct MatMulShape {
+  std::int64_t chunk, chunks;    // of k
+  std::int64_t vectors, panels;  // of n
+  std::int64_t rows;             // most that are multiplied at a time
+  std::int64_t panel_floats, bias_floats, a_floats;  // scratch of a worker, in this order
+};
+[[maybe_unused]] static inline MatMulShape matmul_shape(const MatMulF32 &p, std::uint32_t lanes, std::uint32_t panel) noexcept {
+  const auto up = [](std::int64_t a, std::int64_t b) { return (a + b - 1) / b; };
+  MatMulShape s{};
+  const std::int64_t width = std::int64_t{lanes} * panel, most = (16 << 10) / (width * 4) < 256 ? 256 : (16 << 10) / (width * 4);
+  s.chunks = p.k > 0 ? up(p.k, most) : 1;
+  s.chunk = up(p.k, s.chunks);
+  s.vectors = up(p.n, lanes), s.panels = up(s.vectors, panel);
+  s.rows = p.a_col == 1 ? 768 : 96;
+  if (s.rows > p.m) s.rows = p.m;
+  s.panel_floats = up(s.chunk * width, 16) * 16, s.bias_floats = up(width, 16) * 16;
+  s.a_floats = p.a_col == 1 ? 0 : up(s.rows * s.chunk, 16) * 16;
+  return s;
+}
+
+// Keys and values of a part of the columns of the scores are packed into scratch, and passed over by blocks of rows.
+struct AttentionShape {
+  static constexpr std::int64_t kRows = 24;  // of queries at a time
+  std::int64_t block, padded;                // columns of a part; and padded to whole panels
+  std::int64_t v_vectors;
+  std::int64_t k_floats, v_floats, s_floats, row_floats;  // scratch of a worker, in this order; row_floats twice
+};
+// Extents up to 2^31.
+[[maybe_unused]] static inline AttentionShape attention_shape(const AttentionF32 &p, std::uint32_t lanes, std::uint32_t panel) noexcept {
+  const auto up = [](std::int64_t a, std::int64_t b) { return (a + b - 1) / b; };
+  AttentionShape s{};
+  const std::int64_t width = std::int64_t{lanes} * panel;
+  std::int64_t most = (256 << 10) / (4 * (p.qk_cols + p.v_cols)) / width * width;
+  if (most < width) most = width;
+  const std::int64_t parts = up(p.kv_rows, most);
+  s.block = parts > 1 ? up(up(p.kv_rows, parts), width) * width : p.kv_rows;
+  s.padded = up(s.block, width) * width;
+  s.v_vectors = up(p.v_cols, lanes);
+  s.k_floats = s.padded * p.qk_cols;
+  s.v_floats = up(s.block * s.v_vectors * lanes, 16) * 16;
+  s.s_floats = AttentionShape::kRows * (s.padded + 16);
+  s.row_floats = up(p.q_rows, 16) * 16;
+  return s;
+}
+
+}  // namespace quarry::kernels
