@@ -20,11 +20,15 @@ struct FilterView {
 // `destination` has as many bytes as check_ConvF32 says of operand "w", 64-byte aligned; all of them are written.
 void pack_conv_f32(const ConvF32 &params, const Isa &isa, FilterView<float> weights, void *destination);
 void pack_depthwise_f32(const DepthwiseF32 &params, const Isa &isa, FilterView<float> weights, void *destination);
+// Whether Winograd4x4 is possible and quicker than Direct. Its error is larger: an output is off by up to about 1e-5 times the largest |w| * |x| sum of the
+// outputs around it (Direct: 1e-6), see the kernel tests.
+bool winograd_wins(const ConvF32 &params, const Isa &isa);
 // Vectors per channel (bias, multiplier) are padded with zeros to whole panels where a check function says so.
 void pack_channels(const float *values, std::int64_t count, void *destination, std::uint64_t bytes);
 
-// Integer weights: i32 values w - zero_w that fit w_bits of the parameters (range checked by the caller), bias already without the input's zero point
-// (bias - zero_x * sum(w) is made here from the `bias` in units of scale_x * scale_w).
-void pack_conv_int(const ConvInt &params, const Isa &isa, FilterView<std::int32_t> weights, const std::int32_t *bias, void *packed_weights, void *packed_bias);
+// Integer weights: i32 values w - zero_w; `bias` (may be nullptr) is in units of scale_x * scale_w, and the input's zero point is worked into it here.
+// False, and nothing of use packed, where a weight does not fit w_bits (16 does not hold -32768), or where w_bits is 8 and |bias - zero_x * sum(w)| exceeds
+// 2^30 (8-bit activations only): more bits, then, whose sums are f64.
+[[nodiscard]] bool pack_conv_int(const ConvInt &params, const Isa &isa, FilterView<std::int32_t> weights, const std::int32_t *bias, void *packed_weights, void *packed_bias);
 
 }  // namespace quarry::kernels

@@ -104,7 +104,7 @@ struct AttentionF32 {
   float scale = 1;
   std::uint32_t has_mask = 0;
   std::uint32_t causal = 0;  // row i sees columns up to i + kv_rows - q_rows
-  std::uint32_t reserved = 0;
+  std::uint32_t masked_nan = 0;  // a row that sees nothing (mask -inf) gives: 0: zeros, as ONNX's Attention; 1: NaN, as Softmax
 };
 
 inline constexpr int kLoopRank = 6;
@@ -216,7 +216,7 @@ struct ConvInt {
   std::int32_t ic = 0, oc = 0, groups = 1;
   std::int32_t x_stride = 0, y_stride = 0, r_stride = 0;
   std::uint32_t has_residual = 0;
-  std::uint32_t w_bits = 8;        // of the packed weights without their zero point: 8 or 16
+  std::uint32_t w_bits = 8;        // of the packed weights without their zero point: 8 to 16 (8 is quickest; 9 where u8 weights have a zero point)
   Quant x, y, r, mid;
   std::int32_t lo = 0, hi = 0, mid_lo = 0, mid_hi = 0;
 };

@@ -1,8 +1,203 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backends/common/kernels/isa/kernels.h"
+// Integer convolutions as products of gathered rows (conv_int_shape.h) with packed weights; sums are exact.
+#include "backends/common/kernels/isa/conv_int_gather.h"
+#include "backends/common/kernels/isa/requantise.h"
 
 namespace quarry::kernels::QR_ISA {
 
-void run_ConvInt(const Call &) {}
+void run_depthwise_int(const Call &call, const ConvInt &p, const ConvIntShape &shape);
+
+namespace {
+
+// What a step of 4 bytes is: pairs of s16 with weights of one or two bytes, or quads of bytes.
+template <class W>
+struct Pairs {
+  using Element = std::int16_t;
+  using Weight = W;
+  using Vec = VecH;
+  static constexpr std::int64_t kWeights = kHalves;  // of a vector
+  static QR_MEMBER VecH weights(const W *w) noexcept { return widen_halves(w); }
+  static QR_MEMBER VecI add(VecI c, VecH x, VecH w) noexcept { return add_pairs(c, x, w); }
+};
+struct Quads {
+  using Element = std::int8_t;
+  using Weight = std::int8_t;
+  using Vec = VecB;
+  static constexpr std::int64_t kWeights = kBytes;
+  static QR_MEMBER VecB weights(const std::int8_t *w) noexcept {
+    VecB v;
+    std::memcpy(&v, w, sizeof v);
+    return v;
+  }
+  static QR_MEMBER VecI add(VecI c, VecB x, VecB w) noexcept { return add_quads(c, x, w); }
+};
+
+// acc[r][v] += rows x panel, over `steps`.
+template <class Kind, int R, int V>
+QR_INLINE void multiply(const std::byte *rows, std::int64_t row_bytes, const typename Kind::Weight *w, std::int64_t steps, VecI (&acc)[R][V]) noexcept {
+  for (std::int64_t s = 0; s < steps; ++s) {
+    typename Kind::Vec wv[V];
+    QR_UNROLL
+    for (int v = 0; v < V; ++v) wv[v] = Kind::weights(w + v * Kind::kWeights);
+    w += V * Kind::kWeights;
+    QR_UNROLL
+    for (int r = 0; r < R; ++r) {
+      std::int32_t step;
+      std::memcpy(&step, rows + r * row_bytes + s * 4, 4);
+      const auto x = reinterpret_cast<typename Kind::Vec>(splat(step));
+      QR_UNROLL
+      for (int v = 0; v < V; ++v) acc[r][v] = Kind::add(acc[r][v], x, wv[v]);
+    }
+  }
+}
+
+struct Tile {
+  const std::byte *rows;
+  std::int64_t row_bytes;
+  const void *w;
+  std::int64_t steps, flush_steps;
+  const void *bias;         // i32, or f64 if wide; from the panel's first channel on
+  const Requantise *finish;
+  std::int64_t pixel;
+  std::int64_t channel;     // the panel's first
+  std::int64_t channels;    // of the panel
+};
+
+template <class Kind, bool Wide, int R, int V>
+__attribute__((noinline)) void run_tile(const Tile &t) noexcept {
+  const auto *w = static_cast<const typename Kind::Weight *>(t.w);
+  const Requantise &finish = *t.finish;
+  VecI acc[R][V];
+  if constexpr (!Wide) {
+    const auto *bias = static_cast<const std::int32_t *>(t.bias);
+    QR_UNROLL
+    for (int v = 0; v < V; ++v) {
+      const VecI b = load(bias + v * kLanes);
+      QR_UNROLL
+      for (int r = 0; r < R; ++r) acc[r][v] = b;
+    }
+    multiply<Kind>(t.rows, t.row_bytes, w, t.steps, acc);
+    QR_UNROLL
+    for (int v = 0; v < V; ++v) {
+      const VecF m = load(finish.multiplier + t.channel + v * kLanes);
+      const int count = static_cast<int>(min_of<std::int64_t>(kLanes, t.channels - v * kLanes));
+      QR_UNROLL
+      for (int r = 0; r < R; ++r) finish.store(to_float(acc[r][v]) * m, t.pixel + r, t.channel + v * kLanes, count);
+    }
+  } else {
+    const auto *bias = static_cast<const double *>(t.bias);
+    double sums[R][V * kLanes];
+    for (int r = 0; r < R; ++r) std::memcpy(sums[r], bias, sizeof sums[r]);
+    for (std::int64_t s = 0; s < t.steps; s += t.flush_steps) {
+      QR_UNROLL
+      for (int r = 0; r < R; ++r) QR_UNROLL for (int v = 0; v < V; ++v) acc[r][v] = VecI{};
+      multiply<Kind>(t.rows + s * 4, t.row_bytes, w + s * V * Kind::kWeights, min_of(t.flush_steps, t.steps - s), acc);
+      QR_UNROLL
+      for (int r = 0; r < R; ++r) {
+        QR_UNROLL
+        for (int v = 0; v < V; ++v) {
+          double *const sum = sums[r] + v * kLanes;
+          store(sum, load(sum) + double_low(acc[r][v]));
+          store(sum + kLanes / 2, load(sum + kLanes / 2) + double_high(acc[r][v]));
+        }
+      }
+    }
+    QR_UNROLL
+    for (int v = 0; v < V; ++v) {
+      const VecF m = load(finish.multiplier + t.channel + v * kLanes);
+      const int count = static_cast<int>(min_of<std::int64_t>(kLanes, t.channels - v * kLanes));
+      for (int r = 0; r < R; ++r)
+        finish.store(to_float(load(sums[r] + v * kLanes), load(sums[r] + v * kLanes + kLanes / 2)) * m, t.pixel + r, t.channel + v * kLanes, count);
+    }
+  }
+}
+
+template <class Kind, bool Wide, int V>
+QR_INLINE void run_rows(const Tile &t, int rows) noexcept {
+  static_assert(kIntRows == 6);
+  switch (rows) {
+    case 1: return run_tile<Kind, Wide, 1, V>(t);
+    case 2: return run_tile<Kind, Wide, 2, V>(t);
+    case 3: return run_tile<Kind, Wide, 3, V>(t);
+    case 4: return run_tile<Kind, Wide, 4, V>(t);
+    case 5: return run_tile<Kind, Wide, 5, V>(t);
+    default: return run_tile<Kind, Wide, 6, V>(t);
+  }
+}
+template <class Kind, bool Wide>
+QR_INLINE void run_vectors(const Tile &t, int rows, int vectors) noexcept {
+  if (vectors == 1) return run_rows<Kind, Wide, 1>(t, rows);
+  if constexpr (kF32Panel >= 3) {
+    if (vectors == 3) return run_rows<Kind, Wide, 3>(t, rows);
+    if (vectors == 4) return run_rows<Kind, Wide, 4>(t, rows);
+  }
+  return run_rows<Kind, Wide, 2>(t, rows);
+}
+
+template <class Kind, bool Wide>
+void run_dense(const Call &call, const ConvInt &p, const ConvIntShape &shape) noexcept {
+  const Gather<typename Kind::Element> gather(p, shape, call.operand<const std::byte>(0));
+  const auto *weights = call.operand<const std::byte>(1);
+  const auto *bias = call.operand<const std::byte>(2);
+  const Requantise finish = Requantise::of(p, call);
+  const std::int64_t pixels = std::int64_t{p.window.n} * p.window.oh * p.window.ow;
+  // Blocks of equal size; where there are few, panels are shared out as well.
+  const std::int64_t blocks = ceil_div(pixels, std::int64_t{shape.block});
+  const std::int64_t block = ceil_div(pixels, blocks);
+  const std::int64_t panels = ceil_div(shape.group_oc, std::int64_t{shape.panel});
+  const std::int64_t wanted = call.threads.workers < 2 ? 1 : 4 * std::int64_t{call.threads.workers};
+  const std::int64_t parts = blocks * p.groups >= wanted ? 1 : min_of(panels, ceil_div(wanted, blocks * p.groups));
+  const std::int64_t part_panels = ceil_div(panels, parts);
+  const std::int64_t row_bytes = shape.steps * 4;
+  const double work = static_cast<double>(block) * static_cast<double>(shape.k) * static_cast<double>(part_panels * shape.panel);  // of a task
+  const auto grain = static_cast<std::uint64_t>(1e6 / work) + 1;
+  call.threads.run(static_cast<std::uint64_t>(blocks * p.groups * parts), grain, [&](std::uint64_t begin, std::uint64_t end, std::uint32_t worker) {
+    std::byte *const rows = call.worker_scratch(worker);
+    std::int64_t gathered = -1;
+    for (auto task = static_cast<std::int64_t>(begin); task < static_cast<std::int64_t>(end); ++task) {
+      const std::int64_t part = task % parts, group = task / parts % p.groups, first = task / parts / p.groups * block;
+      const std::int64_t count = min_of(block, pixels - first);
+      if (count <= 0) continue;
+      if (gathered != task / parts) gather.rows(first, count, group, reinterpret_cast<typename Kind::Element *>(rows));
+      gathered = task / parts;
+      const std::int64_t tiles = ceil_div(count, std::int64_t{kIntRows});
+      const std::int64_t last_panel = min_of(panels, (part + 1) * part_panels);
+      for (std::int64_t panel = part * part_panels; panel < last_panel; ++panel) {
+        const std::int64_t channels = min_of(std::int64_t{shape.panel}, shape.group_oc - panel * shape.panel);
+        const int vectors = static_cast<int>(ceil_div(channels, std::int64_t{kLanes}));
+        Tile t{};
+        t.row_bytes = row_bytes;
+        t.w = weights + group * shape.group_weights + panel * shape.panel * row_bytes / 4 * shape.elements * shape.weight_bytes;
+        t.steps = shape.steps;
+        t.flush_steps = shape.flush_steps;
+        t.finish = &finish;
+        t.channel = group * shape.group_oc + panel * shape.panel;
+        t.channels = channels;
+        t.bias = bias + t.channel * (Wide ? 8 : 4);
+        for (std::int64_t tile = 0; tile < tiles; ++tile) {
+          const std::int64_t from = tile * count / tiles, until = (tile + 1) * count / tiles;
+          t.rows = rows + from * row_bytes;
+          t.pixel = first + from;
+          run_vectors<Kind, Wide>(t, static_cast<int>(until - from), vectors);
+        }
+      }
+    }
+  });
+}
+
+}  // namespace
+
+void run_ConvInt(const Call &call) {
+  const auto &p = call.as<ConvInt>();
+  const ConvIntShape shape = conv_int_shape(p, kLanes, kF32Panel, kIntGroup);
+  if (shape.depthwise) return run_depthwise_int(call, p, shape);
+  if (shape.weight_bytes == 2) return run_dense<Pairs<std::int16_t>, true>(call, p, shape);
+  if constexpr (kIntGroup == 4) {
+    if (shape.elements == 4) return shape.wide ? run_dense<Quads, true>(call, p, shape) : run_dense<Quads, false>(call, p, shape);
+    return run_dense<Pairs<std::int8_t>, true>(call, p, shape);
+  } else {
+    return shape.wide ? run_dense<Pairs<std::int8_t>, true>(call, p, shape) : run_dense<Pairs<std::int8_t>, false>(call, p, shape);
+  }
+}
 
 }  // namespace quarry::kernels::QR_ISA

@@ -1,9 +1,106 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backends/common/kernels/isa/kernels.h"
+// Binary operators on quantised tensors, and tables of 256 bytes.
+// BinaryInt computes in f32 (each operand times its scale over the output's): at most one quantum from exact arithmetic, and only next to ties.
+#include "backends/common/kernels/isa/int_vec.h"
 
 namespace quarry::kernels::QR_ISA {
 
-void run_BinaryInt(const Call &) {}
-void run_Lookup8(const Call &) {}
+namespace {
+
+struct Operator {
+  std::int32_t a_zero, b_zero;
+  float a_scale, b_scale;  // Sub: b negated; Mul: a has all
+  float lo, hi;
+  std::int32_t y_zero;
+
+  template <bool Product>
+  QR_MEMBER VecI apply(VecI a, VecI b) const noexcept {
+    const VecF fa = to_float(a - a_zero), fb = to_float(b - b_zero);
+    const VecF v = Product ? fa * fb * a_scale : fma(fb, splat(b_scale), fa * a_scale);
+    return round_to_int(clamp(v, splat(lo), splat(hi))) + y_zero;
+  }
+};
+
+// y[i] = a[i * as] op b[i * bs]
+template <bool Product, class A, class B, class Y>
+QR_INLINE void apply_row(const Operator &op, const A *a, std::int64_t as, const B *b, std::int64_t bs, Y *y, std::int64_t count) noexcept {
+  const auto get = [](const auto *from, std::int64_t stride, std::int64_t i, int lanes) {
+    if (stride == 1) return lanes == kLanes ? widen(from + i) : widen_part(from + i, lanes);
+    if (stride == 0) return splat(static_cast<std::int32_t>(*from));
+    VecI v{};
+    for (int j = 0; j < lanes; ++j) v[j] = from[(i + j) * stride];
+    return v;
+  };
+  std::int64_t i = 0;
+  if (as == 1 && bs == 1) {
+    for (; i + kLanes <= count; i += kLanes) narrow(y + i, op.apply<Product>(widen(a + i), widen(b + i)));
+  } else if (as == 1 && bs == 0) {
+    const VecI vb = splat(static_cast<std::int32_t>(*b));
+    for (; i + kLanes <= count; i += kLanes) narrow(y + i, op.apply<Product>(widen(a + i), vb));
+  } else {
+    for (; i + kLanes <= count; i += kLanes) narrow(y + i, op.apply<Product>(get(a, as, i, kLanes), get(b, bs, i, kLanes)));
+  }
+  if (i < count) {
+    const int left = static_cast<int>(count - i);
+    narrow_part(y + i, op.apply<Product>(get(a, as, i, left), get(b, bs, i, left)), left);
+  }
+}
+
+template <class A, class B, class Y>
+void run_binary(const Call &call, const BinaryInt &p) noexcept {
+  const A *const a = call.operand<const A>(0);
+  const B *const b = call.operand<const B>(1);
+  Y *const y = call.operand<Y>(2);
+  Operator op{p.qa.zero, p.qb.zero, p.qa.scale / p.qy.scale, p.qb.scale / p.qy.scale, static_cast<float>(p.lo - p.qy.zero), static_cast<float>(p.hi - p.qy.zero), p.qy.zero};
+  if (p.op == BinaryOp::Sub) op.b_scale = -op.b_scale;
+  if (p.op == BinaryOp::Mul) op.a_scale = static_cast<float>(static_cast<double>(p.qa.scale) * static_cast<double>(p.qb.scale) / static_cast<double>(p.qy.scale));
+  const int last = static_cast<int>(p.rank) - 1;
+  std::int64_t rows = 1;
+  for (int i = 0; i < last; ++i) rows *= p.dims[i];
+  const std::int64_t inner = p.dims[last];
+  if (rows == 0 || inner == 0) return;
+  constexpr std::int64_t kPiece = 8192;
+  const std::int64_t pieces = ceil_div(inner, kPiece);
+  const std::int64_t piece_cost = min_of(inner, kPiece) + 16;
+  call.threads.run(static_cast<std::uint64_t>(rows * pieces), static_cast<std::uint64_t>(ceil_div<std::int64_t>(32768, piece_cost)),
+                   [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
+    for (std::uint64_t task = begin; task < end; ++task) {
+      const std::int64_t row = static_cast<std::int64_t>(task) / pieces, from = static_cast<std::int64_t>(task) % pieces * kPiece;
+      std::int64_t rest = row, at_a = from * p.a[last], at_b = from * p.b[last];
+      for (int i = last; i-- > 0; rest /= p.dims[i]) {
+        at_a += rest % p.dims[i] * p.a[i];
+        at_b += rest % p.dims[i] * p.b[i];
+      }
+      const std::int64_t count = min_of(kPiece, inner - from);
+      if (p.op == BinaryOp::Mul) apply_row<true>(op, a + at_a, p.a[last], b + at_b, p.b[last], y + row * inner + from, count);
+      else apply_row<false>(op, a + at_a, p.a[last], b + at_b, p.b[last], y + row * inner + from, count);
+    }
+  });
+}
+
+}  // namespace
+
+void run_BinaryInt(const Call &call) {
+  const auto &p = call.as<BinaryInt>();
+  with_dtype(p.qa.dtype, [&](auto a) {
+    with_dtype(p.qb.dtype, [&](auto b) { with_dtype(p.qy.dtype, [&](auto y) { run_binary<decltype(a), decltype(b), decltype(y)>(call, p); }); });
+  });
+}
+
+void run_Lookup8(const Call &call) {
+  const std::uint8_t *const x = call.operand<const std::uint8_t>(0), *const table = call.operand<const std::uint8_t>(1);
+  std::uint8_t *const y = call.operand<std::uint8_t>(2);
+  call.threads.run(static_cast<std::uint64_t>(call.as<Lookup8>().count), 32768, [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
+    std::uint64_t i = begin;
+    for (; i + 8 <= end; i += 8) {
+      std::uint64_t from, to = 0;
+      std::memcpy(&from, x + i, 8);
+      QR_UNROLL
+      for (int b = 0; b < 64; b += 8) to |= static_cast<std::uint64_t>(table[from >> b & 255]) << b;
+      std::memcpy(y + i, &to, 8);
+    }
+    for (; i < end; ++i) y[i] = table[x[i]];
+  });
+}
 
 }  // namespace quarry::kernels::QR_ISA

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// How integer convolutions are laid out: what check, packing and every instruction set's kernels must agree on. Included by sources under isa/, so
+// everything is inlined.
+//
+// Dense: the output is a matrix of pixels x channels. Blocks of pixels are gathered into rows of K = taps * input channels of the group (tap by tap, the
+// channels of a tap adjacent), padded to whole steps of 4 bytes: two s16, or four bytes where there is a dot product of them. Weights are
+// [group][panel][step][vector][lane][elements of a step]; the last panel of a group has only as many vectors as it needs.
+// Depthwise: weights are [channels / lanes][pairs of tap rows][tap column][lane][2] as s16; an odd tap row pairs with zeros.
+// Sums are i32. Where they could overflow (16-bit activations, wide weights, huge K) they are flushed to f64, exactly, and the bias is f64.
+#pragma once
+
+#include "backends/common/kernels/params.h"
+
+#define QR_SHAPE __attribute__((always_inline)) static inline
+
+namespace quarry::kernels {
+
+// The numbers of base/dtypes.inc.
+enum : std::uint32_t { kU8 = 2, kI8 = 3, kU16 = 4, kI16 = 5 };
+QR_SHAPE bool is_quant_dtype(std::uint32_t dtype) noexcept { return dtype >= kU8 && dtype <= kI16; }
+QR_SHAPE std::int32_t quant_bytes(std::uint32_t dtype) noexcept { return dtype >= kU16 ? 2 : 1; }
+QR_SHAPE std::int32_t quant_low(std::uint32_t dtype) noexcept { return dtype == kI8 ? -128 : dtype == kI16 ? -32768 : 0; }
+QR_SHAPE std::int32_t quant_high(std::uint32_t dtype) noexcept { return dtype == kU8 ? 255 : dtype == kI8 ? 127 : dtype == kU16 ? 65535 : 32767; }
+
+// Dot products of four bytes want their activations signed (Arm) or unsigned (x86).
+#if defined(__aarch64__)
+inline constexpr bool kDotSigned = true;
+#else
+inline constexpr bool kDotSigned = false;
+#endif
+
+inline constexpr std::int32_t kIntRows = 6;            // pixels of a tile
+inline constexpr std::int64_t kIntBlockBytes = 96 << 10;  // gathered pixels
+inline constexpr std::int32_t kIntBlockMost = 96;
+
+struct ConvIntShape {
+  bool depthwise;
+  bool wide;                 // f64 sums and bias
+  std::int32_t elements;     // of a step: 4 bytes or 2 s16
+  std::int32_t weight_bytes; // of an element of packed weights
+  std::int32_t lanes, panel; // channels of a vector, of a panel
+  std::int64_t group_ic, group_oc, taps;
+  std::int64_t k, steps;     // of a row; padded: steps * elements
+  std::int64_t group_weights;  // bytes of a group's packed weights (dense), or all (depthwise)
+  std::int32_t block;        // pixels
+  std::int32_t zero_shift;   // what gathering subtracts from x
+  std::int64_t flush_steps;  // steps after which sums may overflow, if wide
+  std::int64_t channels;     // entries of bias and multiplier: of every vector that starts at a channel
+};
+
+QR_SHAPE ConvIntShape conv_int_shape(const ConvInt &p, std::int32_t lanes, std::int32_t panel_vectors, std::int32_t int_group) noexcept {
+  ConvIntShape s{};
+  const bool x16 = p.x.dtype >= kU16;
+  s.depthwise = p.groups > 1 && p.groups == p.ic && p.groups == p.oc;
+  s.lanes = lanes;
+  s.panel = lanes * panel_vectors;
+  s.group_ic = p.ic / p.groups;
+  s.group_oc = p.oc / p.groups;
+  s.taps = std::int64_t{p.window.kh} * p.window.kw;
+  s.k = s.taps * s.group_ic;
+  s.elements = !s.depthwise && int_group == 4 && !x16 && p.w_bits == 8 ? 4 : 2;
+  s.weight_bytes = s.depthwise || p.w_bits > 8 ? 2 : 1;
+  s.steps = (s.k + s.elements - 1) / s.elements;
+  // A step of two is at most 2 * 2^8 * 2^(w_bits - 1) for bytes, 2 * 2^15 * 2^(w_bits - 1) for words, one of four twice that; 2^31 must not be reached.
+  const std::int32_t product_bits = (x16 ? 15 : 8) + static_cast<std::int32_t>(p.w_bits) - 1 + s.elements / 2;
+  s.flush_steps = (std::int64_t{1} << (31 - product_bits)) - 1;
+  if (s.flush_steps < 1) s.flush_steps = 1;
+  s.wide = x16 || p.w_bits > 8 || s.k > 16384;
+  s.zero_shift = x16 ? (p.x.dtype == kU16 ? 32768 : 0) : s.elements == 4 ? (kDotSigned ? (p.x.dtype == kU8 ? 128 : 0) : (p.x.dtype == kI8 ? -128 : 0)) : 0;
+  if (s.depthwise) {
+    s.group_weights = (p.oc + lanes - 1) / lanes * ((p.window.kh + 1) / 2) * p.window.kw * lanes * 4;
+  } else {
+    s.group_weights = (s.group_oc + lanes - 1) / lanes * lanes * s.steps * s.elements * s.weight_bytes;
+  }
+  s.channels = (static_cast<std::int64_t>(p.oc) + lanes - 1) / lanes * lanes + lanes;
+  std::int64_t block = kIntBlockBytes / (s.steps * 4) / kIntRows * kIntRows;
+  if (block < 2 * kIntRows) block = 2 * kIntRows;
+  s.block = static_cast<std::int32_t>(block > kIntBlockMost ? kIntBlockMost : block);
+  return s;
+}
+
+// Depthwise, by strips: a row of output at a time, some channels of it; the rows of input that it sees lie in scratch as pairs of s16.
+struct DepthwiseStrip {
+  std::int64_t columns;         // of input, seen by a piece of output
+  std::int32_t outputs;         // of a piece
+  std::int32_t vectors;         // of channels
+  std::int64_t bytes;           // of scratch
+};
+QR_SHAPE DepthwiseStrip depthwise_strip(const ConvInt &p, std::int32_t lanes) noexcept {
+  const Window &w = p.window;
+  DepthwiseStrip s{};
+  s.outputs = w.ow < 256 ? w.ow : 256;
+  s.columns = std::int64_t{s.outputs - 1} * w.sw + std::int64_t{w.kw - 1} * w.dw + 1;
+  const std::int64_t vector_bytes = s.columns * ((w.kh + 1) / 2) * lanes * 4;
+  const std::int64_t vectors = (p.oc + lanes - 1) / lanes;
+  std::int64_t fit = (24 << 10) / vector_bytes;
+  if (fit < 2) fit = 2;
+  if (fit > vectors) fit = vectors;
+  s.vectors = static_cast<std::int32_t>(fit);
+  s.bytes = (vector_bytes * fit + 63) / 64 * 64;
+  return s;
+}
+
+}  // namespace quarry::kernels

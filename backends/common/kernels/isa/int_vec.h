@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+// Vectors of small integers: loads that widen, stores that narrow, products of pairs and of quads.
+#pragma once
+
+#include "backends/common/kernels/isa/conv_int_shape.h"
+#include "backends/common/kernels/isa/kernels.h"
+
+namespace quarry::kernels::QR_ISA {
+
+#define QR_MEMBER __attribute__((always_inline)) inline  // of a class
+
+inline constexpr int kHalves = kBytes / 2;  // s16 of a vector
+
+typedef std::int8_t VecB __attribute__((vector_size(QR_ISA_BYTES)));
+typedef std::int16_t VecH __attribute__((vector_size(QR_ISA_BYTES)));
+typedef double VecD __attribute__((vector_size(QR_ISA_BYTES)));
+typedef std::int16_t VecHUnaligned __attribute__((vector_size(QR_ISA_BYTES), aligned(2), may_alias));
+typedef double VecDUnaligned __attribute__((vector_size(QR_ISA_BYTES), aligned(8), may_alias));
+// As many elements as VecH, VecI has lanes, in less room.
+typedef std::int8_t HalfB __attribute__((vector_size(QR_ISA_BYTES / 2), aligned(1), may_alias));
+typedef std::uint8_t HalfBU __attribute__((vector_size(QR_ISA_BYTES / 2), aligned(1), may_alias));
+typedef std::int8_t QuarterB __attribute__((vector_size(QR_ISA_BYTES / 4), aligned(1), may_alias));
+typedef std::uint8_t QuarterBU __attribute__((vector_size(QR_ISA_BYTES / 4), aligned(1), may_alias));
+typedef std::int16_t HalfH __attribute__((vector_size(QR_ISA_BYTES / 2), aligned(2), may_alias));
+typedef std::uint16_t HalfHU __attribute__((vector_size(QR_ISA_BYTES / 2), aligned(2), may_alias));
+
+QR_INLINE VecH load(const std::int16_t *p) noexcept { return *reinterpret_cast<const VecHUnaligned *>(p); }
+QR_INLINE void store(std::int16_t *p, VecH v) noexcept { *reinterpret_cast<VecHUnaligned *>(p) = v; }
+QR_INLINE VecD load(const double *p) noexcept { return *reinterpret_cast<const VecDUnaligned *>(p); }
+QR_INLINE void store(double *p, VecD v) noexcept { *reinterpret_cast<VecDUnaligned *>(p) = v; }
+
+// kHalves elements as s16. u16 comes as x - 32768.
+QR_INLINE VecH widen_halves(const std::int8_t *p) noexcept {
+#if defined(__AVX2__) && QR_ISA_BYTES == 32
+  return reinterpret_cast<VecH>(_mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i *>(p))));
+#else
+  return __builtin_convertvector(*reinterpret_cast<const HalfB *>(p), VecH);
+#endif
+}
+QR_INLINE VecH widen_halves(const std::uint8_t *p) noexcept {
+#if defined(__AVX2__) && QR_ISA_BYTES == 32
+  return reinterpret_cast<VecH>(_mm256_cvtepu8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i *>(p))));
+#else
+  return __builtin_convertvector(*reinterpret_cast<const HalfBU *>(p), VecH);
+#endif
+}
+QR_INLINE VecH widen_halves(const std::int16_t *p) noexcept { return load(p); }
+QR_INLINE VecH widen_halves(const std::uint16_t *p) noexcept { return load(reinterpret_cast<const std::int16_t *>(p)) ^ static_cast<std::int16_t>(-32768); }
+
+// kLanes elements as i32.
+QR_INLINE VecI widen(const std::int8_t *p) noexcept {
+#if defined(__AVX2__) && QR_ISA_BYTES == 32
+  return reinterpret_cast<VecI>(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i *>(p))));
+#else
+  return __builtin_convertvector(*reinterpret_cast<const QuarterB *>(p), VecI);
+#endif
+}
+QR_INLINE VecI widen(const std::uint8_t *p) noexcept {
+#if defined(__AVX2__) && QR_ISA_BYTES == 32
+  return reinterpret_cast<VecI>(_mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i *>(p))));
+#else
+  return __builtin_convertvector(*reinterpret_cast<const QuarterBU *>(p), VecI);
+#endif
+}
+QR_INLINE VecI widen(const std::int16_t *p) noexcept {
+#if defined(__AVX2__) && QR_ISA_BYTES == 32
+  return reinterpret_cast<VecI>(_mm256_cvtepi16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i *>(p))));
+#else
+  return __builtin_convertvector(*reinterpret_cast<const HalfH *>(p), VecI);
+#endif
+}
+QR_INLINE VecI widen(const std::uint16_t *p) noexcept {
+#if defined(__AVX2__) && QR_ISA_BYTES == 32
+  return reinterpret_cast<VecI>(_mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i *>(p))));
+#else
+  return __builtin_convertvector(*reinterpret_cast<const HalfHU *>(p), VecI);
+#endif
+}
+// The first `count` elements, 0 < count < kLanes; nothing beyond them is touched.
+template <class T>
+QR_INLINE VecI widen_part(const T *p, int count) noexcept {
+  T part[kLanes] = {};
+  std::memcpy(part, p, static_cast<std::size_t>(count) * sizeof(T));
+  return widen(part);
+}
+
+// kLanes elements that lie in T's range.
+template <class T>
+QR_INLINE void narrow(T *p, VecI v) noexcept {
+#if defined(__AVX512F__) && QR_ISA_BYTES == 64
+  // With masks: gcc 12 takes the value that those without leave alone for one that is used.
+  if constexpr (sizeof(T) == 1) _mm_storeu_si128(reinterpret_cast<__m128i *>(p), _mm512_maskz_cvtepi32_epi8(0xffff, reinterpret_cast<__m512i>(v)));
+  else _mm256_storeu_si256(reinterpret_cast<__m256i *>(p), _mm512_maskz_cvtepi32_epi16(0xffff, reinterpret_cast<__m512i>(v)));
+#elif defined(__AVX2__) && QR_ISA_BYTES == 32
+  const __m128i low = _mm256_castsi256_si128(reinterpret_cast<__m256i>(v)), high = _mm256_extracti128_si256(reinterpret_cast<__m256i>(v), 1);
+  if constexpr (sizeof(T) == 2) {
+    constexpr bool is_signed = T(-1) < T(0);
+    _mm_storeu_si128(reinterpret_cast<__m128i *>(p), is_signed ? _mm_packs_epi32(low, high) : _mm_packus_epi32(low, high));
+  } else {
+    constexpr bool is_signed = T(-1) < T(0);
+    const __m128i halves = _mm_packs_epi32(low, high);
+    _mm_storel_epi64(reinterpret_cast<__m128i *>(p), is_signed ? _mm_packs_epi16(halves, halves) : _mm_packus_epi16(halves, halves));
+  }
+#elif defined(__SSE2__) && QR_ISA_BYTES == 16
+  constexpr bool is_signed = T(-1) < T(0);
+  const __m128i wide = reinterpret_cast<__m128i>(v);
+  if constexpr (sizeof(T) == 2) {
+    // Without packusdw: by way of the signed range.
+    const __m128i halves = is_signed ? _mm_packs_epi32(wide, wide)
+                                     : _mm_xor_si128(_mm_packs_epi32(_mm_sub_epi32(wide, _mm_set1_epi32(32768)), _mm_setzero_si128()), _mm_set1_epi16(-32768));
+    _mm_storel_epi64(reinterpret_cast<__m128i *>(p), halves);
+  } else {
+    const __m128i halves = _mm_packs_epi32(wide, wide);
+    const int bytes = _mm_cvtsi128_si32(is_signed ? _mm_packs_epi16(halves, halves) : _mm_packus_epi16(halves, halves));
+    std::memcpy(p, &bytes, 4);
+  }
+#else
+  T part[kLanes];
+  for (int i = 0; i < kLanes; ++i) part[i] = static_cast<T>(v[i]);
+  std::memcpy(p, part, sizeof part);
+#endif
+}
+template <class T>
+QR_INLINE void narrow_part(T *p, VecI v, int count) noexcept {
+  T part[kLanes];
+  narrow(part, v);
+  std::memcpy(p, part, static_cast<std::size_t>(count) * sizeof(T));
+}
+
+// Of each pair: a0 * b0 + a1 * b1, plus c. Wraps around.
+QR_INLINE VecI add_pairs(VecI c, VecH a, VecH b) noexcept {
+#if defined(__AVX512VNNI__) && QR_ISA_BYTES == 64
+  return reinterpret_cast<VecI>(_mm512_dpwssd_epi32(reinterpret_cast<__m512i>(c), reinterpret_cast<__m512i>(a), reinterpret_cast<__m512i>(b)));
+#elif defined(__AVX2__) && QR_ISA_BYTES == 32
+  return reinterpret_cast<VecI>(_mm256_add_epi32(reinterpret_cast<__m256i>(c), _mm256_madd_epi16(reinterpret_cast<__m256i>(a), reinterpret_cast<__m256i>(b))));
+#elif defined(__SSE2__) && QR_ISA_BYTES == 16
+  return reinterpret_cast<VecI>(_mm_add_epi32(reinterpret_cast<__m128i>(c), _mm_madd_epi16(reinterpret_cast<__m128i>(a), reinterpret_cast<__m128i>(b))));
+#elif defined(__aarch64__) && QR_ISA_BYTES == 16
+  const int16x8_t x = reinterpret_cast<int16x8_t>(a), y = reinterpret_cast<int16x8_t>(b);
+  return reinterpret_cast<VecI>(vaddq_s32(reinterpret_cast<int32x4_t>(c), vpaddq_s32(vmull_s16(vget_low_s16(x), vget_low_s16(y)), vmull_high_s16(x, y))));
+#else
+  for (int i = 0; i < kLanes; ++i)
+    c[i] = static_cast<std::int32_t>(static_cast<std::uint32_t>(c[i]) + static_cast<std::uint32_t>(a[2 * i] * b[2 * i]) + static_cast<std::uint32_t>(a[2 * i + 1] * b[2 * i + 1]));
+  return c;
+#endif
+}
+// Of each four bytes: sum of a * b, plus c; a is unsigned unless kDotSigned, b is signed.
+QR_INLINE VecI add_quads(VecI c, VecB a, VecB b) noexcept {
+#if defined(__AVX512VNNI__) && QR_ISA_BYTES == 64
+  return reinterpret_cast<VecI>(_mm512_dpbusd_epi32(reinterpret_cast<__m512i>(c), reinterpret_cast<__m512i>(a), reinterpret_cast<__m512i>(b)));
+#elif defined(__ARM_FEATURE_DOTPROD) && QR_ISA_BYTES == 16
+  return reinterpret_cast<VecI>(vdotq_s32(reinterpret_cast<int32x4_t>(c), reinterpret_cast<int8x16_t>(a), reinterpret_cast<int8x16_t>(b)));
+#else
+  for (int i = 0; i < 4 * kLanes; ++i) c[i / 4] += (kDotSigned ? a[i] : static_cast<std::uint8_t>(a[i])) * b[i];
+  return c;
+#endif
+}
+
+// Lanes [0, kLanes / 2) and the rest.
+QR_INLINE VecD double_low(VecI v) noexcept {
+  VecD r;
+#if defined(__AVX2__) && QR_ISA_BYTES == 32
+  r = reinterpret_cast<VecD>(_mm256_cvtepi32_pd(_mm256_castsi256_si128(reinterpret_cast<__m256i>(v))));
+#else
+  for (int i = 0; i < kLanes / 2; ++i) r[i] = v[i];
+#endif
+  return r;
+}
+QR_INLINE VecD double_high(VecI v) noexcept {
+  VecD r;
+#if defined(__AVX2__) && QR_ISA_BYTES == 32
+  r = reinterpret_cast<VecD>(_mm256_cvtepi32_pd(_mm256_extracti128_si256(reinterpret_cast<__m256i>(v), 1)));
+#else
+  for (int i = 0; i < kLanes / 2; ++i) r[i] = v[i + kLanes / 2];
+#endif
+  return r;
+}
+QR_INLINE VecF to_float(VecD low, VecD high) noexcept {
+#if defined(__AVX2__) && QR_ISA_BYTES == 32
+  return reinterpret_cast<VecF>(_mm256_set_m128(_mm256_cvtpd_ps(reinterpret_cast<__m256d>(high)), _mm256_cvtpd_ps(reinterpret_cast<__m256d>(low))));
+#else
+  VecF r;
+  for (int i = 0; i < kLanes / 2; ++i) r[i] = static_cast<float>(low[i]), r[i + kLanes / 2] = static_cast<float>(high[i]);
+  return r;
+#endif
+}
+
+// Calls body(const T *) or the like with the type of a dtype.
+template <class Body>
+QR_INLINE void with_dtype(std::uint32_t dtype, Body &&body) noexcept {
+  switch (dtype) {
+    case kU8: return body(std::uint8_t{});
+    case kI8: return body(std::int8_t{});
+    case kU16: return body(std::uint16_t{});
+    default: return body(std::int16_t{});
+  }
+}
+
+}  // namespace quarry::kernels::QR_ISA
