@@ -1,16 +1,187 @@
 // SPDX-License-Identifier: Apache-2.0
+// Checks of what works element by element, along rows, or moves data.
 #include "backends/common/kernels/check.h"
+
+#include "base/checked.h"
+#include "base/dtype.h"
 
 namespace quarry::kernels {
 
-Status check_BinaryF32(const void *, const Isa &, Needs &) { return {}; }
-Status check_UnaryF32(const void *, const Isa &, Needs &) { return {}; }
-Status check_SoftmaxF32(const void *, const Isa &, Needs &) { return {}; }
-Status check_LayerNormF32(const void *, const Isa &, Needs &) { return {}; }
-Status check_ReduceF32(const void *, const Isa &, Needs &) { return {}; }
-Status check_Copy(const void *, const Isa &, Needs &) { return {}; }
-Status check_Fill(const void *, const Isa &, Needs &) { return {}; }
-Status check_Gather(const void *, const Isa &, Needs &) { return {}; }
-Status check_Cast(const void *, const Isa &, Needs &) { return {}; }
+namespace {
+
+constexpr std::int64_t kMostElements = std::int64_t{1} << 48;
+
+// The number of elements of an extent list; nothing that overflows later on.
+bool count_of(const std::int64_t *dims, std::size_t rank, std::uint64_t *out) noexcept {
+  const auto count = element_count(dims, rank);
+  if (!count || *count > kMostElements) return false;
+  *out = static_cast<std::uint64_t>(*count);
+  return true;
+}
+
+Status check_act(std::string_view kernel, const Activation &act) {
+  if (!valid(act)) return refuse(kernel, "activation", static_cast<std::int64_t>(act.kind), "0 to 25");
+  if (act.reserved != 0) return refuse(kernel, "reserved field of the activation", act.reserved, "0");
+  return {};
+}
+Status check_flag(std::string_view kernel, std::string_view what, std::uint32_t value) {
+  return value > 1 ? refuse(kernel, what, value, "0 or 1") : Status();
+}
+Status check_reserved(std::string_view kernel, std::uint32_t value) { return value != 0 ? refuse(kernel, "reserved field", value, "0") : Status(); }
+
+// outer x middle x inner elements.
+Status check_block(std::string_view kernel, std::int64_t outer, std::int64_t middle, std::int64_t inner, std::uint64_t *count) {
+  const std::int64_t dims[3] = {outer, middle, inner};
+  if (!count_of(dims, 3, count)) return refuse(kernel, "elements (outer extent given)", outer, "no negative extents, and at most 2^48 elements");
+  return {};
+}
+Status check_count(std::string_view kernel, std::int64_t count) {
+  return count < 0 || count > kMostElements ? refuse(kernel, "elements", count, "0 to 2^48") : Status();
+}
+
+bool valid_width(std::uint32_t width) noexcept { return width == 1 || width == 2 || width == 4 || width == 8 || width == 16; }
+
+}  // namespace
+
+Status check_BinaryF32(const void *params, const Isa &, Needs &needs) {
+  const auto &p = *static_cast<const BinaryF32 *>(params);
+  if (p.op >= BinaryOp::Count) return refuse("BinaryF32", "operator", static_cast<std::int64_t>(p.op), "0 to 7");
+  if (p.rank < 1 || p.rank > kLoopRank) return refuse("BinaryF32", "rank", p.rank, "1 to 6");
+  QR_RETURN_IF_ERROR(check_act("BinaryF32", p.act));
+  std::uint64_t a, b, y;
+  if (!count_of(p.dims, p.rank, &y)) return refuse("BinaryF32", "elements (first extent given)", p.dims[0], "no negative extents, and at most 2^48 elements");
+  if (!nest_extent(p.dims, p.a, p.rank, &a)) return refuse("BinaryF32", "strides of a (first given)", p.a[0], "0 or more, within 2^48 elements");
+  if (!nest_extent(p.dims, p.b, p.rank, &b)) return refuse("BinaryF32", "strides of b (first given)", p.b[0], "0 or more, within 2^48 elements");
+  if (y == 0) a = b = 0;
+  add(needs, a * 4), add(needs, b * 4), add(needs, y * 4, true);
+  return {};
+}
+
+Status check_UnaryF32(const void *params, const Isa &, Needs &needs) {
+  const auto &p = *static_cast<const UnaryF32 *>(params);
+  QR_RETURN_IF_ERROR(check_count("UnaryF32", p.count));
+  QR_RETURN_IF_ERROR(check_act("UnaryF32", p.act));
+  const std::uint64_t bytes = static_cast<std::uint64_t>(p.count) * 4;
+  add(needs, bytes), add(needs, bytes, true);
+  return {};
+}
+
+Status check_SoftmaxF32(const void *params, const Isa &, Needs &needs) {
+  const auto &p = *static_cast<const SoftmaxF32 *>(params);
+  std::uint64_t count = 0;
+  QR_RETURN_IF_ERROR(check_block("SoftmaxF32", p.outer, p.n, p.inner, &count));
+  QR_RETURN_IF_ERROR(check_flag("SoftmaxF32", "log", p.log));
+  add(needs, count * 4), add(needs, count * 4, true);
+  return {};
+}
+
+Status check_LayerNormF32(const void *params, const Isa &, Needs &needs) {
+  const auto &p = *static_cast<const LayerNormF32 *>(params);
+  std::uint64_t count = 0;
+  QR_RETURN_IF_ERROR(check_block("LayerNormF32", p.rows, p.cols, 1, &count));
+  QR_RETURN_IF_ERROR(check_count("LayerNormF32", p.cols));
+  QR_RETURN_IF_ERROR(check_flag("LayerNormF32", "rms", p.rms));
+  QR_RETURN_IF_ERROR(check_flag("LayerNormF32", "has_residual", p.has_residual));
+  QR_RETURN_IF_ERROR(check_flag("LayerNormF32", "has_beta", p.has_beta));
+  QR_RETURN_IF_ERROR(check_flag("LayerNormF32", "has_sum", p.has_sum));
+  QR_RETURN_IF_ERROR(check_reserved("LayerNormF32", p.reserved));
+  QR_RETURN_IF_ERROR(check_act("LayerNormF32", p.act));
+  const std::uint64_t row = static_cast<std::uint64_t>(p.cols) * 4;
+  add(needs, count * 4);
+  if (p.has_residual) add(needs, count * 4);
+  add(needs, row);
+  if (p.has_beta) add(needs, row);
+  add(needs, count * 4, true);
+  if (p.has_sum) add(needs, count * 4, true);
+  return {};
+}
+
+Status check_ReduceF32(const void *params, const Isa &, Needs &needs) {
+  const auto &p = *static_cast<const ReduceF32 *>(params);
+  std::uint64_t in = 0, out = 0;
+  QR_RETURN_IF_ERROR(check_block("ReduceF32", p.outer, p.reduced, p.inner, &in));
+  QR_RETURN_IF_ERROR(check_block("ReduceF32", p.outer, 1, p.inner, &out));
+  if (p.op >= ReduceOp::Count) return refuse("ReduceF32", "operator", static_cast<std::int64_t>(p.op), "0 to 7");
+  QR_RETURN_IF_ERROR(check_reserved("ReduceF32", p.reserved));
+  QR_RETURN_IF_ERROR(check_act("ReduceF32", p.act));
+  add(needs, in * 4), add(needs, out * 4, true);
+  return {};
+}
+
+Status check_Copy(const void *params, const Isa &, Needs &needs) {
+  const auto &p = *static_cast<const Copy *>(params);
+  if (!valid_width(p.width)) return refuse("Copy", "bytes of an element", p.width, "1, 2, 4, 8 or 16");
+  if (p.rank < 1 || p.rank > kCopyRank) return refuse("Copy", "rank", p.rank, "1 to 8");
+  std::uint64_t count, from, to;
+  if (!count_of(p.dims, p.rank, &count)) return refuse("Copy", "elements (first extent given)", p.dims[0], "no negative extents, and at most 2^48 elements");
+  if (!nest_extent(p.dims, p.from, p.rank, &from)) return refuse("Copy", "strides of the source (first given)", p.from[0], "0 or more, within 2^48 elements");
+  if (!nest_extent(p.dims, p.to, p.rank, &to)) return refuse("Copy", "strides of the destination (first given)", p.to[0], "0 or more, within 2^48 elements");
+  if (count == 0) from = to = 0;
+  // No element of the destination is written twice: sorted by stride, every dimension steps over all that the shorter ones span. What stands there
+  // afterwards would depend on the order.
+  std::size_t order[kCopyRank], rank = 0;
+  for (std::size_t i = 0; i < p.rank; ++i) {
+    if (p.dims[i] <= 1) continue;
+    std::size_t at = rank++;
+    for (; at > 0 && p.to[order[at - 1]] > p.to[i]; --at) order[at] = order[at - 1];
+    order[at] = i;
+  }
+  std::int64_t span = 0;  // from the first to the last element so far; below 2^48, as `to` is
+  for (std::size_t i = 0; count != 0 && i < rank; ++i) {
+    if (p.to[order[i]] <= span) return refuse("Copy", "stride of the destination", p.to[order[i]], "strides that keep elements apart");
+    span += (p.dims[order[i]] - 1) * p.to[order[i]];
+  }
+  add(needs, from * p.width), add(needs, to * p.width, true);
+  return {};
+}
+
+Status check_Fill(const void *params, const Isa &, Needs &needs) {
+  const auto &p = *static_cast<const Fill *>(params);
+  if (p.width != 1 && p.width != 2 && p.width != 4 && p.width != 8) return refuse("Fill", "bytes of an element", p.width, "1, 2, 4 or 8");
+  QR_RETURN_IF_ERROR(check_reserved("Fill", p.reserved));
+  QR_RETURN_IF_ERROR(check_count("Fill", p.count));
+  add(needs, static_cast<std::uint64_t>(p.count) * p.width, true);
+  return {};
+}
+
+Status check_Gather(const void *params, const Isa &, Needs &needs) {
+  const auto &p = *static_cast<const Gather *>(params);
+  if (p.index_bytes != 4 && p.index_bytes != 8) return refuse("Gather", "bytes of an index", p.index_bytes, "4 or 8");
+  QR_RETURN_IF_ERROR(check_reserved("Gather", p.reserved));
+  QR_RETURN_IF_ERROR(check_count("Gather", p.count));
+  // With a row there is, 0 is never out of range, so that bad_index[0] tells whether one was.
+  if (p.rows < 1) return refuse("Gather", "rows", p.rows, "1 or more");
+  std::uint64_t table = 0, out = 0;
+  QR_RETURN_IF_ERROR(check_block("Gather", p.outer, p.rows, p.row_bytes, &table));
+  QR_RETURN_IF_ERROR(check_block("Gather", p.outer, p.count, p.row_bytes, &out));
+  add(needs, table), add(needs, static_cast<std::uint64_t>(p.count) * p.index_bytes), add(needs, out, true);
+  return {};
+}
+
+Status check_Cast(const void *params, const Isa &, Needs &needs) {
+  const auto &p = *static_cast<const Cast *>(params);
+  const auto width = [](std::uint32_t dtype) -> std::uint64_t {
+    switch (static_cast<DType>(dtype)) {
+      case DType::Bool:
+      case DType::I8:
+      case DType::U8: return 1;
+      case DType::F16:
+      case DType::BF16:
+      case DType::I16:
+      case DType::U16: return 2;
+      case DType::F32:
+      case DType::I32: return 4;
+      case DType::F64:
+      case DType::I64: return 8;
+      default: return 0;
+    }
+  };
+  const std::uint64_t from = p.from < 256 ? width(p.from) : 0, to = p.to < 256 ? width(p.to) : 0;
+  if (from == 0) return refuse("Cast", "source dtype", p.from, "f32, f16, bf16, f64, i8, u8, i16, u16, i32, i64 or bool");
+  if (to == 0) return refuse("Cast", "destination dtype", p.to, "f32, f16, bf16, f64, i8, u8, i16, u16, i32, i64 or bool");
+  QR_RETURN_IF_ERROR(check_count("Cast", p.count));
+  add(needs, static_cast<std::uint64_t>(p.count) * from), add(needs, static_cast<std::uint64_t>(p.count) * to, true);
+  return {};
+}
 
 }  // namespace quarry::kernels

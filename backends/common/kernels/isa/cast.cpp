@@ -1,8 +1,205 @@
 // SPDX-License-Identifier: Apache-2.0
+// Conversions between dtypes: a chunk is read as f32, f64, i32 or i64, whichever holds the source exactly, and written from that.
 #include "backends/common/kernels/isa/kernels.h"
+#include "base/dtype.h"
 
 namespace quarry::kernels::QR_ISA {
 
-void run_Cast(const Call &) {}
+namespace {
+
+constexpr int kChunk = 512;
+constexpr std::uint64_t kGrain = 32768;
+
+// Memory that may lie anywhere (template arguments lose the attributes of a typedef, so a struct).
+template <class T>
+struct __attribute__((packed, may_alias)) Loose {
+  T value;
+};
+template <class T>
+QR_INLINE T get(const std::byte *p, int i) noexcept { return reinterpret_cast<const Loose<T> *>(p)[i].value; }
+template <class T>
+QR_INLINE void put(std::byte *p, int i, T value) noexcept { reinterpret_cast<Loose<T> *>(p)[i].value = value; }
+
+QR_INLINE float f16_to_f32(std::uint32_t half) noexcept {
+  const std::uint32_t sign = (half & 0x8000u) << 16, magnitude = (half & 0x7fffu) << 13;
+  // Moving the exponent by multiplication also normalises subnormals, exactly.
+  const auto scaled = __builtin_bit_cast(std::uint32_t, __builtin_bit_cast(float, magnitude) * 0x1p112f);
+  return __builtin_bit_cast(float, ((half & 0x7c00u) == 0x7c00u ? magnitude | 0x7f800000u : scaled) | sign);
+}
+QR_INLINE std::uint16_t f32_to_f16(float value) noexcept {
+  const auto bits = __builtin_bit_cast(std::uint32_t, value);
+  const std::uint32_t sign = (bits >> 16) & 0x8000u, magnitude = bits & 0x7fffffffu, rebased = magnitude - 0x38000000u;
+  std::uint32_t half = (rebased + 0xfffu + ((rebased >> 13) & 1u)) >> 13;
+  // Subnormal: an addition aligns the mantissa and rounds it.
+  if (magnitude < 0x38800000u) half = __builtin_bit_cast(std::uint32_t, __builtin_bit_cast(float, magnitude) + 0.5f) - 0x3f000000u;
+  if (magnitude >= 0x477ff000u) half = 0x7c00u;
+  if (magnitude > 0x7f800000u) half = 0x7e00u | ((bits >> 13) & 0x3ffu);
+  return static_cast<std::uint16_t>(half | sign);
+}
+QR_INLINE std::uint16_t f32_to_bf16(float value) noexcept {
+  const auto bits = __builtin_bit_cast(std::uint32_t, value);
+  const std::uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16, nan = (bits >> 16) | 0x40u;
+  return static_cast<std::uint16_t>((bits & 0x7fffffffu) > 0x7f800000u ? nan : rounded);
+}
+
+void widen_f16(const std::byte *from, float *to, int count) noexcept {
+  int i = 0;
+#if defined(__F16C__)
+  for (; i + 8 <= count; i += 8) _mm256_storeu_ps(to + i, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i *>(from + 2 * i))));
+#elif defined(__aarch64__)
+  for (; i + 4 <= count; i += 4) vst1q_f32(to + i, vcvt_f32_f16(vreinterpret_f16_u8(vld1_u8(reinterpret_cast<const std::uint8_t *>(from + 2 * i)))));
+#endif
+  for (; i < count; ++i) to[i] = f16_to_f32(get<std::uint16_t>(from, i));
+}
+void narrow_f16(const float *from, std::byte *to, int count) noexcept {
+  int i = 0;
+#if defined(__F16C__)
+  for (; i + 8 <= count; i += 8)
+    _mm_storeu_si128(reinterpret_cast<__m128i *>(to + 2 * i), _mm256_cvtps_ph(_mm256_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+#elif defined(__aarch64__)
+  for (; i + 4 <= count; i += 4) vst1_u8(reinterpret_cast<std::uint8_t *>(to + 2 * i), vreinterpret_u8_f16(vcvt_f16_f32(vld1q_f32(from + i))));
+#endif
+  for (; i < count; ++i) put<std::uint16_t>(to, i, f32_to_f16(from[i]));
+}
+
+// Rounds to odd: what comes out can be rounded again, to a shorter type, as if it had been rounded once.
+QR_INLINE float to_odd(double value) noexcept {
+  const float rounded = static_cast<float>(value);
+  if (static_cast<double>(rounded) == value || value != value) return rounded;
+  auto bits = __builtin_bit_cast(std::uint32_t, rounded);
+  if (__builtin_fabs(static_cast<double>(rounded)) > __builtin_fabs(value)) --bits;
+  return __builtin_bit_cast(float, bits | 1u);
+}
+// The integer part, saturated; NaN is 0.
+QR_INLINE std::int64_t to_integer(double value) noexcept {
+  if (value != value) return 0;
+  if (value >= 0x1p63) return INT64_MAX;
+  return value <= -0x1p63 ? INT64_MIN : static_cast<std::int64_t>(value);
+}
+
+template <class From, class To>
+QR_INLINE void convert(const std::byte *from, To *to, int count) noexcept {
+  for (int i = 0; i < count; ++i) to[i] = static_cast<To>(get<From>(from, i));
+}
+// Integers lose their higher bits.
+template <class From>
+bool store_integers(const From *from, DType dtype, std::byte *to, int count) noexcept {
+  const auto convert_to = [&]<class To>(To) __attribute__((always_inline)) {
+    for (int i = 0; i < count; ++i) put<To>(to, i, static_cast<To>(from[i]));
+  };
+  switch (dtype) {
+    case DType::I8:
+    case DType::U8: convert_to(std::uint8_t{}); return true;
+    case DType::I16:
+    case DType::U16: convert_to(std::uint16_t{}); return true;
+    case DType::I32: convert_to(std::int32_t{}); return true;
+    case DType::I64: convert_to(std::int64_t{}); return true;
+    default: return false;
+  }
+}
+template <class From>
+void store_floats(const From *from, DType dtype, std::byte *to, int count) noexcept {
+  switch (dtype) {
+    case DType::F32:
+      for (int i = 0; i < count; ++i) put<float>(to, i, static_cast<float>(from[i]));
+      return;
+    case DType::F64:
+      for (int i = 0; i < count; ++i) put<double>(to, i, static_cast<double>(from[i]));
+      return;
+    case DType::Bool:
+      for (int i = 0; i < count; ++i) put<std::uint8_t>(to, i, from[i] != 0);
+      return;
+    default: break;
+  }
+  // f32 is enough for what is rounded to odd.
+  float values[kChunk];
+  const float *shorter = values;
+  if constexpr (__is_same(From, float)) shorter = from;
+  else
+    for (int i = 0; i < count; ++i) values[i] = to_odd(static_cast<double>(from[i]));
+  if (dtype == DType::F16) narrow_f16(shorter, to, count);
+  else
+    for (int i = 0; i < count; ++i) put<std::uint16_t>(to, i, f32_to_bf16(shorter[i]));
+}
+template <class From>
+__attribute__((noinline)) void store_chunk(const From *from, DType dtype, std::byte *to, int count) noexcept {
+  if constexpr (__is_same(From, std::int32_t) || __is_same(From, std::int64_t)) {
+    if (store_integers(from, dtype, to, count)) return;
+  } else if (dtype == DType::I8 || dtype == DType::U8 || dtype == DType::I16 || dtype == DType::U16 || dtype == DType::I32 || dtype == DType::I64) {
+    bool fits = true;
+    if constexpr (__is_same(From, float)) {
+      for (int i = 0; i < count; ++i) fits &= __builtin_fabsf(from[i]) < 0x1p31f;
+      if (fits) {
+        std::int32_t values[kChunk];
+        for (int i = 0; i < count; ++i) values[i] = static_cast<std::int32_t>(from[i]);
+        store_integers(values, dtype, to, count);
+        return;
+      }
+    }
+    std::int64_t values[kChunk];
+    for (int i = 0; i < count; ++i) values[i] = to_integer(static_cast<double>(from[i]));
+    store_integers(values, dtype, to, count);
+    return;
+  }
+  store_floats(from, dtype, to, count);
+}
+
+template <class Middle, class Load>
+QR_INLINE void through(std::int64_t count, std::int64_t from_width, std::int64_t to_width, const std::byte *from, DType to_type, std::byte *to, Load &&load_chunk) noexcept {
+  Middle middle[kChunk];
+  for (std::int64_t at = 0; at < count; at += kChunk) {
+    const int n = static_cast<int>(min_of<std::int64_t>(kChunk, count - at));
+    load_chunk(from + at * from_width, middle, n);
+    store_chunk(middle, to_type, to + at * to_width, n);
+  }
+}
+
+int width_of(DType dtype) noexcept {
+  switch (dtype) {
+    case DType::F64:
+    case DType::I64: return 8;
+    case DType::F32:
+    case DType::I32: return 4;
+    case DType::F16:
+    case DType::BF16:
+    case DType::I16:
+    case DType::U16: return 2;
+    default: return 1;
+  }
+}
+
+void cast(DType from_type, DType to_type, const std::byte *from, std::byte *to, std::int64_t count) noexcept {
+  const int w = width_of(from_type), v = width_of(to_type);
+  switch (from_type) {
+    case DType::F32: return through<float>(count, w, v, from, to_type, to, [](const std::byte *f, float *t, int n) { std::memcpy(t, f, static_cast<std::size_t>(n) * 4); });
+    case DType::F16: return through<float>(count, w, v, from, to_type, to, widen_f16);
+    case DType::BF16:
+      return through<float>(count, w, v, from, to_type, to, [](const std::byte *f, float *t, int n) {
+        for (int i = 0; i < n; ++i) t[i] = __builtin_bit_cast(float, static_cast<std::uint32_t>(get<std::uint16_t>(f, i)) << 16);
+      });
+    case DType::F64: return through<double>(count, w, v, from, to_type, to, convert<double, double>);
+    case DType::I64: return through<std::int64_t>(count, w, v, from, to_type, to, convert<std::int64_t, std::int64_t>);
+    case DType::I32: return through<std::int32_t>(count, w, v, from, to_type, to, convert<std::int32_t, std::int32_t>);
+    case DType::I16: return through<std::int32_t>(count, w, v, from, to_type, to, convert<std::int16_t, std::int32_t>);
+    case DType::U16: return through<std::int32_t>(count, w, v, from, to_type, to, convert<std::uint16_t, std::int32_t>);
+    case DType::I8: return through<std::int32_t>(count, w, v, from, to_type, to, convert<std::int8_t, std::int32_t>);
+    case DType::U8: return through<std::int32_t>(count, w, v, from, to_type, to, convert<std::uint8_t, std::int32_t>);
+    default:  // bool
+      return through<std::int32_t>(count, w, v, from, to_type, to, [](const std::byte *f, std::int32_t *t, int n) {
+        for (int i = 0; i < n; ++i) t[i] = get<std::uint8_t>(f, i) != 0;
+      });
+  }
+}
+
+}  // namespace
+
+void run_Cast(const Call &call) {
+  const auto &p = call.as<Cast>();
+  const auto from = static_cast<DType>(p.from), to = static_cast<DType>(p.to);
+  call.threads.run(static_cast<std::uint64_t>(p.count), kGrain, [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
+    cast(from, to, call.operands[0] + begin * static_cast<std::uint64_t>(width_of(from)), call.operands[1] + begin * static_cast<std::uint64_t>(width_of(to)),
+         static_cast<std::int64_t>(end - begin));
+  });
+}
 
 }  // namespace quarry::kernels::QR_ISA

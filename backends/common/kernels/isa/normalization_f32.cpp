@@ -1,9 +1,197 @@
 // SPDX-License-Identifier: Apache-2.0
+// Softmax and layer normalisation: rows that are read two or three times while they are in the cache.
+#include "backends/common/kernels/isa/activate.h"
 #include "backends/common/kernels/isa/kernels.h"
 
 namespace quarry::kernels::QR_ISA {
 
-void run_SoftmaxF32(const Call &) {}
-void run_LayerNormF32(const Call &) {}
+namespace {
+
+// Elements that are worth another thread.
+constexpr std::int64_t kGrain = 8192;
+std::uint64_t grain_of(std::int64_t elements_of_a_task) noexcept { return static_cast<std::uint64_t>(max_of<std::int64_t>(1, kGrain / max_of<std::int64_t>(1, elements_of_a_task))); }
+
+// Calls body(index, lanes) for the vectors of a row; `lanes` is kLanes, a constant, for all but a last part.
+template <class Body>
+QR_INLINE void for_vectors(std::int64_t begin, std::int64_t end, Body &&body) noexcept {
+  std::int64_t i = begin;
+  for (; i + kLanes <= end; i += kLanes) body(i, kLanes);
+  if (i < end) body(i, static_cast<int>(end - i));
+}
+QR_INLINE VecF load_lanes(const float *p, int lanes) noexcept { return lanes == kLanes ? load(p) : load_part(p, lanes); }
+QR_INLINE void store_lanes(float *p, VecF v, int lanes) noexcept {
+  if (lanes == kLanes) store(p, v);
+  else store_part(p, v, lanes);
+}
+// Long sums are made of short ones, so that rounding errors do not grow with the row.
+constexpr std::int64_t kBlock = 64 * kLanes;
+
+void softmax_row(const float *x, float *y, std::int64_t n, float scale_, bool log_) noexcept {
+  const VecF scale = splat(scale_), lowest = splat(-__builtin_inff());
+  // NaN does not count here: it comes out of the sum.
+  VecF m[4] = {lowest, lowest, lowest, lowest};
+  std::int64_t i = 0;
+  for (; i + 4 * kLanes <= n; i += 4 * kLanes)
+    QR_UNROLL for (int k = 0; k < 4; ++k) m[k] = max(load(x + i + k * kLanes) * scale, m[k]);
+  for_vectors(i, n, [&](std::int64_t at, int lanes) __attribute__((always_inline)) {
+    const VecF v = load_lanes(x + at, lanes) * scale;
+    m[0] = max(lanes == kLanes ? v : select(first_lanes(lanes), v, lowest), m[0]);
+  });
+  const VecF greatest = splat(largest(max(max(m[0], m[1]), max(m[2], m[3]))));
+  VecF total{};
+  for (std::int64_t begin = 0; begin < n; begin += kBlock) {
+    VecF block{};
+    for_vectors(begin, min_of(n, begin + kBlock), [&](std::int64_t at, int lanes) __attribute__((always_inline)) {
+      const VecF e = exp_of_negative(load_lanes(x + at, lanes) * scale - greatest);
+      block += lanes == kLanes ? e : select(first_lanes(lanes), e, VecF{});
+      if (!log_) store_lanes(y + at, e, lanes);
+    });
+    total += block;
+  }
+  const float all = sum(total);
+  if (log_) {
+    const VecF shift = log(splat(all));
+    for_vectors(0, n, [&](std::int64_t at, int lanes) __attribute__((always_inline)) {
+      store_lanes(y + at, (load_lanes(x + at, lanes) * scale - greatest) - shift, lanes);
+    });
+  } else {
+    const VecF factor = splat(1.0f / all);
+    for_vectors(0, n, [&](std::int64_t at, int lanes) __attribute__((always_inline)) { store_lanes(y + at, load_lanes(y + at, lanes) * factor, lanes); });
+  }
+}
+
+// `lanes` columns at once, `step` elements from row to row.
+QR_INLINE void softmax_columns(const float *x, float *y, std::int64_t n, std::int64_t step, int lanes, float scale_, bool log_) noexcept {
+  const VecF scale = splat(scale_);
+  VecF greatest = splat(-__builtin_inff());
+  for (std::int64_t i = 0; i < n; ++i) greatest = max(load_lanes(x + i * step, lanes) * scale, greatest);
+  VecF total{};
+  for (std::int64_t begin = 0; begin < n; begin += 64) {
+    VecF block{};
+    for (std::int64_t i = begin; i < min_of(n, begin + 64); ++i) {
+      const VecF e = exp_of_negative(load_lanes(x + i * step, lanes) * scale - greatest);
+      block += e;
+      if (!log_) store_lanes(y + i * step, e, lanes);
+    }
+    total += block;
+  }
+  if (log_) {
+    const VecF shift = log(total);
+    for (std::int64_t i = 0; i < n; ++i) store_lanes(y + i * step, (load_lanes(x + i * step, lanes) * scale - greatest) - shift, lanes);
+  } else {
+    const VecF factor = splat(1.0f) / total;
+    for (std::int64_t i = 0; i < n; ++i) store_lanes(y + i * step, load_lanes(y + i * step, lanes) * factor, lanes);
+  }
+}
+
+struct LayerNormRow {
+  const LayerNormF32 &p;
+  const float *gamma, *beta;  // beta may be nullptr
+
+  // `r` and `s` may be nullptr.
+  void operator()(const float *x, const float *r, float *y, float *s) const noexcept {
+    const std::int64_t n = p.cols;
+    // The sum lies where it is wanted, or in y until that is written.
+    const float *from = x;
+    float *keep = s ? s : r ? y : nullptr;
+    VecF total{};
+    for (std::int64_t begin = 0; begin < n; begin += kBlock) {
+      VecF block[2]{};
+      const std::int64_t end = min_of(n, begin + kBlock);
+      const auto step = [&](std::int64_t at, int lanes, VecF &into) __attribute__((always_inline)) {
+        VecF v = load_lanes(x + at, lanes);
+        if (r) v += load_lanes(r + at, lanes);
+        if (keep) store_lanes(keep + at, v, lanes);
+        if (p.rms) into = fma(v, v, into);
+        else into += v;
+      };
+      std::int64_t i = begin;
+      for (; i + 2 * kLanes <= end; i += 2 * kLanes) step(i, kLanes, block[0]), step(i + kLanes, kLanes, block[1]);
+      for_vectors(i, end, [&](std::int64_t at, int lanes) __attribute__((always_inline)) { step(at, lanes, block[0]); });
+      total += block[0] + block[1];
+    }
+    if (keep) from = keep;
+    float variance = sum(total) / static_cast<float>(n), mean_ = 0;
+    if (!p.rms) {
+      mean_ = variance;
+      const VecF mean = splat(mean_);
+      total = VecF{};
+      for (std::int64_t begin = 0; begin < n; begin += kBlock) {
+        VecF block[2]{};
+        const std::int64_t end = min_of(n, begin + kBlock);
+        std::int64_t i = begin;
+        for (; i + 2 * kLanes <= end; i += 2 * kLanes)
+          QR_UNROLL for (int k = 0; k < 2; ++k) {
+            const VecF d = load(from + i + k * kLanes) - mean;
+            block[k] = fma(d, d, block[k]);
+          }
+        for_vectors(i, end, [&](std::int64_t at, int lanes) __attribute__((always_inline)) {
+          VecF d = load_lanes(from + at, lanes) - mean;
+          if (lanes != kLanes) d = select(first_lanes(lanes), d, VecF{});
+          block[0] = fma(d, d, block[0]);
+        });
+        total += block[0] + block[1];
+      }
+      variance = sum(total) / static_cast<float>(n);
+    }
+    const VecF mean = splat(mean_), inverse = splat(1.0f / __builtin_sqrtf(variance + p.epsilon));
+    const bool bounded = p.act.kind == Act::Clip;
+    const VecF low = splat(bounded ? p.act.a : -__builtin_inff()), high = splat(bounded ? p.act.b : __builtin_inff());
+    if (beta) {
+      for_vectors(0, n, [&](std::int64_t at, int lanes) __attribute__((always_inline)) {
+        const VecF v = (load_lanes(from + at, lanes) - mean) * inverse;
+        store_lanes(y + at, clamp(fma(v, load_lanes(gamma + at, lanes), load_lanes(beta + at, lanes)), low, high), lanes);
+      });
+    } else {
+      for_vectors(0, n, [&](std::int64_t at, int lanes) __attribute__((always_inline)) {
+        const VecF v = (load_lanes(from + at, lanes) - mean) * inverse;
+        store_lanes(y + at, clamp(v * load_lanes(gamma + at, lanes), low, high), lanes);
+      });
+    }
+    if (!bounded) activate_in_place(p.act, y, n);
+  }
+};
+
+}  // namespace
+
+void run_SoftmaxF32(const Call &call) {
+  const auto &p = call.as<SoftmaxF32>();
+  if (p.outer == 0 || p.n == 0 || p.inner == 0) return;
+  const float *x = call.operand<const float>(0);
+  float *y = call.operand<float>(1);
+  if (p.inner == 1) {
+    return call.threads.run(static_cast<std::uint64_t>(p.outer), grain_of(p.n), [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
+      for (auto row = static_cast<std::int64_t>(begin); row < static_cast<std::int64_t>(end); ++row) softmax_row(x + row * p.n, y + row * p.n, p.n, p.scale, p.log != 0);
+    });
+  }
+  const std::int64_t groups = ceil_div<std::int64_t>(p.inner, kLanes);
+  call.threads.run(static_cast<std::uint64_t>(p.outer * groups), grain_of(p.n * kLanes), [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
+    for (auto task = static_cast<std::int64_t>(begin); task < static_cast<std::int64_t>(end); ++task) {
+      const std::int64_t column = task % groups * kLanes, at = task / groups * p.n * p.inner + column;
+      const std::int64_t lanes = min_of<std::int64_t>(kLanes, p.inner - column);
+      if (lanes == kLanes) softmax_columns(x + at, y + at, p.n, p.inner, kLanes, p.scale, p.log != 0);
+      else softmax_columns(x + at, y + at, p.n, p.inner, static_cast<int>(lanes), p.scale, p.log != 0);
+    }
+  });
+}
+
+void run_LayerNormF32(const Call &call) {
+  const auto &p = call.as<LayerNormF32>();
+  if (p.rows == 0 || p.cols == 0) return;
+  std::size_t next = 0;
+  const float *x = call.operand<const float>(next++);
+  const float *r = p.has_residual ? call.operand<const float>(next++) : nullptr;
+  const float *gamma = call.operand<const float>(next++);
+  const float *beta = p.has_beta ? call.operand<const float>(next++) : nullptr;
+  float *y = call.operand<float>(next++);
+  float *s = p.has_sum ? call.operand<float>(next++) : nullptr;
+  const LayerNormRow normalize{p, gamma, beta};
+  call.threads.run(static_cast<std::uint64_t>(p.rows), grain_of(p.cols), [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
+    for (auto row = static_cast<std::int64_t>(begin); row < static_cast<std::int64_t>(end); ++row) {
+      const std::int64_t at = row * p.cols;
+      normalize(x + at, r ? r + at : nullptr, y + at, s ? s + at : nullptr);
+    }
+  });
+}
 
 }  // namespace quarry::kernels::QR_ISA

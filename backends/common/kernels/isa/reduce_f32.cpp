@@ -1,8 +1,136 @@
 // SPDX-License-Identifier: Apache-2.0
+// Reductions of f32 over the middle one of three extents.
+#include "backends/common/kernels/isa/activate.h"
 #include "backends/common/kernels/isa/kernels.h"
 
 namespace quarry::kernels::QR_ISA {
 
-void run_ReduceF32(const Call &) {}
+namespace {
+
+// Operations with an accumulator per lane. Sums of squares and products are not among them: they leave the range of f32 too soon, and are taken in f64.
+enum class Kind { Sum, Abs, Max, Min };
+
+template <Kind kind>
+QR_INLINE VecF first() noexcept { return kind == Kind::Max ? splat(-__builtin_inff()) : kind == Kind::Min ? splat(__builtin_inff()) : VecF{}; }
+// NaN wins over everything: in sums by itself, else where either is one.
+template <Kind kind>
+QR_INLINE VecF take(VecF acc, VecF v) noexcept {
+  if constexpr (kind == Kind::Sum) return acc + v;
+  else if constexpr (kind == Kind::Abs) return acc + abs(v);
+  else if constexpr (kind == Kind::Max) return v != v ? v : max(v, acc);  // a NaN in acc stays
+  else return v != v ? v : min(v, acc);
+}
+template <Kind kind>
+QR_INLINE VecF join(VecF a, VecF b) noexcept { return take<kind == Kind::Abs ? Kind::Sum : kind>(a, b); }
+
+// Sums are made of short sums, so that rounding errors do not grow with the extent.
+constexpr std::int64_t kShort = 32;
+
+template <Kind kind>
+float reduce_row(const float *x, std::int64_t n) noexcept {
+  VecF total = first<kind>();
+  for (std::int64_t begin = 0; begin < n; begin += 4 * kShort * kLanes) {
+    const std::int64_t end = min_of(n, begin + 4 * kShort * kLanes);
+    VecF part[4];
+    QR_UNROLL for (int k = 0; k < 4; ++k) part[k] = first<kind>();
+    std::int64_t i = begin;
+    for (; i + 4 * kLanes <= end; i += 4 * kLanes) QR_UNROLL for (int k = 0; k < 4; ++k) part[k] = take<kind>(part[k], load(x + i + k * kLanes));
+    for (; i + kLanes <= end; i += kLanes) part[0] = take<kind>(part[0], load(x + i));
+    if (const int rest = static_cast<int>(end - i); rest > 0) part[0] = take<kind>(part[0], select(first_lanes(rest), load_part(x + i, rest), first<kind>()));
+    total = join<kind>(total, join<kind>(join<kind>(part[0], part[1]), join<kind>(part[2], part[3])));
+  }
+  if constexpr (kind == Kind::Sum || kind == Kind::Abs) return sum(total);
+  float best = total[0];
+  for (int i = 1; i < kLanes; ++i) {
+    const float v = total[i];
+    if (best == best && (v != v || (kind == Kind::Max ? v > best : v < best))) best = v;
+  }
+  return best;
+}
+
+// `count` vectors of columns, the last of `lanes`; `step` elements from row to row.
+template <Kind kind, int count>
+QR_INLINE void reduce_columns(const float *x, float *y, std::int64_t n, std::int64_t step, int lanes) noexcept {
+  VecF total[count];
+  QR_UNROLL for (int k = 0; k < count; ++k) total[k] = first<kind>();
+  for (std::int64_t i = 0; i < n;) {
+    VecF part[count];
+    QR_UNROLL for (int k = 0; k < count; ++k) part[k] = first<kind>();
+    for (const std::int64_t end = min_of(n, i + kShort); i < end; ++i)
+      QR_UNROLL for (int k = 0; k < count; ++k) {
+        const float *from = x + i * step + k * kLanes;
+        part[k] = take<kind>(part[k], lanes == kLanes || k < count - 1 ? load(from) : load_part(from, lanes));
+      }
+    QR_UNROLL for (int k = 0; k < count; ++k) total[k] = join<kind>(total[k], part[k]);
+  }
+  QR_UNROLL for (int k = 0; k < count; ++k) {
+    if (lanes == kLanes || k < count - 1) store(y + k * kLanes, total[k]);
+    else store_part(y + k * kLanes, total[k], lanes);
+  }
+}
+
+constexpr std::int64_t kColumns = 4 * kLanes;  // of a task
+
+template <Kind kind>
+void reduce_block(const float *x, float *y, std::int64_t n, std::int64_t step, std::int64_t columns) noexcept {
+  std::int64_t c = 0;
+  if (columns == kColumns) return reduce_columns<kind, 4>(x, y, n, step, kLanes);
+  for (; c + kLanes <= columns; c += kLanes) reduce_columns<kind, 1>(x + c, y + c, n, step, kLanes);
+  if (c < columns) reduce_columns<kind, 1>(x + c, y + c, n, step, static_cast<int>(columns - c));
+}
+
+double reduce_wide(ReduceOp op, const float *x, std::int64_t n, std::int64_t step) noexcept {
+  double part[8];
+  const bool product = op == ReduceOp::Prod;
+  for (double &v : part) v = product ? 1 : 0;
+  std::int64_t i = 0;
+  for (; i + 8 <= n; i += 8)
+    for (int k = 0; k < 8; ++k) {
+      const double v = static_cast<double>(x[(i + k) * step]);
+      part[k] = product ? part[k] * v : part[k] + v * v;
+    }
+  for (; i < n; ++i) {
+    const double v = static_cast<double>(x[i * step]);
+    part[0] = product ? part[0] * v : part[0] + v * v;
+  }
+  for (int k = 1; k < 8; ++k) part[0] = product ? part[0] * part[k] : part[0] + part[k];
+  return op == ReduceOp::L2 ? __builtin_sqrt(part[0]) : part[0];
+}
+
+template <Kind kind>
+void reduce_task(const float *x, float *y, std::int64_t n, std::int64_t step, std::int64_t columns) noexcept {
+  if (step == 1) *y = reduce_row<kind>(x, n);
+  else reduce_block<kind>(x, y, n, step, columns);
+}
+
+}  // namespace
+
+void run_ReduceF32(const Call &call) {
+  const auto &p = call.as<ReduceF32>();
+  if (p.outer == 0 || p.inner == 0) return;
+  const float *x = call.operand<const float>(0);
+  float *y = call.operand<float>(1);
+  const std::int64_t blocks = ceil_div(p.inner, kColumns), width = min_of(p.inner, kColumns);
+  const std::int64_t grain = max_of<std::int64_t>(1, 32768 / max_of<std::int64_t>(1, p.reduced > 32768 ? 32768 : p.reduced * width));
+  call.threads.run(static_cast<std::uint64_t>(p.outer * blocks), static_cast<std::uint64_t>(grain), [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
+    for (auto task = static_cast<std::int64_t>(begin); task < static_cast<std::int64_t>(end); ++task) {
+      const std::int64_t outer = task / blocks, column = task % blocks * kColumns, columns = min_of(kColumns, p.inner - column);
+      const float *from = x + outer * p.reduced * p.inner + column;
+      float *to = y + outer * p.inner + column;
+      switch (p.op) {
+        case ReduceOp::Sum:
+        case ReduceOp::Mean: reduce_task<Kind::Sum>(from, to, p.reduced, p.inner, columns); break;
+        case ReduceOp::L1: reduce_task<Kind::Abs>(from, to, p.reduced, p.inner, columns); break;
+        case ReduceOp::Max: reduce_task<Kind::Max>(from, to, p.reduced, p.inner, columns); break;
+        case ReduceOp::Min: reduce_task<Kind::Min>(from, to, p.reduced, p.inner, columns); break;
+        default:
+          for (std::int64_t c = 0; c < columns; ++c) to[c] = static_cast<float>(reduce_wide(p.op, from + c, p.reduced, p.inner));
+      }
+      if (p.op == ReduceOp::Mean)
+        for (std::int64_t c = 0; c < columns; ++c) to[c] /= static_cast<float>(p.reduced);
+      activate_in_place(p.act, to, columns);
+    }
+  });
+}
 
 }  // namespace quarry::kernels::QR_ISA

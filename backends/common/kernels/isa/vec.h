@@ -52,11 +52,52 @@ QR_INLINE VecI splat(std::int32_t x) noexcept { return x - VecI{}; }
 
 // The first `count` elements, 0 < count < kLanes; nothing beyond them is touched.
 QR_INLINE VecF load_part(const float *p, int count) noexcept {
+#if defined(__AVX512F__) && QR_ISA_BYTES == 64
+  return reinterpret_cast<VecF>(_mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << count) - 1), p));
+#elif defined(__AVX2__) && QR_ISA_BYTES == 32
+  static constexpr std::int32_t kMask[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
+  return reinterpret_cast<VecF>(_mm256_maskload_ps(p, _mm256_loadu_si256(reinterpret_cast<const __m256i *>(kMask + 8 - count))));
+#elif QR_ISA_BYTES == 16
+  return VecF{p[0], count > 1 ? p[1] : 0, count > 2 ? p[2] : 0, 0};
+#else
   VecF v{};
   std::memcpy(&v, p, static_cast<std::size_t>(count) * 4);
   return v;
+#endif
 }
-QR_INLINE void store_part(float *p, VecF v, int count) noexcept { std::memcpy(p, &v, static_cast<std::size_t>(count) * 4); }
+QR_INLINE void store_part(float *p, VecF v, int count) noexcept {
+#if defined(__AVX512F__) && QR_ISA_BYTES == 64
+  _mm512_mask_storeu_ps(p, static_cast<__mmask16>((1u << count) - 1), reinterpret_cast<__m512>(v));
+#elif (defined(__AVX2__) && QR_ISA_BYTES == 32) || QR_ISA_BYTES == 16
+  // Halves, quarters: masked stores are slow on some processors.
+  typedef float Four __attribute__((vector_size(16), aligned(4), may_alias));
+  typedef float Two __attribute__((vector_size(8), aligned(4), may_alias));
+#if QR_ISA_BYTES == 32
+  Four four = __builtin_shufflevector(v, v, 0, 1, 2, 3);
+  if (count & 4) {
+    *reinterpret_cast<Four *>(p) = four;
+    four = __builtin_shufflevector(v, v, 4, 5, 6, 7);
+    p += 4;
+  }
+#else
+  Four four = v;
+#endif
+  if (count & 2) {
+    *reinterpret_cast<Two *>(p) = __builtin_shufflevector(four, four, 0, 1);
+    four = __builtin_shufflevector(four, four, 2, 3, 2, 3);
+    p += 2;
+  }
+  if (count & 1) *p = four[0];
+#else
+  std::memcpy(p, &v, static_cast<std::size_t>(count) * 4);
+#endif
+}
+// Ones in the lanes below count.
+QR_INLINE VecI first_lanes(int count) noexcept {
+  VecI lane;
+  QR_UNROLL for (int i = 0; i < kLanes; ++i) lane[i] = i;
+  return lane < splat(static_cast<std::int32_t>(count));
+}
 
 // a * b + c; fused where the instruction set has it (-ffp-contract=fast).
 QR_INLINE VecF fma(VecF a, VecF b, VecF c) noexcept { return a * b + c; }
