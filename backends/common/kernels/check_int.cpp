@@ -67,7 +67,7 @@ Status check_ConvInt(const void *params, const Isa &isa, Needs &needs) {
   std::uint64_t weights = static_cast<std::uint64_t>(s.group_weights);
   if (!s.depthwise && !checked_mul(weights, static_cast<std::uint64_t>(p.groups), &weights)) return refuse(kName, "groups", p.groups, "weights of a size that can be");
   add(needs, weights);
-  add(needs, static_cast<std::uint64_t>(s.channels) * (s.wide ? 8 : 4));
+  add(needs, static_cast<std::uint64_t>(s.channels) * 12);
   add(needs, static_cast<std::uint64_t>(s.channels) * 4);
   if (p.has_residual) QR_RETURN_IF_ERROR(check_image(kName, "r", w.n, w.oh, w.ow, p.r_stride, p.oc, p.r.dtype, false, needs));
   QR_RETURN_IF_ERROR(check_image(kName, "y", w.n, w.oh, w.ow, p.y_stride, p.oc, p.y.dtype, true, needs));
@@ -76,7 +76,7 @@ Status check_ConvInt(const void *params, const Isa &isa, Needs &needs) {
     if (strip.bytes > std::int64_t{1} << 32) return refuse(kName, "column dilation", w.dw, "one whose window fits memory");
     needs.scratch_bytes = static_cast<std::uint64_t>(strip.bytes);
   } else {
-    needs.scratch_bytes = (static_cast<std::uint64_t>(s.block) * static_cast<std::uint64_t>(s.steps) * 4 + 63) / 64 * 64;
+    needs.scratch_bytes = (static_cast<std::uint64_t>(s.block) * static_cast<std::uint64_t>(s.steps) * 4 + kGatherSlack + 63) / 64 * 64;
   }
   return {};
 }

@@ -27,8 +27,7 @@ bool winograd_wins(const ConvF32 &params, const Isa &isa);
 void pack_channels(const float *values, std::int64_t count, void *destination, std::uint64_t bytes);
 
 // Integer weights: i32 values w - zero_w; `bias` (may be nullptr) is in units of scale_x * scale_w, and the input's zero point is worked into it here.
-// False, and nothing of use packed, where a weight does not fit w_bits (16 does not hold -32768), or where w_bits is 8 and |bias - zero_x * sum(w)| exceeds
-// 2^30 (8-bit activations only): more bits, then, whose sums are f64.
+// False, and nothing of use packed, where a weight does not fit w_bits (16 does not hold -32768).
 [[nodiscard]] bool pack_conv_int(const ConvInt &params, const Isa &isa, FilterView<std::int32_t> weights, const std::int32_t *bias, void *packed_weights, void *packed_bias);
 
 }  // namespace quarry::kernels

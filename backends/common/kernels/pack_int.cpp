@@ -44,8 +44,12 @@ bool pack_conv_int(const ConvInt &params, const Isa &isa, FilterView<std::int32_
       }
   }
   const std::int64_t zero = std::int64_t{params.x.zero} - s.zero_shift;
+  const std::int64_t reach = params.x.dtype >= kU16 ? 65535 : 255;  // of x - zero_x
+  auto *const narrow = static_cast<std::int32_t *>(packed_bias);
+  auto *const wide = reinterpret_cast<double *>(narrow + s.channels);
+  bool overflows = false;
   for (std::int64_t oc = 0; oc < s.channels; ++oc) {
-    std::int64_t sum = 0;
+    std::int64_t sum = 0, most = 0;
     if (oc < params.oc)
       for (std::int64_t ic = 0; ic < s.group_ic; ++ic)
         for (std::int64_t ky = 0; ky < window.kh; ++ky)
@@ -53,16 +57,14 @@ bool pack_conv_int(const ConvInt &params, const Isa &isa, FilterView<std::int32_
             const std::int32_t w = weight(oc, ic, ky, kx);
             fits = fits && w >= low && w <= high;
             sum += w;
+            most += w < 0 ? -std::int64_t{w} : w;
           }
-    const std::int64_t value = (oc < params.oc && bias ? bias[oc] : 0) - zero * sum;
-    if (s.wide) {
-      static_cast<double *>(packed_bias)[oc] = static_cast<double>(value);
-    } else {
-      constexpr std::int64_t kMost = std::int64_t{1} << 30;  // leaves as much to the sums
-      fits = fits && value >= -kMost && value <= kMost;
-      static_cast<std::int32_t *>(packed_bias)[oc] = static_cast<std::int32_t>(value < -kMost ? -kMost : value > kMost ? kMost : value);
-    }
+    const std::int64_t offset = oc < params.oc && bias ? bias[oc] : 0, value = offset - zero * sum;
+    overflows = overflows || most * reach + (offset < 0 ? -offset : offset) > INT32_MAX;
+    wide[oc] = static_cast<double>(value);
+    narrow[oc] = static_cast<std::int32_t>(static_cast<std::uint32_t>(value));  // modulo 2^32
   }
+  narrow[s.channels - 1] = overflows;
   return fits;
 }
 

@@ -66,10 +66,11 @@ struct Tile {
 template <class Kind, bool Wide, int R, int V>
 __attribute__((noinline)) void run_tile(const Tile &t) noexcept {
   const auto *w = static_cast<const typename Kind::Weight *>(t.w);
-  const Requantise &finish = *t.finish;
   VecI acc[R][V];
+  // Sums go through memory, so that the registers are the loop's.
   if constexpr (!Wide) {
     const auto *bias = static_cast<const std::int32_t *>(t.bias);
+    alignas(kBytes) std::int32_t sums[R][V * kLanes];
     QR_UNROLL
     for (int v = 0; v < V; ++v) {
       const VecI b = load(bias + v * kLanes);
@@ -78,16 +79,17 @@ __attribute__((noinline)) void run_tile(const Tile &t) noexcept {
     }
     multiply<Kind>(t.rows, t.row_bytes, w, t.steps, acc);
     QR_UNROLL
-    for (int v = 0; v < V; ++v) {
-      const VecF m = load(finish.multiplier + t.channel + v * kLanes);
-      const int count = static_cast<int>(min_of<std::int64_t>(kLanes, t.channels - v * kLanes));
-      QR_UNROLL
-      for (int r = 0; r < R; ++r) finish.store(to_float(acc[r][v]) * m, t.pixel + r, t.channel + v * kLanes, count);
-    }
+    for (int r = 0; r < R; ++r) QR_UNROLL for (int v = 0; v < V; ++v) store(sums[r] + v * kLanes, acc[r][v]);
+    t.finish->run(*t.finish, {sums, R, V, t.pixel, t.channel, t.channels});
   } else {
     const auto *bias = static_cast<const double *>(t.bias);
-    double sums[R][V * kLanes];
-    for (int r = 0; r < R; ++r) std::memcpy(sums[r], bias, sizeof sums[r]);
+    alignas(kBytes) double sums[R][V * kLanes];
+    QR_UNROLL
+    for (int v = 0; v < V * 2; ++v) {
+      const VecD b = load(bias + v * kLanes / 2);
+      QR_UNROLL
+      for (int r = 0; r < R; ++r) store(sums[r] + v * kLanes / 2, b);
+    }
     for (std::int64_t s = 0; s < t.steps; s += t.flush_steps) {
       QR_UNROLL
       for (int r = 0; r < R; ++r) QR_UNROLL for (int v = 0; v < V; ++v) acc[r][v] = VecI{};
@@ -102,13 +104,7 @@ __attribute__((noinline)) void run_tile(const Tile &t) noexcept {
         }
       }
     }
-    QR_UNROLL
-    for (int v = 0; v < V; ++v) {
-      const VecF m = load(finish.multiplier + t.channel + v * kLanes);
-      const int count = static_cast<int>(min_of<std::int64_t>(kLanes, t.channels - v * kLanes));
-      for (int r = 0; r < R; ++r)
-        finish.store(to_float(load(sums[r] + v * kLanes), load(sums[r] + v * kLanes + kLanes / 2)) * m, t.pixel + r, t.channel + v * kLanes, count);
-    }
+    t.finish->run(*t.finish, {sums, R, V, t.pixel, t.channel, t.channels});
   }
 }
 
@@ -138,8 +134,9 @@ template <class Kind, bool Wide>
 void run_dense(const Call &call, const ConvInt &p, const ConvIntShape &shape) noexcept {
   const Gather<typename Kind::Element> gather(p, shape, call.operand<const std::byte>(0));
   const auto *weights = call.operand<const std::byte>(1);
-  const auto *bias = call.operand<const std::byte>(2);
-  const Requantise finish = Requantise::of(p, call);
+  const void *const packed_bias = call.operands[2];
+  const auto *bias = static_cast<const std::byte *>(Wide ? static_cast<const void *>(wide_bias(shape, packed_bias)) : packed_bias);
+  const Requantise finish(p, call, Wide);
   const std::int64_t pixels = std::int64_t{p.window.n} * p.window.oh * p.window.ow;
   // Blocks of equal size; where there are few, panels are shared out as well.
   const std::int64_t blocks = ceil_div(pixels, std::int64_t{shape.block});
@@ -191,13 +188,12 @@ void run_ConvInt(const Call &call) {
   const auto &p = call.as<ConvInt>();
   const ConvIntShape shape = conv_int_shape(p, kLanes, kF32Panel, kIntGroup);
   if (shape.depthwise) return run_depthwise_int(call, p, shape);
-  if (shape.weight_bytes == 2) return run_dense<Pairs<std::int16_t>, true>(call, p, shape);
+  const bool wide = sums_are_wide(shape, call.operands[2]);
+  if (shape.weight_bytes == 2) return wide ? run_dense<Pairs<std::int16_t>, true>(call, p, shape) : run_dense<Pairs<std::int16_t>, false>(call, p, shape);
   if constexpr (kIntGroup == 4) {
-    if (shape.elements == 4) return shape.wide ? run_dense<Quads, true>(call, p, shape) : run_dense<Quads, false>(call, p, shape);
-    return run_dense<Pairs<std::int8_t>, true>(call, p, shape);
-  } else {
-    return shape.wide ? run_dense<Pairs<std::int8_t>, true>(call, p, shape) : run_dense<Pairs<std::int8_t>, false>(call, p, shape);
+    if (shape.elements == 4) return wide ? run_dense<Quads, true>(call, p, shape) : run_dense<Quads, false>(call, p, shape);
   }
+  return wide ? run_dense<Pairs<std::int8_t>, true>(call, p, shape) : run_dense<Pairs<std::int8_t>, false>(call, p, shape);
 }
 
 }  // namespace quarry::kernels::QR_ISA

@@ -73,9 +73,26 @@ class Gather {
     }
     std::int64_t ox = first % w.ow, oy = first / w.ow % w.oh, image = first / w.ow / w.oh;
     const bool adjacent = w.dw == 1 && p_.x_stride == s_.group_ic;  // the taps of a row
+    // Few channels (the first layer): a vector takes all taps of a row, and what it brings beyond them is overwritten by the next.
+    const std::int64_t run = w.kw * s_.group_ic;
+    const bool short_runs = adjacent && sizeof(Element) == 2 && run <= kHalves;
+    const T *const end = x + (std::int64_t{w.n} * w.ih * w.iw - 1) * p_.x_stride + s_.group_ic;
     for (std::int64_t i = 0; i < count; ++i) {
       const std::int64_t ix = ox * w.sw - w.pad_left;
       Element *const row_end = to + length;
+      if constexpr (sizeof(Element) == 2) {
+        const std::int64_t iy = oy * w.sh - w.pad_top;
+        const T *from = x + ((image * w.ih + iy) * w.iw + ix) * p_.x_stride;
+        if (short_runs && ix >= 0 && ix + w.kw <= w.iw && iy >= 0 && iy + (w.kh - 1) * w.dh < w.ih && from + (w.kh - 1) * w.dh * w.iw * p_.x_stride + kHalves <= end) {
+          for (std::int64_t ky = 0; ky < w.kh; ++ky, from += w.dh * w.iw * p_.x_stride, to += run) store(to, widen_halves(from));
+          while (to < row_end) *to++ = 0;
+          if (++ox == w.ow) {
+            ox = 0;
+            if (++oy == w.oh) oy = 0, ++image;
+          }
+          continue;
+        }
+      }
       for (std::int64_t ky = 0; ky < w.kh; ++ky) {
         const std::int64_t iy = oy * w.sh - w.pad_top + ky * w.dh;
         if (iy < 0 || iy >= w.ih) {

@@ -6,7 +6,9 @@
 // channels of a tap adjacent), padded to whole steps of 4 bytes: two s16, or four bytes where there is a dot product of them. Weights are
 // [group][panel][step][vector][lane][elements of a step]; the last panel of a group has only as many vectors as it needs.
 // Depthwise: weights are [channels / lanes][pairs of tap rows][tap column][lane][2] as s16; an odd tap row pairs with zeros.
-// Sums are i32. Where they could overflow (16-bit activations, wide weights, huge K) they are flushed to f64, exactly, and the bias is f64.
+// Sums are i32 and may wrap around on the way where the whole is known to fit. Where it may not (packing sees that: long sums of 16-bit activations, wide
+// weights, huge biases) they are flushed to f64 every so many steps, exactly, and the bias is f64. The packed bias is i32[channels], then f64[channels]; the
+// last i32 says whether sums are f64.
 #pragma once
 
 #include "backends/common/kernels/params.h"
@@ -32,10 +34,10 @@ inline constexpr bool kDotSigned = false;
 inline constexpr std::int32_t kIntRows = 6;            // pixels of a tile
 inline constexpr std::int64_t kIntBlockBytes = 96 << 10;  // gathered pixels
 inline constexpr std::int32_t kIntBlockMost = 96;
+inline constexpr std::int64_t kGatherSlack = 64;          // bytes that gathering may write beyond the last row
 
 struct ConvIntShape {
   bool depthwise;
-  bool wide;                 // f64 sums and bias
   std::int32_t elements;     // of a step: 4 bytes or 2 s16
   std::int32_t weight_bytes; // of an element of packed weights
   std::int32_t lanes, panel; // channels of a vector, of a panel
@@ -44,7 +46,7 @@ struct ConvIntShape {
   std::int64_t group_weights;  // bytes of a group's packed weights (dense), or all (depthwise)
   std::int32_t block;        // pixels
   std::int32_t zero_shift;   // what gathering subtracts from x
-  std::int64_t flush_steps;  // steps after which sums may overflow, if wide
+  std::int64_t flush_steps;  // steps after which sums may overflow
   std::int64_t channels;     // entries of bias and multiplier: of every vector that starts at a channel
 };
 
@@ -65,7 +67,6 @@ QR_SHAPE ConvIntShape conv_int_shape(const ConvInt &p, std::int32_t lanes, std::
   const std::int32_t product_bits = (x16 ? 15 : 8) + static_cast<std::int32_t>(p.w_bits) - 1 + s.elements / 2;
   s.flush_steps = (std::int64_t{1} << (31 - product_bits)) - 1;
   if (s.flush_steps < 1) s.flush_steps = 1;
-  s.wide = x16 || p.w_bits > 8 || s.k > 16384;
   s.zero_shift = x16 ? (p.x.dtype == kU16 ? 32768 : 0) : s.elements == 4 ? (kDotSigned ? (p.x.dtype == kU8 ? 128 : 0) : (p.x.dtype == kI8 ? -128 : 0)) : 0;
   if (s.depthwise) {
     s.group_weights = (p.oc + lanes - 1) / lanes * ((p.window.kh + 1) / 2) * p.window.kw * lanes * 4;
@@ -79,8 +80,15 @@ QR_SHAPE ConvIntShape conv_int_shape(const ConvInt &p, std::int32_t lanes, std::
   return s;
 }
 
-// Depthwise, by strips: a row of output at a time, some channels of it; the rows of input that it sees lie in scratch as pairs of s16.
+QR_SHAPE bool sums_are_wide(const ConvIntShape &s, const void *packed_bias) noexcept { return static_cast<const std::int32_t *>(packed_bias)[s.channels - 1] != 0; }
+QR_SHAPE const double *wide_bias(const ConvIntShape &s, const void *packed_bias) noexcept {
+  return reinterpret_cast<const double *>(static_cast<const std::int32_t *>(packed_bias) + s.channels);
+}
+
+// Depthwise, by strips: some rows of output together, some channels of them; the rows of input that they see lie in scratch as pairs of s16.
 struct DepthwiseStrip {
+  std::int32_t rows;            // of output, together: they share what lies in scratch
+  std::int64_t pairs;           // of rows of input
   std::int64_t columns;         // of input, seen by a piece of output
   std::int32_t outputs;         // of a piece
   std::int32_t vectors;         // of channels
@@ -89,11 +97,14 @@ struct DepthwiseStrip {
 QR_SHAPE DepthwiseStrip depthwise_strip(const ConvInt &p, std::int32_t lanes) noexcept {
   const Window &w = p.window;
   DepthwiseStrip s{};
+  // A row of output that starts at an odd row of input sees it through weights shifted by a row, for which an even window has no room.
+  s.rows = w.dh != 1 || w.sh > 2 || (w.sh == 1 && w.kh % 2 == 0) ? 1 : w.oh < 4 ? w.oh : 4;
+  s.pairs = ((s.rows - 1) * w.sh + w.kh + 1) / 2;
   s.outputs = w.ow < 256 ? w.ow : 256;
   s.columns = std::int64_t{s.outputs - 1} * w.sw + std::int64_t{w.kw - 1} * w.dw + 1;
-  const std::int64_t vector_bytes = s.columns * ((w.kh + 1) / 2) * lanes * 4;
+  const std::int64_t vector_bytes = s.columns * s.pairs * lanes * 4;
   const std::int64_t vectors = (p.oc + lanes - 1) / lanes;
-  std::int64_t fit = (24 << 10) / vector_bytes;
+  std::int64_t fit = (32 << 10) / vector_bytes / 2 * 2;
   if (fit < 2) fit = 2;
   if (fit > vectors) fit = vectors;
   s.vectors = static_cast<std::int32_t>(fit);

@@ -120,8 +120,31 @@ QR_INLINE void narrow(T *p, VecI v) noexcept {
   std::memcpy(p, part, sizeof part);
 #endif
 }
+// 2 * kLanes elements.
+template <class T>
+QR_INLINE void narrow(T *p, VecI a, VecI b) noexcept {
+#if defined(__AVX2__) && QR_ISA_BYTES == 32
+  constexpr bool is_signed = T(-1) < T(0);
+  const __m256i x = reinterpret_cast<__m256i>(a), y = reinterpret_cast<__m256i>(b);
+  const __m256i halves = _mm256_permute4x64_epi64(sizeof(T) == 1 || is_signed ? _mm256_packs_epi32(x, y) : _mm256_packus_epi32(x, y), 0xd8);
+  if constexpr (sizeof(T) == 2) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i *>(p), halves);
+  } else {
+    const __m128i low = _mm256_castsi256_si128(halves), high = _mm256_extracti128_si256(halves, 1);
+    _mm_storeu_si128(reinterpret_cast<__m128i *>(p), is_signed ? _mm_packs_epi16(low, high) : _mm_packus_epi16(low, high));
+  }
+#else
+  narrow(p, a);
+  narrow(p + kLanes, b);
+#endif
+}
 template <class T>
 QR_INLINE void narrow_part(T *p, VecI v, int count) noexcept {
+#if defined(__AVX512F__) && QR_ISA_BYTES == 64
+  const auto mask = static_cast<__mmask16>((1u << count) - 1);
+  if constexpr (sizeof(T) == 1) return _mm512_mask_cvtepi32_storeu_epi8(p, mask, reinterpret_cast<__m512i>(v));
+  else return _mm512_mask_cvtepi32_storeu_epi16(p, mask, reinterpret_cast<__m512i>(v));
+#endif
   T part[kLanes];
   narrow(part, v);
   std::memcpy(p, part, static_cast<std::size_t>(count) * sizeof(T));
@@ -153,6 +176,21 @@ QR_INLINE VecI add_quads(VecI c, VecB a, VecB b) noexcept {
 #else
   for (int i = 0; i < 4 * kLanes; ++i) c[i / 4] += (kDotSigned ? a[i] : static_cast<std::uint8_t>(a[i])) * b[i];
   return c;
+#endif
+}
+
+// a0 b0 a1 b1 ...: the first half of the pairs, and the second.
+QR_INLINE void zip(VecH a, VecH b, VecH *low, VecH *high) noexcept {
+#if defined(__AVX2__) && QR_ISA_BYTES == 32
+  const __m256i x = reinterpret_cast<__m256i>(a), y = reinterpret_cast<__m256i>(b);
+  const __m256i even = _mm256_unpacklo_epi16(x, y), odd = _mm256_unpackhi_epi16(x, y);
+  *low = reinterpret_cast<VecH>(_mm256_permute2x128_si256(even, odd, 0x20));
+  *high = reinterpret_cast<VecH>(_mm256_permute2x128_si256(even, odd, 0x31));
+#else
+  VecH from, to;
+  for (int i = 0; i < kHalves; ++i) from[i] = static_cast<std::int16_t>(i / 2 + i % 2 * kHalves), to[i] = static_cast<std::int16_t>(i / 2 + i % 2 * kHalves + kHalves / 2);
+  *low = __builtin_shuffle(a, b, from);
+  *high = __builtin_shuffle(a, b, to);
 #endif
 }
 

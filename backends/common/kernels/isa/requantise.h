@@ -7,70 +7,127 @@
 
 namespace quarry::kernels::QR_ISA {
 
-// Rounded half to even; |v| < 2^31.
-QR_INLINE VecF round_even(VecF v) noexcept { return to_float(round_to_int(v)); }
+// A rectangle of sums, i32 or f64: `rows` pixels of `vectors` * kLanes channels, adjacent.
+struct Sums {
+  const void *data;
+  int rows, vectors;
+  std::int64_t pixel, channel;  // the first
+  std::int64_t channels;        // that are there, at most vectors * kLanes
+};
 
 struct Requantise {
   float lo, hi;          // of y, without its zero point
   std::int32_t zero;
-  std::uint32_t y_dtype, r_dtype;
-  bool has_residual;
-  float mid_lo, mid_hi, mid_scale, r_scale, r_zero;
-  std::byte *y;
-  const std::byte *r;
+  float mid_lo, mid_hi, mid_scale, r_scale;
+  std::int32_t r_zero;
+  void *y;
+  const void *r;
   std::int64_t y_stride, r_stride;
   const float *multiplier;
+  void (*run)(const Requantise &q, const Sums &sums) noexcept;
 
-  static Requantise of(const ConvInt &p, const Call &call) noexcept {
-    Requantise q{};
-    q.lo = static_cast<float>(p.lo - p.y.zero);
-    q.hi = static_cast<float>(p.hi - p.y.zero);
-    q.zero = p.y.zero;
-    q.y_dtype = p.y.dtype;
-    q.r_dtype = p.r.dtype;
-    q.has_residual = p.has_residual != 0;
-    q.mid_lo = static_cast<float>(p.mid_lo - p.mid.zero);
-    q.mid_hi = static_cast<float>(p.mid_hi - p.mid.zero);
-    q.mid_scale = p.mid.scale / p.y.scale;
-    q.r_scale = p.r.scale / p.y.scale;
-    q.r_zero = static_cast<float>(p.r.zero);
-    q.multiplier = call.operand<const float>(3);
-    q.r = q.has_residual ? call.operand<const std::byte>(4) : nullptr;
-    q.y = call.operand<std::byte>(q.has_residual ? 5 : 4);
-    q.y_stride = p.y_stride;
-    q.r_stride = p.r_stride;
-    return q;
-  }
-
-  // `count` (at most kLanes) channels of a pixel from real values in quanta of mid or y.
-  QR_MEMBER void store(VecF v, std::int64_t pixel, std::int64_t channel, int count) const noexcept;
+  Requantise(const ConvInt &p, const Call &call, bool wide) noexcept;
 };
 
-QR_MEMBER void Requantise::store(VecF v, std::int64_t pixel, std::int64_t channel, int count) const noexcept {
-  if (has_residual) {
-    v = round_even(clamp(v, splat(mid_lo), splat(mid_hi)));
-    const std::int64_t at = pixel * r_stride + channel;
-    VecI ri{};
-    with_dtype(r_dtype, [&](auto tag) {
-      using T = decltype(tag);
-      const T *from = reinterpret_cast<const T *>(r) + at;
-      ri = count == kLanes ? widen(from) : widen_part(from, count);
-    });
-    v = v * mid_scale + (to_float(ri) - r_zero) * r_scale;
+namespace requantise_impl {
+
+QR_INLINE VecF load_sums(const std::int32_t *sums) noexcept { return to_float(load(sums)); }
+QR_INLINE VecF load_sums(const double *sums) noexcept { return to_float(load(sums), load(sums + kLanes / 2)); }
+
+struct Constants {
+  VecF lo, hi, mid_lo, mid_hi, mid_scale, r_scale;
+  VecI zero, r_zero;
+};
+QR_INLINE VecI finish(const Constants &c, VecF v) noexcept { return round_to_int(clamp(v, c.lo, c.hi)) + c.zero; }
+QR_INLINE VecF add_residual(const Constants &c, VecF v, VecI r) noexcept {
+  const VecF mid = to_float(round_to_int(clamp(v, c.mid_lo, c.mid_hi)));
+  return fma(mid, c.mid_scale, to_float(r - c.r_zero) * c.r_scale);
+}
+
+// R: the residual's type; float: none.
+template <class Sum, class Y, class R>
+__attribute__((noinline)) void run(const Requantise &q, const Sums &s) noexcept {
+  constexpr bool kResidual = sizeof(R) < 4;
+  const Constants c{splat(q.lo), splat(q.hi), splat(q.mid_lo), splat(q.mid_hi), splat(q.mid_scale), splat(q.r_scale), splat(q.zero), splat(q.r_zero)};
+  const std::int64_t step = std::int64_t{s.vectors} * kLanes;
+  for (std::int64_t at = 0; at < s.channels;) {
+    const Sum *sums = static_cast<const Sum *>(s.data) + at;
+    const float *const multiplier = q.multiplier + s.channel + at;
+    Y *y = static_cast<Y *>(q.y) + s.pixel * q.y_stride + s.channel + at;
+    const R *r = kResidual ? static_cast<const R *>(q.r) + s.pixel * q.r_stride + s.channel + at : nullptr;
+    if (at + 2 * kLanes <= s.channels) {
+      const VecF m0 = load(multiplier), m1 = load(multiplier + kLanes);
+      for (int i = 0; i < s.rows; ++i, sums += step, y += q.y_stride) {
+        VecF v0 = load_sums(sums) * m0, v1 = load_sums(sums + kLanes) * m1;
+        if constexpr (kResidual) {
+          v0 = add_residual(c, v0, widen(r));
+          v1 = add_residual(c, v1, widen(r + kLanes));
+          r += q.r_stride;
+        }
+        narrow(y, finish(c, v0), finish(c, v1));
+      }
+      at += 2 * kLanes;
+      continue;
+    }
+    const VecF m = load(multiplier);
+    const int count = static_cast<int>(min_of<std::int64_t>(kLanes, s.channels - at));
+    if (count == kLanes) {
+      for (int i = 0; i < s.rows; ++i, sums += step, y += q.y_stride) {
+        VecF v = load_sums(sums) * m;
+        if constexpr (kResidual) v = add_residual(c, v, widen(r)), r += q.r_stride;
+        narrow(y, finish(c, v));
+      }
+    } else {
+      for (int i = 0; i < s.rows; ++i, sums += step, y += q.y_stride) {
+        VecF v = load_sums(sums) * m;
+        if constexpr (kResidual) v = add_residual(c, v, widen_part(r, count)), r += q.r_stride;
+        narrow_part(y, finish(c, v), count);
+      }
+    }
+    at += kLanes;
   }
-  const VecI q = round_to_int(clamp(v, splat(lo), splat(hi))) + zero;
-  const std::int64_t at = pixel * y_stride + channel;
-  const auto put = [&](auto *to) {
-    if (count == kLanes) narrow(to, q);
-    else narrow_part(to, q, count);
-  };
-  if (y_dtype <= kI8) {
-    if (y_dtype == kU8) put(reinterpret_cast<std::uint8_t *>(y) + at);
-    else put(reinterpret_cast<std::int8_t *>(y) + at);
-  } else {
-    if (y_dtype == kU16) put(reinterpret_cast<std::uint16_t *>(y) + at);
-    else put(reinterpret_cast<std::int16_t *>(y) + at);
+}
+
+using Run = void (*)(const Requantise &q, const Sums &sums) noexcept;
+template <class Sum, class R>
+QR_INLINE Run choose(std::uint32_t y_dtype) noexcept {
+  switch (y_dtype) {
+    case kU8: return run<Sum, std::uint8_t, R>;
+    case kI8: return run<Sum, std::int8_t, R>;
+    case kU16: return run<Sum, std::uint16_t, R>;
+    default: return run<Sum, std::int16_t, R>;
   }
+}
+template <class Sum>
+QR_INLINE Run choose(std::uint32_t y_dtype, std::uint32_t r_dtype) noexcept {
+  switch (r_dtype) {
+    case 0: return choose<Sum, float>(y_dtype);
+    case kU8: return choose<Sum, std::uint8_t>(y_dtype);
+    case kI8: return choose<Sum, std::int8_t>(y_dtype);
+    case kU16: return choose<Sum, std::uint16_t>(y_dtype);
+    default: return choose<Sum, std::int16_t>(y_dtype);
+  }
+}
+
+}  // namespace requantise_impl
+
+QR_MEMBER Requantise::Requantise(const ConvInt &p, const Call &call, bool wide) noexcept {
+  const bool has_residual = p.has_residual != 0;
+  lo = static_cast<float>(p.lo - p.y.zero);
+  hi = static_cast<float>(p.hi - p.y.zero);
+  zero = p.y.zero;
+  mid_lo = static_cast<float>(p.mid_lo - p.mid.zero);
+  mid_hi = static_cast<float>(p.mid_hi - p.mid.zero);
+  mid_scale = p.mid.scale / p.y.scale;
+  r_scale = p.r.scale / p.y.scale;
+  r_zero = p.r.zero;
+  multiplier = call.operand<const float>(3);
+  r = has_residual ? call.operands[4] : nullptr;
+  y = call.operands[has_residual ? 5 : 4];
+  y_stride = p.y_stride;
+  r_stride = p.r_stride;
+  const std::uint32_t r_type = has_residual ? p.r.dtype : 0;
+  run = wide ? requantise_impl::choose<double>(p.y.dtype, r_type) : requantise_impl::choose<std::int32_t>(p.y.dtype, r_type);
 }
 
 }  // namespace quarry::kernels::QR_ISA
