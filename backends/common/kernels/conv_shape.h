@@ -51,7 +51,7 @@ struct ConvShape {
   const bool padded_rows = p.groups == 1 && w.dw == 1 && w.kw > 1 && p.ic <= 4 && w.kw <= 64 && w.pad_left < w.kw && reach_x <= std::int64_t{w.iw} + w.kw && w.kh <= 64;
   s.taps = padded_rows ? w.kh : std::int64_t{w.kh} * w.kw;
   s.run = padded_rows ? std::int64_t{w.kw} * p.ic : s.group_inputs;
-  constexpr std::int64_t kChunkBytes = 32 << 10;
+  constexpr std::int64_t kChunkBytes = 96 << 10;
   const std::int64_t step_bytes = std::int64_t{panel} * lanes * 4;
   std::int64_t most = kChunkBytes / (step_bytes * s.taps) / 8 * 8;
   if (most < 16) most = 16;
