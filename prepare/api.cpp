@@ -78,6 +78,14 @@ uint64_t output_count(qr_prepared_model *model) { return model->model->outputs()
 void input(qr_prepared_model *model, uint64_t index, qr_prepare_io *out) { fill_io(model->model->inputs()[index], out); }
 void output(qr_prepared_model *model, uint64_t index, qr_prepare_io *out) { fill_io(model->model->outputs()[index], out); }
 
+qr_plugin_string producer(qr_prepared_model *model) { return text(model->model->producer()); }
+uint64_t property_count(qr_prepared_model *model) { return static_cast<uint64_t>(model->model->proto().metadata_props_size()); }
+void property(qr_prepared_model *model, uint64_t index, qr_plugin_string *out_key, qr_plugin_string *out_value) {
+  const auto &entry = model->model->proto().metadata_props(static_cast<int>(index));
+  *out_key = text(entry.key());
+  *out_value = text(entry.value());
+}
+
 qr_plugin_code inspect(qr_prepared_model *model, qr_plugin_string *out_json, const qr_error_sink *errors) {
   return plugin::guard(model->allocator, errors, [&]() -> Status {
     if (model->json.empty()) model->json = model->model->inspect();
@@ -89,7 +97,8 @@ qr_plugin_code inspect(qr_prepared_model *model, qr_plugin_string *out_json, con
 // Polls the signal and passes progress on; a bucket is a whole number of steps.
 class LowerWatcher final : public onnx_import::Watcher {
  public:
-  LowerWatcher(const plugin::Stop &stop, const qr_prepare_progress *progress, std::uint64_t buckets) : stop_(stop), progress_(progress), buckets_(buckets) {}
+  LowerWatcher(const plugin::Stop &stop, const qr_prepare_progress *progress, std::uint64_t buckets)
+      : stop_(stop), progress_(progress), buckets_(buckets) {}
   std::uint64_t bucket = 0;
 
   Status node_done(std::uint64_t done, std::uint64_t total) override {
@@ -115,7 +124,8 @@ qr_plugin_code lower(qr_prepared_model *model, const qr_plugin_string *shapes, u
     qir::ConstantPool pool;
     Vector<Vector<std::uint8_t>> graphs;
     for (std::uint64_t i = 0; i < buckets; ++i) {
-      QR_ASSIGN_OR_RETURN(const Vector<qir::Shape> bound, prepare::bind_shapes(*model->model, shape_count ? view(shapes[i]) : std::string_view()));
+      QR_ASSIGN_OR_RETURN(const Vector<qir::Shape> bound,
+                          prepare::bind_shapes(*model->model, shape_count ? view(shapes[i]) : std::string_view()));
       watcher.bucket = i;
       QR_ASSIGN_OR_RETURN(const qir::Graph graph, prepare::lower_graph(*model->model, bound, store, &watcher));
       QR_RETURN_IF_ERROR(stop.status("importing the model"));
@@ -126,7 +136,8 @@ qr_plugin_code lower(qr_prepared_model *model, const qr_plugin_string *shapes, u
     Owned<qr_lowered> lowered(plugin::create_object<qr_lowered>(&model->allocator.host()));
     AllocatorScope scope(lowered->allocator);
     for (std::uint64_t i = 0; i < buckets; ++i)
-      lowered->graphs.push_back({String(shape_count ? view(shapes[i]) : std::string_view()), Vector<std::uint8_t>(graphs[i].begin(), graphs[i].end())});
+      lowered->graphs.push_back(
+          {String(shape_count ? view(shapes[i]) : std::string_view()), Vector<std::uint8_t>(graphs[i].begin(), graphs[i].end())});
     lowered->pool_size = pool.size();
     lowered->pool = allocate_block(pool.size() ? pool.size() : 1, 64);
     pool.write_to(lowered->pool);
@@ -143,8 +154,10 @@ void graph(qr_lowered *lowered, uint64_t index, qr_lowered_graph *out) {
 qr_plugin_bytes pool(qr_lowered *lowered) { return {lowered->pool, lowered->pool_size}; }
 
 constexpr qr_prepare_api kApi = {
-    sizeof(qr_prepare_api), QR_PREPARE_VERSION, open_model, destroy<qr_prepared_model>, input_count, output_count, input, output, inspect, lower,
-    destroy<qr_lowered>, graph_count, graph, pool,
+    sizeof(qr_prepare_api), QR_PREPARE_VERSION, open_model, destroy<qr_prepared_model>,
+    input_count, output_count, input, output,
+    producer, property_count, property, inspect,
+    lower, destroy<qr_lowered>, graph_count, graph, pool,
 };
 
 }  // namespace

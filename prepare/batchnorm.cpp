@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 
-#include "prepare/graph_edit.h"
+#include "formats/qir/graph_edit.h"
 #include "prepare/passes.h"
 
 namespace quarry::prepare {
@@ -36,7 +36,7 @@ bool layout_of(const qir::Node &node, const qir::Shape &weight, WeightLayout *ou
   }
 }
 
-bool fold_into(qir::Graph &graph, Store &store, const Uses &uses, qir::Node &conv, const qir::Node &norm) {
+bool fold_into(qir::Graph &graph, Store &store, const qir::Uses &uses, qir::Node &conv, const qir::Node &norm) {
   if (norm.get_int("training_mode", 0) != 0 || norm.outputs.size() != 1) return false;
   if (!uses.used_once(conv.outputs[0])) return false;
   const float *weight = constant_floats(graph, conv.inputs[1]);
@@ -88,13 +88,13 @@ bool fold_into(qir::Graph &graph, Store &store, const Uses &uses, qir::Node &con
 }  // namespace
 
 void fold_batch_normalization(qir::Graph &graph, Store &store) {
-  const Uses uses(graph);
+  const qir::Uses uses(graph);
   Vector<bool> dead(graph.nodes.size(), false);
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     for (qir::Graph &body : graph.nodes[i].subgraphs) fold_batch_normalization(body, store);
     if (graph.nodes[i].op != Op::BatchNormalization) continue;
     const std::int32_t maker = uses.maker(graph.nodes[i].inputs[0]);
-    if (maker == Uses::kNobody) continue;
+    if (maker == qir::Uses::kNobody) continue;
     qir::Node &conv = graph.nodes[static_cast<std::size_t>(maker)];
     if (!fold_into(graph, store, uses, conv, graph.nodes[i])) continue;
     conv.outputs[0] = graph.nodes[i].outputs[0];

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "formats/onnx/builder.h"
-#include "prepare/graph_edit.h"
+#include "formats/qir/graph_edit.h"
 #include "prepare/passes.h"
 
 namespace quarry::prepare {

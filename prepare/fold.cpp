@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "backends/cpu-reference/interpreter.h"
-#include "prepare/graph_edit.h"
+#include "formats/qir/graph_edit.h"
 #include "prepare/passes.h"
 #include "prepare/quantize.h"
 

@@ -10,7 +10,7 @@
 extern "C" {
 #endif
 
-#define QR_PREPARE_VERSION 1u
+#define QR_PREPARE_VERSION 2u
 
 typedef struct qr_prepared_model qr_prepared_model; /* a parsed ONNX model */
 typedef struct qr_lowered qr_lowered;               /* its graphs as QIR */
@@ -45,6 +45,11 @@ typedef struct qr_prepare_api {
   uint64_t (*output_count)(qr_prepared_model *model);
   void (*input)(qr_prepared_model *model, uint64_t index, qr_prepare_io *out_io);   /* strings live as long as the model */
   void (*output)(qr_prepared_model *model, uint64_t index, qr_prepare_io *out_io);
+  /* What the model says of itself and a container carries on: who wrote it ("pytorch 2.4"; may be empty), and its metadata_props as
+   * they are. Strings live as long as the model. */
+  qr_plugin_string (*producer)(qr_prepared_model *model);
+  uint64_t (*property_count)(qr_prepared_model *model);
+  void (*property)(qr_prepared_model *model, uint64_t index, qr_plugin_string *out_key, qr_plugin_string *out_value);
   /* {"producer", "ir_version", "opsets": [...], "operators": {"Conv": 9, ...}, "parameters", "metadata": {...}} */
   qr_plugin_code (*inspect)(qr_prepared_model *model, qr_plugin_string *out_json, const qr_error_sink *errors); /* borrowed: as long as the model */
   /* Lowers to QIR: normalises, infers, folds, makes quantised types. `shapes`: one text per bucket ("input=1x3x224x224,batch=1"); none: the

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "prepare/graph_edit.h"
+#include "formats/qir/graph_edit.h"
 #include "prepare/passes.h"
 #include "prepare/quantize.h"
 
@@ -81,7 +81,7 @@ class Classes {
 // each (the bytes are shared): each may give it a quantisation of its own.
 void merge_and_split(qir::Graph &graph) {
   Vector<bool> dead(graph.nodes.size(), false);
-  const Uses uses(graph);
+  const qir::Uses uses(graph);
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const qir::Node node = graph.nodes[i];
     if ((node.op != Op::QuantizeLinear && node.op != Op::DequantizeLinear) || dead[i]) continue;
@@ -161,7 +161,7 @@ class Fuser {
   std::int32_t dequantized_from(std::int32_t id) {
     if (id == qir::kAbsent || at(graph_, id).dtype != DType::F32) return kNone;
     const std::int32_t maker = uses_.maker(id);
-    if (maker == Uses::kNobody || node(maker).op != Op::DequantizeLinear || dead_[static_cast<std::size_t>(maker)]) return kNone;
+    if (maker == qir::Uses::kNobody || node(maker).op != Op::DequantizeLinear || dead_[static_cast<std::size_t>(maker)]) return kNone;
     const std::int32_t from = node(maker).inputs[0];
     return at(graph_, from).quant ? from : kNone;
   }
@@ -183,7 +183,7 @@ class Fuser {
     if (from == kNone || at(graph_, from).quant != at(graph_, to).quant || at(graph_, from).dtype != at(graph_, to).dtype || uses_.is_output(to)) return false;
     replace_uses(graph_, to, from);
     dead_[i] = true;
-    uses_ = Uses(graph_, dead_);
+    uses_ = qir::Uses(graph_, dead_);
     return true;
   }
 
@@ -256,7 +256,7 @@ class Fuser {
     n.outputs = {node(quantizer).outputs[0]};
     dead_[static_cast<std::size_t>(quantizer)] = true;
     if (between != kNone) dead_[static_cast<std::size_t>(between)] = true;
-    uses_ = Uses(graph_, dead_);
+    uses_ = qir::Uses(graph_, dead_);
     return true;
   }
 
@@ -275,7 +275,7 @@ class Fuser {
     qir::Node &move = graph_.nodes[i];
     if (!moves_values(move.op) || move.op == Op::Split || moved_inputs(move) != 1 || move.outputs.size() != 1) return false;
     const std::int32_t from = move.inputs[0], quantizer = quantizer_of(move.outputs[0]);
-    if (quantizer == kNone || uses_.maker(from) == Uses::kNobody || !uses_.used_once(from) || at(graph_, from).dtype != DType::F32) return false;
+    if (quantizer == kNone || uses_.maker(from) == qir::Uses::kNobody || !uses_.used_once(from) || at(graph_, from).dtype != DType::F32) return false;
     if (dequantized_from(from) != kNone) return false;
     const std::int32_t result = node(quantizer).outputs[0], early = add_like(from, result);
     qir::Node moved = std::move(move);
@@ -285,7 +285,7 @@ class Fuser {
     moved.inputs[0] = early;
     moved.outputs[0] = result;
     node(quantizer) = std::move(moved);
-    uses_ = Uses(graph_, dead_);
+    uses_ = qir::Uses(graph_, dead_);
     return true;
   }
 
@@ -311,7 +311,7 @@ class Fuser {
       added_.push_back({i, std::move(back)});
     }
     move.inputs[0] = from;
-    uses_ = Uses(graph_, dead_);
+    uses_ = qir::Uses(graph_, dead_);
     return true;
   }
 
@@ -333,7 +333,7 @@ class Fuser {
     qir::Node node;
   };
   qir::Graph &graph_;
-  Uses uses_;
+  qir::Uses uses_;
   Vector<bool> dead_;
   Vector<Added> added_;
 };

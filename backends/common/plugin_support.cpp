@@ -34,6 +34,14 @@ Status negotiate(const qr_host *host, std::uint32_t minor_min, std::uint32_t *ou
   return Status::out_of_memory();
 }
 
+qr_plugin_code answer_query(const qr_host *host, const qr_plugin &table, const qr_plugin **out_plugin,
+                            const qr_error_sink *errors) noexcept {
+  std::uint32_t minor;
+  if (const Status status = negotiate(host, 0, &minor); !status.ok()) return report(errors, status);
+  *out_plugin = &table;
+  return QR_OK;
+}
+
 Status Stop::status(std::string_view what) const noexcept {
   try {
     if (aborted()) return Status::error(ErrorId::cancelled, format("%.*s: the signal was aborted", int(what.size()), what.data()));

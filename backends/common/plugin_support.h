@@ -69,6 +69,24 @@ qr_plugin_code guard(Allocator &allocator, const qr_error_sink *errors, Body &&b
 // For qr_plugin_query: does the host speak a minor that this plugin can? Otherwise says both ranges.
 Status negotiate(const qr_host *host, std::uint32_t minor_min, std::uint32_t *out_minor) noexcept;
 
+// The whole of a qr_plugin_query: negotiates, and hands out the table. For a host that it cannot speak with it says both ranges.
+qr_plugin_code answer_query(const qr_host *host, const qr_plugin &table, const qr_plugin **out_plugin,
+                            const qr_error_sink *errors) noexcept;
+
+// The slots `create` and `destroy` of a backend whose constructor does everything; Backend is the plugin's own qr_backend.
+template <class Backend>
+qr_plugin_code create_backend(const qr_host *host, Backend **out_backend, const qr_error_sink *errors) {
+  HostAllocator allocator(host);
+  return guard(allocator, errors, [&]() -> Status {
+    *out_backend = create_object<Backend>(host);
+    return {};
+  });
+}
+template <class Backend>
+void destroy_backend(Backend *backend) {
+  destroy_object(backend);
+}
+
 // Abort and deadline of one call. Cheap enough for every node and every few milliseconds inside one.
 class Stop {
  public:

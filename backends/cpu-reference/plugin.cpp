@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The plugin's edge: backend.h on one side, Program and Execution on the other.
-#include <fcntl.h>
-#include <sys/utsname.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstring>
 
 #include "backends/common/plugin_support.h"
+#include "backends/common/processor.h"
 #include "backends/cpu-reference/blob.h"
+#include "backends/cpu-reference/host_environment.h"
 #include "backends/cpu-reference/interpreter.h"
 #include "backends/cpu-reference/widen.h"
 
@@ -28,7 +26,7 @@ QR_PLUGIN_NOTE("cpu-reference", QR_REFERENCE_VERSION, 1);
 static_assert(reference::kBlobVersion == 1, "QR_PLUGIN_NOTE names it too");
 
 struct qr_backend {
-  explicit qr_backend(const qr_host *host) noexcept : allocator(host) {}
+  explicit qr_backend(const qr_host *host) noexcept : allocator(host) { plugin::processor_name(device_name, sizeof device_name); }
   plugin::HostAllocator allocator;
   char device_name[128] = {};
 };
@@ -54,32 +52,17 @@ using reference::IoBuffer;
 
 // ---- device ------------------------------------------------------------------------------------------------------------
 
-// "model name" of /proc/cpuinfo, or the machine that uname tells.
-void read_device_name(char *name, std::size_t room) noexcept {
-  char buffer[4096];
-  const int file = open("/proc/cpuinfo", O_RDONLY | O_CLOEXEC);
-  const ssize_t size = file < 0 ? 0 : read(file, buffer, sizeof buffer);
-  if (file >= 0) close(file);
-  std::string_view info(buffer, size > 0 ? static_cast<std::size_t>(size) : 0);
-  const std::size_t key = info.find("model name");
-  const std::size_t colon = key == std::string_view::npos ? key : info.find(": ", key);
-  utsname machine{};
-  std::string_view found = uname(&machine) == 0 ? machine.machine : "cpu";
-  if (colon != std::string_view::npos) found = info.substr(colon + 2, info.find('\n', colon) - colon - 2);
-  found = found.substr(0, room - 1);
-  found.copy(name, found.size());
-}
-
 std::uint64_t device_count(qr_backend *) { return 1; }
 
 qr_plugin_code device_info(qr_backend *backend, std::uint64_t index, qr_plugin_device_info *out_info, const qr_error_sink *errors) {
   return guard(backend->allocator, errors, [&]() -> Status {
-    if (index != 0) return Status::error(ErrorId::index_out_of_range, format("device: found index %llu, expected 0", static_cast<unsigned long long>(index)));
+    if (index != 0)
+      return Status::error(ErrorId::index_out_of_range,
+                           format("device: found index %llu, expected 0", static_cast<unsigned long long>(index)));
     out_info->usable = 1;
     out_info->name = text(backend->device_name);
     out_info->target = text(QR_PLUGIN_BUILD_ARCH);
-    const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-    out_info->memory_bytes = pages > 0 && page > 0 ? static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(page) : 0;
+    out_info->memory_bytes = plugin::memory_bytes();
     return {};
   });
 }
@@ -88,7 +71,8 @@ constexpr qr_plugin_device_api kDevice = {sizeof(qr_plugin_device_api), 0, devic
 
 // ---- compiler ----------------------------------------------------------------------------------------------------------
 
-qr_plugin_code compiler_check(qr_backend *backend, const qr_compile_request *request, const qr_verdict_sink *verdicts, const qr_error_sink *errors) {
+qr_plugin_code compiler_check(qr_backend *backend, const qr_compile_request *request, const qr_verdict_sink *verdicts,
+                              const qr_error_sink *errors) {
   return guard(backend->allocator, errors, [&]() -> Status {
     QR_ASSIGN_OR_RETURN(const qir::Graph graph, plugin::read_request(*request));
     for (std::uint32_t i = 0; i < graph.nodes.size(); ++i) {
@@ -99,7 +83,8 @@ qr_plugin_code compiler_check(qr_backend *backend, const qr_compile_request *req
   });
 }
 
-qr_plugin_code compiler_compile(qr_backend *backend, const qr_compile_request *request, const qr_blob_sink *result, const qr_error_sink *errors) {
+qr_plugin_code compiler_compile(qr_backend *backend, const qr_compile_request *request, const qr_blob_sink *result,
+                                const qr_error_sink *errors) {
   return guard(backend->allocator, errors, [&]() -> Status {
     const plugin::Stop stop(request->signal, backend->allocator.host());
     if (stop.stopped()) return stop.status("compile");
@@ -112,7 +97,8 @@ qr_plugin_code compiler_compile(qr_backend *backend, const qr_compile_request *r
     for (std::uint64_t i = 0; i < request->segment_count; ++i) {
       std::uint32_t number = 0;
       if (result->keep_segment(result->self, i, &number) != QR_OK || number != i)
-        return Status::error(ErrorId::internal, format("compile: segment %llu was not kept under its number", static_cast<unsigned long long>(i)));
+        return Status::error(ErrorId::internal,
+                             format("compile: segment %llu was not kept under its number", static_cast<unsigned long long>(i)));
     }
     const reference::BlobFigures figures = reference::figures_of(*program);
     const qr_plugin_plan plan{sizeof(qr_plugin_plan), 0, figures.weights_bytes, figures.arena_bytes, figures.io_bytes, 0, 0};
@@ -135,7 +121,8 @@ constexpr qr_plugin_compiler_api kCompiler = {sizeof(qr_plugin_compiler_api), 0,
 // ---- context -----------------------------------------------------------------------------------------------------------
 
 // Nothing in a blob depends on the machine, as far as all are little-endian.
-qr_plugin_code context_grade(qr_backend *backend, std::uint32_t, const qr_blob *blob, std::int32_t *out_grade, const qr_error_sink *reason) {
+qr_plugin_code context_grade(qr_backend *backend, std::uint32_t, const qr_blob *blob, std::int32_t *out_grade,
+                             const qr_error_sink *reason) {
   return guard(backend->allocator, nullptr, [&]() -> Status {
     const auto grade = [&](std::int32_t value, const String &why) {
       *out_grade = value;
@@ -145,7 +132,8 @@ qr_plugin_code context_grade(qr_backend *backend, std::uint32_t, const qr_blob *
     if (blob->version != reference::kBlobVersion) {
       grade(QR_PLUGIN_GRADE_RECOMPILE, format("blob: found version %u, expected %u", blob->version, reference::kBlobVersion));
     } else if (target != QR_PLUGIN_BUILD_ARCH) {
-      grade(QR_PLUGIN_GRADE_USABLE, format("blob: found target %s, expected %s; cpu-reference runs either", printable(target).c_str(), QR_PLUGIN_BUILD_ARCH));
+      grade(QR_PLUGIN_GRADE_USABLE,
+            format("blob: found target %s, expected %s; cpu-reference runs either", printable(target).c_str(), QR_PLUGIN_BUILD_ARCH));
     } else {
       grade(QR_PLUGIN_GRADE_OPTIMAL, {});
     }
@@ -153,7 +141,8 @@ qr_plugin_code context_grade(qr_backend *backend, std::uint32_t, const qr_blob *
   });
 }
 
-qr_plugin_code context_plan(qr_backend *backend, std::uint32_t, const qr_blob *blob, qr_plugin_plan *out_plan, const qr_error_sink *errors) {
+qr_plugin_code context_plan(qr_backend *backend, std::uint32_t, const qr_blob *blob, qr_plugin_plan *out_plan,
+                            const qr_error_sink *errors) {
   return guard(backend->allocator, errors, [&]() -> Status {
     QR_ASSIGN_OR_RETURN(const reference::BlobView read, reference::read_blob({blob->bytes.data, blob->bytes.size}));
     out_plan->weights_bytes = read.figures.weights_bytes;
@@ -188,11 +177,13 @@ qr_plugin_code context_load(qr_backend *backend, const qr_load_request *request,
 std::uint64_t context_input_count(qr_context *context) { return context->graph.inputs.size(); }
 std::uint64_t context_output_count(qr_context *context) { return context->graph.outputs.size(); }
 
-qr_plugin_code context_tensor(qr_context *context, std::int32_t is_output, std::uint64_t index, qr_plugin_tensor_info *out_info, const qr_error_sink *errors) {
+qr_plugin_code context_tensor(qr_context *context, std::int32_t is_output, std::uint64_t index, qr_plugin_tensor_info *out_info,
+                              const qr_error_sink *errors) {
   return guard(context->backend->allocator, errors, [&]() -> Status {
     const auto &list = is_output ? context->graph.outputs : context->graph.inputs;
     if (index >= list.size())
-      return Status::error(ErrorId::index_out_of_range, format("tensor: found index %llu, expected one under %zu", static_cast<unsigned long long>(index), list.size()));
+      return Status::error(ErrorId::index_out_of_range,
+                           format("tensor: found index %llu, expected one under %zu", static_cast<unsigned long long>(index), list.size()));
     const qir::Tensor &tensor = context->graph.tensors[static_cast<std::size_t>(list[index])];
     out_info->dtype = static_cast<std::int32_t>(tensor.dtype);
     out_info->rank = static_cast<std::uint32_t>(tensor.shape.size());
@@ -209,49 +200,20 @@ void context_destroy(qr_context *context) {
   delete context;
 }
 
-constexpr qr_plugin_context_api kContext = {sizeof(qr_plugin_context_api), 0,      context_grade,  context_plan,   context_load, context_input_count,
-                                            context_output_count,          context_tensor, context_destroy};
+constexpr qr_plugin_context_api kContext = {sizeof(qr_plugin_context_api),
+                                            0,
+                                            context_grade,
+                                            context_plan,
+                                            context_load,
+                                            context_input_count,
+                                            context_output_count,
+                                            context_tensor,
+                                            context_destroy};
 
 // ---- execution ---------------------------------------------------------------------------------------------------------
 
-// The host's services of one run.
-class HostEnvironment final : public reference::Environment {
- public:
-  HostEnvironment(const qr_host &host, const qr_run_request &request) noexcept : host_(host), request_(request), stop_(request.signal, host) {}
-
-  void parallel_for(std::uint64_t count, void (*body)(void *, std::uint64_t, std::uint64_t), void *context) override {
-    const qr_host_threads *threads = request_.threads;
-    if (!threads || threads->worker_count < 2 || count < 2) return Environment::parallel_for(count, body, context);
-    struct Call {
-      void (*body)(void *, std::uint64_t, std::uint64_t);
-      void *context;
-    } call{body, context};
-    // Some stretches per worker, so that a slow one does not keep the others waiting.
-    const std::uint64_t grain = std::max<std::uint64_t>(1, count / (std::uint64_t{threads->worker_count} * 4));
-    threads->parallel_for(
-        threads->self, count, grain,
-        [](void *user, std::uint64_t begin, std::uint64_t end, std::uint32_t) {
-          const Call &c = *static_cast<const Call *>(user);
-          c.body(c.context, begin, end);
-        },
-        &call);
-  }
-  bool stopped() const noexcept override { return stop_.stopped(); }
-  Status stop_reason() override { return stop_.status("run"); }
-  bool profiled() const noexcept override { return request_.profile != nullptr; }
-  std::uint64_t clock_ns() noexcept override { return host_.clock_ns(host_.self); }
-  void node_ran(const qir::Node &node, std::uint64_t begin_ns, std::uint64_t end_ns) override {
-    const qr_plugin_event event{text(node.name), text("node"), text(qir::op_name(node.op)), text("ns"), begin_ns, end_ns, end_ns - begin_ns, 0};
-    request_.profile->event(request_.profile->self, &event);
-  }
-
- private:
-  const qr_host &host_;
-  const qr_run_request &request_;
-  plugin::Stop stop_;
-};
-
-qr_plugin_code execution_create(qr_context *context, const qr_plugin_option *, std::uint64_t, qr_execution **out_execution, const qr_error_sink *errors) {
+qr_plugin_code execution_create(qr_context *context, const qr_plugin_option *, std::uint64_t, qr_execution **out_execution,
+                                const qr_error_sink *errors) {
   return guard(context->backend->allocator, errors, [&]() -> Status {
     *out_execution = new qr_execution(context);
     return {};
@@ -263,9 +225,10 @@ qr_plugin_code execution_run(qr_execution *execution, const qr_run_request *requ
   return guard(execution->context->backend->allocator, errors, [&]() -> Status {
     auto &inputs = execution->inputs, &outputs = execution->outputs;
     if (request->input_count != inputs.size() || request->output_count != outputs.size())
-      return Status::error(ErrorId::run_input_count, format("run: found %llu inputs and %llu outputs, expected %zu and %zu",
-                                                            static_cast<unsigned long long>(request->input_count),
-                                                            static_cast<unsigned long long>(request->output_count), inputs.size(), outputs.size()));
+      return Status::error(
+          ErrorId::run_input_count,
+          format("run: found %llu inputs and %llu outputs, expected %zu and %zu", static_cast<unsigned long long>(request->input_count),
+                 static_cast<unsigned long long>(request->output_count), inputs.size(), outputs.size()));
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       const qr_io_buffer &io = request->inputs[i];
       inputs[i] = {io.data, io.size_bytes, 0, true, io.rank, {}};
@@ -275,7 +238,7 @@ qr_plugin_code execution_run(qr_execution *execution, const qr_run_request *requ
       const qr_io_buffer &io = request->outputs[i];
       outputs[i] = {io.data, io.size_bytes, 0, io.wanted != 0, 0, {}};
     }
-    HostEnvironment environment(allocator.host(), *request);
+    reference::HostEnvironment environment(allocator.host(), *request);
     QR_RETURN_IF_ERROR(execution->execution.run(inputs.data(), inputs.size(), outputs.data(), outputs.size(), environment));
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       qr_io_buffer &io = request->outputs[i];
@@ -294,25 +257,13 @@ void execution_destroy(qr_execution *execution) {
   delete execution;
 }
 
-constexpr qr_plugin_execution_api kExecution = {sizeof(qr_plugin_execution_api), 0, execution_create, execution_run, nullptr, nullptr, execution_destroy};
-
-// ---- the plugin --------------------------------------------------------------------------------------------------------
-
-qr_plugin_code create(const qr_host *host, qr_backend **out_backend, const qr_error_sink *errors) {
-  plugin::HostAllocator allocator(host);
-  return guard(allocator, errors, [&]() -> Status {
-    qr_backend *backend = plugin::create_object<qr_backend>(host);
-    read_device_name(backend->device_name, sizeof backend->device_name);
-    *out_backend = backend;
-    return {};
-  });
-}
-
-void destroy(qr_backend *backend) { plugin::destroy_object(backend); }
+constexpr qr_plugin_execution_api kExecution = {
+    sizeof(qr_plugin_execution_api), 0, execution_create, execution_run, nullptr, nullptr, execution_destroy};
 
 }  // namespace
 
-extern "C" QR_QUERY_VISIBILITY qr_plugin_code qr_plugin_query(const qr_host *host, const qr_plugin **out_plugin, const qr_error_sink *errors) {
+extern "C" QR_QUERY_VISIBILITY qr_plugin_code qr_plugin_query(const qr_host *host, const qr_plugin **out_plugin,
+                                                              const qr_error_sink *errors) {
   static constexpr qr_plugin kPlugin = {sizeof(qr_plugin),
                                         QR_PLUGIN_ABI_MINOR,
                                         QR_PLUGIN_MAGIC,
@@ -327,11 +278,8 @@ extern "C" QR_QUERY_VISIBILITY qr_plugin_code qr_plugin_query(const qr_host *hos
                                         &kExecution,
                                         nullptr,  // memory: plain pointers
                                         nullptr,  // options: none of its own
-                                        create,
-                                        destroy,
+                                        plugin::create_backend<qr_backend>,
+                                        plugin::destroy_backend<qr_backend>,
                                         nullptr};
-  std::uint32_t minor;
-  if (const Status status = plugin::negotiate(host, 0, &minor); !status.ok()) return plugin::report(errors, status);
-  *out_plugin = &kPlugin;
-  return QR_OK;
+  return plugin::answer_query(host, kPlugin, out_plugin, errors);
 }

@@ -124,18 +124,6 @@ void execution_destroy(qr_execution *) {}
 constexpr qr_plugin_execution_api kExecution = {
     sizeof(qr_plugin_execution_api), 0, execution_create, execution_run, nullptr, nullptr, execution_destroy};
 
-// ---- the plugin --------------------------------------------------------------------------------------------------------
-
-qr_plugin_code create(const qr_host *host, qr_backend **out_backend, const qr_error_sink *errors) {
-  plugin::HostAllocator allocator(host);
-  return guard(allocator, errors, [&]() -> Status {
-    *out_backend = plugin::create_object<qr_backend>(host);
-    return {};
-  });
-}
-
-void destroy(qr_backend *backend) { plugin::destroy_object(backend); }
-
 }  // namespace
 
 extern "C" QR_PLUGIN_EXPORT qr_plugin_code qr_plugin_query(const qr_host *host, const qr_plugin **out_plugin, const qr_error_sink *errors) {
@@ -153,11 +141,8 @@ extern "C" QR_PLUGIN_EXPORT qr_plugin_code qr_plugin_query(const qr_host *host, 
                                         &kExecution,
                                         nullptr,  // memory: plain pointers
                                         nullptr,  // options: none
-                                        create,
-                                        destroy,
+                                        plugin::create_backend<qr_backend>,
+                                        plugin::destroy_backend<qr_backend>,
                                         nullptr};
-  std::uint32_t minor;
-  if (const Status status = plugin::negotiate(host, 0, &minor); !status.ok()) return plugin::report(errors, status);
-  *out_plugin = &kPlugin;
-  return QR_OK;
+  return plugin::answer_query(host, kPlugin, out_plugin, errors);
 }

@@ -250,13 +250,20 @@ Status resolve_col2im(const Node &node, Dims x, Dims image, Dims block, Window *
 
 namespace rules {
 
-Status conv(const Node &node, Inputs inputs, Outputs outputs) {
+namespace {
+
+Status real_conv(decltype(resolve_conv) resolve, const Node &node, Inputs inputs, Outputs outputs) {
   ConvGeometry g;
-  QR_RETURN_IF_ERROR(resolve_conv(node, dims_of(inputs[0]), dims_of(inputs[1]), &g));
+  QR_RETURN_IF_ERROR(resolve(node, dims_of(inputs[0]), dims_of(inputs[1]), &g));
   QR_RETURN_IF_ERROR(expect_input_shape(node, inputs, 2, "the bias", {&g.out_channels, 1}));
   set_output(outputs, 0, real_dtype(inputs[0]), conv_shape(g));
   return {};
 }
+
+}  // namespace
+
+Status conv(const Node &node, Inputs inputs, Outputs outputs) { return real_conv(resolve_conv, node, inputs, outputs); }
+Status conv_transpose(const Node &node, Inputs inputs, Outputs outputs) { return real_conv(resolve_conv_transpose, node, inputs, outputs); }
 
 Status conv_integer(const Node &node, Inputs inputs, Outputs outputs) {
   ConvGeometry g;
@@ -273,14 +280,6 @@ Status qlinear_conv(const Node &node, Inputs inputs, Outputs outputs) {
   QR_RETURN_IF_ERROR(resolve_conv(node, dims_of(inputs[0]), dims_of(inputs[3]), &g));
   QR_RETURN_IF_ERROR(expect_input_shape(node, inputs, 8, "the bias", {&g.out_channels, 1}));
   set_output(outputs, 0, inputs[7].dtype, conv_shape(g));
-  return {};
-}
-
-Status conv_transpose(const Node &node, Inputs inputs, Outputs outputs) {
-  ConvGeometry g;
-  QR_RETURN_IF_ERROR(resolve_conv_transpose(node, dims_of(inputs[0]), dims_of(inputs[1]), &g));
-  QR_RETURN_IF_ERROR(expect_input_shape(node, inputs, 2, "the bias", {&g.out_channels, 1}));
-  set_output(outputs, 0, real_dtype(inputs[0]), conv_shape(g));
   return {};
 }
 

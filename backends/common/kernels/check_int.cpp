@@ -75,6 +75,8 @@ Status check_ConvInt(const void *params, const Isa &isa, Needs &needs) {
     const DepthwiseStrip strip = depthwise_strip(p, s.lanes);
     if (strip.bytes > std::int64_t{1} << 32) return refuse(kName, "column dilation", w.dw, "one whose window fits memory");
     needs.scratch_bytes = static_cast<std::uint64_t>(strip.bytes);
+  } else if (s.winograd) {
+    needs.scratch_bytes = static_cast<std::uint64_t>(winograd_int_blocks(p, s.panel).bytes);
   } else {
     needs.scratch_bytes = (static_cast<std::uint64_t>(s.block) * static_cast<std::uint64_t>(s.steps) * 4 + kGatherSlack + 63) / 64 * 64;
   }

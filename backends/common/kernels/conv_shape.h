@@ -109,7 +109,7 @@ struct WinogradShape {
   s.vectors = conv_ceil_div(p.oc, lanes);
   s.panels = conv_ceil_div(s.vectors, panel);
   s.in_step = conv_ceil_div(p.ic, 16) * 16, s.out_step = conv_ceil_div(p.oc, 16) * 16;
-  constexpr std::int64_t kBlockBytes = 512 << 10;
+  constexpr std::int64_t kBlockBytes = 1536 << 10;
   std::int64_t block = kBlockBytes / (36 * (s.in_step + s.out_step) * 4) / 6 * 6;
   if (block < 12) block = 12;
   if (block > s.tiles) block = s.tiles;

@@ -30,6 +30,23 @@ bool pack_conv_int(const ConvInt &params, const Isa &isa, FilterView<std::int32_
         for (std::int64_t kx = 0; kx < window.kw; ++kx)
           for (std::int64_t c = first; c < first + s.lanes; ++c)
             for (std::int64_t i = 0; i < 2; ++i) put(packed_weights, at++, s.weight_bytes, c < params.oc && ky + i < window.kh ? weight(c, 0, ky + i, kx) : 0);
+  } else if (s.winograd) {
+    for (std::int64_t panel = 0; panel < params.oc; panel += s.panel) {
+      const std::int64_t left = params.oc - panel, width = left >= s.panel ? s.panel : (left + s.lanes - 1) / s.lanes * s.lanes;
+      for (std::int64_t c = 0; c < width; ++c)
+        for (std::int64_t ic = 0; ic < params.ic; ++ic) {
+          // Twice G on both sides.
+          std::int32_t half[4][3], whole[4][4];
+          const auto transform = [](std::int32_t a, std::int32_t b, std::int32_t d, auto &&store) { store(0, 2 * a), store(1, a + b + d), store(2, a - b + d), store(3, 2 * d); };
+          for (std::int64_t kx = 0; kx < 3; ++kx) {
+            const auto tap = [&](std::int64_t ky) { return c < left ? weight(panel + c, ic, ky, kx) : 0; };
+            transform(tap(0), tap(1), tap(2), [&](int i, std::int32_t value) { half[i][kx] = value; });
+          }
+          for (int i = 0; i < 4; ++i) transform(half[i][0], half[i][1], half[i][2], [&](int j, std::int32_t value) { whole[i][j] = value; });
+          for (int i = 0; i < 16; ++i) put(packed_weights, at + ((i * s.steps + ic / 2) * width + c) * 2 + ic % 2, 2, whole[i / 4][i % 4]);
+        }
+      at += 16 * s.steps * width * 2;
+    }
   } else {
     for (std::int64_t group = 0; group < params.groups; ++group)
       for (std::int64_t panel = 0; panel < s.group_oc; panel += s.panel) {

@@ -138,13 +138,6 @@ Status kernel_cast(Context &context) {
 
 Status kernel_cast_like(Context &context) { return kernel_cast(context); }  // the output has the wanted type already
 
-Status kernel_bit_cast(Context &context) {
-  const View &in = *context.input(0);
-  View *out = context.output(0);
-  if (!out) return {};
-  if (in.width != out->width) return type_error(context, in.dtype);
-  if (in.count != 0) std::memcpy(out->data, in.data, static_cast<std::size_t>(in.count) * in.width);
-  return {};
-}
+Status kernel_bit_cast(Context &context) { return copy_bits(context); }
 
 }  // namespace quarry::reference

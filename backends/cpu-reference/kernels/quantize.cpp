@@ -55,16 +55,25 @@ Status read_zero_points(Context &context, std::uint32_t input, const View &scale
   return {};
 }
 
+// What goes with the scale: which entry is for which element, and the zero points.
+struct Parameters {
+  EntryMap map;
+  const std::int32_t *zero_points = nullptr;
+};
+Status read_parameters(Context &context, const View &x, const View &scale, Parameters *out) {
+  QR_RETURN_IF_ERROR(read_entries(context, x, scale, &out->map));
+  return read_zero_points(context, 2, scale, &out->zero_points);
+}
+
 }  // namespace
 
 Status kernel_quantize_linear(Context &context) {
   const View &x = *context.input(0), &scale = *context.input(1);
   View *out = context.output(0);
   if (!out) return {};
-  EntryMap map;
-  const std::int32_t *zero_points = nullptr;
-  QR_RETURN_IF_ERROR(read_entries(context, x, scale, &map));
-  QR_RETURN_IF_ERROR(read_zero_points(context, 2, scale, &zero_points));
+  Parameters parameters;
+  QR_RETURN_IF_ERROR(read_parameters(context, x, scale, &parameters));
+  const auto &[map, zero_points] = parameters;
   const float *values = as_floats(context, x);
   const float *scales = as_floats(context, scale);
   const bool saturate = context.node().get_int("saturate", 1) != 0;
@@ -96,10 +105,9 @@ Status kernel_dequantize_linear(Context &context) {
   const View &x = *context.input(0), &scale = *context.input(1);
   View *out = context.output(0);
   if (!out) return {};
-  EntryMap map;
-  const std::int32_t *zero_points = nullptr;
-  QR_RETURN_IF_ERROR(read_entries(context, x, scale, &map));
-  QR_RETURN_IF_ERROR(read_zero_points(context, 2, scale, &zero_points));
+  Parameters parameters;
+  QR_RETURN_IF_ERROR(read_parameters(context, x, scale, &parameters));
+  const auto &[map, zero_points] = parameters;
   if (scale.dtype != DType::F32 || out->dtype != DType::F32) return type_error(context, scale.dtype);
   dequantize(x.dtype, map, scale.as<const float>(), zero_points, x.data, out->as<float>());
   return {};

@@ -115,4 +115,13 @@ void fill(void *to, std::int64_t count, const void *value, std::uint32_t width) 
   copy_strided(width, 1, &count, to, &one, value, &none);
 }
 
+Status copy_bits(Context &context) {
+  const View &in = *context.input(0);
+  View *out = context.output(0);
+  if (!out) return {};
+  if (in.width != out->width) return type_error(context, in.dtype);
+  if (in.count != 0) std::memcpy(out->data, in.data, static_cast<std::size_t>(in.count) * in.width);
+  return {};
+}
+
 }  // namespace quarry::reference

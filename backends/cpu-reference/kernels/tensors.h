@@ -56,6 +56,9 @@ Status read_axis(const Context &context, std::int64_t fallback, std::size_t rank
 // nobody wants is nullptr.
 Status make_output(Context &context, std::uint32_t index, const std::int64_t *dims, std::size_t rank, View **out);
 
+// The whole kernel of an operator whose output holds its input's bits under another type or name; both have one width.
+Status copy_bits(Context &context);
+
 // An index that may count from the end, within [0, extent).
 inline bool resolve_index(std::int64_t index, std::int64_t extent, std::int64_t *out) noexcept {
   *out = index < 0 ? index + extent : index;

@@ -37,7 +37,7 @@ inline constexpr std::int32_t kIntBlockMost = 96;
 inline constexpr std::int64_t kGatherSlack = 64;          // bytes that gathering may write beyond the last row
 
 struct ConvIntShape {
-  bool depthwise;
+  bool depthwise, winograd;
   std::int32_t elements;     // of a step: 4 bytes or 2 s16
   std::int32_t weight_bytes; // of an element of packed weights
   std::int32_t lanes, panel; // channels of a vector, of a panel
@@ -49,6 +49,35 @@ struct ConvIntShape {
   std::int64_t flush_steps;  // steps after which sums may overflow
   std::int64_t channels;     // entries of bias and multiplier: of every vector that starts at a channel
 };
+
+// Winograd F(2x2, 3x3) in integers, which is exact: weights are transformed by twice the usual matrix (10 bits and a sign become at most 12), the results are
+// four times the sums. 16 products for 36; weights take 3.6 times the room, so there must be pixels to use them on. Packed: [panel][16][step][lane][2] s16.
+QR_SHAPE bool winograd_int(const ConvInt &p, std::int32_t lanes, std::int32_t elements) noexcept {
+  const Window &w = p.window;
+  return w.kh == 3 && w.kw == 3 && w.sh == 1 && w.sw == 1 && w.dh == 1 && w.dw == 1 && p.groups == 1 && p.x.dtype < kU16 && p.w_bits == 8 && elements == 2 &&
+         p.ic % (2 * lanes) == 0 && p.ic <= 1024 && p.oc >= 16 && std::int64_t{w.n} * w.oh * w.ow >= 144;
+}
+struct WinogradInt {
+  std::int64_t tile_rows, tile_columns, tiles;
+  std::int64_t block;                                     // tiles
+  std::int64_t inputs, products, sums, border, bytes;     // of scratch: where each part begins, the whole
+};
+QR_SHAPE WinogradInt winograd_int_blocks(const ConvInt &p, std::int32_t panel) noexcept {
+  WinogradInt s{};
+  s.tile_rows = (p.window.oh + 1) / 2;
+  s.tile_columns = (p.window.ow + 1) / 2;
+  s.tiles = p.window.n * s.tile_rows * s.tile_columns;
+  std::int64_t most = (224 << 10) / (std::int64_t{p.ic} * 32) / kIntRows * kIntRows;
+  if (most < 2 * kIntRows) most = 2 * kIntRows;
+  if (most > 48) most = 48;
+  const std::int64_t blocks = (s.tiles + most - 1) / most;
+  s.block = (s.tiles + blocks - 1) / blocks;
+  s.products = s.block * 16 * p.ic * 2;
+  s.sums = s.products + s.block * 16 * panel * 4;
+  s.border = s.sums + s.block * 4 * panel * 8;
+  s.bytes = (s.border + p.ic + 63) / 64 * 64;
+  return s;
+}
 
 QR_SHAPE ConvIntShape conv_int_shape(const ConvInt &p, std::int32_t lanes, std::int32_t panel_vectors, std::int32_t int_group) noexcept {
   ConvIntShape s{};
@@ -68,7 +97,12 @@ QR_SHAPE ConvIntShape conv_int_shape(const ConvInt &p, std::int32_t lanes, std::
   s.flush_steps = (std::int64_t{1} << (31 - product_bits)) - 1;
   if (s.flush_steps < 1) s.flush_steps = 1;
   s.zero_shift = x16 ? (p.x.dtype == kU16 ? 32768 : 0) : s.elements == 4 ? (kDotSigned ? (p.x.dtype == kU8 ? 128 : 0) : (p.x.dtype == kI8 ? -128 : 0)) : 0;
-  if (s.depthwise) {
+  s.winograd = winograd_int(p, lanes, s.elements);
+  if (s.winograd) {
+    s.weight_bytes = 2;
+    s.steps = p.ic / 2;
+    s.group_weights = (std::int64_t{p.oc} + lanes - 1) / lanes * lanes * 16 * p.ic * 2;
+  } else if (s.depthwise) {
     s.group_weights = (p.oc + lanes - 1) / lanes * ((p.window.kh + 1) / 2) * p.window.kw * lanes * 4;
   } else {
     s.group_weights = (s.group_oc + lanes - 1) / lanes * lanes * s.steps * s.elements * s.weight_bytes;

@@ -6,6 +6,11 @@ namespace quarry::kernels::QR_ISA {
 
 namespace {
 
+template <int n>
+struct Steps {
+  static constexpr int value = n;
+};
+
 struct MatMul {
   const MatMulF32 &p;
   const MatMulShape &s;
@@ -13,10 +18,50 @@ struct MatMul {
   float *y;
 };
 
+// Few rows, b as it lies: bound by reading b, so its rows are read from end to end (of a part of the columns for which the sums stay in the first-level cache).
+void run_few_rows(const MatMul &g, std::int64_t row, std::int64_t rows, std::int64_t begin, std::int64_t end) noexcept {
+  const MatMulF32 &p = g.p;
+  constexpr std::int64_t kColumns = 1024;
+  for (std::int64_t m = row; m < row + rows; ++m) {
+    const float *const a = g.a + m * p.a_row;
+    for (std::int64_t first = begin; first < end; first += kColumns) {
+      const std::int64_t columns = min_of(kColumns, end - first);
+      float *const y = g.y + m * p.y_row + first;
+      if (g.bias) std::memcpy(y, g.bias + first, static_cast<std::size_t>(columns) * 4);
+      else std::memset(y, 0, static_cast<std::size_t>(columns) * 4);
+      const float *b = g.b + first;
+      std::int64_t k = 0;
+      const auto add = [&](auto steps) __attribute__((always_inline)) {
+        constexpr int kSteps = decltype(steps)::value;
+        VecF factors[kSteps];
+        QR_UNROLL for (int i = 0; i < kSteps; ++i) factors[i] = splat(a[(k + i) * p.a_col] * p.alpha);
+        const auto vector = [&](std::int64_t n, auto get, auto put) __attribute__((always_inline)) {
+          VecF sum = get(y + n);
+          QR_UNROLL for (int i = 0; i < kSteps; ++i) sum = fma(factors[i], get(b + i * p.b_row + n), sum);
+          put(y + n, sum);
+        };
+        std::int64_t n = 0;
+        for (; n + kLanes <= columns; n += kLanes) vector(n, [](const float *q) __attribute__((always_inline)) { return load(q); }, [](float *q, VecF v) __attribute__((always_inline)) { store(q, v); });
+        if (const int left = static_cast<int>(columns - n); left > 0)
+          vector(n, [=](const float *q) __attribute__((always_inline)) { return load_part(q, left); }, [=](float *q, VecF v) __attribute__((always_inline)) { store_part(q, v, left); });
+        k += kSteps;
+        b += kSteps * p.b_row;
+      };
+      while (k + 4 <= p.k) add(Steps<4>{});
+      while (k < p.k) add(Steps<1>{});
+      const float *const r = p.residual == Residual::None ? nullptr : g.r + m * p.y_row + first;
+      if (p.residual == Residual::BeforeAct)
+        for (std::int64_t n = 0; n < columns; ++n) y[n] += r[n];
+      if (p.act.kind != Act::None || p.residual == Residual::AfterAct) finish_rows(p.act, y, 0, 1, columns, p.residual == Residual::AfterAct ? r : nullptr, 0);
+    }
+  }
+}
+
 // Rows [row, row + rows) and panels [first, last) of one matrix. Panels are the outer loop, unless chunks of a have to be packed.
 void run_part(const MatMul &g, std::int64_t row, std::int64_t rows, std::int64_t first, std::int64_t last, float *scratch) noexcept {
   const MatMulF32 &p = g.p;
   const MatMulShape &s = g.s;
+  if (p.m <= kFewRows && p.b_col == 1 && p.n > kF32Panel * kLanes) return run_few_rows(g, row, rows, first * kF32Panel * kLanes, min_of(p.n, last * kF32Panel * kLanes));
   float *const panel_at = scratch, *const bias_at = panel_at + s.panel_floats, *const a_at = bias_at + s.bias_floats;
   const bool pack_a = p.a_col != 1;
   // A few rows do not pay for copying b.

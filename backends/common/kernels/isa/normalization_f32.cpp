@@ -26,7 +26,25 @@ QR_INLINE void store_lanes(float *p, VecF v, int lanes) noexcept {
 // Long sums are made of short ones, so that rounding errors do not grow with the row.
 constexpr std::int64_t kBlock = 64 * kLanes;
 
-void softmax_row(const float *x, float *y, std::int64_t n, float scale_, bool log_) noexcept {
+// sum of term(i, lanes) over a row, in four chains.
+template <class Term>
+QR_INLINE float sum_of(std::int64_t n, Term &&term) noexcept {
+  VecF total{};
+  for (std::int64_t begin = 0; begin < n; begin += kBlock) {
+    const std::int64_t end = min_of(n, begin + kBlock);
+    VecF part[4]{};
+    std::int64_t i = begin;
+    for (; i + 4 * kLanes <= end; i += 4 * kLanes) QR_UNROLL for (int k = 0; k < 4; ++k) part[k] += term(i + k * kLanes, kLanes);
+    for (; i + kLanes <= end; i += kLanes) part[0] += term(i, kLanes);
+    if (i < end) part[1] += term(i, static_cast<int>(end - i));
+    total += (part[0] + part[1]) + (part[2] + part[3]);
+  }
+  return sum(total);
+}
+
+template <bool log_>
+void softmax_row(const float *x, float *y, std::int64_t n, float scale_) noexcept {
+  constexpr bool keep = !log_;  // the exponentials, in y
   const VecF scale = splat(scale_), lowest = splat(-__builtin_inff());
   // NaN does not count here: it comes out of the sum.
   VecF m[4] = {lowest, lowest, lowest, lowest};
@@ -38,17 +56,11 @@ void softmax_row(const float *x, float *y, std::int64_t n, float scale_, bool lo
     m[0] = max(lanes == kLanes ? v : select(first_lanes(lanes), v, lowest), m[0]);
   });
   const VecF greatest = splat(largest(max(max(m[0], m[1]), max(m[2], m[3]))));
-  VecF total{};
-  for (std::int64_t begin = 0; begin < n; begin += kBlock) {
-    VecF block{};
-    for_vectors(begin, min_of(n, begin + kBlock), [&](std::int64_t at, int lanes) __attribute__((always_inline)) {
-      const VecF e = exp_of_negative(load_lanes(x + at, lanes) * scale - greatest);
-      block += lanes == kLanes ? e : select(first_lanes(lanes), e, VecF{});
-      if (!log_) store_lanes(y + at, e, lanes);
-    });
-    total += block;
-  }
-  const float all = sum(total);
+  const float all = sum_of(n, [=](std::int64_t at, int lanes) __attribute__((always_inline)) {
+    const VecF e = exp_of_negative(fma(load_lanes(x + at, lanes), scale, -greatest));
+    if (keep) store_lanes(y + at, e, lanes);
+    return lanes == kLanes ? e : select(first_lanes(lanes), e, VecF{});
+  });
   if (log_) {
     const VecF shift = log(splat(all));
     for_vectors(0, n, [&](std::int64_t at, int lanes) __attribute__((always_inline)) {
@@ -87,68 +99,59 @@ QR_INLINE void softmax_columns(const float *x, float *y, std::int64_t n, std::in
 struct LayerNormRow {
   const LayerNormF32 &p;
   const float *gamma, *beta;  // beta may be nullptr
+  VecF low, high;             // bounds of the result
 
   // `r` and `s` may be nullptr.
   void operator()(const float *x, const float *r, float *y, float *s) const noexcept {
-    const std::int64_t n = p.cols;
     // The sum lies where it is wanted, or in y until that is written.
-    const float *from = x;
-    float *keep = s ? s : r ? y : nullptr;
-    VecF total{};
-    for (std::int64_t begin = 0; begin < n; begin += kBlock) {
-      VecF block[2]{};
-      const std::int64_t end = min_of(n, begin + kBlock);
-      const auto step = [&](std::int64_t at, int lanes, VecF &into) __attribute__((always_inline)) {
-        VecF v = load_lanes(x + at, lanes);
-        if (r) v += load_lanes(r + at, lanes);
-        if (keep) store_lanes(keep + at, v, lanes);
-        if (p.rms) into = fma(v, v, into);
-        else into += v;
-      };
-      std::int64_t i = begin;
-      for (; i + 2 * kLanes <= end; i += 2 * kLanes) step(i, kLanes, block[0]), step(i + kLanes, kLanes, block[1]);
-      for_vectors(i, end, [&](std::int64_t at, int lanes) __attribute__((always_inline)) { step(at, lanes, block[0]); });
-      total += block[0] + block[1];
+    if (r && s) run<true, true>(x, r, y, s);
+    else if (r) run<true, true>(x, r, y, y);
+    else if (s) run<false, true>(x, r, y, s);
+    else run<false, false>(x, r, y, nullptr);
+  }
+
+  template <bool residual, bool keep>
+  void run(const float *x, const float *r, float *y, float *s) const noexcept {
+    const std::int64_t n = p.cols;
+    const auto value = [=](std::int64_t at, int lanes) __attribute__((always_inline)) {
+      VecF v = load_lanes(x + at, lanes);
+      if constexpr (residual) v += load_lanes(r + at, lanes);
+      if constexpr (keep) store_lanes(s + at, v, lanes);
+      return v;
+    };
+    const float count = static_cast<float>(n);
+    if (p.rms) {
+      const float squares = sum_of(n, [=](std::int64_t at, int lanes) __attribute__((always_inline)) {
+        const VecF v = value(at, lanes);
+        return v * v;
+      });
+      return finish(keep ? s : x, y, 0, squares / count);
     }
-    if (keep) from = keep;
-    float variance = sum(total) / static_cast<float>(n), mean_ = 0;
-    if (!p.rms) {
-      mean_ = variance;
-      const VecF mean = splat(mean_);
-      total = VecF{};
-      for (std::int64_t begin = 0; begin < n; begin += kBlock) {
-        VecF block[2]{};
-        const std::int64_t end = min_of(n, begin + kBlock);
-        std::int64_t i = begin;
-        for (; i + 2 * kLanes <= end; i += 2 * kLanes)
-          QR_UNROLL for (int k = 0; k < 2; ++k) {
-            const VecF d = load(from + i + k * kLanes) - mean;
-            block[k] = fma(d, d, block[k]);
-          }
-        for_vectors(i, end, [&](std::int64_t at, int lanes) __attribute__((always_inline)) {
-          VecF d = load_lanes(from + at, lanes) - mean;
-          if (lanes != kLanes) d = select(first_lanes(lanes), d, VecF{});
-          block[0] = fma(d, d, block[0]);
-        });
-        total += block[0] + block[1];
-      }
-      variance = sum(total) / static_cast<float>(n);
-    }
+    const float mean = sum_of(n, value) / count;
+    const float *const from = keep ? s : x;
+    const VecF center = splat(mean);
+    const float squares = sum_of(n, [=](std::int64_t at, int lanes) __attribute__((always_inline)) {
+      VecF d = load_lanes(from + at, lanes) - center;
+      if (lanes != kLanes) d = select(first_lanes(lanes), d, VecF{});
+      return d * d;
+    });
+    finish(from, y, mean, squares / count);
+  }
+
+  void finish(const float *from, float *y, float mean_, float variance) const noexcept {
     const VecF mean = splat(mean_), inverse = splat(1.0f / __builtin_sqrtf(variance + p.epsilon));
-    const bool bounded = p.act.kind == Act::Clip;
-    const VecF low = splat(bounded ? p.act.a : -__builtin_inff()), high = splat(bounded ? p.act.b : __builtin_inff());
     if (beta) {
-      for_vectors(0, n, [&](std::int64_t at, int lanes) __attribute__((always_inline)) {
+      for_vectors(0, p.cols, [&](std::int64_t at, int lanes) __attribute__((always_inline)) {
         const VecF v = (load_lanes(from + at, lanes) - mean) * inverse;
         store_lanes(y + at, clamp(fma(v, load_lanes(gamma + at, lanes), load_lanes(beta + at, lanes)), low, high), lanes);
       });
     } else {
-      for_vectors(0, n, [&](std::int64_t at, int lanes) __attribute__((always_inline)) {
+      for_vectors(0, p.cols, [&](std::int64_t at, int lanes) __attribute__((always_inline)) {
         const VecF v = (load_lanes(from + at, lanes) - mean) * inverse;
         store_lanes(y + at, clamp(v * load_lanes(gamma + at, lanes), low, high), lanes);
       });
     }
-    if (!bounded) activate_in_place(p.act, y, n);
+    if (p.act.kind != Act::Clip) activate_in_place(p.act, y, p.cols);
   }
 };
 
@@ -161,7 +164,7 @@ void run_SoftmaxF32(const Call &call) {
   float *y = call.operand<float>(1);
   if (p.inner == 1) {
     return call.threads.run(static_cast<std::uint64_t>(p.outer), grain_of(p.n), [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
-      for (auto row = static_cast<std::int64_t>(begin); row < static_cast<std::int64_t>(end); ++row) softmax_row(x + row * p.n, y + row * p.n, p.n, p.scale, p.log != 0);
+      for (auto row = static_cast<std::int64_t>(begin); row < static_cast<std::int64_t>(end); ++row) (p.log ? softmax_row<true> : softmax_row<false>)(x + row * p.n, y + row * p.n, p.n, p.scale);
     });
   }
   const std::int64_t groups = ceil_div<std::int64_t>(p.inner, kLanes);
@@ -185,7 +188,8 @@ void run_LayerNormF32(const Call &call) {
   const float *beta = p.has_beta ? call.operand<const float>(next++) : nullptr;
   float *y = call.operand<float>(next++);
   float *s = p.has_sum ? call.operand<float>(next++) : nullptr;
-  const LayerNormRow normalize{p, gamma, beta};
+  const bool bounded = p.act.kind == Act::Clip;
+  const LayerNormRow normalize{p, gamma, beta, splat(bounded ? p.act.a : -__builtin_inff()), splat(bounded ? p.act.b : __builtin_inff())};
   call.threads.run(static_cast<std::uint64_t>(p.rows), grain_of(p.cols), [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
     for (auto row = static_cast<std::int64_t>(begin); row < static_cast<std::int64_t>(end); ++row) {
       const std::int64_t at = row * p.cols;

@@ -141,19 +141,27 @@ QR_INLINE VecF sqrt(VecF v) noexcept {
   return v;
 #endif
 }
+// Folds the halves of a vector onto each other until one lane is left.
+template <class Combine>
+QR_INLINE float fold(VecF v, Combine &&combine) noexcept {
+  typedef float Four __attribute__((vector_size(16)));
+#if QR_ISA_BYTES == 64
+  const VecF w = combine(v, __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7));
+  const VecF u = combine(w, __builtin_shufflevector(w, w, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11));
+  const Four four = __builtin_shufflevector(u, u, 0, 1, 2, 3);
+#elif QR_ISA_BYTES == 32
+  const Four four = combine(Four(__builtin_shufflevector(v, v, 0, 1, 2, 3)), Four(__builtin_shufflevector(v, v, 4, 5, 6, 7)));
+#else
+  const Four four = v;
+#endif
+  const Four two = combine(four, Four(__builtin_shufflevector(four, four, 2, 3, 0, 1)));
+  return combine(two, Four(__builtin_shufflevector(two, two, 1, 0, 3, 2)))[0];
+}
 QR_INLINE float sum(VecF v) noexcept {
-  float s[kLanes];
-  std::memcpy(s, &v, sizeof s);
-  for (int step = kLanes / 2; step > 0; step /= 2)
-    for (int i = 0; i < step; ++i) s[i] += s[i + step];
-  return s[0];
+  return fold(v, [](auto a, auto b) __attribute__((always_inline)) { return a + b; });
 }
 QR_INLINE float largest(VecF v) noexcept {
-  float s[kLanes];
-  std::memcpy(s, &v, sizeof s);
-  for (int step = kLanes / 2; step > 0; step /= 2)
-    for (int i = 0; i < step; ++i) s[i] = s[i] > s[i + step] ? s[i] : s[i + step];
-  return s[0];
+  return fold(v, [](auto a, auto b) __attribute__((always_inline)) { return a > b ? a : b; });
 }
 
 }  // namespace quarry::kernels::QR_ISA

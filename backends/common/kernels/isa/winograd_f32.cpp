@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Convolution 3x3 by Winograd's F(4x4, 3x3), points 0, +-1, +-2, infinity: 36 products of (tiles x input channels) by (input x output channels) instead of 144
-// multiplications of pixels. The error is several times that of the plain sum, and does not shrink with the output: see winograd_error() in pack.h.
+// multiplications of pixels. The error is several times that of the plain sum, and does not shrink with the output: see winograd_wins() in pack.h. An
+// infinity or NaN spoils all outputs of its tiles, not only those whose taps reach it.
 #include "backends/common/kernels/isa/winograd_f32.h"
 
 #include "backends/common/kernels/conv_shape.h"

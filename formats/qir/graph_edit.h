@@ -4,13 +4,13 @@
 
 #include "formats/qir/graph.h"
 
-namespace quarry::prepare {
+namespace quarry::qir {
 
 // Who makes and who uses each tensor. Made once per sweep of a pass; a pass that rewires keeps to what it has updated here.
 class Uses {
  public:
-  explicit Uses(const qir::Graph &graph);
-  Uses(const qir::Graph &graph, const Vector<bool> &dead);  // nodes marked dead use nothing
+  explicit Uses(const Graph &graph);
+  Uses(const Graph &graph, const Vector<bool> &dead);  // nodes marked dead use nothing
 
   static constexpr std::int32_t kNobody = -1;
   std::int32_t maker(std::int32_t tensor) const { return makers_[static_cast<std::size_t>(tensor)]; }  // a node, or kNobody
@@ -28,17 +28,17 @@ class Uses {
 };
 
 // Every reader of `from` (nodes and graph outputs) reads `to`.
-void replace_uses(qir::Graph &graph, std::int32_t from, std::int32_t to);
+void replace_uses(Graph &graph, std::int32_t from, std::int32_t to);
 
-inline qir::Tensor &at(qir::Graph &graph, std::int32_t id) { return graph.tensors[static_cast<std::size_t>(id)]; }
-inline const qir::Tensor &at(const qir::Graph &graph, std::int32_t id) { return graph.tensors[static_cast<std::size_t>(id)]; }
-inline std::int32_t input_of(const qir::Node &node, std::size_t i) { return i < node.inputs.size() ? node.inputs[i] : qir::kAbsent; }
+inline Tensor &at(Graph &graph, std::int32_t id) { return graph.tensors[static_cast<std::size_t>(id)]; }
+inline const Tensor &at(const Graph &graph, std::int32_t id) { return graph.tensors[static_cast<std::size_t>(id)]; }
+inline std::int32_t input_of(const Node &node, std::size_t i) { return i < node.inputs.size() ? node.inputs[i] : kAbsent; }
 
 // The values of an f32 constant; nullptr: it is none.
-const float *constant_floats(const qir::Graph &graph, std::int32_t id);
+const float *constant_floats(const Graph &graph, std::int32_t id);
 // Takes out the nodes that are marked, and tensors that no node, input or output mentions any more.
-void compact(qir::Graph &graph, const Vector<bool> &dead);
+void compact(Graph &graph, const Vector<bool> &dead);
 // A name that no tensor of the graph has.
-String fresh_name(const qir::Graph &graph, std::string_view wanted);
+String fresh_name(const Graph &graph, std::string_view wanted);
 
-}  // namespace quarry::prepare
+}  // namespace quarry::qir

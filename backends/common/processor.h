@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// The processor and memory of this machine, as the devices of CPU backends tell of them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace quarry::plugin {
+
+// "model name" of /proc/cpuinfo, or the machine that uname tells; always ends in NUL.
+void processor_name(char *name, std::size_t room) noexcept;
+// Physical memory in bytes; 0 where the system does not tell.
+std::uint64_t memory_bytes() noexcept;
+
+}  // namespace quarry::plugin

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// The host's services of one run, for the interpreter. Whoever runs programs inside a plugin uses it.
+#pragma once
+
+#include <algorithm>
+
+#include "backends/common/plugin_support.h"
+#include "backends/cpu-reference/interpreter.h"
+
+namespace quarry::reference {
+
+class HostEnvironment final : public Environment {
+ public:
+  HostEnvironment(const qr_host &host, const qr_run_request &request) noexcept : host_(host), request_(request), stop_(request.signal, host) {}
+
+  void parallel_for(std::uint64_t count, void (*body)(void *, std::uint64_t, std::uint64_t), void *context) override {
+    const qr_host_threads *threads = request_.threads;
+    if (!threads || threads->worker_count < 2 || count < 2) return Environment::parallel_for(count, body, context);
+    struct Call {
+      void (*body)(void *, std::uint64_t, std::uint64_t);
+      void *context;
+    } call{body, context};
+    // Some stretches per worker, so that a slow one does not keep the others waiting.
+    const std::uint64_t grain = std::max<std::uint64_t>(1, count / (std::uint64_t{threads->worker_count} * 4));
+    threads->parallel_for(
+        threads->self, count, grain,
+        [](void *user, std::uint64_t begin, std::uint64_t end, std::uint32_t) {
+          const Call &c = *static_cast<const Call *>(user);
+          c.body(c.context, begin, end);
+        },
+        &call);
+  }
+  bool stopped() const noexcept override { return stop_.stopped(); }
+  Status stop_reason() override { return stop_.status("run"); }
+  bool profiled() const noexcept override { return request_.profile != nullptr; }
+  std::uint64_t clock_ns() noexcept override { return host_.clock_ns(host_.self); }
+  void node_ran(const qir::Node &node, std::uint64_t begin_ns, std::uint64_t end_ns) override {
+    using plugin::text;
+    const qr_plugin_event event{text(node.name), text("node"), text(qir::op_name(node.op)), text("ns"), begin_ns, end_ns, end_ns - begin_ns, 0};
+    request_.profile->event(request_.profile->self, &event);
+  }
+
+ private:
+  const qr_host &host_;
+  const qr_run_request &request_;
+  plugin::Stop stop_;
+};
+
+}  // namespace quarry::reference

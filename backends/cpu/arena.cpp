@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where values lie in the execution's memory: those that live at the same time lie apart.
+#include <algorithm>
+#include <numeric>
+
+#include "backends/cpu/compile.h"
+
+namespace quarry::cpu {
+
+namespace {
+
+using kernels::Kernel;
+
+constexpr std::uint64_t kAlign = 64;
+
+struct Lifetime {
+  std::uint32_t first = UINT32_MAX, last = 0;  // steps
+  bool used() const noexcept { return first != UINT32_MAX; }
+};
+
+Vector<Lifetime> lifetimes_of(const Plan &plan) {
+  Vector<Lifetime> lifetimes(plan.values.size());
+  for (std::uint32_t s = 0; s < plan.steps.size(); ++s) {
+    const Step &step = plan.steps[s];
+    for (std::uint32_t o = 0; o < step.operand_count; ++o) {
+      Lifetime &lifetime = lifetimes[plan.operands[step.first_operand + o].value];
+      lifetime.first = std::min(lifetime.first, s);
+      lifetime.last = s;
+    }
+  }
+  return lifetimes;
+}
+
+// Whether operand 0 of an elementwise step is walked exactly as its result.
+bool same_walk(const Plan &plan, const Step &step) {
+  if (step.kernel == static_cast<std::uint32_t>(Kernel::UnaryF32)) return true;
+  if (step.kernel != static_cast<std::uint32_t>(Kernel::BinaryF32)) return false;
+  kernels::BinaryF32 p;
+  std::memcpy(&p, plan.params.data() + step.params, sizeof p);
+  std::int64_t stride = 1;
+  for (std::uint32_t d = p.rank; d-- > 0;) {
+    if (p.dims[d] != 1 && p.a[d] != stride) return false;
+    stride *= p.dims[d];
+  }
+  return true;
+}
+
+// y = f(x) where nobody needs x any more: y lies where x lies.
+void write_in_place(Plan &plan) {
+  const Vector<Lifetime> lifetimes = lifetimes_of(plan);
+  Vector<std::uint32_t> place(plan.values.size());
+  std::iota(place.begin(), place.end(), 0u);
+  bool any = false;
+  for (std::uint32_t s = 0; s < plan.steps.size(); ++s) {
+    const Step &step = plan.steps[s];
+    if (step.kernel == kReferenceStep || !same_walk(plan, step)) continue;
+    const Operand &x = plan.operands[step.first_operand], &y = plan.operands[step.first_operand + step.operand_count - 1];
+    const Value &from = plan.values[x.value], &to = plan.values[y.value];
+    if (x.value == y.value || x.offset != 0 || y.offset != 0 || from.place != Place::Arena || to.place != Place::Arena || from.bytes != to.bytes) continue;
+    if (lifetimes[x.value].last != s || lifetimes[y.value].first != s) continue;
+    // The other operand must not be another part of x.
+    if (step.operand_count == 3 && plan.operands[step.first_operand + 1].value == x.value) continue;
+    place[y.value] = place[x.value];
+    any = true;
+  }
+  if (!any) return;
+  for (Operand &operand : plan.operands) operand.value = place[operand.value];
+}
+
+}  // namespace
+
+void place_values(Plan &plan) {
+  write_in_place(plan);
+  Vector<Lifetime> lifetimes = lifetimes_of(plan);
+  Vector<std::uint32_t> order;
+  for (std::uint32_t v = 0; v < plan.values.size(); ++v) {
+    Value &value = plan.values[v];
+    if (value.place != Place::Arena && value.place != Place::Output) continue;
+    if (value.place == Place::Output) {
+      lifetimes[v].last = static_cast<std::uint32_t>(plan.steps.size());
+      if (!lifetimes[v].used()) lifetimes[v].first = 0;
+    }
+    if (lifetimes[v].used() && value.bytes > 0) order.push_back(v);
+  }
+  // Largest first, each as low as it fits beside those that live with it.
+  std::stable_sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) { return plan.values[a].bytes > plan.values[b].bytes; });
+  Vector<std::uint32_t> placed;  // by offset
+  for (const std::uint32_t v : order) {
+    std::uint64_t offset = 0;
+    const std::uint64_t bytes = (plan.values[v].bytes + kAlign - 1) / kAlign * kAlign;
+    for (const std::uint32_t other : placed) {
+      if (lifetimes[other].last < lifetimes[v].first || lifetimes[v].last < lifetimes[other].first) continue;
+      if (plan.values[other].offset >= offset + bytes) break;
+      offset = std::max(offset, plan.values[other].offset + (plan.values[other].bytes + kAlign - 1) / kAlign * kAlign);
+    }
+    plan.values[v].offset = offset;
+    plan.arena_bytes = std::max(plan.arena_bytes, offset + bytes);
+    placed.insert(std::upper_bound(placed.begin(), placed.end(), v, [&](std::uint32_t a, std::uint32_t b) { return plan.values[a].offset < plan.values[b].offset; }), v);
+  }
+}
+
+}  // namespace quarry::cpu

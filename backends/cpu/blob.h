@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// The context blob: the plan as flat tables, used where it lies. A blob that is read is not trusted: each table is bounded, each step's kernel is asked
+// what its parameters imply, and every operand is compared with that, so that running it stays inside its memory whatever it says.
+#pragma once
+
+#include <span>
+
+#include "backends/cpu-reference/program.h"
+#include "backends/cpu/compile.h"
+
+namespace quarry::cpu {
+
+inline constexpr std::uint32_t kBlobVersion = 1;
+
+Vector<std::uint8_t> write_blob(const Compiled &compiled, std::size_t kept_segments);
+
+// What a header says without looking at the rest.
+struct BlobFigures {
+  std::uint64_t weights_bytes = 0, arena_bytes = 0, io_bytes = 0, scratch_bytes = 0;
+};
+Result<BlobFigures> read_figures(qir::Bytes blob);
+
+// A loaded plan; tables and constants point into blob and segments.
+struct LoadedPlan : HeapObject {
+  const kernels::Isa *isa = nullptr;
+  std::span<const Value> values;
+  std::span<const Step> steps;
+  std::span<const Operand> operands;
+  const std::uint8_t *params = nullptr;
+  std::string_view names;
+  Vector<const std::byte *> constants;  // per value; nullptr: not a constant
+  Vector<Io> inputs, outputs;
+  std::uint64_t arena_bytes = 0, scratch_bytes = 0, shared_bytes = 0;
+  struct LoadedPiece : HeapObject {
+    qir::Graph graph;
+    Unique<reference::Program> program;
+    bool whole = false;
+  };
+  Vector<Unique<LoadedPiece>> pieces;
+  bool whole() const noexcept { return pieces.size() == 1 && pieces[0]->whole; }
+  const char *name(std::uint32_t offset) const noexcept { return names.data() + offset; }
+};
+Result<Unique<LoadedPlan>> read_blob(qir::Bytes blob, std::span<const qir::Bytes> segments);
+
+}  // namespace quarry::cpu

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// A graph made into a plan with all its memory placed, and the parts of a blob.
+#pragma once
+
+#include "backends/cpu/plan.h"
+
+namespace quarry::cpu {
+
+struct Compiled {
+  Plan plan;
+  // What becomes segments beside the kept ones: packed weights, and constants of pieces that cpu-reference runs (empty where there are none).
+  Vector<std::uint8_t> packed, piece_constants;
+  std::uint64_t weights_bytes = 0, io_bytes = 0;
+};
+
+struct CompileOptions {
+  const kernels::Isa *isa = nullptr;
+  bool winograd = true;
+};
+
+// `segments` are those that the graph's constants point into; they keep their numbers, then come `packed` and `piece_constants`.
+Result<Compiled> compile(qir::Graph graph, qir::Bytes qir, std::span<const qir::Bytes> segments, const CompileOptions &options);
+
+// Gives every arena and output value its offset, and lets elementwise steps write where they read (arena.cpp).
+void place_values(Plan &plan);
+
+}  // namespace quarry::cpu

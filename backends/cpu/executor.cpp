@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/cpu/executor.h"
+
+#include <algorithm>
+
+#include "backends/cpu-reference/host_environment.h"
+#include "base/checked.h"
+
+namespace quarry::cpu {
+
+Execution::Execution(const LoadedPlan &plan) : plan_(plan), arena_(plan.arena_bytes), operands_(plan.operands.size()) {
+  for (std::uint32_t o = 0; o < plan.operands.size(); ++o) {
+    const Operand &operand = plan.operands[o];
+    const Value &value = plan.values[operand.value];
+    switch (value.place) {
+      case Place::Arena: operands_[o] = static_cast<std::byte *>(arena_.data) + value.offset + operand.offset; break;
+      // Kernels only read operands that their check function does not call written, and the loader let no step write to a constant.
+      case Place::Constant: operands_[o] = const_cast<std::byte *>(plan.constants[operand.value]) + operand.offset; break;
+      case Place::Input: inputs_.push_back({o, value.index, operand.offset, 0}); break;
+      default: outputs_.push_back({o, value.index, operand.offset, value.offset}); break;
+    }
+  }
+  std::size_t most_inputs = 0, most_outputs = 0;
+  for (const auto &piece : plan.pieces) {
+    pieces_.push_back(make_unique<reference::Execution>(*piece->program));
+    most_inputs = std::max(most_inputs, piece->graph.inputs.size());
+    most_outputs = std::max(most_outputs, piece->graph.outputs.size());
+  }
+  piece_inputs_.resize(most_inputs);
+  piece_outputs_.resize(most_outputs);
+}
+
+void Execution::bind(const qr_run_request &request) {
+  for (const Patch &patch : inputs_) operands_[patch.operand] = static_cast<std::byte *>(request.inputs[patch.index].data) + patch.offset;
+  for (const Patch &patch : outputs_) {
+    const qr_io_buffer &io = request.outputs[patch.index];
+    std::byte *const base = io.data && io.wanted ? static_cast<std::byte *>(io.data) : static_cast<std::byte *>(arena_.data) + patch.arena_offset;
+    operands_[patch.operand] = base + patch.offset;
+  }
+}
+
+void Execution::make_scratch(std::uint32_t workers) {
+  if (workers <= scratch_workers_) return;
+  scratch_ = Block(plan_.scratch_bytes * workers + plan_.shared_bytes);
+  scratch_workers_ = workers;
+}
+
+Status Execution::run(const qr_run_request &request, const qr_host &host) {
+  if (plan_.whole()) return run_whole(request, host);
+  for (std::uint64_t i = 0; i < request.output_count; ++i) {
+    const qr_io_buffer &io = request.outputs[i];
+    const Io &expected = plan_.outputs[i];
+    const std::uint64_t bytes = *packed_size(expected.dtype, *element_count(expected.shape.data(), expected.shape.size()));
+    if (io.data && io.wanted && io.size_bytes < bytes)
+      return Status::error(ErrorId::run_room, format("output '%s': found room for %llu bytes, expected %llu", printable(expected.name).c_str(),
+                                                     static_cast<unsigned long long>(io.size_bytes), static_cast<unsigned long long>(bytes)));
+  }
+  const qr_host_threads *given = request.threads;
+  const kernels::Threads threads{given ? given->worker_count : 1, given ? given->self : nullptr, given ? given->parallel_for : nullptr};
+  make_scratch(threads.workers);
+  bind(request);
+  const plugin::Stop stop(request.signal, host);
+  std::int64_t bad_index[2] = {0, -1};
+  for (const Step &step : plan_.steps) {
+    if (stop.stopped()) return stop.status("run");
+    const std::uint64_t begin = request.profile ? host.clock_ns(host.self) : 0;
+    if (step.kernel == kReferenceStep) {
+      QR_RETURN_IF_ERROR(run_piece(step, request, host));
+    } else {
+      plan_.isa->run[step.kernel]({plan_.params + step.params, operands_.data() + step.first_operand, threads, static_cast<std::byte *>(scratch_.data), plan_.scratch_bytes, bad_index});
+      if (step.kernel == static_cast<std::uint32_t>(kernels::Kernel::Gather) && bad_index[1] >= 0) {
+        kernels::Gather gather;
+        std::memcpy(&gather, plan_.params + step.params, sizeof gather);
+        return Status::error(ErrorId::run_value, format("%s '%s': index %lld: found %lld, expected one from %lld to %lld", plan_.name(step.op), plan_.name(step.name),
+                                                        static_cast<long long>(bad_index[1]), static_cast<long long>(bad_index[0]), static_cast<long long>(-gather.rows),
+                                                        static_cast<long long>(gather.rows - 1)));
+      }
+    }
+    if (request.profile) {
+      const std::uint64_t end = host.clock_ns(host.self);
+      const qr_plugin_event event{plugin::text(plan_.name(step.name)), plugin::text("node"), plugin::text(plan_.name(step.op)), plugin::text("ns"), begin, end, end - begin, 0};
+      request.profile->event(request.profile->self, &event);
+    }
+  }
+  for (std::uint64_t i = 0; i < request.output_count; ++i) {
+    qr_io_buffer &io = request.outputs[i];
+    const Io &made = plan_.outputs[i];
+    io.used_bytes = *packed_size(made.dtype, *element_count(made.shape.data(), made.shape.size()));
+    io.rank = static_cast<std::uint32_t>(made.shape.size());
+    std::copy(made.shape.begin(), made.shape.end(), io.dims);
+  }
+  for (const Patch &patch : outputs_) {
+    qr_io_buffer &io = request.outputs[patch.index];
+    if (!io.data && io.wanted) io.data = static_cast<std::byte *>(arena_.data) + patch.arena_offset;
+  }
+  return {};
+}
+
+Status Execution::run_piece(const Step &step, const qr_run_request &request, const qr_host &host) {
+  const LoadedPlan::LoadedPiece &piece = *plan_.pieces[step.params];
+  std::byte *const *operands = operands_.data() + step.first_operand;
+  const std::size_t inputs = piece.graph.inputs.size(), outputs = piece.graph.outputs.size();
+  const auto fill = [&](reference::IoBuffer &io, std::int32_t id, std::byte *data) {
+    const qir::Tensor &tensor = piece.graph.tensors[static_cast<std::size_t>(id)];
+    io = {data, *packed_size(tensor.dtype, *element_count(tensor.shape.data(), tensor.shape.size())), 0, true, static_cast<std::uint32_t>(tensor.shape.size()), {}};
+    std::copy(tensor.shape.begin(), tensor.shape.end(), io.dims);
+  };
+  for (std::size_t i = 0; i < inputs; ++i) fill(piece_inputs_[i], piece.graph.inputs[i], operands[i]);
+  for (std::size_t i = 0; i < outputs; ++i) fill(piece_outputs_[i], piece.graph.outputs[i], operands[inputs + i]);
+  // The step's own event tells of it.
+  qr_run_request quiet = request;
+  quiet.profile = nullptr;
+  reference::HostEnvironment environment(host, quiet);
+  return pieces_[step.params]->run(piece_inputs_.data(), inputs, piece_outputs_.data(), outputs, environment);
+}
+
+Status Execution::run_whole(const qr_run_request &request, const qr_host &host) {
+  for (std::size_t i = 0; i < piece_inputs_.size(); ++i) {
+    const qr_io_buffer &io = request.inputs[i];
+    piece_inputs_[i] = {io.data, io.size_bytes, 0, true, io.rank, {}};
+    std::copy_n(io.dims, qir::kMaxRank, piece_inputs_[i].dims);
+  }
+  for (std::size_t i = 0; i < piece_outputs_.size(); ++i) {
+    const qr_io_buffer &io = request.outputs[i];
+    piece_outputs_[i] = {io.data, io.size_bytes, 0, io.wanted != 0, 0, {}};
+  }
+  reference::HostEnvironment environment(host, request);
+  QR_RETURN_IF_ERROR(pieces_[0]->run(piece_inputs_.data(), piece_inputs_.size(), piece_outputs_.data(), piece_outputs_.size(), environment));
+  for (std::size_t i = 0; i < piece_outputs_.size(); ++i) {
+    qr_io_buffer &io = request.outputs[i];
+    const reference::IoBuffer &made = piece_outputs_[i];
+    io.data = made.data, io.used_bytes = made.used_bytes, io.rank = made.rank;
+    std::copy_n(made.dims, qir::kMaxRank, io.dims);
+  }
+  return {};
+}
+
+}  // namespace quarry::cpu

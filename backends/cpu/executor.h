@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs a loaded plan. One execution is one caller's state: memory, pointers, the pieces' interpreters.
+#pragma once
+
+#include "backends/common/plugin_support.h"
+#include "backends/cpu-reference/interpreter.h"
+#include "backends/cpu/blob.h"
+
+namespace quarry::cpu {
+
+class Execution : public HeapObject {
+ public:
+  // The plan outlives the execution. Takes the memory that the plan names; scratch follows at the first run, which knows the threads.
+  explicit Execution(const LoadedPlan &plan);
+  // Allocates nothing after the first run with as many threads. Inputs and outputs are as many as the plan's and checked by the host.
+  Status run(const qr_run_request &request, const qr_host &host);
+
+ private:
+  Status run_piece(const Step &step, const qr_run_request &request, const qr_host &host);
+  Status run_whole(const qr_run_request &request, const qr_host &host);
+  void bind(const qr_run_request &request);
+  void make_scratch(std::uint32_t workers);
+
+  struct Block {
+    void *data = nullptr;
+    Block() = default;
+    explicit Block(std::uint64_t bytes) : data(bytes ? allocate_block(bytes, 64) : nullptr) {}
+    Block(Block &&other) noexcept : data(std::exchange(other.data, nullptr)) {}
+    Block &operator=(Block &&other) noexcept {
+      std::swap(data, other.data);
+      return *this;
+    }
+    ~Block() { free_block(data); }
+  };
+
+  const LoadedPlan &plan_;
+  Block arena_, scratch_;
+  std::uint32_t scratch_workers_ = 0;
+  Vector<std::byte *> operands_;  // per operand of the plan
+  struct Patch {                  // an operand that lies in the caller's memory
+    std::uint32_t operand, index;
+    std::uint64_t offset;
+    std::uint64_t arena_offset;   // of an output that the caller gave no room
+  };
+  Vector<Patch> inputs_, outputs_;
+  Vector<Unique<reference::Execution>> pieces_;
+  Vector<reference::IoBuffer> piece_inputs_, piece_outputs_;  // of the piece that runs
+};
+
+}  // namespace quarry::cpu

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/cpu/fusion.h"
+
+#include <limits>
+
+namespace quarry::cpu {
+
+using kernels::Act;
+using kernels::Activation;
+using kernels::Residual;
+using qir::at;
+using qir::Op;
+
+namespace {
+
+bool plain_f32(const qir::Graph &graph, std::int32_t id) { return id != qir::kAbsent && at(graph, id).dtype == DType::F32 && !at(graph, id).quant; }
+
+// One f32 constant, or `fallback` where the input is absent.
+std::optional<float> bound(const qir::Graph &graph, std::int32_t id, float fallback) {
+  if (id == qir::kAbsent) return fallback;
+  const float *value = qir::constant_floats(graph, id);
+  if (!value || at(graph, id).data.size != sizeof(float)) return std::nullopt;
+  return *value;
+}
+
+bool is_product(Op op) { return op == Op::Conv || op == Op::Gemm || op == Op::MatMul; }
+// Steps that can end in an activation.
+bool takes_activation(Op op) {
+  switch (op) {
+    case Op::Conv: case Op::Gemm: case Op::MatMul:
+    case Op::Add: case Op::Sub: case Op::Mul: case Op::Div: case Op::Min: case Op::Max: case Op::Pow: case Op::PRelu:
+    case Op::LayerNormalization: case Op::RMSNormalization:
+    case Op::ReduceMean: case Op::ReduceSum: case Op::ReduceMax: case Op::ReduceMin: case Op::GlobalAveragePool:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+std::optional<Activation> activation_of(const qir::Graph &graph, const qir::Node &node) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  if (node.inputs.empty() || !plain_f32(graph, node.inputs[0]) || !plain_f32(graph, node.outputs[0])) return std::nullopt;
+  switch (node.op) {
+    case Op::Relu: return Activation{Act::Clip, 0, kInfinity, 0};
+    case Op::Clip: {
+      const auto low = bound(graph, qir::input_of(node, 1), -kInfinity), high = bound(graph, qir::input_of(node, 2), kInfinity);
+      if (!low || !high || *low != *low || *high != *high) return std::nullopt;
+      return Activation{Act::Clip, *low, *high, 0};
+    }
+    case Op::LeakyRelu: return Activation{Act::LeakyRelu, node.get_float("alpha", 0.01f), 0, 0};
+    case Op::HardSigmoid: return Activation{Act::HardSigmoid, node.get_float("alpha", 0.2f), node.get_float("beta", 0.5f), 0};
+    case Op::HardSwish: return Activation{Act::HardSwish, 0, 0, 0};
+    case Op::Sigmoid: return Activation{Act::Sigmoid, 0, 0, 0};
+    case Op::Swish: return Activation{Act::Silu, node.get_float("alpha", 1), 0, 0};
+    case Op::QuickGelu: return Activation{Act::Silu, node.get_float("alpha", 1.702f), 0, 0};
+    case Op::Tanh: return Activation{Act::Tanh, 0, 0, 0};
+    case Op::Gelu: return Activation{node.get_string("approximate", "none") == "tanh" ? Act::GeluTanh : Act::Gelu, 0, 0, 0};
+    case Op::Elu: return Activation{Act::Elu, node.get_float("alpha", 1), 0, 0};
+    case Op::Softplus: return Activation{Act::Softplus, 0, 0, 0};
+    case Op::Mish: return Activation{Act::Mish, 0, 0, 0};
+    case Op::Erf: return Activation{Act::Erf, 0, 0, 0};
+    case Op::Exp: return Activation{Act::Exp, 0, 0, 0};
+    case Op::Log: return Activation{Act::Log, 0, 0, 0};
+    case Op::Sqrt: return Activation{Act::Sqrt, 0, 0, 0};
+    case Op::Reciprocal: return Activation{Act::Reciprocal, 0, 0, 0};
+    case Op::Abs: return Activation{Act::Abs, 0, 0, 0};
+    case Op::Neg: return Activation{Act::Neg, 0, 0, 0};
+    case Op::Floor: return Activation{Act::Floor, 0, 0, 0};
+    case Op::Ceil: return Activation{Act::Ceil, 0, 0, 0};
+    case Op::Round: return Activation{Act::Round, 0, 0, 0};
+    default: return std::nullopt;
+  }
+}
+
+Fusion::Fusion(const qir::Graph &graph, const qir::Uses &uses) : graph_(graph), uses_(uses), of_node_(graph.nodes.size(), -1) {
+  // Attention first: its products would take the additions of the mask otherwise.
+  for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
+    Group group;
+    if (graph.nodes[n].op == Op::MatMul && grow_attention(n, group)) groups_.push_back(group);
+  }
+  // Later products first: of two that end in one Add, the later one finds the other's result already there, and warm.
+  for (int pass = 0; pass < 2; ++pass) {
+    for (std::size_t i = graph.nodes.size(); i-- > 0;) {
+      const std::size_t n = pass == 0 ? i : graph.nodes.size() - 1 - i;
+      if (taken(n) || (pass == 0 && !is_product(graph.nodes[n].op))) continue;
+      Group group;
+      group.root = group.last = static_cast<std::int32_t>(n);
+      group.members = {group.root};
+      of_node_[n] = static_cast<std::int32_t>(groups_.size());
+      group.output = graph.nodes[n].outputs.empty() ? qir::kAbsent : graph.nodes[n].outputs[0];
+      if (takes_activation(graph.nodes[n].op)) grow(group);
+      groups_.push_back(group);
+    }
+  }
+}
+
+std::int32_t Fusion::only_user(std::int32_t tensor) const {
+  if (tensor == qir::kAbsent || !uses_.used_once(tensor)) return -1;
+  const std::int32_t user = uses_.users(tensor)[0];
+  return taken(static_cast<std::size_t>(user)) ? -1 : user;
+}
+
+std::int32_t Fusion::maker(std::int32_t tensor) const {
+  if (tensor == qir::kAbsent || !uses_.used_once(tensor)) return -1;
+  const std::int32_t node = uses_.maker(tensor);
+  return node < 0 || taken(static_cast<std::size_t>(node)) ? -1 : node;
+}
+
+// Takes the nodes behind the group's output as long as the step can do them.
+void Fusion::grow(Group &group) {
+  const Op root = graph_.nodes[static_cast<std::size_t>(group.root)].op;
+  const bool quantized = at(graph_, group.output).quant.has_value();
+  const std::int32_t number = static_cast<std::int32_t>(groups_.size());
+  for (;;) {
+    const std::int32_t next = only_user(group.output);
+    if (next < 0) return;
+    const qir::Node &node = graph_.nodes[static_cast<std::size_t>(next)];
+    const qir::Tensor &made = at(graph_, group.output);
+    bool takes = false;
+    if (!quantized && group.act.kind == Act::None && group.residual_mode != Residual::AfterAct && node.inputs[0] == group.output) {
+      if (const auto act = activation_of(graph_, node)) {
+        group.act = *act;
+        takes = true;
+      }
+    }
+    if (!takes && node.op == Op::Add && is_product(root) && group.residual_mode == Residual::None) {
+      const std::int32_t other = node.inputs[0] == group.output ? node.inputs[1] : node.inputs[0];
+      const qir::Tensor &added = at(graph_, other), &sum = at(graph_, node.outputs[0]);
+      if (other == group.output || sum.shape != made.shape) return;
+      if (quantized) {
+        if (!added.is_constant && added.shape == made.shape && added.quant && sum.quant) {
+          group.residual = other;
+          group.residual_mode = Residual::BeforeAct;
+          group.mid = group.output;
+          takes = true;
+        }
+      } else if (plain_f32(graph_, other) && plain_f32(graph_, node.outputs[0])) {
+        const bool per_column = added.is_constant && !added.shape.empty() && root != Op::Conv && added.shape.back() == made.shape.back() &&
+                                added.data.size == static_cast<std::uint64_t>(made.shape.back()) * sizeof(float);
+        if (per_column && group.bias == qir::kAbsent && group.act.kind == Act::None) {
+          group.bias = other;
+          takes = true;
+        } else if (!added.is_constant && added.shape == made.shape) {
+          group.residual = other;
+          group.residual_mode = group.act.kind == Act::None ? Residual::BeforeAct : Residual::AfterAct;
+          takes = true;
+        }
+      }
+    }
+    if (!takes) return;
+    of_node_[static_cast<std::size_t>(next)] = number;
+    group.last = next;
+    group.members.push_back(next);
+    group.output = node.outputs[0];
+  }
+}
+
+// MatMul(Softmax(MatMul(q, k^T) [* or / scale] [+ mask]), v)
+bool Fusion::grow_attention(std::size_t n, Group &group) {
+  const qir::Node &second = graph_.nodes[n];
+  if (taken(n) || !plain_f32(graph_, second.outputs[0]) || !plain_f32(graph_, second.inputs[1])) return false;
+  Vector<std::int32_t> members{static_cast<std::int32_t>(n)};
+  std::int32_t at_node = maker(second.inputs[0]);
+  const auto node = [&](std::int32_t i) -> const qir::Node & { return graph_.nodes[static_cast<std::size_t>(i)]; };
+  const auto rank = [&](std::int32_t id) { return static_cast<std::int64_t>(at(graph_, id).shape.size()); };
+  if (at_node < 0 || node(at_node).op != Op::Softmax) return false;
+  const std::int64_t axis = node(at_node).get_int("axis", -1);
+  if (axis != -1 && axis != rank(node(at_node).inputs[0]) - 1) return false;
+  members.push_back(at_node);
+  at_node = maker(node(at_node).inputs[0]);
+  if (at_node < 0) return false;
+  if (node(at_node).op == Op::Add) {
+    const qir::Node &add = node(at_node);
+    std::int32_t scores = -1;
+    for (int side = 0; side < 2 && scores < 0; ++side) {
+      const std::int32_t made = maker(add.inputs[static_cast<std::size_t>(side)]);
+      if (made < 0 || (node(made).op != Op::MatMul && node(made).op != Op::Mul && node(made).op != Op::Div)) continue;
+      // The scores are the side that has the sum's shape.
+      if (at(graph_, add.inputs[static_cast<std::size_t>(side)]).shape != at(graph_, add.outputs[0]).shape) continue;
+      scores = made;
+      group.mask = add.inputs[static_cast<std::size_t>(1 - side)];
+    }
+    if (scores < 0 || !plain_f32(graph_, group.mask)) return false;
+    members.push_back(at_node);
+    at_node = scores;
+  }
+  if (node(at_node).op == Op::Mul || node(at_node).op == Op::Div) {
+    const qir::Node &scaled = node(at_node);
+    std::size_t side = 1;
+    auto factor = bound(graph_, scaled.inputs[1], 1);
+    if (!factor && scaled.op == Op::Mul) factor = bound(graph_, scaled.inputs[0], 1), side = 0;
+    if (!factor || (scaled.op == Op::Div && *factor == 0)) return false;
+    group.scale = scaled.op == Op::Mul ? *factor : 1 / *factor;
+    members.push_back(at_node);
+    at_node = maker(scaled.inputs[1 - side]);
+    if (at_node < 0) return false;
+  }
+  const qir::Node &first = node(at_node);
+  if (first.op != Op::MatMul || !plain_f32(graph_, first.outputs[0])) return false;
+  members.push_back(at_node);
+  group.q = first.inputs[0], group.k_transposed = first.inputs[1], group.v = second.inputs[1];
+  // The same batches and heads on all sides.
+  for (const std::int32_t id : {group.q, group.k_transposed, group.v}) {
+    const qir::Shape &shape = at(graph_, id).shape;
+    if (rank(id) != rank(group.q) || rank(id) < 3 || rank(id) > 4) return false;
+    for (std::size_t d = 0; d + 2 < shape.size(); ++d)
+      if (shape[d] != at(graph_, group.q).shape[d]) return false;
+  }
+  if (group.mask != qir::kAbsent && rank(group.mask) > rank(group.q)) return false;
+  group.attention = true;
+  group.root = group.last = static_cast<std::int32_t>(n);
+  group.output = second.outputs[0];
+  group.members.assign(members.rbegin(), members.rend());
+  for (const std::int32_t member : members) of_node_[static_cast<std::size_t>(member)] = static_cast<std::int32_t>(groups_.size());
+  return true;
+}
+
+}  // namespace quarry::cpu

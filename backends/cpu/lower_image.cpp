@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pooling and resizing.
+#include <algorithm>
+#include <cmath>
+
+#include "backends/cpu/lowering.h"
+#include "formats/qir/infer.h"
+
+namespace quarry::cpu {
+
+using kernels::Kernel;
+using kernels::PoolOp;
+using qir::Op;
+
+namespace {
+std::int32_t narrow(std::int64_t value) { return static_cast<std::int32_t>(value); }
+}  // namespace
+
+// The window of a pooling node; false where a kernel cannot take it.
+bool Lowering::pool_window(const qir::Node &node, kernels::Window *window, std::int32_t *pad_bottom, std::int32_t *pad_right, PoolOp *op) const {
+  const qir::Shape &shape = tensor(node.inputs[0]).shape;
+  for (std::size_t i = 1; i < node.outputs.size(); ++i)
+    if (node.outputs[i] != qir::kAbsent) return false;  // indices of MaxPool
+  qir::Window w;
+  if (!qir::resolve_pool(node, shape, &w).ok() || w.rank < 1 || w.rank > 2) return false;
+  for (std::size_t i = 0; i < w.rank; ++i) {
+    if (w.kernel[i] > 1 << 12 || w.stride[i] > 1 << 12 || w.dilation[i] > 1 << 12 || w.pad_begin[i] < 0 || w.pad_end[i] < 0) return false;
+    // A window that lies outside altogether has a meaning of its own.
+    if (w.pad_begin[i] > (w.kernel[i] - 1) * w.dilation[i] || w.pad_end[i] > (w.kernel[i] - 1) * w.dilation[i]) return false;
+  }
+  if (count_of(shape) > INT32_MAX || shape[1] > 1 << 20) return false;
+  *window = {};
+  const std::size_t x = w.rank - 1;
+  window->n = narrow(shape[0]);
+  window->iw = narrow(w.in[x]), window->ow = narrow(w.out[x]), window->kw = narrow(w.kernel[x]);
+  window->sw = narrow(w.stride[x]), window->dw = narrow(w.dilation[x]), window->pad_left = narrow(w.pad_begin[x]);
+  *pad_right = narrow(w.pad_end[x]), *pad_bottom = 0;
+  if (w.rank == 2) {
+    window->ih = narrow(w.in[0]), window->oh = narrow(w.out[0]), window->kh = narrow(w.kernel[0]);
+    window->sh = narrow(w.stride[0]), window->dh = narrow(w.dilation[0]), window->pad_top = narrow(w.pad_begin[0]);
+    *pad_bottom = narrow(w.pad_end[0]);
+  }
+  *op = node.op == Op::MaxPool ? PoolOp::Max : node.get_int("count_include_pad", 0) ? PoolOp::AverageIncludePad : PoolOp::AverageExcludePad;
+  return true;
+}
+
+Status Lowering::lower_pool(const qir::Node &node, bool *done) {
+  const std::int32_t xi = node.inputs[0], yi = node.outputs[0];
+  kernels::PoolF32 p;
+  if (!is_f32(xi) || !is_f32(yi) || !pool_window(node, &p.window, &p.pad_bottom, &p.pad_right, &p.op)) return {};
+  const View x = channels_last(xi), y = image_output(yi);
+  std::int64_t x_pixel = 0, y_pixel = 0;
+  is_channels_last(x, &x_pixel), is_channels_last(y, &y_pixel);
+  p.c = narrow(x.dims[1]);
+  p.x_stride = narrow(x_pixel), p.y_stride = narrow(y_pixel);
+  *done = true;
+  return emit_step(Kernel::PoolF32, p, {arg(x), arg(y)});
+}
+
+namespace {
+
+struct Tap {
+  std::int32_t low, high;
+  float weight;  // of `high`
+};
+
+// Where output index i of an axis reads, in ONNX's terms; false for a mode that is not done here.
+bool taps_of(const qir::Node &node, std::int64_t in, std::int64_t out, double scale, bool nearest, Vector<Tap> *taps) {
+  const std::string_view mode = node.get_string("coordinate_transformation_mode", "half_pixel"), rounding = node.get_string("nearest_mode", "round_prefer_floor");
+  for (std::int64_t i = 0; i < out; ++i) {
+    const double at = static_cast<double>(i);
+    double x;
+    if (mode == "half_pixel") x = (at + 0.5) / scale - 0.5;
+    else if (mode == "pytorch_half_pixel") x = out > 1 ? (at + 0.5) / scale - 0.5 : 0;
+    else if (mode == "align_corners") x = out > 1 ? at * static_cast<double>(in - 1) / static_cast<double>(out - 1) : 0;
+    else if (mode == "asymmetric") x = at / scale;
+    else return false;
+    Tap tap{};
+    if (nearest) {
+      double whole;
+      if (rounding == "round_prefer_floor") whole = std::ceil(x - 0.5);
+      else if (rounding == "round_prefer_ceil") whole = std::floor(x + 0.5);
+      else if (rounding == "floor") whole = std::floor(x);
+      else whole = std::ceil(x);
+      tap.low = tap.high = static_cast<std::int32_t>(std::clamp<double>(whole, 0, static_cast<double>(in - 1)));
+    } else {
+      const double inside = std::clamp<double>(x, 0, static_cast<double>(in - 1)), low = std::floor(inside);
+      tap.low = static_cast<std::int32_t>(low);
+      tap.high = static_cast<std::int32_t>(std::min<double>(low + 1, static_cast<double>(in - 1)));
+      tap.weight = static_cast<float>(inside - low);
+    }
+    taps->push_back(tap);
+  }
+  return true;
+}
+
+Vector<std::uint8_t> bytes_of(const Vector<Tap> &taps) {
+  Vector<std::uint8_t> bytes(taps.size() * sizeof(Tap));
+  if (!bytes.empty()) std::memcpy(bytes.data(), taps.data(), bytes.size());
+  return bytes;
+}
+
+}  // namespace
+
+Status Lowering::lower_resize(const qir::Node &node, bool *done) {
+  const std::int32_t xi = node.inputs[0], yi = node.outputs[0];
+  const std::string_view mode = node.get_string("mode", "nearest");
+  if (!is_f32(xi) || !is_f32(yi) || (mode != "nearest" && mode != "linear") || node.get_int("antialias", 0) != 0) return {};
+  const qir::Shape &in = tensor(xi).shape, &out = tensor(yi).shape;
+  if (in.size() != 4 || in[0] != out[0] || in[1] != out[1] || count_of(in) > INT32_MAX || count_of(out) > INT32_MAX) return {};
+  Vector<float> scales;
+  Vector<std::int64_t> sizes;
+  if (const std::int32_t id = input(node, 2); id != qir::kAbsent && count_of(tensor(id).shape) > 0) {
+    const float *values = qir::constant_floats(graph_, id);
+    if (!values) return {};
+    scales.assign(values, values + count_of(tensor(id).shape));
+  } else if (const std::int32_t list = input(node, 3); list != qir::kAbsent) {
+    const auto values = integers(list);
+    if (!values) return {};
+    sizes = *values;
+  }
+  qir::ResizeGeometry geometry;
+  QR_RETURN_IF_ERROR(qir::resolve_resize(node, in, scales, sizes, &geometry));
+  kernels::ResizeF32 p;
+  p.nearest = mode == "nearest";
+  Vector<Tap> rows, columns;
+  if (!taps_of(node, in[2], out[2], geometry.scale[2], p.nearest, &rows) || !taps_of(node, in[3], out[3], geometry.scale[3], p.nearest, &columns)) return {};
+  const View x = channels_last(xi), y = image_output(yi);
+  std::int64_t x_pixel = 0, y_pixel = 0;
+  is_channels_last(x, &x_pixel), is_channels_last(y, &y_pixel);
+  p.n = narrow(in[0]), p.c = narrow(in[1]), p.ih = narrow(in[2]), p.iw = narrow(in[3]), p.oh = narrow(out[2]), p.ow = narrow(out[3]);
+  p.x_stride = narrow(x_pixel), p.y_stride = narrow(y_pixel);
+  *done = true;
+  return emit_step(Kernel::ResizeF32, p, {arg(x), arg(own_constant(bytes_of(rows))), arg(own_constant(bytes_of(columns))), arg(y)});
+}
+
+}  // namespace quarry::cpu

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operators that move elements: most of them are another view of what is there.
+#include <algorithm>
+
+#include "backends/cpu/lowering.h"
+#include "formats/qir/infer.h"
+
+namespace quarry::cpu {
+
+using kernels::Kernel;
+using qir::Op;
+
+namespace {
+
+// Elements mean the same on both sides.
+bool same_type(const qir::Tensor &a, const qir::Tensor &b) { return a.dtype == b.dtype && a.quant == b.quant && (!a.quant || a.quant->per_tensor()); }
+
+bool castable(DType dtype) {
+  switch (dtype) {
+    case DType::F32: case DType::F16: case DType::BF16: case DType::F64: case DType::I8: case DType::U8: case DType::I16: case DType::U16: case DType::I32:
+    case DType::I64: case DType::Bool:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+Status Lowering::lower_movement(const qir::Node &node, bool *done) {
+  if (node.inputs.empty() || node.inputs[0] == qir::kAbsent || node.outputs.empty()) return {};
+  const std::int32_t xi = node.inputs[0], yi = node.outputs[0];
+  for (std::size_t i = 1; i < node.outputs.size(); ++i)
+    if (node.op != Op::Split && node.outputs[i] != qir::kAbsent) return {};
+  const qir::Shape &shape = tensor(xi).shape;
+  if (node.op == Op::Cast) return lower_cast(node, done);
+  if (node.op == Op::Concat) return lower_concat(node, done);
+  if (node.op == Op::Gather) return lower_gather(node, done);
+  if (!same_type(tensor(xi), tensor(yi))) return {};
+  // A form of the input becomes one of the output.
+  const auto view = [&](auto &&make) {
+    any(xi);
+    const Vector<View> forms = forms_[static_cast<std::size_t>(xi)];
+    for (const View &form : forms) define(yi, make(form));
+    *done = true;
+    return Status();
+  };
+  switch (node.op) {
+    case Op::Identity:
+      return view([](const View &form) { return form; });
+    case Op::Dropout:
+      if (input(node, 2) != qir::kAbsent) return {};
+      return view([](const View &form) { return form; });
+    case Op::Reshape: case Op::Flatten: case Op::Squeeze: case Op::Unsqueeze: {
+      any(xi);
+      const Vector<View> forms = forms_[static_cast<std::size_t>(xi)];
+      for (const View &form : forms) {
+        if (auto same = reshaped(form, tensor(yi).shape)) {
+          define(yi, std::move(*same));
+          *done = true;
+        }
+      }
+      if (*done || width(xi) == 0) return {};
+      define(yi, *reshaped(row_major(xi), tensor(yi).shape));
+      *done = true;
+      return {};
+    }
+    default:
+      break;
+  }
+  if (width(xi) == 0) return {};  // elements under 8 bits: cpu-reference unpacks them
+  switch (node.op) {
+    case Op::Transpose: {
+      Vector<std::int64_t> perm;
+      if (const auto *given = node.get_ints("perm")) perm = *given;
+      else
+        for (std::size_t d = shape.size(); d-- > 0;) perm.push_back(static_cast<std::int64_t>(d));
+      if (perm.size() != shape.size()) return {};
+      return view([&](const View &form) { return transposed(form, perm); });
+    }
+    case Op::Expand:
+      return view([&](const View &form) { return broadcast(form, tensor(yi).shape); });
+    case Op::Slice: {
+      Vector<std::int64_t> lists[4];
+      for (std::size_t i = 1; i < node.inputs.size(); ++i) {
+        if (node.inputs[i] == qir::kAbsent) continue;
+        const auto values = integers(node.inputs[i]);
+        if (!values) return {};
+        lists[i - 1] = *values;
+      }
+      qir::SliceGeometry slice;
+      QR_RETURN_IF_ERROR(qir::resolve_slice(node, shape, lists[0], lists[1], lists[2], lists[3], &slice));
+      if (std::any_of(slice.step, slice.step + slice.rank, [](std::int64_t step) { return step < 0; })) return {};
+      return view([&](View form) {
+        for (std::size_t d = 0; d < slice.rank; ++d) form = sliced(form, d, slice.start[d], slice.extent[d], slice.step[d]);
+        return form;
+      });
+    }
+    case Op::Split: {
+      std::size_t axis;
+      QR_RETURN_IF_ERROR(qir::resolve_axis(node, node.get_int("axis", 0), shape.size(), &axis));
+      any(xi);
+      const Vector<View> forms = forms_[static_cast<std::size_t>(xi)];
+      std::int64_t start = 0;
+      for (const std::int32_t out : node.outputs) {
+        if (out == qir::kAbsent || !same_type(tensor(xi), tensor(out))) return {};
+        for (const View &form : forms) define(out, sliced(form, axis, start, tensor(out).shape[axis]));
+        start += tensor(out).shape[axis];
+      }
+      *done = true;
+      return {};
+    }
+    case Op::DepthToSpace: case Op::SpaceToDepth: {
+      if (shape.size() != 4) return {};
+      const std::int64_t b = node.get_int("blocksize", 1), n = shape[0], c = shape[1], h = shape[2], w = shape[3];
+      const bool to_space = node.op == Op::DepthToSpace, crd = node.get_string("mode", "DCR") == "CRD";
+      const View x = channels_last(xi);
+      View y = image_output(yi);
+      std::optional<View> from, to;
+      Vector<std::int64_t> perm;
+      if (to_space) {  // [n, (b1 b2 c' | c' b1 b2), h, w] -> [n, c', h b1, w b2]
+        const std::int64_t out = c / (b * b);
+        from = crd ? reshaped(x, {n, out, b, b, h, w}) : reshaped(x, {n, b, b, out, h, w});
+        to = reshaped(y, {n, out, h, b, w, b});
+        perm = crd ? Vector<std::int64_t>{0, 1, 4, 2, 5, 3} : Vector<std::int64_t>{0, 3, 4, 1, 5, 2};
+      } else {  // [n, c, h/b b1, w/b b2] -> [n, (b1 b2 c | c b1 b2), h/b, w/b]
+        from = reshaped(x, {n, c, h / b, b, w / b, b});
+        to = crd ? reshaped(y, {n, c, b, b, h / b, w / b}) : reshaped(y, {n, b, b, c, h / b, w / b});
+        perm = crd ? Vector<std::int64_t>{0, 1, 3, 5, 2, 4} : Vector<std::int64_t>{0, 3, 5, 1, 2, 4};
+      }
+      if (!from || !to) return Status::error(ErrorId::internal, format("plan: %s: an image could not be split", qir::op_name(node.op)));
+      copy(transposed(*from, perm), *to, width(xi));
+      *done = true;
+      return {};
+    }
+    case Op::Pad: {
+      if (node.get_string("mode", "constant") != "constant" || (tensor(xi).quant && input(node, 2) != qir::kAbsent)) return {};
+      const auto pads = integers(input(node, 1));
+      Vector<std::int64_t> axes;
+      if (input(node, 3) != qir::kAbsent) {
+        const auto values = integers(input(node, 3));
+        if (!values) return {};
+        axes = *values;
+      }
+      if (!pads) return {};
+      qir::PadGeometry pad;
+      QR_RETURN_IF_ERROR(qir::resolve_pad(node, shape, *pads, input(node, 3) != qir::kAbsent, axes, &pad));
+      for (std::size_t d = 0; d < pad.rank; ++d)
+        if (pad.begin[d] < 0 || pad.end[d] < 0) return {};
+      kernels::Fill fill;
+      fill.width = static_cast<std::uint32_t>(width(xi));
+      if (fill.width > 8) return {};
+      if (const std::int32_t with = input(node, 2); with != qir::kAbsent) {
+        if (!constant(with) || tensor(with).data.size != fill.width) return {};
+        std::memcpy(&fill.value, tensor(with).data.data, fill.width);
+      } else if (tensor(xi).quant) {
+        fill.value = static_cast<std::uint64_t>(tensor(xi).quant->zero_points[0]);
+      }
+      const View x = any(xi);
+      View y = new_dense(tensor(yi).shape, memory_order(x), fill.width);
+      fill.count = count_of(y.dims);
+      QR_RETURN_IF_ERROR(emit_step(Kernel::Fill, fill, {arg(y, fill.width)}));
+      View middle = y;
+      for (std::size_t d = 0; d < pad.rank; ++d) middle = sliced(middle, d, pad.begin[d], shape[d]);
+      copy(x, middle, fill.width);
+      define(yi, y);
+      *done = true;
+      return {};
+    }
+    default:
+      return {};
+  }
+}
+
+Status Lowering::lower_cast(const qir::Node &node, bool *done) {
+  const qir::Tensor &x = tensor(node.inputs[0]), &y = tensor(node.outputs[0]);
+  if (x.quant || y.quant || !castable(x.dtype) || !castable(y.dtype)) return {};
+  const View from = dense(node.inputs[0]);
+  View to = new_like(from, width(node.outputs[0]));
+  kernels::Cast p;
+  p.from = static_cast<std::uint32_t>(x.dtype), p.to = static_cast<std::uint32_t>(y.dtype);
+  p.count = count_of(from.dims);
+  define(node.outputs[0], to);
+  *done = true;
+  return emit_step(Kernel::Cast, p, {arg(from, width(node.inputs[0])), arg(to, width(node.outputs[0]))});
+}
+
+Status Lowering::lower_concat(const qir::Node &node, bool *done) {
+  const std::int32_t yi = node.outputs[0];
+  const std::uint64_t each = width(yi);
+  if (each == 0) return {};
+  for (const std::int32_t id : node.inputs) {
+    const qir::Tensor &part = tensor(id);
+    if (part.dtype != tensor(yi).dtype && !part.quant) return {};
+    if (part.quant.has_value() != tensor(yi).quant.has_value()) return {};
+    if (!same_type(part, tensor(yi)) && !requantizable(id, yi)) return {};
+  }
+  std::size_t axis;
+  QR_RETURN_IF_ERROR(qir::resolve_axis(node, node.get_int("axis", 0), tensor(yi).shape.size(), &axis));
+  View y;
+  if (!forms_[static_cast<std::size_t>(yi)].empty()) {
+    y = any(yi);  // some parts are there already
+  } else {
+    // As the largest part lies.
+    const View *lead = nullptr;
+    for (const std::int32_t id : node.inputs)
+      if (!constant(id) && (!lead || count_of(tensor(id).shape) > count_of(lead->dims))) lead = &any(id);
+    y = lead ? new_dense(tensor(yi).shape, memory_order(*lead), each) : new_row_major(tensor(yi).shape, each);
+    define(yi, y);
+  }
+  std::int64_t start = 0;
+  for (const std::int32_t id : node.inputs) {
+    const std::int64_t extent = tensor(id).shape[axis];
+    const View part = sliced(y, axis, start, extent);
+    start += extent;
+    const View from = any(id);
+    if (from.value == part.value && from.offset == part.offset) continue;
+    if (same_type(tensor(id), tensor(yi))) {
+      copy(from, part, each);
+    } else {
+      View own;
+      QR_RETURN_IF_ERROR(requantized(id, yi, &own));
+      copy(own, part, each);
+    }
+  }
+  *done = true;
+  return {};
+}
+
+Status Lowering::lower_gather(const qir::Node &node, bool *done) {
+  const std::int32_t xi = node.inputs[0], ii = node.inputs[1], yi = node.outputs[0];
+  const qir::Shape &shape = tensor(xi).shape;
+  if (!same_type(tensor(xi), tensor(yi)) || width(xi) == 0) return {};
+  std::size_t axis;
+  QR_RETURN_IF_ERROR(qir::resolve_axis(node, node.get_int("axis", 0), shape.size(), &axis));
+  if (const auto index = integers(ii); index && index->size() == 1) {
+    std::int64_t at = (*index)[0];
+    if (at < 0) at += shape[axis];
+    if (at < 0 || at >= shape[axis]) return {};
+    any(xi);
+    const Vector<View> forms = forms_[static_cast<std::size_t>(xi)];
+    for (const View &form : forms) {
+      View picked = without(form, axis, at);
+      if (auto same = reshaped(picked, tensor(yi).shape)) {
+        define(yi, std::move(*same));
+        *done = true;
+      }
+    }
+    if (*done) return {};
+  }
+  if (tensor(ii).dtype != DType::I64 && tensor(ii).dtype != DType::I32) return {};
+  const View table = row_major(xi), index = row_major(ii);
+  kernels::Gather p;
+  p.index_bytes = static_cast<std::uint32_t>(width(ii));
+  p.rows = shape[axis];
+  p.count = count_of(tensor(ii).shape);
+  p.row_bytes = static_cast<std::int64_t>(width(xi));
+  for (std::size_t d = 0; d < axis; ++d) p.outer *= shape[d];
+  for (std::size_t d = axis + 1; d < shape.size(); ++d) p.row_bytes *= shape[d];
+  const View y = new_row_major(tensor(yi).shape, width(xi));
+  define(yi, y);
+  *done = true;
+  return emit_step(Kernel::Gather, p, {arg(table, width(xi)), arg(index, width(ii)), arg(y, width(xi))});
+}
+
+}  // namespace quarry::cpu

@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+// Convolutions, matrix products, attention.
+#include <algorithm>
+#include <cmath>
+
+#include "backends/common/kernels/pack.h"
+#include "backends/cpu/lowering.h"
+#include "formats/qir/infer.h"
+
+namespace quarry::cpu {
+
+using kernels::Kernel;
+using kernels::Residual;
+using qir::Op;
+
+namespace {
+
+std::int32_t narrow(std::int64_t value) { return static_cast<std::int32_t>(value); }
+
+std::int64_t pixel_of(const View &view) {
+  std::int64_t pixel = view.dims[1];
+  is_channels_last(view, &pixel);
+  return pixel;
+}
+
+}  // namespace
+
+bool conv_window(const qir::Window &geometry, std::int64_t batch, kernels::Window *out) {
+  if (geometry.rank < 1 || geometry.rank > 2) return false;
+  const std::size_t w = geometry.rank - 1;
+  for (std::size_t i = 0; i < geometry.rank; ++i)
+    for (const std::int64_t value : {geometry.in[i], geometry.out[i], geometry.kernel[i], geometry.stride[i], geometry.dilation[i]})
+      if (value < 1 || value > 1 << 24) return false;
+  if (batch < 1 || batch > 1 << 24) return false;
+  for (std::size_t i = 0; i < geometry.rank; ++i)
+    if (geometry.pad_begin[i] < 0 || geometry.pad_begin[i] > 1 << 24 || geometry.kernel[i] > 255) return false;
+  *out = {};
+  out->n = narrow(batch);
+  out->iw = narrow(geometry.in[w]), out->ow = narrow(geometry.out[w]), out->kw = narrow(geometry.kernel[w]);
+  out->sw = narrow(geometry.stride[w]), out->dw = narrow(geometry.dilation[w]), out->pad_left = narrow(geometry.pad_begin[w]);
+  if (geometry.rank == 2) {
+    out->ih = narrow(geometry.in[0]), out->oh = narrow(geometry.out[0]), out->kh = narrow(geometry.kernel[0]);
+    out->sh = narrow(geometry.stride[0]), out->dh = narrow(geometry.dilation[0]), out->pad_top = narrow(geometry.pad_begin[0]);
+  }
+  return true;
+}
+
+// The bias of a product, times `scale`, plus what an Add behind it brings; empty: there is none. False: not one value per channel.
+bool Lowering::bias_of(const Group &group, std::int64_t channels, float scale, std::int32_t bias, Vector<float> *out) const {
+  out->clear();
+  for (const std::int32_t id : {bias, group.bias}) {
+    if (id == qir::kAbsent) continue;
+    const float *values = qir::constant_floats(graph_, id);
+    if (!values) return false;
+    const std::int64_t count = count_of(tensor(id).shape);
+    // One value for all, or one per column with ones before it.
+    if (count != 1 && (count != channels || tensor(id).shape.back() != channels)) return false;
+    if (out->empty()) out->assign(static_cast<std::size_t>(channels), 0);
+    for (std::size_t c = 0; c < out->size(); ++c) (*out)[c] += values[count == 1 ? 0 : c] * (id == bias ? scale : 1.0f);
+  }
+  return true;
+}
+
+Status Lowering::lower_conv(const Group &group, bool *done) {
+  const qir::Node &node = *current_;
+  const std::int32_t xi = node.inputs[0], wi = node.inputs[1];
+  if (!is_f32(xi) || !is_f32(group.output) || !qir::constant_floats(graph_, wi)) return {};
+  qir::ConvGeometry geometry;
+  QR_RETURN_IF_ERROR(qir::resolve_conv(node, tensor(xi).shape, tensor(wi).shape, &geometry));
+  kernels::ConvF32 p;
+  if (!conv_window(geometry, geometry.batch, &p.window) || geometry.in_channels > 1 << 20 || geometry.out_channels > 1 << 20) return {};
+  Vector<float> bias;
+  if (!bias_of(group, geometry.out_channels, 1, input(node, 2), &bias)) return {};
+
+  const View x = channels_last(xi);
+  View r;
+  if (group.residual != qir::kAbsent) r = channels_last(group.residual);
+  const View y = image_output(group.output);
+  const qir::Shape &ws = tensor(wi).shape;
+  const Dims strides = quarry::cpu::row_major(ws);
+  const kernels::FilterView<float> filter{qir::constant_floats(graph_, wi), strides[0], strides[1], ws.size() == 4 ? strides[2] : 0, strides.back()};
+  const auto fill = [&](auto &params) {
+    params.x_stride = narrow(pixel_of(x)), params.y_stride = narrow(pixel_of(y));
+    if (group.residual != qir::kAbsent) params.r_stride = narrow(pixel_of(r)), params.residual = group.residual_mode;
+    params.act = group.act;
+    params.has_bias = !bias.empty();
+  };
+  *done = true;
+  if (geometry.group == geometry.in_channels && geometry.group == geometry.out_channels && geometry.group > 1) {
+    kernels::DepthwiseF32 d;
+    d.window = p.window;
+    d.c = narrow(geometry.in_channels);
+    fill(d);
+    return emit_packed(Kernel::DepthwiseF32, d, x, bias, group.residual == qir::kAbsent ? nullptr : &r, y,
+                       [&](void *to) { kernels::pack_depthwise_f32(d, *plan_.isa, filter, to); });
+  }
+  p.ic = narrow(geometry.in_channels), p.oc = narrow(geometry.out_channels), p.groups = narrow(geometry.group);
+  fill(p);
+  if (winograd_ && kernels::winograd_wins(p, *plan_.isa)) p.algorithm = kernels::ConvAlgorithm::Winograd4x4;
+  return emit_packed(Kernel::ConvF32, p, x, bias, group.residual == qir::kAbsent ? nullptr : &r, y,
+                     [&](void *to) { kernels::pack_conv_f32(p, *plan_.isa, filter, to); });
+}
+
+// The step of a product with constant weights: sizes come from the kernel's check function, `pack` fills the weights.
+template <class P, class Pack>
+Status Lowering::emit_packed(Kernel kernel, const P &params, const View &x, const Vector<float> &bias, const View *r, const View &y, Pack &&pack) {
+  kernels::Needs needs;
+  QR_RETURN_IF_ERROR(kernels::kernel_row(kernel).check(&params, *plan_.isa, needs));
+  Vector<std::uint8_t> packed(needs.operand_bytes[1]);
+  pack(packed.data());
+  Vector<Arg> args{arg(x), arg(own_constant(std::move(packed)))};
+  if (!bias.empty()) {
+    Vector<std::uint8_t> padded(needs.operand_bytes[2]);
+    kernels::pack_channels(bias.data(), static_cast<std::int64_t>(bias.size()), padded.data(), padded.size());
+    args.push_back(arg(own_constant(std::move(padded))));
+  }
+  if (r) args.push_back(arg(*r));
+  args.push_back(arg(y));
+  return emit(kernel, &params, args);
+}
+
+// Gemm and MatMul with a constant right side: a convolution of one row.
+Status Lowering::lower_gemm(const Group &group, bool *done) {
+  const qir::Node &node = *current_;
+  const std::int32_t ai = node.inputs[0], bi = node.inputs[1];
+  if (!is_f32(ai) || !is_f32(group.output) || constant(ai) || !qir::constant_floats(graph_, bi) || tensor(bi).shape.size() != 2 || tensor(ai).shape.empty()) return {};
+  const bool gemm = node.op == Op::Gemm;
+  if (gemm && node.get_int("transA", 0) != 0) return {};
+  const bool b_transposed = gemm && node.get_int("transB", 0) != 0;
+  const float alpha = gemm ? node.get_float("alpha", 1) : 1, beta = gemm ? node.get_float("beta", 1) : 1;
+  const std::int64_t k = tensor(bi).shape[b_transposed ? 1 : 0], n = tensor(bi).shape[b_transposed ? 0 : 1];
+  const std::int64_t m = count_of(tensor(ai).shape) / k;
+  if (m < 1 || m > 1 << 24 || n > 1 << 24 || k > 1 << 24) return {};
+  Vector<float> bias;
+  if (!bias_of(group, n, beta, gemm ? input(node, 2) : qir::kAbsent, &bias)) return {};
+
+  // Rows at even distances, columns adjacent.
+  std::optional<View> a;
+  any(ai);
+  for (const View &form : forms_[static_cast<std::size_t>(ai)]) {
+    a = reshaped(form, {m, k});
+    if (a && (k == 1 || a->strides[1] == 1) && (m == 1 || a->strides[0] >= k) && a->strides[0] <= INT32_MAX) break;
+    a.reset();
+  }
+  if (!a) a = reshaped(row_major(ai), {m, k});
+  kernels::ConvF32 p;
+  p.window.iw = p.window.ow = narrow(m);
+  p.ic = narrow(k), p.oc = narrow(n);
+  p.x_stride = narrow(m == 1 ? k : a->strides[0]), p.y_stride = narrow(n);
+  p.act = group.act;
+  p.has_bias = !bias.empty();
+  View r;
+  if (group.residual != qir::kAbsent) {
+    r = row_major(group.residual);
+    p.r_stride = narrow(n), p.residual = group.residual_mode;
+  }
+  const float *weights = qir::constant_floats(graph_, bi);
+  Vector<float> scaled;
+  if (alpha != 1) {
+    scaled.assign(weights, weights + n * k);
+    for (float &w : scaled) w *= alpha;
+    weights = scaled.data();
+  }
+  const kernels::FilterView<float> filter{weights, b_transposed ? k : 1, b_transposed ? 1 : n, 0, 0};
+  const View y = new_row_major(tensor(group.output).shape, 4);
+  define(group.output, y);
+  *done = true;
+  return emit_packed(Kernel::ConvF32, p, *a, bias, group.residual == qir::kAbsent ? nullptr : &r, y, [&](void *to) { kernels::pack_conv_f32(p, *plan_.isa, filter, to); });
+}
+
+Status Lowering::lower_batched_matmul(const Group &group, bool *done) {
+  const qir::Node &node = *current_;
+  const std::int32_t ai = node.inputs[0], bi = node.inputs[1];
+  if (!is_f32(ai) || !is_f32(bi) || !is_f32(group.output)) return {};
+  const View a = any(ai), b = any(bi);
+  if (a.rank() < 2 || b.rank() < 2) return {};
+  const qir::Shape &out = tensor(node.outputs[0]).shape;
+  const std::size_t batch_rank = out.size() - 2;
+  if (batch_rank > kernels::kBatchRank) return {};
+  kernels::MatMulF32 p;
+  p.m = a.dims[a.rank() - 2], p.k = a.dims[a.rank() - 1], p.n = b.dims[b.rank() - 1];
+  Vector<float> bias;
+  if (!bias_of(group, p.n, 1, qir::kAbsent, &bias)) return {};
+  Dims a_dims(out.begin(), out.end()), b_dims = a_dims;
+  a_dims[out.size() - 1] = p.k;
+  b_dims[out.size() - 2] = p.k;
+  const View wide_a = broadcast(a, a_dims), wide_b = broadcast(b, b_dims);
+  const View y = new_row_major(tensor(group.output).shape, 4);
+  define(group.output, y);
+  const std::size_t lead = kernels::kBatchRank - batch_rank;
+  for (std::size_t d = 0; d < batch_rank; ++d) {
+    p.batch[lead + d] = out[d];
+    p.a_batch[lead + d] = wide_a.strides[d], p.b_batch[lead + d] = wide_b.strides[d], p.y_batch[lead + d] = y.strides[d];
+  }
+  const std::size_t row = out.size() - 2, col = out.size() - 1;
+  p.a_row = wide_a.strides[row], p.a_col = wide_a.strides[col], p.b_row = wide_b.strides[row], p.b_col = wide_b.strides[col], p.y_row = y.strides[row];
+  p.act = group.act;
+  p.has_bias = !bias.empty();
+  Vector<Arg> args{arg(wide_a), arg(wide_b)};
+  View bias_view, r;
+  if (!bias.empty()) {
+    bias_view = constant_floats(bias, {p.n});
+    args.push_back(arg(bias_view));
+  }
+  if (group.residual != qir::kAbsent) {
+    r = row_major(group.residual);
+    p.residual = group.residual_mode;
+    args.push_back(arg(r));
+  }
+  args.push_back(arg(y));
+  *done = true;
+  return emit(Kernel::MatMulF32, &p, args);
+}
+
+Status Lowering::lower_attention(const Group &group, bool *done) {
+  const auto find = [&](std::int32_t id, std::size_t adjacent) {
+    any(id);
+    for (const View &form : forms_[static_cast<std::size_t>(id)])
+      if (form.strides[adjacent] == 1 || form.dims[adjacent] == 1) return form;
+    return View{};
+  };
+  const std::size_t rank = tensor(group.q).shape.size(), row = rank - 2, col = rank - 1;
+  View q = find(group.q, col), k = find(group.k_transposed, row), v = find(group.v, col);
+  if (q.value == kNoValue) q = row_major(group.q);
+  if (v.value == kNoValue) v = row_major(group.v);
+  if (k.value == kNoValue) {  // rows of k adjacent
+    const View from = any(group.k_transposed);
+    Vector<std::size_t> order(rank);
+    for (std::size_t d = 0; d < rank; ++d) order[d] = d;
+    std::swap(order[row], order[col]);
+    k = new_dense(from.dims, order, 4);
+    copy(from, k, 4);
+    define(group.k_transposed, k);
+  }
+  kernels::AttentionF32 p;
+  p.q_rows = q.dims[row], p.qk_cols = q.dims[col], p.kv_rows = k.dims[col], p.v_cols = v.dims[col];
+  if (k.dims[row] != p.qk_cols || v.dims[row] != p.kv_rows) return {};
+  // Heads side by side in a row, as the projection behind it reads them, where that follows.
+  Vector<std::size_t> order(rank);
+  for (std::size_t d = 0; d < rank; ++d) order[d] = d;
+  if (rank == 4 && uses_.used_once(group.output)) {
+    const qir::Node &user = graph_.nodes[static_cast<std::size_t>(uses_.users(group.output)[0])];
+    const auto *perm = user.op == Op::Transpose ? user.get_ints("perm") : nullptr;
+    if (perm && *perm == Vector<std::int64_t>{0, 2, 1, 3}) order = {0, 2, 1, 3};
+  }
+  const View y = new_dense(tensor(group.output).shape, order, 4);
+  define(group.output, y);
+  const auto strides = [&](const View &view, std::size_t rows, std::int64_t (&to)[3]) {
+    to[0] = rank == 4 ? view.strides[0] : 0, to[1] = view.strides[rank - 3], to[2] = view.strides[rows];
+  };
+  p.batches = rank == 4 ? q.dims[0] : 1, p.heads = q.dims[rank - 3];
+  strides(q, row, p.q), strides(k, col, p.k), strides(v, row, p.v), strides(y, row, p.y);
+  p.scale = group.scale;
+  p.masked_nan = 1;  // as Softmax has it
+  p.has_mask = group.mask != qir::kAbsent;
+  Vector<Arg> args{arg(q), arg(k), arg(v)};
+  View mask;
+  if (p.has_mask) {
+    Dims scores(q.dims);
+    scores[col] = p.kv_rows;
+    mask = broadcast(any(group.mask), scores);
+    p.mask[0] = rank == 4 ? mask.strides[0] : 0;
+    for (std::size_t d = 0; d < 3; ++d) p.mask[1 + d] = mask.strides[rank - 3 + d];
+    args.push_back(arg(mask));
+  }
+  args.push_back(arg(y));
+  *done = true;
+  return emit(Kernel::AttentionF32, &p, args);
+}
+
+}  // namespace quarry::cpu

@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0
+// The plugin's edge: backend.h on one side, plans on the other.
+#include <algorithm>
+
+#include "backends/common/plugin_support.h"
+#include "backends/common/processor.h"
+#include "backends/cpu-reference/program.h"
+#include "backends/cpu/blob.h"
+#include "backends/cpu/executor.h"
+
+using namespace quarry;
+using plugin::guard;
+using plugin::text;
+using plugin::view;
+
+#define QR_CPU_VERSION "0.1.0"
+
+#ifndef qr_plugin_query  // linked into the library: nobody looks for a note
+QR_PLUGIN_NOTE("cpu", QR_CPU_VERSION, 1);
+#define QR_QUERY_VISIBILITY QR_PLUGIN_EXPORT
+#else
+#define QR_QUERY_VISIBILITY
+#endif
+static_assert(cpu::kBlobVersion == 1, "QR_PLUGIN_NOTE names it too");
+
+struct qr_backend {
+  explicit qr_backend(const qr_host *host) noexcept : allocator(host) { plugin::processor_name(device_name, sizeof device_name); }
+  plugin::HostAllocator allocator;
+  char device_name[128] = {};
+};
+
+struct qr_context : HeapObject {
+  qr_context(qr_backend *owner, Unique<cpu::LoadedPlan> &&loaded) : backend(owner), plan(std::move(loaded)) {}
+  qr_backend *backend;
+  Unique<cpu::LoadedPlan> plan;
+};
+
+struct qr_execution : HeapObject {
+  explicit qr_execution(qr_context *owner) : context(owner), execution(*owner->plan) {}
+  qr_context *context;
+  cpu::Execution execution;
+};
+
+namespace {
+
+// ---- device ------------------------------------------------------------------------------------------------------------
+
+std::uint64_t device_count(qr_backend *) { return 1; }
+
+qr_plugin_code device_info(qr_backend *backend, std::uint64_t index, qr_plugin_device_info *out_info, const qr_error_sink *errors) {
+  return guard(backend->allocator, errors, [&]() -> Status {
+    if (index != 0)
+      return Status::error(ErrorId::index_out_of_range,
+                           format("device: found index %llu, expected 0", static_cast<unsigned long long>(index)));
+    out_info->usable = 1;
+    out_info->name = text(backend->device_name);
+    out_info->target = text(QR_PLUGIN_BUILD_ARCH);
+    out_info->memory_bytes = plugin::memory_bytes();
+    return {};
+  });
+}
+
+constexpr qr_plugin_device_api kDevice = {sizeof(qr_plugin_device_api), 0, device_count, device_info};
+
+// ---- options -----------------------------------------------------------------------------------------------------------
+
+struct OptionRow {
+  std::string_view key, values, fallback, help;
+};
+constexpr OptionRow kOptions[] = {
+    {"cpu.isa", "auto|avx512|avx2|sse2|dotprod|neon", "auto",
+     "Instruction set that weights are packed for; auto: the best that this processor has. A container packed for another is prepared again"},
+    {"cpu.winograd", "auto|off", "auto",
+     "auto: 3x3 convolutions by Winograd's F(4x4, 3x3) where that is quicker (rounding about ten times that of a direct sum); off: never"},
+};
+
+std::uint64_t option_count(qr_backend *) { return std::size(kOptions); }
+
+qr_plugin_code option_info(qr_backend *backend, std::uint64_t index, qr_plugin_option_info *out_info, const qr_error_sink *errors) {
+  return guard(backend->allocator, errors, [&]() -> Status {
+    if (index >= std::size(kOptions))
+      return Status::error(ErrorId::index_out_of_range, format("option: found index %llu, expected one under %zu",
+                                                               static_cast<unsigned long long>(index), std::size(kOptions)));
+    const OptionRow &row = kOptions[index];
+    out_info->changes_at_run_time = 0;
+    out_info->key = text(row.key);
+    out_info->values = text(row.values);
+    out_info->fallback = text(row.fallback);
+    out_info->help = text(row.help);
+    return {};
+  });
+}
+
+constexpr qr_plugin_option_api kOptionApi = {sizeof(qr_plugin_option_api), 0, option_count, option_info};
+
+// ---- compiler ----------------------------------------------------------------------------------------------------------
+
+qr_plugin_code compiler_check(qr_backend *backend, const qr_compile_request *request, const qr_verdict_sink *verdicts,
+                              const qr_error_sink *errors) {
+  return guard(backend->allocator, errors, [&]() -> Status {
+    QR_ASSIGN_OR_RETURN(const qir::Graph graph, plugin::read_request(*request));
+    // What has no kernel here has one of cpu-reference's, the last of every list.
+    for (std::uint32_t i = 0; i < graph.nodes.size(); ++i) {
+      const Status refused = reference::check_node(graph, graph.nodes[i]);
+      verdicts->verdict(verdicts->self, i, refused.ok() ? 1 : 0, text(refused.id()), text(refused.message()), text(refused.hint()));
+    }
+    return {};
+  });
+}
+
+Result<const kernels::Isa *> wanted_isa(const qr_plugin_option *options, std::uint64_t count) {
+  const std::string_view name = plugin::option(options, count, "cpu.isa", "auto");
+  if (name == "auto") return &kernels::best_isa();
+  const kernels::Isa *isa = kernels::find_isa(name);
+  if (!isa)
+    return Status::error(ErrorId::bad_option_value, format("option cpu.isa: found '%s', which this build has no kernels for", printable(name).c_str()),
+                         "choose auto, or build Quarry for the processor that has it");
+  return isa;
+}
+
+qr_plugin_code compiler_compile(qr_backend *backend, const qr_compile_request *request, const qr_blob_sink *result,
+                                const qr_error_sink *errors) {
+  return guard(backend->allocator, errors, [&]() -> Status {
+    const plugin::Stop stop(request->signal, backend->allocator.host());
+    if (stop.stopped()) return stop.status("compile");
+    cpu::CompileOptions options;
+    QR_ASSIGN_OR_RETURN(options.isa, wanted_isa(request->options, request->option_count));
+    options.winograd = plugin::option(request->options, request->option_count, "cpu.winograd", "auto") != "off";
+    QR_ASSIGN_OR_RETURN(qir::Graph graph, plugin::read_request(*request));
+    Vector<qir::Bytes> segments(request->segment_count);
+    for (std::uint64_t i = 0; i < request->segment_count; ++i) segments[i] = {request->segments[i].data, request->segments[i].size};
+    QR_ASSIGN_OR_RETURN(const cpu::Compiled compiled, cpu::compile(std::move(graph), {request->qir.data, request->qir.size}, segments, options));
+    if (stop.stopped()) return stop.status("compile");
+    // Constants that are used as they are stay in the segments of the request, under their numbers.
+    for (std::uint64_t i = 0; i < request->segment_count; ++i) {
+      std::uint32_t number = 0;
+      if (result->keep_segment(result->self, i, &number) != QR_OK || number != i)
+        return Status::error(ErrorId::internal,
+                             format("compile: segment %llu was not kept under its number", static_cast<unsigned long long>(i)));
+    }
+    std::uint32_t number = 0;
+    for (const auto *added : {&compiled.packed, &compiled.piece_constants})
+      if (result->add_segment(result->self, added->data(), added->size(), 4096, &number) != QR_OK)
+        return Status::error(ErrorId::internal, "compile: the host did not take the packed weights");
+    const Vector<std::uint8_t> blob = cpu::write_blob(compiled, segments.size());
+    const qr_plugin_plan plan{sizeof(qr_plugin_plan), 0, compiled.weights_bytes, compiled.plan.arena_bytes, compiled.io_bytes, 0,
+                              compiled.plan.scratch_bytes + compiled.plan.shared_bytes};
+    if (result->blob(result->self, blob.data(), blob.size()) != QR_OK ||
+        result->compatibility(result->self, text(QR_PLUGIN_BUILD_ARCH), text(compiled.plan.isa->name)) != QR_OK ||
+        result->plan(result->self, &plan) != QR_OK)
+      return Status::error(ErrorId::internal, "compile: the host did not take the result");
+    return {};
+  });
+}
+
+std::int32_t compiler_supports(qr_backend *, std::uint32_t op, qr_plugin_string *out_types, qr_plugin_string *out_note) {
+  const reference::KernelRow *row = op < qir::op_count() ? reference::find_kernel(static_cast<qir::Op>(op)) : nullptr;
+  *out_types = text(row ? row->types : "");
+  *out_note = text(row ? row->note : "");
+  return row ? 1 : 0;
+}
+
+constexpr qr_plugin_compiler_api kCompiler = {sizeof(qr_plugin_compiler_api), 0, compiler_check, compiler_compile, compiler_supports};
+
+// ---- context -----------------------------------------------------------------------------------------------------------
+
+qr_plugin_code context_grade(qr_backend *backend, std::uint32_t, const qr_blob *blob, std::int32_t *out_grade,
+                             const qr_error_sink *reason) {
+  return guard(backend->allocator, nullptr, [&]() -> Status {
+    const auto grade = [&](std::int32_t value, const String &why) {
+      *out_grade = value;
+      if (!why.empty()) reason->set(reason->self, QR_OK, text(""), text(why), text(""));
+    };
+    const std::string_view packed_for = view(blob->key);
+    const kernels::Isa &best = kernels::best_isa(), *isa = kernels::find_isa(packed_for);
+    if (blob->version != cpu::kBlobVersion) {
+      grade(QR_PLUGIN_GRADE_RECOMPILE, format("blob: found version %u, expected %u", blob->version, cpu::kBlobVersion));
+    } else if (!isa || !isa->usable()) {
+      grade(QR_PLUGIN_GRADE_RECOMPILE, format("blob: found weights packed for %s, expected an instruction set of this processor (best: %s)",
+                                              printable(packed_for).c_str(), best.name));
+    } else if (isa != &best) {
+      grade(QR_PLUGIN_GRADE_USABLE, format("blob: found weights packed for %s, expected %s; it runs, but slower", isa->name, best.name));
+    } else {
+      grade(QR_PLUGIN_GRADE_OPTIMAL, {});
+    }
+    return {};
+  });
+}
+
+qr_plugin_code context_plan(qr_backend *backend, std::uint32_t, const qr_blob *blob, qr_plugin_plan *out_plan,
+                            const qr_error_sink *errors) {
+  return guard(backend->allocator, errors, [&]() -> Status {
+    QR_ASSIGN_OR_RETURN(const cpu::BlobFigures figures, cpu::read_figures({blob->bytes.data, blob->bytes.size}));
+    out_plan->weights_bytes = figures.weights_bytes;
+    out_plan->arena_bytes = figures.arena_bytes;
+    out_plan->io_bytes = figures.io_bytes;
+    out_plan->device_bytes = 0;
+    out_plan->scratchpad_bytes = figures.scratch_bytes;
+    return {};
+  });
+}
+
+qr_plugin_code context_load(qr_backend *backend, const qr_load_request *request, qr_context **out_context, const qr_error_sink *errors) {
+  return guard(backend->allocator, errors, [&]() -> Status {
+    const plugin::Stop stop(request->signal, backend->allocator.host());
+    if (stop.stopped()) return stop.status("load");
+    const qr_blob &blob = *request->blob;
+    Vector<qir::Bytes> segments(blob.segment_count);
+    for (std::uint64_t i = 0; i < blob.segment_count; ++i) segments[i] = {blob.segments[i].data, blob.segments[i].size};
+    QR_ASSIGN_OR_RETURN(Unique<cpu::LoadedPlan> plan, cpu::read_blob({blob.bytes.data, blob.bytes.size}, segments));
+    if (stop.stopped()) return stop.status("load");
+    *out_context = new qr_context(backend, std::move(plan));
+    return {};
+  });
+}
+
+std::uint64_t context_input_count(qr_context *context) { return context->plan->inputs.size(); }
+std::uint64_t context_output_count(qr_context *context) { return context->plan->outputs.size(); }
+
+qr_plugin_code context_tensor(qr_context *context, std::int32_t is_output, std::uint64_t index, qr_plugin_tensor_info *out_info,
+                              const qr_error_sink *errors) {
+  return guard(context->backend->allocator, errors, [&]() -> Status {
+    const auto &list = is_output ? context->plan->outputs : context->plan->inputs;
+    if (index >= list.size())
+      return Status::error(ErrorId::index_out_of_range, format("tensor: found index %llu, expected one under %zu",
+                                                               static_cast<unsigned long long>(index), list.size()));
+    const cpu::Io &io = list[index];
+    out_info->dtype = static_cast<std::int32_t>(io.dtype);
+    out_info->rank = static_cast<std::uint32_t>(io.shape.size());
+    std::fill_n(out_info->dims, QR_PLUGIN_MAX_RANK, 0);
+    std::copy(io.shape.begin(), io.shape.end(), out_info->dims);
+    out_info->name = text(io.name);
+    return {};
+  });
+}
+
+void context_destroy(qr_context *context) {
+  if (!context) return;
+  AllocatorScope scope(context->backend->allocator);
+  delete context;
+}
+
+constexpr qr_plugin_context_api kContext = {sizeof(qr_plugin_context_api), 0,      context_grade,  context_plan,   context_load,
+                                            context_input_count,           context_output_count,   context_tensor, context_destroy};
+
+// ---- execution ---------------------------------------------------------------------------------------------------------
+
+qr_plugin_code execution_create(qr_context *context, const qr_plugin_option *, std::uint64_t, qr_execution **out_execution,
+                                const qr_error_sink *errors) {
+  return guard(context->backend->allocator, errors, [&]() -> Status {
+    *out_execution = new qr_execution(context);
+    return {};
+  });
+}
+
+qr_plugin_code execution_run(qr_execution *execution, const qr_run_request *request, const qr_error_sink *errors) {
+  plugin::HostAllocator &allocator = execution->context->backend->allocator;
+  return guard(allocator, errors, [&]() -> Status {
+    const cpu::LoadedPlan &plan = *execution->context->plan;
+    if (request->input_count != plan.inputs.size() || request->output_count != plan.outputs.size())
+      return Status::error(ErrorId::run_input_count,
+                           format("run: found %llu inputs and %llu outputs, expected %zu and %zu", static_cast<unsigned long long>(request->input_count),
+                                  static_cast<unsigned long long>(request->output_count), plan.inputs.size(), plan.outputs.size()));
+    return execution->execution.run(*request, allocator.host());
+  });
+}
+
+void execution_destroy(qr_execution *execution) {
+  if (!execution) return;
+  AllocatorScope scope(execution->context->backend->allocator);
+  delete execution;
+}
+
+constexpr qr_plugin_execution_api kExecution = {
+    sizeof(qr_plugin_execution_api), 0, execution_create, execution_run, nullptr, nullptr, execution_destroy};
+
+}  // namespace
+
+extern "C" QR_QUERY_VISIBILITY qr_plugin_code qr_plugin_query(const qr_host *host, const qr_plugin **out_plugin,
+                                                              const qr_error_sink *errors) {
+  static constexpr qr_plugin kPlugin = {sizeof(qr_plugin),
+                                        QR_PLUGIN_ABI_MINOR,
+                                        QR_PLUGIN_MAGIC,
+                                        "cpu",
+                                        QR_CPU_VERSION,
+                                        "the fast one: plans compiled ahead of time, own kernels for x86-64 and aarch64",
+                                        cpu::kBlobVersion,
+                                        0,
+                                        &kDevice,
+                                        &kCompiler,
+                                        &kContext,
+                                        &kExecution,
+                                        nullptr,  // memory: plain pointers
+                                        &kOptionApi,
+                                        plugin::create_backend<qr_backend>,
+                                        plugin::destroy_backend<qr_backend>,
+                                        nullptr};
+  return plugin::answer_query(host, kPlugin, out_plugin, errors);
+}
