@@ -244,6 +244,19 @@ void register_matmul(Registry &registry) {
     check_matmul(isa, matmul(3, 4, 0));
     check_matmul(isa, matmul(3, 4, 5, 0));
   });
+  registry.test("MatMulF32: few rows", [](const Isa &isa) {
+    for (std::int64_t m = 1; m <= 4; ++m)
+      for (const std::int64_t n : {40, 1500})
+        for (const std::int64_t k : {1, 7, 600})
+          for (const Residual residual : {Residual::None, Residual::BeforeAct, Residual::AfterAct}) {
+            MatMulF32 p = matmul(m, k, n + 1);
+            p.residual = residual;
+            p.has_bias = residual == Residual::AfterAct;
+            p.alpha = k == 7 ? 0.3f : 1.0f;
+            if (residual != Residual::None) p.act = {Act::HardSigmoid, 0.2f, 0.5f, 0};
+            check_matmul(isa, p);
+          }
+  });
   registry.test("MatMulF32: many rows", [](const Isa &isa) {
     check_matmul(isa, matmul(900, 10, 40));
     MatMulF32 p = matmul(250, 300, 40);
