@@ -81,6 +81,8 @@ struct TensorInfo {
   std::int32_t dtype = 0;
   std::uint32_t rank = 0;
   std::int64_t dims[QR_PLUGIN_MAX_RANK] = {};  // -1: known after the run
+  bool is_static = true;                       // no extent is -1
+  std::uint64_t bytes = 0;                     // where static
   String name;
 };
 

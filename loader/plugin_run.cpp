@@ -5,6 +5,10 @@
 #include "loader/checks.h"
 #include "loader/plugin.h"
 
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("O2")  // the library is built for size; what every run goes through is built for speed
+#endif
+
 namespace quarry::loader {
 namespace {
 
@@ -55,6 +59,13 @@ Status Context::read_side(bool is_output, std::uint64_t count, Vector<TensorInfo
         return plugin_->misbehaved(
             "context.tensor", format("gave %s %llu extent %lld on axis %u", side, ull(i), static_cast<long long>(info.dims[axis]), axis));
       tensor.dims[axis] = info.dims[axis];
+      tensor.is_static = tensor.is_static && info.dims[axis] >= 0;
+    }
+    if (tensor.is_static) {
+      const auto elements = element_count(tensor.dims, tensor.rank);
+      const auto bytes = elements ? packed_size(static_cast<DType>(tensor.dtype), *elements) : std::nullopt;
+      if (!bytes) return plugin_->misbehaved("context.tensor", format("gave %s %llu a shape of more bytes than there can be", side, ull(i)));
+      tensor.bytes = *bytes;
     }
     tensor.name = *name;
     out.push_back(std::move(tensor));
@@ -146,6 +157,14 @@ Execution::~Execution() { context_->plugin_->table_->execution->destroy(handle_)
 
 namespace {
 
+// Whether an output of a shape known beforehand is as it must be: what nearly every output is. output_fault tells what is wrong.
+bool as_declared(const TensorInfo &declared, const qr_io_buffer &output, const void *given_data, std::uint64_t room) {
+  bool fits = declared.is_static && output.rank == declared.rank && output.used_bytes == declared.bytes && given_data &&
+              output.data == given_data && output.used_bytes <= room;
+  for (std::uint32_t axis = 0; axis < declared.rank; ++axis) fits = fits && output.dims[axis] == declared.dims[axis];
+  return fits;
+}
+
 // What is wrong with an output after a run that returned 0; empty: nothing. Allocates only when something is.
 String output_fault(const TensorInfo &declared, const qr_io_buffer &output, const void *given_data, std::uint64_t room,
                     std::uint64_t index) {
@@ -198,7 +217,7 @@ Status Execution::run(const qr_run_request &request) {
     return Status::error(ErrorId::device_lost, status.message()).with("backend", plugin.id());
   if (!status.ok()) return status;
   for (std::uint64_t i = 0; i < request.output_count; ++i) {
-    if (!request.outputs[i].wanted) continue;
+    if (!request.outputs[i].wanted || as_declared(declared[i], request.outputs[i], given_[i].data, given_[i].room)) continue;
     if (const String fault = output_fault(declared[i], request.outputs[i], given_[i].data, given_[i].room, i); !fault.empty())
       return plugin.misbehaved("execution.run", fault);
   }

@@ -109,19 +109,21 @@ Status keep_contexts(const Compilation &compilation, std::string_view target, qr
 
 }  // namespace
 
-Compilation::Compilation(const Model &from, const OptionSet *given, Settings settled, Signal *stop, const Progress &reports)
+Compilation::Compilation(const Model &from, const OptionSet *given, Settings settled, std::shared_ptr<ThreadPool> workers, Signal *stop,
+                         const Progress &reports)
     : model(from),
       options(given),
       settings(std::move(settled)),
       signal(stop),
       progress(reports),
-      pool(settings.threads ? settings.threads : usable_processors()),
-      threads(host_threads(from.runtime().thread_pool(), pool)) {}
+      pool(std::move(workers)),
+      threads(host_threads(from.runtime().thread_pool(), *pool)) {}
 
 Result<Unique<Compilation>> Compilation::begin(const Model &model, const OptionSet *options, Signal *signal, const Progress &progress,
                                                DeviceUse use) {
   QR_ASSIGN_OR_RETURN(Settings settings, settle(options));
-  auto compilation = make_unique<Compilation>(model, options, std::move(settings), signal, progress);
+  QR_ASSIGN_OR_RETURN(std::shared_ptr<ThreadPool> pool, model.runtime().pools().pool_for(settings.pool_name, settings.pool));
+  auto compilation = quarry::make_unique<Compilation>(model, options, std::move(settings), std::move(pool), signal, progress);
   QR_RETURN_IF_ERROR(compilation->signal.check("opening the backend"));
   QR_ASSIGN_OR_RETURN(compilation->plugin, model.runtime().open_backend(compilation->settings.backend));
   const loader::Plugin &plugin = *compilation->plugin;

@@ -19,14 +19,15 @@ struct Compilation {
   PluginOptions plugin_options;
   CallSignal signal;
   Progress progress;
-  ThreadPool pool;
+  std::shared_ptr<ThreadPool> pool;
   qr_host_threads threads;
 
   // Opens the backend and settles everything but the graphs.
   static Result<Unique<Compilation>> begin(const Model &model, const OptionSet *options, Signal *signal, const Progress &progress,
                                            DeviceUse use);
   // By `begin` alone.
-  Compilation(const Model &from, const OptionSet *given, Settings settled, Signal *stop, const Progress &reports);
+  Compilation(const Model &from, const OptionSet *given, Settings settled, std::shared_ptr<ThreadPool> workers, Signal *stop,
+              const Progress &reports);
 };
 
 // A model compiled by one backend, with everything that its bytes point into.

@@ -46,7 +46,7 @@ Model::Model(Ref<Runtime> runtime, qrm::RawFile file, std::string_view path, con
     : runtime_(std::move(runtime)), path_(path), file_(std::move(file)) {
   if (!options) return;
   shapes_.assign(options->in_force("shape"));
-  sums_ = qrm::sum_check_from_name(options->in_force("verify")).value_or(qrm::SumCheck::Lazy);
+  sums_ = qrm::sum_check_from_name(options->in_force("verify")).value_or(qrm::SumCheck::Program);
 }
 
 Model::~Model() {

@@ -88,7 +88,7 @@ class Model : public Counted<Model> {
 
   Ref<Runtime> runtime_;
   String path_, shapes_;
-  qrm::SumCheck sums_ = qrm::SumCheck::Lazy;
+  qrm::SumCheck sums_ = qrm::SumCheck::Program;
   std::optional<qrm::RawFile> file_;             // of an ONNX model
   std::optional<qrm::ValidatedModel> container_;
   const qr_prepare_api *api_ = nullptr;

@@ -19,7 +19,7 @@ Result<ReadyProgram *> add_program(const qrm::ValidatedModel &container, const q
                                    Vector<ReadyProgram> &out) {
   const qrm::GraphInfo &graph = container.metadata().graphs[stored.graph];
   QR_ASSIGN_OR_RETURN(const qir::Bytes blob, container.segment(stored.blob_segment));
-  QR_ASSIGN_OR_RETURN(const Vector<qir::Bytes> segments, container.segments(stored.segments));
+  QR_ASSIGN_OR_RETURN(const Vector<qir::Bytes> segments, container.mapped_segments(stored.segments));
   ReadyProgram &program = out.emplace_back();
   program.bucket = graph.name;
   for (const qir::Bytes &segment : segments) program.segments.push_back({segment.data, segment.size});

@@ -10,6 +10,10 @@
 #include "runtime/runtime.h"
 #include "runtime/session.h"
 
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("O2")  // the library is built for size; what every run goes through is built for speed
+#endif
+
 namespace quarry {
 namespace {
 
@@ -18,17 +22,10 @@ unsigned long long ull(std::uint64_t value) noexcept { return value; }
 Memory *memory_of(const qr_tensor &tensor) noexcept { return reinterpret_cast<Memory *>(tensor.memory); }
 
 bool dims_equal(const qr_tensor &tensor, const loader::TensorInfo &info) noexcept {
-  return tensor.rank == info.rank && std::equal(tensor.dims, tensor.dims + tensor.rank, info.dims);
-}
-
-bool is_static(const loader::TensorInfo &info) noexcept {
-  return std::all_of(info.dims, info.dims + info.rank, [](std::int64_t extent) { return extent >= 0; });
-}
-
-// Of a tensor whose extents are known and were checked when the context was loaded or compared with such.
-std::uint64_t bytes_of(const loader::TensorInfo &info) noexcept {
-  const auto count = element_count(info.dims, info.rank);
-  return count ? packed_size(static_cast<DType>(info.dtype), *count).value_or(0) : 0;
+  if (tensor.rank != info.rank) return false;
+  for (std::uint32_t axis = 0; axis < info.rank; ++axis)
+    if (tensor.dims[axis] != info.dims[axis]) return false;
+  return true;
 }
 
 // Gives zero-sized data an address.
@@ -118,13 +115,13 @@ Status Session::choose_bucket(const qr_tensor *const *inputs, std::size_t *out_b
 Status Session::bind_input(std::size_t bucket, std::size_t index, const qr_tensor &tensor) {
   const loader::TensorInfo &info = core_->buckets()[bucket].context->inputs()[index];
   const String &name = core_->inputs()[index].name;
-  const std::uint64_t needed = bytes_of(info);
+  const std::uint64_t needed = info.bytes;
   qr_io_buffer &buffer = input_buffers_[index];
   buffer = {};
   buffer.size_bytes = needed;
   buffer.wanted = 1;
   buffer.rank = info.rank;
-  std::copy(info.dims, info.dims + info.rank, buffer.dims);
+  std::memcpy(buffer.dims, info.dims, sizeof buffer.dims);
   if (Memory *memory = memory_of(tensor)) {
     QR_RETURN_IF_ERROR(check_memory(*core_, "input", name, tensor));
     if (memory_room(tensor) < needed)
@@ -156,9 +153,9 @@ Status Session::bind_output(std::size_t bucket, std::size_t index, const qr_tens
   if (!tensor) return {};
   buffer.wanted = 1;
   // A shape that the run finds out: the backend points to its own memory, and check_room and give_output see to the caller's.
-  if (!is_static(info)) return tensor->memory ? check_memory(*core_, "output", name, *tensor) : Status();
+  if (!info.is_static) return tensor->memory ? check_memory(*core_, "output", name, *tensor) : Status();
 
-  const std::uint64_t needed = bytes_of(info);
+  const std::uint64_t needed = info.bytes;
   OutputRoom &room = rooms_[index];
   if (Memory *memory = memory_of(*tensor)) {
     QR_RETURN_IF_ERROR(check_memory(*core_, "output", name, *tensor));
@@ -208,7 +205,7 @@ Status Session::check_overlap() const {
 // For outputs of unknown shape, once the shape is known and before anything is handed out.
 Status Session::check_room(std::size_t bucket, std::size_t index, const qr_tensor &tensor) const {
   const loader::TensorInfo &info = core_->buckets()[bucket].context->outputs()[index];
-  if (is_static(info)) return {};
+  if (info.is_static) return {};
   const String &name = core_->outputs()[index].name;
   const qr_io_buffer &buffer = output_buffers_[index];
   if (!tensor.memory && (!tensor.data || tensor.data == rooms_[index].last)) return {};
@@ -225,14 +222,13 @@ void Session::give_output(std::size_t bucket, std::size_t index, qr_tensor &tens
   if (!callers) {
     tensor.data = buffer.data ? buffer.data : g_nothing;
     room.last = tensor.data;
-  } else if (!is_static(info) && buffer.used_bytes > 0) {
+  } else if (!info.is_static && buffer.used_bytes > 0) {
     void *to = tensor.memory ? static_cast<char *>(memory_of(tensor)->data()) + tensor.memory_offset : tensor.data;
     if (to != buffer.data) std::memcpy(to, buffer.data, buffer.used_bytes);
   }
   tensor.dtype = info.dtype;
   tensor.rank = buffer.rank;
-  std::copy(buffer.dims, buffer.dims + buffer.rank, tensor.dims);
-  std::fill(tensor.dims + buffer.rank, tensor.dims + QR_MAX_RANK, 0);
+  for (std::uint32_t axis = 0; axis < QR_MAX_RANK; ++axis) tensor.dims[axis] = axis < buffer.rank ? buffer.dims[axis] : 0;
   tensor.size_bytes = buffer.used_bytes;
 }
 
@@ -259,6 +255,7 @@ Status Session::run(const qr_run_options &options, const qr_tensor *const *input
   request.inputs = input_buffers_.data();
   request.input_count = input_buffers_.size();
   request.outputs = output_buffers_.data();
+  const ThreadPool::RunScope under_way(own_threads_);
   request.output_count = output_buffers_.size();
   request.signal = signal.plugin();
   request.profile = sink.plugin_sink();

@@ -11,6 +11,7 @@
 #include "runtime/object.h"
 #include "runtime/options.h"
 #include "runtime/prepare_library.h"
+#include "runtime/threads.h"
 
 namespace quarry {
 
@@ -31,6 +32,7 @@ class Runtime final : public Counted<Runtime>, private loader::HostEnvironment {
   const Log &journal() const noexcept { return log_; }
   const qr_thread_pool &thread_pool() const noexcept { return thread_pool_; }
   const qr_host &host() const noexcept { return host_; }
+  SharedPools &pools() noexcept { return pools_; }
   PrepareLibrary &prepare() noexcept { return prepare_; }
   loader::Loader &loader() noexcept { return loader_; }
   const char *cpu_features() const noexcept { return cpu_features_.c_str(); }
@@ -57,6 +59,7 @@ class Runtime final : public Counted<Runtime>, private loader::HostEnvironment {
   CallerAllocator *callers_;
   Log log_;
   qr_thread_pool thread_pool_;
+  SharedPools pools_;
   qr_host host_;
   PrepareLibrary prepare_;
   String cpu_features_;

@@ -65,7 +65,9 @@ SessionCore::SessionCore(const Compilation &compilation, Ref<ReadyModel> ready)
       ready_(std::move(ready)),
       plugin_(compilation.plugin),
       device_(compilation.device),
-      threads_(compilation.pool.workers()),
+      pool_settings_(compilation.settings.pool),
+      pool_name_(compilation.settings.pool_name),
+      shared_pool_(pool_name_.empty() ? nullptr : compilation.pool),
       profiling_(compilation.settings.profiling),
       profiling_path_(compilation.settings.profiling_path) {
   for (const qr_plugin_option &option : compilation.plugin_options.own) options_.push_back({String(text_of(option.key)), String(text_of(option.value))});
@@ -143,8 +145,9 @@ Result<qrm::Plan> plan_all(const Compilation &compilation, const ReadyModel &rea
 
 Session::Session(SessionCore &core)
     : core_(&core),
-      pool_(core.threads()),
-      threads_(host_threads(core.runtime().thread_pool(), pool_)),
+      pool_(core.shared_pool() ? core.shared_pool() : quarry::make_shared<ThreadPool>(core.pool_settings())),
+      threads_(host_threads(core.runtime().thread_pool(), *pool_)),
+      own_threads_(threads_.self == pool_.get() && pool_->workers() > 1 ? pool_.get() : nullptr),
       input_buffers_(core.inputs().size()),
       output_buffers_(core.outputs().size()),
       rooms_(core.outputs().size()) {
@@ -257,7 +260,7 @@ String Session::report() const {
   json.key("buckets").begin_array();
   for (const SessionBucket &bucket : core_->buckets()) json.value(bucket.name);
   json.end_array();
-  json.field("threads", threads_.worker_count).field("device_lost", lost_);
+  json.field("threads", threads_.worker_count).field("thread_pool", core_->pool_name()).field("device_lost", lost_);
   json.key("memory").begin_object().field("weights_bytes", plan.weights_bytes).field("arena_bytes", plan.arena_bytes);
   json.field("io_bytes", plan.io_bytes).field("device_bytes", plan.device_bytes).field("scratchpad_bytes", plan.scratchpad_bytes).end_object();
 

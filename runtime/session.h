@@ -32,7 +32,9 @@ class SessionCore : public Counted<SessionCore> {
   const Vector<qrm::TensorInfo> &outputs() const noexcept { return ready_->outputs(); }
   const ReadyModel &ready() const noexcept { return *ready_; }
   std::uint32_t device() const noexcept { return device_; }
-  std::uint32_t threads() const noexcept { return threads_; }
+  const std::shared_ptr<ThreadPool> &shared_pool() const noexcept { return shared_pool_; }  // null: each session has its own
+  const PoolSettings &pool_settings() const noexcept { return pool_settings_; }
+  const String &pool_name() const noexcept { return pool_name_; }
   ProfileLevel profiling() const noexcept { return profiling_; }
   const String &profiling_path() const noexcept { return profiling_path_; }
   const qrm::Plan &plan() const noexcept { return plan_; }
@@ -51,7 +53,10 @@ class SessionCore : public Counted<SessionCore> {
   Ref<Runtime> runtime_;
   Ref<ReadyModel> ready_;  // the bytes that the contexts were loaded from; freed after them
   std::shared_ptr<loader::Plugin> plugin_;
-  std::uint32_t device_, threads_;
+  std::uint32_t device_;
+  PoolSettings pool_settings_;
+  String pool_name_;
+  std::shared_ptr<ThreadPool> shared_pool_;
   ProfileLevel profiling_;
   String profiling_path_;
   qrm::Plan plan_;
@@ -101,8 +106,9 @@ class Session : public Counted<Session> {
   Vector<Unique<loader::Execution>> executions_;  // one per bucket, made when it is first used
   Vector<SessionCore::Pair> changed_;             // by set_option, in order
   Vector<SessionCore::Pair> foreign_;             // likewise, for other backends
-  ThreadPool pool_;
+  std::shared_ptr<ThreadPool> pool_;
   qr_host_threads threads_;
+  ThreadPool *own_threads_;                       // pool_ where runs use it; null: one worker, or the caller's threads
   Vector<qr_io_buffer> input_buffers_, output_buffers_;
   Vector<OutputRoom> rooms_;
   Unique<EventLog> events_;                       // of the option profiling_level

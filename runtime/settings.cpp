@@ -52,6 +52,7 @@ void split_shapes(std::string_view text, Vector<std::string_view> &out) {
 
 Result<Settings> settle(const OptionSet *options) {
   Settings settings;
+  settings.pool.spin_us = number(find_option_row("thread_spin_us")->fallback);
   if (!options) return settings;
 
   const char *named_by = nullptr;
@@ -71,7 +72,10 @@ Result<Settings> settle(const OptionSet *options) {
   settings.device = number(options->in_force("device_id"));
   settings.device_given = !options->given("device_id").empty();
   split_shapes(options->in_force("shape"), settings.shapes);
-  settings.threads = number(options->in_force("threads"));
+  settings.pool.workers = number(options->in_force("threads"));
+  settings.pool.spin_us = number(options->in_force("thread_spin_us"));
+  QR_ASSIGN_OR_RETURN(settings.pool.affinity, parse_affinity(options->in_force("thread_affinity")));
+  settings.pool_name = options->in_force("thread_pool");
   settings.keep_graph = options->in_force("container.keep_graph") == "1";
   settings.write_context = options->in_force("ep.context_enable") == "1";
   settings.context_path = options->in_force("ep.context_file_path");

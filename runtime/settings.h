@@ -6,6 +6,7 @@
 #include "loader/plugin.h"
 #include "runtime/options.h"
 #include "runtime/profile.h"
+#include "runtime/threads.h"
 
 namespace quarry {
 
@@ -24,7 +25,8 @@ struct Settings {
   std::uint32_t device = 0;
   bool device_given = false;
   Vector<std::string_view> shapes;             // one text per bucket
-  std::uint32_t threads = 0;                   // 0: as many as there are processors
+  PoolSettings pool;                           // of the session's threads
+  std::string_view pool_name;                  // empty: the session has its own
   bool keep_graph = true;
   bool write_context = false;
   std::string_view context_path;

@@ -3,8 +3,18 @@
 
 #include <sched.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <bit>
+#include <charconv>
+#include <ctime>
+
+#include "base/text.h"
+
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("O2")  // the library is built for size; what every run goes through is built for speed
+#endif
 
 namespace quarry {
 namespace {
@@ -19,6 +29,44 @@ constinit thread_local Inside t_inside{nullptr, 0};
 // Several chunks per worker, so that one that is held up does not hold up all.
 constexpr std::uint64_t kChunksPerWorker = 4;
 
+
+inline void pause() noexcept {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("isb" ::: "memory");  // `yield` does nothing on most cores
+#endif
+}
+
+std::uint64_t now_ns() noexcept {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000u + static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+// Looks until `done` says so or the time is over; whether it was done. Between looks the processor is not offered to others: on a busy
+// machine a thread that yields comes last, while one that soon sleeps is woken first.
+template <class Done>
+bool spin(std::uint64_t limit_ns, Done &&done) noexcept {
+  constexpr int kLooksPerClock = 16;
+  const std::uint64_t begin = now_ns();
+  for (;;) {
+    for (int look = 0; look < kLooksPerClock; ++look) {
+      if (done()) return true;
+      pause();
+    }
+    if (now_ns() - begin >= limit_ns) return false;
+  }
+}
+
+void pin(pthread_t thread, ProcessorRange range) noexcept {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (std::uint32_t processor = range.first; processor <= range.last && processor < CPU_SETSIZE; ++processor) CPU_SET(processor, &set);
+  // It was possible when the option was checked; a processor that went since then is no reason to stop working.
+  pthread_setaffinity_np(thread, sizeof set, &set);
+}
+
 }  // namespace
 
 std::uint32_t usable_processors() noexcept {
@@ -29,88 +77,227 @@ std::uint32_t usable_processors() noexcept {
   return online > 0 ? static_cast<std::uint32_t>(online) : 1;
 }
 
+Result<Vector<ProcessorRange>> parse_affinity(std::string_view text) {
+  Vector<ProcessorRange> ranges;
+  const auto bad = [&](std::string_view item, const char *expected) {
+    return Status::error(ErrorId::bad_option_value,
+                         format("option thread_affinity: found \"%s\", expected %s", printable(item).c_str(), expected))
+        .with("option", "thread_affinity");
+  };
+  cpu_set_t usable;
+  CPU_ZERO(&usable);
+  const bool known = sched_getaffinity(0, sizeof usable, &usable) == 0;
+  for (std::size_t at = 0; !text.empty() && at <= text.size();) {
+    const std::size_t end = std::min(text.find(',', at), text.size());
+    const std::string_view item = text.substr(at, end - at);
+    ProcessorRange range{};
+    auto [rest, error] = std::from_chars(item.data(), item.data() + item.size(), range.first);
+    range.last = range.first;
+    if (error == std::errc() && rest != item.data() + item.size() && *rest == '-') {
+      const auto second = std::from_chars(rest + 1, item.data() + item.size(), range.last);
+      rest = second.ptr, error = second.ec;
+    }
+    if (error != std::errc() || rest != item.data() + item.size() || range.last < range.first)
+      return bad(item, "processors with commas between, each a number or a range like 0-3");
+    if (range.last >= CPU_SETSIZE) return bad(item, format("processors under %d", CPU_SETSIZE).c_str());
+    for (std::uint32_t processor = range.first; known && processor <= range.last; ++processor)
+      if (!CPU_ISSET(processor, &usable)) return bad(item, "processors that this process may use");
+    ranges.push_back(range);
+    at = end + 1;
+  }
+  return ranges;
+}
+
+// ---- the pool's threads --------------------------------------------------------------------------------------------------
+
+ThreadPool::ThreadPool(PoolSettings settings)
+    : settings_(std::move(settings)), workers_(settings_.workers ? settings_.workers : usable_processors()) {}
+
 ThreadPool::~ThreadPool() {
   {
     std::lock_guard lock(mutex_);
-    stop_ = true;
+    stop_.store(true, std::memory_order_seq_cst);
   }
   wake_.notify_all();
-  for (std::uint32_t i = 0; i < started_; ++i) pthread_join(threads_[i].thread, nullptr);
+  for (std::uint32_t i = 0; i < started(); ++i) pthread_join(threads_[i].thread, nullptr);
 }
 
 void ThreadPool::start() noexcept {
-  start_tried_ = true;
+  std::lock_guard lock(mutex_);
+  if (start_tried_.load(std::memory_order_relaxed)) return;
+  std::uint32_t started = 0;
   try {
     threads_.resize(workers_ - 1);
+    // Signals are the application's: its own threads take them.
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    for (Worker &worker : threads_) {
+      worker.pool = this;
+      worker.index = started + 1;
+      if (pthread_create(&worker.thread, nullptr, enter, &worker) != 0) break;
+      pthread_setname_np(worker.thread, "quarry-worker");
+      if (!settings_.affinity.empty()) pin(worker.thread, settings_.affinity[started % settings_.affinity.size()]);
+      ++started;
+    }
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
   } catch (const std::bad_alloc &) {
-    return;  // the caller does all the work
+    // The callers do all the work.
   }
-  // Signals are the application's: its own threads take them.
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  for (Worker &worker : threads_) {
-    worker.pool = this;
-    worker.index = started_ + 1;
-    if (pthread_create(&worker.thread, nullptr, enter, &worker) != 0) break;
-    pthread_setname_np(worker.thread, "quarry-worker");
-    ++started_;
-  }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  started_.store(started, std::memory_order_relaxed);
+  start_tried_.store(true, std::memory_order_release);
 }
 
 void *ThreadPool::enter(void *argument) {
   const Worker &self = *static_cast<Worker *>(argument);
-  ThreadPool &pool = *self.pool;
-  const std::uint32_t index = self.index;
-  std::uint64_t seen = 0;
-  std::unique_lock lock(pool.mutex_);
-  for (;;) {
-    pool.wake_.wait(lock, [&] { return pool.stop_ || pool.round_ != seen; });
-    if (pool.stop_) return nullptr;
-    seen = pool.round_;
-    lock.unlock();
-    pool.work(index);
-    lock.lock();
-    if (--pool.busy_ == 0) pool.done_.notify_one();
-  }
+  self.pool->serve(self.index);
+  return nullptr;
 }
 
-void ThreadPool::work(std::uint32_t worker) noexcept {
+void ThreadPool::serve(std::uint32_t worker) noexcept {
+  do {
+    // Threads begin their search at different loops, so that they spread over them.
+    while (const std::uint32_t open = open_.load(std::memory_order_acquire)) {
+      const int turn = static_cast<int>(worker % kLoops);
+      const std::uint32_t turned = (open >> turn | open << (kLoops - turn)) & ((1u << kLoops) - 1);
+      const std::uint32_t place = (static_cast<std::uint32_t>(std::countr_zero(turned)) + worker) % kLoops;
+      if (!help(place, worker)) pause();  // its caller is about to close it
+    }
+  } while (idle());
+}
+
+// Spins, then sleeps, until there is a loop; false: the pool ends.
+bool ThreadPool::idle() noexcept {
+  if (settings_.spin_us > 0 && spin_until_open()) return !stop_.load(std::memory_order_relaxed);
+  std::unique_lock lock(mutex_);
+  // A caller opens its loop and then looks for sleepers; here it is the other way round. In the one order of both, one sees the other.
+  sleepers_.fetch_add(1, std::memory_order_seq_cst);
+  wake_.wait(lock, [&] { return open_.load(std::memory_order_seq_cst) != 0 || stop_.load(std::memory_order_relaxed); });
+  sleepers_.fetch_sub(1, std::memory_order_relaxed);
+  return !stop_.load(std::memory_order_relaxed);
+}
+
+bool ThreadPool::spin_until_open() const noexcept {
+  bool found = false;
+  spin(std::uint64_t{settings_.spin_us} * 1000, [&] {
+    found = open_.load(std::memory_order_relaxed) != 0;
+    return found || runs_.load(std::memory_order_relaxed) == 0 || stop_.load(std::memory_order_relaxed);
+  });
+  return found;
+}
+
+// ---- a loop ----------------------------------------------------------------------------------------------------------------
+
+bool ThreadPool::help(std::uint32_t place, std::uint32_t worker) noexcept {
+  Loop &loop = loops_[place];
+  std::uint32_t state = loop.state.load(std::memory_order_relaxed);
+  do {
+    if (!(state & kOpen)) return false;
+  } while (!loop.state.compare_exchange_weak(state, state + 1, std::memory_order_acquire, std::memory_order_relaxed));
+  work(place, worker);
+  const std::uint32_t before = loop.state.fetch_sub(1, std::memory_order_acq_rel);
+  if ((before & kInside) == 1 && (before & kWaiting)) {
+    std::lock_guard lock(mutex_);  // the caller sleeps, or is on its way and holds the lock
+    left_.notify_all();
+  }
+  return true;
+}
+
+void ThreadPool::work(std::uint32_t place, std::uint32_t worker) noexcept {
+  Loop &loop = loops_[place];
   const Inside before = t_inside;
   t_inside = {this, worker};
+  const std::uint64_t chunks = loop.chunks, chunk = loop.chunk, count = loop.count;
   for (;;) {
-    const std::uint64_t begin = next_.fetch_add(chunk_, std::memory_order_relaxed);
-    if (begin >= count_) break;
-    body_(context_, begin, chunk_ < count_ - begin ? begin + chunk_ : count_, worker);
+    const std::uint64_t mine = loop.next.fetch_add(1, std::memory_order_relaxed);
+    if (mine + 1 == chunks) open_.fetch_and(~(1u << place), std::memory_order_relaxed);  // the last: nobody need look here any more
+    if (mine >= chunks) break;
+    const std::uint64_t begin = mine * chunk;
+    loop.body(loop.context, begin, chunk < count - begin ? begin + chunk : count, worker);
   }
   t_inside = before;
+}
+
+void ThreadPool::wake(std::uint64_t helpers) noexcept {
+  const std::uint32_t sleepers = sleepers_.load(std::memory_order_seq_cst);
+  if (sleepers == 0) return;
+  {
+    std::lock_guard lock(mutex_);  // a thread between its look and its sleep holds it
+  }
+  if (helpers >= sleepers) return wake_.notify_all();
+  for (std::uint64_t i = 0; i < helpers; ++i) wake_.notify_one();
+}
+
+void ThreadPool::wait_until_left(Loop &loop) noexcept {
+  const auto empty = [&] { return (loop.state.load(std::memory_order_acquire) & kInside) == 0; };
+  if (empty() || (settings_.spin_us > 0 && spin(std::uint64_t{settings_.spin_us} * 1000, empty))) return;
+  std::unique_lock lock(mutex_);
+  if ((loop.state.fetch_or(kWaiting, std::memory_order_acq_rel) & kInside) == 0) return;
+  left_.wait(lock, empty);
 }
 
 void ThreadPool::parallel_for(std::uint64_t count, std::uint64_t grain, qr_parallel_body body, void *context) noexcept {
   if (count == 0) return;
   if (grain == 0) grain = 1;
-  if (t_inside.pool == this || workers_ == 1 || count <= grain) {
-    body(context, 0, count, t_inside.pool == this ? t_inside.worker : 0);
+  if (t_inside.pool == this || workers_ == 1 || count <= grain)
+    return body(context, 0, count, t_inside.pool == this ? t_inside.worker : 0);
+  if (!start_tried_.load(std::memory_order_acquire)) start();
+
+  const std::uint32_t helpers = started();
+  const std::uint64_t chunk = std::max(grain, count / (std::uint64_t{helpers + 1} * kChunksPerWorker));
+  std::uint32_t place = helpers == 0 ? kLoops : 0;
+  for (; place < kLoops; ++place) {
+    std::uint32_t free = 0;
+    if (loops_[place].state.load(std::memory_order_relaxed) == 0 &&
+        loops_[place].state.compare_exchange_strong(free, kTaken, std::memory_order_acquire, std::memory_order_relaxed))
+      break;
+  }
+  if (place == kLoops) {  // alone, in one piece
+    const Inside before = t_inside;
+    t_inside = {this, 0};
+    body(context, 0, count, 0);
+    t_inside = before;
     return;
   }
-  if (!start_tried_) start();
-  const std::uint64_t share = count / (static_cast<std::uint64_t>(started_ + 1) * kChunksPerWorker);
-  {
-    std::lock_guard lock(mutex_);
-    body_ = body;
-    context_ = context;
-    count_ = count;
-    chunk_ = std::max(grain, share);
-    next_.store(0, std::memory_order_relaxed);
-    busy_ = started_;
-    ++round_;
+  Loop &loop = loops_[place];
+  loop.body = body;
+  loop.context = context;
+  loop.count = count;
+  loop.chunk = chunk;
+  loop.chunks = count / chunk + (count % chunk != 0);
+  loop.next.store(0, std::memory_order_relaxed);
+  loop.state.store(kTaken | kOpen, std::memory_order_release);
+  open_.fetch_or(1u << place, std::memory_order_seq_cst);
+  wake(std::min<std::uint64_t>(loop.chunks - 1, helpers));
+  work(place, 0);
+  loop.state.fetch_and(~kOpen, std::memory_order_relaxed);
+  wait_until_left(loop);
+  loop.state.store(0, std::memory_order_release);
+}
+
+// ---- pools of several sessions -----------------------------------------------------------------------------------------------
+
+Result<std::shared_ptr<ThreadPool>> SharedPools::pool_for(std::string_view name, PoolSettings settings) {
+  if (name.empty()) return quarry::make_shared<ThreadPool>(std::move(settings));
+  std::lock_guard lock(mutex_);
+  std::erase_if(entries_, [](const Entry &entry) { return entry.pool.expired(); });
+  if (settings.workers == 0) settings.workers = usable_processors();
+  for (const Entry &entry : entries_) {
+    if (entry.name != name) continue;
+    std::shared_ptr<ThreadPool> pool = entry.pool.lock();
+    if (!pool) continue;
+    const PoolSettings &has = pool->settings();
+    if (has.workers == settings.workers && has.spin_us == settings.spin_us && has.affinity == settings.affinity) return pool;
+    return Status::error(ErrorId::option_conflict,
+                         format("option thread_pool: the pool %s was made by a session with %u threads, thread_spin_us %u and %zu entries of "
+                                "thread_affinity, found %u, %u and %zu, or other processors", printable(name).c_str(), has.workers,
+                                has.spin_us, has.affinity.size(), settings.workers, settings.spin_us, settings.affinity.size()),
+                         "give all sessions of a pool the same threads, thread_spin_us and thread_affinity")
+        .with("option", "thread_pool");
   }
-  if (started_ > 0) wake_.notify_all();
-  work(0);
-  if (started_ == 0) return;
-  std::unique_lock lock(mutex_);
-  done_.wait(lock, [&] { return busy_ == 0; });
+  auto pool = quarry::make_shared<ThreadPool>(std::move(settings));
+  entries_.push_back({String(name), pool});
+  return pool;
 }
 
 qr_host_threads host_threads(const qr_thread_pool &callers, ThreadPool &own) noexcept {

@@ -53,6 +53,7 @@ Status check_signature(const Metadata &metadata, const GraphInfo &info, const qi
 }  // namespace
 
 std::optional<SumCheck> sum_check_from_name(std::string_view name) noexcept {
+  if (name == "program") return SumCheck::Program;
   if (name == "lazy") return SumCheck::Lazy;
   if (name == "eager") return SumCheck::Eager;
   if (name == "off") return SumCheck::Off;
@@ -103,12 +104,27 @@ Result<Vector<Bytes>> ValidatedModel::segments(const Vector<std::uint32_t> &indi
   return all;
 }
 
+Result<Vector<Bytes>> ValidatedModel::mapped_segments(const Vector<std::uint32_t> &indices) const {
+  if (sums_ != SumCheck::Program) return segments(indices);
+  Vector<Bytes> all;
+  all.reserve(indices.size());
+  for (const std::uint32_t index : indices) {
+    if (index < segments_.size() && segments_[index].kind == SegmentKind::Weights) {
+      all.push_back({static_cast<const char *>(file_.bytes().data) + segments_[index].offset, segments_[index].size});
+      continue;
+    }
+    QR_ASSIGN_OR_RETURN(Bytes bytes, segment(index));
+    all.push_back(bytes);
+  }
+  return all;
+}
+
 Result<qir::Graph> ValidatedModel::read_graph(std::uint32_t index) const {
   if (index >= metadata_.graphs.size()) return Status::error(ErrorId::index_out_of_range, format("container: found graph number %u, expected one under %zu", index, metadata_.graphs.size()));
   const GraphInfo &info = metadata_.graphs[index];
   if (!info.qir_segment) return Status::error(ErrorId::qrm_no_graph, format("graph '%s': found that it was not kept in the container", printable(info.name).c_str()));
   QR_ASSIGN_OR_RETURN(Bytes bytes, segment(*info.qir_segment));
-  QR_ASSIGN_OR_RETURN(Vector<Bytes> constants, segments(info.segments));
+  QR_ASSIGN_OR_RETURN(Vector<Bytes> constants, mapped_segments(info.segments));  // the structure alone: weights are not read
   QR_ASSIGN_OR_RETURN(qir::Graph graph, qir::read_structure(bytes, constants.data(), constants.size()));
   QR_RETURN_IF_ERROR(check_signature(metadata_, info, graph));
   return graph;

@@ -36,9 +36,10 @@ const char *segment_kind_name(SegmentKind kind) noexcept;
 
 // When the sum of a segment is checked. The option "verify" takes these names.
 enum class SumCheck : std::uint8_t {
-  Lazy,   // when the segment is first asked for (the default): nothing damaged is ever used, nothing unused is read
-  Eager,  // all of them when the file is opened
-  Off,    // by verify() alone
+  Program,  // when it is first asked for, but weights that are mapped for a compiled program are not read for it (the option's default)
+  Lazy,     // when it is first asked for: nothing damaged is ever used, nothing unused is read
+  Eager,    // all of them when the file is opened
+  Off,      // by verify() alone
 };
 std::optional<SumCheck> sum_check_from_name(std::string_view name) noexcept;
 
@@ -177,6 +178,8 @@ class ValidatedModel : public HeapObject {
   Result<Bytes> segment(std::uint32_t index) const;
   // The bytes of several, in the order given.
   Result<Vector<Bytes>> segments(const Vector<std::uint32_t> &indices) const;
+  // The same for weights that a program maps and reads when it runs.
+  Result<Vector<Bytes>> mapped_segments(const Vector<std::uint32_t> &indices) const;
 
   // Reads the kept graph `index` and checks it against the signature. QR-M0010 where it was not kept. Constants point into the file.
   Result<qir::Graph> read_graph(std::uint32_t index) const;

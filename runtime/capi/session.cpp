@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/capi/edge.h"
 
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("O2")  // the library is built for size; what every run goes through is built for speed
+#endif
+
 using namespace quarry;
 using namespace quarry::capi;
 

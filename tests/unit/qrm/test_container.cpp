@@ -246,6 +246,7 @@ TEST(alignment_follows_the_target) {
   if (CHECK_OK(model)) CHECK_EQ(model->segments()[0].offset % 16384, 0u);
 }
 
+  CHECK(qrm::sum_check_from_name("program") == SumCheck::Program);
 TEST(sums_are_checked_when_asked_for) {
   CHECK(qrm::sum_check_from_name("lazy") == SumCheck::Lazy && qrm::sum_check_from_name("eager") == SumCheck::Eager &&
         qrm::sum_check_from_name("off") == SumCheck::Off && !qrm::sum_check_from_name("later"));
@@ -261,6 +262,14 @@ TEST(sums_are_checked_when_asked_for) {
   CHECK_OK(lazy->segment(0));
   CHECK(error_of(lazy->segment(2)).find(message) == 0);
   CHECK(error_of(lazy->segments({0, 2})).find(message) == 0);
+  // Weights that a program maps are not read; asked for otherwise, or named by verify(), they are.
+  Result<ValidatedModel> program = open_memory(bytes.bytes(), SumCheck::Program);
+  if (!CHECK_OK(program)) return;
+  CHECK(error_of(lazy->mapped_segments({2})).find(message) == 0);
+  CHECK_OK(program->mapped_segments({0, 2}));
+  CHECK(error_of(program->mapped_segments({0, 99})).find("QR-") == 0);
+  CHECK(error_of(program->segment(2)).find(message) == 0);
+  CHECK_EQ(program->verify().id(), "QR-M0003");
   CHECK_OK(off->segment(2));
   CHECK_EQ(lazy->verify().id(), "QR-M0003");
   CHECK_EQ(off->verify().id(), "QR-M0003");
