@@ -235,6 +235,9 @@ constexpr ConvCase kDense[] = {
     {"far border", 1, 3, 2, 4, 5, 1, 5, 5, 1, 1, 1, 1, 4},
     {"groups", 1, 6, 7, 12, 20, 2, 3, 3, 1, 1, 1, 1, 1},
     {"groups of few", 2, 5, 5, 9, 15, 3, 1, 1, 1, 1, 1, 1, 0},
+    {"3x3 winograd", 1, 13, 15, 32, 40, 1, 3, 3, 1, 1, 1, 1, 1},
+    {"3x3 winograd, few tiles of a row", 3, 24, 3, 64, 17, 1, 3, 3, 1, 1, 1, 1, 1},
+    {"3x3 winograd, no border", 1, 17, 14, 16, 16, 1, 3, 3, 1, 1, 1, 1, 0},
     {"long", 1, 3, 3, 700, 18, 1, 3, 3, 1, 1, 1, 1, 1},
 };
 constexpr ConvCase kDepthwise[] = {
@@ -261,9 +264,11 @@ void register_conv(Registry &registry) {
   // Sums as large as they come: nothing saturates before the end.
   registry.test("conv_int extremes", [](const Isa &isa) {
     for (const Types &types : kTypes)
-      for (const bool depthwise : {false, true})
+      for (const int kind : {0, 1, 2})
         for (const int sign : {1, -1}) {
-          const ConvCase c = depthwise ? ConvCase{"extreme dw", 1, 6, 6, 20, 20, 20, 5, 5, 1, 1, 1, 1, 0} : ConvCase{"extreme", 1, 6, 6, 150, 20, 1, 3, 3, 1, 1, 1, 1, 0};
+          const ConvCase c = kind == 0   ? ConvCase{"extreme dw", 1, 6, 6, 20, 20, 20, 5, 5, 1, 1, 1, 1, 0}
+                             : kind == 1 ? ConvCase{"extreme", 1, 6, 6, 150, 20, 1, 3, 3, 1, 1, 1, 1, 0}
+                                         : ConvCase{"extreme winograd", 1, 14, 14, 1024, 20, 1, 3, 3, 1, 1, 1, 1, 0};
           if (types.residual) continue;
           ConvInt p = conv_params(c, types, 0);
           p.x.zero = 0;
