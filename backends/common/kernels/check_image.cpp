@@ -29,6 +29,8 @@ Status check_ResizeF32(const void *params, const Isa &, Needs &needs) {
   if (!image_bytes(p.n, p.ih, p.iw, p.x_stride, p.c, 4, &x)) return refuse("ResizeF32", "input pixel stride", p.x_stride, "the channels or more, within 2^48 elements");
   if (!image_bytes(p.n, p.oh, p.ow, p.y_stride, p.c, 4, &y)) return refuse("ResizeF32", "output pixel stride", p.y_stride, "the channels or more, within 2^48 elements");
   add(needs, x), add(needs, static_cast<std::uint64_t>(p.oh) * 12), add(needs, static_cast<std::uint64_t>(p.ow) * 12), add(needs, y, true);
+  // Few channels: a row that is blended from two, and room for a vector that reaches beyond it; and the columns' table.
+  needs.scratch_bytes = ((static_cast<std::uint64_t>(p.c) < 16 ? static_cast<std::uint64_t>(p.iw) * static_cast<std::uint64_t>(p.c) * 4 : 0) + 64 + static_cast<std::uint64_t>(p.ow) * 12 + 63) / 64 * 64;
   return {};
 }
 

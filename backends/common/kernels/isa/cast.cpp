@@ -126,10 +126,10 @@ __attribute__((noinline)) void store_chunk(const From *from, DType dtype, std::b
   if constexpr (__is_same(From, std::int32_t) || __is_same(From, std::int64_t)) {
     if (store_integers(from, dtype, to, count)) return;
   } else if (dtype == DType::I8 || dtype == DType::U8 || dtype == DType::I16 || dtype == DType::U16 || dtype == DType::I32 || dtype == DType::I64) {
-    bool fits = true;
     if constexpr (__is_same(From, float)) {
-      for (int i = 0; i < count; ++i) fits &= __builtin_fabsf(from[i]) < 0x1p31f;
-      if (fits) {
+      std::int32_t largest = 0;  // of the magnitudes, as bits: NaN and infinities are the largest
+      for (int i = 0; i < count; ++i) largest = max_of(largest, __builtin_bit_cast(std::int32_t, from[i]) & INT32_MAX);
+      if (largest < 0x4f000000) {  // 2^31
         std::int32_t values[kChunk];
         for (int i = 0; i < count; ++i) values[i] = static_cast<std::int32_t>(from[i]);
         store_integers(values, dtype, to, count);

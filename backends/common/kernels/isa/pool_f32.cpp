@@ -25,6 +25,31 @@ struct Patch {
 // Short sums make up long ones, so that rounding errors do not grow with the window.
 constexpr std::int64_t kShortSum = 16;
 
+// Lanes in which a NaN was: two values in one comparison, where there is one for that.
+struct NanSeen {
+#if defined(__AVX512F__) && QR_ISA_BYTES == 64
+  __mmask16 lanes = 0;
+  __attribute__((always_inline)) void see(VecF a, VecF b) noexcept {
+    lanes = static_cast<__mmask16>(lanes | _mm512_cmp_ps_mask(reinterpret_cast<__m512>(a), reinterpret_cast<__m512>(b), _CMP_UNORD_Q));
+  }
+  __attribute__((always_inline)) VecF put(VecF v) const noexcept {
+    return reinterpret_cast<VecF>(_mm512_mask_mov_ps(reinterpret_cast<__m512>(v), lanes, reinterpret_cast<__m512>(splat(__builtin_nanf("")))));
+  }
+#else
+  VecI lanes{};
+  __attribute__((always_inline)) void see(VecF a, VecF b) noexcept {
+#if defined(__AVX2__) && QR_ISA_BYTES == 32
+    lanes |= reinterpret_cast<VecI>(_mm256_cmp_ps(reinterpret_cast<__m256>(a), reinterpret_cast<__m256>(b), _CMP_UNORD_Q));
+#elif defined(__SSE2__) && QR_ISA_BYTES == 16
+    lanes |= reinterpret_cast<VecI>(_mm_cmpunord_ps(reinterpret_cast<__m128>(a), reinterpret_cast<__m128>(b)));
+#else
+    lanes |= (a != a) | (b != b);
+#endif
+  }
+  __attribute__((always_inline)) VecF put(VecF v) const noexcept { return lanes ? splat(__builtin_nanf("")) : v; }
+#endif
+};
+
 // `count` vectors of channels; the last has `lanes`.
 template <bool max_pool, int count>
 QR_INLINE void pool_vectors(const Patch &p, std::int64_t channel, float *y, VecF divisor, int lanes) noexcept {
@@ -32,15 +57,22 @@ QR_INLINE void pool_vectors(const Patch &p, std::int64_t channel, float *y, VecF
     return lanes == kLanes || k < count - 1 ? load(from + k * kLanes) : load_part(from + k * kLanes, lanes);
   };
   VecF acc[count];
-  VecI nan[count] = {};  // where one was
+  NanSeen nan[count] = {};
   QR_UNROLL for (int k = 0; k < count; ++k) acc[k] = max_pool ? splat(-__builtin_inff()) : VecF{};
   for (std::int64_t i = 0; i < p.rows; ++i) {
     const float *from = p.x + i * p.row_step + channel;
     if constexpr (max_pool) {
-      for (std::int64_t j = 0; j < p.columns; ++j, from += p.column_step)
+      std::int64_t j = 0;
+      for (; j + 2 <= p.columns; j += 2, from += 2 * p.column_step)
+        QR_UNROLL for (int k = 0; k < count; ++k) {
+          const VecF v = at(from, k), w = at(from + p.column_step, k);
+          nan[k].see(v, w);
+          acc[k] = max(v, max(w, acc[k]));
+        }
+      if (j < p.columns)
         QR_UNROLL for (int k = 0; k < count; ++k) {
           const VecF v = at(from, k);
-          nan[k] |= v != v;
+          nan[k].see(v, v);
           acc[k] = max(v, acc[k]);
         }
     } else {
@@ -52,7 +84,7 @@ QR_INLINE void pool_vectors(const Patch &p, std::int64_t channel, float *y, VecF
     }
   }
   QR_UNROLL for (int k = 0; k < count; ++k) {
-    const VecF v = max_pool ? (nan[k] ? splat(__builtin_nanf("")) : acc[k]) : acc[k] / divisor;
+    const VecF v = max_pool ? nan[k].put(acc[k]) : acc[k] / divisor;
     if (lanes == kLanes || k < count - 1) store(y + channel + k * kLanes, v);
     else store_part(y + channel + k * kLanes, v, lanes);
   }

@@ -44,6 +44,99 @@ QR_INLINE void transpose_square(const std::byte *from, std::byte *to, std::int64
   QR_UNROLL for (int j = 0; j < kSide; ++j) *reinterpret_cast<SideVecUnaligned *>(to + j * to_step) = t[j];
 }
 
+// Units of 1, 2 and 8 bytes: as many rows as a 16-byte vector has lanes. A round of interleaving rows i and i + n / 2 doubles the run of what came from
+// one column; after log2(n) of them columns are rows.
+template <class T>
+struct Lanes {
+  static constexpr int kCount = 16 / sizeof(T);
+  typedef T Vec __attribute__((vector_size(16)));
+  struct __attribute__((packed, may_alias)) Memory {
+    Vec value;
+  };
+};
+QR_INLINE void interleave(Lanes<std::uint8_t>::Vec a, Lanes<std::uint8_t>::Vec b, Lanes<std::uint8_t>::Vec *low, Lanes<std::uint8_t>::Vec *high) noexcept {
+  *low = __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+  *high = __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+}
+QR_INLINE void interleave(Lanes<std::uint16_t>::Vec a, Lanes<std::uint16_t>::Vec b, Lanes<std::uint16_t>::Vec *low, Lanes<std::uint16_t>::Vec *high) noexcept {
+  *low = __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11);
+  *high = __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15);
+}
+QR_INLINE void interleave(Lanes<std::uint64_t>::Vec a, Lanes<std::uint64_t>::Vec b, Lanes<std::uint64_t>::Vec *low, Lanes<std::uint64_t>::Vec *high) noexcept {
+  *low = __builtin_shufflevector(a, b, 0, 2);
+  *high = __builtin_shufflevector(a, b, 1, 3);
+}
+template <class T>
+QR_INLINE void transpose_lanes(const std::byte *from, std::byte *to, std::int64_t from_step, std::int64_t to_step) noexcept {
+  constexpr int n = Lanes<T>::kCount;
+  typename Lanes<T>::Vec r[n], t[n];
+  QR_UNROLL for (int i = 0; i < n; ++i) r[i] = reinterpret_cast<const typename Lanes<T>::Memory *>(from + i * from_step)->value;
+  QR_UNROLL for (int round = 1; round < n; round *= 2) {
+    QR_UNROLL for (int i = 0; i < n / 2; ++i) interleave(r[i], r[i + n / 2], &t[2 * i], &t[2 * i + 1]);
+    QR_UNROLL for (int i = 0; i < n; ++i) r[i] = t[i];
+  }
+  QR_UNROLL for (int j = 0; j < n; ++j) reinterpret_cast<typename Lanes<T>::Memory *>(to + j * to_step)->value = r[j];
+}
+
+// Three channels of bytes, 16 pixels at a time; returns how many pixels are done.
+#if defined(__SSSE3__)
+struct Masks {
+  std::uint8_t join[3][3][16], split[3][3][16];  // [output vector][input vector]; 0x80: none of that one
+  constexpr Masks() : join(), split() {
+    for (int v = 0; v < 3; ++v)
+      for (int p = 0; p < 3; ++p)
+        for (int i = 0; i < 16; ++i) {
+          join[v][p][i] = static_cast<std::uint8_t>((16 * v + i) % 3 == p ? (16 * v + i) / 3 : 0x80);
+          split[p][v][i] = static_cast<std::uint8_t>((3 * i + p) / 16 == v ? (3 * i + p) % 16 : 0x80);
+        }
+  }
+};
+alignas(16) constexpr Masks kMasks;
+QR_INLINE __m128i pick(const __m128i in[3], const std::uint8_t masks[3][16]) noexcept {
+  __m128i parts[3];
+  QR_UNROLL for (int k = 0; k < 3; ++k) parts[k] = _mm_shuffle_epi8(in[k], _mm_load_si128(reinterpret_cast<const __m128i *>(masks[k])));
+  return _mm_or_si128(_mm_or_si128(parts[0], parts[1]), parts[2]);
+}
+std::int64_t join_bytes(const std::byte *from, std::byte *to, std::int64_t pixels, std::int64_t from_step) noexcept {
+  std::int64_t i = 0;
+  for (; i + 16 <= pixels; i += 16) {
+    __m128i in[3];
+    QR_UNROLL for (int k = 0; k < 3; ++k) in[k] = _mm_loadu_si128(reinterpret_cast<const __m128i *>(from + k * from_step + i));
+    QR_UNROLL for (int k = 0; k < 3; ++k) _mm_storeu_si128(reinterpret_cast<__m128i *>(to + 3 * i + 16 * k), pick(in, kMasks.join[k]));
+  }
+  return i;
+}
+std::int64_t split_bytes(const std::byte *from, std::byte *to, std::int64_t pixels, std::int64_t to_step) noexcept {
+  std::int64_t i = 0;
+  for (; i + 16 <= pixels; i += 16) {
+    __m128i in[3];
+    QR_UNROLL for (int k = 0; k < 3; ++k) in[k] = _mm_loadu_si128(reinterpret_cast<const __m128i *>(from + 3 * i + 16 * k));
+    QR_UNROLL for (int k = 0; k < 3; ++k) _mm_storeu_si128(reinterpret_cast<__m128i *>(to + k * to_step + i), pick(in, kMasks.split[k]));
+  }
+  return i;
+}
+#elif defined(__ARM_NEON)
+std::int64_t join_bytes(const std::byte *from, std::byte *to, std::int64_t pixels, std::int64_t from_step) noexcept {
+  const auto *x = reinterpret_cast<const std::uint8_t *>(from);
+  std::int64_t i = 0;
+  for (; i + 16 <= pixels; i += 16)
+    vst3q_u8(reinterpret_cast<std::uint8_t *>(to) + 3 * i, uint8x16x3_t{{vld1q_u8(x + i), vld1q_u8(x + from_step + i), vld1q_u8(x + 2 * from_step + i)}});
+  return i;
+}
+std::int64_t split_bytes(const std::byte *from, std::byte *to, std::int64_t pixels, std::int64_t to_step) noexcept {
+  auto *y = reinterpret_cast<std::uint8_t *>(to);
+  std::int64_t i = 0;
+  for (; i + 16 <= pixels; i += 16) {
+    const uint8x16x3_t v = vld3q_u8(reinterpret_cast<const std::uint8_t *>(from) + 3 * i);
+    for (int k = 0; k < 3; ++k) vst1q_u8(y + k * to_step + i, v.val[k]);
+  }
+  return i;
+}
+#else
+std::int64_t join_bytes(const std::byte *, std::byte *, std::int64_t, std::int64_t) noexcept { return 0; }
+std::int64_t split_bytes(const std::byte *, std::byte *, std::int64_t, std::int64_t) noexcept { return 0; }
+#endif
+
 // A block that may be ragged.
 template <class T>
 QR_INLINE void transpose_plain(const std::byte *from, std::byte *to, std::int64_t rows, std::int64_t columns, std::int64_t from_step, std::int64_t to_step) noexcept {
@@ -64,6 +157,15 @@ QR_INLINE void join_rows(const std::byte *from, std::byte *to, std::int64_t colu
 
 template <class T>
 void transpose_as(const std::byte *from, std::byte *to, std::int64_t rows, std::int64_t columns, std::int64_t from_step, std::int64_t to_step) noexcept {
+  if constexpr (sizeof(T) == 1) {
+    if (columns == 3 && from_step == 3) {
+      const std::int64_t done = split_bytes(from, to, rows, to_step);
+      from += 3 * done, to += done, rows -= done;
+    } else if (rows == 3 && to_step == 3) {
+      const std::int64_t done = join_bytes(from, to, columns, from_step);
+      from += done, to += 3 * done, columns -= done;
+    }
+  }
   switch (columns) {
     case 1: return split_columns<T, 1>(from, to, rows, from_step, to_step);
     case 2: return split_columns<T, 2>(from, to, rows, from_step, to_step);
@@ -91,6 +193,16 @@ void transpose_as(const std::byte *from, std::byte *to, std::int64_t rows, std::
           if (ii < r) transpose_plain<T>(f + ii * from_step + jj * 4, t + jj * to_step + ii * 4, r - ii, kSide, from_step, to_step);
         }
         if (jj < c) transpose_plain<T>(f + jj * 4, t + jj * to_step, r, c - jj, from_step, to_step);
+      } else if constexpr (sizeof(T) < 16) {
+        using Element = decltype(T::value);
+        constexpr std::int64_t n = Lanes<Element>::kCount, width = sizeof(T);
+        std::int64_t jj = 0;
+        for (; jj + n <= c; jj += n) {
+          std::int64_t ii = 0;
+          for (; ii + n <= r; ii += n) transpose_lanes<Element>(f + ii * from_step + jj * width, t + jj * to_step + ii * width, from_step, to_step);
+          if (ii < r) transpose_plain<T>(f + ii * from_step + jj * width, t + jj * to_step + ii * width, r - ii, n, from_step, to_step);
+        }
+        if (jj < c) transpose_plain<T>(f + jj * width, t + jj * to_step, r, c - jj, from_step, to_step);
       } else {
         transpose_plain<T>(f, t, r, c, from_step, to_step);
       }
