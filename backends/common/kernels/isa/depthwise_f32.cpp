@@ -50,8 +50,7 @@ QR_INLINE void interior(const Row &row, std::int64_t ox, std::int64_t c, Lanes l
   const Window &win = p.window;
   const std::int64_t stride = p.x_stride;
   VecF acc[MR];
-  const VecF b = row.d.bias ? load(row.d.bias + c) : VecF{};
-  QR_UNROLL for (int i = 0; i < MR; ++i) acc[i] = b;
+  QR_UNROLL for (int i = 0; i < MR; ++i) acc[i] = VecF{};
   const float *from = row.x + (ox * win.sw - win.pad_left) * stride + c;
   const float *w = row.w + c * win.kh * win.kw;
   for (std::int64_t ky = 0; ky < row.tap_rows; ++ky, from += row.x_row) {
@@ -71,7 +70,8 @@ QR_INLINE void interior(const Row &row, std::int64_t ox, std::int64_t c, Lanes l
       }
     }
   }
-  QR_UNROLL for (int i = 0; i < MR; ++i) put(row, row.y + ox + i, c, acc[i], lanes, act);
+  const VecF bias = row.d.bias ? load(row.d.bias + c) : VecF{};  // last, so that the sum before it is rounded at its own size
+  QR_UNROLL for (int i = 0; i < MR; ++i) put(row, row.y + ox + i, c, acc[i] + bias, lanes, act);
 }
 
 // One pixel, some of whose taps may lie outside: taps [first, last) of each row do not.
@@ -79,12 +79,12 @@ template <class Lanes, class F>
 QR_INLINE void border(const Row &row, std::int64_t ox, std::int64_t first, std::int64_t last, std::int64_t c, Lanes lanes, F act) noexcept {
   const DepthwiseF32 &p = row.d.p;
   const Window &win = p.window;
-  VecF acc = row.d.bias ? load(row.d.bias + c) : VecF{};
+  VecF acc{};
   const float *w = row.w + c * win.kh * win.kw;
   const std::int64_t column = ox * win.sw - win.pad_left;
   for (std::int64_t ky = 0; ky < row.tap_rows; ++ky, w += win.kw * kLanes)
     for (std::int64_t kx = first; kx < last; ++kx) acc = fma(lanes.get(row.x + ky * row.x_row + (column + kx * win.dw) * p.x_stride + c), load(w + kx * kLanes), acc);
-  put(row, row.y + ox, c, acc, lanes, act);
+  put(row, row.y + ox, c, row.d.bias ? acc + load(row.d.bias + c) : acc, lanes, act);
 }
 
 template <int MR, int KW, int SW, class F>

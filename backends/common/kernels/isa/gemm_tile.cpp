@@ -36,11 +36,6 @@ void tile(const Tile &t) noexcept {
       const float *const last = y + i * p.y_step + (NV - 1) * kLanes;
       acc[0][i][NV - 1] = p.tail == kLanes ? load(last) : load_part(last, p.tail);
     }
-  } else if (p.bias) {
-    QR_UNROLL for (int v = 0; v < NV; ++v) {
-      const VecF b = load(p.bias + v * kLanes);
-      QR_UNROLL for (int i = 0; i < MR; ++i) acc[0][i][v] = b;
-    }
   } else {
     QR_UNROLL for (int i = 0; i < MR; ++i) QR_UNROLL for (int v = 0; v < NV; ++v) acc[0][i][v] = VecF{};
   }
@@ -81,6 +76,13 @@ void tile(const Tile &t) noexcept {
   QR_UNROLL for (int s = 1; s < KS; ++s) QR_UNROLL for (int i = 0; i < MR; ++i) QR_UNROLL for (int v = 0; v < NV; ++v) acc[0][i][v] += acc[s][i][v];
 
   if (p.finish) {
+    // Last, so that the sums before it are rounded at their own size.
+    if (p.bias) {
+      QR_UNROLL for (int v = 0; v < NV; ++v) {
+        const VecF b = load(p.bias + v * kLanes);
+        QR_UNROLL for (int i = 0; i < MR; ++i) acc[0][i][v] += b;
+      }
+    }
     const auto add = [&](const float *r) __attribute__((always_inline)) {
       r += t.row * p.end.step;
       QR_UNROLL for (int i = 0; i < MR; ++i) {

@@ -107,7 +107,7 @@ void run_part(const MatMul &g, std::int64_t row, std::int64_t rows, std::int64_t
     }
     job.accumulate = chunk > 0;
     job.finish = chunk == s.chunks - 1;
-    if (g.bias && chunk == 0) {
+    if (g.bias && job.finish) {
       job.bias = g.bias + column;
       if (job.tail != kLanes) {
         std::memcpy(bias_at, g.bias + column, static_cast<std::size_t>(columns) * 4);
