@@ -333,10 +333,12 @@ void Rewriter::find_patterns() {
   uses_ = &uses;
   const auto plain = [&](std::int32_t id) { return at(graph_, id).dtype == DType::F32 && !at(graph_, id).quant; };
   bool changed = false;
-  for (qir::Node &node : graph_.nodes) {
-    if (node.inputs.size() != 2 || node.outputs.size() != 1 || !plain(node.outputs[0])) continue;
-    if (node.op == Op::Mul) changed |= gelu(node) || swish(node) || hard_swish(node) || rms_norm(node);
-    else if (node.op == Op::Add) changed |= layer_norm(node);
+  // The Adds first: what is left of a LayerNormalization without its Add would pass for an RMSNormalization.
+  for (const Op op : {Op::Add, Op::Mul}) {
+    for (qir::Node &node : graph_.nodes) {
+      if (node.op != op || node.inputs.size() != 2 || node.outputs.size() != 1 || !plain(node.outputs[0])) continue;
+      changed |= op == Op::Add ? layer_norm(node) : gelu(node) || swish(node) || hard_swish(node) || rms_norm(node);
+    }
   }
   uses_ = nullptr;
   if (!changed) return;
