@@ -134,6 +134,13 @@ class Bench:
             command += ["--" + key, str(value)]
         return json.loads(run(command))
 
+    def our_memory(self, model):
+        """Peak memory in kB of a small C program, as theirs is; the `quarry` program brings libraries of its own."""
+        host = os.path.join(os.path.dirname(os.path.abspath(self.args.program)), "bench-host")
+        if not os.path.exists(host):
+            return self.ours(model, iterations=1)["peak_rss_kb"]
+        return json.loads(run([host, model, "backend=" + self.args.backend, "threads=1", *self.args.option]))["peak_rss_kb"]
+
     def theirs(self, model, threads=1, **flags):
         command = [self.ort_program, self.library, model, "--threads", str(threads)]
         for key, value in flags.items():
@@ -363,7 +370,7 @@ def measure_network(bench, kind, name, path):
     fastest = min(row["create"]["theirs"], row["create_onnx"]["theirs"], row["create_ort"])
     row["create_ratio"] = row["create"]["ours"] / fastest
     row["first"] = summary(from_qrm, "first_ms")
-    ours = statistics.median(p[0]["peak_rss_kb"] for p in singles) / 1e3
+    ours = statistics.median(bench.our_memory(qrm) for _ in range(3)) / 1e3
     theirs = {
         "onnx": statistics.median(p[1]["peak_rss_kb"] for p in singles) / 1e3,
         "ort": statistics.median(p[1]["peak_rss_kb"] for p in from_qrm) / 1e3,
@@ -391,9 +398,7 @@ def measure_small(bench, name, path):
         lambda: bench.ours(qrm, **flags), lambda: bench.theirs(path, **flags), lambda a, b: a["median_ms"] / b["median_ms"]
     )
     row["run"] = summary(pairs, "median_ms")
-    row["memory"] = {
-        side: statistics.median(p[i]["peak_rss_kb"] for p in pairs) / 1e3 for i, side in enumerate(("ours", "theirs"))
-    }
+    row["memory"] = {"ours": bench.our_memory(qrm) / 1e3, "theirs": statistics.median(p[1]["peak_rss_kb"] for p in pairs) / 1e3}
     row["create"] = summary(pairs, "create_ms")
     say(
         f"  {name}: {row['run']['ours'] * 1e3:.3f} us, theirs {row['run']['theirs'] * 1e3:.3f} us, ratio {row['run']['ratio']:.3f}"
