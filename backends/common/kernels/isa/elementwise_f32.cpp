@@ -158,6 +158,24 @@ void run_nest(const BinaryF32 &p, const RowPlan &plan, const float *a, const flo
   }
 }
 
+// Short rows of b (channels) that all rows of a dense a share: b is laid out several times, and rows become long.
+constexpr std::int64_t kTile = 512;
+bool shares_short_rows(const BinaryF32 &p) noexcept {
+  const std::int64_t c = p.dims[1];
+  return p.rank == 2 && c > 1 && c <= kTile / 4 && p.a[1] == 1 && p.a[0] == c && p.b[0] == 0 && p.b[1] == 1;
+}
+void run_tiles(const BinaryF32 &p, const RowPlan &plan, const float *a, const float *b, float *y, std::int64_t begin, std::int64_t end) noexcept {
+  float tile[kTile];
+  const std::int64_t c = p.dims[1], rows = min_of(kTile / c, end - begin);
+  std::memcpy(tile, b, static_cast<std::size_t>(c) * 4);
+  for (std::int64_t have = 1; have < rows;) {  // doubled each time
+    const std::int64_t more = min_of(have, rows - have);
+    std::memcpy(tile + have * c, tile, static_cast<std::size_t>(more * c) * 4);
+    have += more;
+  }
+  for (std::int64_t row = begin; row < end; row += rows) plan(a + row * c, tile, y + row * c, min_of(rows, end - row) * c);
+}
+
 }  // namespace
 
 void activate_in_place(const Activation &act, float *data, std::int64_t count) noexcept {
@@ -173,6 +191,12 @@ void run_BinaryF32(const Call &call) {
   if (count == 0) return;
   const RowPlan plan(p);
   if (p.rank == 1 && count <= 4096) return plan(a, b, y, count);
+  if (shares_short_rows(p)) {
+    const auto grain = kGrain / static_cast<std::uint64_t>(p.dims[1]);
+    return call.threads.run(static_cast<std::uint64_t>(p.dims[0]), grain, [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
+      run_tiles(p, plan, a, b, y, static_cast<std::int64_t>(begin), static_cast<std::int64_t>(end));
+    });
+  }
   call.threads.run(static_cast<std::uint64_t>(count), kGrain, [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
     run_nest(p, plan, a, b, y, static_cast<std::int64_t>(begin), static_cast<std::int64_t>(end));
   });
