@@ -321,20 +321,25 @@ Status Plugin::check_tables(const qr_plugin *table, const PluginNote *note) {
 
 // ---- devices and options -----------------------------------------------------------------------------------------------
 
-Status Plugin::read_devices() {
-  const std::uint64_t count = table_->device->count(backend_);
-  if (count == 0)
-    return Status::error(ErrorId::backend_no_device, format("backend %s: found no device, expected at least one", id_.c_str()))
-        .with("backend", id_);
-  if (count > kMaxDevices)
-    return misbehaved("device.count", format("returned %llu, expected at most %llu", ull(count),
-                                             ull(kMaxDevices)));
-  devices_.reserve(count);
+// Devices and options are tables alike: the plugin counts its rows and fills in one after the other. `name` is of the table.
+template <class Info, class Table, class Take>
+Status Plugin::read_rows(const char *name, const Table &table, std::uint64_t most, Take &&take) {
+  const std::uint64_t count = table.count(backend_);
+  if (count > most)
+    return misbehaved(format("%s.count", name).c_str(), format("returned %llu, expected at most %llu", ull(count), ull(most)));
+  const String slot = format("%s.info", name);
   for (std::uint64_t i = 0; i < count; ++i) {
-    qr_plugin_device_info info{};
+    Info info{};
     info.struct_size = sizeof info;
     ErrorCollector errors(*this);
-    QR_RETURN_IF_ERROR(errors.finish("device.info", table_->device->info(backend_, i, &info, errors.sink())));
+    QR_RETURN_IF_ERROR(errors.finish(slot.c_str(), table.info(backend_, i, &info, errors.sink())));
+    QR_RETURN_IF_ERROR(take(i, info));
+  }
+  return {};
+}
+
+Status Plugin::read_devices() {
+  const auto take = [this](std::uint64_t i, const qr_plugin_device_info &info) -> Status {
     const auto name = checked_text(info.name), target = checked_text(info.target), why_not = checked_text(info.why_not);
     if (!name || !target || !why_not || name->empty())
       return misbehaved("device.info", format("returned 0 and left name of device %llu unset", ull(i)));
@@ -344,30 +349,26 @@ Status Plugin::read_devices() {
       return misbehaved("device.info", format("called device %llu not usable and gave no reason", ull(i)));
     devices_.push_back(
         {info.usable != 0, info.memory_bytes, info.features, printable(*name), printable(*target), printable(*why_not, 1024)});
-  }
-  return {};
+    return {};
+  };
+  QR_RETURN_IF_ERROR(read_rows<qr_plugin_device_info>("device", *table_->device, kMaxDevices, take));
+  if (!devices_.empty()) return {};
+  return Status::error(ErrorId::backend_no_device, format("backend %s: found no device, expected at least one", id_.c_str()))
+      .with("backend", id_);
 }
 
 Status Plugin::read_options() {
   if (!table_->options) return {};
-  const std::uint64_t count = table_->options->count(backend_);
-  if (count > kMaxOptionRows)
-    return misbehaved("options.count", format("returned %llu, expected at most %llu", ull(count),
-                                              ull(kMaxOptionRows)));
-  options_.reserve(count);
-  for (std::uint64_t i = 0; i < count; ++i) {
-    qr_plugin_option_info info{};
-    info.struct_size = sizeof info;
-    ErrorCollector errors(*this);
-    QR_RETURN_IF_ERROR(errors.finish("options.info", table_->options->info(backend_, i, &info, errors.sink())));
+  const auto take = [this](std::uint64_t i, const qr_plugin_option_info &info) -> Status {
     const auto key = checked_text(info.key), values = checked_text(info.values), fallback = checked_text(info.fallback),
                help = checked_text(info.help);
     if (!key || !values || !fallback || !help || key->empty() || values->empty())
       return misbehaved("options.info", format("returned 0 and left key or values of row %llu unset", ull(i)));
     if (find_option(*key)) return misbehaved("options.info", format("gave the key %s twice", printable(*key).c_str()));
     options_.push_back({info.changes_at_run_time != 0, String(*key), String(*values), String(*fallback), String(*help)});
-  }
-  return {};
+    return {};
+  };
+  return read_rows<qr_plugin_option_info>("options", *table_->options, kMaxOptionRows, take);
 }
 
 const DeviceInfo *Plugin::first_usable_device(std::uint32_t *out_index) const noexcept {

@@ -218,6 +218,8 @@ class Plugin : public HeapObject, public std::enable_shared_from_this<Plugin> {
   friend class Registration;
   Status negotiate(qr_plugin_query_fn query, const PluginNote *note);
   Status check_tables(const qr_plugin *table, const PluginNote *note);
+  template <class Info, class Table, class Take>
+  Status read_rows(const char *name, const Table &table, std::uint64_t most, Take &&take);
   Status read_devices();
   Status read_options();
 

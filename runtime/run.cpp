@@ -35,10 +35,13 @@ constinit char g_nothing[64] = {};
 Status check_memory(const SessionCore &core, const char *what, const String &name, const qr_tensor &tensor) {
   const Memory &memory = *memory_of(tensor);
   if (&memory.core() != &core)
-    return Status::error(ErrorId::run_bad_memory, format("%s %s: its memory was made for another session, expected this one or a clone of it", what,
-                                                         printable(name).c_str())).with("tensor", name);
+    return Status::error(
+               ErrorId::run_bad_memory,
+               format("%s %s: its memory was made for another session, expected this one or a clone of it", what, printable(name).c_str()))
+        .with("tensor", name);
   if (tensor.data)
-    return Status::error(ErrorId::run_bad_memory, format("%s %s: both data and memory are set, expected one of them", what, printable(name).c_str()))
+    return Status::error(ErrorId::run_bad_memory,
+                         format("%s %s: both data and memory are set, expected one of them", what, printable(name).c_str()))
         .with("tensor", name);
   return {};
 }
@@ -51,8 +54,9 @@ std::uint64_t memory_room(const qr_tensor &tensor) noexcept {
 
 Status no_room(const String &name, std::uint64_t found, const loader::TensorInfo &info, const std::int64_t *dims, std::uint64_t needed) {
   return Status::error(ErrorId::run_room,
-                       format("output %s: found room for %llu bytes, expected at least %llu for %s %s", printable(name).c_str(), ull(found), ull(needed),
-                              dtype_name(static_cast<DType>(info.dtype)), shape_text(dims, info.rank).c_str())).with("tensor", name);
+                       format("output %s: found room for %llu bytes, expected at least %llu for %s %s", printable(name).c_str(), ull(found),
+                              ull(needed), dtype_name(static_cast<DType>(info.dtype)), shape_text(dims, info.rank).c_str()))
+      .with("tensor", name);
 }
 
 qr_plugin_event run_event(std::uint64_t begin, std::uint64_t end) noexcept {
@@ -72,12 +76,14 @@ Status Session::choose_bucket(const qr_tensor *const *inputs, std::size_t *out_b
   for (std::size_t i = 0; i < signature.size(); ++i) {
     const qr_tensor &tensor = *inputs[i];
     if (tensor.dtype != static_cast<qr_dtype>(signature[i].dtype))
-      return Status::error(ErrorId::run_dtype, format("input %s: found %s (data type %d), expected %s", printable(signature[i].name).c_str(),
-                                                      qr_dtype_name(tensor.dtype), tensor.dtype, dtype_name(signature[i].dtype)))
+      return Status::error(ErrorId::run_dtype,
+                           format("input %s: found %s (data type %d), expected %s", printable(signature[i].name).c_str(),
+                                  qr_dtype_name(tensor.dtype), tensor.dtype, dtype_name(signature[i].dtype)))
           .with("tensor", signature[i].name);
     if (tensor.rank > QR_MAX_RANK)
-      return Status::error(ErrorId::run_shape, format("input %s: found rank %u, expected at most %d", printable(signature[i].name).c_str(), tensor.rank,
-                                                      QR_MAX_RANK)).with("tensor", signature[i].name);
+      return Status::error(ErrorId::run_shape, format("input %s: found rank %u, expected at most %d", printable(signature[i].name).c_str(),
+                                                      tensor.rank, QR_MAX_RANK))
+          .with("tensor", signature[i].name);
   }
   for (std::size_t b = 0; b < buckets.size(); ++b) {
     const Vector<loader::TensorInfo> &expected = buckets[b].context->inputs();
@@ -108,8 +114,10 @@ Status Session::choose_bucket(const qr_tensor *const *inputs, std::size_t *out_b
   String found, expected;
   for (std::size_t i = 0; i < signature.size(); ++i)
     found += format("%s%s=%s", i ? ", " : "", printable(signature[i].name).c_str(), shape_text(inputs[i]->dims, inputs[i]->rank).c_str());
-  for (const SessionBucket &bucket : buckets) expected += format("%s\"%s\"", expected.empty() ? "" : " or ", printable(bucket.name).c_str());
-  return Status::error(ErrorId::run_shape, format("inputs %s: no shape bucket has them together, expected %s", found.c_str(), expected.c_str()));
+  for (const SessionBucket &bucket : buckets)
+    expected += format("%s\"%s\"", expected.empty() ? "" : " or ", printable(bucket.name).c_str());
+  return Status::error(ErrorId::run_shape,
+                       format("inputs %s: no shape bucket has them together, expected %s", found.c_str(), expected.c_str()));
 }
 
 Status Session::bind_input(std::size_t bucket, std::size_t index, const qr_tensor &tensor) {
@@ -134,8 +142,9 @@ Status Session::bind_input(std::size_t bucket, std::size_t index, const qr_tenso
     return {};
   }
   if (!tensor.data && needed > 0)
-    return Status::error(ErrorId::run_no_data, format("input %s: neither data nor memory is set, expected %llu bytes of %s %s", printable(name).c_str(),
-                                                      ull(needed), qr_dtype_name(tensor.dtype), shape_text(info.dims, info.rank).c_str()))
+    return Status::error(ErrorId::run_no_data,
+                         format("input %s: neither data nor memory is set, expected %llu bytes of %s %s", printable(name).c_str(),
+                                ull(needed), qr_dtype_name(tensor.dtype), shape_text(info.dims, info.rank).c_str()))
         .with("tensor", name);
   if (tensor.size_bytes != 0 && tensor.size_bytes < needed)
     return Status::error(ErrorId::run_shape, format("input %s: size_bytes is %llu, expected %llu for %s %s", printable(name).c_str(),
@@ -234,7 +243,8 @@ void Session::give_output(std::size_t bucket, std::size_t index, qr_tensor &tens
 
 Status Session::run(const qr_run_options &options, const qr_tensor *const *inputs, qr_tensor *const *outputs) {
   if (lost_)
-    return Status::error(ErrorId::device_lost, format("session on backend %s: its device was lost in an earlier run", String(core_->plugin().id()).c_str()))
+    return Status::error(ErrorId::device_lost,
+                         format("session on backend %s: its device was lost in an earlier run", String(core_->plugin().id()).c_str()))
         .with("backend", core_->plugin().id());
   const CallSignal signal(reinterpret_cast<Signal *>(options.signal));
   QR_RETURN_IF_ERROR(signal.check("run"));
@@ -245,6 +255,7 @@ Status Session::run(const qr_run_options &options, const qr_tensor *const *input
   QR_RETURN_IF_ERROR(check_overlap());
   QR_ASSIGN_OR_RETURN(loader::Execution *const execution, this->execution(bucket));
 
+  const ThreadPool::RunScope under_way(own_threads_);
   EventSink sink;
   const Profile *profile = reinterpret_cast<Profile *>(options.profile);
   if (profile) sink.attach(&profile->log(), ProfileLevel::All);
@@ -255,16 +266,15 @@ Status Session::run(const qr_run_options &options, const qr_tensor *const *input
   request.inputs = input_buffers_.data();
   request.input_count = input_buffers_.size();
   request.outputs = output_buffers_.data();
-  const ThreadPool::RunScope under_way(own_threads_);
   request.output_count = output_buffers_.size();
   request.signal = signal.plugin();
   request.profile = sink.plugin_sink();
   request.threads = &threads_;
 
-  const std::uint64_t begin = sink.wanted() ? now_ns() : 0;
+  const std::uint64_t begin = sink.wanted() ? loader::monotonic_ns() : 0;
   Status status = execution->run(request);
   if (sink.wanted()) {
-    const std::uint64_t end = now_ns();
+    const std::uint64_t end = loader::monotonic_ns();
     sink.add(run_event(begin, end));
     if (events_ && core_->profiling_path().empty())
       core_->runtime().journal().write(QR_LOG_INFO, "profile", format("run: %.3f ms", static_cast<double>(end - begin) / 1e6));

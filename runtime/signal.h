@@ -3,21 +3,14 @@
 #pragma once
 
 #include <atomic>
-#include <ctime>
 
+#include "loader/host.h"
 #include "quarry/backend.h"
 #include "runtime/object.h"
 
 namespace quarry {
 
 class Runtime;
-
-// The clock of deadlines, profiles and qr_host.clock_ns.
-inline std::uint64_t now_ns() noexcept {
-  timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000u + static_cast<std::uint64_t>(now.tv_nsec);
-}
 
 class Signal : public Counted<Signal> {
  public:
@@ -43,7 +36,7 @@ class CallSignal {
  public:
   explicit CallSignal(Signal *signal) noexcept : signal_(signal) {
     if (!signal) return;
-    const std::uint64_t timeout = signal->timeout_ns(), now = now_ns();
+    const std::uint64_t timeout = signal->timeout_ns(), now = loader::monotonic_ns();
     plugin_ = {sizeof(qr_plugin_signal), 0, signal->word(), timeout == 0 ? 0 : timeout > UINT64_MAX - now ? UINT64_MAX : now + timeout};
   }
   const qr_plugin_signal *plugin() const noexcept { return signal_ ? &plugin_ : nullptr; }
@@ -52,7 +45,7 @@ class CallSignal {
   Status check(const char *what) const {
     if (!signal_) return {};
     if (signal_->aborted()) return Status::error(ErrorId::cancelled, format("%s: stopped, its signal was aborted", what));
-    if (plugin_.deadline_ns && now_ns() >= plugin_.deadline_ns)
+    if (plugin_.deadline_ns && loader::monotonic_ns() >= plugin_.deadline_ns)
       return Status::error(ErrorId::deadline_exceeded, format("%s: stopped, it took longer than the %.3f s that its signal allows", what,
                                                               static_cast<double>(signal_->timeout_ns()) / 1e9));
     return {};

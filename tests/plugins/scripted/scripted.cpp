@@ -24,7 +24,7 @@ using scripted::Script;
 QR_PLUGIN_NOTE("scripted", "1.0", 3);
 
 struct qr_backend {
-  explicit qr_backend(const qr_host *host) noexcept : allocator(host) {}
+  explicit qr_backend(const qr_host *host) noexcept : allocator(host) { plugin::log(*host, QR_LOG_INFO, "scripted", "created"); }
   plugin::HostAllocator allocator;
 };
 
@@ -504,17 +504,6 @@ constexpr qr_plugin_memory_api kMemory = {
 
 // ---- the plugin --------------------------------------------------------------------------------------------------------
 
-qr_plugin_code create(const qr_host *host, qr_backend **out_backend, const qr_error_sink *errors) {
-  plugin::HostAllocator allocator(host);
-  return guard(allocator, errors, [&]() -> Status {
-    *out_backend = plugin::create_object<qr_backend>(host);
-    plugin::log(*host, QR_LOG_INFO, "scripted", "created");
-    return {};
-  });
-}
-
-void destroy(qr_backend *backend) { plugin::destroy_object(backend); }
-
 const void *get_extension(qr_backend *, const char *id) {
   static constexpr std::uint32_t kAnswer = 42;
   return std::string_view(id) == "test.answer/1" ? &kAnswer : nullptr;
@@ -537,11 +526,8 @@ extern "C" QR_PLUGIN_EXPORT qr_plugin_code qr_plugin_query(const qr_host *host, 
                                         &kExecution,
                                         &kMemory,
                                         &kOptions,
-                                        create,
-                                        destroy,
+                                        plugin::create_backend<qr_backend>,
+                                        plugin::destroy_backend<qr_backend>,
                                         get_extension};
-  std::uint32_t minor;
-  if (const Status status = plugin::negotiate(host, 0, &minor); !status.ok()) return plugin::report(errors, status);
-  *out_plugin = &kPlugin;
-  return QR_OK;
+  return plugin::answer_query(host, kPlugin, out_plugin, errors);
 }

@@ -1,22 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Element-wise kernels where C++ or IEEE would trip: wrap-around, division by zero, NaN, broadcasting, small and quantised types.
 #include <cmath>
-#include <limits>
 
 #include "tests/unit/reference/run_op.h"
 
 using namespace quarry;
-using quarry::test::RunOp;
-using qir::Op;
-using i8 = std::int8_t;
-using u8 = std::uint8_t;
-using i32 = std::int32_t;
-using i64 = std::int64_t;
-using u64 = std::uint64_t;
-
-namespace {
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN(), kInf = std::numeric_limits<float>::infinity();
-}
+using namespace quarry::test;
 
 TEST(integers_wrap_around) {
   CHECK_EQ(RunOp(Op::Add).in<i8>({2}, {127, -128}).in<i8>({2}, {1, -1}).text(), "i8 [2] -128 127");
@@ -91,7 +80,8 @@ TEST(f16_is_rounded_once) {
 
 TEST(quantised_addition) {
   // (10-2)*0.5 + (3-0)*0.25 = 4.75 -> 4.75/0.5 = 9.5 -> 10 (even) + 1; the other saturates.
-  CHECK_EQ(RunOp(Op::Add).in<u8>({2}, {10, 255}).quantized(0.5f, 2).in<u8>({2}, {3, 255}).quantized(0.25f, 0).gives(DType::U8, 0.5f, 1).text(),
-           "u8 [2] 11 255");
+  CHECK_EQ(
+      RunOp(Op::Add).in<u8>({2}, {10, 255}).quantized(0.5f, 2).in<u8>({2}, {3, 255}).quantized(0.25f, 0).gives(DType::U8, 0.5f, 1).text(),
+      "u8 [2] 11 255");
   CHECK_EQ(RunOp(Op::Relu).packed(DType::I4, {3}, {0x9f, 0x07}).quantized(1, 0).gives(DType::I4, 1, 0).text(), "i4 [3] 00 07");
 }

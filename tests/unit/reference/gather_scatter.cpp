@@ -1,18 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels that follow index tensors, and those that compare and order.
-#include <limits>
-
 #include "tests/unit/reference/run_op.h"
 
 using namespace quarry;
-using quarry::test::RunOp;
-using qir::Op;
-using i64 = std::int64_t;
-
-namespace {
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-constexpr float kInf = std::numeric_limits<float>::infinity();
-}  // namespace
+using namespace quarry::test;
 
 TEST(gather) {
   RunOp op(Op::Gather);

@@ -1,18 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Resize, sampling and detection kernels at their edges.
-#include <limits>
-
 #include "tests/unit/reference/run_op.h"
 
 using namespace quarry;
-using quarry::test::RunOp;
-using qir::Op;
-using i64 = std::int64_t;
+using namespace quarry::test;
 
 namespace {
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-constexpr float kInf = std::numeric_limits<float>::infinity();
-
 RunOp resize(std::initializer_list<float> data, i64 extent) {
   RunOp op(Op::Resize);
   op.in<float>({static_cast<i64>(data.size())}, data).absent().absent().in<i64>({1}, {extent});

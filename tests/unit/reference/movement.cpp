@@ -3,9 +3,7 @@
 #include "tests/unit/reference/run_op.h"
 
 using namespace quarry;
-using quarry::test::RunOp;
-using qir::Op;
-using i64 = std::int64_t;
+using namespace quarry::test;
 
 TEST(reshape_keeps_every_type) {
   CHECK_EQ(RunOp(Op::Reshape).in<float>({2, 3}, {1, 2, 3, 4, 5, 6}).in<i64>({2}, {-1, 2}).text(), "f32 [3,2] 1 2 3 4 5 6");

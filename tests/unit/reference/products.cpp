@@ -5,11 +5,7 @@
 #include "tests/unit/reference/run_op.h"
 
 using namespace quarry;
-using quarry::test::RunOp;
-using qir::Op;
-using i64 = std::int64_t;
-using u8 = std::uint8_t;
-using i8 = std::int8_t;
+using namespace quarry::test;
 
 TEST(conv_padding_stride_dilation) {
   // [1 2 3 4 5], kernel [1 10]: padding of 1 before, none after.

@@ -4,7 +4,9 @@
 // Several outputs are joined by "; ", a failure is its id and message.
 #pragma once
 
+#include <cstdint>
 #include <initializer_list>
+#include <limits>
 #include <string>
 
 #include "backends/cpu-reference/interpreter.h"
@@ -12,6 +14,15 @@
 #include "tests/support/check.h"
 
 namespace quarry::test {
+
+// Short names for tables of literals: a test of kernels begins with `using namespace quarry::test`.
+using qir::Op;
+using i8 = std::int8_t;
+using u8 = std::uint8_t;
+using i32 = std::int32_t;
+using i64 = std::int64_t;
+using u64 = std::uint64_t;
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN(), kInf = std::numeric_limits<float>::infinity();
 
 class RunOp {
  public:

@@ -1,18 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Recurrent operators, attention and embeddings, by hand: weights are chosen so that the steps can be followed. With Relu or Affine as
 // activations all numbers stay whole.
-#include <limits>
-
 #include "tests/unit/reference/run_op.h"
 
 using namespace quarry;
-using quarry::test::RunOp;
-using qir::Op;
-using i64 = std::int64_t;
+using namespace quarry::test;
 
 namespace {
-
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 Vector<String> names(std::initializer_list<const char *> list) {
   Vector<String> result;

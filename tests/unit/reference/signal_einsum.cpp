@@ -3,9 +3,7 @@
 #include "tests/unit/reference/run_op.h"
 
 using namespace quarry;
-using quarry::test::RunOp;
-using qir::Op;
-using i64 = std::int64_t;
+using namespace quarry::test;
 
 TEST(dft_and_back) {
   // [1, 2, 3] -> 6, -1.5 +- 0.866i

@@ -2,23 +2,15 @@
 // Cast, the linear quantisation operators, and the conversions under them.
 #include <bit>
 #include <cmath>
-#include <limits>
 
 #include "backends/cpu-reference/convert.h"
 #include "base/float16.h"
 #include "tests/unit/reference/run_op.h"
 
 using namespace quarry;
-using quarry::test::RunOp;
-using qir::Op;
-using i8 = std::int8_t;
-using u8 = std::uint8_t;
-using i32 = std::int32_t;
-using i64 = std::int64_t;
-using u64 = std::uint64_t;
+using namespace quarry::test;
 
 namespace {
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN(), kInf = std::numeric_limits<float>::infinity();
 RunOp cast_to(DType dtype) { return RunOp(Op::Cast).set("to", static_cast<i64>(dtype)); }
 }  // namespace
 
@@ -76,14 +68,21 @@ TEST(quantize_linear) {
            "u8 [6] 3 4 5 7 255 3");
   CHECK_EQ(RunOp(Op::QuantizeLinear).set("axis", 0).in<float>({2, 2}, {1, 2, 1, 2}).in<float>({2}, {1, 0.5f}).in<i8>({2}, {0, -1}).text(),
            "i8 [2,2] 1 2 1 3");
-  CHECK_EQ(RunOp(Op::QuantizeLinear).set("axis", 1).set("block_size", 2).in<float>({1, 3}, {2, 4, 6}).in<float>({1, 2}, {2, 3}).in<i8>({1, 2}, {0, 0}).text(),
+  CHECK_EQ(RunOp(Op::QuantizeLinear)
+               .set("axis", 1)
+               .set("block_size", 2)
+               .in<float>({1, 3}, {2, 4, 6})
+               .in<float>({1, 2}, {2, 3})
+               .in<i8>({1, 2}, {0, 0})
+               .text(),
            "i8 [1,3] 1 2 2");
   CHECK_EQ(RunOp(Op::QuantizeLinear).in<float>({3}, {-9, 3, 9}).in<float>({}, {1}).packed(DType::I4, {}, {0x0f}).text(), "i4 [3] 28 07");
 }
 
 TEST(dequantize_linear) {
   CHECK_EQ(RunOp(Op::DequantizeLinear).in<u8>({2}, {0, 255}).in<float>({}, {0.5f}).in<u8>({}, {128}).text(), "f32 [2] -64 63.5");
-  CHECK_EQ(RunOp(Op::DequantizeLinear).packed(DType::U4, {3}, {0xf0, 0x01}).in<float>({}, {2}).packed(DType::U4, {}, {0x01}).text(), "f32 [3] -2 28 0");
+  CHECK_EQ(RunOp(Op::DequantizeLinear).packed(DType::U4, {3}, {0xf0, 0x01}).in<float>({}, {2}).packed(DType::U4, {}, {0x01}).text(),
+           "f32 [3] -2 28 0");
   CHECK_EQ(RunOp(Op::DequantizeLinear).in<i32>({1}, {INT32_MIN}).in<float>({}, {1}).text(), "f32 [1] -2.14748e+09");
 }
 
