@@ -49,8 +49,8 @@ Status refusal(const Compilation &compilation, const Vector<qir::Graph> &graphs,
       if (verdict.supported) continue;
       ++here;
       const qir::Node &node = graphs[g].nodes[n];
-      String reason = format("node %s (%s): %s [%s]", printable(node.name).c_str(), qir::op_name(node.op), printable(verdict.reason, 1000).c_str(),
-                             printable(verdict.id).c_str());
+      String reason = format("node %s (%s): %s [%s]", printable(node.name).c_str(), qir::op_name(node.op),
+                             printable(verdict.reason, 1000).c_str(), printable(verdict.id).c_str());
       if (!verdict.hint.empty()) reason += format("; %s", printable(verdict.hint, 1000).c_str());
       if (told.insert(reason).second) reasons.push_back(std::move(reason));
     }
@@ -60,8 +60,9 @@ Status refusal(const Compilation &compilation, const Vector<qir::Graph> &graphs,
     }
   }
   if (reasons.empty()) return {};
-  Status status = Status::error(ErrorId::backend_refuses_nodes, format("backend %s refuses %zu of %zu nodes; the first: %s",
-                                                                       String(compilation.plugin->id()).c_str(), refused, nodes, reasons[0].c_str()));
+  Status status =
+      Status::error(ErrorId::backend_refuses_nodes, format("backend %s refuses %zu of %zu nodes; the first: %s",
+                                                           String(compilation.plugin->id()).c_str(), refused, nodes, reasons[0].c_str()));
   status.with("backend", compilation.plugin->id());
   if (!compilation.model.path().empty()) status.with("file", compilation.model.path());
   for (const String &reason : reasons) status.with("reason", reason);
@@ -182,10 +183,8 @@ Status write_container(const Compilation &compilation, const CompiledModel &comp
   if (compilation.options)
     for (const auto &[key, value] : compilation.options->values())
       if (!key.starts_with("metadata.")) metadata.created_by.push_back({key, value});
-  if (compilation.model.is_container()) {
-    metadata.source = compilation.model.container().metadata().source;
-    metadata.user = compilation.model.container().metadata().user;
-  }
+  metadata.source = compilation.model.source();
+  metadata.user = compilation.model.properties();
   for (const KeyValue &pair : compilation.settings.metadata) {
     std::erase_if(metadata.user, [&](const qrm::KeyValue &old) { return old.key == pair.key; });
     metadata.user.push_back({String(pair.key), String(pair.value)});
@@ -204,7 +203,8 @@ Status write_container(const Compilation &compilation, const CompiledModel &comp
     const loader::Compiled &program = compiled.programs()[g];
     const auto keep = [&](std::uint64_t segment) {
       const qr_plugin_bytes &bytes = graph.segments[segment];
-      return writer.add_segment(qrm::SegmentKind::Weights, segment ? format("weights %llu", static_cast<unsigned long long>(segment)) : String("weights"),
+      return writer.add_segment(qrm::SegmentKind::Weights,
+                                segment ? format("weights %llu", static_cast<unsigned long long>(segment)) : String("weights"),
                                 {bytes.data, bytes.size}, align);
     };
 
@@ -217,8 +217,8 @@ Status write_container(const Compilation &compilation, const CompiledModel &comp
         QR_ASSIGN_OR_RETURN(const std::uint32_t number, keep(s));
         info.segments.push_back(number);
       }
-      QR_ASSIGN_OR_RETURN(info.qir_segment, writer.add_segment(qrm::SegmentKind::Graph, format("graph %u", g), {graph.qir.data, graph.qir.size},
-                                                               qrm::kMinSegmentAlign));
+      QR_ASSIGN_OR_RETURN(info.qir_segment, writer.add_segment(qrm::SegmentKind::Graph, format("graph %u", g),
+                                                               {graph.qir.data, graph.qir.size}, qrm::kMinSegmentAlign));
     }
     metadata.graphs.push_back(std::move(info));
 

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "base/text.h"
+#include "formats/qrm/limits.h"
 #include "runtime/options.h"
 #include "runtime/plugin_text.h"
 #include "runtime/runtime.h"
@@ -84,11 +86,11 @@ Result<Ref<Model>> Model::open(Ref<Runtime> runtime, qrm::RawFile file, std::str
     return finish({});
   }
   if (!looks_like_onnx(bytes))
-    return finish(Status::error(ErrorId::unknown_format,
-                                bytes.size == 0 ? format("%s: it is empty, expected an .onnx model or a .qrm container", model->describe().c_str())
-                                                : format("%s: neither an .onnx model nor a .qrm container, its %llu bytes begin with %s",
-                                                         model->describe().c_str(), static_cast<unsigned long long>(bytes.size),
-                                                         first_bytes(bytes).c_str())));
+    return finish(Status::error(
+        ErrorId::unknown_format,
+        bytes.size == 0 ? format("%s: it is empty, expected an .onnx model or a .qrm container", model->describe().c_str())
+                        : format("%s: neither an .onnx model nor a .qrm container, its %llu bytes begin with %s", model->describe().c_str(),
+                                 static_cast<unsigned long long>(bytes.size), first_bytes(bytes).c_str())));
   return finish(model->parse_onnx());
 }
 
@@ -97,11 +99,14 @@ String Model::describe() const { return path_.empty() ? String("the model in mem
 Status Model::parse_onnx() {
   QR_ASSIGN_OR_RETURN(api_, runtime_->prepare().api());
   const std::size_t slash = path_.rfind('/');
-  const std::string_view folder = path_.empty() ? std::string_view() : slash == String::npos ? "." : slash == 0 ? "/" : std::string_view(path_).substr(0, slash);
+  const std::string_view folder = path_.empty()           ? std::string_view()
+                                  : slash == String::npos ? "."
+                                  : slash == 0            ? "/"
+                                                          : std::string_view(path_).substr(0, slash);
   const qir::Bytes bytes = file_->bytes();
   ErrorCollector errors;
-  QR_RETURN_IF_ERROR(errors.status(api_->open(&runtime_->host(), {bytes.data, bytes.size}, plugin_string(folder), &prepared_, errors.sink()),
-                                   "open"));
+  QR_RETURN_IF_ERROR(
+      errors.status(api_->open(&runtime_->host(), {bytes.data, bytes.size}, plugin_string(folder), &prepared_, errors.sink()), "open"));
   const auto read = [&](auto count, auto get, Vector<qrm::TensorInfo> &out) -> Status {
     for (std::uint64_t i = 0; i < count(prepared_); ++i) {
       qr_prepare_io io = {};
@@ -113,6 +118,35 @@ Status Model::parse_onnx() {
   };
   QR_RETURN_IF_ERROR(read(api_->input_count, api_->input, inputs_));
   return read(api_->output_count, api_->output, outputs_);
+}
+
+String Model::source() const {
+  if (is_container()) return container_->metadata().source;
+  return printable(text_of(api_->producer(prepared_)), 1000);
+}
+
+Vector<qrm::KeyValue> Model::properties() const {
+  if (is_container()) return container_->metadata().user;
+  Vector<qrm::KeyValue> found;
+  for (std::uint64_t i = 0; i < api_->property_count(prepared_); ++i) {
+    qr_plugin_string key_text = {}, value_text = {};
+    api_->property(prepared_, i, &key_text, &value_text);
+    const std::string_view key = text_of(key_text), value = text_of(value_text);
+    const bool twice = std::any_of(found.begin(), found.end(), [&](const qrm::KeyValue &pair) { return pair.key == key; });
+    const char *why = key.empty()                                                        ? "its key is empty"
+                      : twice                                                            ? "its key stands twice"
+                      : !is_utf8(key) || !is_utf8(value)                                 ? "it is not UTF-8"
+                      : key.size() > qrm::kMaxNameBytes || value.size() > qrm::kMaxTextBytes ? "it is too long"
+                      : found.size() == qrm::kMaxPairs                                   ? "there are too many"
+                                                                                         : nullptr;
+    if (!why) {
+      found.push_back({String(key), String(value)});
+      continue;
+    }
+    runtime_->journal().write(QR_LOG_WARN, "compile", format("%s: metadata \"%s\" is left out of the container: %s", describe().c_str(),
+                                                                printable(key).c_str(), why));
+  }
+  return found;
 }
 
 Result<Lowered> Model::lower(const Vector<std::string_view> &shapes, const CallSignal &signal, const Progress &progress) const {
@@ -130,7 +164,8 @@ Result<Lowered> Model::lower(const Vector<std::string_view> &shapes, const CallS
   ErrorCollector errors;
   qr_lowered *lowered = nullptr;
   std::lock_guard lock(prepared_mutex_);
-  Status status = errors.status(api_->lower(prepared_, texts.data(), texts.size(), signal.plugin(), &reports, &lowered, errors.sink()), "lower");
+  Status status =
+      errors.status(api_->lower(prepared_, texts.data(), texts.size(), signal.plugin(), &reports, &lowered, errors.sink()), "lower");
   if (!status.ok()) {
     if (!path_.empty()) status.with("file", path_);
     return status;

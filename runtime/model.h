@@ -76,6 +76,11 @@ class Model : public Counted<Model> {
   const Vector<qrm::TensorInfo> &inputs() const noexcept { return is_container() ? container_->metadata().inputs : inputs_; }
   const Vector<qrm::TensorInfo> &outputs() const noexcept { return is_container() ? container_->metadata().outputs : outputs_; }
 
+  // What a container that is made of it says of its origin: the producer of the ONNX model and that model's metadata_props, or what the
+  // container says itself. A property that no container can hold is left out, and logged.
+  String source() const;
+  Vector<qrm::KeyValue> properties() const;
+
   // Lowers an ONNX model for the given buckets; none: those of the options it was opened with.
   Result<Lowered> lower(const Vector<std::string_view> &shapes, const CallSignal &signal, const Progress &progress) const;
 

@@ -80,9 +80,10 @@ Status read_opsets(const google::protobuf::RepeatedPtrField<pb::OperatorSetIdPro
   for (const auto &import : imports) {
     const std::string_view domain = normal_domain(import.domain());
     if (domain.empty() && (import.version() < kOldestOpset || import.version() > qir::kNormalOpset))
-      return Status::error(ErrorId::onnx_opset, format("%.*s: imports opset %lld of ai.onnx, this version takes %lld to %lld",
-                                                       static_cast<int>(subject.size()), subject.data(), static_cast<long long>(import.version()),
-                                                       static_cast<long long>(kOldestOpset), static_cast<long long>(qir::kNormalOpset)));
+      return Status::error(ErrorId::onnx_opset,
+                           format("%.*s: imports opset %lld of ai.onnx, this version takes %lld to %lld", static_cast<int>(subject.size()),
+                                  subject.data(), static_cast<long long>(import.version()), static_cast<long long>(kOldestOpset),
+                                  static_cast<long long>(qir::kNormalOpset)));
     (*out)[String(domain)] = import.version();
   }
   return {};
@@ -91,10 +92,13 @@ Status read_opsets(const google::protobuf::RepeatedPtrField<pb::OperatorSetIdPro
 Result<Unique<Model>> Model::open(qir::Bytes data, std::string_view folder) {
   if (data.size == 0) return Status::error(ErrorId::onnx_parse, "the model is empty");
   if (data.size > INT32_MAX)
-    return Status::error(ErrorId::onnx_parse, format("the model has %llu bytes, protobuf's limit is 2 GB", static_cast<unsigned long long>(data.size)),
+    return Status::error(ErrorId::onnx_parse,
+                         format("the model has %llu bytes, protobuf's limit is 2 GB", static_cast<unsigned long long>(data.size)),
                          "keep the weights as external data (onnx.save_model with save_as_external_data=True)");
   auto model = quarry::make_unique<Model>(folder);
   if (!parse(data, &model->proto_)) return Status::error(ErrorId::onnx_parse, "the bytes are no ONNX model: protobuf cannot parse them");
+  model->producer_ = model->proto_.producer_name();
+  if (!model->proto_.producer_version().empty()) (model->producer_ += ' ') += model->proto_.producer_version();
   QR_RETURN_IF_ERROR(model->check());
   return model;
 }
@@ -102,7 +106,8 @@ Result<Unique<Model>> Model::open(qir::Bytes data, std::string_view folder) {
 Status Model::check() {
   if (!proto_.has_graph()) return Status::error(ErrorId::onnx_parse, "the bytes parse but hold no graph: is this an ONNX model?");
   if (proto_.ir_version() < 3)
-    return Status::error(ErrorId::onnx_invalid, format("the model's IR version is %lld, expected 3 or more", static_cast<long long>(proto_.ir_version())));
+    return Status::error(ErrorId::onnx_invalid,
+                         format("the model's IR version is %lld, expected 3 or more", static_cast<long long>(proto_.ir_version())));
   if (proto_.opset_import_size() == 0) return Status::error(ErrorId::onnx_invalid, "the model imports no opset");
   QR_RETURN_IF_ERROR(read_opsets(proto_.opset_import(), "the model", &opsets_));
 
@@ -113,14 +118,16 @@ Status Model::check() {
   for (const auto &tensor : graph.sparse_initializer()) constants.emplace(tensor.values().name());
   for (const auto &input : graph.input()) {
     if (!names.emplace(input.name()).second || input.name().empty())
-      reasons.add(ErrorId::onnx_invalid, format("input '%s'", printable(input.name()).c_str()), "its name is empty or not the only one of its kind");
+      reasons.add(ErrorId::onnx_invalid, format("input '%s'", printable(input.name()).c_str()),
+                  "its name is empty or not the only one of its kind");
     // Before IR 4 initializers stand among the inputs; later that means a default that could be overridden. Either way they are constants.
     if (!constants.contains(std::string_view(input.name()))) inputs_.push_back(declare(input, "input", reasons));
   }
   names.clear();
   for (const auto &output : graph.output()) {
     if (!names.emplace(output.name()).second || output.name().empty())
-      reasons.add(ErrorId::onnx_invalid, format("output '%s'", printable(output.name()).c_str()), "its name is empty or not the only one of its kind");
+      reasons.add(ErrorId::onnx_invalid, format("output '%s'", printable(output.name()).c_str()),
+                  "its name is empty or not the only one of its kind");
     outputs_.push_back(declare(output, "output", reasons));
   }
   if (outputs_.empty()) reasons.add(ErrorId::onnx_invalid, "the model", "has no outputs");
@@ -178,9 +185,7 @@ String Model::inspect() const {
   count_operators(proto_.graph(), operators, parameters);
   JsonWriter json;
   json.begin_object();
-  String producer(proto_.producer_name());
-  if (!proto_.producer_version().empty()) (producer += ' ') += proto_.producer_version();
-  json.field("producer", std::string_view(producer)).field("ir_version", static_cast<std::int64_t>(proto_.ir_version()));
+  json.field("producer", producer()).field("ir_version", static_cast<std::int64_t>(proto_.ir_version()));
   json.key("opsets").begin_array();
   for (const auto &import : proto_.opset_import()) {
     const std::string_view domain = import.domain().empty() ? std::string_view("ai.onnx") : std::string_view(import.domain());

@@ -36,6 +36,7 @@ class Model : public HeapObject {
   ExternalData &external() noexcept { return external_; }
   // A model-local function; nullptr: there is none of that name.
   const pb::FunctionProto *function(std::string_view domain, std::string_view name, std::string_view overload) const;
+  std::string_view producer() const noexcept { return producer_; }  // name and version; may be empty
   String inspect() const;  // JSON, see prepare/prepare_api.h
 
   explicit Model(std::string_view folder) : external_(folder) {}
@@ -44,6 +45,7 @@ class Model : public HeapObject {
   Status check();
 
   pb::ModelProto proto_;
+  String producer_;
   Opsets opsets_;
   Vector<Declared> inputs_, outputs_;
   StringMap<const pb::FunctionProto *> functions_;

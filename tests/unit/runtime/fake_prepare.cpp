@@ -16,6 +16,10 @@ namespace {
 
 int g_alive = 0;
 constexpr float kTen = 10;
+// metadata_props as a careless exporter writes them.
+constexpr struct {
+  std::string_view key, value;
+} kProperties[] = {{"author", "somebody"}, {"names", "{0: 'a'}"}, {"", "nameless"}, {"names", "again"}, {"latin", "Gr\xfc\xdf" "e"}};
 
 std::vector<std::int64_t> parse_shape(std::string_view text) {  // "x=2x3"
   std::vector<std::int64_t> dims;
@@ -37,7 +41,8 @@ qir::Graph make_graph(const std::vector<std::int64_t> &dims) {
     return static_cast<std::int32_t>(graph.tensors.size() - 1);
   };
   const std::int32_t x = tensor("x", DType::F32, shape), ten = tensor("ten", DType::F32, {});
-  const std::int32_t y = tensor("y", DType::F32, shape), nonzero = tensor("nonzero", DType::I64, {static_cast<std::int64_t>(dims.size()), -1});
+  const std::int32_t y = tensor("y", DType::F32, shape),
+                     nonzero = tensor("nonzero", DType::I64, {static_cast<std::int64_t>(dims.size()), -1});
   graph.tensors[1].is_constant = true;
   graph.tensors[1].data = {&kTen, sizeof kTen};
   qir::Node add, find;
@@ -88,7 +93,8 @@ struct qr_lowered {
 extern "C" const qr_prepare_api *qr_prepare_query(uint32_t version);
 extern "C" const qr_prepare_api *qr_prepare_query(uint32_t version) {
   static const qr_prepare_api api = {
-      sizeof(qr_prepare_api), QR_PREPARE_VERSION,
+      sizeof(qr_prepare_api),
+      QR_PREPARE_VERSION,
       [](const qr_host *, qr_plugin_bytes, qr_plugin_string, qr_prepared_model **out, const qr_error_sink *) -> qr_plugin_code {
         ++g_alive;
         *out = new qr_prepared_model{0};
@@ -98,15 +104,24 @@ extern "C" const qr_prepare_api *qr_prepare_query(uint32_t version) {
         --g_alive;
         delete model;
       },
-      [](qr_prepared_model *) -> std::uint64_t { return 1; }, [](qr_prepared_model *) -> std::uint64_t { return 2; },
+      [](qr_prepared_model *) -> std::uint64_t { return 1; },
+      [](qr_prepared_model *) -> std::uint64_t { return 2; },
       [](qr_prepared_model *, std::uint64_t, qr_prepare_io *io) { describe(io, "x", DType::F32); },
-      [](qr_prepared_model *, std::uint64_t index, qr_prepare_io *io) { describe(io, index ? "nonzero" : "y", index ? DType::I64 : DType::F32); },
+      [](qr_prepared_model *, std::uint64_t index, qr_prepare_io *io) {
+        describe(io, index ? "nonzero" : "y", index ? DType::I64 : DType::F32);
+      },
+      [](qr_prepared_model *) { return plugin_string("fake 1.0"); },
+      [](qr_prepared_model *) -> std::uint64_t { return std::size(kProperties); },
+      [](qr_prepared_model *, std::uint64_t index, qr_plugin_string *key, qr_plugin_string *value) {
+        *key = plugin_string(kProperties[index].key);
+        *value = plugin_string(kProperties[index].value);
+      },
       [](qr_prepared_model *, qr_plugin_string *json, const qr_error_sink *) -> qr_plugin_code {
         *json = plugin_string("{\"producer\": \"fake\"}");
         return 0;
       },
-      [](qr_prepared_model *, const qr_plugin_string *shapes, std::uint64_t count, const qr_plugin_signal *, const qr_prepare_progress *progress,
-         qr_lowered **out, const qr_error_sink *errors) -> qr_plugin_code {
+      [](qr_prepared_model *, const qr_plugin_string *shapes, std::uint64_t count, const qr_plugin_signal *,
+         const qr_prepare_progress *progress, qr_lowered **out, const qr_error_sink *errors) -> qr_plugin_code {
         if (count == 0) {
           set_error(errors, ErrorId::onnx_unbound_shape, "input x: its extent rows is symbolic");
           return error_row(ErrorId::onnx_unbound_shape).code;
@@ -139,6 +154,8 @@ extern "C" const qr_prepare_api *qr_prepare_query(uint32_t version) {
       [](qr_lowered *lowered, std::uint64_t index, qr_lowered_graph *out) {
         *out = {plugin_string(lowered->names[index]), {lowered->graphs[index].data(), lowered->graphs[index].size()}};
       },
-      [](qr_lowered *lowered) -> qr_plugin_bytes { return {lowered->pool.data(), lowered->pool_size}; }};
+      [](qr_lowered *lowered) -> qr_plugin_bytes {
+        return {lowered->pool.data(), lowered->pool_size};
+      }};
   return version == QR_PREPARE_VERSION ? &api : nullptr;
 }

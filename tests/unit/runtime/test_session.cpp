@@ -35,7 +35,9 @@ std::string thrown(Call call) {
 
 struct Logged {
   std::string lines;
-  static void write(void *self, qr_log_level, qr_string, qr_string message) { static_cast<Logged *>(self)->lines += std::string(message.data, message.size) + "\n"; }
+  static void write(void *self, qr_log_level, qr_string, qr_string message) {
+    static_cast<Logged *>(self)->lines += std::string(message.data, message.size) + "\n";
+  }
 };
 
 qr::Runtime make_runtime(Logged *log = nullptr) {
@@ -116,7 +118,10 @@ TEST(shape_buckets) {
       CHECK(floats(results[0]) == std::vector<float>(x.size(), 11.0f));
     }
     const std::vector<float> x(9);
-    CHECK_EQ(thrown([&] { session.run({qr::Tensor::of(x.data(), {3, 3})}); }), "QR-R0003: input x: found [3,3], expected [2,3] or [1,3] or [4,3]");
+    CHECK_EQ(thrown([&] {
+               session.run({qr::Tensor::of(x.data(), {3, 3})});
+             }),
+             "QR-R0003: input x: found [3,3], expected [2,3] or [1,3] or [4,3]");
   }
   unlink(path.c_str());
 }
@@ -170,10 +175,13 @@ TEST(what_a_run_refuses) {
 
   x.struct_size = 4;
   CHECK_EQ(run(), "QR-C0003: qr_session_run: qr_tensor inputs[0].struct_size is 4, expected at least 112");
-  CHECK_EQ(error_of(qr_session_run(session.get(), nullptr, nullptr, 0, outputs, 2)), "QR-R0001: qr_session_run: found 0 inputs, expected 1");
+  CHECK_EQ(error_of(qr_session_run(session.get(), nullptr, nullptr, 0, outputs, 2)),
+           "QR-R0001: qr_session_run: found 0 inputs, expected 1");
   const qr_tensor *inputs[] = {nullptr};
-  CHECK_EQ(error_of(qr_session_run(session.get(), nullptr, inputs, 1, outputs, 1)), "QR-R0011: qr_session_run: found 1 outputs, expected 2");
-  CHECK_EQ(error_of(qr_session_run(session.get(), nullptr, inputs, 1, outputs, 2)), "QR-C0002: qr_session_run: inputs[0] is NULL, expected a pointer");
+  CHECK_EQ(error_of(qr_session_run(session.get(), nullptr, inputs, 1, outputs, 1)),
+           "QR-R0011: qr_session_run: found 1 outputs, expected 2");
+  CHECK_EQ(error_of(qr_session_run(session.get(), nullptr, inputs, 1, outputs, 2)),
+           "QR-C0002: qr_session_run: inputs[0] is NULL, expected a pointer");
 }
 
 TEST(output_rooms) {
@@ -200,7 +208,8 @@ TEST(output_rooms) {
   CHECK(outputs[1].qr_tensor::data == found && outputs[1].size_bytes == 64 && found[5] == 2);
   outputs[0] = qr::Tensor::of(y, {12});
   outputs[1] = qr::Tensor::of(found, {3});
-  CHECK_EQ(thrown([&] { session.run({small}, outputs); }), "QR-R0005: output nonzero: found room for 24 bytes, expected at least 64 for i64 [2,4]");
+  CHECK_EQ(thrown([&] { session.run({small}, outputs); }),
+           "QR-R0005: output nonzero: found room for 24 bytes, expected at least 64 for i64 [2,4]");
 }
 
 TEST(containers) {
@@ -214,12 +223,22 @@ TEST(containers) {
   model.compile(bare, &slim);
 
   const qr::Model kept(runtime, path), stripped(runtime, bare);
+  // What the model says of itself comes along, as far as a container can hold it; the caller's word counts more.
   CHECK(kept.inspect().find("\"author\": \"me\"") != std::string::npos);
+  CHECK(kept.inspect().find("\"names\": \"{0: 'a'}\"") != std::string::npos);
+  CHECK(kept.inspect().find("\"source\": \"fake 1.0\"") != std::string::npos);
+  CHECK(stripped.inspect().find("\"author\": \"somebody\"") != std::string::npos);
+  for (const char *part :
+       {"metadata \"\" is left out of the container: its key is empty",
+        "metadata \"names\" is left out of the container: its key stands twice", "is left out of the container: it is not UTF-8"})
+    CHECK(log.lines.find(part) != std::string::npos);
   CHECK(kept.inspect().find("\"Add\": 1") != std::string::npos);
   qr::Session session(kept);
   CHECK(floats(session.run({qr::Tensor::of(kSix.data(), {2, 3})})[0]) == kSixPlusTen);
   CHECK(floats(qr::Session(stripped).run({qr::Tensor::of(kSix.data(), {2, 3})})[0]) == kSixPlusTen);
   kept.compile(again);  // from the kept graph
+  CHECK(qr::Model(runtime, again).inspect().find("\"source\": \"fake 1.0\"") != std::string::npos);
+  CHECK(qr::Model(runtime, again).inspect().find("\"author\": \"me\"") != std::string::npos);
   CHECK(floats(qr::Session(qr::Model(runtime, again)).run({qr::Tensor::of(kSix.data(), {2, 3})})[0]) == kSixPlusTen);
   CHECK(thrown([&] { stripped.compile(again); }).find("QR-M0010") == 0);
   CHECK(thrown([&] { qr::Session(kept, &options); }).find("QR-C0103: option shape: ") == 0);
@@ -251,7 +270,8 @@ TEST(options_for_other_backends) {
   char *json = nullptr;
   qr::check(qr_session_report(session.get(), &json));
   const std::string report = runtime.take(json);
-  CHECK(report.find("\"ignored_options\": {\n    \"htp_performance_mode\": \"burst\",\n    \"ep.dynamic.workload_type\": \"Efficient\"") != std::string::npos);
+  CHECK(report.find("\"ignored_options\": {\n    \"htp_performance_mode\": \"burst\",\n    \"ep.dynamic.workload_type\": \"Efficient\"") !=
+        std::string::npos);
 }
 
 TEST(kept_contexts_and_profiles) {
