@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <sys/auxv.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -18,11 +19,18 @@
 namespace quarry::loader {
 namespace {
 
+// A folder is searched once: at its first place.
+void add_folder(std::string_view path, const char *origin, Vector<Folder> &out) {
+  for (const Folder &folder : out)
+    if (folder.path == path) return;
+  out.push_back({String(path), origin});
+}
+
 void add_folders(std::string_view list, const char *origin, Vector<Folder> &out) {
   while (!list.empty()) {
     const std::size_t colon = list.find(':');
     const std::string_view part = list.substr(0, colon);
-    if (!part.empty()) out.push_back({String(part), origin});
+    if (!part.empty()) add_folder(part, origin, out);
     list = colon == list.npos ? std::string_view() : list.substr(colon + 1);
   }
 }
@@ -39,6 +47,28 @@ Vector<String> plugin_files(const Folder &folder) {
   return files;
 }
 
+// Installed, the plugins are below the folder of libquarry, wherever the whole was moved to. In a build tree each has a folder of its own in
+// ../backends; that this is one says a file that the build puts beside libquarry, so that an installed library never looks above its folder.
+void add_own_folders(std::string_view library_folder, Vector<Folder> &out) {
+  const String own(library_folder);
+  if (own.empty() || own[0] != '/') return;
+  const std::size_t slash = own.rfind('/');
+  if (slash == 0 || access((own + "/quarry-build-tree.txt").c_str(), F_OK) != 0)
+    return add_folder(own + "/quarry/backends", "beside libquarry", out);
+  const String backends = own.substr(0, slash) + "/backends";
+  Vector<String> found;
+  DIR *directory = opendir(backends.c_str());
+  if (!directory) return;
+  const std::unique_ptr<DIR, int (*)(DIR *)> closer(directory, closedir);
+  while (const dirent *entry = readdir(directory)) {
+    if (entry->d_name[0] == '.') continue;
+    String path = backends + "/" + entry->d_name;
+    if (!plugin_files({path, ""}).empty()) found.push_back(std::move(path));
+  }
+  std::sort(found.begin(), found.end());
+  for (const String &path : found) add_folder(path, "build tree", out);
+}
+
 }  // namespace
 
 Loader::Loader(HostEnvironment &environment, const LoaderOptions &options) : environment_(environment) {
@@ -47,7 +77,8 @@ Loader::Loader(HostEnvironment &environment, const LoaderOptions &options) : env
   if (options.only_given_paths) return;
   // A privileged program must not run what its caller's environment points to.
   if (const char *path = getenv("QUARRY_BACKEND_PATH"); path && !getauxval(AT_SECURE)) add_folders(path, "environment", folders_);
-  add_folders(QR_BACKEND_DIR, "built in", folders_);
+  add_own_folders(options.library_folder, folders_);
+  add_folder(QR_BACKEND_DIR, "built in", folders_);
 #else
   (void)options;
 #endif

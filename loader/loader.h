@@ -17,7 +17,7 @@ namespace quarry::loader {
 
 struct Folder {
   String path;
-  const char *origin;  // "option", "environment", "built in"
+  const char *origin;  // "option", "environment", "build tree", "beside libquarry", "built in"
 };
 
 // One file of the search path (or static backend) and what the loader says of it.
@@ -33,7 +33,8 @@ struct Candidate {
 
 struct LoaderOptions {
   std::string_view backend_path;  // folders, ':' between
-  bool only_given_paths = false;  // neither QUARRY_BACKEND_PATH nor the built-in folder
+  bool only_given_paths = false;  // nothing but those: no environment, no folder of the library's own
+  std::string_view library_folder = {};  // where libquarry is, as an absolute path; empty: not told
 };
 
 // A backend that is linked in. The table is made by the build from -Dstatic_backends.

@@ -1,21 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/file.h"
 
+#ifndef QR_NO_DLOPEN
+#include <dlfcn.h>
+#endif
 #include <fcntl.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 
+#include "quarry/types.h"
+
 namespace quarry {
 namespace {
 
 Status failure(std::string_view path, int error) {
-  const ErrorId id = error == ENOSPC || error == EDQUOT ? ErrorId::disk_full : error == EIO ? ErrorId::io_error : ErrorId::file_not_writable;
+  const ErrorId id = error == ENOSPC || error == EDQUOT ? ErrorId::disk_full
+                     : error == EIO                     ? ErrorId::io_error
+                                                        : ErrorId::file_not_writable;
   return Status::error(id, format("%s: it cannot be written: %s", printable(path, 1000).c_str(), std::strerror(error))).with("file", path);
 }
 
 }  // namespace
+
+String library_folder() {
+#ifdef QR_NO_DLOPEN
+  return {};  // nothing is opened from there
+#else
+  Dl_info info;
+  if (!dladdr(reinterpret_cast<const void *>(&qr_version), &info) || !info.dli_fname) return {};
+  const std::string_view file = info.dli_fname;
+  const std::size_t slash = file.rfind('/');
+  return slash == std::string_view::npos ? String() : String(file.substr(0, slash));
+#endif
+}
 
 Status write_text_file(std::string_view path, std::string_view text) {
   const int fd = ::open(String(path).c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);

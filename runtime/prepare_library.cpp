@@ -6,6 +6,7 @@
 #include <unistd.h>
 #endif
 
+#include "runtime/file.h"
 #include "runtime/plugin_text.h"
 
 // There when the program itself links libquarry-prepare, as a static build does.
@@ -20,22 +21,14 @@ namespace {
 Result<const qr_prepare_api *> ask(qr_prepare_query_fn query, const char *where) {
   const qr_prepare_api *api = query(QR_PREPARE_VERSION);
   if (api && api->version == QR_PREPARE_VERSION && api->struct_size == sizeof(qr_prepare_api)) return api;
-  return Status::error(ErrorId::prepare_mismatch, format("compiler library %s: it is of another release, expected one with interface version %u",
-                                                         printable(where, 1000).c_str(), QR_PREPARE_VERSION));
+  return Status::error(ErrorId::prepare_mismatch,
+                       format("compiler library %s: it is of another release, expected one with interface version %u",
+                              printable(where, 1000).c_str(), QR_PREPARE_VERSION));
 }
 
 #ifndef QR_NO_DLOPEN
 
 constexpr const char *kFileName = "libquarry-prepare.so." QR_TEXT(QR_ABI_MAJOR);
-
-// The folder that libquarry itself was loaded from; empty where that cannot be told.
-String own_folder() {
-  Dl_info info;
-  if (!dladdr(reinterpret_cast<const void *>(&qr_version), &info) || !info.dli_fname) return {};
-  const std::string_view file = info.dli_fname;
-  const std::size_t slash = file.rfind('/');
-  return slash == std::string_view::npos ? String() : String(file.substr(0, slash));
-}
 
 Result<const qr_prepare_api *> open_file(const char *file) {
   // RTLD_LOCAL: protobuf's symbols stay away from an application that has its own.
@@ -72,7 +65,7 @@ Result<const qr_prepare_api *> PrepareLibrary::find() {
 #else
   if (!path_.empty()) return open_file(path_.c_str());
   String tried;
-  const String own = own_folder();
+  const String own = library_folder();
   // Beside an installed libquarry; beside it in a build tree, where each folder has its library; in the folder it was configured for.
   const String candidates[] = {own.empty() ? String() : own + "/" + kFileName, own.empty() ? String() : own + "/../prepare/" + kFileName,
                                String(QR_LIBDIR "/") + kFileName};

@@ -3,6 +3,7 @@
 
 #include "runtime/allocator.h"
 #include "runtime/cpu_features.h"
+#include "runtime/file.h"
 #include "runtime/settings.h"
 
 namespace quarry {
@@ -15,7 +16,7 @@ Runtime::Runtime(const Config &config)
       host_(loader::make_host(*this)),
       prepare_(config.prepare_path),
       cpu_features_(quarry::cpu_features()),
-      loader_(*this, {config.backend_path, config.only_given_paths}) {}
+      loader_(*this, {config.backend_path, config.only_given_paths, library_folder()}) {}
 
 Runtime::~Runtime() {
   candidates_.clear();  // before the loader: they hold plugins

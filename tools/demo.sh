@@ -11,7 +11,6 @@ say "building (the first time takes a few minutes)"
 configure "$build" --buildtype=release -Dtests=false
 ninja -C "$build" ${QUARRY_VERBOSE:+-v} | tail -n 1
 quarry=$build/tools/quarry
-export QUARRY_BACKEND_PATH=$build/backends/cpu-reference:$build/backends/null
 
 say "quarry doctor: what is here"
 "$quarry" doctor

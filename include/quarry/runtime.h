@@ -55,7 +55,7 @@ typedef struct qr_runtime_options {
 } qr_runtime_options;
 #define QR_RUNTIME_OPTIONS_INIT {sizeof(qr_runtime_options), 0, 0, NULL, NULL, NULL, {NULL, 0}, {NULL, 0}}
 
-/* Do not read QUARRY_BACKEND_PATH nor the compiled-in folder: only `backend_path` and static backends count. */
+/* Neither QUARRY_BACKEND_PATH nor the folders of the library's own: only `backend_path` and static backends count. */
 #define QR_RUNTIME_ONLY_GIVEN_PATHS ((uint64_t)1)
 
 /* Creates a runtime. Starts no thread and opens no plugin.
@@ -134,7 +134,10 @@ QR_API QR_MUST_USE qr_status *qr_runtime_backend(const qr_runtime *runtime, uint
 QR_API QR_MUST_USE qr_status *qr_runtime_device(const qr_runtime *runtime, uint64_t index, uint64_t device,
                                                 qr_device_info *out_info);
 
-/* The folders that are searched for plugins, in order, with where each came from ("option", "environment", "built in").
+/* The folders that are searched for plugins, in order, with where each came from: "option" (backend_path), "environment"
+ * (QUARRY_BACKEND_PATH, not read in a set-user-id program), "beside libquarry" (quarry/backends below the library's folder) or
+ * "build tree" (each folder of ../backends that holds a plugin, where the library is still in its build tree), "built in" (the folder
+ * that the library was configured to be installed with). A folder is searched once.
  * @param runtime     borrows.
  * @param index       from 0.
  * @param out_path    borrows: until the runtime's end.

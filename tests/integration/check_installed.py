@@ -31,9 +31,8 @@ if "quarry-backend-cpu-reference.so" not in found:
     sys.exit(f"FAILED: installed backends are {found}, expected quarry-backend-cpu-reference.so among them")
 run("cc", "-std=c99", f"{root}/bindings/c/hello.c", "-o", f"{destdir}/hello", *flags)
 run("c++", "-std=c++17", f"{root}/bindings/cpp/digits.cpp", "-o", f"{destdir}/digits", *flags)
-# A user's prefix is where the library was configured for; a staged one is told with the environment.
+# Plugins and compiler library are found beside libquarry, wherever the installed tree was moved to.
 environment["LD_LIBRARY_PATH"] = libdir
-environment["QUARRY_BACKEND_PATH"] = backends
 print("  ", run(f"{destdir}/hello", f"{root}/models/digits/digits.onnx"))
 program = glob.glob(destdir + "/**/bin/quarry", recursive=True)[0]
 run(program, "compile", f"{root}/models/digits/digits.onnx", "-o", f"{destdir}/digits.qrm")

@@ -325,11 +325,34 @@ TEST(every_lie_gets_its_message) {
     CHECK_OK(Bench(*plugin, "").call(call));
 }
 
+// What a plugin may leave out, and what a call that needs it then gets.
+TEST(slots_that_are_not_there) {
+  TestEnvironment environment;
+  auto plugin = Plugin::open_file(environment, built("loads-only").string());
+  if (!CHECK_OK(plugin)) return;
+  CHECK(!(*plugin)->has_compiler());
+  Bench bench(*plugin, "");
+  for (const char *call : {"check", "compile"}) {
+    const Status status = bench.call(call);
+    CHECK_EQ(status.id(), "QR-B0007");
+    CHECK_EQ(status.message(), "backend zoo-loads-only: found no compiler, expected one: it runs what was compiled elsewhere");
+  }
+  for (const char *call : {"grade", "load", "run"}) CHECK_OK(bench.call(call));
+  auto context = (*plugin)->load(bench.load);
+  if (!CHECK_OK(context)) return;
+  auto execution = (*context)->create_execution(nullptr, 0);
+  if (!CHECK_OK(execution)) return;
+  const Status status = (*execution)->recover();
+  CHECK_EQ(status.id(), "QR-R0008");
+  CHECK_EQ(status.message(), "backend zoo-loads-only: its device does not recover");
+  CHECK_EQ(environment.logged.size(), 0u);  // leaving them out is no misbehaviour
+}
+
 TEST(zoo_and_tables_agree) {
   // Every plugin of the folder is a row or is good; a fixture that nobody expects anything of proves nothing.
   for (const auto &entry : fs::directory_iterator(kZoo)) {
     const std::string id(id_of_file(entry.path().string()));
-    if (id.empty() || id == "zoo-good" || id == "zoo-liar" || id == "zoo-device-unusable") continue;
+    if (id.empty() || id == "zoo-good" || id == "zoo-loads-only" || id == "zoo-liar" || id == "zoo-device-unusable") continue;
     bool found = false;
     for (const Row &row : kRows) {
       std::string dashed = row.name;
@@ -398,6 +421,37 @@ TEST(environment_path) {
   }
   CHECK_EQ(without.search_path().size(), 0u);
   CHECK_OK(with.open("zoo-good"));
+}
+
+TEST(folders_of_the_library) {
+  TestEnvironment environment;
+  const Scratch scratch;
+  const fs::path library = scratch.path / "lib", tree = scratch.path / "build" / "runtime";
+  fs::create_directories(library / "quarry" / "backends"), fs::create_directories(scratch.path / "backends" / "good");
+  fs::create_directories(tree), fs::create_directories(tree / ".." / "backends" / "empty"),
+      fs::create_directories(tree / ".." / "backends" / "good");
+  fs::copy(built("good"), library / "quarry" / "backends" / "quarry-backend-zoo-good.so");
+  // Above an installed library nothing is looked at, whatever is there.
+  fs::copy(built("device-unusable"), scratch.path / "backends" / "good" / "quarry-backend-zoo-device-unusable.so");
+  fs::copy(built("good"), scratch.path / "build" / "backends" / "good" / "quarry-backend-zoo-good.so");
+  write_file(tree / "quarry-build-tree.txt", "");
+  const auto searched = [&](const LoaderOptions &options) {
+    std::string text;
+    const Loader loader(environment, options);
+    for (const Folder &folder : loader.search_path()) {
+      const fs::path relative = fs::path(std::string(folder.path)).lexically_relative(scratch.path);
+      text += std::string(folder.origin) + (std::string_view(folder.origin) == "built in" ? "" : " " + relative.string()) + "; ";
+    }
+    return text;
+  };
+  const std::string installed = library.string(), building = tree.string(), given = (library / "quarry" / "backends").string();
+  CHECK_EQ(searched({"", false, installed}), "beside libquarry lib/quarry/backends; built in; ");
+  CHECK_EQ(searched({"", false, building}), "build tree build/backends/good; built in; ");
+  CHECK_EQ(searched({given, false, installed}), "option lib/quarry/backends; built in; ");  // once, at its first place
+  CHECK_EQ(searched({"", true, building}), "");
+  CHECK_EQ(searched({"", false, "lib"}), "built in; ");  // a relative name means another folder after chdir
+  Loader loader(environment, {"", false, building});
+  CHECK_OK(loader.open("zoo-good"));
 }
 
 TEST(open_by_file) {

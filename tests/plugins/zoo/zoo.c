@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The zoo: one small plugin, compiled once for each way of being bad. -DZOO_<name> chooses the way, -DZOO_ID="zoo-<name>" is its id.
- * Without a way it is a good plugin: it copies four floats. ZOO_liar is good until an option "lie" of a request names a lie: those need no
+ * Without a way it is a good plugin: it copies four floats. ZOO_loads_only is good too, and has no compiler. ZOO_liar is good until an option "lie" of a request names a lie: those need no
  * build of their own. tests/plugins/zoo_table.inc says what each must get. */
 #include <stdint.h>
 #include <stdio.h>
@@ -28,6 +28,7 @@
 #define RUN_SLOT execution_run
 #define RELEASE_SLOT memory_release
 #define DEVICE_COUNT 1
+#define COMPILER_TABLE &compiler_table
 
 #if defined(ZOO_note_magic)
 #undef NOTE_MAGIC
@@ -83,6 +84,9 @@
 #elif defined(ZOO_table_text)
 #undef TABLE_VERSION
 #define TABLE_VERSION NULL
+#elif defined(ZOO_loads_only)
+#undef COMPILER_TABLE
+#define COMPILER_TABLE NULL
 #elif defined(ZOO_null_table)
 #undef CONTEXT_TABLE
 #define CONTEXT_TABLE NULL
@@ -356,7 +360,7 @@ static void destroy(qr_backend *backend) { backend->host = NULL; }
 
 static const qr_plugin_device_api device_table = {sizeof(qr_plugin_device_api), 0, device_count, device_info};
 static const qr_plugin_option_api option_table = {sizeof(qr_plugin_option_api), 0, option_count, option_info};
-static const qr_plugin_compiler_api compiler_table = {sizeof(qr_plugin_compiler_api), 0, compiler_check, compiler_compile, NULL};
+__attribute__((unused)) static const qr_plugin_compiler_api compiler_table = {sizeof(qr_plugin_compiler_api), 0, compiler_check, compiler_compile, NULL};
 __attribute__((unused)) static const qr_plugin_context_api context_table = {
     CONTEXT_SIZE, 0, context_grade, NULL, context_load, context_count, context_output_count, context_tensor, context_destroy};
 __attribute__((unused)) static qr_plugin_code (*const run_slot)(qr_execution *, const qr_run_request *,
@@ -367,7 +371,7 @@ static const qr_plugin_execution_api execution_table = {
 static const qr_plugin_memory_api memory_table = {sizeof(qr_plugin_memory_api), 0, memory_allocate, NULL, NULL, RELEASE_SLOT};
 
 static const qr_plugin plugin = {TABLE_SIZE, TABLE_MINOR, TABLE_MAGIC, TABLE_ID, TABLE_VERSION, "copies four floats", TABLE_BLOB, 0,
-                                 &device_table, &compiler_table, CONTEXT_TABLE, &execution_table, &memory_table, &option_table,
+                                 &device_table, COMPILER_TABLE, CONTEXT_TABLE, &execution_table, &memory_table, &option_table,
                                  create, destroy, NULL};
 
 #ifdef ZOO_no_symbol

@@ -295,3 +295,13 @@ TEST(refusals_name_node_and_type) {
   CHECK(status.message().find("Exp 'n1'") != std::string_view::npos);
   CHECK(status.message().find("u8") != std::string_view::npos);
 }
+
+// A graph of such a rank is refused before a backend sees it; the backend does not rely on that.
+TEST(refusals_name_the_limit) {
+  Builder b;
+  const i32 x = b.input(DType::F32, {1, 1, 1, 1, 1, 1, 1, 1, 2}), y = b.tensor(DType::F32, {2});
+  b.node(Op::Exp, {x}, {y});
+  const Status status = check_node(b.graph, b.graph.nodes[0]);
+  CHECK_EQ(status.id(), "QR-B0004");
+  CHECK_EQ(status.message(), "Exp 'n1': tensor 't1' has 9 dimensions, expected at most 8");
+}
