@@ -289,8 +289,8 @@ Result<std::shared_ptr<ThreadPool>> SharedPools::pool_for(std::string_view name,
     const PoolSettings &has = pool->settings();
     if (has.workers == settings.workers && has.spin_us == settings.spin_us && has.affinity == settings.affinity) return pool;
     return Status::error(ErrorId::option_conflict,
-                         format("option thread_pool: the pool %s was made by a session with %u threads, thread_spin_us %u and %zu entries of "
-                                "thread_affinity, found %u, %u and %zu, or other processors", printable(name).c_str(), has.workers,
+                         format("option thread_pool: the pool %s was made by a session with %u threads, thread_spin_us %u and %zu entries "
+                                "of thread_affinity, found %u, %u and %zu, or other processors", printable(name).c_str(), has.workers,
                                 has.spin_us, has.affinity.size(), settings.workers, settings.spin_us, settings.affinity.size()),
                          "give all sessions of a pool the same threads, thread_spin_us and thread_affinity")
         .with("option", "thread_pool");

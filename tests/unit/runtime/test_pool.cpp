@@ -99,7 +99,8 @@ TEST(affinity_text) {
     CHECK_EQ(one->size(), 2);
     CHECK((*one)[1] == (ProcessorRange{processors.back(), processors.back()}));
   }
-  if (auto range = parse_affinity(first + "-" + first); CHECK_OK(range)) CHECK((*range)[0] == (ProcessorRange{processors[0], processors[0]}));
+  if (auto range = parse_affinity(first + "-" + first); CHECK_OK(range))
+    CHECK((*range)[0] == (ProcessorRange{processors[0], processors[0]}));
   for (const char *bad : {",", "1,", "a", "-", "1-", "3-1", "0-0x", " 0", "99999", "1000", "0--1"})
     CHECK_EQ(parse_affinity(bad).status().id(), "QR-C0102");
 }
@@ -131,7 +132,8 @@ TEST(threads_stay_on_their_processors) {
   CHECK_EQ(seen.elsewhere.load(), 0);
   cpu_set_t set;
   CPU_ZERO(&set);
-  CHECK(sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) == static_cast<int>(processors.size()));  // the caller's is untouched
+  // The caller's own is untouched.
+  CHECK(sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) == static_cast<int>(processors.size()));
 }
 
 TEST(named_pools) {
