@@ -85,7 +85,8 @@ Result<const Header *> read_header(qir::Bytes blob, Reader &reader) {
 // Kernels read packed weights with aligned loads.
 bool reads_packed(std::uint32_t kernel) {
   using kernels::Kernel;
-  return kernel == static_cast<std::uint32_t>(Kernel::ConvF32) || kernel == static_cast<std::uint32_t>(Kernel::DepthwiseF32) || kernel == static_cast<std::uint32_t>(Kernel::ConvInt);
+  return kernel == static_cast<std::uint32_t>(Kernel::ConvF32) || kernel == static_cast<std::uint32_t>(Kernel::DepthwiseF32) || kernel == static_cast<std::uint32_t>(Kernel::ConvInt) ||
+         kernel == static_cast<std::uint32_t>(Kernel::BlockF32);
 }
 
 }  // namespace
@@ -269,9 +270,10 @@ Status Loader::check_step(const Step &step) {
     const Value &value = plan_->values[operand.value];
     if (!range_fits(operand.offset, needs.operand_bytes[i], value.bytes)) return bad("offset of operand", operand.offset, "room for what its step reads or writes");
     if (needs.written[i] && value.place != Place::Arena && value.place != Place::Output) return bad("place of a result", static_cast<std::uint64_t>(value.place), "arena or output");
-    if (reads_packed(step.kernel) && i > 0 && i < step.operand_count - 1 && i <= (step.kernel == static_cast<std::uint32_t>(kernels::Kernel::ConvInt) ? 3u : 1u) &&
-        (value.place != Place::Constant || operand.offset % kAlign != 0))
-      return bad("offset of packed weights", operand.offset, "a multiple of 64 in a segment");
+    // The compiler aligns whatever it packs; of what stands elsewhere, kernels expect nothing.
+    if (reads_packed(step.kernel) && value.place == Place::Constant && operand.offset % kAlign != 0)
+      return bad("offset of packed weights", operand.offset, "a multiple of 64");
+    if (reads_packed(step.kernel) && i == 1 && value.place != Place::Constant) return bad("place of packed weights", static_cast<std::uint64_t>(value.place), "a segment");
   }
   return {};
 }

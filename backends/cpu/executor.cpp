@@ -60,7 +60,7 @@ Status Execution::run(const qr_run_request &request, const qr_host &host) {
   make_scratch(threads.workers);
   bind(request);
   const plugin::Stop stop(request.signal, host);
-  std::int64_t bad_index[2] = {0, -1};
+  std::int64_t bad_index[2] = {};
   for (const Step &step : plan_.steps) {
     if (stop.stopped()) return stop.status("run");
     const std::uint64_t begin = request.profile ? host.clock_ns(host.self) : 0;
@@ -68,7 +68,7 @@ Status Execution::run(const qr_run_request &request, const qr_host &host) {
       QR_RETURN_IF_ERROR(run_piece(step, request, host));
     } else {
       plan_.isa->run[step.kernel]({plan_.params + step.params, operands_.data() + step.first_operand, threads, static_cast<std::byte *>(scratch_.data), plan_.scratch_bytes, bad_index});
-      if (step.kernel == static_cast<std::uint32_t>(kernels::Kernel::Gather) && bad_index[1] >= 0) {
+      if (step.kernel == static_cast<std::uint32_t>(kernels::Kernel::Gather) && bad_index[0] != 0) {
         kernels::Gather gather;
         std::memcpy(&gather, plan_.params + step.params, sizeof gather);
         return Status::error(ErrorId::run_value, format("%s '%s': index %lld: found %lld, expected one from %lld to %lld", plan_.name(step.op), plan_.name(step.name),

@@ -94,6 +94,43 @@ Fusion::Fusion(const qir::Graph &graph, const qir::Uses &uses) : graph_(graph), 
       groups_.push_back(group);
     }
   }
+  find_blocks();
+}
+
+// 1x1 convolution -> depthwise -> 1x1 convolution, where what lies between is too large for the near caches (measured: from 1 MB on).
+void Fusion::find_blocks() {
+  constexpr std::uint64_t kLarge = 1 << 20;
+  const auto node = [&](const Group &group) -> const qir::Node & { return graph_.nodes[static_cast<std::size_t>(group.root)]; };
+  const auto f32_conv = [&](const Group &group) {
+    return node(group).op == Op::Conv && plain_f32(graph_, node(group).inputs[0]) && plain_f32(graph_, group.output) && at(graph_, group.output).shape.size() == 4;
+  };
+  const auto pointwise = [&](const Group &group) {
+    const qir::Shape &w = at(graph_, node(group).inputs[1]).shape, &in = at(graph_, node(group).inputs[0]).shape, &out = at(graph_, group.output).shape;
+    return f32_conv(group) && node(group).get_int("group", 1) == 1 && w.size() == 4 && w[2] == 1 && w[3] == 1 && in[2] == out[2] && in[3] == out[3];
+  };
+  const auto before = [&](const Group &group) -> std::int32_t {
+    const std::int32_t x = node(group).inputs[0];
+    const std::int32_t made = uses_.used_once(x) ? uses_.maker(x) : -1;
+    return made < 0 ? -1 : of_node_[static_cast<std::size_t>(made)];
+  };
+  for (Group &project : groups_) {
+    if (project.part_of_block || !pointwise(project)) continue;
+    const std::int32_t d = before(project);
+    if (d < 0) continue;
+    Group &depthwise = groups_[static_cast<std::size_t>(d)];
+    if (!f32_conv(depthwise) || depthwise.residual != qir::kAbsent) continue;
+    const qir::Shape &in = at(graph_, node(depthwise).inputs[0]).shape, &out = at(graph_, depthwise.output).shape;
+    if (in[1] != out[1] || node(depthwise).get_int("group", 1) != in[1] || in[1] < 2) continue;
+    const std::int32_t e = before(depthwise);
+    if (e < 0) continue;
+    Group &expand = groups_[static_cast<std::size_t>(e)];
+    if (!pointwise(expand) || expand.residual != qir::kAbsent || expand.part_of_block || depthwise.part_of_block || expand.expand >= 0) continue;
+    std::uint64_t bytes = sizeof(float);
+    for (const std::int64_t extent : in) bytes *= static_cast<std::uint64_t>(extent);
+    if (bytes < kLarge) continue;
+    project.expand = e, project.depthwise = d;
+    expand.part_of_block = depthwise.part_of_block = true;
+  }
 }
 
 std::int32_t Fusion::only_user(std::int32_t tensor) const {

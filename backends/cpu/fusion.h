@@ -26,6 +26,9 @@ struct Group {
   bool attention = false;
   std::int32_t q = qir::kAbsent, k_transposed = qir::kAbsent, v = qir::kAbsent, mask = qir::kAbsent;
   float scale = 1;
+  // An inverted residual block: the groups of the convolutions before this one, which run with it; numbers of groups, -1 where there is none.
+  std::int32_t expand = -1, depthwise = -1;
+  bool part_of_block = false;            // is one of those
 };
 
 class Fusion {
@@ -33,10 +36,12 @@ class Fusion {
   Fusion(const qir::Graph &graph, const qir::Uses &uses);
   // The group of a node; every node has one, if only its own.
   const Group &group_of(std::size_t node) const { return groups_[static_cast<std::size_t>(of_node_[node])]; }
+  const Group &group(std::int32_t number) const { return groups_[static_cast<std::size_t>(number)]; }
 
  private:
   void grow(Group &group);
   bool grow_attention(std::size_t node, Group &group);
+  void find_blocks();
   bool taken(std::size_t node) const { return of_node_[node] >= 0; }
   std::int32_t only_user(std::int32_t tensor) const;  // a node that is free, or -1
   std::int32_t maker(std::int32_t tensor) const;      // likewise, where the tensor has one use

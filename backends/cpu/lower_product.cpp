@@ -61,59 +61,112 @@ bool Lowering::bias_of(const Group &group, std::int64_t channels, float scale, s
   return true;
 }
 
-Status Lowering::lower_conv(const Group &group, bool *done) {
-  const qir::Node &node = *current_;
-  const std::int32_t xi = node.inputs[0], wi = node.inputs[1];
-  if (!is_f32(xi) || !is_f32(group.output) || !qir::constant_floats(graph_, wi)) return {};
+// A convolution's shapes and constants.
+struct Lowering::ConvParts {
   qir::ConvGeometry geometry;
-  QR_RETURN_IF_ERROR(qir::resolve_conv(node, tensor(xi).shape, tensor(wi).shape, &geometry));
-  kernels::ConvF32 p;
-  if (!conv_window(geometry, geometry.batch, &p.window) || geometry.in_channels > 1 << 20 || geometry.out_channels > 1 << 20) return {};
+  kernels::Window window;
   Vector<float> bias;
-  if (!bias_of(group, geometry.out_channels, 1, input(node, 2), &bias)) return {};
+  kernels::FilterView<float> filter{};
+  bool depthwise() const noexcept { return geometry.group == geometry.in_channels && geometry.group == geometry.out_channels && geometry.group > 1; }
+};
 
-  const View x = channels_last(xi);
+// False where kernels cannot take it.
+Result<bool> Lowering::conv_parts(const Group &group, ConvParts *out) const {
+  const qir::Node &node = graph_.nodes[static_cast<std::size_t>(group.root)];
+  const std::int32_t xi = node.inputs[0], wi = node.inputs[1];
+  if (!is_f32(xi) || !is_f32(group.output) || !qir::constant_floats(graph_, wi)) return false;
+  if (Status status = qir::resolve_conv(node, tensor(xi).shape, tensor(wi).shape, &out->geometry); !status.ok()) return status;
+  if (!conv_window(out->geometry, out->geometry.batch, &out->window) || out->geometry.in_channels > 1 << 20 || out->geometry.out_channels > 1 << 20) return false;
+  if (!bias_of(group, out->geometry.out_channels, 1, input(node, 2), &out->bias)) return false;
+  const qir::Shape &ws = tensor(wi).shape;
+  const Dims strides = quarry::cpu::row_major(ws);
+  out->filter = {qir::constant_floats(graph_, wi), strides[0], strides[1], ws.size() == 4 ? strides[2] : 0, strides.back()};
+  return true;
+}
+
+Status Lowering::lower_conv(const Group &group, bool *done) {
+  ConvParts parts;
+  QR_ASSIGN_OR_RETURN(const bool fits, conv_parts(group, &parts));
+  if (!fits) return {};
+  const View x = channels_last(current_->inputs[0]);
   View r;
   if (group.residual != qir::kAbsent) r = channels_last(group.residual);
   const View y = image_output(group.output);
-  const qir::Shape &ws = tensor(wi).shape;
-  const Dims strides = quarry::cpu::row_major(ws);
-  const kernels::FilterView<float> filter{qir::constant_floats(graph_, wi), strides[0], strides[1], ws.size() == 4 ? strides[2] : 0, strides.back()};
   const auto fill = [&](auto &params) {
+    params.window = parts.window;
     params.x_stride = narrow(pixel_of(x)), params.y_stride = narrow(pixel_of(y));
     if (group.residual != qir::kAbsent) params.r_stride = narrow(pixel_of(r)), params.residual = group.residual_mode;
     params.act = group.act;
-    params.has_bias = !bias.empty();
+    params.has_bias = !parts.bias.empty();
   };
   *done = true;
-  if (geometry.group == geometry.in_channels && geometry.group == geometry.out_channels && geometry.group > 1) {
+  if (parts.depthwise()) {
     kernels::DepthwiseF32 d;
-    d.window = p.window;
-    d.c = narrow(geometry.in_channels);
+    d.c = narrow(parts.geometry.in_channels);
     fill(d);
-    return emit_packed(Kernel::DepthwiseF32, d, x, bias, group.residual == qir::kAbsent ? nullptr : &r, y,
-                       [&](void *to) { kernels::pack_depthwise_f32(d, *plan_.isa, filter, to); });
+    return emit_packed(Kernel::DepthwiseF32, d, x, parts.bias, group.residual == qir::kAbsent ? nullptr : &r, y,
+                       [&](void *to) { kernels::pack_depthwise_f32(d, *plan_.isa, parts.filter, to); });
   }
-  p.ic = narrow(geometry.in_channels), p.oc = narrow(geometry.out_channels), p.groups = narrow(geometry.group);
+  kernels::ConvF32 p;
+  p.ic = narrow(parts.geometry.in_channels), p.oc = narrow(parts.geometry.out_channels), p.groups = narrow(parts.geometry.group);
   fill(p);
   if (winograd_ && kernels::winograd_wins(p, *plan_.isa)) p.algorithm = kernels::ConvAlgorithm::Winograd4x4;
-  return emit_packed(Kernel::ConvF32, p, x, bias, group.residual == qir::kAbsent ? nullptr : &r, y,
-                     [&](void *to) { kernels::pack_conv_f32(p, *plan_.isa, filter, to); });
+  return emit_packed(Kernel::ConvF32, p, x, parts.bias, group.residual == qir::kAbsent ? nullptr : &r, y,
+                     [&](void *to) { kernels::pack_conv_f32(p, *plan_.isa, parts.filter, to); });
 }
 
-// The step of a product with constant weights: sizes come from the kernel's check function, `pack` fills the weights.
+Status Lowering::lower_block(const Group &group, bool *done) {
+  const Group &expand = fusion_.group(group.expand), &depthwise = fusion_.group(group.depthwise);
+  ConvParts e, d, o;
+  for (const auto &[of, parts] : {std::pair{&expand, &e}, std::pair{&depthwise, &d}, std::pair{&group, &o}}) {
+    QR_ASSIGN_OR_RETURN(const bool fits, conv_parts(*of, parts));
+    if (!fits) return {};
+  }
+  if (!d.depthwise() || d.window.dh != 1) return {};
+  const View x = channels_last(graph_.nodes[static_cast<std::size_t>(expand.root)].inputs[0]);
+  View r;
+  if (group.residual != qir::kAbsent) r = channels_last(group.residual);
+  const View y = image_output(group.output);
+  kernels::BlockF32 p;
+  const std::int32_t c = narrow(d.geometry.in_channels);
+  p.expand.window = e.window, p.expand.ic = narrow(e.geometry.in_channels), p.expand.oc = c;
+  p.expand.x_stride = narrow(pixel_of(x)), p.expand.y_stride = c, p.expand.act = expand.act, p.expand.has_bias = !e.bias.empty();
+  p.depthwise.window = d.window, p.depthwise.c = p.depthwise.x_stride = p.depthwise.y_stride = c, p.depthwise.act = depthwise.act;
+  p.depthwise.has_bias = !d.bias.empty();
+  p.project.window = o.window, p.project.ic = p.project.x_stride = c, p.project.oc = narrow(o.geometry.out_channels);
+  p.project.y_stride = narrow(pixel_of(y)), p.project.act = group.act, p.project.has_bias = !o.bias.empty();
+  if (group.residual != qir::kAbsent) p.project.r_stride = narrow(pixel_of(r)), p.project.residual = group.residual_mode;
+  Vector<Arg> args{arg(x)};
+  QR_RETURN_IF_ERROR(add_packed(Kernel::ConvF32, p.expand, e.bias, [&](void *to) { kernels::pack_conv_f32(p.expand, *plan_.isa, e.filter, to); }, &args));
+  QR_RETURN_IF_ERROR(
+      add_packed(Kernel::DepthwiseF32, p.depthwise, d.bias, [&](void *to) { kernels::pack_depthwise_f32(p.depthwise, *plan_.isa, d.filter, to); }, &args));
+  QR_RETURN_IF_ERROR(add_packed(Kernel::ConvF32, p.project, o.bias, [&](void *to) { kernels::pack_conv_f32(p.project, *plan_.isa, o.filter, to); }, &args));
+  if (group.residual != qir::kAbsent) args.push_back(arg(r));
+  args.push_back(arg(y));
+  *done = true;
+  return emit(Kernel::BlockF32, &p, args);
+}
+
+// Sizes come from the kernel's check function, `pack` fills the weights.
 template <class P, class Pack>
-Status Lowering::emit_packed(Kernel kernel, const P &params, const View &x, const Vector<float> &bias, const View *r, const View &y, Pack &&pack) {
+Status Lowering::add_packed(Kernel kernel, const P &params, const Vector<float> &bias, Pack &&pack, Vector<Arg> *args) {
   kernels::Needs needs;
   QR_RETURN_IF_ERROR(kernels::kernel_row(kernel).check(&params, *plan_.isa, needs));
   Vector<std::uint8_t> packed(needs.operand_bytes[1]);
   pack(packed.data());
-  Vector<Arg> args{arg(x), arg(own_constant(std::move(packed)))};
-  if (!bias.empty()) {
-    Vector<std::uint8_t> padded(needs.operand_bytes[2]);
-    kernels::pack_channels(bias.data(), static_cast<std::int64_t>(bias.size()), padded.data(), padded.size());
-    args.push_back(arg(own_constant(std::move(padded))));
-  }
+  args->push_back(arg(own_constant(std::move(packed))));
+  if (bias.empty()) return {};
+  Vector<std::uint8_t> padded(needs.operand_bytes[2]);
+  kernels::pack_channels(bias.data(), static_cast<std::int64_t>(bias.size()), padded.data(), padded.size());
+  args->push_back(arg(own_constant(std::move(padded))));
+  return {};
+}
+
+// The step of a product with constant weights.
+template <class P, class Pack>
+Status Lowering::emit_packed(Kernel kernel, const P &params, const View &x, const Vector<float> &bias, const View *r, const View &y, Pack &&pack) {
+  Vector<Arg> args{arg(x)};
+  QR_RETURN_IF_ERROR(add_packed(kernel, params, bias, pack, &args));
   if (r) args.push_back(arg(*r));
   args.push_back(arg(y));
   return emit(kernel, &params, args);

@@ -252,7 +252,20 @@ Status Lowering::emit(Kernel kernel, const void *params, std::span<const Arg> ar
 
 Status Lowering::lower(std::size_t n) {
   const Group &group = fusion_.group_of(n);
-  if (group.last != static_cast<std::int32_t>(n)) return {};
+  if (group.last != static_cast<std::int32_t>(n) || group.part_of_block) return {};
+  if (group.expand >= 0) {
+    bool done = false;
+    current_ = &graph_.nodes[static_cast<std::size_t>(group.root)];
+    QR_RETURN_IF_ERROR(lower_block(group, &done));
+    if (done) return std::move(failed_);
+    QR_RETURN_IF_ERROR(lower_members(fusion_.group(group.expand)));
+    QR_RETURN_IF_ERROR(lower_members(fusion_.group(group.depthwise)));
+  }
+  return lower_members(group);
+}
+
+// A group as one step, or each node of it by itself.
+Status Lowering::lower_members(const Group &group) {
   current_ = &graph_.nodes[static_cast<std::size_t>(group.root)];
   bool done = false;
   QR_RETURN_IF_ERROR(lower_group(group, &done));

@@ -66,8 +66,10 @@ class Lowering {
 
   // ---- one node or group; ok() and *done where it was lowered, ok() and not *done where another way must be found
   Status lower(std::size_t node);
+  Status lower_members(const Group &group);
   Status lower_group(const Group &group, bool *done);
   Status lower_conv(const Group &group, bool *done);
+  Status lower_block(const Group &group, bool *done);         // an inverted residual block
   Status lower_gemm(const Group &group, bool *done);          // Gemm, MatMul
   Status lower_batched_matmul(const Group &group, bool *done);
   Status lower_attention(const Group &group, bool *done);
@@ -93,6 +95,11 @@ class Lowering {
 
   template <class P, class Pack>
   Status emit_packed(kernels::Kernel kernel, const P &params, const View &x, const Vector<float> &bias, const View *r, const View &y, Pack &&pack);
+  // Appends packed weights and bias of one product to a step's operands.
+  template <class P, class Pack>
+  Status add_packed(kernels::Kernel kernel, const P &params, const Vector<float> &bias, Pack &&pack, Vector<Arg> *args);
+  struct ConvParts;  // lower_product.cpp
+  Result<bool> conv_parts(const Group &group, ConvParts *out) const;
   bool bias_of(const Group &group, std::int64_t channels, float scale, std::int32_t bias, Vector<float> *out) const;
 
   std::uint32_t name_of(std::string_view text);

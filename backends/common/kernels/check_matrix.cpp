@@ -96,6 +96,35 @@ Status check_DepthwiseF32(const void *params, const Isa &isa, Needs &needs) {
   return add_outputs("DepthwiseF32", w, p.c, padded, p.has_bias, p.residual, p.r_stride, p.y_stride, needs);
 }
 
+Status check_BlockF32(const void *params, const Isa &isa, Needs &needs) {
+  const auto &p = *static_cast<const BlockF32 *>(params);
+  const Window &e = p.expand.window, &d = p.depthwise.window, &o = p.project.window;
+  Needs expand, depthwise, project;
+  QR_RETURN_IF_ERROR(check_ConvF32(&p.expand, isa, expand));
+  QR_RETURN_IF_ERROR(check_DepthwiseF32(&p.depthwise, isa, depthwise));
+  QR_RETURN_IF_ERROR(check_ConvF32(&p.project, isa, project));
+  if (!conv_shape(p.expand, isa.f32_lanes, isa.f32_panel).dense || p.expand.algorithm != ConvAlgorithm::Direct || p.expand.groups != 1)
+    return refuse("BlockF32", "taps of the first convolution", e.kh * e.kw, "1, with steps of 1");
+  if (!conv_shape(p.project, isa.f32_lanes, isa.f32_panel).dense || p.project.algorithm != ConvAlgorithm::Direct || p.project.groups != 1)
+    return refuse("BlockF32", "taps of the last convolution", o.kh * o.kw, "1, with steps of 1");
+  if (e.n != d.n || e.oh != d.ih || e.ow != d.iw || d.n != o.n || d.oh != o.ih || d.ow != o.iw)
+    return refuse("BlockF32", "rows between the convolutions", d.ih, "those of the one before");
+  const std::int32_t c = p.expand.oc;
+  if (p.depthwise.c != c || p.project.ic != c || p.expand.y_stride != c || p.depthwise.x_stride != c || p.depthwise.y_stride != c || p.project.x_stride != c)
+    return refuse("BlockF32", "channels between the convolutions", p.depthwise.c, "those of the one before");
+  if (p.expand.residual != Residual::None || p.depthwise.residual != Residual::None) return refuse("BlockF32", "residual", 1, "one of the last convolution only");
+  if (d.dh != 1) return refuse("BlockF32", "row dilation", d.dh, "1");
+  // All but what lies between them.
+  for (std::size_t i = 0; i + 1 < expand.operand_count; ++i) add(needs, expand.operand_bytes[i]);
+  for (std::size_t i = 1; i + 1 < depthwise.operand_count; ++i) add(needs, depthwise.operand_bytes[i]);
+  for (std::size_t i = 1; i < project.operand_count; ++i) add(needs, project.operand_bytes[i], project.written[i]);
+  const BlockShape s = block_shape(p);
+  std::uint64_t before, after;
+  if (!float_bytes(s.rows_in, e.ow, c, 1, &before) || !float_bytes(s.rows, d.ow, c, 1, &after)) return too_large("BlockF32", "rows between the convolutions");
+  needs.scratch_bytes = before + after + (expand.scratch_bytes > project.scratch_bytes ? expand.scratch_bytes : project.scratch_bytes);
+  return {};
+}
+
 Status check_MatMulF32(const void *params, const Isa &isa, Needs &needs) {
   const auto &p = *static_cast<const MatMulF32 *>(params);
   constexpr std::int64_t kMost = std::int64_t{1} << 31;

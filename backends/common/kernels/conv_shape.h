@@ -82,6 +82,20 @@ struct ConvShape {
 // Rows of input of a block of `rows` rows of output.
 [[maybe_unused]] static inline std::int64_t conv_input_rows(const Window &w, std::int64_t rows) noexcept { return (rows - 1) * w.sh + std::int64_t{w.kh - 1} * w.dh + 1; }
 
+// How many rows of output a block (BlockF32) works on at a time, and the rows of the expanded image that these read: both stay in the second-level cache.
+struct BlockShape {
+  std::int64_t rows, rows_in;
+};
+[[maybe_unused]] static inline BlockShape block_shape(const BlockF32 &p) noexcept {
+  const Window &w = p.depthwise.window;
+  constexpr std::int64_t kBytes = 256 << 10;
+  const std::int64_t row_in = std::int64_t{w.iw} * p.depthwise.c * 4, row_out = std::int64_t{w.ow} * p.depthwise.c * 4;
+  BlockShape s{1, 0};
+  while (s.rows < w.oh && conv_input_rows(w, s.rows + 1) * row_in + (s.rows + 1) * row_out <= kBytes) ++s.rows;
+  s.rows_in = conv_input_rows(w, s.rows);
+  return s;
+}
+
 // Winograd F(4x4, 3x3): tiles of 4 x 4 outputs, from 6 x 6 inputs. Packed weights: [36][panel][k][vectors of the panel * lanes].
 struct WinogradShape {
   std::int64_t tiles_y, tiles_x, tiles;    // of an image; of all

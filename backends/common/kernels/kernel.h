@@ -20,7 +20,7 @@ inline constexpr std::size_t kKernelCount = 0
 #include "backends/common/kernels/kernels.inc"
     ;
 #undef QR_KERNEL
-inline constexpr std::size_t kMaxOperands = 6;
+inline constexpr std::size_t kMaxOperands = 9;
 
 struct Isa;
 

@@ -79,6 +79,14 @@ struct DepthwiseF32 {
   std::uint32_t has_bias = 0;
 };
 
+// 1x1 convolution, depthwise convolution, 1x1 convolution in turn (an inverted residual block), a few rows at a time, so that what lies between them
+// stays near. The strides between the parts are those of dense pixels: expand.y_stride = depthwise.x_stride = expand.oc, and likewise behind it.
+struct BlockF32 {
+  ConvF32 expand;
+  DepthwiseF32 depthwise;
+  ConvF32 project;
+};
+
 inline constexpr int kBatchRank = 4;
 
 // y[b, m, n] = act(alpha * sum_k a[b, m, k] * b[b, k, n] [+ bias[n]] [+ r[b, m, n]]). Neither side is packed beforehand; strides in elements, any (0 broadcasts) for
