@@ -41,7 +41,8 @@ TEST(shapes_and_raw) {
 TEST(utf8) {
   CHECK(is_utf8(""));
   CHECK(is_utf8("\xf0\x9f\x98\x80 \xe2\x82\xac"));
-  for (const char *bad : {"\x80", "\xc0\x80", "\xe0\x80\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\xe2\x82", "\xc3"}) CHECK(!is_utf8(bad));
+  for (const char *bad : {"\x80", "\xc0\x80", "\xe0\x80\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\xe2\x82", "\xc3"})
+    CHECK(!is_utf8(bad));
 }
 
 namespace {
@@ -65,8 +66,9 @@ TEST(events) {
   CHECK(log.at(0, out));
   CHECK_EQ(text_of(out.name), "early, \"quoted\"");  // in the order of their ends
   CHECK(!log.at(2, out));
-  CHECK_EQ(log.text("csv"),
-           "name,kind,op,thread,begin_ns,end_ns,duration_ns,value,unit\n\"early, \"\"quoted\"\"\",node,,0,5,20,15,,\nlate,node,,0,10,40,30,,\n");
+  CHECK_EQ(
+      log.text("csv"),
+      "name,kind,op,thread,begin_ns,end_ns,duration_ns,value,unit\n\"early, \"\"quoted\"\"\",node,,0,5,20,15,,\nlate,node,,0,10,40,30,,\n");
   CHECK(log.text("chrome").find("\"ts\": 5") == String::npos);  // from the first event on
   CHECK(log.text("chrome").find("\"dur\": 0.015") != String::npos);
   log.clear();
@@ -75,7 +77,8 @@ TEST(events) {
 
 TEST(profile_levels) {
   EventLog basic, detailed, all;
-  const std::pair<EventLog *, ProfileLevel> targets[] = {{&basic, ProfileLevel::Basic}, {&detailed, ProfileLevel::Detailed}, {&all, ProfileLevel::All}};
+  const std::pair<EventLog *, ProfileLevel> targets[] = {
+      {&basic, ProfileLevel::Basic}, {&detailed, ProfileLevel::Detailed}, {&all, ProfileLevel::All}};
   for (const auto &[log, level] : targets) {
     EventSink sink;
     sink.attach(log, level);

@@ -60,7 +60,12 @@ TEST(many_loops) {
   ThreadPool pool(3);
   std::atomic<std::uint64_t> sum{0};
   for (int i = 0; i < 2000; ++i)
-    pool.parallel_for(64, 1, [](void *total, std::uint64_t begin, std::uint64_t end, std::uint32_t) { *static_cast<std::atomic<std::uint64_t> *>(total) += end - begin; }, &sum);
+    pool.parallel_for(
+        64, 1,
+        [](void *total, std::uint64_t begin, std::uint64_t end, std::uint32_t) {
+          *static_cast<std::atomic<std::uint64_t> *>(total) += end - begin;
+        },
+        &sum);
   CHECK_EQ(sum.load(), 2000u * 64u);
 }
 
@@ -94,7 +99,8 @@ TEST(callers_pool) {
   int calls = 0;
   callers.worker_count = 7;
   callers.self = &calls;
-  callers.parallel_for = [](void *self, std::uint64_t count, std::uint64_t, void (*body)(void *, std::uint64_t, std::uint64_t, std::uint32_t), void *context) {
+  callers.parallel_for = [](void *self, std::uint64_t count, std::uint64_t,
+                            void (*body)(void *, std::uint64_t, std::uint64_t, std::uint32_t), void *context) {
     ++*static_cast<int *>(self);
     body(context, 0, count, 0);
   };
