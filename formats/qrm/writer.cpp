@@ -42,7 +42,7 @@ class Cursor {
 };
 
 std::uint64_t sum_of(const Vector<Writer::Part> &parts, std::uint64_t size) noexcept {
-  static constexpr unsigned char kZeros[4096] = {};
+  static constexpr unsigned char kZeros[256] = {};
   Hasher64 hasher;
   Cursor cursor(parts, size);
   for (Bytes run = cursor.run(); run.size; run = cursor.run()) {
