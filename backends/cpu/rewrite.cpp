@@ -129,10 +129,14 @@ class Rewriter {
   bool hard_swish(qir::Node &node);
   bool layer_norm(qir::Node &node);
   bool rms_norm(qir::Node &node);
-  void become(qir::Node &node, Op op, Vector<std::int32_t> inputs) {
+  // False where the pieces broadcast their input, which the one operator does not.
+  bool become(qir::Node &node, Op op, Vector<std::int32_t> inputs) {
+    const auto shape = [&](std::int32_t id) -> const qir::Shape & { return graph_.tensors[static_cast<std::size_t>(id)].shape; };
+    if (shape(inputs[0]) != shape(node.outputs[0])) return false;
     node.op = op;
     node.inputs = std::move(inputs);
     node.attributes.clear();
+    return true;
   }
 
   qir::Graph &graph_;
@@ -245,8 +249,7 @@ bool Rewriter::gelu(qir::Node &node) {
   const qir::Node *divided = made_by(error, Op::Div), *scaled = made_by(error, Op::Mul);
   const bool fits = (divided && divided->inputs[0] == x && is_scalar(divided->inputs[1], std::sqrt(2.0))) || (scaled && beside_scalar(*scaled, std::sqrt(0.5)) == x);
   if (!fits) return false;
-  become(node, Op::Gelu, {x});
-  return true;
+  return become(node, Op::Gelu, {x});
 }
 
 bool Rewriter::swish(qir::Node &node) {
@@ -254,8 +257,7 @@ bool Rewriter::swish(qir::Node &node) {
     const qir::Node *sigmoid = made_by(node.inputs[static_cast<std::size_t>(side)], Op::Sigmoid);
     const std::int32_t x = node.inputs[static_cast<std::size_t>(1 - side)];
     if (!sigmoid || sigmoid->inputs[0] != x) continue;
-    become(node, Op::Swish, {x});
-    return true;
+    return become(node, Op::Swish, {x});
   }
   return false;
 }
@@ -267,8 +269,7 @@ bool Rewriter::hard_swish(qir::Node &node) {
     const std::int32_t x = node.inputs[static_cast<std::size_t>(1 - side)];
     if (!gate || gate->inputs[0] != x) continue;
     if (std::fabs(gate->get_float("alpha", 0.2f) - 1.0f / 6) > 1e-6f || gate->get_float("beta", 0.5f) != 0.5f) continue;
-    become(node, Op::HardSwish, {x});
-    return true;
+    return become(node, Op::HardSwish, {x});
   }
   return false;
 }
@@ -292,7 +293,7 @@ bool Rewriter::layer_norm(qir::Node &node) {
       if (!mean || !mean_over_last_axis(*mean) || mean->inputs[0] != centred->inputs[0]) continue;
       const std::int32_t x = centred->inputs[0];
       if (at(graph_, x).shape != at(graph_, node.outputs[0]).shape) continue;
-      become(node, Op::LayerNormalization, {x, gamma, beta});
+      if (!become(node, Op::LayerNormalization, {x, gamma, beta})) return false;
       node.set("axis", std::int64_t{-1});
       node.set("epsilon", deviation->second);
       return true;
@@ -320,7 +321,7 @@ bool Rewriter::rms_norm(qir::Node &node) {
       }
     }
     if (!root || root->first != x || at(graph_, x).shape != at(graph_, node.outputs[0]).shape) continue;
-    become(node, Op::RMSNormalization, {x, gamma});
+    if (!become(node, Op::RMSNormalization, {x, gamma})) return false;
     node.set("axis", std::int64_t{-1});
     node.set("epsilon", root->second);
     return true;

@@ -34,9 +34,10 @@ void run_BlockF32(const Call &call) {
   const std::int64_t c = p.depthwise.c, row_in = w.iw * c, row_out = w.ow * c;
   const auto room = [](std::int64_t floats) { return static_cast<std::size_t>((floats * 4 + 63) / 64 * 64); };
 
-  const double row_flops = 2.0 * w.iw * w.sh * p.expand.ic * static_cast<double>(c);
-  const auto grain = max_of<std::uint64_t>(static_cast<std::uint64_t>(1 + 4e6 / row_flops), static_cast<std::uint64_t>(s.rows));
-  call.threads.run(static_cast<std::uint64_t>(w.n) * static_cast<std::uint64_t>(w.oh), grain, [&](std::uint64_t begin, std::uint64_t end, std::uint32_t worker) {
+  // One stretch a worker: where a stretch begins, rows of the expanded image are made twice.
+  const auto total = static_cast<std::uint64_t>(w.n) * static_cast<std::uint64_t>(w.oh), workers = static_cast<std::uint64_t>(call.threads.workers);
+  const std::uint64_t grain = ceil_div(total, workers);
+  call.threads.run(total, grain, [&](std::uint64_t begin, std::uint64_t end, std::uint32_t worker) {
     std::byte *const scratch = call.worker_scratch(worker);
     auto *const expanded = reinterpret_cast<float *>(scratch);
     auto *const filtered = reinterpret_cast<float *>(scratch + room(s.rows_in * row_in));

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the planner promises: which graphs become how many steps of which kind, what is no step at all, and what runs need.
+#include <algorithm>
+
+#include "tests/unit/cpu/random_graph.h"
+
+using namespace quarry;
+using namespace quarry::test;
+using kernels::Kernel;
+using qir::kAbsent;
+using qir::Op;
+using i32 = std::int32_t;
+using Ints = Vector<std::int64_t>;
+
+namespace {
+
+// A graph in a few words; shapes are inferred, constants are random.
+struct Net : RandomGraph {
+  Net() : RandomGraph(1) { most_ = 1 << 22; }
+  using RandomGraph::constant, RandomGraph::input, RandomGraph::integers, RandomGraph::node, RandomGraph::reals, RandomGraph::scalar;
+  i32 image(std::int64_t c, std::int64_t h, std::int64_t w) { return input(DType::F32, {1, c, h, w}); }
+  i32 conv(i32 x, std::int64_t oc, std::int64_t k, std::int64_t group = 1, std::int64_t stride = 1) {
+    const std::int64_t c = graph_.tensors[static_cast<std::size_t>(x)].shape[1];
+    return node(Op::Conv, {x, reals({oc, c / group, k, k}, -0.3f, 0.3f), reals({oc}, -1, 1)}, [&](qir::Node &n) {
+      n.set("group", group), n.set("pads", Ints(4, k / 2)), n.set("strides", Ints(2, stride));
+    });
+  }
+  i32 transpose(i32 x, Ints perm) {
+    return node(Op::Transpose, {x}, [&](qir::Node &n) { n.set("perm", perm); });
+  }
+  i32 clip6(i32 x) { return node(Op::Clip, {x, reals({}, 0, 0), reals({}, 6, 6)}); }
+  const qir::Graph &gives(std::initializer_list<i32> outputs) {
+    graph_.outputs.assign(outputs);
+    return graph_;
+  }
+};
+
+// The plan's steps, after the results were compared with cpu-reference's.
+std::string steps_of(const qir::Graph &graph, float tolerance = 1e-4f) {
+  const PlanCase sample(graph);
+  Random random(1);
+  return same_results(sample, "a promise", random, tolerance) ? sample.steps() : "(wrong results)";
+}
+
+}  // namespace
+
+TEST(convolutions_take_what_follows) {
+  Net net;
+  const i32 x = net.image(16, 9, 9), a = net.conv(x, 16, 3), sum = net.node(Op::Add, {net.conv(net.node(Op::Relu, {a}), 16, 1), a});
+  const std::string steps = steps_of(net.gives({net.node(Op::Relu, {sum})}));
+  // x comes with its channels first; `a` is read before and after its activation, so that one stays a step.
+  CHECK_EQ(std::count(steps.begin(), steps.end(), ' ') + 1, 5);
+  CHECK(steps.find("Binary") == std::string::npos);
+
+  Net chain;
+  CHECK_EQ(steps_of(chain.gives({chain.node(Op::HardSwish, {chain.conv(chain.image(8, 8, 8), 8, 3)})})), "Copy ConvF32 Copy");
+}
+
+TEST(images_stay_channels_last) {
+  Net net;
+  i32 y = net.conv(net.image(3, 16, 16), 8, 3, 1, 2);
+  y = net.conv(net.clip6(y), 8, 3, 8);
+  y = net.node(Op::MaxPool, {y}, [](qir::Node &n) { n.set("kernel_shape", Ints(2, 2)), n.set("strides", Ints(2, 2)); });
+  y = net.node(Op::GlobalAveragePool, {net.node(Op::Sigmoid, {net.conv(y, 16, 1)})});
+  y = net.node(Op::Flatten, {y});
+  const std::string steps = steps_of(net.gives({net.node(Op::Gemm, {y, net.reals({16, 10}, -1, 1), net.reals({10}, -1, 1)})}));
+  CHECK_EQ(steps.find("Copy", steps.find("Conv")), std::string::npos);
+}
+
+TEST(concatenations_of_convolutions_copy_nothing) {
+  Net net;
+  const i32 x = net.conv(net.image(8, 6, 6), 16, 1), left = net.node(Op::Relu, {net.conv(x, 8, 1)}), right = net.node(Op::Relu, {net.conv(x, 8, 3)});
+  const i32 both = net.node(Op::Concat, {left, right}, [](qir::Node &n) { n.set("axis", std::int64_t{1}); });
+  CHECK_EQ(steps_of(net.gives({net.conv(both, 4, 1)})), "Copy ConvF32 ConvF32 ConvF32 ConvF32 Copy");
+}
+
+TEST(movement_without_steps) {
+  Net net;
+  const i32 x = net.input(DType::F32, {2, 6, 8});
+  i32 y = net.node(Op::Reshape, {x, net.integers({2, 6, 2, 4})});
+  y = net.transpose(y, {0, 2, 1, 3});
+  y = net.node(Op::Slice, {y, net.integers({1}), net.integers({5}), net.integers({2})});
+  y = net.node(Op::Unsqueeze, {y, net.integers({0})});
+  y = net.node(Op::Squeeze, {y, net.integers({0})});
+  const i32 z = net.transpose(net.input(DType::F32, {2, 2, 5, 4}), {0, 1, 3, 2});
+  CHECK_EQ(steps_of(net.gives({net.node(Op::MatMul, {y, z})})), "MatMulF32");
+}
+
+TEST(pieces_become_one_operator) {
+  Net gelu;  // x * (1 + erf(x / sqrt 2)) * 0.5 behind a product
+  i32 y = gelu.node(Op::Add, {gelu.node(Op::MatMul, {gelu.input(DType::F32, {4, 16}), gelu.reals({16, 24}, -1, 1)}), gelu.reals({24}, -1, 1)});
+  const i32 erf = gelu.node(Op::Erf, {gelu.node(Op::Div, {y, gelu.scalar(1.41421356f)})});
+  y = gelu.node(Op::Mul, {gelu.node(Op::Mul, {y, gelu.node(Op::Add, {erf, gelu.scalar(1)})}), gelu.scalar(0.5f)});
+  CHECK_EQ(steps_of(gelu.gives({y})), "ConvF32");
+
+  Net norm;
+  const i32 x = norm.input(DType::F32, {2, 3, 20});
+  const auto mean = [&](i32 of) {
+    return norm.node(Op::ReduceMean, {of, norm.integers({-1})}, [](qir::Node &n) { n.set("keepdims", std::int64_t{1}); });
+  };
+  const i32 centred = norm.node(Op::Sub, {x, mean(x)}), variance = mean(norm.node(Op::Pow, {centred, norm.scalar(2)}));
+  const i32 normal = norm.node(Op::Div, {centred, norm.node(Op::Sqrt, {norm.node(Op::Add, {variance, norm.scalar(1e-5f)})})});
+  CHECK_EQ(steps_of(norm.gives({norm.node(Op::Add, {norm.node(Op::Mul, {normal, norm.reals({20}, 0.5f, 1)}), norm.reals({20}, -1, 1)})})), "LayerNormF32");
+}
+
+TEST(attention_is_one_step_between_products) {
+  Net net;
+  const std::int64_t b = 2, t = 5, d = 16, heads = 4;
+  const i32 x = net.input(DType::F32, {b, t, d});
+  const auto part = [&](Ints perm) {
+    const i32 p = net.node(Op::Add, {net.node(Op::MatMul, {x, net.reals({d, d}, -0.4f, 0.4f)}), net.reals({d}, -1, 1)});
+    return net.transpose(net.node(Op::Reshape, {p, net.integers({b, t, heads, d / heads})}), perm);
+  };
+  const i32 q = part({0, 2, 1, 3}), k = part({0, 2, 3, 1}), v = part({0, 2, 1, 3});
+  const i32 scores = net.node(Op::Add, {net.node(Op::Div, {net.node(Op::MatMul, {q, k}), net.scalar(2)}), net.reals({b, 1, 1, t}, -2, 1)});
+  const i32 mixed = net.transpose(net.node(Op::MatMul, {net.node(Op::Softmax, {scores}), v}), {0, 2, 1, 3});
+  const i32 y = net.node(Op::MatMul, {net.node(Op::Reshape, {mixed, net.integers({b, t, d})}), net.reals({d, d}, -0.4f, 0.4f)});
+  const std::string steps = steps_of(net.gives({net.node(Op::Add, {y, x})}));
+  CHECK(steps.find("AttentionF32") != std::string::npos);
+  CHECK_EQ(std::count(steps.begin(), steps.end(), ' ') + 1, 5);  // q, k, v, attention, the product with the addition
+}
+
+// Expand, depthwise, project: one step where the expanded image is large, three where it is not.
+TEST(inverted_residuals_by_size) {
+  for (const auto &[size, block] : {std::pair{64, true}, std::pair{8, false}}) {
+    Net net;
+    const i32 x = net.conv(net.image(16, size, size), 16, 1);
+    i32 y = net.clip6(net.conv(x, 96, 1));
+    y = net.clip6(net.conv(y, 96, 3, 96));
+    const std::string steps = steps_of(net.gives({net.node(Op::Add, {net.conv(y, 16, 1), x})}));
+    CHECK_EQ(steps.find("BlockF32") != std::string::npos, block);
+    CHECK_EQ(std::count(steps.begin(), steps.end(), ' ') + 1, block ? 4 : 6);
+  }
+}
+
+TEST(quantized_convolutions_take_additions) {
+  Net net;
+  const auto quantised = [&](i32 id, float scale) {
+    qir::Tensor &t = const_cast<qir::Tensor &>(net.graph().tensors[static_cast<std::size_t>(id)]);
+    t.dtype = DType::U8;
+    t.quant = qir::Quantization{{scale}, {128}, 0, 0};
+    return id;
+  };
+  Random random(1);
+  const auto conv = [&](i32 x, float scale) {
+    const i32 w = net.constant(DType::I8, {8, 8, 3, 3}, test::random_data(random, DType::I8, 8 * 8 * 9));
+    const_cast<qir::Tensor &>(net.graph().tensors[static_cast<std::size_t>(w)]).quant = qir::Quantization{{0.002f}, {0}, 0, 0};
+    return quantised(net.node(Op::Conv, {x, w}, [](qir::Node &n) { n.set("pads", Ints(4, 1)); }), scale);
+  };
+  const i32 x = quantised(net.image(8, 6, 6), 0.02f), a = conv(x, 0.03f), b = conv(a, 0.03f);
+  const PlanCase sample(net.gives({quantised(net.node(Op::Add, {b, a}), 0.05f)}));
+  Random inputs(2);
+  CHECK(same_results(sample, "quantised addition", inputs, 0, 1));
+  CHECK_EQ(sample.steps(), "Copy ConvInt ConvInt Copy");
+}
+
+// A chain of elementwise steps needs the memory of one tensor, however long it is.
+TEST(elementwise_steps_write_where_they_read) {
+  Net net;
+  i32 y = net.input(DType::F32, {1, 4096});
+  for (int i = 0; i < 20; ++i) y = net.node(Op::Sin, {net.node(Op::Add, {y, net.reals({1, 4096}, -1, 1)})});
+  const PlanCase sample(net.gives({net.node(Op::ReduceSum, {y, net.integers({1})})}));
+  Random random(1);
+  CHECK(same_results(sample, "a chain", random, 1e-4f));
+  CHECK(sample.plan().arena_bytes <= 2 * 4096 * 4);
+}
+
+TEST(no_allocation_after_the_first_run) {
+  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+    const PlanCase sample(RandomGraph(seed, DType::F32).graph());
+    if (!sample.ok() || sample.reference_steps() > 0) continue;
+    Random random(seed);
+    Data inputs = sample.random_inputs(random);
+    cpu::Execution execution(sample.loaded());
+    Request made(sample.loaded(), 3);
+    for (std::size_t i = 0; i < inputs.size(); ++i) made.inputs[i].data = inputs[i].data(), made.inputs[i].size_bytes = inputs[i].size();
+    if (!CHECK_OK(execution.run(made.request, test_host()))) return;
+    for (qr_io_buffer &output : made.outputs) output.data = nullptr;
+    CountingAllocator counter;
+    AllocatorScope scope(counter);
+    CHECK_OK(execution.run(made.request, test_host()));
+    CHECK_EQ(counter.count, 0);
+  }
+}
