@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/common/kernels/isa.h"
 
+#if defined(__aarch64__)
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
+#endif
+
 namespace quarry::kernels {
 
 // QR_KERNEL_ISAS(X): X(namespace) for each instruction set that is built in, best first; from meson.build.
@@ -27,6 +32,14 @@ const Isa *find_isa(std::string_view name) noexcept {
     if (name == isa->name) return isa;
   return nullptr;
 }
+
+#if defined(__aarch64__)
+// All that -march=armv8.2-a+dotprod+fp16 lets the compiler use, not dot products alone: atomics and rounding products come with 8.1.
+bool has_dotprod() noexcept {
+  constexpr unsigned long kNeeded = HWCAP_ASIMDDP | HWCAP_ASIMDHP | HWCAP_FPHP | HWCAP_ATOMICS | HWCAP_ASIMDRDM | HWCAP_CRC32;
+  return (getauxval(AT_HWCAP) & kNeeded) == kNeeded;
+}
+#endif
 
 const KernelRow *kernel_row(std::uint64_t number) noexcept {
   static constexpr KernelRow kRows[] = {

@@ -26,4 +26,9 @@ std::span<const Isa *const> isas() noexcept;
 const Isa &best_isa() noexcept;                          // the first usable one
 const Isa *find_isa(std::string_view name) noexcept;     // usable or not
 
+// Whether this processor runs what is compiled for an instruction set; the conditions of meson.build. (x86-64 has a builtin for it.)
+#if defined(__aarch64__)
+bool has_dotprod() noexcept;
+#endif
+
 }  // namespace quarry::kernels
