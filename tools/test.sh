@@ -62,10 +62,10 @@ sanitized_tests() {  # SETUP DIR SUITE... : builds what the tests need and no mo
     return 1
   fi
 }
-conform() {  # NAME FLOOR DIR... : no case failed, and at least FLOOR passed
-  report=$build/conform-$1.json floor=$2
-  shift 2
-  "${conformer:-$quarry}" conform --backend cpu-reference --json "$report" "$@" >"$report.txt" 2>&1 || { grep -v '^refused' "$report.txt"; return 1; }
+conform() {  # NAME BACKEND FLOOR DIR... : no case failed, and at least FLOOR passed
+  report=$build/conform-$1-$2.json backend=$2 floor=$3
+  shift 3
+  "${conformer:-$quarry}" conform --backend "$backend" --json "$report" "$@" >"$report.txt" 2>&1 || { grep -v '^refused' "$report.txt"; return 1; }
   python3 tests/conformance/check_report.py "$report" --at-least "$floor" --operators tests/conformance/operators.txt
 }
 newest_onnx() {  # the newest onnx and onnxruntime packages, in a folder of their own
@@ -96,23 +96,27 @@ if [ $failed -gt 0 ]; then
 fi
 step "tests of the release build" meson_tests "$build"
 if [ -d /usr/share/libonnx-testdata/data ]; then
-  step "ONNX's backend tests, Debian's release, from .onnx" conform debian 1000 /usr/share/libonnx-testdata/data
+  step "ONNX's backend tests, Debian's release, on cpu-reference" conform debian cpu-reference 1000 /usr/share/libonnx-testdata/data
+  step "ONNX's backend tests, Debian's release, on cpu" conform debian cpu 1000 /usr/share/libonnx-testdata/data
 else
   skip "ONNX's backend tests, Debian's release" "libonnx-testdata is not installed"
 fi
 if [ -z "$quick" ]; then
   [ ! -d /usr/share/libonnx-testdata/data ] ||
-    step "ONNX's backend tests, Debian's release, through .qrm containers" conform debian-qrm 1000 --compiled /usr/share/libonnx-testdata/data
+    step "ONNX's backend tests, Debian's release, through .qrm containers" conform debian-qrm cpu-reference 1000 --compiled /usr/share/libonnx-testdata/data
   if newest_onnx; then
     step "ONNX's backend tests, newest package: write" "$build/venv/bin/python" tests/conformance/dump_onnx_node_tests.py "$build/onnx-newest"
-    step "ONNX's backend tests, newest package: run" conform newest 1850 "$build/onnx-newest/node" \
-      $("$build/venv/bin/python" -c 'import onnx, os; d = os.path.join(os.path.dirname(onnx.__file__), "backend/test/data"); print(*[os.path.join(d, n) for n in ("simple", "pytorch-converted", "pytorch-operator") if os.path.isdir(os.path.join(d, n))])')
+    newest=$("$build/venv/bin/python" -c 'import onnx, os; d = os.path.join(os.path.dirname(onnx.__file__), "backend/test/data"); print(*[os.path.join(d, n) for n in ("simple", "pytorch-converted", "pytorch-operator") if os.path.isdir(os.path.join(d, n))])')
+    step "ONNX's backend tests, newest package, on cpu-reference" conform newest cpu-reference 1850 "$build/onnx-newest/node" $newest
+    step "ONNX's backend tests, newest package, on cpu through .qrm containers" conform newest-qrm cpu 1850 --compiled "$build/onnx-newest/node" $newest
   else
     skip "ONNX's backend tests, newest package" "the onnx package cannot be installed here: $(tail -n 1 "$build/pip.log" 2>/dev/null)"
   fi
   if [ -d "$shared/models" ]; then
-    step "real models, from .onnx" conform models 24 "$shared/models"
-    step "real models, through .qrm containers" conform models-qrm 24 --compiled "$shared/models"
+    step "real models, on cpu-reference" conform models cpu-reference 24 "$shared/models"
+    step "real models, on cpu-reference through .qrm containers" conform models-qrm cpu-reference 24 --compiled "$shared/models"
+    step "real models, on cpu" conform models cpu 24 "$shared/models"
+    step "real models, on cpu through .qrm containers" conform models-qrm cpu 24 --compiled "$shared/models"
   else
     skip "real models" "there is no $shared/models (set QUARRY_SHARED)"
   fi
@@ -121,21 +125,27 @@ if [ -z "$quick" ]; then
   step "installed tree" installed_tree
   step "static build without dlopen" static_build
 fi
+if [ -z "$quick" ]; then
+  step "aarch64: cross-built, kernels under qemu" tools/test_aarch64.sh "$build-aarch64"
+fi
 if [ -n "$sanitizers" ]; then
   # -O1 and line numbers alone, and not three checks of -fsanitize=undefined that double the time to compile: a null or overrun pointer is caught
   # by the address sanitizer where it is used, and no base class of ours is cast down.
+  # Kernels for one instruction set: the best of this processor.
+  isas=$(if grep -qw avx512_vnni /proc/cpuinfo; then echo avx512; elif grep -qw avx2 /proc/cpuinfo; then echo avx2; fi)
   few='-g1 -fno-sanitize=null,object-size,vptr'
   step "configure: address and undefined-behaviour sanitizers" configure "$build-asan" -Db_sanitize=address,undefined -Db_lundef=false \
-    -Doptimization=1 -Ddebug=false "-Dc_args=$few" "-Dcpp_args=$few"
+    -Doptimization=1 -Ddebug=false "-Dc_args=$few" "-Dcpp_args=$few" "-Dkernel_isas=$isas"
   step "address and undefined-behaviour sanitizers: build and tests" sanitized_tests asan "$build-asan"
   if [ -d /usr/share/libonnx-testdata/data ]; then
-    step "address and undefined-behaviour sanitizers: build of the program" make_in "$build-asan" tools/quarry
+    step "address and undefined-behaviour sanitizers: build of the program" make_in "$build-asan" tools/quarry backends/cpu/quarry-backend-cpu.so
     conformer=$build-asan/tools/quarry
-    step "address and undefined-behaviour sanitizers: ONNX's backend tests" conform debian-asan 850 /usr/share/libonnx-testdata/data/node
+    step "address and undefined-behaviour sanitizers: ONNX's node tests on cpu-reference" conform debian-asan cpu-reference 850 /usr/share/libonnx-testdata/data/node
+    step "address and undefined-behaviour sanitizers: ONNX's node tests on cpu" conform debian-asan cpu 850 /usr/share/libonnx-testdata/data/node
     conformer=
   fi
   step "configure: thread sanitizer" configure "$build-tsan" -Db_sanitize=thread -Db_lundef=false -Doptimization=1 -Ddebug=false \
-    -Dc_args=-g1 -Dcpp_args=-g1
+    -Dc_args=-g1 -Dcpp_args=-g1 "-Dkernel_isas=$isas"
   step "thread sanitizer: build and tests of threads" sanitized_tests tsan "$build-tsan" threads
 fi
 [ -z "$failures" ] || echo "failed steps:$failures"

@@ -105,8 +105,9 @@ void Fusion::find_blocks() {
     return node(group).op == Op::Conv && plain_f32(graph_, node(group).inputs[0]) && plain_f32(graph_, group.output) && at(graph_, group.output).shape.size() == 4;
   };
   const auto pointwise = [&](const Group &group) {
+    if (!f32_conv(group)) return false;
     const qir::Shape &w = at(graph_, node(group).inputs[1]).shape, &in = at(graph_, node(group).inputs[0]).shape, &out = at(graph_, group.output).shape;
-    return f32_conv(group) && node(group).get_int("group", 1) == 1 && w.size() == 4 && w[2] == 1 && w[3] == 1 && in[2] == out[2] && in[3] == out[3];
+    return node(group).get_int("group", 1) == 1 && w.size() == 4 && w[2] == 1 && w[3] == 1 && in[2] == out[2] && in[3] == out[3];
   };
   const auto before = [&](const Group &group) -> std::int32_t {
     const std::int32_t x = node(group).inputs[0];

@@ -27,7 +27,7 @@ void run_few_rows(const MatMul &g, std::int64_t row, std::int64_t rows, std::int
     for (std::int64_t first = begin; first < end; first += kColumns) {
       const std::int64_t columns = min_of(kColumns, end - first);
       float *const y = g.y + m * p.y_row + first;
-      if (g.bias) std::memcpy(y, g.bias + first, static_cast<std::size_t>(columns) * 4);
+      if (g.bias) std::memmove(y, g.bias + first, static_cast<std::size_t>(columns) * 4);
       else std::memset(y, 0, static_cast<std::size_t>(columns) * 4);
       const float *b = g.b + first;
       std::int64_t k = 0;

@@ -72,7 +72,7 @@ void copy_line(std::int64_t unit, const std::byte *from, std::byte *to, std::int
     case 32: return copy_units<32>(from, to, count, from_step, to_step);
     case 64: return copy_units<64>(from, to, count, from_step, to_step);
     default:
-      for (std::int64_t i = 0; i < count; ++i) std::memcpy(to + i * to_step, from + i * from_step, static_cast<std::size_t>(unit));
+      for (std::int64_t i = 0; i < count; ++i) std::memmove(to + i * to_step, from + i * from_step, static_cast<std::size_t>(unit));  // a damaged plan may have them overlap
   }
 }
 
@@ -87,7 +87,7 @@ struct Tasks {
 
   void move(const std::byte *from, std::byte *to, std::int64_t begin, std::int64_t end) const noexcept {
     if (columns > 0) transpose(unit, from + begin * from_step, to + begin * to_step, end - begin, columns, from_step, column_step);
-    else if (unit == 1 && from_step == 1 && to_step == 1) std::memcpy(to + begin, from + begin, static_cast<std::size_t>(end - begin));
+    else if (unit == 1 && from_step == 1 && to_step == 1) std::memmove(to + begin, from + begin, static_cast<std::size_t>(end - begin));
     else copy_line(unit, from + begin * from_step, to + begin * to_step, end - begin, from_step, to_step);
   }
   // The tasks [first, last).
