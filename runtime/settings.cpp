@@ -52,6 +52,7 @@ void split_shapes(std::string_view text, Vector<std::string_view> &out) {
 
 Result<Settings> settle(const OptionSet *options) {
   Settings settings;
+  settings.backend = QR_DEFAULT_BACKEND;
   settings.pool.spin_us = number(find_option_row("thread_spin_us")->fallback);
   if (!options) return settings;
 
@@ -84,9 +85,9 @@ Result<Settings> settle(const OptionSet *options) {
   settings.profiling_path = options->in_force("profiling_file_path");
   if (options->in_force("session.disable_cpu_ep_fallback") == "0")
     return Status::error(ErrorId::bad_option_value,
-                         "option session.disable_cpu_ep_fallback: found \"0\", expected 1: placing the nodes that a backend refuses on another "
-                         "needs the cpu backend, which is not in this release",
-                         "leave it at 1; the details of a refusal name every node and its reason").with("option", "session.disable_cpu_ep_fallback");
+                         "option session.disable_cpu_ep_fallback: found \"0\", expected 1: a session runs wholly on one backend; the nodes "
+                         "that it refuses are placed on no other",
+                         "leave it at 1, or run the model on backend cpu; the details of a refusal name every node and its reason").with("option", "session.disable_cpu_ep_fallback");
 
   constexpr std::string_view kMetadata = "metadata.";
   for (const auto &[key, value] : options->values()) {

@@ -21,7 +21,7 @@ struct KeyValue {
 
 // Views live as long as the set of options (and the tables) do.
 struct Settings {
-  std::string_view backend = "cpu-reference";  // an id or a plugin's path
+  std::string_view backend;                    // an id or a plugin's path
   std::uint32_t device = 0;
   bool device_given = false;
   Vector<std::string_view> shapes;             // one text per bucket

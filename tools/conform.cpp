@@ -313,7 +313,7 @@ int conform(const ConformFlags &flags) {
       if (result["result"] == kind) std::fprintf(listing, "%s %s: %s\n", kind, result["name"].get<std::string>().c_str(), result.value("reason", "").c_str());
   std::fprintf(listing, "%d passed, %d failed, %d refused\n", counts["passed"], counts["failed"], counts["refused"]);
   if (!flags.json.empty()) {
-    const Json report = {{"backend", flags.session.backend.empty() ? "cpu-reference" : flags.session.backend},
+    const Json report = {{"backend", flags.session.backend.empty() ? "cpu" : flags.session.backend},
                          {"passed", counts["passed"]},
                          {"failed", counts["failed"]},
                          {"refused", counts["refused"]},

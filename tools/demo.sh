@@ -16,7 +16,7 @@ say "quarry doctor: what is here"
 "$quarry" doctor
 
 say "quarry compile: models/digits/digits.onnx -> digits.qrm"
-"$quarry" compile models/digits/digits.onnx -o "$build/digits.qrm" --backend cpu-reference
+"$quarry" compile models/digits/digits.onnx -o "$build/digits.qrm"
 
 say "quarry run: two of the held-out images, from the container"
 "$quarry" run "$build/digits.qrm" models/digits/images/digit_3.png models/digits/images/digit_8.png --picture --softmax --top 3

@@ -120,7 +120,7 @@ typedef struct qr_progress {
  * renamed). Options of use: "backend", "device_id", "shape" (several: shape buckets), "container.keep_graph",
  * "metadata.<key>" and the backend's own.
  * @param model     borrows: an ONNX model, or a container that kept its graph.
- * @param options   borrows: may be NULL: the backend is then cpu-reference.
+ * @param options   borrows: may be NULL: the backend is then cpu.
  * @param path      borrows: UTF-8: the file to write.
  * @param signal    borrows: may be NULL.
  * @param progress  borrows: may be NULL.

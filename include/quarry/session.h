@@ -37,7 +37,7 @@ QR_API QR_MUST_USE qr_status *qr_session_plan(const qr_model *model, const qr_op
  * context compiled for it; from ONNX it compiles in memory. Nothing falls back: a node that the backend refuses is an error
  * with one "reason" detail for each.
  * @param model        borrows: kept alive by the session.
- * @param options      borrows: may be NULL: then all defaults, on cpu-reference.
+ * @param options      borrows: may be NULL: then all defaults, on cpu.
  * @param signal       borrows: may be NULL: aborts or limits the creation.
  * @param out_session  gives: qr_session_destroy.
  * @thread  [thread-safe] [blocking]

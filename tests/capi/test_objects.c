@@ -122,6 +122,7 @@ static void test_overlapping_calls(void **state) {
   qr_thread_pool pool = QR_THREAD_POOL_INIT;
   qr_runtime *runtime = NULL;
   qr_model *model = NULL;
+  qr_options *reference = NULL; /* splits its loops, however short */
   qr_session *session = NULL, *clone = NULL;
   pthread_t thread;
   void *result = NULL;
@@ -131,8 +132,11 @@ static void test_overlapping_calls(void **state) {
   pool.worker_count = 2, pool.parallel_for = slow_parallel_for;
   options.thread_pool = &pool;
   OK(qr_runtime_create(&options, &runtime));
-  OK(qr_model_open_path(runtime, str(container), NULL, &model));
-  OK(qr_session_create(model, NULL, NULL, &session));
+  OK(qr_options_create(runtime, &reference));
+  OK(qr_options_set(reference, str("backend"), str("cpu-reference")));
+  OK(qr_model_open_path(runtime, str(digits_path()), NULL, &model));
+  OK(qr_session_create(model, reference, NULL, &session));
+  qr_options_destroy(reference);
   pthread_mutex_lock(&gate);
   assert_int_equal(pthread_create(&thread, NULL, run_in_thread, session), 0);
   for (waited = 0; !__atomic_load_n(&inside, __ATOMIC_ACQUIRE) && waited < 10000; ++waited) usleep(1000);

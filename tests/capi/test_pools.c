@@ -133,7 +133,7 @@ static void callers_parallel_for(void *self, uint64_t count, uint64_t grain, voi
   body(context, half, count, 0);
 }
 static void test_callers_parallel_for(void **state) {
-  static const char *const kDefault[] = {"threads", "1", NULL};
+  static const char *const kDefault[] = {"threads", "1", "backend", "cpu-reference", NULL}; /* which splits its loops, however short */
   qr_runtime_options options = QR_RUNTIME_OPTIONS_INIT;
   qr_thread_pool pool = QR_THREAD_POOL_INIT;
   callers_pool own = {0, 0};
@@ -146,8 +146,8 @@ static void test_callers_parallel_for(void **state) {
   options.thread_pool = &pool;
   OK(qr_runtime_create(&options, &runtime));
   OK(qr_runtime_create(NULL, &plain));
-  OK(qr_model_open_path(runtime, str(container), NULL, &model));
-  OK(qr_model_open_path(plain, str(container), NULL, &same));
+  OK(qr_model_open_path(runtime, str(digits_path()), NULL, &model));
+  OK(qr_model_open_path(plain, str(digits_path()), NULL, &same));
   OK(create(runtime, model, kDefault, &session));
   OK(create(plain, same, kDefault, &reference));
   OK(run_once(session, out));

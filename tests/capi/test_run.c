@@ -237,7 +237,7 @@ static void test_profile(void **state) {
     assert_true(event.end_ns >= event.begin_ns);
     nodes += event.kind.size == 4 && memcmp(event.kind.data, "node", 4) == 0;
   }
-  assert_true(nodes >= 8); /* the network has nine operators; Flatten may be a view */
+  assert_true(nodes >= 4); /* two convolutions and two Gemm; what they take in, and views, have no event */
   OK(qr_profile_export(profile, str("csv"), &text));
   assert_non_null(strstr(text, "conv1")), assert_non_null(strstr(text, "Gemm"));
   qr_string_destroy(f.runtime, text);
@@ -296,7 +296,7 @@ static void test_report_and_plan(void **state) {
   (void)state;
   open_fixture(&f, container);
   OK(qr_session_report(f.session, &text));
-  assert_non_null(strstr(text, "\"cpu-reference\"")), assert_non_null(strstr(text, "\"container\""));
+  assert_non_null(strstr(text, "\"cpu\"")), assert_non_null(strstr(text, "\"container\""));
   qr_string_destroy(f.runtime, text);
   OK(qr_session_plan(f.model, NULL, &plan));
   assert_true(plan.weights_bytes >= (16 * 9 + 16 + 32 * 144 + 32 + 512 * 64 + 64 + 640 + 10) * 4);
@@ -322,7 +322,7 @@ static void test_without_the_compiler_library(void **state) {
   OK(qr_model_open_path(runtime, str(container), NULL, &model));
   OK(qr_session_create(model, NULL, NULL, &session));
   qr_session_destroy(session), qr_model_destroy(model), qr_runtime_destroy(runtime);
-  snprintf(other, sizeof other, "%s/quarry-backend-cpu-reference.so", backends ? backends : ".");
+  snprintf(other, sizeof other, "%.*s/quarry-backend-cpu.so", backends ? (int)strcspn(backends, ":") : 1, backends ? backends : ".");
   options.prepare_path = str(other);
   OK(qr_runtime_create(&options, &runtime));
   FAILS("QR-O0012", "qr_prepare_query", qr_model_open_path(runtime, str(digits_path()), NULL, &model));

@@ -4,7 +4,7 @@
  * a clean pass right after. */
 #include "capi_test.h"
 
-static const char *container;
+static const char *container, *backend;
 
 /* The whole way; returns the first failure. Whatever was made is destroyed. */
 static qr_status *whole_way(counting_allocator *counter, const char *path, int *out_steps) {
@@ -32,7 +32,7 @@ static qr_status *whole_way(counting_allocator *counter, const char *path, int *
   status = qr_runtime_create(&options, &runtime);
   STEP(qr_options_create(runtime, &session_options));
   STEP(qr_options_set(session_options, str("threads"), str("2")));
-  STEP(qr_options_set(session_options, str("backend"), str("cpu-reference")));
+  STEP(qr_options_set(session_options, str("backend"), str(backend)));
   STEP(qr_signal_create(runtime, &signal));
   STEP(qr_profile_create(runtime, &profile));
   STEP(qr_model_open_path(runtime, str(path), session_options, &model));
@@ -85,11 +85,12 @@ static void fail_every_allocation(const char *path) {
   }
 }
 
-static void test_container(void **state) { (void)state, fail_every_allocation(container); }
-static void test_onnx(void **state) { (void)state, fail_every_allocation(digits_path()); }
+static void test_container(void **state) { (void)state, backend = "cpu", fail_every_allocation(container); }
+static void test_onnx(void **state) { (void)state, backend = "cpu", fail_every_allocation(digits_path()); }
+static void test_reference(void **state) { (void)state, backend = "cpu-reference", fail_every_allocation(digits_path()); }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_container), cmocka_unit_test(test_onnx)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_container), cmocka_unit_test(test_onnx), cmocka_unit_test(test_reference)};
   container = digits_qrm("faults");
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -111,7 +111,7 @@ TEST(settings) {
   const Ref<Runtime> runtime = make_runtime();
   {
     const Result<Settings> defaults = settle(nullptr);
-    CHECK_EQ(defaults.value().backend, "cpu-reference");
+    CHECK_EQ(defaults.value().backend, "cpu");
     CHECK(defaults.value().keep_graph);
   }
   {

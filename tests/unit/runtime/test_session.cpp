@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sessions from a model in memory and from the container made of it, on cpu-reference: shape buckets, rooms for outputs, memory, reports.
+// Sessions from a model in memory and from the container made of it, on cpu: shape buckets, rooms for outputs, memory, reports.
 // Expected values are worked out by hand: y = x + 10.
 #include <unistd.h>
 
@@ -247,12 +247,12 @@ TEST(containers) {
   qr::check(qr_model_compatibility(kept.get(), nullptr, &grade, &reason));
   CHECK_EQ(grade, QR_COMPATIBILITY_OPTIMAL);
   runtime.take(reason);
-  CHECK(log.lines.find("on backend cpu-reference") != std::string::npos);
+  CHECK(log.lines.find("on backend cpu") != std::string::npos);
 
   char *json = nullptr;
   qr::check(qr_session_report(session.get(), &json));
   const std::string report = runtime.take(json);
-  for (const char *part : {"\"backend\": \"cpu-reference\"", "\"source\": \"container\"", "\"grade\": \"optimal\"", "\"nodes\": 2"})
+  for (const char *part : {"\"backend\": \"cpu\"", "\"source\": \"container\"", "\"grade\": \"optimal\"", "\"nodes\": 2"})
     CHECK(report.find(part) != std::string::npos);
   for (const std::string &file : {path, bare, again}) unlink(file.c_str());
 }
@@ -263,7 +263,7 @@ TEST(options_for_other_backends) {
   const qr::Model model(runtime, kFakeOnnx, sizeof kFakeOnnx);
   const qr::Options options(runtime, {{"shape", "x=2x3"}, {"htp_performance_mode", "burst"}});
   qr::Session session(model, &options);
-  CHECK(log.lines.find("option htp_performance_mode is not one of backend cpu-reference: it has no effect") != std::string::npos);
+  CHECK(log.lines.find("option htp_performance_mode is not one of backend cpu: it has no effect") != std::string::npos);
   session.set_option("ep.dynamic.workload_type", "Efficient");
   CHECK_EQ(thrown([&] { session.set_option("threads", "2"); }), "QR-C0104: option threads: it cannot change while the session lives");
   CHECK(thrown([&] { session.set_option("thread", "2"); }).find("QR-C0101") == 0);
