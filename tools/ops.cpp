@@ -4,6 +4,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
+
 #include "command.h"
 
 namespace tools {
@@ -35,6 +37,14 @@ int ops(const SessionFlags &flags, bool as_json, bool markdown) {
     std::printf("%s\n", report.dump(2).c_str());
     return 0;
   }
+  // The skeleton runs nothing: no column for it in the page.
+  if (markdown && flags.backend.empty())
+    std::erase_if(backends, [&](const std::string &backend) {
+      return std::none_of(cells.begin(), cells.end(), [&](const auto &row) {
+        const auto cell = row.second.find(backend);
+        return cell != row.second.end() && cell->second.value("supported", false);
+      });
+    });
   std::printf(markdown ? "| operator |" : "%-32s", "operator");
   for (const std::string &backend : backends) std::printf(markdown ? " %s |" : " %-16s", backend.c_str());
   std::printf(markdown ? " types | notes |\n|---|" : " types\n");

@@ -129,11 +129,11 @@ if [ -z "$quick" ]; then
   step "aarch64: cross-built, kernels under qemu" tools/test_aarch64.sh "$build-aarch64"
 fi
 if [ -n "$sanitizers" ]; then
-  # -O1 and line numbers alone, and not three checks of -fsanitize=undefined that double the time to compile: a null or overrun pointer is caught
-  # by the address sanitizer where it is used, and no base class of ours is cast down.
+  # -O1 and line numbers alone, traps in place of messages (the address sanitizer shows where a trap was met), and not three checks of
+  # -fsanitize=undefined: a null or overrun pointer is caught where it is used, and no base class of ours is cast down. Each halves the time to compile.
   # Kernels for one instruction set: the best of this processor.
   isas=$(if grep -qw avx512_vnni /proc/cpuinfo; then echo avx512; elif grep -qw avx2 /proc/cpuinfo; then echo avx2; fi)
-  few='-g1 -fno-sanitize=null,object-size,vptr'
+  few='-g1 -fno-sanitize=null,object-size,vptr -fsanitize-undefined-trap-on-error'
   step "configure: address and undefined-behaviour sanitizers" configure "$build-asan" -Db_sanitize=address,undefined -Db_lundef=false \
     -Doptimization=1 -Ddebug=false "-Dc_args=$few" "-Dcpp_args=$few" "-Dkernel_isas=$isas"
   step "address and undefined-behaviour sanitizers: build and tests" sanitized_tests asan "$build-asan"
