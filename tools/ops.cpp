@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // quarry ops: which operators there are, and which backend runs them.
+#include <algorithm>
 #include <cstdio>
 #include <map>
 #include <nlohmann/json.hpp>
-
-#include <algorithm>
 
 #include "command.h"
 
