@@ -4,8 +4,9 @@
 #include <cstring>
 
 #include "backends/common/plugin_support.h"
-#include "backends/common/processor.h"
+#include "backends/common/processor_backend.h"
 #include "backends/cpu-reference/blob.h"
+#include "backends/cpu-reference/coverage.h"
 #include "backends/cpu-reference/host_environment.h"
 #include "backends/cpu-reference/interpreter.h"
 #include "backends/cpu-reference/widen.h"
@@ -25,10 +26,8 @@ QR_PLUGIN_NOTE("cpu-reference", QR_REFERENCE_VERSION, 1);
 #endif
 static_assert(reference::kBlobVersion == 1, "QR_PLUGIN_NOTE names it too");
 
-struct qr_backend {
-  explicit qr_backend(const qr_host *host) noexcept : allocator(host) { plugin::processor_name(device_name, sizeof device_name); }
-  plugin::HostAllocator allocator;
-  char device_name[128] = {};
+struct qr_backend : plugin::ProcessorBackend {
+  using ProcessorBackend::ProcessorBackend;
 };
 
 struct qr_context : HeapObject {
@@ -50,37 +49,11 @@ namespace {
 
 using reference::IoBuffer;
 
-// ---- device ------------------------------------------------------------------------------------------------------------
-
-std::uint64_t device_count(qr_backend *) { return 1; }
-
-qr_plugin_code device_info(qr_backend *backend, std::uint64_t index, qr_plugin_device_info *out_info, const qr_error_sink *errors) {
-  return guard(backend->allocator, errors, [&]() -> Status {
-    if (index != 0)
-      return Status::error(ErrorId::index_out_of_range,
-                           format("device: found index %llu, expected 0", static_cast<unsigned long long>(index)));
-    out_info->usable = 1;
-    out_info->name = text(backend->device_name);
-    out_info->target = text(QR_PLUGIN_BUILD_ARCH);
-    out_info->memory_bytes = plugin::memory_bytes();
-    return {};
-  });
-}
-
-constexpr qr_plugin_device_api kDevice = {sizeof(qr_plugin_device_api), 0, device_count, device_info};
-
 // ---- compiler ----------------------------------------------------------------------------------------------------------
 
 qr_plugin_code compiler_check(qr_backend *backend, const qr_compile_request *request, const qr_verdict_sink *verdicts,
                               const qr_error_sink *errors) {
-  return guard(backend->allocator, errors, [&]() -> Status {
-    QR_ASSIGN_OR_RETURN(const qir::Graph graph, plugin::read_request(*request));
-    for (std::uint32_t i = 0; i < graph.nodes.size(); ++i) {
-      const Status refused = reference::check_node(graph, graph.nodes[i]);
-      verdicts->verdict(verdicts->self, i, refused.ok() ? 1 : 0, text(refused.id()), text(refused.message()), text(refused.hint()));
-    }
-    return {};
-  });
+  return guard(backend->allocator, errors, [&] { return reference::give_verdicts(*request, *verdicts); });
 }
 
 qr_plugin_code compiler_compile(qr_backend *backend, const qr_compile_request *request, const qr_blob_sink *result,
@@ -94,12 +67,7 @@ qr_plugin_code compiler_compile(qr_backend *backend, const qr_compile_request *r
     const Vector<std::uint8_t> blob = reference::write_blob(*program, {request->qir.data, request->qir.size});
     if (stop.stopped()) return stop.status("compile");
     // The QIR stays as it is, so the blob's segments are to have the numbers of the request's.
-    for (std::uint64_t i = 0; i < request->segment_count; ++i) {
-      std::uint32_t number = 0;
-      if (result->keep_segment(result->self, i, &number) != QR_OK || number != i)
-        return Status::error(ErrorId::internal,
-                             format("compile: segment %llu was not kept under its number", static_cast<unsigned long long>(i)));
-    }
+    QR_RETURN_IF_ERROR(plugin::keep_segments(*request, *result));
     const reference::BlobFigures figures = reference::figures_of(*program);
     const qr_plugin_plan plan{sizeof(qr_plugin_plan), 0, figures.weights_bytes, figures.arena_bytes, figures.io_bytes, 0, 0};
     if (result->blob(result->self, blob.data(), blob.size()) != QR_OK ||
@@ -110,10 +78,7 @@ qr_plugin_code compiler_compile(qr_backend *backend, const qr_compile_request *r
 }
 
 std::int32_t compiler_supports(qr_backend *, std::uint32_t op, qr_plugin_string *out_types, qr_plugin_string *out_note) {
-  const reference::KernelRow *row = op < qir::op_count() ? reference::find_kernel(static_cast<qir::Op>(op)) : nullptr;
-  *out_types = text(row ? row->types : "");
-  *out_note = text(row ? row->note : "");
-  return row ? 1 : 0;
+  return reference::supports(op, out_types, out_note);
 }
 
 constexpr qr_plugin_compiler_api kCompiler = {sizeof(qr_plugin_compiler_api), 0, compiler_check, compiler_compile, compiler_supports};
@@ -124,10 +89,7 @@ constexpr qr_plugin_compiler_api kCompiler = {sizeof(qr_plugin_compiler_api), 0,
 qr_plugin_code context_grade(qr_backend *backend, std::uint32_t, const qr_blob *blob, std::int32_t *out_grade,
                              const qr_error_sink *reason) {
   return guard(backend->allocator, nullptr, [&]() -> Status {
-    const auto grade = [&](std::int32_t value, const String &why) {
-      *out_grade = value;
-      if (!why.empty()) reason->set(reason->self, QR_OK, text(""), text(why), text(""));
-    };
+    const auto grade = [&](std::int32_t value, const String &why) { plugin::give_grade(value, why, out_grade, *reason); };
     const std::string_view target = view(blob->target);
     if (blob->version != reference::kBlobVersion) {
       grade(QR_PLUGIN_GRADE_RECOMPILE, format("blob: found version %u, expected %u", blob->version, reference::kBlobVersion));
@@ -160,8 +122,7 @@ qr_plugin_code context_load(qr_backend *backend, const qr_load_request *request,
     if (stop.stopped()) return stop.status("load");
     const qr_blob &blob = *request->blob;
     QR_ASSIGN_OR_RETURN(const reference::BlobView read, reference::read_blob({blob.bytes.data, blob.bytes.size}));
-    Vector<qir::Bytes> segments(blob.segment_count);
-    for (std::uint64_t i = 0; i < blob.segment_count; ++i) segments[i] = {blob.segments[i].data, blob.segments[i].size};
+    const Vector<qir::Bytes> segments = plugin::segments_of(blob);
     QR_ASSIGN_OR_RETURN(qir::Graph graph, qir::read_graph(read.qir, segments.data(), segments.size()));
     QR_RETURN_IF_ERROR(reference::widen_halves(graph));
     std::unique_ptr<qr_context> context(new qr_context(backend, std::move(graph)));
@@ -181,23 +142,15 @@ qr_plugin_code context_tensor(qr_context *context, std::int32_t is_output, std::
                               const qr_error_sink *errors) {
   return guard(context->backend->allocator, errors, [&]() -> Status {
     const auto &list = is_output ? context->graph.outputs : context->graph.inputs;
-    if (index >= list.size())
-      return Status::error(ErrorId::index_out_of_range,
-                           format("tensor: found index %llu, expected one under %zu", static_cast<unsigned long long>(index), list.size()));
+    QR_RETURN_IF_ERROR(plugin::check_index("tensor", index, list.size()));
     const qir::Tensor &tensor = context->graph.tensors[static_cast<std::size_t>(list[index])];
-    out_info->dtype = static_cast<std::int32_t>(tensor.dtype);
-    out_info->rank = static_cast<std::uint32_t>(tensor.shape.size());
-    std::fill_n(out_info->dims, QR_PLUGIN_MAX_RANK, 0);
-    std::copy(tensor.shape.begin(), tensor.shape.end(), out_info->dims);
-    out_info->name = text(tensor.name);
+    plugin::give_tensor(tensor.dtype, tensor.shape, tensor.name, out_info);
     return {};
   });
 }
 
 void context_destroy(qr_context *context) {
-  if (!context) return;
-  AllocatorScope scope(context->backend->allocator);
-  delete context;
+  if (context) plugin::destroy_in(context, context->backend);
 }
 
 constexpr qr_plugin_context_api kContext = {sizeof(qr_plugin_context_api),
@@ -224,11 +177,7 @@ qr_plugin_code execution_run(qr_execution *execution, const qr_run_request *requ
   const plugin::HostAllocator &allocator = execution->context->backend->allocator;
   return guard(execution->context->backend->allocator, errors, [&]() -> Status {
     auto &inputs = execution->inputs, &outputs = execution->outputs;
-    if (request->input_count != inputs.size() || request->output_count != outputs.size())
-      return Status::error(
-          ErrorId::run_input_count,
-          format("run: found %llu inputs and %llu outputs, expected %zu and %zu", static_cast<unsigned long long>(request->input_count),
-                 static_cast<unsigned long long>(request->output_count), inputs.size(), outputs.size()));
+    QR_RETURN_IF_ERROR(plugin::check_counts(*request, inputs.size(), outputs.size()));
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       const qr_io_buffer &io = request->inputs[i];
       inputs[i] = {io.data, io.size_bytes, 0, true, io.rank, {}};
@@ -252,9 +201,7 @@ qr_plugin_code execution_run(qr_execution *execution, const qr_run_request *requ
 }
 
 void execution_destroy(qr_execution *execution) {
-  if (!execution) return;
-  AllocatorScope scope(execution->context->backend->allocator);
-  delete execution;
+  if (execution) plugin::destroy_in(execution, execution->context->backend);
 }
 
 constexpr qr_plugin_execution_api kExecution = {
@@ -272,7 +219,7 @@ extern "C" QR_QUERY_VISIBILITY qr_plugin_code qr_plugin_query(const qr_host *hos
                                         "every operator in plain loops: what the others are tested against",
                                         reference::kBlobVersion,
                                         0,
-                                        &kDevice,
+                                        &plugin::kProcessorDevice<qr_backend>,
                                         &kCompiler,
                                         &kContext,
                                         &kExecution,

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "backends/common/plugin_support.h"
-#include "backends/common/processor.h"
-#include "backends/cpu-reference/program.h"
+#include "backends/common/processor_backend.h"
+#include "backends/cpu-reference/coverage.h"
 #include "backends/cpu/blob.h"
 #include "backends/cpu/executor.h"
 
@@ -23,10 +23,8 @@ QR_PLUGIN_NOTE("cpu", QR_CPU_VERSION, 1);
 #endif
 static_assert(cpu::kBlobVersion == 1, "QR_PLUGIN_NOTE names it too");
 
-struct qr_backend {
-  explicit qr_backend(const qr_host *host) noexcept : allocator(host) { plugin::processor_name(device_name, sizeof device_name); }
-  plugin::HostAllocator allocator;
-  char device_name[128] = {};
+struct qr_backend : plugin::ProcessorBackend {
+  using ProcessorBackend::ProcessorBackend;
 };
 
 struct qr_context : HeapObject {
@@ -42,25 +40,6 @@ struct qr_execution : HeapObject {
 };
 
 namespace {
-
-// ---- device ------------------------------------------------------------------------------------------------------------
-
-std::uint64_t device_count(qr_backend *) { return 1; }
-
-qr_plugin_code device_info(qr_backend *backend, std::uint64_t index, qr_plugin_device_info *out_info, const qr_error_sink *errors) {
-  return guard(backend->allocator, errors, [&]() -> Status {
-    if (index != 0)
-      return Status::error(ErrorId::index_out_of_range,
-                           format("device: found index %llu, expected 0", static_cast<unsigned long long>(index)));
-    out_info->usable = 1;
-    out_info->name = text(backend->device_name);
-    out_info->target = text(QR_PLUGIN_BUILD_ARCH);
-    out_info->memory_bytes = plugin::memory_bytes();
-    return {};
-  });
-}
-
-constexpr qr_plugin_device_api kDevice = {sizeof(qr_plugin_device_api), 0, device_count, device_info};
 
 // ---- options -----------------------------------------------------------------------------------------------------------
 
@@ -78,9 +57,7 @@ std::uint64_t option_count(qr_backend *) { return std::size(kOptions); }
 
 qr_plugin_code option_info(qr_backend *backend, std::uint64_t index, qr_plugin_option_info *out_info, const qr_error_sink *errors) {
   return guard(backend->allocator, errors, [&]() -> Status {
-    if (index >= std::size(kOptions))
-      return Status::error(ErrorId::index_out_of_range, format("option: found index %llu, expected one under %zu",
-                                                               static_cast<unsigned long long>(index), std::size(kOptions)));
+    QR_RETURN_IF_ERROR(plugin::check_index("option", index, std::size(kOptions)));
     const OptionRow &row = kOptions[index];
     out_info->changes_at_run_time = 0;
     out_info->key = text(row.key);
@@ -97,15 +74,7 @@ constexpr qr_plugin_option_api kOptionApi = {sizeof(qr_plugin_option_api), 0, op
 
 qr_plugin_code compiler_check(qr_backend *backend, const qr_compile_request *request, const qr_verdict_sink *verdicts,
                               const qr_error_sink *errors) {
-  return guard(backend->allocator, errors, [&]() -> Status {
-    QR_ASSIGN_OR_RETURN(const qir::Graph graph, plugin::read_request(*request));
-    // What has no kernel here has one of cpu-reference's, the last of every list.
-    for (std::uint32_t i = 0; i < graph.nodes.size(); ++i) {
-      const Status refused = reference::check_node(graph, graph.nodes[i]);
-      verdicts->verdict(verdicts->self, i, refused.ok() ? 1 : 0, text(refused.id()), text(refused.message()), text(refused.hint()));
-    }
-    return {};
-  });
+  return guard(backend->allocator, errors, [&] { return reference::give_verdicts(*request, *verdicts); });
 }
 
 Result<const kernels::Isa *> wanted_isa(const qr_plugin_option *options, std::uint64_t count) {
@@ -132,12 +101,7 @@ qr_plugin_code compiler_compile(qr_backend *backend, const qr_compile_request *r
     QR_ASSIGN_OR_RETURN(const cpu::Compiled compiled, cpu::compile(std::move(graph), {request->qir.data, request->qir.size}, segments, options));
     if (stop.stopped()) return stop.status("compile");
     // Constants that are used as they are stay in the segments of the request, under their numbers.
-    for (std::uint64_t i = 0; i < request->segment_count; ++i) {
-      std::uint32_t number = 0;
-      if (result->keep_segment(result->self, i, &number) != QR_OK || number != i)
-        return Status::error(ErrorId::internal,
-                             format("compile: segment %llu was not kept under its number", static_cast<unsigned long long>(i)));
-    }
+    QR_RETURN_IF_ERROR(plugin::keep_segments(*request, *result));
     std::uint32_t number = 0;
     for (const auto *added : {&compiled.packed, &compiled.piece_constants})
       if (result->add_segment(result->self, added->data(), added->size(), 4096, &number) != QR_OK)
@@ -154,10 +118,7 @@ qr_plugin_code compiler_compile(qr_backend *backend, const qr_compile_request *r
 }
 
 std::int32_t compiler_supports(qr_backend *, std::uint32_t op, qr_plugin_string *out_types, qr_plugin_string *out_note) {
-  const reference::KernelRow *row = op < qir::op_count() ? reference::find_kernel(static_cast<qir::Op>(op)) : nullptr;
-  *out_types = text(row ? row->types : "");
-  *out_note = text(row ? row->note : "");
-  return row ? 1 : 0;
+  return reference::supports(op, out_types, out_note);
 }
 
 constexpr qr_plugin_compiler_api kCompiler = {sizeof(qr_plugin_compiler_api), 0, compiler_check, compiler_compile, compiler_supports};
@@ -167,10 +128,7 @@ constexpr qr_plugin_compiler_api kCompiler = {sizeof(qr_plugin_compiler_api), 0,
 qr_plugin_code context_grade(qr_backend *backend, std::uint32_t, const qr_blob *blob, std::int32_t *out_grade,
                              const qr_error_sink *reason) {
   return guard(backend->allocator, nullptr, [&]() -> Status {
-    const auto grade = [&](std::int32_t value, const String &why) {
-      *out_grade = value;
-      if (!why.empty()) reason->set(reason->self, QR_OK, text(""), text(why), text(""));
-    };
+    const auto grade = [&](std::int32_t value, const String &why) { plugin::give_grade(value, why, out_grade, *reason); };
     const std::string_view packed_for = view(blob->key);
     const kernels::Isa &best = kernels::best_isa(), *isa = kernels::find_isa(packed_for);
     if (blob->version != cpu::kBlobVersion) {
@@ -205,8 +163,7 @@ qr_plugin_code context_load(qr_backend *backend, const qr_load_request *request,
     const plugin::Stop stop(request->signal, backend->allocator.host());
     if (stop.stopped()) return stop.status("load");
     const qr_blob &blob = *request->blob;
-    Vector<qir::Bytes> segments(blob.segment_count);
-    for (std::uint64_t i = 0; i < blob.segment_count; ++i) segments[i] = {blob.segments[i].data, blob.segments[i].size};
+    const Vector<qir::Bytes> segments = plugin::segments_of(blob);
     QR_ASSIGN_OR_RETURN(Unique<cpu::LoadedPlan> plan, cpu::read_blob({blob.bytes.data, blob.bytes.size}, segments));
     if (stop.stopped()) return stop.status("load");
     *out_context = new qr_context(backend, std::move(plan));
@@ -221,23 +178,15 @@ qr_plugin_code context_tensor(qr_context *context, std::int32_t is_output, std::
                               const qr_error_sink *errors) {
   return guard(context->backend->allocator, errors, [&]() -> Status {
     const auto &list = is_output ? context->plan->outputs : context->plan->inputs;
-    if (index >= list.size())
-      return Status::error(ErrorId::index_out_of_range, format("tensor: found index %llu, expected one under %zu",
-                                                               static_cast<unsigned long long>(index), list.size()));
+    QR_RETURN_IF_ERROR(plugin::check_index("tensor", index, list.size()));
     const cpu::Io &io = list[index];
-    out_info->dtype = static_cast<std::int32_t>(io.dtype);
-    out_info->rank = static_cast<std::uint32_t>(io.shape.size());
-    std::fill_n(out_info->dims, QR_PLUGIN_MAX_RANK, 0);
-    std::copy(io.shape.begin(), io.shape.end(), out_info->dims);
-    out_info->name = text(io.name);
+    plugin::give_tensor(io.dtype, io.shape, io.name, out_info);
     return {};
   });
 }
 
 void context_destroy(qr_context *context) {
-  if (!context) return;
-  AllocatorScope scope(context->backend->allocator);
-  delete context;
+  if (context) plugin::destroy_in(context, context->backend);
 }
 
 constexpr qr_plugin_context_api kContext = {sizeof(qr_plugin_context_api), 0,      context_grade,  context_plan,   context_load,
@@ -257,18 +206,13 @@ qr_plugin_code execution_run(qr_execution *execution, const qr_run_request *requ
   plugin::HostAllocator &allocator = execution->context->backend->allocator;
   return guard(allocator, errors, [&]() -> Status {
     const cpu::LoadedPlan &plan = *execution->context->plan;
-    if (request->input_count != plan.inputs.size() || request->output_count != plan.outputs.size())
-      return Status::error(ErrorId::run_input_count,
-                           format("run: found %llu inputs and %llu outputs, expected %zu and %zu", static_cast<unsigned long long>(request->input_count),
-                                  static_cast<unsigned long long>(request->output_count), plan.inputs.size(), plan.outputs.size()));
+    QR_RETURN_IF_ERROR(plugin::check_counts(*request, plan.inputs.size(), plan.outputs.size()));
     return execution->execution.run(*request, allocator.host());
   });
 }
 
 void execution_destroy(qr_execution *execution) {
-  if (!execution) return;
-  AllocatorScope scope(execution->context->backend->allocator);
-  delete execution;
+  if (execution) plugin::destroy_in(execution, execution->context->backend);
 }
 
 constexpr qr_plugin_execution_api kExecution = {
@@ -286,7 +230,7 @@ extern "C" QR_QUERY_VISIBILITY qr_plugin_code qr_plugin_query(const qr_host *hos
                                         "the fast one: plans compiled ahead of time, own kernels for x86-64 and aarch64",
                                         cpu::kBlobVersion,
                                         0,
-                                        &kDevice,
+                                        &plugin::kProcessorDevice<qr_backend>,
                                         &kCompiler,
                                         &kContext,
                                         &kExecution,
