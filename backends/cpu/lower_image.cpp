@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "backends/cpu/lowering.h"
+#include "backends/cpu-reference/kernels/resize_coordinates.h"
 #include "formats/qir/infer.h"
 
 namespace quarry::cpu {
@@ -64,34 +65,25 @@ struct Tap {
   float weight;  // of `high`
 };
 
-// Where output index i of an axis reads, in ONNX's terms; false for a mode that is not done here.
-bool taps_of(const qir::Node &node, std::int64_t in, std::int64_t out, double scale, bool nearest, Vector<Tap> *taps) {
-  const std::string_view mode = node.get_string("coordinate_transformation_mode", "half_pixel"), rounding = node.get_string("nearest_mode", "round_prefer_floor");
-  for (std::int64_t i = 0; i < out; ++i) {
-    const double at = static_cast<double>(i);
-    double x;
-    if (mode == "half_pixel") x = (at + 0.5) / scale - 0.5;
-    else if (mode == "pytorch_half_pixel") x = out > 1 ? (at + 0.5) / scale - 0.5 : 0;
-    else if (mode == "align_corners") x = out > 1 ? at * static_cast<double>(in - 1) / static_cast<double>(out - 1) : 0;
-    else if (mode == "asymmetric") x = at / scale;
-    else return false;
+// What each output index of an axis reads.
+Vector<Tap> taps_of(const qir::Node &node, const reference::ResizeAxis &axis, bool nearest) {
+  const reference::Coordinates coordinates = reference::coordinates_of(node);
+  const reference::Nearest rounding = reference::nearest_of(node);
+  Vector<Tap> taps;
+  for (std::int64_t i = 0; i < axis.out; ++i) {
+    const float x = reference::original(axis, coordinates, i);
     Tap tap{};
     if (nearest) {
-      double whole;
-      if (rounding == "round_prefer_floor") whole = std::ceil(x - 0.5);
-      else if (rounding == "round_prefer_ceil") whole = std::floor(x + 0.5);
-      else if (rounding == "floor") whole = std::floor(x);
-      else whole = std::ceil(x);
-      tap.low = tap.high = static_cast<std::int32_t>(std::clamp<double>(whole, 0, static_cast<double>(in - 1)));
+      tap.low = tap.high = static_cast<std::int32_t>(reference::clamp_index(reference::nearest_index(x, rounding), axis.in));
     } else {
-      const double inside = std::clamp<double>(x, 0, static_cast<double>(in - 1)), low = std::floor(inside);
-      tap.low = static_cast<std::int32_t>(low);
-      tap.high = static_cast<std::int32_t>(std::min<double>(low + 1, static_cast<double>(in - 1)));
-      tap.weight = static_cast<float>(inside - low);
+      const float floor = std::floor(x);
+      tap.low = static_cast<std::int32_t>(reference::clamp_index(floor, axis.in));
+      tap.high = static_cast<std::int32_t>(reference::clamp_index(floor + 1, axis.in));
+      tap.weight = x - floor;
     }
-    taps->push_back(tap);
+    taps.push_back(tap);
   }
-  return true;
+  return taps;
 }
 
 Vector<std::uint8_t> bytes_of(const Vector<Tap> &taps) {
@@ -105,7 +97,9 @@ Vector<std::uint8_t> bytes_of(const Vector<Tap> &taps) {
 Status Lowering::lower_resize(const qir::Node &node, bool *done) {
   const std::int32_t xi = node.inputs[0], yi = node.outputs[0];
   const std::string_view mode = node.get_string("mode", "nearest");
-  if (!is_f32(xi) || !is_f32(yi) || (mode != "nearest" && mode != "linear") || node.get_int("antialias", 0) != 0) return {};
+  if (!is_f32(xi) || !is_f32(yi) || (mode != "nearest" && mode != "linear") || node.get_int("antialias", 0) != 0 ||
+      reference::coordinates_of(node) == reference::Coordinates::Crop)
+    return {};
   const qir::Shape &in = tensor(xi).shape, &out = tensor(yi).shape;
   if (in.size() != 4 || in[0] != out[0] || in[1] != out[1] || count_of(in) > INT32_MAX || count_of(out) > INT32_MAX) return {};
   Vector<float> scales;
@@ -123,8 +117,8 @@ Status Lowering::lower_resize(const qir::Node &node, bool *done) {
   QR_RETURN_IF_ERROR(qir::resolve_resize(node, in, scales, sizes, &geometry));
   kernels::ResizeF32 p;
   p.nearest = mode == "nearest";
-  Vector<Tap> rows, columns;
-  if (!taps_of(node, in[2], out[2], geometry.scale[2], p.nearest, &rows) || !taps_of(node, in[3], out[3], geometry.scale[3], p.nearest, &columns)) return {};
+  const auto taps = [&](std::size_t d) { return taps_of(node, {in[d], out[d], static_cast<float>(geometry.scale[d])}, p.nearest != 0); };
+  const Vector<Tap> rows = taps(2), columns = taps(3);
   const View x = channels_last(xi), y = image_output(yi);
   std::int64_t x_pixel = 0, y_pixel = 0;
   is_channels_last(x, &x_pixel), is_channels_last(y, &y_pixel);

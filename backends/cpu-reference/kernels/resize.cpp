@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Resize. Interpolation is separable: every resized axis gets a table of taps (which inputs, with which weights) and is a pass of its own.
-// Coordinates are computed in f32, as ONNX Runtime does: which neighbour is the nearest one depends on it.
 #include <algorithm>
 #include <cmath>
 
 #include "backends/cpu-reference/kernels/kernels.h"
+#include "backends/cpu-reference/kernels/resize_coordinates.h"
 #include "backends/cpu-reference/kernels/tensors.h"
 
 namespace quarry::reference {
@@ -13,9 +13,7 @@ using qir::kMaxRank;
 
 namespace {
 
-enum class Coordinates { HalfPixel, HalfPixelSymmetric, PytorchHalfPixel, AlignCorners, Asymmetric, Crop };
 enum class Mode { Nearest, Linear, Cubic };
-enum class Nearest { PreferFloor, PreferCeil, Floor, Ceil };
 
 struct Settings {
   Coordinates coordinates;
@@ -25,20 +23,10 @@ struct Settings {
   double cubic_a, extrapolation;
 
   explicit Settings(const qir::Node &node) {
-    const std::string_view how = node.get_string("coordinate_transformation_mode", "half_pixel");
-    coordinates = how == "half_pixel_symmetric" ? Coordinates::HalfPixelSymmetric
-                : how == "pytorch_half_pixel"   ? Coordinates::PytorchHalfPixel
-                : how == "align_corners"        ? Coordinates::AlignCorners
-                : how == "asymmetric"           ? Coordinates::Asymmetric
-                : how == "tf_crop_and_resize"   ? Coordinates::Crop
-                                                : Coordinates::HalfPixel;
+    coordinates = coordinates_of(node);
     const std::string_view kind = node.get_string("mode", "nearest");
     mode = kind == "linear" ? Mode::Linear : kind == "cubic" ? Mode::Cubic : Mode::Nearest;
-    const std::string_view rounding = node.get_string("nearest_mode", "round_prefer_floor");
-    nearest = rounding == "round_prefer_ceil" ? Nearest::PreferCeil
-            : rounding == "floor"             ? Nearest::Floor
-            : rounding == "ceil"              ? Nearest::Ceil
-                                              : Nearest::PreferFloor;
+    nearest = nearest_of(node);
     antialias = node.get_int("antialias", 0) != 0;
     exclude_outside = node.get_int("exclude_outside", 0) != 0;
     cubic_a = node.get_float("cubic_coeff_a", -0.75F);
@@ -47,10 +35,7 @@ struct Settings {
 };
 
 // One axis. For output index y the taps are index[y * taps + t] with weight[y * taps + t]; nearest has one tap.
-struct Axis {
-  std::int64_t in, out;
-  float scale;
-  float roi_start = 0, roi_end = 1;
+struct Axis : ResizeAxis {
   bool identity = false;
   std::int64_t taps = 1;
   std::int64_t *index = nullptr;
@@ -58,45 +43,8 @@ struct Axis {
   bool *outside = nullptr;  // beyond the input, for Coordinates::Crop only
 };
 
-// Where output index y lies in the input.
-float original(const Axis &axis, Coordinates coordinates, std::int64_t y) {
-  const auto x = static_cast<float>(y), in = static_cast<float>(axis.in);
-  const float width = axis.scale * in;  // of the output; not an integer where a scale was given that does not divide evenly
-  switch (coordinates) {
-    case Coordinates::HalfPixel: return (x + 0.5F) / axis.scale - 0.5F;
-    case Coordinates::HalfPixelSymmetric: {
-      const float center = in / 2, adjustment = static_cast<float>(axis.out) / width;
-      return center * (1 - adjustment) + (x + 0.5F) / axis.scale - 0.5F;
-    }
-    case Coordinates::PytorchHalfPixel: return axis.out > 1 ? (x + 0.5F) / axis.scale - 0.5F : 0.0F;
-    case Coordinates::AlignCorners: return axis.out > 1 && width != 1 ? x * (in - 1) / (width - 1) : 0.0F;
-    case Coordinates::Asymmetric: return x / axis.scale;
-    case Coordinates::Crop:
-      return axis.out > 1
-               ? axis.roi_start * (in - 1) + x * (axis.roi_end - axis.roi_start) * (in - 1) / static_cast<float>(axis.out - 1)
-               : 0.5F * (axis.roi_start + axis.roi_end) * (in - 1);
-  }
-  return 0;
-}
-
-float nearest_index(float x, Nearest nearest) {
-  switch (nearest) {
-    case Nearest::PreferFloor: return std::ceil(x - 0.5F);
-    case Nearest::PreferCeil: return std::floor(x + 0.5F);
-    case Nearest::Floor: return std::floor(x);
-    case Nearest::Ceil: return std::ceil(x);
-  }
-  return x;
-}
-
 double filter(Mode mode, double distance, double a) {
   return mode == Mode::Cubic ? cubic_weight(distance, a) : std::max(1 - std::fabs(distance), 0.0);
-}
-
-// A coordinate may be anything that roi or a tiny scale made of it.
-std::int64_t clamp_index(float x, std::int64_t in) {
-  if (!(x > 0)) return 0;
-  return x >= static_cast<float>(in) ? in - 1 : std::min(static_cast<std::int64_t>(x), in - 1);
 }
 
 Status make_taps(Context &context, const Settings &settings, Axis *axis) {
@@ -232,7 +180,7 @@ Status kernel_resize(Context &context) {
   const Settings settings(context.node());
   Axis axes[kMaxRank];
   for (std::uint32_t i = 0; i < in.rank; ++i)
-    axes[i] = {.in = in.dims[i], .out = out->dims[i], .scale = static_cast<float>(geometry.scale[i])};
+    axes[i] = {{in.dims[i], out->dims[i], static_cast<float>(geometry.scale[i])}};
   if (settings.coordinates == Coordinates::Crop) {
     const std::uint32_t count = geometry.axes.size;
     if (!roi || roi->count != 2 * static_cast<std::int64_t>(count)) {

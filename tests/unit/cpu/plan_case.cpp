@@ -239,7 +239,7 @@ bool same_results(const PlanCase &sample, const std::string &what, Random &rando
       if (a.size() != b.size()) wrong = format("%zu elements, expected %zu", a.size(), b.size()).c_str();
       for (std::size_t i = 0; wrong.empty() && i < a.size(); ++i) {
         different += a[i] != b[i];
-        if (!(std::fabs(static_cast<double>(a[i]) - static_cast<double>(b[i])) <= limit))
+        if (a[i] != b[i] && !(std::isnan(a[i]) && std::isnan(b[i])) && !(std::fabs(static_cast<double>(a[i]) - static_cast<double>(b[i])) <= limit))
           wrong = format("output %zu ('%s') at %zu: found %g, expected %g (limit %g)", o, tensor.name.c_str(), i, static_cast<double>(a[i]), static_cast<double>(b[i]), limit).c_str();
       }
       if (wrong.empty() && !real && coarser < 1.5 && different > 3 + a.size() / 50) wrong = format("output %zu ('%s'): %zu of %zu elements differ", o, tensor.name.c_str(), different, a.size()).c_str();
