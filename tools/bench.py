@@ -67,6 +67,7 @@ def arguments():
     parser.add_argument("--only", metavar="NAME", nargs="+", help="these models only")
     parser.add_argument("--quick", action="store_true", help="few short rounds, to try it out")
     parser.add_argument("--rounds", type=int, metavar="N", help="least number of rounds (default: 7; quick: 2)")
+    parser.add_argument("--most", type=int, metavar="N", help="most rounds (default: 25; quick: 2)")
     parser.add_argument("--option", "-O", action="append", default=[], metavar="KEY=VALUE", help="option for our sessions")
     parser.add_argument(
         "--out",
@@ -122,7 +123,7 @@ class Bench:
             run([os.environ.get("CC", "cc"), "-O2", "-o", self.ort_program, source, "-ldl", "-lpthread"])
         self.quick = args.quick
         self.least = args.rounds or (2 if self.quick else 7)
-        self.most = max(self.least, 2 if self.quick else 25)
+        self.most = max(self.least, args.most or (2 if self.quick else 25))
 
     def ours(self, model, threads=1, **flags):
         command = [self.args.program, "bench", model, "--backend", self.args.backend, "--threads", str(threads), "--json", "-"]
