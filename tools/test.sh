@@ -65,8 +65,12 @@ sanitized_tests() {  # SETUP DIR SUITE... : builds what the tests need and no mo
 conform() {  # NAME BACKEND FLOOR DIR... : no case failed, and at least FLOOR passed
   report=$build/conform-$1-$2.json backend=$2 floor=$3
   shift 3
-  "${conformer:-$quarry}" conform --backend "$backend" --json "$report" "$@" >"$report.txt" 2>&1 || { grep -v '^refused' "$report.txt"; return 1; }
+  ${runner-} "$quarry" conform --backend "$backend" --json "$report" "$@" >"$report.txt" 2>&1 || { grep -v '^refused' "$report.txt"; return 1; }
   python3 tests/conformance/check_report.py "$report" --at-least "$floor" --operators tests/conformance/operators.txt
+}
+under_asan() {  # COMMAND...: the release build's program with the sanitized library, preparation and backends, so that it need not be built twice
+  env "LD_PRELOAD=$(gcc -print-file-name=libasan.so):$(gcc -print-file-name=libubsan.so)" "LD_LIBRARY_PATH=$build-asan/runtime" \
+    "QUARRY_BACKEND_PATH=$build-asan/backends/cpu:$build-asan/backends/cpu-reference" "$@"
 }
 newest_onnx() {  # the newest onnx and onnxruntime packages, in a folder of their own
   venv=$build/venv
@@ -138,11 +142,11 @@ if [ -n "$sanitizers" ]; then
     -Doptimization=1 -Ddebug=false "-Dc_args=$few" "-Dcpp_args=$few" "-Dkernel_isas=$isas"
   step "address and undefined-behaviour sanitizers: build and tests" sanitized_tests asan "$build-asan"
   if [ -d /usr/share/libonnx-testdata/data ]; then
-    step "address and undefined-behaviour sanitizers: build of the program" make_in "$build-asan" tools/quarry backends/cpu/quarry-backend-cpu.so
-    conformer=$build-asan/tools/quarry
+    step "address and undefined-behaviour sanitizers: build of the backends" make_in "$build-asan" backends/cpu/quarry-backend-cpu.so
+    runner=under_asan
     step "address and undefined-behaviour sanitizers: ONNX's node tests on cpu-reference" conform debian-asan cpu-reference 850 /usr/share/libonnx-testdata/data/node
     step "address and undefined-behaviour sanitizers: ONNX's node tests on cpu" conform debian-asan cpu 850 /usr/share/libonnx-testdata/data/node
-    conformer=
+    runner=
   fi
   step "configure: thread sanitizer" configure "$build-tsan" -Db_sanitize=thread -Db_lundef=false -Doptimization=1 -Ddebug=false \
     -Dc_args=-g1 -Dcpp_args=-g1 "-Dkernel_isas=$isas"

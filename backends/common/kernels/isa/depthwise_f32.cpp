@@ -31,15 +31,16 @@ struct Row {
   std::int64_t tap_rows; // that lie inside
   const float *w;        // taps of the first vector of channels, at the first tap row
   std::int64_t y;        // first output pixel of the row
+  Residual residual;     // that put() adds
 };
 
 template <class Lanes, class F>
 QR_INLINE void put(const Row &row, std::int64_t pixel, std::int64_t c, VecF v, Lanes lanes, F act) noexcept {
   const DepthwiseF32 &p = row.d.p;
   const float *const r = row.d.r + pixel * p.r_stride + c;
-  if (p.residual == Residual::BeforeAct) v += lanes.get(r);
+  if (row.residual == Residual::BeforeAct) v += lanes.get(r);
   v = act(v);
-  if (p.residual == Residual::AfterAct) v += lanes.get(r);
+  if (row.residual == Residual::AfterAct) v += lanes.get(r);
   lanes.put(row.d.y + pixel * p.y_stride + c, v);
 }
 
@@ -122,6 +123,16 @@ void run_row(const Row &row, std::int64_t inside_begin, std::int64_t inside_end,
   borders(inside_end, w.ow);
 }
 
+void activate_row(const Row &row) noexcept {
+  const DepthwiseF32 &p = row.d.p;
+  for (std::int64_t pixel = row.y; pixel < row.y + p.window.ow; ++pixel) {
+    float *const y = row.d.y + pixel * p.y_stride;
+    activate_in_place(p.act, y, p.c);
+    if (p.residual == Residual::AfterAct)
+      for (std::int64_t c = 0; c < p.c; ++c) y[c] += row.d.r[pixel * p.r_stride + c];
+  }
+}
+
 template <int KW, int SW>
 void run_rows(const Depthwise &d, std::int64_t begin, std::int64_t end) noexcept {
   const DepthwiseF32 &p = d.p;
@@ -131,16 +142,21 @@ void run_rows(const Depthwise &d, std::int64_t begin, std::int64_t end) noexcept
   const std::int64_t inside_begin = min_of<std::int64_t>(w.ow, ceil_div<std::int64_t>(w.pad_left, w.sw));
   const std::int64_t room = w.iw + std::int64_t{w.pad_left} - reach;
   const std::int64_t inside_end = room < 0 ? inside_begin : max_of(inside_begin, min_of<std::int64_t>(w.ow, room / w.sw + 1));
-  with_activation(p.act, [&](auto act) {
-    for (std::int64_t i = begin; i < end; ++i) {
-      const std::int64_t image = i / w.oh, oy = i % w.oh, at = oy * w.sh - w.pad_top;
-      std::int64_t first, last;
-      taps_inside(at, w.kh, w.dh, w.ih, &first, &last);
-      const Row row{d, d.x + (image * w.ih + (first < last ? at + first * w.dh : 0)) * w.iw * p.x_stride, std::int64_t{w.dh} * w.iw * p.x_stride, last - first,
-                    d.w + first * w.kw * kLanes, i * w.ow};
-      run_row<KW, SW>(row, inside_begin, inside_end, act);
+  // Activations of more than a bound follow when a row is done: there is no room for them in the loops above.
+  const bool deferred = p.act.kind != Act::None && p.act.kind != Act::Clip;
+  for (std::int64_t i = begin; i < end; ++i) {
+    const std::int64_t image = i / w.oh, oy = i % w.oh, at = oy * w.sh - w.pad_top;
+    std::int64_t first, last;
+    taps_inside(at, w.kh, w.dh, w.ih, &first, &last);
+    const Row row{d, d.x + (image * w.ih + (first < last ? at + first * w.dh : 0)) * w.iw * p.x_stride, std::int64_t{w.dh} * w.iw * p.x_stride, last - first,
+                  d.w + first * w.kw * kLanes, i * w.ow, deferred && p.residual == Residual::AfterAct ? Residual::None : p.residual};
+    if (p.act.kind == Act::Clip) {
+      run_row<KW, SW>(row, inside_begin, inside_end, KnownActivation<Act::Clip>{splat(p.act.a), splat(p.act.b)});
+    } else {
+      run_row<KW, SW>(row, inside_begin, inside_end, KnownActivation<Act::None>{});
+      if (deferred) activate_row(row);
     }
-  });
+  }
 }
 
 }  // namespace

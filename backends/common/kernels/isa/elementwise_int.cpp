@@ -21,10 +21,10 @@ struct Operator {
   }
 };
 
-// y[i] = a[i * as] op b[i * bs]
-template <bool Product, class A, class B, class Y>
-QR_INLINE void apply_row(const Operator &op, const A *a, std::int64_t as, const B *b, std::int64_t bs, Y *y, std::int64_t count) noexcept {
-  const auto get = [](const auto *from, std::int64_t stride, std::int64_t i, int lanes) {
+// y[i] = a[i * as] op b[i * bs], all of one type
+template <bool Product, class T>
+QR_INLINE void apply_row(const Operator &op, const T *a, std::int64_t as, const T *b, std::int64_t bs, T *y, std::int64_t count) noexcept {
+  const auto get = [](const T *from, std::int64_t stride, std::int64_t i, int lanes) {
     if (stride == 1) return lanes == kLanes ? widen(from + i) : widen_part(from + i, lanes);
     if (stride == 0) return splat(static_cast<std::int32_t>(*from));
     VecI v{};
@@ -46,11 +46,42 @@ QR_INLINE void apply_row(const Operator &op, const A *a, std::int64_t as, const 
   }
 }
 
-template <class A, class B, class Y>
+// The same for operands of different types, which are rare: by way of i32, a block at a time, so that each type is compiled once and not each triple.
+constexpr std::int64_t kBlock = 256;  // elements, a multiple of every vector
+
+template <class T>
+QR_INLINE void read_block(const T *from, std::int64_t stride, std::int32_t *to, std::int64_t count) noexcept {
+  for (std::int64_t i = 0; i < count; ++i) to[i] = from[i * stride];
+}
+
+template <class T>
+QR_INLINE void apply_mixed(const Operator &op, const BinaryInt &p, const Call &call, std::int64_t at_a, std::int64_t at_b, T *y, std::int64_t count) noexcept {
+  const int last = static_cast<int>(p.rank) - 1;
+  alignas(64) std::int32_t a[kBlock]{}, b[kBlock]{};
+  for (std::int64_t done = 0; done < count; done += kBlock) {
+    const std::int64_t n = min_of(kBlock, count - done);
+    const auto fetch = [&](std::uint32_t dtype, std::size_t operand, std::int64_t at, std::int64_t stride, std::int32_t *to) {
+      with_dtype(dtype, [&](auto tag) { read_block(call.operand<const decltype(tag)>(operand) + at + done * stride, stride, to, n); });
+    };
+    fetch(p.qa.dtype, 0, at_a, p.a[last], a);
+    fetch(p.qb.dtype, 1, at_b, p.b[last], b);
+    for (std::int64_t i = 0; i < n; i += kLanes) {
+      VecI va, vb;
+      std::memcpy(&va, a + i, sizeof va);
+      std::memcpy(&vb, b + i, sizeof vb);
+      const VecI v = p.op == BinaryOp::Mul ? op.apply<true>(va, vb) : op.apply<false>(va, vb);
+      const int left = static_cast<int>(n - i);
+      if (left >= kLanes) narrow(y + done + i, v);
+      else narrow_part(y + done + i, v, left);
+    }
+  }
+}
+
+template <class T>
 void run_binary(const Call &call, const BinaryInt &p) noexcept {
-  const A *const a = call.operand<const A>(0);
-  const B *const b = call.operand<const B>(1);
-  Y *const y = call.operand<Y>(2);
+  const T *const a = call.operand<const T>(0), *const b = call.operand<const T>(1);  // where `same`; other types are read by apply_mixed()
+  T *const y = call.operand<T>(2);
+  const bool same = p.qa.dtype == p.qy.dtype && p.qb.dtype == p.qy.dtype;
   Operator op{p.qa.zero, p.qb.zero, p.qa.scale / p.qy.scale, p.qb.scale / p.qy.scale, static_cast<float>(p.lo - p.qy.zero), static_cast<float>(p.hi - p.qy.zero), p.qy.zero};
   if (p.op == BinaryOp::Sub) op.b_scale = -op.b_scale;
   if (p.op == BinaryOp::Mul) op.a_scale = static_cast<float>(static_cast<double>(p.qa.scale) * static_cast<double>(p.qb.scale) / static_cast<double>(p.qy.scale));
@@ -72,7 +103,8 @@ void run_binary(const Call &call, const BinaryInt &p) noexcept {
         at_b += rest % p.dims[i] * p.b[i];
       }
       const std::int64_t count = min_of(kPiece, inner - from);
-      if (p.op == BinaryOp::Mul) apply_row<true>(op, a + at_a, p.a[last], b + at_b, p.b[last], y + row * inner + from, count);
+      if (!same) apply_mixed(op, p, call, at_a, at_b, y + row * inner + from, count);
+      else if (p.op == BinaryOp::Mul) apply_row<true>(op, a + at_a, p.a[last], b + at_b, p.b[last], y + row * inner + from, count);
       else apply_row<false>(op, a + at_a, p.a[last], b + at_b, p.b[last], y + row * inner + from, count);
     }
   });
@@ -82,9 +114,7 @@ void run_binary(const Call &call, const BinaryInt &p) noexcept {
 
 void run_BinaryInt(const Call &call) {
   const auto &p = call.as<BinaryInt>();
-  with_dtype(p.qa.dtype, [&](auto a) {
-    with_dtype(p.qb.dtype, [&](auto b) { with_dtype(p.qy.dtype, [&](auto y) { run_binary<decltype(a), decltype(b), decltype(y)>(call, p); }); });
-  });
+  with_dtype(p.qy.dtype, [&](auto tag) { run_binary<decltype(tag)>(call, p); });
 }
 
 void run_Lookup8(const Call &call) {
