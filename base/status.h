@@ -49,10 +49,10 @@ class [[nodiscard]] Status {
   }
   ~Status();
 
-  // A failure; never throws: without memory it becomes the static out-of-memory status.
-  static Status error(ErrorId id, std::string_view message, std::string_view hint = {}) noexcept;
+  // A failure; never throws: without memory it becomes the static out-of-memory status. cold: the way to it is compiled for size, off the straight line.
+  __attribute__((cold)) static Status error(ErrorId id, std::string_view message, std::string_view hint = {}) noexcept;
   // For ids that come from a plugin.
-  static Status foreign(qr_code code, std::string_view id, std::string_view message, std::string_view hint) noexcept;
+  __attribute__((cold)) static Status foreign(qr_code code, std::string_view id, std::string_view message, std::string_view hint) noexcept;
   static Status out_of_memory() noexcept;
 
   bool ok() const noexcept { return payload_ == nullptr; }

@@ -98,6 +98,12 @@ Status check_option_value(std::string_view key, std::string_view values, std::st
 OptionSet::OptionSet(Ref<Runtime> runtime) : runtime_(std::move(runtime)) {}
 OptionSet::~OptionSet() = default;
 
+Ref<OptionSet> OptionSet::copy() const {
+  auto made = Ref<OptionSet>::make(runtime_);
+  made->values_ = values_;
+  return made;
+}
+
 Status OptionSet::set(std::string_view key, std::string_view value) {
   const OptionRow *row = find_option_row(key);
   if (row) {

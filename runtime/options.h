@@ -47,6 +47,8 @@ class OptionSet : public Counted<OptionSet> {
   Status set(std::string_view key, std::string_view value);
   Result<std::string_view> get(std::string_view key) const;
 
+  Ref<OptionSet> copy() const;
+
   // What was set, by key.
   const OrderedMap<String, String> &values() const noexcept { return values_; }
   std::string_view given(std::string_view key) const noexcept;      // empty where it was not set

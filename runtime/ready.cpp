@@ -140,12 +140,23 @@ Result<Ref<ReadyModel>> ReadyModel::make(Compilation &compilation) {
                                 graded.context->blob_version, device.target.c_str(), compilation.plugin->blob_version(),
                                 graded.grade.reason.empty() ? "incompatible" : printable(graded.grade.reason, 1000).c_str()))
         .with("backend", id);
+  const Recompile when = compilation.settings.recompile;
   if (graded.grade.grade == QR_PLUGIN_GRADE_RECOMPILE) {
+    if (when == Recompile::Never)
+      return Status::error(ErrorId::qrm_incompatible_context,
+                           format("%s: its context of backend %s, compiled for %s, must be compiled again for %s, and option context.recompile is never: %s",
+                                  compilation.model.describe().c_str(), id.c_str(), printable(graded.context->target).c_str(), device.target.c_str(),
+                                  printable(graded.grade.reason, 1000).c_str()))
+          .with("backend", id).with("option", "context.recompile");
+    if (when == Recompile::Background) {
+      ready->source_ = "pending";
+      ready->grade_ = std::move(graded.grade);
+      ready->wants_recompilation_ = true;
+      return ready;
+    }
     log.write(QR_LOG_INFO, "session", format("%s: its context is compiled again for backend %s, %s: %s", compilation.model.describe().c_str(),
                                              id.c_str(), device.target.c_str(), printable(graded.grade.reason, 1000).c_str()));
-    ready->source_ = "recompiled";
-    QR_RETURN_IF_ERROR(ready->compile(compilation));
-    return ready;
+    return make_again(compilation);
   }
   if (graded.grade.grade == QR_PLUGIN_GRADE_USABLE)
     log.write(QR_LOG_INFO, "session", format("%s: its context runs on %s, but another compilation would be better: %s",
@@ -153,6 +164,14 @@ Result<Ref<ReadyModel>> ReadyModel::make(Compilation &compilation) {
                                              printable(graded.grade.reason, 1000).c_str()));
   QR_RETURN_IF_ERROR(ready->take_context(*graded.context));
   ready->grade_ = std::move(graded.grade);
+  ready->wants_recompilation_ = when == Recompile::Background && ready->grade_.grade == QR_PLUGIN_GRADE_USABLE && keeps_graphs(*ready->model_);
+  return ready;
+}
+
+Result<Ref<ReadyModel>> ReadyModel::make_again(Compilation &compilation) {
+  auto ready = Ref<ReadyModel>::make(Ref<const Model>(&compilation.model));
+  ready->source_ = "recompiled";
+  QR_RETURN_IF_ERROR(ready->compile(compilation));
   return ready;
 }
 

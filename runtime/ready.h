@@ -18,8 +18,10 @@ struct ReadyProgram {
 class ReadyModel : public Counted<ReadyModel> {
  public:
   // The way that qr_session_create goes: from a container the best context of the backend is taken, and compiled again from the kept graph
-  // where the backend says "recompile"; from ONNX the model is compiled.
+  // where the backend says "recompile" (the option context.recompile: at once, later or never); from ONNX the model is compiled.
   static Result<Ref<ReadyModel>> make(Compilation &compilation);
+  // A container's kept graphs compiled for this machine, whatever contexts it has.
+  static Result<Ref<ReadyModel>> make_again(Compilation &compilation);
 
   explicit ReadyModel(Ref<const Model> model) : model_(std::move(model)) {}
   const Model &model() const noexcept { return *model_; }
@@ -29,6 +31,8 @@ class ReadyModel : public Counted<ReadyModel> {
   const CompiledModel *compiled() const noexcept { return compiled_.get(); }
   const char *source() const noexcept { return source_; }
   const loader::Grade &grade() const noexcept { return grade_; }
+  // By the option context.recompile: compile it once more in the background. There are no programs before that where the grade is "recompile".
+  bool wants_recompilation() const noexcept { return wants_recompilation_; }
 
  private:
   Status take_context(const qrm::ContextInfo &context);
@@ -39,6 +43,7 @@ class ReadyModel : public Counted<ReadyModel> {
   Vector<ReadyProgram> programs_;
   const char *source_ = "container";
   loader::Grade grade_;
+  bool wants_recompilation_ = false;
 };
 
 // A context of a container and what a backend says of it. `context` is null where there is none for the backend.

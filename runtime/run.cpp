@@ -10,9 +10,8 @@
 #include "runtime/runtime.h"
 #include "runtime/session.h"
 
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC optimize("O2")  // the library is built for size; what every run goes through is built for speed
-#endif
+// Errors, and what is not met in the runs of every frame: out of the way of the rest, and for size.
+#define QR_COLD __attribute__((cold, noinline))
 
 namespace quarry {
 namespace {
@@ -32,7 +31,7 @@ bool dims_equal(const qr_tensor &tensor, const loader::TensorInfo &info) noexcep
 constinit char g_nothing[64] = {};
 
 // Whose memory it is; where it ends is the caller's to check.
-Status check_memory(const SessionCore &core, const char *what, const String &name, const qr_tensor &tensor) {
+QR_COLD Status check_memory(const SessionCore &core, const char *what, const String &name, const qr_tensor &tensor) {
   const Memory &memory = *memory_of(tensor);
   if (&memory.core() != &core)
     return Status::error(
@@ -52,7 +51,7 @@ std::uint64_t memory_room(const qr_tensor &tensor) noexcept {
   return tensor.memory_offset < size ? size - tensor.memory_offset : 0;
 }
 
-Status no_room(const String &name, std::uint64_t found, const loader::TensorInfo &info, const std::int64_t *dims, std::uint64_t needed) {
+QR_COLD Status no_room(const String &name, std::uint64_t found, const loader::TensorInfo &info, const std::int64_t *dims, std::uint64_t needed) {
   return Status::error(ErrorId::run_room,
                        format("output %s: found room for %llu bytes, expected at least %llu for %s %s", printable(name).c_str(), ull(found),
                               ull(needed), dtype_name(static_cast<DType>(info.dtype)), shape_text(dims, info.rank).c_str()))
@@ -71,7 +70,7 @@ qr_plugin_event run_event(std::uint64_t begin, std::uint64_t end) noexcept {
 }  // namespace
 
 Status Session::choose_bucket(const qr_tensor *const *inputs, std::size_t *out_bucket) const {
-  const Vector<SessionBucket> &buckets = core_->buckets();
+  const Vector<SessionBucket> &buckets = loaded_->buckets;
   const Vector<qrm::TensorInfo> &signature = core_->inputs();
   for (std::size_t i = 0; i < signature.size(); ++i) {
     const qr_tensor &tensor = *inputs[i];
@@ -94,8 +93,13 @@ Status Session::choose_bucket(const qr_tensor *const *inputs, std::size_t *out_b
       return {};
     }
   }
+  return no_bucket(inputs);
+}
 
-  // No bucket fits: name the first input that fits none, or, where each fits some, the combination.
+// Names the first input that fits no bucket, or, where each fits some, the combination.
+QR_COLD Status Session::no_bucket(const qr_tensor *const *inputs) const {
+  const Vector<SessionBucket> &buckets = loaded_->buckets;
+  const Vector<qrm::TensorInfo> &signature = core_->inputs();
   for (std::size_t i = 0; i < signature.size(); ++i) {
     const auto fits = [&](const SessionBucket &bucket) { return dims_equal(*inputs[i], bucket.context->inputs()[i]); };
     if (std::any_of(buckets.begin(), buckets.end(), fits)) continue;
@@ -121,7 +125,7 @@ Status Session::choose_bucket(const qr_tensor *const *inputs, std::size_t *out_b
 }
 
 Status Session::bind_input(std::size_t bucket, std::size_t index, const qr_tensor &tensor) {
-  const loader::TensorInfo &info = core_->buckets()[bucket].context->inputs()[index];
+  const loader::TensorInfo &info = loaded_->buckets[bucket].context->inputs()[index];
   const String &name = core_->inputs()[index].name;
   const std::uint64_t needed = info.bytes;
   qr_io_buffer &buffer = input_buffers_[index];
@@ -137,7 +141,7 @@ Status Session::bind_input(std::size_t bucket, std::size_t index, const qr_tenso
                            format("input %s: found %llu bytes behind offset %llu of its memory, expected %llu", printable(name).c_str(),
                                   ull(memory_room(tensor)), ull(tensor.memory_offset), ull(needed))).with("tensor", name);
     buffer.data = static_cast<char *>(memory->data()) + tensor.memory_offset;
-    buffer.memory = memory->handle(bucket);
+    QR_ASSIGN_OR_RETURN(buffer.memory, memory->handle(*loaded_, bucket));
     buffer.memory_offset = tensor.memory_offset;
     return {};
   }
@@ -155,7 +159,7 @@ Status Session::bind_input(std::size_t bucket, std::size_t index, const qr_tenso
 }
 
 Status Session::bind_output(std::size_t bucket, std::size_t index, const qr_tensor *tensor) {
-  const loader::TensorInfo &info = core_->buckets()[bucket].context->outputs()[index];
+  const loader::TensorInfo &info = loaded_->buckets[bucket].context->outputs()[index];
   const String &name = core_->outputs()[index].name;
   qr_io_buffer &buffer = output_buffers_[index];
   buffer = {};
@@ -171,7 +175,7 @@ Status Session::bind_output(std::size_t bucket, std::size_t index, const qr_tens
     if (memory_room(*tensor) < needed) return no_room(name, memory_room(*tensor), info, info.dims, needed);
     buffer.data = static_cast<char *>(memory->data()) + tensor->memory_offset;
     buffer.size_bytes = needed;
-    buffer.memory = memory->handle(bucket);
+    QR_ASSIGN_OR_RETURN(buffer.memory, memory->handle(*loaded_, bucket));
     buffer.memory_offset = tensor->memory_offset;
   } else if (tensor->data && tensor->data != room.last) {
     if (tensor->size_bytes < needed) return no_room(name, tensor->size_bytes, info, info.dims, needed);
@@ -213,7 +217,7 @@ Status Session::check_overlap() const {
 
 // For outputs of unknown shape, once the shape is known and before anything is handed out.
 Status Session::check_room(std::size_t bucket, std::size_t index, const qr_tensor &tensor) const {
-  const loader::TensorInfo &info = core_->buckets()[bucket].context->outputs()[index];
+  const loader::TensorInfo &info = loaded_->buckets[bucket].context->outputs()[index];
   if (info.is_static) return {};
   const String &name = core_->outputs()[index].name;
   const qr_io_buffer &buffer = output_buffers_[index];
@@ -224,7 +228,7 @@ Status Session::check_room(std::size_t bucket, std::size_t index, const qr_tenso
 }
 
 void Session::give_output(std::size_t bucket, std::size_t index, qr_tensor &tensor) {
-  const loader::TensorInfo &info = core_->buckets()[bucket].context->outputs()[index];
+  const loader::TensorInfo &info = loaded_->buckets[bucket].context->outputs()[index];
   const qr_io_buffer &buffer = output_buffers_[index];
   OutputRoom &room = rooms_[index];
   const bool callers = tensor.memory || (tensor.data && tensor.data != room.last);
@@ -248,6 +252,7 @@ Status Session::run(const qr_run_options &options, const qr_tensor *const *input
         .with("backend", core_->plugin().id());
   const CallSignal signal(reinterpret_cast<Signal *>(options.signal));
   QR_RETURN_IF_ERROR(signal.check("run"));
+  if (&core_->loaded() != loaded_ || executions_.empty()) QR_RETURN_IF_ERROR(change_over(signal));
   std::size_t bucket = 0;
   QR_RETURN_IF_ERROR(choose_bucket(inputs, &bucket));
   for (std::size_t i = 0; i < input_buffers_.size(); ++i) QR_RETURN_IF_ERROR(bind_input(bucket, i, *inputs[i]));
@@ -287,6 +292,7 @@ Status Session::run(const qr_run_options &options, const qr_tensor *const *input
     if (outputs[i]) QR_RETURN_IF_ERROR(check_room(bucket, i, *outputs[i]));
   for (std::size_t i = 0; i < output_buffers_.size(); ++i)
     if (outputs[i]) give_output(bucket, i, *outputs[i]);
+  if (!retired_.empty()) retired_.clear();
   return {};
 }
 

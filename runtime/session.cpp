@@ -12,35 +12,6 @@
 namespace quarry {
 namespace {
 
-// "model.onnx" -> "model_ctx.qrm".
-String default_context_path(std::string_view model) {
-  for (const std::string_view ending : {".onnx", ".qrm"})
-    if (model.ends_with(ending)) model.remove_suffix(ending.size());
-  return String(model) + "_ctx.qrm";
-}
-
-// The option ep.context_enable: keeps what was compiled.
-Status keep_context(const Compilation &compilation, const ReadyModel &ready) {
-  const Settings &settings = compilation.settings;
-  if (!settings.write_context) return {};
-  const Log &log = compilation.model.runtime().journal();
-  if (!ready.compiled()) {
-    log.write(QR_LOG_INFO, "session", format("ep.context_enable: %s holds the context already, nothing is written", compilation.model.describe().c_str()));
-    return {};
-  }
-  if (!settings.context_embedded)
-    log.write(QR_LOG_INFO, "session", "ep.context_embed_mode is 0: a .qrm holds everything in one file all the same");
-  if (settings.context_path.empty() && compilation.model.path().empty())
-    return Status::error(ErrorId::option_conflict, "option ep.context_file_path: it is not set and the model has no path, expected a file to write the context to",
-                         "set ep.context_file_path").with("option", "ep.context_file_path");
-  const String path = settings.context_path.empty() ? default_context_path(compilation.model.path()) : String(settings.context_path);
-  QR_RETURN_IF_ERROR(write_container(compilation, *ready.compiled(), path));
-  log.write(QR_LOG_INFO, "session", format("the compiled model was written to %s", printable(path, 1000).c_str()));
-  return {};
-}
-
-void raise(std::uint64_t &figure, std::uint64_t by) noexcept { figure = std::max(figure, by); }
-
 void write_pairs(JsonWriter &json, const char *name, const Vector<SessionCore::Pair> &pairs) {
   json.key(name).begin_object();
   for (const SessionCore::Pair &pair : pairs) json.field(pair.key, pair.value);
@@ -60,10 +31,10 @@ void put(Vector<SessionCore::Pair> &pairs, std::string_view key, std::string_vie
 
 // ---- what clones share -------------------------------------------------------------------------------------------------
 
-SessionCore::SessionCore(const Compilation &compilation, Ref<ReadyModel> ready)
+SessionCore::SessionCore(const Compilation &compilation, Unique<Loaded> loaded)
     : runtime_(&compilation.model.runtime()),
-      ready_(std::move(ready)),
       plugin_(compilation.plugin),
+      first_(std::move(loaded)),
       device_(compilation.device),
       pool_settings_(compilation.settings.pool),
       pool_name_(compilation.settings.pool_name),
@@ -77,10 +48,7 @@ SessionCore::SessionCore(const Compilation &compilation, Ref<ReadyModel> ready)
     if (const OptionRow *row = find_option_row(key); row && is_core_scope(row->scope)) given_.push_back({key, value});
 }
 
-SessionCore::~SessionCore() {
-  buckets_.clear();
-  plugin_.reset();
-}
+SessionCore::~SessionCore() = default;
 
 std::string_view SessionCore::option(std::string_view key) const noexcept {
   for (const Pair &pair : options_)
@@ -88,81 +56,60 @@ std::string_view SessionCore::option(std::string_view key) const noexcept {
   return {};
 }
 
-// A context must take and give what the model's signature says; the plugin is the only one that could have mixed them up.
-Status SessionCore::check_signature(const loader::Context &context) const {
-  const auto side = [&](const char *what, const Vector<qrm::TensorInfo> &expected, const Vector<loader::TensorInfo> &found) -> Status {
-    if (found.size() != expected.size())
-      return plugin_->misbehaved("context.load", format("gave a context with %zu %ss, expected %zu", found.size(), what, expected.size()));
-    for (std::size_t i = 0; i < found.size(); ++i) {
-      bool same = found[i].dtype == static_cast<std::int32_t>(expected[i].dtype) && found[i].rank == expected[i].dims.size();
-      for (std::uint32_t axis = 0; same && axis < found[i].rank; ++axis)
-        same = expected[i].dims[axis] < 0 || found[i].dims[axis] < 0 || expected[i].dims[axis] == found[i].dims[axis];
-      if (!same)
-        return plugin_->misbehaved("context.load",
-                                   format("gave a context with %s %s as %s%s, expected %s%s", what, printable(expected[i].name).c_str(),
-                                          dtype_name(static_cast<DType>(found[i].dtype)), shape_text(found[i].dims, found[i].rank).c_str(),
-                                          dtype_name(expected[i].dtype), shape_text(expected[i].dims.data(), expected[i].dims.size()).c_str()));
-    }
-    return {};
-  };
-  QR_RETURN_IF_ERROR(side("input", inputs(), context.inputs()));
-  return side("output", outputs(), context.outputs());
-}
-
 Result<Ref<SessionCore>> SessionCore::make(Compilation &compilation, Ref<ReadyModel> ready) {
-  auto core = Ref<SessionCore>::make(compilation, std::move(ready));
-  for (const ReadyProgram &program : core->ready().programs()) {
-    QR_RETURN_IF_ERROR(compilation.signal.check("loading the context"));
-    qr_load_request request = {};
-    request.struct_size = sizeof request;
-    request.device = compilation.device;
-    request.blob = &program.blob;
-    request.options = compilation.plugin_options.own.data();
-    request.option_count = compilation.plugin_options.own.size();
-    request.signal = compilation.signal.plugin();
-    QR_ASSIGN_OR_RETURN(std::shared_ptr<loader::Context> context, compilation.plugin->load(request));
-    QR_RETURN_IF_ERROR(core->check_signature(*context));
-    core->buckets_.push_back({program.bucket, std::move(context)});
+  const ReadyModel &signature = *ready;
+  QR_ASSIGN_OR_RETURN(Unique<Loaded> loaded, load_contexts(compilation, std::move(ready), signature));
+  auto core = Ref<SessionCore>::make(compilation, std::move(loaded));
+  if (signature.wants_recompilation()) {
+    QR_ASSIGN_OR_RETURN(core->recompilation_, Recompilation::start(signature, compilation.options));
   }
-  QR_ASSIGN_OR_RETURN(core->plan_, plan_all(compilation, core->ready()));
   return core;
 }
 
-Result<qrm::Plan> plan_all(const Compilation &compilation, const ReadyModel &ready) {
-  qrm::Plan largest;
-  for (const ReadyProgram &program : ready.programs()) {
-    QR_ASSIGN_OR_RETURN(const qrm::Plan plan, plan_program(compilation, program));
-    raise(largest.weights_bytes, plan.weights_bytes);
-    raise(largest.arena_bytes, plan.arena_bytes);
-    raise(largest.io_bytes, plan.io_bytes);
-    raise(largest.device_bytes, plan.device_bytes);
-    raise(largest.scratchpad_bytes, plan.scratchpad_bytes);
+Result<const Loaded *> SessionCore::runnable(const CallSignal &signal) const {
+  const Loaded *now = &loaded();
+  if (now->buckets.empty() && recompilation_) {
+    QR_RETURN_IF_ERROR(recompilation_->wait(signal));
+    now = &loaded();
   }
-  return largest;
+  return now;
 }
 
 // ---- sessions ------------------------------------------------------------------------------------------------------------
 
 Session::Session(SessionCore &core)
     : core_(&core),
+      loaded_(&core.loaded()),
       pool_(core.shared_pool() ? core.shared_pool() : quarry::make_shared<ThreadPool>(core.pool_settings())),
       threads_(host_threads(core.runtime().thread_pool(), *pool_)),
       own_threads_(threads_.self == pool_.get() && pool_->workers() > 1 ? pool_.get() : nullptr),
       input_buffers_(core.inputs().size()),
       output_buffers_(core.outputs().size()),
       rooms_(core.outputs().size()) {
-  executions_.resize(core.buckets().size());
+  executions_.resize(loaded_->buckets.size());
   if (core.profiling() != ProfileLevel::Off) events_ = make_unique<EventLog>();
 }
 
 Session::~Session() {
   write_profile();
   executions_.clear();
+  retired_.clear();
   for (const OutputRoom &room : rooms_) free_block(room.block);
 }
 
 // What cannot run fails here and not in the first run. Executions of further buckets wait until they are used: each has an arena.
-Status Session::start_first_execution() { return execution(0).status(); }
+Status Session::start_first_execution() { return executions_.empty() ? Status() : execution(0).status(); }
+
+// To what was compiled meanwhile: executions of it are made as they are needed, with the options that were set since.
+Status Session::change_over(const CallSignal &signal) {
+  QR_ASSIGN_OR_RETURN(const Loaded *const now, core_->runnable(signal));
+  if (now == loaded_) return {};
+  Vector<Unique<loader::Execution>> fresh;
+  fresh.resize(now->buckets.size());
+  retired_ = std::exchange(executions_, std::move(fresh));
+  loaded_ = now;
+  return {};
+}
 
 Result<Ref<Session>> Session::create(const Model &model, const OptionSet *options, Signal *signal) {
   QR_ASSIGN_OR_RETURN(const Unique<Compilation> compilation, Compilation::begin(model, options, signal, Progress(), DeviceUse::Run));
@@ -171,13 +118,13 @@ Result<Ref<Session>> Session::create(const Model &model, const OptionSet *option
   QR_ASSIGN_OR_RETURN(const Ref<SessionCore> core, SessionCore::make(*compilation, std::move(ready)));
   auto session = Ref<Session>::make(*core);
   QR_RETURN_IF_ERROR(session->start_first_execution());
-  const qrm::Plan &plan = core->plan();
+  const Loaded &loaded = core->loaded();
   model.runtime().journal().write(
       QR_LOG_INFO, "session",
       format("%s on backend %s, device %u (%s): %s, %zu bucket%s, weights %llu bytes, arena %llu bytes", model.describe().c_str(),
-             String(core->plugin().id()).c_str(), core->device(), core->plugin().devices()[core->device()].target.c_str(), core->ready().source(),
-             core->buckets().size(), core->buckets().size() == 1 ? "" : "s", static_cast<unsigned long long>(plan.weights_bytes),
-             static_cast<unsigned long long>(plan.arena_bytes)));
+             String(core->plugin().id()).c_str(), core->device(), core->plugin().devices()[core->device()].target.c_str(), loaded.ready->source(),
+             loaded.buckets.size(), loaded.buckets.size() == 1 ? "" : "s", static_cast<unsigned long long>(loaded.plan.weights_bytes),
+             static_cast<unsigned long long>(loaded.plan.arena_bytes)));
   return session;
 }
 
@@ -193,7 +140,7 @@ Result<loader::Execution *> Session::execution(std::size_t bucket) {
   if (!executions_[bucket]) {
     Vector<qr_plugin_option> options;
     for (const SessionCore::Pair &pair : core_->options()) options.push_back({plugin_string(pair.key), plugin_string(pair.value)});
-    QR_ASSIGN_OR_RETURN(Unique<loader::Execution> made, core_->buckets()[bucket].context->create_execution(options.data(), options.size()));
+    QR_ASSIGN_OR_RETURN(Unique<loader::Execution> made, loaded_->buckets[bucket].context->create_execution(options.data(), options.size()));
     for (const SessionCore::Pair &pair : changed_) QR_RETURN_IF_ERROR(made->set_option(pair.key, pair.value));
     executions_[bucket] = std::move(made);
   }
@@ -242,13 +189,16 @@ Status Session::recover() {
 String Session::report() const {
   const loader::Plugin &plugin = core_->plugin();
   const loader::DeviceInfo &device = plugin.devices()[core_->device()];
-  const ReadyModel &ready = core_->ready();
-  const qrm::Plan &plan = core_->plan();
+  const ReadyModel &ready = *loaded_->ready;
+  const qrm::Plan &plan = loaded_->plan;
   JsonWriter json;
   json.begin_object().field("model", ready.model().path()).field("backend", plugin.id()).field("backend_version", plugin.version());
   json.field("plugin", plugin.path()).field("device", core_->device()).field("device_name", device.name).field("target", device.target);
-  json.field("context_target", ready.programs()[0].target).field("source", ready.source()).field("grade", grade_name(ready.grade().grade));
+  json.field("context_target", ready.programs().empty() ? String() : ready.programs()[0].target).field("source", ready.source()).field("grade", grade_name(ready.grade().grade));
   json.field("grade_reason", ready.grade().reason);
+  constexpr const char *kStates[] = {"running", "done", "failed"};
+  const Recompilation *const recompilation = core_->recompilation();
+  json.field("recompilation", recompilation ? kStates[static_cast<int>(recompilation->state())] : "none");
   json.key("nodes");
   if (ready.compiled()) {
     json.value(ready.compiled()->node_count());
@@ -258,7 +208,7 @@ String Session::report() const {
     json.null();  // the graph was not kept
   }
   json.key("buckets").begin_array();
-  for (const SessionBucket &bucket : core_->buckets()) json.value(bucket.name);
+  for (const SessionBucket &bucket : loaded_->buckets) json.value(bucket.name);
   json.end_array();
   json.field("threads", threads_.worker_count).field("thread_pool", core_->pool_name()).field("device_lost", lost_);
   json.key("memory").begin_object().field("weights_bytes", plan.weights_bytes).field("arena_bytes", plan.arena_bytes);

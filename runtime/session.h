@@ -4,40 +4,39 @@
 
 #include "quarry/session.h"
 #include "runtime/profile.h"
-#include "runtime/ready.h"
+#include "runtime/recompile.h"
 #include "runtime/threads.h"
 
 namespace quarry {
 
 class Memory;
 
-// What the shapes of a bucket were compiled to.
-struct SessionBucket {
-  String name;
-  std::shared_ptr<loader::Context> context;
-};
-
-// What a session and its clones share; immutable.
+// What a session and its clones share; immutable but for loaded().
 class SessionCore : public Counted<SessionCore> {
  public:
   static Result<Ref<SessionCore>> make(Compilation &compilation, Ref<ReadyModel> ready);
 
-  SessionCore(const Compilation &compilation, Ref<ReadyModel> ready);
+  SessionCore(const Compilation &compilation, Unique<Loaded> loaded);
   ~SessionCore();
 
   Runtime &runtime() const noexcept { return *runtime_; }
   const loader::Plugin &plugin() const noexcept { return *plugin_; }
-  const Vector<SessionBucket> &buckets() const noexcept { return buckets_; }
-  const Vector<qrm::TensorInfo> &inputs() const noexcept { return ready_->inputs(); }
-  const Vector<qrm::TensorInfo> &outputs() const noexcept { return ready_->outputs(); }
-  const ReadyModel &ready() const noexcept { return *ready_; }
+  const Vector<qrm::TensorInfo> &inputs() const noexcept { return first_->ready->inputs(); }
+  const Vector<qrm::TensorInfo> &outputs() const noexcept { return first_->ready->outputs(); }
+  // What runs use: the first, until a better one was compiled. It has no buckets where there is nothing to run before that.
+  const Loaded &loaded() const noexcept {
+    const Loaded *better = recompilation_ ? recompilation_->result() : nullptr;
+    return better ? *better : *first_;
+  }
+  // The same, but waits until there is something to run.
+  Result<const Loaded *> runnable(const CallSignal &signal) const;
+  const Recompilation *recompilation() const noexcept { return recompilation_.get(); }  // null: none was asked for or needed
   std::uint32_t device() const noexcept { return device_; }
   const std::shared_ptr<ThreadPool> &shared_pool() const noexcept { return shared_pool_; }  // null: each session has its own
   const PoolSettings &pool_settings() const noexcept { return pool_settings_; }
   const String &pool_name() const noexcept { return pool_name_; }
   ProfileLevel profiling() const noexcept { return profiling_; }
   const String &profiling_path() const noexcept { return profiling_path_; }
-  const qrm::Plan &plan() const noexcept { return plan_; }
 
   struct Pair {
     String key, value;
@@ -48,24 +47,18 @@ class SessionCore : public Counted<SessionCore> {
   std::string_view option(std::string_view key) const noexcept;      // of the backend
 
  private:
-  Status check_signature(const loader::Context &context) const;
-
   Ref<Runtime> runtime_;
-  Ref<ReadyModel> ready_;  // the bytes that the contexts were loaded from; freed after them
   std::shared_ptr<loader::Plugin> plugin_;
+  Unique<Loaded> first_;
   std::uint32_t device_;
   PoolSettings pool_settings_;
   String pool_name_;
   std::shared_ptr<ThreadPool> shared_pool_;
   ProfileLevel profiling_;
   String profiling_path_;
-  qrm::Plan plan_;
   Vector<Pair> options_, foreign_, given_;
-  Vector<SessionBucket> buckets_;
+  Unique<Recompilation> recompilation_;  // last, so that its thread ends first
 };
-
-// The largest of each figure over all programs.
-Result<qrm::Plan> plan_all(const Compilation &compilation, const ReadyModel &ready);
 
 class Session : public Counted<Session> {
  public:
@@ -93,8 +86,10 @@ class Session : public Counted<Session> {
   };
 
   Status start_first_execution();
+  __attribute__((cold, noinline)) Status change_over(const CallSignal &signal);
   Result<loader::Execution *> execution(std::size_t bucket);
   Status choose_bucket(const qr_tensor *const *inputs, std::size_t *out_bucket) const;
+  Status no_bucket(const qr_tensor *const *inputs) const;
   Status bind_input(std::size_t bucket, std::size_t index, const qr_tensor &tensor);
   Status bind_output(std::size_t bucket, std::size_t index, const qr_tensor *tensor);
   Status check_overlap() const;
@@ -103,7 +98,9 @@ class Session : public Counted<Session> {
   void write_profile() noexcept;
 
   Ref<SessionCore> core_;
+  const Loaded *loaded_;                          // what the executions are of
   Vector<Unique<loader::Execution>> executions_;  // one per bucket, made when it is first used
+  Vector<Unique<loader::Execution>> retired_;     // of what was run before; inputs of the next run may lie in their memory
   Vector<SessionCore::Pair> changed_;             // by set_option, in order
   Vector<SessionCore::Pair> foreign_;             // likewise, for other backends
   std::shared_ptr<ThreadPool> pool_;

@@ -78,6 +78,8 @@ Result<Settings> settle(const OptionSet *options) {
   QR_ASSIGN_OR_RETURN(settings.pool.affinity, parse_affinity(options->in_force("thread_affinity")));
   settings.pool_name = options->in_force("thread_pool");
   settings.keep_graph = options->in_force("container.keep_graph") == "1";
+  const std::string_view recompile = options->in_force("context.recompile");
+  settings.recompile = recompile == "never" ? Recompile::Never : recompile == "background" ? Recompile::Background : Recompile::Wait;
   settings.write_context = options->in_force("ep.context_enable") == "1";
   settings.context_path = options->in_force("ep.context_file_path");
   settings.context_embedded = options->in_force("ep.context_embed_mode") == "1";

@@ -15,6 +15,9 @@ bool is_plugin_path(std::string_view id_or_path) noexcept;
 // "libQnnHtp.so", "QnnHtp.dll" and paths that end in them are "htp", and so on; anything else stays as it is.
 std::string_view backend_of_path(std::string_view backend_path) noexcept;
 
+// When a container's context is compiled again that another compilation would suit better; the option context.recompile.
+enum class Recompile : std::uint8_t { Wait, Background, Never };
+
 struct KeyValue {
   std::string_view key, value;
 };
@@ -28,6 +31,7 @@ struct Settings {
   PoolSettings pool;                           // of the session's threads
   std::string_view pool_name;                  // empty: the session has its own
   bool keep_graph = true;
+  Recompile recompile = Recompile::Wait;
   bool write_context = false;
   std::string_view context_path;
   bool context_embedded = true;

@@ -108,6 +108,16 @@ Result<Vector<ProcessorRange>> parse_affinity(std::string_view text) {
   return ranges;
 }
 
+bool start_thread(pthread_t *thread, const char *name, void *(*body)(void *), void *argument) noexcept {
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  const bool started = pthread_create(thread, nullptr, body, argument) == 0;
+  if (started) pthread_setname_np(*thread, name);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return started;
+}
+
 // ---- the pool's threads --------------------------------------------------------------------------------------------------
 
 ThreadPool::ThreadPool(PoolSettings settings)
@@ -128,19 +138,13 @@ void ThreadPool::start() noexcept {
   std::uint32_t started = 0;
   try {
     threads_.resize(workers_ - 1);
-    // Signals are the application's: its own threads take them.
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
     for (Worker &worker : threads_) {
       worker.pool = this;
       worker.index = started + 1;
-      if (pthread_create(&worker.thread, nullptr, enter, &worker) != 0) break;
-      pthread_setname_np(worker.thread, "quarry-worker");
+      if (!start_thread(&worker.thread, "quarry-worker", enter, &worker)) break;
       if (!settings_.affinity.empty()) pin(worker.thread, settings_.affinity[started % settings_.affinity.size()]);
       ++started;
     }
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
   } catch (const std::bad_alloc &) {
     // The callers do all the work.
   }

@@ -132,6 +132,9 @@ class SharedPools {
   Vector<Entry> entries_;
 };
 
+// A thread of ours: it leaves the application's signals to the application's own threads. False where the system refuses it.
+bool start_thread(pthread_t *thread, const char *name, void *(*body)(void *), void *argument) noexcept;
+
 // Threads for a call into a plugin: the caller's pool if there is one, else ours.
 qr_host_threads host_threads(const qr_thread_pool &callers, ThreadPool &own) noexcept;
 

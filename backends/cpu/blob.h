@@ -10,7 +10,7 @@
 
 namespace quarry::cpu {
 
-inline constexpr std::uint32_t kBlobVersion = 1;
+inline constexpr std::uint32_t kBlobVersion = 2;
 
 Vector<std::uint8_t> write_blob(const Compiled &compiled, std::size_t kept_segments);
 

@@ -64,7 +64,7 @@ Result<Compiled> compile(qir::Graph graph, qir::Bytes qir, std::span<const qir::
   Constants constants;
   qir::ConstantPool pool;
   QR_RETURN_IF_ERROR(rewrite(graph, constants.owned));
-  Lowering lowering(graph, out.plan, constants, pool, options.winograd);
+  Lowering lowering(graph, out.plan, constants, pool, options.winograd, options.weights);
   QR_RETURN_IF_ERROR(lowering.run());
   place_values(out.plan);
 

@@ -16,6 +16,7 @@ struct Compiled {
 struct CompileOptions {
   const kernels::Isa *isa = nullptr;
   bool winograd = true;
+  WeightStorage weights = WeightStorage::Exact;
 };
 
 // `segments` are those that the graph's constants point into; they keep their numbers, then come `packed` and `piece_constants`.

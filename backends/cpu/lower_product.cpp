@@ -61,12 +61,22 @@ bool Lowering::bias_of(const Group &group, std::int64_t channels, float scale, s
   return true;
 }
 
+kernels::WeightType Lowering::weight_type(const float *values, std::int64_t count) const {
+  switch (weights_) {
+    case WeightStorage::F16: return kernels::WeightType::F16;
+    case WeightStorage::BF16: return kernels::WeightType::BF16;
+    case WeightStorage::Exact: break;
+  }
+  return kernels::shortest_exact(values, count);
+}
+
 // A convolution's shapes and constants.
 struct Lowering::ConvParts {
   qir::ConvGeometry geometry;
   kernels::Window window;
   Vector<float> bias;
   kernels::FilterView<float> filter{};
+  std::int64_t weights = 0;  // in all
   bool depthwise() const noexcept { return geometry.group == geometry.in_channels && geometry.group == geometry.out_channels && geometry.group > 1; }
 };
 
@@ -80,6 +90,7 @@ Result<bool> Lowering::conv_parts(const Group &group, ConvParts *out) const {
   if (!bias_of(group, out->geometry.out_channels, 1, input(node, 2), &out->bias)) return false;
   const qir::Shape &ws = tensor(wi).shape;
   const Dims strides = quarry::cpu::row_major(ws);
+  out->weights = count_of(ws);
   out->filter = {qir::constant_floats(graph_, wi), strides[0], strides[1], ws.size() == 4 ? strides[2] : 0, strides.back()};
   return true;
 }
@@ -111,6 +122,7 @@ Status Lowering::lower_conv(const Group &group, bool *done) {
   p.ic = narrow(parts.geometry.in_channels), p.oc = narrow(parts.geometry.out_channels), p.groups = narrow(parts.geometry.group);
   fill(p);
   if (winograd_ && kernels::winograd_wins(p, *plan_.isa)) p.algorithm = kernels::ConvAlgorithm::Winograd4x4;
+  else p.weights = weight_type(parts.filter.data, parts.weights);
   return emit_packed(Kernel::ConvF32, p, x, parts.bias, group.residual == qir::kAbsent ? nullptr : &r, y,
                      [&](void *to) { kernels::pack_conv_f32(p, *plan_.isa, parts.filter, to); });
 }
@@ -130,6 +142,7 @@ Status Lowering::lower_block(const Group &group, bool *done) {
   kernels::BlockF32 p;
   const std::int32_t c = narrow(d.geometry.in_channels);
   p.expand.window = e.window, p.expand.ic = narrow(e.geometry.in_channels), p.expand.oc = c;
+  p.expand.weights = weight_type(e.filter.data, e.weights), p.project.weights = weight_type(o.filter.data, o.weights);
   p.expand.x_stride = narrow(pixel_of(x)), p.expand.y_stride = c, p.expand.act = expand.act, p.expand.has_bias = !e.bias.empty();
   p.depthwise.window = d.window, p.depthwise.c = p.depthwise.x_stride = p.depthwise.y_stride = c, p.depthwise.act = depthwise.act;
   p.depthwise.has_bias = !d.bias.empty();
@@ -214,6 +227,7 @@ Status Lowering::lower_gemm(const Group &group, bool *done) {
     for (float &w : scaled) w *= alpha;
     weights = scaled.data();
   }
+  p.weights = weight_type(weights, n * k);
   const kernels::FilterView<float> filter{weights, b_transposed ? k : 1, b_transposed ? 1 : n, 0, 0};
   const View y = new_row_major(tensor(group.output).shape, 4);
   define(group.output, y);

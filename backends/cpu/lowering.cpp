@@ -10,10 +10,11 @@ namespace quarry::cpu {
 using kernels::Kernel;
 using qir::Op;
 
-Lowering::Lowering(const qir::Graph &graph, Plan &plan, Constants &constants, qir::ConstantPool &pool, bool winograd)
+Lowering::Lowering(const qir::Graph &graph, Plan &plan, Constants &constants, qir::ConstantPool &pool, bool winograd, WeightStorage weights)
     : graph_(graph), plan_(plan), constants_(constants), uses_(graph), fusion_(graph, uses_), slots_(graph.tensors.size()), forms_(graph.tensors.size()),
       pool_(pool),
-      winograd_(winograd) {}
+      winograd_(winograd),
+      weights_(weights) {}
 
 Status Lowering::run() {
   for (std::size_t i = 0; i < graph_.inputs.size(); ++i) {

@@ -17,7 +17,7 @@ bool conv_window(const qir::Window &geometry, std::int64_t batch, kernels::Windo
 class Lowering {
  public:
   // All must outlive it. The graph is rewritten already (rewrite.h) and has no unknown extents. `pool` takes the constants of reference pieces.
-  Lowering(const qir::Graph &graph, Plan &plan, Constants &constants, qir::ConstantPool &pool, bool winograd);
+  Lowering(const qir::Graph &graph, Plan &plan, Constants &constants, qir::ConstantPool &pool, bool winograd, WeightStorage weights);
   Status run();
 
  private:
@@ -49,6 +49,8 @@ class Lowering {
   View beside(std::int32_t id, const View &like);
   // Where a node's output of rank 3 or 4 goes, channels-last: a slice of a concatenation, or a value of its own.
   View image_output(std::int32_t id);
+
+  kernels::WeightType weight_type(const float *values, std::int64_t count) const;
 
   // ---- steps
   struct Arg {
@@ -121,6 +123,7 @@ class Lowering {
   Status failed_;                       // of a copy
   qir::ConstantPool &pool_;
   const bool winograd_;
+  const WeightStorage weights_;
 };
 
 }  // namespace quarry::cpu

@@ -11,6 +11,9 @@
 
 namespace quarry::cpu {
 
+// As what the weights of products are stored: as f16 or bf16 where that holds all of a tensor's exactly, or rounded to it.
+enum class WeightStorage : std::uint8_t { Exact, F16, BF16 };
+
 enum class Place : std::uint32_t {
   Arena,     // at `offset` of the execution's memory
   Constant,  // in a segment of the container

@@ -16,12 +16,12 @@ using plugin::view;
 #define QR_CPU_VERSION "0.1.0"
 
 #ifndef qr_plugin_query  // linked into the library: nobody looks for a note
-QR_PLUGIN_NOTE("cpu", QR_CPU_VERSION, 1);
+QR_PLUGIN_NOTE("cpu", QR_CPU_VERSION, 2);
 #define QR_QUERY_VISIBILITY QR_PLUGIN_EXPORT
 #else
 #define QR_QUERY_VISIBILITY
 #endif
-static_assert(cpu::kBlobVersion == 1, "QR_PLUGIN_NOTE names it too");
+static_assert(cpu::kBlobVersion == 2, "QR_PLUGIN_NOTE names it too");
 
 struct qr_backend : plugin::ProcessorBackend {
   using ProcessorBackend::ProcessorBackend;
@@ -51,6 +51,9 @@ constexpr OptionRow kOptions[] = {
      "Instruction set that weights are packed for; auto: the best that this processor has. A container packed for another is prepared again"},
     {"cpu.winograd", "auto|off", "auto",
      "auto: 3x3 convolutions by Winograd's F(4x4, 3x3) where that is quicker (rounding about ten times that of a direct sum); off: never"},
+    {"cpu.weights", "exact|f16|bf16", "exact",
+     "As what the weights of convolutions and matrix products are stored: exact: in 16 bits where f16 or bf16 holds all of a tensor's, else as f32; f16, bf16: "
+     "rounded to it. Sums are of f32. Not where Winograd's algorithm is chosen"},
 };
 
 std::uint64_t option_count(qr_backend *) { return std::size(kOptions); }
@@ -95,6 +98,8 @@ qr_plugin_code compiler_compile(qr_backend *backend, const qr_compile_request *r
     cpu::CompileOptions options;
     QR_ASSIGN_OR_RETURN(options.isa, wanted_isa(request->options, request->option_count));
     options.winograd = plugin::option(request->options, request->option_count, "cpu.winograd", "auto") != "off";
+    const std::string_view weights = plugin::option(request->options, request->option_count, "cpu.weights", "exact");
+    options.weights = weights == "f16" ? cpu::WeightStorage::F16 : weights == "bf16" ? cpu::WeightStorage::BF16 : cpu::WeightStorage::Exact;
     QR_ASSIGN_OR_RETURN(qir::Graph graph, plugin::read_request(*request));
     Vector<qir::Bytes> segments(request->segment_count);
     for (std::uint64_t i = 0; i < request->segment_count; ++i) segments[i] = {request->segments[i].data, request->segments[i].size};

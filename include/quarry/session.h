@@ -34,8 +34,8 @@ typedef struct qr_memory_plan {
 QR_API QR_MUST_USE qr_status *qr_session_plan(const qr_model *model, const qr_options *options, qr_memory_plan *out_plan);
 
 /* Creates a session on the backend that the option "backend" (or "backend_path", "backend_type") names. From a container it loads the
- * context compiled for it; from ONNX it compiles in memory. Nothing falls back: a node that the backend refuses is an error
- * with one "reason" detail for each.
+ * context compiled for it, or has it compiled again (option context.recompile); from ONNX it compiles in memory. Nothing falls
+ * back: a node that the backend refuses is an error with one "reason" detail for each.
  * @param model        borrows: kept alive by the session.
  * @param options      borrows: may be NULL: then all defaults, on cpu.
  * @param signal       borrows: may be NULL: aborts or limits the creation.
@@ -97,7 +97,8 @@ typedef struct qr_run_options {
 } qr_run_options;
 #define QR_RUN_OPTIONS_INIT {sizeof(qr_run_options), 0, 0, NULL, NULL}
 
-/* Runs the network. After the first run with the same shapes the CPU backends allocate nothing. With shape buckets the
+/* Runs the network. After the first run with the same shapes the CPU backends allocate nothing, but for the run that
+ * changes over to what was compiled in the background (option context.recompile). With shape buckets the
  * inputs' shapes choose the bucket.
  * @param session       borrows.
  * @param options       borrows: may be NULL.
@@ -130,7 +131,7 @@ QR_API QR_MUST_USE qr_status *qr_session_set_option(qr_session *session, qr_stri
 QR_API QR_MUST_USE qr_status *qr_session_recover(qr_session *session);
 
 /* What the session is, as JSON: backend, plugin file, device, target, grade, source of the context ("container",
- * "compiled"), nodes, memory plan, options in force, options given that are for other backends.
+ * "compiled", "recompiled", "pending"), recompilation in the background ("none", "running", "done", "failed"), nodes, memory plan, options in force, options given that are for other backends.
  * @param session   borrows.
  * @param out_json  gives: qr_string_destroy; NUL-terminated.
  * @thread  [exclusive:session]

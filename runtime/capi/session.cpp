@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/capi/edge.h"
 
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC optimize("O2")  // the library is built for size; what every run goes through is built for speed
-#endif
-
 using namespace quarry;
 using namespace quarry::capi;
 
@@ -52,6 +48,7 @@ qr_status *qr_session_plan(const qr_model *model, const qr_options *options, qr_
     const OptionsArgument given(options, "qr_session_plan");
     QR_RETURN_IF_ERROR(given.status());
     QR_ASSIGN_OR_RETURN(const Unique<Compilation> compilation, Compilation::begin(*object(model), given.get(), nullptr, Progress(), DeviceUse::Run));
+    if (compilation->settings.recompile == Recompile::Background) compilation->settings.recompile = Recompile::Wait;  // the figures are wanted now
     QR_ASSIGN_OR_RETURN(const Ref<ReadyModel> ready, ReadyModel::make(*compilation));
     QR_ASSIGN_OR_RETURN(const qrm::Plan plan, plan_all(*compilation, *ready));
     qr_memory_plan out = QR_MEMORY_PLAN_INIT;

@@ -117,6 +117,15 @@ scan = "/usr/share/libonnx-testdata/data/node/test_scan_sum"  # Scan of opset 8,
 if os.path.isdir(scan):
     check("an old meaning of an operator", run("conform", scan, "--json", "-"), 0, "QR-O0010", "Scan of opset 8")
 
+# A container for another processor: it runs, and is compiled again meanwhile.
+other = os.path.join(folder, "other.qrm")
+check("compile for another processor", run("compile", model, "--backend", "cpu", "--option", "cpu.isa=sse2", "-o", other), 0)
+for when in ("wait", "background", "never"):
+    check(f"run what was compiled for another processor, {when}", run("run", other, image, "--backend", "cpu", "--option", "context.recompile=" + when), 0)
+check("bench what was compiled for another processor", run("bench", other, "--backend", "cpu", "--duration", "1", "--option", "context.recompile=background"), 0)
+check("a wrong time to recompile", run("run", other, image, "--option", "context.recompile=later"), 3, "QR-C0102", "background")
+os.remove(other)
+
 # ---- run: images, npy, pb, raw; from both kinds of model; strange paths
 for path in (model, qrm):
     for digit in (0, 3, 7):

@@ -9,6 +9,8 @@
 #include <limits>
 #include <stdexcept>
 
+#include "base/float16.h"
+
 namespace quarry::kernel_test {
 
 using namespace kernels;
@@ -22,9 +24,9 @@ Tensor tensor(std::vector<std::int64_t> shape, const std::vector<float> &values)
 std::string describe(const ConvCase &c) {
   const Window &w = c.p.window;
   char text[240];
-  std::snprintf(text, sizeof text, "n %d ih %d iw %d oh %d ow %d k %dx%d s %dx%d d %dx%d pad %d,%d ic %d oc %d groups %d strides %d %d %d residual %d act %d bias %d algorithm %d", w.n, w.ih,
+  std::snprintf(text, sizeof text, "n %d ih %d iw %d oh %d ow %d k %dx%d s %dx%d d %dx%d pad %d,%d ic %d oc %d groups %d strides %d %d %d residual %d act %d bias %d algorithm %d weights %d", w.n, w.ih,
                 w.iw, w.oh, w.ow, w.kh, w.kw, w.sh, w.sw, w.dh, w.dw, w.pad_top, w.pad_left, c.p.ic, c.p.oc, c.p.groups, c.p.x_stride, c.p.y_stride, c.p.r_stride,
-                static_cast<int>(c.p.residual), static_cast<int>(c.p.act.kind), c.p.has_bias, static_cast<int>(c.p.algorithm));
+                static_cast<int>(c.p.residual), static_cast<int>(c.p.act.kind), c.p.has_bias, static_cast<int>(c.p.algorithm), static_cast<int>(c.p.weights));
   return text;
 }
 
@@ -135,6 +137,9 @@ Registry::Prepared prepare(const Isa &isa, const ConvCase &c, Random &random, Co
   data->x = random.reals(x_pixels * static_cast<std::size_t>(p.x_stride));
   const float spread = static_cast<float>(std::sqrt(3.0 / static_cast<double>(group_inputs * taps)));
   data->w = random.reals(static_cast<std::size_t>(p.oc * group_inputs * taps), -spread, spread);
+  // What the weights are stored as holds them exactly.
+  if (p.weights == WeightType::F16) for (float &v : data->w) v = f16_to_f32(f32_to_f16(v));
+  if (p.weights == WeightType::BF16) for (float &v : data->w) v = bf16_to_f32(f32_to_bf16(v));
   data->bias = random.reals(static_cast<std::size_t>(p.oc));
   data->r = random.reals(y_pixels * static_cast<std::size_t>(std::max(p.r_stride, 1)));
   for (const auto &[index, value] : c.special_x) data->x[index % data->x.size()] = value;
@@ -244,6 +249,7 @@ ConvCase random_case(Random &random, bool depthwise, bool winograd) {
     c.p.residual = static_cast<Residual>(pick(0, 2));
     c.p.act = {pick(0, 2) ? Act::Clip : static_cast<Act>(pick(0, static_cast<std::int64_t>(Act::Count) - 1)), random.real(-0.5f, 0.2f), random.real(0.3f, 1.0f), 0};
     if (winograd) c.p.algorithm = ConvAlgorithm::Winograd4x4;
+    else if (!depthwise) c.p.weights = static_cast<WeightType>(pick(0, 2));
     return c;
   }
 }
@@ -268,6 +274,8 @@ void test_refusals(const Isa &isa) {
   refuse_conv("overlapping pixels of r", [](ConvF32 &p) { p.residual = Residual::AfterAct, p.r_stride = 3; });
   refuse_conv("an unknown residual", [](ConvF32 &p) { p.residual = Residual::Count; });
   refuse_conv("an unknown activation", [](ConvF32 &p) { p.act.kind = Act::Count; });
+  refuse_conv("an unknown type of weights", [](ConvF32 &p) { p.weights = WeightType::Count; });
+  refuse_conv("Winograd with weights of 16 bits", [](ConvF32 &p) { p.algorithm = ConvAlgorithm::Winograd4x4, p.weights = WeightType::F16; });
   refuse_conv("an unknown algorithm", [](ConvF32 &p) { p.algorithm = ConvAlgorithm::Count; });
   refuse_conv("Winograd with a step", [](ConvF32 &p) { p.algorithm = ConvAlgorithm::Winograd4x4, p.window.sw = 2; });
   refuse_conv("bias 2", [](ConvF32 &p) { p.has_bias = 2; });
@@ -309,7 +317,10 @@ void add_convs(Registry &registry) {
                        conv_case(45, 3, 70, 7, 2, 3), conv_case(64, 1, 9, 3, 2, 1), conv_case(12, 4, 10, 11, 4, 2), gemm_case(13, 4000, 50)}) {
       c.p.residual = Residual::BeforeAct;
       c.p.act = {Act::Clip, 0, kInf, 0};
-      check_conv(isa, c);
+      for (const WeightType type : {WeightType::F32, WeightType::F16, WeightType::BF16}) {
+        c.p.weights = type;
+        check_conv(isa, c);
+      }
     }
     ConvCase groups = conv_case(9, 64, 96, 3, 1, 1);
     groups.p.groups = 32;
@@ -317,7 +328,11 @@ void add_convs(Registry &registry) {
   });
   registry.test("ConvF32: few rows", [](const Isa &isa) {
     for (std::int32_t m = 1; m <= 14; ++m)
-      for (const std::int32_t k : {1, 3, 4, 63, 1000}) check_conv(isa, gemm_case(m, k, m * 17 + 3));
+      for (const std::int32_t k : {1, 3, 4, 63, 1000}) {
+        ConvCase c = gemm_case(m, k, m * 17 + 3);
+        c.p.weights = static_cast<WeightType>((m + k) % 3);
+        check_conv(isa, c);
+      }
   });
   registry.test("ConvF32: NaN and infinities", [](const Isa &isa) {
     for (ConvCase c : {conv_case(9, 10, 20, 3, 1, 1), conv_case(9, 3, 20, 3, 1, 1), gemm_case(9, 33, 20)}) {
@@ -336,6 +351,14 @@ void add_convs(Registry &registry) {
       check_conv(isa, c);
     }
   });
+  registry.test("ConvF32: what 16 bits hold", [](const Isa &) {
+    const auto type = [](std::vector<float> values) { return shortest_exact(values.data(), static_cast<std::int64_t>(values.size())); };
+    const auto demand = [](const char *what, bool good) { if (!good) throw std::runtime_error(what); };
+    demand("f16: its bounds", type({0.0f, -0.0f, 65504.0f, 0x1p-24f, kInf, 1.0f + 0x1p-10f}) == WeightType::F16);
+    demand("bf16: beyond f16", type({1e38f * 0, 0x1p100f, -3.0f}) == WeightType::BF16);
+    demand("f32: more bits", type({1.0f, 1.0f + 0x1p-11f}) == WeightType::F32);
+    demand("f32: NaN that f16 makes another of", type({1.0f, __builtin_bit_cast(float, 0x7fc01234u)}) == WeightType::F32);
+  });
   registry.test("DepthwiseF32: sizes", [](const Isa &isa) {
     for (const std::int32_t k : {3, 5, 7})
       for (const std::int32_t step : {1, 2})
@@ -343,6 +366,11 @@ void add_convs(Registry &registry) {
           if (size + k / 2 * 2 >= k) check_conv(isa, depthwise_case(size, 37, k, step, k / 2));
   });
   registry.test("ConvF32, MatMulF32: refusals", test_refusals);
+}
+
+ConvCase halves(ConvCase c) {
+  c.p.weights = WeightType::F16;
+  return c;
 }
 
 void add_conv_benches(Registry &registry) {
@@ -375,6 +403,10 @@ void add_conv_benches(Registry &registry) {
                {"1x1 14 96->576 (mobilenet)", conv_case(14, 96, 576, 1, 1, 0)},
                {"1x1 7 320->1280 (mobilenet)", conv_case(7, 320, 1280, 1, 1, 0)},
                {"gemm 1x2048x1000", gemm_case(1, 2048, 1000)},
+               {"gemm 1x2048x1000, f16", halves(gemm_case(1, 2048, 1000))},
+               {"gemm 1x4096x4096", gemm_case(1, 4096, 4096)},
+               {"gemm 1x4096x4096, f16", halves(gemm_case(1, 4096, 4096))},
+               {"gemm 128x768x3072, f16", halves(gemm_case(128, 768, 3072))},
                {"gemm 128x768x768 (bert)", gemm_case(128, 768, 768)},
                {"gemm 128x768x3072 (bert)", gemm_case(128, 768, 3072)},
                {"gemm 128x3072x768 (bert)", gemm_case(128, 3072, 768)},
@@ -407,6 +439,7 @@ void add_conv_benches(Registry &registry) {
 void register_matrix(Registry &registry) {
   add_convs(registry);
   add_conv_benches(registry);
+  register_block(registry);
   register_matmul(registry);
 }
 

@@ -29,5 +29,6 @@ double apply(const kernels::Activation &act, double x);
 void expect_result(const std::string &what, float found, double sum, double error, kernels::Residual residual, double r, const kernels::Activation &act);
 
 void register_matmul(Registry &registry);
+void register_block(Registry &registry);
 
 }  // namespace quarry::kernel_test

@@ -446,6 +446,122 @@ static void test_memory(void **state) {
   assert_int_equal(f->misbehaving, 0);
 }
 
+/* ---- compiled again in the background ------------------------------------------------------------------------------ */
+
+static qr_session *create_in_background(fixture *f, qr_model *model, const char *script) {
+  qr_session *session = NULL;
+  set(f, "script", script);
+  set(f, "context.recompile", "background");
+  ok(qr_session_create(model, f->options, NULL, &session));
+  set(f, "script", "");
+  set(f, "context.recompile", "wait");
+  return session;
+}
+
+static int reports(fixture *f, qr_session *session, const char *what) {
+  char *report = NULL;
+  ok(qr_session_report(session, &report));
+  const int found = strstr(report, what) != NULL;
+  qr_string_destroy(f->runtime, report);
+  return found;
+}
+
+static void wait_until(fixture *f, qr_session *session, const char *state) {
+  for (int i = 0; i < 20000 && !reports(f, session, state); ++i) usleep(1000);
+  assert_true(reports(f, session, state));
+}
+
+/* One that runs is replaced between two runs; what was made before goes on. */
+static void test_replaced_in_background(void **state) {
+  fixture *f = *state;
+  qr_model *model = compile(f, "grade=2", "1", "replaced");
+  qr_session *session = create_in_background(f, model, "slow_compile=1000"), *clone = NULL;
+  assert_true(reports(f, session, "\"recompilation\": \"running\""));
+  ok(run(session, NULL, NULL));
+  assert_true(reports(f, session, "\"source\": \"container\""));
+  ok(qr_session_clone(session, &clone));
+  qr_memory *allocated = NULL, *imported = NULL;
+  ok(qr_memory_allocate(session, 256, &allocated));
+  const int fd = memfd_create("quarry", 0);
+  assert_int_equal(ftruncate(fd, 8192), 0);
+  ok(qr_memory_import_fd(session, fd, 128, 64, &imported));
+  close(fd);
+  run_in_memory(f, session, allocated, 64, imported, 16);
+  ok(qr_session_set_option(clone, text("script"), text("wrong=silent")));
+  wait_until(f, session, "\"recompilation\": \"done\"");
+  run_in_memory(f, session, allocated, 64, imported, 16);
+  assert_true(reports(f, session, "\"source\": \"recompiled\""));
+  assert_true(reports(f, session, "\"grade\": \"optimal\""));
+  assert_non_null(clone);
+  qr_status *status = run(clone, NULL, NULL); /* the option that was set is set there too */
+  assert_non_null(status);
+  qr_status_destroy(status);
+  assert_true(reports(f, clone, "\"source\": \"recompiled\""));
+  qr_model_destroy(model);
+  qr_session_destroy(session);
+  qr_session_destroy(clone);
+  qr_memory_destroy(allocated);
+  qr_memory_destroy(imported);
+}
+
+/* One that does not run: the session is there at once, and its first run waits. */
+static void test_pending_in_background(void **state) {
+  fixture *f = *state;
+  qr_model *model = compile(f, "grade=3", "1", "pending");
+  qr_session *session = create_in_background(f, model, "slow_compile=500"), *clone = NULL;
+  assert_true(reports(f, session, "\"source\": \"pending\""));
+  assert_int_equal(qr_session_input_count(session), 1);
+  qr_tensor_info info = QR_TENSOR_INFO_INIT;
+  ok(qr_session_input(session, 0, &info));
+  assert_int_equal(info.dims[1], 4);
+  ok(qr_session_clone(session, &clone));
+  qr_signal *signal = NULL;
+  ok(qr_signal_create(f->runtime, &signal));
+  qr_signal_set_timeout(signal, 1000000u);
+  fails(run(session, signal, NULL), QR_DEADLINE_EXCEEDED, "QR-C0012");
+  ok(run(session, NULL, NULL));
+  assert_true(reports(f, session, "\"source\": \"recompiled\""));
+  qr_session_destroy(session);
+  ok(run(clone, NULL, NULL));
+  qr_session_destroy(clone);
+
+  session = create_in_background(f, model, "slow_compile=200");
+  qr_memory *memory = NULL;
+  ok(qr_memory_allocate(session, 256, &memory)); /* waits too */
+  run_in_memory(f, session, memory, 0, memory, 64);
+  qr_memory_destroy(memory);
+  qr_session_destroy(session);
+
+  session = create_in_background(f, model, "slow_compile=20;fail_compile=1");
+  fails(run(session, NULL, NULL), QR_INTERNAL, "QR-C0010");
+  fails(run(session, NULL, NULL), QR_INTERNAL, "QR-C0010");
+  assert_true(reports(f, session, "\"recompilation\": \"failed\""));
+  qr_session_destroy(session);
+
+  session = create_in_background(f, model, "slow_compile=600000"); /* stops when nobody is left to wait for it */
+  qr_session_destroy(session);
+
+  qr_memory_plan plan = QR_MEMORY_PLAN_INIT;
+  set(f, "context.recompile", "background");
+  ok(qr_session_plan(model, f->options, &plan)); /* the figures are wanted now */
+  assert_int_equal(plan.weights_bytes, 32);
+  set(f, "context.recompile", "never");
+  fails(qr_session_create(model, f->options, NULL, &session), QR_INCOMPATIBLE, "QR-M0011");
+  qr_model_destroy(model);
+  qr_signal_destroy(signal);
+}
+
+static void test_failed_in_background(void **state) {
+  fixture *f = *state;
+  qr_model *model = compile(f, "grade=2", "1", "failed");
+  qr_session *session = create_in_background(f, model, "fail_compile=1");
+  wait_until(f, session, "\"recompilation\": \"failed\"");
+  ok(run(session, NULL, NULL)); /* what ran goes on */
+  assert_true(reports(f, session, "\"source\": \"container\""));
+  qr_session_destroy(session);
+  qr_model_destroy(model);
+}
+
 static void test_no_memory(void **state) {
   fixture *f = *state;
   set(f, "script", "no_memory");
@@ -485,7 +601,8 @@ int main(int argc, char **argv) {
       SCRIPTED(test_refusal),      SCRIPTED(test_grades),          SCRIPTED(test_plan),
       SCRIPTED(test_deadlines),    SCRIPTED(test_abort),           SCRIPTED(test_options),
       SCRIPTED(test_device_loss),  SCRIPTED(test_memory),          SCRIPTED(test_no_memory),
-      SCRIPTED(test_misbehaviour),
+      SCRIPTED(test_misbehaviour), SCRIPTED(test_replaced_in_background), SCRIPTED(test_pending_in_background),
+      SCRIPTED(test_failed_in_background),
   };
   const int failed = cmocka_run_group_tests(tests, NULL, NULL);
   char command[128];

@@ -48,6 +48,8 @@ Status check_ConvF32(const void *params, const Isa &isa, Needs &needs) {
   if (p.oc < 1 || p.oc > kMostChannels) return refuse("ConvF32", "output channels", p.oc, "1 to 2^24");
   if (p.groups < 1 || p.ic % p.groups != 0 || p.oc % p.groups != 0) return refuse("ConvF32", "groups", p.groups, "a divisor of input and output channels");
   if (p.algorithm >= ConvAlgorithm::Count) return refuse("ConvF32", "algorithm", static_cast<std::int64_t>(p.algorithm), "0 or 1");
+  if (p.weights >= WeightType::Count || (p.weights != WeightType::F32 && p.algorithm != ConvAlgorithm::Direct))
+    return refuse("ConvF32", "type of the weights", static_cast<std::int64_t>(p.weights), "0 to 2, and 0 for Winograd's algorithm");
   if (!valid(p.act)) return refuse("ConvF32", "activation", static_cast<std::int64_t>(p.act.kind), "a known one");
   std::uint64_t bytes;
   if (!image_bytes(w.n, w.ih, w.iw, p.x_stride, p.ic, 4, &bytes)) return refuse("ConvF32", "elements from one pixel of x to the next", p.x_stride, "at least the input channels");
@@ -68,17 +70,10 @@ Status check_ConvF32(const void *params, const Isa &isa, Needs &needs) {
   std::uint64_t group_bytes;
   if (!float_bytes(s.taps, s.run, s.vectors, s.lanes, &group_bytes) || !float_bytes(p.groups, s.taps * s.run, s.vectors, s.lanes, &bytes))
     return too_large("ConvF32", "packed weights");
-  add(needs, bytes);
-  if (!s.dense) {
-    needs.scratch_bytes = (static_cast<std::uint64_t>(s.block) * static_cast<std::uint64_t>(s.taps) * 8 + 63) / 64 * 64;
-    std::uint64_t extra = 0;
-    if (s.block_rows) {
-      if (!float_bytes(conv_input_rows(w, s.block_rows), s.padded_row, 1, 1, &extra)) return too_large("ConvF32", "scratch");
-    } else if (s.bordered) {
-      if (!float_bytes(p.ic, 1, 1, 1, &extra)) return too_large("ConvF32", "scratch");
-    }
-    needs.scratch_bytes += extra;
-  }
+  add(needs, p.weights == WeightType::F32 ? bytes : (bytes / 2 + 63) / 64 * 64);
+  std::uint64_t extra, widened;
+  if (!float_bytes(s.extra_floats, 1, 1, 1, &extra) || !float_bytes(s.panel_floats, 1, 1, 1, &widened)) return too_large("ConvF32", "scratch");
+  needs.scratch_bytes = static_cast<std::uint64_t>(s.table_bytes) + extra + widened;
   return add_outputs("ConvF32", w, p.oc, std::int64_t{p.oc} - s.group_outputs + s.vectors * s.lanes, p.has_bias, p.residual, p.r_stride, p.y_stride, needs);
 }
 

@@ -20,6 +20,8 @@ struct ConvShape {
   std::uint32_t lanes;
   bool dense;                    // output pixel m reads input pixel m and nothing else
   bool bordered;                 // some taps lie outside of the image
+  // Scratch of a worker, in this order: pointers to the runs of a block's pixels; copied rows, or zeros for what lies outside; a panel's chunk of weights, widened.
+  std::int64_t table_bytes, extra_floats, panel_floats;
 
   // The panels' vectors differ by at most one.
   std::int64_t panel_vectors(std::int64_t panel) const noexcept { return vectors / panels + (panel < vectors % panels); }
@@ -76,6 +78,10 @@ struct ConvShape {
   }
   const std::int64_t pixels = std::int64_t{w.n} * w.oh * w.ow;
   if (s.block > pixels) s.block = pixels;
+  s.table_bytes = s.dense ? 0 : conv_ceil_div(s.block * s.taps * 8, 64) * 64;
+  s.extra_floats = s.dense ? 0 : s.block_rows ? (((s.block_rows - 1) * w.sh + std::int64_t{w.kh - 1} * w.dh + 1)) * s.padded_row : s.bordered ? p.ic : 0;
+  s.extra_floats = conv_ceil_div(s.extra_floats, 16) * 16;
+  s.panel_floats = p.weights == WeightType::F32 ? 0 : conv_ceil_div(s.taps * s.chunk * conv_ceil_div(s.vectors, s.panels) * lanes, 16) * 16;
   return s;
 }
 

@@ -18,11 +18,14 @@ struct FilterView {
 };
 
 // `destination` has as many bytes as check_ConvF32 says of operand "w", 64-byte aligned; all of them are written.
+// Weights that params.weights does not hold are rounded to it.
 void pack_conv_f32(const ConvF32 &params, const Isa &isa, FilterView<float> weights, void *destination);
 void pack_depthwise_f32(const DepthwiseF32 &params, const Isa &isa, FilterView<float> weights, void *destination);
 // Whether Winograd4x4 is possible and quicker than Direct. Its error is larger: an output is off by up to about 1e-5 times the largest |w| * |x| sum of the
 // outputs around it (Direct: 1e-6), see the kernel tests.
 bool winograd_wins(const ConvF32 &params, const Isa &isa);
+// The first of f16 and bf16 that holds all of `count` values exactly; F32 where neither does.
+WeightType shortest_exact(const float *values, std::int64_t count);
 // Vectors per channel (bias, multiplier) are padded with zeros to whole panels where a check function says so.
 void pack_channels(const float *values, std::int64_t count, void *destination, std::uint64_t bytes);
 

@@ -3,7 +3,11 @@
 #include "backends/common/kernels/pack.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
+
+#include "base/alloc.h"
+#include "base/float16.h"
 
 namespace quarry::kernels {
 
@@ -48,6 +52,16 @@ void pack_conv_f32(const ConvF32 &p, const Isa &isa, FilterView<float> w, void *
   auto *to = static_cast<float *>(destination);
   if (p.algorithm == ConvAlgorithm::Winograd4x4) return pack_winograd(p, isa, w, to);
   const ConvShape s = conv_shape(p, isa.f32_lanes, isa.f32_panel);
+  if (p.weights != WeightType::F32) {
+    ConvF32 wide = p;
+    wide.weights = WeightType::F32;
+    Vector<float> packed(static_cast<std::size_t>((s.group_weights() * p.groups + 15) / 16 * 16));
+    pack_conv_f32(wide, isa, w, packed.data());
+    auto *const halves = static_cast<std::uint16_t *>(destination);
+    for (std::size_t i = 0; i < packed.size(); ++i) halves[i] = p.weights == WeightType::F16 ? f32_to_f16(packed[i]) : f32_to_bf16(packed[i]);
+    for (std::size_t i = packed.size(); i % 32 != 0; ++i) halves[i] = 0;
+    return;
+  }
   const float *const begin = to;
   for (std::int64_t group = 0; group < p.groups; ++group)
     for (std::int64_t panel = 0; panel < s.panels; ++panel) {
@@ -64,6 +78,14 @@ void pack_conv_f32(const ConvF32 &p, const Isa &isa, FilterView<float> w, void *
           }
     }
   while ((to - begin) % 16 != 0) *to++ = 0;
+}
+
+WeightType shortest_exact(const float *values, std::int64_t count) {
+  const auto all = [&](auto there, auto back) {
+    return std::all_of(values, values + count, [&](float v) { return std::bit_cast<std::uint32_t>(back(there(v))) == std::bit_cast<std::uint32_t>(v); });
+  };
+  if (all(f32_to_f16, f16_to_f32)) return WeightType::F16;
+  return all(f32_to_bf16, bf16_to_f32) ? WeightType::BF16 : WeightType::F32;
 }
 
 void pack_depthwise_f32(const DepthwiseF32 &p, const Isa &isa, FilterView<float> w, void *destination) {

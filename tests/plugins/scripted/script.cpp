@@ -12,7 +12,7 @@ Result<Script> Script::parse(std::string_view text) {
     std::uint64_t Script::*field;
   } numbers[] = {{"grade", &Script::grade},         {"slow_check", &Script::slow_check}, {"slow_compile", &Script::slow_compile},
                  {"slow_load", &Script::slow_load}, {"slow_run", &Script::slow_run},     {"lose_at", &Script::lose_at},
-                 {"stay_lost", &Script::stay_lost}};
+                 {"stay_lost", &Script::stay_lost}, {"fail_compile", &Script::fail_compile}};
   while (!text.empty()) {
     const std::size_t end = text.find(';');
     const std::string_view item = text.substr(0, end);

@@ -4,6 +4,7 @@
 //   grade=N              compile: the context will be graded N (1 optimal ... 4 incompatible)
 //   slow_check=MS        check, compile, load, run: take so long, polling the signal every millisecond
 //   slow_compile=MS  slow_load=MS  slow_run=MS
+//   fail_compile=1       compile fails once its time is over
 //   lose_at=N            the device is lost at the Nth run (from 1) of an execution, and stays lost
 //   stay_lost=N          the first N recoveries fail
 //   no_memory            registering and importing memory fails
@@ -22,6 +23,7 @@ namespace quarry::scripted {
 struct Script {
   std::uint64_t grade = 1;
   std::uint64_t slow_check = 0, slow_compile = 0, slow_load = 0, slow_run = 0;  // milliseconds
+  std::uint64_t fail_compile = 0;
   std::uint64_t lose_at = 0, stay_lost = 0;
   bool no_memory = false;
   String wrong;

@@ -172,6 +172,7 @@ qr_plugin_code compiler_compile(qr_backend *backend, const qr_compile_request *r
   return guard(backend->allocator, errors, [&]() -> Status {
     QR_ASSIGN_OR_RETURN(const Script script, script_of(request->options, request->option_count));
     QR_RETURN_IF_ERROR(take_time(script.slow_compile, request->signal, backend->allocator.host(), "compile"));
+    if (script.fail_compile) return Status::error(ErrorId::internal, "option script: fail_compile is set, as told");
     QR_ASSIGN_OR_RETURN(const qir::Graph graph, plugin::read_request(*request));
     const auto told = [](qr_plugin_code code) {
       return code == QR_OK                   ? Status()

@@ -193,6 +193,11 @@ void cast(DType from_type, DType to_type, const std::byte *from, std::byte *to, 
 
 }  // namespace
 
+void widen_weights(WeightType type, const std::uint16_t *from, float *to, std::int64_t count) noexcept {
+  if (type == WeightType::F16) return widen_f16(reinterpret_cast<const std::byte *>(from), to, static_cast<int>(count));
+  for (std::int64_t i = 0; i < count; ++i) to[i] = __builtin_bit_cast(float, static_cast<std::uint32_t>(from[i]) << 16);
+}
+
 void run_Cast(const Call &call) {
   const auto &p = call.as<Cast>();
   const auto from = static_cast<DType>(p.from), to = static_cast<DType>(p.to);

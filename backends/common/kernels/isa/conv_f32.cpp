@@ -14,6 +14,16 @@ struct Conv {
   const float *x, *w, *bias, *r;
   float *y;
   std::int64_t pixels, block;
+  bool few_rows;
+
+  // Weights `at` elements on, as f32: where they lie, or widened into the worker's scratch.
+  const float *weights(std::int64_t at, std::int64_t count, float *panel_at) const noexcept {
+    if (p.weights == WeightType::F32) return w + at;
+    widen_weights(p.weights, reinterpret_cast<const std::uint16_t *>(w) + at, panel_at, count);
+    return panel_at;
+  }
+  // Where weights that will be needed next lie in memory.
+  const float *ahead(std::int64_t at) const noexcept { return p.weights == WeightType::F32 ? w + at : nullptr; }
 };
 
 // Pointers to the run of each tap of the pixels [begin, begin + count); taps outside of the image point to zeros.
@@ -71,7 +81,7 @@ void fill_padded(const Conv &conv, std::int64_t image, std::int64_t first, std::
 }
 
 // Pixels [begin, begin + count), panels [first, last) counted through all groups.
-void run_panels(const Conv &conv, std::int64_t begin, std::int64_t count, const float *const *table, std::int64_t first, std::int64_t last) noexcept {
+void run_panels(const Conv &conv, std::int64_t begin, std::int64_t count, const float *const *table, std::int64_t first, std::int64_t last, float *panel_at) noexcept {
   const ConvF32 &p = conv.p;
   const ConvShape &s = conv.s;
   Product job;
@@ -81,7 +91,7 @@ void run_panels(const Conv &conv, std::int64_t begin, std::int64_t count, const 
   job.table_step = count;
   job.x_step = p.x_stride;
   job.y_step = p.y_stride;
-  job.few_rows = conv.pixels <= kFewRows;
+  job.few_rows = conv.few_rows;
   job.end.step = p.r_stride;
   job.end.act = &p.act;
   // With several chunks, sums wait in y: for as many panels at a time as leave them in the second-level cache, so that the block's chunk of x is
@@ -99,7 +109,7 @@ void run_panels(const Conv &conv, std::int64_t begin, std::int64_t count, const 
         const std::int64_t panel = i - group * s.panels, column = s.panel_begin(panel) * kLanes;
         job.vectors = static_cast<int>(s.panel_vectors(panel));
         job.tail = static_cast<int>(min_of<std::int64_t>(kLanes, s.group_outputs - column - (job.vectors - 1) * kLanes));
-        job.w = conv.w + s.weights(group, panel, from);
+        job.w = conv.weights(s.weights(group, panel, from), s.taps * job.k * job.vectors * kLanes, panel_at);
         const std::int64_t channel = group * s.group_outputs + column;
         job.bias = conv.bias ? conv.bias + channel : nullptr;
         job.y = conv.y + begin * p.y_stride + channel;
@@ -110,9 +120,9 @@ void run_panels(const Conv &conv, std::int64_t begin, std::int64_t count, const 
         if (table) job.x_offset = s.block_rows ? from : offset;
         else job.x = conv.x + begin * p.x_stride + offset;
         const std::int64_t next_chunk = i + 1 < end ? from : from + s.chunk;
-        if (i + 1 < end) job.ahead = conv.w + s.weights(group, panel + 1, from);
-        else if (next_chunk < s.run) job.ahead = conv.w + s.weights(group, first - group * s.panels, next_chunk);
-        else if (end < last) job.ahead = conv.w + s.weights(end / s.panels, end % s.panels, 0);
+        if (i + 1 < end) job.ahead = conv.ahead(s.weights(group, panel + 1, from));
+        else if (next_chunk < s.run) job.ahead = conv.ahead(s.weights(group, first - group * s.panels, next_chunk));
+        else if (end < last) job.ahead = conv.ahead(s.weights(end / s.panels, end % s.panels, 0));
         else job.ahead = nullptr;
         product(job);
       }
@@ -124,12 +134,17 @@ void run_panels(const Conv &conv, std::int64_t begin, std::int64_t count, const 
 }  // namespace
 
 void run_ConvF32(const Call &call) {
+  const Window &w = call.as<ConvF32>().window;
+  run_conv(call, std::int64_t{w.n} * w.oh * w.ow <= kFewRows);
+}
+
+void run_conv(const Call &call, bool few_rows) noexcept {
   const auto &p = call.as<ConvF32>();
   if (p.algorithm == ConvAlgorithm::Winograd4x4) return run_winograd(call);
   const ConvShape s = conv_shape(p, kLanes, kF32Panel);
   const Window &w = p.window;
   std::size_t operand = 2;
-  Conv conv{p, s, call.operand<const float>(0), call.operand<const float>(1), nullptr, nullptr, nullptr, std::int64_t{w.n} * w.oh * w.ow, s.block};
+  Conv conv{p, s, call.operand<const float>(0), call.operand<const float>(1), nullptr, nullptr, nullptr, std::int64_t{w.n} * w.oh * w.ow, s.block, few_rows};
   if (p.has_bias) conv.bias = call.operand<const float>(operand++);
   if (p.residual != Residual::None) conv.r = call.operand<const float>(operand++);
   conv.y = call.operand<float>(operand);
@@ -156,7 +171,8 @@ void run_ConvF32(const Call &call) {
   call.threads.run(static_cast<std::uint64_t>(blocks * parts), grain, [&](std::uint64_t task, std::uint64_t end, std::uint32_t worker) {
     std::byte *const scratch = call.worker_scratch(worker);
     auto *const table = reinterpret_cast<const float **>(scratch);
-    auto *const extra = reinterpret_cast<float *>(scratch + (s.dense ? 0 : (s.block * s.taps * 8 + 63) / 64 * 64));
+    auto *const extra = reinterpret_cast<float *>(scratch + s.table_bytes);
+    float *const panel_at = extra + s.extra_floats;
     if (!s.dense && !rows && s.bordered) std::memset(extra, 0, static_cast<std::size_t>(p.ic) * 4);
     std::int64_t filled = -1, begin = 0, count = 0;
     for (; task < end; ++task) {
@@ -173,7 +189,7 @@ void run_ConvF32(const Call &call) {
           if (!s.dense) fill_table(conv, begin, count, extra, table);
         }
       }
-      run_panels(conv, begin, count, s.dense ? nullptr : table, panels * part / parts, panels * (part + 1) / parts);
+      run_panels(conv, begin, count, s.dense ? nullptr : table, panels * part / parts, panels * (part + 1) / parts, panel_at);
     }
   });
 }

@@ -24,4 +24,10 @@ inline constexpr int kIntGroup = 4;
 inline constexpr int kIntGroup = 2;
 #endif
 
+// ConvF32 as a part of a larger operation; few_rows: all of that operation's rows are few (gemm_tile.h). In conv_f32.cpp.
+void run_conv(const Call &call, bool few_rows) noexcept;
+
+// Weights of a product that lie in memory as f16 or bf16. In cast.cpp.
+void widen_weights(WeightType type, const std::uint16_t *from, float *to, std::int64_t count) noexcept;
+
 }  // namespace quarry::kernels::QR_ISA
