@@ -123,6 +123,14 @@ check("compile for another processor", run("compile", model, "--backend", "cpu",
 for when in ("wait", "background", "never"):
     check(f"run what was compiled for another processor, {when}", run("run", other, image, "--backend", "cpu", "--option", "context.recompile=" + when), 0)
 check("bench what was compiled for another processor", run("bench", other, "--backend", "cpu", "--duration", "1", "--option", "context.recompile=background"), 0)
+sizes = []
+for weights in ("exact", "f16", "bf16"):
+    check("compile with weights of another type", run("compile", model, "--backend", "cpu", "--option", "cpu.weights=" + weights, "--option", "cpu.winograd=off",
+                                                      "--option", "container.keep_graph=0", "-o", other), 0)
+    result = check("run with weights of another type", run("run", other, image, "--backend", "cpu", "--json"), 0)
+    require("the answer with weights of another type", json.loads(result.stdout)[0]["outputs"][0]["top"][0]["index"] == 3, result.stdout[:300])
+    sizes.append(os.path.getsize(other))
+require("weights of 16 bits take half the room of f32", sizes[1] == sizes[2] and sizes[0] - sizes[1] > 70000, sizes)  # of 153 kB
 check("a wrong time to recompile", run("run", other, image, "--option", "context.recompile=later"), 3, "QR-C0102", "background")
 os.remove(other)
 

@@ -53,9 +53,11 @@ struct ConvShape {
   const bool padded_rows = p.groups == 1 && w.dw == 1 && w.kw > 1 && p.ic <= 4 && w.kw <= 64 && w.pad_left < w.kw && reach_x <= std::int64_t{w.iw} + w.kw && w.kh <= 64;
   s.taps = padded_rows ? w.kh : std::int64_t{w.kh} * w.kw;
   s.run = padded_rows ? std::int64_t{w.kw} * p.ic : s.group_inputs;
-  constexpr std::int64_t kChunkBytes = 96 << 10;
+  // In the second-level cache; in the first where weights are widened for a few rows alone.
+  const std::int64_t pixels = std::int64_t{w.n} * w.oh * w.ow;
+  const std::int64_t chunk_bytes = p.weights != WeightType::F32 && pixels <= 6 ? 12 << 10 : 96 << 10;
   const std::int64_t step_bytes = std::int64_t{panel} * lanes * 4;
-  std::int64_t most = kChunkBytes / (step_bytes * s.taps) / 8 * 8;
+  std::int64_t most = chunk_bytes / (step_bytes * s.taps) / 8 * 8;
   if (most < 16) most = 16;
   s.chunks = conv_ceil_div(s.run, most);
   s.chunk = conv_ceil_div(conv_ceil_div(s.run, s.chunks), 8) * 8;
@@ -76,7 +78,6 @@ struct ConvShape {
     s.block = s.block_rows * w.ow;
     s.padded_row = (std::int64_t{w.ow - 1} * w.sw + w.kw) * p.ic;
   }
-  const std::int64_t pixels = std::int64_t{w.n} * w.oh * w.ow;
   if (s.block > pixels) s.block = pixels;
   s.table_bytes = s.dense ? 0 : conv_ceil_div(s.block * s.taps * 8, 64) * 64;
   s.extra_floats = s.dense ? 0 : s.block_rows ? (((s.block_rows - 1) * w.sh + std::int64_t{w.kh - 1} * w.dh + 1)) * s.padded_row : s.bordered ? p.ic : 0;
