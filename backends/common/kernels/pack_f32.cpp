@@ -46,22 +46,7 @@ void pack_winograd(const ConvF32 &p, const Isa &isa, FilterView<float> w, float 
   }
 }
 
-}  // namespace
-
-void pack_conv_f32(const ConvF32 &p, const Isa &isa, FilterView<float> w, void *destination) {
-  auto *to = static_cast<float *>(destination);
-  if (p.algorithm == ConvAlgorithm::Winograd4x4) return pack_winograd(p, isa, w, to);
-  const ConvShape s = conv_shape(p, isa.f32_lanes, isa.f32_panel);
-  if (p.weights != WeightType::F32) {
-    ConvF32 wide = p;
-    wide.weights = WeightType::F32;
-    Vector<float> packed(static_cast<std::size_t>((s.group_weights() * p.groups + 15) / 16 * 16));
-    pack_conv_f32(wide, isa, w, packed.data());
-    auto *const halves = static_cast<std::uint16_t *>(destination);
-    for (std::size_t i = 0; i < packed.size(); ++i) halves[i] = p.weights == WeightType::F16 ? f32_to_f16(packed[i]) : f32_to_bf16(packed[i]);
-    for (std::size_t i = packed.size(); i % 32 != 0; ++i) halves[i] = 0;
-    return;
-  }
+void pack_direct(const ConvF32 &p, const ConvShape &s, FilterView<float> w, float *to) {
   const float *const begin = to;
   for (std::int64_t group = 0; group < p.groups; ++group)
     for (std::int64_t panel = 0; panel < s.panels; ++panel) {
@@ -78,6 +63,19 @@ void pack_conv_f32(const ConvF32 &p, const Isa &isa, FilterView<float> w, void *
           }
     }
   while ((to - begin) % 16 != 0) *to++ = 0;
+}
+
+}  // namespace
+
+void pack_conv_f32(const ConvF32 &p, const Isa &isa, FilterView<float> w, void *destination) {
+  if (p.algorithm == ConvAlgorithm::Winograd4x4) return pack_winograd(p, isa, w, static_cast<float *>(destination));
+  const ConvShape s = conv_shape(p, isa.f32_lanes, isa.f32_panel);
+  if (p.weights == WeightType::F32) return pack_direct(p, s, w, static_cast<float *>(destination));
+  Vector<float> packed(static_cast<std::size_t>((s.group_weights() * p.groups + 15) / 16 * 16));
+  pack_direct(p, s, w, packed.data());
+  auto *const halves = static_cast<std::uint16_t *>(destination);
+  for (std::size_t i = 0; i < packed.size(); ++i) halves[i] = p.weights == WeightType::F16 ? f32_to_f16(packed[i]) : f32_to_bf16(packed[i]);
+  for (std::size_t i = packed.size(); i % 32 != 0; ++i) halves[i] = 0;
 }
 
 WeightType shortest_exact(const float *values, std::int64_t count) {
