@@ -10,6 +10,10 @@
 #include "runtime/runtime.h"
 #include "runtime/session.h"
 
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("O2")  // the library is built for size; what every run goes through is built for speed
+#endif
+
 // Errors, and what is not met in the runs of every frame: out of the way of the rest, and for size.
 #define QR_COLD __attribute__((cold, noinline))
 
