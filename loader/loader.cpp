@@ -26,7 +26,7 @@ void add_folder(std::string_view path, const char *origin, Vector<Folder> &out) 
   out.push_back({String(path), origin});
 }
 
-void add_folders(std::string_view list, const char *origin, Vector<Folder> &out) {
+[[maybe_unused]] void add_folders(std::string_view list, const char *origin, Vector<Folder> &out) {
   while (!list.empty()) {
     const std::size_t colon = list.find(':');
     const std::string_view part = list.substr(0, colon);
@@ -49,7 +49,7 @@ Vector<String> plugin_files(const Folder &folder) {
 
 // Installed, the plugins are below the folder of libquarry, wherever the whole was moved to. In a build tree each has a folder of its own in
 // ../backends; that this is one says a file that the build puts beside libquarry, so that an installed library never looks above its folder.
-void add_own_folders(std::string_view library_folder, Vector<Folder> &out) {
+[[maybe_unused]] void add_own_folders(std::string_view library_folder, Vector<Folder> &out) {
   const String own(library_folder);
   if (own.empty() || own[0] != '/') return;
   const std::size_t slash = own.rfind('/');
