@@ -710,11 +710,9 @@ def main():
     if args.compare:
         return compare(args)
     bench = Bench(args)
-    shown = [
-        a
-        for i, a in enumerate(sys.argv[1:])
-        if a not in ("--program", "--work") and (i == 0 or sys.argv[i] not in ("--program", "--work"))
-    ]
+    # Where things lie on this machine is nothing to anybody else.
+    places = ("--program", "--work", "--models", "--out")
+    shown = [a for before, a in zip(["", *sys.argv[1:]], sys.argv[1:]) if a not in places and before not in places]
     system = os.uname()
     results = {
         "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),

@@ -6,7 +6,6 @@
 #   tools/test.sh                  (under 40 minutes on two cores)
 #   tools/test.sh --no-sanitizers  without the builds with the address, undefined-behaviour and thread sanitizers
 #   tools/test.sh --quick          the release build, its tests and ONNX's tests of Debian's release
-# QUARRY_TEST_MINUTES (default 40): the long steps at the end that would not be done by then are skipped; what they take is told from the first build.
 . "$(dirname "$0")/setup.sh"
 cd "$root" || exit 1
 case "${1-}" in
@@ -19,7 +18,6 @@ shared=${QUARRY_SHARED:-$root/../shared}
 build=${QUARRY_BUILD_DIR:-$root/build}-test
 quarry=$build/tools/quarry
 passed=0 failed=0 skipped=0 failures=
-began=$(date +%s) first_build=0
 
 step() {  # NAME COMMAND...
   name=$1 start=$(date +%s)
@@ -38,13 +36,6 @@ skip() {  # NAME REASON
   skipped=$((skipped + 1))
   say "$1"
   echo "   skipped: $2"
-}
-# Whether a step that takes PERCENT of the time of the first build ends in time (40 minutes are for a machine that has built nothing yet).
-in_time() {  # NAME PERCENT
-  minutes=${QUARRY_TEST_MINUTES:-40} now=$(date +%s)
-  [ $((now - began + first_build * $2 / 100)) -lt $((minutes * 60)) ] && return 0
-  skip "$1" "$(((now - began) / 60)) of QUARRY_TEST_MINUTES=$minutes are over, and on this machine it takes about $((first_build * $2 / 6000 + 1)) more"
-  return 1
 }
 make_in() {  # DIR [targets]
   dir=$1
@@ -101,9 +92,7 @@ static_build() {
 }
 
 install_packages || { echo "cannot install the packages of tools/packages.txt" >&2; exit 1; }
-start_of_build=$(date +%s)
 step "build: release, warnings are errors" build_in "$build" --buildtype=release -Dwerror=true
-first_build=$(($(date +%s) - start_of_build))
 if [ $failed -gt 0 ]; then
   echo "nothing else can run"
   echo "$passed passed, $failed failed, $skipped skipped"
@@ -145,7 +134,7 @@ fi
 # Kernels for one instruction set: the best of this processor.
 isas=$(if grep -qw avx512_vnni /proc/cpuinfo; then echo avx512; elif grep -qw avx2 /proc/cpuinfo; then echo avx2; fi)
 few='-g1 -fno-sanitize=null,object-size,vptr -fsanitize-undefined-trap-on-error'
-if [ -n "$sanitizers" ] && in_time "address and undefined-behaviour sanitizers" 100; then
+if [ -n "$sanitizers" ]; then
   step "configure: address and undefined-behaviour sanitizers" configure "$build-asan" -Db_sanitize=address,undefined -Db_lundef=false \
     -Doptimization=1 -Ddebug=false "-Dc_args=$few" "-Dcpp_args=$few" "-Dkernel_isas=$isas"
   step "address and undefined-behaviour sanitizers: build and tests" sanitized_tests asan "$build-asan"
@@ -156,13 +145,11 @@ if [ -n "$sanitizers" ] && in_time "address and undefined-behaviour sanitizers" 
     step "address and undefined-behaviour sanitizers: ONNX's node tests on cpu" conform debian-asan cpu 850 /usr/share/libonnx-testdata/data/node
     runner=
   fi
-fi
-if [ -n "$sanitizers" ] && in_time "thread sanitizer" 55; then
   step "configure: thread sanitizer" configure "$build-tsan" -Db_sanitize=thread -Db_lundef=false -Doptimization=1 -Ddebug=false \
     -Dc_args=-g1 -Dcpp_args=-g1 "-Dkernel_isas=$isas"
   step "thread sanitizer: build and tests of threads" sanitized_tests tsan "$build-tsan" threads
 fi
-if [ -z "$quick" ] && in_time "aarch64: cross-built, kernels under qemu" 60; then
+if [ -z "$quick" ]; then
   step "aarch64: cross-built, kernels under qemu" tools/test_aarch64.sh "$build-aarch64"
 fi
 [ -z "$failures" ] || echo "failed steps:$failures"

@@ -475,6 +475,10 @@ static void wait_until(fixture *f, qr_session *session, const char *state) {
 static void test_replaced_in_background(void **state) {
   fixture *f = *state;
   qr_model *model = compile(f, "grade=2", "1", "replaced");
+  char kept[512];
+  snprintf(kept, sizeof kept, "%s/kept.qrm", g_folder);
+  set(f, "ep.context_enable", "1");
+  set(f, "ep.context_file_path", kept);
   qr_session *session = create_in_background(f, model, "slow_compile=1000"), *clone = NULL;
   assert_true(reports(f, session, "\"recompilation\": \"running\""));
   ok(run(session, NULL, NULL));
@@ -492,6 +496,10 @@ static void test_replaced_in_background(void **state) {
   run_in_memory(f, session, allocated, 64, imported, 16);
   assert_true(reports(f, session, "\"source\": \"recompiled\""));
   assert_true(reports(f, session, "\"grade\": \"optimal\""));
+  qr_model *written = NULL; /* the next start finds it */
+  ok(qr_model_open_path(f->runtime, text(kept), NULL, &written));
+  check_grade(f, written, QR_COMPATIBILITY_OPTIMAL);
+  qr_model_destroy(written);
   assert_non_null(clone);
   qr_status *status = run(clone, NULL, NULL); /* the option that was set is set there too */
   assert_non_null(status);

@@ -37,6 +37,9 @@ struct ConvShape {
 
 [[maybe_unused]] static inline std::int64_t conv_ceil_div(std::int64_t a, std::int64_t b) noexcept { return (a + b - 1) / b; }
 
+// Rows of input of a block of `rows` rows of output.
+[[maybe_unused]] static inline std::int64_t conv_input_rows(const Window &w, std::int64_t rows) noexcept { return (rows - 1) * w.sh + std::int64_t{w.kh - 1} * w.dh + 1; }
+
 // For parameters whose window, channels and groups are checked. `panel` is Isa::f32_panel.
 [[maybe_unused]] static inline ConvShape conv_shape(const ConvF32 &p, std::uint32_t lanes, std::uint32_t panel) noexcept {
   const Window &w = p.window;
@@ -80,14 +83,12 @@ struct ConvShape {
   }
   if (s.block > pixels) s.block = pixels;
   s.table_bytes = s.dense ? 0 : conv_ceil_div(s.block * s.taps * 8, 64) * 64;
-  s.extra_floats = s.dense ? 0 : s.block_rows ? (((s.block_rows - 1) * w.sh + std::int64_t{w.kh - 1} * w.dh + 1)) * s.padded_row : s.bordered ? p.ic : 0;
+  // Below 2^53: a checked window has steps and dilations up to 2^16, and of padded rows 512 at most, none longer than the image and its borders.
+  s.extra_floats = s.dense ? 0 : s.block_rows ? conv_input_rows(w, s.block_rows) * s.padded_row : s.bordered ? p.ic : 0;
   s.extra_floats = conv_ceil_div(s.extra_floats, 16) * 16;
   s.panel_floats = p.weights == WeightType::F32 ? 0 : conv_ceil_div(s.taps * s.chunk * conv_ceil_div(s.vectors, s.panels) * lanes, 16) * 16;
   return s;
 }
-
-// Rows of input of a block of `rows` rows of output.
-[[maybe_unused]] static inline std::int64_t conv_input_rows(const Window &w, std::int64_t rows) noexcept { return (rows - 1) * w.sh + std::int64_t{w.kh - 1} * w.dh + 1; }
 
 // How many rows of output a block (BlockF32) works on at a time, and the rows of the expanded image that these read: both stay in the second-level cache.
 struct BlockShape {
