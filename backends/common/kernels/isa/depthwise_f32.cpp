@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One filter per channel: a few pixels of a row of output at a time, all channels one vector after the other. Weights are packed [vector][tap][lanes].
+// The usual windows (3 and 5 columns, strides 1 and 2) go by tiles of kTile pixels, those at the borders too; the loops for any window take what is left.
 #include "backends/common/kernels/isa/activate.h"
 #include "backends/common/kernels/isa/kernels.h"
 
@@ -88,10 +89,44 @@ QR_INLINE void border(const Row &row, std::int64_t ox, std::int64_t first, std::
   put(row, row.y + ox, c, row.d.bias ? acc + load(row.d.bias + c) : acc, lanes, act);
 }
 
+constexpr int kTile = 7;  // pixels: what the usual widths are multiples of
+
+// kTile pixels from output column ox on, whole vectors of channels. Of the columns of input that they see, the first `left` and the last `right` lie outside.
+template <int KW, int SW, class F>
+__attribute__((noinline)) void tile(const Row &row, std::int64_t ox, std::int64_t left, std::int64_t right, F act) noexcept {
+  constexpr int kColumns = (kTile - 1) * SW + KW, kEdge = KW / 2;
+  const DepthwiseF32 &p = row.d.p;
+  const std::int64_t stride = p.x_stride, x_row = row.x_row, y_stride = p.y_stride, rows = row.tap_rows, vector_taps = std::int64_t{p.window.kh} * KW * kLanes;
+  const std::int64_t vectors = p.c / kLanes, first = ox * SW - p.window.pad_left;
+  const float *x = row.x + first * stride, *w = row.w, *bias = row.d.bias;
+  float *y = row.d.y + (row.y + ox) * y_stride;
+  for (std::int64_t v = 0; v < vectors; ++v, x += kLanes, w += vector_taps, y += kLanes) {
+    VecF acc[kTile];
+    QR_UNROLL for (int i = 0; i < kTile; ++i) acc[i] = VecF{};
+    const float *from = x, *taps_at = w;
+    for (std::int64_t ky = 0; ky < rows; ++ky, from += x_row, taps_at += KW * kLanes) {
+      VecF taps[KW];
+      QR_UNROLL for (int kx = 0; kx < KW; ++kx) taps[kx] = load(taps_at + kx * kLanes);
+      QR_UNROLL for (int column = 0; column < kColumns; ++column) {
+        if (column < kEdge && column < left) continue;
+        if (column >= kColumns - kEdge && column >= kColumns - right) continue;
+        const VecF in = load(from + column * stride);
+        QR_UNROLL for (int kx = 0; kx < KW; ++kx)
+          if (column >= kx && (column - kx) % SW == 0 && (column - kx) / SW < kTile) acc[(column - kx) / SW] = fma(in, taps[kx], acc[(column - kx) / SW]);
+      }
+    }
+    const VecF b = bias ? load(bias + v * kLanes) : VecF{};  // last, so that the sum before it is rounded at its own size
+    if (row.residual == Residual::None) {
+      QR_UNROLL for (int i = 0; i < kTile; ++i) store(y + i * y_stride, act(acc[i] + b));
+    } else {
+      QR_UNROLL for (int i = 0; i < kTile; ++i) put(row, row.y + ox + i, v * kLanes, acc[i] + b, Whole{}, act);
+    }
+  }
+}
+
 template <int MR, int KW, int SW, class F>
-QR_INLINE void interior_channels(const Row &row, std::int64_t ox, F act) noexcept {
+QR_INLINE void interior_channels(const Row &row, std::int64_t ox, std::int64_t c, F act) noexcept {
   const std::int64_t end = row.d.p.c;
-  std::int64_t c = 0;
   for (; c + kLanes <= end; c += kLanes) interior<MR, KW, SW>(row, ox, c, Whole{}, act);
   if (c < end) interior<MR, KW, SW>(row, ox, c, Part{static_cast<int>(end - c)}, act);
 }
@@ -103,24 +138,40 @@ QR_INLINE void taps_inside(std::int64_t at, std::int64_t taps, std::int64_t dila
   if (*last < *first) *last = *first;
 }
 
+// What the rows of an output have in common.
+struct Columns {
+  std::int64_t inside_begin, inside_end;  // output columns all of whose taps lie inside
+  bool tiles;                             // whether whole vectors of channels go by tiles
+};
+
 template <int KW, int SW, class F>
-void run_row(const Row &row, std::int64_t inside_begin, std::int64_t inside_end, F act) noexcept {
+void run_row(const Row &row, const Columns &columns, F act) noexcept {
   const DepthwiseF32 &p = row.d.p;
   const Window &w = p.window;
+  std::int64_t channel = 0;
+  if constexpr (KW != 0) {
+    if (columns.tiles) {
+      for (std::int64_t ox = 0; ox < w.ow; ox += kTile) {
+        const std::int64_t at = min_of<std::int64_t>(ox, w.ow - kTile), beyond = at * SW - w.pad_left + (kTile - 1) * SW + KW - w.iw;
+        tile<KW, SW>(row, at, max_of<std::int64_t>(0, w.pad_left - at * SW), max_of<std::int64_t>(0, beyond), act);
+      }
+      channel = p.c / kLanes * kLanes;
+      if (channel == p.c) return;
+    }
+  }
   const auto borders = [&](std::int64_t ox, std::int64_t end) {
     for (; ox < end; ++ox) {
-      std::int64_t first, last, c = 0;
+      std::int64_t first, last, c = channel;
       taps_inside(ox * w.sw - w.pad_left, w.kw, w.dw, w.iw, &first, &last);
       for (; c + kLanes <= p.c; c += kLanes) border(row, ox, first, last, c, Whole{}, act);
       if (c < p.c) border(row, ox, first, last, c, Part{static_cast<int>(p.c - c)}, act);
     }
   };
-  borders(0, inside_begin);
-  std::int64_t ox = inside_begin;
-  for (; ox + 7 <= inside_end; ox += 7) interior_channels<7, KW, SW>(row, ox, act);
-  for (; ox + 3 <= inside_end; ox += 3) interior_channels<3, KW, SW>(row, ox, act);
-  for (; ox < inside_end; ++ox) interior_channels<1, KW, SW>(row, ox, act);
-  borders(inside_end, w.ow);
+  borders(0, columns.inside_begin);
+  std::int64_t ox = columns.inside_begin;
+  for (; ox + 3 <= columns.inside_end; ox += 3) interior_channels<3, KW, SW>(row, ox, channel, act);
+  for (; ox < columns.inside_end; ++ox) interior_channels<1, KW, SW>(row, ox, channel, act);
+  borders(columns.inside_end, w.ow);
 }
 
 void activate_row(const Row &row) noexcept {
@@ -137,11 +188,14 @@ template <int KW, int SW>
 void run_rows(const Depthwise &d, std::int64_t begin, std::int64_t end) noexcept {
   const DepthwiseF32 &p = d.p;
   const Window &w = p.window;
-  // Output columns all of whose taps lie inside.
   const std::int64_t reach = std::int64_t{w.kw - 1} * w.dw + 1;
-  const std::int64_t inside_begin = min_of<std::int64_t>(w.ow, ceil_div<std::int64_t>(w.pad_left, w.sw));
+  Columns columns;
+  columns.inside_begin = min_of<std::int64_t>(w.ow, ceil_div<std::int64_t>(w.pad_left, w.sw));
   const std::int64_t room = w.iw + std::int64_t{w.pad_left} - reach;
-  const std::int64_t inside_end = room < 0 ? inside_begin : max_of(inside_begin, min_of<std::int64_t>(w.ow, room / w.sw + 1));
+  columns.inside_end = room < 0 ? columns.inside_begin : max_of(columns.inside_begin, min_of<std::int64_t>(w.ow, room / w.sw + 1));
+  // The last tile may begin within the one before it: what both write must not be what they add.
+  const std::int64_t beyond = std::int64_t{w.ow - 1} * w.sw + w.kw - w.pad_left - w.iw;
+  columns.tiles = w.ow >= kTile && w.pad_left <= w.kw / 2 && beyond <= w.kw / 2 && (w.ow % kTile == 0 || p.residual == Residual::None || d.r != d.y);
   // Activations of more than a bound follow when a row is done: there is no room for them in the loops above.
   const bool deferred = p.act.kind != Act::None && p.act.kind != Act::Clip;
   for (std::int64_t i = begin; i < end; ++i) {
@@ -151,9 +205,9 @@ void run_rows(const Depthwise &d, std::int64_t begin, std::int64_t end) noexcept
     const Row row{d, d.x + (image * w.ih + (first < last ? at + first * w.dh : 0)) * w.iw * p.x_stride, std::int64_t{w.dh} * w.iw * p.x_stride, last - first,
                   d.w + first * w.kw * kLanes, i * w.ow, deferred && p.residual == Residual::AfterAct ? Residual::None : p.residual};
     if (p.act.kind == Act::Clip) {
-      run_row<KW, SW>(row, inside_begin, inside_end, KnownActivation<Act::Clip>{splat(p.act.a), splat(p.act.b)});
+      run_row<KW, SW>(row, columns, KnownActivation<Act::Clip>{splat(p.act.a), splat(p.act.b)});
     } else {
-      run_row<KW, SW>(row, inside_begin, inside_end, KnownActivation<Act::None>{});
+      run_row<KW, SW>(row, columns, KnownActivation<Act::None>{});
       if (deferred) activate_row(row);
     }
   }
