@@ -78,7 +78,7 @@ Status check_ConvInt(const void *params, const Isa &isa, Needs &needs) {
   } else if (s.winograd) {
     needs.scratch_bytes = static_cast<std::uint64_t>(winograd_int_blocks(p, s.panel).bytes);
   } else {
-    needs.scratch_bytes = (static_cast<std::uint64_t>(s.block) * static_cast<std::uint64_t>(s.steps) * 4 + kGatherSlack + 63) / 64 * 64;
+    needs.scratch_bytes = static_cast<std::uint64_t>(s.scratch);
   }
   return {};
 }

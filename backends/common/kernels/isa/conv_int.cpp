@@ -16,21 +16,16 @@ struct Tile {
   std::int64_t row_bytes;
   const void *w;
   std::int64_t steps, flush_steps;
-  const void *bias;         // i32, or f64 if wide; from the panel's first channel on
-  const Requantise *finish;
-  std::int64_t pixel;
-  std::int64_t channel;     // the panel's first
-  std::int64_t channels;    // of the panel
+  const void *bias;  // i32, or f64 if wide; from the panel's first channel on
+  void *sums;        // [R][V * kLanes], likewise
 };
 
 template <class Kind, bool Wide, int R, int V>
 __attribute__((noinline)) void run_tile(const Tile &t) noexcept {
   const auto *w = static_cast<const typename Kind::Weight *>(t.w);
   VecI acc[R][V];
-  // Sums go through memory, so that the registers are the loop's.
   if constexpr (!Wide) {
     const auto *bias = static_cast<const std::int32_t *>(t.bias);
-    alignas(kBytes) std::int32_t sums[R][V * kLanes];
     QR_UNROLL
     for (int v = 0; v < V; ++v) {
       const VecI b = load(bias + v * kLanes);
@@ -38,17 +33,17 @@ __attribute__((noinline)) void run_tile(const Tile &t) noexcept {
       for (int r = 0; r < R; ++r) acc[r][v] = b;
     }
     multiply<Kind>(t.rows, t.row_bytes, w, t.steps, acc);
+    auto *const sums = static_cast<std::int32_t *>(t.sums);
     QR_UNROLL
-    for (int r = 0; r < R; ++r) QR_UNROLL for (int v = 0; v < V; ++v) store(sums[r] + v * kLanes, acc[r][v]);
-    t.finish->run(*t.finish, {sums, R, V, t.pixel, t.channel, t.channels});
+    for (int r = 0; r < R; ++r) QR_UNROLL for (int v = 0; v < V; ++v) store(sums + (r * V + v) * kLanes, acc[r][v]);
   } else {
     const auto *bias = static_cast<const double *>(t.bias);
-    alignas(kBytes) double sums[R][V * kLanes];
+    auto *const sums = static_cast<double *>(t.sums);
     QR_UNROLL
     for (int v = 0; v < V * 2; ++v) {
       const VecD b = load(bias + v * kLanes / 2);
       QR_UNROLL
-      for (int r = 0; r < R; ++r) store(sums[r] + v * kLanes / 2, b);
+      for (int r = 0; r < R; ++r) store(sums + r * V * kLanes + v * kLanes / 2, b);
     }
     for (std::int64_t s = 0; s < t.steps; s += t.flush_steps) {
       QR_UNROLL
@@ -58,13 +53,12 @@ __attribute__((noinline)) void run_tile(const Tile &t) noexcept {
       for (int r = 0; r < R; ++r) {
         QR_UNROLL
         for (int v = 0; v < V; ++v) {
-          double *const sum = sums[r] + v * kLanes;
+          double *const sum = sums + (r * V + v) * kLanes;
           store(sum, load(sum) + double_low(acc[r][v]));
           store(sum + kLanes / 2, load(sum + kLanes / 2) + double_high(acc[r][v]));
         }
       }
     }
-    t.finish->run(*t.finish, {sums, R, V, t.pixel, t.channel, t.channels});
   }
 }
 
@@ -109,7 +103,7 @@ void run_dense(const Call &call, const ConvInt &p, const ConvIntShape &shape) no
   const double work = static_cast<double>(block) * static_cast<double>(shape.k) * static_cast<double>(part_panels * shape.panel);  // of a task
   const auto grain = static_cast<std::uint64_t>(1e6 / work) + 1;
   call.threads.run(static_cast<std::uint64_t>(blocks * p.groups * parts), grain, [&](std::uint64_t begin, std::uint64_t end, std::uint32_t worker) {
-    std::byte *const rows = call.worker_scratch(worker);
+    std::byte *const rows = call.worker_scratch(worker), *const sums = rows + shape.sums;
     std::int64_t gathered = -1;
     for (auto task = static_cast<std::int64_t>(begin); task < static_cast<std::int64_t>(end); ++task) {
       const std::int64_t part = task % parts, group = task / parts % p.groups, first = task / parts / p.groups * block;
@@ -127,16 +121,15 @@ void run_dense(const Call &call, const ConvInt &p, const ConvIntShape &shape) no
         t.w = weights + group * shape.group_weights + panel * shape.panel * row_bytes / 4 * shape.elements * shape.weight_bytes;
         t.steps = shape.steps;
         t.flush_steps = shape.flush_steps;
-        t.finish = &finish;
-        t.channel = group * shape.group_oc + panel * shape.panel;
-        t.channels = channels;
-        t.bias = bias + t.channel * (Wide ? 8 : 4);
+        const std::int64_t channel = group * shape.group_oc + panel * shape.panel;
+        t.bias = bias + channel * (Wide ? 8 : 4);
         for (std::int64_t tile = 0; tile < tiles; ++tile) {
           const std::int64_t from = tile * count / tiles, until = (tile + 1) * count / tiles;
           t.rows = rows + from * row_bytes;
-          t.pixel = first + from;
+          t.sums = sums + from * vectors * kLanes * (Wide ? 8 : 4);
           run_vectors<Kind, Wide>(t, static_cast<int>(until - from), vectors);
         }
+        finish.run(finish, {sums, static_cast<int>(count), vectors, first, channel, channels});
       }
     }
   });

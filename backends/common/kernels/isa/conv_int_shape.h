@@ -45,6 +45,7 @@ struct ConvIntShape {
   std::int64_t k, steps;     // of a row; padded: steps * elements
   std::int64_t group_weights;  // bytes of a group's packed weights (dense), or all (depthwise)
   std::int32_t block;        // pixels
+  std::int64_t sums, scratch;  // dense: of a worker's scratch, where the sums of a block's pixels and a panel begin, and the whole
   std::int32_t zero_shift;   // what gathering subtracts from x
   std::int64_t flush_steps;  // steps after which sums may overflow
   std::int64_t channels;     // entries of bias and multiplier: of every vector that starts at a channel
@@ -111,6 +112,8 @@ QR_SHAPE ConvIntShape conv_int_shape(const ConvInt &p, std::int32_t lanes, std::
   std::int64_t block = kIntBlockBytes / (s.steps * 4) / kIntRows * kIntRows;
   if (block < 2 * kIntRows) block = 2 * kIntRows;
   s.block = static_cast<std::int32_t>(block > kIntBlockMost ? kIntBlockMost : block);
+  s.sums = (s.block * s.steps * 4 + kGatherSlack + 63) / 64 * 64;
+  s.scratch = s.sums + std::int64_t{s.block} * s.panel * 8;
   return s;
 }
 
@@ -134,12 +137,18 @@ QR_SHAPE DepthwiseStrip depthwise_strip(const ConvInt &p, std::int32_t lanes) no
   // A row of output that starts at an odd row of input sees it through weights shifted by a row, for which an even window has no room.
   s.rows = w.dh != 1 || w.sh > 2 || (w.sh == 1 && w.kh % 2 == 0) ? 1 : w.oh < 4 ? w.oh : 4;
   s.pairs = ((s.rows - 1) * w.sh + w.kh + 1) / 2;
-  s.outputs = w.ow < 256 ? w.ow : 256;
-  s.columns = std::int64_t{s.outputs - 1} * w.sw + std::int64_t{w.kw - 1} * w.dw + 1;
+  const std::int64_t vectors = (p.oc + lanes - 1) / lanes, line = 64 / (lanes * quant_bytes(p.x.dtype));
+  const std::int64_t wanted = vectors < line ? vectors : line < 2 ? 2 : line;  // whole lines of cache are read, so all of what is in them is used
+  const auto columns_of = [&](std::int64_t outputs) { return (outputs - 1) * w.sw + std::int64_t{w.kw - 1} * w.dw + 1; };
+  constexpr std::int64_t kRoom = 32 << 10;
+  std::int64_t pieces = (std::int64_t{w.ow} + 255) / 256;
+  while (w.ow / pieces >= 16 && columns_of((w.ow + pieces - 1) / pieces) * s.pairs * lanes * 4 * wanted > kRoom) ++pieces;
+  s.outputs = static_cast<std::int32_t>((w.ow + pieces - 1) / pieces);
+  s.columns = columns_of(s.outputs);
   const std::int64_t vector_bytes = s.columns * s.pairs * lanes * 4;
-  const std::int64_t vectors = (p.oc + lanes - 1) / lanes;
-  std::int64_t fit = (32 << 10) / vector_bytes / 2 * 2;
+  std::int64_t fit = kRoom / vector_bytes / 2 * 2;
   if (fit < 2) fit = 2;
+  if (fit > wanted) fit = fit / wanted * wanted;
   if (fit > vectors) fit = vectors;
   s.vectors = static_cast<std::int32_t>(fit);
   s.bytes = (vector_bytes * fit + 63) / 64 * 64;

@@ -37,6 +37,7 @@ QR_INLINE VecF load_sums(const double *sums) noexcept { return to_float(load(sum
 struct Constants {
   VecF lo, hi, mid_lo, mid_hi, mid_scale, r_scale;
   VecI zero, r_zero;
+  VecH zero_halves, lo_halves;  // of bytes
 };
 QR_INLINE VecI finish(const Constants &c, VecF v) noexcept { return round_to_int(clamp(v, c.lo, c.hi)) + c.zero; }
 QR_INLINE VecF add_residual(const Constants &c, VecF v, VecI r) noexcept {
@@ -44,11 +45,33 @@ QR_INLINE VecF add_residual(const Constants &c, VecF v, VecI r) noexcept {
   return fma(mid, c.mid_scale, to_float(r - c.r_zero) * c.r_scale);
 }
 
+#if defined(__AVX2__) && QR_ISA_BYTES == 32
+// Two rows of 2 * kLanes bytes from values that are yet to be clamped: the saturating packs do most of it.
+template <class Y>
+QR_INLINE void finish_rows(const Constants &c, VecF a0, VecF a1, VecF b0, VecF b1, Y *a, Y *b) noexcept {
+  // Not beyond the upper bound, so that what is too large for an integer is not taken for a small one.
+  const auto round = [&](VecF v) __attribute__((always_inline)) { return reinterpret_cast<__m256i>(round_to_int(v < c.hi ? v : c.hi)); };
+  const __m256i zero = reinterpret_cast<__m256i>(c.zero_halves), low = reinterpret_cast<__m256i>(c.lo_halves);
+  const __m256i halves_a = _mm256_max_epi16(_mm256_adds_epi16(_mm256_packs_epi32(round(a0), round(a1)), zero), low);
+  const __m256i halves_b = _mm256_max_epi16(_mm256_adds_epi16(_mm256_packs_epi32(round(b0), round(b1)), zero), low);
+  const __m256i bytes = _mm256_permutevar8x32_epi32(Y(-1) < Y(0) ? _mm256_packs_epi16(halves_a, halves_b) : _mm256_packus_epi16(halves_a, halves_b),
+                                                    _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+  _mm_storeu_si128(reinterpret_cast<__m128i *>(a), _mm256_castsi256_si128(bytes));
+  _mm_storeu_si128(reinterpret_cast<__m128i *>(b), _mm256_extracti128_si256(bytes, 1));
+}
+inline constexpr bool kFinishRows = true;
+#else
+template <class Y>
+QR_INLINE void finish_rows(const Constants &, VecF, VecF, VecF, VecF, Y *, Y *) noexcept {}
+inline constexpr bool kFinishRows = false;
+#endif
+
 // R: the residual's type; float: none.
 template <class Sum, class Y, class R>
 __attribute__((noinline)) void run(const Requantise &q, const Sums &s) noexcept {
   constexpr bool kResidual = sizeof(R) < 4;
-  const Constants c{splat(q.lo), splat(q.hi), splat(q.mid_lo), splat(q.mid_hi), splat(q.mid_scale), splat(q.r_scale), splat(q.zero), splat(q.r_zero)};
+  const Constants c{splat(q.lo), splat(q.hi), splat(q.mid_lo), splat(q.mid_hi), splat(q.mid_scale), splat(q.r_scale), splat(q.zero), splat(q.r_zero),
+                    VecH{} + static_cast<std::int16_t>(q.zero), VecH{} + static_cast<std::int16_t>(static_cast<int>(q.lo) + q.zero)};
   const std::int64_t step = std::int64_t{s.vectors} * kLanes;
   for (std::int64_t at = 0; at < s.channels;) {
     const Sum *sums = static_cast<const Sum *>(s.data) + at;
@@ -57,7 +80,19 @@ __attribute__((noinline)) void run(const Requantise &q, const Sums &s) noexcept 
     const R *r = kResidual ? static_cast<const R *>(q.r) + s.pixel * q.r_stride + s.channel + at : nullptr;
     if (at + 2 * kLanes <= s.channels) {
       const VecF m0 = load(multiplier), m1 = load(multiplier + kLanes);
-      for (int i = 0; i < s.rows; ++i, sums += step, y += q.y_stride) {
+      int i = 0;
+      if constexpr (kFinishRows && sizeof(Y) == 1) {
+        for (; i + 2 <= s.rows; i += 2, sums += 2 * step, y += 2 * q.y_stride) {
+          VecF v[4] = {load_sums(sums) * m0, load_sums(sums + kLanes) * m1, load_sums(sums + step) * m0, load_sums(sums + step + kLanes) * m1};
+          if constexpr (kResidual) {
+            v[0] = add_residual(c, v[0], widen(r)), v[1] = add_residual(c, v[1], widen(r + kLanes));
+            v[2] = add_residual(c, v[2], widen(r + q.r_stride)), v[3] = add_residual(c, v[3], widen(r + q.r_stride + kLanes));
+            r += 2 * q.r_stride;
+          }
+          finish_rows(c, v[0], v[1], v[2], v[3], y, y + q.y_stride);
+        }
+      }
+      for (; i < s.rows; ++i, sums += step, y += q.y_stride) {
         VecF v0 = load_sums(sums) * m0, v1 = load_sums(sums + kLanes) * m1;
         if constexpr (kResidual) {
           v0 = add_residual(c, v0, widen(r));
