@@ -77,7 +77,7 @@ Result<const Header *> read_header(qir::Bytes blob, Reader &reader) {
   QR_ASSIGN_OR_RETURN(const std::uint8_t *part, reader.take(sizeof(Header)));
   const Header *header = reinterpret_cast<const Header *>(part);
   if (std::memcmp(header->magic, kMagic, sizeof kMagic) != 0) return Status::error(ErrorId::backend_bad_blob, "cpu blob: found another kind of blob, expected a plan of the cpu backend");
-  if (header->version != kBlobVersion) return bad("version", header->version, "2");
+  if (header->version != kBlobVersion) return bad("version", header->version, "3");
   if (header->header_bytes != sizeof(Header)) return bad("header bytes", header->header_bytes, "those of this version");
   return header;
 }

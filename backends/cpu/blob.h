@@ -10,7 +10,7 @@
 
 namespace quarry::cpu {
 
-inline constexpr std::uint32_t kBlobVersion = 2;
+inline constexpr std::uint32_t kBlobVersion = 3;
 
 Vector<std::uint8_t> write_blob(const Compiled &compiled, std::size_t kept_segments);
 

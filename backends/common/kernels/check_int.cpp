@@ -4,6 +4,7 @@
 #include "backends/common/kernels/check.h"
 #include "backends/common/kernels/isa.h"
 #include "backends/common/kernels/isa/conv_int_shape.h"
+#include "backends/common/kernels/pack.h"
 #include "base/checked.h"
 #include "base/text.h"
 
@@ -62,6 +63,8 @@ Status check_ConvInt(const void *params, const Isa &isa, Needs &needs) {
     QR_RETURN_IF_ERROR(check_limits(kName, p.mid.dtype, p.mid_lo, p.mid_hi));
   }
   if (std::int64_t{w.kh} * w.kw * (p.ic / p.groups) > 1 << 26) return refuse(kName, "products of a sum", std::int64_t{w.kh} * w.kw * (p.ic / p.groups), "at most 2^26");
+  if (p.form > IntForm::BytePairs2) return refuse(kName, "form", static_cast<std::int64_t>(p.form), "0, 1 or 2");
+  if (p.form != IntForm::Plain && !may_pair_bytes(p, isa)) return refuse(kName, "form", static_cast<std::int64_t>(p.form), "0 for these parameters and this instruction set");
   const ConvIntShape s = conv_int_shape(p, static_cast<std::int32_t>(isa.f32_lanes), static_cast<std::int32_t>(isa.f32_panel), static_cast<std::int32_t>(isa.int_group));
   QR_RETURN_IF_ERROR(check_image(kName, "x", w.n, w.ih, w.iw, p.x_stride, p.ic, p.x.dtype, false, needs));
   std::uint64_t weights = static_cast<std::uint64_t>(s.group_weights);

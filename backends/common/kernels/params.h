@@ -222,6 +222,8 @@ struct Quant {
 // With a residual: the convolution is first rounded to `mid` and clamped to [mid_lo, mid_hi] (the tensor that the model has between the two), then
 // y = (mid + r) in real numbers, rounded to y and clamped to [lo, hi]. Weights are packed; `multiplier` is an operand (one f32 per channel, scale_x * scale_w / scale of mid or y).
 // Depthwise: groups == ic == oc.
+// How weights are packed, and with that how products are summed: conv_int_shape.h. BytePairs: by groups of one or two panels.
+enum class IntForm : std::uint32_t { Plain, BytePairs1, BytePairs2 };
 struct ConvInt {
   Window window;
   std::int32_t ic = 0, oc = 0, groups = 1;
@@ -230,6 +232,7 @@ struct ConvInt {
   std::uint32_t w_bits = 8;        // of the packed weights without their zero point: 8 to 16 (8 is quickest; 9 where u8 weights have a zero point)
   Quant x, y, r, mid;
   std::int32_t lo = 0, hi = 0, mid_lo = 0, mid_hi = 0;
+  IntForm form = IntForm::Plain;
 };
 
 struct BinaryInt {

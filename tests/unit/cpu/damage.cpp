@@ -109,7 +109,7 @@ TEST(blobs_that_lie) {
     return loaded.ok() ? "" : std::string(loaded.peek_status().message());
   };
   CHECK_EQ(message(0, 'X'), "cpu blob: found another kind of blob, expected a plan of the cpu backend");
-  CHECK_EQ(message(8, std::uint32_t{9}), "cpu blob: version: found 9, expected 2");
+  CHECK_EQ(message(8, std::uint32_t{9}), "cpu blob: version: found 9, expected 3");
   const char isa[16] = "avx9000";
   CHECK_EQ(message(16, isa), "cpu blob: found it packed for 'avx9000', expected an instruction set of this processor");
   CHECK_EQ(message(40, ~std::uint64_t{0}), "cpu blob: bytes of memory: found 18446744073709551615, expected at most 2^46");

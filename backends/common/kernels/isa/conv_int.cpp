@@ -135,6 +135,81 @@ void run_dense(const Call &call, const ConvInt &p, const ConvIntShape &shape) no
   });
 }
 
+#if defined(__AVX2__) && QR_ISA_BYTES == 32
+// Rows as a group of panels reads them: the bytes of each 16 in another order, then the bytes that found no partner among theirs.
+void shuffle_rows(const std::byte *from, std::int64_t from_bytes, const BytePairHeader &header, const std::uint8_t *shuffle, std::int64_t k, std::int64_t count, std::byte *to) noexcept {
+  for (std::int64_t row = 0; row < count; ++row, from += from_bytes, to += k + kPairBytes) {
+    std::int64_t i = 0;
+    for (; i + 32 <= k; i += 32) {
+      const __m256i bytes = _mm256_loadu_si256(reinterpret_cast<const __m256i *>(from + i)), order = _mm256_loadu_si256(reinterpret_cast<const __m256i *>(shuffle + i));
+      _mm256_storeu_si256(reinterpret_cast<__m256i *>(to + i), _mm256_shuffle_epi8(bytes, order));
+    }
+    if (i < k) {
+      const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i *>(from + i)), order = _mm_loadu_si128(reinterpret_cast<const __m128i *>(shuffle + i));
+      _mm_storeu_si128(reinterpret_cast<__m128i *>(to + i), _mm_shuffle_epi8(bytes, order));
+    }
+    if (header.more)
+      for (std::int64_t j = 0; j < kPairBytes; ++j) to[k + j] = header.bytes_more[j] < k ? from[header.bytes_more[j]] : std::byte{0};
+  }
+}
+
+void run_byte_pairs(const Call &call, const ConvInt &p, const ConvIntShape &shape) noexcept {
+  const Window &window = p.window;
+  const auto *const x = call.operand<const std::byte>(0);
+  const Gather<std::int8_t> gather(p, shape, x);
+  const auto *const weights = call.operand<const std::byte>(1);
+  const auto *const bias = call.operand<const std::int32_t>(2);
+  const Requantise finish(p, call, false);
+  const std::int64_t pixels = std::int64_t{window.n} * window.oh * window.ow, k = shape.steps * 4;
+  // Rows that lie in memory as they are wanted are read from there.
+  const bool in_place = shape.taps == 1 && window.sh == 1 && window.sw == 1 && window.pad_top == 0 && window.pad_left == 0 && window.oh == window.ih && window.ow == window.iw &&
+                        p.x.dtype == kU8 && k == p.ic;
+  const std::int64_t blocks = ceil_div(pixels, std::int64_t{shape.block}), block = ceil_div(pixels, blocks);
+  const std::int64_t group_channels = shape.pair_panels * shape.panel, groups = ceil_div(shape.group_oc, group_channels);
+  const std::int64_t wanted = call.threads.workers < 2 ? 1 : 4 * std::int64_t{call.threads.workers};
+  const std::int64_t parts = blocks >= wanted ? 1 : min_of(groups, ceil_div(wanted, blocks)), part_groups = ceil_div(groups, parts);
+  const double work = static_cast<double>(block) * static_cast<double>(shape.k) * static_cast<double>(part_groups * group_channels);  // of a task
+  call.threads.run(static_cast<std::uint64_t>(blocks * parts), static_cast<std::uint64_t>(1e6 / work) + 1, [&](std::uint64_t begin, std::uint64_t end, std::uint32_t worker) {
+    std::byte *const scratch = call.worker_scratch(worker), *const shuffled = scratch + shape.shuffled, *const sums = scratch + shape.sums;
+    std::int64_t gathered = -1;
+    for (auto task = static_cast<std::int64_t>(begin); task < static_cast<std::int64_t>(end); ++task) {
+      const std::int64_t part = task % parts, first = task / parts * block, count = min_of(block, pixels - first);
+      if (count <= 0) continue;
+      if (!in_place && gathered != task / parts) gather.rows(first, count, 0, reinterpret_cast<std::int8_t *>(scratch));
+      gathered = task / parts;
+      const std::byte *const plain = in_place ? x + first * p.x_stride : scratch;
+      const std::int64_t plain_bytes = in_place ? p.x_stride : k, last_group = min_of(groups, (part + 1) * part_groups), tiles = ceil_div(count, std::int64_t{kIntRows});
+      for (std::int64_t group = part * part_groups; group < last_group; ++group) {
+        const std::byte *w = weights + group * shape.pair_group_bytes;
+        const auto &header = *reinterpret_cast<const BytePairHeader *>(w);
+        const auto *const shuffle = reinterpret_cast<const std::uint8_t *>(w + sizeof header);
+        w += static_cast<std::int64_t>(sizeof header) + k;
+        const std::byte *rows = plain;
+        Tile t{};
+        t.row_bytes = plain_bytes, t.steps = shape.steps;
+        if (header.shuffled) {
+          shuffle_rows(plain, plain_bytes, header, shuffle, k, count, shuffled);
+          rows = shuffled, t.row_bytes = k + kPairBytes;
+          if (header.more) t.steps += kPairBytes / 4;
+        }
+        const std::int64_t end_channel = min_of((group + 1) * group_channels, shape.group_oc);
+        for (std::int64_t channel = group * group_channels; channel < end_channel; channel += shape.panel, w += shape.panel * (k + kPairBytes)) {
+          const std::int64_t channels = min_of(std::int64_t{shape.panel}, end_channel - channel);
+          const int vectors = static_cast<int>(ceil_div(channels, std::int64_t{kLanes}));
+          t.w = w, t.bias = bias + channel;
+          for (std::int64_t tile = 0; tile < tiles; ++tile) {
+            const std::int64_t from = tile * count / tiles, until = (tile + 1) * count / tiles;
+            t.rows = rows + from * t.row_bytes, t.sums = sums + from * vectors * kLanes * 4;
+            run_vectors<BytePairs, false>(t, static_cast<int>(until - from), vectors);
+          }
+          finish.run(finish, {sums, static_cast<int>(count), vectors, first, channel, channels});
+        }
+      }
+    }
+  });
+}
+#endif
+
 }  // namespace
 
 void run_ConvInt(const Call &call) {
@@ -142,6 +217,9 @@ void run_ConvInt(const Call &call) {
   const ConvIntShape shape = conv_int_shape(p, kLanes, kF32Panel, kIntGroup);
   if (shape.depthwise) return run_depthwise_int(call, p, shape);
   if (shape.winograd) return run_winograd_int(call, p, shape);
+#if defined(__AVX2__) && QR_ISA_BYTES == 32
+  if (shape.byte_pairs) return run_byte_pairs(call, p, shape);
+#endif
   const bool wide = sums_are_wide(shape, call.operands[2]);
   if (shape.weight_bytes == 2) return wide ? run_dense<Pairs<std::int16_t>, true>(call, p, shape) : run_dense<Pairs<std::int16_t>, false>(call, p, shape);
   if constexpr (kIntGroup == 4) {

@@ -5,6 +5,11 @@
 // Dense: the output is a matrix of pixels x channels. Blocks of pixels are gathered into rows of K = taps * input channels of the group (tap by tap, the
 // channels of a tap adjacent), padded to whole steps of 4 bytes: two s16, or four bytes where there is a dot product of them. Weights are
 // [group][panel][step][vector][lane][elements of a step]; the last panel of a group has only as many vectors as it needs.
+// Dense as byte pairs (IntForm::BytePairs1, BytePairs2), for x86 without a dot product of bytes: x0 * w0 + x1 * w1 in one instruction that saturates at 16 bits. It is
+// exact where neither the positive nor the negative weights of a pair exceed 128 together, for x is at most 255. So packing chooses, for each group of
+// one or two panels and within each 16 bytes of K, which bytes are paired; rows are shuffled likewise before the group reads them. Bytes that find no partner
+// there pair with zero, or in 16 bytes more at the end of the row. A group of packed weights: a BytePairHeader, a shuffle of 16 bytes for each 16 bytes of K,
+// then [panel][step of 4 bytes][vector][lane][4], always with the room of the 16 bytes more.
 // Depthwise: weights are [channels / lanes][pairs of tap rows][tap column][lane][2] as s16; an odd tap row pairs with zeros.
 // Sums are i32 and may wrap around on the way where the whole is known to fit. Where it may not (packing sees that: long sums of 16-bit activations, wide
 // weights, huge biases) they are flushed to f64 every so many steps, exactly, and the bias is f64. The packed bias is i32[channels], then f64[channels]; the
@@ -36,8 +41,18 @@ inline constexpr std::int64_t kIntBlockBytes = 96 << 10;  // gathered pixels
 inline constexpr std::int32_t kIntBlockMost = 96;
 inline constexpr std::int64_t kGatherSlack = 64;          // bytes that gathering may write beyond the last row
 
+inline constexpr std::int64_t kPairBytes = 16;       // within which bytes find their partners
+inline constexpr std::int64_t kPairKMost = 65536 - 4 * kPairBytes;
+struct BytePairHeader {
+  std::uint32_t shuffled;               // 0: rows are read as they are
+  std::uint32_t more;                   // whether the bytes beyond K are used
+  std::uint16_t bytes_more[kPairBytes]; // which byte of the row each of them is; 0xffff: zero
+  std::uint8_t reserved[24];
+};
+static_assert(sizeof(BytePairHeader) == 64);
+
 struct ConvIntShape {
-  bool depthwise, winograd;
+  bool depthwise, winograd, byte_pairs;
   std::int32_t elements;     // of a step: 4 bytes or 2 s16
   std::int32_t weight_bytes; // of an element of packed weights
   std::int32_t lanes, panel; // channels of a vector, of a panel
@@ -45,7 +60,9 @@ struct ConvIntShape {
   std::int64_t k, steps;     // of a row; padded: steps * elements
   std::int64_t group_weights;  // bytes of a group's packed weights (dense), or all (depthwise)
   std::int32_t block;        // pixels
-  std::int64_t sums, scratch;  // dense: of a worker's scratch, where the sums of a block's pixels and a panel begin, and the whole
+  // Dense: of a worker's scratch, where the shuffled rows begin, the sums of a block's pixels and a panel, and the whole.
+  std::int64_t shuffled, sums, scratch;
+  std::int64_t pair_panels, pair_group_bytes;  // byte pairs: panels of a group, and the bytes of one
   std::int32_t zero_shift;   // what gathering subtracts from x
   std::int64_t flush_steps;  // steps after which sums may overflow
   std::int64_t channels;     // entries of bias and multiplier: of every vector that starts at a channel
@@ -80,6 +97,12 @@ QR_SHAPE WinogradInt winograd_int_blocks(const ConvInt &p, std::int32_t panel) n
   return s;
 }
 
+// Whether byte pairs may be tried; whether they can be exact depends on the weights.
+QR_SHAPE bool byte_pairs_possible(const ConvInt &p, std::int32_t lanes, std::int32_t int_group, bool byte_pairs) noexcept {
+  return byte_pairs && int_group == 2 && p.groups == 1 && p.x.dtype < kU16 && p.w_bits == 8 && !winograd_int(p, lanes, 2) &&
+         std::int64_t{p.window.kh} * p.window.kw * p.ic <= kPairKMost;
+}
+
 QR_SHAPE ConvIntShape conv_int_shape(const ConvInt &p, std::int32_t lanes, std::int32_t panel_vectors, std::int32_t int_group) noexcept {
   ConvIntShape s{};
   const bool x16 = p.x.dtype >= kU16;
@@ -90,9 +113,11 @@ QR_SHAPE ConvIntShape conv_int_shape(const ConvInt &p, std::int32_t lanes, std::
   s.group_oc = p.oc / p.groups;
   s.taps = std::int64_t{p.window.kh} * p.window.kw;
   s.k = s.taps * s.group_ic;
-  s.elements = !s.depthwise && int_group == 4 && !x16 && p.w_bits == 8 ? 4 : 2;
+  s.pair_panels = p.form == IntForm::BytePairs1 ? 1 : p.form == IntForm::BytePairs2 ? 2 : 0;
+  s.byte_pairs = s.pair_panels != 0;
+  s.elements = !s.depthwise && !x16 && p.w_bits == 8 && (int_group == 4 || s.byte_pairs) ? 4 : 2;
   s.weight_bytes = s.depthwise || p.w_bits > 8 ? 2 : 1;
-  s.steps = (s.k + s.elements - 1) / s.elements;
+  s.steps = s.byte_pairs ? (s.k + kPairBytes - 1) / kPairBytes * (kPairBytes / 4) : (s.k + s.elements - 1) / s.elements;
   // A step of two is at most 2 * 2^8 * 2^(w_bits - 1) for bytes, 2 * 2^15 * 2^(w_bits - 1) for words, one of four twice that; 2^31 must not be reached.
   const std::int32_t product_bits = (x16 ? 15 : 8) + static_cast<std::int32_t>(p.w_bits) - 1 + s.elements / 2;
   s.flush_steps = (std::int64_t{1} << (31 - product_bits)) - 1;
@@ -105,6 +130,11 @@ QR_SHAPE ConvIntShape conv_int_shape(const ConvInt &p, std::int32_t lanes, std::
     s.group_weights = (std::int64_t{p.oc} + lanes - 1) / lanes * lanes * 16 * p.ic * 2;
   } else if (s.depthwise) {
     s.group_weights = (p.oc + lanes - 1) / lanes * ((p.window.kh + 1) / 2) * p.window.kw * lanes * 4;
+  } else if (s.byte_pairs) {
+    const std::int64_t panels = (s.group_oc + s.panel - 1) / s.panel, group = s.panel * s.pair_panels;
+    const std::int64_t head = static_cast<std::int64_t>(sizeof(BytePairHeader)) + s.steps * 4, channel = s.steps * 4 + kPairBytes;
+    s.pair_group_bytes = (head + group * channel + 63) / 64 * 64;
+    s.group_weights = (panels + s.pair_panels - 1) / s.pair_panels * s.pair_group_bytes;
   } else {
     s.group_weights = (s.group_oc + lanes - 1) / lanes * lanes * s.steps * s.elements * s.weight_bytes;
   }
@@ -112,7 +142,8 @@ QR_SHAPE ConvIntShape conv_int_shape(const ConvInt &p, std::int32_t lanes, std::
   std::int64_t block = kIntBlockBytes / (s.steps * 4) / kIntRows * kIntRows;
   if (block < 2 * kIntRows) block = 2 * kIntRows;
   s.block = static_cast<std::int32_t>(block > kIntBlockMost ? kIntBlockMost : block);
-  s.sums = (s.block * s.steps * 4 + kGatherSlack + 63) / 64 * 64;
+  s.shuffled = (s.block * s.steps * 4 + kGatherSlack + 63) / 64 * 64;
+  s.sums = s.shuffled + (s.byte_pairs ? (s.block * (s.steps * 4 + kPairBytes) + 63) / 64 * 64 : 0);
   s.scratch = s.sums + std::int64_t{s.block} * s.panel * 8;
   return s;
 }

@@ -29,6 +29,16 @@ struct Quads {
   static QR_MEMBER VecI add(VecI c, VecB x, VecB w) noexcept { return add_quads(c, x, w); }
 };
 
+#if defined(__AVX2__) && QR_ISA_BYTES == 32
+// Four bytes as two pairs, whose sums must fit 16 bits.
+struct BytePairs : Quads {
+  static QR_MEMBER VecI add(VecI c, VecB x, VecB w) noexcept {
+    const __m256i pairs = _mm256_maddubs_epi16(reinterpret_cast<__m256i>(x), reinterpret_cast<__m256i>(w));
+    return reinterpret_cast<VecI>(_mm256_add_epi32(reinterpret_cast<__m256i>(c), _mm256_madd_epi16(pairs, _mm256_set1_epi16(1))));
+  }
+};
+#endif
+
 // acc[r][v] += rows x panel, over `steps`.
 template <class Kind, int R, int V>
 QR_INLINE void multiply(const std::byte *rows, std::int64_t row_bytes, const typename Kind::Weight *w, std::int64_t steps, VecI (&acc)[R][V]) noexcept {

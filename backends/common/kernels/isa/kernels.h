@@ -24,6 +24,12 @@ inline constexpr int kIntGroup = 4;
 inline constexpr int kIntGroup = 2;
 #endif
 
+#if defined(__AVX2__) && QR_ISA_BYTES == 32
+inline constexpr bool kBytePairs = true;
+#else
+inline constexpr bool kBytePairs = false;
+#endif
+
 // ConvF32 as a part of a larger operation; few_rows: all of that operation's rows are few (gemm_tile.h). In conv_f32.cpp.
 void run_conv(const Call &call, bool few_rows) noexcept;
 
