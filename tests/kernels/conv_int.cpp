@@ -335,9 +335,24 @@ void register_benches(Registry &registry) {
   const auto conv = [&](const ConvCase &c, std::uint32_t type, bool residual = false) {
     const std::string name = std::string("conv_int ") + (type == kU8 ? "u8 " : "u16 ") + c.name + (residual ? " +r" : "");
     registry.bench(name, [c, type, residual](const Isa &isa) {
-      const ConvInt p = conv_params(c, {type, type, 8, residual}, 0);
+      ConvInt p = conv_params(c, {type, type, 8, residual}, 0);
       Random random(1);
-      ConvData d = conv_data(isa, p, random);
+      // As in a network: many small weights, few large ones; packed as a plan would have them.
+      const auto weight = [&] {
+        float sum = 0;
+        for (int i = 0; i < 12; ++i) sum += random.real(-0.5f, 0.5f);
+        return std::clamp(static_cast<std::int32_t>(sum * 32), -128, 127);
+      };
+      ConvData d;
+      for (const IntForm form : {IntForm::BytePairs2, IntForm::BytePairs1, IntForm::Plain}) {
+        p.form = form;
+        if (form != IntForm::Plain && !may_pair_bytes(p, isa)) continue;
+        try {
+          d = conv_data(isa, p, random, weight);
+          break;
+        } catch (const DoNotFit &) {
+        }
+      }
       const double pixels = double(p.window.n) * p.window.oh * p.window.ow;
       Work work{2.0 * pixels * c.oc * (double(c.ic) / c.groups) * c.kh * c.kw, 0};
       for (const Operand &operand : d.operands) work.bytes += static_cast<double>(operand.contents.size());

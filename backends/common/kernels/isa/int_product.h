@@ -6,20 +6,36 @@
 
 namespace quarry::kernels::QR_ISA {
 
+// sum += products where the sum lies (gemm_tile.cpp).
+#if defined(__AVX2__) && QR_ISA_BYTES == 32
+QR_INLINE VecI add_in_place(VecI sum, __m256i products) noexcept {
+  asm("vpaddd %1, %0, %0" : "+x"(sum) : "x"(products));
+  return sum;
+}
+#endif
+
 // What a step of 4 bytes is: pairs of s16 with weights of one or two bytes, or quads of bytes.
 template <class W>
 struct Pairs {
   using Element = std::int16_t;
   using Weight = W;
   using Vec = VecH;
+  using Held = VecH;  // weights of a step
   static constexpr std::int64_t kWeights = kHalves;  // of a vector
   static QR_MEMBER VecH weights(const W *w) noexcept { return widen_halves(w); }
-  static QR_MEMBER VecI add(VecI c, VecH x, VecH w) noexcept { return add_pairs(c, x, w); }
+  static QR_MEMBER VecI add(VecI c, VecH x, VecH w) noexcept {
+#if defined(__AVX2__) && QR_ISA_BYTES == 32
+    return add_in_place(c, _mm256_madd_epi16(reinterpret_cast<__m256i>(x), reinterpret_cast<__m256i>(w)));
+#else
+    return add_pairs(c, x, w);
+#endif
+  }
 };
 struct Quads {
   using Element = std::int8_t;
   using Weight = std::int8_t;
   using Vec = VecB;
+  using Held = VecB;
   static constexpr std::int64_t kWeights = kBytes;
   static QR_MEMBER VecB weights(const std::int8_t *w) noexcept {
     VecB v;
@@ -30,11 +46,17 @@ struct Quads {
 };
 
 #if defined(__AVX2__) && QR_ISA_BYTES == 32
-// Four bytes as two pairs, whose sums must fit 16 bits.
+// Four bytes as two pairs, whose sums must fit 16 bits. Weights stay in memory: there are no registers left for them.
 struct BytePairs : Quads {
-  static QR_MEMBER VecI add(VecI c, VecB x, VecB w) noexcept {
-    const __m256i pairs = _mm256_maddubs_epi16(reinterpret_cast<__m256i>(x), reinterpret_cast<__m256i>(w));
-    return reinterpret_cast<VecI>(_mm256_add_epi32(reinterpret_cast<__m256i>(c), _mm256_madd_epi16(pairs, _mm256_set1_epi16(1))));
+  typedef VecB Stored __attribute__((aligned(1), may_alias));
+  using Held = const Stored *;
+  static QR_MEMBER Held weights(const std::int8_t *w) noexcept { return reinterpret_cast<const Stored *>(w); }
+  static QR_MEMBER VecI add(VecI c, VecB x, Held w) noexcept {
+    VecH pairs;
+    asm("vpmaddubsw %[w], %[x], %[pairs]\n\tvpmaddwd %[ones], %[pairs], %[pairs]\n\tvpaddd %[pairs], %[c], %[c]"
+        : [c] "+x"(c), [pairs] "=&x"(pairs)
+        : [x] "x"(x), [w] "m"(*w), [ones] "x"(VecH{} + std::int16_t{1}));
+    return c;
   }
 };
 #endif
@@ -42,20 +64,24 @@ struct BytePairs : Quads {
 // acc[r][v] += rows x panel, over `steps`.
 template <class Kind, int R, int V>
 QR_INLINE void multiply(const std::byte *rows, std::int64_t row_bytes, const typename Kind::Weight *w, std::int64_t steps, VecI (&acc)[R][V]) noexcept {
-  for (std::int64_t s = 0; s < steps; ++s) {
-    typename Kind::Vec wv[V];
+  const auto step = [&](std::int64_t s) __attribute__((always_inline)) {
+    typename Kind::Held wv[V];
     QR_UNROLL
     for (int v = 0; v < V; ++v) wv[v] = Kind::weights(w + v * Kind::kWeights);
     w += V * Kind::kWeights;
     QR_UNROLL
     for (int r = 0; r < R; ++r) {
-      std::int32_t step;
-      std::memcpy(&step, rows + r * row_bytes + s * 4, 4);
-      const auto x = reinterpret_cast<typename Kind::Vec>(splat(step));
+      std::int32_t four;
+      std::memcpy(&four, rows + r * row_bytes + s * 4, 4);
+      const auto x = reinterpret_cast<typename Kind::Vec>(splat(four));
       QR_UNROLL
       for (int v = 0; v < V; ++v) acc[r][v] = Kind::add(acc[r][v], x, wv[v]);
     }
-  }
+    asm volatile("" ::: "memory");  // steps are not mixed: gemm_tile.cpp
+  };
+  std::int64_t s = 0;
+  for (; s + 4 <= steps; s += 4) step(s), step(s + 1), step(s + 2), step(s + 3);
+  _Pragma("GCC unroll 1") for (; s < steps; ++s) step(s);
 }
 
 }  // namespace quarry::kernels::QR_ISA
