@@ -11,6 +11,8 @@ namespace quarry::cpu {
 namespace {
 
 constexpr std::uint64_t kAlign = 64;
+// Constants of kept segments that are no larger are packed too: reading a few of their bytes there may bring 2 MB around them into memory.
+constexpr std::uint64_t kSmallConstant = 64 << 10;
 
 bool known(const qir::Graph &graph) {
   return std::all_of(graph.tensors.begin(), graph.tensors.end(), [](const qir::Tensor &tensor) {
@@ -68,7 +70,7 @@ Result<Compiled> compile(qir::Graph graph, qir::Bytes qir, std::span<const qir::
   QR_RETURN_IF_ERROR(lowering.run());
   place_values(out.plan);
 
-  // Constants: what lies in a kept segment stays there, the rest is packed. Only what a step reads.
+  // Constants: what is large and lies in a kept segment stays there, the rest is packed. Only what a step reads.
   Vector<bool> read(out.plan.values.size(), false);
   for (const Operand &operand : out.plan.operands) read[operand.value] = true;
   std::uint64_t packed = 0;
@@ -80,7 +82,7 @@ Result<Compiled> compile(qir::Graph graph, qir::Bytes qir, std::span<const qir::
     }
     const auto inside = std::find_if(segments.begin(), segments.end(), [&](const qir::Bytes &segment) {
       const auto *begin = static_cast<const std::uint8_t *>(segment.data), *at = static_cast<const std::uint8_t *>(entry.contents.data);
-      return at >= begin && at < begin + segment.size;
+      return entry.contents.size > kSmallConstant && at >= begin && at < begin + segment.size;
     });
     if (inside != segments.end()) {
       value.index = static_cast<std::uint32_t>(inside - segments.begin());
