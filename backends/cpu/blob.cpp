@@ -91,7 +91,7 @@ bool reads_packed(std::uint32_t kernel) {
 
 }  // namespace
 
-Vector<std::uint8_t> write_blob(const Compiled &compiled, std::size_t kept_segments) {
+Vector<std::uint8_t> write_blob(const Compiled &compiled) {
   const Plan &plan = compiled.plan;
   Vector<char> names = plan.names;
   Vector<IoRow> io;
@@ -112,7 +112,7 @@ Vector<std::uint8_t> write_blob(const Compiled &compiled, std::size_t kept_segme
   std::string_view(plan.isa->name).copy(header.isa, sizeof header.isa - 1);
   header.weights_bytes = compiled.weights_bytes, header.arena_bytes = plan.arena_bytes, header.io_bytes = compiled.io_bytes;
   header.scratch_bytes = plan.scratch_bytes, header.shared_bytes = plan.shared_bytes;
-  header.kept_segments = static_cast<std::uint32_t>(kept_segments);
+  header.kept_segments = static_cast<std::uint32_t>(compiled.kept_segments);
   header.values = static_cast<std::uint32_t>(plan.values.size()), header.steps = static_cast<std::uint32_t>(plan.steps.size());
   header.operands = static_cast<std::uint32_t>(plan.operands.size()), header.pieces = static_cast<std::uint32_t>(pieces.size());
   header.inputs = static_cast<std::uint32_t>(plan.inputs.size()), header.outputs = static_cast<std::uint32_t>(plan.outputs.size());

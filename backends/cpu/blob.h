@@ -12,7 +12,7 @@ namespace quarry::cpu {
 
 inline constexpr std::uint32_t kBlobVersion = 3;
 
-Vector<std::uint8_t> write_blob(const Compiled &compiled, std::size_t kept_segments);
+Vector<std::uint8_t> write_blob(const Compiled &compiled);
 
 // What a header says without looking at the rest.
 struct BlobFigures {

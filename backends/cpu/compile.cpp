@@ -13,6 +13,8 @@ namespace {
 constexpr std::uint64_t kAlign = 64;
 // Constants of kept segments that are no larger are packed too: reading a few of their bytes there may bring 2 MB around them into memory.
 constexpr std::uint64_t kSmallConstant = 64 << 10;
+// Where less than this part of the segments would be read, that is packed too and no segment is kept for it: a container without the graph is so much smaller.
+constexpr std::uint64_t kWorthKeeping = 16;
 
 bool known(const qir::Graph &graph) {
   return std::all_of(graph.tensors.begin(), graph.tensors.end(), [](const qir::Tensor &tensor) {
@@ -60,6 +62,7 @@ Result<Compiled> compile(qir::Graph graph, qir::Bytes qir, std::span<const qir::
   for (const qir::Tensor &tensor : graph.tensors)
     if (tensor.is_constant) out.weights_bytes += tensor.data.size;
   if (!known(graph)) {
+    out.kept_segments = segments.size();
     whole_graph(graph, qir, out.plan);
     return out;
   }
@@ -70,9 +73,22 @@ Result<Compiled> compile(qir::Graph graph, qir::Bytes qir, std::span<const qir::
   QR_RETURN_IF_ERROR(lowering.run());
   place_values(out.plan);
 
-  // Constants: what is large and lies in a kept segment stays there, the rest is packed. Only what a step reads.
+  // Constants: what is large and lies in a segment stays there, the rest is packed. Only what a step reads.
   Vector<bool> read(out.plan.values.size(), false);
   for (const Operand &operand : out.plan.operands) read[operand.value] = true;
+  const auto segment_of = [&](const Constants::Entry &entry) {
+    return std::find_if(segments.begin(), segments.end(), [&](const qir::Bytes &segment) {
+      const auto *begin = static_cast<const std::uint8_t *>(segment.data), *at = static_cast<const std::uint8_t *>(entry.contents.data);
+      return at >= begin && at < begin + segment.size;
+    });
+  };
+  const auto stays = [&](const Constants::Entry &entry) { return entry.contents.size > kSmallConstant && segment_of(entry) != segments.end(); };
+  std::uint64_t all = 0, staying = 0;
+  for (const qir::Bytes &segment : segments) all += segment.size;
+  for (const Constants::Entry &entry : constants.entries)
+    if (read[entry.value] && stays(entry)) staying += entry.contents.size;
+  const bool keep = staying > all / kWorthKeeping;
+  out.kept_segments = keep ? segments.size() : 0;
   std::uint64_t packed = 0;
   for (const Constants::Entry &entry : constants.entries) {
     Value &value = out.plan.values[entry.value];
@@ -80,23 +96,20 @@ Result<Compiled> compile(qir::Graph graph, qir::Bytes qir, std::span<const qir::
       value.bytes = 0;
       continue;
     }
-    const auto inside = std::find_if(segments.begin(), segments.end(), [&](const qir::Bytes &segment) {
-      const auto *begin = static_cast<const std::uint8_t *>(segment.data), *at = static_cast<const std::uint8_t *>(entry.contents.data);
-      return entry.contents.size > kSmallConstant && at >= begin && at < begin + segment.size;
-    });
-    if (inside != segments.end()) {
+    if (keep && stays(entry)) {
+      const auto inside = segment_of(entry);
       value.index = static_cast<std::uint32_t>(inside - segments.begin());
       value.offset = static_cast<std::uint64_t>(static_cast<const std::uint8_t *>(entry.contents.data) - static_cast<const std::uint8_t *>(inside->data));
       continue;
     }
-    value.index = static_cast<std::uint32_t>(segments.size());
+    value.index = static_cast<std::uint32_t>(out.kept_segments);
     value.offset = packed;
     packed += (entry.contents.size + kAlign - 1) / kAlign * kAlign;
   }
   out.packed.resize(packed);
   for (const Constants::Entry &entry : constants.entries) {
     const Value &value = out.plan.values[entry.value];
-    if (value.bytes > 0 && value.index == segments.size()) std::memcpy(out.packed.data() + value.offset, entry.contents.data, entry.contents.size);
+    if (value.bytes > 0 && value.index == out.kept_segments) std::memcpy(out.packed.data() + value.offset, entry.contents.data, entry.contents.size);
   }
   out.piece_constants.resize(pool.size());
   if (pool.size() > 0) pool.write_to(out.piece_constants.data());

@@ -106,12 +106,12 @@ qr_plugin_code compiler_compile(qr_backend *backend, const qr_compile_request *r
     QR_ASSIGN_OR_RETURN(const cpu::Compiled compiled, cpu::compile(std::move(graph), {request->qir.data, request->qir.size}, segments, options));
     if (stop.stopped()) return stop.status("compile");
     // Constants that are used as they are stay in the segments of the request, under their numbers.
-    QR_RETURN_IF_ERROR(plugin::keep_segments(*request, *result));
+    if (compiled.kept_segments != 0) QR_RETURN_IF_ERROR(plugin::keep_segments(*request, *result));
     std::uint32_t number = 0;
     for (const auto *added : {&compiled.packed, &compiled.piece_constants})
       if (result->add_segment(result->self, added->data(), added->size(), 4096, &number) != QR_OK)
         return Status::error(ErrorId::internal, "compile: the host did not take the packed weights");
-    const Vector<std::uint8_t> blob = cpu::write_blob(compiled, segments.size());
+    const Vector<std::uint8_t> blob = cpu::write_blob(compiled);
     const qr_plugin_plan plan{sizeof(qr_plugin_plan), 0, compiled.weights_bytes, compiled.plan.arena_bytes, compiled.io_bytes, 0,
                               compiled.plan.scratch_bytes + compiled.plan.shared_bytes};
     if (result->blob(result->self, blob.data(), blob.size()) != QR_OK ||

@@ -131,6 +131,7 @@ for weights in ("exact", "f16", "bf16"):
     require("the answer with weights of another type", json.loads(result.stdout)[0]["outputs"][0]["top"][0]["index"] == 3, result.stdout[:300])
     sizes.append(os.path.getsize(other))
 require("weights of 16 bits take half the room of f32", sizes[1] == sizes[2] and sizes[0] - sizes[1] > 70000, sizes)  # of 153 kB
+require("weights that are packed are not kept as they were", sizes[0] < 250000, sizes)
 check("a wrong time to recompile", run("run", other, image, "--option", "context.recompile=later"), 3, "QR-C0102", "background")
 os.remove(other)
 

@@ -90,12 +90,13 @@ PlanCase::PlanCase(const qir::Graph &graph, bool winograd) {
   auto compiled = cpu::compile(graph_, {qir_.data(), qir_.size()}, segments_, options);
   if (!CHECK_OK(compiled)) return;
   compiled_ = std::move(compiled.value());
+  segments_.resize(compiled_.kept_segments);
   for (const auto *part : {&compiled_.packed, &compiled_.piece_constants}) {
     memory_.emplace_back(part->size());
     if (!part->empty()) std::memcpy(memory_.back().data(), part->data(), part->size());
     segments_.push_back(memory_.back().bytes());
   }
-  const Vector<std::uint8_t> blob = cpu::write_blob(compiled_, 1);
+  const Vector<std::uint8_t> blob = cpu::write_blob(compiled_);
   blob_.emplace_back(blob.size());
   std::memcpy(blob_[0].data(), blob.data(), blob.size());
   auto loaded = cpu::read_blob(blob_[0].bytes(), segments_);
