@@ -90,6 +90,10 @@ static_build() {
     "$build-static/bindings/hello" "$build-static/digits.qrm" &&
     if nm "$build-static/bindings/hello" | grep -E '\bdlopen\b'; then echo "   the static program refers to dlopen"; false; fi
 }
+emulated_avx512() {
+  configure "$build-avx512" -Dprepare=false -Demulate_avx512=true -Dkernel_isas=avx512 -Doptimization=1 -Ddebug=false &&
+    make_in "$build-avx512" tests/kernels/test-kernels && "$build-avx512/tests/kernels/test-kernels" | tail -n 1
+}
 
 install_packages || { echo "cannot install the packages of tools/packages.txt" >&2; exit 1; }
 step "build: release, warnings are errors" build_in "$build" --buildtype=release -Dwerror=true
@@ -128,6 +132,11 @@ if [ -z "$quick" ]; then
   step "docs made from tables are up to date" python3 tools/generate_docs.py --check "$quarry"
   step "installed tree" installed_tree
   step "static build without dlopen" static_build
+  if grep -qw avx512_vnni /proc/cpuinfo; then
+    :  # the release build has run them
+  elif grep -qw avx2 /proc/cpuinfo; then
+    step "kernels for AVX-512, its instructions emulated" emulated_avx512
+  fi
 fi
 # -O1 and line numbers alone, traps in place of messages (the address sanitizer shows where a trap was met), and not three checks of
 # -fsanitize=undefined: a null or overrun pointer is caught where it is used, and no base class of ours is cast down. Each halves the time to compile.

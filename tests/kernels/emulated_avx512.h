@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+// The intrinsics of AVX-512 that the kernels use, in C, after the pseudocode of Intel's manual: with -Demulate_avx512=true this is included before every source
+// of the instruction set avx512, which then runs on processors with AVX2. For tests alone.
+#pragma once
+#pragma GCC system_header
+
+#include <immintrin.h>
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+namespace emulated_avx512 {
+
+#define EMULATED __attribute__((always_inline)) inline
+
+template <class T>
+struct Lanes {
+  static constexpr int kCount = 64 / sizeof(T);
+  T at[kCount] = {};
+  Lanes() = default;
+  template <class V>
+  EMULATED explicit Lanes(V v) {
+    static_assert(sizeof v == 64);
+    std::memcpy(at, &v, 64);
+  }
+  template <class V>
+  EMULATED V as() const {
+    V v;
+    static_assert(sizeof v == 64);
+    std::memcpy(&v, at, 64);
+    return v;
+  }
+};
+// Lane by lane where the mask has a bit; zero elsewhere.
+template <class T, class F>
+EMULATED Lanes<T> each(__mmask16 mask, F &&f) {
+  Lanes<T> r;
+  for (int i = 0; i < 16; ++i)
+    if (mask >> i & 1) r.at[i] = f(i);
+  return r;
+}
+// The result of one instruction for each half.
+template <class Half, class V, class F>
+EMULATED V halves(V v, F &&f) {
+  Half h[2];
+  std::memcpy(h, &v, 64);
+  h[0] = f(h[0]), h[1] = f(h[1]);
+  std::memcpy(&v, h, 64);
+  return v;
+}
+
+EMULATED __m512i dpbusd(__m512i sum, __m512i a, __m512i b) {
+  const Lanes<std::uint8_t> x(a);
+  const Lanes<std::int8_t> y(b);
+  const Lanes<std::int32_t> s(sum);
+  return each<std::int32_t>(0xffff, [&](int i) {
+           std::uint32_t total = static_cast<std::uint32_t>(s.at[i]);
+           for (int j = 0; j < 4; ++j) total += static_cast<std::uint32_t>(x.at[4 * i + j] * y.at[4 * i + j]);
+           return static_cast<std::int32_t>(total);
+         }).template as<__m512i>();
+}
+EMULATED __m512i dpwssd(__m512i sum, __m512i a, __m512i b) {
+  const Lanes<std::int16_t> x(a), y(b);
+  const Lanes<std::int32_t> s(sum);
+  return each<std::int32_t>(0xffff, [&](int i) {
+           return static_cast<std::int32_t>(static_cast<std::uint32_t>(s.at[i]) + static_cast<std::uint32_t>(x.at[2 * i] * y.at[2 * i]) +
+                                            static_cast<std::uint32_t>(x.at[2 * i + 1] * y.at[2 * i + 1]));
+         }).template as<__m512i>();
+}
+template <int Predicate>
+EMULATED __mmask16 cmp_ps(__m512 a, __m512 b) {
+  static_assert(Predicate == _CMP_UNORD_Q);
+  const Lanes<float> x(a), y(b);
+  unsigned mask = 0;
+  for (int i = 0; i < 16; ++i) mask |= static_cast<unsigned>(std::isnan(x.at[i]) || std::isnan(y.at[i])) << i;
+  return static_cast<__mmask16>(mask);
+}
+EMULATED __m512 mask_mov_ps(__m512 other, __mmask16 mask, __m512 a) {
+  const Lanes<float> x(a), y(other);
+  return each<float>(0xffff, [&](int i) { return mask >> i & 1 ? x.at[i] : y.at[i]; }).template as<__m512>();
+}
+EMULATED __m512 maskz_loadu_ps(__mmask16 mask, const void *from) {
+  return each<float>(mask, [&](int i) { return static_cast<const float *>(from)[i]; }).template as<__m512>();
+}
+template <class T, class V>
+EMULATED void mask_store(void *to, __mmask16 mask, V a) {
+  using From = decltype(T() + T());  // i32 or f32: what is narrowed loses its upper bits
+  const Lanes<From> x(a);
+  for (int i = 0; i < 16; ++i)
+    if (mask >> i & 1) static_cast<T *>(to)[i] = static_cast<T>(x.at[i]);
+}
+template <class T, class To>
+EMULATED To maskz_narrow(__mmask16 mask, __m512i a) {
+  T r[16] = {};
+  mask_store<T>(r, mask, a);
+  To to;
+  static_assert(sizeof to == sizeof r);
+  std::memcpy(&to, r, sizeof r);
+  return to;
+}
+EMULATED __m512i maskz_cvtps_epi32(__mmask16 mask, __m512 a) {
+  const Lanes<std::int32_t> r(halves<__m256>(a, [](__m256 h) { return _mm256_castsi256_ps(_mm256_cvtps_epi32(h)); }));
+  return each<std::int32_t>(mask, [&](int i) { return r.at[i]; }).template as<__m512i>();
+}
+template <int Control>  // of whole numbers: as vroundps has it
+EMULATED __m512 maskz_roundscale_ps(__mmask16 mask, __m512 a) {
+  static_assert(Control >> 4 == 0);
+  const Lanes<float> r(halves<__m256>(a, [](__m256 h) { return _mm256_round_ps(h, Control); }));
+  return each<float>(mask, [&](int i) { return r.at[i]; }).template as<__m512>();
+}
+EMULATED __m512 maskz_sqrt_ps(__mmask16 mask, __m512 a) {
+  const Lanes<float> r(halves<__m256>(a, [](__m256 h) { return _mm256_sqrt_ps(h); }));
+  return each<float>(mask, [&](int i) { return r.at[i]; }).template as<__m512>();
+}
+EMULATED __m512 maskz_scalef_ps(__mmask16 mask, __m512 a, __m512 b) {
+  const Lanes<float> x(a), y(b);
+  return each<float>(mask, [&](int i) {
+           const float power = std::floor(y.at[i]);
+           if (std::isnan(x.at[i]) || std::isnan(power)) return __builtin_nanf("");
+           if (std::isinf(power)) {
+             if (power > 0) return x.at[i] == 0 ? __builtin_nanf("") : std::copysign(__builtin_inff(), x.at[i]);
+             return std::isinf(x.at[i]) ? __builtin_nanf("") : std::copysign(0.0f, x.at[i]);
+           }
+           const float bounded = power < -2000 ? -2000 : power > 2000 ? 2000 : power;
+           return static_cast<float>(std::ldexp(static_cast<double>(x.at[i]), static_cast<int>(bounded)));
+         }).template as<__m512>();
+}
+
+#undef EMULATED
+
+}  // namespace emulated_avx512
+
+#undef _mm512_cmp_ps_mask
+#undef _mm512_maskz_roundscale_ps
+#define _mm512_dpbusd_epi32 emulated_avx512::dpbusd
+#define _mm512_dpwssd_epi32 emulated_avx512::dpwssd
+#define _mm512_cmp_ps_mask(a, b, predicate) emulated_avx512::cmp_ps<predicate>(a, b)
+#define _mm512_mask_mov_ps emulated_avx512::mask_mov_ps
+#define _mm512_maskz_loadu_ps emulated_avx512::maskz_loadu_ps
+#define _mm512_mask_storeu_ps emulated_avx512::mask_store<float>
+#define _mm512_mask_cvtepi32_storeu_epi8 emulated_avx512::mask_store<std::int8_t>
+#define _mm512_mask_cvtepi32_storeu_epi16 emulated_avx512::mask_store<std::int16_t>
+#define _mm512_maskz_cvtepi32_epi8 emulated_avx512::maskz_narrow<std::int8_t, __m128i>
+#define _mm512_maskz_cvtepi32_epi16 emulated_avx512::maskz_narrow<std::int16_t, __m256i>
+#define _mm512_maskz_cvtps_epi32 emulated_avx512::maskz_cvtps_epi32
+#define _mm512_maskz_roundscale_ps(mask, a, control) emulated_avx512::maskz_roundscale_ps<control>(mask, a)
+#define _mm512_maskz_sqrt_ps emulated_avx512::maskz_sqrt_ps
+#define _mm512_maskz_scalef_ps emulated_avx512::maskz_scalef_ps
+
+// What the sources look at. QR_EMULATED_AVX512: there are no registers of 64 bytes.
+#define QR_EMULATED_AVX512 1
+#define __AVX512F__ 1
+#define __AVX512VNNI__ 1
