@@ -181,7 +181,8 @@ void run_byte_pairs(const Call &call, const ConvInt &p, const ConvIntShape &shap
       const std::int64_t plain_bytes = in_place ? p.x_stride : k, last_group = min_of(groups, (part + 1) * part_groups), tiles = ceil_div(count, std::int64_t{kIntRows});
       for (std::int64_t group = part * part_groups; group < last_group; ++group) {
         const std::byte *w = weights + group * shape.pair_group_bytes;
-        const auto &header = *reinterpret_cast<const BytePairHeader *>(w);
+        BytePairHeader header;
+        std::memcpy(&header, w, sizeof header);
         const auto *const shuffle = reinterpret_cast<const std::uint8_t *>(w + sizeof header);
         w += static_cast<std::int64_t>(sizeof header) + k;
         const std::byte *rows = plain;
