@@ -27,7 +27,7 @@ struct Inside {
 constinit thread_local Inside t_inside{nullptr, 0};
 
 // Several chunks per worker, so that one that is held up does not hold up all.
-constexpr std::uint64_t kChunksPerWorker = 4;
+constexpr std::uint64_t kChunksPerWorker = 8;
 
 
 inline void pause() noexcept {

@@ -161,7 +161,7 @@ void run_AttentionF32(const Call &call) {
   const auto &p = call.as<AttentionF32>();
   const AttentionShape s = attention_shape(p, kLanes, kF32Panel);
   const std::int64_t heads = p.batches * p.heads;
-  const std::int64_t workers = call.threads.workers, wanted = workers > 1 ? 4 * workers : 1;
+  const std::int64_t workers = call.threads.workers, wanted = workers > 1 ? kTasksPerWorker * workers : 1;
   const std::int64_t row_blocks = ceil_div(p.q_rows, AttentionShape::kRows);
   const std::int64_t parts = heads >= wanted ? 1 : min_of(row_blocks, ceil_div(wanted, heads));
   const double flops = 2.0 * static_cast<double>(p.q_rows) * static_cast<double>(p.kv_rows) * static_cast<double>(p.qk_cols + p.v_cols + 8) / static_cast<double>(parts);

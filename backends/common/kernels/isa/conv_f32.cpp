@@ -155,16 +155,16 @@ void run_conv(const Call &call, bool few_rows) noexcept {
   const std::int64_t weight_bytes = s.group_weights() * p.groups * 4;
   std::int64_t rows = s.block_rows, parts = 1, blocks;
   if (rows) {
-    if (workers > 1) rows = max_of<std::int64_t>(1, min_of(rows, ceil_div<std::int64_t>(std::int64_t{w.n} * w.oh, 4 * workers)));
+    if (workers > 1) rows = max_of<std::int64_t>(1, min_of(rows, ceil_div<std::int64_t>(std::int64_t{w.n} * w.oh, kTasksPerWorker * workers)));
     blocks = w.n * ceil_div<std::int64_t>(w.oh, rows);
   } else {
-    if (workers > 1 && weight_bytes <= 128 << 10) conv.block = max_of<std::int64_t>(min_of<std::int64_t>(conv.block, 24), min_of(conv.block, ceil_div(conv.pixels, 4 * workers)));
+    if (workers > 1 && weight_bytes <= 128 << 10) conv.block = max_of<std::int64_t>(min_of<std::int64_t>(conv.block, 24), min_of(conv.block, ceil_div(conv.pixels, kTasksPerWorker * workers)));
     blocks = ceil_div(conv.pixels, conv.block);
     conv.block = ceil_div(ceil_div(conv.pixels, blocks), std::int64_t{6}) * 6;
     if (conv.block > s.block) conv.block = s.block;
     blocks = ceil_div(conv.pixels, conv.block);
   }
-  if (workers > 1 && blocks < 4 * workers) parts = min_of(panels, ceil_div(4 * workers, blocks));
+  if (workers > 1 && blocks < kTasksPerWorker * workers) parts = min_of(panels, ceil_div(kTasksPerWorker * workers, blocks));
 
   const double task_flops = 2.0 * static_cast<double>(conv.pixels) * static_cast<double>(s.taps * s.run) * p.oc / static_cast<double>(blocks * parts);
   const auto grain = static_cast<std::uint64_t>(1 + 1e6 / task_flops);

@@ -96,7 +96,7 @@ void run_dense(const Call &call, const ConvInt &p, const ConvIntShape &shape) no
   const std::int64_t blocks = ceil_div(pixels, std::int64_t{shape.block});
   const std::int64_t block = ceil_div(pixels, blocks);
   const std::int64_t panels = ceil_div(shape.group_oc, std::int64_t{shape.panel});
-  const std::int64_t wanted = call.threads.workers < 2 ? 1 : 4 * std::int64_t{call.threads.workers};
+  const std::int64_t wanted = call.threads.workers < 2 ? 1 : kTasksPerWorker * std::int64_t{call.threads.workers};
   const std::int64_t parts = blocks * p.groups >= wanted ? 1 : min_of(panels, ceil_div(wanted, blocks * p.groups));
   const std::int64_t part_panels = ceil_div(panels, parts);
   const std::int64_t row_bytes = shape.steps * 4;
@@ -166,7 +166,7 @@ void run_byte_pairs(const Call &call, const ConvInt &p, const ConvIntShape &shap
                         p.x.dtype == kU8 && k == p.ic;
   const std::int64_t blocks = ceil_div(pixels, std::int64_t{shape.block}), block = ceil_div(pixels, blocks);
   const std::int64_t group_channels = shape.pair_panels * shape.panel, groups = ceil_div(shape.group_oc, group_channels);
-  const std::int64_t wanted = call.threads.workers < 2 ? 1 : 4 * std::int64_t{call.threads.workers};
+  const std::int64_t wanted = call.threads.workers < 2 ? 1 : kTasksPerWorker * std::int64_t{call.threads.workers};
   const std::int64_t parts = blocks >= wanted ? 1 : min_of(groups, ceil_div(wanted, blocks)), part_groups = ceil_div(groups, parts);
   const double work = static_cast<double>(block) * static_cast<double>(shape.k) * static_cast<double>(part_groups * group_channels);  // of a task
   call.threads.run(static_cast<std::uint64_t>(blocks * parts), static_cast<std::uint64_t>(1e6 / work) + 1, [&](std::uint64_t begin, std::uint64_t end, std::uint32_t worker) {

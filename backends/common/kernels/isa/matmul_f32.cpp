@@ -137,7 +137,7 @@ void run_MatMulF32(const Call &call) {
   whole.y = call.operand<float>(operand);
 
   // Tasks: matrices, then parts of the panels, then parts of the rows.
-  const std::int64_t workers = call.threads.workers, wanted = workers > 1 ? 4 * workers : 1;
+  const std::int64_t workers = call.threads.workers, wanted = workers > 1 ? kTasksPerWorker * workers : 1;
   const std::int64_t row_blocks = ceil_div(p.m, s.rows);
   std::int64_t panel_parts = 1, row_parts = row_blocks;
   if (batches * row_parts < wanted) panel_parts = min_of(s.panels, ceil_div(wanted, batches * row_parts));

@@ -122,7 +122,7 @@ void run_winograd_int(const Call &call, const ConvInt &p, const ConvIntShape &sh
   const Requantise finish(p, call, wide);
   const std::int64_t blocks = ceil_div(s.tiles, s.block), panels = ceil_div(std::int64_t{p.oc}, std::int64_t{shape.panel});
   // Where there are few blocks, panels are shared out as well.
-  const std::int64_t wanted = call.threads.workers < 2 ? 1 : 4 * std::int64_t{call.threads.workers};
+  const std::int64_t wanted = call.threads.workers < 2 ? 1 : kTasksPerWorker * std::int64_t{call.threads.workers};
   const std::int64_t parts = blocks >= wanted ? 1 : min_of(panels, ceil_div(wanted, blocks)), part_panels = ceil_div(panels, parts);
   const double work = static_cast<double>(s.block * 16) * static_cast<double>(p.ic) * static_cast<double>(part_panels * shape.panel);
   call.threads.run(static_cast<std::uint64_t>(blocks * parts), static_cast<std::uint64_t>(1e6 / work) + 1, [&](std::uint64_t begin, std::uint64_t end, std::uint32_t worker) {
