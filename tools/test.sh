@@ -133,11 +133,11 @@ if [ -z "$quick" ]; then
   step "installed tree" installed_tree
   step "static build without dlopen" static_build
 fi
-# -O1 and line numbers alone, traps in place of messages (the address sanitizer shows where a trap was met), and not three checks of
+# -O1, names of functions without line numbers (-g1 has those), traps in place of messages (the address sanitizer shows where a trap was met), and not three checks of
 # -fsanitize=undefined: a null or overrun pointer is caught where it is used, and no base class of ours is cast down. Each halves the time to compile.
 # Kernels for one instruction set: the best of this processor.
 isas=$(if grep -qw avx512_vnni /proc/cpuinfo; then echo avx512; elif grep -qw avx2 /proc/cpuinfo; then echo avx2; fi)
-few='-g1 -fno-sanitize=null,object-size,vptr -fsanitize-undefined-trap-on-error'
+few='-fno-sanitize=null,object-size,vptr -fsanitize-undefined-trap-on-error'
 if [ -n "$sanitizers" ]; then
   step "configure: address and undefined-behaviour sanitizers" configure "$build-asan" -Db_sanitize=address,undefined -Db_lundef=false \
     -Doptimization=1 -Ddebug=false "-Dc_args=$few" "-Dcpp_args=$few" "-Dkernel_isas=$isas"
@@ -149,8 +149,7 @@ if [ -n "$sanitizers" ]; then
     step "address and undefined-behaviour sanitizers: ONNX's node tests on cpu" conform debian-asan cpu 850 /usr/share/libonnx-testdata/data/node
     runner=
   fi
-  step "configure: thread sanitizer" configure "$build-tsan" -Db_sanitize=thread -Db_lundef=false -Doptimization=1 -Ddebug=false \
-    -Dc_args=-g1 -Dcpp_args=-g1 "-Dkernel_isas=$isas"
+  step "configure: thread sanitizer" configure "$build-tsan" -Db_sanitize=thread -Db_lundef=false -Doptimization=1 -Ddebug=false "-Dkernel_isas=$isas"
   step "thread sanitizer: build and tests of threads" sanitized_tests tsan "$build-tsan" threads
 fi
 if [ -z "$quick" ]; then
