@@ -74,6 +74,31 @@ TEST(concatenations_of_convolutions_copy_nothing) {
   CHECK_EQ(steps_of(net.gives({net.conv(both, 4, 1)})), "Copy ConvF32 ConvF32 ConvF32 ConvF32 Copy");
 }
 
+TEST(what_is_small_or_little_is_packed) {
+  const auto constants = [](const PlanCase &plan, std::uint32_t segment) {
+    int found = 0;
+    for (const cpu::Operand &operand : plan.plan().operands) {
+      const cpu::Value &value = plan.plan().values[operand.value];
+      found += value.place == cpu::Place::Constant && value.bytes > 0 && value.index == segment;
+    }
+    return found;
+  };
+  // A large table is read where the model has it, a small constant beside it is not.
+  Net net;
+  const i32 table = net.reals({256, 128}, -1, 1), rows = net.node(Op::Gather, {table, net.input(DType::I64, {3})});
+  const PlanCase kept(net.gives({net.node(Op::Add, {rows, net.reals({128}, -1, 1)})}));
+  if (!CHECK(kept.ok())) return;
+  CHECK_EQ(kept.segments().size(), 3u);
+  CHECK_EQ(constants(kept, 0), 1);
+  CHECK_EQ(constants(kept, 1), 1);
+  // Where nothing large is read as it is, no segment of the model is kept.
+  Net little;
+  const PlanCase packed(little.gives({little.conv(little.image(64, 6, 6), 128, 3)}));
+  if (!CHECK(packed.ok())) return;
+  CHECK_EQ(packed.segments().size(), 2u);
+  CHECK(constants(packed, 0) > 0);
+}
+
 TEST(movement_without_steps) {
   Net net;
   const i32 x = net.input(DType::F32, {2, 6, 8});

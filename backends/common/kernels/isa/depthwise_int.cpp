@@ -42,8 +42,7 @@ QR_INLINE void interleave(const Strip &s, std::int16_t *to, const T *a, const T 
     std::int64_t c = 0;
     for (; c + kHalves <= s.channels; c += kHalves) {
       VecH low, high;
-      if (a && b) zip(a + c, b + c, &low, &high);
-      else zip(a ? widen_halves(a + c) : nothing, b ? widen_halves(b + c) : nothing, &low, &high);
+      zip(a ? widen_halves(a + c) : nothing, b ? widen_halves(b + c) : nothing, &low, &high);
       store(to + c * 2, low);
       store(to + c * 2 + kHalves, high);
     }

@@ -193,21 +193,6 @@ QR_INLINE void zip(VecH a, VecH b, VecH *low, VecH *high) noexcept {
   *high = __builtin_shuffle(a, b, to);
 #endif
 }
-// The same of kHalves elements that are yet to be widened.
-template <class T>
-QR_INLINE void zip(const T *a, const T *b, VecH *low, VecH *high) noexcept {
-#if defined(__AVX2__) && QR_ISA_BYTES == 32
-  if constexpr (sizeof(T) == 1) {
-    const __m128i x = _mm_loadu_si128(reinterpret_cast<const __m128i *>(a)), y = _mm_loadu_si128(reinterpret_cast<const __m128i *>(b));
-    const auto wide = [](__m128i bytes) { return reinterpret_cast<VecH>(T(-1) < T(0) ? _mm256_cvtepi8_epi16(bytes) : _mm256_cvtepu8_epi16(bytes)); };
-    *low = wide(_mm_unpacklo_epi8(x, y));
-    *high = wide(_mm_unpackhi_epi8(x, y));
-    return;
-  }
-#endif
-  zip(widen_halves(a), widen_halves(b), low, high);
-}
-
 // Lanes [0, kLanes / 2) and the rest.
 QR_INLINE VecD double_low(VecI v) noexcept {
   VecD r;

@@ -17,8 +17,7 @@ inline constexpr int kF32Panel = 4;
 inline constexpr int kF32Panel = 2;
 #endif
 // Input channels that lie together in packed integer weights: 4 where there is a dot product of four bytes, else 2.
-// QR_TEST_DOT: a test's build, which emulates it.
-#if defined(__AVX512VNNI__) || defined(__ARM_FEATURE_DOTPROD) || defined(QR_TEST_DOT)
+#if defined(__AVX512VNNI__) || defined(__ARM_FEATURE_DOTPROD)
 inline constexpr int kIntGroup = 4;
 #else
 inline constexpr int kIntGroup = 2;
