@@ -222,18 +222,18 @@ Status Lowering::lower_conv_int(const Group &group, bool *done) {
   kernels::Needs needs;
   Vector<std::uint8_t> packed, packed_bias;
   if (kernels::may_pair_bytes(p, *plan_.isa)) p.form = kernels::IntForm::BytePairs2;
-  for (bool fits = false; !fits;) {
+  for (;;) {
     needs = {};
     QR_RETURN_IF_ERROR(kernels::kernel_row(Kernel::ConvInt).check(&p, *plan_.isa, needs));
     packed.resize(needs.operand_bytes[1]), packed_bias.resize(needs.operand_bytes[2]);
-    fits = kernels::pack_conv_int(p, *plan_.isa, {weights.data(), oc_stride, ic_stride, kh_stride, kw_stride}, bias.data(), packed.data(), packed_bias.data());
-    if (fits) break;
+    if (kernels::pack_conv_int(p, *plan_.isa, {weights.data(), oc_stride, ic_stride, kh_stride, kw_stride}, bias.data(), packed.data(), packed_bias.data())) break;
     if (p.form != kernels::IntForm::Plain) {
       p.form = p.form == kernels::IntForm::BytePairs2 ? kernels::IntForm::BytePairs1 : kernels::IntForm::Plain;
-      continue;
+    } else if (p.w_bits < 16) {
+      p.w_bits = 16;
+    } else {
+      return Status::error(ErrorId::internal, format("plan: the weights of node '%s' do not fit 16 bits", printable(node.name).c_str()));
     }
-    if (p.w_bits == 16) return Status::error(ErrorId::internal, format("plan: the weights of node '%s' do not fit 16 bits", printable(node.name).c_str()));
-    p.w_bits = 16;
   }
   Vector<std::uint8_t> factors(needs.operand_bytes[3]);
   kernels::pack_channels(multiplier.data(), channels, factors.data(), factors.size());

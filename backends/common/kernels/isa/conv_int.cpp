@@ -84,6 +84,25 @@ QR_INLINE void run_vectors(const Tile &t, int rows, int vectors) noexcept {
   return run_rows<Kind, Wide, 2>(t, rows);
 }
 
+// What is computed by whom: blocks of pixels of equal size; where there are few, pieces of the channels (panels, or groups of them) are shared out as well.
+struct Split {
+  std::int64_t pixels, blocks, block, parts, part_pieces;
+  // `times`: how often the whole is done, with other channels.
+  Split(const Call &call, const ConvInt &p, const ConvIntShape &shape, std::int64_t pieces, std::int64_t times) noexcept {
+    pixels = std::int64_t{p.window.n} * p.window.oh * p.window.ow;
+    blocks = ceil_div(pixels, std::int64_t{shape.block});
+    block = ceil_div(pixels, blocks);
+    const std::int64_t wanted = call.threads.workers < 2 ? 1 : kTasksPerWorker * std::int64_t{call.threads.workers};
+    parts = blocks * times >= wanted ? 1 : min_of(pieces, ceil_div(wanted, blocks * times));
+    part_pieces = ceil_div(pieces, parts);
+  }
+  // Tasks that are worth a thread's while together.
+  std::uint64_t grain(const ConvIntShape &shape, std::int64_t piece_channels) const noexcept {
+    const double work = static_cast<double>(block) * static_cast<double>(shape.k) * static_cast<double>(part_pieces * piece_channels);
+    return static_cast<std::uint64_t>(1e6 / work) + 1;
+  }
+};
+
 template <class Kind, bool Wide>
 void run_dense(const Call &call, const ConvInt &p, const ConvIntShape &shape) noexcept {
   const Gather<typename Kind::Element> gather(p, shape, call.operand<const std::byte>(0));
@@ -91,18 +110,10 @@ void run_dense(const Call &call, const ConvInt &p, const ConvIntShape &shape) no
   const void *const packed_bias = call.operands[2];
   const auto *bias = static_cast<const std::byte *>(Wide ? static_cast<const void *>(wide_bias(shape, packed_bias)) : packed_bias);
   const Requantise finish(p, call, Wide);
-  const std::int64_t pixels = std::int64_t{p.window.n} * p.window.oh * p.window.ow;
-  // Blocks of equal size; where there are few, panels are shared out as well.
-  const std::int64_t blocks = ceil_div(pixels, std::int64_t{shape.block});
-  const std::int64_t block = ceil_div(pixels, blocks);
   const std::int64_t panels = ceil_div(shape.group_oc, std::int64_t{shape.panel});
-  const std::int64_t wanted = call.threads.workers < 2 ? 1 : kTasksPerWorker * std::int64_t{call.threads.workers};
-  const std::int64_t parts = blocks * p.groups >= wanted ? 1 : min_of(panels, ceil_div(wanted, blocks * p.groups));
-  const std::int64_t part_panels = ceil_div(panels, parts);
-  const std::int64_t row_bytes = shape.steps * 4;
-  const double work = static_cast<double>(block) * static_cast<double>(shape.k) * static_cast<double>(part_panels * shape.panel);  // of a task
-  const auto grain = static_cast<std::uint64_t>(1e6 / work) + 1;
-  call.threads.run(static_cast<std::uint64_t>(blocks * p.groups * parts), grain, [&](std::uint64_t begin, std::uint64_t end, std::uint32_t worker) {
+  const Split split(call, p, shape, panels, p.groups);
+  const std::int64_t pixels = split.pixels, block = split.block, parts = split.parts, part_panels = split.part_pieces, row_bytes = shape.steps * 4;
+  call.threads.run(static_cast<std::uint64_t>(split.blocks * p.groups * parts), split.grain(shape, shape.panel), [&](std::uint64_t begin, std::uint64_t end, std::uint32_t worker) {
     std::byte *const rows = call.worker_scratch(worker), *const sums = rows + shape.sums;
     std::int64_t gathered = -1;
     for (auto task = static_cast<std::int64_t>(begin); task < static_cast<std::int64_t>(end); ++task) {
@@ -160,16 +171,14 @@ void run_byte_pairs(const Call &call, const ConvInt &p, const ConvIntShape &shap
   const auto *const weights = call.operand<const std::byte>(1);
   const auto *const bias = call.operand<const std::int32_t>(2);
   const Requantise finish(p, call, false);
-  const std::int64_t pixels = std::int64_t{window.n} * window.oh * window.ow, k = shape.steps * 4;
+  const std::int64_t k = shape.steps * 4;
   // Rows that lie in memory as they are wanted are read from there.
   const bool in_place = shape.taps == 1 && window.sh == 1 && window.sw == 1 && window.pad_top == 0 && window.pad_left == 0 && window.oh == window.ih && window.ow == window.iw &&
                         p.x.dtype == kU8 && k == p.ic;
-  const std::int64_t blocks = ceil_div(pixels, std::int64_t{shape.block}), block = ceil_div(pixels, blocks);
   const std::int64_t group_channels = shape.pair_panels * shape.panel, groups = ceil_div(shape.group_oc, group_channels);
-  const std::int64_t wanted = call.threads.workers < 2 ? 1 : kTasksPerWorker * std::int64_t{call.threads.workers};
-  const std::int64_t parts = blocks >= wanted ? 1 : min_of(groups, ceil_div(wanted, blocks)), part_groups = ceil_div(groups, parts);
-  const double work = static_cast<double>(block) * static_cast<double>(shape.k) * static_cast<double>(part_groups * group_channels);  // of a task
-  call.threads.run(static_cast<std::uint64_t>(blocks * parts), static_cast<std::uint64_t>(1e6 / work) + 1, [&](std::uint64_t begin, std::uint64_t end, std::uint32_t worker) {
+  const Split split(call, p, shape, groups, 1);
+  const std::int64_t pixels = split.pixels, block = split.block, parts = split.parts, part_groups = split.part_pieces;
+  call.threads.run(static_cast<std::uint64_t>(split.blocks * parts), split.grain(shape, group_channels), [&](std::uint64_t begin, std::uint64_t end, std::uint32_t worker) {
     std::byte *const scratch = call.worker_scratch(worker), *const shuffled = scratch + shape.shuffled, *const sums = scratch + shape.sums;
     std::int64_t gathered = -1;
     for (auto task = static_cast<std::int64_t>(begin); task < static_cast<std::int64_t>(end); ++task) {
