@@ -137,6 +137,7 @@ void ThreadPool::start() noexcept {
   if (start_tried_.load(std::memory_order_relaxed)) return;
   std::uint32_t started = 0;
   try {
+    for (Loop &loop : loops_) loop.shares = Vector<Share>(workers_);
     threads_.resize(workers_ - 1);
     for (Worker &worker : threads_) {
       worker.pool = this;
@@ -211,14 +212,18 @@ void ThreadPool::work(std::uint32_t place, std::uint32_t worker) noexcept {
   Loop &loop = loops_[place];
   const Inside before = t_inside;
   t_inside = {this, worker};
-  const std::uint64_t chunks = loop.chunks, chunk = loop.chunk, count = loop.count;
-  for (;;) {
-    const std::uint64_t mine = loop.next.fetch_add(1, std::memory_order_relaxed);
-    if (mine + 1 == chunks) open_.fetch_and(~(1u << place), std::memory_order_relaxed);  // the last: nobody need look here any more
-    if (mine >= chunks) break;
-    const std::uint64_t begin = mine * chunk;
-    loop.body(loop.context, begin, chunk < count - begin ? begin + chunk : count, worker);
+  const std::uint64_t chunk = loop.chunk, count = loop.count;
+  const std::uint64_t shares = loop.share_count;
+  for (std::uint64_t i = 0; i < shares; ++i) {
+    Share &share = loop.shares[(worker + i) % shares];
+    while (share.next.load(std::memory_order_relaxed) < share.end) {
+      const std::uint64_t mine = share.next.fetch_add(1, std::memory_order_relaxed);
+      if (mine >= share.end) break;
+      const std::uint64_t begin = mine * chunk;
+      loop.body(loop.context, begin, chunk < count - begin ? begin + chunk : count, worker);
+    }
   }
+  open_.fetch_and(~(1u << place), std::memory_order_relaxed);  // nobody need look here any more
   t_inside = before;
 }
 
@@ -268,11 +273,15 @@ void ThreadPool::parallel_for(std::uint64_t count, std::uint64_t grain, qr_paral
   loop.context = context;
   loop.count = count;
   loop.chunk = chunk;
-  loop.chunks = count / chunk + (count % chunk != 0);
-  loop.next.store(0, std::memory_order_relaxed);
+  const std::uint64_t chunks = count / chunk + (count % chunk != 0), shares = std::min<std::uint64_t>(chunks, loop.shares.size());
+  loop.share_count = shares;
+  for (std::uint64_t i = 0; i < shares; ++i) {
+    loop.shares[i].next.store(chunks / shares * i + std::min(i, chunks % shares), std::memory_order_relaxed);
+    loop.shares[i].end = chunks / shares * (i + 1) + std::min(i + 1, chunks % shares);
+  }
   loop.state.store(kTaken | kOpen, std::memory_order_release);
   open_.fetch_or(1u << place, std::memory_order_seq_cst);
-  wake(std::min<std::uint64_t>(loop.chunks - 1, helpers));
+  wake(std::min<std::uint64_t>(chunks - 1, helpers));
   work(place, 0);
   loop.state.fetch_and(~kOpen, std::memory_order_relaxed);
   wait_until_left(loop);

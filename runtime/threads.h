@@ -76,12 +76,18 @@ class ThreadPool : public HeapObject {
   // A loop under way. `state` counts the threads inside, beside two bits: kOpen while threads may join, kWaiting while the caller sleeps
   // until they have left. 0: the place is free. The plain members are written by the caller before it sets kOpen, and read by threads that
   // have joined.
+  // Each worker has a share of the chunks, the same part of the indices in every loop: what it wrote in the last one is in its own cache. Who has done its share
+  // takes from the others'.
+  struct alignas(64) Share {
+    std::atomic<std::uint64_t> next{0};  // chunk
+    std::uint64_t end = 0;
+  };
   struct alignas(64) Loop {
     std::atomic<std::uint32_t> state{0};
     qr_parallel_body body = nullptr;
     void *context = nullptr;
-    std::uint64_t count = 0, chunk = 1, chunks = 0;
-    alignas(64) std::atomic<std::uint64_t> next{0};  // chunk
+    std::uint64_t count = 0, chunk = 1, share_count = 0;
+    Vector<Share> shares;  // of the caller, and of each thread beside it
   };
   struct Worker {
     ThreadPool *pool;

@@ -89,6 +89,28 @@ TEST(all_threads_take_part) {
   CHECK_EQ(meeting.here.load(), 3);
 }
 
+// Each begins with its own part of the indices, and what is left of a part whose thread is held up is done by the others.
+TEST(workers_have_shares_and_take_from_others) {
+  ThreadPool pool(PoolSettings{2, 0, {}});
+  struct Seen {
+    std::atomic<std::uint64_t> first[2] = {~std::uint64_t{0}, ~std::uint64_t{0}};
+    std::atomic<std::uint64_t> done{0};
+    std::atomic<int> here{0};
+  } seen;
+  pool.parallel_for(16, 1, [](void *self_, std::uint64_t begin, std::uint64_t end, std::uint32_t worker) {
+    auto &self = *static_cast<Seen *>(self_);
+    if (std::uint64_t none = ~std::uint64_t{0}; self.first[worker].compare_exchange_strong(none, begin)) {
+      ++self.here;
+      // The second thread is held up in its first chunk until all others are done.
+      for (const auto limit = Clock::now() + std::chrono::seconds(20); (self.here < 2 || (worker == 1 && self.done < 15)) && Clock::now() < limit;) std::this_thread::yield();
+    }
+    self.done += end - begin;
+  }, &seen);
+  CHECK_EQ(seen.first[0].load(), 0u);
+  CHECK_EQ(seen.first[1].load(), 8u);
+  CHECK_EQ(seen.done.load(), 16u);
+}
+
 TEST(affinity_text) {
   const std::vector<std::uint32_t> processors = usable();
   if (!CHECK(!processors.empty())) return;
