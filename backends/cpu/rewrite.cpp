@@ -19,7 +19,7 @@ namespace {
 
 class Rewriter {
  public:
-  Rewriter(qir::Graph &graph, Vector<Vector<std::uint8_t>> &owned) : graph_(graph), owned_(owned) {}
+  explicit Rewriter(const Additions &add) : add_(add), graph_(add.graph) {}
 
   Status take_apart();
   Status fold();
@@ -27,21 +27,6 @@ class Rewriter {
 
  private:
   // ---- making
-  std::int32_t add_tensor(std::string_view name, DType dtype, const qir::Shape &shape) {
-    qir::Tensor tensor;
-    tensor.name = qir::fresh_name(graph_, name);
-    tensor.dtype = dtype;
-    tensor.shape = shape;
-    graph_.tensors.push_back(std::move(tensor));
-    return static_cast<std::int32_t>(graph_.tensors.size() - 1);
-  }
-  std::int32_t add_constant(std::string_view name, DType dtype, const qir::Shape &shape, Vector<std::uint8_t> contents) {
-    const std::int32_t id = add_tensor(name, dtype, shape);
-    owned_.push_back(std::move(contents));
-    at(graph_, id).is_constant = true;
-    at(graph_, id).data = {owned_.back().data(), owned_.back().size()};
-    return id;
-  }
   // Scale and zero point of a quantised tensor, as inputs of (De)QuantizeLinear.
   void add_parameters(qir::Node &node, const qir::Tensor &quantized) {
     const qir::Quantization &q = *quantized.quant;
@@ -58,8 +43,8 @@ class Rewriter {
     const std::size_t width = dtype_bits(quantized.dtype) / 8;
     for (const std::int32_t zero : q.zero_points)
       for (std::size_t b = 0; b < width; ++b) zeros.push_back(static_cast<std::uint8_t>(static_cast<std::uint32_t>(zero) >> (8 * b)));
-    node.inputs.push_back(add_constant("scale", DType::F32, shape, std::move(scales)));
-    node.inputs.push_back(add_constant("zero_point", quantized.dtype, shape, std::move(zeros)));
+    node.inputs.push_back(add_.constant("scale", DType::F32, shape, std::move(scales)));
+    node.inputs.push_back(add_.constant("zero_point", quantized.dtype, shape, std::move(zeros)));
     if (!shape.empty()) node.set("axis", axis);
     if (q.block_size > 0) node.set("block_size", q.block_size);
   }
@@ -139,8 +124,8 @@ class Rewriter {
     return true;
   }
 
+  const Additions add_;
   qir::Graph &graph_;
-  Vector<Vector<std::uint8_t>> &owned_;
   const qir::Uses *uses_ = nullptr;
 };
 
@@ -172,7 +157,7 @@ Status Rewriter::take_apart() {
       dequantize.inputs = {id};
       const qir::Tensor copy = at(graph_, id);
       add_parameters(dequantize, copy);
-      id = add_tensor(copy.name + "/f32", DType::F32, copy.shape);
+      id = add_.tensor(copy.name + "/f32", DType::F32, copy.shape);
       dequantize.outputs = {id};
       graph_.nodes.push_back(std::move(dequantize));
     }
@@ -183,7 +168,7 @@ Status Rewriter::take_apart() {
       quantize.op = Op::QuantizeLinear;
       quantize.name = node.name + "/quantize";
       const qir::Tensor copy = at(graph_, id);
-      const std::int32_t real = add_tensor(copy.name + "/f32", DType::F32, copy.shape);
+      const std::int32_t real = add_.tensor(copy.name + "/f32", DType::F32, copy.shape);
       quantize.inputs = {real};
       add_parameters(quantize, copy);
       quantize.outputs = {id};
@@ -216,9 +201,9 @@ Status Rewriter::fold() {
     QR_RETURN_IF_ERROR(reference::run_node(node, inputs, results));
     qir::Tensor &out = at(graph_, node.outputs[0]);
     if (results[0].dtype != out.dtype || std::find(graph_.outputs.begin(), graph_.outputs.end(), node.outputs[0]) != graph_.outputs.end()) continue;
-    owned_.push_back(std::move(results[0].data));
+    add_.owned.push_back(std::move(results[0].data));
     out.is_constant = true;
-    out.data = {owned_.back().data(), owned_.back().size()};
+    out.data = {add_.owned.back().data(), add_.owned.back().size()};
     dead[n] = true;
   }
   qir::compact(graph_, dead);
@@ -361,10 +346,29 @@ void Rewriter::find_patterns() {
 
 }  // namespace
 
+std::int32_t Additions::tensor(std::string_view name, DType dtype, const qir::Shape &shape) const {
+  qir::Tensor tensor;
+  tensor.name = qir::fresh_name(graph, name);
+  tensor.dtype = dtype;
+  tensor.shape = shape;
+  graph.tensors.push_back(std::move(tensor));
+  return static_cast<std::int32_t>(graph.tensors.size() - 1);
+}
+
+std::int32_t Additions::constant(std::string_view name, DType dtype, const qir::Shape &shape, Vector<std::uint8_t> contents) const {
+  const std::int32_t id = tensor(name, dtype, shape);
+  owned.push_back(std::move(contents));
+  at(graph, id).is_constant = true;
+  at(graph, id).data = {owned.back().data(), owned.back().size()};
+  return id;
+}
+
 Status rewrite(qir::Graph &graph, Vector<Vector<std::uint8_t>> &owned) {
   QR_RETURN_IF_ERROR(reference::widen_halves(graph));
-  Rewriter rewriter(graph, owned);
+  const Additions additions{graph, owned};
+  Rewriter rewriter(additions);
   QR_RETURN_IF_ERROR(rewriter.take_apart());
+  QR_RETURN_IF_ERROR(einsum_to_matmul(additions));
   QR_RETURN_IF_ERROR(rewriter.fold());
   rewriter.find_patterns();
   return qir::validate_graph(graph);

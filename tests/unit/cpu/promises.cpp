@@ -74,6 +74,36 @@ TEST(concatenations_of_convolutions_copy_nothing) {
   CHECK_EQ(steps_of(net.gives({net.conv(both, 4, 1)})), "Copy ConvF32 ConvF32 ConvF32 ConvF32 Copy");
 }
 
+TEST(einsum_is_a_product_of_matrices) {
+  struct Case {
+    const char *equation;
+    Ints a, b;
+    bool product;
+  };
+  const Case cases[] = {
+      {"bhid,bhjd->bhij", {2, 3, 5, 4}, {2, 3, 6, 4}, true},
+      {"b h i j, b h j d -> b h i d", {2, 3, 5, 6}, {2, 3, 6, 4}, true},
+      {"ij,jk", {3, 4}, {4, 5}, true},
+      {"bnqd,bknd->bkqn", {2, 3, 4, 5}, {2, 6, 3, 5}, true},     // batches out of order, the result moved
+      {"abcd,cde->eab", {2, 3, 4, 5}, {4, 5, 6}, true},          // several rows, several summed
+      {"...ij,...jk->...ik", {7, 1, 2, 3}, {4, 3, 5}, true},     // batches stretched
+      {"i,j->ji", {3}, {4}, true},                               // nothing summed
+      {"ab,ab->", {3, 4}, {3, 4}, true},                         // all summed
+      {"ii,ij->j", {3, 3}, {3, 4}, false},                       // a diagonal
+      {"aij,jk->ik", {2, 3, 4}, {4, 5}, false},                  // summed before there is a product
+  };
+  for (const Case &c : cases) {
+    Net net;
+    const i32 a = net.input(DType::F32, c.a), b = net.input(DType::F32, c.b);
+    const PlanCase sample(net.gives({net.node(Op::Einsum, {a, b}, [&](qir::Node &n) { n.set("equation", c.equation); })}));
+    Random random(3);
+    if (!CHECK(same_results(sample, c.equation, random, 1e-5f))) return;
+    const cpu::Plan &plan = sample.plan();
+    const bool left = std::any_of(plan.steps.begin(), plan.steps.end(), [&](const cpu::Step &step) { return std::string_view(plan.names.data() + step.op) == "Einsum"; });
+    CHECK_EQ(left ? c.equation : "", c.product ? "" : c.equation);
+  }
+}
+
 TEST(what_is_small_or_little_is_packed) {
   const auto constants = [](const PlanCase &plan, std::uint32_t segment) {
     int found = 0;
