@@ -10,7 +10,7 @@
 
 namespace quarry::cpu {
 
-inline constexpr std::uint32_t kBlobVersion = 3;
+inline constexpr std::uint32_t kBlobVersion = 4;
 
 Vector<std::uint8_t> write_blob(const Compiled &compiled);
 

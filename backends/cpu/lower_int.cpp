@@ -36,16 +36,6 @@ Range range_of(DType dtype) {
   }
 }
 
-std::int32_t stored(const qir::Tensor &tensor, std::int64_t index) {
-  const void *data = tensor.data.data;
-  switch (tensor.dtype) {
-    case DType::U8: return static_cast<const std::uint8_t *>(data)[index];
-    case DType::I8: return static_cast<const std::int8_t *>(data)[index];
-    case DType::U16: return static_cast<const std::uint16_t *>(data)[index];
-    default: return static_cast<const std::int16_t *>(data)[index];
-  }
-}
-
 }  // namespace
 
 bool Lowering::requantizable(std::int32_t from, std::int32_t to) const { return quantized_activation(tensor(from)) && quantized_activation(tensor(to)); }
@@ -203,7 +193,7 @@ Status Lowering::lower_conv_int(const Group &group, bool *done) {
       }
     }
   }
-  p.w_bits = low >= -128 && high <= 127 ? 8 : low >= -255 && high <= 255 ? 9 : 16;
+  p.w_bits = low >= -128 && high <= 127 ? 8 : low >= -256 && high <= 255 ? 9 : low >= -32767 && high <= 32767 ? 16 : 17;
   const qir::Tensor &first = tensor(residual ? group.mid : yi);  // what the sums are rounded to
   p.x = quant_of(tensor(xi)), p.y = quant_of(tensor(yi)), p.mid = quant_of(first);
   p.has_residual = residual;

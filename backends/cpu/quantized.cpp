@@ -2,6 +2,7 @@
 #include "backends/cpu/quantized.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 namespace quarry::cpu {
 
@@ -34,13 +35,22 @@ bool unary(Op op) {
 
 bool same_quant(const qir::Tensor &a, const qir::Tensor &b) { return a.dtype == b.dtype && a.quant == b.quant && a.quant && a.quant->per_tensor(); }
 
-// Weights of a product: constant, 8 bits, one scale or one per output channel.
+// Weights of a product: constant, 8 or 16 bits, one scale or one per output channel.
 bool quantized_weights(const qir::Tensor &w, std::int64_t channel_axis) {
-  if (!w.is_constant || !w.quant || (w.dtype != DType::U8 && w.dtype != DType::I8)) return false;
+  if (!w.is_constant || !w.quant || !integer_dtype(w.dtype)) return false;
   const qir::Quantization &q = *w.quant;
   if (q.per_tensor()) return true;
   const std::int64_t rank = static_cast<std::int64_t>(w.shape.size()), axis = q.axis < 0 ? q.axis + rank : q.axis;
   return q.block_size == 0 && axis == channel_axis && q.scales.size() == static_cast<std::size_t>(w.shape[static_cast<std::size_t>(axis)]);
+}
+
+// Without their zero points the weights have at most 15 bits and a sign: the kernel of depthwise convolutions holds no more.
+bool fit_16_bits(const qir::Tensor &w) {
+  const qir::Quantization &q = *w.quant;
+  const std::int64_t channels = q.per_tensor() ? 1 : w.shape[0], count = static_cast<std::int64_t>(w.data.size / (dtype_bits(w.dtype) / 8));
+  for (std::int64_t i = 0; i < count; ++i)
+    if (std::abs(stored(w, i) - q.zero_points[static_cast<std::size_t>(i / (count / channels))]) > 32767) return false;
+  return true;
 }
 
 bool integer_product(const qir::Graph &graph, const qir::Node &node) {
@@ -53,7 +63,11 @@ bool integer_product(const qir::Graph &graph, const qir::Node &node) {
     const std::int64_t channels = node.op == Op::Conv ? made[1] : made.back();
     if (!bias.is_constant || bias.dtype != DType::I32 || (bias.data.size != 4 && bias.data.size != static_cast<std::uint64_t>(channels) * 4)) return false;
   }
-  if (node.op == Op::Conv) return w.shape.size() >= 3 && w.shape.size() <= 4 && quantized_weights(w, 0);
+  if (node.op == Op::Conv) {
+    if (w.shape.size() < 3 || w.shape.size() > 4 || !quantized_weights(w, 0)) return false;
+    const std::int64_t groups = node.get_int("group", 1);
+    return dtype_bits(w.dtype) == 8 || groups == 1 || groups != x.shape[1] || groups != w.shape[0] || fit_16_bits(w);
+  }
   if (w.shape.size() != 2 || x.shape.size() < 2) return false;
   if (node.op == Op::MatMul) return quantized_weights(w, 1);
   return node.get_int("transA", 0) == 0 && node.get_float("alpha", 1) == 1 && (input_of(node, 2) == qir::kAbsent || node.get_float("beta", 1) == 1) &&
@@ -65,6 +79,16 @@ bool integer_product(const qir::Graph &graph, const qir::Node &node) {
 bool integer_dtype(DType dtype) noexcept { return dtype == DType::U8 || dtype == DType::I8 || dtype == DType::U16 || dtype == DType::I16; }
 
 bool quantized_activation(const qir::Tensor &tensor) noexcept { return !tensor.is_constant && integer_dtype(tensor.dtype) && tensor.quant && tensor.quant->per_tensor(); }
+
+std::int32_t stored(const qir::Tensor &tensor, std::int64_t index) noexcept {
+  const void *data = tensor.data.data;
+  switch (tensor.dtype) {
+    case DType::U8: return static_cast<const std::uint8_t *>(data)[index];
+    case DType::I8: return static_cast<const std::int8_t *>(data)[index];
+    case DType::U16: return static_cast<const std::uint16_t *>(data)[index];
+    default: return static_cast<const std::int16_t *>(data)[index];
+  }
+}
 
 bool byte_function(const qir::Graph &graph, const qir::Node &node) {
   if (!unary(node.op) || dtype_bits(at(graph, node.inputs[0]).dtype) != 8 || dtype_bits(at(graph, node.outputs[0]).dtype) != 8) return false;

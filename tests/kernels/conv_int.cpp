@@ -53,6 +53,8 @@ struct ConvData {
 struct DoNotFit : std::runtime_error {
   using runtime_error::runtime_error;
 };
+// Weights of 17 bits are u16 with this zero point.
+constexpr std::int32_t kZeroOf17 = 9000;
 ConvData conv_data(const Isa &isa, const ConvInt &p, Random &random, const std::function<std::int32_t()> &weight = {}) {
   ConvData d;
   const Needs needs = [&] {
@@ -63,7 +65,8 @@ ConvData conv_data(const Isa &isa, const ConvInt &p, Random &random, const std::
   const std::int64_t ic = p.ic / p.groups, taps = p.window.kh * p.window.kw;
   const auto high = static_cast<std::int32_t>((1 << (p.w_bits - 1)) - 1);
   d.weights.resize(static_cast<std::size_t>(p.oc * ic * taps));
-  for (std::int32_t &w : d.weights) w = weight ? weight() : static_cast<std::int32_t>(random.integer(p.w_bits == 16 ? -high : -high - 1, high));
+  const std::int32_t low = p.w_bits == 17 ? -kZeroOf17 : p.w_bits == 16 ? -high : -high - 1;
+  for (std::int32_t &w : d.weights) w = weight ? weight() : static_cast<std::int32_t>(random.integer(low, p.w_bits == 17 ? 65535 - kZeroOf17 : high));
   d.bias.resize(static_cast<std::size_t>(p.oc));
   d.scales.resize(d.bias.size());
   for (float &scale : d.scales) scale = random.real(0.6f, 1.1f) / static_cast<float>(high);
@@ -103,10 +106,11 @@ Bytes conv_expected(const ConvInt &p, const ConvData &d) {
                          p.ic, p.x_stride, width_of(p.x.dtype)),
                  quant_of(p.x)};
   // Weights of 9 bits are u8 with a zero point in the model; here i16 stands for all that i8 does not hold.
-  Tensor weights{p.w_bits == 8 ? DType::I8 : DType::I16, {p.oc, ic, w.kh, w.kw}, {}, qir::Quantization{}};
+  const std::int32_t weight_zero = p.w_bits == 17 ? kZeroOf17 : 0;
+  Tensor weights{p.w_bits == 8 ? DType::I8 : p.w_bits == 17 ? DType::U16 : DType::I16, {p.oc, ic, w.kh, w.kw}, {}, qir::Quantization{}};
   weights.data.resize(d.weights.size() * (p.w_bits == 8 ? 1 : 2));
-  for (std::size_t i = 0; i < d.weights.size(); ++i) set(weights.data, p.w_bits == 8 ? kI8 : kI16, i, d.weights[i]);
-  for (const float scale : d.scales) weights.quant->scales.push_back(scale), weights.quant->zero_points.push_back(0);
+  for (std::size_t i = 0; i < d.weights.size(); ++i) set(weights.data, p.w_bits == 8 ? kI8 : kI16, i, d.weights[i] + weight_zero);
+  for (const float scale : d.scales) weights.quant->scales.push_back(scale), weights.quant->zero_points.push_back(weight_zero);
   const Tensor bias{DType::I32, {p.oc}, bytes_of(d.bias), {}};
   const Quant &out = p.has_residual ? p.mid : p.y;
   std::vector<reference::OutputType> types{{static_cast<DType>(out.dtype), quant_of(out)}};
@@ -242,13 +246,14 @@ void test_byte_pairs(const Isa &isa) {
 }
 
 constexpr Types kTypes[] = {{kU8, kU8, 8, false},   {kI8, kI8, 8, false},   {kU8, kU8, 9, false},  {kU8, kU16, 8, false}, {kU16, kU16, 8, false},  {kI16, kI16, 8, false},
-                            {kU16, kU16, 9, false}, {kU16, kU8, 16, false}, {kU8, kI8, 8, true},   {kI8, kU8, 8, true},   {kU16, kU16, 8, true}};
+                            {kU16, kU16, 9, false}, {kU16, kU8, 16, false}, {kU16, kU16, 17, true}, {kI16, kI8, 13, false}, {kU8, kU8, 17, false}, {kU8, kI8, 8, true},   {kI8, kU8, 8, true},   {kU16, kU16, 8, true}};
 
 void register_conv(Registry &registry) {
   for (const auto &cases : {std::span<const ConvCase>(kDense), std::span<const ConvCase>(kDepthwise)})
     for (const ConvCase &c : cases)
       registry.test(std::string("conv_int ") + c.name, [c](const Isa &isa) {
         for (const Types &types : kTypes) {
+          if (types.w_bits == 17 && c.groups > 1 && c.groups == c.ic && c.groups == c.oc) continue;  // refused
           test_conv(isa, c, types, 0);
           test_conv(isa, c, types, 5);
         }
@@ -261,13 +266,13 @@ void register_conv(Registry &registry) {
           const ConvCase c = kind == 0   ? ConvCase{"extreme dw", 1, 6, 6, 20, 20, 20, 5, 5, 1, 1, 1, 1, 0}
                              : kind == 1 ? ConvCase{"extreme", 1, 6, 6, 150, 20, 1, 3, 3, 1, 1, 1, 1, 0}
                                          : ConvCase{"extreme winograd", 1, 14, 14, 1024, 20, 1, 3, 3, 1, 1, 1, 1, 0};
-          if (types.residual) continue;
+          if (types.residual || (types.w_bits == 17 && kind == 0)) continue;
           ConvInt p = conv_params(c, types, 0);
           p.x.zero = 0;
           Random random(3);
           ConvData d = conv_data(isa, p, random);
           const std::int32_t high = (1 << (p.w_bits - 1)) - 1;
-          for (std::size_t i = 0; i < d.weights.size(); ++i) d.weights[i] = sign > 0 ? high : p.w_bits == 16 ? -high : -high - 1;
+          for (std::size_t i = 0; i < d.weights.size(); ++i) d.weights[i] = p.w_bits == 17 ? (sign > 0 ? 65535 - kZeroOf17 : -kZeroOf17) : sign > 0 ? high : p.w_bits == 16 ? -high : -high - 1;
           const std::size_t count = d.operands[0].contents.size() / width_of(p.x.dtype);
           for (std::size_t i = 0; i < count; ++i) set(d.operands[0].contents, p.x.dtype, i, sign > 0 ? high_of(p.x.dtype) : p.x.dtype == kI8 || p.x.dtype == kI16 ? low_of(p.x.dtype) : high_of(p.x.dtype));
           // So scaled that the sum lies within y.
@@ -306,7 +311,7 @@ void register_conv(Registry &registry) {
     if (!packs()) throw std::runtime_error("refused what fits");
   });
   registry.test("conv_int check", [](const Isa &isa) {
-    const ConvInt good = conv_params(kDense[0], kTypes[8], 0);
+    const ConvInt good = conv_params(kDense[0], {kU8, kI8, 8, true}, 0);
     const auto refused = [&](const char *what, auto &&spoil) {
       ConvInt p = good;
       spoil(p);
@@ -323,7 +328,8 @@ void register_conv(Registry &registry) {
     refused("limits upside down", [](ConvInt &p) { p.lo = 5, p.hi = 4; });
     refused("a limit out of range", [](ConvInt &p) { p.mid_hi = 300; });
     refused("no bits", [](ConvInt &p) { p.w_bits = 0; });
-    refused("17 bits", [](ConvInt &p) { p.w_bits = 17; });
+    refused("18 bits", [](ConvInt &p) { p.w_bits = 18; });
+    refused("17 bits of depthwise weights", [](ConvInt &p) { p.w_bits = 17, p.groups = p.oc = p.ic; });
     refused("a scale of NaN", [](ConvInt &p) { p.x.scale = NAN; });
     refused("a scale of 0", [](ConvInt &p) { p.r.scale = 0; });
     refused("a huge window", [](ConvInt &p) { p.window.kh = p.window.kw = 1 << 16; });

@@ -53,7 +53,8 @@ Status check_ConvInt(const void *params, const Isa &isa, Needs &needs) {
   if (p.oc < 1 || p.oc > 1 << 24) return refuse(kName, "output channels", p.oc, "1 to 2^24");
   if (p.groups < 1 || p.ic % p.groups != 0 || p.oc % p.groups != 0) return refuse(kName, "groups", p.groups, "a divisor of the channels");
   if (p.has_residual > 1) return refuse(kName, "residual", p.has_residual, "0 or 1");
-  if (p.w_bits < 8 || p.w_bits > 16) return refuse(kName, "bits of weights", p.w_bits, "8 to 16");
+  const bool depthwise = p.groups > 1 && p.groups == p.ic && p.groups == p.oc;
+  if (p.w_bits < 8 || p.w_bits > (depthwise ? 16 : 17)) return refuse(kName, "bits of weights", p.w_bits, depthwise ? "8 to 16" : "8 to 17");
   QR_RETURN_IF_ERROR(check_quant(kName, "x", p.x));
   QR_RETURN_IF_ERROR(check_quant(kName, "y", p.y));
   QR_RETURN_IF_ERROR(check_limits(kName, p.y.dtype, p.lo, p.hi));

@@ -146,7 +146,7 @@ bool pack_conv_int(const ConvInt &params, const Isa &isa, FilterView<std::int32_
     return weights.data[oc * weights.oc_stride + ic * weights.ic_stride + ky * weights.kh_stride + kx * weights.kw_stride];
   };
   bool fits = true;
-  const std::int32_t high = (1 << (params.w_bits - 1)) - 1, low = params.w_bits == 16 ? -high : -high - 1;  // -2^15 twice in a step would overflow
+  const std::int32_t high = (1 << (params.w_bits - 1)) - 1, low = params.w_bits == 16 && s.parts == 1 ? -high : -high - 1;  // -2^15 twice in a step would overflow
   std::int64_t at = 0;
   if (s.depthwise) {
     for (std::int64_t first = 0; first < params.oc; first += s.lanes)
@@ -199,13 +199,16 @@ bool pack_conv_int(const ConvInt &params, const Isa &isa, FilterView<std::int32_
     for (std::int64_t group = 0; group < params.groups; ++group)
       for (std::int64_t panel = 0; panel < s.group_oc; panel += s.panel) {
         const std::int64_t left = s.group_oc - panel, width = left >= s.panel ? s.panel : (left + s.lanes - 1) / s.lanes * s.lanes;
-        for (std::int64_t step = 0; step < s.steps; ++step)
-          for (std::int64_t c = 0; c < width; ++c)
-            for (std::int64_t i = 0; i < s.elements; ++i) {
-              const std::int64_t k = step * s.elements + i, tap = k / s.group_ic;
-              const bool there = k < s.k && c < left;
-              put(packed_weights, at++, s.weight_bytes, there ? weight(group * s.group_oc + panel + c, k % s.group_ic, tap / window.kw, tap % window.kw) : 0);
-            }
+        for (std::int32_t part = 0; part < s.parts; ++part)
+          for (std::int64_t step = 0; step < s.steps; ++step)
+            for (std::int64_t c = 0; c < width; ++c)
+              for (std::int64_t i = 0; i < s.elements; ++i) {
+                const std::int64_t k = step * s.elements + i, tap = k / s.group_ic;
+                const bool there = k < s.k && c < left;
+                const std::int32_t value = there ? weight(group * s.group_oc + panel + c, k % s.group_ic, tap / window.kw, tap % window.kw) : 0;
+                const std::int32_t above = (value + 128) >> 8;
+                put(packed_weights, at++, s.weight_bytes, s.parts == 1 ? value : part == 0 ? above : value - above * 256);
+              }
       }
   }
   const std::int64_t zero = std::int64_t{params.x.zero} - s.zero_shift;

@@ -229,7 +229,7 @@ struct ConvInt {
   std::int32_t ic = 0, oc = 0, groups = 1;
   std::int32_t x_stride = 0, y_stride = 0, r_stride = 0;
   std::uint32_t has_residual = 0;
-  std::uint32_t w_bits = 8;        // of the packed weights without their zero point: 8 to 16 (8 is quickest; 9 where u8 weights have a zero point)
+  std::uint32_t w_bits = 8;        // of the packed weights without their zero point: 8 to 17, depthwise 16 (8 is quickest; 9, 17 where u8, u16 weights have a zero point)
   Quant x, y, r, mid;
   std::int32_t lo = 0, hi = 0, mid_lo = 0, mid_hi = 0;
   IntForm form = IntForm::Plain;

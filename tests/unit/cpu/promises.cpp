@@ -209,6 +209,31 @@ TEST(quantized_convolutions_take_additions) {
   CHECK_EQ(sample.steps(), "Copy ConvInt ConvInt Copy");
 }
 
+// Weights of 16 bits are multiplied in integers too; where a zero point makes 17 of them, all but depthwise ones.
+TEST(quantized_convolutions_of_words) {
+  for (const std::int64_t group : {1, 8})
+    for (const std::int32_t zero : {32768, 1000}) {
+      Net net;
+      const auto quantised = [&](i32 id, float scale, std::int32_t zero_point) {
+        qir::Tensor &t = const_cast<qir::Tensor &>(net.graph().tensors[static_cast<std::size_t>(id)]);
+        t.dtype = DType::U16;
+        t.quant = qir::Quantization{{scale}, {zero_point}, 0, 0};
+        return id;
+      };
+      Random random(1);
+      const i32 x = quantised(net.image(8, 6, 6), 1e-4f, 32768);
+      const i32 w = quantised(net.constant(DType::U16, {8, 8 / group, 3, 3}, test::random_data(random, DType::U16, 8 * 8 / group * 9)), 1e-5f, zero);
+      // The zero point's end of the range is there, so that the others are as far away as they can be.
+      auto *const first = static_cast<std::uint16_t *>(const_cast<void *>(net.graph().tensors[static_cast<std::size_t>(w)].data.data));
+      first[0] = 1, first[1] = 65535;
+      const PlanCase sample(net.gives({quantised(net.node(Op::Conv, {x, w}, [&](qir::Node &n) { n.set("pads", Ints(4, 1)), n.set("group", group); }), 3e-4f, 32768)}));
+      Random inputs(2);
+      CHECK(same_results(sample, "quantised words", inputs, 0, 1));
+      const bool integers = sample.steps().find("ConvInt") != std::string::npos;
+      CHECK_EQ(integers, group == 1 || zero == 32768);
+    }
+}
+
 // A chain of elementwise steps needs the memory of one tensor, however long it is.
 TEST(elementwise_steps_write_where_they_read) {
   Net net;

@@ -454,20 +454,21 @@ std::int32_t RandomQuantizedGraph::product(std::int32_t x) {
   const std::int64_t group = conv && random_.chance(40) ? c : 1, oc = group == c ? c : random_.one_of({1, 4, 8, 17, 32});
   Shape extents = conv ? Shape{oc, c / group} : Shape{c, oc};
   if (conv) extents.insert(extents.end(), in.size() - 2, k);
-  const bool is_unsigned = random_.chance(30), channels = random_.chance(60);
-  const std::int32_t w = constant(is_unsigned ? DType::U8 : DType::I8, extents, random_data(random_, DType::U8, elements(extents)));
-  const float sum = static_cast<float>(elements(extents) / oc), scale = 1.2f / 74 / std::sqrt(sum);  // 74: the deviation of what is even in a byte
+  const bool is_unsigned = random_.chance(30), channels = random_.chance(60), words = random_.chance(20);
+  const DType dtype = words ? (is_unsigned ? DType::U16 : DType::I16) : is_unsigned ? DType::U8 : DType::I8;
+  const std::int32_t w = constant(dtype, extents, random_data(random_, words ? DType::U16 : DType::U8, elements(extents)));
+  const float sum = static_cast<float>(elements(extents) / oc), scale = 1.2f / (words ? 74 * 256 : 74) / std::sqrt(sum);  // 74: the deviation of what is even in a byte
   qir::Quantization quant{{}, {}, conv ? 0 : 1, 0};
   for (std::int64_t i = channels ? oc : 1; i > 0; --i) {
     quant.scales.push_back(scale * random_.real(0.5f, 1.2f));
-    quant.zero_points.push_back(is_unsigned ? 128 : channels || random_.chance(70) ? 0 : static_cast<std::int32_t>(random_.integer(-3, 3)));
+    quant.zero_points.push_back(is_unsigned ? (words ? static_cast<std::int32_t>(random_.integer(20000, 40000)) : 128) : channels || random_.chance(70) ? 0 : static_cast<std::int32_t>(random_.integer(-3, 3)));
   }
   at(w).quant = quant;
   Vector<std::int32_t> inputs{x, w};
   if (random_.chance(70) && (conv || in.size() == 2)) {
     Vector<std::int32_t> values;
     const float unit = at(x).quant->scales[0] * scale;
-    for (std::int64_t i = 0; i < oc; ++i) values.push_back(static_cast<std::int32_t>(random_.real(-0.5f, 0.5f) * reach(x) / unit));
+    for (std::int64_t i = 0; i < oc; ++i) values.push_back(static_cast<std::int32_t>(std::clamp(random_.real(-0.5f, 0.5f) * reach(x) / unit, -2e9f, 2e9f)));
     Vector<std::uint8_t> data(values.size() * 4);
     std::memcpy(data.data(), values.data(), data.size());
     inputs.push_back(constant(DType::I32, {oc}, std::move(data)));

@@ -16,6 +16,7 @@ struct Tile {
   std::int64_t row_bytes;
   const void *w;
   std::int64_t steps, flush_steps;
+  std::int64_t low;  // elements from the weights' high parts to their low ones; 0: they are whole
   const void *bias;  // i32, or f64 if wide; from the panel's first channel on
   void *sums;        // [R][V * kLanes], likewise
 };
@@ -23,14 +24,21 @@ struct Tile {
 template <class Kind, bool Wide, int R, int V>
 __attribute__((noinline)) void run_tile(const Tile &t) noexcept {
   const auto *w = static_cast<const typename Kind::Weight *>(t.w);
+  const bool split = sizeof *w == 2 && t.low != 0;
   VecI acc[R][V];
   if constexpr (!Wide) {
     const auto *bias = static_cast<const std::int32_t *>(t.bias);
     QR_UNROLL
+    for (int r = 0; r < R; ++r) QR_UNROLL for (int v = 0; v < V; ++v) acc[r][v] = VecI{};
+    if (split) {
+      multiply<Kind>(t.rows, t.row_bytes, w, t.steps, acc);
+      w += t.low;
+    }
+    QR_UNROLL
     for (int v = 0; v < V; ++v) {
       const VecI b = load(bias + v * kLanes);
       QR_UNROLL
-      for (int r = 0; r < R; ++r) acc[r][v] = b;
+      for (int r = 0; r < R; ++r) acc[r][v] = (acc[r][v] << 8) + b;  // zero where there is no high part
     }
     multiply<Kind>(t.rows, t.row_bytes, w, t.steps, acc);
     auto *const sums = static_cast<std::int32_t *>(t.sums);
@@ -46,16 +54,19 @@ __attribute__((noinline)) void run_tile(const Tile &t) noexcept {
       for (int r = 0; r < R; ++r) store(sums + r * V * kLanes + v * kLanes / 2, b);
     }
     for (std::int64_t s = 0; s < t.steps; s += t.flush_steps) {
-      QR_UNROLL
-      for (int r = 0; r < R; ++r) QR_UNROLL for (int v = 0; v < V; ++v) acc[r][v] = VecI{};
-      multiply<Kind>(t.rows + s * 4, t.row_bytes, w + s * V * Kind::kWeights, min_of(t.flush_steps, t.steps - s), acc);
-      QR_UNROLL
-      for (int r = 0; r < R; ++r) {
+      for (int part = split ? 0 : 1; part < 2; ++part) {
+        const VecD factor = VecD{} + (part == 0 ? 256.0 : 1.0);
         QR_UNROLL
-        for (int v = 0; v < V; ++v) {
-          double *const sum = sums + (r * V + v) * kLanes;
-          store(sum, load(sum) + double_low(acc[r][v]));
-          store(sum + kLanes / 2, load(sum + kLanes / 2) + double_high(acc[r][v]));
+        for (int r = 0; r < R; ++r) QR_UNROLL for (int v = 0; v < V; ++v) acc[r][v] = VecI{};
+        multiply<Kind>(t.rows + s * 4, t.row_bytes, w + (part == 1 ? t.low : 0) + s * V * Kind::kWeights, min_of(t.flush_steps, t.steps - s), acc);
+        QR_UNROLL
+        for (int r = 0; r < R; ++r) {
+          QR_UNROLL
+          for (int v = 0; v < V; ++v) {
+            double *const sum = sums + (r * V + v) * kLanes;
+            store(sum, load(sum) + double_low(acc[r][v]) * factor);
+            store(sum + kLanes / 2, load(sum + kLanes / 2) + double_high(acc[r][v]) * factor);
+          }
         }
       }
     }
@@ -129,7 +140,8 @@ void run_dense(const Call &call, const ConvInt &p, const ConvIntShape &shape) no
         const int vectors = static_cast<int>(ceil_div(channels, std::int64_t{kLanes}));
         Tile t{};
         t.row_bytes = row_bytes;
-        t.w = weights + group * shape.group_weights + panel * shape.panel * row_bytes / 4 * shape.elements * shape.weight_bytes;
+        t.w = weights + group * shape.group_weights + panel * shape.panel * shape.steps * shape.elements * shape.weight_bytes * shape.parts;
+        t.low = shape.parts == 2 ? vectors * kLanes * shape.steps * shape.elements : 0;
         t.steps = shape.steps;
         t.flush_steps = shape.flush_steps;
         const std::int64_t channel = group * shape.group_oc + panel * shape.panel;

@@ -10,6 +10,8 @@
 // one or two panels and within each 16 bytes of K, which bytes are paired; rows are shuffled likewise before the group reads them. Bytes that find no partner
 // there pair with zero, or in 16 bytes more at the end of the row. A group of packed weights: a BytePairHeader, a shuffle of 16 bytes for each 16 bytes of K,
 // then [panel][step of 4 bytes][vector][lane][4], always with the room of the 16 bytes more.
+// Dense with weights of more than 12 bits for 16-bit activations, or more than 16 bits: as 256 * high + low (low of 8 bits and a sign), multiplied one after the other,
+// so that sums of many steps fit 32 bits: [group][panel][high, low][step][vector][lane][2].
 // Depthwise: weights are [channels / lanes][pairs of tap rows][tap column][lane][2] as s16; an odd tap row pairs with zeros.
 // Sums are i32 and may wrap around on the way where the whole is known to fit. Where it may not (packing sees that: long sums of 16-bit activations, wide
 // weights, huge biases) they are flushed to f64 every so many steps, exactly, and the bias is f64. The packed bias is i32[channels], then f64[channels]; the
@@ -55,6 +57,7 @@ struct ConvIntShape {
   bool depthwise, winograd, byte_pairs;
   std::int32_t elements;     // of a step: 4 bytes or 2 s16
   std::int32_t weight_bytes; // of an element of packed weights
+  std::int32_t parts;        // of a weight: 2 where high and low are multiplied by themselves
   std::int32_t lanes, panel; // channels of a vector, of a panel
   std::int64_t group_ic, group_oc, taps;
   std::int64_t k, steps;     // of a row; padded: steps * elements
@@ -117,9 +120,10 @@ QR_SHAPE ConvIntShape conv_int_shape(const ConvInt &p, std::int32_t lanes, std::
   s.byte_pairs = s.pair_panels != 0;
   s.elements = !s.depthwise && !x16 && p.w_bits == 8 && (int_group == 4 || s.byte_pairs) ? 4 : 2;
   s.weight_bytes = s.depthwise || p.w_bits > 8 ? 2 : 1;
+  s.parts = !s.depthwise && (p.w_bits > 16 || (x16 && p.w_bits > 12)) ? 2 : 1;
   s.steps = s.byte_pairs ? (s.k + kPairBytes - 1) / kPairBytes * (kPairBytes / 4) : (s.k + s.elements - 1) / s.elements;
   // A step of two is at most 2 * 2^8 * 2^(w_bits - 1) for bytes, 2 * 2^15 * 2^(w_bits - 1) for words, one of four twice that; 2^31 must not be reached.
-  const std::int32_t product_bits = (x16 ? 15 : 8) + static_cast<std::int32_t>(p.w_bits) - 1 + s.elements / 2;
+  const std::int32_t product_bits = (x16 ? 15 : 8) + (s.parts == 2 ? 9 : static_cast<std::int32_t>(p.w_bits)) - 1 + s.elements / 2;
   s.flush_steps = (std::int64_t{1} << (31 - product_bits)) - 1;
   if (s.flush_steps < 1) s.flush_steps = 1;
   s.zero_shift = x16 ? (p.x.dtype == kU16 ? 32768 : 0) : s.elements == 4 ? (kDotSigned ? (p.x.dtype == kU8 ? 128 : 0) : (p.x.dtype == kI8 ? -128 : 0)) : 0;
@@ -136,7 +140,7 @@ QR_SHAPE ConvIntShape conv_int_shape(const ConvInt &p, std::int32_t lanes, std::
     s.pair_group_bytes = (head + group * channel + 63) / 64 * 64;
     s.group_weights = (panels + s.pair_panels - 1) / s.pair_panels * s.pair_group_bytes;
   } else {
-    s.group_weights = (s.group_oc + lanes - 1) / lanes * lanes * s.steps * s.elements * s.weight_bytes;
+    s.group_weights = (s.group_oc + lanes - 1) / lanes * lanes * s.steps * s.elements * s.weight_bytes * s.parts;
   }
   s.channels = (static_cast<std::int64_t>(p.oc) + lanes - 1) / lanes * lanes + lanes;
   std::int64_t block = kIntBlockBytes / (s.steps * 4) / kIntRows * kIntRows;
