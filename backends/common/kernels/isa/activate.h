@@ -79,6 +79,13 @@ QR_INLINE VecF exp_of_negative(VecF x) noexcept {
   const VecF y = fma(e.q, power_of_two(e.bits), power_of_two(e.bits));
   return x < low ? VecF{} : y;
 }
+// For x <= 0 (or NaN) only, subnormal results too. 2 ulp.
+QR_INLINE VecF exp_of_any_negative(VecF x) noexcept {
+  const ExpParts e = exp_parts(max(splat(-104.0f), x));
+  // 2^64 too large as long as it is put together: then everything is normal, and what is subnormal is rounded once.
+  const VecF scale = power_of_two(e.bits + 64u);
+  return fma(e.q, scale, scale) * splat(5.42101086e-20f);
+}
 // exp(x) - 1 for x <= 0 (or NaN). 2 ulp.
 QR_INLINE VecF expm1_of_negative(VecF x) noexcept {
   const ExpParts e = exp_parts(max(splat(-80.0f), x));
@@ -122,8 +129,8 @@ QR_INLINE VecF tanh(VecF x) noexcept {
 }
 // 3 ulp.
 QR_INLINE VecF sigmoid(VecF x) noexcept {
-  const VecF e = exp(-abs(x));
-  return (x < VecF{} ? e : splat(1.0f)) / (splat(1.0f) + e);
+  const VecF e = exp_of_any_negative(-abs(x));
+  return select_negative(x, e, splat(1.0f)) / (splat(1.0f) + e);
 }
 
 // erf in two ranges: erf(x) = x + x * near (|x| <= kErfSplit), else 1 - exp(far) with the sign of x. N. Juffa's polynomials.
@@ -173,7 +180,7 @@ QR_INLINE VecF gelu(VecF x) noexcept {
 }
 // x * sigmoid(2 * sqrt(2 / pi) * (x + 0.044715 x^3)), which is what the approximation by tanh comes to.
 QR_INLINE VecF gelu_tanh(VecF x) noexcept { return x * sigmoid(x * fma(x * x, splat(0.0713548163f), splat(1.59576912f))); }
-QR_INLINE VecF softplus(VecF x) noexcept { return max(x, VecF{}) + log1p_of_positive(exp(-abs(x))); }
+QR_INLINE VecF softplus(VecF x) noexcept { return max(x, VecF{}) + log1p_of_positive(exp_of_any_negative(-abs(x))); }
 // tanh(log(1 + e)) = (e^2 + 2 e) / (e^2 + 2 e + 2) with e = exp(x); beyond 20 it is 1.
 QR_INLINE VecF mish(VecF x) noexcept {
   const VecF e = exp(min(splat(20.0f), x)), n = e * (e + splat(2.0f));

@@ -31,19 +31,27 @@ void fill_table(const Conv &conv, std::int64_t begin, std::int64_t count, const 
   const Window &w = conv.p.window;
   const std::int64_t stride = conv.p.x_stride;
   std::int64_t ox = begin % w.ow, oy = begin / w.ow % w.oh, image = begin / w.ow / w.oh;
-  for (std::int64_t i = 0; i < count; ++i) {
-    const float *const from = conv.x + image * w.ih * w.iw * stride;
-    const std::int64_t y0 = oy * w.sh - w.pad_top, x0 = ox * w.sw - w.pad_left;
+  for (std::int64_t i = 0; i < count;) {
+    // What is left of a row of output: of each tap, the pixels before the image, in it, and behind it.
+    const std::int64_t length = min_of<std::int64_t>(count - i, w.ow - ox);
     const float **to = table + i;
-    for (std::int64_t ky = 0, iy = y0; ky < w.kh; ++ky, iy += w.dh) {
+    for (std::int64_t ky = 0, iy = oy * w.sh - w.pad_top; ky < w.kh; ++ky, iy += w.dh) {
       const bool row_inside = iy >= 0 && iy < w.ih;
-      for (std::int64_t kx = 0, ix = x0; kx < w.kw; ++kx, ix += w.dw, to += count)
-        *to = row_inside && ix >= 0 && ix < w.iw ? from + (iy * w.iw + ix) * stride : zeros;
+      const float *const row = row_inside ? conv.x + (image * w.ih + iy) * w.iw * stride : zeros;
+      for (std::int64_t kx = 0, ix = ox * w.sw - w.pad_left; kx < w.kw; ++kx, ix += w.dw, to += count) {
+        std::int64_t from = 0, until = 0;
+        if (row_inside) {
+          from = ix >= 0 ? 0 : min_of(length, ceil_div(-ix, std::int64_t{w.sw}));
+          until = ix >= w.iw ? from : max_of(from, min_of(length, ceil_div(w.iw - ix, std::int64_t{w.sw})));
+        }
+        for (std::int64_t p = 0; p < from; ++p) to[p] = zeros;
+        for (std::int64_t p = from; p < until; ++p) to[p] = row + (ix + p * w.sw) * stride;
+        for (std::int64_t p = until; p < length; ++p) to[p] = zeros;
+      }
     }
-    if (++ox == w.ow) {
-      ox = 0;
-      if (++oy == w.oh) oy = 0, ++image;
-    }
+    i += length;
+    ox = 0;
+    if (++oy == w.oh) oy = 0, ++image;
   }
 }
 

@@ -143,6 +143,13 @@ constexpr int kRows[kF32Panel + 1] = {0, 12, 6};
 
 constexpr float kInfinity = __builtin_inff();
 
+struct Yes {
+  static constexpr bool value = true;
+};
+struct No {
+  static constexpr bool value = false;
+};
+
 }  // namespace
 
 void product(const Product &given) noexcept {
@@ -156,6 +163,8 @@ void product(const Product &given) noexcept {
   // The weights that come next are fetched little by little, spread over the tiles.
   const std::int64_t ahead_of_tile = p.taps * p.k * kAheadBytes, bytes = p.taps * p.k * p.vectors * kBytes;
   if (!p.table) t.x_tap = 0, t.x_offset = 0;
+  constexpr std::int64_t kFinishRows = 24;
+  std::int64_t finished = 0;
   for (std::int64_t i = 0; i < count; ++i) {
     const std::int64_t n = base + (i < more);
     if (p.table) {
@@ -167,25 +176,41 @@ void product(const Product &given) noexcept {
     const bool useful = p.ahead && (i + 1) * ahead_of_tile <= bytes;
     t.ahead = useful ? reinterpret_cast<const char *>(p.ahead) + i * ahead_of_tile : reinterpret_cast<const char *>(p.w);
     (p.few_rows ? kFewTiles[p.vectors][n] : kTiles[p.vectors][n])(t);
-    if (separate) finish_rows(*p.end.act, p.y + t.row * p.y_step, p.y_step, n, columns, p.end.after ? p.end.after + t.row * p.end.step : nullptr, p.end.step);
     t.row += n;
+    // Some tiles at a time, while they are in the first-level cache.
+    if (separate && (t.row - finished >= kFinishRows || i + 1 == count)) {
+      finish_rows(*p.end.act, p.y + finished * p.y_step, p.y_step, t.row - finished, columns, p.end.after ? p.end.after + finished * p.end.step : nullptr, p.end.step);
+      finished = t.row;
+    }
   }
 }
 
 void finish_rows(const Activation &act, float *y, std::ptrdiff_t y_step, std::int64_t rows, std::int64_t columns, const float *r, std::ptrdiff_t r_step) noexcept {
+  const std::int64_t vectors = columns / kLanes;
+  const int left = static_cast<int>(columns % kLanes);
   with_each_activation(act, [&](auto f) __attribute__((always_inline)) {
+    // One loop over all whole vectors, so that f's constants are loaded once.
+    const auto whole = [&](auto add) __attribute__((always_inline)) {
+      float *to = y;
+      const float *from = r;
+      for (std::int64_t i = rows * vectors, v = vectors; i > 0; --i) {
+        VecF result = f(load(to));
+        if constexpr (decltype(add)::value) result += load(from), from += kLanes;
+        store(to, result);
+        to += kLanes;
+        if (--v > 0) continue;
+        v = vectors;
+        to += y_step - vectors * kLanes;
+        if constexpr (decltype(add)::value) from += r_step - vectors * kLanes;
+      }
+    };
+    if (r) whole(Yes{});
+    else whole(No{});
+    if (left == 0) return;
     for (std::int64_t row = 0; row < rows; ++row) {
-      float *const to = y + row * y_step;
-      const float *const from = r ? r + row * r_step : nullptr;
-      std::int64_t c = 0;
-      for (; c + kLanes <= columns; c += kLanes) {
-        const VecF v = f(load(to + c));
-        store(to + c, from ? v + load(from + c) : v);
-      }
-      if (const int left = static_cast<int>(columns - c); left > 0) {
-        const VecF v = f(load_part(to + c, left));
-        store_part(to + c, from ? v + load_part(from + c, left) : v, left);
-      }
+      float *const to = y + row * y_step + vectors * kLanes;
+      const VecF v = f(load_part(to, left));
+      store_part(to, r ? v + load_part(r + row * r_step + vectors * kLanes, left) : v, left);
     }
   });
 }

@@ -102,12 +102,31 @@ QR_INLINE VecI first_lanes(int count) noexcept {
 // a * b + c; fused where the instruction set has it (-ffp-contract=fast).
 QR_INLINE VecF fma(VecF a, VecF b, VecF c) noexcept { return a * b + c; }
 
-// Of NaN and a number: the second operand's value as x86 has it; use clamp() where NaN must stay.
+// Of NaN and a number: the second operand's value as x86 has it; use clamp() where NaN must stay. (gcc 12 makes a comparison and a selection of what is plainly written.)
+#if defined(__AVX512F__) && QR_ISA_BYTES == 64
+QR_INLINE VecF min(VecF a, VecF b) noexcept { return reinterpret_cast<VecF>(_mm512_maskz_min_ps(0xffff, reinterpret_cast<__m512>(a), reinterpret_cast<__m512>(b))); }
+QR_INLINE VecF max(VecF a, VecF b) noexcept { return reinterpret_cast<VecF>(_mm512_maskz_max_ps(0xffff, reinterpret_cast<__m512>(a), reinterpret_cast<__m512>(b))); }
+#elif defined(__AVX2__) && QR_ISA_BYTES == 32
+QR_INLINE VecF min(VecF a, VecF b) noexcept { return reinterpret_cast<VecF>(_mm256_min_ps(reinterpret_cast<__m256>(a), reinterpret_cast<__m256>(b))); }
+QR_INLINE VecF max(VecF a, VecF b) noexcept { return reinterpret_cast<VecF>(_mm256_max_ps(reinterpret_cast<__m256>(a), reinterpret_cast<__m256>(b))); }
+#elif defined(__SSE2__) && QR_ISA_BYTES == 16
+QR_INLINE VecF min(VecF a, VecF b) noexcept { return reinterpret_cast<VecF>(_mm_min_ps(reinterpret_cast<__m128>(a), reinterpret_cast<__m128>(b))); }
+QR_INLINE VecF max(VecF a, VecF b) noexcept { return reinterpret_cast<VecF>(_mm_max_ps(reinterpret_cast<__m128>(a), reinterpret_cast<__m128>(b))); }
+#else
 QR_INLINE VecF min(VecF a, VecF b) noexcept { return a < b ? a : b; }
 QR_INLINE VecF max(VecF a, VecF b) noexcept { return a > b ? a : b; }
+#endif
 // NaN stays NaN: the bound is the first operand, and min/max give the second when either is NaN.
 QR_INLINE VecF clamp(VecF x, VecF low, VecF high) noexcept { return min(high, max(low, x)); }
 QR_INLINE VecF abs(VecF x) noexcept { return reinterpret_cast<VecF>(reinterpret_cast<VecI>(x) & splat(0x7fffffff)); }
+// `yes` where the sign of v is set, and anything where v is NaN.
+QR_INLINE VecF select_negative(VecF v, VecF yes, VecF no) noexcept {
+#if defined(__AVX2__) && QR_ISA_BYTES == 32
+  return reinterpret_cast<VecF>(_mm256_blendv_ps(reinterpret_cast<__m256>(no), reinterpret_cast<__m256>(yes), reinterpret_cast<__m256>(v)));
+#else
+  return reinterpret_cast<VecI>(v) < VecI{} ? yes : no;
+#endif
+}
 QR_INLINE VecF select(VecI mask, VecF yes, VecF no) noexcept { return mask ? yes : no; }
 
 QR_INLINE VecF to_float(VecI v) noexcept { return __builtin_convertvector(v, VecF); }
