@@ -153,7 +153,7 @@ Status Lowering::lower_conv_int(const Group &group, bool *done) {
   if (conv) {
     qir::ConvGeometry geometry;
     QR_RETURN_IF_ERROR(qir::resolve_conv(node, tensor(xi).shape, w.shape, &geometry));
-    if (!conv_window(geometry, geometry.batch, &p.window)) return {};
+    if (!conv_window(geometry, &p.window)) return {};
     p.ic = narrow(geometry.in_channels), p.oc = narrow(geometry.out_channels), p.groups = narrow(geometry.group);
     const Dims strides = quarry::cpu::row_major(w.shape);
     oc_stride = strides[0], ic_stride = strides[1], kh_stride = strides.size() == 4 ? strides[2] : 0, kw_stride = strides.back();

@@ -25,17 +25,23 @@ std::int64_t pixel_of(const View &view) {
 
 }  // namespace
 
-bool conv_window(const qir::Window &geometry, std::int64_t batch, kernels::Window *out) {
+bool conv_window(const qir::ConvGeometry &geometry, kernels::Window *out) {
+  // Kernels of depthwise convolutions keep all of a window at hand; others, as long as a filter bank's, are products.
+  const std::int64_t most = geometry.group == 1 ? 1 << 14 : 255;
   if (geometry.rank < 1 || geometry.rank > 2) return false;
   const std::size_t w = geometry.rank - 1;
   for (std::size_t i = 0; i < geometry.rank; ++i)
     for (const std::int64_t value : {geometry.in[i], geometry.out[i], geometry.kernel[i], geometry.stride[i], geometry.dilation[i]})
       if (value < 1 || value > 1 << 24) return false;
-  if (batch < 1 || batch > 1 << 24) return false;
-  for (std::size_t i = 0; i < geometry.rank; ++i)
-    if (geometry.pad_begin[i] < 0 || geometry.pad_begin[i] > 1 << 24 || geometry.kernel[i] > 255) return false;
+  if (geometry.batch < 1 || geometry.batch > 1 << 24) return false;
+  std::int64_t taps = 1;
+  for (std::size_t i = 0; i < geometry.rank; ++i) {
+    if (geometry.pad_begin[i] < 0 || geometry.pad_begin[i] > 1 << 24 || geometry.kernel[i] > most) return false;
+    taps *= geometry.kernel[i];
+  }
+  if (taps > 1 << 16) return false;
   *out = {};
-  out->n = narrow(batch);
+  out->n = narrow(geometry.batch);
   out->iw = narrow(geometry.in[w]), out->ow = narrow(geometry.out[w]), out->kw = narrow(geometry.kernel[w]);
   out->sw = narrow(geometry.stride[w]), out->dw = narrow(geometry.dilation[w]), out->pad_left = narrow(geometry.pad_begin[w]);
   if (geometry.rank == 2) {
@@ -86,7 +92,7 @@ Result<bool> Lowering::conv_parts(const Group &group, ConvParts *out) const {
   const std::int32_t xi = node.inputs[0], wi = node.inputs[1];
   if (!is_f32(xi) || !is_f32(group.output) || !qir::constant_floats(graph_, wi)) return false;
   if (Status status = qir::resolve_conv(node, tensor(xi).shape, tensor(wi).shape, &out->geometry); !status.ok()) return status;
-  if (!conv_window(out->geometry, out->geometry.batch, &out->window) || out->geometry.in_channels > 1 << 20 || out->geometry.out_channels > 1 << 20) return false;
+  if (!conv_window(out->geometry, &out->window) || out->geometry.in_channels > 1 << 20 || out->geometry.out_channels > 1 << 20) return false;
   if (!bias_of(group, out->geometry.out_channels, 1, input(node, 2), &out->bias)) return false;
   const qir::Shape &ws = tensor(wi).shape;
   const Dims strides = quarry::cpu::row_major(ws);

@@ -12,7 +12,7 @@
 namespace quarry::cpu {
 
 // What a convolution's geometry says, as kernels take it; false where something exceeds what they take.
-bool conv_window(const qir::Window &geometry, std::int64_t batch, kernels::Window *out);
+bool conv_window(const qir::ConvGeometry &geometry, kernels::Window *out);
 
 class Lowering {
  public:

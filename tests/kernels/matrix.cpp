@@ -8,6 +8,7 @@
 #include <cmath>
 #include <limits>
 #include <stdexcept>
+#include <tuple>
 
 #include "base/float16.h"
 
@@ -325,6 +326,15 @@ void add_convs(Registry &registry) {
     ConvCase groups = conv_case(9, 64, 96, 3, 1, 1);
     groups.p.groups = 32;
     check_conv(isa, groups);
+  });
+  registry.test("ConvF32: filter banks", [](const Isa &isa) {
+    // One row of samples, windows of hundreds of them, and of more than a chunk holds.
+    for (const auto &[samples, length, step, pad, channels] : {std::tuple{640, 256, 128, 0, 1}, std::tuple{700, 400, 160, 200, 1}, std::tuple{90, 65, 1, 32, 3}, std::tuple{9000, 4096, 1000, 0, 2},
+                                                               std::tuple{5200, 5000, 100, 0, 1}}) {
+      ConvCase c = conv_case(samples, channels, 19, length, step, pad);
+      c.p.window.ih = c.p.window.oh = c.p.window.kh = c.p.window.sh = 1, c.p.window.pad_top = 0;
+      check_conv(isa, c);
+    }
   });
   registry.test("ConvF32: few rows", [](const Isa &isa) {
     for (std::int32_t m = 1; m <= 14; ++m)

@@ -53,7 +53,7 @@ struct ConvShape {
   s.dense = w.kh == 1 && w.kw == 1 && w.sh == 1 && w.sw == 1 && w.pad_top == 0 && w.pad_left == 0 && w.oh == w.ih && w.ow == w.iw;
   s.bordered = w.pad_top > 0 || w.pad_left > 0 || reach_x > w.iw || reach_y > w.ih;
   // Few channels (the first layer of networks): rows of the image are copied with their borders, and a row of taps is one run.
-  const bool padded_rows = p.groups == 1 && w.dw == 1 && w.kw > 1 && p.ic <= 4 && w.kw <= 64 && w.pad_left < w.kw && reach_x <= std::int64_t{w.iw} + w.kw && w.kh <= 64;
+  const bool padded_rows = p.groups == 1 && w.dw == 1 && w.kw > 1 && p.ic <= 4 && w.kw <= 4096 && w.pad_left < w.kw && reach_x <= std::int64_t{w.iw} + w.kw && w.kh <= 64;
   s.taps = padded_rows ? w.kh : std::int64_t{w.kh} * w.kw;
   s.run = padded_rows ? std::int64_t{w.kw} * p.ic : s.group_inputs;
   // In the second-level cache; in the first where weights are widened for a few rows alone.

@@ -56,6 +56,18 @@ TEST(convolutions_take_what_follows) {
   CHECK_EQ(steps_of(chain.gives({chain.node(Op::HardSwish, {chain.conv(chain.image(8, 8, 8), 8, 3)})})), "Copy ConvF32 Copy");
 }
 
+// Windows of hundreds of samples, as a spectrogram's, are products too; depthwise ones of that size are left to cpu-reference.
+TEST(filter_banks_are_products) {
+  Net net, grouped;
+  const auto conv = [](Net &to, i32 x, i32 w, std::int64_t group, std::int64_t step) {
+    return to.node(Op::Conv, {x, w}, [&](qir::Node &n) { n.set("group", group), n.set("strides", Ints(1, step)); });
+  };
+  const i32 x = net.input(DType::F32, {1, 1, 2000}), y = conv(net, x, net.reals({34, 1, 400}, -0.1f, 0.1f), 1, 160);
+  CHECK_EQ(steps_of(net.gives({y})), "ConvF32 Copy");
+  const i32 z = conv(grouped, grouped.input(DType::F32, {1, 2, 700}), grouped.reals({2, 1, 300}, -0.1f, 0.1f), 2, 100);
+  CHECK_EQ(steps_of(grouped.gives({z})), "reference");
+}
+
 TEST(images_stay_channels_last) {
   Net net;
   i32 y = net.conv(net.image(3, 16, 16), 8, 3, 1, 2);
