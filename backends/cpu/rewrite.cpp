@@ -109,7 +109,37 @@ class Rewriter {
     return values && !shape.empty() && at(graph_, id).shape == qir::Shape{shape.back()};
   }
 
+  // What a product of products multiplies: scalars together, and everything else; `x` is not looked into.
+  struct Factors {
+    double scalar = 1;
+    Vector<std::int32_t> others;
+    bool only(std::int32_t x, std::size_t times) const { return others.size() == times && std::all_of(others.begin(), others.end(), [x](std::int32_t id) { return id == x; }); }
+    bool is(double wanted) const { return std::fabs(scalar - wanted) <= 1e-4 * wanted; }
+  };
+  void multiply_into(Factors *out, std::int32_t id, std::int32_t x, int depth) const {
+    if (const auto value = scalar(id)) {
+      out->scalar *= static_cast<double>(*value);
+      return;
+    }
+    const qir::Node *product = id == x || depth == 0 ? nullptr : made_by(id, Op::Mul), *power = id == x || product ? nullptr : made_by(id, Op::Pow);
+    const auto exponent = power ? scalar(power->inputs[1]) : std::nullopt;
+    if (exponent && (*exponent == 2 || *exponent == 3)) {
+      out->others.insert(out->others.end(), static_cast<std::size_t>(*exponent), power->inputs[0]);
+    } else if (product) {
+      for (const std::int32_t factor : product->inputs) multiply_into(out, factor, x, depth - 1);
+    } else {
+      out->others.push_back(id);
+    }
+  }
+  Factors factors(std::int32_t id, std::int32_t x) const {
+    Factors out;
+    multiply_into(&out, id, x, 4);
+    return out;
+  }
+  std::int32_t gelu_tanh_argument(std::int32_t inside) const;
+
   bool gelu(qir::Node &node);
+  bool gelu_tanh(qir::Node &node);
   bool swish(qir::Node &node);
   bool hard_swish(qir::Node &node);
   bool layer_norm(qir::Node &node);
@@ -237,6 +267,46 @@ bool Rewriter::gelu(qir::Node &node) {
   return become(node, Op::Gelu, {x});
 }
 
+// x where the tensor is sqrt(2 / pi) * (x + 0.044715 * x^3), or has x before the brackets.
+std::int32_t Rewriter::gelu_tanh_argument(std::int32_t inside) const {
+  const Factors whole = factors(inside, qir::kAbsent);
+  if (!whole.is(std::sqrt(2 / M_PI))) return qir::kAbsent;
+  for (const std::int32_t id : whole.others) {
+    const qir::Node *sum = made_by(id, Op::Add);
+    if (!sum) continue;
+    for (int side = 0; side < 2; ++side) {
+      const std::int32_t one = sum->inputs[static_cast<std::size_t>(side)], rest = sum->inputs[static_cast<std::size_t>(1 - side)];
+      if (whole.others.size() == 1) {
+        const Factors cube = factors(rest, one);
+        if (cube.is(0.044715) && cube.only(one, 3)) return one;
+      } else if (whole.others.size() == 2 && is_scalar(one, 1)) {
+        const std::int32_t x = whole.others[0] == id ? whole.others[1] : whole.others[0];
+        const Factors square = factors(rest, x);
+        if (square.is(0.044715) && square.only(x, 2)) return x;
+      }
+    }
+  }
+  return qir::kAbsent;
+}
+
+// x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3))), the factors in any order
+bool Rewriter::gelu_tanh(qir::Node &node) {
+  const Factors whole = factors(node.outputs[0], qir::kAbsent);
+  for (const std::int32_t id : whole.others) {
+    const qir::Node *sum = made_by(id, Op::Add);
+    const std::int32_t inside = sum ? beside_scalar(*sum, 1) : qir::kAbsent;
+    const qir::Node *tanh = inside != qir::kAbsent ? made_by(inside, Op::Tanh) : nullptr;
+    const std::int32_t x = tanh ? gelu_tanh_argument(tanh->inputs[0]) : qir::kAbsent;
+    if (x == qir::kAbsent) continue;
+    const Factors around = factors(node.outputs[0], x);
+    if (!around.is(0.5) || around.others.size() != 2 || std::count(around.others.begin(), around.others.end(), x) != 1) continue;
+    if (!become(node, Op::Gelu, {x})) return false;
+    node.set("approximate", "tanh");
+    return true;
+  }
+  return false;
+}
+
 bool Rewriter::swish(qir::Node &node) {
   for (int side = 0; side < 2; ++side) {
     const qir::Node *sigmoid = made_by(node.inputs[static_cast<std::size_t>(side)], Op::Sigmoid);
@@ -323,7 +393,7 @@ void Rewriter::find_patterns() {
   for (const Op op : {Op::Add, Op::Mul}) {
     for (qir::Node &node : graph_.nodes) {
       if (node.op != op || node.inputs.size() != 2 || node.outputs.size() != 1 || !plain(node.outputs[0])) continue;
-      changed |= op == Op::Add ? layer_norm(node) : gelu(node) || swish(node) || hard_swish(node) || rms_norm(node);
+      changed |= op == Op::Add ? layer_norm(node) : gelu(node) || gelu_tanh(node) || swish(node) || hard_swish(node) || rms_norm(node);
     }
   }
   uses_ = nullptr;

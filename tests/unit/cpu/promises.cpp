@@ -221,6 +221,33 @@ TEST(quantized_convolutions_take_additions) {
   CHECK_EQ(sample.steps(), "Copy ConvInt ConvInt Copy");
 }
 
+TEST(gelu_by_tanh_is_found) {
+  const auto steps = [](int form, float cubic) {
+    Net net;
+    const i32 x = net.input(DType::F32, {4, 48});
+    const auto times = [&](i32 a, i32 b) { return net.node(Op::Mul, {a, b}); };
+    const auto plus = [&](i32 a, i32 b) { return net.node(Op::Add, {a, b}); };
+    const i32 half = net.scalar(0.5f), one = net.scalar(1), c = net.scalar(cubic), root = net.scalar(0.79788456f);
+    i32 inside = 0, y = 0;
+    switch (form) {
+      case 0: inside = times(root, plus(x, times(c, times(x, times(x, x))))); break;                 // JAX
+      case 1: inside = times(plus(x, times(net.node(Op::Pow, {x, net.scalar(3)}), c)), root); break;  // PyTorch
+      default: inside = times(times(x, root), plus(one, times(times(c, x), x))); break;              // GPT-NeoX
+    }
+    const i32 gate = plus(net.node(Op::Tanh, {inside}), one);
+    switch (form) {
+      case 0: y = times(x, times(half, gate)); break;
+      case 1: y = times(times(half, x), gate); break;
+      default: y = times(half, times(x, gate)); break;
+    }
+    return steps_of(net.gives({y}));
+  };
+  for (int form = 0; form < 3; ++form) {
+    CHECK_EQ(steps(form, 0.044715f), "UnaryF32");
+    CHECK(steps(form, 0.05f).find(' ') != std::string::npos);
+  }
+}
+
 // Weights of 16 bits are multiplied in integers too; where a zero point makes 17 of them, all but depthwise ones.
 TEST(quantized_convolutions_of_words) {
   for (const std::int64_t group : {1, 8})
