@@ -14,7 +14,7 @@ struct Tile {
   std::ptrdiff_t x_tap;  // pointers
   std::ptrdiff_t x_offset;
   std::ptrdiff_t row;    // the first
-  float low, high;
+  bool clip;
   const float *after;
   const char *ahead;
 };
@@ -109,8 +109,10 @@ void tile(const Tile &t) noexcept {
       }
     };
     if (p.end.before) add(p.end.before);
-    const VecF low = splat(t.low), high = splat(t.high);
-    QR_UNROLL for (int i = 0; i < MR; ++i) QR_UNROLL for (int v = 0; v < NV; ++v) acc[0][i][v] = clamp(acc[0][i][v], low, high);
+    if (t.clip) {
+      const VecF low = splat(p.end.act->a), high = splat(p.end.act->b);
+      QR_UNROLL for (int i = 0; i < MR; ++i) QR_UNROLL for (int v = 0; v < NV; ++v) acc[0][i][v] = clamp(acc[0][i][v], low, high);
+    }
     if (t.after) add(t.after);
   }
   QR_UNROLL for (int i = 0; i < MR; ++i) {
@@ -141,8 +143,6 @@ constexpr TileFunction kFewTiles[kF32Panel + 1][kFewRows + 1] = {
 constexpr int kRows[kF32Panel + 1] = {0, 12, 6};
 #endif
 
-constexpr float kInfinity = __builtin_inff();
-
 struct Yes {
   static constexpr bool value = true;
 };
@@ -156,7 +156,7 @@ void product(const Product &given) noexcept {
   Product p = given;
   if (p.w_step == 0) p.w_step = p.vectors * kLanes;
   const bool clip = p.end.act && p.end.act->kind == Act::Clip, separate = p.finish && p.end.act && p.end.act->kind != Act::Clip && p.end.act->kind != Act::None;
-  Tile t{p, nullptr, p.table_step, p.x_offset, 0, clip ? p.end.act->a : -kInfinity, clip ? p.end.act->b : kInfinity, separate ? nullptr : p.end.after, nullptr};
+  Tile t{p, nullptr, p.table_step, p.x_offset, 0, clip, separate ? nullptr : p.end.after, nullptr};
   const float *rows[kMostRows];
   const std::int64_t most = kRows[p.vectors], count = ceil_div(p.rows, most), base = p.rows / count, more = p.rows % count;
   const std::int64_t columns = (p.vectors - 1) * kLanes + p.tail;
