@@ -129,8 +129,8 @@ class Bench:
         command = [self.args.program, "bench", model, "--backend", self.args.backend, "--threads", str(threads), "--json", "-"]
         for option in self.args.option:
             command += ["--option", option]
-        for shape in self.shapes.get(model, []):
-            command += ["--shape", shape]
+        if model in self.shapes:
+            command += ["--shape", self.shapes[model]]
         for key, value in flags.items():
             command += ["--" + key, str(value)]
         return json.loads(run(command))
@@ -144,11 +144,15 @@ class Bench:
 
     def theirs(self, model, threads=1, **flags):
         command = [self.ort_program, self.library, model, "--threads", str(threads)]
+        shape = self.shapes.get(model) or self.shapes.get(self.made_from.get(model))
+        if shape:
+            command += ["--shape", shape]
         for key, value in flags.items():
             command += ["--" + key.replace("_", "-"), str(value)]
         return json.loads(run(command) or "{}")
 
-    shapes = {}  # of .onnx files with symbolic extents: what our --shape takes (theirs takes 1 for each)
+    shapes = {}  # of .onnx files with symbolic extents: what --shape of both takes
+    made_from = {}  # .ort: .onnx
 
     def find_models(self):
         """[(kind, name, path)], generated where they are not there yet."""
@@ -178,26 +182,33 @@ class Bench:
         return found
 
     def bind_shapes(self, path):
+        """Symbolic extents: those of the model's first test data, else 1."""
         import onnx
 
         graph = onnx.load(path, load_external_data=False).graph
         constants = {i.name for i in graph.initializer}
+        inputs = [value for value in graph.input if value.name not in constants]
         symbols = []
-        for value in graph.input:
-            if value.name in constants:
-                continue
+        for number, value in enumerate(inputs):
             dims = value.type.tensor_type.shape.dim
-            if any(not d.HasField("dim_value") for d in dims):
-                symbols.append(value.name + "=" + "x".join(str(d.dim_value if d.HasField("dim_value") else 1) for d in dims))
+            if all(d.HasField("dim_value") for d in dims):
+                continue
+            given = [d.dim_value if d.HasField("dim_value") else 1 for d in dims]
+            data = os.path.join(os.path.dirname(path), "test_data_set_0", f"input_{number}.pb")
+            if os.path.exists(data):
+                with open(data, "rb") as file:
+                    given = list(onnx.TensorProto.FromString(file.read()).dims)
+            symbols.append(value.name + "=" + "x".join(map(str, given)))
         if symbols:
-            self.shapes[path] = [",".join(symbols)]
+            self.shapes[path] = ",".join(symbols)
 
     def compile(self, name, path):
         """Our .qrm and their .ort, in the work folder."""
         qrm, ort = os.path.join(self.work, name + ".qrm"), os.path.join(self.work, name + ".ort")
+        self.made_from[ort] = path
         command = [self.args.program, "compile", path, "--backend", self.args.backend, "-o", qrm]
-        for shape in self.shapes.get(path, []):
-            command += ["--shape", shape]
+        if path in self.shapes:
+            command += ["--shape", self.shapes[path]]
         run(command)
         if not os.path.exists(ort) or os.path.getmtime(ort) < os.path.getmtime(path):
             self.theirs(path, save_ort=ort)
@@ -215,7 +226,7 @@ class Bench:
             "--backend",
             self.args.backend,
             "--compare",
-            path + "\n" + qrm,
+            path + "\n" + qrm + "\n" + self.shapes.get(path, ""),
         ]
         for option in self.args.option:
             command += ["--option", option]
@@ -236,11 +247,12 @@ class Bench:
 
 
 def compare(args):
-    """--compare ONNX\\nQRM: prints the error. Random inputs: floats in [-1, 1), integers 0 or 1 (they may be indices)."""
+    """--compare ONNX\\nQRM\\nSHAPES: prints the error. Random inputs: floats in [-1, 1), integers 0 or 1 (they may be indices)."""
     import numpy
     import onnxruntime
 
-    onnx_path, qrm = args.compare.split("\n")
+    onnx_path, qrm, shapes = args.compare.split("\n")
+    bound = {name: [int(extent) for extent in text.split("x")] for name, text in (item.split("=") for item in shapes.split(",") if item)}
     shutil.rmtree(args.work, ignore_errors=True)
     results = os.path.join(args.work, "results")
     os.makedirs(args.work)
@@ -273,7 +285,7 @@ def compare(args):
     )
     for i, value in enumerate(session.get_inputs()):
         dtype = numpy.dtype(types[value.type[7:-1]])
-        shape = [d if isinstance(d, int) else 1 for d in value.shape]
+        shape = bound.get(value.name) or [d if isinstance(d, int) else 1 for d in value.shape]
         if dtype.kind == "f":
             data = random.uniform(-1, 1, shape).astype(dtype)
         else:

@@ -2,7 +2,9 @@
 /* ONNX Runtime's side of tools/bench.sh: what `quarry bench --json -` prints, measured through ONNX Runtime's C API.
  *
  *   bench-ort LIBRARY MODEL [--form onnx|ort|ort-in-place] [--threads N] [--sessions N] [--spin 0|1] [--iterations N] [--duration S]
- *                           [--warmup N] [--group N] [--save-ort FILE]
+ *                           [--warmup N] [--group N] [--save-ort FILE] [--shape NAME=2x3[,NAME=...]]
+ *
+ * Extents that a model leaves open are 1 unless --shape gives the input's.
  *
  * The wheel of ONNX Runtime brings the library and no header, so the few entries of its function table that are needed stand below by
  * their index. The order of the entries is frozen: ONNX Runtime appends to the table and never moves what a version has shipped. */
@@ -71,7 +73,7 @@ static double percentile(const double *sorted, size_t count, double part) {
 }
 
 typedef struct {
-  const char *library, *model, *form, *save_ort;
+  const char *library, *model, *form, *save_ort, *shape;
   int threads, sessions, spin, warmup;
   long iterations, group;
   double duration;
@@ -103,6 +105,23 @@ static void fill(void *data, int type, size_t count) {
   }
 }
 
+/* The input's extents from the text of --shape, where it names the input. */
+static void given_shape(const char *text, const char *name, int64_t *dims, size_t rank) {
+  const size_t length = strlen(name);
+  for (; text; text = strchr(text, ',') ? strchr(text, ',') + 1 : NULL) {
+    if (strncmp(text, name, length) != 0 || text[length] != '=') continue;
+    text += length + 1;
+    for (size_t axis = 0; axis < rank; ++axis) {
+      char *end;
+      dims[axis] = strtoll(text, &end, 10);
+      const int follows = axis + 1 < rank ? *end == 'x' : *end == ',' || *end == 0;
+      if (end == text || !follows) die("--shape has another rank than the input");
+      text = end + 1;
+    }
+    return;
+  }
+}
+
 static void bind(worker *self) {
   void *memory, *allocator;
   size_t inputs, outputs;
@@ -124,6 +143,7 @@ static void bind(worker *self) {
     CALL(kGetDimensionsCount, (void *, size_t *), tensor, &rank);
     if (rank > 16 || type < 1 || type > 13 || type == 8) die("an input has a type or rank that this program does not make");
     CALL(kGetDimensions, (void *, int64_t *, size_t), tensor, dims, rank);
+    given_shape(self->flags->shape, name, dims, rank);
     for (size_t axis = 0; axis < rank; ++axis) {
       if (dims[axis] < 0) dims[axis] = 1;
       count *= (size_t)dims[axis];
@@ -157,7 +177,7 @@ static void *work(void *argument) {
 }
 
 static flags parse(int argc, char **argv) {
-  flags f = {NULL, NULL, "onnx", NULL, 1, 1, 1, 1, 0, 1, 0};
+  flags f = {NULL, NULL, "onnx", NULL, NULL, 1, 1, 1, 1, 0, 1, 0};
   if (argc < 3) die("usage: bench-ort LIBRARY MODEL [options], see the head of bench_ort.c");
   f.library = argv[1], f.model = argv[2];
   for (int i = 3; i < argc; i += 2) {
@@ -165,6 +185,7 @@ static flags parse(int argc, char **argv) {
     if (!value) die("an option lacks its value");
     if (!strcmp(key, "--form")) f.form = value;
     else if (!strcmp(key, "--save-ort")) f.save_ort = value;
+    else if (!strcmp(key, "--shape")) f.shape = value;
     else if (!strcmp(key, "--threads")) f.threads = atoi(value);
     else if (!strcmp(key, "--sessions")) f.sessions = atoi(value);
     else if (!strcmp(key, "--spin")) f.spin = atoi(value);
