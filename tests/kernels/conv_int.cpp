@@ -192,6 +192,7 @@ void test_byte_pairs(const Isa &isa) {
       {"1x1 in place", 1, 7, 9, 64, 40, 1, 1, 1, 1, 1, 1, 1, 0}, {"1x1 of many", 1, 13, 12, 320, 72, 1, 1, 1, 1, 1, 1, 1, 0},
       {"1x1 odd", 2, 5, 3, 111, 33, 1, 1, 1, 1, 1, 1, 1, 0},     {"3x3 step 2", 1, 13, 12, 27, 50, 1, 3, 3, 2, 2, 1, 1, 1},
       {"gemv", 1, 1, 1, 300, 77, 1, 1, 1, 1, 1, 1, 1, 0},        {"one channel out", 1, 6, 5, 48, 1, 1, 1, 1, 1, 1, 1, 1, 0},
+      {"1x1 of 24", 1, 7, 9, 24, 40, 1, 1, 1, 1, 1, 1, 1, 0},
   };
   int as_they_lie = 0, shuffled = 0, with_zero = 0, with_another = 0;
   for (const ConvCase &c : cases)

@@ -61,7 +61,7 @@ class Matching {
   int best_alone_ = kBlock + 1, left_ = 400;
 };
 
-// Weights of one group of panels, [byte of K][channel], packed; the bytes of a row that it multiplies, or -1: too many bytes find no partner.
+// Weights of one group of panels, [byte of K][channel], packed; the steps of a row that it multiplies, or -1: too many bytes find no partner.
 std::int64_t pack_pair_group(const ConvIntShape &s, const std::int8_t *w, std::int64_t channels, std::byte *to) {
   const std::int64_t k = s.steps * 4;
   auto &header = *reinterpret_cast<BytePairHeader *>(to);
@@ -120,6 +120,8 @@ std::int64_t pack_pair_group(const ConvIntShape &s, const std::int8_t *w, std::i
     alone.erase(other);
   }
   header.more = more != 0;
+  for (std::int64_t at = 0; at < k + kPairBytes; ++at)
+    if (order[static_cast<std::size_t>(at)] >= 0 && order[static_cast<std::size_t>(at)] < s.k) header.steps = static_cast<std::uint32_t>(at / 4 + 1);
   auto *out = reinterpret_cast<std::int8_t *>(shuffle + k);
   for (std::int64_t panel = 0; panel < channels; panel += s.panel) {
     const std::int64_t left = channels - panel, width = left >= s.panel ? s.panel : (left + s.lanes - 1) / s.lanes * s.lanes;
@@ -130,7 +132,7 @@ std::int64_t pack_pair_group(const ConvIntShape &s, const std::int8_t *w, std::i
           *out++ = byte >= 0 && c < left ? w[byte * channels + panel + c] : std::int8_t{0};
         }
   }
-  return k + (header.more ? kPairBytes : 0);
+  return header.steps;
 }
 
 }  // namespace
@@ -174,7 +176,7 @@ bool pack_conv_int(const ConvInt &params, const Isa &isa, FilterView<std::int32_
   } else if (s.byte_pairs) {
     const std::int64_t group = s.panel * s.pair_panels;
     Vector<std::int8_t> bytes;  // [byte of K][channel]
-    std::int64_t groups = 0, multiplied = 0;
+    std::int64_t groups = 0, multiplied = 0, extra = 0;  // steps, and bytes beyond K
     std::memset(packed_weights, 0, static_cast<std::size_t>(s.group_weights));
     auto *to = static_cast<std::byte *>(packed_weights);
     for (std::int64_t first = 0; first < params.oc; first += group, to += s.pair_group_bytes) {
@@ -188,13 +190,14 @@ bool pack_conv_int(const ConvInt &params, const Isa &isa, FilterView<std::int32_
           bytes[static_cast<std::size_t>(k * channels + c)] = static_cast<std::int8_t>(value);
         }
       }
-      const std::int64_t row = pack_pair_group(s, bytes.data(), channels, to);
-      if (row < 0) return false;
-      multiplied += row, ++groups;
+      const std::int64_t steps = pack_pair_group(s, bytes.data(), channels, to);
+      if (steps < 0) return false;
+      multiplied += steps, ++groups;
+      extra += std::max<std::int64_t>(0, steps - s.steps) * 4;
     }
     // Instructions for a row and a panel: 6 for 4 bytes as pairs, 8 for 4 words; 3 to shuffle 32 bytes for a group, 3 for each byte more.
-    const std::int64_t shuffled = s.steps * 4 * 3 / 32 + 5, extra = multiplied - groups * s.steps * 4;
-    if (multiplied * 6 / 4 + (groups * shuffled + extra * 3) / s.pair_panels > groups * s.k * 2 * 97 / 100) return false;
+    const std::int64_t shuffled = s.steps * 4 * 3 / 32 + 5;
+    if (multiplied * 6 + (groups * shuffled + extra * 3) / s.pair_panels > groups * s.k * 2 * 97 / 100) return false;
   } else {
     for (std::int64_t group = 0; group < params.groups; ++group)
       for (std::int64_t panel = 0; panel < s.group_oc; panel += s.panel) {

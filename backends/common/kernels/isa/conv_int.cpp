@@ -184,10 +184,18 @@ void run_byte_pairs(const Call &call, const ConvInt &p, const ConvIntShape &shap
   const auto *const bias = call.operand<const std::int32_t>(2);
   const Requantise finish(p, call, false);
   const std::int64_t k = shape.steps * 4;
-  // Rows that lie in memory as they are wanted are read from there.
-  const bool in_place = shape.taps == 1 && window.sh == 1 && window.sw == 1 && window.pad_top == 0 && window.pad_left == 0 && window.oh == window.ih && window.ow == window.iw &&
-                        p.x.dtype == kU8 && k == p.ic;
   const std::int64_t group_channels = shape.pair_panels * shape.panel, groups = ceil_div(shape.group_oc, group_channels);
+  const auto header_of = [&](std::int64_t group) {
+    BytePairHeader header;
+    std::memcpy(&header, weights + group * shape.pair_group_bytes, sizeof header);
+    return header;
+  };
+  // Rows that lie in memory as they are wanted are read from there. To be shuffled, they must not end within 16 bytes: the last one's next bytes may not be there.
+  bool in_place = shape.taps == 1 && window.sh == 1 && window.sw == 1 && window.pad_top == 0 && window.pad_left == 0 && window.oh == window.ih && window.ow == window.iw &&
+                  p.x.dtype == kU8 && p.ic % 4 == 0;
+  if (k != p.ic)
+    for (std::int64_t group = 0; group < groups && in_place; ++group) in_place = !header_of(group).shuffled;
+  const std::int64_t row_steps = in_place ? p.ic / 4 : shape.steps;
   const Split split(call, p, shape, groups, 1);
   const std::int64_t pixels = split.pixels, block = split.block, parts = split.parts, part_groups = split.part_pieces;
   call.threads.run(static_cast<std::uint64_t>(split.blocks * parts), split.grain(shape, group_channels), [&](std::uint64_t begin, std::uint64_t end, std::uint32_t worker) {
@@ -202,18 +210,18 @@ void run_byte_pairs(const Call &call, const ConvInt &p, const ConvIntShape &shap
       const std::int64_t plain_bytes = in_place ? p.x_stride : k, last_group = min_of(groups, (part + 1) * part_groups), tiles = ceil_div(count, std::int64_t{kIntRows});
       for (std::int64_t group = part * part_groups; group < last_group; ++group) {
         const std::byte *w = weights + group * shape.pair_group_bytes;
-        BytePairHeader header;
-        std::memcpy(&header, w, sizeof header);
+        const BytePairHeader header = header_of(group);
         const auto *const shuffle = reinterpret_cast<const std::uint8_t *>(w + sizeof header);
         w += static_cast<std::int64_t>(sizeof header) + k;
         const std::byte *rows = plain;
         Tile t{};
-        t.row_bytes = plain_bytes, t.steps = shape.steps;
+        t.row_bytes = plain_bytes, t.steps = row_steps;
         if (header.shuffled) {
           shuffle_rows(plain, plain_bytes, header, shuffle, k, count, shuffled);
           rows = shuffled, t.row_bytes = k + kPairBytes;
           if (header.more) t.steps += kPairBytes / 4;
         }
+        t.steps = min_of<std::int64_t>(t.steps, header.steps);
         const std::int64_t end_channel = min_of((group + 1) * group_channels, shape.group_oc);
         for (std::int64_t channel = group * group_channels; channel < end_channel; channel += shape.panel, w += shape.panel * (k + kPairBytes)) {
           const std::int64_t channels = min_of(std::int64_t{shape.panel}, end_channel - channel);

@@ -49,7 +49,8 @@ struct BytePairHeader {
   std::uint32_t shuffled;               // 0: rows are read as they are
   std::uint32_t more;                   // whether the bytes beyond K are used
   std::uint16_t bytes_more[kPairBytes]; // which byte of the row each of them is; 0xffff: zero
-  std::uint8_t reserved[24];
+  std::uint32_t steps;                  // of 4 bytes, until nothing but zeros follows
+  std::uint8_t reserved[20];
 };
 static_assert(sizeof(BytePairHeader) == 64);
 
