@@ -62,8 +62,8 @@ double percentile(const std::vector<double> &sorted, double part) {
 }
 
 // A session with its tensors, and what its runs took.
-struct Runner {
-  Runner(qr::Session made, std::vector<TensorData> &data) : session(std::move(made)), outputs(session.outputs().size()) {
+struct MeasuredSession {
+  MeasuredSession(qr::Session made, std::vector<TensorData> &data) : session(std::move(made)), outputs(session.outputs().size()) {
     for (TensorData &tensor : data) inputs.push_back(tensor.tensor());
   }
   double once(uint64_t group = 1) {
@@ -87,7 +87,7 @@ struct Runner {
 };
 
 // All runners at once, each on a thread of its own; the wall time in ms.
-double measure_together(std::vector<Runner> &runners, const BenchFlags &flags) {
+double measure_together(std::vector<MeasuredSession> &runners, const BenchFlags &flags) {
   if (runners.size() == 1) {
     ProgressLine progress;
     const Clock::time_point start = Clock::now();
@@ -134,18 +134,18 @@ int bench(const BenchFlags &flags) {
       throw UsageError("input '" + info.name + "' " + shape_text(info.dims) + " has unknown dimensions", "bind them with --shape");
     data.push_back(made_input(info));
   }
-  std::vector<Runner> runners;
+  std::vector<MeasuredSession> runners;
   runners.emplace_back(std::move(session), data);
   const double first_ms = runners[0].once();
   for (uint64_t i = 1; i < flags.sessions; ++i) runners.emplace_back(runners[0].session.clone(), data);
   for (uint64_t i = 0; i < flags.warmup; ++i)
-    for (Runner &runner : runners) runner.once();
+    for (MeasuredSession &runner : runners) runner.once();
   // Before the list of times grows: what is told is the memory of the model, not of its measurement.
   const long peak_kb = peak_rss_kb();
   const double wall_ms = measure_together(runners, flags);
 
   std::vector<double> times;
-  for (const Runner &runner : runners) times.insert(times.end(), runner.times.begin(), runner.times.end());
+  for (const MeasuredSession &runner : runners) times.insert(times.end(), runner.times.begin(), runner.times.end());
   std::sort(times.begin(), times.end());
   const uint64_t runs = times.size() * flags.group;
   const nlohmann::json report = nlohmann::json::parse(runners[0].session.report());
