@@ -165,7 +165,7 @@ void run_AttentionF32(const Call &call) {
   const std::int64_t row_blocks = ceil_div(p.q_rows, AttentionShape::kRows);
   const std::int64_t parts = heads >= wanted ? 1 : min_of(row_blocks, ceil_div(wanted, heads));
   const double flops = 2.0 * static_cast<double>(p.q_rows) * static_cast<double>(p.kv_rows) * static_cast<double>(p.qk_cols + p.v_cols + 8) / static_cast<double>(parts);
-  call.threads.run(static_cast<std::uint64_t>(heads * parts), static_cast<std::uint64_t>(1 + 1e6 / flops), [&](std::uint64_t task, std::uint64_t end, std::uint32_t worker) {
+  call.threads.run(static_cast<std::uint64_t>(heads * parts), static_cast<std::uint64_t>(1 + kWorthSharing / flops), [&](std::uint64_t task, std::uint64_t end, std::uint32_t worker) {
     auto *const base = reinterpret_cast<float *>(call.worker_scratch(worker));
     const Scratch scratch{base, base + s.k_floats, base + s.k_floats + s.v_floats, base + s.k_floats + s.v_floats + s.s_floats,
                           base + s.k_floats + s.v_floats + s.s_floats + s.row_floats};

@@ -175,7 +175,7 @@ void run_conv(const Call &call, bool few_rows) noexcept {
   if (workers > 1 && blocks < kTasksPerWorker * workers) parts = min_of(panels, ceil_div(kTasksPerWorker * workers, blocks));
 
   const double task_flops = 2.0 * static_cast<double>(conv.pixels) * static_cast<double>(s.taps * s.run) * p.oc / static_cast<double>(blocks * parts);
-  const auto grain = static_cast<std::uint64_t>(1 + 1e6 / task_flops);
+  const auto grain = static_cast<std::uint64_t>(1 + kWorthSharing / task_flops);
   call.threads.run(static_cast<std::uint64_t>(blocks * parts), grain, [&](std::uint64_t task, std::uint64_t end, std::uint32_t worker) {
     std::byte *const scratch = call.worker_scratch(worker);
     auto *const table = reinterpret_cast<const float **>(scratch);

@@ -110,7 +110,7 @@ struct Split {
   // Tasks that are worth a thread's while together.
   std::uint64_t grain(const ConvIntShape &shape, std::int64_t piece_channels) const noexcept {
     const double work = static_cast<double>(block) * static_cast<double>(shape.k) * static_cast<double>(part_pieces * piece_channels);
-    return static_cast<std::uint64_t>(1e6 / work) + 1;
+    return static_cast<std::uint64_t>(kWorthSharing / work) + 1;
   }
 };
 

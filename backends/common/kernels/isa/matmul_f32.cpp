@@ -144,7 +144,7 @@ void run_MatMulF32(const Call &call) {
   if (batches * row_parts * panel_parts < wanted) row_parts = min_of(max_of(row_parts, ceil_div(p.m, std::int64_t{24})), ceil_div(wanted, batches * panel_parts));
   const std::int64_t tasks = batches * panel_parts * row_parts;
   const double flops = 2.0 * static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k + 1) * static_cast<double>(batches) / static_cast<double>(tasks);
-  call.threads.run(static_cast<std::uint64_t>(tasks), static_cast<std::uint64_t>(1 + 1e6 / flops), [&](std::uint64_t begin, std::uint64_t end, std::uint32_t worker) {
+  call.threads.run(static_cast<std::uint64_t>(tasks), static_cast<std::uint64_t>(1 + kWorthSharing / flops), [&](std::uint64_t begin, std::uint64_t end, std::uint32_t worker) {
     for (; begin < end; ++begin) {
       auto rest = static_cast<std::int64_t>(begin);
       const std::int64_t row_part = rest % row_parts;

@@ -159,7 +159,7 @@ void run_winograd(const Call &call) noexcept {
   const auto zeros_of = [&](std::uint32_t worker) { return reinterpret_cast<float *>(call.worker_scratch(worker)); };
   if (workers == 1 || blocks >= 2 * workers) {
     const double flops = 72.0 * static_cast<double>(s.block) * p.ic * p.oc;
-    call.threads.run(static_cast<std::uint64_t>(blocks), static_cast<std::uint64_t>(1 + 1e6 / flops), [&](std::uint64_t block, std::uint64_t end, std::uint32_t worker) {
+    call.threads.run(static_cast<std::uint64_t>(blocks), static_cast<std::uint64_t>(1 + kWorthSharing / flops), [&](std::uint64_t block, std::uint64_t end, std::uint32_t worker) {
       float *const zeros = zeros_of(worker), *const in = zeros + s.in_step, *const out = in + 36 * s.in_plane;
       std::memset(zeros, 0, static_cast<std::size_t>(s.in_step) * 4);
       for (; block < end; ++block) {
@@ -176,7 +176,7 @@ void run_winograd(const Call &call) noexcept {
   std::memset(zeros, 0, static_cast<std::size_t>(s.in_step) * 4);
   for (std::int64_t first = 0; first < s.tiles; first += s.block) {
     const std::int64_t n = min_of(s.block, s.tiles - first);
-    const auto grain_of = [](double flops) { return static_cast<std::uint64_t>(1 + 1e6 / flops); };
+    const auto grain_of = [](double flops) { return static_cast<std::uint64_t>(1 + kWorthSharing / flops); };
     call.threads.run(static_cast<std::uint64_t>(n), grain_of(1000.0 * p.ic), [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
       inputs(g, first, static_cast<std::int64_t>(begin), static_cast<std::int64_t>(end), zeros, in);
     });

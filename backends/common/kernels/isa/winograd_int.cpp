@@ -125,7 +125,7 @@ void run_winograd_int(const Call &call, const ConvInt &p, const ConvIntShape &sh
   const std::int64_t wanted = call.threads.workers < 2 ? 1 : kTasksPerWorker * std::int64_t{call.threads.workers};
   const std::int64_t parts = blocks >= wanted ? 1 : min_of(panels, ceil_div(wanted, blocks)), part_panels = ceil_div(panels, parts);
   const double work = static_cast<double>(s.block * 16) * static_cast<double>(p.ic) * static_cast<double>(part_panels * shape.panel);
-  call.threads.run(static_cast<std::uint64_t>(blocks * parts), static_cast<std::uint64_t>(1e6 / work) + 1, [&](std::uint64_t begin, std::uint64_t end, std::uint32_t worker) {
+  call.threads.run(static_cast<std::uint64_t>(blocks * parts), static_cast<std::uint64_t>(kWorthSharing / work) + 1, [&](std::uint64_t begin, std::uint64_t end, std::uint32_t worker) {
     std::byte *const scratch = call.worker_scratch(worker);
     auto *const inputs = reinterpret_cast<std::int16_t *>(scratch);
     auto *const products = reinterpret_cast<std::int32_t *>(scratch + s.products);
