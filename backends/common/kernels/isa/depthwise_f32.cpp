@@ -227,7 +227,7 @@ void run_DepthwiseF32(const Call &call) {
   if (w.dw == 1 && w.kw == 3) run = w.sw == 1 ? run_rows<3, 1> : w.sw == 2 ? run_rows<3, 2> : run;
   else if (w.dw == 1 && w.kw == 5) run = w.sw == 1 ? run_rows<5, 1> : w.sw == 2 ? run_rows<5, 2> : run;
   const double row_work = static_cast<double>(w.ow) * p.c * w.kh * w.kw;
-  call.threads.run(static_cast<std::uint64_t>(w.n) * static_cast<std::uint64_t>(w.oh), static_cast<std::uint64_t>(1 + 3e5 / row_work),
+  call.threads.run(static_cast<std::uint64_t>(w.n) * static_cast<std::uint64_t>(w.oh), static_cast<std::uint64_t>(1 + 1e5 / row_work),
                    [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) { run(d, static_cast<std::int64_t>(begin), static_cast<std::int64_t>(end)); });
 }
 

@@ -175,7 +175,7 @@ void run_depthwise_int(const Call &call, const ConvInt &p, const ConvIntShape &s
   const std::int64_t together = size.rows;
   const std::int64_t rows = ceil_div(std::int64_t{w.oh}, together), all_rows = w.n * rows;
   const double work = static_cast<double>(size.outputs * together) * static_cast<double>(strip_channels) * static_cast<double>(shape.taps);
-  const auto grain = static_cast<std::uint64_t>(3e5 / work) + 1;
+  const auto grain = static_cast<std::uint64_t>(1e5 / work) + 1;
   call.threads.run(static_cast<std::uint64_t>(all_rows * pieces * chunks), grain, [&](std::uint64_t begin, std::uint64_t end, std::uint32_t worker) {
     for (std::uint64_t task = begin; task < end; ++task) {
       // Chunk by chunk of channels, so that neighbouring rows follow each other.
