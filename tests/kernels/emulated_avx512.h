@@ -113,6 +113,15 @@ EMULATED __m512 maskz_sqrt_ps(__mmask16 mask, __m512 a) {
   const Lanes<float> r(halves<__m256>(a, [](__m256 h) { return _mm256_sqrt_ps(h); }));
   return each<float>(mask, [&](int i) { return r.at[i]; }).template as<__m512>();
 }
+// The second operand where one is NaN, or both are zeros.
+EMULATED __m512 maskz_min_ps(__mmask16 mask, __m512 a, __m512 b) {
+  const Lanes<float> x(a), y(b);
+  return each<float>(mask, [&](int i) { return x.at[i] < y.at[i] ? x.at[i] : y.at[i]; }).as<__m512>();
+}
+EMULATED __m512 maskz_max_ps(__mmask16 mask, __m512 a, __m512 b) {
+  const Lanes<float> x(a), y(b);
+  return each<float>(mask, [&](int i) { return x.at[i] > y.at[i] ? x.at[i] : y.at[i]; }).as<__m512>();
+}
 EMULATED __m512 maskz_scalef_ps(__mmask16 mask, __m512 a, __m512 b) {
   const Lanes<float> x(a), y(b);
   return each<float>(mask, [&](int i) {
@@ -146,6 +155,8 @@ EMULATED __m512 maskz_scalef_ps(__mmask16 mask, __m512 a, __m512 b) {
 #define _mm512_maskz_cvtps_epi32 emulated_avx512::maskz_cvtps_epi32
 #define _mm512_maskz_roundscale_ps(mask, a, control) emulated_avx512::maskz_roundscale_ps<control>(mask, a)
 #define _mm512_maskz_sqrt_ps emulated_avx512::maskz_sqrt_ps
+#define _mm512_maskz_min_ps emulated_avx512::maskz_min_ps
+#define _mm512_maskz_max_ps emulated_avx512::maskz_max_ps
 #define _mm512_maskz_scalef_ps emulated_avx512::maskz_scalef_ps
 
 // What the sources look at. QR_EMULATED_AVX512: there are no registers of 64 bytes.
