@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory. Every allocation of Quarry's own code comes from the allocator in scope on the thread: a C ABI function or a plugin slot
-// opens an AllocatorScope and containers declared with the aliases below draw from it. A block remembers its allocator, so it may be
-// freed on any thread and in any scope. Without a scope malloc serves. Out of memory throws std::bad_alloc, which the edges turn into a
-// static status: it is the only exception that our code raises.
+// Memory. Every allocation of Quarry's own code comes from the allocator in scope on the thread: a C ABI function or a
+// plugin slot opens an AllocatorScope and containers declared with the aliases below draw from it. A block remembers
+// its allocator, so it may be freed on any thread and in any scope. Without a scope malloc serves. Out of memory throws
+// std::bad_alloc, which the edges turn into a static status: it is the only exception that our code raises.
 #pragma once
 
 #include <cstddef>
@@ -87,7 +87,9 @@ using OrderedMap = std::map<K, V, std::less<>, Alloc<std::pair<const K, V>>>;
 // Base of heap objects: `new T` and `delete` go through the allocator in scope.
 struct HeapObject {
   static void *operator new(std::size_t size) { return allocate_block(size, 16); }
-  static void *operator new(std::size_t size, std::align_val_t align) { return allocate_block(size, static_cast<std::size_t>(align)); }
+  static void *operator new(std::size_t size, std::align_val_t align) {
+    return allocate_block(size, static_cast<std::size_t>(align));
+  }
   static void *operator new(std::size_t, void *place) noexcept { return place; }
   static void operator delete(void *ptr) noexcept { free_block(ptr); }
   static void operator delete(void *ptr, std::align_val_t) noexcept { free_block(ptr); }

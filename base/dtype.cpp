@@ -42,7 +42,8 @@ DTypeKind dtype_kind(DType dtype) noexcept {
 std::optional<std::uint64_t> packed_size(DType dtype, std::int64_t count) noexcept {
   const std::uint64_t bits = dtype_bits(dtype);
   std::uint64_t total;
-  if (bits == 0 || count < 0 || !checked_mul<std::uint64_t>(static_cast<std::uint64_t>(count), bits, &total)) return std::nullopt;
+  if (bits == 0 || count < 0 || !checked_mul<std::uint64_t>(static_cast<std::uint64_t>(count), bits, &total))
+    return std::nullopt;
   if (!checked_add<std::uint64_t>(total, 7, &total)) return std::nullopt;
   return total / 8;
 }

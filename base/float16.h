@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Conversions between f32 and the smaller floats: f16, bf16, the four f8 types, f4e2m1 and f8e8m0. Widening is exact; narrowing rounds to
-// nearest, ties to even. One generic routine on bit patterns serves all IEEE-like types; f16 and bf16 have quick ways of their own.
+// Conversions between f32 and the smaller floats: f16, bf16, the four f8 types, f4e2m1 and f8e8m0. Widening is exact;
+// narrowing rounds to nearest, ties to even. One generic routine on bit patterns serves all IEEE-like types; f16 and
+// bf16 have quick ways of their own.
 #pragma once
 
 #include <bit>
@@ -8,7 +9,9 @@
 
 namespace quarry {
 
-inline float bf16_to_f32(std::uint16_t bits) noexcept { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16); }
+inline float bf16_to_f32(std::uint16_t bits) noexcept {
+  return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
+}
 
 inline std::uint16_t f32_to_bf16(float value) noexcept {
   const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
@@ -57,7 +60,8 @@ inline constexpr SmallFloat kF4E2M1{2, 1, 1, 0x7, 0, 0, false, 0x8};
 inline float small_to_f32(const SmallFloat &type, std::uint8_t bits) noexcept {
   const std::uint32_t magnitude = bits & (type.sign_bit - 1u);
   const std::uint32_t sign = bits & type.sign_bit ? 0x80000000u : 0u;
-  if (type.nan_is_minus_zero ? bits == 0x80u : type.nan != 0 && magnitude > (type.infinity ? type.infinity : type.max_magnitude))
+  if (type.nan_is_minus_zero ? bits == 0x80u
+                             : type.nan != 0 && magnitude > (type.infinity ? type.infinity : type.max_magnitude))
     return std::bit_cast<float>(0x7fc00000u);
   if (type.infinity != 0 && magnitude == type.infinity) return std::bit_cast<float>(sign | 0x7f800000u);
   const std::uint32_t mantissa = magnitude & ((1u << type.mantissa_bits) - 1u);
@@ -69,8 +73,8 @@ inline float small_to_f32(const SmallFloat &type, std::uint8_t bits) noexcept {
   return std::bit_cast<float>(std::bit_cast<std::uint32_t>(result) | sign);
 }
 
-// saturate: what is too large becomes the largest finite value; otherwise infinity, or NaN where the type has no infinity. f4e2m1 always
-// saturates, and takes NaN as -0, as ONNX's tests do.
+// saturate: what is too large becomes the largest finite value; otherwise infinity, or NaN where the type has no
+// infinity. f4e2m1 always saturates, and takes NaN as -0, as ONNX's tests do.
 inline std::uint8_t f32_to_small(const SmallFloat &type, float value, bool saturate) noexcept {
   const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t sign = bits >> 31 ? type.sign_bit : 0u, magnitude = bits & 0x7fffffffu;
@@ -80,7 +84,8 @@ inline std::uint8_t f32_to_small(const SmallFloat &type, float value, bool satur
   }
   std::uint32_t result = type.max_magnitude + 1;
   if (magnitude < 0x7f800000u) {
-    // The value as an integer multiple of the smallest step at its exponent, rounded; a carry runs into the exponent by itself.
+    // The value as an integer multiple of the smallest step at its exponent, rounded; a carry runs into the exponent by
+    // itself.
     int exponent = static_cast<int>(magnitude >> 23) - 127 + type.bias;
     const std::uint32_t mantissa = (magnitude >> 23 ? 0x800000u : 0u) | (magnitude & 0x7fffffu);
     int shift = 23 - type.mantissa_bits;

@@ -16,7 +16,11 @@ Hasher64::Hasher64() noexcept {
   static_assert(sizeof(XXH3_state_t) <= sizeof state_ && alignof(XXH3_state_t) <= 64);
   XXH3_64bits_reset(::new (state_) XXH3_state_t);
 }
-void Hasher64::add(const void *data, std::size_t size) noexcept { XXH3_64bits_update(reinterpret_cast<XXH3_state_t *>(state_), data, size); }
-std::uint64_t Hasher64::sum() const noexcept { return XXH3_64bits_digest(reinterpret_cast<const XXH3_state_t *>(state_)); }
+void Hasher64::add(const void *data, std::size_t size) noexcept {
+  XXH3_64bits_update(reinterpret_cast<XXH3_state_t *>(state_), data, size);
+}
+std::uint64_t Hasher64::sum() const noexcept {
+  return XXH3_64bits_digest(reinterpret_cast<const XXH3_state_t *>(state_));
+}
 
 }  // namespace quarry

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// XXH3-64: finds accidental damage and candidates for equality. It is no proof against someone who wants two contents to collide.
+// XXH3-64: finds accidental damage and candidates for equality. It is no proof against someone who wants two contents
+// to collide.
 #pragma once
 
 #include <cstddef>

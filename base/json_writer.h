@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes JSON, indented by two spaces, into a String. The caller nests begin and end rightly; commas and escapes are the writer's.
+// Writes JSON, indented by two spaces, into a String. The caller nests begin and end rightly; commas and escapes are
+// the writer's.
 //   JsonWriter json;  json.begin_object();  json.key("nodes").value(3);  json.end_object();  String text = json.take();
 #pragma once
 
@@ -24,8 +25,7 @@ class JsonWriter {
   JsonWriter &value(bool flag) { return raw(flag ? "true" : "false"); }
   JsonWriter &value(double number);  // NaN and infinities, which JSON lacks, become null
   template <std::integral T>
-    requires(!std::same_as<T, bool>)
-  JsonWriter &value(T number) {
+  requires(!std::same_as<T, bool>) JsonWriter &value(T number) {
     if constexpr (std::signed_integral<T>) return value_signed(number);
     else return value_unsigned(number);
   }
@@ -53,7 +53,7 @@ class JsonWriter {
 
   String text_;
   int depth_ = 0;
-  bool first_ = true;      // nothing stands in the current object or array yet
+  bool first_ = true;  // nothing stands in the current object or array yet
   bool after_key_ = false;
 };
 

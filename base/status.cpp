@@ -13,12 +13,13 @@ constexpr ErrorRow kRows[] = {
 #undef QR_ERROR
 };
 
-// The static out-of-memory payload. Its strings fit the small-string buffer or are never allocated, so it is built without memory.
+// The static out-of-memory payload. Its strings fit the small-string buffer or are never allocated, so it is built
+// without memory.
 Status::Payload &oom_payload() noexcept {
   alignas(Status::Payload) static unsigned char place[sizeof(Status::Payload)];
   static Status::Payload *payload = [] {
     auto *made = ::new (place) Status::Payload{QR_RESOURCE_EXHAUSTED, {}, {}, {}, {}};
-    made->id = "QR-C0001";          // both fit the small-string buffer of 15 characters
+    made->id = "QR-C0001";  // both fit the small-string buffer of 15 characters
     made->message = "out of memory";
     return made;
   }();
@@ -36,8 +37,20 @@ const ErrorRow *find_error_row(std::string_view id) noexcept {
 }
 
 const char *code_name(qr_code code) noexcept {
-  constexpr const char *kNames[] = {"OK",           "INVALID_ARGUMENT",   "FAILED_PRECONDITION", "NOT_FOUND",         "OUT_OF_RANGE", "UNSUPPORTED",       "INCOMPATIBLE",
-                                    "CORRUPT",      "RESOURCE_EXHAUSTED", "UNAVAILABLE",         "DEADLINE_EXCEEDED", "CANCELLED",    "PERMISSION_DENIED", "INTERNAL"};
+  constexpr const char *kNames[] = {"OK",
+                                    "INVALID_ARGUMENT",
+                                    "FAILED_PRECONDITION",
+                                    "NOT_FOUND",
+                                    "OUT_OF_RANGE",
+                                    "UNSUPPORTED",
+                                    "INCOMPATIBLE",
+                                    "CORRUPT",
+                                    "RESOURCE_EXHAUSTED",
+                                    "UNAVAILABLE",
+                                    "DEADLINE_EXCEEDED",
+                                    "CANCELLED",
+                                    "PERMISSION_DENIED",
+                                    "INTERNAL"};
   return code >= 0 && code < static_cast<qr_code>(std::size(kNames)) ? kNames[code] : "UNKNOWN";
 }
 
@@ -59,7 +72,8 @@ Status Status::out_of_memory() noexcept { return adopt(&oom_payload()); }
 
 Status Status::foreign(qr_code code, std::string_view id, std::string_view message, std::string_view hint) noexcept {
   // A plugin that ran out of memory tells so in these words: the caller gets the same status as from ourselves.
-  if (code == QR_RESOURCE_EXHAUSTED && id == oom_payload().id && message == oom_payload().message) return out_of_memory();
+  if (code == QR_RESOURCE_EXHAUSTED && id == oom_payload().id && message == oom_payload().message)
+    return out_of_memory();
   try {
     return adopt(make_unique<Payload>(Payload{code, String(id), String(message), String(hint), {}}).release());
   } catch (const std::bad_alloc &) {
@@ -73,7 +87,7 @@ Status Status::error(ErrorId id, std::string_view message, std::string_view hint
   return foreign(row.code, row.id, message, hint.empty() ? std::string_view(row.hint) : hint);
 }
 
-Status &Status::with(std::string_view key, std::string_view value) & noexcept {
+Status &Status::with(std::string_view key, std::string_view value) &noexcept {
   if (!payload_ || payload_ == &oom_payload()) return *this;
   try {
     payload_->details.push_back({String(key), String(value)});
@@ -112,7 +126,11 @@ String printable(std::string_view text, std::size_t limit) {
   std::size_t used = 0;
   for (std::size_t i = 0; i < text.size();) {
     const unsigned char c = static_cast<unsigned char>(text[i]);
-    std::size_t length = c < 0x80 ? 1 : c >= 0xc2 && c < 0xe0 ? 2 : c >= 0xe0 && c < 0xf0 ? 3 : c >= 0xf0 && c < 0xf5 ? 4 : 0;
+    std::size_t length = c < 0x80                ? 1
+                         : c >= 0xc2 && c < 0xe0 ? 2
+                         : c >= 0xe0 && c < 0xf0 ? 3
+                         : c >= 0xf0 && c < 0xf5 ? 4
+                                                 : 0;
     bool whole = length > 0 && i + length <= text.size();
     for (std::size_t k = 1; whole && k < length; ++k) whole = (static_cast<unsigned char>(text[i + k]) & 0xc0) == 0x80;
     const bool plain = whole && (length > 1 || (c >= 0x20 && c != 0x7f));
@@ -136,10 +154,8 @@ String shape_text(const std::int64_t *dims, std::size_t rank) {
   String out = "[";
   for (std::size_t i = 0; i < rank; ++i) {
     if (i) out += ',';
-    if (dims[i] < 0)
-      out += '?';
-    else
-      out += format("%lld", static_cast<long long>(dims[i]));
+    if (dims[i] < 0) out += '?';
+    else out += format("%lld", static_cast<long long>(dims[i]));
   }
   return out += ']';
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Status: why something failed. Carries a code, a stable id (one row of base/error_ids.inc), a message (subject, found, expected), a
-// hint and detail frames. Result<T> is a value or a Status. Both must be looked at.
+// Status: why something failed. Carries a code, a stable id (one row of base/error_ids.inc), a message (subject, found,
+// expected), a hint and detail frames. Result<T> is a value or a Status. Both must be looked at.
 #pragma once
 
 #include <cstdarg>
@@ -49,23 +49,27 @@ class [[nodiscard]] Status {
   }
   ~Status();
 
-  // A failure; never throws: without memory it becomes the static out-of-memory status. cold: the way to it is compiled for size, off the straight line.
+  // A failure; never throws: without memory it becomes the static out-of-memory status. cold: the way to it is compiled
+  // for size, off the straight line.
   __attribute__((cold)) static Status error(ErrorId id, std::string_view message, std::string_view hint = {}) noexcept;
   // For ids that come from a plugin.
-  __attribute__((cold)) static Status foreign(qr_code code, std::string_view id, std::string_view message, std::string_view hint) noexcept;
+  __attribute__((cold)) static Status foreign(qr_code code, std::string_view id, std::string_view message,
+                                              std::string_view hint) noexcept;
   static Status out_of_memory() noexcept;
 
   bool ok() const noexcept { return payload_ == nullptr; }
   explicit operator bool() const noexcept { return !ok(); }  // like qr_status*: true means there is an error
   qr_code code() const noexcept { return payload_ ? payload_->code : QR_OK; }
   std::string_view id() const noexcept { return payload_ ? std::string_view(payload_->id) : std::string_view(); }
-  std::string_view message() const noexcept { return payload_ ? std::string_view(payload_->message) : std::string_view(); }
+  std::string_view message() const noexcept {
+    return payload_ ? std::string_view(payload_->message) : std::string_view();
+  }
   std::string_view hint() const noexcept { return payload_ ? std::string_view(payload_->hint) : std::string_view(); }
   const Payload *payload() const noexcept { return payload_; }
 
   // Adds a frame (file, node, op, tensor, option, backend, reason); does nothing on success or without memory.
-  Status &with(std::string_view key, std::string_view value) & noexcept;
-  Status &&with(std::string_view key, std::string_view value) && noexcept { return std::move(with(key, value)); }
+  Status &with(std::string_view key, std::string_view value) &noexcept;
+  Status &&with(std::string_view key, std::string_view value) &&noexcept { return std::move(with(key, value)); }
 
   // Gives the payload away (to qr_status) and takes it back.
   Payload *release() noexcept { return std::exchange(payload_, nullptr); }
@@ -104,8 +108,8 @@ String shape_text(const std::int64_t *dims, std::size_t rank);
 
 #define QR_CONCAT_(a, b) a##b
 #define QR_CONCAT(a, b) QR_CONCAT_(a, b)
-#define QR_RETURN_IF_ERROR(expr)                  \
-  do {                                            \
+#define QR_RETURN_IF_ERROR(expr)                                    \
+  do {                                                              \
     if (::quarry::Status qr_s_ = (expr); !qr_s_.ok()) return qr_s_; \
   } while (0)
 #define QR_ASSIGN_OR_RETURN(lhs, expr) QR_ASSIGN_IMPL_(QR_CONCAT(qr_result_, __LINE__), lhs, expr)

@@ -8,7 +8,12 @@ namespace quarry {
 std::size_t utf8_sequence(std::string_view text, std::size_t at) noexcept {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char lead = byte(at);
-  const std::size_t length = lead < 0x80 ? 1 : lead < 0xc2 ? 0 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : lead < 0xf5 ? 4 : 0;
+  const std::size_t length = lead < 0x80   ? 1
+                             : lead < 0xc2 ? 0
+                             : lead < 0xe0 ? 2
+                             : lead < 0xf0 ? 3
+                             : lead < 0xf5 ? 4
+                                           : 0;
   if (length == 0 || length > text.size() - at) return 0;
   for (std::size_t i = 1; i < length; ++i)
     if ((byte(at + i) & 0xc0) != 0x80) return 0;
@@ -38,7 +43,8 @@ std::size_t edit_distance(std::string_view a, std::string_view b) noexcept {
     for (std::size_t j = 1; j <= b.size(); ++j) {
       const std::size_t change = previous[j - 1] + (a[i - 1] != b[j - 1]);
       current[j] = std::min({previous[j] + 1, current[j - 1] + 1, change});
-      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) current[j] = std::min(current[j], before[j - 2] + 1);
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        current[j] = std::min(current[j], before[j - 2] + 1);
     }
     std::swap(before, previous);
     std::swap(previous, current);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the readers and writers of our two FlatBuffers (QIR and the container's metadata) share. Only .cpp files of formats include this.
+// What the readers and writers of our two FlatBuffers (QIR and the container's metadata) share. Only .cpp files of
+// formats include this.
 #pragma once
 
 #include <cstdint>
@@ -23,16 +24,20 @@ inline flatbuffers::Offset<flatbuffers::String> text(flatbuffers::FlatBufferBuil
   return builder.CreateString(value.data(), value.size());
 }
 // An empty string or vector is left out; readers take an absent one as empty.
-inline flatbuffers::Offset<flatbuffers::String> optional_text(flatbuffers::FlatBufferBuilder &builder, std::string_view value) {
+inline flatbuffers::Offset<flatbuffers::String> optional_text(flatbuffers::FlatBufferBuilder &builder,
+                                                              std::string_view value) {
   return value.empty() ? flatbuffers::Offset<flatbuffers::String>() : text(builder, value);
 }
 template <class T>
-flatbuffers::Offset<flatbuffers::Vector<T>> optional_vector(flatbuffers::FlatBufferBuilder &builder, const Vector<T> &values) {
-  return values.empty() ? flatbuffers::Offset<flatbuffers::Vector<T>>() : builder.CreateVector(values.data(), values.size());
+flatbuffers::Offset<flatbuffers::Vector<T>> optional_vector(flatbuffers::FlatBufferBuilder &builder,
+                                                            const Vector<T> &values) {
+  return values.empty() ? flatbuffers::Offset<flatbuffers::Vector<T>>()
+                        : builder.CreateVector(values.data(), values.size());
 }
 
-// The verifier of a buffer whose size is already known to be under flatbuffers' own maximum (its constructor only asserts that). The number
-// of tables is bounded by the bytes there are: each takes at least 4, and one more for the offset that leads to it.
+// The verifier of a buffer whose size is already known to be under flatbuffers' own maximum (its constructor only
+// asserts that). The number of tables is bounded by the bytes there are: each takes at least 4, and one more for the
+// offset that leads to it.
 template <class Root>
 bool verify(const void *data, std::uint64_t size, const char *identifier, std::uint32_t max_depth) {
   flatbuffers::Verifier::Options options;
@@ -42,8 +47,8 @@ bool verify(const void *data, std::uint64_t size, const char *identifier, std::u
   return verifier.VerifyBuffer<Root>(identifier);
 }
 
-// Copies strings and vectors out of a verified buffer. The verifier lets any number of tables share one string, so a small file could ask
-// for terabytes; our writers never share, so what is copied may not exceed the buffer's size.
+// Copies strings and vectors out of a verified buffer. The verifier lets any number of tables share one string, so a
+// small file could ask for terabytes; our writers never share, so what is copied may not exceed the buffer's size.
 class Copier {
  public:
   explicit Copier(std::uint64_t buffer_size) : left_(buffer_size) {}

@@ -14,13 +14,15 @@
 namespace quarry::loader {
 
 // Whether `table` reaches as far as `slot` and has it. Slots of an older table lie past its end.
-#define QR_HAS_SLOT(table, slot)                                                                                                          \
-  ((table) && (table)->struct_size >= offsetof(std::remove_cvref_t<decltype(*(table))>, slot) + sizeof((table)->slot) && (table)->slot)
+#define QR_HAS_SLOT(table, slot)                                                                              \
+  ((table) &&                                                                                                 \
+   (table)->struct_size >= offsetof(std::remove_cvref_t<decltype(*(table))>, slot) + sizeof((table)->slot) && \
+   (table)->slot)
 
 inline constexpr std::uint64_t kMaxTextBytes = 64u << 10;  // of any text that a plugin gives
 inline constexpr std::uint64_t kMaxDevices = 256;
 inline constexpr std::uint64_t kMaxOptionRows = 4096;
-inline constexpr std::uint64_t kMaxTensors = 1u << 16;      // inputs or outputs of a context
+inline constexpr std::uint64_t kMaxTensors = 1u << 16;  // inputs or outputs of a context
 inline constexpr std::uint32_t kMaxTableBytes = 4096;
 
 constexpr unsigned long long ull(std::uint64_t value) noexcept { return value; }  // for %llu
@@ -33,7 +35,8 @@ std::optional<std::string_view> checked_text(qr_plugin_string text) noexcept;
 // The error sink of one call of a slot, and the judgement on how the slot ended.
 class ErrorCollector {
  public:
-  explicit ErrorCollector(Plugin &plugin) noexcept : plugin_(plugin), sink_{sizeof(qr_error_sink), 0, this, set, detail} {}
+  explicit ErrorCollector(Plugin &plugin) noexcept
+      : plugin_(plugin), sink_{sizeof(qr_error_sink), 0, this, set, detail} {}
   ErrorCollector(const ErrorCollector &) = delete;
   ErrorCollector &operator=(const ErrorCollector &) = delete;
 
@@ -43,7 +46,8 @@ class ErrorCollector {
   std::string_view message() const noexcept { return said_.message(); }
 
  private:
-  static void set(void *self, qr_plugin_code code, qr_plugin_string id, qr_plugin_string message, qr_plugin_string hint);
+  static void set(void *self, qr_plugin_code code, qr_plugin_string id, qr_plugin_string message,
+                  qr_plugin_string hint);
   static void detail(void *self, qr_plugin_string key, qr_plugin_string value);
 
   Plugin &plugin_;

@@ -47,20 +47,22 @@ Status parse_descriptor(const unsigned char *bytes, std::uint64_t size, std::str
   qr_plugin_note note;
   if (size < sizeof note)
     return fail(ErrorId::plugin_bad_note, name,
-                format("plugin note: found %llu bytes, expected at least %zu", static_cast<unsigned long long>(size), sizeof note));
+                format("plugin note: found %llu bytes, expected at least %zu", static_cast<unsigned long long>(size),
+                       sizeof note));
   std::memcpy(&note, bytes, sizeof note);
   if (note.magic != QR_PLUGIN_NOTE_MAGIC)
     return fail(ErrorId::plugin_bad_note, name,
                 format("plugin note: found magic 0x%08x, expected 0x%08x", note.magic, QR_PLUGIN_NOTE_MAGIC));
   if (note.size < sizeof note || note.size > size)
-    return fail(
-        ErrorId::plugin_bad_note, name,
-        format("plugin note: found size field %u, expected %zu to %llu", note.size, sizeof note, static_cast<unsigned long long>(size)));
+    return fail(ErrorId::plugin_bad_note, name,
+                format("plugin note: found size field %u, expected %zu to %llu", note.size, sizeof note,
+                       static_cast<unsigned long long>(size)));
   const struct {
     const char *field;
     const char (&text)[32];
     String *out;
-  } texts[] = {{"id", note.id, &out->id}, {"version", note.version, &out->version}, {"target", note.target, &out->target}};
+  } texts[] = {
+      {"id", note.id, &out->id}, {"version", note.version, &out->version}, {"target", note.target, &out->target}};
   for (const auto &[field, text, to] : texts)
     if (!fixed_text(text, to))
       return fail(ErrorId::plugin_bad_note, name,
@@ -78,9 +80,10 @@ Status parse_descriptor(const unsigned char *bytes, std::uint64_t size, std::str
 // Walks the notes of one PT_NOTE segment; sets out->present when the plugin's was among them.
 Status walk_notes(const ByteSource &source, const Elf64_Phdr &segment, std::string_view name, PluginNote *out) {
   if (segment.p_filesz > kMaxNoteBytes)
-    return fail(ErrorId::plugin_bad_note, name,
-                format("note segment: found %llu bytes, expected at most %llu", static_cast<unsigned long long>(segment.p_filesz),
-                       static_cast<unsigned long long>(kMaxNoteBytes)));
+    return fail(
+        ErrorId::plugin_bad_note, name,
+        format("note segment: found %llu bytes, expected at most %llu",
+               static_cast<unsigned long long>(segment.p_filesz), static_cast<unsigned long long>(kMaxNoteBytes)));
   Vector<unsigned char> bytes(segment.p_filesz);
   if (!source.read(segment.p_offset, bytes.data(), bytes.size()))
     return fail(ErrorId::plugin_truncated, name, "note segment: cannot be read");
@@ -90,16 +93,19 @@ Status walk_notes(const ByteSource &source, const Elf64_Phdr &segment, std::stri
     Elf64_Nhdr header;
     std::memcpy(&header, bytes.data() + at, sizeof header);
     std::uint64_t desc = 0, next = 0;
-    if (!checked_align_up(at + sizeof header + header.n_namesz, align, &desc) || !checked_align_up(desc + header.n_descsz, align, &next))
+    if (!checked_align_up(at + sizeof header + header.n_namesz, align, &desc) ||
+        !checked_align_up(desc + header.n_descsz, align, &next))
       break;
     const bool whole_name = range_fits(at + sizeof header, header.n_namesz, bytes.size());
-    const bool ours = whole_name && header.n_type == QR_PLUGIN_NOTE_TYPE && header.n_namesz == sizeof QR_PLUGIN_NOTE_NAME &&
-                      std::memcmp(bytes.data() + at + sizeof header, QR_PLUGIN_NOTE_NAME, sizeof QR_PLUGIN_NOTE_NAME) == 0;
+    const bool ours =
+        whole_name && header.n_type == QR_PLUGIN_NOTE_TYPE && header.n_namesz == sizeof QR_PLUGIN_NOTE_NAME &&
+        std::memcmp(bytes.data() + at + sizeof header, QR_PLUGIN_NOTE_NAME, sizeof QR_PLUGIN_NOTE_NAME) == 0;
     if (ours) {
       if (!range_fits(desc, header.n_descsz, bytes.size()))
-        return fail(ErrorId::plugin_bad_note, name,
-                    format("plugin note: found %u bytes at offset %llu of a note segment of %zu bytes, expected them inside it",
-                           header.n_descsz, static_cast<unsigned long long>(desc), bytes.size()));
+        return fail(
+            ErrorId::plugin_bad_note, name,
+            format("plugin note: found %u bytes at offset %llu of a note segment of %zu bytes, expected them inside it",
+                   header.n_descsz, static_cast<unsigned long long>(desc), bytes.size()));
       return parse_descriptor(bytes.data() + desc, header.n_descsz, name, out);
     }
     if (next >= bytes.size()) break;
@@ -117,7 +123,8 @@ bool MemorySource::read(std::uint64_t offset, void *out, std::size_t size) const
 }
 
 bool FileSource::read(std::uint64_t offset, void *out, std::size_t size) const noexcept {
-  if (!range_fits(offset, size, size_) || offset + size > static_cast<std::uint64_t>(std::numeric_limits<off_t>::max())) return false;
+  if (!range_fits(offset, size, size_) || offset + size > static_cast<std::uint64_t>(std::numeric_limits<off_t>::max()))
+    return false;
   char *to = static_cast<char *>(out);
   while (size) {
     const ssize_t got = pread(fd_, to, size, static_cast<off_t>(offset));
@@ -151,24 +158,29 @@ Result<PluginNote> read_plugin_note(const ByteSource &source, std::string_view n
   if (!source.read(0, ident, sizeof ident)) {
     char start[SELFMAG] = {};
     if (source.size() >= SELFMAG && source.read(0, start, SELFMAG) && std::memcmp(start, ELFMAG, SELFMAG) == 0)
-      return fail(ErrorId::plugin_truncated, name, format("ELF header: found a file of %llu bytes, expected at least 64", size_text()));
-    return fail(ErrorId::plugin_not_elf, name, format("found a file of %llu bytes, expected an ELF shared object", size_text()));
+      return fail(ErrorId::plugin_truncated, name,
+                  format("ELF header: found a file of %llu bytes, expected at least 64", size_text()));
+    return fail(ErrorId::plugin_not_elf, name,
+                format("found a file of %llu bytes, expected an ELF shared object", size_text()));
   }
   if (std::memcmp(ident, ELFMAG, SELFMAG) != 0)
     return fail(ErrorId::plugin_not_elf, name,
-                format("found a file that starts with %02x %02x %02x %02x, expected an ELF shared object (7f 45 4c 46)", ident[0], ident[1],
-                       ident[2], ident[3]));
+                format("found a file that starts with %02x %02x %02x %02x, expected an ELF shared object (7f 45 4c 46)",
+                       ident[0], ident[1], ident[2], ident[3]));
   if (ident[EI_CLASS] != ELFCLASS32 && ident[EI_CLASS] != ELFCLASS64)
-    return fail(ErrorId::plugin_not_elf, name, format("ELF header: found class %u, expected 2 (64-bit)", ident[EI_CLASS]));
+    return fail(ErrorId::plugin_not_elf, name,
+                format("ELF header: found class %u, expected 2 (64-bit)", ident[EI_CLASS]));
   if (ident[EI_DATA] != ELFDATA2LSB && ident[EI_DATA] != ELFDATA2MSB)
-    return fail(ErrorId::plugin_not_elf, name, format("ELF header: found byte order %u, expected 1 (little-endian)", ident[EI_DATA]));
+    return fail(ErrorId::plugin_not_elf, name,
+                format("ELF header: found byte order %u, expected 1 (little-endian)", ident[EI_DATA]));
 
   PluginNote note;
   note.elf.bits = ident[EI_CLASS] == ELFCLASS64 ? 64 : 32;
   note.elf.little_endian = ident[EI_DATA] == ELFDATA2LSB;
   unsigned char half[4];  // e_type and e_machine lie at the same place for both bitnesses
   if (!source.read(EI_NIDENT, half, sizeof half))
-    return fail(ErrorId::plugin_truncated, name, format("ELF header: found a file of %llu bytes, expected at least 64", size_text()));
+    return fail(ErrorId::plugin_truncated, name,
+                format("ELF header: found a file of %llu bytes, expected at least 64", size_text()));
   const auto read16 = [&](const unsigned char *at) {
     return static_cast<std::uint16_t>(note.elf.little_endian ? at[0] | at[1] << 8 : at[0] << 8 | at[1]);
   };
@@ -181,24 +193,27 @@ Result<PluginNote> read_plugin_note(const ByteSource &source, std::string_view n
     const auto pair = [&](const String &text) { differs += differs.empty() ? text : "; " + text; };
     if (note.elf.bits != 64) pair("bitness found 32, expected 64");
     if (note.elf.machine != kHostMachine)
-      pair(format("machine found %s, expected %s", machine_text(note.elf.machine).c_str(), machine_text(kHostMachine).c_str()));
+      pair(format("machine found %s, expected %s", machine_text(note.elf.machine).c_str(),
+                  machine_text(kHostMachine).c_str()));
     if (!note.elf.little_endian) pair("byte order found big-endian, expected little-endian");
     return fail(note.elf.bits != 64 ? ErrorId::plugin_wrong_bitness : ErrorId::plugin_wrong_machine, name, differs);
   }
 
   Elf64_Ehdr header;
   if (!source.read(0, &header, sizeof header))
-    return fail(ErrorId::plugin_truncated, name, format("ELF header: found a file of %llu bytes, expected at least 64", size_text()));
+    return fail(ErrorId::plugin_truncated, name,
+                format("ELF header: found a file of %llu bytes, expected at least 64", size_text()));
   if (type != ET_DYN)
-    return fail(ErrorId::plugin_not_elf, name, format("ELF header: found file type %u, expected 3 (shared object)", type));
+    return fail(ErrorId::plugin_not_elf, name,
+                format("ELF header: found file type %u, expected 3 (shared object)", type));
   if (header.e_phentsize != sizeof(Elf64_Phdr) || header.e_phnum == 0 || header.e_phnum > kMaxProgramHeaders)
     return fail(ErrorId::plugin_truncated, name,
-                format("ELF header: found %u program headers of %u bytes, expected 1 to %u of %zu", header.e_phnum, header.e_phentsize,
-                       kMaxProgramHeaders, sizeof(Elf64_Phdr)));
+                format("ELF header: found %u program headers of %u bytes, expected 1 to %u of %zu", header.e_phnum,
+                       header.e_phentsize, kMaxProgramHeaders, sizeof(Elf64_Phdr)));
   if (!range_fits(header.e_phoff, std::uint64_t{header.e_phnum} * sizeof(Elf64_Phdr), source.size()))
     return fail(ErrorId::plugin_truncated, name,
-                format("program headers: found a file of %llu bytes, expected %u headers at offset %llu inside it", size_text(),
-                       header.e_phnum, static_cast<unsigned long long>(header.e_phoff)));
+                format("program headers: found a file of %llu bytes, expected %u headers at offset %llu inside it",
+                       size_text(), header.e_phnum, static_cast<unsigned long long>(header.e_phoff)));
 
   // Every segment must lie in the file: the dynamic linker maps them and would fault where the file ends too early.
   Vector<Elf64_Phdr> segments(header.e_phnum);
@@ -209,15 +224,17 @@ Result<PluginNote> read_plugin_note(const ByteSource &source, std::string_view n
     if ((segment.p_type == PT_LOAD || segment.p_type == PT_NOTE || segment.p_type == PT_DYNAMIC) &&
         !range_fits(segment.p_offset, segment.p_filesz, source.size()))
       return fail(ErrorId::plugin_truncated, name,
-                  format("segment %zu: found a file of %llu bytes, expected %llu bytes at offset %llu inside it", i, size_text(),
-                         static_cast<unsigned long long>(segment.p_filesz), static_cast<unsigned long long>(segment.p_offset)));
+                  format("segment %zu: found a file of %llu bytes, expected %llu bytes at offset %llu inside it", i,
+                         size_text(), static_cast<unsigned long long>(segment.p_filesz),
+                         static_cast<unsigned long long>(segment.p_offset)));
   }
   for (const Elf64_Phdr &segment : segments) {
     if (segment.p_type != PT_NOTE) continue;
     QR_RETURN_IF_ERROR(walk_notes(source, segment, name, &note));
     if (note.present) return note;
   }
-  return fail(ErrorId::plugin_no_note, name, "found no note of owner \"Quarry\", expected one: this is no Quarry plugin");
+  return fail(ErrorId::plugin_no_note, name,
+              "found no note of owner \"Quarry\", expected one: this is no Quarry plugin");
 }
 
 }  // namespace quarry::loader

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads what a shared object declares of itself, without running any of it: ELF header, program headers, the note. Pure functions over
-// bytes; every offset and size is checked against the file.
+// Reads what a shared object declares of itself, without running any of it: ELF header, program headers, the note. Pure
+// functions over bytes; every offset and size is checked against the file.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,8 @@ class ByteSource {
 
 class MemorySource final : public ByteSource {
  public:
-  MemorySource(const void *data, std::uint64_t size) noexcept : data_(static_cast<const unsigned char *>(data)), size_(size) {}
+  MemorySource(const void *data, std::uint64_t size) noexcept
+      : data_(static_cast<const unsigned char *>(data)), size_(size) {}
   std::uint64_t size() const noexcept override { return size_; }
   bool read(std::uint64_t offset, void *out, std::size_t size) const noexcept override;
 
@@ -58,8 +59,9 @@ struct PluginNote {
   String id, version, target;
 };
 
-// Reads the note of the file `name` (for messages). Fails with QR-L0101 (no ELF shared object), L0102 (truncated), L0103 and L0104 (another
-// machine or bitness: found before the note is looked for), L0105 (no note) or L0106 (a note that breaks its own rules).
+// Reads the note of the file `name` (for messages). Fails with QR-L0101 (no ELF shared object), L0102 (truncated),
+// L0103 and L0104 (another machine or bitness: found before the note is looked for), L0105 (no note) or L0106 (a note
+// that breaks its own rules).
 Result<PluginNote> read_plugin_note(const ByteSource &source, std::string_view name);
 
 const char *machine_name(std::uint16_t machine) noexcept;  // "x86_64"; nullptr: not one we know

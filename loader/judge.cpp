@@ -22,7 +22,8 @@ String flavour_text(std::uint32_t flavour) {
 std::string_view id_of_file(std::string_view path) noexcept {
   const std::size_t slash = path.rfind('/');
   std::string_view name = slash == path.npos ? path : path.substr(slash + 1);
-  if (name.size() <= kPrefix.size() + kSuffix.size() || !name.starts_with(kPrefix) || !name.ends_with(kSuffix)) return {};
+  if (name.size() <= kPrefix.size() + kSuffix.size() || !name.starts_with(kPrefix) || !name.ends_with(kSuffix))
+    return {};
   return name.substr(kPrefix.size(), name.size() - kPrefix.size() - kSuffix.size());
 }
 
@@ -41,8 +42,8 @@ Status judge(const PluginNote &note, std::string_view path, const HostFacts &hos
     differs += differs.empty() ? text : "; " + text;
   };
   if (note.target != host.target)
-    pair(ErrorId::plugin_target,
-         format("target found %s, expected %.*s", note.target.c_str(), static_cast<int>(host.target.size()), host.target.data()));
+    pair(ErrorId::plugin_target, format("target found %s, expected %.*s", note.target.c_str(),
+                                        static_cast<int>(host.target.size()), host.target.data()));
   if (note.abi_major != host.abi_major) {
     pair(ErrorId::plugin_abi_major, format("plugin ABI major found %u, expected %u", note.abi_major, host.abi_major));
   } else {
@@ -51,17 +52,20 @@ Status judge(const PluginNote &note, std::string_view path, const HostFacts &hos
       pair(ErrorId::plugin_abi_minor,
            format("plugin ABI minor found at least %u, expected at most %u", note.abi_minor_min, host.abi_minor_max));
     if (note.abi_minor < host.abi_minor_min)
-      pair(ErrorId::plugin_abi_minor, format("plugin ABI minor found %u, expected at least %u", note.abi_minor, host.abi_minor_min));
+      pair(ErrorId::plugin_abi_minor,
+           format("plugin ABI minor found %u, expected at least %u", note.abi_minor, host.abi_minor_min));
   }
   if (note.flavour != host.flavour)
-    pair(ErrorId::plugin_flavour,
-         format("sanitizers found %s, expected %s", flavour_text(note.flavour).c_str(), flavour_text(host.flavour).c_str()));
+    pair(ErrorId::plugin_flavour, format("sanitizers found %s, expected %s", flavour_text(note.flavour).c_str(),
+                                         flavour_text(host.flavour).c_str()));
   const std::string_view id = id_of_file(path);
   if (note.id != id || !is_plugin_id(note.id))
     pair(ErrorId::plugin_id_mismatch,
-         id.empty()      ? format("id found \"%s\" in a file of another name, expected a file quarry-backend-<id>.so", note.id.c_str())
-         : note.id != id ? format("id found \"%s\", expected \"%s\" as in the file's name", note.id.c_str(), printable(id).c_str())
-                         : format("id found \"%s\", expected 1 to 31 of a-z, 0-9 and '-', a letter first", note.id.c_str()));
+         id.empty() ? format("id found \"%s\" in a file of another name, expected a file quarry-backend-<id>.so",
+                             note.id.c_str())
+         : note.id != id
+             ? format("id found \"%s\", expected \"%s\" as in the file's name", note.id.c_str(), printable(id).c_str())
+             : format("id found \"%s\", expected 1 to 31 of a-z, 0-9 and '-', a letter first", note.id.c_str()));
   if (!first) return {};
   return Status::error(*first, format("%s: %s", printable(path, 1024).c_str(), differs.c_str())).with("file", path);
 }

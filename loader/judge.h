@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compares what a plugin declares with what this host is. Every field that differs is named with what was found and what was expected;
-// the first one gives the error id.
+// Compares what a plugin declares with what this host is. Every field that differs is named with what was found and
+// what was expected; the first one gives the error id.
 #pragma once
 
 #include <string_view>

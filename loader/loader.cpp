@@ -47,8 +47,10 @@ Vector<String> plugin_files(const Folder &folder) {
   return files;
 }
 
-// Installed, the plugins are below the folder of libquarry, wherever the whole was moved to. In a build tree each has a folder of its own in
-// ../backends; that this is one says a file that the build puts beside libquarry, so that an installed library never looks above its folder.
+// Installed, the plugins are below the folder of libquarry, wherever the whole was moved to. In a build tree each has a
+// folder of its own in
+// ../backends; that this is one says a file that the build puts beside libquarry, so that an installed library never
+// looks above its folder.
 [[maybe_unused]] void add_own_folders(std::string_view library_folder, Vector<Folder> &out) {
   const String own(library_folder);
   if (own.empty() || own[0] != '/') return;
@@ -76,7 +78,8 @@ Loader::Loader(HostEnvironment &environment, const LoaderOptions &options) : env
   add_folders(options.backend_path, "option", folders_);
   if (options.only_given_paths) return;
   // A privileged program must not run what its caller's environment points to.
-  if (const char *path = getenv("QUARRY_BACKEND_PATH"); path && !getauxval(AT_SECURE)) add_folders(path, "environment", folders_);
+  if (const char *path = getenv("QUARRY_BACKEND_PATH"); path && !getauxval(AT_SECURE))
+    add_folders(path, "environment", folders_);
   add_own_folders(options.library_folder, folders_);
   add_folder(QR_BACKEND_DIR, "built in", folders_);
 #else
@@ -112,9 +115,10 @@ Status Loader::not_found(std::string_view id) {
   ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
   String known;
   for (const String &one : ids) known += known.empty() ? printable(one) : ", " + printable(one);
-  return Status::error(ErrorId::backend_not_found,
-                       format("backend \"%s\": found %s in %s", printable(id).c_str(), known.empty() ? "no backend" : known.c_str(),
-                              folders.empty() ? "this program" : printable(folders, 2048).c_str()));
+  return Status::error(
+      ErrorId::backend_not_found,
+      format("backend \"%s\": found %s in %s", printable(id).c_str(), known.empty() ? "no backend" : known.c_str(),
+             folders.empty() ? "this program" : printable(folders, 2048).c_str()));
 }
 
 Result<std::shared_ptr<Plugin>> Loader::open(std::string_view id) {
@@ -153,8 +157,8 @@ Vector<Candidate> Loader::scan() {
     for (const DeviceInfo &device : candidate.plugin->devices()) usable += device.usable;
     if (usable) {
       candidate.usable = true;
-      candidate.verdict =
-          format("usable, %zu device%s: %s", usable, usable == 1 ? "" : "s", printable(candidate.plugin->description()).c_str());
+      candidate.verdict = format("usable, %zu device%s: %s", usable, usable == 1 ? "" : "s",
+                                 printable(candidate.plugin->description()).c_str());
       return;
     }
     const DeviceInfo &first = candidate.plugin->devices()[0];
@@ -182,8 +186,9 @@ Vector<Candidate> Loader::scan() {
         const ErrorRow &row = error_row(ErrorId::plugin_shadowed);
         candidate.code = row.code;
         candidate.error_id = row.id;
-        candidate.verdict = format("%s: shadowed by %s, which comes first", printable(candidate.path, 1024).c_str(),
-                                   first->path.empty() ? "the static backend of the same id" : printable(first->path, 1024).c_str());
+        candidate.verdict =
+            format("%s: shadowed by %s, which comes first", printable(candidate.path, 1024).c_str(),
+                   first->path.empty() ? "the static backend of the same id" : printable(first->path, 1024).c_str());
         candidate.hint = row.hint;
       } else {
         PluginNote note;

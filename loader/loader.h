@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds plugins: static ones first, then the folders of the search path in order. The first plugin of an id wins; a later one is shadowed.
-// Nothing falls through: a plugin that comes first and is refused hides no reason behind a second of the same id.
-// Thread-safe; expects the caller to have opened an AllocatorScope.
+// Finds plugins: static ones first, then the folders of the search path in order. The first plugin of an id wins; a
+// later one is shadowed. Nothing falls through: a plugin that comes first and is refused hides no reason behind a
+// second of the same id. Thread-safe; expects the caller to have opened an AllocatorScope.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +22,8 @@ struct Folder {
 
 // One file of the search path (or static backend) and what the loader says of it.
 struct Candidate {
-  String id;                       // from the note; from the file name where there is none
-  String path;                     // empty: static
+  String id;    // from the note; from the file name where there is none
+  String path;  // empty: static
   String version;
   bool usable = false;
   qr_code code = QR_OK;            // why it is not usable
@@ -32,8 +32,8 @@ struct Candidate {
 };
 
 struct LoaderOptions {
-  std::string_view backend_path;  // folders, ':' between
-  bool only_given_paths = false;  // nothing but those: no environment, no folder of the library's own
+  std::string_view backend_path;         // folders, ':' between
+  bool only_given_paths = false;         // nothing but those: no environment, no folder of the library's own
   std::string_view library_folder = {};  // where libquarry is, as an absolute path; empty: not told
 };
 

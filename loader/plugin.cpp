@@ -18,15 +18,17 @@
 namespace quarry::loader {
 
 std::optional<std::string_view> checked_text(qr_plugin_string text) noexcept {
-  if (!text.data) return text.size == 0 || text.size == QR_PLUGIN_NUL_TERMINATED ? std::optional(std::string_view()) : std::nullopt;
+  if (!text.data)
+    return text.size == 0 || text.size == QR_PLUGIN_NUL_TERMINATED ? std::optional(std::string_view()) : std::nullopt;
   const std::uint64_t size = text.size == QR_PLUGIN_NUL_TERMINATED ? strnlen(text.data, kMaxTextBytes + 1) : text.size;
   if (size > kMaxTextBytes) return std::nullopt;
   return std::string_view(text.data, size);
 }
 
-// ---- how a slot ended ----------------------------------------------------------------------------------------------
+// ---- how a slot ended ---------------------------------------------------------------------------
 
-void ErrorCollector::set(void *self, qr_plugin_code code, qr_plugin_string id, qr_plugin_string message, qr_plugin_string hint) {
+void ErrorCollector::set(void *self, qr_plugin_code code, qr_plugin_string id, qr_plugin_string message,
+                         qr_plugin_string hint) {
   ErrorCollector &collector = *static_cast<ErrorCollector *>(self);
   AllocatorScope scope(collector.plugin_.environment().allocator());
   const std::lock_guard lock(collector.mutex_);
@@ -37,7 +39,8 @@ void ErrorCollector::set(void *self, qr_plugin_code code, qr_plugin_string id, q
   }
   collector.told_ = !message_text->empty();
   try {
-    collector.said_ = Status::foreign(code, printable(*id_text, 64), printable(*message_text, 4096), printable(*hint_text, 4096));
+    collector.said_ =
+        Status::foreign(code, printable(*id_text, 64), printable(*message_text, 4096), printable(*hint_text, 4096));
   } catch (const std::bad_alloc &) {
     collector.said_ = Status::out_of_memory();
   }
@@ -62,7 +65,8 @@ void ErrorCollector::detail(void *self, qr_plugin_string key, qr_plugin_string v
 Status ErrorCollector::finish(const char *slot, qr_plugin_code code) noexcept try {
   if (bad_text_) return plugin_.misbehaved(slot, "gave the error sink a text without data or over 64 KiB");
   if (code == QR_OK) return {};
-  if (code < 0 || code > QR_INTERNAL) return plugin_.misbehaved(slot, format("returned %d, expected a status code from 0 to 13", code));
+  if (code < 0 || code > QR_INTERNAL)
+    return plugin_.misbehaved(slot, format("returned %d, expected a status code from 0 to 13", code));
   if (!told_) return plugin_.misbehaved(slot, format("returned %d (%s) and gave no reason", code, code_name(code)));
   if (said_.id() == "QR-C0001") return Status::out_of_memory();
   ErrorId fallback = ErrorId::backend_limit;
@@ -93,7 +97,7 @@ Status Plugin::misbehaved(const char *slot, std::string_view what) noexcept try 
   return Status::out_of_memory();
 }
 
-// ---- opening ---------------------------------------------------------------------------------------------------------
+// ---- opening ------------------------------------------------------------------------------------
 
 Plugin::Plugin(HostEnvironment &environment) noexcept : environment_(environment), host_(make_host(environment)) {}
 
@@ -142,8 +146,8 @@ Result<PluginNote> read_note_of_file(const String &path) {
     const int error = errno;
     struct stat info;
     if (error == ENXIO && stat(path.c_str(), &info) == 0)
-      return Status::error(ErrorId::not_a_file,
-                           format("%s: found %s, expected a plugin file", printable(path, 1024).c_str(), kind_of(info.st_mode)));
+      return Status::error(ErrorId::not_a_file, format("%s: found %s, expected a plugin file",
+                                                       printable(path, 1024).c_str(), kind_of(info.st_mode)));
     const ErrorId id = error == ENOENT || error == ENOTDIR ? ErrorId::file_not_found
                        : error == EACCES || error == EPERM ? ErrorId::file_not_readable
                                                            : ErrorId::io_error;
@@ -151,19 +155,21 @@ Result<PluginNote> read_note_of_file(const String &path) {
   }
   struct stat info;
   if (fstat(file.get(), &info) != 0)
-    return Status::error(ErrorId::io_error, format("%s: cannot be read: %s", printable(path, 1024).c_str(), strerror(errno)));
+    return Status::error(ErrorId::io_error,
+                         format("%s: cannot be read: %s", printable(path, 1024).c_str(), strerror(errno)));
   if (!S_ISREG(info.st_mode))
-    return Status::error(ErrorId::not_a_file,
-                         format("%s: found %s, expected a plugin file", printable(path, 1024).c_str(), kind_of(info.st_mode)));
+    return Status::error(ErrorId::not_a_file, format("%s: found %s, expected a plugin file",
+                                                     printable(path, 1024).c_str(), kind_of(info.st_mode)));
   return read_plugin_note(FileSource(file.get(), static_cast<std::uint64_t>(info.st_size)), path);
 }
 
 }  // namespace
 
-Result<std::shared_ptr<Plugin>> Plugin::open_file(HostEnvironment &environment, std::string_view given_path, PluginNote *out_note) {
+Result<std::shared_ptr<Plugin>> Plugin::open_file(HostEnvironment &environment, std::string_view given_path,
+                                                  PluginNote *out_note) {
   if (given_path.empty() || given_path.find('\0') != given_path.npos)
-    return Status::error(ErrorId::bad_argument,
-                         format("plugin path: found \"%s\", expected the name of a file", printable(given_path).c_str()));
+    return Status::error(ErrorId::bad_argument, format("plugin path: found \"%s\", expected the name of a file",
+                                                       printable(given_path).c_str()));
   String path(given_path);
   if (path.find('/') == path.npos) path.insert(0, "./");  // dlopen would search the library path for a bare name
   QR_ASSIGN_OR_RETURN(const PluginNote note, read_note_of_file(path));
@@ -174,26 +180,29 @@ Result<std::shared_ptr<Plugin>> Plugin::open_file(HostEnvironment &environment, 
   void *handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!handle) {
     const char *why = dlerror();
-    return Status::error(ErrorId::plugin_dlopen, format("%s: the dynamic linker refused it: %s", printable(path, 1024).c_str(),
-                                                        printable(why ? why : "no reason", 2048).c_str()))
+    return Status::error(ErrorId::plugin_dlopen,
+                         format("%s: the dynamic linker refused it: %s", printable(path, 1024).c_str(),
+                                printable(why ? why : "no reason", 2048).c_str()))
         .with("file", path);
   }
   const auto query = reinterpret_cast<qr_plugin_query_fn>(dlsym(handle, "qr_plugin_query"));
   if (!query)
-    return Status::error(ErrorId::plugin_no_symbol,
-                         format("%s: found no symbol qr_plugin_query, expected it exported", printable(path, 1024).c_str()))
+    return Status::error(ErrorId::plugin_no_symbol, format("%s: found no symbol qr_plugin_query, expected it exported",
+                                                           printable(path, 1024).c_str()))
         .with("file", path);
 
   auto plugin = make_shared<Plugin>(environment);
   plugin->path_ = std::move(path);
   plugin->id_ = note.id;
-  if (Status status = plugin->negotiate(query, &note); !status.ok()) return std::move(status).with("file", plugin->path_);
+  if (Status status = plugin->negotiate(query, &note); !status.ok())
+    return std::move(status).with("file", plugin->path_);
   return plugin;
 }
 
 #endif
 
-Result<std::shared_ptr<Plugin>> Plugin::open_static(HostEnvironment &environment, std::string_view id, qr_plugin_query_fn query) {
+Result<std::shared_ptr<Plugin>> Plugin::open_static(HostEnvironment &environment, std::string_view id,
+                                                    qr_plugin_query_fn query) {
   auto plugin = make_shared<Plugin>(environment);
   plugin->id_ = id;
   QR_RETURN_IF_ERROR(plugin->negotiate(query, nullptr));
@@ -204,8 +213,10 @@ namespace {
 
 // What the plugin said of itself, under the loader's id; our own verdicts stay as they are.
 Status refused(Status said, ErrorId id, const String &backend, const char *what) {
-  if (said.id() == error_row(ErrorId::plugin_misbehaving).id || said.id() == error_row(ErrorId::out_of_memory).id) return said;
-  Status status = Status::error(id, format("backend %s: %s: %s", backend.c_str(), what, String(said.message()).c_str()), said.hint());
+  if (said.id() == error_row(ErrorId::plugin_misbehaving).id || said.id() == error_row(ErrorId::out_of_memory).id)
+    return said;
+  Status status = Status::error(id, format("backend %s: %s: %s", backend.c_str(), what, String(said.message()).c_str()),
+                                said.hint());
   for (const Status::Detail &frame : said.payload()->details) status.with(frame.key, frame.value);
   return status;
 }
@@ -256,10 +267,11 @@ Status Plugin::check_tables(const qr_plugin *table, const PluginNote *note) {
     environment_.log(QR_LOG_PLUGIN_MISBEHAVING, "plugin", message);
     return Status::error(ErrorId::plugin_bad_table, message).with("backend", id_);
   };
-#define QR_CHECK_SIZE(pointer, name, last)                                                                                  \
-  if (const String fault = table_fault(name, (pointer)->struct_size,                                                       \
-                                       offsetof(std::remove_cvref_t<decltype(*(pointer))>, last) + sizeof((pointer)->last)); \
-      !fault.empty())                                                                                                       \
+#define QR_CHECK_SIZE(pointer, name, last)                                                                  \
+  if (const String fault =                                                                                  \
+          table_fault(name, (pointer)->struct_size,                                                         \
+                      offsetof(std::remove_cvref_t<decltype(*(pointer))>, last) + sizeof((pointer)->last)); \
+      !fault.empty())                                                                                       \
     return bad(fault);
 #define QR_CHECK_SLOT(pointer, name, slot) \
   if (!(pointer)->slot) return bad(#name "." #slot " found NULL, expected a function");
@@ -268,10 +280,10 @@ Status Plugin::check_tables(const qr_plugin *table, const PluginNote *note) {
 
   QR_CHECK_SIZE(table, "plugin", destroy)
   if (table->magic != QR_PLUGIN_MAGIC)
-    return bad(format("magic found 0x%llx, expected 0x%llx", ull(table->magic),
-                      ull(QR_PLUGIN_MAGIC)));
+    return bad(format("magic found 0x%llx, expected 0x%llx", ull(table->magic), ull(QR_PLUGIN_MAGIC)));
   if (table->abi_minor < host_.abi_minor_min || table->abi_minor > host_.abi_minor_max)
-    return bad(format("abi_minor found %u, expected %u to %u", table->abi_minor, host_.abi_minor_min, host_.abi_minor_max));
+    return bad(
+        format("abi_minor found %u, expected %u to %u", table->abi_minor, host_.abi_minor_min, host_.abi_minor_max));
   if (!table->id || id_ != std::string_view(table->id, strnlen(table->id, 64)))
     return bad(format("id found \"%s\", expected \"%s\" as in the note",
                       table->id ? printable({table->id, strnlen(table->id, 64)}).c_str() : "", id_.c_str()));
@@ -319,14 +331,16 @@ Status Plugin::check_tables(const qr_plugin *table, const PluginNote *note) {
   return {};
 }
 
-// ---- devices and options -----------------------------------------------------------------------------------------------
+// ---- devices and options ------------------------------------------------------------------------
 
-// Devices and options are tables alike: the plugin counts its rows and fills in one after the other. `name` is of the table.
+// Devices and options are tables alike: the plugin counts its rows and fills in one after the other. `name` is of the
+// table.
 template <class Info, class Table, class Take>
 Status Plugin::read_rows(const char *name, const Table &table, std::uint64_t most, Take &&take) {
   const std::uint64_t count = table.count(backend_);
   if (count > most)
-    return misbehaved(format("%s.count", name).c_str(), format("returned %llu, expected at most %llu", ull(count), ull(most)));
+    return misbehaved(format("%s.count", name).c_str(),
+                      format("returned %llu, expected at most %llu", ull(count), ull(most)));
   const String slot = format("%s.info", name);
   for (std::uint64_t i = 0; i < count; ++i) {
     Info info{};
@@ -347,13 +361,14 @@ Status Plugin::read_devices() {
       return misbehaved("device.info", format("returned 0 and left target of device %llu unset", ull(i)));
     if (!info.usable && why_not->empty())
       return misbehaved("device.info", format("called device %llu not usable and gave no reason", ull(i)));
-    devices_.push_back(
-        {info.usable != 0, info.memory_bytes, info.features, printable(*name), printable(*target), printable(*why_not, 1024)});
+    devices_.push_back({info.usable != 0, info.memory_bytes, info.features, printable(*name), printable(*target),
+                        printable(*why_not, 1024)});
     return {};
   };
   QR_RETURN_IF_ERROR(read_rows<qr_plugin_device_info>("device", *table_->device, kMaxDevices, take));
   if (!devices_.empty()) return {};
-  return Status::error(ErrorId::backend_no_device, format("backend %s: found no device, expected at least one", id_.c_str()))
+  return Status::error(ErrorId::backend_no_device,
+                       format("backend %s: found no device, expected at least one", id_.c_str()))
       .with("backend", id_);
 }
 
@@ -365,7 +380,8 @@ Status Plugin::read_options() {
     if (!key || !values || !fallback || !help || key->empty() || values->empty())
       return misbehaved("options.info", format("returned 0 and left key or values of row %llu unset", ull(i)));
     if (find_option(*key)) return misbehaved("options.info", format("gave the key %s twice", printable(*key).c_str()));
-    options_.push_back({info.changes_at_run_time != 0, String(*key), String(*values), String(*fallback), String(*help)});
+    options_.push_back(
+        {info.changes_at_run_time != 0, String(*key), String(*values), String(*fallback), String(*help)});
     return {};
   };
   return read_rows<qr_plugin_option_info>("options", *table_->options, kMaxOptionRows, take);
@@ -386,6 +402,8 @@ const OptionRow *Plugin::find_option(std::string_view key) const noexcept {
   return nullptr;
 }
 
-const void *Plugin::extension(const char *id) { return QR_HAS_SLOT(table_, get_extension) ? table_->get_extension(backend_, id) : nullptr; }
+const void *Plugin::extension(const char *id) {
+  return QR_HAS_SLOT(table_, get_extension) ? table_->get_extension(backend_, id) : nullptr;
+}
 
 }  // namespace quarry::loader

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// A plugin that was judged, opened and negotiated with, and what it makes: contexts and executions. Every slot of backend.h is called
-// through the one method of it here, which checks that the table covers the slot, and afterwards that the plugin kept its side: nothing
-// that a plugin says is used unchecked. A broken promise is the status QR-L0115 and a log line of level PLUGIN_MISBEHAVING.
+// A plugin that was judged, opened and negotiated with, and what it makes: contexts and executions. Every slot of
+// backend.h is called through the one method of it here, which checks that the table covers the slot, and afterwards
+// that the plugin kept its side: nothing that a plugin says is used unchecked. A broken promise is the status QR-L0115
+// and a log line of level PLUGIN_MISBEHAVING.
 //
-// Lifetime: Execution -> Context -> Plugin -> HostEnvironment, each holding the next. A shared object is never unloaded.
-// All of it expects the caller to have opened an AllocatorScope.
+// Lifetime: Execution -> Context -> Plugin -> HostEnvironment, each holding the next. A shared object is never
+// unloaded. All of it expects the caller to have opened an AllocatorScope.
 #pragma once
 
 #include <cstdint>
@@ -57,7 +58,7 @@ class Block {
 };
 
 struct CompiledSegment {
-  bool kept = false;                 // a segment of the request as it is: `request_segment`; otherwise `bytes`
+  bool kept = false;  // a segment of the request as it is: `request_segment`; otherwise `bytes`
   std::uint64_t request_segment = 0;
   std::uint64_t align = 64;
   Block bytes;
@@ -124,8 +125,8 @@ class Context : public HeapObject, public std::enable_shared_from_this<Context> 
 
   Result<Unique<Execution>> create_execution(const qr_plugin_option *options, std::uint64_t option_count);
 
-  // What the plugin has of qr_plugin_memory_api. A null Registration with an ok status: the slot is not there, use plain memory
-  // (allocate, register_pointer). import_fd without a slot is QR-R0010.
+  // What the plugin has of qr_plugin_memory_api. A null Registration with an ok status: the slot is not there, use
+  // plain memory (allocate, register_pointer). import_fd without a slot is QR-R0010.
   Result<Unique<Registration>> allocate(std::uint64_t size);
   Result<Unique<Registration>> import_fd(std::int32_t fd, std::uint64_t offset, std::uint64_t size);
   Result<Unique<Registration>> register_pointer(void *data, std::uint64_t size);
@@ -136,8 +137,8 @@ class Context : public HeapObject, public std::enable_shared_from_this<Context> 
   friend class Registration;
   Status read_tensors();
   Status read_side(bool is_output, std::uint64_t count, Vector<TensorInfo> &out);
-  Result<Unique<Registration>> finish_registration(const char *slot, qr_plugin_code code, ErrorCollector &errors, void *data,
-                                                   qr_registration *handle, std::uint64_t size);
+  Result<Unique<Registration>> finish_registration(const char *slot, qr_plugin_code code, ErrorCollector &errors,
+                                                   void *data, qr_registration *handle, std::uint64_t size);
   std::shared_ptr<Plugin> plugin_;
   qr_context *handle_;
   Vector<TensorInfo> inputs_, outputs_;
@@ -151,9 +152,9 @@ class Execution : public HeapObject {
   Execution(const Execution &) = delete;
   Execution &operator=(const Execution &) = delete;
 
-  // Runs once. Outputs' rank and used_bytes are overwritten before the call, so that what the plugin left out shows. On success every
-  // wanted output has data, a rank, dims that fit the context's, and used_bytes that fit dims and room. Allocates on failure only.
-  // UNAVAILABLE always has the id QR-R0009.
+  // Runs once. Outputs' rank and used_bytes are overwritten before the call, so that what the plugin left out shows. On
+  // success every wanted output has data, a rank, dims that fit the context's, and used_bytes that fit dims and room.
+  // Allocates on failure only. UNAVAILABLE always has the id QR-R0009.
   Status run(const qr_run_request &request);
   Status set_option(std::string_view key, std::string_view value);  // QR-C0104 where the plugin has no such slot
   Status recover();                                                 // QR-R0008 where the plugin has no such slot
@@ -173,10 +174,12 @@ class Execution : public HeapObject {
 
 class Plugin : public HeapObject, public std::enable_shared_from_this<Plugin> {
  public:
-  // Judges, opens and negotiates; makes the backend object; reads its devices and options. `path` is UTF-8 and names a file
-  // quarry-backend-<id>.so. Where an error is returned after the note was read, `out_note` (may be NULL) holds it.
-  static Result<std::shared_ptr<Plugin>> open_file(HostEnvironment &environment, std::string_view path, PluginNote *out_note = nullptr);
-  static Result<std::shared_ptr<Plugin>> open_static(HostEnvironment &environment, std::string_view id, qr_plugin_query_fn query);
+  // Judges, opens and negotiates; makes the backend object; reads its devices and options. `path` is UTF-8 and names a
+  // file quarry-backend-<id>.so. Where an error is returned after the note was read, `out_note` (may be NULL) holds it.
+  static Result<std::shared_ptr<Plugin>> open_file(HostEnvironment &environment, std::string_view path,
+                                                   PluginNote *out_note = nullptr);
+  static Result<std::shared_ptr<Plugin>> open_static(HostEnvironment &environment, std::string_view id,
+                                                     qr_plugin_query_fn query);
 
   explicit Plugin(HostEnvironment &environment) noexcept;  // open_file and open_static are the way in
   ~Plugin();

@@ -20,9 +20,9 @@ bool Plugin::has_compiler() const noexcept { return table_->compiler != nullptr;
 namespace {
 
 Status no_compiler(std::string_view id) {
-  return Status::error(
-      ErrorId::backend_cannot_compile,
-      format("backend %.*s: found no compiler, expected one: it runs what was compiled elsewhere", static_cast<int>(id.size()), id.data()));
+  return Status::error(ErrorId::backend_cannot_compile,
+                       format("backend %.*s: found no compiler, expected one: it runs what was compiled elsewhere",
+                              static_cast<int>(id.size()), id.data()));
 }
 
 // Shared by the two sinks below: what the plugin did wrong inside a callback, kept until the slot has returned.
@@ -74,7 +74,8 @@ struct VerdictCollector {
     VerdictCollector &to = *static_cast<VerdictCollector *>(self);
     to.state.call([&] {
       const auto id_text = checked_text(id), reason_text = checked_text(reason), hint_text = checked_text(hint);
-      if (node >= to.verdicts.size()) return to.state.fault(format("gave a verdict on node %u of %zu", node, to.verdicts.size()));
+      if (node >= to.verdicts.size())
+        return to.state.fault(format("gave a verdict on node %u of %zu", node, to.verdicts.size()));
       if (to.given[node]) return to.state.fault(format("gave two verdicts on node %u", node));
       if (!id_text || !reason_text || !hint_text)
         return to.state.fault(format("gave a verdict on node %u with a text without data or over 64 KiB", node));
@@ -109,12 +110,14 @@ struct BlobCollector {
       to.append(std::move(kept), out_segment);
     });
   }
-  static qr_plugin_code add_segment(void *self, const void *data, std::uint64_t size, std::uint64_t align, std::uint32_t *out_segment) {
+  static qr_plugin_code add_segment(void *self, const void *data, std::uint64_t size, std::uint64_t align,
+                                    std::uint32_t *out_segment) {
     BlobCollector &to = of(self);
     return to.state.code([&] {
       if (!data && size) return to.state.fault(format("added a segment of %llu bytes without data", ull(size)));
       if (align == 0 || (align & (align - 1)) || align > 16384)
-        return to.state.fault(format("added a segment aligned to %llu, expected a power of two up to 16384", ull(align)));
+        return to.state.fault(
+            format("added a segment aligned to %llu, expected a power of two up to 16384", ull(align)));
       CompiledSegment added;
       added.align = align;
       added.bytes = Block::copy(data, size, align < 64 ? 64 : align);
@@ -144,7 +147,8 @@ struct BlobCollector {
     BlobCollector &to = of(self);
     return to.state.code([&] {
       if (!plan || plan->struct_size < sizeof *plan)
-        return to.state.fault(format("gave a plan with struct_size %u, expected at least %zu", plan ? plan->struct_size : 0, sizeof *plan));
+        return to.state.fault(format("gave a plan with struct_size %u, expected at least %zu",
+                                     plan ? plan->struct_size : 0, sizeof *plan));
       to.out.plan = *plan;
       to.out.has_plan = true;
     });
@@ -209,12 +213,13 @@ std::int32_t Plugin::supports(std::uint32_t op, String *out_types, String *out_n
   return supported != 0;
 }
 
-// ---- blobs -------------------------------------------------------------------------------------------------------------
+// ---- blobs --------------------------------------------------------------------------------------
 
 Result<Grade> Plugin::grade(std::uint32_t device, const qr_blob &blob) {
   std::int32_t grade = 0;
   ErrorCollector reason(*this);
-  QR_RETURN_IF_ERROR(reason.finish("context.grade", table_->context->grade(backend_, device, &blob, &grade, reason.sink())));
+  QR_RETURN_IF_ERROR(
+      reason.finish("context.grade", table_->context->grade(backend_, device, &blob, &grade, reason.sink())));
   if (grade < QR_PLUGIN_GRADE_OPTIMAL || grade > QR_PLUGIN_GRADE_INCOMPATIBLE)
     return misbehaved("context.grade", format("returned 0 and grade %d, expected 1 to 4", grade));
   if (grade != QR_PLUGIN_GRADE_OPTIMAL && reason.message().empty())
@@ -228,7 +233,8 @@ Status Plugin::plan(std::uint32_t device, const qr_blob &blob, qr_plugin_plan *o
   qr_plugin_plan plan{};
   plan.struct_size = sizeof plan;
   ErrorCollector errors(*this);
-  QR_RETURN_IF_ERROR(errors.finish("context.plan", table_->context->plan(backend_, device, &blob, &plan, errors.sink())));
+  QR_RETURN_IF_ERROR(
+      errors.finish("context.plan", table_->context->plan(backend_, device, &blob, &plan, errors.sink())));
   *out_plan = plan;
   *out_known = true;
   return {};

@@ -18,9 +18,10 @@ constexpr std::uint64_t kUnsetBytes = UINT64_MAX;
 
 }  // namespace
 
-// ---- context -----------------------------------------------------------------------------------------------------------
+// ---- context ------------------------------------------------------------------------------------
 
-Context::Context(std::shared_ptr<Plugin> plugin, qr_context *handle) noexcept : plugin_(std::move(plugin)), handle_(handle) {}
+Context::Context(std::shared_ptr<Plugin> plugin, qr_context *handle) noexcept
+    : plugin_(std::move(plugin)), handle_(handle) {}
 
 Context::~Context() { plugin_->table_->context->destroy(handle_); }
 
@@ -41,30 +42,36 @@ Status Context::read_side(bool is_output, std::uint64_t count, Vector<TensorInfo
     info.struct_size = sizeof info;
     info.rank = kUnsetRank;
     ErrorCollector errors(*plugin_);
-    QR_RETURN_IF_ERROR(errors.finish("context.tensor", plugin_->table_->context->tensor(handle_, is_output, i, &info, errors.sink())));
+    QR_RETURN_IF_ERROR(
+        errors.finish("context.tensor", plugin_->table_->context->tensor(handle_, is_output, i, &info, errors.sink())));
     const auto name = checked_text(info.name);
-    if (info.rank == kUnsetRank) return plugin_->misbehaved("context.tensor", format("returned 0 and left %s %llu unset", side, ull(i)));
+    if (info.rank == kUnsetRank)
+      return plugin_->misbehaved("context.tensor", format("returned 0 and left %s %llu unset", side, ull(i)));
     if (!name || name->empty())
-      return plugin_->misbehaved("context.tensor", format("returned 0 and left the name of %s %llu unset", side, ull(i)));
-    if (!dtype_from_number(info.dtype))
-      return plugin_->misbehaved("context.tensor", format("gave %s %llu dtype %d, which is none", side, ull(i), info.dtype));
-    if (info.rank > QR_PLUGIN_MAX_RANK)
       return plugin_->misbehaved("context.tensor",
-                                 format("gave %s %llu rank %u, expected at most %d", side, ull(i), info.rank, QR_PLUGIN_MAX_RANK));
+                                 format("returned 0 and left the name of %s %llu unset", side, ull(i)));
+    if (!dtype_from_number(info.dtype))
+      return plugin_->misbehaved("context.tensor",
+                                 format("gave %s %llu dtype %d, which is none", side, ull(i), info.dtype));
+    if (info.rank > QR_PLUGIN_MAX_RANK)
+      return plugin_->misbehaved("context.tensor", format("gave %s %llu rank %u, expected at most %d", side, ull(i),
+                                                          info.rank, QR_PLUGIN_MAX_RANK));
     TensorInfo tensor;
     tensor.dtype = info.dtype;
     tensor.rank = info.rank;
     for (std::uint32_t axis = 0; axis < info.rank; ++axis) {
       if (info.dims[axis] < (is_output ? -1 : 0))
-        return plugin_->misbehaved(
-            "context.tensor", format("gave %s %llu extent %lld on axis %u", side, ull(i), static_cast<long long>(info.dims[axis]), axis));
+        return plugin_->misbehaved("context.tensor", format("gave %s %llu extent %lld on axis %u", side, ull(i),
+                                                            static_cast<long long>(info.dims[axis]), axis));
       tensor.dims[axis] = info.dims[axis];
       tensor.is_static = tensor.is_static && info.dims[axis] >= 0;
     }
     if (tensor.is_static) {
       const auto elements = element_count(tensor.dims, tensor.rank);
       const auto bytes = elements ? packed_size(static_cast<DType>(tensor.dtype), *elements) : std::nullopt;
-      if (!bytes) return plugin_->misbehaved("context.tensor", format("gave %s %llu a shape of more bytes than there can be", side, ull(i)));
+      if (!bytes)
+        return plugin_->misbehaved("context.tensor",
+                                   format("gave %s %llu a shape of more bytes than there can be", side, ull(i)));
       tensor.bytes = *bytes;
     }
     tensor.name = *name;
@@ -77,7 +84,8 @@ Result<Unique<Execution>> Context::create_execution(const qr_plugin_option *opti
   const qr_plugin_execution_api &api = *plugin_->table_->execution;
   qr_execution *handle = nullptr;
   ErrorCollector errors(*plugin_);
-  QR_RETURN_IF_ERROR(errors.finish("execution.create", api.create(handle_, options, option_count, &handle, errors.sink())));
+  QR_RETURN_IF_ERROR(
+      errors.finish("execution.create", api.create(handle_, options, option_count, &handle, errors.sink())));
   if (!handle) return plugin_->misbehaved("execution.create", "returned 0 and left its execution NULL");
   try {
     return quarry::make_unique<Execution>(shared_from_this(), handle);
@@ -87,14 +95,14 @@ Result<Unique<Execution>> Context::create_execution(const qr_plugin_option *opti
   }
 }
 
-// ---- registered memory ---------------------------------------------------------------------------------------------------
+// ---- registered memory --------------------------------------------------------------------------
 
 Registration::~Registration() {
   if (handle_) context_->plugin_->table_->memory->release(context_->handle_, handle_);
 }
 
-Result<Unique<Registration>> Context::finish_registration(const char *slot, qr_plugin_code code, ErrorCollector &errors, void *data,
-                                                          qr_registration *handle, std::uint64_t size) {
+Result<Unique<Registration>> Context::finish_registration(const char *slot, qr_plugin_code code, ErrorCollector &errors,
+                                                          void *data, qr_registration *handle, std::uint64_t size) {
   QR_RETURN_IF_ERROR(errors.finish(slot, code));
   if (!handle) return plugin_->misbehaved(slot, "returned 0 and left its registration NULL");
   const auto release = [&] { plugin_->table_->memory->release(handle_, handle); };
@@ -148,7 +156,7 @@ Result<Unique<Registration>> Context::register_pointer(void *data, std::uint64_t
   return finish_registration("memory.register_pointer", code, errors, data, handle, size);
 }
 
-// ---- execution -----------------------------------------------------------------------------------------------------------
+// ---- execution ----------------------------------------------------------------------------------
 
 Execution::Execution(std::shared_ptr<Context> context, qr_execution *handle)
     : context_(std::move(context)), given_(context_->outputs().size()), handle_(handle) {}
@@ -157,7 +165,8 @@ Execution::~Execution() { context_->plugin_->table_->execution->destroy(handle_)
 
 namespace {
 
-// Whether an output of a shape known beforehand is as it must be: what nearly every output is. output_fault tells what is wrong.
+// Whether an output of a shape known beforehand is as it must be: what nearly every output is. output_fault tells what
+// is wrong.
 bool as_declared(const TensorInfo &declared, const qr_io_buffer &output, const void *given_data, std::uint64_t room) {
   bool fits = declared.is_static && output.rank == declared.rank && output.used_bytes == declared.bytes && given_data &&
               output.data == given_data && output.used_bytes <= room;
@@ -177,11 +186,12 @@ String output_fault(const TensorInfo &declared, const qr_io_buffer &output, cons
   for (std::uint32_t axis = 0; axis < output.rank; ++axis)
     fits = fits && output.dims[axis] >= 0 && (declared.dims[axis] < 0 || declared.dims[axis] == output.dims[axis]);
   if (!fits)
-    return fault(
-        format("of shape %s, expected %s", shape_text(output.dims, output.rank).c_str(), shape_text(declared.dims, declared.rank).c_str()));
+    return fault(format("of shape %s, expected %s", shape_text(output.dims, output.rank).c_str(),
+                        shape_text(declared.dims, declared.rank).c_str()));
   const auto count = element_count(output.dims, output.rank);
   // A size past 2^64 is no output's: used_bytes was not left unset, so it differs from this value.
-  const std::uint64_t bytes = count ? packed_size(static_cast<DType>(declared.dtype), *count).value_or(kUnsetBytes) : kUnsetBytes;
+  const std::uint64_t bytes =
+      count ? packed_size(static_cast<DType>(declared.dtype), *count).value_or(kUnsetBytes) : kUnsetBytes;
   if (output.used_bytes != bytes)
     return fault(format("of %llu bytes, expected %llu for %s of %s", ull(output.used_bytes), ull(bytes),
                         dtype_name(static_cast<DType>(declared.dtype)), shape_text(output.dims, output.rank).c_str()));
@@ -201,9 +211,9 @@ Status Execution::run(const qr_run_request &request) {
   Plugin &plugin = *context_->plugin_;
   const Vector<TensorInfo> &declared = context_->outputs_;
   if (request.output_count != declared.size() || request.input_count != context_->inputs_.size())
-    return Status::error(ErrorId::internal,
-                         format("run: found %llu inputs and %llu outputs, expected %zu and %zu", ull(request.input_count),
-                                ull(request.output_count), context_->inputs_.size(), declared.size()));
+    return Status::error(ErrorId::internal, format("run: found %llu inputs and %llu outputs, expected %zu and %zu",
+                                                   ull(request.input_count), ull(request.output_count),
+                                                   context_->inputs_.size(), declared.size()));
   for (std::uint64_t i = 0; i < request.output_count; ++i) {
     qr_io_buffer &output = request.outputs[i];
     given_[i] = {output.data, output.size_bytes};
@@ -217,8 +227,10 @@ Status Execution::run(const qr_run_request &request) {
     return Status::error(ErrorId::device_lost, status.message()).with("backend", plugin.id());
   if (!status.ok()) return status;
   for (std::uint64_t i = 0; i < request.output_count; ++i) {
-    if (!request.outputs[i].wanted || as_declared(declared[i], request.outputs[i], given_[i].data, given_[i].room)) continue;
-    if (const String fault = output_fault(declared[i], request.outputs[i], given_[i].data, given_[i].room, i); !fault.empty())
+    if (!request.outputs[i].wanted || as_declared(declared[i], request.outputs[i], given_[i].data, given_[i].room))
+      continue;
+    if (const String fault = output_fault(declared[i], request.outputs[i], given_[i].data, given_[i].room, i);
+        !fault.empty())
       return plugin.misbehaved("execution.run", fault);
   }
   return {};
@@ -228,11 +240,12 @@ Status Execution::set_option(std::string_view key, std::string_view value) {
   Plugin &plugin = *context_->plugin_;
   const qr_plugin_execution_api &api = *plugin.table_->execution;
   if (!QR_HAS_SLOT(&api, set_option))
-    return Status::error(ErrorId::option_not_at_run_time,
-                         format("option %s: backend %s changes none at run time", printable(key).c_str(), plugin.id_.c_str()))
+    return Status::error(ErrorId::option_not_at_run_time, format("option %s: backend %s changes none at run time",
+                                                                 printable(key).c_str(), plugin.id_.c_str()))
         .with("backend", plugin.id());
   ErrorCollector errors(plugin);
-  return errors.finish("execution.set_option", api.set_option(handle_, plugin_text(key), plugin_text(value), errors.sink()));
+  return errors.finish("execution.set_option",
+                       api.set_option(handle_, plugin_text(key), plugin_text(value), errors.sink()));
 }
 
 Status Execution::recover() {

@@ -45,8 +45,8 @@ struct Destroyer {
 template <class T>
 using Owned = std::unique_ptr<T, Destroyer<T>>;
 
-qr_plugin_code open_model(const qr_host *host, qr_plugin_bytes data, qr_plugin_string folder, qr_prepared_model **out_model,
-                          const qr_error_sink *errors) {
+qr_plugin_code open_model(const qr_host *host, qr_plugin_bytes data, qr_plugin_string folder,
+                          qr_prepared_model **out_model, const qr_error_sink *errors) {
   plugin::HostAllocator allocator(host);
   Owned<qr_prepared_model> model;
   const qr_plugin_code made = plugin::guard(allocator, errors, [&]() -> Status {
@@ -75,11 +75,17 @@ void fill_io(const onnx_import::Declared &from, qr_prepare_io *out) {
 
 uint64_t input_count(qr_prepared_model *model) { return model->model->inputs().size(); }
 uint64_t output_count(qr_prepared_model *model) { return model->model->outputs().size(); }
-void input(qr_prepared_model *model, uint64_t index, qr_prepare_io *out) { fill_io(model->model->inputs()[index], out); }
-void output(qr_prepared_model *model, uint64_t index, qr_prepare_io *out) { fill_io(model->model->outputs()[index], out); }
+void input(qr_prepared_model *model, uint64_t index, qr_prepare_io *out) {
+  fill_io(model->model->inputs()[index], out);
+}
+void output(qr_prepared_model *model, uint64_t index, qr_prepare_io *out) {
+  fill_io(model->model->outputs()[index], out);
+}
 
 qr_plugin_string producer(qr_prepared_model *model) { return text(model->model->producer()); }
-uint64_t property_count(qr_prepared_model *model) { return static_cast<uint64_t>(model->model->proto().metadata_props_size()); }
+uint64_t property_count(qr_prepared_model *model) {
+  return static_cast<uint64_t>(model->model->proto().metadata_props_size());
+}
 void property(qr_prepared_model *model, uint64_t index, qr_plugin_string *out_key, qr_plugin_string *out_value) {
   const auto &entry = model->model->proto().metadata_props(static_cast<int>(index));
   *out_key = text(entry.key());
@@ -114,8 +120,9 @@ class LowerWatcher final : public onnx_import::Watcher {
   std::uint64_t buckets_;
 };
 
-qr_plugin_code lower(qr_prepared_model *model, const qr_plugin_string *shapes, uint64_t shape_count, const qr_plugin_signal *signal,
-                     const qr_prepare_progress *progress, qr_lowered **out_lowered, const qr_error_sink *errors) {
+qr_plugin_code lower(qr_prepared_model *model, const qr_plugin_string *shapes, uint64_t shape_count,
+                     const qr_plugin_signal *signal, const qr_prepare_progress *progress, qr_lowered **out_lowered,
+                     const qr_error_sink *errors) {
   return plugin::guard(model->allocator, errors, [&]() -> Status {
     const plugin::Stop stop(signal, model->allocator.host());
     const std::uint64_t buckets = shape_count ? shape_count : 1;
@@ -136,8 +143,8 @@ qr_plugin_code lower(qr_prepared_model *model, const qr_plugin_string *shapes, u
     Owned<qr_lowered> lowered(plugin::create_object<qr_lowered>(&model->allocator.host()));
     AllocatorScope scope(lowered->allocator);
     for (std::uint64_t i = 0; i < buckets; ++i)
-      lowered->graphs.push_back(
-          {String(shape_count ? view(shapes[i]) : std::string_view()), Vector<std::uint8_t>(graphs[i].begin(), graphs[i].end())});
+      lowered->graphs.push_back({String(shape_count ? view(shapes[i]) : std::string_view()),
+                                 Vector<std::uint8_t>(graphs[i].begin(), graphs[i].end())});
     lowered->pool_size = pool.size();
     lowered->pool = allocate_block(pool.size() ? pool.size() : 1, 64);
     pool.write_to(lowered->pool);
@@ -154,10 +161,23 @@ void graph(qr_lowered *lowered, uint64_t index, qr_lowered_graph *out) {
 qr_plugin_bytes pool(qr_lowered *lowered) { return {lowered->pool, lowered->pool_size}; }
 
 constexpr qr_prepare_api kApi = {
-    sizeof(qr_prepare_api), QR_PREPARE_VERSION, open_model, destroy<qr_prepared_model>,
-    input_count, output_count, input, output,
-    producer, property_count, property, inspect,
-    lower, destroy<qr_lowered>, graph_count, graph, pool,
+    sizeof(qr_prepare_api),
+    QR_PREPARE_VERSION,
+    open_model,
+    destroy<qr_prepared_model>,
+    input_count,
+    output_count,
+    input,
+    output,
+    producer,
+    property_count,
+    property,
+    inspect,
+    lower,
+    destroy<qr_lowered>,
+    graph_count,
+    graph,
+    pool,
 };
 
 }  // namespace

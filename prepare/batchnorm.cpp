@@ -9,7 +9,8 @@ namespace {
 
 using qir::Op;
 
-// Where the output channels of a weight lie: index = (outer * channels + channel) * inner + rest, channel = group * per_group + c.
+// Where the output channels of a weight lie: index = (outer * channels + channel) * inner + rest, channel = group *
+// per_group + c.
 struct WeightLayout {
   std::int64_t channels = 0;
   std::int64_t outer = 1, per_group = 0, inner = 1;  // of one group's block
@@ -69,7 +70,8 @@ bool fold_into(qir::Graph &graph, Store &store, const qir::Uses &uses, qir::Node
         for (std::int64_t k = 0; k < layout.inner; ++k, ++i)
           new_weight[i] = static_cast<float>(weight[i] * factor[static_cast<std::size_t>(g * layout.per_group + c)]);
 
-  const auto add = [&](std::int32_t like, std::string_view name, qir::Shape dims, const void *data, std::uint64_t size) {
+  const auto add = [&](std::int32_t like, std::string_view name, qir::Shape dims, const void *data,
+                       std::uint64_t size) {
     qir::Tensor tensor;
     tensor.name = fresh_name(graph, String(name.empty() ? std::string_view(at(graph, like).name) : name) + "/folded");
     tensor.dtype = DType::F32;

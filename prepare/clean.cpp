@@ -11,12 +11,11 @@ namespace {
 using qir::Op;
 
 bool same_type(const qir::Tensor &a, const qir::Tensor &b) {
-  return a.dtype == b.dtype && a.shape == b.shape && a.quant == b.quant && std::ranges::none_of(a.shape, [](std::int64_t d) { return d < 0; });
+  return a.dtype == b.dtype && a.shape == b.shape && a.quant == b.quant &&
+         std::ranges::none_of(a.shape, [](std::int64_t d) { return d < 0; });
 }
 
-bool in_order(const Vector<std::int64_t> *perm) {
-  return perm && std::ranges::is_sorted(*perm);
-}
+bool in_order(const Vector<std::int64_t> *perm) { return perm && std::ranges::is_sorted(*perm); }
 
 // The node gives its first input unchanged.
 bool is_no_op(const qir::Graph &graph, const qir::Node &node) {
@@ -24,10 +23,21 @@ bool is_no_op(const qir::Graph &graph, const qir::Node &node) {
   const qir::Tensor &in = at(graph, node.inputs[0]), &out = at(graph, node.outputs[0]);
   switch (node.op) {
     case Op::Identity: return in.dtype == out.dtype && in.quant == out.quant;
-    case Op::Reshape: case Op::Flatten: case Op::Squeeze: case Op::Unsqueeze: case Op::Expand: case Op::Cast: case Op::CastLike:
-    case Op::Slice: case Op::Tile: return same_type(in, out) && (node.op != Op::Slice || input_of(node, 4) == qir::kAbsent);
+    case Op::Reshape:
+    case Op::Flatten:
+    case Op::Squeeze:
+    case Op::Unsqueeze:
+    case Op::Expand:
+    case Op::Cast:
+    case Op::CastLike:
+    case Op::Slice:
+    case Op::Tile: return same_type(in, out) && (node.op != Op::Slice || input_of(node, 4) == qir::kAbsent);
     case Op::Transpose: return same_type(in, out) && in_order(node.get_ints("perm"));
-    case Op::Concat: case Op::Sum: case Op::Max: case Op::Min: case Op::Mean: return node.inputs.size() == 1 && same_type(in, out);
+    case Op::Concat:
+    case Op::Sum:
+    case Op::Max:
+    case Op::Min:
+    case Op::Mean: return node.inputs.size() == 1 && same_type(in, out);
     default: return false;
   }
 }

@@ -10,7 +10,8 @@
 
 namespace quarry::prepare {
 
-bool ReferenceFolder::fold(const qir::Graph &graph, const qir::Node &node, onnx_import::Store &store, Vector<onnx_import::Constant> *outputs) {
+bool ReferenceFolder::fold(const qir::Graph &graph, const qir::Node &node, onnx_import::Store &store,
+                           Vector<onnx_import::Constant> *outputs) {
   if (!reference::find_kernel(node.op)) return false;
   Vector<reference::ConstView> inputs(node.inputs.size());
   for (std::size_t i = 0; i < inputs.size(); ++i) {
@@ -22,7 +23,8 @@ bool ReferenceFolder::fold(const qir::Graph &graph, const qir::Node &node, onnx_
   Vector<reference::OwnedTensor> results;
   // A node that cannot run is left for the run to complain about: it may never be reached.
   if (!reference::run_node(node, inputs, results).ok()) return false;
-  for (const reference::OwnedTensor &result : results) outputs->push_back({result.dtype, result.shape, store.copy(result.data.data(), result.data.size())});
+  for (const reference::OwnedTensor &result : results)
+    outputs->push_back({result.dtype, result.shape, store.copy(result.data.data(), result.data.size())});
   return true;
 }
 
@@ -46,7 +48,8 @@ void fold_constants(qir::Graph &graph, Store &store) {
       std::uint64_t bytes = dtype_bits(tensor.dtype) / 8;
       for (const std::int64_t dim : tensor.shape) bytes *= dim > 0 ? static_cast<std::uint64_t>(dim) : 1;
       out += bytes;
-      const bool moved = moves_values(node.op) && node.inputs[0] != qir::kAbsent && at(graph, node.inputs[0]).quant == tensor.quant &&
+      const bool moved = moves_values(node.op) && node.inputs[0] != qir::kAbsent &&
+                         at(graph, node.inputs[0]).quant == tensor.quant &&
                          (node.op != qir::Op::Concat || !tensor.quant);
       stays = stays || (tensor.quant && !moved) || std::ranges::find(graph.outputs, id) != graph.outputs.end();
     }

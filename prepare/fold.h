@@ -8,7 +8,8 @@ namespace quarry::prepare {
 
 class ReferenceFolder final : public onnx_import::Folder {
  public:
-  bool fold(const qir::Graph &graph, const qir::Node &node, onnx_import::Store &store, Vector<onnx_import::Constant> *outputs) override;
+  bool fold(const qir::Graph &graph, const qir::Node &node, onnx_import::Store &store,
+            Vector<onnx_import::Constant> *outputs) override;
 };
 
 }  // namespace quarry::prepare

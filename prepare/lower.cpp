@@ -6,7 +6,8 @@
 
 namespace quarry::prepare {
 
-Result<qir::Graph> lower_graph(onnx_import::Model &model, const Vector<qir::Shape> &shapes, onnx_import::Store &store, onnx_import::Watcher *watcher) {
+Result<qir::Graph> lower_graph(onnx_import::Model &model, const Vector<qir::Shape> &shapes, onnx_import::Store &store,
+                               onnx_import::Watcher *watcher) {
   ReferenceFolder folder;
   QR_ASSIGN_OR_RETURN(qir::Graph graph, onnx_import::import_graph(model, shapes, store, &folder, watcher));
   remove_unused(graph);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The seam between libquarry and libquarry-prepare: ONNX in, QIR out. Internal to a release: both libraries carry the same
- * QR_PREPARE_VERSION or do not work together. C types alone cross; the core needs neither protobuf nor onnx. */
+/* The seam between libquarry and libquarry-prepare: ONNX in, QIR out. Internal to a release: both libraries carry the
+ * same QR_PREPARE_VERSION or do not work together. C types alone cross; the core needs neither protobuf nor onnx. */
 #ifndef QUARRY_PREPARE_API_H
 #define QUARRY_PREPARE_API_H
 
@@ -19,13 +19,13 @@ typedef struct qr_prepare_io {
   qr_plugin_string name;
   int32_t dtype;
   uint32_t rank;
-  int64_t dims[QR_PLUGIN_MAX_RANK];              /* -1: symbolic or unknown */
+  int64_t dims[QR_PLUGIN_MAX_RANK];               /* -1: symbolic or unknown */
   qr_plugin_string dim_names[QR_PLUGIN_MAX_RANK]; /* of symbolic ones */
 } qr_prepare_io;
 
 /* One lowered graph (shape bucket). Its constants lie in segment 0, the pool that all graphs of a qr_lowered share. */
 typedef struct qr_lowered_graph {
-  qr_plugin_string name;    /* the bucket's --shape text; "" for a model without symbolic dimensions */
+  qr_plugin_string name; /* the bucket's --shape text; "" for a model without symbolic dimensions */
   qr_plugin_bytes qir;
 } qr_lowered_graph;
 
@@ -37,29 +37,34 @@ typedef struct qr_prepare_progress {
 typedef struct qr_prepare_api {
   uint32_t struct_size;
   uint32_t version;
-  /* Parses and checks a model. `data` is borrowed until model_destroy. `folder` is where external data lie (UTF-8; empty: there are none). */
-  qr_plugin_code (*open)(const qr_host *host, qr_plugin_bytes data, qr_plugin_string folder, qr_prepared_model **out_model,
-                         const qr_error_sink *errors);
+  /* Parses and checks a model. `data` is borrowed until model_destroy. `folder` is where external data lie (UTF-8;
+   * empty: there are none). */
+  qr_plugin_code (*open)(const qr_host *host, qr_plugin_bytes data, qr_plugin_string folder,
+                         qr_prepared_model **out_model, const qr_error_sink *errors);
   void (*destroy)(qr_prepared_model *model);
   uint64_t (*input_count)(qr_prepared_model *model);
   uint64_t (*output_count)(qr_prepared_model *model);
-  void (*input)(qr_prepared_model *model, uint64_t index, qr_prepare_io *out_io);   /* strings live as long as the model */
+  void (*input)(qr_prepared_model *model, uint64_t index,
+                qr_prepare_io *out_io); /* strings live as long as the model */
   void (*output)(qr_prepared_model *model, uint64_t index, qr_prepare_io *out_io);
-  /* What the model says of itself and a container carries on: who wrote it ("pytorch 2.4"; may be empty), and its metadata_props as
-   * they are. Strings live as long as the model. */
+  /* What the model says of itself and a container carries on: who wrote it ("pytorch 2.4"; may be empty), and its
+   * metadata_props as they are. Strings live as long as the model. */
   qr_plugin_string (*producer)(qr_prepared_model *model);
   uint64_t (*property_count)(qr_prepared_model *model);
   void (*property)(qr_prepared_model *model, uint64_t index, qr_plugin_string *out_key, qr_plugin_string *out_value);
   /* {"producer", "ir_version", "opsets": [...], "operators": {"Conv": 9, ...}, "parameters", "metadata": {...}} */
-  qr_plugin_code (*inspect)(qr_prepared_model *model, qr_plugin_string *out_json, const qr_error_sink *errors); /* borrowed: as long as the model */
-  /* Lowers to QIR: normalises, infers, folds, makes quantised types. `shapes`: one text per bucket ("input=1x3x224x224,batch=1"); none: the
-   * model must need none. All reasons for a refusal are reported at once, one "reason" frame each. */
-  qr_plugin_code (*lower)(qr_prepared_model *model, const qr_plugin_string *shapes, uint64_t shape_count, const qr_plugin_signal *signal,
-                          const qr_prepare_progress *progress, qr_lowered **out_lowered, const qr_error_sink *errors);
+  qr_plugin_code (*inspect)(qr_prepared_model *model, qr_plugin_string *out_json,
+                            const qr_error_sink *errors); /* borrowed: as long as the model */
+  /* Lowers to QIR: normalises, infers, folds, makes quantised types. `shapes`: one text per bucket
+   * ("input=1x3x224x224,batch=1"); none: the model must need none. All reasons for a refusal are reported at once, one
+   * "reason" frame each. */
+  qr_plugin_code (*lower)(qr_prepared_model *model, const qr_plugin_string *shapes, uint64_t shape_count,
+                          const qr_plugin_signal *signal, const qr_prepare_progress *progress, qr_lowered **out_lowered,
+                          const qr_error_sink *errors);
   void (*lowered_destroy)(qr_lowered *lowered);
   uint64_t (*graph_count)(qr_lowered *lowered);
   void (*graph)(qr_lowered *lowered, uint64_t index, qr_lowered_graph *out_graph);
-  qr_plugin_bytes (*pool)(qr_lowered *lowered);   /* segment 0; lives until lowered_destroy */
+  qr_plugin_bytes (*pool)(qr_lowered *lowered); /* segment 0; lives until lowered_destroy */
 } qr_prepare_api;
 
 /* The one export of libquarry-prepare; NULL where `version` is not its own. */

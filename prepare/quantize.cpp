@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Q/DQ -> quantised types, in three steps: find the integer tensors that are read and written as quantised values throughout, give them
-// their quantisation, then take the DequantizeLinear before and the QuantizeLinear behind each operator into it.
+// Q/DQ -> quantised types, in three steps: find the integer tensors that are read and written as quantised values
+// throughout, give them their quantisation, then take the DequantizeLinear before and the QuantizeLinear behind each
+// operator into it.
 #include <algorithm>
 #include <cmath>
 
@@ -16,20 +17,72 @@ using qir::Quantization;
 
 constexpr std::int32_t kNone = -1;
 
-// Operators that may take and give quantised values: their first input and first output are data. Everything else stays in float.
+// Operators that may take and give quantised values: their first input and first output are data. Everything else stays
+// in float.
 bool may_quantize(Op op) {
   switch (op) {
-    case Op::Conv: case Op::ConvTranspose: case Op::Gemm: case Op::MatMul:
-    case Op::Add: case Op::Sub: case Op::Mul: case Op::Div: case Op::Pow: case Op::Min: case Op::Max: case Op::Sum: case Op::Mean:
-    case Op::AveragePool: case Op::GlobalAveragePool: case Op::GlobalMaxPool: case Op::LpPool:
-    case Op::ReduceMean: case Op::ReduceSum: case Op::ReduceMax: case Op::ReduceMin:
-    case Op::Relu: case Op::LeakyRelu: case Op::PRelu: case Op::Clip: case Op::Elu: case Op::Sigmoid: case Op::HardSigmoid: case Op::HardSwish:
-    case Op::Tanh: case Op::Gelu: case Op::QuickGelu: case Op::Mish: case Op::Softplus: case Op::Softsign: case Op::Swish: case Op::Erf:
-    case Op::Exp: case Op::Log: case Op::Sqrt: case Op::Reciprocal: case Op::Abs: case Op::Neg: case Op::Floor: case Op::Ceil: case Op::Round:
-    case Op::Sin: case Op::Cos: case Op::Sign:
-    case Op::Softmax: case Op::LogSoftmax: case Op::LRN: case Op::LpNormalization:
-    case Op::BatchNormalization: case Op::InstanceNormalization: case Op::LayerNormalization: case Op::GroupNormalization: case Op::RMSNormalization:
-    case Op::Concat: case Op::Resize: case Op::Pad: case Op::GridSample: return true;
+    case Op::Conv:
+    case Op::ConvTranspose:
+    case Op::Gemm:
+    case Op::MatMul:
+    case Op::Add:
+    case Op::Sub:
+    case Op::Mul:
+    case Op::Div:
+    case Op::Pow:
+    case Op::Min:
+    case Op::Max:
+    case Op::Sum:
+    case Op::Mean:
+    case Op::AveragePool:
+    case Op::GlobalAveragePool:
+    case Op::GlobalMaxPool:
+    case Op::LpPool:
+    case Op::ReduceMean:
+    case Op::ReduceSum:
+    case Op::ReduceMax:
+    case Op::ReduceMin:
+    case Op::Relu:
+    case Op::LeakyRelu:
+    case Op::PRelu:
+    case Op::Clip:
+    case Op::Elu:
+    case Op::Sigmoid:
+    case Op::HardSigmoid:
+    case Op::HardSwish:
+    case Op::Tanh:
+    case Op::Gelu:
+    case Op::QuickGelu:
+    case Op::Mish:
+    case Op::Softplus:
+    case Op::Softsign:
+    case Op::Swish:
+    case Op::Erf:
+    case Op::Exp:
+    case Op::Log:
+    case Op::Sqrt:
+    case Op::Reciprocal:
+    case Op::Abs:
+    case Op::Neg:
+    case Op::Floor:
+    case Op::Ceil:
+    case Op::Round:
+    case Op::Sin:
+    case Op::Cos:
+    case Op::Sign:
+    case Op::Softmax:
+    case Op::LogSoftmax:
+    case Op::LRN:
+    case Op::LpNormalization:
+    case Op::BatchNormalization:
+    case Op::InstanceNormalization:
+    case Op::LayerNormalization:
+    case Op::GroupNormalization:
+    case Op::RMSNormalization:
+    case Op::Concat:
+    case Op::Resize:
+    case Op::Pad:
+    case Op::GridSample: return true;
     default: return moves_values(op);
   }
 }
@@ -43,7 +96,9 @@ class Classes {
     for (std::size_t i = 0; i < parent_.size(); ++i) parent_[i] = static_cast<std::int32_t>(i);
   }
   std::int32_t root(std::int32_t id) {
-    while (parent_[static_cast<std::size_t>(id)] != id) id = parent_[static_cast<std::size_t>(id)] = parent_[static_cast<std::size_t>(parent_[static_cast<std::size_t>(id)])];
+    while (parent_[static_cast<std::size_t>(id)] != id)
+      id = parent_[static_cast<std::size_t>(id)] =
+          parent_[static_cast<std::size_t>(parent_[static_cast<std::size_t>(id)])];
     return id;
   }
   void join(std::int32_t a, std::int32_t b) {
@@ -77,8 +132,8 @@ class Classes {
   Vector<State> state_;
 };
 
-// Equal QuantizeLinear (or DequantizeLinear) nodes of one value are one. And a constant that several nodes dequantise becomes one tensor
-// each (the bytes are shared): each may give it a quantisation of its own.
+// Equal QuantizeLinear (or DequantizeLinear) nodes of one value are one. And a constant that several nodes dequantise
+// becomes one tensor each (the bytes are shared): each may give it a quantisation of its own.
 void merge_and_split(qir::Graph &graph) {
   Vector<bool> dead(graph.nodes.size(), false);
   const qir::Uses uses(graph);
@@ -98,10 +153,13 @@ void merge_and_split(qir::Graph &graph) {
     }
     for (const std::int32_t user : uses.users(value)) {
       const auto other = static_cast<std::size_t>(user);
-      if (other <= i || dead[other] || graph.nodes[other].op != node.op || graph.nodes[other].inputs[0] != value) continue;
+      if (other <= i || dead[other] || graph.nodes[other].op != node.op || graph.nodes[other].inputs[0] != value)
+        continue;
       const std::int32_t theirs = graph.nodes[other].outputs[0];
       const auto quant = read_quantization(graph, graph.nodes[other]);
-      if (!quant || *quant != *mine || at(graph, theirs).dtype != at(graph, node.outputs[0]).dtype || uses.is_output(theirs)) continue;
+      if (!quant || *quant != *mine || at(graph, theirs).dtype != at(graph, node.outputs[0]).dtype ||
+          uses.is_output(theirs))
+        continue;
       replace_uses(graph, theirs, node.outputs[0]);
       dead[other] = true;
     }
@@ -111,11 +169,14 @@ void merge_and_split(qir::Graph &graph) {
 
 void give_types(qir::Graph &graph) {
   Classes classes(graph);
-  const auto is_candidate = [&](std::int32_t id) { return id != qir::kAbsent && is_integer(at(graph, id).dtype) && dtype_bits(at(graph, id).dtype) <= 32; };
+  const auto is_candidate = [&](std::int32_t id) {
+    return id != qir::kAbsent && is_integer(at(graph, id).dtype) && dtype_bits(at(graph, id).dtype) <= 32;
+  };
   for (const qir::Node &node : graph.nodes) {
     const bool quantizes = node.op == Op::QuantizeLinear, dequantizes = node.op == Op::DequantizeLinear;
     const auto quant = quantizes || dequantizes ? read_quantization(graph, node) : std::nullopt;
-    const bool moves = moves_values(node.op) && is_candidate(node.inputs[0]) && dtype_bits(at(graph, node.inputs[0]).dtype) <= 16 && node.outputs.size() >= 1;
+    const bool moves = moves_values(node.op) && is_candidate(node.inputs[0]) &&
+                       dtype_bits(at(graph, node.inputs[0]).dtype) <= 16 && node.outputs.size() >= 1;
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       const std::int32_t id = node.inputs[i];
       if (!is_candidate(id)) continue;
@@ -161,7 +222,8 @@ class Fuser {
   std::int32_t dequantized_from(std::int32_t id) {
     if (id == qir::kAbsent || at(graph_, id).dtype != DType::F32) return kNone;
     const std::int32_t maker = uses_.maker(id);
-    if (maker == qir::Uses::kNobody || node(maker).op != Op::DequantizeLinear || dead_[static_cast<std::size_t>(maker)]) return kNone;
+    if (maker == qir::Uses::kNobody || node(maker).op != Op::DequantizeLinear || dead_[static_cast<std::size_t>(maker)])
+      return kNone;
     const std::int32_t from = node(maker).inputs[0];
     return at(graph_, from).quant ? from : kNone;
   }
@@ -170,7 +232,8 @@ class Fuser {
   std::int32_t quantizer_of(std::int32_t id) {
     if (at(graph_, id).dtype != DType::F32 || !uses_.used_once(id)) return kNone;
     const std::int32_t user = uses_.users(id)[0];
-    if (dead_[static_cast<std::size_t>(user)] || node(user).op != Op::QuantizeLinear || node(user).inputs[0] != id) return kNone;
+    if (dead_[static_cast<std::size_t>(user)] || node(user).op != Op::QuantizeLinear || node(user).inputs[0] != id)
+      return kNone;
     const qir::Tensor &result = at(graph_, node(user).outputs[0]);
     return result.quant && result.quant->per_tensor() ? user : kNone;
   }
@@ -180,20 +243,24 @@ class Fuser {
     qir::Node &quantizer = graph_.nodes[i];
     if (quantizer.op != Op::QuantizeLinear) return false;
     const std::int32_t from = dequantized_from(quantizer.inputs[0]), to = quantizer.outputs[0];
-    if (from == kNone || at(graph_, from).quant != at(graph_, to).quant || at(graph_, from).dtype != at(graph_, to).dtype || uses_.is_output(to)) return false;
+    if (from == kNone || at(graph_, from).quant != at(graph_, to).quant ||
+        at(graph_, from).dtype != at(graph_, to).dtype || uses_.is_output(to))
+      return false;
     replace_uses(graph_, to, from);
     dead_[i] = true;
     uses_ = qir::Uses(graph_, dead_);
     return true;
   }
 
-  // Whether what Relu or Clip does is done by saturation already: everything below the lower bound quantises to the smallest value, and so on.
+  // Whether what Relu or Clip does is done by saturation already: everything below the lower bound quantises to the
+  // smallest value, and so on.
   bool saturation_implies(const qir::Node &clip, const qir::Tensor &result) {
     const double scale = result.quant->scales[0];
     const auto [lowest, highest] = integer_range(result.dtype);
     const auto quantized = [&](double x) {
-      return std::clamp<double>(std::nearbyint(static_cast<float>(x) / static_cast<float>(scale)) + result.quant->zero_points[0], static_cast<double>(lowest),
-                                static_cast<double>(highest));
+      return std::clamp<double>(
+          std::nearbyint(static_cast<float>(x) / static_cast<float>(scale)) + result.quant->zero_points[0],
+          static_cast<double>(lowest), static_cast<double>(highest));
     };
     if (clip.op == Op::Relu) return quantized(0) == static_cast<double>(lowest);
     if (clip.op != Op::Clip) return false;
@@ -208,14 +275,19 @@ class Fuser {
 
   // The bias of a quantised product has no scale of its own: it must be that of the products, to the rounding of f32.
   bool bias_fits(const qir::Tensor &x, const qir::Tensor &w, const qir::Tensor &bias) {
-    if (bias.dtype != DType::I32 || !bias.quant || bias.quant->block_size != 0 || !x.quant->per_tensor() || w.quant->block_size != 0) return false;
+    if (bias.dtype != DType::I32 || !bias.quant || bias.quant->block_size != 0 || !x.quant->per_tensor() ||
+        w.quant->block_size != 0)
+      return false;
     const std::size_t count = std::max(bias.quant->scales.size(), w.quant->scales.size());
     for (std::size_t c = 0; c < count; ++c) {
-      const double product = static_cast<double>(x.quant->scales[0]) * w.quant->scales[w.quant->scales.size() == 1 ? 0 : c];
+      const double product =
+          static_cast<double>(x.quant->scales[0]) * w.quant->scales[w.quant->scales.size() == 1 ? 0 : c];
       const std::size_t entry = bias.quant->scales.size() == 1 ? 0 : c;
-      if (bias.quant->zero_points[entry] != 0 || std::fabs(bias.quant->scales[entry] - product) > 1e-6 * product) return false;
+      if (bias.quant->zero_points[entry] != 0 || std::fabs(bias.quant->scales[entry] - product) > 1e-6 * product)
+        return false;
     }
-    return bias.quant->scales.size() == 1 || w.quant->scales.size() == 1 || bias.quant->scales.size() == w.quant->scales.size();
+    return bias.quant->scales.size() == 1 || w.quant->scales.size() == 1 ||
+           bias.quant->scales.size() == w.quant->scales.size();
   }
 
   // DequantizeLinear -> node -> (Relu or Clip that saturation does) -> QuantizeLinear.
@@ -229,7 +301,8 @@ class Fuser {
     bool any = false;
     for (std::size_t k = 0; k < inputs.size(); ++k) {
       const std::int32_t from = dequantized_from(inputs[k]);
-      const bool parameter = inputs[k] == qir::kAbsent || at(graph_, inputs[k]).dtype != DType::F32 || at(graph_, inputs[k]).is_constant;
+      const bool parameter =
+          inputs[k] == qir::kAbsent || at(graph_, inputs[k]).dtype != DType::F32 || at(graph_, inputs[k]).is_constant;
       if (from == kNone && !parameter) return false;
       if (from == kNone && takes_bias(n.op) && inputs[k] != qir::kAbsent) return false;
       if (from == kNone) continue;
@@ -273,9 +346,12 @@ class Fuser {
   // f -> move -> QuantizeLinear becomes f -> QuantizeLinear -> move, so that what makes f can take the QuantizeLinear.
   bool move_up(std::size_t i) {
     qir::Node &move = graph_.nodes[i];
-    if (!moves_values(move.op) || move.op == Op::Split || moved_inputs(move) != 1 || move.outputs.size() != 1) return false;
+    if (!moves_values(move.op) || move.op == Op::Split || moved_inputs(move) != 1 || move.outputs.size() != 1)
+      return false;
     const std::int32_t from = move.inputs[0], quantizer = quantizer_of(move.outputs[0]);
-    if (quantizer == kNone || uses_.maker(from) == qir::Uses::kNobody || !uses_.used_once(from) || at(graph_, from).dtype != DType::F32) return false;
+    if (quantizer == kNone || uses_.maker(from) == qir::Uses::kNobody || !uses_.used_once(from) ||
+        at(graph_, from).dtype != DType::F32)
+      return false;
     if (dequantized_from(from) != kNone) return false;
     const std::int32_t result = node(quantizer).outputs[0], early = add_like(from, result);
     qir::Node moved = std::move(move);
@@ -289,16 +365,20 @@ class Fuser {
     return true;
   }
 
-  // DequantizeLinear -> move becomes move -> DequantizeLinear, so that what uses the result can take the DequantizeLinear.
+  // DequantizeLinear -> move becomes move -> DequantizeLinear, so that what uses the result can take the
+  // DequantizeLinear.
   bool sink(std::size_t i) {
     qir::Node &move = graph_.nodes[i];
-    if (!moves_values(move.op) || moved_inputs(move) != 1 || (move.op != Op::Split && move.outputs.size() != 1)) return false;
+    if (!moves_values(move.op) || moved_inputs(move) != 1 || (move.op != Op::Split && move.outputs.size() != 1))
+      return false;
     if (std::ranges::find(move.outputs, qir::kAbsent) != move.outputs.end()) return false;
     const std::int32_t from = dequantized_from(move.inputs[0]);
     if (from == kNone || !at(graph_, from).quant->per_tensor() || dtype_bits(at(graph_, from).dtype) > 16) return false;
     // Only where it helps: somebody behind takes quantised values.
     const bool helps = std::ranges::any_of(move.outputs, [&](std::int32_t output) {
-      return std::ranges::any_of(uses_.users(output), [&](std::int32_t user) { return may_quantize(node(user).op) || node(user).op == Op::QuantizeLinear; });
+      return std::ranges::any_of(uses_.users(output), [&](std::int32_t user) {
+        return may_quantize(node(user).op) || node(user).op == Op::QuantizeLinear;
+      });
     });
     if (!helps) return false;
     for (std::size_t k = 0; k < move.outputs.size(); ++k) {
@@ -322,7 +402,8 @@ class Fuser {
     for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
       nodes.push_back(std::move(graph_.nodes[i]));
       dead.push_back(dead_[i]);
-      for (; next < added_.size() && added_[next].after == i; ++next) nodes.push_back(std::move(added_[next].node)), dead.push_back(false);
+      for (; next < added_.size() && added_[next].after == i; ++next)
+        nodes.push_back(std::move(added_[next].node)), dead.push_back(false);
     }
     graph_.nodes = std::move(nodes);
     dead_ = std::move(dead);
@@ -342,9 +423,23 @@ class Fuser {
 
 bool moves_values(Op op) {
   switch (op) {
-    case Op::Identity: case Op::Reshape: case Op::Flatten: case Op::Squeeze: case Op::Unsqueeze: case Op::Transpose: case Op::Split: case Op::Slice:
-    case Op::Gather: case Op::GatherElements: case Op::GatherND: case Op::DepthToSpace: case Op::SpaceToDepth: case Op::Expand: case Op::Tile:
-    case Op::MaxPool: case Op::Concat: return true;
+    case Op::Identity:
+    case Op::Reshape:
+    case Op::Flatten:
+    case Op::Squeeze:
+    case Op::Unsqueeze:
+    case Op::Transpose:
+    case Op::Split:
+    case Op::Slice:
+    case Op::Gather:
+    case Op::GatherElements:
+    case Op::GatherND:
+    case Op::DepthToSpace:
+    case Op::SpaceToDepth:
+    case Op::Expand:
+    case Op::Tile:
+    case Op::MaxPool:
+    case Op::Concat: return true;
     default: return false;
   }
 }
@@ -363,7 +458,9 @@ std::optional<Quantization> read_quantization(const qir::Graph &graph, const qir
   const qir::Tensor &stored = at(graph, quantizes ? node.outputs[0] : node.inputs[0]);
   const qir::Tensor &real = at(graph, quantizes ? node.inputs[0] : node.outputs[0]);
   if (!is_integer(stored.dtype) || dtype_bits(stored.dtype) > 32 || real.dtype != DType::F32) return std::nullopt;
-  if (quantizes && node.get_int("precision", 0) != 0 && node.get_int("precision", 0) != static_cast<std::int64_t>(DType::F32)) return std::nullopt;
+  if (quantizes && node.get_int("precision", 0) != 0 &&
+      node.get_int("precision", 0) != static_cast<std::int64_t>(DType::F32))
+    return std::nullopt;
   const float *scale = constant_floats(graph, node.inputs[1]);
   const std::int32_t zero = input_of(node, 2);
   if (!scale || (zero != qir::kAbsent && !at(graph, zero).is_constant)) return std::nullopt;
@@ -400,7 +497,9 @@ std::optional<Quantization> read_quantization(const qir::Graph &graph, const qir
 void make_quantized_types(qir::Graph &graph, Store &store) {
   for (qir::Node &node : graph.nodes)
     for (qir::Graph &body : node.subgraphs) make_quantized_types(body, store);
-  const bool any = std::ranges::any_of(graph.nodes, [](const qir::Node &node) { return node.op == Op::QuantizeLinear || node.op == Op::DequantizeLinear; });
+  const bool any = std::ranges::any_of(graph.nodes, [](const qir::Node &node) {
+    return node.op == Op::QuantizeLinear || node.op == Op::DequantizeLinear;
+  });
   if (!any) return;
   merge_and_split(graph);
   give_types(graph);

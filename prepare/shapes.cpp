@@ -24,7 +24,8 @@ bool parse_extent(std::string_view text, std::int64_t *out) {
 }
 
 Status bad(std::string_view entry, const String &what) {
-  return Status::error(ErrorId::onnx_bad_shape_option, format("shape '%s': %s", printable(entry).c_str(), what.c_str()));
+  return Status::error(ErrorId::onnx_bad_shape_option,
+                       format("shape '%s': %s", printable(entry).c_str(), what.c_str()));
 }
 
 String declared_text(const Declared &input) {
@@ -40,7 +41,8 @@ String declared_text(const Declared &input) {
 
 class Binder {
  public:
-  explicit Binder(const onnx_import::Model &model) : model_(model), shapes_(model.inputs().size()), given_(model.inputs().size()) {
+  explicit Binder(const onnx_import::Model &model)
+      : model_(model), shapes_(model.inputs().size()), given_(model.inputs().size()) {
     for (const Declared &input : model.inputs())
       for (const String &name : input.dim_names)
         if (!name.empty()) symbols_.emplace(name, qir::kUnknownDim);
@@ -50,14 +52,17 @@ class Binder {
     const std::size_t equals = text.rfind('=');
     if (equals == std::string_view::npos) return bad(text, "found no '='");
     const std::string_view name = trim(text.substr(0, equals)), value = trim(text.substr(equals + 1));
-    const auto input = std::ranges::find(model_.inputs(), name, [](const Declared &d) { return std::string_view(d.name); });
+    const auto input =
+        std::ranges::find(model_.inputs(), name, [](const Declared &d) { return std::string_view(d.name); });
     const auto symbol = symbols_.find(name);
     std::int64_t extent = 0;
-    if (symbol != symbols_.end() && (input == model_.inputs().end() || (parse_extent(value, &extent) && input->shape.size() != 1))) {
+    if (symbol != symbols_.end() &&
+        (input == model_.inputs().end() || (parse_extent(value, &extent) && input->shape.size() != 1))) {
       if (!parse_extent(value, &extent)) return bad(text, "the value of a dimension is one number");
       return bind(symbol->first, extent, text);
     }
-    if (input != model_.inputs().end()) return bind_input(static_cast<std::size_t>(input - model_.inputs().begin()), value, text);
+    if (input != model_.inputs().end())
+      return bind_input(static_cast<std::size_t>(input - model_.inputs().begin()), value, text);
     NearestWord nearest(name);
     for (const Declared &known : model_.inputs()) nearest.offer(known.name);
     for (const auto &[known, at] : symbols_) nearest.offer(known);
@@ -76,17 +81,20 @@ class Binder {
       bool open = !input.has_shape;
       for (std::size_t d = 0; d < shapes_[i].size(); ++d) {
         if (shapes_[i][d] >= 0) continue;
-        if (const auto symbol = symbols_.find(input.dim_names[d]); symbol != symbols_.end()) shapes_[i][d] = symbol->second;
+        if (const auto symbol = symbols_.find(input.dim_names[d]); symbol != symbols_.end())
+          shapes_[i][d] = symbol->second;
         open |= shapes_[i][d] < 0;
       }
       if (!open && !element_count(shapes_[i].data(), shapes_[i].size()))
-        return bad(input.name, format("%s has more elements than a tensor can", shape_text(shapes_[i].data(), shapes_[i].size()).c_str()));
+        return bad(input.name, format("%s has more elements than a tensor can",
+                                      shape_text(shapes_[i].data(), shapes_[i].size()).c_str()));
       if (open) missing.push_back(format("input '%s' %s", printable(input.name).c_str(), declared_text(input).c_str()));
     }
     if (missing.empty()) return std::move(shapes_);
     String list;
     for (const String &one : missing) (list += list.empty() ? "" : ", ") += one;
-    Status status = Status::error(ErrorId::onnx_unbound_shape, format("the model has unbound dimensions: %s", list.c_str()), hint());
+    Status status = Status::error(ErrorId::onnx_unbound_shape,
+                                  format("the model has unbound dimensions: %s", list.c_str()), hint());
     for (const String &one : missing) status.with("reason", one);
     return status;
   }
@@ -95,7 +103,8 @@ class Binder {
   Status bind(const String &name, std::int64_t extent, std::string_view text) {
     std::int64_t &bound = symbols_[name];
     if (bound >= 0 && bound != extent)
-      return bad(text, format("dimension '%s' would be %lld, but is bound to %lld", printable(name).c_str(), static_cast<long long>(extent), static_cast<long long>(bound)));
+      return bad(text, format("dimension '%s' would be %lld, but is bound to %lld", printable(name).c_str(),
+                              static_cast<long long>(extent), static_cast<long long>(bound)));
     bound = extent;
     return {};
   }
@@ -106,18 +115,22 @@ class Binder {
     for (std::size_t begin = 0; !value.empty() && begin <= value.size();) {
       const std::size_t end = std::min(value.find('x', begin), value.size());
       std::int64_t extent;
-      if (!parse_extent(value.substr(begin, end - begin), &extent)) return bad(text, "expected extents with 'x' between them, such as 1x3x224x224");
+      if (!parse_extent(value.substr(begin, end - begin), &extent))
+        return bad(text, "expected extents with 'x' between them, such as 1x3x224x224");
       shape.push_back(extent);
       begin = end + 1;
     }
-    if (shape.size() > qir::kMaxRank) return bad(text, format("has %zu dimensions, the limit is %zu", shape.size(), qir::kMaxRank));
+    if (shape.size() > qir::kMaxRank)
+      return bad(text, format("has %zu dimensions, the limit is %zu", shape.size(), qir::kMaxRank));
     if (!element_count(shape.data(), shape.size())) return bad(text, "has more elements than a tensor can");
     const String declared = declared_text(input);
     // A scalar may be given as a vector of one, as much that writes test data and callers' code does.
     const bool scalar = input.has_shape && input.shape.empty() && shape == qir::Shape{1};
-    if (input.has_shape && input.shape.size() != shape.size() && !scalar) return bad(text, format("the input is declared as %s", declared.c_str()));
+    if (input.has_shape && input.shape.size() != shape.size() && !scalar)
+      return bad(text, format("the input is declared as %s", declared.c_str()));
     for (std::size_t d = 0; d < input.shape.size(); ++d) {
-      if (input.shape[d] >= 0 && input.shape[d] != shape[d]) return bad(text, format("the input is declared as %s", declared.c_str()));
+      if (input.shape[d] >= 0 && input.shape[d] != shape[d])
+        return bad(text, format("the input is declared as %s", declared.c_str()));
       if (!input.dim_names[d].empty()) QR_RETURN_IF_ERROR(bind(input.dim_names[d], shape[d], text));
     }
     shapes_[index] = std::move(shape);
@@ -134,7 +147,8 @@ class Binder {
       const Declared &input = model_.inputs()[i];
       bool nameless = !input.has_shape;
       for (std::size_t d = 0; d < input.shape.size(); ++d) nameless |= input.shape[d] < 0 && input.dim_names[d].empty();
-      if (nameless && !given_[i]) (text += text.empty() ? "" : ",") += format("%s=1x...", printable(input.name).c_str());
+      if (nameless && !given_[i])
+        (text += text.empty() ? "" : ",") += format("%s=1x...", printable(input.name).c_str());
     }
     return "bind them: --shape " + text;
   }

@@ -9,8 +9,8 @@
 
 namespace quarry {
 
-// A status or a text may outlive the runtime that made it, so the adapter lives until its last block is freed: it counts them, and the
-// runtime is one more holder.
+// A status or a text may outlive the runtime that made it, so the adapter lives until its last block is freed: it
+// counts them, and the runtime is one more holder.
 class CallerAllocator final : public Allocator {
  public:
   // Made in the caller's memory; nullptr when there is none. The caller of `make` is a holder.

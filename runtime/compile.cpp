@@ -26,7 +26,8 @@ qr_compile_request request_for(const Compilation &compilation, const PortableGra
 }
 
 // The backend's verdicts on the nodes of every graph.
-Status judge(Compilation &compilation, const Portable &portable, const Vector<qir::Graph> &graphs, Vector<Vector<loader::Verdict>> &out) {
+Status judge(Compilation &compilation, const Portable &portable, const Vector<qir::Graph> &graphs,
+             Vector<Vector<loader::Verdict>> &out) {
   out.resize(graphs.size());
   for (std::size_t g = 0; g < graphs.size(); ++g) {
     QR_RETURN_IF_ERROR(compilation.signal.check("compile"));
@@ -38,7 +39,8 @@ Status judge(Compilation &compilation, const Portable &portable, const Vector<qi
 }
 
 // One status for all refused nodes; a reason that holds in several buckets is told once.
-Status refusal(const Compilation &compilation, const Vector<qir::Graph> &graphs, const Vector<Vector<loader::Verdict>> &verdicts) {
+Status refusal(const Compilation &compilation, const Vector<qir::Graph> &graphs,
+               const Vector<Vector<loader::Verdict>> &verdicts) {
   Vector<String> reasons;
   StringSet told;
   std::size_t refused = 0, nodes = 0;
@@ -60,9 +62,9 @@ Status refusal(const Compilation &compilation, const Vector<qir::Graph> &graphs,
     }
   }
   if (reasons.empty()) return {};
-  Status status =
-      Status::error(ErrorId::backend_refuses_nodes, format("backend %s refuses %zu of %zu nodes; the first: %s",
-                                                           String(compilation.plugin->id()).c_str(), refused, nodes, reasons[0].c_str()));
+  Status status = Status::error(ErrorId::backend_refuses_nodes,
+                                format("backend %s refuses %zu of %zu nodes; the first: %s",
+                                       String(compilation.plugin->id()).c_str(), refused, nodes, reasons[0].c_str()));
   status.with("backend", compilation.plugin->id());
   if (!compilation.model.path().empty()) status.with("file", compilation.model.path());
   for (const String &reason : reasons) status.with("reason", reason);
@@ -91,7 +93,8 @@ Result<std::uint32_t> copy_segment(qrm::Writer &writer, const qrm::ValidatedMode
 }
 
 // Copies the contexts of other backends and targets out of the container that was compiled again.
-Status keep_contexts(const Compilation &compilation, std::string_view target, qrm::Writer &writer, Vector<qrm::ContextInfo> &out) {
+Status keep_contexts(const Compilation &compilation, std::string_view target, qrm::Writer &writer,
+                     Vector<qrm::ContextInfo> &out) {
   if (!compilation.model.is_container()) return {};
   const qrm::ValidatedModel &from = compilation.model.container();
   for (const qrm::ContextInfo &context : from.metadata().contexts) {
@@ -110,8 +113,8 @@ Status keep_contexts(const Compilation &compilation, std::string_view target, qr
 
 }  // namespace
 
-Compilation::Compilation(const Model &from, const OptionSet *given, Settings settled, std::shared_ptr<ThreadPool> workers, Signal *stop,
-                         const Progress &reports)
+Compilation::Compilation(const Model &from, const OptionSet *given, Settings settled,
+                         std::shared_ptr<ThreadPool> workers, Signal *stop, const Progress &reports)
     : model(from),
       options(given),
       settings(std::move(settled)),
@@ -120,26 +123,29 @@ Compilation::Compilation(const Model &from, const OptionSet *given, Settings set
       pool(std::move(workers)),
       threads(host_threads(from.runtime().thread_pool(), *pool)) {}
 
-Result<Unique<Compilation>> Compilation::begin(const Model &model, const OptionSet *options, Signal *signal, const Progress &progress,
-                                               DeviceUse use) {
+Result<Unique<Compilation>> Compilation::begin(const Model &model, const OptionSet *options, Signal *signal,
+                                               const Progress &progress, DeviceUse use) {
   QR_ASSIGN_OR_RETURN(Settings settings, settle(options));
-  QR_ASSIGN_OR_RETURN(std::shared_ptr<ThreadPool> pool, model.runtime().pools().pool_for(settings.pool_name, settings.pool));
-  auto compilation = quarry::make_unique<Compilation>(model, options, std::move(settings), std::move(pool), signal, progress);
+  QR_ASSIGN_OR_RETURN(std::shared_ptr<ThreadPool> pool,
+                      model.runtime().pools().pool_for(settings.pool_name, settings.pool));
+  auto compilation =
+      quarry::make_unique<Compilation>(model, options, std::move(settings), std::move(pool), signal, progress);
   QR_RETURN_IF_ERROR(compilation->signal.check("opening the backend"));
   QR_ASSIGN_OR_RETURN(compilation->plugin, model.runtime().open_backend(compilation->settings.backend));
   const loader::Plugin &plugin = *compilation->plugin;
   QR_ASSIGN_OR_RETURN(compilation->device, choose_device(compilation->settings, plugin, use));
   QR_ASSIGN_OR_RETURN(compilation->plugin_options, ::quarry::plugin_options(compilation->settings, options, plugin));
   for (const KeyValue &foreign : compilation->plugin_options.foreign)
-    model.runtime().journal().write(QR_LOG_INFO, "options", format("option %s is not one of backend %s: it has no effect",
-                                                                   printable(foreign.key).c_str(), String(plugin.id()).c_str()));
+    model.runtime().journal().write(QR_LOG_INFO, "options",
+                                    format("option %s is not one of backend %s: it has no effect",
+                                           printable(foreign.key).c_str(), String(plugin.id()).c_str()));
   return compilation;
 }
 
 Result<Ref<CompiledModel>> CompiledModel::make(Compilation &compilation) {
   auto out = Ref<CompiledModel>::make();
-  QR_ASSIGN_OR_RETURN(out->portable_, Portable::make(Ref<const Model>(&compilation.model), compilation.settings.shapes, compilation.signal,
-                                                     compilation.progress));
+  QR_ASSIGN_OR_RETURN(out->portable_, Portable::make(Ref<const Model>(&compilation.model), compilation.settings.shapes,
+                                                     compilation.signal, compilation.progress));
   const Portable &portable = *out->portable_;
   {
     QR_ASSIGN_OR_RETURN(const Vector<qir::Graph> graphs, read_all(portable));
@@ -157,7 +163,8 @@ Result<Ref<CompiledModel>> CompiledModel::make(Compilation &compilation) {
   for (std::size_t g = 0; g < count; ++g) {
     QR_RETURN_IF_ERROR(compilation.signal.check("compile"));
     compilation.progress.report(count + g, 2 * count, "compile");
-    QR_ASSIGN_OR_RETURN(loader::Compiled program, compilation.plugin->compile(request_for(compilation, portable.graphs()[g])));
+    QR_ASSIGN_OR_RETURN(loader::Compiled program,
+                        compilation.plugin->compile(request_for(compilation, portable.graphs()[g])));
     out->programs_.push_back(std::move(program));
   }
   compilation.progress.report(2 * count, 2 * count, "compile");
@@ -203,9 +210,10 @@ Status write_container(const Compilation &compilation, const CompiledModel &comp
     const loader::Compiled &program = compiled.programs()[g];
     const auto keep = [&](std::uint64_t segment) {
       const qr_plugin_bytes &bytes = graph.segments[segment];
-      return writer.add_segment(qrm::SegmentKind::Weights,
-                                segment ? format("weights %llu", static_cast<unsigned long long>(segment)) : String("weights"),
-                                {bytes.data, bytes.size}, align);
+      return writer.add_segment(
+          qrm::SegmentKind::Weights,
+          segment ? format("weights %llu", static_cast<unsigned long long>(segment)) : String("weights"),
+          {bytes.data, bytes.size}, align);
     };
 
     qrm::GraphInfo info;
@@ -217,8 +225,9 @@ Status write_container(const Compilation &compilation, const CompiledModel &comp
         QR_ASSIGN_OR_RETURN(const std::uint32_t number, keep(s));
         info.segments.push_back(number);
       }
-      QR_ASSIGN_OR_RETURN(info.qir_segment, writer.add_segment(qrm::SegmentKind::Graph, format("graph %u", g),
-                                                               {graph.qir.data, graph.qir.size}, qrm::kMinSegmentAlign));
+      QR_ASSIGN_OR_RETURN(info.qir_segment,
+                          writer.add_segment(qrm::SegmentKind::Graph, format("graph %u", g),
+                                             {graph.qir.data, graph.qir.size}, qrm::kMinSegmentAlign));
     }
     metadata.graphs.push_back(std::move(info));
 
@@ -228,15 +237,17 @@ Status write_container(const Compilation &compilation, const CompiledModel &comp
     if (program.has_plan) stored.plan = plan_of(program.plan);
     for (std::size_t s = 0; s < program.segments.size(); ++s) {
       const loader::CompiledSegment &segment = program.segments[s];
-      auto number = segment.kept ? keep(segment.request_segment)
-                                 : writer.add_segment(qrm::SegmentKind::Weights, format("%s packed %u.%zu", id.c_str(), g, s),
-                                                      {segment.bytes.data(), segment.bytes.size()},
-                                                      std::max(align, static_cast<std::uint32_t>(segment.align)));
+      auto number = segment.kept
+                        ? keep(segment.request_segment)
+                        : writer.add_segment(qrm::SegmentKind::Weights, format("%s packed %u.%zu", id.c_str(), g, s),
+                                             {segment.bytes.data(), segment.bytes.size()},
+                                             std::max(align, static_cast<std::uint32_t>(segment.align)));
       if (!number.ok()) return number.status();
       stored.segments.push_back(number.value());
     }
-    QR_ASSIGN_OR_RETURN(stored.blob_segment, writer.add_segment(qrm::SegmentKind::Blob, format("%s blob %u", id.c_str(), g),
-                                                                {program.blob.data(), program.blob.size()}, align));
+    QR_ASSIGN_OR_RETURN(stored.blob_segment,
+                        writer.add_segment(qrm::SegmentKind::Blob, format("%s blob %u", id.c_str(), g),
+                                           {program.blob.data(), program.blob.size()}, align));
     context.programs.push_back(std::move(stored));
   }
   metadata.contexts.push_back(std::move(context));
@@ -247,8 +258,9 @@ Status write_container(const Compilation &compilation, const CompiledModel &comp
 }
 
 Result<String> check_report(Compilation &compilation) {
-  QR_ASSIGN_OR_RETURN(const Ref<Portable> portable, Portable::make(Ref<const Model>(&compilation.model), compilation.settings.shapes,
-                                                                   compilation.signal, compilation.progress));
+  QR_ASSIGN_OR_RETURN(const Ref<Portable> portable,
+                      Portable::make(Ref<const Model>(&compilation.model), compilation.settings.shapes,
+                                     compilation.signal, compilation.progress));
   QR_ASSIGN_OR_RETURN(const Vector<qir::Graph> graphs, read_all(*portable));
   Vector<Vector<loader::Verdict>> verdicts;
   QR_RETURN_IF_ERROR(judge(compilation, *portable, graphs, verdicts));
@@ -257,7 +269,10 @@ Result<String> check_report(Compilation &compilation) {
     for (const loader::Verdict &verdict : of_graph) ++(verdict.supported ? supported : refused);
 
   JsonWriter json;
-  json.begin_object().field("backend", compilation.plugin->id()).field("supported", supported).field("refused", refused);
+  json.begin_object()
+      .field("backend", compilation.plugin->id())
+      .field("supported", supported)
+      .field("refused", refused);
   json.key("nodes").begin_array();
   for (std::size_t g = 0; g < graphs.size(); ++g)
     for (std::size_t n = 0; n < graphs[g].nodes.size(); ++n) {

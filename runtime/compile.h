@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The compile driver: asks the backend about every node, has it compile, keeps the result in memory or writes it to a .qrm.
+// The compile driver: asks the backend about every node, has it compile, keeps the result in memory or writes it to a
+// .qrm.
 #pragma once
 
 #include "loader/plugin.h"
@@ -23,11 +24,11 @@ struct Compilation {
   qr_host_threads threads;
 
   // Opens the backend and settles everything but the graphs.
-  static Result<Unique<Compilation>> begin(const Model &model, const OptionSet *options, Signal *signal, const Progress &progress,
-                                           DeviceUse use);
+  static Result<Unique<Compilation>> begin(const Model &model, const OptionSet *options, Signal *signal,
+                                           const Progress &progress, DeviceUse use);
   // By `begin` alone.
-  Compilation(const Model &from, const OptionSet *given, Settings settled, std::shared_ptr<ThreadPool> workers, Signal *stop,
-              const Progress &reports);
+  Compilation(const Model &from, const OptionSet *given, Settings settled, std::shared_ptr<ThreadPool> workers,
+              Signal *stop, const Progress &reports);
 };
 
 // A model compiled by one backend, with everything that its bytes point into.
@@ -52,8 +53,8 @@ class CompiledModel : public Counted<CompiledModel> {
   std::uint64_t node_count_ = 0;
 };
 
-// Writes a container: the graphs (if they are to be kept), the new context, and, when the model is a container itself, the contexts that it
-// has for other backends and targets.
+// Writes a container: the graphs (if they are to be kept), the new context, and, when the model is a container itself,
+// the contexts that it has for other backends and targets.
 Status write_container(const Compilation &compilation, const CompiledModel &compiled, std::string_view path);
 
 // qr_model_check: asks about every node and compiles nothing.

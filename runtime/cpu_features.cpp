@@ -25,7 +25,8 @@ String cpu_features() {
     unsigned ecx;
     __get_cpuid_count(7, 1, &leaf7_1a, &ebx, &ecx, &edx);
   }
-  std::uint32_t saved = 0;  // registers that the system keeps over a change of task: bits 1 and 2 ymm, 5 to 7 zmm and masks
+  std::uint32_t saved =
+      0;  // registers that the system keeps over a change of task: bits 1 and 2 ymm, 5 to 7 zmm and masks
   if (leaf1 & bit_OSXSAVE) __asm__("xgetbv" : "=a"(saved), "=d"(edx) : "c"(0));
   const bool ymm = (saved & 6) == 6, zmm = ymm && (saved & 0xe0) == 0xe0;
   add(leaf1 & bit_SSE4_1, "sse4.1");

@@ -19,7 +19,8 @@ Status failure(std::string_view path, int error) {
   const ErrorId id = error == ENOSPC || error == EDQUOT ? ErrorId::disk_full
                      : error == EIO                     ? ErrorId::io_error
                                                         : ErrorId::file_not_writable;
-  return Status::error(id, format("%s: it cannot be written: %s", printable(path, 1000).c_str(), std::strerror(error))).with("file", path);
+  return Status::error(id, format("%s: it cannot be written: %s", printable(path, 1000).c_str(), std::strerror(error)))
+      .with("file", path);
 }
 
 }  // namespace

@@ -11,7 +11,8 @@ namespace {
 void write_tensor(JsonWriter &json, const qrm::TensorInfo &info) {
   json.begin_object().field("name", info.name).field("dtype", dtype_name(info.dtype));
   json.key("dims").begin_array();
-  for (std::size_t axis = 0; axis < info.dims.size(); ++axis) {  // a symbolic extent is its name, one without a name is null
+  for (std::size_t axis = 0; axis < info.dims.size();
+       ++axis) {  // a symbolic extent is its name, one without a name is null
     if (info.dims[axis] >= 0) json.value(info.dims[axis]);
     else if (axis < info.dim_names.size() && !info.dim_names[axis].empty()) json.value(info.dim_names[axis]);
     else json.null();
@@ -95,9 +96,15 @@ Status write_container(JsonWriter &json, const qrm::ValidatedModel &model) {
     write_pairs(json, "options", context.options);
     json.key("programs").begin_array();
     for (const qrm::Program &program : context.programs) {
-      json.begin_object().field("graph", program.graph).field("segment", program.blob_segment).field("key", program.key);
+      json.begin_object()
+          .field("graph", program.graph)
+          .field("segment", program.blob_segment)
+          .field("key", program.key);
       write_numbers(json, "segments", program.segments);
-      json.key("memory").begin_object().field("weights_bytes", program.plan.weights_bytes).field("arena_bytes", program.plan.arena_bytes);
+      json.key("memory")
+          .begin_object()
+          .field("weights_bytes", program.plan.weights_bytes)
+          .field("arena_bytes", program.plan.arena_bytes);
       json.field("io_bytes", program.plan.io_bytes).field("device_bytes", program.plan.device_bytes);
       json.field("scratchpad_bytes", program.plan.scratchpad_bytes).end_object().end_object();
     }
@@ -107,8 +114,13 @@ Status write_container(JsonWriter &json, const qrm::ValidatedModel &model) {
 
   json.key("segments").begin_array();
   for (const qrm::SegmentInfo &segment : model.segments()) {
-    json.begin_object().field("kind", qrm::segment_kind_name(segment.kind)).field("name", segment.name).field("offset", segment.offset);
-    json.field("size", segment.size).field("align", segment.align).field("xxh3", format("%016llx", static_cast<unsigned long long>(segment.sum)));
+    json.begin_object()
+        .field("kind", qrm::segment_kind_name(segment.kind))
+        .field("name", segment.name)
+        .field("offset", segment.offset);
+    json.field("size", segment.size)
+        .field("align", segment.align)
+        .field("xxh3", format("%016llx", static_cast<unsigned long long>(segment.sum)));
     json.end_object();
   }
   json.end_array();

@@ -18,20 +18,25 @@ String default_context_path(std::string_view model) {
 
 void raise(std::uint64_t &figure, std::uint64_t by) noexcept { figure = std::max(figure, by); }
 
-// A context must take and give what the model's signature says; the plugin is the only one that could have mixed them up.
+// A context must take and give what the model's signature says; the plugin is the only one that could have mixed them
+// up.
 Status check_signature(loader::Plugin &plugin, const ReadyModel &signature, const loader::Context &context) {
-  const auto side = [&](const char *what, const Vector<qrm::TensorInfo> &expected, const Vector<loader::TensorInfo> &found) -> Status {
+  const auto side = [&](const char *what, const Vector<qrm::TensorInfo> &expected,
+                        const Vector<loader::TensorInfo> &found) -> Status {
     if (found.size() != expected.size())
-      return plugin.misbehaved("context.load", format("gave a context with %zu %ss, expected %zu", found.size(), what, expected.size()));
+      return plugin.misbehaved(
+          "context.load", format("gave a context with %zu %ss, expected %zu", found.size(), what, expected.size()));
     for (std::size_t i = 0; i < found.size(); ++i) {
-      bool same = found[i].dtype == static_cast<std::int32_t>(expected[i].dtype) && found[i].rank == expected[i].dims.size();
+      bool same =
+          found[i].dtype == static_cast<std::int32_t>(expected[i].dtype) && found[i].rank == expected[i].dims.size();
       for (std::uint32_t axis = 0; same && axis < found[i].rank; ++axis)
         same = expected[i].dims[axis] < 0 || found[i].dims[axis] < 0 || expected[i].dims[axis] == found[i].dims[axis];
       if (!same)
-        return plugin.misbehaved("context.load",
-                                 format("gave a context with %s %s as %s%s, expected %s%s", what, printable(expected[i].name).c_str(),
-                                        dtype_name(static_cast<DType>(found[i].dtype)), shape_text(found[i].dims, found[i].rank).c_str(),
-                                        dtype_name(expected[i].dtype), shape_text(expected[i].dims.data(), expected[i].dims.size()).c_str()));
+        return plugin.misbehaved(
+            "context.load", format("gave a context with %s %s as %s%s, expected %s%s", what,
+                                   printable(expected[i].name).c_str(), dtype_name(static_cast<DType>(found[i].dtype)),
+                                   shape_text(found[i].dims, found[i].rank).c_str(), dtype_name(expected[i].dtype),
+                                   shape_text(expected[i].dims.data(), expected[i].dims.size()).c_str()));
     }
     return {};
   };
@@ -46,21 +51,28 @@ Status keep_context(const Compilation &compilation, const ReadyModel &ready) {
   if (!settings.write_context) return {};
   const Log &log = compilation.model.runtime().journal();
   if (!ready.compiled()) {
-    log.write(QR_LOG_INFO, "session", format("ep.context_enable: %s holds the context already, nothing is written", compilation.model.describe().c_str()));
+    log.write(QR_LOG_INFO, "session",
+              format("ep.context_enable: %s holds the context already, nothing is written",
+                     compilation.model.describe().c_str()));
     return {};
   }
   if (!settings.context_embedded)
     log.write(QR_LOG_INFO, "session", "ep.context_embed_mode is 0: a .qrm holds everything in one file all the same");
   if (settings.context_path.empty() && compilation.model.path().empty())
-    return Status::error(ErrorId::option_conflict, "option ep.context_file_path: it is not set and the model has no path, expected a file to write the context to",
-                         "set ep.context_file_path").with("option", "ep.context_file_path");
-  const String path = settings.context_path.empty() ? default_context_path(compilation.model.path()) : String(settings.context_path);
+    return Status::error(ErrorId::option_conflict,
+                         "option ep.context_file_path: it is not set and the model has no path, expected a file to "
+                         "write the context to",
+                         "set ep.context_file_path")
+        .with("option", "ep.context_file_path");
+  const String path =
+      settings.context_path.empty() ? default_context_path(compilation.model.path()) : String(settings.context_path);
   QR_RETURN_IF_ERROR(write_container(compilation, *ready.compiled(), path));
   log.write(QR_LOG_INFO, "session", format("the compiled model was written to %s", printable(path, 1000).c_str()));
   return {};
 }
 
-Result<Unique<Loaded>> load_contexts(const Compilation &compilation, Ref<ReadyModel> ready, const ReadyModel &signature) {
+Result<Unique<Loaded>> load_contexts(const Compilation &compilation, Ref<ReadyModel> ready,
+                                     const ReadyModel &signature) {
   auto loaded = quarry::make_unique<Loaded>(std::move(ready));
   for (const ReadyProgram &program : loaded->ready->programs()) {
     QR_RETURN_IF_ERROR(compilation.signal.check("loading the context"));

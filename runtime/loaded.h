@@ -21,7 +21,8 @@ struct Loaded : HeapObject {
 };
 
 // Has the backend load every program; its contexts must take and give what `signature` does.
-Result<Unique<Loaded>> load_contexts(const Compilation &compilation, Ref<ReadyModel> ready, const ReadyModel &signature);
+Result<Unique<Loaded>> load_contexts(const Compilation &compilation, Ref<ReadyModel> ready,
+                                     const ReadyModel &signature);
 
 // The largest of each figure over all programs.
 Result<qrm::Plan> plan_all(const Compilation &compilation, const ReadyModel &ready);

@@ -18,7 +18,8 @@ class Log {
 
   // The two MISBEHAVING levels are always wanted.
   bool wants(qr_log_level level) const noexcept {
-    return sink_.write && (level <= sink_.level || level == QR_LOG_CALLER_MISBEHAVING || level == QR_LOG_PLUGIN_MISBEHAVING);
+    return sink_.write &&
+           (level <= sink_.level || level == QR_LOG_CALLER_MISBEHAVING || level == QR_LOG_PLUGIN_MISBEHAVING);
   }
   void write(qr_log_level level, std::string_view topic, std::string_view message) const noexcept {
     if (wants(level)) sink_.write(sink_.self, level, {topic.data(), topic.size()}, {message.data(), message.size()});

@@ -31,7 +31,8 @@ Result<Ref<Memory>> Memory::begin(SessionCore &core, std::uint64_t size) {
 // The first context has the memory (or gave it); the contexts of the other buckets get to know it too.
 Status Memory::register_with_others(const Loaded &loaded, Registrations &known) {
   for (std::size_t bucket = known.size(); bucket < loaded.buckets.size(); ++bucket) {
-    QR_ASSIGN_OR_RETURN(Unique<loader::Registration> registration, loaded.buckets[bucket].context->register_pointer(data_, size_));
+    QR_ASSIGN_OR_RETURN(Unique<loader::Registration> registration,
+                        loaded.buckets[bucket].context->register_pointer(data_, size_));
     known.push_back(std::move(registration));
   }
   return {};
@@ -63,17 +64,21 @@ Result<Ref<Memory>> Memory::import_fd(SessionCore &core, int fd, std::uint64_t o
   QR_ASSIGN_OR_RETURN(Ref<Memory> memory, begin(core, size));
   memory->fd_ = fcntl(fd, F_DUPFD_CLOEXEC, 0);
   if (memory->fd_ < 0)
-    return Status::error(ErrorId::bad_argument, format("qr_memory_import_fd: descriptor %d: %s", fd, std::strerror(errno)));
+    return Status::error(ErrorId::bad_argument,
+                         format("qr_memory_import_fd: descriptor %d: %s", fd, std::strerror(errno)));
   const off_t end = lseek(memory->fd_, 0, SEEK_END);  // files, memfds and dma-bufs know their size
   if (end < 0)
-    return Status::error(ErrorId::bad_argument, format("qr_memory_import_fd: descriptor %d has no size: %s", fd, std::strerror(errno)));
+    return Status::error(ErrorId::bad_argument,
+                         format("qr_memory_import_fd: descriptor %d has no size: %s", fd, std::strerror(errno)));
   if (!range_fits(offset, size, static_cast<std::uint64_t>(end)))
-    return Status::error(ErrorId::index_out_of_range,
-                         format("qr_memory_import_fd: offset %llu and size %llu, expected a range inside the file's %llu bytes",
-                                static_cast<unsigned long long>(offset), static_cast<unsigned long long>(size),
-                                static_cast<unsigned long long>(end)));
+    return Status::error(
+        ErrorId::index_out_of_range,
+        format("qr_memory_import_fd: offset %llu and size %llu, expected a range inside the file's %llu bytes",
+               static_cast<unsigned long long>(offset), static_cast<unsigned long long>(size),
+               static_cast<unsigned long long>(end)));
   for (const SessionBucket &bucket : memory->first_->buckets) {
-    QR_ASSIGN_OR_RETURN(Unique<loader::Registration> registration, bucket.context->import_fd(memory->fd_, offset, size));
+    QR_ASSIGN_OR_RETURN(Unique<loader::Registration> registration,
+                        bucket.context->import_fd(memory->fd_, offset, size));
     if (!memory->data_) memory->data_ = registration->data();
     memory->registrations_.push_back(std::move(registration));
   }

@@ -31,8 +31,8 @@ class Memory : public Counted<Memory> {
   Ref<SessionCore> core_;
   void *data_ = nullptr;
   std::uint64_t size_ = 0;
-  void *own_ = nullptr;   // our block, where the backend allocates none
-  int fd_ = -1;           // our duplicate
+  void *own_ = nullptr;            // our block, where the backend allocates none
+  int fd_ = -1;                    // our duplicate
   const Loaded *first_ = nullptr;  // what the session ran when the memory was made
   Registrations registrations_;    // with it
   std::mutex mutex_;               // clones may meet what was compiled later at the same time

@@ -13,12 +13,15 @@
 namespace quarry {
 namespace {
 
-// Whether bytes may begin an ONNX file: a protobuf message whose first field is one that ModelProto has, with its wire type.
+// Whether bytes may begin an ONNX file: a protobuf message whose first field is one that ModelProto has, with its wire
+// type.
 bool looks_like_onnx(qir::Bytes bytes) noexcept {
   const auto *data = static_cast<const unsigned char *>(bytes.data);
   if (bytes.size < 2) return false;
-  if (data[0] & 0x80) return data[1] == 0x01 && (data[0] == 0xa2 || data[0] == 0xca || data[0] == 0xd2);  // fields 20, 25, 26
-  return std::string_view("\x08\x12\x1a\x22\x28\x32\x3a\x42\x72").find(static_cast<char>(data[0])) != std::string_view::npos;
+  if (data[0] & 0x80)
+    return data[1] == 0x01 && (data[0] == 0xa2 || data[0] == 0xca || data[0] == 0xd2);  // fields 20, 25, 26
+  return std::string_view("\x08\x12\x1a\x22\x28\x32\x3a\x42\x72").find(static_cast<char>(data[0])) !=
+         std::string_view::npos;
 }
 
 String first_bytes(qir::Bytes bytes) {
@@ -33,8 +36,9 @@ Result<qrm::TensorInfo> tensor_info(const qr_prepare_io &io) {
   info.name.assign(text_of(io.name));
   info.dtype = dtype_from_number(io.dtype).value_or(DType::Unknown);
   if (io.rank > QR_PLUGIN_MAX_RANK)
-    return Status::error(ErrorId::qir_rank, format("tensor %s: found rank %u, expected at most %d", printable(info.name).c_str(), io.rank,
-                                                   QR_PLUGIN_MAX_RANK)).with("tensor", info.name);
+    return Status::error(ErrorId::qir_rank, format("tensor %s: found rank %u, expected at most %d",
+                                                   printable(info.name).c_str(), io.rank, QR_PLUGIN_MAX_RANK))
+        .with("tensor", info.name);
   for (std::uint32_t axis = 0; axis < io.rank; ++axis) {
     info.dims.push_back(io.dims[axis]);
     info.dim_names.emplace_back(text_of(io.dim_names[axis]));
@@ -60,17 +64,20 @@ Result<Ref<Model>> Model::open_path(Ref<Runtime> runtime, std::string_view path,
   return open(std::move(runtime), std::move(file), path, options);
 }
 
-Result<Ref<Model>> Model::open_fd(Ref<Runtime> runtime, int fd, std::uint64_t offset, std::uint64_t size, const OptionSet *options) {
+Result<Ref<Model>> Model::open_fd(Ref<Runtime> runtime, int fd, std::uint64_t offset, std::uint64_t size,
+                                  const OptionSet *options) {
   QR_ASSIGN_OR_RETURN(qrm::RawFile file, qrm::RawFile::open_fd(fd, offset, size));
   return open(std::move(runtime), std::move(file), {}, options);
 }
 
-Result<Ref<Model>> Model::open_memory(Ref<Runtime> runtime, const void *data, std::uint64_t size, const OptionSet *options) {
+Result<Ref<Model>> Model::open_memory(Ref<Runtime> runtime, const void *data, std::uint64_t size,
+                                      const OptionSet *options) {
   QR_ASSIGN_OR_RETURN(qrm::RawFile file, qrm::RawFile::from_memory(data, size));
   return open(std::move(runtime), std::move(file), {}, options);
 }
 
-Result<Ref<Model>> Model::open(Ref<Runtime> runtime, qrm::RawFile file, std::string_view path, const OptionSet *options) {
+Result<Ref<Model>> Model::open(Ref<Runtime> runtime, qrm::RawFile file, std::string_view path,
+                               const OptionSet *options) {
   const qir::Bytes bytes = file.bytes();
   auto model = Ref<Model>::make(std::move(runtime), std::move(file), path, options);
   const auto finish = [&](Status status) -> Result<Ref<Model>> {
@@ -88,9 +95,11 @@ Result<Ref<Model>> Model::open(Ref<Runtime> runtime, qrm::RawFile file, std::str
   if (!looks_like_onnx(bytes))
     return finish(Status::error(
         ErrorId::unknown_format,
-        bytes.size == 0 ? format("%s: it is empty, expected an .onnx model or a .qrm container", model->describe().c_str())
-                        : format("%s: neither an .onnx model nor a .qrm container, its %llu bytes begin with %s", model->describe().c_str(),
-                                 static_cast<unsigned long long>(bytes.size), first_bytes(bytes).c_str())));
+        bytes.size == 0
+            ? format("%s: it is empty, expected an .onnx model or a .qrm container", model->describe().c_str())
+            : format("%s: neither an .onnx model nor a .qrm container, its %llu bytes begin with %s",
+                     model->describe().c_str(), static_cast<unsigned long long>(bytes.size),
+                     first_bytes(bytes).c_str())));
   return finish(model->parse_onnx());
 }
 
@@ -105,8 +114,9 @@ Status Model::parse_onnx() {
                                                           : std::string_view(path_).substr(0, slash);
   const qir::Bytes bytes = file_->bytes();
   ErrorCollector errors;
-  QR_RETURN_IF_ERROR(
-      errors.status(api_->open(&runtime_->host(), {bytes.data, bytes.size}, plugin_string(folder), &prepared_, errors.sink()), "open"));
+  QR_RETURN_IF_ERROR(errors.status(
+      api_->open(&runtime_->host(), {bytes.data, bytes.size}, plugin_string(folder), &prepared_, errors.sink()),
+      "open"));
   const auto read = [&](auto count, auto get, Vector<qrm::TensorInfo> &out) -> Status {
     for (std::uint64_t i = 0; i < count(prepared_); ++i) {
       qr_prepare_io io = {};
@@ -132,24 +142,27 @@ Vector<qrm::KeyValue> Model::properties() const {
     qr_plugin_string key_text = {}, value_text = {};
     api_->property(prepared_, i, &key_text, &value_text);
     const std::string_view key = text_of(key_text), value = text_of(value_text);
-    const bool twice = std::any_of(found.begin(), found.end(), [&](const qrm::KeyValue &pair) { return pair.key == key; });
-    const char *why = key.empty()                                                        ? "its key is empty"
-                      : twice                                                            ? "its key stands twice"
-                      : !is_utf8(key) || !is_utf8(value)                                 ? "it is not UTF-8"
+    const bool twice =
+        std::any_of(found.begin(), found.end(), [&](const qrm::KeyValue &pair) { return pair.key == key; });
+    const char *why = key.empty()                                                            ? "its key is empty"
+                      : twice                                                                ? "its key stands twice"
+                      : !is_utf8(key) || !is_utf8(value)                                     ? "it is not UTF-8"
                       : key.size() > qrm::kMaxNameBytes || value.size() > qrm::kMaxTextBytes ? "it is too long"
-                      : found.size() == qrm::kMaxPairs                                   ? "there are too many"
-                                                                                         : nullptr;
+                      : found.size() == qrm::kMaxPairs                                       ? "there are too many"
+                                                                                             : nullptr;
     if (!why) {
       found.push_back({String(key), String(value)});
       continue;
     }
-    runtime_->journal().write(QR_LOG_WARN, "compile", format("%s: metadata \"%s\" is left out of the container: %s", describe().c_str(),
-                                                                printable(key).c_str(), why));
+    runtime_->journal().write(QR_LOG_WARN, "compile",
+                              format("%s: metadata \"%s\" is left out of the container: %s", describe().c_str(),
+                                     printable(key).c_str(), why));
   }
   return found;
 }
 
-Result<Lowered> Model::lower(const Vector<std::string_view> &shapes, const CallSignal &signal, const Progress &progress) const {
+Result<Lowered> Model::lower(const Vector<std::string_view> &shapes, const CallSignal &signal,
+                             const Progress &progress) const {
   Vector<std::string_view> buckets = shapes;
   if (buckets.empty()) split_shapes(shapes_, buckets);
   Vector<qr_plugin_string> texts;
@@ -158,14 +171,15 @@ Result<Lowered> Model::lower(const Vector<std::string_view> &shapes, const CallS
   struct Relay {
     const Progress &progress;
   } relay{progress};
-  const qr_prepare_progress reports{&relay, [](void *self, std::uint64_t done, std::uint64_t total, qr_plugin_string what) {
+  const qr_prepare_progress reports{&relay,
+                                    [](void *self, std::uint64_t done, std::uint64_t total, qr_plugin_string what) {
                                       static_cast<Relay *>(self)->progress.report(done, total, text_of(what));
                                     }};
   ErrorCollector errors;
   qr_lowered *lowered = nullptr;
   std::lock_guard lock(prepared_mutex_);
-  Status status =
-      errors.status(api_->lower(prepared_, texts.data(), texts.size(), signal.plugin(), &reports, &lowered, errors.sink()), "lower");
+  Status status = errors.status(
+      api_->lower(prepared_, texts.data(), texts.size(), signal.plugin(), &reports, &lowered, errors.sink()), "lower");
   if (!status.ok()) {
     if (!path_.empty()) status.with("file", path_);
     return status;

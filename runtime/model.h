@@ -58,8 +58,10 @@ class Lowered {
 class Model : public Counted<Model> {
  public:
   static Result<Ref<Model>> open_path(Ref<Runtime> runtime, std::string_view path, const OptionSet *options);
-  static Result<Ref<Model>> open_fd(Ref<Runtime> runtime, int fd, std::uint64_t offset, std::uint64_t size, const OptionSet *options);
-  static Result<Ref<Model>> open_memory(Ref<Runtime> runtime, const void *data, std::uint64_t size, const OptionSet *options);
+  static Result<Ref<Model>> open_fd(Ref<Runtime> runtime, int fd, std::uint64_t offset, std::uint64_t size,
+                                    const OptionSet *options);
+  static Result<Ref<Model>> open_memory(Ref<Runtime> runtime, const void *data, std::uint64_t size,
+                                        const OptionSet *options);
 
   // By open_* alone.
   Model(Ref<Runtime> runtime, qrm::RawFile file, std::string_view path, const OptionSet *options);
@@ -73,32 +75,38 @@ class Model : public Counted<Model> {
   String describe() const;
 
   // As the container's signature says, or as the ONNX graph does.
-  const Vector<qrm::TensorInfo> &inputs() const noexcept { return is_container() ? container_->metadata().inputs : inputs_; }
-  const Vector<qrm::TensorInfo> &outputs() const noexcept { return is_container() ? container_->metadata().outputs : outputs_; }
+  const Vector<qrm::TensorInfo> &inputs() const noexcept {
+    return is_container() ? container_->metadata().inputs : inputs_;
+  }
+  const Vector<qrm::TensorInfo> &outputs() const noexcept {
+    return is_container() ? container_->metadata().outputs : outputs_;
+  }
 
-  // What a container that is made of it says of its origin: the producer of the ONNX model and that model's metadata_props, or what the
-  // container says itself. A property that no container can hold is left out, and logged.
+  // What a container that is made of it says of its origin: the producer of the ONNX model and that model's
+  // metadata_props, or what the container says itself. A property that no container can hold is left out, and logged.
   String source() const;
   Vector<qrm::KeyValue> properties() const;
 
   // Lowers an ONNX model for the given buckets; none: those of the options it was opened with.
-  Result<Lowered> lower(const Vector<std::string_view> &shapes, const CallSignal &signal, const Progress &progress) const;
+  Result<Lowered> lower(const Vector<std::string_view> &shapes, const CallSignal &signal,
+                        const Progress &progress) const;
 
   Result<String> inspect() const;
   Status verify() const;
 
  private:
-  static Result<Ref<Model>> open(Ref<Runtime> runtime, qrm::RawFile file, std::string_view path, const OptionSet *options);
+  static Result<Ref<Model>> open(Ref<Runtime> runtime, qrm::RawFile file, std::string_view path,
+                                 const OptionSet *options);
   Status parse_onnx();
 
   Ref<Runtime> runtime_;
   String path_, shapes_;
   qrm::SumCheck sums_ = qrm::SumCheck::Program;
-  std::optional<qrm::RawFile> file_;             // of an ONNX model
+  std::optional<qrm::RawFile> file_;  // of an ONNX model
   std::optional<qrm::ValidatedModel> container_;
   const qr_prepare_api *api_ = nullptr;
   qr_prepared_model *prepared_ = nullptr;
-  mutable std::mutex prepared_mutex_;            // the compiler library's objects take one caller at a time
+  mutable std::mutex prepared_mutex_;  // the compiler library's objects take one caller at a time
   Vector<qrm::TensorInfo> inputs_, outputs_;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every object of the C ABI is: counted, so that children hold their parents and any order of destruction is right; and, where its
-// header says [exclusive], guarded against calls that overlap.
+// What every object of the C ABI is: counted, so that children hold their parents and any order of destruction is
+// right; and, where its header says [exclusive], guarded against calls that overlap.
 #pragma once
 
 #include <unistd.h>
@@ -82,8 +82,10 @@ class ExclusiveUse {
 
 class ExclusiveScope {
  public:
-  ExclusiveScope(ExclusiveUse &use, const char *function, const char *object) noexcept : use_(use), function_(function), object_(object) {
-    held_ = use_.thread_.compare_exchange_strong(other_, thread_id(), std::memory_order_acquire, std::memory_order_relaxed);
+  ExclusiveScope(ExclusiveUse &use, const char *function, const char *object) noexcept
+      : use_(use), function_(function), object_(object) {
+    held_ =
+        use_.thread_.compare_exchange_strong(other_, thread_id(), std::memory_order_acquire, std::memory_order_relaxed);
   }
   ~ExclusiveScope() {
     if (held_) use_.thread_.store(0, std::memory_order_release);
@@ -94,12 +96,17 @@ class ExclusiveScope {
   bool held() const noexcept { return held_; }
   Status status() const {
     if (held_) return {};
-    return Status::error(ErrorId::overlapping_calls,
-                         other_ == thread_id()
-                             ? format("%s: called on thread %u while the same thread is inside another call on this %s, expected one call "
-                                      "at a time", function_, thread_id(), object_)
-                             : format("%s: called on thread %u while thread %u is inside another call on this %s, expected one call at a "
-                                      "time", function_, thread_id(), other_, object_));
+    return Status::error(
+        ErrorId::overlapping_calls,
+        other_ == thread_id()
+            ? format(
+                  "%s: called on thread %u while the same thread is inside another call on this %s, expected one call "
+                  "at a time",
+                  function_, thread_id(), object_)
+            : format(
+                  "%s: called on thread %u while thread %u is inside another call on this %s, expected one call at a "
+                  "time",
+                  function_, thread_id(), other_, object_));
   }
 
  private:

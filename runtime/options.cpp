@@ -9,7 +9,8 @@ namespace quarry {
 namespace {
 
 constexpr OptionRow kRows[] = {
-#define QR_OPTION(key, values, fallback, scope, at_run_time, help) {key, values, fallback, scope, (at_run_time) != 0, help},
+#define QR_OPTION(key, values, fallback, scope, at_run_time, help) \
+  {key, values, fallback, scope, (at_run_time) != 0, help},
 #include "base/options.inc"
 #undef QR_OPTION
 };
@@ -35,7 +36,9 @@ bool parse_integer(std::string_view text, std::int64_t *out) noexcept {
 Status bad_value(std::string_view key, std::string_view value, std::string_view expected, std::string_view hint = {}) {
   return Status::error(ErrorId::bad_option_value,
                        format("option %s: found \"%s\", expected %s", printable(key).c_str(), printable(value).c_str(),
-                              String(expected).c_str()), hint).with("option", key);
+                              String(expected).c_str()),
+                       hint)
+      .with("option", key);
 }
 
 }  // namespace
@@ -63,13 +66,15 @@ bool scope_names_backend(std::string_view scope, std::string_view id) noexcept {
 }
 
 bool is_core_scope(std::string_view scope) noexcept {
-  return scope_names_backend(scope, "runtime") || scope_names_backend(scope, "model") || scope_names_backend(scope, "session");
+  return scope_names_backend(scope, "runtime") || scope_names_backend(scope, "model") ||
+         scope_names_backend(scope, "session");
 }
 
 Status check_option_value(std::string_view key, std::string_view values, std::string_view value) {
   if (!is_utf8(value) || value.find('\0') != std::string_view::npos)
-    return Status::error(ErrorId::not_utf8, format("option %s: the value is not UTF-8 text: \"%s\"", printable(key).c_str(),
-                                                   printable(value).c_str())).with("option", key);
+    return Status::error(ErrorId::not_utf8, format("option %s: the value is not UTF-8 text: \"%s\"",
+                                                   printable(key).c_str(), printable(value).c_str()))
+        .with("option", key);
   if (values == "text" || values == "path" || values == "list") return {};
 
   constexpr std::string_view kInteger = "integer ";
@@ -77,11 +82,14 @@ Status check_option_value(std::string_view key, std::string_view values, std::st
     const std::string_view range = values.substr(kInteger.size());
     const std::size_t dots = range.find("..");
     std::int64_t low = 0, high = 0, number = 0;
-    if (dots == std::string_view::npos || !parse_integer(range.substr(0, dots), &low) || !parse_integer(range.substr(dots + 2), &high))
-      return Status::error(ErrorId::internal, format("option %s: its table gives the values as \"%s\", expected integer LOW..HIGH",
-                                                     printable(key).c_str(), printable(values).c_str()));
+    if (dots == std::string_view::npos || !parse_integer(range.substr(0, dots), &low) ||
+        !parse_integer(range.substr(dots + 2), &high))
+      return Status::error(ErrorId::internal,
+                           format("option %s: its table gives the values as \"%s\", expected integer LOW..HIGH",
+                                  printable(key).c_str(), printable(values).c_str()));
     if (parse_integer(value, &number) && number >= low && number <= high) return {};
-    return bad_value(key, value, format("an integer from %lld to %lld", static_cast<long long>(low), static_cast<long long>(high)));
+    return bad_value(key, value,
+                     format("an integer from %lld to %lld", static_cast<long long>(low), static_cast<long long>(high)));
   }
 
   NearestWord nearest(value);

@@ -51,8 +51,8 @@ class OptionSet : public Counted<OptionSet> {
 
   // What was set, by key.
   const OrderedMap<String, String> &values() const noexcept { return values_; }
-  std::string_view given(std::string_view key) const noexcept;      // empty where it was not set
-  std::string_view in_force(std::string_view key) const noexcept;   // of a key of Quarry's own table
+  std::string_view given(std::string_view key) const noexcept;     // empty where it was not set
+  std::string_view in_force(std::string_view key) const noexcept;  // of a key of Quarry's own table
   Runtime &runtime() const noexcept { return *runtime_; }
   ExclusiveUse &use() const noexcept { return use_; }
 

@@ -8,7 +8,9 @@ namespace {
 
 qr_plugin_bytes plugin_bytes(const qir::Bytes &bytes) noexcept { return {bytes.data, bytes.size}; }
 
-qrm::TensorInfo tensor_info(const qir::Tensor &tensor) { return {tensor.name, tensor.dtype, tensor.shape, {}, tensor.quant}; }
+qrm::TensorInfo tensor_info(const qir::Tensor &tensor) {
+  return {tensor.name, tensor.dtype, tensor.shape, {}, tensor.quant};
+}
 
 void merge_dims(qrm::TensorInfo &into, const qir::Shape &dims) {
   for (std::size_t axis = 0; axis < into.dims.size() && axis < dims.size(); ++axis)
@@ -22,14 +24,16 @@ void name_dims(qrm::TensorInfo &info, const Vector<qrm::TensorInfo> &model_tenso
 
 }  // namespace
 
-Result<Ref<Portable>> Portable::make(Ref<const Model> model, const Vector<std::string_view> &shapes, const CallSignal &signal,
-                                     const Progress &progress) {
+Result<Ref<Portable>> Portable::make(Ref<const Model> model, const Vector<std::string_view> &shapes,
+                                     const CallSignal &signal, const Progress &progress) {
   auto portable = Ref<Portable>::make(std::move(model));
   const Model &from = portable->model();
   if (!from.is_container()) {
     QR_ASSIGN_OR_RETURN(portable->lowered_, from.lower(shapes, signal, progress));
     const std::uint64_t count = portable->lowered_.graph_count();
-    if (count == 0) return Status::error(ErrorId::internal, format("%s: the compiler library made no graph of it", from.describe().c_str()));
+    if (count == 0)
+      return Status::error(ErrorId::internal,
+                           format("%s: the compiler library made no graph of it", from.describe().c_str()));
     for (std::uint64_t i = 0; i < count; ++i) {
       const qr_lowered_graph graph = portable->lowered_.graph(i);
       portable->graphs_.push_back({String(text_of(graph.name)), graph.qir, {portable->lowered_.pool()}, {}});
@@ -38,16 +42,19 @@ Result<Ref<Portable>> Portable::make(Ref<const Model> model, const Vector<std::s
   }
 
   if (!shapes.empty())
-    return Status::error(ErrorId::option_conflict,
-                         format("option shape: %s is a container, whose shapes are bound already", from.describe().c_str()),
-                         "bind shapes when compiling from the .onnx").with("option", "shape");
+    return Status::error(
+               ErrorId::option_conflict,
+               format("option shape: %s is a container, whose shapes are bound already", from.describe().c_str()),
+               "bind shapes when compiling from the .onnx")
+        .with("option", "shape");
   const qrm::ValidatedModel &container = from.container();
   const auto &graphs = container.metadata().graphs;
   for (std::size_t i = 0; i < graphs.size(); ++i) {
     const qrm::GraphInfo &info = graphs[i];
     if (!info.qir_segment)
-      return Status::error(ErrorId::qrm_no_graph, format("%s: its graph was not kept, expected a container with its portable graph",
-                                                         from.describe().c_str()));
+      return Status::error(
+          ErrorId::qrm_no_graph,
+          format("%s: its graph was not kept, expected a container with its portable graph", from.describe().c_str()));
     QR_ASSIGN_OR_RETURN(const qir::Bytes qir, container.segment(*info.qir_segment));
     QR_ASSIGN_OR_RETURN(const Vector<qir::Bytes> segments, container.segments(info.segments));
     PortableGraph graph{info.name, plugin_bytes(qir), {}, info.segments};
@@ -66,7 +73,8 @@ Result<qir::Graph> Portable::read(std::size_t index) const {
 
 Signature signature_of(const Model &model, const Vector<qir::Graph> &graphs) {
   Signature signature;
-  const auto side = [&](Vector<std::int32_t> qir::Graph::*tensors, const Vector<qrm::TensorInfo> &model_tensors, Vector<qrm::TensorInfo> &out) {
+  const auto side = [&](Vector<std::int32_t> qir::Graph::*tensors, const Vector<qrm::TensorInfo> &model_tensors,
+                        Vector<qrm::TensorInfo> &out) {
     for (std::size_t i = 0; i < (graphs[0].*tensors).size(); ++i) {
       const auto tensor = [&](const qir::Graph &graph) -> const qir::Tensor & {
         return graph.tensors[static_cast<std::size_t>((graph.*tensors)[i])];

@@ -7,10 +7,10 @@
 namespace quarry {
 
 struct PortableGraph {
-  String name;                                // of the bucket
+  String name;  // of the bucket
   qr_plugin_bytes qir;
-  Vector<qr_plugin_bytes> segments;           // what the constants point into
-  Vector<std::uint32_t> container_segments;   // their numbers, where they come from a container
+  Vector<qr_plugin_bytes> segments;          // what the constants point into
+  Vector<std::uint32_t> container_segments;  // their numbers, where they come from a container
 };
 
 // What a model's inputs and outputs are, over all buckets.
@@ -20,8 +20,8 @@ struct Signature {
 
 class Portable : public Counted<Portable> {
  public:
-  static Result<Ref<Portable>> make(Ref<const Model> model, const Vector<std::string_view> &shapes, const CallSignal &signal,
-                                    const Progress &progress);
+  static Result<Ref<Portable>> make(Ref<const Model> model, const Vector<std::string_view> &shapes,
+                                    const CallSignal &signal, const Progress &progress);
 
   explicit Portable(Ref<const Model> model) : model_(std::move(model)) {}
   const Model &model() const noexcept { return *model_; }

@@ -35,13 +35,14 @@ Result<const qr_prepare_api *> open_file(const char *file) {
   void *library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
   if (!library) {
     const char *why = dlerror();
-    return Status::error(ErrorId::prepare_missing, format("compiler library %s: it cannot be opened: %s", printable(file, 1000).c_str(),
-                                                          why ? printable(why, 1000).c_str() : "no reason given"));
+    return Status::error(ErrorId::prepare_missing,
+                         format("compiler library %s: it cannot be opened: %s", printable(file, 1000).c_str(),
+                                why ? printable(why, 1000).c_str() : "no reason given"));
   }
   const auto query = reinterpret_cast<qr_prepare_query_fn>(dlsym(library, "qr_prepare_query"));
   if (!query)
-    return Status::error(ErrorId::prepare_mismatch,
-                         format("compiler library %s: it has no function qr_prepare_query", printable(file, 1000).c_str()));
+    return Status::error(ErrorId::prepare_mismatch, format("compiler library %s: it has no function qr_prepare_query",
+                                                           printable(file, 1000).c_str()));
   return ask(query, file);
 }
 
@@ -60,14 +61,17 @@ Result<const qr_prepare_api *> PrepareLibrary::api() {
 Result<const qr_prepare_api *> PrepareLibrary::find() {
   if (&qr_prepare_query && path_.empty()) return ask(qr_prepare_query, "linked into this program");
 #ifdef QR_NO_DLOPEN
-  return Status::error(ErrorId::prepare_missing, "opening an .onnx model needs the compiler library, which is not linked into this program",
+  return Status::error(ErrorId::prepare_missing,
+                       "opening an .onnx model needs the compiler library, which is not linked into this program",
                        "link libquarry-prepare.a too, or run a compiled .qrm");
 #else
   if (!path_.empty()) return open_file(path_.c_str());
   String tried;
   const String own = library_folder();
-  // Beside an installed libquarry; beside it in a build tree, where each folder has its library; in the folder it was configured for.
-  const String candidates[] = {own.empty() ? String() : own + "/" + kFileName, own.empty() ? String() : own + "/../prepare/" + kFileName,
+  // Beside an installed libquarry; beside it in a build tree, where each folder has its library; in the folder it was
+  // configured for.
+  const String candidates[] = {own.empty() ? String() : own + "/" + kFileName,
+                               own.empty() ? String() : own + "/../prepare/" + kFileName,
                                String(QR_LIBDIR "/") + kFileName};
   for (const String &file : candidates) {
     if (file.empty()) continue;
@@ -76,14 +80,16 @@ Result<const qr_prepare_api *> PrepareLibrary::find() {
     tried += file;
   }
   return Status::error(ErrorId::prepare_missing,
-                       format("opening an .onnx model needs the compiler library, found no %s (looked at %s)", kFileName, tried.c_str()));
+                       format("opening an .onnx model needs the compiler library, found no %s (looked at %s)",
+                              kFileName, tried.c_str()));
 #endif
 }
 
 ErrorCollector::ErrorCollector() noexcept {
   sink_ = {sizeof(qr_error_sink), 0, this,
            [](void *self, qr_plugin_code code, qr_plugin_string id, qr_plugin_string message, qr_plugin_string hint) {
-             static_cast<ErrorCollector *>(self)->status_ = Status::foreign(code, text_of(id), text_of(message), text_of(hint));
+             static_cast<ErrorCollector *>(self)->status_ =
+                 Status::foreign(code, text_of(id), text_of(message), text_of(hint));
            },
            [](void *self, qr_plugin_string key, qr_plugin_string value) {
              static_cast<ErrorCollector *>(self)->status_.with(text_of(key), text_of(value));
@@ -94,7 +100,8 @@ Status ErrorCollector::status(qr_plugin_code code, const char *what) {
   if (code == QR_OK) return {};
   if (code == QR_RESOURCE_EXHAUSTED && status_.ok()) return Status::out_of_memory();
   if (!status_.ok() && status_.code() == code) return std::move(status_);
-  return Status::error(ErrorId::internal, format("compiler library: %s failed with code %d and gave no reason", what, code));
+  return Status::error(ErrorId::internal,
+                       format("compiler library: %s failed with code %d and gave no reason", what, code));
 }
 
 }  // namespace quarry

@@ -39,8 +39,8 @@ void EventLog::add(const qr_plugin_event &event) noexcept {
   std::lock_guard lock(mutex_);
   try {
     const auto keep = [&](const qr_plugin_string &text) { return &*texts_.emplace(text_of(text)).first; };
-    const Event made{keep(event.name), keep(event.kind), keep(event.op), keep(event.unit), event.begin_ns, event.end_ns, event.value,
-                     event.thread};
+    const Event made{keep(event.name), keep(event.kind), keep(event.op), keep(event.unit),
+                     event.begin_ns,   event.end_ns,     event.value,    event.thread};
     // Kept in the order of their ends: workers report out of step by little.
     auto place = events_.end();
     while (place != events_.begin() && std::prev(place)->end_ns > made.end_ns) --place;
@@ -71,7 +71,8 @@ bool EventLog::at(std::uint64_t index, qr_profile_event &out) const noexcept {
   std::lock_guard lock(mutex_);
   if (index >= events_.size()) return false;
   const Event &event = events_[index];
-  out = {to_c(event.name), to_c(event.kind), to_c(event.op), to_c(event.unit), event.begin_ns, event.end_ns, event.value, event.thread};
+  out = {to_c(event.name), to_c(event.kind), to_c(event.op), to_c(event.unit),
+         event.begin_ns,   event.end_ns,     event.value,    event.thread};
   return true;
 }
 
@@ -122,7 +123,7 @@ void EventSink::attach(EventLog *log, ProfileLevel level) noexcept {
 
 void EventSink::add(const qr_plugin_event &event) noexcept {
   const std::string_view kind = text_of(event.kind);
-  const ProfileLevel needed = kind == "run" || kind == "load"                        ? ProfileLevel::Basic
+  const ProfileLevel needed = kind == "run" || kind == "load"                      ? ProfileLevel::Basic
                               : kind == "node" || kind == "copy" || kind == "wait" ? ProfileLevel::Detailed
                                                                                    : ProfileLevel::All;
   qr_plugin_event sane = event;
@@ -132,7 +133,8 @@ void EventSink::add(const qr_plugin_event &event) noexcept {
 }
 
 const qr_profile_sink *EventSink::plugin_sink() noexcept {
-  const bool more = std::any_of(targets_, targets_ + count_, [](const Target &target) { return target.level > ProfileLevel::Basic; });
+  const bool more =
+      std::any_of(targets_, targets_ + count_, [](const Target &target) { return target.level > ProfileLevel::Basic; });
   if (!more) return nullptr;
   sink_ = {sizeof(qr_profile_sink), 0, this, [](void *self, const qr_plugin_event *event) {
              if (event) static_cast<EventSink *>(self)->add(*event);

@@ -11,12 +11,17 @@ namespace {
 
 // Fills in `blob` and what it borrows. The program must have its final place: reserve first.
 void describe_blob(ReadyProgram &program, std::uint32_t version, qr_plugin_bytes bytes) noexcept {
-  program.blob = {sizeof(qr_blob), version, bytes, program.segments.data(), program.segments.size(), plugin_string(program.target),
+  program.blob = {sizeof(qr_blob),
+                  version,
+                  bytes,
+                  program.segments.data(),
+                  program.segments.size(),
+                  plugin_string(program.target),
                   plugin_string(program.key)};
 }
 
-Result<ReadyProgram *> add_program(const qrm::ValidatedModel &container, const qrm::ContextInfo &context, const qrm::Program &stored,
-                                   Vector<ReadyProgram> &out) {
+Result<ReadyProgram *> add_program(const qrm::ValidatedModel &container, const qrm::ContextInfo &context,
+                                   const qrm::Program &stored, Vector<ReadyProgram> &out) {
   const qrm::GraphInfo &graph = container.metadata().graphs[stored.graph];
   QR_ASSIGN_OR_RETURN(const qir::Bytes blob, container.segment(stored.blob_segment));
   QR_ASSIGN_OR_RETURN(const Vector<qir::Bytes> segments, container.mapped_segments(stored.segments));
@@ -33,7 +38,8 @@ Result<ReadyProgram *> add_program(const qrm::ValidatedModel &container, const q
 
 bool keeps_graphs(const Model &model) noexcept {
   const auto &graphs = model.container().metadata().graphs;
-  return std::all_of(graphs.begin(), graphs.end(), [](const qrm::GraphInfo &graph) { return graph.qir_segment.has_value(); });
+  return std::all_of(graphs.begin(), graphs.end(),
+                     [](const qrm::GraphInfo &graph) { return graph.qir_segment.has_value(); });
 }
 
 }  // namespace
@@ -57,7 +63,8 @@ Status no_context(const Compilation &compilation) {
                        format("%s: found %s, expected a context of backend %s", compilation.model.describe().c_str(),
                               there.empty() ? "no context" : format("contexts of %s", there.c_str()).c_str(),
                               String(compilation.plugin->id()).c_str()),
-                       format("compile it for this backend: quarry compile --backend %s", String(compilation.plugin->id()).c_str()))
+                       format("compile it for this backend: quarry compile --backend %s",
+                              String(compilation.plugin->id()).c_str()))
       .with("backend", compilation.plugin->id());
 }
 
@@ -73,7 +80,8 @@ Result<GradedContext> grade_contexts(const Compilation &compilation) {
       Vector<ReadyProgram> one;
       QR_ASSIGN_OR_RETURN(const ReadyProgram *program, add_program(container, context, stored, one));
       QR_ASSIGN_OR_RETURN(loader::Grade judged, compilation.plugin->grade(compilation.device, program->blob));
-      if (judged.grade > grade.grade || (judged.grade == grade.grade && grade.reason.empty())) grade = std::move(judged);
+      if (judged.grade > grade.grade || (judged.grade == grade.grade && grade.reason.empty()))
+        grade = std::move(judged);
     }
     if (grade.grade == QR_PLUGIN_GRADE_RECOMPILE && !keeps_graphs(compilation.model)) {
       grade.grade = QR_PLUGIN_GRADE_INCOMPATIBLE;
@@ -126,45 +134,55 @@ Result<Ref<ReadyModel>> ReadyModel::make(Compilation &compilation) {
   }
 
   if (!compilation.settings.shapes.empty())
-    return Status::error(ErrorId::option_conflict, format("option shape: %s is a container, whose shapes are bound already",
-                                                          compilation.model.describe().c_str()),
-                         "bind shapes when compiling from the .onnx").with("option", "shape");
+    return Status::error(ErrorId::option_conflict,
+                         format("option shape: %s is a container, whose shapes are bound already",
+                                compilation.model.describe().c_str()),
+                         "bind shapes when compiling from the .onnx")
+        .with("option", "shape");
   QR_ASSIGN_OR_RETURN(GradedContext graded, grade_contexts(compilation));
   if (!graded.context) return no_context(compilation);
   const loader::DeviceInfo &device = compilation.plugin->devices()[compilation.device];
   const String id(compilation.plugin->id());
   if (graded.grade.grade == QR_PLUGIN_GRADE_INCOMPATIBLE)
-    return Status::error(ErrorId::qrm_incompatible_context,
-                         format("%s: its context of backend %s was compiled for %s (blob version %u), this device is %s (blob version %u): %s",
-                                compilation.model.describe().c_str(), id.c_str(), printable(graded.context->target).c_str(),
-                                graded.context->blob_version, device.target.c_str(), compilation.plugin->blob_version(),
-                                graded.grade.reason.empty() ? "incompatible" : printable(graded.grade.reason, 1000).c_str()))
+    return Status::error(
+               ErrorId::qrm_incompatible_context,
+               format("%s: its context of backend %s was compiled for %s (blob version %u), this device is %s (blob "
+                      "version %u): %s",
+                      compilation.model.describe().c_str(), id.c_str(), printable(graded.context->target).c_str(),
+                      graded.context->blob_version, device.target.c_str(), compilation.plugin->blob_version(),
+                      graded.grade.reason.empty() ? "incompatible" : printable(graded.grade.reason, 1000).c_str()))
         .with("backend", id);
   const Recompile when = compilation.settings.recompile;
   if (graded.grade.grade == QR_PLUGIN_GRADE_RECOMPILE) {
     if (when == Recompile::Never)
-      return Status::error(ErrorId::qrm_incompatible_context,
-                           format("%s: its context of backend %s, compiled for %s, must be compiled again for %s, and option context.recompile is never: %s",
-                                  compilation.model.describe().c_str(), id.c_str(), printable(graded.context->target).c_str(), device.target.c_str(),
-                                  printable(graded.grade.reason, 1000).c_str()))
-          .with("backend", id).with("option", "context.recompile");
+      return Status::error(
+                 ErrorId::qrm_incompatible_context,
+                 format("%s: its context of backend %s, compiled for %s, must be compiled again for %s, and option "
+                        "context.recompile is never: %s",
+                        compilation.model.describe().c_str(), id.c_str(), printable(graded.context->target).c_str(),
+                        device.target.c_str(), printable(graded.grade.reason, 1000).c_str()))
+          .with("backend", id)
+          .with("option", "context.recompile");
     if (when == Recompile::Background) {
       ready->source_ = "pending";
       ready->grade_ = std::move(graded.grade);
       ready->wants_recompilation_ = true;
       return ready;
     }
-    log.write(QR_LOG_INFO, "session", format("%s: its context is compiled again for backend %s, %s: %s", compilation.model.describe().c_str(),
-                                             id.c_str(), device.target.c_str(), printable(graded.grade.reason, 1000).c_str()));
+    log.write(QR_LOG_INFO, "session",
+              format("%s: its context is compiled again for backend %s, %s: %s", compilation.model.describe().c_str(),
+                     id.c_str(), device.target.c_str(), printable(graded.grade.reason, 1000).c_str()));
     return make_again(compilation);
   }
   if (graded.grade.grade == QR_PLUGIN_GRADE_USABLE)
-    log.write(QR_LOG_INFO, "session", format("%s: its context runs on %s, but another compilation would be better: %s",
-                                             compilation.model.describe().c_str(), device.target.c_str(),
-                                             printable(graded.grade.reason, 1000).c_str()));
+    log.write(QR_LOG_INFO, "session",
+              format("%s: its context runs on %s, but another compilation would be better: %s",
+                     compilation.model.describe().c_str(), device.target.c_str(),
+                     printable(graded.grade.reason, 1000).c_str()));
   QR_RETURN_IF_ERROR(ready->take_context(*graded.context));
   ready->grade_ = std::move(graded.grade);
-  ready->wants_recompilation_ = when == Recompile::Background && ready->grade_.grade == QR_PLUGIN_GRADE_USABLE && keeps_graphs(*ready->model_);
+  ready->wants_recompilation_ =
+      when == Recompile::Background && ready->grade_.grade == QR_PLUGIN_GRADE_USABLE && keeps_graphs(*ready->model_);
   return ready;
 }
 

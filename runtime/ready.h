@@ -8,7 +8,7 @@ namespace quarry {
 
 struct ReadyProgram {
   String bucket;
-  qr_blob blob;                       // borrows from the members below and from the ReadyModel
+  qr_blob blob;  // borrows from the members below and from the ReadyModel
   Vector<qr_plugin_bytes> segments;
   String target, key;
   Vector<qir::Shape> input_dims;
@@ -17,28 +17,34 @@ struct ReadyProgram {
 
 class ReadyModel : public Counted<ReadyModel> {
  public:
-  // The way that qr_session_create goes: from a container the best context of the backend is taken, and compiled again from the kept graph
-  // where the backend says "recompile" (the option context.recompile: at once, later or never); from ONNX the model is compiled.
+  // The way that qr_session_create goes: from a container the best context of the backend is taken, and compiled again
+  // from the kept graph where the backend says "recompile" (the option context.recompile: at once, later or never);
+  // from ONNX the model is compiled.
   static Result<Ref<ReadyModel>> make(Compilation &compilation);
   // A container's kept graphs compiled for this machine, whatever contexts it has.
   static Result<Ref<ReadyModel>> make_again(Compilation &compilation);
 
   explicit ReadyModel(Ref<const Model> model) : model_(std::move(model)) {}
   const Model &model() const noexcept { return *model_; }
-  const Vector<qrm::TensorInfo> &inputs() const noexcept { return compiled_ ? compiled_->signature().inputs : model_->inputs(); }
-  const Vector<qrm::TensorInfo> &outputs() const noexcept { return compiled_ ? compiled_->signature().outputs : model_->outputs(); }
+  const Vector<qrm::TensorInfo> &inputs() const noexcept {
+    return compiled_ ? compiled_->signature().inputs : model_->inputs();
+  }
+  const Vector<qrm::TensorInfo> &outputs() const noexcept {
+    return compiled_ ? compiled_->signature().outputs : model_->outputs();
+  }
   const Vector<ReadyProgram> &programs() const noexcept { return programs_; }
   const CompiledModel *compiled() const noexcept { return compiled_.get(); }
   const char *source() const noexcept { return source_; }
   const loader::Grade &grade() const noexcept { return grade_; }
-  // By the option context.recompile: compile it once more in the background. There are no programs before that where the grade is "recompile".
+  // By the option context.recompile: compile it once more in the background. There are no programs before that where
+  // the grade is "recompile".
   bool wants_recompilation() const noexcept { return wants_recompilation_; }
 
  private:
   Status take_context(const qrm::ContextInfo &context);
   Status compile(Compilation &compilation);
 
-  Ref<const Model> model_;         // its mapping holds what the programs point into
+  Ref<const Model> model_;  // its mapping holds what the programs point into
   Ref<CompiledModel> compiled_;
   Vector<ReadyProgram> programs_;
   const char *source_ = "container";

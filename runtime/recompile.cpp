@@ -16,8 +16,10 @@ Result<Unique<Recompilation>> Recompilation::start(const ReadyModel &ready, cons
   auto made = quarry::make_unique<Recompilation>(ready, options);
   made->started_ = start_thread(&made->thread_, "quarry-compile", enter, made.get());
   if (!made->started_)
-    return Status::error(ErrorId::out_of_memory, "option context.recompile: the system refuses a thread to compile in the background",
-                         "set it to wait").with("option", "context.recompile");
+    return Status::error(ErrorId::out_of_memory,
+                         "option context.recompile: the system refuses a thread to compile in the background",
+                         "set it to wait")
+        .with("option", "context.recompile");
   return made;
 }
 
@@ -37,8 +39,7 @@ void *Recompilation::enter(void *argument) {
     status = Status::out_of_memory();
   }
   const bool done = status.ok();
-  if (!done && !self.signal_->aborted())
-    model.runtime().journal().write(QR_LOG_WARN, "session", status.message());
+  if (!done && !self.signal_->aborted()) model.runtime().journal().write(QR_LOG_WARN, "session", status.message());
   self.failure_ = std::move(status);
   {
     const std::lock_guard lock(self.mutex_);
@@ -50,13 +51,15 @@ void *Recompilation::enter(void *argument) {
 
 Status Recompilation::work() {
   const Model &model = from_->model();
-  QR_ASSIGN_OR_RETURN(const Unique<Compilation> compilation, Compilation::begin(model, options_.get(), signal_.get(), Progress(), DeviceUse::Run));
+  QR_ASSIGN_OR_RETURN(const Unique<Compilation> compilation,
+                      Compilation::begin(model, options_.get(), signal_.get(), Progress(), DeviceUse::Run));
   QR_ASSIGN_OR_RETURN(Ref<ReadyModel> ready, ReadyModel::make_again(*compilation));
   QR_RETURN_IF_ERROR(keep_context(*compilation, *ready));
   QR_ASSIGN_OR_RETURN(result_, load_contexts(*compilation, std::move(ready), *from_));
-  model.runtime().journal().write(QR_LOG_INFO, "session", format("%s: compiled again in the background for %s; sessions change over at their next run",
-                                                                 model.describe().c_str(),
-                                                                 compilation->plugin->devices()[compilation->device].target.c_str()));
+  model.runtime().journal().write(
+      QR_LOG_INFO, "session",
+      format("%s: compiled again in the background for %s; sessions change over at their next run",
+             model.describe().c_str(), compilation->plugin->devices()[compilation->device].target.c_str()));
   return {};
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compiles the graphs that a container kept once more for this machine, on a thread of its own (the option context.recompile).
+// Compiles the graphs that a container kept once more for this machine, on a thread of its own (the option
+// context.recompile).
 #pragma once
 
 #include <pthread.h>
@@ -38,7 +39,7 @@ class Recompilation : public HeapObject {
   Unique<Loaded> result_;  // written before state_ is Done
   Status failure_;         // written before state_ is Failed
   std::atomic<State> state_{State::Running};
-  std::mutex mutex_;       // of waiting
+  std::mutex mutex_;  // of waiting
   std::condition_variable ended_;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One run: choose the bucket, bind the caller's tensors, call the backend, hand the results out. Nothing here allocates on success once the
-// session has run with the same shapes.
+// One run: choose the bucket, bind the caller's tensors, call the backend, hand the results out. Nothing here allocates
+// on success once the session has run with the same shapes.
 #include <algorithm>
 #include <cstring>
 
@@ -38,13 +38,13 @@ constinit char g_nothing[64] = {};
 QR_COLD Status check_memory(const SessionCore &core, const char *what, const String &name, const qr_tensor &tensor) {
   const Memory &memory = *memory_of(tensor);
   if (&memory.core() != &core)
-    return Status::error(
-               ErrorId::run_bad_memory,
-               format("%s %s: its memory was made for another session, expected this one or a clone of it", what, printable(name).c_str()))
+    return Status::error(ErrorId::run_bad_memory,
+                         format("%s %s: its memory was made for another session, expected this one or a clone of it",
+                                what, printable(name).c_str()))
         .with("tensor", name);
   if (tensor.data)
-    return Status::error(ErrorId::run_bad_memory,
-                         format("%s %s: both data and memory are set, expected one of them", what, printable(name).c_str()))
+    return Status::error(ErrorId::run_bad_memory, format("%s %s: both data and memory are set, expected one of them",
+                                                         what, printable(name).c_str()))
         .with("tensor", name);
   return {};
 }
@@ -55,10 +55,12 @@ std::uint64_t memory_room(const qr_tensor &tensor) noexcept {
   return tensor.memory_offset < size ? size - tensor.memory_offset : 0;
 }
 
-QR_COLD Status no_room(const String &name, std::uint64_t found, const loader::TensorInfo &info, const std::int64_t *dims, std::uint64_t needed) {
+QR_COLD Status no_room(const String &name, std::uint64_t found, const loader::TensorInfo &info,
+                       const std::int64_t *dims, std::uint64_t needed) {
   return Status::error(ErrorId::run_room,
-                       format("output %s: found room for %llu bytes, expected at least %llu for %s %s", printable(name).c_str(), ull(found),
-                              ull(needed), dtype_name(static_cast<DType>(info.dtype)), shape_text(dims, info.rank).c_str()))
+                       format("output %s: found room for %llu bytes, expected at least %llu for %s %s",
+                              printable(name).c_str(), ull(found), ull(needed),
+                              dtype_name(static_cast<DType>(info.dtype)), shape_text(dims, info.rank).c_str()))
       .with("tensor", name);
 }
 
@@ -79,13 +81,13 @@ Status Session::choose_bucket(const qr_tensor *const *inputs, std::size_t *out_b
   for (std::size_t i = 0; i < signature.size(); ++i) {
     const qr_tensor &tensor = *inputs[i];
     if (tensor.dtype != static_cast<qr_dtype>(signature[i].dtype))
-      return Status::error(ErrorId::run_dtype,
-                           format("input %s: found %s (data type %d), expected %s", printable(signature[i].name).c_str(),
-                                  qr_dtype_name(tensor.dtype), tensor.dtype, dtype_name(signature[i].dtype)))
+      return Status::error(ErrorId::run_dtype, format("input %s: found %s (data type %d), expected %s",
+                                                      printable(signature[i].name).c_str(), qr_dtype_name(tensor.dtype),
+                                                      tensor.dtype, dtype_name(signature[i].dtype)))
           .with("tensor", signature[i].name);
     if (tensor.rank > QR_MAX_RANK)
-      return Status::error(ErrorId::run_shape, format("input %s: found rank %u, expected at most %d", printable(signature[i].name).c_str(),
-                                                      tensor.rank, QR_MAX_RANK))
+      return Status::error(ErrorId::run_shape, format("input %s: found rank %u, expected at most %d",
+                                                      printable(signature[i].name).c_str(), tensor.rank, QR_MAX_RANK))
           .with("tensor", signature[i].name);
   }
   for (std::size_t b = 0; b < buckets.size(); ++b) {
@@ -115,17 +117,19 @@ QR_COLD Status Session::no_bucket(const qr_tensor *const *inputs) const {
       expected += expected.empty() ? "" : " or ";
       expected += text;
     }
-    return Status::error(ErrorId::run_shape, format("input %s: found %s, expected %s", printable(signature[i].name).c_str(),
-                                                    shape_text(inputs[i]->dims, inputs[i]->rank).c_str(), expected.c_str()))
+    return Status::error(ErrorId::run_shape,
+                         format("input %s: found %s, expected %s", printable(signature[i].name).c_str(),
+                                shape_text(inputs[i]->dims, inputs[i]->rank).c_str(), expected.c_str()))
         .with("tensor", signature[i].name);
   }
   String found, expected;
   for (std::size_t i = 0; i < signature.size(); ++i)
-    found += format("%s%s=%s", i ? ", " : "", printable(signature[i].name).c_str(), shape_text(inputs[i]->dims, inputs[i]->rank).c_str());
+    found += format("%s%s=%s", i ? ", " : "", printable(signature[i].name).c_str(),
+                    shape_text(inputs[i]->dims, inputs[i]->rank).c_str());
   for (const SessionBucket &bucket : buckets)
     expected += format("%s\"%s\"", expected.empty() ? "" : " or ", printable(bucket.name).c_str());
-  return Status::error(ErrorId::run_shape,
-                       format("inputs %s: no shape bucket has them together, expected %s", found.c_str(), expected.c_str()));
+  return Status::error(ErrorId::run_shape, format("inputs %s: no shape bucket has them together, expected %s",
+                                                  found.c_str(), expected.c_str()));
 }
 
 Status Session::bind_input(std::size_t bucket, std::size_t index, const qr_tensor &tensor) {
@@ -141,23 +145,28 @@ Status Session::bind_input(std::size_t bucket, std::size_t index, const qr_tenso
   if (Memory *memory = memory_of(tensor)) {
     QR_RETURN_IF_ERROR(check_memory(*core_, "input", name, tensor));
     if (memory_room(tensor) < needed)
-      return Status::error(ErrorId::run_bad_memory,
-                           format("input %s: found %llu bytes behind offset %llu of its memory, expected %llu", printable(name).c_str(),
-                                  ull(memory_room(tensor)), ull(tensor.memory_offset), ull(needed))).with("tensor", name);
+      return Status::error(
+                 ErrorId::run_bad_memory,
+                 format("input %s: found %llu bytes behind offset %llu of its memory, expected %llu",
+                        printable(name).c_str(), ull(memory_room(tensor)), ull(tensor.memory_offset), ull(needed)))
+          .with("tensor", name);
     buffer.data = static_cast<char *>(memory->data()) + tensor.memory_offset;
     QR_ASSIGN_OR_RETURN(buffer.memory, memory->handle(*loaded_, bucket));
     buffer.memory_offset = tensor.memory_offset;
     return {};
   }
   if (!tensor.data && needed > 0)
-    return Status::error(ErrorId::run_no_data,
-                         format("input %s: neither data nor memory is set, expected %llu bytes of %s %s", printable(name).c_str(),
-                                ull(needed), qr_dtype_name(tensor.dtype), shape_text(info.dims, info.rank).c_str()))
+    return Status::error(
+               ErrorId::run_no_data,
+               format("input %s: neither data nor memory is set, expected %llu bytes of %s %s", printable(name).c_str(),
+                      ull(needed), qr_dtype_name(tensor.dtype), shape_text(info.dims, info.rank).c_str()))
         .with("tensor", name);
   if (tensor.size_bytes != 0 && tensor.size_bytes < needed)
-    return Status::error(ErrorId::run_shape, format("input %s: size_bytes is %llu, expected %llu for %s %s", printable(name).c_str(),
-                                                      ull(tensor.size_bytes), ull(needed), qr_dtype_name(tensor.dtype),
-                                                      shape_text(info.dims, info.rank).c_str())).with("tensor", name);
+    return Status::error(ErrorId::run_shape,
+                         format("input %s: size_bytes is %llu, expected %llu for %s %s", printable(name).c_str(),
+                                ull(tensor.size_bytes), ull(needed), qr_dtype_name(tensor.dtype),
+                                shape_text(info.dims, info.rank).c_str()))
+        .with("tensor", name);
   buffer.data = tensor.data ? tensor.data : g_nothing;
   return {};
 }
@@ -169,7 +178,8 @@ Status Session::bind_output(std::size_t bucket, std::size_t index, const qr_tens
   buffer = {};
   if (!tensor) return {};
   buffer.wanted = 1;
-  // A shape that the run finds out: the backend points to its own memory, and check_room and give_output see to the caller's.
+  // A shape that the run finds out: the backend points to its own memory, and check_room and give_output see to the
+  // caller's.
   if (!info.is_static) return tensor->memory ? check_memory(*core_, "output", name, *tensor) : Status();
 
   const std::uint64_t needed = info.bytes;
@@ -207,13 +217,16 @@ Status Session::check_overlap() const {
     for (std::size_t i = 0; i < input_buffers_.size(); ++i) {
       const qr_io_buffer &input = input_buffers_[i];
       if (input.size_bytes == 0) continue;
-      const bool overlap = output.data ? begin(input) < begin(output) + output.size_bytes && begin(output) < begin(input) + input.size_bytes
+      const bool overlap = output.data ? begin(input) < begin(output) + output.size_bytes &&
+                                             begin(output) < begin(input) + input.size_bytes
                                        : input.data == rooms_[o].last;
       if (!overlap) continue;
-      return Status::error(ErrorId::run_bad_memory,
-                           format("input %s: its data lie where this run writes output %s, expected memory of its own",
-                                  printable(core_->inputs()[i].name).c_str(), printable(core_->outputs()[o].name).c_str()),
-                           "copy the data, or give the output memory of its own").with("tensor", core_->inputs()[i].name);
+      return Status::error(
+                 ErrorId::run_bad_memory,
+                 format("input %s: its data lie where this run writes output %s, expected memory of its own",
+                        printable(core_->inputs()[i].name).c_str(), printable(core_->outputs()[o].name).c_str()),
+                 "copy the data, or give the output memory of its own")
+          .with("tensor", core_->inputs()[i].name);
     }
   }
   return {};
@@ -245,14 +258,15 @@ void Session::give_output(std::size_t bucket, std::size_t index, qr_tensor &tens
   }
   tensor.dtype = info.dtype;
   tensor.rank = buffer.rank;
-  for (std::uint32_t axis = 0; axis < QR_MAX_RANK; ++axis) tensor.dims[axis] = axis < buffer.rank ? buffer.dims[axis] : 0;
+  for (std::uint32_t axis = 0; axis < QR_MAX_RANK; ++axis)
+    tensor.dims[axis] = axis < buffer.rank ? buffer.dims[axis] : 0;
   tensor.size_bytes = buffer.used_bytes;
 }
 
 Status Session::run(const qr_run_options &options, const qr_tensor *const *inputs, qr_tensor *const *outputs) {
   if (lost_)
-    return Status::error(ErrorId::device_lost,
-                         format("session on backend %s: its device was lost in an earlier run", String(core_->plugin().id()).c_str()))
+    return Status::error(ErrorId::device_lost, format("session on backend %s: its device was lost in an earlier run",
+                                                      String(core_->plugin().id()).c_str()))
         .with("backend", core_->plugin().id());
   const CallSignal signal(reinterpret_cast<Signal *>(options.signal));
   QR_RETURN_IF_ERROR(signal.check("run"));
@@ -286,7 +300,8 @@ Status Session::run(const qr_run_options &options, const qr_tensor *const *input
     const std::uint64_t end = loader::monotonic_ns();
     sink.add(run_event(begin, end));
     if (events_ && core_->profiling_path().empty())
-      core_->runtime().journal().write(QR_LOG_INFO, "profile", format("run: %.3f ms", static_cast<double>(end - begin) / 1e6));
+      core_->runtime().journal().write(QR_LOG_INFO, "profile",
+                                       format("run: %.3f ms", static_cast<double>(end - begin) / 1e6));
   }
   if (!status.ok()) {
     if (status.code() == QR_UNAVAILABLE) lost_ = true;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// qr_runtime: the allocator, log, threads and loader that everything made from it shares. There is nothing process-global.
+// qr_runtime: the allocator, log, threads and loader that everything made from it shares. There is nothing
+// process-global.
 #pragma once
 
 #include <mutex>
@@ -18,8 +19,8 @@ namespace quarry {
 class Runtime final : public Counted<Runtime>, private loader::HostEnvironment {
  public:
   struct Config {
-    Allocator *allocator;              // a CallerAllocator (its holder goes to the runtime) or malloc_allocator()
-    class CallerAllocator *callers;    // the same, where it is the caller's
+    Allocator *allocator;            // a CallerAllocator (its holder goes to the runtime) or malloc_allocator()
+    class CallerAllocator *callers;  // the same, where it is the caller's
     Log log;
     qr_thread_pool thread_pool;
     std::string_view backend_path, prepare_path;
@@ -45,7 +46,8 @@ class Runtime final : public Counted<Runtime>, private loader::HostEnvironment {
   void scan() { candidates_ = loader_.scan(); }
   const Vector<loader::Candidate> &candidates() const noexcept { return candidates_; }
 
-  // The rows of the usable backends' own option tables. Opening the backends is put off until a key is not in Quarry's own table.
+  // The rows of the usable backends' own option tables. Opening the backends is put off until a key is not in Quarry's
+  // own table.
   Result<const BackendOption *> backend_option(std::string_view key);
   const Vector<BackendOption> &backend_options();
   // A plugin opened by its path brings its rows too.
@@ -53,7 +55,9 @@ class Runtime final : public Counted<Runtime>, private loader::HostEnvironment {
 
  private:
   Allocator &allocator() noexcept override { return *allocator_; }
-  void log(qr_log_level level, std::string_view topic, std::string_view message) noexcept override { log_.write(level, topic, message); }
+  void log(qr_log_level level, std::string_view topic, std::string_view message) noexcept override {
+    log_.write(level, topic, message);
+  }
 
   Allocator *allocator_;
   CallerAllocator *callers_;

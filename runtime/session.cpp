@@ -29,7 +29,7 @@ void put(Vector<SessionCore::Pair> &pairs, std::string_view key, std::string_vie
 
 }  // namespace
 
-// ---- what clones share -------------------------------------------------------------------------------------------------
+// ---- what clones share --------------------------------------------------------------------------
 
 SessionCore::SessionCore(const Compilation &compilation, Unique<Loaded> loaded)
     : runtime_(&compilation.model.runtime()),
@@ -41,8 +41,10 @@ SessionCore::SessionCore(const Compilation &compilation, Unique<Loaded> loaded)
       shared_pool_(pool_name_.empty() ? nullptr : compilation.pool),
       profiling_(compilation.settings.profiling),
       profiling_path_(compilation.settings.profiling_path) {
-  for (const qr_plugin_option &option : compilation.plugin_options.own) options_.push_back({String(text_of(option.key)), String(text_of(option.value))});
-  for (const KeyValue &option : compilation.plugin_options.foreign) foreign_.push_back({String(option.key), String(option.value)});
+  for (const qr_plugin_option &option : compilation.plugin_options.own)
+    options_.push_back({String(text_of(option.key)), String(text_of(option.value))});
+  for (const KeyValue &option : compilation.plugin_options.foreign)
+    foreign_.push_back({String(option.key), String(option.value)});
   if (!compilation.options) return;
   for (const auto &[key, value] : compilation.options->values())
     if (const OptionRow *row = find_option_row(key); row && is_core_scope(row->scope)) given_.push_back({key, value});
@@ -75,7 +77,7 @@ Result<const Loaded *> SessionCore::runnable(const CallSignal &signal) const {
   return now;
 }
 
-// ---- sessions ------------------------------------------------------------------------------------------------------------
+// ---- sessions -----------------------------------------------------------------------------------
 
 Session::Session(SessionCore &core)
     : core_(&core),
@@ -97,7 +99,8 @@ Session::~Session() {
   for (const OutputRoom &room : rooms_) free_block(room.block);
 }
 
-// What cannot run fails here and not in the first run. Executions of further buckets wait until they are used: each has an arena.
+// What cannot run fails here and not in the first run. Executions of further buckets wait until they are used: each has
+// an arena.
 Status Session::start_first_execution() { return executions_.empty() ? Status() : execution(0).status(); }
 
 // To what was compiled meanwhile: executions of it are made as they are needed, with the options that were set since.
@@ -112,7 +115,8 @@ Status Session::change_over(const CallSignal &signal) {
 }
 
 Result<Ref<Session>> Session::create(const Model &model, const OptionSet *options, Signal *signal) {
-  QR_ASSIGN_OR_RETURN(const Unique<Compilation> compilation, Compilation::begin(model, options, signal, Progress(), DeviceUse::Run));
+  QR_ASSIGN_OR_RETURN(const Unique<Compilation> compilation,
+                      Compilation::begin(model, options, signal, Progress(), DeviceUse::Run));
   QR_ASSIGN_OR_RETURN(Ref<ReadyModel> ready, ReadyModel::make(*compilation));
   QR_RETURN_IF_ERROR(keep_context(*compilation, *ready));
   QR_ASSIGN_OR_RETURN(const Ref<SessionCore> core, SessionCore::make(*compilation, std::move(ready)));
@@ -121,9 +125,10 @@ Result<Ref<Session>> Session::create(const Model &model, const OptionSet *option
   const Loaded &loaded = core->loaded();
   model.runtime().journal().write(
       QR_LOG_INFO, "session",
-      format("%s on backend %s, device %u (%s): %s, %zu bucket%s, weights %llu bytes, arena %llu bytes", model.describe().c_str(),
-             String(core->plugin().id()).c_str(), core->device(), core->plugin().devices()[core->device()].target.c_str(), loaded.ready->source(),
-             loaded.buckets.size(), loaded.buckets.size() == 1 ? "" : "s", static_cast<unsigned long long>(loaded.plan.weights_bytes),
+      format("%s on backend %s, device %u (%s): %s, %zu bucket%s, weights %llu bytes, arena %llu bytes",
+             model.describe().c_str(), String(core->plugin().id()).c_str(), core->device(),
+             core->plugin().devices()[core->device()].target.c_str(), loaded.ready->source(), loaded.buckets.size(),
+             loaded.buckets.size() == 1 ? "" : "s", static_cast<unsigned long long>(loaded.plan.weights_bytes),
              static_cast<unsigned long long>(loaded.plan.arena_bytes)));
   return session;
 }
@@ -139,8 +144,10 @@ Result<Ref<Session>> Session::clone() {
 Result<loader::Execution *> Session::execution(std::size_t bucket) {
   if (!executions_[bucket]) {
     Vector<qr_plugin_option> options;
-    for (const SessionCore::Pair &pair : core_->options()) options.push_back({plugin_string(pair.key), plugin_string(pair.value)});
-    QR_ASSIGN_OR_RETURN(Unique<loader::Execution> made, loaded_->buckets[bucket].context->create_execution(options.data(), options.size()));
+    for (const SessionCore::Pair &pair : core_->options())
+      options.push_back({plugin_string(pair.key), plugin_string(pair.value)});
+    QR_ASSIGN_OR_RETURN(Unique<loader::Execution> made,
+                        loaded_->buckets[bucket].context->create_execution(options.data(), options.size()));
     for (const SessionCore::Pair &pair : changed_) QR_RETURN_IF_ERROR(made->set_option(pair.key, pair.value));
     executions_[bucket] = std::move(made);
   }
@@ -153,8 +160,9 @@ Status Session::set_option(std::string_view key, std::string_view value) {
   if (const loader::OptionRow *row = plugin.find_option(key)) {
     QR_RETURN_IF_ERROR(check_option_value(key, row->values, value));
     if (!row->changes_at_run_time)
-      return Status::error(ErrorId::option_not_at_run_time, format("option %s: backend %s cannot change it at run time", printable(key).c_str(),
-                                                                   String(plugin.id()).c_str())).with("option", key);
+      return Status::error(ErrorId::option_not_at_run_time, format("option %s: backend %s cannot change it at run time",
+                                                                   printable(key).c_str(), String(plugin.id()).c_str()))
+          .with("option", key);
     for (const Unique<loader::Execution> &made : executions_)
       if (made) QR_RETURN_IF_ERROR(made->set_option(key, value));
     put(changed_, key, value);
@@ -170,10 +178,12 @@ Status Session::set_option(std::string_view key, std::string_view value) {
     at_run_time = other->changes_at_run_time;
   }
   if (!at_run_time)
-    return Status::error(ErrorId::option_not_at_run_time, format("option %s: it cannot change while the session lives", printable(key).c_str()))
+    return Status::error(ErrorId::option_not_at_run_time,
+                         format("option %s: it cannot change while the session lives", printable(key).c_str()))
         .with("option", key);
-  core_->runtime().journal().write(QR_LOG_INFO, "options", format("option %s is not one of backend %s: it has no effect", printable(key).c_str(),
-                                                                  String(plugin.id()).c_str()));
+  core_->runtime().journal().write(QR_LOG_INFO, "options",
+                                   format("option %s is not one of backend %s: it has no effect",
+                                          printable(key).c_str(), String(plugin.id()).c_str()));
   put(foreign_, key, value);
   return {};
 }
@@ -192,9 +202,17 @@ String Session::report() const {
   const ReadyModel &ready = *loaded_->ready;
   const qrm::Plan &plan = loaded_->plan;
   JsonWriter json;
-  json.begin_object().field("model", ready.model().path()).field("backend", plugin.id()).field("backend_version", plugin.version());
-  json.field("plugin", plugin.path()).field("device", core_->device()).field("device_name", device.name).field("target", device.target);
-  json.field("context_target", ready.programs().empty() ? String() : ready.programs()[0].target).field("source", ready.source()).field("grade", grade_name(ready.grade().grade));
+  json.begin_object()
+      .field("model", ready.model().path())
+      .field("backend", plugin.id())
+      .field("backend_version", plugin.version());
+  json.field("plugin", plugin.path())
+      .field("device", core_->device())
+      .field("device_name", device.name)
+      .field("target", device.target);
+  json.field("context_target", ready.programs().empty() ? String() : ready.programs()[0].target)
+      .field("source", ready.source())
+      .field("grade", grade_name(ready.grade().grade));
   json.field("grade_reason", ready.grade().reason);
   constexpr const char *kStates[] = {"running", "done", "failed"};
   const Recompilation *const recompilation = core_->recompilation();
@@ -212,7 +230,10 @@ String Session::report() const {
   json.end_array();
   json.field("threads", threads_.worker_count).field("thread_pool", core_->pool_name()).field("device_lost", lost_);
   json.key("memory").begin_object().field("weights_bytes", plan.weights_bytes).field("arena_bytes", plan.arena_bytes);
-  json.field("io_bytes", plan.io_bytes).field("device_bytes", plan.device_bytes).field("scratchpad_bytes", plan.scratchpad_bytes).end_object();
+  json.field("io_bytes", plan.io_bytes)
+      .field("device_bytes", plan.device_bytes)
+      .field("scratchpad_bytes", plan.scratchpad_bytes)
+      .end_object();
 
   Vector<SessionCore::Pair> in_force = core_->given(), foreign = core_->foreign();
   for (const SessionCore::Pair &pair : core_->options()) put(in_force, pair.key, pair.value);

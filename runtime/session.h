@@ -23,16 +23,21 @@ class SessionCore : public Counted<SessionCore> {
   const loader::Plugin &plugin() const noexcept { return *plugin_; }
   const Vector<qrm::TensorInfo> &inputs() const noexcept { return first_->ready->inputs(); }
   const Vector<qrm::TensorInfo> &outputs() const noexcept { return first_->ready->outputs(); }
-  // What runs use: the first, until a better one was compiled. It has no buckets where there is nothing to run before that.
+  // What runs use: the first, until a better one was compiled. It has no buckets where there is nothing to run before
+  // that.
   const Loaded &loaded() const noexcept {
     const Loaded *better = recompilation_ ? recompilation_->result() : nullptr;
     return better ? *better : *first_;
   }
   // The same, but waits until there is something to run.
   Result<const Loaded *> runnable(const CallSignal &signal) const;
-  const Recompilation *recompilation() const noexcept { return recompilation_.get(); }  // null: none was asked for or needed
+  const Recompilation *recompilation() const noexcept {
+    return recompilation_.get();
+  }  // null: none was asked for or needed
   std::uint32_t device() const noexcept { return device_; }
-  const std::shared_ptr<ThreadPool> &shared_pool() const noexcept { return shared_pool_; }  // null: each session has its own
+  const std::shared_ptr<ThreadPool> &shared_pool() const noexcept {
+    return shared_pool_;
+  }  // null: each session has its own
   const PoolSettings &pool_settings() const noexcept { return pool_settings_; }
   const String &pool_name() const noexcept { return pool_name_; }
   ProfileLevel profiling() const noexcept { return profiling_; }
@@ -41,9 +46,9 @@ class SessionCore : public Counted<SessionCore> {
   struct Pair {
     String key, value;
   };
-  const Vector<Pair> &options() const noexcept { return options_; }   // of the backend, in force
-  const Vector<Pair> &foreign() const noexcept { return foreign_; }   // given, but for other backends
-  const Vector<Pair> &given() const noexcept { return given_; }       // Quarry's own that were given
+  const Vector<Pair> &options() const noexcept { return options_; }  // of the backend, in force
+  const Vector<Pair> &foreign() const noexcept { return foreign_; }  // given, but for other backends
+  const Vector<Pair> &given() const noexcept { return given_; }      // Quarry's own that were given
   std::string_view option(std::string_view key) const noexcept;      // of the backend
 
  private:
@@ -100,15 +105,15 @@ class Session : public Counted<Session> {
   Ref<SessionCore> core_;
   const Loaded *loaded_;                          // what the executions are of
   Vector<Unique<loader::Execution>> executions_;  // one per bucket, made when it is first used
-  Vector<Unique<loader::Execution>> retired_;     // of what was run before; inputs of the next run may lie in their memory
-  Vector<SessionCore::Pair> changed_;             // by set_option, in order
-  Vector<SessionCore::Pair> foreign_;             // likewise, for other backends
+  Vector<Unique<loader::Execution>> retired_;  // of what was run before; inputs of the next run may lie in their memory
+  Vector<SessionCore::Pair> changed_;          // by set_option, in order
+  Vector<SessionCore::Pair> foreign_;          // likewise, for other backends
   std::shared_ptr<ThreadPool> pool_;
   qr_host_threads threads_;
-  ThreadPool *own_threads_;                       // pool_ where runs use it; null: one worker, or the caller's threads
+  ThreadPool *own_threads_;  // pool_ where runs use it; null: one worker, or the caller's threads
   Vector<qr_io_buffer> input_buffers_, output_buffers_;
   Vector<OutputRoom> rooms_;
-  Unique<EventLog> events_;                       // of the option profiling_level
+  Unique<EventLog> events_;  // of the option profiling_level
   bool lost_ = false;
   mutable ExclusiveUse use_;
 };

@@ -27,7 +27,8 @@ bool is_plugin_path(std::string_view id_or_path) noexcept {
 
 std::string_view backend_of_path(std::string_view backend_path) noexcept {
   std::string_view file = backend_path;
-  if (const std::size_t slash = file.find_last_of("/\\"); slash != std::string_view::npos) file.remove_prefix(slash + 1);
+  if (const std::size_t slash = file.find_last_of("/\\"); slash != std::string_view::npos)
+    file.remove_prefix(slash + 1);
   if (file.ends_with(".dll")) {
     file.remove_suffix(4);
   } else if (file.starts_with("lib") && file.ends_with(".so")) {
@@ -63,8 +64,8 @@ Result<Settings> settle(const OptionSet *options) {
     if (std::string_view(key) == "backend_path") id = backend_of_path(id);
     if (named_by && id != settings.backend)
       return Status::error(ErrorId::option_conflict,
-                           format("options %s and %s: they name two backends, \"%s\" and \"%s\", expected one", named_by, key,
-                                  printable(settings.backend).c_str(), printable(id).c_str()),
+                           format("options %s and %s: they name two backends, \"%s\" and \"%s\", expected one",
+                                  named_by, key, printable(settings.backend).c_str(), printable(id).c_str()),
                            "set one of backend, backend_type and backend_path");
     settings.backend = id;
     named_by = key;
@@ -79,17 +80,22 @@ Result<Settings> settle(const OptionSet *options) {
   settings.pool_name = options->in_force("thread_pool");
   settings.keep_graph = options->in_force("container.keep_graph") == "1";
   const std::string_view recompile = options->in_force("context.recompile");
-  settings.recompile = recompile == "never" ? Recompile::Never : recompile == "background" ? Recompile::Background : Recompile::Wait;
+  settings.recompile = recompile == "never"        ? Recompile::Never
+                       : recompile == "background" ? Recompile::Background
+                                                   : Recompile::Wait;
   settings.write_context = options->in_force("ep.context_enable") == "1";
   settings.context_path = options->in_force("ep.context_file_path");
   settings.context_embedded = options->in_force("ep.context_embed_mode") == "1";
   settings.profiling = profile_level(options->in_force("profiling_level"));
   settings.profiling_path = options->in_force("profiling_file_path");
   if (options->in_force("session.disable_cpu_ep_fallback") == "0")
-    return Status::error(ErrorId::bad_option_value,
-                         "option session.disable_cpu_ep_fallback: found \"0\", expected 1: a session runs wholly on one backend; the nodes "
-                         "that it refuses are placed on no other",
-                         "leave it at 1, or run the model on backend cpu; the details of a refusal name every node and its reason").with("option", "session.disable_cpu_ep_fallback");
+    return Status::
+        error(ErrorId::bad_option_value,
+              "option session.disable_cpu_ep_fallback: found \"0\", expected 1: a session runs wholly on one backend; "
+              "the nodes "
+              "that it refuses are placed on no other",
+              "leave it at 1, or run the model on backend cpu; the details of a refusal name every node and its reason")
+            .with("option", "session.disable_cpu_ep_fallback");
 
   constexpr std::string_view kMetadata = "metadata.";
   for (const auto &[key, value] : options->values()) {
@@ -114,7 +120,8 @@ Result<PluginOptions> plugin_options(const Settings &settings, const OptionSet *
       else if (ours && value.empty()) value = ours->fallback;
     }
     // A plugin may allow less than Quarry's table does.
-    if (value != row.fallback) QR_RETURN_IF_ERROR(check_option_value(row.key, row.values, value).with("backend", plugin.id()));
+    if (value != row.fallback)
+      QR_RETURN_IF_ERROR(check_option_value(row.key, row.values, value).with("backend", plugin.id()));
     out.own.push_back({plugin_string(row.key), plugin_string(value)});
   }
   for (const KeyValue &given : settings.backend_keys)
@@ -127,19 +134,24 @@ Result<std::uint32_t> choose_device(const Settings &settings, const loader::Plug
   const String id(plugin.id());
   if (settings.device_given) {
     if (settings.device >= devices.size())
-      return Status::error(ErrorId::backend_no_device, format("backend %s: found %zu devices, expected one with device_id %u", id.c_str(),
-                                                              devices.size(), settings.device)).with("backend", id);
+      return Status::error(ErrorId::backend_no_device,
+                           format("backend %s: found %zu devices, expected one with device_id %u", id.c_str(),
+                                  devices.size(), settings.device))
+          .with("backend", id);
     const loader::DeviceInfo &device = devices[settings.device];
     if (device.usable || use == DeviceUse::CompileOnly) return settings.device;
-    return Status::error(ErrorId::backend_no_device, format("backend %s: device %u (%s) is not usable: %s", id.c_str(), settings.device,
-                                                            device.name.c_str(), device.why_not.c_str())).with("backend", id);
+    return Status::error(ErrorId::backend_no_device,
+                         format("backend %s: device %u (%s) is not usable: %s", id.c_str(), settings.device,
+                                device.name.c_str(), device.why_not.c_str()))
+        .with("backend", id);
   }
   std::uint32_t index = 0;
   if (plugin.first_usable_device(&index) || (use == DeviceUse::CompileOnly && !devices.empty())) return index;
   return Status::error(ErrorId::backend_no_device,
                        devices.empty() ? format("backend %s: found no device, expected at least one", id.c_str())
-                                       : format("backend %s: none of its %zu devices is usable; the first: %s", id.c_str(), devices.size(),
-                                                devices[0].why_not.c_str())).with("backend", id);
+                                       : format("backend %s: none of its %zu devices is usable; the first: %s",
+                                                id.c_str(), devices.size(), devices[0].why_not.c_str()))
+      .with("backend", id);
 }
 
 }  // namespace quarry

@@ -15,7 +15,8 @@ bool is_plugin_path(std::string_view id_or_path) noexcept;
 // "libQnnHtp.so", "QnnHtp.dll" and paths that end in them are "htp", and so on; anything else stays as it is.
 std::string_view backend_of_path(std::string_view backend_path) noexcept;
 
-// When a container's context is compiled again that another compilation would suit better; the option context.recompile.
+// When a container's context is compiled again that another compilation would suit better; the option
+// context.recompile.
 enum class Recompile : std::uint8_t { Wait, Background, Never };
 
 struct KeyValue {
@@ -24,12 +25,12 @@ struct KeyValue {
 
 // Views live as long as the set of options (and the tables) do.
 struct Settings {
-  std::string_view backend;                    // an id or a plugin's path
+  std::string_view backend;  // an id or a plugin's path
   std::uint32_t device = 0;
   bool device_given = false;
-  Vector<std::string_view> shapes;             // one text per bucket
-  PoolSettings pool;                           // of the session's threads
-  std::string_view pool_name;                  // empty: the session has its own
+  Vector<std::string_view> shapes;  // one text per bucket
+  PoolSettings pool;                // of the session's threads
+  std::string_view pool_name;       // empty: the session has its own
   bool keep_graph = true;
   Recompile recompile = Recompile::Wait;
   bool write_context = false;
@@ -37,8 +38,8 @@ struct Settings {
   bool context_embedded = true;
   ProfileLevel profiling = ProfileLevel::Off;
   std::string_view profiling_path;
-  Vector<KeyValue> metadata;                   // without the "metadata."
-  Vector<KeyValue> backend_keys;               // given, and not Quarry's own
+  Vector<KeyValue> metadata;      // without the "metadata."
+  Vector<KeyValue> backend_keys;  // given, and not Quarry's own
 };
 
 // `options` may be null: all defaults.
@@ -47,7 +48,8 @@ Result<Settings> settle(const OptionSet *options);
 // The buckets of a "shape" text.
 void split_shapes(std::string_view text, Vector<std::string_view> &out);
 
-// The options of a backend's own table, defaults filled in, as the plugin ABI wants them; and the given ones that are not for it.
+// The options of a backend's own table, defaults filled in, as the plugin ABI wants them; and the given ones that are
+// not for it.
 struct PluginOptions {
   Vector<qr_plugin_option> own;  // borrows from the plugin and the set of options
   Vector<KeyValue> foreign;

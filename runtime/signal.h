@@ -25,7 +25,8 @@ class Signal : public Counted<Signal> {
   const std::uint32_t *word() const noexcept { return reinterpret_cast<const std::uint32_t *>(&aborted_); }
 
  private:
-  static_assert(sizeof(std::atomic<std::uint32_t>) == sizeof(std::uint32_t) && std::atomic<std::uint32_t>::is_always_lock_free);
+  static_assert(sizeof(std::atomic<std::uint32_t>) == sizeof(std::uint32_t) &&
+                std::atomic<std::uint32_t>::is_always_lock_free);
   Ref<Runtime> runtime_;
   std::atomic<std::uint32_t> aborted_{0};
   std::atomic<std::uint64_t> timeout_ns_{0};
@@ -37,17 +38,22 @@ class CallSignal {
   explicit CallSignal(Signal *signal) noexcept : signal_(signal) {
     if (!signal) return;
     const std::uint64_t timeout = signal->timeout_ns(), now = loader::monotonic_ns();
-    plugin_ = {sizeof(qr_plugin_signal), 0, signal->word(), timeout == 0 ? 0 : timeout > UINT64_MAX - now ? UINT64_MAX : now + timeout};
+    plugin_ = {sizeof(qr_plugin_signal), 0, signal->word(),
+               timeout == 0                 ? 0
+               : timeout > UINT64_MAX - now ? UINT64_MAX
+                                            : now + timeout};
   }
   const qr_plugin_signal *plugin() const noexcept { return signal_ ? &plugin_ : nullptr; }
 
   // Whether to go on; `what` names the call and the step.
   Status check(const char *what) const {
     if (!signal_) return {};
-    if (signal_->aborted()) return Status::error(ErrorId::cancelled, format("%s: stopped, its signal was aborted", what));
+    if (signal_->aborted())
+      return Status::error(ErrorId::cancelled, format("%s: stopped, its signal was aborted", what));
     if (plugin_.deadline_ns && loader::monotonic_ns() >= plugin_.deadline_ns)
-      return Status::error(ErrorId::deadline_exceeded, format("%s: stopped, it took longer than the %.3f s that its signal allows", what,
-                                                              static_cast<double>(signal_->timeout_ns()) / 1e9));
+      return Status::error(ErrorId::deadline_exceeded,
+                           format("%s: stopped, it took longer than the %.3f s that its signal allows", what,
+                                  static_cast<double>(signal_->timeout_ns()) / 1e9));
     return {};
   }
 

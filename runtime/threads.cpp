@@ -29,7 +29,6 @@ constinit thread_local Inside t_inside{nullptr, 0};
 // Several chunks per worker, so that one that is held up does not hold up all.
 constexpr std::uint64_t kChunksPerWorker = 8;
 
-
 inline void pause() noexcept {
 #if defined(__x86_64__) || defined(__i386__)
   __builtin_ia32_pause();
@@ -44,8 +43,8 @@ std::uint64_t now_ns() noexcept {
   return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000u + static_cast<std::uint64_t>(now.tv_nsec);
 }
 
-// Looks until `done` says so or the time is over; whether it was done. Between looks the processor is not offered to others: on a busy
-// machine a thread that yields comes last, while one that soon sleeps is woken first.
+// Looks until `done` says so or the time is over; whether it was done. Between looks the processor is not offered to
+// others: on a busy machine a thread that yields comes last, while one that soon sleeps is woken first.
 template <class Done>
 bool spin(std::uint64_t limit_ns, Done &&done) noexcept {
   constexpr int kLooksPerClock = 16;
@@ -62,7 +61,8 @@ bool spin(std::uint64_t limit_ns, Done &&done) noexcept {
 void pin(pthread_t thread, ProcessorRange range) noexcept {
   cpu_set_t set;
   CPU_ZERO(&set);
-  for (std::uint32_t processor = range.first; processor <= range.last && processor < CPU_SETSIZE; ++processor) CPU_SET(processor, &set);
+  for (std::uint32_t processor = range.first; processor <= range.last && processor < CPU_SETSIZE; ++processor)
+    CPU_SET(processor, &set);
   // It was possible when the option was checked; a processor that went since then is no reason to stop working.
   pthread_setaffinity_np(thread, sizeof set, &set);
 }
@@ -118,7 +118,7 @@ bool start_thread(pthread_t *thread, const char *name, void *(*body)(void *), vo
   return started;
 }
 
-// ---- the pool's threads --------------------------------------------------------------------------------------------------
+// ---- the pool's threads -------------------------------------------------------------------------
 
 ThreadPool::ThreadPool(PoolSettings settings)
     : settings_(std::move(settings)), workers_(settings_.workers ? settings_.workers : usable_processors()) {}
@@ -175,7 +175,8 @@ void ThreadPool::serve(std::uint32_t worker) noexcept {
 bool ThreadPool::idle() noexcept {
   if (settings_.spin_us > 0 && spin_until_open()) return !stop_.load(std::memory_order_relaxed);
   std::unique_lock lock(mutex_);
-  // A caller opens its loop and then looks for sleepers; here it is the other way round. In the one order of both, one sees the other.
+  // A caller opens its loop and then looks for sleepers; here it is the other way round. In the one order of both, one
+  // sees the other.
   sleepers_.fetch_add(1, std::memory_order_seq_cst);
   wake_.wait(lock, [&] { return open_.load(std::memory_order_seq_cst) != 0 || stop_.load(std::memory_order_relaxed); });
   sleepers_.fetch_sub(1, std::memory_order_relaxed);
@@ -191,7 +192,7 @@ bool ThreadPool::spin_until_open() const noexcept {
   return found;
 }
 
-// ---- a loop ----------------------------------------------------------------------------------------------------------------
+// ---- a loop -------------------------------------------------------------------------------------
 
 bool ThreadPool::help(std::uint32_t place, std::uint32_t worker) noexcept {
   Loop &loop = loops_[place];
@@ -273,7 +274,8 @@ void ThreadPool::parallel_for(std::uint64_t count, std::uint64_t grain, qr_paral
   loop.context = context;
   loop.count = count;
   loop.chunk = chunk;
-  const std::uint64_t chunks = count / chunk + (count % chunk != 0), shares = std::min<std::uint64_t>(chunks, loop.shares.size());
+  const std::uint64_t chunks = count / chunk + (count % chunk != 0),
+                      shares = std::min<std::uint64_t>(chunks, loop.shares.size());
   loop.share_count = shares;
   for (std::uint64_t i = 0; i < shares; ++i) {
     loop.shares[i].next.store(chunks / shares * i + std::min(i, chunks % shares), std::memory_order_relaxed);
@@ -288,7 +290,7 @@ void ThreadPool::parallel_for(std::uint64_t count, std::uint64_t grain, qr_paral
   loop.state.store(0, std::memory_order_release);
 }
 
-// ---- pools of several sessions -----------------------------------------------------------------------------------------------
+// ---- pools of several sessions ------------------------------------------------------------------
 
 Result<std::shared_ptr<ThreadPool>> SharedPools::pool_for(std::string_view name, PoolSettings settings) {
   if (name.empty()) return quarry::make_shared<ThreadPool>(std::move(settings));
@@ -300,11 +302,14 @@ Result<std::shared_ptr<ThreadPool>> SharedPools::pool_for(std::string_view name,
     std::shared_ptr<ThreadPool> pool = entry.pool.lock();
     if (!pool) continue;
     const PoolSettings &has = pool->settings();
-    if (has.workers == settings.workers && has.spin_us == settings.spin_us && has.affinity == settings.affinity) return pool;
+    if (has.workers == settings.workers && has.spin_us == settings.spin_us && has.affinity == settings.affinity)
+      return pool;
     return Status::error(ErrorId::option_conflict,
-                         format("option thread_pool: the pool %s was made by a session with %u threads, thread_spin_us %u and %zu entries "
-                                "of thread_affinity, found %u, %u and %zu, or other processors", printable(name).c_str(), has.workers,
-                                has.spin_us, has.affinity.size(), settings.workers, settings.spin_us, settings.affinity.size()),
+                         format("option thread_pool: the pool %s was made by a session with %u threads, thread_spin_us "
+                                "%u and %zu entries "
+                                "of thread_affinity, found %u, %u and %zu, or other processors",
+                                printable(name).c_str(), has.workers, has.spin_us, has.affinity.size(),
+                                settings.workers, settings.spin_us, settings.affinity.size()),
                          "give all sessions of a pool the same threads, thread_spin_us and thread_affinity")
         .with("option", "thread_pool");
   }
@@ -314,7 +319,8 @@ Result<std::shared_ptr<ThreadPool>> SharedPools::pool_for(std::string_view name,
 }
 
 qr_host_threads host_threads(const qr_thread_pool &callers, ThreadPool &own) noexcept {
-  if (callers.parallel_for) return {sizeof(qr_host_threads), std::max(1u, callers.worker_count), callers.self, callers.parallel_for};
+  if (callers.parallel_for)
+    return {sizeof(qr_host_threads), std::max(1u, callers.worker_count), callers.self, callers.parallel_for};
   return {sizeof(qr_host_threads), own.workers(), &own,
           [](void *self, std::uint64_t count, std::uint64_t grain, qr_parallel_body body, void *context) {
             static_cast<ThreadPool *>(self)->parallel_for(count, grain, body, context);

@@ -27,7 +27,8 @@ struct ProcessorRange {
   friend bool operator==(const ProcessorRange &, const ProcessorRange &) = default;
 };
 
-// The text of the option thread_affinity: "1,3" or "0-3,4-7". Processors that there are not, or that the process may not use, are errors.
+// The text of the option thread_affinity: "1,3" or "0-3,4-7". Processors that there are not, or that the process may
+// not use, are errors.
 Result<Vector<ProcessorRange>> parse_affinity(std::string_view text);
 
 struct PoolSettings {
@@ -36,9 +37,10 @@ struct PoolSettings {
   Vector<ProcessorRange> affinity;  // of the threads beside the caller, taken in turn; empty: not pinned
 };
 
-// Several callers at a time may run loops; each loop is worked on by its caller and by the pool's threads that are free. The threads start
-// at the first loop that is worth sharing. Nobody waits for a thread that has not begun to work: where the system refuses threads, has no
-// processor for them, or they are busy with another loop, the caller does the work.
+// Several callers at a time may run loops; each loop is worked on by its caller and by the pool's threads that are
+// free. The threads start at the first loop that is worth sharing. Nobody waits for a thread that has not begun to
+// work: where the system refuses threads, has no processor for them, or they are busy with another loop, the caller
+// does the work.
 class ThreadPool : public HeapObject {
  public:
   explicit ThreadPool(PoolSettings settings);
@@ -51,9 +53,9 @@ class ThreadPool : public HeapObject {
   std::uint32_t started() const noexcept { return started_.load(std::memory_order_relaxed); }
   const PoolSettings &settings() const noexcept { return settings_; }
 
-  // Calls body(context, begin, end, worker) so that [0, count) is covered once; each call gets at least `grain` indices where there are
-  // that many left. The caller is worker 0, no two calls at a time have the same worker. Called from inside a body it runs there, on that
-  // worker.
+  // Calls body(context, begin, end, worker) so that [0, count) is covered once; each call gets at least `grain` indices
+  // where there are that many left. The caller is worker 0, no two calls at a time have the same worker. Called from
+  // inside a body it runs there, on that worker.
   void parallel_for(std::uint64_t count, std::uint64_t grain, qr_parallel_body body, void *context) noexcept;
 
   // Idle threads spin, for as long as the settings allow, only while a run is under way.
@@ -73,11 +75,11 @@ class ThreadPool : public HeapObject {
   };
 
  private:
-  // A loop under way. `state` counts the threads inside, beside two bits: kOpen while threads may join, kWaiting while the caller sleeps
-  // until they have left. 0: the place is free. The plain members are written by the caller before it sets kOpen, and read by threads that
-  // have joined.
-  // Each worker has a share of the chunks, the same part of the indices in every loop: what it wrote in the last one is in its own cache. Who has done its share
-  // takes from the others'.
+  // A loop under way. `state` counts the threads inside, beside two bits: kOpen while threads may join, kWaiting while
+  // the caller sleeps until they have left. 0: the place is free. The plain members are written by the caller before it
+  // sets kOpen, and read by threads that have joined. Each worker has a share of the chunks, the same part of the
+  // indices in every loop: what it wrote in the last one is in its own cache. Who has done its share takes from the
+  // others'.
   struct alignas(64) Share {
     std::atomic<std::uint64_t> next{0};  // chunk
     std::uint64_t end = 0;
@@ -113,7 +115,8 @@ class ThreadPool : public HeapObject {
   std::atomic<std::uint32_t> started_{0};  // threads beside the callers
   Vector<Worker> threads_;
 
-  alignas(64) std::atomic<std::uint32_t> open_{0};  // a bit for each loop that has chunks left: what idle threads look at
+  alignas(64) std::atomic<std::uint32_t> open_{
+      0};  // a bit for each loop that has chunks left: what idle threads look at
   alignas(64) std::atomic<std::uint32_t> runs_{0};
   std::atomic<std::uint32_t> sleepers_{0};
   std::atomic<bool> stop_{false};
@@ -126,7 +129,8 @@ class ThreadPool : public HeapObject {
 // Pools that sessions of a runtime share, by name (the option thread_pool). A pool lives as long as a session uses it.
 class SharedPools {
  public:
-  // The pool of that name; made with the settings where there is none. Fails where it has other settings. Without a name: a new one.
+  // The pool of that name; made with the settings where there is none. Fails where it has other settings. Without a
+  // name: a new one.
   Result<std::shared_ptr<ThreadPool>> pool_for(std::string_view name, PoolSettings settings);
 
  private:
@@ -138,7 +142,8 @@ class SharedPools {
   Vector<Entry> entries_;
 };
 
-// A thread of ours: it leaves the application's signals to the application's own threads. False where the system refuses it.
+// A thread of ours: it leaves the application's signals to the application's own threads. False where the system
+// refuses it.
 bool start_thread(pthread_t *thread, const char *name, void *(*body)(void *), void *argument) noexcept;
 
 // Threads for a call into a plugin: the caller's pool if there is one, else ours.

@@ -28,7 +28,9 @@ struct BenchFlags {
   double duration_s = 0;
 };
 
-double ms_since(Clock::time_point begin) { return std::chrono::duration<double, std::milli>(Clock::now() - begin).count(); }
+double ms_since(Clock::time_point begin) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
+}
 
 // The same values in every run: floats in [-1, 1), integers small and not negative (they may be indices).
 TensorData made_input(const qr::TensorInfo &info) {
@@ -36,7 +38,8 @@ TensorData made_input(const qr::TensorInfo &info) {
   out.name = info.name, out.dtype = info.dtype, out.dims = info.dims;
   const int64_t count = element_count(info.dims);
   std::mt19937 random(42);
-  const bool is_float = info.dtype == QR_DTYPE_F32 || info.dtype == QR_DTYPE_F64 || info.dtype == QR_DTYPE_F16 || info.dtype == QR_DTYPE_BF16;
+  const bool is_float = info.dtype == QR_DTYPE_F32 || info.dtype == QR_DTYPE_F64 || info.dtype == QR_DTYPE_F16 ||
+                        info.dtype == QR_DTYPE_BF16;
   const bool is_byte = info.dtype == QR_DTYPE_U8 || info.dtype == QR_DTYPE_U16;
   if (!is_float && qr_dtype_bits(info.dtype) < 8) {
     out.bytes.assign(packed_bytes(info.dtype, info.dims), 0x11);
@@ -63,7 +66,8 @@ double percentile(const std::vector<double> &sorted, double part) {
 
 // A session with its tensors, and what its runs took.
 struct MeasuredSession {
-  MeasuredSession(qr::Session made, std::vector<TensorData> &data) : session(std::move(made)), outputs(session.outputs().size()) {
+  MeasuredSession(qr::Session made, std::vector<TensorData> &data)
+      : session(std::move(made)), outputs(session.outputs().size()) {
     for (TensorData &tensor : data) inputs.push_back(tensor.tensor());
   }
   double once(uint64_t group = 1) {
@@ -131,7 +135,8 @@ int bench(const BenchFlags &flags) {
   std::vector<TensorData> data;
   for (const qr::TensorInfo &info : session.inputs()) {
     if (element_count(info.dims) < 0)
-      throw UsageError("input '" + info.name + "' " + shape_text(info.dims) + " has unknown dimensions", "bind them with --shape");
+      throw UsageError("input '" + info.name + "' " + shape_text(info.dims) + " has unknown dimensions",
+                       "bind them with --shape");
     data.push_back(made_input(info));
   }
   std::vector<MeasuredSession> runners;
@@ -167,8 +172,11 @@ int bench(const BenchFlags &flags) {
   if (flags.json != "-") {
     std::printf("%s on %s: %llu runs\n", flags.model.c_str(), result["backend"].get<std::string>().c_str(),
                 static_cast<unsigned long long>(runs));
-    for (const auto &[title, key] : {std::pair{"create", "create_ms"}, {"first run", "first_ms"}, {"median", "median_ms"},
-                                     {"p90", "p90_ms"}, {"p99", "p99_ms"}})
+    for (const auto &[title, key] : {std::pair{"create", "create_ms"},
+                                     {"first run", "first_ms"},
+                                     {"median", "median_ms"},
+                                     {"p90", "p90_ms"},
+                                     {"p99", "p99_ms"}})
       std::printf("  %-9s %10.*f ms\n", title, result[key].get<double>() < 0.1 ? 5 : 3, result[key].get<double>());
     if (flags.sessions > 1)
       std::printf("  together  %10.1f runs a second in %llu sessions\n", result["runs_per_s"].get<double>(),
@@ -186,14 +194,23 @@ void register_bench(CLI::App &app, Action &action) {
   CLI::App *command = app.add_subcommand("bench", "Measure create time, first run, run times and peak memory");
   command->add_option("model", flags->model, "Model: .onnx or .qrm")->required()->type_name("MODEL");
   flags->session.add_to(*command);
-  command->add_option("--iterations,-n", flags->iterations, "Timed runs (default: as many as --duration allows)")->check(CLI::PositiveNumber);
-  command->add_option("--duration,-d", flags->duration_s, "Seconds of timed runs (default: 2, or no limit with --iterations)")->check(CLI::PositiveNumber);
+  command->add_option("--iterations,-n", flags->iterations, "Timed runs (default: as many as --duration allows)")
+      ->check(CLI::PositiveNumber);
+  command
+      ->add_option("--duration,-d", flags->duration_s,
+                   "Seconds of timed runs (default: 2, or no limit with --iterations)")
+      ->check(CLI::PositiveNumber);
   command->add_option("--warmup", flags->warmup, "Untimed runs after the first")->capture_default_str();
-  command->add_option("--sessions", flags->sessions, "Sessions (clones of one) that run at the same time, each on a thread of the program's")
-      ->check(CLI::Range(1, 1024))->capture_default_str();
+  command
+      ->add_option("--sessions", flags->sessions,
+                   "Sessions (clones of one) that run at the same time, each on a thread of the program's")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
   command->add_option("--group", flags->group, "Runs that are timed together, for runs of a microsecond or less")
-      ->check(CLI::PositiveNumber)->capture_default_str();
-  command->add_option("--json", flags->json, "Write the figures as JSON to a file, or to standard output for -")->type_name("FILE|-");
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--json", flags->json, "Write the figures as JSON to a file, or to standard output for -")
+      ->type_name("FILE|-");
   command->callback([&action, flags] { action = [flags] { return bench(*flags); }; });
 }
 

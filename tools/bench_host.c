@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The smallest program that runs a model, for the memory figures of tools/bench.sh: the `quarry` program brings libraries of its own
- * (protobuf, for test data) that a user's program does not have.
+/* The smallest program that runs a model, for the memory figures of tools/bench.sh: the `quarry` program brings
+ * libraries of its own (protobuf, for test data) that a user's program does not have.
  *
  *   bench-host MODEL KEY=VALUE...     prints {"peak_rss_kb": N} after one session and two runs */
 #include <quarry/quarry.h>
@@ -38,7 +38,8 @@ int main(int argc, char **argv) {
   for (int i = 2; i < argc; ++i) {
     const char *equals = strchr(argv[i], '=');
     if (!equals) return 2;
-    check(qr_options_set(options, (qr_string){argv[i], (uint64_t)(equals - argv[i])}, (qr_string){equals + 1, QR_NUL_TERMINATED}));
+    check(qr_options_set(options, (qr_string){argv[i], (uint64_t)(equals - argv[i])},
+                         (qr_string){equals + 1, QR_NUL_TERMINATED}));
   }
   check(qr_model_open_path(runtime, (qr_string){argv[1], QR_NUL_TERMINATED}, options, &model));
   check(qr_session_create(model, options, NULL, &session));

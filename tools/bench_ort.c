@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ONNX Runtime's side of tools/bench.sh: what `quarry bench --json -` prints, measured through ONNX Runtime's C API.
  *
- *   bench-ort LIBRARY MODEL [--form onnx|ort|ort-in-place] [--threads N] [--sessions N] [--spin 0|1] [--iterations N] [--duration S]
+ *   bench-ort LIBRARY MODEL [--form onnx|ort|ort-in-place] [--threads N] [--sessions N] [--spin 0|1] [--iterations N]
+ * [--duration S]
  *                           [--warmup N] [--group N] [--save-ort FILE] [--shape NAME=2x3[,NAME=...]]
  *
  * Extents that a model leaves open are 1 unless --shape gives the input's.
  *
- * The wheel of ONNX Runtime brings the library and no header, so the few entries of its function table that are needed stand below by
- * their index. The order of the entries is frozen: ONNX Runtime appends to the table and never moves what a version has shipped. */
+ * The wheel of ONNX Runtime brings the library and no header, so the few entries of its function table that are needed
+ * stand below by their index. The order of the entries is frozen: ONNX Runtime appends to the table and never moves
+ * what a version has shipped. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -27,14 +29,36 @@ typedef struct {
   const char *(*version)(void);
 } api_base;
 static const entry *api;
-enum {  /* indices in OrtApi, version 5 */
-  kGetErrorMessage = 2, kCreateEnv = 3, kCreateSession = 7, kCreateSessionFromArray = 8, kRun = 9, kCreateSessionOptions = 10,
-  kSetOptimizedModelFilePath = 11, kSetSessionGraphOptimizationLevel = 23, kSetIntraOpNumThreads = 24, kSetInterOpNumThreads = 25,
-  kSessionGetInputCount = 30, kSessionGetOutputCount = 31, kSessionGetInputTypeInfo = 33, kSessionGetInputName = 36,
-  kSessionGetOutputName = 37, kCreateTensorWithDataAsOrtValue = 49, kCastTypeInfoToTensorInfo = 55, kGetTensorElementType = 60,
-  kGetDimensionsCount = 61, kGetDimensions = 62, kCreateCpuMemoryInfo = 69, kGetAllocatorWithDefaultOptions = 78, kReleaseSession = 95,
-  kReleaseValue = 96, kAddSessionConfigEntry = 130, kRunWithBinding = 133, kCreateIoBinding = 134, kBindInput = 136,
-  kBindOutputToDevice = 138
+enum { /* indices in OrtApi, version 5 */
+       kGetErrorMessage = 2,
+       kCreateEnv = 3,
+       kCreateSession = 7,
+       kCreateSessionFromArray = 8,
+       kRun = 9,
+       kCreateSessionOptions = 10,
+       kSetOptimizedModelFilePath = 11,
+       kSetSessionGraphOptimizationLevel = 23,
+       kSetIntraOpNumThreads = 24,
+       kSetInterOpNumThreads = 25,
+       kSessionGetInputCount = 30,
+       kSessionGetOutputCount = 31,
+       kSessionGetInputTypeInfo = 33,
+       kSessionGetInputName = 36,
+       kSessionGetOutputName = 37,
+       kCreateTensorWithDataAsOrtValue = 49,
+       kCastTypeInfoToTensorInfo = 55,
+       kGetTensorElementType = 60,
+       kGetDimensionsCount = 61,
+       kGetDimensions = 62,
+       kCreateCpuMemoryInfo = 69,
+       kGetAllocatorWithDefaultOptions = 78,
+       kReleaseSession = 95,
+       kReleaseValue = 96,
+       kAddSessionConfigEntry = 130,
+       kRunWithBinding = 133,
+       kCreateIoBinding = 134,
+       kBindInput = 136,
+       kBindOutputToDevice = 138
 };
 #define CALL(index, types, ...) check(((void *(*)types)api[index])(__VA_ARGS__), #index)
 
@@ -87,7 +111,9 @@ typedef struct {
   pthread_barrier_t *start;
 } worker;
 
-static void run_once(const worker *self) { CALL(kRunWithBinding, (void *, void *, void *), self->session, NULL, self->binding); }
+static void run_once(const worker *self) {
+  CALL(kRunWithBinding, (void *, void *, void *), self->session, NULL, self->binding);
+}
 
 /* The same kind of values as `quarry bench` makes: floats in [-1, 1), integers small and not negative. */
 static void fill(void *data, int type, size_t count) {
@@ -99,7 +125,7 @@ static void fill(void *data, int type, size_t count) {
     const double value = bits / 8388608.0 - 1;
     if (type == 1) ((float *)data)[i] = (float)value;
     else if (type == 11) ((double *)data)[i] = value;
-    else if (type == 10) ((uint16_t *)data)[i] = (uint16_t)(0x3000 | (bits & 0x83ff));  /* f16 of about +-0.15 */
+    else if (type == 10) ((uint16_t *)data)[i] = (uint16_t)(0x3000 | (bits & 0x83ff)); /* f16 of about +-0.15 */
     else if (type == 2 || type == 4) memset((char *)data + i * kSizes[type], (int)(bits % 256), 1);
     else *((char *)data + i * kSizes[type]) = (char)(bits % 2);
   }
@@ -141,7 +167,8 @@ static void bind(worker *self) {
     CALL(kCastTypeInfoToTensorInfo, (void *, void **), info, &tensor);
     CALL(kGetTensorElementType, (void *, int *), tensor, &type);
     CALL(kGetDimensionsCount, (void *, size_t *), tensor, &rank);
-    if (rank > 16 || type < 1 || type > 13 || type == 8) die("an input has a type or rank that this program does not make");
+    if (rank > 16 || type < 1 || type > 13 || type == 8)
+      die("an input has a type or rank that this program does not make");
     CALL(kGetDimensions, (void *, int64_t *, size_t), tensor, dims, rank);
     given_shape(self->flags->shape, name, dims, rank);
     for (size_t axis = 0; axis < rank; ++axis) {
@@ -150,8 +177,8 @@ static void bind(worker *self) {
     }
     data = calloc(count ? count : 1, 8);
     fill(data, type, count);
-    CALL(kCreateTensorWithDataAsOrtValue, (void *, void *, size_t, int64_t *, size_t, int, void **), memory, data, count * 8, dims, rank,
-         type, &value);
+    CALL(kCreateTensorWithDataAsOrtValue, (void *, void *, size_t, int64_t *, size_t, int, void **), memory, data,
+         count * 8, dims, rank, type, &value);
     CALL(kBindInput, (void *, const char *, void *), self->binding, name, value);
   }
   for (size_t i = 0; i < outputs; ++i) {
@@ -243,8 +270,8 @@ int main(int argc, char **argv) {
       if (fd < 0 || fstat(fd, &info) != 0) die("the model cannot be opened");
       void *bytes = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
       if (bytes == MAP_FAILED) die("the model cannot be mapped");
-      CALL(kCreateSessionFromArray, (void *, const void *, size_t, void *, void **), env, bytes, (size_t)info.st_size, options,
-           &workers[s].session);
+      CALL(kCreateSessionFromArray, (void *, const void *, size_t, void *, void **), env, bytes, (size_t)info.st_size,
+           options, &workers[s].session);
     } else {
       CALL(kCreateSession, (void *, const char *, void *, void **), env, f.model, options, &workers[s].session);
     }
@@ -269,12 +296,17 @@ int main(int argc, char **argv) {
   const double wall_ms = now_ms() - begin;
   double *times = malloc(runs * sizeof *times);
   size_t at = 0;
-  for (int s = 0; s < f.sessions; ++s) memcpy(times + at, workers[s].times, workers[s].runs * sizeof *times), at += workers[s].runs;
+  for (int s = 0; s < f.sessions; ++s)
+    memcpy(times + at, workers[s].times, workers[s].runs * sizeof *times), at += workers[s].runs;
   qsort(times, runs, sizeof *times, by_value);
-  printf("{\"version\": \"%s\", \"runs\": %zu, \"sessions\": %d, \"env_ms\": %.6f, \"create_ms\": %.6f, \"first_ms\": %.6f, "
-         "\"min_ms\": %.6f, \"median_ms\": %.6f, \"p90_ms\": %.6f, \"p99_ms\": %.6f, \"runs_per_s\": %.3f, \"peak_rss_kb\": %ld}\n",
-         base->version(), runs * (size_t)f.group, f.sessions, env_ms, create_ms, first_ms, times[0], percentile(times, runs, 0.5),
-         percentile(times, runs, 0.9), percentile(times, runs, 0.99), (double)(runs * (size_t)f.group) / wall_ms * 1e3, peak_kb);
+  printf(
+      "{\"version\": \"%s\", \"runs\": %zu, \"sessions\": %d, \"env_ms\": %.6f, \"create_ms\": %.6f, \"first_ms\": "
+      "%.6f, "
+      "\"min_ms\": %.6f, \"median_ms\": %.6f, \"p90_ms\": %.6f, \"p99_ms\": %.6f, \"runs_per_s\": %.3f, "
+      "\"peak_rss_kb\": %ld}\n",
+      base->version(), runs * (size_t)f.group, f.sessions, env_ms, create_ms, first_ms, times[0],
+      percentile(times, runs, 0.5), percentile(times, runs, 0.9), percentile(times, runs, 0.99),
+      (double)(runs * (size_t)f.group) / wall_ms * 1e3, peak_kb);
   fflush(stdout);
   _exit(0); /* what ends after this is not measured */
 }

@@ -16,21 +16,33 @@ void log_to_stderr(void *, qr_log_level level, qr_string topic, qr_string messag
                      : level == QR_LOG_TRACE              ? "trace"
                      : level == QR_LOG_CALLER_MISBEHAVING ? "caller misbehaving"
                                                           : "plugin misbehaving";
-  std::fprintf(stderr, "quarry: %s: %.*s: %.*s\n", word, static_cast<int>(topic.size), topic.data, static_cast<int>(message.size), message.data);
+  std::fprintf(stderr, "quarry: %s: %.*s: %.*s\n", word, static_cast<int>(topic.size), topic.data,
+               static_cast<int>(message.size), message.data);
 }
 
 }  // namespace
 
 void SessionFlags::add_to(CLI::App &command, bool with_threads) {
-  command.add_option("--backend,-b", backend, "Backend to run on (`quarry doctor` lists them; default: the option \"backend\")")->type_name("ID");
-  command.add_option("--option,-O", options, "Option of the runtime or the backend, key=value; may be given several times (`quarry options`)")
+  command
+      .add_option("--backend,-b", backend,
+                  "Backend to run on (`quarry doctor` lists them; default: the option \"backend\")")
+      ->type_name("ID");
+  command
+      .add_option("--option,-O", options,
+                  "Option of the runtime or the backend, key=value; may be given several times (`quarry options`)")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
-  command.add_option("--shape", shapes, "Binds symbolic dimensions: input=1x3x224x224 or dimension=1, with commas between; each --shape is a shape bucket")
+  command
+      .add_option("--shape", shapes,
+                  "Binds symbolic dimensions: input=1x3x224x224 or dimension=1, with commas between; each --shape is a "
+                  "shape bucket")
       ->type_name("TEXT")
       ->allow_extra_args(false);
-  command.add_option("--backend-path", backend_path, "Folders to look for backend plugins in first, ':' between")->type_name("DIRS");
-  if (with_threads) command.add_option("--threads", threads, "Threads of the session (default: one per processor)")->check(CLI::Range(1, 1024));
+  command.add_option("--backend-path", backend_path, "Folders to look for backend plugins in first, ':' between")
+      ->type_name("DIRS");
+  if (with_threads)
+    command.add_option("--threads", threads, "Threads of the session (default: one per processor)")
+        ->check(CLI::Range(1, 1024));
   command.add_flag("--verbose,-v", verbose, "Show log lines down to debug");
 }
 
@@ -64,7 +76,8 @@ void print_error(const qr::Error &error) {
 
 std::string shape_text(const std::vector<int64_t> &dims) {
   std::string out = "[";
-  for (size_t i = 0; i < dims.size(); ++i) out += (i ? "," : "") + (dims[i] < 0 ? std::string("?") : std::to_string(dims[i]));
+  for (size_t i = 0; i < dims.size(); ++i)
+    out += (i ? "," : "") + (dims[i] < 0 ? std::string("?") : std::to_string(dims[i]));
   return out + "]";
 }
 
@@ -92,7 +105,9 @@ void write_text(const std::string &path, const std::string &text) {
     return;
   }
   FILE *file = std::fopen(path.c_str(), "wb");
-  if (!file) throw UsageError("cannot write '" + path + "': " + std::strerror(errno), "check that the folder exists and may be written");
+  if (!file)
+    throw UsageError("cannot write '" + path + "': " + std::strerror(errno),
+                     "check that the folder exists and may be written");
   const bool whole = std::fwrite(text.data(), 1, text.size(), file) == text.size();
   if (std::fclose(file) != 0 || !whole) throw UsageError("cannot write all of '" + path + "': " + std::strerror(errno));
 }

@@ -27,7 +27,8 @@ void register_ops(CLI::App &app, Action &action);
 
 // A mistake of the user's that the library never saw. `hint` may be empty.
 struct UsageError : std::runtime_error {
-  explicit UsageError(const std::string &message, std::string hint_text = {}) : std::runtime_error(message), hint(std::move(hint_text)) {}
+  explicit UsageError(const std::string &message, std::string hint_text = {})
+      : std::runtime_error(message), hint(std::move(hint_text)) {}
   std::string hint;
 };
 
@@ -41,7 +42,7 @@ struct SessionFlags {
   bool verbose = false;
 
   void add_to(CLI::App &command, bool with_threads = true);
-  qr::Runtime runtime() const;                              // log lines go to stderr: warnings, or more with --verbose
+  qr::Runtime runtime() const;  // log lines go to stderr: warnings, or more with --verbose
   qr::Options make_options(const qr::Runtime &runtime) const;
 };
 

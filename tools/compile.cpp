@@ -25,8 +25,10 @@ int check_only(const CompileFlags &flags, const qr::Model &model, const qr::Opti
   } else {
     for (const nlohmann::json &node : report["nodes"])
       if (!node.value("supported", false))
-        std::printf("refused %s (%s): %s %s\n", node.value("name", "").c_str(), node.value("op", "").c_str(), node.value("id", "").c_str(), node.value("reason", "").c_str());
-    std::printf("backend %s: %d nodes supported, %d refused\n", report.value("backend", "").c_str(), report.value("supported", 0), report.value("refused", 0));
+        std::printf("refused %s (%s): %s %s\n", node.value("name", "").c_str(), node.value("op", "").c_str(),
+                    node.value("id", "").c_str(), node.value("reason", "").c_str());
+    std::printf("backend %s: %d nodes supported, %d refused\n", report.value("backend", "").c_str(),
+                report.value("supported", 0), report.value("refused", 0));
   }
   return report.value("refused", 0) == 0 ? 0 : 1;
 }
@@ -43,11 +45,15 @@ int compile(const CompileFlags &flags) {
   std::string out = flags.out;
   if (out.empty()) {
     const size_t dot = flags.model.rfind('.'), slash = flags.model.rfind('/');
-    out = (dot == std::string::npos || (slash != std::string::npos && dot < slash) ? flags.model : flags.model.substr(0, dot)) + ".qrm";
-    if (out == flags.model) throw UsageError("compiling '" + flags.model + "' again would overwrite it", "name the result: -o FILE");
+    out = (dot == std::string::npos || (slash != std::string::npos && dot < slash) ? flags.model
+                                                                                   : flags.model.substr(0, dot)) +
+          ".qrm";
+    if (out == flags.model)
+      throw UsageError("compiling '" + flags.model + "' again would overwrite it", "name the result: -o FILE");
   }
   ProgressLine progress;
-  model.compile(out, &options, nullptr, [&](uint64_t done, uint64_t total, std::string_view what) { progress.show(done, total, what); });
+  model.compile(out, &options, nullptr,
+                [&](uint64_t done, uint64_t total, std::string_view what) { progress.show(done, total, what); });
   progress.clear();
   const qr::Model made(runtime, out);
   const nlohmann::json info = nlohmann::json::parse(made.inspect());
@@ -64,11 +70,17 @@ int compile(const CompileFlags &flags) {
 void register_compile(CLI::App &app, Action &action) {
   auto flags = std::make_shared<CompileFlags>();
   CLI::App *command = app.add_subcommand("compile", "Compile a model into a .qrm container for a backend");
-  command->add_option("model", flags->model, "Model: .onnx, or a .qrm that kept its graph")->required()->type_name("MODEL");
-  command->add_option("--output,-o", flags->out, "The container to write (default: the model's name with .qrm)")->type_name("FILE");
+  command->add_option("model", flags->model, "Model: .onnx, or a .qrm that kept its graph")
+      ->required()
+      ->type_name("MODEL");
+  command->add_option("--output,-o", flags->out, "The container to write (default: the model's name with .qrm)")
+      ->type_name("FILE");
   flags->session.add_to(*command, false);
-  command->add_option("--metadata", flags->metadata, "A key and value to keep in the container")->type_name("KEY=VALUE")->allow_extra_args(false);
-  command->add_flag("--check", flags->check, "Only ask the backend about every node; exit status 1 when it refuses one");
+  command->add_option("--metadata", flags->metadata, "A key and value to keep in the container")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  command->add_flag("--check", flags->check,
+                    "Only ask the backend about every node; exit status 1 when it refuses one");
   command->add_flag("--json", flags->json, "With --check: print the report as JSON");
   command->callback([&action, flags] { action = [flags] { return compile(*flags); }; });
 }

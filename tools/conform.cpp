@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// quarry conform: folders in the layout of ONNX's own tests, run on a backend: passed, failed, or refused with a reason.
+// quarry conform: folders in the layout of ONNX's own tests, run on a backend: passed, failed, or refused with a
+// reason.
 #include <dirent.h>
 #include <fnmatch.h>
 #include <sys/stat.h>
@@ -82,7 +83,8 @@ std::vector<std::string> numbered(const std::string &folder, const char *prefix)
 std::vector<TensorData> in_order(std::vector<TensorData> data, const std::vector<qr::TensorInfo> &wanted) {
   std::vector<TensorData> ordered;
   for (const qr::TensorInfo &info : wanted) {
-    const auto at = std::find_if(data.begin(), data.end(), [&](const TensorData &tensor) { return tensor.name == info.name; });
+    const auto at =
+        std::find_if(data.begin(), data.end(), [&](const TensorData &tensor) { return tensor.name == info.name; });
     if (at == data.end()) return data;
     ordered.push_back(*at);
   }
@@ -114,7 +116,8 @@ class Runner {
  public:
   explicit Runner(const ConformFlags &flags) : flags_(flags), runtime_(flags.session.runtime()) {}
 
-  // {"name", "folder", "operators", "result": "passed", "failed" or "refused", "reason", "id", "worst_of_range", "rule"}
+  // {"name", "folder", "operators", "result": "passed", "failed" or "refused", "reason", "id", "worst_of_range",
+  // "rule"}
   Json run(const std::string &folder) const {
     Json out = {{"name", last_part(folder)}, {"folder", folder}};
     try {
@@ -172,17 +175,20 @@ class Runner {
     }
   }
 
-  // Makes stored data what the model declares where only the file's words differ; says why where it cannot be this model's input.
+  // Makes stored data what the model declares where only the file's words differ; says why where it cannot be this
+  // model's input.
   static std::string fit(std::vector<TensorData> &inputs, const std::vector<qr::TensorInfo> &wanted) {
     for (size_t i = 0; i < inputs.size() && i < wanted.size(); ++i) {
       const qr::TensorInfo &info = wanted[i];
       as_bfloat16(inputs[i], info.dtype);
-      if (info.dims.empty() && inputs[i].dims == std::vector<int64_t>{1}) inputs[i].dims.clear();  // ONNX Runtime takes [1] for a scalar
+      if (info.dims.empty() && inputs[i].dims == std::vector<int64_t>{1})
+        inputs[i].dims.clear();  // ONNX Runtime takes [1] for a scalar
       bool same = info.dims.size() == inputs[i].dims.size();
-      for (size_t d = 0; same && d < info.dims.size(); ++d) same = info.dims[d] < 0 || info.dims[d] == inputs[i].dims[d];
+      for (size_t d = 0; same && d < info.dims.size(); ++d)
+        same = info.dims[d] < 0 || info.dims[d] == inputs[i].dims[d];
       if (!same)
-        return "input '" + info.name + "' is declared " + qr_dtype_name(info.dtype) + shape_text(info.dims) + ", the file holds " + qr_dtype_name(inputs[i].dtype) +
-               shape_text(inputs[i].dims);
+        return "input '" + info.name + "' is declared " + qr_dtype_name(info.dtype) + shape_text(info.dims) +
+               ", the file holds " + qr_dtype_name(inputs[i].dtype) + shape_text(inputs[i].dims);
     }
     return "";
   }
@@ -222,7 +228,8 @@ class Runner {
     }
   }
 
-  void check_set(qr::Session &session, std::vector<TensorData> &data, const std::string &set, bool quantized, bool random, Json &out) const {
+  void check_set(qr::Session &session, std::vector<TensorData> &data, const std::string &set, bool quantized,
+                 bool random, Json &out) const {
     std::vector<qr::Tensor> inputs, outputs(session.outputs().size());
     for (TensorData &tensor : data) inputs.push_back(tensor.tensor());
     session.run(inputs, outputs);
@@ -237,11 +244,15 @@ class Runner {
     }
     for (size_t i = 0; i < files.size(); ++i) {
       if (i >= outputs.size()) {
-        out["result"] = "failed", out["reason"] = "the model gives " + std::to_string(outputs.size()) + " outputs, expected " + std::to_string(files.size());
+        out["result"] = "failed", out["reason"] = "the model gives " + std::to_string(outputs.size()) +
+                                                  " outputs, expected " + std::to_string(files.size());
         return;
       }
-      const Difference difference = compare(expected[i], outputs[i].dtype, outputs[i].shape(), outputs[i].bytes(), flags_.tolerance, range);
-      if (quantized) out["worst_of_range"] = std::max(out.value("worst_of_range", 0.0), std::isfinite(difference.worst_of_range) ? difference.worst_of_range : 1e9);
+      const Difference difference =
+          compare(expected[i], outputs[i].dtype, outputs[i].shape(), outputs[i].bytes(), flags_.tolerance, range);
+      if (quantized)
+        out["worst_of_range"] = std::max(out.value("worst_of_range", 0.0),
+                                         std::isfinite(difference.worst_of_range) ? difference.worst_of_range : 1e9);
       if (difference.within_float) continue;
       if (random && difference.same_type) {
         out["rule"] = "random: type and shape alone";
@@ -267,11 +278,14 @@ int conform(const ConformFlags &flags) {
     if (!is_folder(folder)) throw UsageError("'" + folder + "' is no folder");
     const size_t before = cases.size();
     find_cases(folder, cases);
-    if (cases.size() == before) throw UsageError("'" + folder + "' holds no case", "a case is a folder with model.onnx and test_data_set_*");
+    if (cases.size() == before)
+      throw UsageError("'" + folder + "' holds no case", "a case is a folder with model.onnx and test_data_set_*");
   }
   if (!flags.filters.empty())
     std::erase_if(cases, [&](const std::string &folder) {
-      return std::none_of(flags.filters.begin(), flags.filters.end(), [&](const std::string &filter) { return fnmatch(filter.c_str(), last_part(folder).c_str(), 0) == 0; });
+      return std::none_of(flags.filters.begin(), flags.filters.end(), [&](const std::string &filter) {
+        return fnmatch(filter.c_str(), last_part(folder).c_str(), 0) == 0;
+      });
     });
   if (flags.list) {
     for (const std::string &folder : cases) std::printf("%s\n", folder.c_str());
@@ -310,7 +324,9 @@ int conform(const ConformFlags &flags) {
   FILE *listing = flags.json == "-" ? stderr : stdout;
   for (const char *kind : {"refused", "failed"})
     for (const Json &result : results)
-      if (result["result"] == kind) std::fprintf(listing, "%s %s: %s\n", kind, result["name"].get<std::string>().c_str(), result.value("reason", "").c_str());
+      if (result["result"] == kind)
+        std::fprintf(listing, "%s %s: %s\n", kind, result["name"].get<std::string>().c_str(),
+                     result.value("reason", "").c_str());
   std::fprintf(listing, "%d passed, %d failed, %d refused\n", counts["passed"], counts["failed"], counts["refused"]);
   if (!flags.json.empty()) {
     const Json report = {{"backend", flags.session.backend.empty() ? "cpu" : flags.session.backend},
@@ -327,19 +343,34 @@ int conform(const ConformFlags &flags) {
 
 void register_conform(CLI::App &app, Action &action) {
   auto flags = std::make_shared<ConformFlags>();
-  CLI::App *command = app.add_subcommand("conform", "Run folders in the layout of ONNX's own tests and compare with the stored outputs");
-  command->add_option("folders", flags->folders, "Cases (model.onnx, test_data_set_*/input_*.pb, output_*.pb) or folders of cases")->required()->type_name("DIR");
+  CLI::App *command = app.add_subcommand(
+      "conform", "Run folders in the layout of ONNX's own tests and compare with the stored outputs");
+  command
+      ->add_option("folders", flags->folders,
+                   "Cases (model.onnx, test_data_set_*/input_*.pb, output_*.pb) or folders of cases")
+      ->required()
+      ->type_name("DIR");
   flags->session.add_to(*command);
   command->add_option("--rtol", flags->tolerance.rtol, "Relative tolerance")->capture_default_str();
   command->add_option("--atol", flags->tolerance.atol, "Absolute tolerance")->capture_default_str();
-  command->add_option("--range-floor", flags->tolerance.range_floor, "Differences under this part of the range of the case's outputs agree")->capture_default_str();
-  command->add_option("--quantized-tolerance", flags->tolerance.quantized_range, "For quantised models: allowed difference as a part of the output's range")
+  command
+      ->add_option("--range-floor", flags->tolerance.range_floor,
+                   "Differences under this part of the range of the case's outputs agree")
       ->capture_default_str();
-  command->add_option("--filter", flags->filters, "Only cases whose name fits this pattern (*, ?)")->type_name("GLOB")->allow_extra_args(false);
-  command->add_option("--json", flags->json, "Write the results as JSON to a file, or to standard output for -")->type_name("FILE|-");
-  command->add_option("--jobs,-j", flags->jobs, "Worker processes (default: one per processor)")->check(CLI::Range(1, 256));
+  command
+      ->add_option("--quantized-tolerance", flags->tolerance.quantized_range,
+                   "For quantised models: allowed difference as a part of the output's range")
+      ->capture_default_str();
+  command->add_option("--filter", flags->filters, "Only cases whose name fits this pattern (*, ?)")
+      ->type_name("GLOB")
+      ->allow_extra_args(false);
+  command->add_option("--json", flags->json, "Write the results as JSON to a file, or to standard output for -")
+      ->type_name("FILE|-");
+  command->add_option("--jobs,-j", flags->jobs, "Worker processes (default: one per processor)")
+      ->check(CLI::Range(1, 256));
   command->add_option("--timeout", flags->timeout_s, "Seconds for one case")->capture_default_str();
-  command->add_flag("--in-process", flags->in_process, "Run the cases in this process, for a debugger: a crash then ends everything");
+  command->add_flag("--in-process", flags->in_process,
+                    "Run the cases in this process, for a debugger: a crash then ends everything");
   command->add_flag("--compiled", flags->compiled, "Compile each model into a .qrm and run that");
   command->add_flag("--list", flags->list, "Only list the cases");
   command->callback([&action, flags] { action = [flags] { return conform(*flags); }; });

@@ -13,7 +13,9 @@ namespace {
 
 int doctor(const SessionFlags &flags, bool as_json) {
   qr::Runtime runtime = flags.runtime();
-  nlohmann::json report = {{"version", qr_version()}, {"cpu_features", qr_runtime_cpu_features(runtime.get())}, {"processors", sysconf(_SC_NPROCESSORS_ONLN)}};
+  nlohmann::json report = {{"version", qr_version()},
+                           {"cpu_features", qr_runtime_cpu_features(runtime.get())},
+                           {"processors", sysconf(_SC_NPROCESSORS_ONLN)}};
   report["search_path"] = nlohmann::json::array();
   for (uint64_t i = 0;; ++i) {
     qr_string path{}, origin{};
@@ -22,15 +24,18 @@ int doctor(const SessionFlags &flags, bool as_json) {
       break;
     }
     const std::string folder = qr::from_c(path);
-    report["search_path"].push_back({{"path", folder}, {"origin", qr::from_c(origin)}, {"exists", access(folder.c_str(), R_OK | X_OK) == 0}});
+    report["search_path"].push_back(
+        {{"path", folder}, {"origin", qr::from_c(origin)}, {"exists", access(folder.c_str(), R_OK | X_OK) == 0}});
   }
   report["backends"] = nlohmann::json::array();
   const uint64_t count = runtime.scan();
   int usable = 0;
   for (uint64_t i = 0; i < count; ++i) {
     const qr_backend_info info = runtime.backend(i);
-    nlohmann::json row = {{"id", qr::from_c(info.id)},           {"usable", info.usable != 0},      {"static", info.is_static != 0},  {"path", qr::from_c(info.path)},
-                          {"version", qr::from_c(info.version)}, {"error", qr::from_c(info.error_id)}, {"verdict", qr::from_c(info.verdict)}, {"hint", qr::from_c(info.hint)}};
+    nlohmann::json row = {{"id", qr::from_c(info.id)},           {"usable", info.usable != 0},
+                          {"static", info.is_static != 0},       {"path", qr::from_c(info.path)},
+                          {"version", qr::from_c(info.version)}, {"error", qr::from_c(info.error_id)},
+                          {"verdict", qr::from_c(info.verdict)}, {"hint", qr::from_c(info.hint)}};
     row["devices"] = nlohmann::json::array();
     for (uint64_t d = 0; d < info.device_count; ++d) {
       const qr_device_info device = runtime.device(i, d);
@@ -51,25 +56,32 @@ int doctor(const SessionFlags &flags, bool as_json) {
     std::printf("%s\n", report.dump(2).c_str());
     return usable ? 0 : 1;
   }
-  std::printf("Quarry %s\n\nProcessor\n  %d online; %s\n\nPlugin folders, in order\n", qr_version(), report["processors"].get<int>(), qr_runtime_cpu_features(runtime.get()));
+  std::printf("Quarry %s\n\nProcessor\n  %d online; %s\n\nPlugin folders, in order\n", qr_version(),
+              report["processors"].get<int>(), qr_runtime_cpu_features(runtime.get()));
   for (const nlohmann::json &row : report["search_path"])
-    std::printf("  %s (%s)%s\n", row["path"].get<std::string>().c_str(), row["origin"].get<std::string>().c_str(), row["exists"].get<bool>() ? "" : ": does not exist");
+    std::printf("  %s (%s)%s\n", row["path"].get<std::string>().c_str(), row["origin"].get<std::string>().c_str(),
+                row["exists"].get<bool>() ? "" : ": does not exist");
   std::printf("\nBackends\n");
   for (const nlohmann::json &row : report["backends"]) {
-    std::printf("  %-4s %s %s  %s\n", row["usable"].get<bool>() ? "ok" : "NO", row["id"].get<std::string>().c_str(), row["version"].get<std::string>().c_str(),
+    std::printf("  %-4s %s %s  %s\n", row["usable"].get<bool>() ? "ok" : "NO", row["id"].get<std::string>().c_str(),
+                row["version"].get<std::string>().c_str(),
                 row["static"].get<bool>() ? "(linked in)" : row["path"].get<std::string>().c_str());
     if (!row["verdict"].get<std::string>().empty())
-      std::printf("       %s%s%s\n", row["error"].get<std::string>().c_str(), row["error"].get<std::string>().empty() ? "" : ": ", row["verdict"].get<std::string>().c_str());
-    if (!row["usable"].get<bool>() && !row["hint"].get<std::string>().empty()) std::printf("       what to do: %s\n", row["hint"].get<std::string>().c_str());
+      std::printf("       %s%s%s\n", row["error"].get<std::string>().c_str(),
+                  row["error"].get<std::string>().empty() ? "" : ": ", row["verdict"].get<std::string>().c_str());
+    if (!row["usable"].get<bool>() && !row["hint"].get<std::string>().empty())
+      std::printf("       what to do: %s\n", row["hint"].get<std::string>().c_str());
     for (const nlohmann::json &device : row["devices"])
-      std::printf("       device: %s, target %s%s%s%s\n", device["name"].get<std::string>().c_str(), device["target"].get<std::string>().c_str(),
-                  device["simulated"].get<bool>() ? ", simulated" : "", device["usable"].get<bool>() ? "" : ", NOT usable: ", device["why_not"].get<std::string>().c_str());
+      std::printf("       device: %s, target %s%s%s%s\n", device["name"].get<std::string>().c_str(),
+                  device["target"].get<std::string>().c_str(), device["simulated"].get<bool>() ? ", simulated" : "",
+                  device["usable"].get<bool>() ? "" : ", NOT usable: ", device["why_not"].get<std::string>().c_str());
   }
   if (!count) std::printf("  none found\n");
   if (!usable)
-    std::printf("\nNo backend can be used. Install Quarry's backends, or name their folder with --backend-path or QUARRY_BACKEND_PATH.\n");
-  else
-    std::printf("\n%d backend%s usable. Choose one with --backend ID.\n", usable, usable == 1 ? "" : "s");
+    std::printf(
+        "\nNo backend can be used. Install Quarry's backends, or name their folder with --backend-path or "
+        "QUARRY_BACKEND_PATH.\n");
+  else std::printf("\n%d backend%s usable. Choose one with --backend ID.\n", usable, usable == 1 ? "" : "s");
   return usable ? 0 : 1;
 }
 
@@ -79,7 +91,9 @@ void register_doctor(CLI::App &app, Action &action) {
   auto flags = std::make_shared<SessionFlags>();
   auto json = std::make_shared<bool>(false);
   CLI::App *command = app.add_subcommand("doctor", "Say which backends and devices there are, and why others are not");
-  command->add_option("--backend-path", flags->backend_path, "Folders to look for backend plugins in first, ':' between")->type_name("DIRS");
+  command
+      ->add_option("--backend-path", flags->backend_path, "Folders to look for backend plugins in first, ':' between")
+      ->type_name("DIRS");
   command->add_flag("--verbose,-v", flags->verbose, "Show log lines down to debug");
   command->add_flag("--json", *json, "Print the report as JSON");
   command->callback([&action, flags, json] { action = [flags, json] { return doctor(*flags, *json); }; });

@@ -35,9 +35,12 @@ Pixels load(const std::string &path, int channels) {
   Pixels out;
   out.channels = channels;
   int found = 0;
-  stbi_uc *data = stbi_load_from_memory(file.data(), static_cast<int>(file.size()), &out.width, &out.height, &found, channels);
-  if (!data) throw UsageError("'" + path + "' is no image that can be read: " + stbi_failure_reason(), "PNG, JPEG and BMP work");
-  out.data.assign(data, data + static_cast<size_t>(out.width) * static_cast<size_t>(out.height) * static_cast<size_t>(channels));
+  stbi_uc *data =
+      stbi_load_from_memory(file.data(), static_cast<int>(file.size()), &out.width, &out.height, &found, channels);
+  if (!data)
+    throw UsageError("'" + path + "' is no image that can be read: " + stbi_failure_reason(), "PNG, JPEG and BMP work");
+  out.data.assign(
+      data, data + static_cast<size_t>(out.width) * static_cast<size_t>(out.height) * static_cast<size_t>(channels));
   stbi_image_free(data);
   return out;
 }
@@ -45,12 +48,13 @@ Pixels load(const std::string &path, int channels) {
 std::pair<int, int> parse_size(const std::string &text, const char *what) {
   int width = 0, height = 0;
   char rest = 0;
-  if (std::sscanf(text.c_str(), "%dx%d%c", &width, &height, &rest) == 2 && width > 0 && height > 0) return {width, height};
+  if (std::sscanf(text.c_str(), "%dx%d%c", &width, &height, &rest) == 2 && width > 0 && height > 0)
+    return {width, height};
   throw UsageError(std::string(what) + ": found '" + text + "', expected WIDTHxHEIGHT");
 }
 
-// The weights of the input samples that make one output sample along an axis: a triangle as wide as the scale when shrinking, linear
-// interpolation when growing. (stb's own resizer asserts on some scales.)
+// The weights of the input samples that make one output sample along an axis: a triangle as wide as the scale when
+// shrinking, linear interpolation when growing. (stb's own resizer asserts on some scales.)
 struct Taps {
   int first = 0;
   std::vector<float> weights;
@@ -77,7 +81,8 @@ std::vector<Taps> triangle_taps(int from, int to) {
 
 Pixels resized(Pixels in, int width, int height) {
   if (in.width == width && in.height == height) return in;
-  const size_t channels = static_cast<size_t>(in.channels), w = static_cast<size_t>(width), rows = static_cast<size_t>(in.height);
+  const size_t channels = static_cast<size_t>(in.channels), w = static_cast<size_t>(width),
+               rows = static_cast<size_t>(in.height);
   const std::vector<Taps> across = triangle_taps(in.width, width), down = triangle_taps(in.height, height);
   std::vector<float> narrow(rows * w * channels);
   for (size_t y = 0; y < rows; ++y)
@@ -85,7 +90,8 @@ Pixels resized(Pixels in, int width, int height) {
       for (size_t k = 0; k < across[x].weights.size(); ++k)
         for (size_t c = 0; c < channels; ++c)
           narrow[(y * w + x) * channels + c] +=
-              across[x].weights[k] * in.data[(y * static_cast<size_t>(in.width) + static_cast<size_t>(across[x].first) + k) * channels + c];
+              across[x].weights[k] *
+              in.data[(y * static_cast<size_t>(in.width) + static_cast<size_t>(across[x].first) + k) * channels + c];
   Pixels out{width, height, in.channels, {}};
   out.data.resize(static_cast<size_t>(height) * w * channels);
   std::vector<float> row(w * channels);
@@ -95,7 +101,8 @@ Pixels resized(Pixels in, int width, int height) {
       const float *from = narrow.data() + (static_cast<size_t>(down[y].first) + k) * w * channels;
       for (size_t i = 0; i < row.size(); ++i) row[i] += down[y].weights[k] * from[i];
     }
-    for (size_t i = 0; i < row.size(); ++i) out.data[y * row.size() + i] = static_cast<uint8_t>(std::clamp(std::lround(row[i]), 0l, 255l));
+    for (size_t i = 0; i < row.size(); ++i)
+      out.data[y * row.size() + i] = static_cast<uint8_t>(std::clamp(std::lround(row[i]), 0l, 255l));
   }
   return out;
 }
@@ -103,14 +110,16 @@ Pixels resized(Pixels in, int width, int height) {
 Pixels cropped(const Pixels &in, int width, int height, const std::string &path) {
   if (in.width == width && in.height == height) return in;
   if (in.width < width || in.height < height)
-    throw UsageError("'" + path + "' is " + std::to_string(in.width) + "x" + std::to_string(in.height) + " before the crop, which wants " + std::to_string(width) + "x" +
-                         std::to_string(height),
+    throw UsageError("'" + path + "' is " + std::to_string(in.width) + "x" + std::to_string(in.height) +
+                         " before the crop, which wants " + std::to_string(width) + "x" + std::to_string(height),
                      "resize it first: --resize");
   Pixels out{width, height, in.channels, {}};
   const size_t row = static_cast<size_t>(width) * static_cast<size_t>(in.channels);
   const int left = (in.width - width) / 2, top = (in.height - height) / 2;
   for (int y = 0; y < height; ++y) {
-    const uint8_t *from = in.data.data() + (static_cast<size_t>(top + y) * static_cast<size_t>(in.width) + static_cast<size_t>(left)) * static_cast<size_t>(in.channels);
+    const uint8_t *from =
+        in.data.data() + (static_cast<size_t>(top + y) * static_cast<size_t>(in.width) + static_cast<size_t>(left)) *
+                             static_cast<size_t>(in.channels);
     out.data.insert(out.data.end(), from, from + row);
   }
   return out;
@@ -128,18 +137,35 @@ bool is_image_path(const std::string &path) {
 
 void ImageFlags::add_to(CLI::App &command) {
   const char *group = "Images";
-  command.add_option("--resize", resize, "WxH, or N for the short side (default: the size that the input has)")->type_name("SIZE")->group(group);
+  command.add_option("--resize", resize, "WxH, or N for the short side (default: the size that the input has)")
+      ->type_name("SIZE")
+      ->group(group);
   command.add_option("--crop", crop, "WxH cut from the centre after --resize")->type_name("SIZE")->group(group);
-  command.add_option("--mean", mean, "Subtracted per channel after the scale: 0.485,0.456,0.406")->delimiter(',')->type_name("LIST")->group(group);
-  command.add_option("--std", std_dev, "Divided by, per channel: 0.229,0.224,0.225")->delimiter(',')->type_name("LIST")->group(group);
-  command.add_option("--scale", scale, "Factor for the 0..255 pixels of a floating-point input (default 1/255)")->type_name("NUMBER")->group(group);
-  command.add_option("--layout", layout, "Where the channels are")->check(CLI::IsMember({"auto", "nchw", "nhwc"}))->capture_default_str()->group(group);
-  command.add_option("--color", color, "Order of the channels")->check(CLI::IsMember({"rgb", "bgr"}))->capture_default_str()->group(group);
+  command.add_option("--mean", mean, "Subtracted per channel after the scale: 0.485,0.456,0.406")
+      ->delimiter(',')
+      ->type_name("LIST")
+      ->group(group);
+  command.add_option("--std", std_dev, "Divided by, per channel: 0.229,0.224,0.225")
+      ->delimiter(',')
+      ->type_name("LIST")
+      ->group(group);
+  command.add_option("--scale", scale, "Factor for the 0..255 pixels of a floating-point input (default 1/255)")
+      ->type_name("NUMBER")
+      ->group(group);
+  command.add_option("--layout", layout, "Where the channels are")
+      ->check(CLI::IsMember({"auto", "nchw", "nhwc"}))
+      ->capture_default_str()
+      ->group(group);
+  command.add_option("--color", color, "Order of the channels")
+      ->check(CLI::IsMember({"rgb", "bgr"}))
+      ->capture_default_str()
+      ->group(group);
 }
 
 TensorData image_tensor(const std::string &path, const qr::TensorInfo &input, const ImageFlags &flags) {
   const auto unfit = [&](const std::string &why) {
-    return UsageError("'" + path + "' does not fit input '" + input.name + "' " + qr_dtype_name(input.dtype) + shape_text(input.dims) + ": " + why);
+    return UsageError("'" + path + "' does not fit input '" + input.name + "' " + qr_dtype_name(input.dtype) +
+                      shape_text(input.dims) + ": " + why);
   };
   std::vector<int64_t> dims = input.dims;
   if (dims.size() == 3) dims.insert(dims.begin(), 1);
@@ -149,13 +175,16 @@ TensorData image_tensor(const std::string &path, const qr::TensorInfo &input, co
   const auto is_channels = [](int64_t extent) { return extent == 1 || extent == 3; };
   bool last = flags.layout == "nhwc";
   if (flags.layout == "auto") last = !is_channels(dims[1]) && is_channels(dims[3]);
-  const int64_t channels = last ? dims[3] : dims[1], height = last ? dims[1] : dims[2], width = last ? dims[2] : dims[3];
+  const int64_t channels = last ? dims[3] : dims[1], height = last ? dims[1] : dims[2],
+                width = last ? dims[2] : dims[3];
   if (dims[0] != 1) throw unfit("it has a batch of " + std::to_string(dims[0]) + ", expected 1");
-  if (!is_channels(channels)) throw unfit("it has " + std::to_string(channels) + " channels, expected 1 or 3 (see --layout)");
+  if (!is_channels(channels))
+    throw unfit("it has " + std::to_string(channels) + " channels, expected 1 or 3 (see --layout)");
   if (height < 1 || width < 1 || height > 32768 || width > 32768) throw unfit("its height and width are out of range");
   const auto check_list = [&](const std::vector<double> &list, const char *what) {
     if (!list.empty() && list.size() != 1 && list.size() != static_cast<size_t>(channels))
-      throw UsageError(std::string(what) + ": found " + std::to_string(list.size()) + " numbers, expected 1 or " + std::to_string(channels));
+      throw UsageError(std::string(what) + ": found " + std::to_string(list.size()) + " numbers, expected 1 or " +
+                       std::to_string(channels));
   };
   check_list(flags.mean, "--mean");
   check_list(flags.std_dev, "--std");
@@ -169,9 +198,11 @@ TensorData image_tensor(const std::string &path, const qr::TensorInfo &input, co
   } else {
     char *end = nullptr;
     const long side = std::strtol(flags.resize.c_str(), &end, 10);
-    if (*end || side < 1 || side > 32768) throw UsageError("--resize: found '" + flags.resize + "', expected WIDTHxHEIGHT or the length of the short side");
+    if (*end || side < 1 || side > 32768)
+      throw UsageError("--resize: found '" + flags.resize + "', expected WIDTHxHEIGHT or the length of the short side");
     const double factor = static_cast<double>(side) / std::min(pixels.width, pixels.height);
-    const int w = std::max<int>(1, static_cast<int>(std::lround(pixels.width * factor))), h = std::max<int>(1, static_cast<int>(std::lround(pixels.height * factor)));
+    const int w = std::max<int>(1, static_cast<int>(std::lround(pixels.width * factor))),
+              h = std::max<int>(1, static_cast<int>(std::lround(pixels.height * factor)));
     pixels = resized(std::move(pixels), w, h);
   }
   if (!flags.crop.empty()) {
@@ -179,11 +210,14 @@ TensorData image_tensor(const std::string &path, const qr::TensorInfo &input, co
     pixels = cropped(pixels, w, h, path);
   }
   if (pixels.width != width || pixels.height != height)
-    throw unfit("it is " + std::to_string(pixels.width) + "x" + std::to_string(pixels.height) + " after --resize and --crop, expected " + std::to_string(width) + "x" +
-                std::to_string(height));
+    throw unfit("it is " + std::to_string(pixels.width) + "x" + std::to_string(pixels.height) +
+                " after --resize and --crop, expected " + std::to_string(width) + "x" + std::to_string(height));
 
-  const bool is_float = input.dtype == QR_DTYPE_F32 || input.dtype == QR_DTYPE_F16 || input.dtype == QR_DTYPE_BF16 || input.dtype == QR_DTYPE_F64;
-  const auto pick = [](const std::vector<double> &list, size_t c, double fallback) { return list.empty() ? fallback : list[list.size() == 1 ? 0 : c]; };
+  const bool is_float = input.dtype == QR_DTYPE_F32 || input.dtype == QR_DTYPE_F16 || input.dtype == QR_DTYPE_BF16 ||
+                        input.dtype == QR_DTYPE_F64;
+  const auto pick = [](const std::vector<double> &list, size_t c, double fallback) {
+    return list.empty() ? fallback : list[list.size() == 1 ? 0 : c];
+  };
   std::vector<double> values(pixels.data.size());
   const size_t plane = static_cast<size_t>(width * height), n = static_cast<size_t>(channels);
   for (size_t p = 0; p < plane; ++p)

@@ -17,13 +17,13 @@ bool is_image_path(const std::string &path);
 
 // The usual preprocessing, in this order: resize, crop, pixel * scale, (x - mean) / std, layout.
 struct ImageFlags {
-  std::string resize;          // "WxH"; "N": the short side, keeping proportions; empty: the input's own size
-  std::string crop;            // "WxH" from the centre
-  std::vector<double> mean;    // per channel, in units of the scaled pixel
+  std::string resize;        // "WxH"; "N": the short side, keeping proportions; empty: the input's own size
+  std::string crop;          // "WxH" from the centre
+  std::vector<double> mean;  // per channel, in units of the scaled pixel
   std::vector<double> std_dev;
-  double scale = 1.0 / 255;    // for floating-point inputs; integer inputs take the pixels as they are
-  std::string layout = "auto"; // nchw, nhwc; auto: where the input's shape has the channels
-  std::string color = "rgb";   // rgb, bgr
+  double scale = 1.0 / 255;     // for floating-point inputs; integer inputs take the pixels as they are
+  std::string layout = "auto";  // nchw, nhwc; auto: where the input's shape has the channels
+  std::string color = "rgb";    // rgb, bgr
 
   void add_to(CLI::App &command);
 };

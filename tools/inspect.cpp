@@ -12,18 +12,24 @@ using Json = nlohmann::json;
 
 std::string dims_text(const Json &dims) {
   std::string out = "[";
-  for (const Json &dim : dims) out += (out.size() > 1 ? "," : "") + (dim.is_number() ? dim.dump() : dim.is_string() ? dim.get<std::string>() : "?");
+  for (const Json &dim : dims)
+    out += (out.size() > 1 ? "," : "") + (dim.is_number()   ? dim.dump()
+                                          : dim.is_string() ? dim.get<std::string>()
+                                                            : "?");
   return out + "]";
 }
 
 void print_tensors(const char *title, const Json &tensors) {
   std::printf("%s\n", title);
   for (const Json &tensor : tensors) {
-    std::printf("  %s %s%s", tensor.value("name", "").c_str(), tensor.value("dtype", "").c_str(), dims_text(tensor["dims"]).c_str());
+    std::printf("  %s %s%s", tensor.value("name", "").c_str(), tensor.value("dtype", "").c_str(),
+                dims_text(tensor["dims"]).c_str());
     if (tensor.contains("quantization")) {
       const Json &quantization = tensor["quantization"];
       const size_t entries = quantization["scales"].size();
-      if (entries == 1) std::printf(", (q - %s) * %s", quantization["zero_points"][0].dump().c_str(), quantization["scales"][0].dump().c_str());
+      if (entries == 1)
+        std::printf(", (q - %s) * %s", quantization["zero_points"][0].dump().c_str(),
+                    quantization["scales"][0].dump().c_str());
       else std::printf(", quantised with %zu scales", entries);
     }
     std::printf("\n");
@@ -43,13 +49,15 @@ void print_operators(const Json &operators) {
 void print_pairs(const char *title, const Json &pairs) {
   if (pairs.empty()) return;
   std::printf("%s\n", title);
-  for (const auto &[key, value] : pairs.items()) std::printf("  %s = %s\n", key.c_str(), value.is_string() ? value.get<std::string>().c_str() : value.dump().c_str());
+  for (const auto &[key, value] : pairs.items())
+    std::printf("  %s = %s\n", key.c_str(),
+                value.is_string() ? value.get<std::string>().c_str() : value.dump().c_str());
 }
 
 void print_onnx(const Json &info) {
   const Json &onnx = info["onnx"];
-  std::printf("  producer %s, IR version %s, opsets %s\n", onnx.value("producer", "?").c_str(), onnx.value("ir_version", Json()).dump().c_str(),
-              onnx.value("opsets", Json()).dump().c_str());
+  std::printf("  producer %s, IR version %s, opsets %s\n", onnx.value("producer", "?").c_str(),
+              onnx.value("ir_version", Json()).dump().c_str(), onnx.value("opsets", Json()).dump().c_str());
   if (onnx.contains("parameters")) std::printf("  %s parameters\n", onnx["parameters"].dump().c_str());
   print_tensors("inputs", info["inputs"]);
   print_tensors("outputs", info["outputs"]);
@@ -59,33 +67,41 @@ void print_onnx(const Json &info) {
 }
 
 void print_container(const Json &info) {
-  std::printf("  container format %s, written by %s%s%s\n", info.value("format", "?").c_str(), info.value("producer", "?").c_str(),
-              info.value("source", "").empty() ? "" : " from ", info.value("source", "").c_str());
+  std::printf("  container format %s, written by %s%s%s\n", info.value("format", "?").c_str(),
+              info.value("producer", "?").c_str(), info.value("source", "").empty() ? "" : " from ",
+              info.value("source", "").c_str());
   print_tensors("inputs", info["inputs"]);
   print_tensors("outputs", info["outputs"]);
   std::printf("graphs\n");
   for (const Json &graph : info["graphs"]) {
     std::string dims;
     for (const Json &one : graph["input_dims"]) dims += " " + dims_text(one);
-    std::printf("  %s%s inputs%s", graph.value("name", "").c_str(), graph.value("name", "").empty() ? "main:" : ":", dims.c_str());
-    if (graph.value("kept", false)) std::printf(", %s nodes, graph kept\n", graph["nodes"].dump().c_str()), print_operators(graph["operators"]);
+    std::printf("  %s%s inputs%s", graph.value("name", "").c_str(), graph.value("name", "").empty() ? "main:" : ":",
+                dims.c_str());
+    if (graph.value("kept", false))
+      std::printf(", %s nodes, graph kept\n", graph["nodes"].dump().c_str()), print_operators(graph["operators"]);
     else std::printf(", graph not kept\n");
   }
   std::printf("contexts\n");
   for (const Json &context : info["contexts"]) {
-    std::printf("  %s %s for %s, blob version %s\n", context.value("backend", "?").c_str(), context.value("backend_version", "").c_str(), context.value("target", "?").c_str(),
+    std::printf("  %s %s for %s, blob version %s\n", context.value("backend", "?").c_str(),
+                context.value("backend_version", "").c_str(), context.value("target", "?").c_str(),
                 context["blob_version"].dump().c_str());
     for (const Json &program : context["programs"]) {
       const Json &memory = program["memory"];
-      std::printf("    graph %s: weights %s, arena %s, inputs and outputs %s\n", program["graph"].dump().c_str(), bytes_text(memory["weights_bytes"].get<uint64_t>()).c_str(),
-                  bytes_text(memory["arena_bytes"].get<uint64_t>()).c_str(), bytes_text(memory["io_bytes"].get<uint64_t>()).c_str());
+      std::printf("    graph %s: weights %s, arena %s, inputs and outputs %s\n", program["graph"].dump().c_str(),
+                  bytes_text(memory["weights_bytes"].get<uint64_t>()).c_str(),
+                  bytes_text(memory["arena_bytes"].get<uint64_t>()).c_str(),
+                  bytes_text(memory["io_bytes"].get<uint64_t>()).c_str());
     }
-    for (const auto &[key, value] : context["options"].items()) std::printf("    %s = %s\n", key.c_str(), value.get<std::string>().c_str());
+    for (const auto &[key, value] : context["options"].items())
+      std::printf("    %s = %s\n", key.c_str(), value.get<std::string>().c_str());
   }
   std::printf("segments\n  %-10s %14s %14s %6s  %-16s %s\n", "kind", "offset", "size", "align", "xxh3", "name");
   for (const Json &segment : info["segments"])
-    std::printf("  %-10s %14s %14s %6s  %-16s %s\n", segment.value("kind", "").c_str(), segment["offset"].dump().c_str(), segment["size"].dump().c_str(),
-                segment["align"].dump().c_str(), segment.value("xxh3", "").c_str(), segment.value("name", "").c_str());
+    std::printf("  %-10s %14s %14s %6s  %-16s %s\n", segment.value("kind", "").c_str(),
+                segment["offset"].dump().c_str(), segment["size"].dump().c_str(), segment["align"].dump().c_str(),
+                segment.value("xxh3", "").c_str(), segment.value("name", "").c_str());
   print_pairs("created with", info.value("created_by", Json::object()));
   print_pairs("metadata", info.value("metadata", Json::object()));
 }
@@ -98,7 +114,8 @@ void register_inspect(CLI::App &app, Action &action) {
     bool json = false;
   };
   auto flags = std::make_shared<Flags>();
-  CLI::App *command = app.add_subcommand("inspect", "Print what a model says of itself: inputs, outputs, graphs, contexts, segments");
+  CLI::App *command =
+      app.add_subcommand("inspect", "Print what a model says of itself: inputs, outputs, graphs, contexts, segments");
   command->add_option("model", flags->model, "Model: .onnx or .qrm")->required()->type_name("MODEL");
   command->add_flag("--json", flags->json, "Print it as JSON (docs/formats/inspect.md)");
   command->callback([&action, flags] {
@@ -109,7 +126,8 @@ void register_inspect(CLI::App &app, Action &action) {
         std::printf("%s\n", info.dump(2, ' ', false, Json::error_handler_t::replace).c_str());
         return 0;
       }
-      std::printf("%s: %s, %s\n", flags->model.c_str(), info.value("kind", "?").c_str(), bytes_text(info.value("file_bytes", uint64_t{0})).c_str());
+      std::printf("%s: %s, %s\n", flags->model.c_str(), info.value("kind", "?").c_str(),
+                  bytes_text(info.value("file_bytes", uint64_t{0})).c_str());
       if (info.value("kind", "") == "onnx") print_onnx(info);
       else print_container(info);
       return 0;

@@ -8,7 +8,8 @@ int main(int argc, char **argv) {
   CLI::App app{"Quarry runs neural networks: one model file, the backend chosen when it is deployed.", "quarry"};
   app.set_version_flag("--version", std::string("quarry ") + qr_version());
   app.require_subcommand(1);
-  app.footer("`quarry COMMAND --help` tells of a command. Exit status: 0 done, 1 the answer is no, 2 wrong use, 3 an error.");
+  app.footer(
+      "`quarry COMMAND --help` tells of a command. Exit status: 0 done, 1 the answer is no, 2 wrong use, 3 an error.");
   tools::Action action;
   tools::register_run(app, action);
   tools::register_compile(app, action);

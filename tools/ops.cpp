@@ -25,7 +25,8 @@ int ops(const SessionFlags &flags, bool as_json, bool markdown) {
     for (uint64_t i = 0; i < count; ++i)
       if (const qr_backend_info info = runtime.backend(i); info.usable) backends.push_back(qr::from_c(info.id));
   }
-  nlohmann::json report = {{"operators", nlohmann::json::parse(runtime.operators(""))}, {"backends", nlohmann::json::array()}};
+  nlohmann::json report = {{"operators", nlohmann::json::parse(runtime.operators(""))},
+                           {"backends", nlohmann::json::array()}};
   std::map<std::string, std::map<std::string, nlohmann::json>> cells;  // operator -> backend -> row
   for (const std::string &backend : backends) {
     nlohmann::json one = nlohmann::json::parse(runtime.operators(backend));
@@ -63,10 +64,15 @@ int ops(const SessionFlags &flags, bool as_json, bool markdown) {
       std::printf(markdown ? " %s |" : " %-16s", yes ? "yes" : "-");
       if (yes && types.empty()) types = cell.value("types", ""), note = cell.value("note", "");
     }
-    std::printf(markdown ? " %s | %s |\n" : " %s%s%s\n", types.c_str(), markdown ? note.c_str() : note.empty() ? "" : "; ", markdown ? "" : note.c_str());
+    std::printf(markdown ? " %s | %s |\n" : " %s%s%s\n", types.c_str(),
+                markdown       ? note.c_str()
+                : note.empty() ? ""
+                               : "; ",
+                markdown ? "" : note.c_str());
   }
   if (!markdown)
-    for (const auto &[backend, count] : supported) std::printf("%s: %d of %zu operators\n", backend.c_str(), count, report["operators"]["operators"].size());
+    for (const auto &[backend, count] : supported)
+      std::printf("%s: %d of %zu operators\n", backend.c_str(), count, report["operators"]["operators"].size());
   return 0;
 }
 
@@ -80,10 +86,14 @@ void register_ops(CLI::App &app, Action &action) {
   auto flags = std::make_shared<Flags>();
   CLI::App *command = app.add_subcommand("ops", "List the operators and which backend runs them");
   command->add_option("--backend,-b", flags->session.backend, "Only this backend")->type_name("ID");
-  command->add_option("--backend-path", flags->session.backend_path, "Folders to look for backend plugins in first, ':' between")->type_name("DIRS");
+  command
+      ->add_option("--backend-path", flags->session.backend_path,
+                   "Folders to look for backend plugins in first, ':' between")
+      ->type_name("DIRS");
   auto *json = command->add_flag("--json", flags->json, "Print the table as JSON");
   command->add_flag("--markdown", flags->markdown, "Print the table as Markdown (docs/operators.md)")->excludes(json);
-  command->callback([&action, flags] { action = [flags] { return ops(flags->session, flags->json, flags->markdown); }; });
+  command->callback(
+      [&action, flags] { action = [flags] { return ops(flags->session, flags->json, flags->markdown); }; });
 }
 
 }  // namespace tools

@@ -43,13 +43,16 @@ int options(const SessionFlags &flags, const std::string &filter, bool as_json, 
   } else if (markdown) {
     std::printf("| key | values | default | for | help |\n|---|---|---|---|---|\n");
     for (const nlohmann::json &row : rows)
-      std::printf("| `%s` | %s | %s | %s%s | %s |\n", row["key"].get<std::string>().c_str(), cell(row["values"]).c_str(), cell(row["default"]).c_str(),
-                  row["scope"].get<std::string>().c_str(), row["changes_at_run_time"].get<bool>() ? ", at run time" : "", cell(row["help"]).c_str());
+      std::printf("| `%s` | %s | %s | %s%s | %s |\n", row["key"].get<std::string>().c_str(),
+                  cell(row["values"]).c_str(), cell(row["default"]).c_str(), row["scope"].get<std::string>().c_str(),
+                  row["changes_at_run_time"].get<bool>() ? ", at run time" : "", cell(row["help"]).c_str());
   } else {
     for (const nlohmann::json &row : rows) {
       const std::string fallback = row["default"].get<std::string>();
-      std::printf("%s = %s\n    %s\n    for: %s%s%s\n", row["key"].get<std::string>().c_str(), row["values"].get<std::string>().c_str(), row["help"].get<std::string>().c_str(),
-                  row["scope"].get<std::string>().c_str(), row["changes_at_run_time"].get<bool>() ? "; may change at run time" : "",
+      std::printf("%s = %s\n    %s\n    for: %s%s%s\n", row["key"].get<std::string>().c_str(),
+                  row["values"].get<std::string>().c_str(), row["help"].get<std::string>().c_str(),
+                  row["scope"].get<std::string>().c_str(),
+                  row["changes_at_run_time"].get<bool>() ? "; may change at run time" : "",
                   fallback.empty() ? "" : ("; default: " + fallback).c_str());
     }
   }
@@ -71,10 +74,15 @@ void register_options(CLI::App &app, Action &action) {
   auto flags = std::make_shared<Flags>();
   CLI::App *command = app.add_subcommand("options", "List every option: key, values, default, help");
   command->add_option("filter", flags->filter, "Only keys that contain this")->type_name("TEXT");
-  command->add_option("--backend-path", flags->session.backend_path, "Folders to look for backend plugins in first, ':' between")->type_name("DIRS");
+  command
+      ->add_option("--backend-path", flags->session.backend_path,
+                   "Folders to look for backend plugins in first, ':' between")
+      ->type_name("DIRS");
   auto *json = command->add_flag("--json", flags->json, "Print the table as JSON");
   command->add_flag("--markdown", flags->markdown, "Print the table as Markdown (docs/options.md)")->excludes(json);
-  command->callback([&action, flags] { action = [flags] { return options(flags->session, flags->filter, flags->json, flags->markdown); }; });
+  command->callback([&action, flags] {
+    action = [flags] { return options(flags->session, flags->filter, flags->json, flags->markdown); };
+  });
 }
 
 }  // namespace tools

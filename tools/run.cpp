@@ -50,8 +50,9 @@ TensorData load_input(const std::string &path, const qr::TensorInfo &info, const
   if (has_ending(path, ".npy")) {
     TensorData data = read_npy(path);
     // NumPy has no name for bf16 and the types under 16 bits: their bits come as unsigned integers.
-    if (data.dtype != info.dtype && (data.dtype == QR_DTYPE_U8 || data.dtype == QR_DTYPE_U16) && qr_dtype_bits(info.dtype) == qr_dtype_bits(data.dtype) &&
-        info.dtype != QR_DTYPE_I8 && info.dtype != QR_DTYPE_I16 && info.dtype != QR_DTYPE_BOOL)
+    if (data.dtype != info.dtype && (data.dtype == QR_DTYPE_U8 || data.dtype == QR_DTYPE_U16) &&
+        qr_dtype_bits(info.dtype) == qr_dtype_bits(data.dtype) && info.dtype != QR_DTYPE_I8 &&
+        info.dtype != QR_DTYPE_I16 && info.dtype != QR_DTYPE_BOOL)
       data.dtype = info.dtype;
     return data;
   }
@@ -77,7 +78,8 @@ bool is_scores(const std::vector<int64_t> &dims) {
   return count > 1 && !dims.empty() && std::any_of(dims.begin(), dims.end(), [&](int64_t dim) { return dim == count; });
 }
 
-nlohmann::json report_output(const RunFlags &flags, const std::vector<std::string> &labels, const qr::TensorInfo &info, const qr::Tensor &tensor, bool print) {
+nlohmann::json report_output(const RunFlags &flags, const std::vector<std::string> &labels, const qr::TensorInfo &info,
+                             const qr::Tensor &tensor, bool print) {
   const std::vector<int64_t> dims = tensor.shape();
   const int64_t count = element_count(dims);
   std::vector<double> values = to_doubles(tensor.dtype, tensor.bytes(), count);
@@ -108,13 +110,15 @@ nlohmann::json report_output(const RunFlags &flags, const std::vector<std::strin
       if (!std::isfinite(value)) ++bad;
       else low = std::min(low, value), high = std::max(high, value), sum += value;
     }
-    out["min"] = low, out["max"] = high, out["mean"] = sum / static_cast<double>(std::max<int64_t>(count - bad, 1)), out["not_finite"] = bad;
+    out["min"] = low, out["max"] = high, out["mean"] = sum / static_cast<double>(std::max<int64_t>(count - bad, 1)),
+    out["not_finite"] = bad;
     if (print && count <= 8) {
       std::printf("   ");
       for (double value : values) std::printf(" %.6g", value);
       std::printf("\n");
     } else if (print) {
-      std::printf("    min %.6g  max %.6g  mean %.6g%s\n", low, high, sum / static_cast<double>(std::max<int64_t>(count - bad, 1)),
+      std::printf("    min %.6g  max %.6g  mean %.6g%s\n", low, high,
+                  sum / static_cast<double>(std::max<int64_t>(count - bad, 1)),
                   bad ? ("  not finite: " + std::to_string(bad)).c_str() : "");
     }
   }
@@ -132,7 +136,8 @@ int run(const RunFlags &flags) {
   // The runs: files one by one for a model with one input; --input NAME=FILE for all inputs of one run.
   std::vector<std::map<std::string, std::string>> runs;
   if (!flags.inputs.empty()) {
-    if (!flags.files.empty()) throw UsageError("files and --input exclude each other", "name every input with --input NAME=FILE");
+    if (!flags.files.empty())
+      throw UsageError("files and --input exclude each other", "name every input with --input NAME=FILE");
     runs.emplace_back();
     for (const std::string &text : flags.inputs) {
       const auto [name, path] = split_pair(text, "--input");
@@ -150,16 +155,21 @@ int run(const RunFlags &flags) {
       runs.emplace_back();
       for (size_t i = 0; i < wanted.size(); ++i) runs.back()[wanted[i].name] = flags.files[i];
     } else {
-      throw UsageError("found " + std::to_string(flags.files.size()) + " files for a model with " + std::to_string(wanted.size()) + " inputs", "name them: --input NAME=FILE");
+      throw UsageError("found " + std::to_string(flags.files.size()) + " files for a model with " +
+                           std::to_string(wanted.size()) + " inputs",
+                       "name them: --input NAME=FILE");
     }
   } else if (flags.zeros || wanted.empty()) {
     runs.emplace_back();
   } else {
     std::string list;
-    for (const qr::TensorInfo &info : wanted) list += "\n    " + info.name + " " + qr_dtype_name(info.dtype) + shape_text(info.dims);
-    throw UsageError("no input given; the model wants" + list, "give files (.npy, .pb, raw, PNG, JPEG), --input NAME=FILE, or --zeros");
+    for (const qr::TensorInfo &info : wanted)
+      list += "\n    " + info.name + " " + qr_dtype_name(info.dtype) + shape_text(info.dims);
+    throw UsageError("no input given; the model wants" + list,
+                     "give files (.npy, .pb, raw, PNG, JPEG), --input NAME=FILE, or --zeros");
   }
-  if (!flags.save.empty() && mkdir(flags.save.c_str(), 0777) != 0 && errno != EEXIST) throw UsageError("--save: cannot make the folder '" + flags.save + "'");
+  if (!flags.save.empty() && mkdir(flags.save.c_str(), 0777) != 0 && errno != EEXIST)
+    throw UsageError("--save: cannot make the folder '" + flags.save + "'");
 
   nlohmann::json results = nlohmann::json::array();
   qr::Profile profile(runtime);
@@ -175,7 +185,8 @@ int run(const RunFlags &flags) {
         zero.bytes.assign(packed_bytes(info.dtype, info.dims), 0);
         data.push_back(std::move(zero));
       } else {
-        throw UsageError("no file for input '" + info.name + "' " + qr_dtype_name(info.dtype) + shape_text(info.dims), "--input " + info.name + "=FILE, or --zeros");
+        throw UsageError("no file for input '" + info.name + "' " + qr_dtype_name(info.dtype) + shape_text(info.dims),
+                         "--input " + info.name + "=FILE, or --zeros");
       }
     }
     std::vector<qr::Tensor> inputs, outputs(given.size());
@@ -194,12 +205,14 @@ int run(const RunFlags &flags) {
       one["outputs"].push_back(report_output(flags, labels, given[i], outputs[i], !flags.json));
       if (flags.save.empty()) continue;
       const std::string stem = runs.size() > 1 ? file_stem(base_name(title)) + "." : "";
-      write_npy(flags.save + "/" + stem + file_stem(given[i].name) + ".npy", outputs[i].dtype, outputs[i].shape(), outputs[i].bytes(), outputs[i].size_bytes);
+      write_npy(flags.save + "/" + stem + file_stem(given[i].name) + ".npy", outputs[i].dtype, outputs[i].shape(),
+                outputs[i].bytes(), outputs[i].size_bytes);
     }
     results.push_back(one);
   }
   if (flags.json) std::printf("%s\n", results.dump(2, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
-  if (!flags.profile.empty()) write_text(flags.profile, profile.export_as(has_ending(flags.profile, ".csv") ? "csv" : "chrome"));
+  if (!flags.profile.empty())
+    write_text(flags.profile, profile.export_as(has_ending(flags.profile, ".csv") ? "csv" : "chrome"));
   return 0;
 }
 
@@ -209,17 +222,23 @@ void register_run(CLI::App &app, Action &action) {
   auto flags = std::make_shared<RunFlags>();
   CLI::App *command = app.add_subcommand("run", "Run a model on files: .npy, .pb, raw bytes, PNG, JPEG");
   command->add_option("model", flags->model, "Model: .onnx or .qrm")->required()->type_name("MODEL");
-  command->add_option("files", flags->files, "Inputs; with a model of one input each file is a run of its own")->type_name("FILE");
-  command->add_option("--input,-i", flags->inputs, "The file of a named input")->type_name("NAME=FILE")->allow_extra_args(false);
+  command->add_option("files", flags->files, "Inputs; with a model of one input each file is a run of its own")
+      ->type_name("FILE");
+  command->add_option("--input,-i", flags->inputs, "The file of a named input")
+      ->type_name("NAME=FILE")
+      ->allow_extra_args(false);
   command->add_flag("--zeros", flags->zeros, "Fill the inputs that no file is given for with zeros");
   flags->session.add_to(*command);
   flags->image.add_to(*command);
   command->add_option("--labels,-l", flags->labels, "Names of the classes, one a line")->type_name("FILE");
-  command->add_option("--top,-k", flags->top, "How many of the best scores to print")->capture_default_str()->check(CLI::NonNegativeNumber);
+  command->add_option("--top,-k", flags->top, "How many of the best scores to print")
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber);
   command->add_flag("--softmax", flags->softmax, "Show scores as probabilities");
   command->add_flag("--picture", flags->picture, "Show input images in characters");
   command->add_option("--save,-o", flags->save, "Folder to write each output to, as .npy")->type_name("DIR");
-  command->add_option("--profile", flags->profile, "File for the events of the runs: .csv, else Chrome trace JSON")->type_name("FILE");
+  command->add_option("--profile", flags->profile, "File for the events of the runs: .csv, else Chrome trace JSON")
+      ->type_name("FILE");
   command->add_flag("--json", flags->json, "Print the results as JSON");
   command->callback([&action, flags] { action = [flags] { return run(*flags); }; });
 }

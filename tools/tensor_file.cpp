@@ -21,12 +21,13 @@ struct NpyType {
 };
 // NumPy has no name for the others: they are read and written as unsigned integers of their size.
 constexpr NpyType kNpyTypes[] = {
-    {"<f4", QR_DTYPE_F32}, {"<f8", QR_DTYPE_F64}, {"<f2", QR_DTYPE_F16}, {"|u1", QR_DTYPE_U8}, {"|i1", QR_DTYPE_I8}, {"<u2", QR_DTYPE_U16},
-    {"<i2", QR_DTYPE_I16}, {"<u4", QR_DTYPE_U32}, {"<i4", QR_DTYPE_I32}, {"<u8", QR_DTYPE_U64}, {"<i8", QR_DTYPE_I64}, {"|b1", QR_DTYPE_BOOL},
+    {"<f4", QR_DTYPE_F32}, {"<f8", QR_DTYPE_F64}, {"<f2", QR_DTYPE_F16}, {"|u1", QR_DTYPE_U8},
+    {"|i1", QR_DTYPE_I8},  {"<u2", QR_DTYPE_U16}, {"<i2", QR_DTYPE_I16}, {"<u4", QR_DTYPE_U32},
+    {"<i4", QR_DTYPE_I32}, {"<u8", QR_DTYPE_U64}, {"<i8", QR_DTYPE_I64}, {"|b1", QR_DTYPE_BOOL},
 };
 
-// A float of `exponent` and `mantissa` bits. `finite`: the all-ones exponent holds numbers, only the all-ones code (fn) or minus zero
-// (fnuz) is NaN.
+// A float of `exponent` and `mantissa` bits. `finite`: the all-ones exponent holds numbers, only the all-ones code (fn)
+// or minus zero (fnuz) is NaN.
 double decode_small(uint32_t bits, int exponent, int mantissa, int bias, bool fn, bool fnuz) {
   const uint32_t sign = bits >> (exponent + mantissa) & 1;
   const uint32_t e = bits >> mantissa & ((1u << exponent) - 1), m = bits & ((1u << mantissa) - 1);
@@ -34,7 +35,8 @@ double decode_small(uint32_t bits, int exponent, int mantissa, int bias, bool fn
   if (fnuz && sign && e == 0 && m == 0) return std::nan("");
   if (fn && e == e_max && m == (1u << mantissa) - 1 && mantissa > 1) return std::nan("");
   if (!fn && !fnuz && e == e_max) return m ? std::nan("") : sign ? -INFINITY : INFINITY;
-  const double value = e == 0 ? std::ldexp(m, 1 - bias - mantissa) : std::ldexp((1u << mantissa) + m, static_cast<int>(e) - bias - mantissa);
+  const double value = e == 0 ? std::ldexp(m, 1 - bias - mantissa)
+                              : std::ldexp((1u << mantissa) + m, static_cast<int>(e) - bias - mantissa);
   return sign ? -value : value;
 }
 
@@ -47,7 +49,8 @@ double decode(qr_dtype dtype, const uint8_t *data, int64_t i) {
   switch (dtype) {
     case QR_DTYPE_F32: return load(float{});
     case QR_DTYPE_F64: return load(double{});
-    case QR_DTYPE_U8: case QR_DTYPE_BOOL: return load(uint8_t{});
+    case QR_DTYPE_U8:
+    case QR_DTYPE_BOOL: return load(uint8_t{});
     case QR_DTYPE_I8: return load(int8_t{});
     case QR_DTYPE_U16: return load(uint16_t{});
     case QR_DTYPE_I16: return load(int16_t{});
@@ -68,7 +71,8 @@ double decode(qr_dtype dtype, const uint8_t *data, int64_t i) {
     default: break;
   }
   const uint32_t bits = qr_dtype_bits(dtype);
-  const uint32_t code = data[static_cast<size_t>(i) * bits / 8] >> (static_cast<size_t>(i) * bits % 8) & ((1u << bits) - 1);
+  const uint32_t code =
+      data[static_cast<size_t>(i) * bits / 8] >> (static_cast<size_t>(i) * bits % 8) & ((1u << bits) - 1);
   if (dtype == QR_DTYPE_F4E2M1) return decode_small(code, 2, 1, 1, true, false);
   const bool is_signed = dtype == QR_DTYPE_I4 || dtype == QR_DTYPE_I2;
   return is_signed && code >> (bits - 1) ? static_cast<double>(code) - (1 << bits) : code;
@@ -97,8 +101,11 @@ std::vector<uint8_t> read_file(const std::string &path) {
 
 TensorData read_npy(const std::string &path) {
   const std::vector<uint8_t> file = read_file(path);
-  const auto bad = [&](const std::string &why) { return UsageError("'" + path + "' is no .npy file that Quarry reads: " + why); };
-  if (file.size() < 10 || std::memcmp(file.data(), "\x93NUMPY", 6) != 0) throw bad("it does not begin with NumPy's magic");
+  const auto bad = [&](const std::string &why) {
+    return UsageError("'" + path + "' is no .npy file that Quarry reads: " + why);
+  };
+  if (file.size() < 10 || std::memcmp(file.data(), "\x93NUMPY", 6) != 0)
+    throw bad("it does not begin with NumPy's magic");
   const size_t prefix = file[6] == 1 ? 10 : 12;
   if (file.size() < prefix) throw bad("it ends inside its header");
   size_t header_size = file[8] | file[9] << 8;
@@ -115,8 +122,10 @@ TensorData read_npy(const std::string &path) {
   const std::string descr = value_of("descr");
   for (const NpyType &type : kNpyTypes)
     if (descr.compare(1, std::strlen(type.descr), type.descr) == 0) out.dtype = type.dtype;
-  if (out.dtype == QR_DTYPE_UNKNOWN) throw bad("element type " + descr.substr(0, descr.find(',')) + " has no counterpart");
-  if (value_of("fortran_order").compare(0, 5, "False") != 0) throw bad("it is in Fortran order (save numpy.ascontiguousarray of it)");
+  if (out.dtype == QR_DTYPE_UNKNOWN)
+    throw bad("element type " + descr.substr(0, descr.find(',')) + " has no counterpart");
+  if (value_of("fortran_order").compare(0, 5, "False") != 0)
+    throw bad("it is in Fortran order (save numpy.ascontiguousarray of it)");
   const std::string shape = value_of("shape");
   for (size_t at = 1; at < shape.size() && shape[at] != ')';) {
     char *end = nullptr;
@@ -126,15 +135,18 @@ TensorData read_npy(const std::string &path) {
     at = static_cast<size_t>(end - shape.c_str());
     while (at < shape.size() && (shape[at] == ',' || shape[at] == ' ')) ++at;
   }
-  if (out.dims.size() > QR_MAX_RANK) throw bad("it has " + std::to_string(out.dims.size()) + " dimensions, at most 8 are allowed");
+  if (out.dims.size() > QR_MAX_RANK)
+    throw bad("it has " + std::to_string(out.dims.size()) + " dimensions, at most 8 are allowed");
   const uint64_t expected = packed_bytes(out.dtype, out.dims), found = file.size() - prefix - header_size;
   if (element_count(out.dims) < 0 || found != expected)
-    throw bad("shape " + shape_text(out.dims) + " needs " + std::to_string(expected) + " bytes, found " + std::to_string(found));
+    throw bad("shape " + shape_text(out.dims) + " needs " + std::to_string(expected) + " bytes, found " +
+              std::to_string(found));
   out.bytes.assign(file.begin() + static_cast<std::ptrdiff_t>(prefix + header_size), file.end());
   return out;
 }
 
-void write_npy(const std::string &path, qr_dtype dtype, const std::vector<int64_t> &dims, const void *data, uint64_t size_bytes) {
+void write_npy(const std::string &path, qr_dtype dtype, const std::vector<int64_t> &dims, const void *data,
+               uint64_t size_bytes) {
   const char *descr = nullptr;
   for (const NpyType &type : kNpyTypes)
     if (type.dtype == dtype) descr = type.descr;
@@ -163,20 +175,23 @@ TensorData read_raw(const std::string &path, qr_dtype dtype, const std::vector<i
   out.bytes = read_file(path);
   const uint64_t expected = packed_bytes(dtype, dims);
   if (element_count(dims) < 0 || out.bytes.size() != expected)
-    throw UsageError("'" + path + "': found " + std::to_string(out.bytes.size()) + " bytes, the input wants " + qr_dtype_name(dtype) + shape_text(dims) + " = " +
-                     std::to_string(expected) + " bytes");
+    throw UsageError("'" + path + "': found " + std::to_string(out.bytes.size()) + " bytes, the input wants " +
+                     qr_dtype_name(dtype) + shape_text(dims) + " = " + std::to_string(expected) + " bytes");
   return out;
 }
 
 TensorData read_tensor_proto(const std::string &path) {
   const std::vector<uint8_t> file = read_file(path);
   onnx::TensorProto proto;
-  if (!proto.ParseFromArray(file.data(), static_cast<int>(file.size()))) throw UsageError("'" + path + "' is no ONNX TensorProto");
+  if (!proto.ParseFromArray(file.data(), static_cast<int>(file.size())))
+    throw UsageError("'" + path + "' is no ONNX TensorProto");
   TensorData out;
   out.name = proto.name();
   out.dtype = proto.data_type();
   out.dims.assign(proto.dims().begin(), proto.dims().end());
-  if (qr_dtype_bits(out.dtype) == 0) throw UsageError("'" + path + "': data type " + std::to_string(proto.data_type()) + " has no counterpart in Quarry");
+  if (qr_dtype_bits(out.dtype) == 0)
+    throw UsageError("'" + path + "': data type " + std::to_string(proto.data_type()) +
+                     " has no counterpart in Quarry");
   const uint64_t expected = packed_bytes(out.dtype, out.dims);
   const int64_t count = element_count(out.dims);
   if (count < 0) throw UsageError("'" + path + "': shape " + shape_text(out.dims) + " is not valid");
@@ -197,19 +212,23 @@ TensorData read_tensor_proto(const std::string &path) {
       case QR_DTYPE_U64: store(proto.uint64_data(), uint64_t{}); break;
       case QR_DTYPE_U32: store(proto.uint64_data(), uint32_t{}); break;
       case QR_DTYPE_I32: store(proto.int32_data(), int32_t{}); break;
-      case QR_DTYPE_I16: case QR_DTYPE_U16: case QR_DTYPE_F16: case QR_DTYPE_BF16: store(proto.int32_data(), uint16_t{}); break;
+      case QR_DTYPE_I16:
+      case QR_DTYPE_U16:
+      case QR_DTYPE_F16:
+      case QR_DTYPE_BF16: store(proto.int32_data(), uint16_t{}); break;
       default: store(proto.int32_data(), uint8_t{}); break;  // packed types hold one byte an entry
     }
   }
   if (out.bytes.size() != expected)
-    throw UsageError("'" + path + "': found " + std::to_string(out.bytes.size()) + " bytes of data, " + qr_dtype_name(out.dtype) + shape_text(out.dims) + " needs " +
-                     std::to_string(expected));
+    throw UsageError("'" + path + "': found " + std::to_string(out.bytes.size()) + " bytes of data, " +
+                     qr_dtype_name(out.dtype) + shape_text(out.dims) + " needs " + std::to_string(expected));
   return out;
 }
 
 std::vector<double> to_doubles(qr_dtype dtype, const void *data, int64_t count) {
   std::vector<double> out(static_cast<size_t>(count));
-  for (int64_t i = 0; i < count; ++i) out[static_cast<size_t>(i)] = decode(dtype, static_cast<const uint8_t *>(data), i);
+  for (int64_t i = 0; i < count; ++i)
+    out[static_cast<size_t>(i)] = decode(dtype, static_cast<const uint8_t *>(data), i);
   return out;
 }
 
@@ -221,8 +240,11 @@ std::vector<uint8_t> from_doubles(qr_dtype dtype, const std::vector<double> &val
     for (size_t i = 0; i < values.size(); ++i) {
       T element;
       if constexpr (std::is_integral_v<T>) {
-        const double low = static_cast<double>(std::numeric_limits<T>::min()), high = static_cast<double>(std::numeric_limits<T>::max());
-        element = values[i] <= low ? std::numeric_limits<T>::min() : values[i] >= high ? std::numeric_limits<T>::max() : static_cast<T>(std::nearbyint(values[i]));
+        const double low = static_cast<double>(std::numeric_limits<T>::min()),
+                     high = static_cast<double>(std::numeric_limits<T>::max());
+        element = values[i] <= low    ? std::numeric_limits<T>::min()
+                  : values[i] >= high ? std::numeric_limits<T>::max()
+                                      : static_cast<T>(std::nearbyint(values[i]));
       } else {
         element = static_cast<T>(values[i]);
       }
@@ -240,7 +262,8 @@ std::vector<uint8_t> from_doubles(qr_dtype dtype, const std::vector<double> &val
     case QR_DTYPE_I32: store(int32_t{}); break;
     case QR_DTYPE_U64: store(uint64_t{}); break;
     case QR_DTYPE_I64: store(int64_t{}); break;
-    case QR_DTYPE_F16: case QR_DTYPE_BF16:
+    case QR_DTYPE_F16:
+    case QR_DTYPE_BF16:
       out.resize(values.size() * 2);
       for (size_t i = 0; i < values.size(); ++i) {
         uint16_t code;
@@ -260,7 +283,9 @@ std::vector<uint8_t> from_doubles(qr_dtype dtype, const std::vector<double> &val
       out.resize(values.size());
       for (size_t i = 0; i < values.size(); ++i) out[i] = values[i] != 0;
       break;
-    default: throw UsageError(std::string("no conversion of numbers to ") + qr_dtype_name(dtype) + ": give the data as .npy, .pb or raw bytes");
+    default:
+      throw UsageError(std::string("no conversion of numbers to ") + qr_dtype_name(dtype) +
+                       ": give the data as .npy, .pb or raw bytes");
   }
   return out;
 }

@@ -18,13 +18,14 @@ struct TensorData {
   qr::Tensor tensor() { return qr::Tensor(dtype, dims, bytes.data()); }
 };
 
-int64_t element_count(const std::vector<int64_t> &dims);                  // -1 when an extent is unknown
+int64_t element_count(const std::vector<int64_t> &dims);  // -1 when an extent is unknown
 uint64_t packed_bytes(qr_dtype dtype, const std::vector<int64_t> &dims);
 std::vector<uint8_t> read_file(const std::string &path);
 
 // All throw UsageError naming file, found, expected.
 TensorData read_npy(const std::string &path);
-void write_npy(const std::string &path, qr_dtype dtype, const std::vector<int64_t> &dims, const void *data, uint64_t size_bytes);
+void write_npy(const std::string &path, qr_dtype dtype, const std::vector<int64_t> &dims, const void *data,
+               uint64_t size_bytes);
 TensorData read_tensor_proto(const std::string &path);
 TensorData read_raw(const std::string &path, qr_dtype dtype, const std::vector<int64_t> &dims);
 

@@ -12,7 +12,8 @@ void register_verify(CLI::App &app, Action &action) {
     bool quiet = false;
   };
   auto flags = std::make_shared<Flags>();
-  CLI::App *command = app.add_subcommand("verify", "Read every byte of a .qrm (or check an .onnx) and say whether it is sound");
+  CLI::App *command =
+      app.add_subcommand("verify", "Read every byte of a .qrm (or check an .onnx) and say whether it is sound");
   command->add_option("files", flags->files, "Models: .qrm or .onnx")->required()->type_name("FILE");
   command->add_flag("--quiet,-q", flags->quiet, "Print nothing for sound files");
   command->callback([&action, flags] {

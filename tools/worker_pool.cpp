@@ -37,7 +37,8 @@ void write_all(int fd, const void *data, size_t size) {
 
 Worker start(const std::function<std::string(uint64_t)> &job, const std::vector<Worker> &others) {
   int down[2], up[2];
-  if (pipe(down) != 0 || pipe(up) != 0) throw std::runtime_error(std::string("cannot make a pipe: ") + std::strerror(errno));
+  if (pipe(down) != 0 || pipe(up) != 0)
+    throw std::runtime_error(std::string("cannot make a pipe: ") + std::strerror(errno));
   Worker worker;
   worker.pid = fork();
   if (worker.pid < 0) throw std::runtime_error(std::string("cannot start a worker process: ") + std::strerror(errno));
@@ -59,7 +60,9 @@ Worker start(const std::function<std::string(uint64_t)> &job, const std::vector<
 }
 
 std::string how_it_ended(int status) {
-  if (WIFSIGNALED(status)) return std::string("killed by signal ") + std::to_string(WTERMSIG(status)) + " (" + strsignal(WTERMSIG(status)) + ")";
+  if (WIFSIGNALED(status))
+    return std::string("killed by signal ") + std::to_string(WTERMSIG(status)) + " (" + strsignal(WTERMSIG(status)) +
+           ")";
   return "the process ended with status " + std::to_string(WEXITSTATUS(status));
 }
 
@@ -67,10 +70,12 @@ std::string how_it_ended(int status) {
 
 void run_in_workers(uint64_t count, int worker_count, double timeout_s, const std::function<std::string(uint64_t)> &job,
                     const std::function<void(uint64_t, const std::string &, bool died)> &done) {
-  struct sigaction ignore {}, before {};
+  struct sigaction ignore {
+  }, before{};
   ignore.sa_handler = SIG_IGN;
   sigaction(SIGPIPE, &ignore, &before);
-  std::vector<Worker> workers(std::min<uint64_t>(static_cast<uint64_t>(std::max(worker_count, 1)), std::max<uint64_t>(count, 1)));
+  std::vector<Worker> workers(
+      std::min<uint64_t>(static_cast<uint64_t>(std::max(worker_count, 1)), std::max<uint64_t>(count, 1)));
   uint64_t next = 0, finished = 0;
   const auto retire = [&](Worker &worker) {
     close(worker.to), close(worker.from);

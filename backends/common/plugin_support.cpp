@@ -16,7 +16,8 @@ qr_plugin_code report(const qr_error_sink *errors, const Status &status) noexcep
   if (errors && errors->set) {
     errors->set(errors->self, status.code(), text(status.id()), text(status.message()), text(status.hint()));
     if (errors->detail)
-      for (const Status::Detail &frame : status.payload()->details) errors->detail(errors->self, text(frame.key), text(frame.value));
+      for (const Status::Detail &frame : status.payload()->details)
+        errors->detail(errors->self, text(frame.key), text(frame.value));
   }
   return status.code();
 }
@@ -26,8 +27,9 @@ Status negotiate(const qr_host *host, std::uint32_t minor_min, std::uint32_t *ou
     return Status::error(ErrorId::plugin_abi_major,
                          format("host: found plugin ABI major %u, expected %u", host->abi_major, QR_PLUGIN_ABI_MAJOR));
   if (host->abi_minor_max < minor_min || host->abi_minor_min > QR_PLUGIN_ABI_MINOR)
-    return Status::error(ErrorId::plugin_abi_minor, format("host: found plugin ABI minors %u to %u, expected one of %u to %u",
-                                                           host->abi_minor_min, host->abi_minor_max, minor_min, QR_PLUGIN_ABI_MINOR));
+    return Status::error(ErrorId::plugin_abi_minor,
+                         format("host: found plugin ABI minors %u to %u, expected one of %u to %u", host->abi_minor_min,
+                                host->abi_minor_max, minor_min, QR_PLUGIN_ABI_MINOR));
   *out_minor = std::min(host->abi_minor_max, std::uint32_t{QR_PLUGIN_ABI_MINOR});
   return {};
 } catch (const std::bad_alloc &) {
@@ -44,8 +46,11 @@ qr_plugin_code answer_query(const qr_host *host, const qr_plugin &table, const q
 
 Status Stop::status(std::string_view what) const noexcept {
   try {
-    if (aborted()) return Status::error(ErrorId::cancelled, format("%.*s: the signal was aborted", int(what.size()), what.data()));
-    if (late()) return Status::error(ErrorId::deadline_exceeded, format("%.*s: the deadline has passed", int(what.size()), what.data()));
+    if (aborted())
+      return Status::error(ErrorId::cancelled, format("%.*s: the signal was aborted", int(what.size()), what.data()));
+    if (late())
+      return Status::error(ErrorId::deadline_exceeded,
+                           format("%.*s: the deadline has passed", int(what.size()), what.data()));
     return {};
   } catch (const std::bad_alloc &) {
     return Status::error(aborted() ? ErrorId::cancelled : ErrorId::deadline_exceeded, what);
@@ -54,11 +59,13 @@ Status Stop::status(std::string_view what) const noexcept {
 
 Result<qir::Graph> read_request(const qr_compile_request &request) {
   Vector<qir::Bytes> segments(request.segment_count);
-  for (std::uint64_t i = 0; i < request.segment_count; ++i) segments[i] = {request.segments[i].data, request.segments[i].size};
+  for (std::uint64_t i = 0; i < request.segment_count; ++i)
+    segments[i] = {request.segments[i].data, request.segments[i].size};
   return qir::read_graph({request.qir.data, request.qir.size}, segments.data(), segments.size());
 }
 
-std::string_view option(const qr_plugin_option *options, std::uint64_t count, std::string_view key, std::string_view fallback) noexcept {
+std::string_view option(const qr_plugin_option *options, std::uint64_t count, std::string_view key,
+                        std::string_view fallback) noexcept {
   for (std::uint64_t i = count; i-- > 0;)
     if (view(options[i].key) == key) return view(options[i].value);
   return fallback;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The C++ side of a plugin's edge: host services as our own types, and one wrapper for slots that lets no exception out.
+// The C++ side of a plugin's edge: host services as our own types, and one wrapper for slots that lets no exception
+// out.
 #pragma once
 
 #include <atomic>
@@ -16,21 +17,25 @@ namespace quarry::plugin {
 inline qr_plugin_string text(std::string_view view) noexcept { return {view.data(), view.size()}; }
 std::string_view view(qr_plugin_string string) noexcept;
 
-// Memory from qr_host. Part of the backend object: `struct qr_backend : ... { HostAllocator allocator; ... }`, which itself is made with
-// make_unique inside a scope over a HostAllocator on the stack (see create_object).
+// Memory from qr_host. Part of the backend object: `struct qr_backend : ... { HostAllocator allocator; ... }`, which
+// itself is made with make_unique inside a scope over a HostAllocator on the stack (see create_object).
 class HostAllocator final : public Allocator {
  public:
   explicit HostAllocator(const qr_host *host) noexcept : host_(host) {}
-  void *allocate(std::size_t size, std::size_t align) noexcept override { return host_->alloc(host_->self, size, align); }
-  void deallocate(void *ptr, std::size_t size, std::size_t align) noexcept override { host_->free(host_->self, ptr, size, align); }
+  void *allocate(std::size_t size, std::size_t align) noexcept override {
+    return host_->alloc(host_->self, size, align);
+  }
+  void deallocate(void *ptr, std::size_t size, std::size_t align) noexcept override {
+    host_->free(host_->self, ptr, size, align);
+  }
   const qr_host &host() const noexcept { return *host_; }
 
  private:
   const qr_host *host_;
 };
 
-// Makes the object that holds the plugin's HostAllocator. It lies in raw host memory, because blocks of base/alloc.h remember their
-// allocator and this one must end last. T has a constructor (const qr_host *) and a member `allocator`.
+// Makes the object that holds the plugin's HostAllocator. It lies in raw host memory, because blocks of base/alloc.h
+// remember their allocator and this one must end last. T has a constructor (const qr_host *) and a member `allocator`.
 template <class T>
 T *create_object(const qr_host *host) {
   void *place = host->alloc(host->self, sizeof(T), alignof(T) < 16 ? 16 : alignof(T));
@@ -69,11 +74,13 @@ qr_plugin_code guard(Allocator &allocator, const qr_error_sink *errors, Body &&b
 // For qr_plugin_query: does the host speak a minor that this plugin can? Otherwise says both ranges.
 Status negotiate(const qr_host *host, std::uint32_t minor_min, std::uint32_t *out_minor) noexcept;
 
-// The whole of a qr_plugin_query: negotiates, and hands out the table. For a host that it cannot speak with it says both ranges.
+// The whole of a qr_plugin_query: negotiates, and hands out the table. For a host that it cannot speak with it says
+// both ranges.
 qr_plugin_code answer_query(const qr_host *host, const qr_plugin &table, const qr_plugin **out_plugin,
                             const qr_error_sink *errors) noexcept;
 
-// The slots `create` and `destroy` of a backend whose constructor does everything; Backend is the plugin's own qr_backend.
+// The slots `create` and `destroy` of a backend whose constructor does everything; Backend is the plugin's own
+// qr_backend.
 template <class Backend>
 qr_plugin_code create_backend(const qr_host *host, Backend **out_backend, const qr_error_sink *errors) {
   HostAllocator allocator(host);
@@ -96,8 +103,12 @@ class Stop {
   Status status(std::string_view what) const noexcept;
 
  private:
-  bool aborted() const noexcept { return signal_ && signal_->aborted && __atomic_load_n(signal_->aborted, __ATOMIC_ACQUIRE) != 0; }
-  bool late() const noexcept { return signal_ && signal_->deadline_ns != 0 && host_->clock_ns(host_->self) >= signal_->deadline_ns; }
+  bool aborted() const noexcept {
+    return signal_ && signal_->aborted && __atomic_load_n(signal_->aborted, __ATOMIC_ACQUIRE) != 0;
+  }
+  bool late() const noexcept {
+    return signal_ && signal_->deadline_ns != 0 && host_->clock_ns(host_->self) >= signal_->deadline_ns;
+  }
   const qr_plugin_signal *signal_;
   const qr_host *host_;
 };
@@ -106,7 +117,8 @@ class Stop {
 Result<qir::Graph> read_request(const qr_compile_request &request);
 
 // The value of an option of a request, or `fallback`.
-std::string_view option(const qr_plugin_option *options, std::uint64_t count, std::string_view key, std::string_view fallback) noexcept;
+std::string_view option(const qr_plugin_option *options, std::uint64_t count, std::string_view key,
+                        std::string_view fallback) noexcept;
 
 inline void log(const qr_host &host, qr_log_level level, std::string_view topic, std::string_view message) noexcept {
   host.log(host.self, level, text(topic), text(message));

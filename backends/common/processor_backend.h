@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What backends that run on this machine's processor share at the plugin's edge: one device, segments kept under their numbers, how tensors and grades are told.
+// What backends that run on this machine's processor share at the plugin's edge: one device, segments kept under their
+// numbers, how tensors and grades are told.
 #pragma once
 
 #include "backends/common/plugin_support.h"
@@ -10,7 +11,9 @@ namespace quarry::plugin {
 
 // The base of such a plugin's qr_backend.
 struct ProcessorBackend {
-  explicit ProcessorBackend(const qr_host *host) noexcept : allocator(host) { processor_name(device_name, sizeof device_name); }
+  explicit ProcessorBackend(const qr_host *host) noexcept : allocator(host) {
+    processor_name(device_name, sizeof device_name);
+  }
   HostAllocator allocator;
   char device_name[128] = {};
 };
@@ -27,7 +30,8 @@ void give_tensor(DType dtype, const qir::Shape &shape, const String &name, qr_pl
 Status check_counts(const qr_run_request &request, std::size_t inputs, std::size_t outputs);
 
 template <class Backend>
-qr_plugin_code processor_device_info(Backend *backend, std::uint64_t index, qr_plugin_device_info *out_info, const qr_error_sink *errors) {
+qr_plugin_code processor_device_info(Backend *backend, std::uint64_t index, qr_plugin_device_info *out_info,
+                                     const qr_error_sink *errors) {
   return guard(backend->allocator, errors, [&]() -> Status {
     QR_RETURN_IF_ERROR(check_index("device", index, 1));
     out_info->usable = 1;
@@ -38,8 +42,8 @@ qr_plugin_code processor_device_info(Backend *backend, std::uint64_t index, qr_p
   });
 }
 template <class Backend>
-inline constexpr qr_plugin_device_api kProcessorDevice = {sizeof(qr_plugin_device_api), 0, [](Backend *) -> std::uint64_t { return 1; },
-                                                          processor_device_info<Backend>};
+inline constexpr qr_plugin_device_api kProcessorDevice = {
+    sizeof(qr_plugin_device_api), 0, [](Backend *) -> std::uint64_t { return 1; }, processor_device_info<Backend>};
 
 // The slots `destroy` of contexts and executions; `owner` leads to the backend.
 template <class Object, class Backend>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The context blob: a header, the memory plan, and the graph as QIR. Weights stay in the container's segments. A blob that is read is not
-// trusted: sizes, graph and plan are checked before anything of it is used.
+// The context blob: a header, the memory plan, and the graph as QIR. Weights stay in the container's segments. A blob
+// that is read is not trusted: sizes, graph and plan are checked before anything of it is used.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ inline constexpr std::uint32_t kBlobVersion = 1;
 // What the compiler worked out about memory.
 struct BlobFigures {
   std::uint64_t weights_bytes = 0;
-  std::uint64_t arena_bytes = 0;   // with what operands need in the forms of kernels
+  std::uint64_t arena_bytes = 0;  // with what operands need in the forms of kernels
   std::uint64_t io_bytes = 0;
 };
 

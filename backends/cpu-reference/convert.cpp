@@ -38,7 +38,8 @@ void for_entries(const EntryMap &map, Run &&run) {
   }
 }
 
-// Adding and taking away 1.5 * 2^52 rounds to the nearest integer, ties to even, for everything up to 2^51; it vectorises.
+// Adding and taking away 1.5 * 2^52 rounds to the nearest integer, ties to even, for everything up to 2^51; it
+// vectorises.
 inline double round_even(double value) noexcept { return (value + 0x1.8p52) - 0x1.8p52; }
 
 struct Range {
@@ -123,8 +124,8 @@ void narrow(DType dtype, const float *values, std::int64_t count, void *elements
   }
 }
 
-void dequantize(DType dtype, const EntryMap &map, const float *scales, const std::int32_t *zero_points, const void *elements,
-                float *out) noexcept {
+void dequantize(DType dtype, const EntryMap &map, const float *scales, const std::int32_t *zero_points,
+                const void *elements, float *out) noexcept {
   if (const SmallFloat *type = small_float(dtype)) {
     const auto *bytes = static_cast<const std::uint8_t *>(elements);
     for_entries(map, [&](std::int64_t at, std::int64_t length, std::int64_t entry) {
@@ -132,24 +133,28 @@ void dequantize(DType dtype, const EntryMap &map, const float *scales, const std
     });
     return;
   }
-  dispatch<std::int8_t, std::uint8_t, std::int16_t, std::uint16_t, std::int32_t, std::uint32_t, float>(dtype, [&](auto tag) {
-    using T = decltype(tag);
-    using Wide = std::conditional_t<std::is_same_v<T, float>, float, std::conditional_t<sizeof(T) < 4, std::int32_t, std::int64_t>>;
-    const T *in = static_cast<const T *>(elements);
-    for_entries(map, [&](std::int64_t at, std::int64_t length, std::int64_t entry) {
-      const float scale = scales[entry];
-      const Wide zero = zero_points ? static_cast<Wide>(zero_points[entry]) : Wide{0};
-      for (std::int64_t i = at; i < at + length; ++i) out[i] = static_cast<float>(static_cast<Wide>(in[i]) - zero) * scale;
-    });
-  });
+  dispatch<std::int8_t, std::uint8_t, std::int16_t, std::uint16_t, std::int32_t, std::uint32_t, float>(
+      dtype, [&](auto tag) {
+        using T = decltype(tag);
+        using Wide = std::conditional_t<std::is_same_v<T, float>, float,
+                                        std::conditional_t<sizeof(T) < 4, std::int32_t, std::int64_t>>;
+        const T *in = static_cast<const T *>(elements);
+        for_entries(map, [&](std::int64_t at, std::int64_t length, std::int64_t entry) {
+          const float scale = scales[entry];
+          const Wide zero = zero_points ? static_cast<Wide>(zero_points[entry]) : Wide{0};
+          for (std::int64_t i = at; i < at + length; ++i)
+            out[i] = static_cast<float>(static_cast<Wide>(in[i]) - zero) * scale;
+        });
+      });
 }
 
-void quantize(DType dtype, const EntryMap &map, const float *scales, const std::int32_t *zero_points, const float *values,
-              void *elements, bool saturate_floats) noexcept {
+void quantize(DType dtype, const EntryMap &map, const float *scales, const std::int32_t *zero_points,
+              const float *values, void *elements, bool saturate_floats) noexcept {
   if (const SmallFloat *type = small_float(dtype)) {
     auto *bytes = static_cast<std::uint8_t *>(elements);
     for_entries(map, [&](std::int64_t at, std::int64_t length, std::int64_t entry) {
-      for (std::int64_t i = at; i < at + length; ++i) bytes[i] = f32_to_small(*type, values[i] / scales[entry], saturate_floats);
+      for (std::int64_t i = at; i < at + length; ++i)
+        bytes[i] = f32_to_small(*type, values[i] / scales[entry], saturate_floats);
     });
     return;
   }

@@ -13,7 +13,8 @@ inline Status give_verdicts(const qr_compile_request &request, const qr_verdict_
   QR_ASSIGN_OR_RETURN(const qir::Graph graph, plugin::read_request(request));
   for (std::uint32_t i = 0; i < graph.nodes.size(); ++i) {
     const Status refused = check_node(graph, graph.nodes[i]);
-    verdicts.verdict(verdicts.self, i, refused.ok() ? 1 : 0, plugin::text(refused.id()), plugin::text(refused.message()), plugin::text(refused.hint()));
+    verdicts.verdict(verdicts.self, i, refused.ok() ? 1 : 0, plugin::text(refused.id()),
+                     plugin::text(refused.message()), plugin::text(refused.hint()));
   }
   return {};
 }

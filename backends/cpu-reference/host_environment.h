@@ -11,7 +11,8 @@ namespace quarry::reference {
 
 class HostEnvironment final : public Environment {
  public:
-  HostEnvironment(const qr_host &host, const qr_run_request &request) noexcept : host_(host), request_(request), stop_(request.signal, host) {}
+  HostEnvironment(const qr_host &host, const qr_run_request &request) noexcept
+      : host_(host), request_(request), stop_(request.signal, host) {}
 
   void parallel_for(std::uint64_t count, void (*body)(void *, std::uint64_t, std::uint64_t), void *context) override {
     const qr_host_threads *threads = request_.threads;
@@ -36,7 +37,8 @@ class HostEnvironment final : public Environment {
   std::uint64_t clock_ns() noexcept override { return host_.clock_ns(host_.self); }
   void node_ran(const qir::Node &node, std::uint64_t begin_ns, std::uint64_t end_ns) override {
     using plugin::text;
-    const qr_plugin_event event{text(node.name), text("node"), text(qir::op_name(node.op)), text("ns"), begin_ns, end_ns, end_ns - begin_ns, 0};
+    const qr_plugin_event event{text(node.name), text("node"), text(qir::op_name(node.op)), text("ns"),
+                                begin_ns,        end_ns,       end_ns - begin_ns,           0};
     request_.profile->event(request_.profile->self, &event);
   }
 

@@ -35,11 +35,12 @@ Status too_large(const qir::Tensor &tensor, const std::int64_t *dims, std::size_
 
 Status set_dims(TensorState &state, const qir::Tensor &tensor, const std::int64_t *dims, std::size_t rank) {
   bool fits = rank == tensor.shape.size() && rank <= qir::kMaxRank;
-  for (std::size_t d = 0; fits && d < rank; ++d) fits = dims[d] >= 0 && (tensor.shape[d] < 0 || tensor.shape[d] == dims[d]);
+  for (std::size_t d = 0; fits && d < rank; ++d)
+    fits = dims[d] >= 0 && (tensor.shape[d] < 0 || tensor.shape[d] == dims[d]);
   if (!fits) {
-    return Status::error(ErrorId::run_shape,
-                         format("tensor '%s': found shape %s, expected %s", printable(tensor.name).c_str(), shape_text(dims, rank).c_str(),
-                                shape_text(tensor.shape.data(), tensor.shape.size()).c_str()));
+    return Status::error(ErrorId::run_shape, format("tensor '%s': found shape %s, expected %s",
+                                                    printable(tensor.name).c_str(), shape_text(dims, rank).c_str(),
+                                                    shape_text(tensor.shape.data(), tensor.shape.size()).c_str()));
   }
   const auto count = element_count(dims, rank);
   const auto bytes = count ? packed_size(tensor.dtype, *count) : std::nullopt;
@@ -67,16 +68,18 @@ struct Execution::State {
   Vector<Vector<Unique<Execution>>> bodies;  // per node, per subgraph
   struct {                                   // of a body: what passes between its node and it
     Vector<IoBuffer> inputs, outputs;
-    Vector<Block> packed, unpacked;          // elements under 8 bits
+    Vector<Block> packed, unpacked;  // elements under 8 bits
     Vector<View> results;
   } call;
   Scratch scratch;
-  Vector<View> input_views, output_views;    // of the node that runs
+  Vector<View> input_views, output_views;  // of the node that runs
   Vector<const View *> input_pointers;
   Vector<View *> output_pointers;
 
   const qir::Graph &graph() const noexcept { return program->graph(); }
-  const qir::Tensor &tensor(std::int32_t index) const noexcept { return graph().tensors[static_cast<std::size_t>(index)]; }
+  const qir::Tensor &tensor(std::int32_t index) const noexcept {
+    return graph().tensors[static_cast<std::size_t>(index)];
+  }
   TensorState &state(std::int32_t index) noexcept { return tensors[static_cast<std::size_t>(index)]; }
 };
 
@@ -84,7 +87,11 @@ struct Execution::State {
 class NodeContext final : public Context {
  public:
   NodeContext(Execution::State &state, std::size_t node, Environment &environment)
-      : state_(state), index_(node), node_(state.graph().nodes[node]), plan_(state.program->node(node)), environment_(environment) {}
+      : state_(state),
+        index_(node),
+        node_(state.graph().nodes[node]),
+        plan_(state.program->node(node)),
+        environment_(environment) {}
 
   const qir::Node &node() const noexcept override { return node_; }
   std::uint32_t input_count() const noexcept override { return static_cast<std::uint32_t>(node_.inputs.size()); }
@@ -92,7 +99,9 @@ class NodeContext final : public Context {
   const View *input(std::uint32_t index) const noexcept override {
     return index < node_.inputs.size() ? state_.input_pointers[index] : nullptr;
   }
-  View *output(std::uint32_t index) noexcept override { return index < node_.outputs.size() ? state_.output_pointers[index] : nullptr; }
+  View *output(std::uint32_t index) noexcept override {
+    return index < node_.outputs.size() ? state_.output_pointers[index] : nullptr;
+  }
   bool stopped() const noexcept override { return environment_.stopped(); }
 
   void *scratch(std::uint64_t size_bytes) override {
@@ -107,12 +116,14 @@ class NodeContext final : public Context {
 
   Status resize_output(std::uint32_t index, const std::int64_t *dims, std::uint32_t rank) override {
     const std::int32_t t = node_.outputs[index];
-    if (Status status = set_dims(state_.state(t), state_.tensor(t), dims, rank); !status.ok()) return std::move(status).with("node", node_.name);
+    if (Status status = set_dims(state_.state(t), state_.tensor(t), dims, rank); !status.ok())
+      return std::move(status).with("node", node_.name);
     give_output(index);
     return {};
   }
 
-  Status run_subgraph(std::uint32_t index, const View *const *inputs, std::uint32_t input_count, const View **outputs) override;
+  Status run_subgraph(std::uint32_t index, const View *const *inputs, std::uint32_t input_count,
+                      const View **outputs) override;
 
   Status run() {
     state_.scratch.reset();
@@ -174,7 +185,8 @@ class NodeContext final : public Context {
       const bool bias = is_quantized_bias(i);
       const Form wanted = bias ? Form::Real : form(tensor, reads_stored(node_, i));
       describe(view, tensor, state, wanted);
-      view.data = wanted == Form::Stored ? state.data : state_.scratch.take(static_cast<std::uint64_t>(state.count) * view.width);
+      view.data = wanted == Form::Stored ? state.data
+                                         : state_.scratch.take(static_cast<std::uint64_t>(state.count) * view.width);
       if (bias) {
         read_bias(state, static_cast<float *>(view.data));
       } else {
@@ -202,24 +214,33 @@ class NodeContext final : public Context {
   void to_form(Form form, const qir::Tensor &tensor, const TensorState &state, void *out) {
     switch (form) {
       case Form::Stored: break;
-      case Form::Unpacked: unpack(tensor.dtype, false, state.data, state.count, static_cast<std::uint8_t *>(out)); break;
-      case Form::RawUnpacked: unpack(tensor.dtype, true, state.data, state.count, static_cast<std::uint8_t *>(out)); break;
-      case Form::Widened: widen(tensor.dtype, elements(tensor, state, true), state.count, static_cast<float *>(out)); break;
+      case Form::Unpacked:
+        unpack(tensor.dtype, false, state.data, state.count, static_cast<std::uint8_t *>(out));
+        break;
+      case Form::RawUnpacked:
+        unpack(tensor.dtype, true, state.data, state.count, static_cast<std::uint8_t *>(out));
+        break;
+      case Form::Widened:
+        widen(tensor.dtype, elements(tensor, state, true), state.count, static_cast<float *>(out));
+        break;
       case Form::Real: {
         const qir::Quantization &quant = *tensor.quant;
-        dequantize(tensor.dtype, entry_map(quant, state.dims, state.rank), quant.scales.data(), quant.zero_points.data(),
-                   elements(tensor, state, false), static_cast<float *>(out));
+        dequantize(tensor.dtype, entry_map(quant, state.dims, state.rank), quant.scales.data(),
+                   quant.zero_points.data(), elements(tensor, state, false), static_cast<float *>(out));
         break;
       }
     }
   }
 
-  // The bias of a quantised Conv, ConvTranspose or Gemm that does not say its quantisation is in units of scale(x) * scale(w).
+  // The bias of a quantised Conv, ConvTranspose or Gemm that does not say its quantisation is in units of scale(x) *
+  // scale(w).
   bool is_quantized_bias(std::size_t input) const noexcept {
-    const bool takes_bias = node_.op == qir::Op::Conv || node_.op == qir::Op::ConvTranspose || node_.op == qir::Op::Gemm;
+    const bool takes_bias =
+        node_.op == qir::Op::Conv || node_.op == qir::Op::ConvTranspose || node_.op == qir::Op::Gemm;
     if (!takes_bias || input != 2) return false;
     const qir::Tensor &bias = state_.tensor(node_.inputs[2]);
-    return bias.dtype == DType::I32 && !bias.quant && state_.tensor(node_.inputs[0]).quant && state_.tensor(node_.inputs[1]).quant;
+    return bias.dtype == DType::I32 && !bias.quant && state_.tensor(node_.inputs[0]).quant &&
+           state_.tensor(node_.inputs[1]).quant;
   }
   void read_bias(const TensorState &bias, float *out) {
     const float x_scale = state_.tensor(node_.inputs[0]).quant->scales[0];
@@ -240,8 +261,10 @@ class NodeContext final : public Context {
     describe(view, tensor, state, wanted);
     view.data = nullptr;
     if (!state.sized) return;
-    if (state_.program->tensor(static_cast<std::size_t>(t)).place == Place::Dynamic) state.data = state.own.reserve(state.bytes);
-    view.data = wanted == Form::Stored ? state.data : state_.scratch.take(static_cast<std::uint64_t>(state.count) * view.width);
+    if (state_.program->tensor(static_cast<std::size_t>(t)).place == Place::Dynamic)
+      state.data = state.own.reserve(state.bytes);
+    view.data =
+        wanted == Form::Stored ? state.data : state_.scratch.take(static_cast<std::uint64_t>(state.count) * view.width);
   }
 
   // Brings a result into its stored form.
@@ -251,8 +274,8 @@ class NodeContext final : public Context {
     const TensorState &state = state_.state(t);
     const View &view = state_.output_views[index];
     if (!state.sized || !view.data) {
-      return Status::error(ErrorId::internal, format("%s '%s': the kernel left output %u without a shape", qir::op_name(node_.op),
-                                                     printable(node_.name).c_str(), index));
+      return Status::error(ErrorId::internal, format("%s '%s': the kernel left output %u without a shape",
+                                                     qir::op_name(node_.op), printable(node_.name).c_str(), index));
     }
     const bool small = dtype_bits(tensor.dtype) < 8;
     void *target = state.data;
@@ -263,7 +286,8 @@ class NodeContext final : public Context {
         narrow(tensor.dtype, view.as<float>(), state.count, target);
       } else {
         const qir::Quantization &quant = *tensor.quant;
-        quantize(tensor.dtype, entry_map(quant, state.dims, state.rank), quant.scales.data(), quant.zero_points.data(), view.as<float>(), target);
+        quantize(tensor.dtype, entry_map(quant, state.dims, state.rank), quant.scales.data(), quant.zero_points.data(),
+                 view.as<float>(), target);
       }
       if (small) pack(tensor.dtype, static_cast<const std::uint8_t *>(target), state.count, state.data);
     } else if (wanted != Form::Stored) {
@@ -279,7 +303,8 @@ class NodeContext final : public Context {
   Environment &environment_;
 };
 
-Status NodeContext::run_subgraph(std::uint32_t index, const View *const *inputs, std::uint32_t input_count, const View **outputs) {
+Status NodeContext::run_subgraph(std::uint32_t index, const View *const *inputs, std::uint32_t input_count,
+                                 const View **outputs) {
   auto &bodies = state_.bodies[index_];
   if (bodies.empty()) bodies.resize(node_.subgraphs.size());
   if (!bodies[index]) bodies[index] = make_unique<Execution>(state_.program->subprogram(index_, index));
@@ -304,7 +329,9 @@ Status NodeContext::run_subgraph(std::uint32_t index, const View *const *inputs,
     io.rank = view.rank;
     std::copy(view.dims, view.dims + qir::kMaxRank, io.dims);
   }
-  if (Status status = body.run(call.inputs.data(), call.inputs.size(), call.outputs.data(), call.outputs.size(), environment_); !status.ok())
+  if (Status status =
+          body.run(call.inputs.data(), call.inputs.size(), call.outputs.data(), call.outputs.size(), environment_);
+      !status.ok())
     return std::move(status).with("subgraph of", node_.name);
 
   for (std::size_t i = 0; i < call.outputs.size(); ++i) {
@@ -337,7 +364,8 @@ Execution::Execution(const Program &program) : state_(make_unique<State>()) {
     const TensorPlan &plan = program.tensor(t);
     TensorState &tensor_state = state.tensors[t];
     if (plan.place == Place::Dynamic || plan.place == Place::None || plan.place == Place::Input) continue;
-    if (!set_dims(tensor_state, tensor, tensor.shape.data(), tensor.shape.size()).ok()) continue;  // build() has seen to it
+    if (!set_dims(tensor_state, tensor, tensor.shape.data(), tensor.shape.size()).ok())
+      continue;  // build() has seen to it
     if (plan.place == Place::Arena) {
       tensor_state.data = arena + plan.offset;
     } else if (plan.place == Place::Constant) {
@@ -352,22 +380,25 @@ Execution::Execution(const Program &program) : state_(make_unique<State>()) {
 
 Execution::~Execution() = default;
 
-Status Execution::run(IoBuffer *inputs, std::size_t input_count, IoBuffer *outputs, std::size_t output_count, Environment &environment) {
+Status Execution::run(IoBuffer *inputs, std::size_t input_count, IoBuffer *outputs, std::size_t output_count,
+                      Environment &environment) {
   State &state = *state_;
   const qir::Graph &graph = state.graph();
   if (input_count != graph.inputs.size() || output_count != graph.outputs.size()) {
-    return Status::error(input_count != graph.inputs.size() ? ErrorId::run_input_count : ErrorId::run_output_count,
-                         format("graph '%s': found %zu inputs and %zu outputs, expected %zu and %zu", printable(graph.name).c_str(),
-                                input_count, output_count, graph.inputs.size(), graph.outputs.size()));
+    return Status::error(
+        input_count != graph.inputs.size() ? ErrorId::run_input_count : ErrorId::run_output_count,
+        format("graph '%s': found %zu inputs and %zu outputs, expected %zu and %zu", printable(graph.name).c_str(),
+               input_count, output_count, graph.inputs.size(), graph.outputs.size()));
   }
   for (std::size_t i = 0; i < input_count; ++i) {
     const qir::Tensor &tensor = state.tensor(graph.inputs[i]);
     TensorState &bound = state.state(graph.inputs[i]);
     QR_RETURN_IF_ERROR(set_dims(bound, tensor, inputs[i].dims, inputs[i].rank));
     if (inputs[i].size_bytes < bound.bytes || (!inputs[i].data && bound.bytes != 0)) {
-      return Status::error(ErrorId::run_no_data, format("input '%s': found %llu bytes, expected %llu", printable(tensor.name).c_str(),
-                                                        static_cast<unsigned long long>(inputs[i].data ? inputs[i].size_bytes : 0),
-                                                        static_cast<unsigned long long>(bound.bytes)));
+      return Status::error(ErrorId::run_no_data,
+                           format("input '%s': found %llu bytes, expected %llu", printable(tensor.name).c_str(),
+                                  static_cast<unsigned long long>(inputs[i].data ? inputs[i].size_bytes : 0),
+                                  static_cast<unsigned long long>(bound.bytes)));
     }
     bound.data = inputs[i].data;
     if (!bound.data || !is_aligned(bound.data, tensor.dtype)) {
@@ -383,11 +414,13 @@ Status Execution::run(IoBuffer *inputs, std::size_t input_count, IoBuffer *outpu
     TensorState &bound = state.state(t);
     if (state.program->tensor(static_cast<std::size_t>(t)).place != Place::Output || bound.data) continue;
     const IoBuffer &io = outputs[i];
-    if (io.wanted && io.data && io.size_bytes >= bound.bytes && is_aligned(io.data, state.tensor(t).dtype)) bound.data = io.data;
+    if (io.wanted && io.data && io.size_bytes >= bound.bytes && is_aligned(io.data, state.tensor(t).dtype))
+      bound.data = io.data;
   }
   for (const std::int32_t t : graph.outputs) {
     TensorState &bound = state.state(t);
-    if (state.program->tensor(static_cast<std::size_t>(t)).place == Place::Output && !bound.data) bound.data = bound.own.reserve(bound.bytes);
+    if (state.program->tensor(static_cast<std::size_t>(t)).place == Place::Output && !bound.data)
+      bound.data = bound.own.reserve(bound.bytes);
   }
 
   for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
@@ -410,9 +443,10 @@ Status Execution::run(IoBuffer *inputs, std::size_t input_count, IoBuffer *outpu
     if (!io.data) {
       io.data = result.data;
     } else if (io.size_bytes < result.bytes) {
-      return Status::error(ErrorId::run_room, format("output '%s': found room for %llu bytes, expected %llu",
-                                                     printable(state.tensor(t).name).c_str(), static_cast<unsigned long long>(io.size_bytes),
-                                                     static_cast<unsigned long long>(result.bytes)));
+      return Status::error(
+          ErrorId::run_room,
+          format("output '%s': found room for %llu bytes, expected %llu", printable(state.tensor(t).name).c_str(),
+                 static_cast<unsigned long long>(io.size_bytes), static_cast<unsigned long long>(result.bytes)));
     } else if (result.bytes != 0) {
       std::memcpy(io.data, result.data, result.bytes);
     }
@@ -420,7 +454,8 @@ Status Execution::run(IoBuffer *inputs, std::size_t input_count, IoBuffer *outpu
   return {};
 }
 
-Status run_node(const qir::Node &node, const Vector<ConstView> &inputs, Vector<OwnedTensor> &outputs, const Vector<OutputType> *output_types) {
+Status run_node(const qir::Node &node, const Vector<ConstView> &inputs, Vector<OwnedTensor> &outputs,
+                const Vector<OutputType> *output_types) {
   // A graph of this node alone, its inputs constant. The node is copied: its operands get other numbers.
   qir::Graph graph;
   graph.name = node.name;
@@ -434,7 +469,9 @@ Status run_node(const qir::Node &node, const Vector<ConstView> &inputs, Vector<O
     if (!input.present) continue;
     const auto count = element_count(input.shape.data(), input.shape.size());
     const auto bytes = count ? packed_size(input.dtype, *count) : std::nullopt;
-    if (!bytes) return Status::error(ErrorId::qir_shape, format("node '%s': input %zu has no known size", printable(node.name).c_str(), i));
+    if (!bytes)
+      return Status::error(ErrorId::qir_shape,
+                           format("node '%s': input %zu has no known size", printable(node.name).c_str(), i));
     copy.inputs[i] = static_cast<std::int32_t>(graph.tensors.size());
     qir::Tensor &tensor = graph.tensors.emplace_back();
     tensor.name = format("input%zu", i);

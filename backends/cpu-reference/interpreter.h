@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs programs (program.h) node by node. A Program is immutable and may be shared; an Execution is the state of one caller.
+// Runs programs (program.h) node by node. A Program is immutable and may be shared; an Execution is the state of one
+// caller.
 #pragma once
 
 #include "backends/cpu-reference/kernel.h"
@@ -10,7 +11,8 @@ namespace quarry::reference {
 // What a run needs of the world around it. The base class does without: one thread, never stopped, nobody profiles.
 class Environment {
  public:
-  virtual void parallel_for(std::uint64_t count, void (*body)(void *context, std::uint64_t begin, std::uint64_t end), void *context) {
+  virtual void parallel_for(std::uint64_t count, void (*body)(void *context, std::uint64_t begin, std::uint64_t end),
+                            void *context) {
     if (count != 0) body(context, 0, count);
   }
   virtual bool stopped() const noexcept { return false; }  // from any thread
@@ -37,8 +39,8 @@ struct OwnedTensor {
   Vector<std::uint8_t> data;
 };
 
-// Runs one node by itself; this is what constant folding means. Outputs are unquantised unless `output_types` says otherwise (one entry per
-// output then).
+// Runs one node by itself; this is what constant folding means. Outputs are unquantised unless `output_types` says
+// otherwise (one entry per output then).
 struct OutputType {
   DType dtype = DType::Unknown;
   std::optional<qir::Quantization> quant;
@@ -48,9 +50,9 @@ Status run_node(const qir::Node &node, const Vector<ConstView> &inputs, Vector<O
 
 // Data of one input or output of a run.
 struct IoBuffer {
-  void *data = nullptr;           // output: nullptr leaves the result in the execution's memory and is pointed there
-  std::uint64_t size_bytes = 0;   // length of an input, room of an output
-  std::uint64_t used_bytes = 0;   // of an output, written
+  void *data = nullptr;          // output: nullptr leaves the result in the execution's memory and is pointed there
+  std::uint64_t size_bytes = 0;  // length of an input, room of an output
+  std::uint64_t used_bytes = 0;  // of an output, written
   bool wanted = true;
   std::uint32_t rank = 0;
   std::int64_t dims[qir::kMaxRank] = {};
@@ -64,8 +66,10 @@ class Execution : public HeapObject {
   Execution(const Execution &) = delete;
   Execution &operator=(const Execution &) = delete;
 
-  // Allocates nothing after the first run where all extents are known. Results left in the execution's memory are valid until the next run.
-  Status run(IoBuffer *inputs, std::size_t input_count, IoBuffer *outputs, std::size_t output_count, Environment &environment);
+  // Allocates nothing after the first run where all extents are known. Results left in the execution's memory are valid
+  // until the next run.
+  Status run(IoBuffer *inputs, std::size_t input_count, IoBuffer *outputs, std::size_t output_count,
+             Environment &environment);
 
  private:
   friend class NodeContext;

@@ -39,7 +39,10 @@ struct qr_context : HeapObject {
 
 struct qr_execution : HeapObject {
   explicit qr_execution(qr_context *owner)
-      : context(owner), execution(*owner->program), inputs(owner->graph.inputs.size()), outputs(owner->graph.outputs.size()) {}
+      : context(owner),
+        execution(*owner->program),
+        inputs(owner->graph.inputs.size()),
+        outputs(owner->graph.outputs.size()) {}
   qr_context *context;
   reference::Execution execution;
   Vector<reference::IoBuffer> inputs, outputs;
@@ -49,7 +52,7 @@ namespace {
 
 using reference::IoBuffer;
 
-// ---- compiler ----------------------------------------------------------------------------------------------------------
+// ---- compiler -----------------------------------------------------------------------------------
 
 qr_plugin_code compiler_check(qr_backend *backend, const qr_compile_request *request, const qr_verdict_sink *verdicts,
                               const qr_error_sink *errors) {
@@ -69,33 +72,40 @@ qr_plugin_code compiler_compile(qr_backend *backend, const qr_compile_request *r
     // The QIR stays as it is, so the blob's segments are to have the numbers of the request's.
     QR_RETURN_IF_ERROR(plugin::keep_segments(*request, *result));
     const reference::BlobFigures figures = reference::figures_of(*program);
-    const qr_plugin_plan plan{sizeof(qr_plugin_plan), 0, figures.weights_bytes, figures.arena_bytes, figures.io_bytes, 0, 0};
+    const qr_plugin_plan plan{
+        sizeof(qr_plugin_plan), 0, figures.weights_bytes, figures.arena_bytes, figures.io_bytes, 0, 0};
     if (result->blob(result->self, blob.data(), blob.size()) != QR_OK ||
-        result->compatibility(result->self, text(QR_PLUGIN_BUILD_ARCH), text("")) != QR_OK || result->plan(result->self, &plan) != QR_OK)
+        result->compatibility(result->self, text(QR_PLUGIN_BUILD_ARCH), text("")) != QR_OK ||
+        result->plan(result->self, &plan) != QR_OK)
       return Status::error(ErrorId::internal, "compile: the host did not take the result");
     return {};
   });
 }
 
-std::int32_t compiler_supports(qr_backend *, std::uint32_t op, qr_plugin_string *out_types, qr_plugin_string *out_note) {
+std::int32_t compiler_supports(qr_backend *, std::uint32_t op, qr_plugin_string *out_types,
+                               qr_plugin_string *out_note) {
   return reference::supports(op, out_types, out_note);
 }
 
-constexpr qr_plugin_compiler_api kCompiler = {sizeof(qr_plugin_compiler_api), 0, compiler_check, compiler_compile, compiler_supports};
+constexpr qr_plugin_compiler_api kCompiler = {sizeof(qr_plugin_compiler_api), 0, compiler_check, compiler_compile,
+                                              compiler_supports};
 
-// ---- context -----------------------------------------------------------------------------------------------------------
+// ---- context ------------------------------------------------------------------------------------
 
 // Nothing in a blob depends on the machine, as far as all are little-endian.
 qr_plugin_code context_grade(qr_backend *backend, std::uint32_t, const qr_blob *blob, std::int32_t *out_grade,
                              const qr_error_sink *reason) {
   return guard(backend->allocator, nullptr, [&]() -> Status {
-    const auto grade = [&](std::int32_t value, const String &why) { plugin::give_grade(value, why, out_grade, *reason); };
+    const auto grade = [&](std::int32_t value, const String &why) {
+      plugin::give_grade(value, why, out_grade, *reason);
+    };
     const std::string_view target = view(blob->target);
     if (blob->version != reference::kBlobVersion) {
-      grade(QR_PLUGIN_GRADE_RECOMPILE, format("blob: found version %u, expected %u", blob->version, reference::kBlobVersion));
+      grade(QR_PLUGIN_GRADE_RECOMPILE,
+            format("blob: found version %u, expected %u", blob->version, reference::kBlobVersion));
     } else if (target != QR_PLUGIN_BUILD_ARCH) {
-      grade(QR_PLUGIN_GRADE_USABLE,
-            format("blob: found target %s, expected %s; cpu-reference runs either", printable(target).c_str(), QR_PLUGIN_BUILD_ARCH));
+      grade(QR_PLUGIN_GRADE_USABLE, format("blob: found target %s, expected %s; cpu-reference runs either",
+                                           printable(target).c_str(), QR_PLUGIN_BUILD_ARCH));
     } else {
       grade(QR_PLUGIN_GRADE_OPTIMAL, {});
     }
@@ -116,7 +126,8 @@ qr_plugin_code context_plan(qr_backend *backend, std::uint32_t, const qr_blob *b
   });
 }
 
-qr_plugin_code context_load(qr_backend *backend, const qr_load_request *request, qr_context **out_context, const qr_error_sink *errors) {
+qr_plugin_code context_load(qr_backend *backend, const qr_load_request *request, qr_context **out_context,
+                            const qr_error_sink *errors) {
   return guard(backend->allocator, errors, [&]() -> Status {
     const plugin::Stop stop(request->signal, backend->allocator.host());
     if (stop.stopped()) return stop.status("load");
@@ -128,7 +139,8 @@ qr_plugin_code context_load(qr_backend *backend, const qr_load_request *request,
     std::unique_ptr<qr_context> context(new qr_context(backend, std::move(graph)));
     std::span<const std::uint64_t> offsets = read.offsets;
     QR_ASSIGN_OR_RETURN(context->program, reference::Program::build(context->graph, &offsets));
-    if (!offsets.empty()) return Status::error(ErrorId::backend_bad_blob, "memory plan: found more offsets than the graph has tensors");
+    if (!offsets.empty())
+      return Status::error(ErrorId::backend_bad_blob, "memory plan: found more offsets than the graph has tensors");
     if (stop.stopped()) return stop.status("load");
     *out_context = context.release();
     return {};
@@ -138,8 +150,8 @@ qr_plugin_code context_load(qr_backend *backend, const qr_load_request *request,
 std::uint64_t context_input_count(qr_context *context) { return context->graph.inputs.size(); }
 std::uint64_t context_output_count(qr_context *context) { return context->graph.outputs.size(); }
 
-qr_plugin_code context_tensor(qr_context *context, std::int32_t is_output, std::uint64_t index, qr_plugin_tensor_info *out_info,
-                              const qr_error_sink *errors) {
+qr_plugin_code context_tensor(qr_context *context, std::int32_t is_output, std::uint64_t index,
+                              qr_plugin_tensor_info *out_info, const qr_error_sink *errors) {
   return guard(context->backend->allocator, errors, [&]() -> Status {
     const auto &list = is_output ? context->graph.outputs : context->graph.inputs;
     QR_RETURN_IF_ERROR(plugin::check_index("tensor", index, list.size()));
@@ -163,10 +175,10 @@ constexpr qr_plugin_context_api kContext = {sizeof(qr_plugin_context_api),
                                             context_tensor,
                                             context_destroy};
 
-// ---- execution ---------------------------------------------------------------------------------------------------------
+// ---- execution ----------------------------------------------------------------------------------
 
-qr_plugin_code execution_create(qr_context *context, const qr_plugin_option *, std::uint64_t, qr_execution **out_execution,
-                                const qr_error_sink *errors) {
+qr_plugin_code execution_create(qr_context *context, const qr_plugin_option *, std::uint64_t,
+                                qr_execution **out_execution, const qr_error_sink *errors) {
   return guard(context->backend->allocator, errors, [&]() -> Status {
     *out_execution = new qr_execution(context);
     return {};
@@ -188,7 +200,8 @@ qr_plugin_code execution_run(qr_execution *execution, const qr_run_request *requ
       outputs[i] = {io.data, io.size_bytes, 0, io.wanted != 0, 0, {}};
     }
     reference::HostEnvironment environment(allocator.host(), *request);
-    QR_RETURN_IF_ERROR(execution->execution.run(inputs.data(), inputs.size(), outputs.data(), outputs.size(), environment));
+    QR_RETURN_IF_ERROR(
+        execution->execution.run(inputs.data(), inputs.size(), outputs.data(), outputs.size(), environment));
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       qr_io_buffer &io = request->outputs[i];
       io.data = outputs[i].data;

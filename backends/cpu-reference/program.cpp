@@ -88,7 +88,8 @@ class ArenaPlanner {
   std::uint64_t peak_ = 0;
 };
 
-// Calls born(lifetime) and died(lifetime) in order of time; a tensor dies after the node that uses it last, before the next one's births.
+// Calls born(lifetime) and died(lifetime) in order of time; a tensor dies after the node that uses it last, before the
+// next one's births.
 template <class List, class Born, class Died>
 bool sweep(const List &by_first, Born &&born, Died &&died) {
   Vector<std::size_t> by_last(by_first.size());
@@ -109,29 +110,33 @@ bool sweep(const List &by_first, Born &&born, Died &&died) {
 Status check_node(const qir::Graph &graph, const qir::Node &node) {
   const KernelRow *row = find_kernel(node.op);
   if (!row) {
-    return Status::error(ErrorId::backend_op, format("%s: found operator %s, expected one that cpu-reference has a kernel for",
-                                                     describe(node).c_str(), qir::op_name(node.op)));
+    return Status::error(ErrorId::backend_op,
+                         format("%s: found operator %s, expected one that cpu-reference has a kernel for",
+                                describe(node).c_str(), qir::op_name(node.op)));
   }
   const auto &judged = node.inputs.empty() || node.inputs[0] == qir::kAbsent ? node.outputs : node.inputs;
   if (!judged.empty() && judged[0] != qir::kAbsent) {
     const qir::Tensor &tensor = graph.tensors[static_cast<std::size_t>(judged[0])];
     const DType dtype = tensor.quant && !reads_stored(node, 0) ? DType::F32 : tensor.dtype;
     if (!takes_dtype(*row, dtype)) {
-      return Status::error(ErrorId::backend_type, format("%s: tensor '%s' is %s, expected one of: %s", describe(node).c_str(),
-                                                         printable(tensor.name).c_str(), dtype_name(tensor.dtype), row->types));
+      return Status::error(ErrorId::backend_type,
+                           format("%s: tensor '%s' is %s, expected one of: %s", describe(node).c_str(),
+                                  printable(tensor.name).c_str(), dtype_name(tensor.dtype), row->types));
     }
   }
   Status status;
   for_operands(graph, node, [&](const qir::Tensor &tensor) {
     if (tensor.shape.size() > qir::kMaxRank && status.ok()) {
-      status = Status::error(ErrorId::backend_limit, format("%s: tensor '%s' has %zu dimensions, expected at most %zu", describe(node).c_str(),
-                                                            printable(tensor.name).c_str(), tensor.shape.size(), qir::kMaxRank));
+      status = Status::error(ErrorId::backend_limit,
+                             format("%s: tensor '%s' has %zu dimensions, expected at most %zu", describe(node).c_str(),
+                                    printable(tensor.name).c_str(), tensor.shape.size(), qir::kMaxRank));
     }
   });
   QR_RETURN_IF_ERROR(std::move(status));
   for (const qir::Graph &body : node.subgraphs) {
     for (const qir::Node &inner : body.nodes) {
-      if (Status refused = check_node(body, inner); !refused.ok()) return std::move(refused).with("subgraph of", node.name);
+      if (Status refused = check_node(body, inner); !refused.ok())
+        return std::move(refused).with("subgraph of", node.name);
     }
   }
   return {};
@@ -169,9 +174,10 @@ Status Program::plan_node(std::size_t index) {
       fits = type.shape[d] < 0 || tensor.shape[d] < 0 || type.shape[d] == tensor.shape[d];
     if (!fits) {
       return Status::error(ErrorId::qir_shape,
-                           format("%s: output '%s' is declared %s%s, expected %s%s", describe(node).c_str(), printable(tensor.name).c_str(),
-                                  dtype_name(tensor.dtype), shape_text(tensor.shape.data(), tensor.shape.size()).c_str(),
-                                  dtype_name(type.dtype), shape_text(type.shape.data(), type.shape.size()).c_str()));
+                           format("%s: output '%s' is declared %s%s, expected %s%s", describe(node).c_str(),
+                                  printable(tensor.name).c_str(), dtype_name(tensor.dtype),
+                                  shape_text(tensor.shape.data(), tensor.shape.size()).c_str(), dtype_name(type.dtype),
+                                  shape_text(type.shape.data(), type.shape.size()).c_str()));
     }
     plan.infers |= !is_known(type.shape) || !is_known(tensor.shape);
   }
@@ -212,7 +218,8 @@ Status Program::place_tensors(Vector<Lifetime> &lifetimes) {
     const auto bytes = elements ? packed_size(tensor.dtype, *elements) : std::nullopt;
     // The widest form of an element has 8 bytes; sizes stay far from overflow everywhere below.
     if (!bytes || *elements > INT64_MAX / 64) {
-      return Status::error(ErrorId::qir_limit, format("tensor '%s' with shape %s is larger than memory can be", printable(tensor.name).c_str(),
+      return Status::error(ErrorId::qir_limit, format("tensor '%s' with shape %s is larger than memory can be",
+                                                      printable(tensor.name).c_str(),
                                                       shape_text(tensor.shape.data(), tensor.shape.size()).c_str()));
     }
     tensors_[t].bytes = *bytes;
@@ -222,7 +229,9 @@ Status Program::place_tensors(Vector<Lifetime> &lifetimes) {
 
 Status Program::make_plan(const Vector<Lifetime> &lifetimes) {
   ArenaPlanner planner;
-  const auto overflow = [&] { return Status::error(ErrorId::qir_limit, "the graph's intermediate tensors together exceed 2^62 bytes"); };
+  const auto overflow = [&] {
+    return Status::error(ErrorId::qir_limit, "the graph's intermediate tensors together exceed 2^62 bytes");
+  };
   const bool fits = sweep(
       lifetimes,
       [&](const Lifetime &life) {
@@ -237,7 +246,9 @@ Status Program::make_plan(const Vector<Lifetime> &lifetimes) {
 }
 
 Status Program::adopt_plan(const Vector<Lifetime> &lifetimes, std::span<const std::uint64_t> *offsets) {
-  const auto bad = [](const char *what) { return Status::error(ErrorId::backend_bad_blob, format("memory plan: %s", what)); };
+  const auto bad = [](const char *what) {
+    return Status::error(ErrorId::backend_bad_blob, format("memory plan: %s", what));
+  };
   if (offsets->size() < 1 + tensors_.size()) return bad("found fewer offsets than the graph has tensors");
   arena_bytes_ = (*offsets)[0];
   const auto plan_offsets = offsets->subspan(1, tensors_.size());
@@ -249,7 +260,8 @@ Status Program::adopt_plan(const Vector<Lifetime> &lifetimes, std::span<const st
         const std::size_t t = static_cast<std::size_t>(life.tensor);
         const std::uint64_t size = align_up(std::max<std::uint64_t>(tensors_[t].bytes, 1));
         tensors_[t].offset = plan_offsets[t];
-        return plan_offsets[t] % kAlign == 0 && range_fits(plan_offsets[t], size, arena_bytes_) && planner.take_at(plan_offsets[t], size);
+        return plan_offsets[t] % kAlign == 0 && range_fits(plan_offsets[t], size, arena_bytes_) &&
+               planner.take_at(plan_offsets[t], size);
       },
       [&](const Lifetime &life) { planner.give_back(tensors_[static_cast<std::size_t>(life.tensor)].offset); });
   return fits ? Status() : bad("found tensors outside the arena or over each other, expected disjoint ones");
@@ -287,7 +299,8 @@ std::uint64_t Program::conversion_bytes() const noexcept {
     for_operands(*graph_, graph_->nodes[n], [&](const qir::Tensor &tensor) {
       const Form form = form_of(tensor.dtype, tensor.quant.has_value(), nodes_[n].handling);
       if (form == Form::Stored || !is_known(tensor.shape)) return;
-      sum += align_up(static_cast<std::uint64_t>(*element_count(tensor.shape.data(), tensor.shape.size())) * form_width(tensor.dtype, form));
+      sum += align_up(static_cast<std::uint64_t>(*element_count(tensor.shape.data(), tensor.shape.size())) *
+                      form_width(tensor.dtype, form));
     });
     for (const auto &program : subprograms_[n]) sum += program->conversion_bytes();
     most = std::max(most, sum);

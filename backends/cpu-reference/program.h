@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A graph made ready to run: a kernel per node, a place for every tensor, and which nodes learn their shapes only at run time.
+// A graph made ready to run: a kernel per node, a place for every tensor, and which nodes learn their shapes only at
+// run time.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +12,12 @@
 namespace quarry::reference {
 
 enum class Place : std::uint8_t {
-  None,      // nobody makes it
+  None,  // nobody makes it
   Constant,
   Input,
-  Output,    // made by a node, and a graph output: lies in the caller's memory where that fits
-  Arena,     // at a fixed offset
-  Dynamic,   // extents unknown until the run: memory of its own
+  Output,   // made by a node, and a graph output: lies in the caller's memory where that fits
+  Arena,    // at a fixed offset
+  Dynamic,  // extents unknown until the run: memory of its own
 };
 
 struct TensorPlan {
@@ -31,17 +32,23 @@ struct NodePlan {
   bool infers = false;                    // shapes are inferred again before each run
 };
 
-// QuantizeLinear's output and DequantizeLinear's first input are stored integers, whether their type is quantised or not (see graph.h).
-inline bool reads_stored(const qir::Node &node, std::size_t input) noexcept { return node.op == qir::Op::DequantizeLinear && input == 0; }
-inline bool writes_stored(const qir::Node &node, std::size_t output) noexcept { return node.op == qir::Op::QuantizeLinear && output == 0; }
+// QuantizeLinear's output and DequantizeLinear's first input are stored integers, whether their type is quantised or
+// not (see graph.h).
+inline bool reads_stored(const qir::Node &node, std::size_t input) noexcept {
+  return node.op == qir::Op::DequantizeLinear && input == 0;
+}
+inline bool writes_stored(const qir::Node &node, std::size_t output) noexcept {
+  return node.op == qir::Op::QuantizeLinear && output == 0;
+}
 
-// Why this backend cannot run a node: backend_op, backend_type or backend_limit. ok() where it can. Judges subgraphs too.
+// Why this backend cannot run a node: backend_op, backend_type or backend_limit. ok() where it can. Judges subgraphs
+// too.
 Status check_node(const qir::Graph &graph, const qir::Node &node);
 
 class Program : public HeapObject {
  public:
-  // The graph is borrowed, and its shapes are not believed: every node is inferred and compared. `offsets` is what append_plan gave when the
-  // graph was compiled, checked for overlaps; nullptr: a plan is made.
+  // The graph is borrowed, and its shapes are not believed: every node is inferred and compared. `offsets` is what
+  // append_plan gave when the graph was compiled, checked for overlaps; nullptr: a plan is made.
   static Result<Unique<Program>> build(const qir::Graph &graph, std::span<const std::uint64_t> *offsets = nullptr);
 
   const qir::Graph &graph() const noexcept { return *graph_; }
@@ -51,7 +58,8 @@ class Program : public HeapObject {
   std::size_t subprogram_count(std::size_t node) const noexcept { return subprograms_[node].size(); }
   std::uint64_t arena_bytes() const noexcept { return arena_bytes_; }
   std::uint64_t total_arena_bytes() const noexcept;  // with subgraphs
-  std::uint64_t conversion_bytes() const noexcept;   // the most that a node's operands need in the forms of kernels; known extents only
+  std::uint64_t conversion_bytes()
+      const noexcept;  // the most that a node's operands need in the forms of kernels; known extents only
   std::uint64_t constant_bytes() const noexcept;
 
   // The plan as numbers: per graph the arena's size and the offset of every tensor, subgraphs after their graph.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Working memory that is taken in the same order run after run: chunks are kept, so that only a run that needs more than any before
-// allocates.
+// Working memory that is taken in the same order run after run: chunks are kept, so that only a run that needs more
+// than any before allocates.
 #pragma once
 
 #include <algorithm>

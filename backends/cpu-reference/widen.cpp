@@ -6,11 +6,14 @@
 namespace quarry::reference {
 namespace {
 
-bool is_half(const qir::Tensor &tensor) noexcept { return !tensor.quant && (tensor.dtype == DType::F16 || tensor.dtype == DType::BF16); }
+bool is_half(const qir::Tensor &tensor) noexcept {
+  return !tensor.quant && (tensor.dtype == DType::F16 || tensor.dtype == DType::BF16);
+}
 
 class Widener {
  public:
-  explicit Widener(qir::Graph &graph) : graph_(graph), wide_(graph.tensors.size(), qir::kAbsent), needs_half_(graph.tensors.size(), false) {
+  explicit Widener(qir::Graph &graph)
+      : graph_(graph), wide_(graph.tensors.size(), qir::kAbsent), needs_half_(graph.tensors.size(), false) {
     for (const qir::Tensor &tensor : graph.tensors) names_.insert(tensor.name);
   }
 
@@ -50,7 +53,8 @@ class Widener {
       const qir::Tensor &in = tensor(id);
       const bool widened = is_half(in);
       any |= widened;
-      value = {true, widened ? DType::F32 : in.dtype, in.shape, &in.quant, in.is_constant && !widened ? in.data : qir::Bytes{}};
+      value = {true, widened ? DType::F32 : in.dtype, in.shape, &in.quant,
+               in.is_constant && !widened ? in.data : qir::Bytes{}};
     }
     for (const std::int32_t id : node.outputs) any |= half(id);
     Vector<qir::InferType> types;

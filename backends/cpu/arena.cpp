@@ -54,9 +54,12 @@ void write_in_place(Plan &plan) {
   for (std::uint32_t s = 0; s < plan.steps.size(); ++s) {
     const Step &step = plan.steps[s];
     if (step.kernel == kReferenceStep || !same_walk(plan, step)) continue;
-    const Operand &x = plan.operands[step.first_operand], &y = plan.operands[step.first_operand + step.operand_count - 1];
+    const Operand &x = plan.operands[step.first_operand],
+                  &y = plan.operands[step.first_operand + step.operand_count - 1];
     const Value &from = plan.values[x.value], &to = plan.values[y.value];
-    if (x.value == y.value || x.offset != 0 || y.offset != 0 || from.place != Place::Arena || to.place != Place::Arena || from.bytes != to.bytes) continue;
+    if (x.value == y.value || x.offset != 0 || y.offset != 0 || from.place != Place::Arena ||
+        to.place != Place::Arena || from.bytes != to.bytes)
+      continue;
     if (lifetimes[x.value].last != s || lifetimes[y.value].first != s) continue;
     // The other operand must not be another part of x.
     if (step.operand_count == 3 && plan.operands[step.first_operand + 1].value == x.value) continue;
@@ -83,7 +86,8 @@ void place_values(Plan &plan) {
     if (lifetimes[v].used() && value.bytes > 0) order.push_back(v);
   }
   // Largest first, each as low as it fits beside those that live with it.
-  std::stable_sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) { return plan.values[a].bytes > plan.values[b].bytes; });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::uint32_t a, std::uint32_t b) { return plan.values[a].bytes > plan.values[b].bytes; });
   Vector<std::uint32_t> placed;  // by offset
   for (const std::uint32_t v : order) {
     std::uint64_t offset = 0;
@@ -95,7 +99,10 @@ void place_values(Plan &plan) {
     }
     plan.values[v].offset = offset;
     plan.arena_bytes = std::max(plan.arena_bytes, offset + bytes);
-    placed.insert(std::upper_bound(placed.begin(), placed.end(), v, [&](std::uint32_t a, std::uint32_t b) { return plan.values[a].offset < plan.values[b].offset; }), v);
+    placed.insert(std::upper_bound(
+                      placed.begin(), placed.end(), v,
+                      [&](std::uint32_t a, std::uint32_t b) { return plan.values[a].offset < plan.values[b].offset; }),
+                  v);
   }
 }
 

@@ -38,7 +38,9 @@ class Writer {
     out_.resize((out_.size() + kAlign - 1) / kAlign * kAlign);
   }
   template <class T>
-  void table(const Vector<T> &rows) { put(rows.data(), rows.size() * sizeof(T)); }
+  void table(const Vector<T> &rows) {
+    put(rows.data(), rows.size() * sizeof(T));
+  }
   Vector<std::uint8_t> take() { return std::move(out_); }
 
  private:
@@ -46,7 +48,8 @@ class Writer {
 };
 
 Status bad(const char *what, std::uint64_t found, const char *expected) {
-  return Status::error(ErrorId::backend_bad_blob, format("cpu blob: %s: found %llu, expected %s", what, static_cast<unsigned long long>(found), expected));
+  return Status::error(ErrorId::backend_bad_blob, format("cpu blob: %s: found %llu, expected %s", what,
+                                                         static_cast<unsigned long long>(found), expected));
 }
 
 // Walks the tables in the order in which Writer put them.
@@ -55,7 +58,10 @@ class Reader {
   explicit Reader(qir::Bytes blob) : at_(static_cast<const std::uint8_t *>(blob.data)), left_(blob.size) {}
   Result<const std::uint8_t *> take(std::uint64_t size) {
     std::uint64_t padded;
-    if (!checked_align_up(size, kAlign, &padded) || padded > left_) return Status::error(ErrorId::backend_bad_blob, format("cpu blob: found %llu bytes, expected %llu more", static_cast<unsigned long long>(left_), static_cast<unsigned long long>(size)));
+    if (!checked_align_up(size, kAlign, &padded) || padded > left_)
+      return Status::error(ErrorId::backend_bad_blob,
+                           format("cpu blob: found %llu bytes, expected %llu more",
+                                  static_cast<unsigned long long>(left_), static_cast<unsigned long long>(size)));
     const std::uint8_t *const part = at_;
     at_ += padded, left_ -= padded;
     return part;
@@ -73,10 +79,13 @@ class Reader {
 };
 
 Result<const Header *> read_header(qir::Bytes blob, Reader &reader) {
-  if (reinterpret_cast<std::uintptr_t>(blob.data) % 8 != 0) return Status::error(ErrorId::backend_bad_blob, "cpu blob: found it at an odd address, expected 8-byte alignment");
+  if (reinterpret_cast<std::uintptr_t>(blob.data) % 8 != 0)
+    return Status::error(ErrorId::backend_bad_blob, "cpu blob: found it at an odd address, expected 8-byte alignment");
   QR_ASSIGN_OR_RETURN(const std::uint8_t *part, reader.take(sizeof(Header)));
   const Header *header = reinterpret_cast<const Header *>(part);
-  if (std::memcmp(header->magic, kMagic, sizeof kMagic) != 0) return Status::error(ErrorId::backend_bad_blob, "cpu blob: found another kind of blob, expected a plan of the cpu backend");
+  if (std::memcmp(header->magic, kMagic, sizeof kMagic) != 0)
+    return Status::error(ErrorId::backend_bad_blob,
+                         "cpu blob: found another kind of blob, expected a plan of the cpu backend");
   if (header->version != kBlobVersion) return bad("version", header->version, "3");
   if (header->header_bytes != sizeof(Header)) return bad("header bytes", header->header_bytes, "those of this version");
   return header;
@@ -85,7 +94,9 @@ Result<const Header *> read_header(qir::Bytes blob, Reader &reader) {
 // Kernels read packed weights with aligned loads.
 bool reads_packed(std::uint32_t kernel) {
   using kernels::Kernel;
-  return kernel == static_cast<std::uint32_t>(Kernel::ConvF32) || kernel == static_cast<std::uint32_t>(Kernel::DepthwiseF32) || kernel == static_cast<std::uint32_t>(Kernel::ConvInt) ||
+  return kernel == static_cast<std::uint32_t>(Kernel::ConvF32) ||
+         kernel == static_cast<std::uint32_t>(Kernel::DepthwiseF32) ||
+         kernel == static_cast<std::uint32_t>(Kernel::ConvInt) ||
          kernel == static_cast<std::uint32_t>(Kernel::BlockF32);
 }
 
@@ -98,25 +109,35 @@ Vector<std::uint8_t> write_blob(const Compiled &compiled) {
   for (const auto *list : {&plan.inputs, &plan.outputs}) {
     for (const Io &row : *list) {
       IoRow &to = io.emplace_back();
-      to = {static_cast<std::uint32_t>(row.dtype), static_cast<std::uint32_t>(row.shape.size()), {}, static_cast<std::uint32_t>(names.size()), 0};
+      to = {static_cast<std::uint32_t>(row.dtype),
+            static_cast<std::uint32_t>(row.shape.size()),
+            {},
+            static_cast<std::uint32_t>(names.size()),
+            0};
       std::copy(row.shape.begin(), row.shape.end(), to.dims);
       names.insert(names.end(), row.name.begin(), row.name.end());
       names.push_back('\0');
     }
   }
   Vector<PieceRow> pieces;
-  for (const Piece &piece : plan.pieces) pieces.push_back({piece.qir.size(), piece.whole ? 1u : 0u, piece.inputs, piece.outputs, 0});
+  for (const Piece &piece : plan.pieces)
+    pieces.push_back({piece.qir.size(), piece.whole ? 1u : 0u, piece.inputs, piece.outputs, 0});
   Header header{};
   std::memcpy(header.magic, kMagic, sizeof kMagic);
   header.version = kBlobVersion, header.header_bytes = sizeof(Header);
   std::string_view(plan.isa->name).copy(header.isa, sizeof header.isa - 1);
-  header.weights_bytes = compiled.weights_bytes, header.arena_bytes = plan.arena_bytes, header.io_bytes = compiled.io_bytes;
+  header.weights_bytes = compiled.weights_bytes, header.arena_bytes = plan.arena_bytes,
+  header.io_bytes = compiled.io_bytes;
   header.scratch_bytes = plan.scratch_bytes, header.shared_bytes = plan.shared_bytes;
   header.kept_segments = static_cast<std::uint32_t>(compiled.kept_segments);
-  header.values = static_cast<std::uint32_t>(plan.values.size()), header.steps = static_cast<std::uint32_t>(plan.steps.size());
-  header.operands = static_cast<std::uint32_t>(plan.operands.size()), header.pieces = static_cast<std::uint32_t>(pieces.size());
-  header.inputs = static_cast<std::uint32_t>(plan.inputs.size()), header.outputs = static_cast<std::uint32_t>(plan.outputs.size());
-  header.params_bytes = static_cast<std::uint32_t>(plan.params.size()), header.names_bytes = static_cast<std::uint32_t>(names.size());
+  header.values = static_cast<std::uint32_t>(plan.values.size()),
+  header.steps = static_cast<std::uint32_t>(plan.steps.size());
+  header.operands = static_cast<std::uint32_t>(plan.operands.size()),
+  header.pieces = static_cast<std::uint32_t>(pieces.size());
+  header.inputs = static_cast<std::uint32_t>(plan.inputs.size()),
+  header.outputs = static_cast<std::uint32_t>(plan.outputs.size());
+  header.params_bytes = static_cast<std::uint32_t>(plan.params.size()),
+  header.names_bytes = static_cast<std::uint32_t>(names.size());
   Writer writer;
   writer.put(&header, sizeof header);
   writer.table(plan.values);
@@ -133,7 +154,8 @@ Vector<std::uint8_t> write_blob(const Compiled &compiled) {
 Result<BlobFigures> read_figures(qir::Bytes blob) {
   Reader reader(blob);
   QR_ASSIGN_OR_RETURN(const Header *header, read_header(blob, reader));
-  return BlobFigures{header->weights_bytes, header->arena_bytes, header->io_bytes, header->scratch_bytes + header->shared_bytes};
+  return BlobFigures{header->weights_bytes, header->arena_bytes, header->io_bytes,
+                     header->scratch_bytes + header->shared_bytes};
 }
 
 namespace {
@@ -163,10 +185,12 @@ Status Loader::read_io() {
   for (std::size_t i = 0; i < io_.size(); ++i) {
     const IoRow &row = io_[i];
     const auto dtype = dtype_from_number(row.dtype);
-    if (!dtype || row.rank > qir::kMaxRank || !is_name(row.name)) return bad("type, rank or name of input or output", i, "valid ones");
+    if (!dtype || row.rank > qir::kMaxRank || !is_name(row.name))
+      return bad("type, rank or name of input or output", i, "valid ones");
     Io io{*dtype, qir::Shape(row.dims, row.dims + row.rank), String(plan_->name(row.name))};
     for (const std::int64_t extent : io.shape)
-      if (extent < qir::kUnknownDim) return bad("extent of input or output", static_cast<std::uint64_t>(extent), "-1 or more");
+      if (extent < qir::kUnknownDim)
+        return bad("extent of input or output", static_cast<std::uint64_t>(extent), "-1 or more");
     (i < header_->inputs ? plan_->inputs : plan_->outputs).push_back(std::move(io));
   }
   return {};
@@ -179,21 +203,26 @@ Status Loader::read_values() {
     const auto io_bytes = [&](const Vector<Io> &list) -> std::optional<std::uint64_t> {
       if (value.index >= list.size()) return std::nullopt;
       const Io &io = list[value.index];
-      if (std::any_of(io.shape.begin(), io.shape.end(), [](std::int64_t extent) { return extent < 0; })) return value.bytes == 0 ? std::optional<std::uint64_t>(0) : std::nullopt;
+      if (std::any_of(io.shape.begin(), io.shape.end(), [](std::int64_t extent) { return extent < 0; }))
+        return value.bytes == 0 ? std::optional<std::uint64_t>(0) : std::nullopt;
       const auto count = element_count(io.shape.data(), io.shape.size());
       return count ? packed_size(io.dtype, *count) : std::nullopt;
     };
     switch (value.place) {
       case Place::Arena:
-        if (value.bytes > 0 && (!range_fits(value.offset, value.bytes, plan_->arena_bytes) || value.offset % kAlign != 0)) return bad("offset of value", value.offset, "one inside the arena");
+        if (value.bytes > 0 &&
+            (!range_fits(value.offset, value.bytes, plan_->arena_bytes) || value.offset % kAlign != 0))
+          return bad("offset of value", value.offset, "one inside the arena");
         break;
       case Place::Constant: {
         if (value.bytes == 0) break;
         if (value.index >= segments_.size()) return bad("segment of constant", value.index, "one that the blob has");
         const qir::Bytes &segment = segments_[value.index];
-        if (!range_fits(value.offset, value.bytes, segment.size)) return bad("offset of constant", value.offset, "one inside its segment");
+        if (!range_fits(value.offset, value.bytes, segment.size))
+          return bad("offset of constant", value.offset, "one inside its segment");
         plan_->constants[v] = static_cast<const std::byte *>(segment.data) + value.offset;
-        if (reinterpret_cast<std::uintptr_t>(plan_->constants[v]) % kAlign != 0) return bad("offset of constant", value.offset, "a multiple of 64");
+        if (reinterpret_cast<std::uintptr_t>(plan_->constants[v]) % kAlign != 0)
+          return bad("offset of constant", value.offset, "a multiple of 64");
         break;
       }
       case Place::Input: {
@@ -203,12 +232,14 @@ Status Loader::read_values() {
       }
       case Place::Output: {
         const auto bytes = io_bytes(plan_->outputs);
-        if (!bytes || value.bytes != (plan_->whole() ? value.bytes : *bytes)) return bad("bytes of output value", value.bytes, "those of the output");
-        if (value.bytes > 0 && (!range_fits(value.offset, value.bytes, plan_->arena_bytes) || value.offset % kAlign != 0)) return bad("offset of output value", value.offset, "one inside the arena");
+        if (!bytes || value.bytes != (plan_->whole() ? value.bytes : *bytes))
+          return bad("bytes of output value", value.bytes, "those of the output");
+        if (value.bytes > 0 &&
+            (!range_fits(value.offset, value.bytes, plan_->arena_bytes) || value.offset % kAlign != 0))
+          return bad("offset of output value", value.offset, "one inside the arena");
         break;
       }
-      default:
-        return bad("place of value", static_cast<std::uint64_t>(value.place), "0 to 3");
+      default: return bad("place of value", static_cast<std::uint64_t>(value.place), "0 to 3");
     }
   }
   return {};
@@ -218,14 +249,16 @@ Status Loader::read_piece(const PieceRow &row) {
   QR_ASSIGN_OR_RETURN(const std::uint8_t *bytes, reader_.take(row.bytes));
   // Pieces have one segment of their own, behind the kept and the packed one; the whole graph has the kept ones.
   const std::size_t own = header_->kept_segments + std::size_t{1};
-  const std::span<const qir::Bytes> given = row.whole ? segments_.first(std::min<std::size_t>(header_->kept_segments, segments_.size()))
-                                                      : segments_.subspan(std::min(own, segments_.size()), own < segments_.size() ? 1 : 0);
+  const std::span<const qir::Bytes> given =
+      row.whole ? segments_.first(std::min<std::size_t>(header_->kept_segments, segments_.size()))
+                : segments_.subspan(std::min(own, segments_.size()), own < segments_.size() ? 1 : 0);
   Unique<LoadedPlan::LoadedPiece> piece(new LoadedPlan::LoadedPiece);
   QR_ASSIGN_OR_RETURN(piece->graph, qir::read_graph({bytes, row.bytes}, given.data(), given.size()));
   QR_RETURN_IF_ERROR(reference::widen_halves(piece->graph));
   QR_ASSIGN_OR_RETURN(piece->program, reference::Program::build(piece->graph));
   piece->whole = row.whole != 0;
-  if (piece->graph.inputs.size() != row.inputs || piece->graph.outputs.size() != row.outputs) return bad("operands of a piece", row.inputs, "those of its graph");
+  if (piece->graph.inputs.size() != row.inputs || piece->graph.outputs.size() != row.outputs)
+    return bad("operands of a piece", row.inputs, "those of its graph");
   plan_->pieces.push_back(std::move(piece));
   return {};
 }
@@ -234,46 +267,60 @@ Status Loader::check_piece_step(const Step &step) {
   if (step.params >= plan_->pieces.size()) return bad("piece", step.params, "one that the blob has");
   const LoadedPlan::LoadedPiece &piece = *plan_->pieces[step.params];
   const std::size_t inputs = piece.graph.inputs.size();
-  if (step.operand_count != inputs + piece.graph.outputs.size()) return bad("operands of a piece", step.operand_count, "those of its graph");
+  if (step.operand_count != inputs + piece.graph.outputs.size())
+    return bad("operands of a piece", step.operand_count, "those of its graph");
   for (std::size_t i = 0; i < step.operand_count; ++i) {
     const Operand &operand = plan_->operands[step.first_operand + i];
     const Value &value = plan_->values[operand.value];
-    const qir::Tensor &tensor = piece.graph.tensors[static_cast<std::size_t>(i < inputs ? piece.graph.inputs[i] : piece.graph.outputs[i - inputs])];
+    const qir::Tensor &tensor =
+        piece.graph
+            .tensors[static_cast<std::size_t>(i < inputs ? piece.graph.inputs[i] : piece.graph.outputs[i - inputs])];
     if (piece.whole) {
       const std::size_t place = i < inputs ? i : i - inputs;
-      if (value.place != (i < inputs ? Place::Input : Place::Output) || value.index != place) return bad("operand of the whole graph", operand.value, "its input or output");
+      if (value.place != (i < inputs ? Place::Input : Place::Output) || value.index != place)
+        return bad("operand of the whole graph", operand.value, "its input or output");
       continue;
     }
     const auto count = element_count(tensor.shape.data(), tensor.shape.size());
     const auto bytes = count ? packed_size(tensor.dtype, *count) : std::nullopt;
-    if (!bytes || !range_fits(operand.offset, *bytes, value.bytes)) return bad("offset of operand", operand.offset, "room for its tensor");
-    if (i >= inputs && value.place != Place::Arena && value.place != Place::Output) return bad("place of a result", static_cast<std::uint64_t>(value.place), "arena or output");
+    if (!bytes || !range_fits(operand.offset, *bytes, value.bytes))
+      return bad("offset of operand", operand.offset, "room for its tensor");
+    if (i >= inputs && value.place != Place::Arena && value.place != Place::Output)
+      return bad("place of a result", static_cast<std::uint64_t>(value.place), "arena or output");
   }
   return {};
 }
 
 Status Loader::check_step(const Step &step) {
-  if (!range_fits(step.first_operand, step.operand_count, plan_->operands.size())) return bad("operands of step", step.first_operand, "a range of the table");
+  if (!range_fits(step.first_operand, step.operand_count, plan_->operands.size()))
+    return bad("operands of step", step.first_operand, "a range of the table");
   if (!is_name(step.name) || !is_name(step.op)) return bad("name of step", step.name, "one of the names");
   for (std::uint32_t i = 0; i < step.operand_count; ++i)
-    if (plan_->operands[step.first_operand + i].value >= plan_->values.size()) return bad("value of operand", plan_->operands[step.first_operand + i].value, "one of the table");
+    if (plan_->operands[step.first_operand + i].value >= plan_->values.size())
+      return bad("value of operand", plan_->operands[step.first_operand + i].value, "one of the table");
   if (step.kernel == kReferenceStep) return check_piece_step(step);
   const kernels::KernelRow *row = kernels::kernel_row(step.kernel);
   if (!row) return bad("kernel", step.kernel, "one that this release has");
-  if (step.params % 8 != 0 || !range_fits(step.params, row->params_bytes, header_->params_bytes)) return bad("parameters of step", step.params, "a range of the table");
+  if (step.params % 8 != 0 || !range_fits(step.params, row->params_bytes, header_->params_bytes))
+    return bad("parameters of step", step.params, "a range of the table");
   kernels::Needs needs;
   QR_RETURN_IF_ERROR(row->check(plan_->params + step.params, *plan_->isa, needs));
-  if (needs.operand_count != step.operand_count) return bad("operands of step", step.operand_count, "as many as its parameters say");
-  if (needs.scratch_bytes > plan_->scratch_bytes || needs.shared_bytes > plan_->shared_bytes) return bad("scratch of step", needs.scratch_bytes, "no more than the header says");
+  if (needs.operand_count != step.operand_count)
+    return bad("operands of step", step.operand_count, "as many as its parameters say");
+  if (needs.scratch_bytes > plan_->scratch_bytes || needs.shared_bytes > plan_->shared_bytes)
+    return bad("scratch of step", needs.scratch_bytes, "no more than the header says");
   for (std::uint32_t i = 0; i < step.operand_count; ++i) {
     const Operand &operand = plan_->operands[step.first_operand + i];
     const Value &value = plan_->values[operand.value];
-    if (!range_fits(operand.offset, needs.operand_bytes[i], value.bytes)) return bad("offset of operand", operand.offset, "room for what its step reads or writes");
-    if (needs.written[i] && value.place != Place::Arena && value.place != Place::Output) return bad("place of a result", static_cast<std::uint64_t>(value.place), "arena or output");
+    if (!range_fits(operand.offset, needs.operand_bytes[i], value.bytes))
+      return bad("offset of operand", operand.offset, "room for what its step reads or writes");
+    if (needs.written[i] && value.place != Place::Arena && value.place != Place::Output)
+      return bad("place of a result", static_cast<std::uint64_t>(value.place), "arena or output");
     // The compiler aligns whatever it packs; of what stands elsewhere, kernels expect nothing.
     if (reads_packed(step.kernel) && value.place == Place::Constant && operand.offset % kAlign != 0)
       return bad("offset of packed weights", operand.offset, "a multiple of 64");
-    if (reads_packed(step.kernel) && i == 1 && value.place != Place::Constant) return bad("place of packed weights", static_cast<std::uint64_t>(value.place), "a segment");
+    if (reads_packed(step.kernel) && i == 1 && value.place != Place::Constant)
+      return bad("place of packed weights", static_cast<std::uint64_t>(value.place), "a segment");
   }
   return {};
 }
@@ -283,24 +330,32 @@ Result<Unique<LoadedPlan>> Loader::run() {
   plan_ = make_unique<LoadedPlan>();
   plan_->isa = kernels::find_isa(std::string_view(header_->isa, strnlen(header_->isa, sizeof header_->isa)));
   if (!plan_->isa || !plan_->isa->usable())
-    return Status::error(ErrorId::backend_bad_blob, format("cpu blob: found it packed for '%.16s', expected an instruction set of this processor", header_->isa));
-  plan_->arena_bytes = header_->arena_bytes, plan_->scratch_bytes = header_->scratch_bytes, plan_->shared_bytes = header_->shared_bytes;
+    return Status::error(
+        ErrorId::backend_bad_blob,
+        format("cpu blob: found it packed for '%.16s', expected an instruction set of this processor", header_->isa));
+  plan_->arena_bytes = header_->arena_bytes, plan_->scratch_bytes = header_->scratch_bytes,
+  plan_->shared_bytes = header_->shared_bytes;
   constexpr std::uint64_t kMost = std::uint64_t{1} << 46;
-  if (plan_->arena_bytes > kMost || plan_->scratch_bytes > kMost || plan_->shared_bytes > kMost || plan_->scratch_bytes % kAlign != 0) return bad("bytes of memory", plan_->arena_bytes, "at most 2^46");
+  if (plan_->arena_bytes > kMost || plan_->scratch_bytes > kMost || plan_->shared_bytes > kMost ||
+      plan_->scratch_bytes % kAlign != 0)
+    return bad("bytes of memory", plan_->arena_bytes, "at most 2^46");
   QR_ASSIGN_OR_RETURN(plan_->values, reader_.table<Value>(header_->values));
   QR_ASSIGN_OR_RETURN(plan_->steps, reader_.table<Step>(header_->steps));
   QR_ASSIGN_OR_RETURN(plan_->operands, reader_.table<Operand>(header_->operands));
   QR_ASSIGN_OR_RETURN(plan_->params, reader_.take(header_->params_bytes));
   QR_ASSIGN_OR_RETURN(const std::uint8_t *names, reader_.take(header_->names_bytes));
   plan_->names = {reinterpret_cast<const char *>(names), header_->names_bytes};
-  if (plan_->names.empty() || plan_->names.back() != '\0') return bad("names", header_->names_bytes, "texts that end in NUL");
+  if (plan_->names.empty() || plan_->names.back() != '\0')
+    return bad("names", header_->names_bytes, "texts that end in NUL");
   std::uint32_t io;
   if (!checked_add(header_->inputs, header_->outputs, &io)) return bad("inputs", header_->inputs, "fewer");
   QR_ASSIGN_OR_RETURN(io_, reader_.table<IoRow>(io));
   QR_ASSIGN_OR_RETURN(const std::span<const PieceRow> pieces, reader_.table<PieceRow>(header_->pieces));
   QR_RETURN_IF_ERROR(read_io());
   for (const PieceRow &row : pieces) QR_RETURN_IF_ERROR(read_piece(row));
-  if (plan_->pieces.size() > 1 && std::any_of(plan_->pieces.begin(), plan_->pieces.end(), [](const auto &piece) { return piece->whole; })) return bad("pieces", plan_->pieces.size(), "one, where it is the whole graph");
+  if (plan_->pieces.size() > 1 &&
+      std::any_of(plan_->pieces.begin(), plan_->pieces.end(), [](const auto &piece) { return piece->whole; }))
+    return bad("pieces", plan_->pieces.size(), "one, where it is the whole graph");
   if (reader_.left() != 0) return bad("bytes at the end", reader_.left(), "none");
   QR_RETURN_IF_ERROR(read_values());
   for (const Step &step : plan_->steps) QR_RETURN_IF_ERROR(check_step(step));
@@ -309,6 +364,8 @@ Result<Unique<LoadedPlan>> Loader::run() {
 
 }  // namespace
 
-Result<Unique<LoadedPlan>> read_blob(qir::Bytes blob, std::span<const qir::Bytes> segments) { return Loader(blob, segments).run(); }
+Result<Unique<LoadedPlan>> read_blob(qir::Bytes blob, std::span<const qir::Bytes> segments) {
+  return Loader(blob, segments).run();
+}
 
 }  // namespace quarry::cpu

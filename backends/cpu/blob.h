@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The context blob: the plan as flat tables, used where it lies. A blob that is read is not trusted: each table is bounded, each step's kernel is asked
-// what its parameters imply, and every operand is compared with that, so that running it stays inside its memory whatever it says.
+// The context blob: the plan as flat tables, used where it lies. A blob that is read is not trusted: each table is
+// bounded, each step's kernel is asked what its parameters imply, and every operand is compared with that, so that
+// running it stays inside its memory whatever it says.
 #pragma once
 
 #include <span>

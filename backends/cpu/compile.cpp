@@ -11,9 +11,11 @@ namespace quarry::cpu {
 namespace {
 
 constexpr std::uint64_t kAlign = 64;
-// Constants of kept segments that are no larger are packed too: reading a few of their bytes there may bring 2 MB around them into memory.
+// Constants of kept segments that are no larger are packed too: reading a few of their bytes there may bring 2 MB
+// around them into memory.
 constexpr std::uint64_t kSmallConstant = 64 << 10;
-// Where less than this part of the segments would be read, that is packed too and no segment is kept for it: a container without the graph is so much smaller.
+// Where less than this part of the segments would be read, that is packed too and no segment is kept for it: a
+// container without the graph is so much smaller.
 constexpr std::uint64_t kWorthKeeping = 16;
 
 bool known(const qir::Graph &graph) {
@@ -49,10 +51,12 @@ void whole_graph(const qir::Graph &graph, qir::Bytes qir, Plan &plan) {
 
 }  // namespace
 
-Result<Compiled> compile(qir::Graph graph, qir::Bytes qir, std::span<const qir::Bytes> segments, const CompileOptions &options) {
+Result<Compiled> compile(qir::Graph graph, qir::Bytes qir, std::span<const qir::Bytes> segments,
+                         const CompileOptions &options) {
   Compiled out;
   out.plan.isa = options.isa;
-  for (const auto &[ids, list] : {std::pair{&graph.inputs, &out.plan.inputs}, std::pair{&graph.outputs, &out.plan.outputs}}) {
+  for (const auto &[ids, list] :
+       {std::pair{&graph.inputs, &out.plan.inputs}, std::pair{&graph.outputs, &out.plan.outputs}}) {
     for (const std::int32_t id : *ids) {
       const qir::Tensor &tensor = qir::at(graph, id);
       list->push_back({tensor.dtype, tensor.shape, tensor.name});
@@ -78,11 +82,14 @@ Result<Compiled> compile(qir::Graph graph, qir::Bytes qir, std::span<const qir::
   for (const Operand &operand : out.plan.operands) read[operand.value] = true;
   const auto segment_of = [&](const Constants::Entry &entry) {
     return std::find_if(segments.begin(), segments.end(), [&](const qir::Bytes &segment) {
-      const auto *begin = static_cast<const std::uint8_t *>(segment.data), *at = static_cast<const std::uint8_t *>(entry.contents.data);
+      const auto *begin = static_cast<const std::uint8_t *>(segment.data),
+                 *at = static_cast<const std::uint8_t *>(entry.contents.data);
       return at >= begin && at < begin + segment.size;
     });
   };
-  const auto stays = [&](const Constants::Entry &entry) { return entry.contents.size > kSmallConstant && segment_of(entry) != segments.end(); };
+  const auto stays = [&](const Constants::Entry &entry) {
+    return entry.contents.size > kSmallConstant && segment_of(entry) != segments.end();
+  };
   std::uint64_t all = 0, staying = 0;
   for (const qir::Bytes &segment : segments) all += segment.size;
   for (const Constants::Entry &entry : constants.entries)
@@ -99,7 +106,8 @@ Result<Compiled> compile(qir::Graph graph, qir::Bytes qir, std::span<const qir::
     if (keep && stays(entry)) {
       const auto inside = segment_of(entry);
       value.index = static_cast<std::uint32_t>(inside - segments.begin());
-      value.offset = static_cast<std::uint64_t>(static_cast<const std::uint8_t *>(entry.contents.data) - static_cast<const std::uint8_t *>(inside->data));
+      value.offset = static_cast<std::uint64_t>(static_cast<const std::uint8_t *>(entry.contents.data) -
+                                                static_cast<const std::uint8_t *>(inside->data));
       continue;
     }
     value.index = static_cast<std::uint32_t>(out.kept_segments);
@@ -109,7 +117,8 @@ Result<Compiled> compile(qir::Graph graph, qir::Bytes qir, std::span<const qir::
   out.packed.resize(packed);
   for (const Constants::Entry &entry : constants.entries) {
     const Value &value = out.plan.values[entry.value];
-    if (value.bytes > 0 && value.index == out.kept_segments) std::memcpy(out.packed.data() + value.offset, entry.contents.data, entry.contents.size);
+    if (value.bytes > 0 && value.index == out.kept_segments)
+      std::memcpy(out.packed.data() + value.offset, entry.contents.data, entry.contents.size);
   }
   out.piece_constants.resize(pool.size());
   if (pool.size() > 0) pool.write_to(out.piece_constants.data());

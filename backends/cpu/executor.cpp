@@ -14,8 +14,11 @@ Execution::Execution(const LoadedPlan &plan) : plan_(plan), arena_(plan.arena_by
     const Value &value = plan.values[operand.value];
     switch (value.place) {
       case Place::Arena: operands_[o] = static_cast<std::byte *>(arena_.data) + value.offset + operand.offset; break;
-      // Kernels only read operands that their check function does not call written, and the loader let no step write to a constant.
-      case Place::Constant: operands_[o] = const_cast<std::byte *>(plan.constants[operand.value]) + operand.offset; break;
+      // Kernels only read operands that their check function does not call written, and the loader let no step write to
+      // a constant.
+      case Place::Constant:
+        operands_[o] = const_cast<std::byte *>(plan.constants[operand.value]) + operand.offset;
+        break;
       case Place::Input: inputs_.push_back({o, value.index, operand.offset, 0}); break;
       default: outputs_.push_back({o, value.index, operand.offset, value.offset}); break;
     }
@@ -31,10 +34,12 @@ Execution::Execution(const LoadedPlan &plan) : plan_(plan), arena_(plan.arena_by
 }
 
 void Execution::bind(const qr_run_request &request) {
-  for (const Patch &patch : inputs_) operands_[patch.operand] = static_cast<std::byte *>(request.inputs[patch.index].data) + patch.offset;
+  for (const Patch &patch : inputs_)
+    operands_[patch.operand] = static_cast<std::byte *>(request.inputs[patch.index].data) + patch.offset;
   for (const Patch &patch : outputs_) {
     const qr_io_buffer &io = request.outputs[patch.index];
-    std::byte *const base = io.data && io.wanted ? static_cast<std::byte *>(io.data) : static_cast<std::byte *>(arena_.data) + patch.arena_offset;
+    std::byte *const base = io.data && io.wanted ? static_cast<std::byte *>(io.data)
+                                                 : static_cast<std::byte *>(arena_.data) + patch.arena_offset;
     operands_[patch.operand] = base + patch.offset;
   }
 }
@@ -50,13 +55,17 @@ Status Execution::run(const qr_run_request &request, const qr_host &host) {
   for (std::uint64_t i = 0; i < request.output_count; ++i) {
     const qr_io_buffer &io = request.outputs[i];
     const Io &expected = plan_.outputs[i];
-    const std::uint64_t bytes = *packed_size(expected.dtype, *element_count(expected.shape.data(), expected.shape.size()));
+    const std::uint64_t bytes =
+        *packed_size(expected.dtype, *element_count(expected.shape.data(), expected.shape.size()));
     if (io.data && io.wanted && io.size_bytes < bytes)
-      return Status::error(ErrorId::run_room, format("output '%s': found room for %llu bytes, expected %llu", printable(expected.name).c_str(),
-                                                     static_cast<unsigned long long>(io.size_bytes), static_cast<unsigned long long>(bytes)));
+      return Status::error(
+          ErrorId::run_room,
+          format("output '%s': found room for %llu bytes, expected %llu", printable(expected.name).c_str(),
+                 static_cast<unsigned long long>(io.size_bytes), static_cast<unsigned long long>(bytes)));
   }
   const qr_host_threads *given = request.threads;
-  const kernels::Threads threads{given ? given->worker_count : 1, given ? given->self : nullptr, given ? given->parallel_for : nullptr};
+  const kernels::Threads threads{given ? given->worker_count : 1, given ? given->self : nullptr,
+                                 given ? given->parallel_for : nullptr};
   make_scratch(threads.workers);
   bind(request);
   const plugin::Stop stop(request.signal, host);
@@ -67,18 +76,28 @@ Status Execution::run(const qr_run_request &request, const qr_host &host) {
     if (step.kernel == kReferenceStep) {
       QR_RETURN_IF_ERROR(run_piece(step, request, host));
     } else {
-      plan_.isa->run[step.kernel]({plan_.params + step.params, operands_.data() + step.first_operand, threads, static_cast<std::byte *>(scratch_.data), plan_.scratch_bytes, bad_index});
+      plan_.isa->run[step.kernel]({plan_.params + step.params, operands_.data() + step.first_operand, threads,
+                                   static_cast<std::byte *>(scratch_.data), plan_.scratch_bytes, bad_index});
       if (step.kernel == static_cast<std::uint32_t>(kernels::Kernel::Gather) && bad_index[0] != 0) {
         kernels::Gather gather;
         std::memcpy(&gather, plan_.params + step.params, sizeof gather);
-        return Status::error(ErrorId::run_value, format("%s '%s': index %lld: found %lld, expected one from %lld to %lld", plan_.name(step.op), plan_.name(step.name),
-                                                        static_cast<long long>(bad_index[1]), static_cast<long long>(bad_index[0]), static_cast<long long>(-gather.rows),
-                                                        static_cast<long long>(gather.rows - 1)));
+        return Status::error(
+            ErrorId::run_value,
+            format("%s '%s': index %lld: found %lld, expected one from %lld to %lld", plan_.name(step.op),
+                   plan_.name(step.name), static_cast<long long>(bad_index[1]), static_cast<long long>(bad_index[0]),
+                   static_cast<long long>(-gather.rows), static_cast<long long>(gather.rows - 1)));
       }
     }
     if (request.profile) {
       const std::uint64_t end = host.clock_ns(host.self);
-      const qr_plugin_event event{plugin::text(plan_.name(step.name)), plugin::text("node"), plugin::text(plan_.name(step.op)), plugin::text("ns"), begin, end, end - begin, 0};
+      const qr_plugin_event event{plugin::text(plan_.name(step.name)),
+                                  plugin::text("node"),
+                                  plugin::text(plan_.name(step.op)),
+                                  plugin::text("ns"),
+                                  begin,
+                                  end,
+                                  end - begin,
+                                  0};
       request.profile->event(request.profile->self, &event);
     }
   }
@@ -102,7 +121,12 @@ Status Execution::run_piece(const Step &step, const qr_run_request &request, con
   const std::size_t inputs = piece.graph.inputs.size(), outputs = piece.graph.outputs.size();
   const auto fill = [&](reference::IoBuffer &io, std::int32_t id, std::byte *data) {
     const qir::Tensor &tensor = piece.graph.tensors[static_cast<std::size_t>(id)];
-    io = {data, *packed_size(tensor.dtype, *element_count(tensor.shape.data(), tensor.shape.size())), 0, true, static_cast<std::uint32_t>(tensor.shape.size()), {}};
+    io = {data,
+          *packed_size(tensor.dtype, *element_count(tensor.shape.data(), tensor.shape.size())),
+          0,
+          true,
+          static_cast<std::uint32_t>(tensor.shape.size()),
+          {}};
     std::copy(tensor.shape.begin(), tensor.shape.end(), io.dims);
   };
   for (std::size_t i = 0; i < inputs; ++i) fill(piece_inputs_[i], piece.graph.inputs[i], operands[i]);
@@ -125,7 +149,8 @@ Status Execution::run_whole(const qr_run_request &request, const qr_host &host) 
     piece_outputs_[i] = {io.data, io.size_bytes, 0, io.wanted != 0, 0, {}};
   }
   reference::HostEnvironment environment(host, request);
-  QR_RETURN_IF_ERROR(pieces_[0]->run(piece_inputs_.data(), piece_inputs_.size(), piece_outputs_.data(), piece_outputs_.size(), environment));
+  QR_RETURN_IF_ERROR(pieces_[0]->run(piece_inputs_.data(), piece_inputs_.size(), piece_outputs_.data(),
+                                     piece_outputs_.size(), environment));
   for (std::size_t i = 0; i < piece_outputs_.size(); ++i) {
     qr_io_buffer &io = request.outputs[i];
     const reference::IoBuffer &made = piece_outputs_[i];

@@ -10,9 +10,11 @@ namespace quarry::cpu {
 
 class Execution : public HeapObject {
  public:
-  // The plan outlives the execution. Takes the memory that the plan names; scratch follows at the first run, which knows the threads.
+  // The plan outlives the execution. Takes the memory that the plan names; scratch follows at the first run, which
+  // knows the threads.
   explicit Execution(const LoadedPlan &plan);
-  // Allocates nothing after the first run with as many threads. Inputs and outputs are as many as the plan's and checked by the host.
+  // Allocates nothing after the first run with as many threads. Inputs and outputs are as many as the plan's and
+  // checked by the host.
   Status run(const qr_run_request &request, const qr_host &host);
 
  private:
@@ -40,7 +42,7 @@ class Execution : public HeapObject {
   struct Patch {                  // an operand that lies in the caller's memory
     std::uint32_t operand, index;
     std::uint64_t offset;
-    std::uint64_t arena_offset;   // of an output that the caller gave no room
+    std::uint64_t arena_offset;  // of an output that the caller gave no room
   };
   Vector<Patch> inputs_, outputs_;
   Vector<Unique<reference::Execution>> pieces_;

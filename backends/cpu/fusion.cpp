@@ -13,7 +13,9 @@ using qir::Op;
 
 namespace {
 
-bool plain_f32(const qir::Graph &graph, std::int32_t id) { return id != qir::kAbsent && at(graph, id).dtype == DType::F32 && !at(graph, id).quant; }
+bool plain_f32(const qir::Graph &graph, std::int32_t id) {
+  return id != qir::kAbsent && at(graph, id).dtype == DType::F32 && !at(graph, id).quant;
+}
 
 // One f32 constant, or `fallback` where the input is absent.
 std::optional<float> bound(const qir::Graph &graph, std::int32_t id, float fallback) {
@@ -27,13 +29,25 @@ bool is_product(Op op) { return op == Op::Conv || op == Op::Gemm || op == Op::Ma
 // Steps that can end in an activation.
 bool takes_activation(Op op) {
   switch (op) {
-    case Op::Conv: case Op::Gemm: case Op::MatMul:
-    case Op::Add: case Op::Sub: case Op::Mul: case Op::Div: case Op::Min: case Op::Max: case Op::Pow: case Op::PRelu:
-    case Op::LayerNormalization: case Op::RMSNormalization:
-    case Op::ReduceMean: case Op::ReduceSum: case Op::ReduceMax: case Op::ReduceMin: case Op::GlobalAveragePool:
-      return true;
-    default:
-      return false;
+    case Op::Conv:
+    case Op::Gemm:
+    case Op::MatMul:
+    case Op::Add:
+    case Op::Sub:
+    case Op::Mul:
+    case Op::Div:
+    case Op::Min:
+    case Op::Max:
+    case Op::Pow:
+    case Op::PRelu:
+    case Op::LayerNormalization:
+    case Op::RMSNormalization:
+    case Op::ReduceMean:
+    case Op::ReduceSum:
+    case Op::ReduceMax:
+    case Op::ReduceMin:
+    case Op::GlobalAveragePool: return true;
+    default: return false;
   }
 }
 
@@ -41,22 +55,26 @@ bool takes_activation(Op op) {
 
 std::optional<Activation> activation_of(const qir::Graph &graph, const qir::Node &node) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
-  if (node.inputs.empty() || !plain_f32(graph, node.inputs[0]) || !plain_f32(graph, node.outputs[0])) return std::nullopt;
+  if (node.inputs.empty() || !plain_f32(graph, node.inputs[0]) || !plain_f32(graph, node.outputs[0]))
+    return std::nullopt;
   switch (node.op) {
     case Op::Relu: return Activation{Act::Clip, 0, kInfinity, 0};
     case Op::Clip: {
-      const auto low = bound(graph, qir::input_of(node, 1), -kInfinity), high = bound(graph, qir::input_of(node, 2), kInfinity);
+      const auto low = bound(graph, qir::input_of(node, 1), -kInfinity),
+                 high = bound(graph, qir::input_of(node, 2), kInfinity);
       if (!low || !high || *low != *low || *high != *high) return std::nullopt;
       return Activation{Act::Clip, *low, *high, 0};
     }
     case Op::LeakyRelu: return Activation{Act::LeakyRelu, node.get_float("alpha", 0.01f), 0, 0};
-    case Op::HardSigmoid: return Activation{Act::HardSigmoid, node.get_float("alpha", 0.2f), node.get_float("beta", 0.5f), 0};
+    case Op::HardSigmoid:
+      return Activation{Act::HardSigmoid, node.get_float("alpha", 0.2f), node.get_float("beta", 0.5f), 0};
     case Op::HardSwish: return Activation{Act::HardSwish, 0, 0, 0};
     case Op::Sigmoid: return Activation{Act::Sigmoid, 0, 0, 0};
     case Op::Swish: return Activation{Act::Silu, node.get_float("alpha", 1), 0, 0};
     case Op::QuickGelu: return Activation{Act::Silu, node.get_float("alpha", 1.702f), 0, 0};
     case Op::Tanh: return Activation{Act::Tanh, 0, 0, 0};
-    case Op::Gelu: return Activation{node.get_string("approximate", "none") == "tanh" ? Act::GeluTanh : Act::Gelu, 0, 0, 0};
+    case Op::Gelu:
+      return Activation{node.get_string("approximate", "none") == "tanh" ? Act::GeluTanh : Act::Gelu, 0, 0, 0};
     case Op::Elu: return Activation{Act::Elu, node.get_float("alpha", 1), 0, 0};
     case Op::Softplus: return Activation{Act::Softplus, 0, 0, 0};
     case Op::Mish: return Activation{Act::Mish, 0, 0, 0};
@@ -74,7 +92,8 @@ std::optional<Activation> activation_of(const qir::Graph &graph, const qir::Node
   }
 }
 
-Fusion::Fusion(const qir::Graph &graph, const qir::Uses &uses) : graph_(graph), uses_(uses), of_node_(graph.nodes.size(), -1) {
+Fusion::Fusion(const qir::Graph &graph, const qir::Uses &uses)
+    : graph_(graph), uses_(uses), of_node_(graph.nodes.size(), -1) {
   // Attention first: its products would take the additions of the mask otherwise.
   for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
     Group group;
@@ -97,17 +116,23 @@ Fusion::Fusion(const qir::Graph &graph, const qir::Uses &uses) : graph_(graph), 
   find_blocks();
 }
 
-// 1x1 convolution -> depthwise -> 1x1 convolution, where what lies between is too large for the near caches (measured: from 1 MB on).
+// 1x1 convolution -> depthwise -> 1x1 convolution, where what lies between is too large for the near caches (measured:
+// from 1 MB on).
 void Fusion::find_blocks() {
   constexpr std::uint64_t kLarge = 1 << 20;
-  const auto node = [&](const Group &group) -> const qir::Node & { return graph_.nodes[static_cast<std::size_t>(group.root)]; };
+  const auto node = [&](const Group &group) -> const qir::Node & {
+    return graph_.nodes[static_cast<std::size_t>(group.root)];
+  };
   const auto f32_conv = [&](const Group &group) {
-    return node(group).op == Op::Conv && plain_f32(graph_, node(group).inputs[0]) && plain_f32(graph_, group.output) && at(graph_, group.output).shape.size() == 4;
+    return node(group).op == Op::Conv && plain_f32(graph_, node(group).inputs[0]) && plain_f32(graph_, group.output) &&
+           at(graph_, group.output).shape.size() == 4;
   };
   const auto pointwise = [&](const Group &group) {
     if (!f32_conv(group)) return false;
-    const qir::Shape &w = at(graph_, node(group).inputs[1]).shape, &in = at(graph_, node(group).inputs[0]).shape, &out = at(graph_, group.output).shape;
-    return node(group).get_int("group", 1) == 1 && w.size() == 4 && w[2] == 1 && w[3] == 1 && in[2] == out[2] && in[3] == out[3];
+    const qir::Shape &w = at(graph_, node(group).inputs[1]).shape, &in = at(graph_, node(group).inputs[0]).shape,
+                     &out = at(graph_, group.output).shape;
+    return node(group).get_int("group", 1) == 1 && w.size() == 4 && w[2] == 1 && w[3] == 1 && in[2] == out[2] &&
+           in[3] == out[3];
   };
   const auto before = [&](const Group &group) -> std::int32_t {
     const std::int32_t x = node(group).inputs[0];
@@ -125,7 +150,9 @@ void Fusion::find_blocks() {
     const std::int32_t e = before(depthwise);
     if (e < 0) continue;
     Group &expand = groups_[static_cast<std::size_t>(e)];
-    if (!pointwise(expand) || expand.residual != qir::kAbsent || expand.part_of_block || depthwise.part_of_block || expand.expand >= 0) continue;
+    if (!pointwise(expand) || expand.residual != qir::kAbsent || expand.part_of_block || depthwise.part_of_block ||
+        expand.expand >= 0)
+      continue;
     std::uint64_t bytes = sizeof(float);
     for (const std::int64_t extent : in) bytes *= static_cast<std::uint64_t>(extent);
     if (bytes < kLarge) continue;
@@ -157,7 +184,8 @@ void Fusion::grow(Group &group) {
     const qir::Node &node = graph_.nodes[static_cast<std::size_t>(next)];
     const qir::Tensor &made = at(graph_, group.output);
     bool takes = false;
-    if (!quantized && group.act.kind == Act::None && group.residual_mode != Residual::AfterAct && node.inputs[0] == group.output) {
+    if (!quantized && group.act.kind == Act::None && group.residual_mode != Residual::AfterAct &&
+        node.inputs[0] == group.output) {
       if (const auto act = activation_of(graph_, node)) {
         group.act = *act;
         takes = true;
@@ -175,7 +203,8 @@ void Fusion::grow(Group &group) {
           takes = true;
         }
       } else if (plain_f32(graph_, other) && plain_f32(graph_, node.outputs[0])) {
-        const bool per_column = added.is_constant && !added.shape.empty() && root != Op::Conv && added.shape.back() == made.shape.back() &&
+        const bool per_column = added.is_constant && !added.shape.empty() && root != Op::Conv &&
+                                added.shape.back() == made.shape.back() &&
                                 added.data.size == static_cast<std::uint64_t>(made.shape.back()) * sizeof(float);
         if (per_column && group.bias == qir::kAbsent && group.act.kind == Act::None) {
           group.bias = other;
@@ -251,7 +280,8 @@ bool Fusion::grow_attention(std::size_t n, Group &group) {
   group.root = group.last = static_cast<std::int32_t>(n);
   group.output = second.outputs[0];
   group.members.assign(members.rbegin(), members.rend());
-  for (const std::int32_t member : members) of_node_[static_cast<std::size_t>(member)] = static_cast<std::int32_t>(groups_.size());
+  for (const std::int32_t member : members)
+    of_node_[static_cast<std::size_t>(member)] = static_cast<std::int32_t>(groups_.size());
   return true;
 }
 

@@ -13,22 +13,23 @@ namespace quarry::cpu {
 std::optional<kernels::Activation> activation_of(const qir::Graph &graph, const qir::Node &node);
 
 struct Group {
-  Vector<std::int32_t> members;          // nodes, in order
-  std::int32_t root = -1;                // the product, or whatever node stands first
-  std::int32_t last = -1;                // the group is lowered when its last node's turn comes, for then all operands are there
+  Vector<std::int32_t> members;  // nodes, in order
+  std::int32_t root = -1;        // the product, or whatever node stands first
+  std::int32_t last = -1;  // the group is lowered when its last node's turn comes, for then all operands are there
   std::int32_t output = qir::kAbsent;    // the tensor that the last node makes
   std::int32_t bias = qir::kAbsent;      // a constant per column, from an Add
   std::int32_t residual = qir::kAbsent;  // the other operand of an Add
   kernels::Residual residual_mode = kernels::Residual::None;
-  std::int32_t mid = qir::kAbsent;       // quantised: the tensor between the product and the Add
+  std::int32_t mid = qir::kAbsent;  // quantised: the tensor between the product and the Add
   kernels::Activation act;
   // Attention: root is the second product.
   bool attention = false;
   std::int32_t q = qir::kAbsent, k_transposed = qir::kAbsent, v = qir::kAbsent, mask = qir::kAbsent;
   float scale = 1;
-  // An inverted residual block: the groups of the convolutions before this one, which run with it; numbers of groups, -1 where there is none.
+  // An inverted residual block: the groups of the convolutions before this one, which run with it; numbers of groups,
+  // -1 where there is none.
   std::int32_t expand = -1, depthwise = -1;
-  bool part_of_block = false;            // is one of those
+  bool part_of_block = false;  // is one of those
 };
 
 class Fusion {

@@ -32,8 +32,10 @@ std::optional<BinaryOp> binary_of(Op op) {
 std::optional<ReduceOp> reduction_of(Op op) {
   switch (op) {
     case Op::ReduceSum: return ReduceOp::Sum;
-    case Op::ReduceMean: case Op::GlobalAveragePool: return ReduceOp::Mean;
-    case Op::ReduceMax: case Op::GlobalMaxPool: return ReduceOp::Max;
+    case Op::ReduceMean:
+    case Op::GlobalAveragePool: return ReduceOp::Mean;
+    case Op::ReduceMax:
+    case Op::GlobalMaxPool: return ReduceOp::Max;
     case Op::ReduceMin: return ReduceOp::Min;
     case Op::ReduceProd: return ReduceOp::Prod;
     case Op::ReduceL1: return ReduceOp::L1;
@@ -72,7 +74,8 @@ View Lowering::beside(std::int32_t id, const View &like) {
 Status Lowering::lower_binary(const Group &group, bool *done) {
   const qir::Node &node = *current_;
   const auto op = binary_of(node.op);
-  if (!op || node.inputs.size() != 2 || !is_f32(node.inputs[0]) || !is_f32(node.inputs[1]) || !is_f32(group.output)) return {};
+  if (!op || node.inputs.size() != 2 || !is_f32(node.inputs[0]) || !is_f32(node.inputs[1]) || !is_f32(group.output))
+    return {};
   const View y = elementwise_output(tensor(group.output).shape, node.inputs, 4);
   const View a = beside(node.inputs[0], y), b = beside(node.inputs[1], y);
   const View *const views[] = {&y, &a, &b};
@@ -107,7 +110,8 @@ Status Lowering::lower_layer_norm(const Group &group, bool *done) {
   const std::int32_t xi = node.inputs[0], gamma = node.inputs[1], beta = input(node, 2);
   if (!is_f32(xi) || !is_f32(gamma) || (beta != qir::kAbsent && !is_f32(beta)) || !is_f32(group.output)) return {};
   for (std::size_t i = 1; i < node.outputs.size(); ++i)
-    if (node.outputs[i] != qir::kAbsent && (!uses_.users(node.outputs[i]).empty() || uses_.is_output(node.outputs[i]))) return {};
+    if (node.outputs[i] != qir::kAbsent && (!uses_.users(node.outputs[i]).empty() || uses_.is_output(node.outputs[i])))
+      return {};
   const qir::Shape &shape = tensor(xi).shape;
   std::size_t axis;
   QR_RETURN_IF_ERROR(qir::resolve_axis(node, node.get_int("axis", -1), shape.size(), &axis));
@@ -115,7 +119,8 @@ Status Lowering::lower_layer_norm(const Group &group, bool *done) {
   p.cols = 1;
   for (std::size_t d = axis; d < shape.size(); ++d) p.cols *= shape[d];
   p.rows = count_of(shape) / p.cols;
-  if (count_of(tensor(gamma).shape) != p.cols || (beta != qir::kAbsent && count_of(tensor(beta).shape) != p.cols)) return {};
+  if (count_of(tensor(gamma).shape) != p.cols || (beta != qir::kAbsent && count_of(tensor(beta).shape) != p.cols))
+    return {};
   p.epsilon = node.get_float("epsilon", 1e-5f);
   p.rms = node.op == Op::RMSNormalization;
   p.has_beta = beta != qir::kAbsent;

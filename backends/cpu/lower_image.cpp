@@ -18,16 +18,20 @@ std::int32_t narrow(std::int64_t value) { return static_cast<std::int32_t>(value
 }  // namespace
 
 // The window of a pooling node; false where a kernel cannot take it.
-bool Lowering::pool_window(const qir::Node &node, kernels::Window *window, std::int32_t *pad_bottom, std::int32_t *pad_right, PoolOp *op) const {
+bool Lowering::pool_window(const qir::Node &node, kernels::Window *window, std::int32_t *pad_bottom,
+                           std::int32_t *pad_right, PoolOp *op) const {
   const qir::Shape &shape = tensor(node.inputs[0]).shape;
   for (std::size_t i = 1; i < node.outputs.size(); ++i)
     if (node.outputs[i] != qir::kAbsent) return false;  // indices of MaxPool
   qir::Window w;
   if (!qir::resolve_pool(node, shape, &w).ok() || w.rank < 1 || w.rank > 2) return false;
   for (std::size_t i = 0; i < w.rank; ++i) {
-    if (w.kernel[i] > 1 << 12 || w.stride[i] > 1 << 12 || w.dilation[i] > 1 << 12 || w.pad_begin[i] < 0 || w.pad_end[i] < 0) return false;
+    if (w.kernel[i] > 1 << 12 || w.stride[i] > 1 << 12 || w.dilation[i] > 1 << 12 || w.pad_begin[i] < 0 ||
+        w.pad_end[i] < 0)
+      return false;
     // A window that lies outside altogether has a meaning of its own.
-    if (w.pad_begin[i] > (w.kernel[i] - 1) * w.dilation[i] || w.pad_end[i] > (w.kernel[i] - 1) * w.dilation[i]) return false;
+    if (w.pad_begin[i] > (w.kernel[i] - 1) * w.dilation[i] || w.pad_end[i] > (w.kernel[i] - 1) * w.dilation[i])
+      return false;
   }
   if (count_of(shape) > INT32_MAX || shape[1] > 1 << 20) return false;
   *window = {};
@@ -41,7 +45,9 @@ bool Lowering::pool_window(const qir::Node &node, kernels::Window *window, std::
     window->sh = narrow(w.stride[0]), window->dh = narrow(w.dilation[0]), window->pad_top = narrow(w.pad_begin[0]);
     *pad_bottom = narrow(w.pad_end[0]);
   }
-  *op = node.op == Op::MaxPool ? PoolOp::Max : node.get_int("count_include_pad", 0) ? PoolOp::AverageIncludePad : PoolOp::AverageExcludePad;
+  *op = node.op == Op::MaxPool                 ? PoolOp::Max
+        : node.get_int("count_include_pad", 0) ? PoolOp::AverageIncludePad
+                                               : PoolOp::AverageExcludePad;
   return true;
 }
 
@@ -74,7 +80,8 @@ Vector<Tap> taps_of(const qir::Node &node, const reference::ResizeAxis &axis, bo
     const float x = reference::original(axis, coordinates, i);
     Tap tap{};
     if (nearest) {
-      tap.low = tap.high = static_cast<std::int32_t>(reference::clamp_index(reference::nearest_index(x, rounding), axis.in));
+      tap.low = tap.high =
+          static_cast<std::int32_t>(reference::clamp_index(reference::nearest_index(x, rounding), axis.in));
     } else {
       const float floor = std::floor(x);
       tap.low = static_cast<std::int32_t>(reference::clamp_index(floor, axis.in));
@@ -101,7 +108,8 @@ Status Lowering::lower_resize(const qir::Node &node, bool *done) {
       reference::coordinates_of(node) == reference::Coordinates::Crop)
     return {};
   const qir::Shape &in = tensor(xi).shape, &out = tensor(yi).shape;
-  if (in.size() != 4 || in[0] != out[0] || in[1] != out[1] || count_of(in) > INT32_MAX || count_of(out) > INT32_MAX) return {};
+  if (in.size() != 4 || in[0] != out[0] || in[1] != out[1] || count_of(in) > INT32_MAX || count_of(out) > INT32_MAX)
+    return {};
   Vector<float> scales;
   Vector<std::int64_t> sizes;
   if (const std::int32_t id = input(node, 2); id != qir::kAbsent && count_of(tensor(id).shape) > 0) {
@@ -117,15 +125,19 @@ Status Lowering::lower_resize(const qir::Node &node, bool *done) {
   QR_RETURN_IF_ERROR(qir::resolve_resize(node, in, scales, sizes, &geometry));
   kernels::ResizeF32 p;
   p.nearest = mode == "nearest";
-  const auto taps = [&](std::size_t d) { return taps_of(node, {in[d], out[d], static_cast<float>(geometry.scale[d])}, p.nearest != 0); };
+  const auto taps = [&](std::size_t d) {
+    return taps_of(node, {in[d], out[d], static_cast<float>(geometry.scale[d])}, p.nearest != 0);
+  };
   const Vector<Tap> rows = taps(2), columns = taps(3);
   const View x = channels_last(xi), y = image_output(yi);
   std::int64_t x_pixel = 0, y_pixel = 0;
   is_channels_last(x, &x_pixel), is_channels_last(y, &y_pixel);
-  p.n = narrow(in[0]), p.c = narrow(in[1]), p.ih = narrow(in[2]), p.iw = narrow(in[3]), p.oh = narrow(out[2]), p.ow = narrow(out[3]);
+  p.n = narrow(in[0]), p.c = narrow(in[1]), p.ih = narrow(in[2]), p.iw = narrow(in[3]), p.oh = narrow(out[2]),
+  p.ow = narrow(out[3]);
   p.x_stride = narrow(x_pixel), p.y_stride = narrow(y_pixel);
   *done = true;
-  return emit_step(Kernel::ResizeF32, p, {arg(x), arg(own_constant(bytes_of(rows))), arg(own_constant(bytes_of(columns))), arg(y)});
+  return emit_step(Kernel::ResizeF32, p,
+                   {arg(x), arg(own_constant(bytes_of(rows))), arg(own_constant(bytes_of(columns))), arg(y)});
 }
 
 }  // namespace quarry::cpu

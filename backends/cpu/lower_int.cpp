@@ -38,7 +38,9 @@ Range range_of(DType dtype) {
 
 }  // namespace
 
-bool Lowering::requantizable(std::int32_t from, std::int32_t to) const { return quantized_activation(tensor(from)) && quantized_activation(tensor(to)); }
+bool Lowering::requantizable(std::int32_t from, std::int32_t to) const {
+  return quantized_activation(tensor(from)) && quantized_activation(tensor(to));
+}
 
 Status Lowering::requantized(std::int32_t from, std::int32_t to, View *out) {
   const View x = dense(from);
@@ -57,9 +59,12 @@ Status Lowering::lower_int(const Group &group, bool *done) {
   const Quant qx = quant_of(tensor(xi)), qy = quant_of(tensor(yi));
   const Range range = range_of(tensor(yi).dtype);
   switch (node.op) {
-    case Op::Conv: case Op::Gemm: case Op::MatMul:
-      return lower_conv_int(group, done);
-    case Op::Add: case Op::Sub: case Op::Mul: {
+    case Op::Conv:
+    case Op::Gemm:
+    case Op::MatMul: return lower_conv_int(group, done);
+    case Op::Add:
+    case Op::Sub:
+    case Op::Mul: {
       const View y = elementwise_output(tensor(yi).shape, node.inputs, width(yi));
       const View a = beside(xi, y), b = beside(node.inputs[1], y);
       const View *const views[] = {&y, &a, &b};
@@ -76,7 +81,8 @@ Status Lowering::lower_int(const Group &group, bool *done) {
       *done = true;
       return emit_step(Kernel::BinaryInt, p, {arg(a, width(xi)), arg(b, width(node.inputs[1])), arg(y, width(yi))});
     }
-    case Op::MaxPool: case Op::AveragePool: {
+    case Op::MaxPool:
+    case Op::AveragePool: {
       kernels::PoolInt p;
       if (!pool_window(node, &p.window, &p.pad_bottom, &p.pad_right, &p.op)) return {};
       const View x = channels_last(xi), y = image_output(yi);
@@ -97,8 +103,7 @@ Status Lowering::lower_int(const Group &group, bool *done) {
       *done = true;
       return emit_step(Kernel::MeanInt, p, {arg(x, width(xi)), arg(y, width(yi))});
     }
-    default:
-      break;
+    default: break;
   }
   if (!byte_function(graph_, node)) return {};
   // A function of one byte: cpu-reference says what it gives for each.
@@ -120,7 +125,8 @@ Status Lowering::lower_int(const Group &group, bool *done) {
   const View from = dense(xi), to = new_like(from, 1);
   define(yi, to);
   *done = true;
-  return emit_step(Kernel::Lookup8, kernels::Lookup8{count_of(from.dims)}, {arg(from, 1), arg(own_constant(std::move(results[0].data))), arg(to, 1)});
+  return emit_step(Kernel::Lookup8, kernels::Lookup8{count_of(from.dims)},
+                   {arg(from, 1), arg(own_constant(std::move(results[0].data))), arg(to, 1)});
 }
 
 Status Lowering::lower_quantize(const qir::Node &node, bool *done) {
@@ -136,8 +142,10 @@ Status Lowering::lower_quantize(const qir::Node &node, bool *done) {
   const View x = dense(xi), y = new_like(x, width(yi));
   define(yi, y);
   *done = true;
-  if (to_int) return emit_step(Kernel::Quantize, kernels::Quantize{count_of(x.dims), q}, {arg(x, width(xi)), arg(y, width(yi))});
-  return emit_step(Kernel::Dequantize, kernels::Dequantize{count_of(x.dims), q}, {arg(x, width(xi)), arg(y, width(yi))});
+  if (to_int)
+    return emit_step(Kernel::Quantize, kernels::Quantize{count_of(x.dims), q}, {arg(x, width(xi)), arg(y, width(yi))});
+  return emit_step(Kernel::Dequantize, kernels::Dequantize{count_of(x.dims), q},
+                   {arg(x, width(xi)), arg(y, width(yi))});
 }
 
 Status Lowering::lower_conv_int(const Group &group, bool *done) {
@@ -156,7 +164,8 @@ Status Lowering::lower_conv_int(const Group &group, bool *done) {
     if (!conv_window(geometry, &p.window)) return {};
     p.ic = narrow(geometry.in_channels), p.oc = narrow(geometry.out_channels), p.groups = narrow(geometry.group);
     const Dims strides = quarry::cpu::row_major(w.shape);
-    oc_stride = strides[0], ic_stride = strides[1], kh_stride = strides.size() == 4 ? strides[2] : 0, kw_stride = strides.back();
+    oc_stride = strides[0], ic_stride = strides[1], kh_stride = strides.size() == 4 ? strides[2] : 0,
+    kw_stride = strides.back();
     taps = count_of(w.shape) / (w.shape[0] * w.shape[1]);
     x = channels_last(xi);
     if (residual) r = channels_last(group.residual);
@@ -167,7 +176,8 @@ Status Lowering::lower_conv_int(const Group &group, bool *done) {
     if (residual) is_channels_last(r, &pixel), p.r_stride = narrow(pixel);
   } else {
     const bool transposed_b = node.get_int("transB", 0) != 0;
-    const std::int64_t k = w.shape[transposed_b ? 1 : 0], n = w.shape[transposed_b ? 0 : 1], m = count_of(tensor(xi).shape) / k;
+    const std::int64_t k = w.shape[transposed_b ? 1 : 0], n = w.shape[transposed_b ? 0 : 1],
+                       m = count_of(tensor(xi).shape) / k;
     if (m > 1 << 24 || k > 1 << 20 || n > 1 << 20) return {};
     oc_stride = transposed_b ? k : 1, ic_stride = transposed_b ? 1 : n;
     p.window.iw = p.window.ow = narrow(m);
@@ -202,12 +212,15 @@ Status Lowering::lower_conv_int(const Group &group, bool *done) {
   p.lo = y_range.low, p.hi = y_range.high, p.mid_lo = mid_range.low, p.mid_hi = mid_range.high;
   Vector<float> multiplier(static_cast<std::size_t>(channels));
   for (std::size_t c = 0; c < multiplier.size(); ++c)
-    multiplier[c] = static_cast<float>(static_cast<double>(p.x.scale) * static_cast<double>(wq.scales[wq.per_tensor() ? 0 : c]) / static_cast<double>(p.mid.scale));
+    multiplier[c] =
+        static_cast<float>(static_cast<double>(p.x.scale) * static_cast<double>(wq.scales[wq.per_tensor() ? 0 : c]) /
+                           static_cast<double>(p.mid.scale));
   Vector<std::int32_t> bias(static_cast<std::size_t>(channels), 0);
   if (bi != qir::kAbsent) {
     const qir::Tensor &b = tensor(bi);
     const std::int64_t count = count_of(b.shape);
-    for (std::size_t c = 0; c < bias.size(); ++c) bias[c] = static_cast<const std::int32_t *>(b.data.data)[count == 1 ? 0 : c];
+    for (std::size_t c = 0; c < bias.size(); ++c)
+      bias[c] = static_cast<const std::int32_t *>(b.data.data)[count == 1 ? 0 : c];
   }
   kernels::Needs needs;
   Vector<std::uint8_t> packed, packed_bias;
@@ -216,18 +229,22 @@ Status Lowering::lower_conv_int(const Group &group, bool *done) {
     needs = {};
     QR_RETURN_IF_ERROR(kernels::kernel_row(Kernel::ConvInt).check(&p, *plan_.isa, needs));
     packed.resize(needs.operand_bytes[1]), packed_bias.resize(needs.operand_bytes[2]);
-    if (kernels::pack_conv_int(p, *plan_.isa, {weights.data(), oc_stride, ic_stride, kh_stride, kw_stride}, bias.data(), packed.data(), packed_bias.data())) break;
+    if (kernels::pack_conv_int(p, *plan_.isa, {weights.data(), oc_stride, ic_stride, kh_stride, kw_stride}, bias.data(),
+                               packed.data(), packed_bias.data()))
+      break;
     if (p.form != kernels::IntForm::Plain) {
       p.form = p.form == kernels::IntForm::BytePairs2 ? kernels::IntForm::BytePairs1 : kernels::IntForm::Plain;
     } else if (p.w_bits < 16) {
       p.w_bits = 16;
     } else {
-      return Status::error(ErrorId::internal, format("plan: the weights of node '%s' do not fit 16 bits", printable(node.name).c_str()));
+      return Status::error(ErrorId::internal,
+                           format("plan: the weights of node '%s' do not fit 16 bits", printable(node.name).c_str()));
     }
   }
   Vector<std::uint8_t> factors(needs.operand_bytes[3]);
   kernels::pack_channels(multiplier.data(), channels, factors.data(), factors.size());
-  Vector<Arg> args{arg(x, width(xi)), arg(own_constant(std::move(packed))), arg(own_constant(std::move(packed_bias))), arg(own_constant(std::move(factors)))};
+  Vector<Arg> args{arg(x, width(xi)), arg(own_constant(std::move(packed))), arg(own_constant(std::move(packed_bias))),
+                   arg(own_constant(std::move(factors)))};
   if (residual) args.push_back(arg(r, width(group.residual)));
   args.push_back(arg(y, width(yi)));
   *done = true;

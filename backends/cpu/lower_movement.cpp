@@ -13,15 +13,24 @@ using qir::Op;
 namespace {
 
 // Elements mean the same on both sides.
-bool same_type(const qir::Tensor &a, const qir::Tensor &b) { return a.dtype == b.dtype && a.quant == b.quant && (!a.quant || a.quant->per_tensor()); }
+bool same_type(const qir::Tensor &a, const qir::Tensor &b) {
+  return a.dtype == b.dtype && a.quant == b.quant && (!a.quant || a.quant->per_tensor());
+}
 
 bool castable(DType dtype) {
   switch (dtype) {
-    case DType::F32: case DType::F16: case DType::BF16: case DType::F64: case DType::I8: case DType::U8: case DType::I16: case DType::U16: case DType::I32:
-    case DType::I64: case DType::Bool:
-      return true;
-    default:
-      return false;
+    case DType::F32:
+    case DType::F16:
+    case DType::BF16:
+    case DType::F64:
+    case DType::I8:
+    case DType::U8:
+    case DType::I16:
+    case DType::U16:
+    case DType::I32:
+    case DType::I64:
+    case DType::Bool: return true;
+    default: return false;
   }
 }
 
@@ -46,12 +55,14 @@ Status Lowering::lower_movement(const qir::Node &node, bool *done) {
     return Status();
   };
   switch (node.op) {
-    case Op::Identity:
-      return view([](const View &form) { return form; });
+    case Op::Identity: return view([](const View &form) { return form; });
     case Op::Dropout:
       if (input(node, 2) != qir::kAbsent) return {};
       return view([](const View &form) { return form; });
-    case Op::Reshape: case Op::Flatten: case Op::Squeeze: case Op::Unsqueeze: {
+    case Op::Reshape:
+    case Op::Flatten:
+    case Op::Squeeze:
+    case Op::Unsqueeze: {
       any(xi);
       const Vector<View> forms = forms_[static_cast<std::size_t>(xi)];
       for (const View &form : forms) {
@@ -65,8 +76,7 @@ Status Lowering::lower_movement(const qir::Node &node, bool *done) {
       *done = true;
       return {};
     }
-    default:
-      break;
+    default: break;
   }
   if (width(xi) == 0) return {};  // elements under 8 bits: cpu-reference unpacks them
   switch (node.op) {
@@ -78,8 +88,7 @@ Status Lowering::lower_movement(const qir::Node &node, bool *done) {
       if (perm.size() != shape.size()) return {};
       return view([&](const View &form) { return transposed(form, perm); });
     }
-    case Op::Expand:
-      return view([&](const View &form) { return broadcast(form, tensor(yi).shape); });
+    case Op::Expand: return view([&](const View &form) { return broadcast(form, tensor(yi).shape); });
     case Op::Slice: {
       Vector<std::int64_t> lists[4];
       for (std::size_t i = 1; i < node.inputs.size(); ++i) {
@@ -92,7 +101,8 @@ Status Lowering::lower_movement(const qir::Node &node, bool *done) {
       QR_RETURN_IF_ERROR(qir::resolve_slice(node, shape, lists[0], lists[1], lists[2], lists[3], &slice));
       if (std::any_of(slice.step, slice.step + slice.rank, [](std::int64_t step) { return step < 0; })) return {};
       return view([&](View form) {
-        for (std::size_t d = 0; d < slice.rank; ++d) form = sliced(form, d, slice.start[d], slice.extent[d], slice.step[d]);
+        for (std::size_t d = 0; d < slice.rank; ++d)
+          form = sliced(form, d, slice.start[d], slice.extent[d], slice.step[d]);
         return form;
       });
     }
@@ -110,7 +120,8 @@ Status Lowering::lower_movement(const qir::Node &node, bool *done) {
       *done = true;
       return {};
     }
-    case Op::DepthToSpace: case Op::SpaceToDepth: {
+    case Op::DepthToSpace:
+    case Op::SpaceToDepth: {
       if (shape.size() != 4) return {};
       const std::int64_t b = node.get_int("blocksize", 1), n = shape[0], c = shape[1], h = shape[2], w = shape[3];
       const bool to_space = node.op == Op::DepthToSpace, crd = node.get_string("mode", "DCR") == "CRD";
@@ -128,13 +139,15 @@ Status Lowering::lower_movement(const qir::Node &node, bool *done) {
         to = crd ? reshaped(y, {n, c, b, b, h / b, w / b}) : reshaped(y, {n, b, b, c, h / b, w / b});
         perm = crd ? Vector<std::int64_t>{0, 1, 3, 5, 2, 4} : Vector<std::int64_t>{0, 3, 5, 1, 2, 4};
       }
-      if (!from || !to) return Status::error(ErrorId::internal, format("plan: %s: an image could not be split", qir::op_name(node.op)));
+      if (!from || !to)
+        return Status::error(ErrorId::internal, format("plan: %s: an image could not be split", qir::op_name(node.op)));
       copy(transposed(*from, perm), *to, width(xi));
       *done = true;
       return {};
     }
     case Op::Pad: {
-      if (node.get_string("mode", "constant") != "constant" || (tensor(xi).quant && input(node, 2) != qir::kAbsent)) return {};
+      if (node.get_string("mode", "constant") != "constant" || (tensor(xi).quant && input(node, 2) != qir::kAbsent))
+        return {};
       const auto pads = integers(input(node, 1));
       Vector<std::int64_t> axes;
       if (input(node, 3) != qir::kAbsent) {
@@ -167,8 +180,7 @@ Status Lowering::lower_movement(const qir::Node &node, bool *done) {
       *done = true;
       return {};
     }
-    default:
-      return {};
+    default: return {};
   }
 }
 

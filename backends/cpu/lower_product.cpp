@@ -31,7 +31,8 @@ bool conv_window(const qir::ConvGeometry &geometry, kernels::Window *out) {
   if (geometry.rank < 1 || geometry.rank > 2) return false;
   const std::size_t w = geometry.rank - 1;
   for (std::size_t i = 0; i < geometry.rank; ++i)
-    for (const std::int64_t value : {geometry.in[i], geometry.out[i], geometry.kernel[i], geometry.stride[i], geometry.dilation[i]})
+    for (const std::int64_t value :
+         {geometry.in[i], geometry.out[i], geometry.kernel[i], geometry.stride[i], geometry.dilation[i]})
       if (value < 1 || value > 1 << 24) return false;
   if (geometry.batch < 1 || geometry.batch > 1 << 24) return false;
   std::int64_t taps = 1;
@@ -43,16 +44,20 @@ bool conv_window(const qir::ConvGeometry &geometry, kernels::Window *out) {
   *out = {};
   out->n = narrow(geometry.batch);
   out->iw = narrow(geometry.in[w]), out->ow = narrow(geometry.out[w]), out->kw = narrow(geometry.kernel[w]);
-  out->sw = narrow(geometry.stride[w]), out->dw = narrow(geometry.dilation[w]), out->pad_left = narrow(geometry.pad_begin[w]);
+  out->sw = narrow(geometry.stride[w]), out->dw = narrow(geometry.dilation[w]),
+  out->pad_left = narrow(geometry.pad_begin[w]);
   if (geometry.rank == 2) {
     out->ih = narrow(geometry.in[0]), out->oh = narrow(geometry.out[0]), out->kh = narrow(geometry.kernel[0]);
-    out->sh = narrow(geometry.stride[0]), out->dh = narrow(geometry.dilation[0]), out->pad_top = narrow(geometry.pad_begin[0]);
+    out->sh = narrow(geometry.stride[0]), out->dh = narrow(geometry.dilation[0]),
+    out->pad_top = narrow(geometry.pad_begin[0]);
   }
   return true;
 }
 
-// The bias of a product, times `scale`, plus what an Add behind it brings; empty: there is none. False: not one value per channel.
-bool Lowering::bias_of(const Group &group, std::int64_t channels, float scale, std::int32_t bias, Vector<float> *out) const {
+// The bias of a product, times `scale`, plus what an Add behind it brings; empty: there is none. False: not one value
+// per channel.
+bool Lowering::bias_of(const Group &group, std::int64_t channels, float scale, std::int32_t bias,
+                       Vector<float> *out) const {
   out->clear();
   for (const std::int32_t id : {bias, group.bias}) {
     if (id == qir::kAbsent) continue;
@@ -83,7 +88,9 @@ struct Lowering::ConvParts {
   Vector<float> bias;
   kernels::FilterView<float> filter{};
   std::int64_t weights = 0;  // in all
-  bool depthwise() const noexcept { return geometry.group == geometry.in_channels && geometry.group == geometry.out_channels && geometry.group > 1; }
+  bool depthwise() const noexcept {
+    return geometry.group == geometry.in_channels && geometry.group == geometry.out_channels && geometry.group > 1;
+  }
 };
 
 // False where kernels cannot take it.
@@ -91,13 +98,17 @@ Result<bool> Lowering::conv_parts(const Group &group, ConvParts *out) const {
   const qir::Node &node = graph_.nodes[static_cast<std::size_t>(group.root)];
   const std::int32_t xi = node.inputs[0], wi = node.inputs[1];
   if (!is_f32(xi) || !is_f32(group.output) || !qir::constant_floats(graph_, wi)) return false;
-  if (Status status = qir::resolve_conv(node, tensor(xi).shape, tensor(wi).shape, &out->geometry); !status.ok()) return status;
-  if (!conv_window(out->geometry, &out->window) || out->geometry.in_channels > 1 << 20 || out->geometry.out_channels > 1 << 20) return false;
+  if (Status status = qir::resolve_conv(node, tensor(xi).shape, tensor(wi).shape, &out->geometry); !status.ok())
+    return status;
+  if (!conv_window(out->geometry, &out->window) || out->geometry.in_channels > 1 << 20 ||
+      out->geometry.out_channels > 1 << 20)
+    return false;
   if (!bias_of(group, out->geometry.out_channels, 1, input(node, 2), &out->bias)) return false;
   const qir::Shape &ws = tensor(wi).shape;
   const Dims strides = quarry::cpu::row_major(ws);
   out->weights = count_of(ws);
-  out->filter = {qir::constant_floats(graph_, wi), strides[0], strides[1], ws.size() == 4 ? strides[2] : 0, strides.back()};
+  out->filter = {qir::constant_floats(graph_, wi), strides[0], strides[1], ws.size() == 4 ? strides[2] : 0,
+                 strides.back()};
   return true;
 }
 
@@ -125,7 +136,8 @@ Status Lowering::lower_conv(const Group &group, bool *done) {
                        [&](void *to) { kernels::pack_depthwise_f32(d, *plan_.isa, parts.filter, to); });
   }
   kernels::ConvF32 p;
-  p.ic = narrow(parts.geometry.in_channels), p.oc = narrow(parts.geometry.out_channels), p.groups = narrow(parts.geometry.group);
+  p.ic = narrow(parts.geometry.in_channels), p.oc = narrow(parts.geometry.out_channels),
+  p.groups = narrow(parts.geometry.group);
   fill(p);
   if (winograd_ && kernels::winograd_wins(p, *plan_.isa)) p.algorithm = kernels::ConvAlgorithm::Winograd4x4;
   else p.weights = weight_type(parts.filter.data, parts.weights);
@@ -149,17 +161,25 @@ Status Lowering::lower_block(const Group &group, bool *done) {
   const std::int32_t c = narrow(d.geometry.in_channels);
   p.expand.window = e.window, p.expand.ic = narrow(e.geometry.in_channels), p.expand.oc = c;
   p.expand.weights = weight_type(e.filter.data, e.weights), p.project.weights = weight_type(o.filter.data, o.weights);
-  p.expand.x_stride = narrow(pixel_of(x)), p.expand.y_stride = c, p.expand.act = expand.act, p.expand.has_bias = !e.bias.empty();
-  p.depthwise.window = d.window, p.depthwise.c = p.depthwise.x_stride = p.depthwise.y_stride = c, p.depthwise.act = depthwise.act;
+  p.expand.x_stride = narrow(pixel_of(x)), p.expand.y_stride = c, p.expand.act = expand.act,
+  p.expand.has_bias = !e.bias.empty();
+  p.depthwise.window = d.window, p.depthwise.c = p.depthwise.x_stride = p.depthwise.y_stride = c,
+  p.depthwise.act = depthwise.act;
   p.depthwise.has_bias = !d.bias.empty();
   p.project.window = o.window, p.project.ic = p.project.x_stride = c, p.project.oc = narrow(o.geometry.out_channels);
   p.project.y_stride = narrow(pixel_of(y)), p.project.act = group.act, p.project.has_bias = !o.bias.empty();
-  if (group.residual != qir::kAbsent) p.project.r_stride = narrow(pixel_of(r)), p.project.residual = group.residual_mode;
+  if (group.residual != qir::kAbsent)
+    p.project.r_stride = narrow(pixel_of(r)), p.project.residual = group.residual_mode;
   Vector<Arg> args{arg(x)};
-  QR_RETURN_IF_ERROR(add_packed(Kernel::ConvF32, p.expand, e.bias, [&](void *to) { kernels::pack_conv_f32(p.expand, *plan_.isa, e.filter, to); }, &args));
-  QR_RETURN_IF_ERROR(
-      add_packed(Kernel::DepthwiseF32, p.depthwise, d.bias, [&](void *to) { kernels::pack_depthwise_f32(p.depthwise, *plan_.isa, d.filter, to); }, &args));
-  QR_RETURN_IF_ERROR(add_packed(Kernel::ConvF32, p.project, o.bias, [&](void *to) { kernels::pack_conv_f32(p.project, *plan_.isa, o.filter, to); }, &args));
+  QR_RETURN_IF_ERROR(add_packed(
+      Kernel::ConvF32, p.expand, e.bias, [&](void *to) { kernels::pack_conv_f32(p.expand, *plan_.isa, e.filter, to); },
+      &args));
+  QR_RETURN_IF_ERROR(add_packed(
+      Kernel::DepthwiseF32, p.depthwise, d.bias,
+      [&](void *to) { kernels::pack_depthwise_f32(p.depthwise, *plan_.isa, d.filter, to); }, &args));
+  QR_RETURN_IF_ERROR(add_packed(
+      Kernel::ConvF32, p.project, o.bias,
+      [&](void *to) { kernels::pack_conv_f32(p.project, *plan_.isa, o.filter, to); }, &args));
   if (group.residual != qir::kAbsent) args.push_back(arg(r));
   args.push_back(arg(y));
   *done = true;
@@ -183,7 +203,8 @@ Status Lowering::add_packed(Kernel kernel, const P &params, const Vector<float> 
 
 // The step of a product with constant weights.
 template <class P, class Pack>
-Status Lowering::emit_packed(Kernel kernel, const P &params, const View &x, const Vector<float> &bias, const View *r, const View &y, Pack &&pack) {
+Status Lowering::emit_packed(Kernel kernel, const P &params, const View &x, const Vector<float> &bias, const View *r,
+                             const View &y, Pack &&pack) {
   Vector<Arg> args{arg(x)};
   QR_RETURN_IF_ERROR(add_packed(kernel, params, bias, pack, &args));
   if (r) args.push_back(arg(*r));
@@ -195,7 +216,9 @@ Status Lowering::emit_packed(Kernel kernel, const P &params, const View &x, cons
 Status Lowering::lower_gemm(const Group &group, bool *done) {
   const qir::Node &node = *current_;
   const std::int32_t ai = node.inputs[0], bi = node.inputs[1];
-  if (!is_f32(ai) || !is_f32(group.output) || constant(ai) || !qir::constant_floats(graph_, bi) || tensor(bi).shape.size() != 2 || tensor(ai).shape.empty()) return {};
+  if (!is_f32(ai) || !is_f32(group.output) || constant(ai) || !qir::constant_floats(graph_, bi) ||
+      tensor(bi).shape.size() != 2 || tensor(ai).shape.empty())
+    return {};
   const bool gemm = node.op == Op::Gemm;
   if (gemm && node.get_int("transA", 0) != 0) return {};
   const bool b_transposed = gemm && node.get_int("transB", 0) != 0;
@@ -238,7 +261,8 @@ Status Lowering::lower_gemm(const Group &group, bool *done) {
   const View y = new_row_major(tensor(group.output).shape, 4);
   define(group.output, y);
   *done = true;
-  return emit_packed(Kernel::ConvF32, p, *a, bias, group.residual == qir::kAbsent ? nullptr : &r, y, [&](void *to) { kernels::pack_conv_f32(p, *plan_.isa, filter, to); });
+  return emit_packed(Kernel::ConvF32, p, *a, bias, group.residual == qir::kAbsent ? nullptr : &r, y,
+                     [&](void *to) { kernels::pack_conv_f32(p, *plan_.isa, filter, to); });
 }
 
 Status Lowering::lower_batched_matmul(const Group &group, bool *done) {
@@ -263,10 +287,12 @@ Status Lowering::lower_batched_matmul(const Group &group, bool *done) {
   const std::size_t lead = kernels::kBatchRank - batch_rank;
   for (std::size_t d = 0; d < batch_rank; ++d) {
     p.batch[lead + d] = out[d];
-    p.a_batch[lead + d] = wide_a.strides[d], p.b_batch[lead + d] = wide_b.strides[d], p.y_batch[lead + d] = y.strides[d];
+    p.a_batch[lead + d] = wide_a.strides[d], p.b_batch[lead + d] = wide_b.strides[d],
+                     p.y_batch[lead + d] = y.strides[d];
   }
   const std::size_t row = out.size() - 2, col = out.size() - 1;
-  p.a_row = wide_a.strides[row], p.a_col = wide_a.strides[col], p.b_row = wide_b.strides[row], p.b_col = wide_b.strides[col], p.y_row = y.strides[row];
+  p.a_row = wide_a.strides[row], p.a_col = wide_a.strides[col], p.b_row = wide_b.strides[row],
+  p.b_col = wide_b.strides[col], p.y_row = y.strides[row];
   p.act = group.act;
   p.has_bias = !bias.empty();
   Vector<Arg> args{arg(wide_a), arg(wide_b)};
@@ -318,7 +344,7 @@ Status Lowering::lower_attention(const Group &group, bool *done) {
   }
   const View y = new_dense(tensor(group.output).shape, order, 4);
   define(group.output, y);
-  const auto strides = [&](const View &view, std::size_t rows, std::int64_t (&to)[3]) {
+  const auto strides = [&](const View &view, std::size_t rows, std::int64_t(&to)[3]) {
     to[0] = rank == 4 ? view.strides[0] : 0, to[1] = view.strides[rank - 3], to[2] = view.strides[rows];
   };
   p.batches = rank == 4 ? q.dims[0] : 1, p.heads = q.dims[rank - 3];

@@ -10,8 +10,15 @@ namespace quarry::cpu {
 using kernels::Kernel;
 using qir::Op;
 
-Lowering::Lowering(const qir::Graph &graph, Plan &plan, Constants &constants, qir::ConstantPool &pool, bool winograd, WeightStorage weights)
-    : graph_(graph), plan_(plan), constants_(constants), uses_(graph), fusion_(graph, uses_), slots_(graph.tensors.size()), forms_(graph.tensors.size()),
+Lowering::Lowering(const qir::Graph &graph, Plan &plan, Constants &constants, qir::ConstantPool &pool, bool winograd,
+                   WeightStorage weights)
+    : graph_(graph),
+      plan_(plan),
+      constants_(constants),
+      uses_(graph),
+      fusion_(graph, uses_),
+      slots_(graph.tensors.size()),
+      forms_(graph.tensors.size()),
       pool_(pool),
       winograd_(winograd),
       weights_(weights) {}
@@ -21,7 +28,9 @@ Status Lowering::run() {
     const std::int32_t id = graph_.inputs[i];
     const qir::Tensor &t = tensor(id);
     const auto bytes = packed_size(t.dtype, count_of(t.shape));
-    if (!bytes) return Status::error(ErrorId::run_shape, format("input '%s' is larger than memory can be", printable(t.name).c_str()));
+    if (!bytes)
+      return Status::error(ErrorId::run_shape,
+                           format("input '%s' is larger than memory can be", printable(t.name).c_str()));
     const std::uint32_t value = new_value(*bytes);
     plan_.values[value] = {Place::Input, static_cast<std::uint32_t>(i), 0, *bytes};
     define(id, View{static_cast<std::int32_t>(value), 0, t.shape, quarry::cpu::row_major(t.shape)});
@@ -45,13 +54,14 @@ Status Lowering::run() {
     // As bytes: elements under 8 bits are dense too.
     const std::uint64_t each = width(id);
     View source = from;
-    source.dims = {static_cast<std::int64_t>(bytes)}, source.strides = {1}, source.offset *= static_cast<std::int64_t>(each ? each : 1);
+    source.dims = {static_cast<std::int64_t>(bytes)}, source.strides = {1},
+    source.offset *= static_cast<std::int64_t>(each ? each : 1);
     copy(source, View{static_cast<std::int32_t>(value), 0, source.dims, source.strides}, 1);
   }
   return {};
 }
 
-// ---- the graph ---------------------------------------------------------------------------------------------------------
+// ---- the graph ----------------------------------------------------------------------------------
 
 std::optional<Vector<std::int64_t>> Lowering::integers(std::int32_t id) const {
   if (!constant(id)) return std::nullopt;
@@ -73,7 +83,7 @@ std::optional<float> Lowering::scalar(std::int32_t id) const {
 
 std::uint64_t Lowering::width(std::int32_t id) const { return dtype_bits(tensor(id).dtype) / 8; }
 
-// ---- values and views --------------------------------------------------------------------------------------------------
+// ---- values and views ---------------------------------------------------------------------------
 
 std::uint32_t Lowering::new_value(std::uint64_t bytes) {
   plan_.values.push_back({Place::Arena, 0, 0, bytes});
@@ -118,7 +128,8 @@ const View &Lowering::any(std::int32_t id) {
   Vector<View> &forms = forms_[static_cast<std::size_t>(id)];
   if (forms.empty()) {  // a constant that is met for the first time
     const qir::Tensor &t = tensor(id);
-    forms.push_back(View{static_cast<std::int32_t>(borrow_constant(t.data)), 0, t.shape, quarry::cpu::row_major(t.shape)});
+    forms.push_back(
+        View{static_cast<std::int32_t>(borrow_constant(t.data)), 0, t.shape, quarry::cpu::row_major(t.shape)});
   }
   return forms.front();
 }
@@ -164,7 +175,9 @@ View Lowering::image_output(std::int32_t id) {
     return made;
   }
   Vector<View> &whole = forms_[static_cast<std::size_t>(slot.concat)];
-  if (whole.empty()) whole.push_back(new_dense(tensor(slot.concat).shape, channels_last_order(tensor(slot.concat).shape.size()), width(id)));
+  if (whole.empty())
+    whole.push_back(
+        new_dense(tensor(slot.concat).shape, channels_last_order(tensor(slot.concat).shape.size()), width(id)));
   View made = sliced(whole.front(), 1, slot.channel, tensor(id).shape[1]);
   define(id, made);
   return made;
@@ -182,9 +195,11 @@ void Lowering::find_slots() {
       const qir::Tensor &part = tensor(id);
       const std::int32_t maker = uses_.maker(id);
       const bool once = std::count(node.inputs.begin(), node.inputs.end(), id) == 1 && !uses_.is_output(id);
-      if (maker >= 0 && once && part.dtype == whole.dtype && part.quant == whole.quant && slots_[static_cast<std::size_t>(id)].concat == qir::kAbsent) {
+      if (maker >= 0 && once && part.dtype == whole.dtype && part.quant == whole.quant &&
+          slots_[static_cast<std::size_t>(id)].concat == qir::kAbsent) {
         const Op op = graph_.nodes[static_cast<std::size_t>(fusion_.group_of(static_cast<std::size_t>(maker)).root)].op;
-        if (op == Op::Conv || op == Op::MaxPool || op == Op::AveragePool) slots_[static_cast<std::size_t>(id)] = {node.outputs[0], channel};
+        if (op == Op::Conv || op == Op::MaxPool || op == Op::AveragePool)
+          slots_[static_cast<std::size_t>(id)] = {node.outputs[0], channel};
       }
       channel += part.shape[1];
     }
@@ -206,7 +221,7 @@ void Lowering::copy(const View &from, const View &to, std::uint64_t each) {
   if (!status.ok() && failed_.ok()) failed_ = std::move(status);
 }
 
-// ---- steps -------------------------------------------------------------------------------------------------------------
+// ---- steps --------------------------------------------------------------------------------------
 
 std::uint32_t Lowering::name_of(std::string_view text) {
   const auto found = names_.find(text);
@@ -223,12 +238,14 @@ Status Lowering::emit(Kernel kernel, const void *params, std::span<const Arg> ar
   kernels::Needs needs;
   QR_RETURN_IF_ERROR(row.check(params, *plan_.isa, needs));
   if (needs.operand_count != args.size())
-    return Status::error(ErrorId::internal, format("plan: %s: found %zu operands, expected %zu", row.name, args.size(), needs.operand_count));
+    return Status::error(ErrorId::internal, format("plan: %s: found %zu operands, expected %zu", row.name, args.size(),
+                                                   needs.operand_count));
   Step step;
   step.kernel = static_cast<std::uint32_t>(kernel);
   plan_.params.resize((plan_.params.size() + 7) / 8 * 8);
   step.params = static_cast<std::uint32_t>(plan_.params.size());
-  plan_.params.insert(plan_.params.end(), static_cast<const std::uint8_t *>(params), static_cast<const std::uint8_t *>(params) + row.params_bytes);
+  plan_.params.insert(plan_.params.end(), static_cast<const std::uint8_t *>(params),
+                      static_cast<const std::uint8_t *>(params) + row.params_bytes);
   step.first_operand = static_cast<std::uint32_t>(plan_.operands.size());
   step.operand_count = static_cast<std::uint32_t>(args.size());
   step.name = name_of(current_ ? std::string_view(current_->name) : "output");
@@ -239,8 +256,11 @@ Status Lowering::emit(Kernel kernel, const void *params, std::span<const Arg> ar
     operand.offset = args[i].view ? static_cast<std::uint64_t>(args[i].view->offset) * args[i].width : 0;
     const Value &value = plan_.values[operand.value];
     if (!range_fits(operand.offset, needs.operand_bytes[i], value.bytes))
-      return Status::error(ErrorId::internal, format("plan: %s of node '%s': operand %zu: found %llu bytes, expected %llu", row.name, current_ ? printable(current_->name).c_str() : "",
-                                                     i, static_cast<unsigned long long>(value.bytes - operand.offset), static_cast<unsigned long long>(needs.operand_bytes[i])));
+      return Status::error(ErrorId::internal,
+                           format("plan: %s of node '%s': operand %zu: found %llu bytes, expected %llu", row.name,
+                                  current_ ? printable(current_->name).c_str() : "", i,
+                                  static_cast<unsigned long long>(value.bytes - operand.offset),
+                                  static_cast<unsigned long long>(needs.operand_bytes[i])));
     plan_.operands.push_back(operand);
   }
   plan_.scratch_bytes = std::max(plan_.scratch_bytes, needs.scratch_bytes);
@@ -249,7 +269,7 @@ Status Lowering::emit(Kernel kernel, const void *params, std::span<const Arg> ar
   return {};
 }
 
-// ---- nodes -------------------------------------------------------------------------------------------------------------
+// ---- nodes --------------------------------------------------------------------------------------
 
 Status Lowering::lower(std::size_t n) {
   const Group &group = fusion_.group_of(n);
@@ -306,13 +326,31 @@ Status Lowering::lower_group(const Group &group, bool *done) {
     case Op::MatMul:
       QR_RETURN_IF_ERROR(lower_gemm(group, done));
       return *done ? Status() : lower_batched_matmul(group, done);
-    case Op::Add: case Op::Sub: case Op::Mul: case Op::Div: case Op::Min: case Op::Max: case Op::Pow: case Op::PRelu: return lower_binary(group, done);
-    case Op::LayerNormalization: case Op::RMSNormalization: return lower_layer_norm(group, done);
+    case Op::Add:
+    case Op::Sub:
+    case Op::Mul:
+    case Op::Div:
+    case Op::Min:
+    case Op::Max:
+    case Op::Pow:
+    case Op::PRelu: return lower_binary(group, done);
+    case Op::LayerNormalization:
+    case Op::RMSNormalization: return lower_layer_norm(group, done);
     case Op::BatchNormalization: return lower_batch_norm(node, done);
-    case Op::Softmax: case Op::LogSoftmax: return lower_softmax(node, done);
-    case Op::ReduceMean: case Op::ReduceSum: case Op::ReduceMax: case Op::ReduceMin: case Op::ReduceProd: case Op::ReduceL1: case Op::ReduceL2:
-    case Op::ReduceSumSquare: case Op::GlobalAveragePool: case Op::GlobalMaxPool: return lower_reduce(group, done);
-    case Op::MaxPool: case Op::AveragePool: return lower_pool(node, done);
+    case Op::Softmax:
+    case Op::LogSoftmax: return lower_softmax(node, done);
+    case Op::ReduceMean:
+    case Op::ReduceSum:
+    case Op::ReduceMax:
+    case Op::ReduceMin:
+    case Op::ReduceProd:
+    case Op::ReduceL1:
+    case Op::ReduceL2:
+    case Op::ReduceSumSquare:
+    case Op::GlobalAveragePool:
+    case Op::GlobalMaxPool: return lower_reduce(group, done);
+    case Op::MaxPool:
+    case Op::AveragePool: return lower_pool(node, done);
     case Op::Resize: return lower_resize(node, done);
     default:
       if (activation_of(graph_, node)) return lower_unary(group, done);
@@ -349,8 +387,11 @@ Status Lowering::lower_reference(const qir::Node &node) {
   for (std::int32_t &id : copy_of.outputs) {
     if (id == qir::kAbsent) continue;
     const auto bytes = packed_size(tensor(id).dtype, count_of(tensor(id).shape));
-    if (!bytes) return Status::error(ErrorId::run_shape, format("tensor '%s' is larger than memory can be", printable(tensor(id).name).c_str()));
-    View made{static_cast<std::int32_t>(new_value(*bytes)), 0, tensor(id).shape, quarry::cpu::row_major(tensor(id).shape)};
+    if (!bytes)
+      return Status::error(ErrorId::run_shape,
+                           format("tensor '%s' is larger than memory can be", printable(tensor(id).name).c_str()));
+    View made{static_cast<std::int32_t>(new_value(*bytes)), 0, tensor(id).shape,
+              quarry::cpu::row_major(tensor(id).shape)};
     writes.push_back({static_cast<std::uint32_t>(made.value), 0, 0});
     define(id, std::move(made));
     id = import(id);
@@ -367,7 +408,8 @@ Status Lowering::lower_reference(const qir::Node &node) {
   step.op = name_of(qir::op_name(node.op));
   plan_.operands.insert(plan_.operands.end(), reads.begin(), reads.end());
   plan_.operands.insert(plan_.operands.end(), writes.begin(), writes.end());
-  plan_.pieces.push_back({std::move(bytes), false, static_cast<std::uint32_t>(reads.size()), static_cast<std::uint32_t>(writes.size())});
+  plan_.pieces.push_back(
+      {std::move(bytes), false, static_cast<std::uint32_t>(reads.size()), static_cast<std::uint32_t>(writes.size())});
   plan_.steps.push_back(step);
   return {};
 }

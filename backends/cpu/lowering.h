@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Graph to plan. Nodes are taken in order; each becomes one step, several, none (a view of what is there), or part of an earlier group (fusion.h). A
-// tensor may lie in several forms at once (as the convolution wants it, as ONNX states it); forms are made when somebody needs them.
+// Graph to plan. Nodes are taken in order; each becomes one step, several, none (a view of what is there), or part of
+// an earlier group (fusion.h). A tensor may lie in several forms at once (as the convolution wants it, as ONNX states
+// it); forms are made when somebody needs them.
 #pragma once
 
 #include "backends/cpu/fusion.h"
@@ -16,34 +17,38 @@ bool conv_window(const qir::ConvGeometry &geometry, kernels::Window *out);
 
 class Lowering {
  public:
-  // All must outlive it. The graph is rewritten already (rewrite.h) and has no unknown extents. `pool` takes the constants of reference pieces.
-  Lowering(const qir::Graph &graph, Plan &plan, Constants &constants, qir::ConstantPool &pool, bool winograd, WeightStorage weights);
+  // All must outlive it. The graph is rewritten already (rewrite.h) and has no unknown extents. `pool` takes the
+  // constants of reference pieces.
+  Lowering(const qir::Graph &graph, Plan &plan, Constants &constants, qir::ConstantPool &pool, bool winograd,
+           WeightStorage weights);
   Status run();
 
  private:
   // ---- the graph
   const qir::Tensor &tensor(std::int32_t id) const { return graph_.tensors[static_cast<std::size_t>(id)]; }
   std::int32_t input(const qir::Node &node, std::size_t i) const { return qir::input_of(node, i); }
-  bool is_f32(std::int32_t id) const { return id != qir::kAbsent && tensor(id).dtype == DType::F32 && !tensor(id).quant; }
+  bool is_f32(std::int32_t id) const {
+    return id != qir::kAbsent && tensor(id).dtype == DType::F32 && !tensor(id).quant;
+  }
   bool constant(std::int32_t id) const { return id != qir::kAbsent && tensor(id).is_constant; }
   std::optional<Vector<std::int64_t>> integers(std::int32_t id) const;  // of an i64 or i32 constant
   std::optional<float> scalar(std::int32_t id) const;                   // of an f32 constant of one element
 
   // ---- values and views
   std::uint32_t new_value(std::uint64_t bytes);
-  std::uint32_t borrow_constant(qir::Bytes contents);                          // lives as long as the graph
+  std::uint32_t borrow_constant(qir::Bytes contents);  // lives as long as the graph
   std::uint32_t own_constant(Vector<std::uint8_t> contents, std::uint64_t align = 64);
   View constant_floats(const Vector<float> &values, Dims dims);
-  std::uint64_t width(std::int32_t id) const;                                  // bytes per element; 0 under 8 bits
+  std::uint64_t width(std::int32_t id) const;  // bytes per element; 0 under 8 bits
   View new_dense(const Dims &dims, std::span<const std::size_t> order, std::uint64_t width);
   View new_row_major(const Dims &dims, std::uint64_t width);
-  View new_like(const View &like, std::uint64_t width);                        // dense, in the same order of memory
+  View new_like(const View &like, std::uint64_t width);  // dense, in the same order of memory
   // Forms of tensors.
-  const View &any(std::int32_t id);                      // the form that is there first
-  View row_major(std::int32_t id);                       // dense, in ONNX's order
-  View dense(std::int32_t id);                           // dense in any order
+  const View &any(std::int32_t id);  // the form that is there first
+  View row_major(std::int32_t id);   // dense, in ONNX's order
+  View dense(std::int32_t id);       // dense in any order
   View channels_last(std::int32_t id, bool dense_pixels = false);
-  void define(std::int32_t id, View view);               // makes a form known
+  void define(std::int32_t id, View view);  // makes a form known
   void copy(const View &from, const View &to, std::uint64_t width);
   View elementwise_output(const Dims &dims, std::span<const std::int32_t> operands, std::uint64_t each);
   View beside(std::int32_t id, const View &like);
@@ -54,25 +59,29 @@ class Lowering {
 
   // ---- steps
   struct Arg {
-    const View *view = nullptr;   // or
+    const View *view = nullptr;  // or
     std::uint32_t value = 0;
-    std::uint64_t width = 4;      // of the view's elements
+    std::uint64_t width = 4;  // of the view's elements
   };
   Arg arg(const View &view, std::uint64_t width = 4) const { return {&view, 0, width}; }
   Arg arg(std::uint32_t value) const { return {nullptr, value, 1}; }
   Status emit(kernels::Kernel kernel, const void *params, std::span<const Arg> args);
   template <class P, class Args>
-  Status emit_step(kernels::Kernel kernel, const P &params, const Args &args) { return emit(kernel, &params, std::span<const Arg>(args)); }
+  Status emit_step(kernels::Kernel kernel, const P &params, const Args &args) {
+    return emit(kernel, &params, std::span<const Arg>(args));
+  }
   template <class P>
-  Status emit_step(kernels::Kernel kernel, const P &params, std::initializer_list<Arg> args) { return emit(kernel, &params, std::span<const Arg>(args.begin(), args.size())); }
+  Status emit_step(kernels::Kernel kernel, const P &params, std::initializer_list<Arg> args) {
+    return emit(kernel, &params, std::span<const Arg>(args.begin(), args.size()));
+  }
 
   // ---- one node or group; ok() and *done where it was lowered, ok() and not *done where another way must be found
   Status lower(std::size_t node);
   Status lower_members(const Group &group);
   Status lower_group(const Group &group, bool *done);
   Status lower_conv(const Group &group, bool *done);
-  Status lower_block(const Group &group, bool *done);         // an inverted residual block
-  Status lower_gemm(const Group &group, bool *done);          // Gemm, MatMul
+  Status lower_block(const Group &group, bool *done);  // an inverted residual block
+  Status lower_gemm(const Group &group, bool *done);   // Gemm, MatMul
   Status lower_batched_matmul(const Group &group, bool *done);
   Status lower_attention(const Group &group, bool *done);
   Status lower_binary(const Group &group, bool *done);
@@ -83,20 +92,23 @@ class Lowering {
   Status lower_reduce(const Group &group, bool *done);
   Status lower_pool(const qir::Node &node, bool *done);
   Status lower_resize(const qir::Node &node, bool *done);
-  Status lower_movement(const qir::Node &node, bool *done);   // views, Concat, Gather, Pad, Cast
+  Status lower_movement(const qir::Node &node, bool *done);  // views, Concat, Gather, Pad, Cast
   Status lower_concat(const qir::Node &node, bool *done);
   Status lower_gather(const qir::Node &node, bool *done);
   Status lower_cast(const qir::Node &node, bool *done);
-  Status lower_int(const Group &group, bool *done);           // quantised
+  Status lower_int(const Group &group, bool *done);  // quantised
   Status lower_conv_int(const Group &group, bool *done);
   Status lower_quantize(const qir::Node &node, bool *done);
-  bool requantizable(std::int32_t from, std::int32_t to) const;   // both per tensor, of 8 or 16 bits
-  Status requantized(std::int32_t from, std::int32_t to, View *out);  // the elements of one in the quantisation of the other
-  bool pool_window(const qir::Node &node, kernels::Window *window, std::int32_t *pad_bottom, std::int32_t *pad_right, kernels::PoolOp *op) const;
-  Status lower_reference(const qir::Node &node);              // the last resort
+  bool requantizable(std::int32_t from, std::int32_t to) const;  // both per tensor, of 8 or 16 bits
+  Status requantized(std::int32_t from, std::int32_t to,
+                     View *out);  // the elements of one in the quantisation of the other
+  bool pool_window(const qir::Node &node, kernels::Window *window, std::int32_t *pad_bottom, std::int32_t *pad_right,
+                   kernels::PoolOp *op) const;
+  Status lower_reference(const qir::Node &node);  // the last resort
 
   template <class P, class Pack>
-  Status emit_packed(kernels::Kernel kernel, const P &params, const View &x, const Vector<float> &bias, const View *r, const View &y, Pack &&pack);
+  Status emit_packed(kernels::Kernel kernel, const P &params, const View &x, const Vector<float> &bias, const View *r,
+                     const View &y, Pack &&pack);
   // Appends packed weights and bias of one product to a step's operands.
   template <class P, class Pack>
   Status add_packed(kernels::Kernel kernel, const P &params, const Vector<float> &bias, Pack &&pack, Vector<Arg> *args);

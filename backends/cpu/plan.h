@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The compiled plan: values (places in memory) and steps (kernels with parameters and operands) in the order in which they run. The compiler
-// makes it from a graph, blob.h stores it, executor.h runs it.
+// The compiled plan: values (places in memory) and steps (kernels with parameters and operands) in the order in which
+// they run. The compiler makes it from a graph, blob.h stores it, executor.h runs it.
 #pragma once
 
 #include <cstdint>
@@ -11,20 +11,22 @@
 
 namespace quarry::cpu {
 
-// As what the weights of products are stored: as f16 or bf16 where that holds all of a tensor's exactly, or rounded to it.
+// As what the weights of products are stored: as f16 or bf16 where that holds all of a tensor's exactly, or rounded to
+// it.
 enum class WeightStorage : std::uint8_t { Exact, F16, BF16 };
 
 enum class Place : std::uint32_t {
   Arena,     // at `offset` of the execution's memory
   Constant,  // in a segment of the container
   Input,     // the caller's, number `index` of the graph's inputs
-  Output,    // the caller's, number `index` of the graph's outputs; where the caller gave no room, at `offset` of the execution's memory
+  Output,    // the caller's, number `index` of the graph's outputs; where the caller gave no room, at `offset` of the
+             // execution's memory
   Count
 };
 
 struct Value {
   Place place = Place::Arena;
-  std::uint32_t index = 0;    // of input, output or segment
+  std::uint32_t index = 0;  // of input, output or segment
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
 };
@@ -32,19 +34,21 @@ struct Value {
 struct Operand {
   std::uint32_t value = 0;
   std::uint32_t reserved = 0;
-  std::uint64_t offset = 0;   // bytes
+  std::uint64_t offset = 0;  // bytes
 };
 
-inline constexpr std::uint32_t kReferenceStep = 0xffffffffu;  // instead of a kernel's number: a piece of the graph that cpu-reference's kernels run
+inline constexpr std::uint32_t kReferenceStep =
+    0xffffffffu;  // instead of a kernel's number: a piece of the graph that cpu-reference's kernels run
 
 struct Step {
-  std::uint32_t kernel = 0;          // a number of kernels.inc, or kReferenceStep
-  std::uint32_t params = 0;          // offset into Plan::params; of a reference step its number
+  std::uint32_t kernel = 0;  // a number of kernels.inc, or kReferenceStep
+  std::uint32_t params = 0;  // offset into Plan::params; of a reference step its number
   std::uint32_t first_operand = 0, operand_count = 0;
-  std::uint32_t name = 0, op = 0;    // of the node that it came from: offset into Plan::names, and the op's name likewise
+  std::uint32_t name = 0, op = 0;  // of the node that it came from: offset into Plan::names, and the op's name likewise
 };
 
-// A piece of the graph for cpu-reference: QIR bytes; constants in the kept segments (the whole graph) or in the one added for pieces.
+// A piece of the graph for cpu-reference: QIR bytes; constants in the kept segments (the whole graph) or in the one
+// added for pieces.
 struct Piece {
   Vector<std::uint8_t> qir;
   bool whole = false;
@@ -63,7 +67,7 @@ struct Plan {
   Vector<Step> steps;
   Vector<Operand> operands;
   Vector<std::uint8_t> params;
-  Vector<char> names;          // NUL-terminated, one after the other
+  Vector<char> names;  // NUL-terminated, one after the other
   Vector<Piece> pieces;
   Vector<Io> inputs, outputs;
   std::uint64_t arena_bytes = 0;

@@ -41,24 +41,28 @@ struct qr_execution : HeapObject {
 
 namespace {
 
-// ---- options -----------------------------------------------------------------------------------------------------------
+// ---- options ------------------------------------------------------------------------------------
 
 struct OptionRow {
   std::string_view key, values, fallback, help;
 };
 constexpr OptionRow kOptions[] = {
     {"cpu.isa", "auto|avx512|avx2|sse2|dotprod|neon", "auto",
-     "Instruction set that weights are packed for; auto: the best that this processor has. A container packed for another is prepared again"},
+     "Instruction set that weights are packed for; auto: the best that this processor has. A container packed for "
+     "another is prepared again"},
     {"cpu.winograd", "auto|off", "auto",
-     "auto: 3x3 convolutions by Winograd's F(4x4, 3x3) where that is quicker (rounding about ten times that of a direct sum); off: never"},
+     "auto: 3x3 convolutions by Winograd's F(4x4, 3x3) where that is quicker (rounding about ten times that of a "
+     "direct sum); off: never"},
     {"cpu.weights", "exact|f16|bf16", "exact",
-     "As what the weights of convolutions and matrix products are stored: exact: in 16 bits where f16 or bf16 holds all of a tensor's, else as f32; f16, bf16: "
+     "As what the weights of convolutions and matrix products are stored: exact: in 16 bits where f16 or bf16 holds "
+     "all of a tensor's, else as f32; f16, bf16: "
      "rounded to it. Sums are of f32. Not where Winograd's algorithm is chosen"},
 };
 
 std::uint64_t option_count(qr_backend *) { return std::size(kOptions); }
 
-qr_plugin_code option_info(qr_backend *backend, std::uint64_t index, qr_plugin_option_info *out_info, const qr_error_sink *errors) {
+qr_plugin_code option_info(qr_backend *backend, std::uint64_t index, qr_plugin_option_info *out_info,
+                           const qr_error_sink *errors) {
   return guard(backend->allocator, errors, [&]() -> Status {
     QR_RETURN_IF_ERROR(plugin::check_index("option", index, std::size(kOptions)));
     const OptionRow &row = kOptions[index];
@@ -73,7 +77,7 @@ qr_plugin_code option_info(qr_backend *backend, std::uint64_t index, qr_plugin_o
 
 constexpr qr_plugin_option_api kOptionApi = {sizeof(qr_plugin_option_api), 0, option_count, option_info};
 
-// ---- compiler ----------------------------------------------------------------------------------------------------------
+// ---- compiler -----------------------------------------------------------------------------------
 
 qr_plugin_code compiler_check(qr_backend *backend, const qr_compile_request *request, const qr_verdict_sink *verdicts,
                               const qr_error_sink *errors) {
@@ -85,8 +89,10 @@ Result<const kernels::Isa *> wanted_isa(const qr_plugin_option *options, std::ui
   if (name == "auto") return &kernels::best_isa();
   const kernels::Isa *isa = kernels::find_isa(name);
   if (!isa)
-    return Status::error(ErrorId::bad_option_value, format("option cpu.isa: found '%s', which this build has no kernels for", printable(name).c_str()),
-                         "choose auto, or build Quarry for the processor that has it");
+    return Status::error(
+        ErrorId::bad_option_value,
+        format("option cpu.isa: found '%s', which this build has no kernels for", printable(name).c_str()),
+        "choose auto, or build Quarry for the processor that has it");
   return isa;
 }
 
@@ -99,11 +105,15 @@ qr_plugin_code compiler_compile(qr_backend *backend, const qr_compile_request *r
     QR_ASSIGN_OR_RETURN(options.isa, wanted_isa(request->options, request->option_count));
     options.winograd = plugin::option(request->options, request->option_count, "cpu.winograd", "auto") != "off";
     const std::string_view weights = plugin::option(request->options, request->option_count, "cpu.weights", "exact");
-    options.weights = weights == "f16" ? cpu::WeightStorage::F16 : weights == "bf16" ? cpu::WeightStorage::BF16 : cpu::WeightStorage::Exact;
+    options.weights = weights == "f16"    ? cpu::WeightStorage::F16
+                      : weights == "bf16" ? cpu::WeightStorage::BF16
+                                          : cpu::WeightStorage::Exact;
     QR_ASSIGN_OR_RETURN(qir::Graph graph, plugin::read_request(*request));
     Vector<qir::Bytes> segments(request->segment_count);
-    for (std::uint64_t i = 0; i < request->segment_count; ++i) segments[i] = {request->segments[i].data, request->segments[i].size};
-    QR_ASSIGN_OR_RETURN(const cpu::Compiled compiled, cpu::compile(std::move(graph), {request->qir.data, request->qir.size}, segments, options));
+    for (std::uint64_t i = 0; i < request->segment_count; ++i)
+      segments[i] = {request->segments[i].data, request->segments[i].size};
+    QR_ASSIGN_OR_RETURN(const cpu::Compiled compiled,
+                        cpu::compile(std::move(graph), {request->qir.data, request->qir.size}, segments, options));
     if (stop.stopped()) return stop.status("compile");
     // Constants that are used as they are stay in the segments of the request, under their numbers.
     if (compiled.kept_segments != 0) QR_RETURN_IF_ERROR(plugin::keep_segments(*request, *result));
@@ -112,7 +122,12 @@ qr_plugin_code compiler_compile(qr_backend *backend, const qr_compile_request *r
       if (result->add_segment(result->self, added->data(), added->size(), 4096, &number) != QR_OK)
         return Status::error(ErrorId::internal, "compile: the host did not take the packed weights");
     const Vector<std::uint8_t> blob = cpu::write_blob(compiled);
-    const qr_plugin_plan plan{sizeof(qr_plugin_plan), 0, compiled.weights_bytes, compiled.plan.arena_bytes, compiled.io_bytes, 0,
+    const qr_plugin_plan plan{sizeof(qr_plugin_plan),
+                              0,
+                              compiled.weights_bytes,
+                              compiled.plan.arena_bytes,
+                              compiled.io_bytes,
+                              0,
                               compiled.plan.scratch_bytes + compiled.plan.shared_bytes};
     if (result->blob(result->self, blob.data(), blob.size()) != QR_OK ||
         result->compatibility(result->self, text(QR_PLUGIN_BUILD_ARCH), text(compiled.plan.isa->name)) != QR_OK ||
@@ -122,27 +137,33 @@ qr_plugin_code compiler_compile(qr_backend *backend, const qr_compile_request *r
   });
 }
 
-std::int32_t compiler_supports(qr_backend *, std::uint32_t op, qr_plugin_string *out_types, qr_plugin_string *out_note) {
+std::int32_t compiler_supports(qr_backend *, std::uint32_t op, qr_plugin_string *out_types,
+                               qr_plugin_string *out_note) {
   return reference::supports(op, out_types, out_note);
 }
 
-constexpr qr_plugin_compiler_api kCompiler = {sizeof(qr_plugin_compiler_api), 0, compiler_check, compiler_compile, compiler_supports};
+constexpr qr_plugin_compiler_api kCompiler = {sizeof(qr_plugin_compiler_api), 0, compiler_check, compiler_compile,
+                                              compiler_supports};
 
-// ---- context -----------------------------------------------------------------------------------------------------------
+// ---- context ------------------------------------------------------------------------------------
 
 qr_plugin_code context_grade(qr_backend *backend, std::uint32_t, const qr_blob *blob, std::int32_t *out_grade,
                              const qr_error_sink *reason) {
   return guard(backend->allocator, nullptr, [&]() -> Status {
-    const auto grade = [&](std::int32_t value, const String &why) { plugin::give_grade(value, why, out_grade, *reason); };
+    const auto grade = [&](std::int32_t value, const String &why) {
+      plugin::give_grade(value, why, out_grade, *reason);
+    };
     const std::string_view packed_for = view(blob->key);
     const kernels::Isa &best = kernels::best_isa(), *isa = kernels::find_isa(packed_for);
     if (blob->version != cpu::kBlobVersion) {
       grade(QR_PLUGIN_GRADE_RECOMPILE, format("blob: found version %u, expected %u", blob->version, cpu::kBlobVersion));
     } else if (!isa || !isa->usable()) {
-      grade(QR_PLUGIN_GRADE_RECOMPILE, format("blob: found weights packed for %s, expected an instruction set of this processor (best: %s)",
-                                              printable(packed_for).c_str(), best.name));
+      grade(QR_PLUGIN_GRADE_RECOMPILE,
+            format("blob: found weights packed for %s, expected an instruction set of this processor (best: %s)",
+                   printable(packed_for).c_str(), best.name));
     } else if (isa != &best) {
-      grade(QR_PLUGIN_GRADE_USABLE, format("blob: found weights packed for %s, expected %s; it runs, but slower", isa->name, best.name));
+      grade(QR_PLUGIN_GRADE_USABLE,
+            format("blob: found weights packed for %s, expected %s; it runs, but slower", isa->name, best.name));
     } else {
       grade(QR_PLUGIN_GRADE_OPTIMAL, {});
     }
@@ -163,7 +184,8 @@ qr_plugin_code context_plan(qr_backend *backend, std::uint32_t, const qr_blob *b
   });
 }
 
-qr_plugin_code context_load(qr_backend *backend, const qr_load_request *request, qr_context **out_context, const qr_error_sink *errors) {
+qr_plugin_code context_load(qr_backend *backend, const qr_load_request *request, qr_context **out_context,
+                            const qr_error_sink *errors) {
   return guard(backend->allocator, errors, [&]() -> Status {
     const plugin::Stop stop(request->signal, backend->allocator.host());
     if (stop.stopped()) return stop.status("load");
@@ -179,8 +201,8 @@ qr_plugin_code context_load(qr_backend *backend, const qr_load_request *request,
 std::uint64_t context_input_count(qr_context *context) { return context->plan->inputs.size(); }
 std::uint64_t context_output_count(qr_context *context) { return context->plan->outputs.size(); }
 
-qr_plugin_code context_tensor(qr_context *context, std::int32_t is_output, std::uint64_t index, qr_plugin_tensor_info *out_info,
-                              const qr_error_sink *errors) {
+qr_plugin_code context_tensor(qr_context *context, std::int32_t is_output, std::uint64_t index,
+                              qr_plugin_tensor_info *out_info, const qr_error_sink *errors) {
   return guard(context->backend->allocator, errors, [&]() -> Status {
     const auto &list = is_output ? context->plan->outputs : context->plan->inputs;
     QR_RETURN_IF_ERROR(plugin::check_index("tensor", index, list.size()));
@@ -194,13 +216,20 @@ void context_destroy(qr_context *context) {
   if (context) plugin::destroy_in(context, context->backend);
 }
 
-constexpr qr_plugin_context_api kContext = {sizeof(qr_plugin_context_api), 0,      context_grade,  context_plan,   context_load,
-                                            context_input_count,           context_output_count,   context_tensor, context_destroy};
+constexpr qr_plugin_context_api kContext = {sizeof(qr_plugin_context_api),
+                                            0,
+                                            context_grade,
+                                            context_plan,
+                                            context_load,
+                                            context_input_count,
+                                            context_output_count,
+                                            context_tensor,
+                                            context_destroy};
 
-// ---- execution ---------------------------------------------------------------------------------------------------------
+// ---- execution ----------------------------------------------------------------------------------
 
-qr_plugin_code execution_create(qr_context *context, const qr_plugin_option *, std::uint64_t, qr_execution **out_execution,
-                                const qr_error_sink *errors) {
+qr_plugin_code execution_create(qr_context *context, const qr_plugin_option *, std::uint64_t,
+                                qr_execution **out_execution, const qr_error_sink *errors) {
   return guard(context->backend->allocator, errors, [&]() -> Status {
     *out_execution = new qr_execution(context);
     return {};
@@ -227,22 +256,23 @@ constexpr qr_plugin_execution_api kExecution = {
 
 extern "C" QR_QUERY_VISIBILITY qr_plugin_code qr_plugin_query(const qr_host *host, const qr_plugin **out_plugin,
                                                               const qr_error_sink *errors) {
-  static constexpr qr_plugin kPlugin = {sizeof(qr_plugin),
-                                        QR_PLUGIN_ABI_MINOR,
-                                        QR_PLUGIN_MAGIC,
-                                        "cpu",
-                                        QR_CPU_VERSION,
-                                        "the fast one: plans compiled ahead of time, own kernels for x86-64 and aarch64",
-                                        cpu::kBlobVersion,
-                                        0,
-                                        &plugin::kProcessorDevice<qr_backend>,
-                                        &kCompiler,
-                                        &kContext,
-                                        &kExecution,
-                                        nullptr,  // memory: plain pointers
-                                        &kOptionApi,
-                                        plugin::create_backend<qr_backend>,
-                                        plugin::destroy_backend<qr_backend>,
-                                        nullptr};
+  static constexpr qr_plugin kPlugin = {
+      sizeof(qr_plugin),
+      QR_PLUGIN_ABI_MINOR,
+      QR_PLUGIN_MAGIC,
+      "cpu",
+      QR_CPU_VERSION,
+      "the fast one: plans compiled ahead of time, own kernels for x86-64 and aarch64",
+      cpu::kBlobVersion,
+      0,
+      &plugin::kProcessorDevice<qr_backend>,
+      &kCompiler,
+      &kContext,
+      &kExecution,
+      nullptr,  // memory: plain pointers
+      &kOptionApi,
+      plugin::create_backend<qr_backend>,
+      plugin::destroy_backend<qr_backend>,
+      nullptr};
   return plugin::answer_query(host, kPlugin, out_plugin, errors);
 }

@@ -30,7 +30,8 @@ class Rewriter {
   // Scale and zero point of a quantised tensor, as inputs of (De)QuantizeLinear.
   void add_parameters(qir::Node &node, const qir::Tensor &quantized) {
     const qir::Quantization &q = *quantized.quant;
-    const std::int64_t rank = static_cast<std::int64_t>(quantized.shape.size()), axis = q.axis < 0 ? q.axis + rank : q.axis;
+    const std::int64_t rank = static_cast<std::int64_t>(quantized.shape.size()),
+                       axis = q.axis < 0 ? q.axis + rank : q.axis;
     qir::Shape shape;
     if (q.block_size > 0) {
       shape = quantized.shape;
@@ -42,7 +43,8 @@ class Rewriter {
     std::memcpy(scales.data(), q.scales.data(), scales.size());
     const std::size_t width = dtype_bits(quantized.dtype) / 8;
     for (const std::int32_t zero : q.zero_points)
-      for (std::size_t b = 0; b < width; ++b) zeros.push_back(static_cast<std::uint8_t>(static_cast<std::uint32_t>(zero) >> (8 * b)));
+      for (std::size_t b = 0; b < width; ++b)
+        zeros.push_back(static_cast<std::uint8_t>(static_cast<std::uint32_t>(zero) >> (8 * b)));
     node.inputs.push_back(add_.constant("scale", DType::F32, shape, std::move(scales)));
     node.inputs.push_back(add_.constant("zero_point", quantized.dtype, shape, std::move(zeros)));
     if (!shape.empty()) node.set("axis", axis);
@@ -80,15 +82,18 @@ class Rewriter {
     if (node.get_int("keepdims", 1) == 0 || node.inputs.size() < 2 || node.inputs[1] == qir::kAbsent) return false;
     const qir::Tensor &axes = at(graph_, node.inputs[1]);
     if (!axes.is_constant || axes.dtype != DType::I64 || axes.data.size != 8) return false;
-    const std::int64_t axis = *static_cast<const std::int64_t *>(axes.data.data), rank = static_cast<std::int64_t>(at(graph_, node.inputs[0]).shape.size());
+    const std::int64_t axis = *static_cast<const std::int64_t *>(axes.data.data),
+                       rank = static_cast<std::int64_t>(at(graph_, node.inputs[0]).shape.size());
     return axis == -1 || axis == rank - 1;
   }
   // x where the tensor is mean(x * x) over the last axis.
   std::int32_t mean_square(std::int32_t id) const {
     const qir::Node *mean = made_by(id, Op::ReduceMean);
     if (!mean || !mean_over_last_axis(*mean)) return qir::kAbsent;
-    if (const qir::Node *power = made_by(mean->inputs[0], Op::Pow); power && is_scalar(power->inputs[1], 2)) return power->inputs[0];
-    if (const qir::Node *square = made_by(mean->inputs[0], Op::Mul); square && square->inputs[0] == square->inputs[1]) return square->inputs[0];
+    if (const qir::Node *power = made_by(mean->inputs[0], Op::Pow); power && is_scalar(power->inputs[1], 2))
+      return power->inputs[0];
+    if (const qir::Node *square = made_by(mean->inputs[0], Op::Mul); square && square->inputs[0] == square->inputs[1])
+      return square->inputs[0];
     return qir::kAbsent;
   }
   // {x, epsilon} where the tensor is sqrt(mean(x * x) + epsilon).
@@ -113,7 +118,10 @@ class Rewriter {
   struct Factors {
     double scalar = 1;
     Vector<std::int32_t> others;
-    bool only(std::int32_t x, std::size_t times) const { return others.size() == times && std::all_of(others.begin(), others.end(), [x](std::int32_t id) { return id == x; }); }
+    bool only(std::int32_t x, std::size_t times) const {
+      return others.size() == times &&
+             std::all_of(others.begin(), others.end(), [x](std::int32_t id) { return id == x; });
+    }
     bool is(double wanted) const { return std::fabs(scalar - wanted) <= 1e-4 * wanted; }
   };
   void multiply_into(Factors *out, std::int32_t id, std::int32_t x, int depth) const {
@@ -121,7 +129,8 @@ class Rewriter {
       out->scalar *= static_cast<double>(*value);
       return;
     }
-    const qir::Node *product = id == x || depth == 0 ? nullptr : made_by(id, Op::Mul), *power = id == x || product ? nullptr : made_by(id, Op::Pow);
+    const qir::Node *product = id == x || depth == 0 ? nullptr : made_by(id, Op::Mul),
+                    *power = id == x || product ? nullptr : made_by(id, Op::Pow);
     const auto exponent = power ? scalar(power->inputs[1]) : std::nullopt;
     if (exponent && (*exponent == 2 || *exponent == 3)) {
       out->others.insert(out->others.end(), static_cast<std::size_t>(*exponent), power->inputs[0]);
@@ -146,7 +155,9 @@ class Rewriter {
   bool rms_norm(qir::Node &node);
   // False where the pieces broadcast their input, which the one operator does not.
   bool become(qir::Node &node, Op op, Vector<std::int32_t> inputs) {
-    const auto shape = [&](std::int32_t id) -> const qir::Shape & { return graph_.tensors[static_cast<std::size_t>(id)].shape; };
+    const auto shape = [&](std::int32_t id) -> const qir::Shape & {
+      return graph_.tensors[static_cast<std::size_t>(id)].shape;
+    };
     if (shape(inputs[0]) != shape(node.outputs[0])) return false;
     node.op = op;
     node.inputs = std::move(inputs);
@@ -167,15 +178,19 @@ Status Rewriter::take_apart() {
     bool quantized = false;
     for (const auto *list : {&node.inputs, &node.outputs})
       for (const std::int32_t id : *list) quantized |= id != qir::kAbsent && at(graph_, id).quant.has_value();
-    if (!quantized || !node.subgraphs.empty() || node.op == Op::QuantizeLinear || node.op == Op::DequantizeLinear || integer_way(graph_, node)) {
+    if (!quantized || !node.subgraphs.empty() || node.op == Op::QuantizeLinear || node.op == Op::DequantizeLinear ||
+        integer_way(graph_, node)) {
       graph_.nodes.push_back(std::move(node));
       continue;
     }
-    const auto whole_bytes = [&](std::int32_t id) { return id == qir::kAbsent || !at(graph_, id).quant || dtype_bits(at(graph_, id).dtype) >= 8; };
+    const auto whole_bytes = [&](std::int32_t id) {
+      return id == qir::kAbsent || !at(graph_, id).quant || dtype_bits(at(graph_, id).dtype) >= 8;
+    };
     const bool product = node.op == Op::Conv || node.op == Op::Gemm || node.op == Op::MatMul;
     const std::int32_t bias = input_of(node, 2);
     const bool integer_bias = product && bias != qir::kAbsent && at(graph_, bias).dtype == DType::I32;
-    if (!std::all_of(node.inputs.begin(), node.inputs.end(), whole_bytes) || !std::all_of(node.outputs.begin(), node.outputs.end(), whole_bytes) || integer_bias) {
+    if (!std::all_of(node.inputs.begin(), node.inputs.end(), whole_bytes) ||
+        !std::all_of(node.outputs.begin(), node.outputs.end(), whole_bytes) || integer_bias) {
       graph_.nodes.push_back(std::move(node));  // cpu-reference runs it as it is
       continue;
     }
@@ -217,7 +232,9 @@ Status Rewriter::fold() {
   for (std::size_t n = 0; n < graph_.nodes.size(); ++n) {
     const qir::Node &node = graph_.nodes[n];
     if (node.op != Op::Cast && node.op != Op::DequantizeLinear) continue;
-    if (!std::all_of(node.inputs.begin(), node.inputs.end(), [&](std::int32_t id) { return id == qir::kAbsent || at(graph_, id).is_constant; })) continue;
+    if (!std::all_of(node.inputs.begin(), node.inputs.end(),
+                     [&](std::int32_t id) { return id == qir::kAbsent || at(graph_, id).is_constant; }))
+      continue;
     Vector<reference::ConstView> inputs;
     for (const std::int32_t id : node.inputs) {
       if (id == qir::kAbsent) {
@@ -230,7 +247,9 @@ Status Rewriter::fold() {
     Vector<reference::OwnedTensor> results;
     QR_RETURN_IF_ERROR(reference::run_node(node, inputs, results));
     qir::Tensor &out = at(graph_, node.outputs[0]);
-    if (results[0].dtype != out.dtype || std::find(graph_.outputs.begin(), graph_.outputs.end(), node.outputs[0]) != graph_.outputs.end()) continue;
+    if (results[0].dtype != out.dtype ||
+        std::find(graph_.outputs.begin(), graph_.outputs.end(), node.outputs[0]) != graph_.outputs.end())
+      continue;
     add_.owned.push_back(std::move(results[0].data));
     out.is_constant = true;
     out.data = {add_.owned.back().data(), add_.owned.back().size()};
@@ -244,7 +263,8 @@ Status Rewriter::fold() {
 bool Rewriter::gelu(qir::Node &node) {
   Vector<std::int32_t> factors;
   for (const std::int32_t id : node.inputs) {
-    if (const qir::Node *inner = made_by(id, Op::Mul); inner && factors.size() < 2) factors.insert(factors.end(), inner->inputs.begin(), inner->inputs.end());
+    if (const qir::Node *inner = made_by(id, Op::Mul); inner && factors.size() < 2)
+      factors.insert(factors.end(), inner->inputs.begin(), inner->inputs.end());
     else factors.push_back(id);
   }
   if (factors.size() != 3) return false;
@@ -257,12 +277,15 @@ bool Rewriter::gelu(qir::Node &node) {
     }
     const qir::Node *sum = made_by(id, Op::Add);
     const std::int32_t inside = sum ? beside_scalar(*sum, 1) : qir::kAbsent;
-    if (const qir::Node *erf = inside != qir::kAbsent ? made_by(inside, Op::Erf) : nullptr; erf && error == qir::kAbsent) error = erf->inputs[0];
+    if (const qir::Node *erf = inside != qir::kAbsent ? made_by(inside, Op::Erf) : nullptr;
+        erf && error == qir::kAbsent)
+      error = erf->inputs[0];
     else x = id;
   }
   if (!half || x == qir::kAbsent || error == qir::kAbsent) return false;
   const qir::Node *divided = made_by(error, Op::Div), *scaled = made_by(error, Op::Mul);
-  const bool fits = (divided && divided->inputs[0] == x && is_scalar(divided->inputs[1], std::sqrt(2.0))) || (scaled && beside_scalar(*scaled, std::sqrt(0.5)) == x);
+  const bool fits = (divided && divided->inputs[0] == x && is_scalar(divided->inputs[1], std::sqrt(2.0))) ||
+                    (scaled && beside_scalar(*scaled, std::sqrt(0.5)) == x);
   if (!fits) return false;
   return become(node, Op::Gelu, {x});
 }
@@ -275,7 +298,8 @@ std::int32_t Rewriter::gelu_tanh_argument(std::int32_t inside) const {
     const qir::Node *sum = made_by(id, Op::Add);
     if (!sum) continue;
     for (int side = 0; side < 2; ++side) {
-      const std::int32_t one = sum->inputs[static_cast<std::size_t>(side)], rest = sum->inputs[static_cast<std::size_t>(1 - side)];
+      const std::int32_t one = sum->inputs[static_cast<std::size_t>(side)],
+                         rest = sum->inputs[static_cast<std::size_t>(1 - side)];
       if (whole.others.size() == 1) {
         const Factors cube = factors(rest, one);
         if (cube.is(0.044715) && cube.only(one, 3)) return one;
@@ -299,7 +323,8 @@ bool Rewriter::gelu_tanh(qir::Node &node) {
     const std::int32_t x = tanh ? gelu_tanh_argument(tanh->inputs[0]) : qir::kAbsent;
     if (x == qir::kAbsent) continue;
     const Factors around = factors(node.outputs[0], x);
-    if (!around.is(0.5) || around.others.size() != 2 || std::count(around.others.begin(), around.others.end(), x) != 1) continue;
+    if (!around.is(0.5) || around.others.size() != 2 || std::count(around.others.begin(), around.others.end(), x) != 1)
+      continue;
     if (!become(node, Op::Gelu, {x})) return false;
     node.set("approximate", "tanh");
     return true;
@@ -360,7 +385,8 @@ bool Rewriter::layer_norm(qir::Node &node) {
 // x / sqrt(mean(x^2) + epsilon) * gamma; the division also as a product with the reciprocal
 bool Rewriter::rms_norm(qir::Node &node) {
   for (int side = 0; side < 2; ++side) {
-    const std::int32_t gamma = node.inputs[static_cast<std::size_t>(side)], normal = node.inputs[static_cast<std::size_t>(1 - side)];
+    const std::int32_t gamma = node.inputs[static_cast<std::size_t>(side)],
+                       normal = node.inputs[static_cast<std::size_t>(1 - side)];
     if (!per_column(gamma, node.outputs[0])) continue;
     std::int32_t x = qir::kAbsent;
     std::optional<std::pair<std::int32_t, float>> root;
@@ -372,7 +398,8 @@ bool Rewriter::rms_norm(qir::Node &node) {
         x = product->inputs[static_cast<std::size_t>(1 - which)];
         const std::int32_t factor = product->inputs[static_cast<std::size_t>(which)];
         if (const qir::Node *inverse = made_by(factor, Op::Reciprocal)) root = root_mean_square(inverse->inputs[0]);
-        else if (const qir::Node *one = made_by(factor, Op::Div); one && is_scalar(one->inputs[0], 1)) root = root_mean_square(one->inputs[1]);
+        else if (const qir::Node *one = made_by(factor, Op::Div); one && is_scalar(one->inputs[0], 1))
+          root = root_mean_square(one->inputs[1]);
       }
     }
     if (!root || root->first != x || at(graph_, x).shape != at(graph_, node.outputs[0]).shape) continue;
@@ -393,7 +420,8 @@ void Rewriter::find_patterns() {
   for (const Op op : {Op::Add, Op::Mul}) {
     for (qir::Node &node : graph_.nodes) {
       if (node.op != op || node.inputs.size() != 2 || node.outputs.size() != 1 || !plain(node.outputs[0])) continue;
-      changed |= op == Op::Add ? layer_norm(node) : gelu(node) || gelu_tanh(node) || swish(node) || hard_swish(node) || rms_norm(node);
+      changed |= op == Op::Add ? layer_norm(node)
+                               : gelu(node) || gelu_tanh(node) || swish(node) || hard_swish(node) || rms_norm(node);
     }
   }
   uses_ = nullptr;
@@ -406,7 +434,10 @@ void Rewriter::find_patterns() {
     for (std::size_t n = 0; n < graph_.nodes.size(); ++n) {
       if (dead[n]) continue;
       const auto &outputs = graph_.nodes[n].outputs;
-      if (std::any_of(outputs.begin(), outputs.end(), [&](std::int32_t id) { return id != qir::kAbsent && (left.is_output(id) || !left.users(id).empty()); })) continue;
+      if (std::any_of(outputs.begin(), outputs.end(), [&](std::int32_t id) {
+            return id != qir::kAbsent && (left.is_output(id) || !left.users(id).empty());
+          }))
+        continue;
       dead[n] = true;
       more = true;
     }
@@ -425,7 +456,8 @@ std::int32_t Additions::tensor(std::string_view name, DType dtype, const qir::Sh
   return static_cast<std::int32_t>(graph.tensors.size() - 1);
 }
 
-std::int32_t Additions::constant(std::string_view name, DType dtype, const qir::Shape &shape, Vector<std::uint8_t> contents) const {
+std::int32_t Additions::constant(std::string_view name, DType dtype, const qir::Shape &shape,
+                                 Vector<std::uint8_t> contents) const {
   const std::int32_t id = tensor(name, dtype, shape);
   owned.push_back(std::move(contents));
   at(graph, id).is_constant = true;

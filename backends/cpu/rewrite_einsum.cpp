@@ -14,12 +14,15 @@ namespace {
 
 using Labels = Vector<std::uint8_t>;
 
-// What the labels of an equation are to a product of matrices, each in the order of the output, the summed ones in that of the first operand.
+// What the labels of an equation are to a product of matrices, each in the order of the output, the summed ones in that
+// of the first operand.
 struct Roles {
   Labels batch, rows, columns, summed;
 };
 
-bool contains(const EinsumPlan::Operand &operand, std::uint8_t label) { return std::find(operand.label, operand.label + operand.rank, label) != operand.label + operand.rank; }
+bool contains(const EinsumPlan::Operand &operand, std::uint8_t label) {
+  return std::find(operand.label, operand.label + operand.rank, label) != operand.label + operand.rank;
+}
 
 // Whether a label stands twice in the operand (a diagonal).
 bool repeats(const EinsumPlan::Operand &operand) {
@@ -43,7 +46,7 @@ bool find_roles(const EinsumPlan &plan, Roles *roles) {
       const bool batch = std::find(roles->batch.begin(), roles->batch.end(), label) != roles->batch.end();
       if (operand->broadcast[i] && !batch) return false;  // MatMul stretches batches alone
       if (contains(out, label)) continue;
-      if (!contains(other, label)) return false;          // summed before there is a product
+      if (!contains(other, label)) return false;  // summed before there is a product
       if (operand == &a) roles->summed.push_back(label);
     }
   }
@@ -52,10 +55,12 @@ bool find_roles(const EinsumPlan &plan, Roles *roles) {
 
 class Rewriting {
  public:
-  Rewriting(const Additions &add, const qir::Node &node, const EinsumPlan &plan, Vector<qir::Node> &nodes) : add_(add), node_(node), plan_(plan), nodes_(nodes) {}
+  Rewriting(const Additions &add, const qir::Node &node, const EinsumPlan &plan, Vector<qir::Node> &nodes)
+      : add_(add), node_(node), plan_(plan), nodes_(nodes) {}
 
   void run(const Roles &roles) {
-    const std::int32_t a = matrix(0, roles.batch, roles.rows, roles.summed), b = matrix(1, roles.batch, roles.summed, roles.columns);
+    const std::int32_t a = matrix(0, roles.batch, roles.rows, roles.summed),
+                       b = matrix(1, roles.batch, roles.summed, roles.columns);
     qir::Shape product_shape;
     for (std::size_t i = 0; i < roles.batch.size(); ++i) product_shape.push_back(plan_.extent[roles.batch[i]]);
     qir::Shape made = product_shape;
@@ -65,10 +70,12 @@ class Rewriting {
     for (const Labels *labels : {&roles.rows, &roles.columns})
       for (const std::uint8_t label : *labels) made.push_back(plan_.extent[label]), order.push_back(label);
     Vector<std::int64_t> perm;
-    for (std::uint32_t i = 0; i < plan_.output.rank; ++i) perm.push_back(std::find(order.begin(), order.end(), plan_.output.label[i]) - order.begin());
+    for (std::uint32_t i = 0; i < plan_.output.rank; ++i)
+      perm.push_back(std::find(order.begin(), order.end(), plan_.output.label[i]) - order.begin());
     const bool reshaped = made != product_shape, moved = !std::is_sorted(perm.begin(), perm.end());
     const std::int32_t out = node_.outputs[0];
-    const std::int32_t product = reshaped || moved ? add_.tensor(node_.name + "/product", DType::F32, product_shape) : out;
+    const std::int32_t product =
+        reshaped || moved ? add_.tensor(node_.name + "/product", DType::F32, product_shape) : out;
     emit(qir::Op::MatMul, {a, b}, product);
     std::int32_t last = product;
     if (reshaped) last = reshape(product, made, moved ? qir::kAbsent : out);
@@ -92,7 +99,8 @@ class Rewriting {
   std::int32_t reshape(std::int32_t id, const qir::Shape &shape, std::int32_t to) {
     Vector<std::uint8_t> bytes(shape.size() * sizeof(std::int64_t));
     if (!bytes.empty()) std::memcpy(bytes.data(), shape.data(), bytes.size());
-    const std::int32_t extents = add_.constant(node_.name + "/shape", DType::I64, {static_cast<std::int64_t>(shape.size())}, std::move(bytes));
+    const std::int32_t extents =
+        add_.constant(node_.name + "/shape", DType::I64, {static_cast<std::int64_t>(shape.size())}, std::move(bytes));
     if (to == qir::kAbsent) to = add_.tensor(node_.name + "/reshaped", DType::F32, shape);
     emit(qir::Op::Reshape, {id, extents}, to);
     // An extent of zero means zero, not "as it was".
@@ -113,7 +121,8 @@ class Rewriting {
     std::int32_t id = node_.inputs[which];
     Vector<std::int64_t> perm;
     for (const Labels *labels : {&batch, &rows, &columns})
-      for (const std::uint8_t label : *labels) perm.push_back(std::find(operand.label, operand.label + operand.rank, label) - operand.label);
+      for (const std::uint8_t label : *labels)
+        perm.push_back(std::find(operand.label, operand.label + operand.rank, label) - operand.label);
     if (!std::is_sorted(perm.begin(), perm.end())) id = transpose(id, std::move(perm), qir::kAbsent);
     const qir::Shape from = at(add_.graph, id).shape;
     qir::Shape shape(from.begin(), from.begin() + static_cast<std::ptrdiff_t>(batch.size()));
@@ -132,12 +141,15 @@ class Rewriting {
 
 Status einsum_to_matmul(const Additions &additions) {
   qir::Graph &graph = additions.graph;
-  if (std::none_of(graph.nodes.begin(), graph.nodes.end(), [](const qir::Node &node) { return node.op == qir::Op::Einsum; })) return {};
+  if (std::none_of(graph.nodes.begin(), graph.nodes.end(),
+                   [](const qir::Node &node) { return node.op == qir::Op::Einsum; }))
+    return {};
   Vector<qir::Node> nodes = std::move(graph.nodes);
   graph.nodes = {};
   for (qir::Node &node : nodes) {
     const auto plain = [&](std::int32_t id) { return at(graph, id).dtype == DType::F32 && !at(graph, id).quant; };
-    if (node.op == qir::Op::Einsum && node.inputs.size() == 2 && plain(node.inputs[0]) && plain(node.inputs[1]) && plain(node.outputs[0])) {
+    if (node.op == qir::Op::Einsum && node.inputs.size() == 2 && plain(node.inputs[0]) && plain(node.inputs[1]) &&
+        plain(node.outputs[0])) {
       const qir::Shape shapes[] = {at(graph, node.inputs[0]).shape, at(graph, node.inputs[1]).shape};
       const qir::Dims dims[] = {{shapes[0].data(), shapes[0].size()}, {shapes[1].data(), shapes[1].size()}};
       EinsumPlan plan;

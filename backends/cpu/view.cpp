@@ -37,7 +37,8 @@ Vector<std::size_t> memory_order(const View &view) {
   Vector<std::size_t> real;
   for (std::size_t d = 0; d < view.rank(); ++d)
     if (view.dims[d] != 1) real.push_back(d);
-  std::stable_sort(real.begin(), real.end(), [&](std::size_t a, std::size_t b) { return view.strides[a] > view.strides[b]; });
+  std::stable_sort(real.begin(), real.end(),
+                   [&](std::size_t a, std::size_t b) { return view.strides[a] > view.strides[b]; });
   std::size_t next = 0;
   for (std::size_t d = 0; d < view.rank(); ++d) order[d] = view.dims[d] == 1 ? d : real[next++];
   return order;
@@ -177,7 +178,8 @@ bool make_nest(std::span<const View *const> views, std::size_t most, Nest &out) 
   out.strides.assign(views.size(), {});
   for (const std::size_t d : order) {
     bool merges = !out.dims.empty();
-    for (std::size_t v = 0; merges && v < views.size(); ++v) merges = out.strides[v].back() == views[v]->strides[d] * lead.dims[d];
+    for (std::size_t v = 0; merges && v < views.size(); ++v)
+      merges = out.strides[v].back() == views[v]->strides[d] * lead.dims[d];
     if (merges) out.dims.back() *= lead.dims[d];
     else out.dims.push_back(lead.dims[d]);
     for (std::size_t v = 0; v < views.size(); ++v) {

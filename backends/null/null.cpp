@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The null backend: a whole plugin that loads, reports a device, refuses every node with a reason and runs nothing. Clone it: README.md.
+// The null backend: a whole plugin that loads, reports a device, refuses every node with a reason and runs nothing.
+// Clone it: README.md.
 #include "backends/common/plugin_support.h"
 
 using namespace quarry;
@@ -23,7 +24,7 @@ struct qr_execution {
 
 namespace {
 
-// ---- device ------------------------------------------------------------------------------------------------------------
+// ---- device -------------------------------------------------------------------------------------
 
 std::uint64_t device_count(qr_backend *) { return 1; }
 
@@ -36,24 +37,28 @@ qr_plugin_code device_info(qr_backend *, std::uint64_t, qr_plugin_device_info *o
 
 constexpr qr_plugin_device_api kDevice = {sizeof(qr_plugin_device_api), 0, device_count, device_info};
 
-// ---- compiler ----------------------------------------------------------------------------------------------------------
+// ---- compiler -----------------------------------------------------------------------------------
 
 qr_plugin_code compiler_check(qr_backend *backend, const qr_compile_request *request, const qr_verdict_sink *verdicts,
                               const qr_error_sink *errors) {
   return guard(backend->allocator, errors, [&]() -> Status {
     QR_ASSIGN_OR_RETURN(const qir::Graph graph, plugin::read_request(*request));
     for (std::uint32_t i = 0; i < graph.nodes.size(); ++i) {
-      const String reason = format("found %s, expected nothing: the null backend has no operators", qir::op_name(graph.nodes[i].op));
-      verdicts->verdict(verdicts->self, i, 0, text(error_row(ErrorId::backend_op).id), text(reason), text("choose another backend"));
+      const String reason =
+          format("found %s, expected nothing: the null backend has no operators", qir::op_name(graph.nodes[i].op));
+      verdicts->verdict(verdicts->self, i, 0, text(error_row(ErrorId::backend_op).id), text(reason),
+                        text("choose another backend"));
     }
     return {};
   });
 }
 
-qr_plugin_code compiler_compile(qr_backend *backend, const qr_compile_request *, const qr_blob_sink *, const qr_error_sink *errors) {
+qr_plugin_code compiler_compile(qr_backend *backend, const qr_compile_request *, const qr_blob_sink *,
+                                const qr_error_sink *errors) {
   return guard(backend->allocator, errors, []() -> Status {
     return Status::error(ErrorId::backend_cannot_compile,
-                         "graph: found a request to compile, expected none: the null backend has no operators", "choose another backend");
+                         "graph: found a request to compile, expected none: the null backend has no operators",
+                         "choose another backend");
   });
 }
 
@@ -63,14 +68,17 @@ std::int32_t compiler_supports(qr_backend *, std::uint32_t, qr_plugin_string *ou
   return 0;
 }
 
-constexpr qr_plugin_compiler_api kCompiler = {sizeof(qr_plugin_compiler_api), 0, compiler_check, compiler_compile, compiler_supports};
+constexpr qr_plugin_compiler_api kCompiler = {sizeof(qr_plugin_compiler_api), 0, compiler_check, compiler_compile,
+                                              compiler_supports};
 
-// ---- context -----------------------------------------------------------------------------------------------------------
+// ---- context ------------------------------------------------------------------------------------
 
 // A refusal in a grade is a result, not an error: code 0, with the reason in the sink.
-qr_plugin_code context_grade(qr_backend *, std::uint32_t, const qr_blob *, std::int32_t *out_grade, const qr_error_sink *reason) {
+qr_plugin_code context_grade(qr_backend *, std::uint32_t, const qr_blob *, std::int32_t *out_grade,
+                             const qr_error_sink *reason) {
   *out_grade = QR_PLUGIN_GRADE_INCOMPATIBLE;
-  reason->set(reason->self, QR_OK, text(""), text("blob: found one, expected none: the null backend writes none"), text(""));
+  reason->set(reason->self, QR_OK, text(""), text("blob: found one, expected none: the null backend writes none"),
+              text(""));
   return QR_OK;
 }
 
@@ -104,12 +112,13 @@ constexpr qr_plugin_context_api kContext = {sizeof(qr_plugin_context_api),
                                             context_tensor,
                                             context_destroy};
 
-// ---- execution ---------------------------------------------------------------------------------------------------------
+// ---- execution ----------------------------------------------------------------------------------
 
 qr_plugin_code execution_create(qr_context *context, const qr_plugin_option *, std::uint64_t, qr_execution **,
                                 const qr_error_sink *errors) {
   return guard(context->backend->allocator, errors, []() -> Status {
-    return Status::error(ErrorId::backend_no_device, "execution: the null backend runs nothing", "choose another backend");
+    return Status::error(ErrorId::backend_no_device, "execution: the null backend runs nothing",
+                         "choose another backend");
   });
 }
 
@@ -126,7 +135,8 @@ constexpr qr_plugin_execution_api kExecution = {
 
 }  // namespace
 
-extern "C" QR_PLUGIN_EXPORT qr_plugin_code qr_plugin_query(const qr_host *host, const qr_plugin **out_plugin, const qr_error_sink *errors) {
+extern "C" QR_PLUGIN_EXPORT qr_plugin_code qr_plugin_query(const qr_host *host, const qr_plugin **out_plugin,
+                                                           const qr_error_sink *errors) {
   static constexpr qr_plugin kPlugin = {sizeof(qr_plugin),
                                         QR_PLUGIN_ABI_MINOR,
                                         QR_PLUGIN_MAGIC,

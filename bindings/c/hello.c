@@ -27,11 +27,13 @@ int main(int argc, char **argv) {
   if (argc < 2) return fprintf(stderr, "usage: hello MODEL [BACKEND]\n"), 2;
   check(qr_runtime_create(NULL, &runtime));
   check(qr_options_create(runtime, &options));
-  if (argc > 2) check(qr_options_set(options, (qr_string){"backend", QR_NUL_TERMINATED}, (qr_string){argv[2], QR_NUL_TERMINATED}));
+  if (argc > 2)
+    check(qr_options_set(options, (qr_string){"backend", QR_NUL_TERMINATED}, (qr_string){argv[2], QR_NUL_TERMINATED}));
   check(qr_model_open_path(runtime, (qr_string){argv[1], QR_NUL_TERMINATED}, options, &model));
   check(qr_session_create(model, options, NULL, &session));
   in_count = qr_session_input_count(session), out_count = qr_session_output_count(session);
-  if (in_count > MAX_TENSORS || out_count > MAX_TENSORS) return fprintf(stderr, "more than %d tensors\n", MAX_TENSORS), 1;
+  if (in_count > MAX_TENSORS || out_count > MAX_TENSORS)
+    return fprintf(stderr, "more than %d tensors\n", MAX_TENSORS), 1;
   for (i = 0; i < in_count; ++i) {
     qr_tensor_info info = QR_TENSOR_INFO_INIT;
     qr_tensor tensor = QR_TENSOR_INIT;
@@ -45,7 +47,8 @@ int main(int argc, char **argv) {
   check(qr_session_run(session, NULL, inputs, in_count, outputs, out_count));
   for (i = 0; i < out_count; ++i) {
     printf("output %d: %s, %d bytes:", (int)i, qr_dtype_name(out[i].dtype), (int)out[i].size_bytes);
-    for (v = 0; out[i].dtype == QR_DTYPE_F32 && v < out[i].size_bytes / 4 && v < 10; ++v) printf(" %.4f", ((float *)out[i].data)[v]);
+    for (v = 0; out[i].dtype == QR_DTYPE_F32 && v < out[i].size_bytes / 4 && v < 10; ++v)
+      printf(" %.4f", ((float *)out[i].data)[v]);
     printf("\n");
   }
   for (i = 0; i < in_count; ++i) free(in[i].data);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads handwritten digits: every held-out image of models/digits through each model given, with the answers compared to the labels and to
-// ONNX Runtime's stored scores. Exit status 0: at least 97 % right and every answer equal to ONNX Runtime's.
+// Reads handwritten digits: every held-out image of models/digits through each model given, with the answers compared
+// to the labels and to ONNX Runtime's stored scores. Exit status 0: at least 97 % right and every answer equal to ONNX
+// Runtime's.
 //   digits models/digits digits.onnx digits.qrm
 #include <quarry/quarry.hpp>
 
@@ -36,7 +37,8 @@ void show(const uint8_t *pixels, int answer, int label) {
       const char shade = " .:-=+*#%@"[pixels[y * 8 + x] * 9 / 255];
       std::printf("%c%c", shade, shade);
     }
-    std::printf(y == 3 ? "   answer %d, written as %d%s\n" : "\n", answer, label, answer == label ? "" : "   <-- wrong");
+    std::printf(y == 3 ? "   answer %d, written as %d%s\n" : "\n", answer, label,
+                answer == label ? "" : "   <-- wrong");
   }
 }
 
@@ -48,7 +50,8 @@ int main(int argc, char **argv) try {
   const auto images = load<uint8_t>(folder + "/test_images.npy"), labels = load<uint8_t>(folder + "/test_labels.npy");
   const auto expected = load<float>(folder + "/ort_scores.npy");
   const size_t count = labels.size();
-  if (images.size() != count * 64 || expected.size() != count * 10) throw std::runtime_error("the files in '" + folder + "' do not belong together");
+  if (images.size() != count * 64 || expected.size() != count * 10)
+    throw std::runtime_error("the files in '" + folder + "' do not belong together");
   bool good = true;
   const qr::Runtime runtime;
   for (int m = 2; m < argc; ++m) {
@@ -61,17 +64,20 @@ int main(int argc, char **argv) try {
     float worst = 0;
     for (size_t i = 0; i < count; ++i) {
       const uint8_t *pixels = images.data() + i * 64;
-      std::transform(pixels, pixels + 64, input.begin(), [](uint8_t pixel) { return static_cast<float>(pixel) / 255.0f; });
+      std::transform(pixels, pixels + 64, input.begin(),
+                     [](uint8_t pixel) { return static_cast<float>(pixel) / 255.0f; });
       session.run(inputs, outputs);
       const float *theirs = expected.data() + i * 10;
-      const auto answer = std::max_element(scores.begin(), scores.end()) - scores.begin(), other = std::max_element(theirs, theirs + 10) - theirs;
+      const auto answer = std::max_element(scores.begin(), scores.end()) - scores.begin(),
+                 other = std::max_element(theirs, theirs + 10) - theirs;
       right += answer == labels[i];
       same += answer == other;
       for (int k = 0; k < 10; ++k) worst = std::max(worst, std::fabs(scores[static_cast<size_t>(k)] - theirs[k]));
       if (m == 2 && (i < 3 || answer != labels[i])) show(pixels, static_cast<int>(answer), labels[i]);
     }
-    std::printf("%s: %zu of %zu right (%.1f %%); %zu answers equal to ONNX Runtime's, scores differ by at most %.1e\n", argv[m], right, count,
-                100.0 * static_cast<double>(right) / static_cast<double>(count), same, static_cast<double>(worst));
+    std::printf("%s: %zu of %zu right (%.1f %%); %zu answers equal to ONNX Runtime's, scores differ by at most %.1e\n",
+                argv[m], right, count, 100.0 * static_cast<double>(right) / static_cast<double>(count), same,
+                static_cast<double>(worst));
     good = good && right * 100 >= count * 97 && same == count;
   }
   return good ? 0 : 1;

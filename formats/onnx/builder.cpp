@@ -10,7 +10,8 @@
 namespace quarry::onnx_import {
 namespace {
 
-// A folded node may not blow the model up: results beyond this size are kept only where they are not much larger than what they are made from.
+// A folded node may not blow the model up: results beyond this size are kept only where they are not much larger than
+// what they are made from.
 constexpr std::uint64_t kFoldFreely = std::uint64_t{1} << 20;
 constexpr std::uint64_t kFoldGrowth = 4;
 
@@ -18,8 +19,13 @@ constexpr std::uint64_t kFoldGrowth = 4;
 
 bool is_random(qir::Op op) noexcept {
   switch (op) {
-    case qir::Op::RandomNormal: case qir::Op::RandomNormalLike: case qir::Op::RandomUniform: case qir::Op::RandomUniformLike:
-    case qir::Op::Bernoulli: case qir::Op::Multinomial: case qir::Op::Dropout: return true;
+    case qir::Op::RandomNormal:
+    case qir::Op::RandomNormalLike:
+    case qir::Op::RandomUniform:
+    case qir::Op::RandomUniformLike:
+    case qir::Op::Bernoulli:
+    case qir::Op::Multinomial:
+    case qir::Op::Dropout: return true;
     default: return false;
   }
 }
@@ -30,7 +36,8 @@ bool Builder::is_static(std::int32_t id) const noexcept {
 
 String Builder::unique_name(std::string_view wanted) {
   String name(wanted.empty() ? std::string_view("value") : wanted);
-  for (std::size_t i = 1; !names_.insert(name).second; ++i) name = format("%.*s~%zu", static_cast<int>(wanted.size()), wanted.data(), i);
+  for (std::size_t i = 1; !names_.insert(name).second; ++i)
+    name = format("%.*s~%zu", static_cast<int>(wanted.size()), wanted.data(), i);
   return name;
 }
 
@@ -58,7 +65,8 @@ std::int32_t Builder::add_input(std::string_view name, DType dtype, qir::Shape s
 }
 
 std::int32_t Builder::add_ints(std::string_view name, std::span<const std::int64_t> values) {
-  return add_constant(name, {DType::I64, {static_cast<std::int64_t>(values.size())}, store_.copy(values.data(), values.size_bytes())});
+  return add_constant(
+      name, {DType::I64, {static_cast<std::int64_t>(values.size())}, store_.copy(values.data(), values.size_bytes())});
 }
 
 std::int32_t Builder::add_int(std::string_view name, std::int64_t value) {
@@ -73,8 +81,15 @@ std::int32_t Builder::add_number(std::string_view name, DType dtype, double valu
     case DType::F64: put(value); break;
     case DType::F16: put(f32_to_f16(static_cast<float>(value))); break;
     case DType::BF16: put(f32_to_bf16(static_cast<float>(value))); break;
-    case DType::I64: case DType::I32: case DType::I16: case DType::I8: put(static_cast<std::int64_t>(value)); break;
-    case DType::U64: case DType::U32: case DType::U16: case DType::U8: case DType::Bool: put(static_cast<std::uint64_t>(value)); break;
+    case DType::I64:
+    case DType::I32:
+    case DType::I16:
+    case DType::I8: put(static_cast<std::int64_t>(value)); break;
+    case DType::U64:
+    case DType::U32:
+    case DType::U16:
+    case DType::U8:
+    case DType::Bool: put(static_cast<std::uint64_t>(value)); break;
     default: return qir::kAbsent;
   }
   return add_constant(name, {dtype, {}, store_.copy(bytes, dtype_bits(dtype) / 8)});
@@ -123,7 +138,8 @@ bool Builder::worth_folding(const qir::Node &node, const Vector<qir::InferType> 
   }
   for (const qir::InferType &type : types) {
     const auto count = element_count(type.shape.data(), type.shape.size());
-    // Extents that hang on values are known once the node has run; they do not exceed what the inputs hold by much (NonZero, Unique).
+    // Extents that hang on values are known once the node has run; they do not exceed what the inputs hold by much
+    // (NonZero, Unique).
     const auto size = count ? packed_size(type.dtype, *count) : std::uint64_t{0};
     if (!size || !checked_add<std::uint64_t>(out, *size, &out)) return false;
   }
@@ -151,12 +167,15 @@ Status Builder::emit(qir::Node node, const Vector<String> &names, Vector<std::in
     std::int32_t id;
     if (node.op == qir::Op::Size) {
       const auto count = element_count(shape.data(), shape.size());
-      if (!count) return Status::error(ErrorId::qir_shape, format("Size '%s': the element count of its input does not fit", node.name.c_str()));
+      if (!count)
+        return Status::error(ErrorId::qir_shape,
+                             format("Size '%s': the element count of its input does not fit", node.name.c_str()));
       id = add_int(names[0], *count);
     } else {
       const auto rank = static_cast<std::int64_t>(shape.size());
       const auto bound = [&](std::int64_t at) { return std::clamp<std::int64_t>(at < 0 ? at + rank : at, 0, rank); };
-      const std::int64_t start = bound(node.get_int("start", 0)), end = std::max(start, bound(node.get_int("end", rank)));
+      const std::int64_t start = bound(node.get_int("start", 0)),
+                         end = std::max(start, bound(node.get_int("end", rank)));
       id = add_ints(names[0], {shape.data() + start, static_cast<std::size_t>(end - start)});
     }
     outputs->push_back(id);
@@ -171,7 +190,8 @@ Status Builder::emit(qir::Node node, const Vector<String> &names, Vector<std::in
     }
   }
   for (std::size_t i = 0; i < names.size(); ++i)
-    outputs->push_back(names[i].empty() ? qir::kAbsent : add_tensor(names[i], types[i].dtype, std::move(types[i].shape)));
+    outputs->push_back(names[i].empty() ? qir::kAbsent
+                                        : add_tensor(names[i], types[i].dtype, std::move(types[i].shape)));
   node.outputs = *outputs;
   graph.nodes.push_back(std::move(node));
   return {};

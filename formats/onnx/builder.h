@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Makes a QIR graph node by node: each node's types and shapes are inferred, and it is folded where all its inputs are constant, as it is
-// added. So a rewriting rule sees exact shapes, and a chain that computes a shape is a constant by the time it is used.
+// Makes a QIR graph node by node: each node's types and shapes are inferred, and it is folded where all its inputs are
+// constant, as it is added. So a rewriting rule sees exact shapes, and a chain that computes a shape is a constant by
+// the time it is used.
 #pragma once
 
 #include <span>
@@ -11,7 +12,8 @@
 
 namespace quarry::onnx_import {
 
-// Computes a node whose inputs are all constant. What a node means is the reference interpreter's to say, which `formats` does not know.
+// Computes a node whose inputs are all constant. What a node means is the reference interpreter's to say, which
+// `formats` does not know.
 class Folder {
  public:
   // False: leave the node as it is.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// If, Loop and Scan. ONNX bodies use names of their surroundings; QIR's are closed, so what a body takes is found first and passed in.
-// Constants are not passed: the body gets its own reference to the same bytes.
+// If, Loop and Scan. ONNX bodies use names of their surroundings; QIR's are closed, so what a body takes is found first
+// and passed in. Constants are not passed: the body gets its own reference to the same bytes.
 #include <algorithm>
 
 #include "formats/onnx/rewriter.h"
@@ -38,7 +38,8 @@ Result<Vector<Capture>> find_captures(const Rewriter &node, std::initializer_lis
       const std::int32_t id = node.scope.lookup(name);
       if (id == Scope::kPoisoned) return poisoned_status();
       if (id == Scope::kUnknown)
-        return node.error(ErrorId::onnx_invalid, "its body uses '%s', which is made by no node, input or initializer", printable(name).c_str());
+        return node.error(ErrorId::onnx_invalid, "its body uses '%s', which is made by no node, input or initializer",
+                          printable(name).c_str());
       captures.push_back({std::move(name), id});
     }
   return captures;
@@ -48,14 +49,16 @@ Result<Vector<Capture>> find_captures(const Rewriter &node, std::initializer_lis
 Vector<std::int32_t> passed_values(const Rewriter &node, const Vector<Capture> &captures) {
   Vector<std::int32_t> ids;
   for (const Capture &capture : captures)
-    if (capture.id >= 0 && !node.builder.is_constant(capture.id) && std::ranges::find(ids, capture.id) == ids.end()) ids.push_back(capture.id);
+    if (capture.id >= 0 && !node.builder.is_constant(capture.id) && std::ranges::find(ids, capture.id) == ids.end())
+      ids.push_back(capture.id);
   return ids;
 }
 
 // Imports a body as a closed graph: its own inputs as given, then one per entry of `passed`.
-Result<qir::Graph> import_body(Rewriter &node, const pb::GraphProto &body, const Vector<BodyInput> &inputs, const Vector<Capture> &captures,
-                               const Vector<std::int32_t> &passed) {
-  if (node.scope.depth >= kDeepestNesting) return node.error(ErrorId::onnx_invalid, "subgraphs are nested deeper than %d", kDeepestNesting);
+Result<qir::Graph> import_body(Rewriter &node, const pb::GraphProto &body, const Vector<BodyInput> &inputs,
+                               const Vector<Capture> &captures, const Vector<std::int32_t> &passed) {
+  if (node.scope.depth >= kDeepestNesting)
+    return node.error(ErrorId::onnx_invalid, "subgraphs are nested deeper than %d", kDeepestNesting);
   if (static_cast<std::size_t>(body.input_size()) != inputs.size())
     return node.error(ErrorId::onnx_invalid, "its body has %d inputs, expected %zu", body.input_size(), inputs.size());
   Builder builder(node.builder.store(), node.builder.folder());
@@ -71,7 +74,9 @@ Result<qir::Graph> import_body(Rewriter &node, const pb::GraphProto &body, const
       return node.error(ErrorId::onnx_invalid, "its body has two inputs '%s'", printable(name).c_str());
   }
   Vector<std::int32_t> inner;
-  for (const std::int32_t id : passed) inner.push_back(builder.add_input(node.builder.tensor(id).name, node.builder.tensor(id).dtype, node.builder.tensor(id).shape));
+  for (const std::int32_t id : passed)
+    inner.push_back(
+        builder.add_input(node.builder.tensor(id).name, node.builder.tensor(id).dtype, node.builder.tensor(id).shape));
   for (const Capture &capture : captures) {
     std::int32_t id = capture.id;
     if (id >= 0 && node.builder.is_constant(id)) {
@@ -87,7 +92,8 @@ Result<qir::Graph> import_body(Rewriter &node, const pb::GraphProto &body, const
   if (node.importer.reasons.size() != before || !node.importer.stopped.ok()) return poisoned_status();
   for (const auto &output : body.output()) {
     const std::int32_t id = scope.lookup(output.name());
-    if (id < 0) return node.error(ErrorId::onnx_invalid, "its body does not make '%s'", printable(output.name()).c_str());
+    if (id < 0)
+      return node.error(ErrorId::onnx_invalid, "its body does not make '%s'", printable(output.name()).c_str());
     QR_RETURN_IF_ERROR(builder.add_output(id, output.name()));
   }
   return std::move(builder.graph);
@@ -96,7 +102,8 @@ Result<qir::Graph> import_body(Rewriter &node, const pb::GraphProto &body, const
 // A body that is known to run, once, is part of the graph around it.
 Status inline_body(Rewriter &node, const pb::GraphProto &body) {
   if (body.output_size() < node.proto.output_size())
-    return node.error(ErrorId::onnx_invalid, "its branch has %d outputs, the node %d", body.output_size(), node.proto.output_size());
+    return node.error(ErrorId::onnx_invalid, "its branch has %d outputs, the node %d", body.output_size(),
+                      node.proto.output_size());
   Scope scope;
   scope.parent = &node.scope;
   scope.builder = &node.builder;
@@ -104,44 +111,55 @@ Status inline_body(Rewriter &node, const pb::GraphProto &body) {
   scope.arguments = node.scope.arguments;
   scope.prefix = node.scope.prefix;
   scope.depth = node.scope.depth + 1;
-  if (scope.depth > kDeepestNesting) return node.error(ErrorId::onnx_invalid, "subgraphs are nested deeper than %d", kDeepestNesting);
+  if (scope.depth > kDeepestNesting)
+    return node.error(ErrorId::onnx_invalid, "subgraphs are nested deeper than %d", kDeepestNesting);
   const std::size_t before = node.importer.reasons.size();
   node.importer.body(body, scope);
   if (node.importer.reasons.size() != before || !node.importer.stopped.ok()) return poisoned_status();
   for (int i = 0; i < node.proto.output_size(); ++i) {
     const std::int32_t id = scope.lookup(body.output(i).name());
-    if (id < 0 && node.wants(i)) return node.error(ErrorId::onnx_invalid, "its branch does not make '%s'", printable(body.output(i).name()).c_str());
+    if (id < 0 && node.wants(i))
+      return node.error(ErrorId::onnx_invalid, "its branch does not make '%s'",
+                        printable(body.output(i).name()).c_str());
     node.bind(i, id);
   }
   return {};
 }
 
-const qir::Tensor &output_of(const qir::Graph &graph, std::size_t i) { return graph.tensors[static_cast<std::size_t>(graph.outputs[i])]; }
+const qir::Tensor &output_of(const qir::Graph &graph, std::size_t i) {
+  return graph.tensors[static_cast<std::size_t>(graph.outputs[i])];
+}
 
-// Values that go round a loop may change their extents but not their type. Marks extents that do as unknown; true where something changed.
-Result<bool> widen(const Rewriter &node, Vector<BodyInput> &inputs, std::size_t first_input, const qir::Graph &body, std::size_t first_output,
-                   std::size_t count) {
+// Values that go round a loop may change their extents but not their type. Marks extents that do as unknown; true where
+// something changed.
+Result<bool> widen(const Rewriter &node, Vector<BodyInput> &inputs, std::size_t first_input, const qir::Graph &body,
+                   std::size_t first_output, std::size_t count) {
   bool changed = false;
   for (std::size_t i = 0; i < count; ++i) {
     BodyInput &in = inputs[first_input + i];
     const qir::Tensor &out = output_of(body, first_output + i);
     if (in.dtype != out.dtype || in.shape.size() != out.shape.size())
-      return node.error(ErrorId::onnx_type, "the value carried round as '%s' is %s %s before and %s %s after the body; type and rank must not change",
-                        printable(out.name).c_str(), dtype_name(in.dtype), shape_text(in.shape.data(), in.shape.size()).c_str(), dtype_name(out.dtype),
-                        shape_text(out.shape.data(), out.shape.size()).c_str());
+      return node.error(
+          ErrorId::onnx_type,
+          "the value carried round as '%s' is %s %s before and %s %s after the body; type and rank must not change",
+          printable(out.name).c_str(), dtype_name(in.dtype), shape_text(in.shape.data(), in.shape.size()).c_str(),
+          dtype_name(out.dtype), shape_text(out.shape.data(), out.shape.size()).c_str());
     for (std::size_t d = 0; d < in.shape.size(); ++d)
-      if (in.shape[d] != qir::kUnknownDim && in.shape[d] != out.shape[d]) in.shape[d] = qir::kUnknownDim, changed = true;
+      if (in.shape[d] != qir::kUnknownDim && in.shape[d] != out.shape[d])
+        in.shape[d] = qir::kUnknownDim, changed = true;
   }
   return changed;
 }
 
 // Imports the body until the extents of what goes round hold still: each time at least one becomes unknown.
-Result<qir::Graph> import_cycle(Rewriter &node, const pb::GraphProto &body, Vector<BodyInput> inputs, std::size_t first_input, std::size_t first_output,
-                                std::size_t count, const Vector<Capture> &captures, const Vector<std::int32_t> &passed) {
+Result<qir::Graph> import_cycle(Rewriter &node, const pb::GraphProto &body, Vector<BodyInput> inputs,
+                                std::size_t first_input, std::size_t first_output, std::size_t count,
+                                const Vector<Capture> &captures, const Vector<std::int32_t> &passed) {
   for (;;) {
     QR_ASSIGN_OR_RETURN(qir::Graph graph, import_body(node, body, inputs, captures, passed));
     if (graph.outputs.size() < first_output + count)
-      return node.error(ErrorId::onnx_invalid, "its body has %zu outputs, expected at least %zu", graph.outputs.size(), first_output + count);
+      return node.error(ErrorId::onnx_invalid, "its body has %zu outputs, expected at least %zu", graph.outputs.size(),
+                        first_output + count);
     QR_ASSIGN_OR_RETURN(const bool changed, widen(node, inputs, first_input, graph, first_output, count));
     if (!changed) return graph;
   }
@@ -192,11 +210,13 @@ Status import_loop(Rewriter &node) {
 
 Status import_scan(Rewriter &node) {
   if (node.opset < 9)
-    return node.error(ErrorId::onnx_attribute, "is Scan of opset 8, which runs over batches; opset 9 and later are supported");
+    return node.error(ErrorId::onnx_attribute,
+                      "is Scan of opset 8, which runs over batches; opset 9 and later are supported");
   QR_ASSIGN_OR_RETURN(const pb::GraphProto *body, graph_attribute(node, "body"));
   const std::int64_t scanned = node.get_int("num_scan_inputs", 0);
   if (scanned < 1 || scanned > static_cast<std::int64_t>(node.input_count()))
-    return node.error(ErrorId::onnx_invalid, "num_scan_inputs is %lld, the node has %zu inputs", static_cast<long long>(scanned), node.input_count());
+    return node.error(ErrorId::onnx_invalid, "num_scan_inputs is %lld, the node has %zu inputs",
+                      static_cast<long long>(scanned), node.input_count());
   const std::size_t states = node.input_count() - static_cast<std::size_t>(scanned);
   const Vector<std::int64_t> axes = node.get_ints("scan_input_axes").value_or(Vector<std::int64_t>());
   QR_ASSIGN_OR_RETURN(const Vector<Capture> captures, find_captures(node, {body}));
@@ -210,7 +230,8 @@ Status import_scan(Rewriter &node) {
     const auto rank = static_cast<std::int64_t>(shape.size());
     const std::int64_t given = i - states < axes.size() ? axes[i - states] : 0, axis = given < 0 ? given + rank : given;
     if (axis < 0 || axis >= rank)
-      return node.error(ErrorId::onnx_invalid, "scan axis %lld of input %zu, which has %lld dimensions", static_cast<long long>(given), i, static_cast<long long>(rank));
+      return node.error(ErrorId::onnx_invalid, "scan axis %lld of input %zu, which has %lld dimensions",
+                        static_cast<long long>(given), i, static_cast<long long>(rank));
     shape.erase(shape.begin() + axis);
   }
   QR_ASSIGN_OR_RETURN(qir::Node made, node.copy(Op::Scan, node.inputs(), {"body"}));

@@ -11,9 +11,9 @@
 namespace quarry::onnx_import {
 namespace {
 
-constexpr int kNodeOverloadField = 8;          // NodeProto.overload
-constexpr int kFunctionAttributeField = 11;    // FunctionProto.attribute_proto: attributes with defaults
-constexpr int kDeepestNesting = 32;            // functions in functions, subgraphs in subgraphs
+constexpr int kNodeOverloadField = 8;        // NodeProto.overload
+constexpr int kFunctionAttributeField = 11;  // FunctionProto.attribute_proto: attributes with defaults
+constexpr int kDeepestNesting = 32;          // functions in functions, subgraphs in subgraphs
 
 using NodeList = google::protobuf::RepeatedPtrField<pb::NodeProto>;
 
@@ -42,7 +42,8 @@ void collect_free_names(const pb::GraphProto &graph, StringSet &seen, Vector<Str
     if (!name.empty() && !made.contains(name) && seen.insert(name).second) out.push_back(std::move(name));
 }
 
-// Nodes in an order in which they can run. ONNX demands that order of the file; a file that breaks it is put right unless it has a cycle.
+// Nodes in an order in which they can run. ONNX demands that order of the file; a file that breaks it is put right
+// unless it has a cycle.
 Result<Vector<const pb::NodeProto *>> sorted(const NodeList &list, const Scope &scope) {
   Vector<const pb::NodeProto *> order;
   StringMap<int> maker;
@@ -58,7 +59,8 @@ Result<Vector<const pb::NodeProto *>> sorted(const NodeList &list, const Scope &
     for (const auto &output : list[i].output()) {
       if (output.empty()) continue;
       if (!maker.emplace(String(output), i).second || scope.names.contains(std::string_view(output)))
-        return Status::error(ErrorId::onnx_invalid, format("value '%s': is made more than once", printable(output).c_str()));
+        return Status::error(ErrorId::onnx_invalid,
+                             format("value '%s': is made more than once", printable(output).c_str()));
     }
   for (const auto &node : list) {
     for (const String &name : uses(node)) in_order = in_order && (!maker.contains(name) || made.contains(name));
@@ -87,8 +89,9 @@ Result<Vector<const pb::NodeProto *>> sorted(const NodeList &list, const Scope &
   if (order.size() == static_cast<std::size_t>(list.size())) return order;
   const auto stuck = std::ranges::find_if(missing, [](int count) { return count > 0; }) - missing.begin();
   const pb::NodeProto &node = list[static_cast<int>(stuck)];
-  return Status::error(ErrorId::onnx_invalid, format("%s '%s': needs its own result (the nodes form a cycle)", printable(node.op_type()).c_str(),
-                                                     printable(node.name()).c_str()));
+  return Status::error(ErrorId::onnx_invalid,
+                       format("%s '%s': needs its own result (the nodes form a cycle)",
+                              printable(node.op_type()).c_str(), printable(node.name()).c_str()));
 }
 
 // What a backend-specific node says about itself, for the message.
@@ -98,8 +101,10 @@ Status refuse_ep_context(const Rewriter &node) {
     return value.empty() ? String("not given") : "'" + value + "'";
   };
   return node.error(ErrorId::onnx_ep_context,
-                    "is a context compiled for another runtime (source %s, SDK version %s, main_context %lld, embed_mode %lld): no other can run it",
-                    text("source").c_str(), text("ep_sdk_version").c_str(), static_cast<long long>(node.get_int("main_context", 1)),
+                    "is a context compiled for another runtime (source %s, SDK version %s, main_context %lld, "
+                    "embed_mode %lld): no other can run it",
+                    text("source").c_str(), text("ep_sdk_version").c_str(),
+                    static_cast<long long>(node.get_int("main_context", 1)),
                     static_cast<long long>(node.get_int("embed_mode", 1)));
 }
 
@@ -123,13 +128,16 @@ void Importer::body(const pb::GraphProto &graph, Scope &scope) {
     std::int32_t id = Scope::kPoisoned;
     if (!constant.ok()) reasons.add(constant.status(), subject);
     else id = scope.builder->add_constant(scope.prefix + String(name), std::move(*constant));
-    if (!scope.names.emplace(String(name), id).second) reasons.add(ErrorId::onnx_invalid, subject, "its name is taken already");
+    if (!scope.names.emplace(String(name), id).second)
+      reasons.add(ErrorId::onnx_invalid, subject, "its name is taken already");
   };
   for (const auto &tensor : graph.initializer())
-    add(tensor.name(), "initializer", read_tensor(tensor, model.external(), store, format("initializer '%s'", printable(tensor.name()).c_str())));
+    add(tensor.name(), "initializer",
+        read_tensor(tensor, model.external(), store, format("initializer '%s'", printable(tensor.name()).c_str())));
   for (const auto &tensor : graph.sparse_initializer())
     add(tensor.values().name(), "sparse initializer",
-        read_sparse_tensor(tensor, model.external(), store, format("sparse initializer '%s'", printable(tensor.values().name()).c_str())));
+        read_sparse_tensor(tensor, model.external(), store,
+                           format("sparse initializer '%s'", printable(tensor.values().name()).c_str())));
   nodes(graph.node(), scope);
 }
 
@@ -171,9 +179,11 @@ Status Importer::rewrite(Rewriter &node, std::string_view domain) {
   const Rule rule = find_rule(domain, proto.op_type(), node.opset);
   const qir::OpRow *row = rule ? nullptr : qir::find_op(domain, proto.op_type());
   if (!rule && !row)
-    return node.error(ErrorId::onnx_op, "operator %s%s%s is not supported", printable(domain.empty() ? std::string_view("ai.onnx") : domain).c_str(), ".",
+    return node.error(ErrorId::onnx_op, "operator %s%s%s is not supported",
+                      printable(domain.empty() ? std::string_view("ai.onnx") : domain).c_str(), ".",
                       printable(proto.op_type()).c_str());
-  if (domain.empty() && node.opset == 0) return node.error(ErrorId::onnx_invalid, "the model imports no opset of ai.onnx");
+  if (domain.empty() && node.opset == 0)
+    return node.error(ErrorId::onnx_invalid, "the model imports no opset of ai.onnx");
   for (std::size_t i = 0; i < node.input_count(); ++i) {
     if (node.in(i) == Scope::kPoisoned) return poisoned_status();
     if (node.in(i) == Scope::kUnknown)
@@ -187,14 +197,16 @@ Status Importer::rewrite(Rewriter &node, std::string_view domain) {
 
 Status Importer::call(const pb::FunctionProto &function, Rewriter &node) {
   if (node.scope.depth >= kDeepestNesting)
-    return node.error(ErrorId::onnx_invalid, "functions are nested deeper than %d: does one call itself?", kDeepestNesting);
+    return node.error(ErrorId::onnx_invalid, "functions are nested deeper than %d: does one call itself?",
+                      kDeepestNesting);
   for (const std::int32_t id : node.inputs()) {
     if (id == Scope::kPoisoned) return poisoned_status();
-    if (id == Scope::kUnknown) return node.error(ErrorId::onnx_invalid, "an input of the call is made by no node, input or initializer");
+    if (id == Scope::kUnknown)
+      return node.error(ErrorId::onnx_invalid, "an input of the call is made by no node, input or initializer");
   }
   if (node.proto.input_size() > function.input_size() || node.proto.output_size() > function.output_size())
-    return node.error(ErrorId::onnx_invalid, "the call has %d inputs and %d outputs, the function %d and %d", node.proto.input_size(),
-                      node.proto.output_size(), function.input_size(), function.output_size());
+    return node.error(ErrorId::onnx_invalid, "the call has %d inputs and %d outputs, the function %d and %d",
+                      node.proto.input_size(), node.proto.output_size(), function.input_size(), function.output_size());
   Opsets opsets = *node.scope.opsets;
   QR_RETURN_IF_ERROR(read_opsets(function.opset_import(), node.where, &opsets));
 
@@ -204,9 +216,12 @@ Status Importer::call(const pb::FunctionProto &function, Rewriter &node) {
   const auto &unknown = function.GetReflection()->GetUnknownFields(function);
   for (int i = 0; i < unknown.field_count(); ++i) {
     const auto &field = unknown.field(i);
-    if (field.number() != kFunctionAttributeField || field.type() != google::protobuf::UnknownField::TYPE_LENGTH_DELIMITED) continue;
+    if (field.number() != kFunctionAttributeField ||
+        field.type() != google::protobuf::UnknownField::TYPE_LENGTH_DELIMITED)
+      continue;
     defaults.push_back(std::make_unique<pb::AttributeProto>());
-    if (!defaults.back()->ParseFromString(field.length_delimited())) return node.error(ErrorId::onnx_invalid, "a default of the function does not parse");
+    if (!defaults.back()->ParseFromString(field.length_delimited()))
+      return node.error(ErrorId::onnx_invalid, "a default of the function does not parse");
     arguments[String(defaults.back()->name())] = defaults.back().get();
   }
   for (const auto &attribute : node.proto.attribute())
@@ -218,19 +233,23 @@ Status Importer::call(const pb::FunctionProto &function, Rewriter &node) {
   scope.arguments = &arguments;
   scope.prefix = node.name + "/";
   scope.depth = node.scope.depth + 1;
-  for (int i = 0; i < function.input_size(); ++i) scope.names[String(function.input(i))] = node.in(static_cast<std::size_t>(i));
+  for (int i = 0; i < function.input_size(); ++i)
+    scope.names[String(function.input(i))] = node.in(static_cast<std::size_t>(i));
   const std::size_t before = reasons.size();
   nodes(function.node(), scope);
   if (reasons.size() != before || !stopped.ok()) return poisoned_status();
   for (int i = 0; i < function.output_size(); ++i) {
     const std::int32_t id = scope.lookup(function.output(i));
-    if (id == Scope::kUnknown) return node.error(ErrorId::onnx_invalid, "the function does not make its output '%s'", printable(function.output(i)).c_str());
+    if (id == Scope::kUnknown)
+      return node.error(ErrorId::onnx_invalid, "the function does not make its output '%s'",
+                        printable(function.output(i)).c_str());
     node.bind(i, id);
   }
   return {};
 }
 
-Result<qir::Graph> import_graph(Model &model, const Vector<qir::Shape> &shapes, Store &store, Folder *folder, Watcher *watcher) {
+Result<qir::Graph> import_graph(Model &model, const Vector<qir::Shape> &shapes, Store &store, Folder *folder,
+                                Watcher *watcher) {
   const pb::GraphProto &graph = model.proto().graph();
   Importer importer(model, store, folder, watcher);
   Builder builder(store, folder);
@@ -249,7 +268,8 @@ Result<qir::Graph> import_graph(Model &model, const Vector<qir::Shape> &shapes, 
     const std::int32_t id = scope.lookup(output.name());
     if (id >= 0) QR_RETURN_IF_ERROR(builder.add_output(id, output.name()));
     else if (id != Scope::kPoisoned)
-      importer.reasons.add(ErrorId::onnx_invalid, format("output '%s'", printable(output.name()).c_str()), "is made by no node");
+      importer.reasons.add(ErrorId::onnx_invalid, format("output '%s'", printable(output.name()).c_str()),
+                           "is made by no node");
   }
   QR_RETURN_IF_ERROR(importer.reasons.status());
   return std::move(builder.graph);

@@ -17,8 +17,9 @@ class Watcher {
   ~Watcher() = default;
 };
 
-// Imports the model's graph. `shapes`: one per model.inputs(), all extents known. Constants point into the model or into `store`; both must
-// outlive the graph. A failure carries every reason.
-Result<qir::Graph> import_graph(Model &model, const Vector<qir::Shape> &shapes, Store &store, Folder *folder, Watcher *watcher);
+// Imports the model's graph. `shapes`: one per model.inputs(), all extents known. Constants point into the model or
+// into `store`; both must outlive the graph. A failure carries every reason.
+Result<qir::Graph> import_graph(Model &model, const Vector<qir::Shape> &shapes, Store &store, Folder *folder,
+                                Watcher *watcher);
 
 }  // namespace quarry::onnx_import

@@ -55,7 +55,8 @@ Declared declare(const pb::ValueInfoProto &info, const char *role, Reasons &reas
   else reasons.add(dtype.status(), subject);
   out.has_shape = tensor.has_shape();
   if (tensor.shape().dim_size() > static_cast<int>(qir::kMaxRank)) {
-    reasons.add(ErrorId::qir_rank, subject, format("has %d dimensions, the limit is %zu", tensor.shape().dim_size(), qir::kMaxRank));
+    reasons.add(ErrorId::qir_rank, subject,
+                format("has %d dimensions, the limit is %zu", tensor.shape().dim_size(), qir::kMaxRank));
     return out;
   }
   for (const auto &dim : tensor.shape().dim()) {
@@ -71,19 +72,22 @@ Declared declare(const pb::ValueInfoProto &info, const char *role, Reasons &reas
 String unknown_string(const google::protobuf::Message &message, int field) {
   const auto &fields = message.GetReflection()->GetUnknownFields(message);
   for (int i = 0; i < fields.field_count(); ++i)
-    if (fields.field(i).number() == field && fields.field(i).type() == google::protobuf::UnknownField::TYPE_LENGTH_DELIMITED)
+    if (fields.field(i).number() == field &&
+        fields.field(i).type() == google::protobuf::UnknownField::TYPE_LENGTH_DELIMITED)
       return String(fields.field(i).length_delimited());
   return {};
 }
 
-Status read_opsets(const google::protobuf::RepeatedPtrField<pb::OperatorSetIdProto> &imports, std::string_view subject, Opsets *out) {
+Status read_opsets(const google::protobuf::RepeatedPtrField<pb::OperatorSetIdProto> &imports, std::string_view subject,
+                   Opsets *out) {
   for (const auto &import : imports) {
     const std::string_view domain = normal_domain(import.domain());
     if (domain.empty() && (import.version() < kOldestOpset || import.version() > qir::kNormalOpset))
-      return Status::error(ErrorId::onnx_opset,
-                           format("%.*s: imports opset %lld of ai.onnx, this version takes %lld to %lld", static_cast<int>(subject.size()),
-                                  subject.data(), static_cast<long long>(import.version()), static_cast<long long>(kOldestOpset),
-                                  static_cast<long long>(qir::kNormalOpset)));
+      return Status::error(
+          ErrorId::onnx_opset,
+          format("%.*s: imports opset %lld of ai.onnx, this version takes %lld to %lld",
+                 static_cast<int>(subject.size()), subject.data(), static_cast<long long>(import.version()),
+                 static_cast<long long>(kOldestOpset), static_cast<long long>(qir::kNormalOpset)));
     (*out)[String(domain)] = import.version();
   }
   return {};
@@ -92,11 +96,13 @@ Status read_opsets(const google::protobuf::RepeatedPtrField<pb::OperatorSetIdPro
 Result<Unique<Model>> Model::open(qir::Bytes data, std::string_view folder) {
   if (data.size == 0) return Status::error(ErrorId::onnx_parse, "the model is empty");
   if (data.size > INT32_MAX)
-    return Status::error(ErrorId::onnx_parse,
-                         format("the model has %llu bytes, protobuf's limit is 2 GB", static_cast<unsigned long long>(data.size)),
-                         "keep the weights as external data (onnx.save_model with save_as_external_data=True)");
+    return Status::error(
+        ErrorId::onnx_parse,
+        format("the model has %llu bytes, protobuf's limit is 2 GB", static_cast<unsigned long long>(data.size)),
+        "keep the weights as external data (onnx.save_model with save_as_external_data=True)");
   auto model = quarry::make_unique<Model>(folder);
-  if (!parse(data, &model->proto_)) return Status::error(ErrorId::onnx_parse, "the bytes are no ONNX model: protobuf cannot parse them");
+  if (!parse(data, &model->proto_))
+    return Status::error(ErrorId::onnx_parse, "the bytes are no ONNX model: protobuf cannot parse them");
   model->producer_ = model->proto_.producer_name();
   if (!model->proto_.producer_version().empty()) (model->producer_ += ' ') += model->proto_.producer_version();
   QR_RETURN_IF_ERROR(model->check());
@@ -104,10 +110,11 @@ Result<Unique<Model>> Model::open(qir::Bytes data, std::string_view folder) {
 }
 
 Status Model::check() {
-  if (!proto_.has_graph()) return Status::error(ErrorId::onnx_parse, "the bytes parse but hold no graph: is this an ONNX model?");
+  if (!proto_.has_graph())
+    return Status::error(ErrorId::onnx_parse, "the bytes parse but hold no graph: is this an ONNX model?");
   if (proto_.ir_version() < 3)
-    return Status::error(ErrorId::onnx_invalid,
-                         format("the model's IR version is %lld, expected 3 or more", static_cast<long long>(proto_.ir_version())));
+    return Status::error(ErrorId::onnx_invalid, format("the model's IR version is %lld, expected 3 or more",
+                                                       static_cast<long long>(proto_.ir_version())));
   if (proto_.opset_import_size() == 0) return Status::error(ErrorId::onnx_invalid, "the model imports no opset");
   QR_RETURN_IF_ERROR(read_opsets(proto_.opset_import(), "the model", &opsets_));
 
@@ -120,7 +127,8 @@ Status Model::check() {
     if (!names.emplace(input.name()).second || input.name().empty())
       reasons.add(ErrorId::onnx_invalid, format("input '%s'", printable(input.name()).c_str()),
                   "its name is empty or not the only one of its kind");
-    // Before IR 4 initializers stand among the inputs; later that means a default that could be overridden. Either way they are constants.
+    // Before IR 4 initializers stand among the inputs; later that means a default that could be overridden. Either way
+    // they are constants.
     if (!constants.contains(std::string_view(input.name()))) inputs_.push_back(declare(input, "input", reasons));
   }
   names.clear();
@@ -132,11 +140,13 @@ Status Model::check() {
   }
   if (outputs_.empty()) reasons.add(ErrorId::onnx_invalid, "the model", "has no outputs");
   for (const auto &function : proto_.functions())
-    functions_[function_key(function.domain(), function.name(), unknown_string(function, kFunctionOverloadField))] = &function;
+    functions_[function_key(function.domain(), function.name(), unknown_string(function, kFunctionOverloadField))] =
+        &function;
   return reasons.status();
 }
 
-const pb::FunctionProto *Model::function(std::string_view domain, std::string_view name, std::string_view overload) const {
+const pb::FunctionProto *Model::function(std::string_view domain, std::string_view name,
+                                         std::string_view overload) const {
   if (functions_.empty()) return nullptr;
   const auto found = functions_.find(function_key(domain, name, overload));
   return found == functions_.end() ? nullptr : found->second;
@@ -144,7 +154,8 @@ const pb::FunctionProto *Model::function(std::string_view domain, std::string_vi
 
 namespace {
 
-void count_operators(const pb::GraphProto &graph, OrderedMap<String, std::uint64_t> &counts, std::uint64_t &parameters) {
+void count_operators(const pb::GraphProto &graph, OrderedMap<String, std::uint64_t> &counts,
+                     std::uint64_t &parameters) {
   for (const auto &tensor : graph.initializer()) {
     std::uint64_t elements = 1;
     for (const std::int64_t dim : tensor.dims()) elements *= dim > 0 ? static_cast<std::uint64_t>(dim) : 0;
@@ -161,7 +172,10 @@ void count_operators(const pb::GraphProto &graph, OrderedMap<String, std::uint64
 void write_declared(JsonWriter &json, const char *key, const Vector<Declared> &values) {
   json.key(key).begin_array();
   for (const Declared &value : values) {
-    json.begin_object().field("name", std::string_view(value.name)).field("dtype", dtype_name(value.dtype)).key("shape");
+    json.begin_object()
+        .field("name", std::string_view(value.name))
+        .field("dtype", dtype_name(value.dtype))
+        .key("shape");
     if (!value.has_shape) {
       json.null().end_object();
       continue;
@@ -188,8 +202,12 @@ String Model::inspect() const {
   json.field("producer", producer()).field("ir_version", static_cast<std::int64_t>(proto_.ir_version()));
   json.key("opsets").begin_array();
   for (const auto &import : proto_.opset_import()) {
-    const std::string_view domain = import.domain().empty() ? std::string_view("ai.onnx") : std::string_view(import.domain());
-    json.begin_object().field("domain", domain).field("version", static_cast<std::int64_t>(import.version())).end_object();
+    const std::string_view domain =
+        import.domain().empty() ? std::string_view("ai.onnx") : std::string_view(import.domain());
+    json.begin_object()
+        .field("domain", domain)
+        .field("version", static_cast<std::int64_t>(import.version()))
+        .end_object();
   }
   json.end_array().key("operators").begin_object();
   for (const auto &[name, count] : operators) json.field(name, count);

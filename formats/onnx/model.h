@@ -26,18 +26,19 @@ struct Declared {
 
 class Model : public HeapObject {
  public:
-  // Parses and checks what needs no shapes: versions, names, types of inputs and outputs. Finds every reason, not the first.
+  // Parses and checks what needs no shapes: versions, names, types of inputs and outputs. Finds every reason, not the
+  // first.
   static Result<Unique<Model>> open(qir::Bytes data, std::string_view folder);
 
   const pb::ModelProto &proto() const noexcept { return proto_; }
   const Opsets &opsets() const noexcept { return opsets_; }
-  const Vector<Declared> &inputs() const noexcept { return inputs_; }    // without initializers
+  const Vector<Declared> &inputs() const noexcept { return inputs_; }  // without initializers
   const Vector<Declared> &outputs() const noexcept { return outputs_; }
   ExternalData &external() noexcept { return external_; }
   // A model-local function; nullptr: there is none of that name.
   const pb::FunctionProto *function(std::string_view domain, std::string_view name, std::string_view overload) const;
   std::string_view producer() const noexcept { return producer_; }  // name and version; may be empty
-  String inspect() const;  // JSON, see prepare/prepare_api.h
+  String inspect() const;                                           // JSON, see prepare/prepare_api.h
 
   explicit Model(std::string_view folder) : external_(folder) {}
 
@@ -53,8 +54,11 @@ class Model : public HeapObject {
 };
 
 // Opset imports of a model or function; names a version that is out of range.
-Status read_opsets(const google::protobuf::RepeatedPtrField<pb::OperatorSetIdProto> &imports, std::string_view subject, Opsets *out);
-inline std::string_view normal_domain(std::string_view domain) { return domain == "ai.onnx" ? std::string_view() : domain; }
+Status read_opsets(const google::protobuf::RepeatedPtrField<pb::OperatorSetIdProto> &imports, std::string_view subject,
+                   Opsets *out);
+inline std::string_view normal_domain(std::string_view domain) {
+  return domain == "ai.onnx" ? std::string_view() : domain;
+}
 // A string field that is newer than libonnx's headers; "" where it is not there.
 String unknown_string(const google::protobuf::Message &message, int field);
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ONNX's protobuf messages, as Debian's libonnx has them (IR version 8; what newer models add arrives as unknown fields and numbers).
+// ONNX's protobuf messages, as Debian's libonnx has them (IR version 8; what newer models add arrives as unknown fields
+// and numbers).
 #pragma once
 
 #pragma GCC diagnostic push

@@ -16,7 +16,8 @@ class Reasons {
   void add(const Status &status, std::string_view where);
   bool empty() const noexcept { return entries_.empty(); }
   std::size_t size() const noexcept { return entries_.size(); }
-  // One status with a "reason" frame each. Its id is that of the reasons where they have one id in common, else QR-O0004.
+  // One status with a "reason" frame each. Its id is that of the reasons where they have one id in common, else
+  // QR-O0004.
   Status status() const;
 
  private:

@@ -85,19 +85,25 @@ std::optional<Vector<float>> Rewriter::get_floats(std::string_view wanted) const
   return Vector<float>(found->floats().begin(), found->floats().end());
 }
 
-Result<qir::Node> Rewriter::copy(qir::Op op, Vector<std::int32_t> inputs, std::initializer_list<std::string_view> without) const {
+Result<qir::Node> Rewriter::copy(qir::Op op, Vector<std::int32_t> inputs,
+                                 std::initializer_list<std::string_view> without) const {
   qir::Node node = make(op, std::move(inputs), "");
   for (const auto &listed : proto.attribute()) {
     const std::string_view key = listed.name();
-    if (std::ranges::find(without, key) != without.end() || key == "consumed_inputs") continue;  // a hint of opsets 1 to 5
+    if (std::ranges::find(without, key) != without.end() || key == "consumed_inputs")
+      continue;                                        // a hint of opsets 1 to 5
     const pb::AttributeProto *found = attribute(key);  // follows a reference
     if (!found) continue;
     switch (kind_of(*found)) {
       case pb::AttributeProto_AttributeType_INT: node.set(key, static_cast<std::int64_t>(found->i())); break;
       case pb::AttributeProto_AttributeType_FLOAT: node.set(key, found->f()); break;
       case pb::AttributeProto_AttributeType_STRING: node.set(key, std::string_view(found->s())); break;
-      case pb::AttributeProto_AttributeType_INTS: node.set(key, Vector<std::int64_t>(found->ints().begin(), found->ints().end())); break;
-      case pb::AttributeProto_AttributeType_FLOATS: node.set(key, Vector<float>(found->floats().begin(), found->floats().end())); break;
+      case pb::AttributeProto_AttributeType_INTS:
+        node.set(key, Vector<std::int64_t>(found->ints().begin(), found->ints().end()));
+        break;
+      case pb::AttributeProto_AttributeType_FLOATS:
+        node.set(key, Vector<float>(found->floats().begin(), found->floats().end()));
+        break;
       case pb::AttributeProto_AttributeType_STRINGS: {
         Vector<String> strings;
         for (const auto &text : found->strings()) strings.emplace_back(text);
@@ -105,7 +111,9 @@ Result<qir::Node> Rewriter::copy(qir::Op op, Vector<std::int32_t> inputs, std::i
         break;
       }
       default:
-        return error(ErrorId::onnx_attribute, "attribute '%s' holds a tensor, graph or type, which the operator does not take here", printable(key).c_str());
+        return error(ErrorId::onnx_attribute,
+                     "attribute '%s' holds a tensor, graph or type, which the operator does not take here",
+                     printable(key).c_str());
     }
   }
   return node;
@@ -133,7 +141,8 @@ Status Rewriter::finish(qir::Node node, int count) {
   Vector<String> names;
   const int listed = count < 0 ? proto.output_size() : std::min(count, proto.output_size());
   for (int i = 0; i < listed; ++i) names.push_back(wants(i) ? scope.prefix + String(proto.output(i)) : String());
-  while (names.size() > static_cast<std::size_t>(std::max<int>(row.min_outputs, 0)) && names.back().empty()) names.pop_back();
+  while (names.size() > static_cast<std::size_t>(std::max<int>(row.min_outputs, 0)) && names.back().empty())
+    names.pop_back();
   // An output that the operator always makes exists even where nobody wants it.
   for (std::size_t i = 0; i < names.size() || i < static_cast<std::size_t>(row.min_outputs); ++i) {
     if (i == names.size()) names.emplace_back();

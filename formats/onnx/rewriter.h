@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a rewriting rule works with: one ONNX node, its opset, its inputs as tensors of the graph being made. Internal to formats/onnx.
+// What a rewriting rule works with: one ONNX node, its opset, its inputs as tensors of the graph being made. Internal
+// to formats/onnx.
 #pragma once
 
 #include <initializer_list>
@@ -10,18 +11,21 @@ namespace quarry::onnx_import {
 
 class Importer;
 
-// Names seen by a node. Scopes of one graph chain up; the body of a subgraph or a function starts afresh, with what it takes bound by name.
+// Names seen by a node. Scopes of one graph chain up; the body of a subgraph or a function starts afresh, with what it
+// takes bound by name.
 struct Scope {
-  static constexpr std::int32_t kUnknown = -3;   // no such name
-  static constexpr std::int32_t kPoisoned = -2;  // its maker was refused, which has been said; kAbsent (-1) is an optional value not given
+  static constexpr std::int32_t kUnknown = -3;  // no such name
+  static constexpr std::int32_t kPoisoned =
+      -2;  // its maker was refused, which has been said; kAbsent (-1) is an optional value not given
 
   const Scope *parent = nullptr;
   Builder *builder = nullptr;
   const Opsets *opsets = nullptr;
-  const StringMap<const pb::AttributeProto *> *arguments = nullptr;  // attributes of the function call; nullptr outside functions
-  String prefix;                                                     // of the names made in here: "call1/"
+  const StringMap<const pb::AttributeProto *> *arguments =
+      nullptr;    // attributes of the function call; nullptr outside functions
+  String prefix;  // of the names made in here: "call1/"
   StringMap<std::int32_t> names;
-  int depth = 0;                                                     // of functions and subgraphs
+  int depth = 0;  // of functions and subgraphs
 
   std::int32_t lookup(std::string_view name) const;
 };
@@ -59,18 +63,26 @@ class Rewriter {
 
   // ---- making nodes
   // A node with the ONNX node's attributes, less `without`.
-  Result<qir::Node> copy(qir::Op op, Vector<std::int32_t> inputs, std::initializer_list<std::string_view> without = {}) const;
-  qir::Node make(qir::Op op, Vector<std::int32_t> inputs, std::string_view suffix) const;  // a helper node, no attributes
+  Result<qir::Node> copy(qir::Op op, Vector<std::int32_t> inputs,
+                         std::initializer_list<std::string_view> without = {}) const;
+  qir::Node make(qir::Op op, Vector<std::int32_t> inputs,
+                 std::string_view suffix) const;  // a helper node, no attributes
   // Adds a node for an intermediate value.
   Result<std::int32_t> step(qir::Node node);
-  Result<std::int32_t> step(qir::Op op, Vector<std::int32_t> inputs, std::string_view suffix) { return step(make(op, std::move(inputs), suffix)); }
+  Result<std::int32_t> step(qir::Op op, Vector<std::int32_t> inputs, std::string_view suffix) {
+    return step(make(op, std::move(inputs), suffix));
+  }
   // Adds the node that makes the ONNX node's outputs (the first `count`; -1: all).
   Status finish(qir::Node node, int count = -1);
   Status finish(qir::Op op, Vector<std::int32_t> inputs) { return finish(make(op, std::move(inputs), "")); }
 
   // Constants of the node, named after it.
-  std::int32_t ints(std::string_view suffix, std::span<const std::int64_t> values) { return builder.add_ints(name + "/" + String(suffix), values); }
-  std::int32_t number(std::string_view suffix, DType dtype, double value) { return builder.add_number(name + "/" + String(suffix), dtype, value); }
+  std::int32_t ints(std::string_view suffix, std::span<const std::int64_t> values) {
+    return builder.add_ints(name + "/" + String(suffix), values);
+  }
+  std::int32_t number(std::string_view suffix, DType dtype, double value) {
+    return builder.add_number(name + "/" + String(suffix), dtype, value);
+  }
   // The shape of a value as an i64 tensor: constant where it is known.
   Result<std::int32_t> shape_of(std::int32_t id, std::string_view suffix);
 
@@ -86,18 +98,19 @@ inline Status poisoned_status() { return Status::foreign(QR_UNSUPPORTED, "", "",
 using Rule = Status (*)(Rewriter &);
 // The rule of an operator; nullptr: it is in the normal form as it stands, if the op table has it.
 Rule find_rule(std::string_view domain, std::string_view op, std::int64_t opset);
-Rule find_legacy_rule(std::string_view op);        // rules_legacy.cpp: opsets 1 to 6
-Rule find_standard_rule(std::string_view op);      // rules_standard.cpp
-Rule find_quantized_rule(std::string_view op);     // rules_quantized.cpp (QLinear*, com.microsoft)
-Rule find_contrib_rule(std::string_view op);       // rules_contrib.cpp (com.microsoft)
-Status import_if(Rewriter &node);                  // control_flow.cpp
+Rule find_legacy_rule(std::string_view op);     // rules_legacy.cpp: opsets 1 to 6
+Rule find_standard_rule(std::string_view op);   // rules_standard.cpp
+Rule find_quantized_rule(std::string_view op);  // rules_quantized.cpp (QLinear*, com.microsoft)
+Rule find_contrib_rule(std::string_view op);    // rules_contrib.cpp (com.microsoft)
+Status import_if(Rewriter &node);               // control_flow.cpp
 Status import_loop(Rewriter &node);
 Status import_scan(Rewriter &node);
 
 // The state of one import.
 class Importer {
  public:
-  Importer(Model &model, Store &store, Folder *folder, Watcher *watcher) : model(model), store(store), folder(folder), watcher(watcher) {}
+  Importer(Model &model, Store &store, Folder *folder, Watcher *watcher)
+      : model(model), store(store), folder(folder), watcher(watcher) {}
 
   Model &model;
   Store &store;
@@ -106,7 +119,8 @@ class Importer {
   Reasons reasons;
   Status stopped;  // by the watcher
 
-  // Imports a graph's initializers and nodes into the scope. What is refused goes to `reasons`; the names it would have made are poisoned.
+  // Imports a graph's initializers and nodes into the scope. What is refused goes to `reasons`; the names it would have
+  // made are poisoned.
   void body(const pb::GraphProto &graph, Scope &scope);
   void nodes(const google::protobuf::RepeatedPtrField<pb::NodeProto> &list, Scope &scope);
   // The names that a graph takes from its surroundings, in order of first use.

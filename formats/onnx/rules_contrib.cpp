@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// com.microsoft operators that models of ONNX Runtime's optimiser hold, in terms of the normal form. Those that the op table has itself
-// (QuickGelu, FusedMatMul, Inverse, MatMulNBits) need no rule.
+// com.microsoft operators that models of ONNX Runtime's optimiser hold, in terms of the normal form. Those that the op
+// table has itself (QuickGelu, FusedMatMul, Inverse, MatMulNBits) need no rule.
 #include <algorithm>
 
 #include "formats/onnx/rewriter.h"
@@ -32,12 +32,15 @@ Status bias_gelu(Rewriter &node) {
 Status rms_normalization(Rewriter &node) {
   QR_RETURN_IF_ERROR(node.need_inputs(2));
   for (int i = 1; i < node.proto.output_size(); ++i)
-    if (node.wants(i)) return node.error(ErrorId::onnx_attribute, "has %d outputs, only the first is supported", node.proto.output_size());
+    if (node.wants(i))
+      return node.error(ErrorId::onnx_attribute, "has %d outputs, only the first is supported",
+                        node.proto.output_size());
   QR_ASSIGN_OR_RETURN(qir::Node made, node.copy(Op::RMSNormalization, {node.in(0), node.in(1)}));
   return node.finish(std::move(made), 1);
 }
 
-// SkipLayerNormalization: input, skip, gamma, beta?, bias?; Simplified: input, skip, gamma, bias?. Output 3 is the sum that is normalised.
+// SkipLayerNormalization: input, skip, gamma, beta?, bias?; Simplified: input, skip, gamma, bias?. Output 3 is the sum
+// that is normalised.
 Status skip_normalization(Rewriter &node) {
   QR_RETURN_IF_ERROR(node.need_inputs(3));
   const bool simplified = node.proto.op_type() == "SkipSimplifiedLayerNormalization";
@@ -61,7 +64,8 @@ Status fused_conv(Rewriter &node) {
   const std::string_view activation = node.get_string("activation", "");
   const Vector<float> params = node.get_floats("activation_params").value_or(Vector<float>());
   const auto param = [&](std::size_t i, float fallback) { return i < params.size() ? params[i] : fallback; };
-  QR_ASSIGN_OR_RETURN(qir::Node conv, node.copy(Op::Conv, {node.in(0), node.in(1), node.in(2)}, {"activation", "activation_params"}));
+  QR_ASSIGN_OR_RETURN(qir::Node conv,
+                      node.copy(Op::Conv, {node.in(0), node.in(1), node.in(2)}, {"activation", "activation_params"}));
   const bool alone = activation.empty() && !node.has(3);
   if (alone) return node.finish(std::move(conv));
   conv.name += "/conv";
@@ -95,9 +99,14 @@ Status fused_conv(Rewriter &node) {
 
 Status fused_gemm(Rewriter &node) {
   const std::string_view activation = node.get_string("activation", "");
-  QR_ASSIGN_OR_RETURN(qir::Node gemm, node.copy(Op::Gemm, node.inputs(), {"activation", "activation_alpha", "activation_beta", "activation_gamma"}));
+  QR_ASSIGN_OR_RETURN(
+      qir::Node gemm,
+      node.copy(Op::Gemm, node.inputs(), {"activation", "activation_alpha", "activation_beta", "activation_gamma"}));
   if (activation.empty()) return node.finish(std::move(gemm));
-  const Op op = activation == "Relu" ? Op::Relu : activation == "Sigmoid" ? Op::Sigmoid : activation == "Tanh" ? Op::Tanh : Op::LeakyRelu;
+  const Op op = activation == "Relu"      ? Op::Relu
+                : activation == "Sigmoid" ? Op::Sigmoid
+                : activation == "Tanh"    ? Op::Tanh
+                                          : Op::LeakyRelu;
   if (op == Op::LeakyRelu && activation != "LeakyRelu")
     return node.error(ErrorId::onnx_attribute, "activation '%s' is not supported", printable(activation).c_str());
   gemm.name += "/gemm";
@@ -107,7 +116,8 @@ Status fused_gemm(Rewriter &node) {
   return node.finish(std::move(act));
 }
 
-// MatMulNBits orders K, N, ... as attributes; g_idx and bias are inputs 4 and 5. Attributes that only steer speed are dropped.
+// MatMulNBits orders K, N, ... as attributes; g_idx and bias are inputs 4 and 5. Attributes that only steer speed are
+// dropped.
 Status matmul_nbits(Rewriter &node) {
   QR_ASSIGN_OR_RETURN(qir::Node made, node.copy(Op::MatMulNBits, node.inputs(), {"weight_prepacked"}));
   return node.finish(std::move(made));
@@ -123,9 +133,16 @@ constexpr struct {
   std::string_view op;
   Rule rule;
 } kRules[] = {
-    {"BiasGelu", bias_gelu}, {"FastGelu", fast_gelu}, {"FusedConv", fused_conv}, {"FusedGemm", fused_gemm}, {"Gelu", gelu},
-    {"MatMulNBits", matmul_nbits}, {"SimplifiedLayerNormalization", rms_normalization},
-    {"SkipLayerNormalization", skip_normalization}, {"SkipSimplifiedLayerNormalization", skip_normalization}, {"Trilu", same_as_standard},
+    {"BiasGelu", bias_gelu},
+    {"FastGelu", fast_gelu},
+    {"FusedConv", fused_conv},
+    {"FusedGemm", fused_gemm},
+    {"Gelu", gelu},
+    {"MatMulNBits", matmul_nbits},
+    {"SimplifiedLayerNormalization", rms_normalization},
+    {"SkipLayerNormalization", skip_normalization},
+    {"SkipSimplifiedLayerNormalization", skip_normalization},
+    {"Trilu", same_as_standard},
 };
 
 }  // namespace

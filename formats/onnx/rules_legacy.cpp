@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Opsets 1 to 6, for old exports: broadcasting was an attribute, inference a flag. Operators that are not here are as in opset 7.
+// Opsets 1 to 6, for old exports: broadcasting was an attribute, inference a flag. Operators that are not here are as
+// in opset 7.
 #include <algorithm>
 
 #include "formats/onnx/rewriter.h"
@@ -9,19 +10,22 @@ namespace {
 
 using qir::Op;
 
-// `broadcast` with `axis` lines b up with the axes of a from `axis` on; without, with the last ones (as later opsets do).
+// `broadcast` with `axis` lines b up with the axes of a from `axis` on; without, with the last ones (as later opsets
+// do).
 Status binary(Rewriter &node) {
   QR_RETURN_IF_ERROR(node.need_inputs(2));
   const Op op = qir::find_op("", node.proto.op_type())->op;
   std::int32_t b = node.in(1);
-  const auto a_rank = static_cast<std::int64_t>(node.tensor(0).shape.size()), b_rank = static_cast<std::int64_t>(node.tensor(1).shape.size());
-  if (node.get_int("broadcast", 0) == 0 && node.tensor(0).shape != node.tensor(1).shape && node.builder.is_static(node.in(0)) && node.builder.is_static(b))
+  const auto a_rank = static_cast<std::int64_t>(node.tensor(0).shape.size()),
+             b_rank = static_cast<std::int64_t>(node.tensor(1).shape.size());
+  if (node.get_int("broadcast", 0) == 0 && node.tensor(0).shape != node.tensor(1).shape &&
+      node.builder.is_static(node.in(0)) && node.builder.is_static(b))
     return node.error(ErrorId::onnx_invalid, "its operands differ in shape and attribute broadcast is not set");
   if (node.get_int("broadcast", 0) != 0 && node.attribute("axis")) {
     const std::int64_t given = node.get_int("axis", 0), axis = given < 0 ? given + a_rank : given;
     if (axis < 0 || axis + b_rank > a_rank)
-      return node.error(ErrorId::onnx_invalid, "axis is %lld for operands of %lld and %lld dimensions", static_cast<long long>(given),
-                        static_cast<long long>(a_rank), static_cast<long long>(b_rank));
+      return node.error(ErrorId::onnx_invalid, "axis is %lld for operands of %lld and %lld dimensions",
+                        static_cast<long long>(given), static_cast<long long>(a_rank), static_cast<long long>(b_rank));
     Vector<std::int64_t> axes;
     for (std::int64_t i = b_rank; axis + i < a_rank; ++i) axes.push_back(i);
     if (!axes.empty()) {
@@ -33,11 +37,14 @@ Status binary(Rewriter &node) {
 
 Status batch_normalization(Rewriter &node) {
   QR_RETURN_IF_ERROR(node.need_inputs(5));
-  if (node.get_int("spatial", 1) != 1) return node.error(ErrorId::onnx_attribute, "attribute spatial is 0 (statistics per position), only 1 is supported");
+  if (node.get_int("spatial", 1) != 1)
+    return node.error(ErrorId::onnx_attribute, "attribute spatial is 0 (statistics per position), only 1 is supported");
   for (int i = 1; i < node.proto.output_size(); ++i)
     if (node.wants(i) && node.get_int("is_test", 0) == 0)
-      return node.error(ErrorId::onnx_attribute, "is in training mode (it has %d outputs), only inference is supported", node.proto.output_size());
-  QR_ASSIGN_OR_RETURN(qir::Node made, node.copy(Op::BatchNormalization, node.inputs(), {"spatial", "momentum", "is_test", "consumed_inputs"}));
+      return node.error(ErrorId::onnx_attribute, "is in training mode (it has %d outputs), only inference is supported",
+                        node.proto.output_size());
+  QR_ASSIGN_OR_RETURN(qir::Node made, node.copy(Op::BatchNormalization, node.inputs(),
+                                                {"spatial", "momentum", "is_test", "consumed_inputs"}));
   return node.finish(std::move(made), 1);
 }
 
@@ -102,7 +109,8 @@ Status selu(Rewriter &node) {
 
 // Recurrent operators had a flag whether the whole sequence is wanted; the outputs say that.
 Status recurrent(Rewriter &node) {
-  QR_ASSIGN_OR_RETURN(qir::Node made, node.copy(qir::find_op("", node.proto.op_type())->op, node.inputs(), {"output_sequence"}));
+  QR_ASSIGN_OR_RETURN(qir::Node made,
+                      node.copy(qir::find_op("", node.proto.op_type())->op, node.inputs(), {"output_sequence"}));
   return node.finish(std::move(made));
 }
 
@@ -111,14 +119,16 @@ Status pad(Rewriter &node) {
   const auto pads = node.get_ints("paddings") ? node.get_ints("paddings") : node.get_ints("pads");
   if (!pads) return node.error(ErrorId::onnx_invalid, "has no attribute pads");
   qir::Node made = node.make(Op::Pad, {node.in(0), node.ints("pads", *pads)}, "");
-  if (const float value = node.get_float("value", 0); value != 0) made.inputs.push_back(node.number("value", node.tensor(0).dtype, value));
+  if (const float value = node.get_float("value", 0); value != 0)
+    made.inputs.push_back(node.number("value", node.tensor(0).dtype, value));
   made.set("mode", node.get_string("mode", "constant"));
   return node.finish(std::move(made));
 }
 
 // Opset 1 pools and normalisations have p as a float.
 Status float_p(Rewriter &node) {
-  QR_ASSIGN_OR_RETURN(qir::Node made, node.copy(qir::find_op("", node.proto.op_type())->op, node.inputs(), {"p", "consumed_inputs"}));
+  QR_ASSIGN_OR_RETURN(qir::Node made,
+                      node.copy(qir::find_op("", node.proto.op_type())->op, node.inputs(), {"p", "consumed_inputs"}));
   made.set("p", node.get_int("p", static_cast<std::int64_t>(node.get_float("p", 2))));
   return node.finish(std::move(made));
 }
@@ -127,10 +137,31 @@ constexpr struct {
   std::string_view op;
   Rule rule;
 } kRules[] = {
-    {"Add", binary}, {"And", binary}, {"BatchNormalization", batch_normalization}, {"Cast", cast}, {"Concat", concat}, {"Div", binary},
-    {"Dropout", dropout}, {"Equal", binary}, {"GRU", recurrent}, {"Gemm", gemm}, {"GlobalLpPool", float_p}, {"Greater", binary},
-    {"LSTM", recurrent}, {"Less", binary}, {"LpPool", float_p}, {"Mul", binary}, {"Or", binary}, {"PRelu", prelu}, {"Pad", pad}, {"Pow", binary},
-    {"RNN", recurrent}, {"Reshape", reshape}, {"Selu", selu}, {"Sub", binary}, {"Xor", binary},
+    {"Add", binary},
+    {"And", binary},
+    {"BatchNormalization", batch_normalization},
+    {"Cast", cast},
+    {"Concat", concat},
+    {"Div", binary},
+    {"Dropout", dropout},
+    {"Equal", binary},
+    {"GRU", recurrent},
+    {"Gemm", gemm},
+    {"GlobalLpPool", float_p},
+    {"Greater", binary},
+    {"LSTM", recurrent},
+    {"Less", binary},
+    {"LpPool", float_p},
+    {"Mul", binary},
+    {"Or", binary},
+    {"PRelu", prelu},
+    {"Pad", pad},
+    {"Pow", binary},
+    {"RNN", recurrent},
+    {"Reshape", reshape},
+    {"Selu", selu},
+    {"Sub", binary},
+    {"Xor", binary},
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operators on quantised values. Where scales and zero points are constant, a QLinear operator is written as what it means: dequantise, the
-// operator in real numbers, quantise. A pass turns that into quantised types (prepare/quantize.cpp), as it does for Q/DQ models.
+// Operators on quantised values. Where scales and zero points are constant, a QLinear operator is written as what it
+// means: dequantise, the operator in real numbers, quantise. A pass turns that into quantised types
+// (prepare/quantize.cpp), as it does for Q/DQ models.
 #include <algorithm>
 #include <iterator>
 
@@ -12,7 +13,8 @@ namespace {
 using qir::Op;
 
 bool all_constant(const Rewriter &node, std::initializer_list<std::size_t> inputs) {
-  return std::ranges::all_of(inputs, [&](std::size_t i) { return !node.has(i) || node.builder.is_constant(node.in(i)); });
+  return std::ranges::all_of(inputs,
+                             [&](std::size_t i) { return !node.has(i) || node.builder.is_constant(node.in(i)); });
 }
 
 // com.microsoft allows scale and zero point of one element to be vectors of length 1; QIR's are scalars then.
@@ -23,11 +25,13 @@ Result<std::int32_t> parameter(Rewriter &node, std::int32_t id, std::string_view
 }
 
 // `axis`: that of parameters per channel.
-Result<std::int32_t> dequantize(Rewriter &node, std::int32_t value, std::int32_t scale, std::int32_t zero, std::int64_t axis, const char *suffix) {
+Result<std::int32_t> dequantize(Rewriter &node, std::int32_t value, std::int32_t scale, std::int32_t zero,
+                                std::int64_t axis, const char *suffix) {
   const String at(suffix);
   QR_ASSIGN_OR_RETURN(scale, parameter(node, scale, at + "/scale"));
   QR_ASSIGN_OR_RETURN(zero, parameter(node, zero, at + "/zero_point"));
-  if (zero != qir::kAbsent && node.builder.tensor(zero).shape != node.builder.tensor(scale).shape && node.builder.tensor(zero).shape.empty()) {
+  if (zero != qir::kAbsent && node.builder.tensor(zero).shape != node.builder.tensor(scale).shape &&
+      node.builder.tensor(zero).shape.empty()) {
     QR_ASSIGN_OR_RETURN(const std::int32_t shape, node.shape_of(scale, at + "/scale/shape"));
     QR_ASSIGN_OR_RETURN(zero, node.step(Op::Expand, {zero, shape}, at + "/zero_points"));
   }
@@ -73,7 +77,8 @@ Status qlinear_conv(Rewriter &node) {
 Status qlinear_matmul(Rewriter &node) {
   QR_RETURN_IF_ERROR(node.need_inputs(8));
   const bool simple = all_constant(node, {1, 2, 4, 5, 6, 7}) && node.builder.tensor(node.in(1)).shape.size() <= 1 &&
-                      node.builder.tensor(node.in(1)).data.size <= 4 && node.builder.tensor(node.in(1)).dtype == DType::F32;
+                      node.builder.tensor(node.in(1)).data.size <= 4 &&
+                      node.builder.tensor(node.in(1)).dtype == DType::F32;
   if (!simple) return node.finish(Op::QLinearMatMul, node.inputs());
   QR_ASSIGN_OR_RETURN(const std::int32_t a, dequantize(node, node.in(0), node.in(1), node.in(2), 1, "a"));
   const auto b_rank = static_cast<std::int64_t>(node.tensor(3).shape.size());
@@ -85,10 +90,12 @@ Status qlinear_matmul(Rewriter &node) {
 // com.microsoft QLinearAdd, QLinearMul: a, a_scale, a_zero_point, b, b_scale, b_zero_point, y_scale, y_zero_point.
 Status qlinear_binary(Rewriter &node) {
   QR_RETURN_IF_ERROR(node.need_inputs(7));
-  for (const std::size_t i : {1, 4}) if (!node.has(i)) return node.error(ErrorId::onnx_invalid, "input %zu is missing", i);
+  for (const std::size_t i : {1, 4})
+    if (!node.has(i)) return node.error(ErrorId::onnx_invalid, "input %zu is missing", i);
   QR_ASSIGN_OR_RETURN(const std::int32_t a, dequantize(node, node.in(0), node.in(1), node.in(2), 1, "a"));
   QR_ASSIGN_OR_RETURN(const std::int32_t b, dequantize(node, node.in(3), node.in(4), node.in(5), 1, "b"));
-  QR_ASSIGN_OR_RETURN(const std::int32_t y, node.step(node.proto.op_type() == "QLinearAdd" ? Op::Add : Op::Mul, {a, b}, "op"));
+  QR_ASSIGN_OR_RETURN(const std::int32_t y,
+                      node.step(node.proto.op_type() == "QLinearAdd" ? Op::Add : Op::Mul, {a, b}, "op"));
   return quantize_result(node, y, node.in(6), node.in(7));
 }
 
@@ -97,15 +104,21 @@ Status qlinear_unary(Rewriter &node) {
   QR_RETURN_IF_ERROR(node.need_inputs(2));
   if (!node.has(3)) return node.error(ErrorId::onnx_invalid, "input 3 (y_scale) is missing");
   const std::string_view op = node.proto.op_type();
-  if (node.get_int("channels_last", 0) != 0) return node.error(ErrorId::onnx_attribute, "attribute channels_last is 1, only 0 is supported");
-  const Op real = op == "QLinearSigmoid" ? Op::Sigmoid : op == "QLinearLeakyRelu" ? Op::LeakyRelu : op == "QLinearSoftmax" ? Op::Softmax
-                  : op == "QLinearAveragePool" ? Op::AveragePool : Op::GlobalAveragePool;
+  if (node.get_int("channels_last", 0) != 0)
+    return node.error(ErrorId::onnx_attribute, "attribute channels_last is 1, only 0 is supported");
+  const Op real = op == "QLinearSigmoid"       ? Op::Sigmoid
+                  : op == "QLinearLeakyRelu"   ? Op::LeakyRelu
+                  : op == "QLinearSoftmax"     ? Op::Softmax
+                  : op == "QLinearAveragePool" ? Op::AveragePool
+                                               : Op::GlobalAveragePool;
   QR_ASSIGN_OR_RETURN(qir::Node made, node.copy(real, {}, {"channels_last", "opset"}));
   if (real == Op::Softmax && node.get_int("opset", 13) < 13) {
     const auto rank = static_cast<std::int64_t>(node.tensor(0).shape.size());
     const std::int64_t axis = node.get_int("axis", 1);
     if ((axis < 0 ? axis + rank : axis) != rank - 1)
-      return node.error(ErrorId::onnx_attribute, "attribute axis is %lld in the sense of opset 12, only the last axis is supported", static_cast<long long>(axis));
+      return node.error(ErrorId::onnx_attribute,
+                        "attribute axis is %lld in the sense of opset 12, only the last axis is supported",
+                        static_cast<long long>(axis));
     made.set("axis", std::int64_t{-1});
   }
   QR_ASSIGN_OR_RETURN(const std::int32_t x, dequantize(node, node.in(0), node.in(1), node.in(2), 1, "x"));
@@ -120,8 +133,10 @@ Status qlinear_concat(Rewriter &node) {
   QR_RETURN_IF_ERROR(node.need_inputs(4));
   QR_ASSIGN_OR_RETURN(qir::Node concat, node.copy(Op::Concat, {}));
   for (std::size_t i = 2; i + 1 < node.proto.input_size() + std::size_t{0}; i += 3) {
-    if (!node.has(i) || !node.has(i + 1)) return node.error(ErrorId::onnx_invalid, "inputs come in threes; input %zu or its scale is missing", i);
-    QR_ASSIGN_OR_RETURN(const std::int32_t x, dequantize(node, node.in(i), node.in(i + 1), node.in(i + 2), 1, format("x%zu", i / 3).c_str()));
+    if (!node.has(i) || !node.has(i + 1))
+      return node.error(ErrorId::onnx_invalid, "inputs come in threes; input %zu or its scale is missing", i);
+    QR_ASSIGN_OR_RETURN(const std::int32_t x,
+                        dequantize(node, node.in(i), node.in(i + 1), node.in(i + 2), 1, format("x%zu", i / 3).c_str()));
     concat.inputs.push_back(x);
   }
   concat.name += "/concat";
@@ -132,7 +147,8 @@ Status qlinear_concat(Rewriter &node) {
 // QuantizeLinear and DequantizeLinear, ai.onnx from opset 10 and com.microsoft: one-element parameters become scalars.
 Status convert(Rewriter &node) {
   QR_RETURN_IF_ERROR(node.need_inputs(2));
-  const bool quantizes = node.proto.op_type() == "QuantizeLinear", microsoft = !node.proto.domain().empty() && node.proto.domain() != "ai.onnx";
+  const bool quantizes = node.proto.op_type() == "QuantizeLinear",
+             microsoft = !node.proto.domain().empty() && node.proto.domain() != "ai.onnx";
   QR_ASSIGN_OR_RETURN(qir::Node made, node.copy(quantizes ? Op::QuantizeLinear : Op::DequantizeLinear, node.inputs()));
   if (made.get_int("block_size", 0) == 0) {
     const bool single = node.tensor(1).shape == qir::Shape{1};
@@ -140,7 +156,8 @@ Status convert(Rewriter &node) {
       for (std::size_t i = 1; i < made.inputs.size(); ++i) {
         QR_ASSIGN_OR_RETURN(made.inputs[i], parameter(node, made.inputs[i], i == 1 ? "scale" : "zero_point"));
       }
-    if (single || node.tensor(1).shape.empty() || (!microsoft && node.opset < 13)) std::erase_if(made.attributes, [](const auto &a) { return a.name == "axis"; });
+    if (single || node.tensor(1).shape.empty() || (!microsoft && node.opset < 13))
+      std::erase_if(made.attributes, [](const auto &a) { return a.name == "axis"; });
   }
   return node.finish(std::move(made));
 }
@@ -149,10 +166,10 @@ constexpr struct {
   std::string_view op;
   Rule rule;
 } kRules[] = {
-    {"DequantizeLinear", convert}, {"QLinearAdd", qlinear_binary}, {"QLinearAveragePool", qlinear_unary}, {"QLinearConcat", qlinear_concat},
-    {"QLinearConv", qlinear_conv}, {"QLinearGlobalAveragePool", qlinear_unary}, {"QLinearLeakyRelu", qlinear_unary},
-    {"QLinearMatMul", qlinear_matmul}, {"QLinearMul", qlinear_binary}, {"QLinearSigmoid", qlinear_unary},
-    {"QLinearSoftmax", qlinear_unary}, {"QuantizeLinear", convert},
+    {"DequantizeLinear", convert},       {"QLinearAdd", qlinear_binary},    {"QLinearAveragePool", qlinear_unary},
+    {"QLinearConcat", qlinear_concat},   {"QLinearConv", qlinear_conv},     {"QLinearGlobalAveragePool", qlinear_unary},
+    {"QLinearLeakyRelu", qlinear_unary}, {"QLinearMatMul", qlinear_matmul}, {"QLinearMul", qlinear_binary},
+    {"QLinearSigmoid", qlinear_unary},   {"QLinearSoftmax", qlinear_unary}, {"QuantizeLinear", convert},
 };
 
 }  // namespace

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operators of ai.onnx whose older opsets mean or look otherwise than the normal form: one rule each, for opsets 7 to kNormalOpset.
+// Operators of ai.onnx whose older opsets mean or look otherwise than the normal form: one rule each, for opsets 7 to
+// kNormalOpset.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -14,7 +15,7 @@ using qir::Op;
 
 Op op_of(const Rewriter &node) { return qir::find_op("", node.proto.op_type())->op; }
 
-// ---- values --------------------------------------------------------------------------------------------------------
+// ---- values -------------------------------------------------------------------------------------
 
 Status identity(Rewriter &node) {
   QR_RETURN_IF_ERROR(node.need_inputs(1));
@@ -31,9 +32,11 @@ Status constant(Rewriter &node) {
     made.data = node.builder.store().copy(values.data(), values.size() * sizeof *values.data());
   };
   if (const auto *value = node.attribute("value"); value && value->has_t()) {
-    QR_ASSIGN_OR_RETURN(made, read_tensor(value->t(), node.importer.model.external(), node.builder.store(), node.where));
+    QR_ASSIGN_OR_RETURN(made,
+                        read_tensor(value->t(), node.importer.model.external(), node.builder.store(), node.where));
   } else if (const auto *sparse = node.attribute("sparse_value"); sparse && sparse->has_sparse_tensor()) {
-    QR_ASSIGN_OR_RETURN(made, read_sparse_tensor(sparse->sparse_tensor(), node.importer.model.external(), node.builder.store(), node.where));
+    QR_ASSIGN_OR_RETURN(made, read_sparse_tensor(sparse->sparse_tensor(), node.importer.model.external(),
+                                                 node.builder.store(), node.where));
   } else if (const auto *ints = node.attribute("value_ints")) {
     vector(DType::I64, Vector<std::int64_t>(ints->ints().begin(), ints->ints().end()));
   } else if (const auto *floats = node.attribute("value_floats")) {
@@ -49,7 +52,8 @@ Status constant(Rewriter &node) {
   } else {
     return node.error(ErrorId::onnx_invalid, "has no value");
   }
-  if (node.wants(0)) node.bind(0, node.builder.add_constant(node.scope.prefix + String(node.proto.output(0)), std::move(made)));
+  if (node.wants(0))
+    node.bind(0, node.builder.add_constant(node.scope.prefix + String(node.proto.output(0)), std::move(made)));
   return {};
 }
 
@@ -57,7 +61,8 @@ Status constant_of_shape(Rewriter &node) {
   QR_RETURN_IF_ERROR(node.need_inputs(1));
   std::int32_t value = qir::kAbsent;
   if (const auto *given = node.attribute("value"); given && given->has_t()) {
-    QR_ASSIGN_OR_RETURN(Constant made, read_tensor(given->t(), node.importer.model.external(), node.builder.store(), node.where));
+    QR_ASSIGN_OR_RETURN(Constant made,
+                        read_tensor(given->t(), node.importer.model.external(), node.builder.store(), node.where));
     value = node.builder.add_constant(node.name + "/value", std::move(made));
   }
   return node.finish(Op::ConstantOfShape, {node.in(0), value});
@@ -68,7 +73,8 @@ Status dropout(Rewriter &node) {
   if (node.opset >= 12 && node.has(2)) {
     const std::int32_t mode = node.in(2);
     const bool inference = node.builder.is_constant(mode) && node.builder.tensor(mode).dtype == DType::Bool &&
-                           node.builder.tensor(mode).data.size == 1 && *static_cast<const std::uint8_t *>(node.builder.tensor(mode).data.data) == 0;
+                           node.builder.tensor(mode).data.size == 1 &&
+                           *static_cast<const std::uint8_t *>(node.builder.tensor(mode).data.data) == 0;
     if (!inference) {
       QR_ASSIGN_OR_RETURN(qir::Node made, node.copy(Op::Dropout, node.inputs()));
       return node.finish(std::move(made));
@@ -84,7 +90,7 @@ Status dropout(Rewriter &node) {
   return {};
 }
 
-// ---- attributes that became inputs ---------------------------------------------------------------------------------
+// ---- attributes that became inputs --------------------------------------------------------------
 
 // An ints attribute that is input `index` from opset `since` on.
 Status ints_to_input(Rewriter &node, const char *attribute, std::int64_t since, std::size_t index) {
@@ -94,7 +100,8 @@ Status ints_to_input(Rewriter &node, const char *attribute, std::int64_t since, 
       inputs.resize(std::max(inputs.size(), index + 1), qir::kAbsent);
       inputs[index] = node.ints(attribute, *values);
     }
-  QR_ASSIGN_OR_RETURN(qir::Node made, node.opset < since ? node.copy(op_of(node), std::move(inputs), {attribute}) : node.copy(op_of(node), std::move(inputs)));
+  QR_ASSIGN_OR_RETURN(qir::Node made, node.opset < since ? node.copy(op_of(node), std::move(inputs), {attribute})
+                                                         : node.copy(op_of(node), std::move(inputs)));
   return node.finish(std::move(made));
 }
 
@@ -108,7 +115,8 @@ Status split(Rewriter &node) {
   if (node.opset < 13)
     if (const auto sizes = node.get_ints("split")) inputs = {node.in(0), node.ints("split", *sizes)};
   QR_ASSIGN_OR_RETURN(qir::Node made, node.copy(Op::Split, inputs, {"split"}));
-  if (inputs.size() < 2 && !made.find("num_outputs")) made.set("num_outputs", static_cast<std::int64_t>(node.proto.output_size()));
+  if (inputs.size() < 2 && !made.find("num_outputs"))
+    made.set("num_outputs", static_cast<std::int64_t>(node.proto.output_size()));
   return node.finish(std::move(made));
 }
 
@@ -119,7 +127,8 @@ Status pad(Rewriter &node) {
     auto pads = node.get_ints("pads");
     if (!pads) return node.error(ErrorId::onnx_invalid, "has no attribute pads");
     inputs = {node.in(0), node.ints("pads", *pads)};
-    if (const float value = node.get_float("value", 0); value != 0) inputs.push_back(node.number("value", node.tensor(0).dtype, value));
+    if (const float value = node.get_float("value", 0); value != 0)
+      inputs.push_back(node.number("value", node.tensor(0).dtype, value));
   }
   QR_ASSIGN_OR_RETURN(qir::Node made, node.copy(Op::Pad, std::move(inputs), {"pads", "value"}));
   return node.finish(std::move(made));
@@ -162,12 +171,13 @@ Status top_k(Rewriter &node) {
 Status dft(Rewriter &node) {
   QR_RETURN_IF_ERROR(node.need_inputs(1));
   Vector<std::int32_t> inputs = node.inputs();
-  if (node.opset < 20) inputs = {node.in(0), node.in(1), node.builder.add_int(node.name + "/axis", node.get_int("axis", 1))};
+  if (node.opset < 20)
+    inputs = {node.in(0), node.in(1), node.builder.add_int(node.name + "/axis", node.get_int("axis", 1))};
   QR_ASSIGN_OR_RETURN(qir::Node made, node.copy(Op::DFT, std::move(inputs), {"axis"}));
   return node.finish(std::move(made));
 }
 
-// ---- changed meaning -----------------------------------------------------------------------------------------------
+// ---- changed meaning ----------------------------------------------------------------------------
 
 // Before opset 13 Softmax, LogSoftmax and Hardmax work on the data seen as a matrix: the axes from `axis` on are one.
 Status softmax(Rewriter &node) {
@@ -180,7 +190,9 @@ Status softmax(Rewriter &node) {
   const qir::Shape shape = node.tensor(0).shape;
   const auto rank = static_cast<std::int64_t>(shape.size());
   const std::int64_t given = node.get_int("axis", 1), axis = given < 0 ? given + rank : given;
-  if (axis < 0 || axis > rank) return node.error(ErrorId::onnx_invalid, "axis is %lld, the data has %lld dimensions", static_cast<long long>(given), static_cast<long long>(rank));
+  if (axis < 0 || axis > rank)
+    return node.error(ErrorId::onnx_invalid, "axis is %lld, the data has %lld dimensions",
+                      static_cast<long long>(given), static_cast<long long>(rank));
   // With at most one axis from there on that is longer than 1 the matrix's rows lie along that axis.
   std::int64_t along = rank - 1, longer = 0;
   for (std::int64_t i = axis; i < rank; ++i)
@@ -208,7 +220,10 @@ Status batch_normalization(Rewriter &node) {
     return node.error(ErrorId::onnx_attribute, "attribute spatial is 0 (statistics per position), only 1 is supported");
   if (node.opset < 14) {
     for (int i = 1; i < node.proto.output_size(); ++i)
-      if (node.wants(i)) return node.error(ErrorId::onnx_attribute, "is in training mode (it has %d outputs), only inference is supported", node.proto.output_size());
+      if (node.wants(i))
+        return node.error(ErrorId::onnx_attribute,
+                          "is in training mode (it has %d outputs), only inference is supported",
+                          node.proto.output_size());
     QR_ASSIGN_OR_RETURN(qir::Node made, node.copy(Op::BatchNormalization, node.inputs(), {"spatial", "momentum"}));
     return node.finish(std::move(made), 1);
   }
@@ -224,12 +239,15 @@ Status group_normalization(Rewriter &node) {
     const std::int64_t groups = node.get_int("num_groups", 0);
     const std::int64_t channels = node.tensor(0).shape.size() > 1 ? node.tensor(0).shape[1] : -1;
     if (groups <= 0 || channels <= 0 || channels % groups != 0)
-      return node.error(ErrorId::onnx_invalid, "num_groups is %lld, the data has %lld channels", static_cast<long long>(groups), static_cast<long long>(channels));
+      return node.error(ErrorId::onnx_invalid, "num_groups is %lld, the data has %lld channels",
+                        static_cast<long long>(groups), static_cast<long long>(channels));
     const std::int64_t column[] = {groups, 1}, table[] = {groups, channels / groups};
     for (std::size_t i = 1; i < 3; ++i) {
       const String at = i == 1 ? "scale" : "bias";
-      QR_ASSIGN_OR_RETURN(const std::int32_t tall, node.step(Op::Reshape, {inputs[i], node.ints(at + "/column", column)}, at + "/reshape"));
-      QR_ASSIGN_OR_RETURN(const std::int32_t wide, node.step(Op::Expand, {tall, node.ints(at + "/table", table)}, at + "/expand"));
+      QR_ASSIGN_OR_RETURN(const std::int32_t tall,
+                          node.step(Op::Reshape, {inputs[i], node.ints(at + "/column", column)}, at + "/reshape"));
+      QR_ASSIGN_OR_RETURN(const std::int32_t wide,
+                          node.step(Op::Expand, {tall, node.ints(at + "/table", table)}, at + "/expand"));
       QR_ASSIGN_OR_RETURN(inputs[i], node.step(Op::Reshape, {wide, node.ints(at + "/channels", {&channels, 1})}, at));
     }
   }
@@ -240,13 +258,16 @@ Status group_normalization(Rewriter &node) {
 Status grid_sample(Rewriter &node) {
   QR_ASSIGN_OR_RETURN(qir::Node made, node.copy(Op::GridSample, node.inputs(), {"mode"}));
   const std::string_view mode = node.get_string("mode", "linear");
-  made.set("mode", mode == "bilinear" ? std::string_view("linear") : mode == "bicubic" ? std::string_view("cubic") : mode);
+  made.set("mode", mode == "bilinear"  ? std::string_view("linear")
+                   : mode == "bicubic" ? std::string_view("cubic")
+                                       : mode);
   return node.finish(std::move(made));
 }
 
 Status roi_align(Rewriter &node) {
   QR_ASSIGN_OR_RETURN(qir::Node made, node.copy(Op::RoiAlign, node.inputs()));
-  if (node.opset < 16 && !made.find("coordinate_transformation_mode")) made.set("coordinate_transformation_mode", std::string_view("output_half_pixel"));
+  if (node.opset < 16 && !made.find("coordinate_transformation_mode"))
+    made.set("coordinate_transformation_mode", std::string_view("output_half_pixel"));
   return node.finish(std::move(made));
 }
 
@@ -262,8 +283,10 @@ Status upsample(Rewriter &node) {
   if (node.opset < 9) {
     const auto given = node.get_floats("scales");
     if (!given) return node.error(ErrorId::onnx_invalid, "has no attribute scales");
-    scales = node.builder.add_constant(node.name + "/scales", {DType::F32, {static_cast<std::int64_t>(given->size())},
-                                                               node.builder.store().copy(given->data(), given->size() * sizeof(float))});
+    scales = node.builder.add_constant(node.name + "/scales",
+                                       {DType::F32,
+                                        {static_cast<std::int64_t>(given->size())},
+                                        node.builder.store().copy(given->data(), given->size() * sizeof(float))});
   }
   const std::string_view mode = node.get_string("mode", "nearest");
   qir::Node made = node.make(Op::Resize, {node.in(0), qir::kAbsent, scales}, "");
@@ -288,7 +311,8 @@ Status resize(Rewriter &node) {
   for (std::size_t i = 1; i < 4; ++i)
     if (inputs[i] != qir::kAbsent && node.builder.tensor(inputs[i]).shape == qir::Shape{0}) inputs[i] = qir::kAbsent;
   QR_ASSIGN_OR_RETURN(qir::Node made, node.copy(Op::Resize, std::move(inputs)));
-  if (made.get_string("coordinate_transformation_mode", "half_pixel") != "tf_crop_and_resize" && made.inputs.size() > 1) {
+  if (made.get_string("coordinate_transformation_mode", "half_pixel") != "tf_crop_and_resize" &&
+      made.inputs.size() > 1) {
     made.inputs[1] = qir::kAbsent;  // roi means nothing without it
   }
   if (made.get_string("coordinate_transformation_mode", "") == "tf_half_pixel_for_nn") {
@@ -296,7 +320,9 @@ Status resize(Rewriter &node) {
     const std::string_view rounding = made.get_string("nearest_mode", "round_prefer_floor");
     const bool nearest = made.get_string("mode", "nearest") == "nearest";
     if (!nearest || (rounding != "floor" && rounding != "round_prefer_floor"))
-      return node.error(ErrorId::onnx_attribute, "coordinate_transformation_mode tf_half_pixel_for_nn with nearest_mode %s is not supported", String(rounding).c_str());
+      return node.error(ErrorId::onnx_attribute,
+                        "coordinate_transformation_mode tf_half_pixel_for_nn with nearest_mode %s is not supported",
+                        String(rounding).c_str());
     made.set("nearest_mode", rounding == "floor" ? std::string_view("round_prefer_ceil") : std::string_view("ceil"));
     made.set("coordinate_transformation_mode", std::string_view("half_pixel"));
   }
@@ -310,7 +336,8 @@ Status variadic(Rewriter &node) {
 }
 
 Status cast(Rewriter &node) {
-  QR_ASSIGN_OR_RETURN([[maybe_unused]] const DType to, element_type(static_cast<std::int32_t>(node.get_int("to", 0)), node.where));
+  QR_ASSIGN_OR_RETURN([[maybe_unused]] const DType to,
+                      element_type(static_cast<std::int32_t>(node.get_int("to", 0)), node.where));
   QR_ASSIGN_OR_RETURN(qir::Node made, node.copy(Op::Cast, node.inputs()));
   return node.finish(std::move(made));
 }
@@ -319,14 +346,43 @@ constexpr struct {
   std::string_view op;
   Rule rule;
 } kRules[] = {
-    {"BatchNormalization", batch_normalization}, {"Cast", cast}, {"Clip", clip}, {"Constant", constant},
-    {"ConstantOfShape", constant_of_shape}, {"DFT", dft}, {"Dropout", dropout}, {"GridSample", grid_sample},
-    {"GroupNormalization", group_normalization}, {"Hardmax", softmax}, {"Identity", identity}, {"LogSoftmax", softmax},
-    {"Max", variadic}, {"Mean", variadic}, {"Min", variadic}, {"Pad", pad}, {"ReduceL1", reduce}, {"ReduceL2", reduce},
-    {"ReduceLogSum", reduce}, {"ReduceLogSumExp", reduce}, {"ReduceMax", reduce}, {"ReduceMean", reduce}, {"ReduceMin", reduce},
-    {"ReduceProd", reduce}, {"ReduceSum", reduce_sum}, {"ReduceSumSquare", reduce}, {"Resize", resize}, {"RoiAlign", roi_align},
-    {"Scatter", scatter}, {"Slice", slice}, {"Softmax", softmax}, {"Split", split}, {"Squeeze", squeeze}, {"Sum", variadic},
-    {"TopK", top_k}, {"Unsqueeze", squeeze}, {"Upsample", upsample},
+    {"BatchNormalization", batch_normalization},
+    {"Cast", cast},
+    {"Clip", clip},
+    {"Constant", constant},
+    {"ConstantOfShape", constant_of_shape},
+    {"DFT", dft},
+    {"Dropout", dropout},
+    {"GridSample", grid_sample},
+    {"GroupNormalization", group_normalization},
+    {"Hardmax", softmax},
+    {"Identity", identity},
+    {"LogSoftmax", softmax},
+    {"Max", variadic},
+    {"Mean", variadic},
+    {"Min", variadic},
+    {"Pad", pad},
+    {"ReduceL1", reduce},
+    {"ReduceL2", reduce},
+    {"ReduceLogSum", reduce},
+    {"ReduceLogSumExp", reduce},
+    {"ReduceMax", reduce},
+    {"ReduceMean", reduce},
+    {"ReduceMin", reduce},
+    {"ReduceProd", reduce},
+    {"ReduceSum", reduce_sum},
+    {"ReduceSumSquare", reduce},
+    {"Resize", resize},
+    {"RoiAlign", roi_align},
+    {"Scatter", scatter},
+    {"Slice", slice},
+    {"Softmax", softmax},
+    {"Split", split},
+    {"Squeeze", squeeze},
+    {"Sum", variadic},
+    {"TopK", top_k},
+    {"Unsqueeze", squeeze},
+    {"Upsample", upsample},
 };
 
 }  // namespace

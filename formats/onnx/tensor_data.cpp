@@ -17,7 +17,8 @@ namespace {
 constexpr std::int32_t kLocationExternal = 1;
 
 Status external_error(std::string_view location, const char *what) {
-  return Status::error(ErrorId::onnx_external_data, format("external data file '%s': %s", printable(location).c_str(), what));
+  return Status::error(ErrorId::onnx_external_data,
+                       format("external data file '%s': %s", printable(location).c_str(), what));
 }
 
 // A location may name files in and below the model's folder, nothing else.
@@ -27,7 +28,8 @@ const char *bad_location(std::string_view location) {
   if (location.find('\0') != std::string_view::npos) return "the path has a NUL byte";
   for (std::size_t begin = 0; begin <= location.size();) {
     const std::size_t end = std::min(location.find('/', begin), location.size());
-    if (location.substr(begin, end - begin) == "..") return "a path that leaves the model's folder (\"..\") is not followed";
+    if (location.substr(begin, end - begin) == "..")
+      return "a path that leaves the model's folder (\"..\") is not followed";
     begin = end + 1;
   }
   return nullptr;
@@ -38,8 +40,8 @@ bool parse_u64(std::string_view text, std::uint64_t *out) {
   return error == std::errc() && end == text.data() + text.size();
 }
 
-// Values of a repeated field, one element each, narrowed to the element's bits. Below 8 bits ONNX packs them within the int32 field's
-// elements: int32_data of a 4-bit tensor has one byte (two elements) per entry.
+// Values of a repeated field, one element each, narrowed to the element's bits. Below 8 bits ONNX packs them within the
+// int32 field's elements: int32_data of a 4-bit tensor has one byte (two elements) per entry.
 template <class Field>
 void copy_narrowed(const Field &field, std::uint32_t bytes, unsigned char *to) {
   for (const auto value : field) {
@@ -74,7 +76,8 @@ const char *ExternalData::map_file(const char *path, Mapping *out) {
 
 Result<qir::Bytes> ExternalData::bytes(std::string_view location, std::uint64_t offset, std::uint64_t size) {
   if (const char *what = bad_location(location)) return external_error(location, what);
-  if (folder_.empty()) return external_error(location, "the model was not opened from a file, so there is no folder to look in");
+  if (folder_.empty())
+    return external_error(location, "the model was not opened from a file, so there is no folder to look in");
   auto found = files_.find(location);
   if (found == files_.end()) {
     const String path = folder_ + "/" + String(location);
@@ -87,8 +90,11 @@ Result<qir::Bytes> ExternalData::bytes(std::string_view location, std::uint64_t 
   const Mapping &file = found->second;
   if (size == UINT64_MAX) size = offset <= file.size ? file.size - offset : 0;
   if (!range_fits(offset, size, file.size))
-    return external_error(location, format("has %llu bytes; the model wants %llu at offset %llu", static_cast<unsigned long long>(file.size),
-                                           static_cast<unsigned long long>(size), static_cast<unsigned long long>(offset)).c_str());
+    return external_error(
+        location,
+        format("has %llu bytes; the model wants %llu at offset %llu", static_cast<unsigned long long>(file.size),
+               static_cast<unsigned long long>(size), static_cast<unsigned long long>(offset))
+            .c_str());
   return qir::Bytes{static_cast<const char *>(file.data) + offset, size};
 }
 
@@ -105,27 +111,32 @@ String element_type_name(std::int32_t number) {
 
 Result<DType> element_type(std::int32_t number, std::string_view subject) {
   if (const auto dtype = dtype_from_number(number)) return *dtype;
-  return Status::error(ErrorId::onnx_type, format("%.*s: has element type %s, which Quarry does not take", static_cast<int>(subject.size()),
-                                                  subject.data(), element_type_name(number).c_str()));
+  return Status::error(ErrorId::onnx_type,
+                       format("%.*s: has element type %s, which Quarry does not take", static_cast<int>(subject.size()),
+                              subject.data(), element_type_name(number).c_str()));
 }
 
-Result<Constant> read_tensor(const pb::TensorProto &proto, ExternalData &external, Store &store, std::string_view subject) {
+Result<Constant> read_tensor(const pb::TensorProto &proto, ExternalData &external, Store &store,
+                             std::string_view subject) {
   const int length = static_cast<int>(subject.size());
   Constant out;
   QR_ASSIGN_OR_RETURN(out.dtype, element_type(proto.data_type(), subject));
   out.shape.assign(proto.dims().begin(), proto.dims().end());
   if (out.shape.size() > qir::kMaxRank)
-    return Status::error(ErrorId::qir_rank, format("%.*s: has %zu dimensions, the limit is %zu", length, subject.data(), out.shape.size(), qir::kMaxRank));
+    return Status::error(ErrorId::qir_rank, format("%.*s: has %zu dimensions, the limit is %zu", length, subject.data(),
+                                                   out.shape.size(), qir::kMaxRank));
   const auto count = element_count(out.shape.data(), out.shape.size());
   const auto size = count ? packed_size(out.dtype, *count) : std::nullopt;
   if (!size)
     return Status::error(ErrorId::onnx_invalid, format("%.*s: shape %s is no shape", length, subject.data(),
                                                        shape_text(out.shape.data(), out.shape.size()).c_str()));
-  if (proto.has_segment()) return Status::error(ErrorId::onnx_invalid, format("%.*s: is stored in segments", length, subject.data()));
+  if (proto.has_segment())
+    return Status::error(ErrorId::onnx_invalid, format("%.*s: is stored in segments", length, subject.data()));
 
   const auto wrong_size = [&](const char *field, unsigned long long found, unsigned long long wanted) {
-    return Status::error(ErrorId::onnx_invalid, format("%.*s: %s holds %llu, shape %s of %s needs %llu", length, subject.data(), field, found,
-                                                       shape_text(out.shape.data(), out.shape.size()).c_str(), dtype_name(out.dtype), wanted));
+    return Status::error(ErrorId::onnx_invalid,
+                         format("%.*s: %s holds %llu, shape %s of %s needs %llu", length, subject.data(), field, found,
+                                shape_text(out.shape.data(), out.shape.size()).c_str(), dtype_name(out.dtype), wanted));
   };
   const std::uint32_t bits = dtype_bits(out.dtype), width = bits < 8 ? 1 : bits / 8;
   qir::Bytes raw;
@@ -134,9 +145,11 @@ Result<Constant> read_tensor(const pb::TensorProto &proto, ExternalData &externa
     std::uint64_t offset = 0, stored = UINT64_MAX;
     for (const auto &entry : proto.external_data()) {
       if (entry.key() == "location") location = entry.value();
-      else if (entry.key() == "offset" ? !parse_u64(entry.value(), &offset) : entry.key() == "length" && !parse_u64(entry.value(), &stored))
-        return Status::error(ErrorId::onnx_invalid, format("%.*s: external data %s '%s' is no number", length, subject.data(), entry.key().c_str(),
-                                                           printable(entry.value()).c_str()));
+      else if (entry.key() == "offset" ? !parse_u64(entry.value(), &offset)
+                                       : entry.key() == "length" && !parse_u64(entry.value(), &stored))
+        return Status::error(ErrorId::onnx_invalid,
+                             format("%.*s: external data %s '%s' is no number", length, subject.data(),
+                                    entry.key().c_str(), printable(entry.value()).c_str()));
     }
     if (stored == UINT64_MAX) stored = *size;
     if (stored != *size) return wrong_size("its external data (length, in bytes)", stored, *size);
@@ -157,7 +170,8 @@ Result<Constant> read_tensor(const pb::TensorProto &proto, ExternalData &externa
   auto *place = static_cast<unsigned char *>(store.allocate(*size));
   out.data = {place, *size};
   const auto take = [&](const char *name, const auto &field) -> Status {
-    if (static_cast<std::uint64_t>(field.size()) != entries) return wrong_size(name, static_cast<std::uint64_t>(field.size()), entries);
+    if (static_cast<std::uint64_t>(field.size()) != entries)
+      return wrong_size(name, static_cast<std::uint64_t>(field.size()), entries);
     copy_narrowed(field, width, place);
     return {};
   };
@@ -165,31 +179,39 @@ Result<Constant> read_tensor(const pb::TensorProto &proto, ExternalData &externa
     case DType::F32: QR_RETURN_IF_ERROR(take("float_data", proto.float_data())); break;
     case DType::F64: QR_RETURN_IF_ERROR(take("double_data", proto.double_data())); break;
     case DType::I64: QR_RETURN_IF_ERROR(take("int64_data", proto.int64_data())); break;
-    case DType::U32: case DType::U64: QR_RETURN_IF_ERROR(take("uint64_data", proto.uint64_data())); break;
+    case DType::U32:
+    case DType::U64: QR_RETURN_IF_ERROR(take("uint64_data", proto.uint64_data())); break;
     default: QR_RETURN_IF_ERROR(take("int32_data", proto.int32_data())); break;
   }
   return out;
 }
 
-Result<Constant> read_sparse_tensor(const pb::SparseTensorProto &proto, ExternalData &external, Store &store, std::string_view subject) {
+Result<Constant> read_sparse_tensor(const pb::SparseTensorProto &proto, ExternalData &external, Store &store,
+                                    std::string_view subject) {
   const String name(subject);
   QR_ASSIGN_OR_RETURN(const Constant values, read_tensor(proto.values(), external, store, name + " (values)"));
   QR_ASSIGN_OR_RETURN(const Constant indices, read_tensor(proto.indices(), external, store, name + " (indices)"));
-  const auto bad = [&](const char *what) { return Status::error(ErrorId::onnx_invalid, format("%s: %s", name.c_str(), what)); };
+  const auto bad = [&](const char *what) {
+    return Status::error(ErrorId::onnx_invalid, format("%s: %s", name.c_str(), what));
+  };
   Constant out;
   out.dtype = values.dtype;
   out.shape.assign(proto.dims().begin(), proto.dims().end());
   const std::size_t rank = out.shape.size();
   if (rank > qir::kMaxRank)
-    return Status::error(ErrorId::qir_rank, format("%s: has %zu dimensions, the limit is %zu", name.c_str(), rank, qir::kMaxRank));
+    return Status::error(ErrorId::qir_rank,
+                         format("%s: has %zu dimensions, the limit is %zu", name.c_str(), rank, qir::kMaxRank));
   const auto count = element_count(out.shape.data(), rank);
   const auto size = count ? packed_size(out.dtype, *count) : std::nullopt;
   if (!size) return bad("its shape is no shape");
-  if (dtype_bits(out.dtype) < 8) return Status::error(ErrorId::onnx_type, name + ": is a sparse tensor of elements under 8 bits");
-  if (indices.dtype != DType::I64 || values.shape.size() != 1) return bad("sparse indices are not i64, or values are not a vector");
+  if (dtype_bits(out.dtype) < 8)
+    return Status::error(ErrorId::onnx_type, name + ": is a sparse tensor of elements under 8 bits");
+  if (indices.dtype != DType::I64 || values.shape.size() != 1)
+    return bad("sparse indices are not i64, or values are not a vector");
   const std::int64_t stored = values.shape[0];
   const bool linear = indices.shape.size() == 1 && indices.shape[0] == stored;
-  const bool coordinates = indices.shape.size() == 2 && indices.shape[0] == stored && indices.shape[1] == static_cast<std::int64_t>(rank);
+  const bool coordinates =
+      indices.shape.size() == 2 && indices.shape[0] == stored && indices.shape[1] == static_cast<std::int64_t>(rank);
   if (!linear && !coordinates) return bad("sparse indices do not fit the values");
   const std::uint32_t width = dtype_bits(out.dtype) / 8;
   auto *place = static_cast<unsigned char *>(store.allocate(*size));
@@ -205,7 +227,8 @@ Result<Constant> read_sparse_tensor(const pb::SparseTensorProto &proto, External
         at = at * out.shape[d] + x;
       }
     if (at < 0 || at >= *count) return bad("a sparse index is out of range");
-    std::memcpy(place + static_cast<std::uint64_t>(at) * width, static_cast<const unsigned char *>(values.data.data) + static_cast<std::uint64_t>(i) * width, width);
+    std::memcpy(place + static_cast<std::uint64_t>(at) * width,
+                static_cast<const unsigned char *>(values.data.data) + static_cast<std::uint64_t>(i) * width, width);
   }
   out.data = {place, *size};
   return out;

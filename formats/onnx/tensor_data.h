@@ -43,7 +43,9 @@ String element_type_name(std::int32_t number);
 Result<DType> element_type(std::int32_t number, std::string_view subject);
 
 // Bytes are borrowed from `proto` or the mapping where they lie packed and aligned; else they go to `store`.
-Result<Constant> read_tensor(const pb::TensorProto &proto, ExternalData &external, Store &store, std::string_view subject);
-Result<Constant> read_sparse_tensor(const pb::SparseTensorProto &proto, ExternalData &external, Store &store, std::string_view subject);
+Result<Constant> read_tensor(const pb::TensorProto &proto, ExternalData &external, Store &store,
+                             std::string_view subject);
+Result<Constant> read_sparse_tensor(const pb::SparseTensorProto &proto, ExternalData &external, Store &store,
+                                    std::string_view subject);
 
 }  // namespace quarry::onnx_import

@@ -52,7 +52,9 @@ const Vector<String> *Node::get_strings(std::string_view attribute) const noexce
   return found ? &found->strings : nullptr;
 }
 
-void Node::set(std::string_view attribute, std::int64_t value) { reset(*this, attribute, Attribute::Kind::Int).i = value; }
+void Node::set(std::string_view attribute, std::int64_t value) {
+  reset(*this, attribute, Attribute::Kind::Int).i = value;
+}
 void Node::set(std::string_view attribute, float value) { reset(*this, attribute, Attribute::Kind::Float).f = value; }
 void Node::set(std::string_view attribute, std::string_view value) {
   String copy(value);  // `value` may point into what reset() clears

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // QIR, the graph: what the importer makes, passes change, containers keep and backends compile.
 //
-// Semantics are ONNX's at one normal opset (kNormalOpset); ops.inc is the table of operators. Parameters that ONNX made inputs (axes of
-// Squeeze, min of Clip) are inputs here. Quantisation is part of a tensor's type: an operator with quantised tensors means
-// dequantise -> the operator in real numbers -> quantise (round half to even, saturate), and a quantised Conv, Gemm or MatMul takes its
-// bias as i32 in units of scale(x) * scale(w). QuantizeLinear's output and DequantizeLinear's first input are the exception: they are always
-// the stored integers, whether the tensor's type is quantised or not (they stand where a quantised part meets a float part).
+// Semantics are ONNX's at one normal opset (kNormalOpset); ops.inc is the table of operators. Parameters that ONNX made
+// inputs (axes of Squeeze, min of Clip) are inputs here. Quantisation is part of a tensor's type: an operator with
+// quantised tensors means dequantise -> the operator in real numbers -> quantise (round half to even, saturate), and a
+// quantised Conv, Gemm or MatMul takes its bias as i32 in units of scale(x) * scale(w). QuantizeLinear's output and
+// DequantizeLinear's first input are the exception: they are always the stored integers, whether the tensor's type is
+// quantised or not (they stand where a quantised part meets a float part).
 //
 // Subgraphs are closed: what a body uses of its surroundings is passed in.
 //   If:   node.inputs = [condition, captures...]; both subgraphs (0 then, 1 else) take exactly the captures.
 //   Loop: node.inputs = [M, condition, carried..., captures...]; attribute "carried" is the number of carried values;
-//         subgraph 0 takes [iteration, condition, carried..., captures...] and gives [condition, carried..., scanned...].
+//         subgraph 0 takes [iteration, condition, carried..., captures...] and gives [condition, carried...,
+//         scanned...].
 //   Scan: node.inputs = [states..., scanned..., captures...]; attributes "num_scan_inputs" and "states";
 //         subgraph 0 takes [states..., slices..., captures...] and gives [states..., slices...].
 #pragma once
@@ -37,8 +39,8 @@ enum class Op : std::uint16_t {
 
 using Shape = Vector<std::int64_t>;
 
-// real = (stored - zero_point) * scale. One entry: per tensor. Per channel: one entry per index of `axis`. Blocked: `block_size` > 0, the
-// entries are laid out like the tensor with `axis` divided by block_size (rounded up).
+// real = (stored - zero_point) * scale. One entry: per tensor. Per channel: one entry per index of `axis`. Blocked:
+// `block_size` > 0, the entries are laid out like the tensor with `axis` divided by block_size (rounded up).
 struct Quantization {
   Vector<float> scales;
   Vector<std::int32_t> zero_points;  // as many as scales
@@ -80,10 +82,10 @@ inline constexpr std::int32_t kAbsent = -1;  // an optional input or output that
 
 struct Node {
   Op op{};
-  String name;                        // the ONNX name, or one made for it; never empty
-  Vector<std::int32_t> inputs;        // indices into Graph::tensors, or kAbsent
+  String name;                  // the ONNX name, or one made for it; never empty
+  Vector<std::int32_t> inputs;  // indices into Graph::tensors, or kAbsent
   Vector<std::int32_t> outputs;
-  Vector<Attribute> attributes;       // every attribute of the op's row that has no default is there
+  Vector<Attribute> attributes;  // every attribute of the op's row that has no default is there
   Vector<Graph> subgraphs;
 
   const Attribute *find(std::string_view attribute) const noexcept;
@@ -109,7 +111,7 @@ struct Graph {
   Vector<std::int32_t> outputs;
 };
 
-// ---- the op table ------------------------------------------------------------------------------------------------
+// ---- the op table -------------------------------------------------------------------------------
 
 enum class AttrNeed : std::uint8_t { Required, Optional };
 
@@ -117,9 +119,9 @@ enum class AttrNeed : std::uint8_t { Required, Optional };
 struct InferValue {
   bool present = false;
   DType dtype = DType::Unknown;
-  Shape shape;                                // kUnknownDim possible
+  Shape shape;  // kUnknownDim possible
   const std::optional<Quantization> *quant = nullptr;
-  Bytes value;                                // data == nullptr: not known
+  Bytes value;  // data == nullptr: not known
 };
 struct InferType {
   DType dtype = DType::Unknown;
@@ -129,14 +131,15 @@ using ShapeRule = Status (*)(const Node &node, const Vector<InferValue> &inputs,
 
 struct OpRow {
   Op op;
-  const char *name;        // ONNX's
-  const char *domain;      // "", "com.microsoft", "ai.onnx.ml", "quarry" (fused ops of ours)
-  std::int16_t min_inputs, max_inputs;    // max -1: any number
+  const char *name;                     // ONNX's
+  const char *domain;                   // "", "com.microsoft", "ai.onnx.ml", "quarry" (fused ops of ours)
+  std::int16_t min_inputs, max_inputs;  // max -1: any number
   std::int16_t min_outputs, max_outputs;
-  // "axis:int=0; axes:ints?; mode:string=constant{constant,reflect,edge,wrap}; alpha:float": `?` optional, no default; `=` default;
-  // neither: required. Kinds: int float string ints floats strings.
+  // "axis:int=0; axes:ints?; mode:string=constant{constant,reflect,edge,wrap}; alpha:float": `?` optional, no default;
+  // `=` default; neither: required. Kinds: int float string ints floats strings.
   const char *attributes;
-  // Constraint of inputs and outputs, ONNX style: "T,T->T; T=f16,bf16,f32,f64" (see docs/formats/qir.md). Checked for unquantised tensors.
+  // Constraint of inputs and outputs, ONNX style: "T,T->T; T=f16,bf16,f32,f64" (see docs/formats/qir.md). Checked for
+  // unquantised tensors.
   const char *types;
 };
 
@@ -145,23 +148,25 @@ std::size_t op_count() noexcept;
 const OpRow *find_op(std::string_view domain, std::string_view name) noexcept;  // "ai.onnx" is ""
 inline const char *op_name(Op op) noexcept { return op_row(op).name; }
 
-// Types and shapes of a node's outputs. Checks arity, attributes and types against the row first. The dtype that a rule gives for an output
-// of a node with quantised tensors is that of the real value (f32); callers keep the tensor's own dtype and quantisation.
+// Types and shapes of a node's outputs. Checks arity, attributes and types against the row first. The dtype that a rule
+// gives for an output of a node with quantised tensors is that of the real value (f32); callers keep the tensor's own
+// dtype and quantisation.
 Status infer_node(const Node &node, const Vector<InferValue> &inputs, Vector<InferType> &outputs);
 
-// Infers every node of a graph (and subgraphs) in order, writing dtype and shape of the tensors that nodes make. `all` collects one frame
-// per node that fails instead of stopping at the first.
+// Infers every node of a graph (and subgraphs) in order, writing dtype and shape of the tensors that nodes make. `all`
+// collects one frame per node that fails instead of stopping at the first.
 Status infer_graph(Graph &graph);
 
-// Checks the whole graph: indices, names, order, arity, attributes, types, constant sizes, subgraph signatures, limits of limits.h.
+// Checks the whole graph: indices, names, order, arity, attributes, types, constant sizes, subgraph signatures, limits
+// of limits.h.
 Status validate_graph(const Graph &graph);
-// The same but for types and shapes of node outputs, which are taken as stated: for who lists or passes on a graph and does not run it. Spares
-// libquarry the rules of every operator.
+// The same but for types and shapes of node outputs, which are taken as stated: for who lists or passes on a graph and
+// does not run it. Spares libquarry the rules of every operator.
 Status validate_structure(const Graph &graph);
 // Checks one tensor: type, shape, constant data, quantisation.
 Status validate_tensor(const Tensor &tensor);
 
-// ---- bytes ---------------------------------------------------------------------------------------------------------
+// ---- bytes --------------------------------------------------------------------------------------
 
 // Collects constants into one pool; equal contents are stored once. Offsets are 64-byte aligned.
 class ConstantPool : public HeapObject {
@@ -188,7 +193,8 @@ class ConstantPool : public HeapObject {
 // Graph -> verified-flatbuffer bytes (schema qir.fbs). Constants go to the pool, which becomes segment `pool_segment`.
 Result<Vector<std::uint8_t>> write_graph(const Graph &graph, ConstantPool &pool, std::uint32_t pool_segment = 0);
 
-// Bytes -> graph. Everything is checked (verifier, limits, validate_graph); constants point into `segments`, which must outlive the graph.
+// Bytes -> graph. Everything is checked (verifier, limits, validate_graph); constants point into `segments`, which must
+// outlive the graph.
 Result<Graph> read_graph(Bytes qir, const Bytes *segments, std::uint64_t segment_count);
 // Likewise, but checked with validate_structure.
 Result<Graph> read_structure(Bytes qir, const Bytes *segments, std::uint64_t segment_count);

@@ -8,7 +8,10 @@ namespace quarry::qir {
 Uses::Uses(const Graph &graph) : Uses(graph, Vector<bool>(graph.nodes.size(), false)) {}
 
 Uses::Uses(const Graph &graph, const Vector<bool> &dead)
-    : makers_(graph.tensors.size(), kNobody), users_(graph.tensors.size()), outputs_(graph.tensors.size()), inputs_(graph.tensors.size()) {
+    : makers_(graph.tensors.size(), kNobody),
+      users_(graph.tensors.size()),
+      outputs_(graph.tensors.size()),
+      inputs_(graph.tensors.size()) {
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     if (dead[i]) continue;
     for (const std::int32_t id : graph.nodes[i].outputs)
@@ -63,9 +66,12 @@ void compact(Graph &graph, const Vector<bool> &dead) {
 }
 
 String fresh_name(const Graph &graph, std::string_view wanted) {
-  const auto taken = [&](std::string_view name) { return std::ranges::any_of(graph.tensors, [&](const Tensor &t) { return t.name == name; }); };
+  const auto taken = [&](std::string_view name) {
+    return std::ranges::any_of(graph.tensors, [&](const Tensor &t) { return t.name == name; });
+  };
   String name(wanted);
-  for (std::size_t i = 1; taken(name); ++i) name = format("%.*s~%zu", static_cast<int>(wanted.size()), wanted.data(), i);
+  for (std::size_t i = 1; taken(name); ++i)
+    name = format("%.*s~%zu", static_cast<int>(wanted.size()), wanted.data(), i);
   return name;
 }
 

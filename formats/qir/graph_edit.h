@@ -6,14 +6,17 @@
 
 namespace quarry::qir {
 
-// Who makes and who uses each tensor. Made once per sweep of a pass; a pass that rewires keeps to what it has updated here.
+// Who makes and who uses each tensor. Made once per sweep of a pass; a pass that rewires keeps to what it has updated
+// here.
 class Uses {
  public:
   explicit Uses(const Graph &graph);
   Uses(const Graph &graph, const Vector<bool> &dead);  // nodes marked dead use nothing
 
   static constexpr std::int32_t kNobody = -1;
-  std::int32_t maker(std::int32_t tensor) const { return makers_[static_cast<std::size_t>(tensor)]; }  // a node, or kNobody
+  std::int32_t maker(std::int32_t tensor) const {
+    return makers_[static_cast<std::size_t>(tensor)];
+  }  // a node, or kNobody
   // Nodes, one entry per input that reads the tensor.
   const Vector<std::int32_t> &users(std::int32_t tensor) const { return users_[static_cast<std::size_t>(tensor)]; }
   bool is_output(std::int32_t tensor) const { return outputs_[static_cast<std::size_t>(tensor)]; }
@@ -32,7 +35,9 @@ void replace_uses(Graph &graph, std::int32_t from, std::int32_t to);
 
 inline Tensor &at(Graph &graph, std::int32_t id) { return graph.tensors[static_cast<std::size_t>(id)]; }
 inline const Tensor &at(const Graph &graph, std::int32_t id) { return graph.tensors[static_cast<std::size_t>(id)]; }
-inline std::int32_t input_of(const Node &node, std::size_t i) { return i < node.inputs.size() ? node.inputs[i] : kAbsent; }
+inline std::int32_t input_of(const Node &node, std::size_t i) {
+  return i < node.inputs.size() ? node.inputs[i] : kAbsent;
+}
 
 // The values of an f32 constant; nullptr: it is none.
 const float *constant_floats(const Graph &graph, std::int32_t id);

@@ -20,11 +20,15 @@ Status node_error(const Node &node, ErrorId id, const char *pattern, ...) {
   std::vsnprintf(text, sizeof text, pattern, arguments);
   va_end(arguments);
   const String name = printable(node.name);
-  return Status::error(id, format("%s '%s': %s", op_name(node.op), name.c_str(), text)).with("node", name).with("op", op_name(node.op));
+  return Status::error(id, format("%s '%s': %s", op_name(node.op), name.c_str(), text))
+      .with("node", name)
+      .with("op", op_name(node.op));
 }
 
 bool read_ints(DType dtype, const void *data, std::int64_t count, IntList *out) noexcept {
-  if (count < 0 || count > static_cast<std::int64_t>(std::size(out->values)) || (dtype != DType::I32 && dtype != DType::I64)) return false;
+  if (count < 0 || count > static_cast<std::int64_t>(std::size(out->values)) ||
+      (dtype != DType::I32 && dtype != DType::I64))
+    return false;
   out->size = static_cast<std::uint32_t>(count);
   const std::size_t size = static_cast<std::size_t>(count);
   if (dtype == DType::I64) {
@@ -42,7 +46,8 @@ bool read_ints(DType dtype, const void *data, std::int64_t count, IntList *out) 
 Status read_ints(const Node &node, std::size_t input, const InferValue &value, IntList *out) {
   const std::optional<std::int64_t> count = element_count(value.shape.data(), value.shape.size());
   if (value.shape.size() > 1 || !count)
-    return node_error(node, ErrorId::qir_shape, "input %zu has shape %s, expected a list (rank 1)", input, text(value.shape).c_str());
+    return node_error(node, ErrorId::qir_shape, "input %zu has shape %s, expected a list (rank 1)", input,
+                      text(value.shape).c_str());
   if (!read_ints(value.dtype, value.value.data, *count, out))
     return node_error(node, ErrorId::qir_shape, "input %zu lists %lld numbers, expected at most %zu", input, ll(*count),
                       std::size(out->values));
@@ -52,8 +57,8 @@ Status read_ints(const Node &node, std::size_t input, const InferValue &value, I
 Status resolve_axis(const Node &node, std::int64_t axis, std::size_t rank, std::size_t *out) {
   const std::int64_t r = static_cast<std::int64_t>(rank);
   if (axis < -r || axis >= r)
-    return node_error(node, ErrorId::qir_shape, "axis %lld is outside a tensor of rank %zu, expected %lld to %lld", ll(axis), rank, ll(-r),
-                      ll(r - 1));
+    return node_error(node, ErrorId::qir_shape, "axis %lld is outside a tensor of rank %zu, expected %lld to %lld",
+                      ll(axis), rank, ll(-r), ll(r - 1));
   *out = static_cast<std::size_t>(axis < 0 ? axis + r : axis);
   return {};
 }
@@ -72,7 +77,7 @@ Status resolve_axes(const Node &node, Dims axes, std::size_t rank, IntList *out)
   return {};
 }
 
-// ---- what rules share ------------------------------------------------------------------------------------------------
+// ---- what rules share ---------------------------------------------------------------------------
 
 namespace rules {
 
@@ -112,12 +117,14 @@ Status expect_rank(const Node &node, const char *what, Dims dims, std::size_t ra
 
 Status expect_rank_from(const Node &node, const char *what, Dims dims, std::size_t least) {
   if (dims.size() >= least) return {};
-  return node_error(node, ErrorId::qir_shape, "%s has shape %s, expected rank %zu or more", what, text(dims).c_str(), least);
+  return node_error(node, ErrorId::qir_shape, "%s has shape %s, expected rank %zu or more", what, text(dims).c_str(),
+                    least);
 }
 
 Status expect_shape(const Node &node, const char *what, Dims dims, Dims expected) {
   if (std::equal(dims.begin(), dims.end(), expected.begin(), expected.end(), may_equal)) return {};
-  return node_error(node, ErrorId::qir_shape, "%s has shape %s, expected %s", what, text(dims).c_str(), text(expected).c_str());
+  return node_error(node, ErrorId::qir_shape, "%s has shape %s, expected %s", what, text(dims).c_str(),
+                    text(expected).c_str());
 }
 
 Status expect_one_element(const Node &node, const char *what, const InferValue &value) {
@@ -183,15 +190,15 @@ Status dtype_attribute(const Node &node, const char *attribute, DType fallback, 
   if (number == 0 && fallback != DType::Unknown) return {};
   const std::optional<DType> dtype = dtype_from_number(number);
   if (!dtype)
-    return node_error(node, ErrorId::qir_attribute, "attribute '%s' is %lld, which is no element type that Quarry has", attribute,
-                      ll(number));
+    return node_error(node, ErrorId::qir_attribute, "attribute '%s' is %lld, which is no element type that Quarry has",
+                      attribute, ll(number));
   *out = *dtype;
   return {};
 }
 
 }  // namespace rules
 
-// ---- a node ----------------------------------------------------------------------------------------------------------
+// ---- a node -------------------------------------------------------------------------------------
 
 namespace {
 // The last column of the op table; apart from the rows, so that a program which only reads graphs links no rule.
@@ -213,15 +220,18 @@ Status infer_node(const Node &node, const Vector<InferValue> &inputs, Vector<Inf
     if (!inputs[i].present) continue;
     const Shape &shape = inputs[i].shape;
     if (shape.size() > kMaxRank)
-      return node_error(node, ErrorId::qir_rank, "input %zu has %zu dimensions, expected at most %zu", i, shape.size(), kMaxRank);
+      return node_error(node, ErrorId::qir_rank, "input %zu has %zu dimensions, expected at most %zu", i, shape.size(),
+                        kMaxRank);
     if (std::any_of(shape.begin(), shape.end(), [](std::int64_t d) { return d < kUnknownDim; }))
-      return node_error(node, ErrorId::qir_shape, "input %zu has shape %s, expected no negative extent", i, text(shape).c_str());
+      return node_error(node, ErrorId::qir_shape, "input %zu has shape %s, expected no negative extent", i,
+                        text(shape).c_str());
     if (inputs[i].value.data == nullptr) continue;
     const std::optional<std::int64_t> count = element_count(shape.data(), shape.size());
     const std::optional<std::uint64_t> bytes = count ? packed_size(inputs[i].dtype, *count) : std::nullopt;
     if (!bytes || *bytes > inputs[i].value.size)
       return node_error(node, ErrorId::qir_shape, "the value of input %zu has %llu bytes, too few for %s %s", i,
-                        static_cast<unsigned long long>(inputs[i].value.size), dtype_name(inputs[i].dtype), text(shape).c_str());
+                        static_cast<unsigned long long>(inputs[i].value.size), dtype_name(inputs[i].dtype),
+                        text(shape).c_str());
   }
   outputs.resize(node.outputs.size());
   for (InferType &output : outputs) {
@@ -235,9 +245,11 @@ Status infer_node(const Node &node, const Vector<InferValue> &inputs, Vector<Inf
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     const Shape &shape = outputs[i].shape;
     if (shape.size() > kMaxRank)
-      return node_error(node, ErrorId::qir_rank, "output %zu has %zu dimensions, expected at most %zu", i, shape.size(), kMaxRank);
+      return node_error(node, ErrorId::qir_rank, "output %zu has %zu dimensions, expected at most %zu", i, shape.size(),
+                        kMaxRank);
     if (rules::all_known({shape.data(), shape.size()}) && !element_count(shape.data(), shape.size()))
-      return node_error(node, ErrorId::qir_shape, "output %zu of shape %s has more elements than 64 bits count", i, text(shape).c_str());
+      return node_error(node, ErrorId::qir_shape, "output %zu of shape %s has more elements than 64 bits count", i,
+                        text(shape).c_str());
   }
   return {};
 }

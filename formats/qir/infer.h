@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parameters of an operator, resolved: what auto_pad, negative axes, open slices and scales come to for given extents. Shape rules and
-// kernels call the same functions, so there is one meaning of each. Extents may be kUnknownDim (what depends on them is kUnknownDim then);
-// a kernel, which knows all extents, gets all numbers. Nothing here allocates unless it says so; errors name the node.
+// The parameters of an operator, resolved: what auto_pad, negative axes, open slices and scales come to for given
+// extents. Shape rules and kernels call the same functions, so there is one meaning of each. Extents may be kUnknownDim
+// (what depends on them is kUnknownDim then); a kernel, which knows all extents, gets all numbers. Nothing here
+// allocates unless it says so; errors name the node.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +15,11 @@ namespace quarry::qir {
 using Dims = std::span<const std::int64_t>;
 inline constexpr std::size_t kMaxSpatial = kMaxRank - 2;
 
-// "Conv 'conv1': " + printf text, as an error of that node. All errors of rules and kernels about a node are made by this.
+// "Conv 'conv1': " + printf text, as an error of that node. All errors of rules and kernels about a node are made by
+// this.
 Status node_error(const Node &node, ErrorId id, const char *pattern, ...) __attribute__((format(printf, 3, 4)));
 
-// ---- lists of integers ---------------------------------------------------------------------------------------------
+// ---- lists of integers --------------------------------------------------------------------------
 
 // A list no longer than two entries per dimension (pads, axes, a shape).
 struct IntList {
@@ -31,7 +33,7 @@ bool read_ints(DType dtype, const void *data, std::int64_t count, IntList *out) 
 // The entries of an input whose value is known; not ok() where it is no list that fits. Check `value.data` first.
 Status read_ints(const Node &node, std::size_t input, const InferValue &value, IntList *out);
 
-// ---- axes ----------------------------------------------------------------------------------------------------------
+// ---- axes ---------------------------------------------------------------------------------------
 
 // -1 is the last axis; refuses what is outside [-rank, rank).
 Status resolve_axis(const Node &node, std::int64_t axis, std::size_t rank, std::size_t *out);
@@ -40,12 +42,12 @@ Status resolve_axes(const Node &node, Dims axes, std::size_t rank, IntList *out)
 // For Reduce*: which axes go. `axes` empty (or input absent): all, or none with noop_with_empty_axes.
 Status resolve_reduce(const Node &node, Dims axes, std::size_t rank, bool (*reduced)[kMaxRank]);
 
-// ---- elementwise ---------------------------------------------------------------------------------------------------
+// ---- elementwise --------------------------------------------------------------------------------
 
 // ONNX (numpy) broadcasting of two shapes. 1 against unknown is unknown; n > 1 against unknown is n.
 Status resolve_broadcast(const Node &node, Dims a, Dims b, IntList *out);
 
-// ---- windows: convolutions and pools -------------------------------------------------------------------------------
+// ---- windows: convolutions and pools ------------------------------------------------------------
 
 struct Window {
   std::uint32_t rank = 0;  // of the space: 2 for images
@@ -64,7 +66,8 @@ struct ConvGeometry : Window {
 };
 // Conv, ConvInteger, QLinearConv, DeformConv: x [N,C,...], w [M,C/group,...].
 Status resolve_conv(const Node &node, Dims x, Dims w, ConvGeometry *out);
-// x [N,C,...], w [C,M/group,...]; pads as ONNX gives them for the forward convolution, with output_shape and auto_pad worked in.
+// x [N,C,...], w [C,M/group,...]; pads as ONNX gives them for the forward convolution, with output_shape and auto_pad
+// worked in.
 Status resolve_conv_transpose(const Node &node, Dims x, Dims w, ConvGeometry *out);
 // AveragePool, MaxPool, LpPool, with ceil_mode (a window that would start in the end padding is dropped).
 Status resolve_pool(const Node &node, Dims x, Window *out);
@@ -73,7 +76,7 @@ Status resolve_unpool(const Node &node, Dims x, Window *out);
 // Col2Im: `in` is the image, `out` the number of block positions per axis.
 Status resolve_col2im(const Node &node, Dims x, Dims image, Dims block, Window *out);
 
-// ---- movement ------------------------------------------------------------------------------------------------------
+// ---- movement -----------------------------------------------------------------------------------
 
 // The target of Reshape with 0 and -1 worked out (allowzero from the node).
 Status resolve_reshape(const Node &node, Dims data, Dims shape, IntList *out);
@@ -111,22 +114,22 @@ struct CropPadGeometry {
 };
 Status resolve_center_crop_pad(const Node &node, Dims data, Dims shape, CropPadGeometry *out);
 
-// ---- resize --------------------------------------------------------------------------------------------------------
+// ---- resize -------------------------------------------------------------------------------------
 
 struct ResizeGeometry {
   std::uint32_t rank = 0;
   std::int64_t extent[kMaxRank] = {};  // of the output
-  double scale[kMaxRank] = {};         // as coordinates use it: the given scale, or the one that sizes and policy come to
+  double scale[kMaxRank] = {};  // as coordinates use it: the given scale, or the one that sizes and policy come to
   // Entry i of roi's first half (starts) belongs to axis axes[i]; its second half (ends) begins at axes.size.
   IntList axes;
 };
 // One of `scales` and `sizes` is empty.
 Status resolve_resize(const Node &node, Dims x, std::span<const float> scales, Dims sizes, ResizeGeometry *out);
 
-// ---- products ------------------------------------------------------------------------------------------------------
+// ---- products -----------------------------------------------------------------------------------
 
-// Y[batch, m, n] = sum over k. Batch extents are aligned to the right; an operand's extent is 1 where it is broadcast. A rank-1 operand
-// has its row (a) or column (b) put in, and the output lacks it (a_vector, b_vector).
+// Y[batch, m, n] = sum over k. Batch extents are aligned to the right; an operand's extent is 1 where it is broadcast.
+// A rank-1 operand has its row (a) or column (b) put in, and the output lacks it (a_vector, b_vector).
 struct MatMulGeometry {
   std::int64_t m = 0, n = 0, k = 0;
   bool a_vector = false, b_vector = false;
@@ -134,10 +137,12 @@ struct MatMulGeometry {
   std::int64_t batch[kMaxRank] = {}, a_batch[kMaxRank] = {}, b_batch[kMaxRank] = {};
 };
 Status resolve_matmul(const Node &node, Dims a, Dims b, MatMulGeometry *out);
-// com.microsoft FusedMatMul with transA/B and transBatchA/B (the first batch axis of the operand is moved before the last axis).
+// com.microsoft FusedMatMul with transA/B and transBatchA/B (the first batch axis of the operand is moved before the
+// last axis).
 Status resolve_fused_matmul(const Node &node, Dims a, Dims b, MatMulGeometry *out);
 
-// Every index of the equation is a label; the same label twice in one input is the diagonal. Ellipsis dimensions are labels of their own.
+// Every index of the equation is a label; the same label twice in one input is the diagonal. Ellipsis dimensions are
+// labels of their own.
 struct EinsumPlan {
   static constexpr std::size_t kMaxLabels = 52 + kMaxRank;
   struct Operand {
@@ -153,12 +158,13 @@ struct EinsumPlan {
 // Allocates `inputs`.
 Status parse_einsum(const Node &node, std::span<const Dims> inputs, EinsumPlan *out);
 
-// ---- sequences -----------------------------------------------------------------------------------------------------
+// ---- sequences ----------------------------------------------------------------------------------
 
 struct RnnGeometry {  // LSTM, GRU, RNN
   std::int64_t sequence = 0, batch = 0, input = 0, hidden = 0, directions = 1;
-  bool batch_first = false;  // layout 1: X [batch, seq, input], Y [batch, seq, directions, hidden], states [batch, directions, hidden]
-  bool reverse = false;      // the only direction runs backwards
+  bool batch_first =
+      false;  // layout 1: X [batch, seq, input], Y [batch, seq, directions, hidden], states [batch, directions, hidden]
+  bool reverse = false;  // the only direction runs backwards
 };
 Status resolve_rnn(const Node &node, Dims x, Dims w, Dims r, RnnGeometry *out);
 
@@ -170,17 +176,19 @@ struct AttentionGeometry {
 // `past_key` empty: absent.
 Status resolve_attention(const Node &node, Dims q, Dims k, Dims v, Dims past_key, AttentionGeometry *out);
 
-// ---- subgraphs -----------------------------------------------------------------------------------------------------
+// ---- subgraphs ----------------------------------------------------------------------------------
 
-// If, Loop, Scan: gives the inputs of the node's subgraphs the types of what the node passes in and infers the bodies, for Loop and Scan
-// until the carried extents settle (those that change become unknown). infer_graph does it; who calls infer_node alone does it before.
+// If, Loop, Scan: gives the inputs of the node's subgraphs the types of what the node passes in and infers the bodies,
+// for Loop and Scan until the carried extents settle (those that change become unknown). infer_graph does it; who calls
+// infer_node alone does it before.
 Status infer_subgraphs(Node &node, const Vector<InferValue> &inputs);
 // As infer_graph, with the types and known values of the graph's inputs given.
 Status infer_body(Graph &graph, const Vector<InferValue> &inputs);
 
-// ---- counts --------------------------------------------------------------------------------------------------------
+// ---- counts -------------------------------------------------------------------------------------
 
-// Elements of Range(start, limit, delta): max(ceil((limit - start) / delta), 0). False where delta is 0 or the count does not fit.
+// Elements of Range(start, limit, delta): max(ceil((limit - start) / delta), 0). False where delta is 0 or the count
+// does not fit.
 bool range_count(double start, double limit, double delta, std::int64_t *out) noexcept;
 bool range_count(std::int64_t start, std::int64_t limit, std::int64_t delta, std::int64_t *out) noexcept;
 

@@ -10,12 +10,15 @@ using rules::is_known;
 
 namespace {
 
-const Tensor &output_of(const Graph &graph, std::size_t i) { return graph.tensors[static_cast<std::size_t>(graph.outputs[i])]; }
+const Tensor &output_of(const Graph &graph, std::size_t i) {
+  return graph.tensors[static_cast<std::size_t>(graph.outputs[i])];
+}
 
 // Makes `shape` cover `other` too: extents that differ become unknown. `changed` is set when it did.
 Status join(const Node &node, const char *what, std::size_t i, Dims other, Shape *shape, bool *changed = nullptr) {
   if (shape->size() != other.size())
-    return node_error(node, ErrorId::qir_rank, "%s %zu has shape %s in one place and %s in the other, expected one rank", what, i,
+    return node_error(node, ErrorId::qir_rank,
+                      "%s %zu has shape %s in one place and %s in the other, expected one rank", what, i,
                       text(*shape).c_str(), text(other).c_str());
   for (std::size_t d = 0; d < other.size(); ++d) {
     if ((*shape)[d] == other[d] || (*shape)[d] == kUnknownDim) continue;
@@ -27,39 +30,44 @@ Status join(const Node &node, const char *what, std::size_t i, Dims other, Shape
 
 Status expect_dtype(const Node &node, const char *what, std::size_t i, DType found, DType expected) {
   if (found == expected) return {};
-  return node_error(node, ErrorId::qir_type, "%s %zu is %s in one place and %s in the other", what, i, dtype_name(found),
-                    dtype_name(expected));
+  return node_error(node, ErrorId::qir_type, "%s %zu is %s in one place and %s in the other", what, i,
+                    dtype_name(found), dtype_name(expected));
 }
 
 Status expect_signature(const Node &node, const Graph &body, std::size_t inputs, std::size_t outputs) {
   const auto sound = [&body](std::int32_t i) { return i >= 0 && static_cast<std::size_t>(i) < body.tensors.size(); };
   if (body.inputs.size() != inputs || body.outputs.size() != outputs)
-    return node_error(node, ErrorId::qir_bad, "the subgraph takes %zu and gives %zu tensors, expected %zu and %zu", body.inputs.size(),
-                      body.outputs.size(), inputs, outputs);
-  if (!std::all_of(body.inputs.begin(), body.inputs.end(), sound) || !std::all_of(body.outputs.begin(), body.outputs.end(), sound))
+    return node_error(node, ErrorId::qir_bad, "the subgraph takes %zu and gives %zu tensors, expected %zu and %zu",
+                      body.inputs.size(), body.outputs.size(), inputs, outputs);
+  if (!std::all_of(body.inputs.begin(), body.inputs.end(), sound) ||
+      !std::all_of(body.outputs.begin(), body.outputs.end(), sound))
     return node_error(node, ErrorId::qir_bad, "an input or output of the subgraph is none of its tensors");
   return {};
 }
 
 // The parts of a Loop's or Scan's inputs and outputs.
 struct Parts {
-  std::size_t first = 0;    // input where the carried values begin (Loop: behind M and condition)
+  std::size_t first = 0;  // input where the carried values begin (Loop: behind M and condition)
   std::size_t carried = 0;
-  std::size_t scanned = 0;  // scan inputs; they follow the carried values
-  std::size_t results = 0;  // scan outputs
+  std::size_t scanned = 0;    // scan inputs; they follow the carried values
+  std::size_t results = 0;    // scan outputs
   std::size_t condition = 0;  // outputs of the body before the carried values
 };
 
 Status read_parts(const Node &node, Parts *parts) {
   const bool loop = node.op == Op::Loop;
-  const std::int64_t carried = node.get_int(loop ? "carried" : "states", 0), scanned = loop ? 0 : node.get_int("num_scan_inputs", 0);
+  const std::int64_t carried = node.get_int(loop ? "carried" : "states", 0),
+                     scanned = loop ? 0 : node.get_int("num_scan_inputs", 0);
   parts->first = loop ? 2 : 0;
   parts->condition = loop ? 1 : 0;
   const std::int64_t room = static_cast<std::int64_t>(node.inputs.size() - parts->first);
-  if (carried < 0 || scanned < 0 || carried > room || scanned > room - carried || carried > static_cast<std::int64_t>(node.outputs.size()))
-    return node_error(node, ErrorId::qir_attribute, "%lld carried and %lld scanned values do not fit %zu inputs and %zu outputs",
-                      ll(carried), ll(scanned), node.inputs.size(), node.outputs.size());
-  if (!loop && scanned < 1) return node_error(node, ErrorId::qir_attribute, "attribute 'num_scan_inputs' is 0, expected 1 or more");
+  if (carried < 0 || scanned < 0 || carried > room || scanned > room - carried ||
+      carried > static_cast<std::int64_t>(node.outputs.size()))
+    return node_error(node, ErrorId::qir_attribute,
+                      "%lld carried and %lld scanned values do not fit %zu inputs and %zu outputs", ll(carried),
+                      ll(scanned), node.inputs.size(), node.outputs.size());
+  if (!loop && scanned < 1)
+    return node_error(node, ErrorId::qir_attribute, "attribute 'num_scan_inputs' is 0, expected 1 or more");
   parts->carried = static_cast<std::size_t>(carried);
   parts->scanned = static_cast<std::size_t>(scanned);
   parts->results = node.outputs.size() - parts->carried;
@@ -72,7 +80,8 @@ Status scan_entry(const Node &node, const char *name, std::size_t i, std::size_t
   *out = 0;
   if (!list || list->empty()) return {};
   if (list->size() != count)
-    return node_error(node, ErrorId::qir_attribute, "attribute '%s' has %zu entries, expected %zu", name, list->size(), count);
+    return node_error(node, ErrorId::qir_attribute, "attribute '%s' has %zu entries, expected %zu", name, list->size(),
+                      count);
   *out = (*list)[i];
   return {};
 }
@@ -112,7 +121,8 @@ Status infer_repeated(Node &node, const Vector<InferValue> &inputs) {
       const Tensor &next = output_of(body, parts.condition + i);
       InferValue &carried = passed[parts.first + i];
       QR_RETURN_IF_ERROR(expect_dtype(node, "carried value", i, next.dtype, carried.dtype));
-      QR_RETURN_IF_ERROR(join(node, "carried value", i, {next.shape.data(), next.shape.size()}, &carried.shape, &changed));
+      QR_RETURN_IF_ERROR(
+          join(node, "carried value", i, {next.shape.data(), next.shape.size()}, &carried.shape, &changed));
     }
   }
   return {};
@@ -124,7 +134,8 @@ bool never_stops(const Graph &body) {
   for (std::size_t hops = 0; hops <= body.nodes.size(); ++hops) {
     if (tensor == body.inputs[1]) return true;
     const Tensor &value = body.tensors[static_cast<std::size_t>(tensor)];
-    if (value.is_constant) return value.data.data && value.data.size >= 1 && *static_cast<const char *>(value.data.data) != 0;
+    if (value.is_constant)
+      return value.data.data && value.data.size >= 1 && *static_cast<const char *>(value.data.data) != 0;
     const auto made = std::find_if(body.nodes.begin(), body.nodes.end(), [&](const Node &n) {
       return n.op == Op::Identity && n.outputs.size() == 1 && n.outputs[0] == tensor;
     });
@@ -138,7 +149,8 @@ bool never_stops(const Graph &body) {
 
 Status infer_subgraphs(Node &node, const Vector<InferValue> &inputs) {
   if (node.op != Op::If)
-    return node.subgraphs.size() == 1 && inputs.size() >= (node.op == Op::Loop ? 2 : 1) ? infer_repeated(node, inputs) : Status();
+    return node.subgraphs.size() == 1 && inputs.size() >= (node.op == Op::Loop ? 2 : 1) ? infer_repeated(node, inputs)
+                                                                                        : Status();
   if (node.subgraphs.size() != 2 || inputs.empty()) return {};  // infer_node says what is wrong
   const Vector<InferValue> captures(inputs.begin() + 1, inputs.end());
   const char *condition = static_cast<const char *>(inputs[0].value.data);
@@ -156,7 +168,8 @@ namespace rules {
 
 Status if_(const Node &node, Inputs inputs, Outputs outputs) {
   QR_RETURN_IF_ERROR(expect_one_element(node, "the condition", inputs[0]));
-  for (const Graph &branch : node.subgraphs) QR_RETURN_IF_ERROR(expect_signature(node, branch, inputs.size() - 1, outputs.size()));
+  for (const Graph &branch : node.subgraphs)
+    QR_RETURN_IF_ERROR(expect_signature(node, branch, inputs.size() - 1, outputs.size()));
   const bool known = value_known(inputs, 0);
   const std::size_t first = known && *static_cast<const char *>(inputs[0].value.data) == 0 ? 1 : 0;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
@@ -195,7 +208,8 @@ Status loop(const Node &node, Inputs inputs, Outputs outputs) {
   if (has_input(inputs, 1)) QR_RETURN_IF_ERROR(expect_one_element(node, "the condition", inputs[1]));
   if (value_known(inputs, 0)) trips = std::max<std::int64_t>(trips, 0);
   if (value_known(inputs, 1) && *static_cast<const char *>(inputs[1].value.data) == 0) trips = 0;
-  else if ((has_input(inputs, 1) && !value_known(inputs, 1)) || !never_stops(body)) trips = trips == 0 ? 0 : kUnknownDim;
+  else if ((has_input(inputs, 1) && !value_known(inputs, 1)) || !never_stops(body))
+    trips = trips == 0 ? 0 : kUnknownDim;
   for (std::size_t i = 0; i < parts.results; ++i) {
     const Tensor &one = output_of(body, 1 + parts.carried + i);
     InferType &all = outputs[parts.carried + i];
@@ -216,8 +230,8 @@ Status scan(const Node &node, Inputs inputs, Outputs outputs) {
     std::size_t axis = 0;
     QR_RETURN_IF_ERROR(scan_input_axis(node, parts, i, shape.size(), &axis));
     if (!may_equal(length, shape[axis]))
-      return node_error(node, ErrorId::qir_shape, "scan input %zu has %lld slices, expected %lld as the others", i, ll(shape[axis]),
-                        ll(length));
+      return node_error(node, ErrorId::qir_shape, "scan input %zu has %lld slices, expected %lld as the others", i,
+                        ll(shape[axis]), ll(length));
     length = known_of(length, shape[axis]);
   }
   for (std::size_t i = 0; i < parts.results; ++i) {

@@ -31,7 +31,9 @@ namespace rules {
 
 Status shape(const Node &node, Inputs inputs, Outputs outputs) {
   const std::int64_t rank = static_cast<std::int64_t>(inputs[0].shape.size());
-  const auto clamp = [rank](std::int64_t i) { return std::clamp<std::int64_t>(i < 0 ? (i < -rank ? 0 : i + rank) : i, 0, rank); };
+  const auto clamp = [rank](std::int64_t i) {
+    return std::clamp<std::int64_t>(i < 0 ? (i < -rank ? 0 : i + rank) : i, 0, rank);
+  };
   const std::int64_t start = clamp(node.get_int("start", 0)), end = clamp(node.get_int("end", rank));
   const std::int64_t count = std::max<std::int64_t>(end - start, 0);
   set_output(outputs, 0, DType::I64, {&count, 1});
@@ -49,8 +51,8 @@ Status shape_from(const Node &node, Inputs inputs, std::size_t i, IntList *out) 
   const Dims list = dims_of(inputs[i]);
   QR_RETURN_IF_ERROR(expect_rank(node, "the shape", list, 1));
   if (!is_known(list[0]) || list[0] > static_cast<std::int64_t>(kMaxRank))
-    return node_error(node, ErrorId::qir_rank, "the result has rank %lld, expected at most %zu, known before the run", ll(list[0]),
-                      kMaxRank);
+    return node_error(node, ErrorId::qir_rank, "the result has rank %lld, expected at most %zu, known before the run",
+                      ll(list[0]), kMaxRank);
   if (inputs[i].value.data) {
     QR_RETURN_IF_ERROR(read_ints(node, i, inputs[i], out));
     for (const std::int64_t d : Dims(*out))
@@ -83,10 +85,12 @@ Status range(const Node &node, Inputs inputs, Outputs outputs) {
     double numbers[3];
     bool fits = true;
     for (std::size_t i = 0; i < 3; ++i) fits &= number_at(inputs[i], 0, &numbers[i]);
-    if (inputs[0].dtype == DType::I64) fits = range_count(int_at(inputs[0], 0), int_at(inputs[1], 0), int_at(inputs[2], 0), &count);
+    if (inputs[0].dtype == DType::I64)
+      fits = range_count(int_at(inputs[0], 0), int_at(inputs[1], 0), int_at(inputs[2], 0), &count);
     else fits = fits && range_count(numbers[0], numbers[1], numbers[2], &count);
     if (!fits)
-      return node_error(node, ErrorId::qir_shape, "from %g to %g by %g is no range with an end", numbers[0], numbers[1], numbers[2]);
+      return node_error(node, ErrorId::qir_shape, "from %g to %g by %g is no range with an end", numbers[0], numbers[1],
+                        numbers[2]);
   }
   set_output(outputs, 0, real_dtype(inputs[0]), {&count, 1});
   return {};
@@ -102,7 +106,8 @@ Status eye_like(const Node &node, Inputs inputs, Outputs outputs) {
 
 Status non_zero(const Node &, Inputs inputs, Outputs outputs) {
   // numpy takes a scalar for a list of one.
-  const std::int64_t shape[] = {std::max<std::int64_t>(static_cast<std::int64_t>(inputs[0].shape.size()), 1), kUnknownDim};
+  const std::int64_t shape[] = {std::max<std::int64_t>(static_cast<std::int64_t>(inputs[0].shape.size()), 1),
+                                kUnknownDim};
   set_output(outputs, 0, DType::I64, shape);
   return {};
 }
@@ -156,7 +161,8 @@ Status compress(const Node &node, Inputs inputs, Outputs outputs) {
     shape.size = 1;
   }
   if (is_known(extent) && condition[0] > extent)
-    return node_error(node, ErrorId::qir_shape, "the condition has %lld entries for %lld elements", ll(condition[0]), ll(extent));
+    return node_error(node, ErrorId::qir_shape, "the condition has %lld entries for %lld elements", ll(condition[0]),
+                      ll(extent));
   if (inputs[1].value.data) {
     const char *bits = static_cast<const char *>(inputs[1].value.data);
     kept = std::count_if(bits, bits + condition[0], [](char c) { return c != 0; });
@@ -166,7 +172,7 @@ Status compress(const Node &node, Inputs inputs, Outputs outputs) {
   return {};
 }
 
-// ---- signals -----------------------------------------------------------------------------------------------------------
+// ---- signals ------------------------------------------------------------------------------------
 
 Status window(const Node &node, Inputs inputs, Outputs outputs) {
   std::int64_t length = kUnknownDim;
@@ -199,11 +205,12 @@ Status dft(const Node &node, Inputs inputs, Outputs outputs) {
   QR_RETURN_IF_ERROR(expect_rank_from(node, "the input", shape, 2));
   const std::int64_t parts = shape[shape.size - 1];
   if (is_known(parts) && parts != 1 && parts != 2)
-    return node_error(node, ErrorId::qir_shape, "the last axis has extent %lld, expected 1 (real) or 2 (complex)", ll(parts));
+    return node_error(node, ErrorId::qir_shape, "the last axis has extent %lld, expected 1 (real) or 2 (complex)",
+                      ll(parts));
   const bool inverse = node.get_int("inverse", 0) != 0, onesided = node.get_int("onesided", 0) != 0;
   if (onesided && parts == (inverse ? 1 : 2))
-    return node_error(node, ErrorId::qir_shape, "onesided takes %s input, but the last axis has extent %lld", inverse ? "complex" : "real",
-                      ll(parts));
+    return node_error(node, ErrorId::qir_shape, "onesided takes %s input, but the last axis has extent %lld",
+                      inverse ? "complex" : "real", ll(parts));
   std::int64_t given = -2, length = kUnknownDim;
   QR_RETURN_IF_ERROR(scalar_int(node, inputs, 2, "axis", &given));
   QR_RETURN_IF_ERROR(scalar_int(node, inputs, 1, "dft_length", &length));
@@ -215,7 +222,8 @@ Status dft(const Node &node, Inputs inputs, Outputs outputs) {
     std::size_t axis = 0;
     QR_RETURN_IF_ERROR(resolve_axis(node, given, shape.size, &axis));
     if (axis + 1 == shape.size)
-      return node_error(node, ErrorId::qir_shape, "axis %zu holds the parts of the complex numbers, expected another one", axis);
+      return node_error(node, ErrorId::qir_shape,
+                        "axis %zu holds the parts of the complex numbers, expected another one", axis);
     const std::int64_t extent = shape[axis];
     if (!has_input(inputs, 1)) length = onesided && inverse && is_known(extent) ? 2 * (extent - 1) : extent;
     shape.values[axis] = onesided && !inverse && is_known(length) ? length / 2 + 1 : length;
@@ -228,8 +236,8 @@ Status dft(const Node &node, Inputs inputs, Outputs outputs) {
 Status stft(const Node &node, Inputs inputs, Outputs outputs) {
   const Dims signal = dims_of(inputs[0]);
   if (signal.size() != 3 || (is_known(signal[2]) && signal[2] != 1 && signal[2] != 2))
-    return node_error(node, ErrorId::qir_shape, "the signal has shape %s, expected [batch,length,1] or [batch,length,2]",
-                      text(signal).c_str());
+    return node_error(node, ErrorId::qir_shape,
+                      "the signal has shape %s, expected [batch,length,1] or [batch,length,2]", text(signal).c_str());
   std::int64_t step = kUnknownDim, length = kUnknownDim;
   QR_RETURN_IF_ERROR(scalar_int(node, inputs, 1, "frame_step", &step));
   QR_RETURN_IF_ERROR(scalar_int(node, inputs, 3, "frame_length", &length));
@@ -238,16 +246,18 @@ Status stft(const Node &node, Inputs inputs, Outputs outputs) {
   if (has_input(inputs, 2)) {
     QR_RETURN_IF_ERROR(expect_rank(node, "the window", dims_of(inputs[2]), 1));
     if (!may_equal(length, inputs[2].shape[0]))
-      return node_error(node, ErrorId::qir_shape, "the window has %lld samples, expected frame_length, %lld", ll(inputs[2].shape[0]),
-                        ll(length));
+      return node_error(node, ErrorId::qir_shape, "the window has %lld samples, expected frame_length, %lld",
+                        ll(inputs[2].shape[0]), ll(length));
     length = known_of(length, inputs[2].shape[0]);
   } else if (!has_input(inputs, 3)) {
     length = signal[1];
   }
   if ((is_known(length) || value_known(inputs, 3)) && (length < 1 || (is_known(signal[1]) && length > signal[1])))
-    return node_error(node, ErrorId::qir_shape, "a frame has %lld samples, expected 1 to the signal's %lld", ll(length), ll(signal[1]));
+    return node_error(node, ErrorId::qir_shape, "a frame has %lld samples, expected 1 to the signal's %lld", ll(length),
+                      ll(signal[1]));
   const bool onesided = node.get_int("onesided", 1) != 0;
-  if (onesided && signal[2] == 2) return node_error(node, ErrorId::qir_shape, "onesided takes a real signal, but this one is complex");
+  if (onesided && signal[2] == 2)
+    return node_error(node, ErrorId::qir_shape, "onesided takes a real signal, but this one is complex");
   const bool known = is_known(signal[1]) && is_known(length) && is_known(step);
   const std::int64_t shape[] = {signal[0], known ? (signal[1] - length) / step + 1 : kUnknownDim,
                                 is_known(length) && onesided ? length / 2 + 1 : length, 2};
@@ -255,7 +265,7 @@ Status stft(const Node &node, Inputs inputs, Outputs outputs) {
   return {};
 }
 
-// ---- random numbers ------------------------------------------------------------------------------------------------------
+// ---- random numbers -----------------------------------------------------------------------------
 
 Status bernoulli(const Node &node, Inputs inputs, Outputs outputs) { return random_like(node, inputs, outputs); }
 
@@ -271,8 +281,8 @@ Status random(const Node &node, Inputs, Outputs outputs) {
   QR_RETURN_IF_ERROR(dtype_attribute(node, "dtype", DType::F32, &dtype));
   const Vector<std::int64_t> *shape = node.get_ints("shape");
   if (shape->size() > kMaxRank || std::any_of(shape->begin(), shape->end(), [](std::int64_t d) { return d < 0; }))
-    return node_error(node, ErrorId::qir_attribute, "attribute 'shape' is %s, expected at most %zu extents", text(*shape).c_str(),
-                      kMaxRank);
+    return node_error(node, ErrorId::qir_attribute, "attribute 'shape' is %s, expected at most %zu extents",
+                      text(*shape).c_str(), kMaxRank);
   set_output(outputs, 0, dtype, {shape->data(), shape->size()});
   return {};
 }

@@ -11,13 +11,14 @@ Status resolve_broadcast(const Node &node, Dims a, Dims b, IntList *out) {
   result.size = static_cast<std::uint32_t>(std::max(a.size(), b.size()));
   for (std::size_t i = 0; i < result.size; ++i) {
     const std::size_t from_end = result.size - i;
-    const std::int64_t x = from_end <= a.size() ? a[a.size() - from_end] : 1, y = from_end <= b.size() ? b[b.size() - from_end] : 1;
+    const std::int64_t x = from_end <= a.size() ? a[a.size() - from_end] : 1,
+                       y = from_end <= b.size() ? b[b.size() - from_end] : 1;
     if (x == y || y == 1) result.values[i] = x;
     else if (x == 1) result.values[i] = y;
     else if (x < 0 || y < 0) result.values[i] = rules::known_of(x, y);
     else
-      return node_error(node, ErrorId::qir_shape, "shapes %s and %s do not broadcast: %lld against %lld", text(a).c_str(), text(b).c_str(),
-                        ll(x), ll(y));
+      return node_error(node, ErrorId::qir_shape, "shapes %s and %s do not broadcast: %lld against %lld",
+                        text(a).c_str(), text(b).c_str(), ll(x), ll(y));
   }
   *out = result;
   return {};
@@ -29,7 +30,8 @@ namespace {
 Status broadcast_all(const Node &node, Inputs inputs, IntList *out) {
   DimList shape(dims_of(inputs[0]));
   *out = shape;
-  for (std::size_t i = 1; i < inputs.size(); ++i) QR_RETURN_IF_ERROR(resolve_broadcast(node, *out, dims_of(inputs[i]), out));
+  for (std::size_t i = 1; i < inputs.size(); ++i)
+    QR_RETURN_IF_ERROR(resolve_broadcast(node, *out, dims_of(inputs[i]), out));
   return {};
 }
 
@@ -41,15 +43,16 @@ Status expect_broadcasts_to(const Node &node, const char *what, Dims value, Dims
     fits = have == 1 || may_equal(have, target[target.size() - 1 - i]);
   }
   if (fits) return {};
-  return node_error(node, ErrorId::qir_shape, "%s has shape %s, which does not broadcast to %s", what, text(value).c_str(),
-                    text(target).c_str());
+  return node_error(node, ErrorId::qir_shape, "%s has shape %s, which does not broadcast to %s", what,
+                    text(value).c_str(), text(target).c_str());
 }
 
 // Scale and zero point of QuantizeLinear and DequantizeLinear: one, one per index of `axis`, or blocks along it.
 Status check_quantisation(const Node &node, Inputs inputs) {
   const Dims x = dims_of(inputs[0]), scale = dims_of(inputs[1]);
   const std::int64_t block = node.get_int("block_size", 0);
-  if (block < 0) return node_error(node, ErrorId::qir_attribute, "attribute 'block_size' is %lld, expected 0 or more", ll(block));
+  if (block < 0)
+    return node_error(node, ErrorId::qir_attribute, "attribute 'block_size' is %lld, expected 0 or more", ll(block));
   const auto is_one = [](Dims dims) { return dims.empty() || (dims.size() == 1 && dims[0] == 1); };
   if (!has_input(inputs, 2) || !is_one(scale) || !is_one(dims_of(inputs[2])))
     QR_RETURN_IF_ERROR(expect_input_shape(node, inputs, 2, "the zero point", scale));
@@ -121,7 +124,8 @@ Status swiglu(const Node &node, Inputs inputs, Outputs outputs) {
 Status same_with_axis(const Node &node, Inputs inputs, Outputs outputs) {
   std::size_t axis = 0;
   // A scalar has no axis; softmax of one number is ONNX's and numpy's special case.
-  if (!inputs[0].shape.empty()) QR_RETURN_IF_ERROR(resolve_axis(node, node.get_int("axis", -1), inputs[0].shape.size(), &axis));
+  if (!inputs[0].shape.empty())
+    QR_RETURN_IF_ERROR(resolve_axis(node, node.get_int("axis", -1), inputs[0].shape.size(), &axis));
   if (node.op == Op::LpNormalization)
     if (const std::int64_t p = node.get_int("p", 2); p != 1 && p != 2)
       return node_error(node, ErrorId::qir_attribute, "attribute 'p' is %lld, expected 1 or 2", ll(p));
@@ -139,11 +143,12 @@ Status mvn(const Node &node, Inputs inputs, Outputs outputs) {
   static constexpr std::int64_t kDefault[] = {0, 2, 3};
   const Vector<std::int64_t> *axes = node.get_ints("axes");
   IntList resolved;
-  QR_RETURN_IF_ERROR(resolve_axes(node, axes ? Dims(axes->data(), axes->size()) : Dims(kDefault), inputs[0].shape.size(), &resolved));
+  QR_RETURN_IF_ERROR(
+      resolve_axes(node, axes ? Dims(axes->data(), axes->size()) : Dims(kDefault), inputs[0].shape.size(), &resolved));
   return same(node, inputs, outputs);
 }
 
-// ---- change of type ----------------------------------------------------------------------------------------------------
+// ---- change of type -----------------------------------------------------------------------------
 
 Status cast(const Node &node, Inputs inputs, Outputs outputs) {
   DType to;
@@ -161,8 +166,8 @@ Status bit_cast(const Node &node, Inputs inputs, Outputs outputs) {
   QR_RETURN_IF_ERROR(cast(node, inputs, outputs));
   const DType from = real_dtype(inputs[0]), to = outputs[0].dtype;
   if (dtype_bits(from) == dtype_bits(to)) return {};
-  return node_error(node, ErrorId::qir_type, "%s has %u bits, expected those of %s (%u)", dtype_name(from), dtype_bits(from),
-                    dtype_name(to), dtype_bits(to));
+  return node_error(node, ErrorId::qir_type, "%s has %u bits, expected those of %s (%u)", dtype_name(from),
+                    dtype_bits(from), dtype_name(to), dtype_bits(to));
 }
 
 Status quantize(const Node &node, Inputs inputs, Outputs outputs) {
@@ -170,8 +175,8 @@ Status quantize(const Node &node, Inputs inputs, Outputs outputs) {
   DType dtype;
   QR_RETURN_IF_ERROR(dtype_attribute(node, "output_dtype", has_input(inputs, 2) ? inputs[2].dtype : DType::U8, &dtype));
   if (has_input(inputs, 2) && dtype != inputs[2].dtype)
-    return node_error(node, ErrorId::qir_type, "the zero point is %s, but output_dtype says %s", dtype_name(inputs[2].dtype),
-                      dtype_name(dtype));
+    return node_error(node, ErrorId::qir_type, "the zero point is %s, but output_dtype says %s",
+                      dtype_name(inputs[2].dtype), dtype_name(dtype));
   set_output(outputs, 0, dtype, dims_of(inputs[0]));
   return {};
 }

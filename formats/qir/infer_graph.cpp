@@ -18,8 +18,7 @@ class Failures {
     if (count_ < 2) return std::move(first_);
     Status all = Status::foreign(first_.code(), first_.id(),
                                  format("%zu nodes do not fit their inputs; the first: %.*s", count_,
-                                        static_cast<int>(first_.message().size()),
-                                        first_.message().data()),
+                                        static_cast<int>(first_.message().size()), first_.message().data()),
                                  first_.hint());
     all.with("reason", first_.message());
     for (const Status &status : rest_) all.with("reason", status.message());
@@ -42,12 +41,14 @@ Status infer_all(Graph &graph, const Vector<InferValue> *inputs) {
     if (graph.tensors[i].is_constant) values[i] = graph.tensors[i].data;
   if (inputs) {
     if (inputs->size() != graph.inputs.size())
-      return Status::error(ErrorId::qir_bad, format("graph '%s': %zu inputs, but %zu are passed in", printable(graph.name).c_str(),
-                                                    graph.inputs.size(), inputs->size()));
+      return Status::error(ErrorId::qir_bad,
+                           format("graph '%s': %zu inputs, but %zu are passed in", printable(graph.name).c_str(),
+                                  graph.inputs.size(), inputs->size()));
     for (std::size_t i = 0; i < inputs->size(); ++i) {
       const InferValue &value = (*inputs)[i];
       if (!in_graph(graph.inputs[i]) || !value.present)
-        return Status::error(ErrorId::qir_bad, format("graph '%s': input %zu is absent", printable(graph.name).c_str(), i));
+        return Status::error(ErrorId::qir_bad,
+                             format("graph '%s': input %zu is absent", printable(graph.name).c_str(), i));
       Tensor &tensor = tensor_of(graph.inputs[i]);
       tensor.dtype = value.dtype;
       tensor.shape = value.shape;
@@ -61,13 +62,15 @@ Status infer_all(Graph &graph, const Vector<InferValue> *inputs) {
   for (Node &node : graph.nodes) {
     for (const Vector<std::int32_t> *list : {&node.inputs, &node.outputs})
       for (const std::int32_t i : *list)
-        if (i != kAbsent && !in_graph(i)) return node_error(node, ErrorId::qir_bad, "tensor %d is outside the graph's %zu", i, count);
+        if (i != kAbsent && !in_graph(i))
+          return node_error(node, ErrorId::qir_bad, "tensor %d is outside the graph's %zu", i, count);
     bool sound = true;
     arguments.assign(node.inputs.size(), {});
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       if (node.inputs[i] == kAbsent) continue;
       const Tensor &tensor = tensor_of(node.inputs[i]);
-      arguments[i] = {true, tensor.dtype, tensor.shape, &tensor.quant, values[static_cast<std::size_t>(node.inputs[i])]};
+      arguments[i] = {true, tensor.dtype, tensor.shape, &tensor.quant,
+                      values[static_cast<std::size_t>(node.inputs[i])]};
       sound &= failed[static_cast<std::size_t>(node.inputs[i])] == 0;
     }
     if (sound) {  // what hangs on a failed node has no types to look at

@@ -39,7 +39,8 @@ Status resolve_resize(const Node &node, Dims x, std::span<const float> scales, D
   QR_RETURN_IF_ERROR(read_axes(node, x.size(), &out->axes));
   const std::size_t count = out->axes.size;
   if (scales.empty() == sizes.empty())
-    return node_error(node, ErrorId::qir_shape, "%s scales and sizes are given, expected one of them", scales.empty() ? "neither" : "both");
+    return node_error(node, ErrorId::qir_shape, "%s scales and sizes are given, expected one of them",
+                      scales.empty() ? "neither" : "both");
   if ((scales.empty() ? sizes.size() : scales.size()) != count)
     return node_error(node, ErrorId::qir_shape, "%s has %zu entries, expected %zu, one per resized axis",
                       scales.empty() ? "sizes" : "scales", scales.empty() ? sizes.size() : scales.size(), count);
@@ -50,7 +51,8 @@ Status resolve_resize(const Node &node, Dims x, std::span<const float> scales, D
     for (std::size_t i = 0; i < count; ++i) {
       const std::size_t axis = static_cast<std::size_t>(out->axes[i]);
       const double scale = static_cast<double>(scales[i]);
-      if (!(scale > 0)) return node_error(node, ErrorId::qir_shape, "the scale of axis %zu is %g, expected more than 0", axis, scale);
+      if (!(scale > 0))
+        return node_error(node, ErrorId::qir_shape, "the scale of axis %zu is %g, expected more than 0", axis, scale);
       out->scale[axis] = scale;
       if (is_known(x[axis]) && !scaled_extent(x[axis], scale, 0, &out->extent[axis])) return refuse(axis);
     }
@@ -84,8 +86,8 @@ Status resolve_resize(const Node &node, Dims x, std::span<const float> scales, D
     out->extent[axis] = kUnknownDim;
     if (!known) continue;
     out->scale[axis] = static_cast<double>(scale);
-    if (!scaled_extent(x[axis], static_cast<double>(scale * static_cast<float>(x[axis])) / static_cast<double>(x[axis]), 0.5,
-                       &out->extent[axis]))
+    if (!scaled_extent(x[axis], static_cast<double>(scale * static_cast<float>(x[axis])) / static_cast<double>(x[axis]),
+                       0.5, &out->extent[axis]))
       return refuse(axis);
   }
   return {};
@@ -99,7 +101,8 @@ Status resolve_center_crop_pad(const Node &node, Dims data, Dims shape, CropPadG
   IntList axes;
   QR_RETURN_IF_ERROR(read_axes(node, data.size(), &axes));
   if (shape.size() != axes.size)
-    return node_error(node, ErrorId::qir_shape, "shape has %zu entries, expected %u, one per axis", shape.size(), axes.size);
+    return node_error(node, ErrorId::qir_shape, "shape has %zu entries, expected %u, one per axis", shape.size(),
+                      axes.size);
   for (std::size_t i = 0; i < axes.size; ++i) {
     const std::size_t axis = static_cast<std::size_t>(axes[i]);
     const std::int64_t have = data[axis], want = shape[i];
@@ -128,9 +131,11 @@ Status resize(const Node &node, Inputs inputs, Outputs outputs) {
     known = value_known(inputs, 2);
     if (known) {
       if (inputs[2].shape[0] > static_cast<std::int64_t>(kMaxRank))
-        return node_error(node, ErrorId::qir_shape, "scales has %lld entries, expected at most %zu", ll(inputs[2].shape[0]), kMaxRank);
+        return node_error(node, ErrorId::qir_shape, "scales has %lld entries, expected at most %zu",
+                          ll(inputs[2].shape[0]), kMaxRank);
       scale_count = static_cast<std::size_t>(inputs[2].shape[0]);
-      std::copy_n(static_cast<const char *>(inputs[2].value.data), scale_count * sizeof(float), reinterpret_cast<char *>(scales));
+      std::copy_n(static_cast<const char *>(inputs[2].value.data), scale_count * sizeof(float),
+                  reinterpret_cast<char *>(scales));
     }
   }
   if (given(3)) {
@@ -138,7 +143,8 @@ Status resize(const Node &node, Inputs inputs, Outputs outputs) {
     known &= value_known(inputs, 3);
     if (value_known(inputs, 3)) QR_RETURN_IF_ERROR(read_ints(node, 3, inputs[3], &sizes));
   }
-  if (!given(2) && !given(3)) return node_error(node, ErrorId::qir_shape, "neither scales nor sizes are given, expected one of them");
+  if (!given(2) && !given(3))
+    return node_error(node, ErrorId::qir_shape, "neither scales nor sizes are given, expected one of them");
   DimList shape(x);
   if (known) {
     ResizeGeometry g;
@@ -201,7 +207,8 @@ Status affine_grid(const Node &node, Inputs inputs, Outputs outputs) {
   if (inputs[1].value.data) QR_RETURN_IF_ERROR(read_ints(node, 1, inputs[1], &size));
   DimList shape;
   if (!may_equal(size[0], theta[0]))
-    return node_error(node, ErrorId::qir_shape, "size names a batch of %lld, but theta has %lld", ll(size[0]), ll(theta[0]));
+    return node_error(node, ErrorId::qir_shape, "size names a batch of %lld, but theta has %lld", ll(size[0]),
+                      ll(theta[0]));
   shape.push(known_of(theta[0], size[0]));
   for (std::size_t i = 2; i < size.size; ++i) shape.push(size[i]);
   shape.push(space);
@@ -217,9 +224,11 @@ Status roi_align(const Node &node, Inputs inputs, Outputs outputs) {
   const std::int64_t boxes[] = {kUnknownDim, 4};
   QR_RETURN_IF_ERROR(expect_shape(node, "rois", rois, boxes));
   QR_RETURN_IF_ERROR(expect_shape(node, "batch_indices", batch, rois.first(1)));
-  const std::int64_t shape[] = {known_of(rois[0], batch[0]), x[1], node.get_int("output_height", 1), node.get_int("output_width", 1)};
+  const std::int64_t shape[] = {known_of(rois[0], batch[0]), x[1], node.get_int("output_height", 1),
+                                node.get_int("output_width", 1)};
   if (shape[2] < 1 || shape[3] < 1)
-    return node_error(node, ErrorId::qir_attribute, "the output is to be %lld x %lld, expected 1 or more", ll(shape[2]), ll(shape[3]));
+    return node_error(node, ErrorId::qir_attribute, "the output is to be %lld x %lld, expected 1 or more", ll(shape[2]),
+                      ll(shape[3]));
   set_output(outputs, 0, real_dtype(inputs[0]), shape);
   return {};
 }
@@ -252,7 +261,8 @@ Status depth_to_space(const Node &node, Inputs inputs, Outputs outputs) {
   std::int64_t block = 1, area = 1;
   QR_RETURN_IF_ERROR(read_block(node, &block, &area));
   if (is_known(x[1]) && x[1] % area != 0)
-    return node_error(node, ErrorId::qir_shape, "%lld channels do not divide by blocksize * blocksize, %lld", ll(x[1]), ll(area));
+    return node_error(node, ErrorId::qir_shape, "%lld channels do not divide by blocksize * blocksize, %lld", ll(x[1]),
+                      ll(area));
   std::int64_t shape[] = {x[0], is_known(x[1]) ? x[1] / area : kUnknownDim, 0, 0};
   QR_RETURN_IF_ERROR(multiply(node, x[2], block, &shape[2]));
   QR_RETURN_IF_ERROR(multiply(node, x[3], block, &shape[3]));
@@ -270,7 +280,8 @@ Status space_to_depth(const Node &node, Inputs inputs, Outputs outputs) {
   for (std::size_t i = 2; i < 4; ++i) {
     if (!is_known(x[i])) continue;
     if (x[i] % block != 0)
-      return node_error(node, ErrorId::qir_shape, "axis %zu of extent %lld does not divide by blocksize %lld", i, ll(x[i]), ll(block));
+      return node_error(node, ErrorId::qir_shape, "axis %zu of extent %lld does not divide by blocksize %lld", i,
+                        ll(x[i]), ll(block));
     shape[i] = x[i] / block;
   }
   set_output(outputs, 0, real_dtype(inputs[0]), shape);

@@ -24,7 +24,8 @@ Status gather_elements(const Node &node, Inputs inputs, Outputs outputs) {
   QR_RETURN_IF_ERROR(expect_rank(node, "the index tensor", indices, data.size()));
   for (std::size_t i = 0; i < data.size(); ++i)
     if (i != axis && is_known(data[i]) && indices[i] > data[i])
-      return node_error(node, ErrorId::qir_shape, "the index tensor has shape %s, longer than the data's %s along axis %zu",
+      return node_error(node, ErrorId::qir_shape,
+                        "the index tensor has shape %s, longer than the data's %s along axis %zu",
                         text(indices).c_str(), text(data).c_str(), i);
   set_output(outputs, 0, real_dtype(inputs[0]), indices);
   return {};
@@ -37,8 +38,9 @@ Status index_depth(const Node &node, Dims data, Dims indices, std::size_t batch,
   QR_RETURN_IF_ERROR(expect_rank_from(node, "the index tensor", indices, 1));
   const std::int64_t depth = indices[indices.size() - 1];
   if (depth < 0 || depth > static_cast<std::int64_t>(data.size() - batch))
-    return node_error(node, ErrorId::qir_shape, "an index has %lld entries (shape %s), expected at most %zu for data of shape %s",
-                      ll(depth), text(indices).c_str(), data.size() - batch, text(data).c_str());
+    return node_error(node, ErrorId::qir_shape,
+                      "an index has %lld entries (shape %s), expected at most %zu for data of shape %s", ll(depth),
+                      text(indices).c_str(), data.size() - batch, text(data).c_str());
   *out = static_cast<std::size_t>(depth);
   return {};
 }
@@ -49,12 +51,13 @@ Status gather_nd(const Node &node, Inputs inputs, Outputs outputs) {
   const std::int64_t batch_dims = node.get_int("batch_dims", 0);
   if (batch_dims < 0 || batch_dims >= static_cast<std::int64_t>(std::min(data.size(), indices.size())))
     return node_error(node, ErrorId::qir_attribute,
-                      "attribute 'batch_dims' is %lld, expected 0 or more and less than the ranks %zu and %zu", ll(batch_dims), data.size(),
-                      indices.size());
+                      "attribute 'batch_dims' is %lld, expected 0 or more and less than the ranks %zu and %zu",
+                      ll(batch_dims), data.size(), indices.size());
   const std::size_t batch = static_cast<std::size_t>(batch_dims);
   for (std::size_t i = 0; i < batch; ++i)
     if (!may_equal(data[i], indices[i]))
-      return node_error(node, ErrorId::qir_shape, "batch axis %zu has extent %lld in the data and %lld in the index tensor", i, ll(data[i]),
+      return node_error(node, ErrorId::qir_shape,
+                        "batch axis %zu has extent %lld in the data and %lld in the index tensor", i, ll(data[i]),
                         ll(indices[i]));
   std::size_t depth = 0;
   QR_RETURN_IF_ERROR(index_depth(node, data, indices, batch, &depth));
@@ -72,7 +75,8 @@ Status scatter_elements(const Node &node, Inputs inputs, Outputs outputs) {
   QR_RETURN_IF_ERROR(expect_shape(node, "updates", dims_of(inputs[2]), indices));
   for (std::size_t i = 0; i < data.size(); ++i)
     if (i != axis && is_known(data[i]) && indices[i] > data[i])
-      return node_error(node, ErrorId::qir_shape, "the index tensor has shape %s, longer than the data's %s along axis %zu",
+      return node_error(node, ErrorId::qir_shape,
+                        "the index tensor has shape %s, longer than the data's %s along axis %zu",
                         text(indices).c_str(), text(data).c_str(), i);
   return same(node, inputs, outputs);
 }
@@ -95,7 +99,8 @@ Status tensor_scatter(const Node &node, Inputs inputs, Outputs outputs) {
   DimList expected(cache);
   if (update.size() == cache.size()) {
     if (is_known(cache[axis]) && update[axis] > cache[axis])
-      return node_error(node, ErrorId::qir_shape, "the update is %lld long, more than the cache's %lld", ll(update[axis]), ll(cache[axis]));
+      return node_error(node, ErrorId::qir_shape, "the update is %lld long, more than the cache's %lld",
+                        ll(update[axis]), ll(cache[axis]));
     expected.values[axis] = update[axis];
   }
   QR_RETURN_IF_ERROR(expect_shape(node, "the update", update, expected));
@@ -110,7 +115,8 @@ Status reverse_sequence(const Node &node, Inputs inputs, Outputs outputs) {
   QR_RETURN_IF_ERROR(resolve_axis(node, node.get_int("batch_axis", 1), x.size(), &batch));
   QR_RETURN_IF_ERROR(resolve_axis(node, node.get_int("time_axis", 0), x.size(), &time));
   if (batch > 1 || time > 1 || batch == time)
-    return node_error(node, ErrorId::qir_attribute, "batch_axis is %zu and time_axis is %zu, expected 0 and 1 or 1 and 0", batch, time);
+    return node_error(node, ErrorId::qir_attribute,
+                      "batch_axis is %zu and time_axis is %zu, expected 0 and 1 or 1 and 0", batch, time);
   QR_RETURN_IF_ERROR(expect_shape(node, "sequence_lens", dims_of(inputs[1]), x.subspan(batch, 1)));
   return same(node, inputs, outputs);
 }

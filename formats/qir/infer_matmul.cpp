@@ -11,13 +11,14 @@ using rules::is_known;
 Status resolve_matmul(const Node &node, Dims a, Dims b, MatMulGeometry *out) {
   *out = MatMulGeometry();
   if (a.empty() || b.empty())
-    return node_error(node, ErrorId::qir_shape, "operands of shape %s and %s, expected rank 1 or more", text(a).c_str(), text(b).c_str());
+    return node_error(node, ErrorId::qir_shape, "operands of shape %s and %s, expected rank 1 or more", text(a).c_str(),
+                      text(b).c_str());
   out->a_vector = a.size() == 1;
   out->b_vector = b.size() == 1;
   const std::int64_t a_inner = a[a.size() - 1], b_inner = b[out->b_vector ? 0 : b.size() - 2];
   if (!rules::may_equal(a_inner, b_inner))
-    return node_error(node, ErrorId::qir_shape, "shapes %s and %s do not multiply: %lld columns against %lld rows", text(a).c_str(),
-                      text(b).c_str(), ll(a_inner), ll(b_inner));
+    return node_error(node, ErrorId::qir_shape, "shapes %s and %s do not multiply: %lld columns against %lld rows",
+                      text(a).c_str(), text(b).c_str(), ll(a_inner), ll(b_inner));
   out->k = rules::known_of(a_inner, b_inner);
   out->m = out->a_vector ? 1 : a[a.size() - 2];
   out->n = out->b_vector ? 1 : b[b.size() - 1];
@@ -34,16 +35,18 @@ Status resolve_matmul(const Node &node, Dims a, Dims b, MatMulGeometry *out) {
 }
 
 Status resolve_fused_matmul(const Node &node, Dims a, Dims b, MatMulGeometry *out) {
-  // trans: the two last axes change places. transBatch: the first axis goes before the last one, before trans is looked at.
+  // trans: the two last axes change places. transBatch: the first axis goes before the last one, before trans is looked
+  // at.
   const auto arrange = [&](Dims dims, const char *trans, const char *trans_batch, rules::DimList *arranged) -> Status {
     *arranged = rules::DimList(dims);
     if (node.get_int(trans_batch, 0) != 0) {
       if (dims.size() < 3)
-        return node_error(node, ErrorId::qir_shape, "%s is set for an operand of rank %zu, expected rank 3 or more", trans_batch,
-                          dims.size());
+        return node_error(node, ErrorId::qir_shape, "%s is set for an operand of rank %zu, expected rank 3 or more",
+                          trans_batch, dims.size());
       std::rotate(arranged->values, arranged->values + 1, arranged->values + dims.size() - 1);
     }
-    if (node.get_int(trans, 0) != 0 && dims.size() >= 2) std::swap(arranged->values[dims.size() - 2], arranged->values[dims.size() - 1]);
+    if (node.get_int(trans, 0) != 0 && dims.size() >= 2)
+      std::swap(arranged->values[dims.size() - 2], arranged->values[dims.size() - 1]);
     return {};
   };
   rules::DimList left, right;
@@ -52,7 +55,7 @@ Status resolve_fused_matmul(const Node &node, Dims a, Dims b, MatMulGeometry *ou
   return resolve_matmul(node, left, right, out);
 }
 
-// ---- Einsum ------------------------------------------------------------------------------------------------------------
+// ---- Einsum -------------------------------------------------------------------------------------
 
 namespace {
 
@@ -60,7 +63,8 @@ bool is_label(char c) noexcept { return (c >= 'a' && c <= 'z') || (c >= 'A' && c
 
 class EinsumParser {
  public:
-  EinsumParser(const Node &node, std::span<const Dims> inputs, EinsumPlan *plan) : node_(node), inputs_(inputs), plan_(plan) {
+  EinsumParser(const Node &node, std::span<const Dims> inputs, EinsumPlan *plan)
+      : node_(node), inputs_(inputs), plan_(plan) {
     std::fill(std::begin(label_of_), std::end(label_of_), -1);
     std::fill(std::begin(plan->extent), std::end(plan->extent), 1);
   }
@@ -116,7 +120,8 @@ class EinsumParser {
     plan_->inputs.resize(inputs_.size());
     for (std::size_t i = 0; i < inputs_.size(); ++i) {
       const std::size_t comma = terms.find(',');
-      if ((comma == std::string_view::npos) != (i + 1 == inputs_.size())) return bad("it does not have one term per operand");
+      if ((comma == std::string_view::npos) != (i + 1 == inputs_.size()))
+        return bad("it does not have one term per operand");
       const std::string_view term = terms.substr(0, comma);
       terms = comma == std::string_view::npos ? std::string_view() : terms.substr(comma + 1);
       const Dims dims = inputs_[i];
@@ -126,7 +131,8 @@ class EinsumParser {
       if (has_dots && term.find('.', dots + 3) != std::string_view::npos) return bad("a term has two ellipses");
       const std::size_t letters = term.size() - (has_dots ? 3 : 0);
       if (has_dots ? dims.size() < letters : dims.size() != letters)
-        return node_error(node_, ErrorId::qir_shape, "equation \"%s\": operand %zu has shape %s, but its term names %zu dimensions",
+        return node_error(node_, ErrorId::qir_shape,
+                          "equation \"%s\": operand %zu has shape %s, but its term names %zu dimensions",
                           printable(equation_, 128).c_str(), i, text(dims).c_str(), letters);
       for (std::size_t at = 0; at < term.size(); ++at) {
         if (term.substr(at, 3) == "...") {
@@ -203,7 +209,7 @@ Status parse_einsum(const Node &node, std::span<const Dims> inputs, EinsumPlan *
   return EinsumParser(node, inputs, out).run();
 }
 
-// ---- rules -------------------------------------------------------------------------------------------------------------
+// ---- rules --------------------------------------------------------------------------------------
 
 namespace rules {
 namespace {
@@ -255,10 +261,12 @@ Status matmul_nbits(const Node &node, Inputs inputs, Outputs outputs) {
   const Dims a = dims_of(inputs[0]), b = dims_of(inputs[1]);
   const std::int64_t k = node.get_int("K", 0), n = node.get_int("N", 0), bits = node.get_int("bits", 4);
   const std::int64_t block = node.get_int("block_size", 0);
-  if (k < 1 || n < 1 || bits < 2 || bits > 8 || block < 16 || (block & (block - 1)) != 0 || block > (std::int64_t{1} << 32))
-    return node_error(node, ErrorId::qir_attribute,
-                      "K %lld, N %lld, bits %lld, block_size %lld; expected 1 or more, 1 or more, 2 to 8, a power of two from 16",
-                      ll(k), ll(n), ll(bits), ll(block));
+  if (k < 1 || n < 1 || bits < 2 || bits > 8 || block < 16 || (block & (block - 1)) != 0 ||
+      block > (std::int64_t{1} << 32))
+    return node_error(
+        node, ErrorId::qir_attribute,
+        "K %lld, N %lld, bits %lld, block_size %lld; expected 1 or more, 1 or more, 2 to 8, a power of two from 16",
+        ll(k), ll(n), ll(bits), ll(block));
   QR_RETURN_IF_ERROR(expect_rank_from(node, "A", a, 1));
   if (!may_equal(a[a.size() - 1], k))
     return node_error(node, ErrorId::qir_shape, "A has %lld columns, expected K, %lld", ll(a[a.size() - 1]), ll(k));
@@ -278,8 +286,9 @@ Status gemm(const Node &node, Inputs inputs, Outputs outputs) {
   const bool trans_a = node.get_int("transA", 0) != 0, trans_b = node.get_int("transB", 0) != 0;
   const std::int64_t m = a[trans_a], a_inner = a[!trans_a], n = b[!trans_b], b_inner = b[trans_b];
   if (!may_equal(a_inner, b_inner))
-    return node_error(node, ErrorId::qir_shape, "A is %s%s and B is %s%s: %lld columns against %lld rows", text(a).c_str(),
-                      trans_a ? " transposed" : "", text(b).c_str(), trans_b ? " transposed" : "", ll(a_inner), ll(b_inner));
+    return node_error(node, ErrorId::qir_shape, "A is %s%s and B is %s%s: %lld columns against %lld rows",
+                      text(a).c_str(), trans_a ? " transposed" : "", text(b).c_str(), trans_b ? " transposed" : "",
+                      ll(a_inner), ll(b_inner));
   const std::int64_t shape[] = {m, n};
   if (has_input(inputs, 2)) {
     const Dims c = dims_of(inputs[2]);
@@ -289,7 +298,8 @@ Status gemm(const Node &node, Inputs inputs, Outputs outputs) {
       fits = have == 1 || may_equal(have, shape[1 - i]);
     }
     if (!fits)
-      return node_error(node, ErrorId::qir_shape, "C has shape %s, which does not broadcast to %s", text(c).c_str(), text(shape).c_str());
+      return node_error(node, ErrorId::qir_shape, "C has shape %s, which does not broadcast to %s", text(c).c_str(),
+                        text(shape).c_str());
   }
   set_output(outputs, 0, real_dtype(inputs[0]), shape);
   return {};

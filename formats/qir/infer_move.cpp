@@ -12,7 +12,8 @@ using rules::may_equal;
 
 Status resolve_reshape(const Node &node, Dims data, Dims shape, IntList *out) {
   if (shape.size() > kMaxRank)
-    return node_error(node, ErrorId::qir_rank, "the shape has %zu dimensions, expected at most %zu", shape.size(), kMaxRank);
+    return node_error(node, ErrorId::qir_rank, "the shape has %zu dimensions, expected at most %zu", shape.size(),
+                      kMaxRank);
   const bool allow_zero = node.get_int("allowzero", 0) != 0;
   IntList result;
   result.size = static_cast<std::uint32_t>(shape.size());
@@ -24,13 +25,15 @@ Status resolve_reshape(const Node &node, Dims data, Dims shape, IntList *out) {
     result.values[i] = shape[i];
     if (shape[i] == -1) {
       if (open != kMaxRank)
-        return node_error(node, ErrorId::qir_shape, "the shape %s leaves more than one extent open", text(shape).c_str());
+        return node_error(node, ErrorId::qir_shape, "the shape %s leaves more than one extent open",
+                          text(shape).c_str());
       open = i;
     } else if (shape[i] < -1) {
       return node_error(node, ErrorId::qir_shape, "the shape has a negative entry, %lld", ll(shape[i]));
     } else if (shape[i] == 0 && !allow_zero) {
       if (i >= data.size())
-        return node_error(node, ErrorId::qir_shape, "the shape copies extent %zu of an input of rank %zu", i, data.size());
+        return node_error(node, ErrorId::qir_shape, "the shape copies extent %zu of an input of rank %zu", i,
+                          data.size());
       result.values[i] = data[i];
       cancelled[i] = !is_known(data[i]);
       zero |= data[i] == 0;
@@ -48,7 +51,8 @@ Status resolve_reshape(const Node &node, Dims data, Dims shape, IntList *out) {
     if (!known) break;
   }
   const auto mismatch = [&](const char *why) {
-    return node_error(node, ErrorId::qir_shape, "%s does not reshape to %s: %s", text(data).c_str(), text(shape).c_str(), why);
+    return node_error(node, ErrorId::qir_shape, "%s does not reshape to %s: %s", text(data).c_str(),
+                      text(shape).c_str(), why);
   };
   if (open != kMaxRank) {
     if (zero && allow_zero) return mismatch("-1 beside an extent of 0");
@@ -57,7 +61,8 @@ Status resolve_reshape(const Node &node, Dims data, Dims shape, IntList *out) {
       if (to != 0 && from % to != 0) return mismatch("the open extent is no whole number");
       result.values[open] = to == 0 ? 0 : from / to;
     }
-  } else if (known && from != to && std::none_of(std::begin(cancelled), std::end(cancelled), [](bool c) { return c; })) {
+  } else if (known && from != to &&
+             std::none_of(std::begin(cancelled), std::end(cancelled), [](bool c) { return c; })) {
     return mismatch("the number of elements differs");
   }
   *out = result;
@@ -70,9 +75,11 @@ Status resolve_slice(const Node &node, Dims data, Dims starts, Dims ends, Dims a
   std::copy(data.begin(), data.end(), out->extent);
   std::fill_n(out->step, kMaxRank, 1);
   const std::size_t count = starts.size();
-  if (ends.size() != count || (!axes.empty() && axes.size() != count) || (!steps.empty() && steps.size() != count) || count > data.size())
-    return node_error(node, ErrorId::qir_shape, "starts, ends, axes and steps have %zu, %zu, %zu and %zu entries for a tensor of rank %zu",
-                      count, ends.size(), axes.size(), steps.size(), data.size());
+  if (ends.size() != count || (!axes.empty() && axes.size() != count) || (!steps.empty() && steps.size() != count) ||
+      count > data.size())
+    return node_error(node, ErrorId::qir_shape,
+                      "starts, ends, axes and steps have %zu, %zu, %zu and %zu entries for a tensor of rank %zu", count,
+                      ends.size(), axes.size(), steps.size(), data.size());
   IntList resolved;
   if (!axes.empty()) QR_RETURN_IF_ERROR(resolve_axes(node, axes, data.size(), &resolved));
   for (std::size_t i = 0; i < count; ++i) {
@@ -90,7 +97,8 @@ Status resolve_slice(const Node &node, Dims data, Dims starts, Dims ends, Dims a
     const std::int64_t stop = step > 0 ? clamp(ends[i], 0, extent) : clamp(ends[i], -1, extent - 1);
     const std::int64_t distance = step > 0 ? stop - first : first - stop;
     const std::uint64_t stride = step > 0 ? static_cast<std::uint64_t>(step) : 0 - static_cast<std::uint64_t>(step);
-    out->extent[axis] = distance <= 0 ? 0 : static_cast<std::int64_t>((static_cast<std::uint64_t>(distance) - 1) / stride + 1);
+    out->extent[axis] =
+        distance <= 0 ? 0 : static_cast<std::int64_t>((static_cast<std::uint64_t>(distance) - 1) / stride + 1);
     out->start[axis] = distance <= 0 ? 0 : first;
   }
   return {};
@@ -104,7 +112,8 @@ Status resolve_pad(const Node &node, Dims data, Dims pads, bool has_axes, Dims a
   if (has_axes) QR_RETURN_IF_ERROR(resolve_axes(node, axes, data.size(), &resolved));
   const std::size_t count = has_axes ? resolved.size : data.size();
   if (pads.size() != 2 * count)
-    return node_error(node, ErrorId::qir_shape, "pads has %zu entries, expected %zu (two per axis)", pads.size(), 2 * count);
+    return node_error(node, ErrorId::qir_shape, "pads has %zu entries, expected %zu (two per axis)", pads.size(),
+                      2 * count);
   const std::string_view mode = node.get_string("mode", "constant");
   for (std::size_t i = 0; i < count; ++i) {
     const std::size_t axis = has_axes ? static_cast<std::size_t>(resolved[i]) : i;
@@ -114,8 +123,8 @@ Status resolve_pad(const Node &node, Dims data, Dims pads, bool has_axes, Dims a
     if (!is_known(have)) continue;
     std::int64_t extent;
     if (!checked_add(have, begin, &extent) || !checked_add(extent, end, &extent) || extent < 0)
-      return node_error(node, ErrorId::qir_shape, "pads of %lld and %lld do not fit axis %zu of extent %lld", ll(begin), ll(end), axis,
-                        ll(have));
+      return node_error(node, ErrorId::qir_shape, "pads of %lld and %lld do not fit axis %zu of extent %lld", ll(begin),
+                        ll(end), axis, ll(have));
     if (mode != "constant" && have == 0 && extent > 0)
       return node_error(node, ErrorId::qir_shape, "axis %zu is empty: there is nothing to pad with in mode %.*s", axis,
                         static_cast<int>(mode.size()), mode.data());
@@ -136,19 +145,21 @@ Status resolve_split(const Node &node, std::int64_t extent, Dims sizes, Vector<s
       if (size < 0 || !checked_add(sum, size, &sum))
         return node_error(node, ErrorId::qir_shape, "split has a part of %lld elements", ll(size));
     if (!may_equal(sum, extent))
-      return node_error(node, ErrorId::qir_shape, "the parts of split add up to %lld, expected the axis' extent, %lld", ll(sum),
-                        ll(extent));
+      return node_error(node, ErrorId::qir_shape, "the parts of split add up to %lld, expected the axis' extent, %lld",
+                        ll(sum), ll(extent));
     out->assign(sizes.begin(), sizes.end());
     return {};
   }
   const std::int64_t count = node.get_int("num_outputs", static_cast<std::int64_t>(parts));
   if (count != static_cast<std::int64_t>(parts))
-    return node_error(node, ErrorId::qir_attribute, "attribute 'num_outputs' is %lld, but the node has %zu outputs", ll(count), parts);
+    return node_error(node, ErrorId::qir_attribute, "attribute 'num_outputs' is %lld, but the node has %zu outputs",
+                      ll(count), parts);
   out->assign(parts, kUnknownDim);
   if (!is_known(extent)) return {};
   // All parts of one size; the last one is smaller when the extent does not divide (as ONNX has it from opset 18).
   const std::int64_t size = extent / count + (extent % count != 0);
-  for (std::size_t i = 0; i < parts; ++i) (*out)[i] = std::clamp<std::int64_t>(extent - size * static_cast<std::int64_t>(i), 0, size);
+  for (std::size_t i = 0; i < parts; ++i)
+    (*out)[i] = std::clamp<std::int64_t>(extent - size * static_cast<std::int64_t>(i), 0, size);
   return {};
 }
 
@@ -167,8 +178,8 @@ Status concat(const Node &node, Inputs inputs, Outputs outputs) {
       shape.values[d] = known_of(shape[d], next[d]);
     }
     if (!fits)
-      return node_error(node, ErrorId::qir_shape, "input %zu has shape %s, which does not join %s along axis %zu", i, text(next).c_str(),
-                        text(inputs[0].shape).c_str(), axis);
+      return node_error(node, ErrorId::qir_shape, "input %zu has shape %s, which does not join %s along axis %zu", i,
+                        text(next).c_str(), text(inputs[0].shape).c_str(), axis);
     QR_RETURN_IF_ERROR(add(node, shape[axis], next[axis], &shape.values[axis]));
   }
   set_output(outputs, 0, real_dtype(inputs[0]), shape);
@@ -205,8 +216,9 @@ Status reshape(const Node &node, Inputs inputs, Outputs outputs) {
     QR_RETURN_IF_ERROR(resolve_reshape(node, dims_of(inputs[0]), wanted, &shape));
   } else {
     if (!is_known(target[0]) || target[0] > static_cast<std::int64_t>(kMaxRank))
-      return node_error(node, ErrorId::qir_rank, "the rank of the result is %lld, expected at most %zu, known before the run",
-                        ll(target[0]), kMaxRank);
+      return node_error(node, ErrorId::qir_rank,
+                        "the rank of the result is %lld, expected at most %zu, known before the run", ll(target[0]),
+                        kMaxRank);
     shape.size = static_cast<std::uint32_t>(target[0]);
     std::fill_n(shape.values, shape.size, kUnknownDim);
   }
@@ -219,8 +231,8 @@ Status flatten(const Node &node, Inputs inputs, Outputs outputs) {
   const std::int64_t rank = static_cast<std::int64_t>(x.size());
   std::int64_t axis = node.get_int("axis", 1);
   if (axis < -rank || axis > rank)
-    return node_error(node, ErrorId::qir_shape, "axis %lld is outside a tensor of rank %zu, expected %lld to %lld", ll(axis), x.size(),
-                      ll(-rank), ll(rank));
+    return node_error(node, ErrorId::qir_shape, "axis %lld is outside a tensor of rank %zu, expected %lld to %lld",
+                      ll(axis), x.size(), ll(-rank), ll(rank));
   if (axis < 0) axis += rank;
   std::int64_t shape[2];
   QR_RETURN_IF_ERROR(product(node, x.first(static_cast<std::size_t>(axis)), &shape[0]));
@@ -234,7 +246,8 @@ namespace {
 Status axis_count(const Node &node, const InferValue &axes, std::size_t most, std::size_t *out) {
   const std::int64_t count = axes.shape.empty() ? 1 : axes.shape.size() == 1 ? axes.shape[0] : kUnknownDim;
   if (count < 0 || count > static_cast<std::int64_t>(most))
-    return node_error(node, ErrorId::qir_rank, "axes has shape %s, expected a list of at most %zu, its length known before the run",
+    return node_error(node, ErrorId::qir_rank,
+                      "axes has shape %s, expected a list of at most %zu, its length known before the run",
                       text(axes.shape).c_str(), most);
   *out = static_cast<std::size_t>(count);
   return {};
@@ -247,8 +260,8 @@ Status squeeze(const Node &node, Inputs inputs, Outputs outputs) {
   if (!has_input(inputs, 1)) {
     for (std::size_t i = 0; i < x.size(); ++i) {
       if (!is_known(x[i]))
-        return node_error(node, ErrorId::qir_shape, "without axes, every extent must be known, but the input has shape %s",
-                          text(x).c_str());
+        return node_error(node, ErrorId::qir_shape,
+                          "without axes, every extent must be known, but the input has shape %s", text(x).c_str());
       gone[i] = x[i] == 1;
     }
   } else if (inputs[1].value.data) {
@@ -290,12 +303,14 @@ Status unsqueeze(const Node &node, Inputs inputs, Outputs outputs) {
   IntList given, axes;
   QR_RETURN_IF_ERROR(read_ints(node, 1, inputs[1], &given));
   const std::size_t rank = x.size() + given.size;
-  if (rank > kMaxRank) return node_error(node, ErrorId::qir_rank, "the result has %zu dimensions, expected at most %zu", rank, kMaxRank);
+  if (rank > kMaxRank)
+    return node_error(node, ErrorId::qir_rank, "the result has %zu dimensions, expected at most %zu", rank, kMaxRank);
   QR_RETURN_IF_ERROR(resolve_axes(node, given, rank, &axes));
   DimList shape;
   std::size_t next = 0;
   for (std::size_t i = 0; i < rank; ++i) {
-    const bool is_new = std::find(axes.values, axes.values + axes.size, static_cast<std::int64_t>(i)) != axes.values + axes.size;
+    const bool is_new =
+        std::find(axes.values, axes.values + axes.size, static_cast<std::int64_t>(i)) != axes.values + axes.size;
     shape.push(is_new ? 1 : x[next++]);
   }
   set_output(outputs, 0, real_dtype(inputs[0]), shape);
@@ -310,7 +325,8 @@ Status transpose(const Node &node, Inputs inputs, Outputs outputs) {
   } else {
     IntList axes;
     if (perm->size() != shape.size)
-      return node_error(node, ErrorId::qir_attribute, "attribute 'perm' has %zu entries, expected %u", perm->size(), shape.size);
+      return node_error(node, ErrorId::qir_attribute, "attribute 'perm' has %zu entries, expected %u", perm->size(),
+                        shape.size);
     QR_RETURN_IF_ERROR(resolve_axes(node, {perm->data(), perm->size()}, shape.size, &axes));
     for (std::size_t i = 0; i < shape.size; ++i) shape.values[i] = inputs[0].shape[static_cast<std::size_t>(axes[i])];
   }
@@ -328,8 +344,9 @@ Status expand(const Node &node, Inputs inputs, Outputs outputs) {
       if (d < 0) return node_error(node, ErrorId::qir_shape, "the shape has a negative entry, %lld", ll(d));
   } else {
     if (!is_known(target[0]) || target[0] > static_cast<std::int64_t>(kMaxRank))
-      return node_error(node, ErrorId::qir_rank, "the rank of the result is %lld, expected at most %zu, known before the run",
-                        ll(target[0]), kMaxRank);
+      return node_error(node, ErrorId::qir_rank,
+                        "the rank of the result is %lld, expected at most %zu, known before the run", ll(target[0]),
+                        kMaxRank);
     shape.size = static_cast<std::uint32_t>(target[0]);
     std::fill_n(shape.values, shape.size, kUnknownDim);
   }
@@ -374,8 +391,7 @@ Status slice(const Node &node, Inputs inputs, Outputs outputs) {
     const std::int64_t cut = inputs[1].shape.size() == 1 ? inputs[1].shape[0] : kUnknownDim;
     if (has_input(inputs, 3))
       for (const std::int64_t axis : Dims(axes)) shape.values[axis] = kUnknownDim;
-    else
-      std::fill_n(shape.values, is_known(cut) ? std::min<std::int64_t>(cut, shape.size) : shape.size, kUnknownDim);
+    else std::fill_n(shape.values, is_known(cut) ? std::min<std::int64_t>(cut, shape.size) : shape.size, kUnknownDim);
   } else {
     std::fill_n(shape.values, shape.size, kUnknownDim);
   }

@@ -39,7 +39,8 @@ Status resolve_rnn(const Node &node, Dims x, Dims w, Dims r, RnnGeometry *out) {
 Status resolve_attention(const Node &node, Dims q, Dims k, Dims v, Dims past_key, AttentionGeometry *out) {
   *out = AttentionGeometry();
   if ((q.size() != 3 && q.size() != 4) || k.size() != q.size() || v.size() != q.size())
-    return node_error(node, ErrorId::qir_shape, "Q, K and V have shapes %s, %s and %s, expected rank 3 or rank 4 for all", text(q).c_str(),
+    return node_error(node, ErrorId::qir_shape,
+                      "Q, K and V have shapes %s, %s and %s, expected rank 3 or rank 4 for all", text(q).c_str(),
                       text(k).c_str(), text(v).c_str());
   out->packed = q.size() == 3;
   if (out->packed) {
@@ -47,19 +48,21 @@ Status resolve_attention(const Node &node, Dims q, Dims k, Dims v, Dims past_key
     out->kv_heads = node.get_int("kv_num_heads", 0);
     if (out->q_heads < 1 || out->kv_heads < 1)
       return node_error(node, ErrorId::qir_attribute,
-                        "q_num_heads and kv_num_heads are %lld and %lld, expected 1 or more for inputs of rank 3", ll(out->q_heads),
-                        ll(out->kv_heads));
+                        "q_num_heads and kv_num_heads are %lld and %lld, expected 1 or more for inputs of rank 3",
+                        ll(out->q_heads), ll(out->kv_heads));
     const auto per_head = [&](const char *what, std::int64_t width, std::int64_t heads, std::int64_t *size) -> Status {
       *size = is_known(width) ? width / heads : kUnknownDim;
       if (!is_known(width) || width % heads == 0) return {};
-      return node_error(node, ErrorId::qir_shape, "%s has width %lld, which does not divide into %lld heads", what, ll(width), ll(heads));
+      return node_error(node, ErrorId::qir_shape, "%s has width %lld, which does not divide into %lld heads", what,
+                        ll(width), ll(heads));
     };
     std::int64_t k_size;
     QR_RETURN_IF_ERROR(per_head("Q", q[2], out->q_heads, &out->head_size));
     QR_RETURN_IF_ERROR(per_head("K", k[2], out->kv_heads, &k_size));
     QR_RETURN_IF_ERROR(per_head("V", v[2], out->kv_heads, &out->v_head_size));
     if (!may_equal(out->head_size, k_size))
-      return node_error(node, ErrorId::qir_shape, "a head of Q has size %lld, but one of K %lld", ll(out->head_size), ll(k_size));
+      return node_error(node, ErrorId::qir_shape, "a head of Q has size %lld, but one of K %lld", ll(out->head_size),
+                        ll(k_size));
     out->head_size = known_of(out->head_size, k_size);
     out->q_length = q[1];
     out->kv_length = known_of(k[1], v[1]);
@@ -79,9 +82,11 @@ Status resolve_attention(const Node &node, Dims q, Dims k, Dims v, Dims past_key
   }
   out->batch = known_of(q[0], known_of(k[0], v[0]));
   if (!may_equal(q[0], k[0]) || !may_equal(q[0], v[0]))
-    return node_error(node, ErrorId::qir_shape, "Q, K and V have batches of %lld, %lld and %lld", ll(q[0]), ll(k[0]), ll(v[0]));
+    return node_error(node, ErrorId::qir_shape, "Q, K and V have batches of %lld, %lld and %lld", ll(q[0]), ll(k[0]),
+                      ll(v[0]));
   if (is_known(out->q_heads) && is_known(out->kv_heads) && (out->kv_heads == 0 || out->q_heads % out->kv_heads != 0))
-    return node_error(node, ErrorId::qir_shape, "%lld query heads do not divide by %lld key heads", ll(out->q_heads), ll(out->kv_heads));
+    return node_error(node, ErrorId::qir_shape, "%lld query heads do not divide by %lld key heads", ll(out->q_heads),
+                      ll(out->kv_heads));
   if (!past_key.empty()) {
     const std::int64_t shape[] = {out->batch, out->kv_heads, kUnknownDim, out->head_size};
     QR_RETURN_IF_ERROR(rules::expect_shape(node, "past_key", past_key, shape));
@@ -110,8 +115,8 @@ Status expect_fits(const Node &node, const char *what, Dims value, Dims normalis
     fits = have == 1 || may_equal(have, normalised[normalised.size() - 1 - i]);
   }
   if (fits) return {};
-  return node_error(node, ErrorId::qir_shape, "%s has shape %s, which does not broadcast to %s", what, text(value).c_str(),
-                    text(normalised).c_str());
+  return node_error(node, ErrorId::qir_shape, "%s has shape %s, which does not broadcast to %s", what,
+                    text(value).c_str(), text(normalised).c_str());
 }
 
 }  // namespace
@@ -136,7 +141,8 @@ Status group_norm(const Node &node, Inputs inputs, Outputs outputs) {
   QR_RETURN_IF_ERROR(expect_per_channel(node, inputs, 1, 2));
   const std::int64_t groups = node.get_int("num_groups", 1), channels = inputs[0].shape[1];
   if (groups < 1 || (is_known(channels) && channels % groups != 0))
-    return node_error(node, ErrorId::qir_attribute, "attribute 'num_groups' is %lld, expected a divisor of the %lld channels", ll(groups),
+    return node_error(node, ErrorId::qir_attribute,
+                      "attribute 'num_groups' is %lld, expected a divisor of the %lld channels", ll(groups),
                       ll(channels));
   return same(node, inputs, outputs);
 }
@@ -181,7 +187,8 @@ Status rnn(const Node &node, Inputs inputs, Outputs outputs) {
   QR_RETURN_IF_ERROR(expect_input_shape(node, inputs, 5, "initial_h", state));
   QR_RETURN_IF_ERROR(expect_input_shape(node, inputs, 6, "initial_c", state));
   QR_RETURN_IF_ERROR(expect_input_shape(node, inputs, 7, "P", peepholes));
-  const std::int64_t all[] = {g.sequence, g.directions, g.batch, g.hidden}, batch_first[] = {g.batch, g.sequence, g.directions, g.hidden};
+  const std::int64_t all[] = {g.sequence, g.directions, g.batch, g.hidden},
+                     batch_first[] = {g.batch, g.sequence, g.directions, g.hidden};
   set_output(outputs, 0, real_dtype(inputs[0]), g.batch_first ? Dims(batch_first) : Dims(all));
   set_output(outputs, 1, real_dtype(inputs[0]), state);
   set_output(outputs, 2, real_dtype(inputs[0]), state);
@@ -190,8 +197,8 @@ Status rnn(const Node &node, Inputs inputs, Outputs outputs) {
 
 Status attention(const Node &node, Inputs inputs, Outputs outputs) {
   if (has_input(inputs, 4) != has_input(inputs, 5))
-    return node_error(node, ErrorId::qir_bad, "past_%s is given without past_%s", has_input(inputs, 4) ? "key" : "value",
-                      has_input(inputs, 4) ? "value" : "key");
+    return node_error(node, ErrorId::qir_bad, "past_%s is given without past_%s",
+                      has_input(inputs, 4) ? "key" : "value", has_input(inputs, 4) ? "value" : "key");
   AttentionGeometry g;
   QR_RETURN_IF_ERROR(resolve_attention(node, dims_of(inputs[0]), dims_of(inputs[1]), dims_of(inputs[2]),
                                        has_input(inputs, 4) ? dims_of(inputs[4]) : Dims(), &g));
@@ -202,14 +209,15 @@ Status attention(const Node &node, Inputs inputs, Outputs outputs) {
   if (has_input(inputs, 3)) {
     const Dims mask = dims_of(inputs[3]);
     // The last extent may be shorter than the keys: the rest is masked.
-    bool fits = !mask.empty() && mask.size() <= 4 && (!is_known(g.total_length) || mask[mask.size() - 1] <= g.total_length);
+    bool fits =
+        !mask.empty() && mask.size() <= 4 && (!is_known(g.total_length) || mask[mask.size() - 1] <= g.total_length);
     for (std::size_t i = 1; fits && i < mask.size(); ++i) {
       const std::int64_t have = mask[mask.size() - 1 - i];
       fits = have == 1 || may_equal(have, scores[3 - i]);
     }
     if (!fits)
-      return node_error(node, ErrorId::qir_shape, "attn_mask has shape %s, which does not broadcast to %s", text(mask).c_str(),
-                        text(scores).c_str());
+      return node_error(node, ErrorId::qir_shape, "attn_mask has shape %s, which does not broadcast to %s",
+                        text(mask).c_str(), text(scores).c_str());
   }
   const DType real = real_dtype(inputs[0]);
   if (g.packed) {
@@ -232,21 +240,23 @@ Status linear_attention(const Node &node, Inputs inputs, Outputs outputs) {
   const Dims q = dims_of(inputs[0]), k = dims_of(inputs[1]), v = dims_of(inputs[2]);
   const std::int64_t q_heads = node.get_int("q_num_heads", 0), kv_heads = node.get_int("kv_num_heads", 0);
   if (kv_heads < 1 || q_heads < 1 || q_heads % kv_heads != 0)
-    return node_error(node, ErrorId::qir_attribute, "q_num_heads is %lld, expected a multiple of kv_num_heads, %lld", ll(q_heads),
-                      ll(kv_heads));
+    return node_error(node, ErrorId::qir_attribute, "q_num_heads is %lld, expected a multiple of kv_num_heads, %lld",
+                      ll(q_heads), ll(kv_heads));
   QR_RETURN_IF_ERROR(expect_rank(node, "the query", q, 3));
   const std::int64_t like_query[] = {q[0], q[1], kUnknownDim};
   QR_RETURN_IF_ERROR(expect_shape(node, "the key", k, like_query));
   QR_RETURN_IF_ERROR(expect_shape(node, "the value", v, like_query));
-  if ((is_known(q[2]) && q[2] % q_heads != 0) || (is_known(k[2]) && k[2] % kv_heads != 0) || (is_known(v[2]) && v[2] % kv_heads != 0))
-    return node_error(node, ErrorId::qir_shape,
-                      "query, key and value have widths %lld, %lld and %lld, which do not divide into %lld and %lld heads", ll(q[2]),
-                      ll(k[2]), ll(v[2]), ll(q_heads), ll(kv_heads));
+  if ((is_known(q[2]) && q[2] % q_heads != 0) || (is_known(k[2]) && k[2] % kv_heads != 0) ||
+      (is_known(v[2]) && v[2] % kv_heads != 0))
+    return node_error(
+        node, ErrorId::qir_shape,
+        "query, key and value have widths %lld, %lld and %lld, which do not divide into %lld and %lld heads", ll(q[2]),
+        ll(k[2]), ll(v[2]), ll(q_heads), ll(kv_heads));
   const std::int64_t key_size = is_known(q[2]) ? q[2] / q_heads : is_known(k[2]) ? k[2] / kv_heads : kUnknownDim;
   const std::int64_t value_size = is_known(v[2]) ? v[2] / kv_heads : kUnknownDim;
   if (is_known(k[2]) && !may_equal(key_size, k[2] / kv_heads))
-    return node_error(node, ErrorId::qir_shape, "a head of the query has size %lld, but one of the key %lld", ll(key_size),
-                      ll(k[2] / kv_heads));
+    return node_error(node, ErrorId::qir_shape, "a head of the query has size %lld, but one of the key %lld",
+                      ll(key_size), ll(k[2] / kv_heads));
   const std::int64_t state[] = {q[0], kv_heads, key_size, value_size};
   QR_RETURN_IF_ERROR(expect_input_shape(node, inputs, 3, "past_state", state));
   QR_RETURN_IF_ERROR(expect_input_shape(node, inputs, 4, "the decay", like_query));
@@ -265,12 +275,13 @@ Status rotary_embedding(const Node &node, Inputs inputs, Outputs outputs) {
   const bool packed = x.size() == 3;
   const std::int64_t heads = packed ? node.get_int("num_heads", 0) : x[1];
   if (packed && (heads < 1 || (is_known(x[2]) && x[2] % heads != 0)))
-    return node_error(node, ErrorId::qir_attribute, "attribute 'num_heads' is %lld, expected a divisor of X's width %lld", ll(heads),
-                      ll(x[2]));
+    return node_error(node, ErrorId::qir_attribute,
+                      "attribute 'num_heads' is %lld, expected a divisor of X's width %lld", ll(heads), ll(x[2]));
   const std::int64_t head_size = !packed ? x[3] : is_known(x[2]) ? x[2] / heads : kUnknownDim;
   const std::int64_t part = node.get_int("rotary_embedding_dim", 0), rotated = part == 0 ? head_size : part;
   if (part < 0 || (is_known(rotated) && rotated % 2 != 0) || (is_known(head_size) && rotated > head_size))
-    return node_error(node, ErrorId::qir_attribute, "%lld of %lld numbers per head are to be rotated, expected an even number within them",
+    return node_error(node, ErrorId::qir_attribute,
+                      "%lld of %lld numbers per head are to be rotated, expected an even number within them",
                       ll(rotated), ll(head_size));
   const std::int64_t half = is_known(rotated) ? rotated / 2 : kUnknownDim, length = packed ? x[1] : x[2];
   const std::int64_t by_position[] = {kUnknownDim, half}, direct[] = {x[0], length, half}, positions[] = {x[0], length};

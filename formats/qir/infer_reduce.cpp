@@ -38,7 +38,8 @@ Status reduce(const Node &node, Inputs inputs, Outputs outputs) {
   } else {
     const std::int64_t count = inputs[1].shape.empty() ? 1 : inputs[1].shape[0];
     if (count < 1 || count > static_cast<std::int64_t>(x.size()))  // none: all of them go, or none does
-      return node_error(node, ErrorId::qir_rank, "the axes are computed at run time, so the rank of the result is not known");
+      return node_error(node, ErrorId::qir_rank,
+                        "the axes are computed at run time, so the rank of the result is not known");
     for (std::size_t i = static_cast<std::size_t>(count); i < x.size(); ++i) shape.push(kUnknownDim);
   }
   set_output(outputs, 0, real_dtype(inputs[0]), shape);
@@ -49,7 +50,8 @@ Status arg_reduce(const Node &node, Inputs inputs, Outputs outputs) {
   const Dims x = dims_of(inputs[0]);
   std::size_t axis = 0;
   QR_RETURN_IF_ERROR(resolve_axis(node, node.get_int("axis", 0), x.size(), &axis));
-  if (x[axis] == 0) return node_error(node, ErrorId::qir_shape, "axis %zu is empty: it has no largest or smallest element", axis);
+  if (x[axis] == 0)
+    return node_error(node, ErrorId::qir_shape, "axis %zu is empty: it has no largest or smallest element", axis);
   DimList shape(x.first(axis));
   if (node.get_int("keepdims", 1) != 0) shape.push(1);
   for (const std::int64_t d : x.subspan(axis + 1)) shape.push(d);
@@ -72,7 +74,8 @@ Status top_k(const Node &node, Inputs inputs, Outputs outputs) {
   std::int64_t k = kUnknownDim;
   QR_RETURN_IF_ERROR(scalar_int(node, inputs, 1, "K", &k));
   if (value_known(inputs, 1) && (k < 0 || (is_known(shape[axis]) && k > shape[axis])))
-    return node_error(node, ErrorId::qir_shape, "K is %lld, expected 0 to the %lld elements along axis %zu", ll(k), ll(shape[axis]), axis);
+    return node_error(node, ErrorId::qir_shape, "K is %lld, expected 0 to the %lld elements along axis %zu", ll(k),
+                      ll(shape[axis]), axis);
   shape.values[axis] = k;
   set_output(outputs, 0, real_dtype(inputs[0]), shape);
   set_output(outputs, 1, DType::I64, shape);

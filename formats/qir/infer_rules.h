@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shape rules and what they share; only formats/qir/infer*.cpp and op_table.cpp include this. A rule may rely on: arity, attributes and
-// input
-// types are as the row says, every rank is at most kMaxRank, `outputs` has as many entries as the node. It sets dtype and shape of the
-// outputs that are there; infer_node then checks ranks and element counts.
+// Shape rules and what they share; only formats/qir/infer*.cpp and op_table.cpp include this. A rule may rely on:
+// arity, attributes and input types are as the row says, every rank is at most kMaxRank, `outputs` has as many entries
+// as the node. It sets dtype and shape of the outputs that are there; infer_node then checks ranks and element counts.
 #pragma once
 
 #include "base/checked.h"
@@ -16,6 +15,7 @@ using Outputs = Vector<InferType> &;
 
 #define QR_RULE(name) Status name(const Node &node, Inputs inputs, Outputs outputs);
 // infer_elementwise.cpp
+// clang-format off
 QR_RULE(same) QR_RULE(flags) QR_RULE(broadcast) QR_RULE(compare) QR_RULE(where) QR_RULE(prelu) QR_RULE(cast) QR_RULE(cast_like)
 QR_RULE(bit_cast) QR_RULE(clip) QR_RULE(dropout) QR_RULE(swiglu) QR_RULE(quantize) QR_RULE(dequantize) QR_RULE(dynamic_quantize)
 QR_RULE(same_with_axis) QR_RULE(lrn) QR_RULE(mvn)
@@ -45,6 +45,7 @@ QR_RULE(unique) QR_RULE(compress) QR_RULE(window) QR_RULE(mel_weight_matrix) QR_
 QR_RULE(multinomial) QR_RULE(random) QR_RULE(random_like)
 // infer_control.cpp
 QR_RULE(if_) QR_RULE(loop) QR_RULE(scan)
+// clang-format on
 #undef QR_RULE
 
 }  // namespace rules
@@ -55,7 +56,7 @@ inline String text(Dims dims) { return shape_text(dims.data(), dims.size()); }
 
 namespace rules {
 
-// ---- what rules share ------------------------------------------------------------------------------------------------
+// ---- what rules share ---------------------------------------------------------------------------
 
 inline bool is_known(std::int64_t extent) noexcept { return extent >= 0; }
 // Whether two extents can be the same one.
@@ -68,7 +69,9 @@ inline DType real_dtype(const InferValue &value) noexcept {
   return value.quant && value.quant->has_value() ? DType::F32 : value.dtype;
 }
 inline bool has_input(Inputs inputs, std::size_t i) noexcept { return i < inputs.size() && inputs[i].present; }
-inline bool value_known(Inputs inputs, std::size_t i) noexcept { return has_input(inputs, i) && inputs[i].value.data != nullptr; }
+inline bool value_known(Inputs inputs, std::size_t i) noexcept {
+  return has_input(inputs, i) && inputs[i].value.data != nullptr;
+}
 inline Dims dims_of(const InferValue &value) noexcept { return {value.shape.data(), value.shape.size()}; }
 
 // Sets an output; nothing where the node has no such output.

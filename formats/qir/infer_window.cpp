@@ -25,11 +25,12 @@ Status read_per_axis(const Node &node, const char *name, std::size_t count, std:
   if (!list || list->empty()) return {};
   const std::size_t expected = second ? 2 * count : count;
   if (list->size() != expected)
-    return node_error(node, ErrorId::qir_attribute, "attribute '%s' has %zu entries, expected %zu for %zu spatial axes", name, list->size(),
-                      expected, count);
+    return node_error(node, ErrorId::qir_attribute, "attribute '%s' has %zu entries, expected %zu for %zu spatial axes",
+                      name, list->size(), expected, count);
   for (std::size_t i = 0; i < list->size(); ++i) {
     if ((*list)[i] < least)
-      return node_error(node, ErrorId::qir_attribute, "attribute '%s' is %s, expected %lld or more", name, text(*list).c_str(), ll(least));
+      return node_error(node, ErrorId::qir_attribute, "attribute '%s' is %s, expected %lld or more", name,
+                        text(*list).c_str(), ll(least));
     (i < count ? first[i] : second[i - count]) = (*list)[i];
   }
   return {};
@@ -38,7 +39,8 @@ Status read_per_axis(const Node &node, const char *name, std::size_t count, std:
 // strides, dilations and explicit pads; the space of `x` behind batch and channels.
 Status start_window(const Node &node, Dims x, Window *out) {
   QR_RETURN_IF_ERROR(rules::expect_rank_from(node, "X", x, 3));
-  if (x.size() > kMaxRank) return node_error(node, ErrorId::qir_rank, "X has %zu dimensions, expected at most %zu", x.size(), kMaxRank);
+  if (x.size() > kMaxRank)
+    return node_error(node, ErrorId::qir_rank, "X has %zu dimensions, expected at most %zu", x.size(), kMaxRank);
   out->rank = static_cast<std::uint32_t>(x.size() - 2);
   std::copy(x.begin() + 2, x.end(), out->in);
   std::fill_n(out->stride, out->rank, 1);
@@ -54,13 +56,14 @@ Status start_window(const Node &node, Dims x, Window *out) {
 Status covered_extent(const Node &node, const Window &w, std::size_t i, std::int64_t *out) {
   if (!is_known(w.kernel[i])) return *out = kUnknownDim, Status();
   if (w.kernel[i] < 1)
-    return node_error(node, ErrorId::qir_shape, "the kernel has extent %lld along spatial axis %zu, expected 1 or more", ll(w.kernel[i]),
-                      i);
+    return node_error(node, ErrorId::qir_shape, "the kernel has extent %lld along spatial axis %zu, expected 1 or more",
+                      ll(w.kernel[i]), i);
   QR_RETURN_IF_ERROR(rules::multiply(node, w.kernel[i] - 1, w.dilation[i], out));
   return rules::add(node, *out, 1, out);
 }
 
-// Pads (from auto_pad) and the number of window positions. With `ceil` the last position may hang over the end, if it starts before it.
+// Pads (from auto_pad) and the number of window positions. With `ceil` the last position may hang over the end, if it
+// starts before it.
 Status place_windows(const Node &node, bool ceil, Window *w) {
   const AutoPad mode = auto_pad_of(node);
   for (std::size_t i = 0; i < w->rank; ++i) {
@@ -86,7 +89,8 @@ Status place_windows(const Node &node, bool ceil, Window *w) {
     QR_RETURN_IF_ERROR(rules::add(node, padded, w->pad_end[i], &padded));
     if (padded < covered)
       return node_error(node, ErrorId::qir_shape,
-                        "the window covers %lld along spatial axis %zu (kernel %lld, dilation %lld), more than the padded input's %lld",
+                        "the window covers %lld along spatial axis %zu (kernel %lld, dilation %lld), more than the "
+                        "padded input's %lld",
                         ll(covered), i, ll(w->kernel[i]), ll(w->dilation[i]), ll(padded));
     const std::int64_t room = padded - covered;
     std::int64_t positions = room / stride + 1;
@@ -106,8 +110,8 @@ Status read_channels(const Node &node, Dims x, Dims w, bool transposed, ConvGeom
   QR_RETURN_IF_ERROR(read_per_axis(node, "kernel_shape", out->rank, 1, kernel));
   for (std::size_t i = 0; i < out->rank; ++i) {
     if (!rules::may_equal(out->kernel[i], kernel[i]))
-      return node_error(node, ErrorId::qir_shape, "kernel_shape is %s, but the weight's kernel is %s", text({kernel, out->rank}).c_str(),
-                        text({out->kernel, out->rank}).c_str());
+      return node_error(node, ErrorId::qir_shape, "kernel_shape is %s, but the weight's kernel is %s",
+                        text({kernel, out->rank}).c_str(), text({out->kernel, out->rank}).c_str());
     out->kernel[i] = kernel[i];
   }
   out->group = node.get_int("group", 1);
@@ -118,13 +122,15 @@ Status read_channels(const Node &node, Dims x, Dims w, bool transposed, ConvGeom
   out->in_channels = x[1];
   const auto divides = [&](std::int64_t channels, const char *what) -> Status {
     if (!is_known(channels) || channels % group == 0) return {};
-    return node_error(node, ErrorId::qir_shape, "%lld %s channels do not divide into %lld groups", ll(channels), what, group);
+    return node_error(node, ErrorId::qir_shape, "%lld %s channels do not divide into %lld groups", ll(channels), what,
+                      group);
   };
   QR_RETURN_IF_ERROR(divides(x[1], "input"));
   const std::int64_t in_per_group = is_known(x[1]) ? x[1] / group : kUnknownDim;
   if (transposed) {
     if (!rules::may_equal(w[0], x[1]))
-      return node_error(node, ErrorId::qir_shape, "the weight has %lld input channels, expected the input's %lld", ll(w[0]), ll(x[1]));
+      return node_error(node, ErrorId::qir_shape, "the weight has %lld input channels, expected the input's %lld",
+                        ll(w[0]), ll(x[1]));
     QR_RETURN_IF_ERROR(divides(w[0], "input"));
     out->in_channels = rules::known_of(x[1], w[0]);
     out->in_per_group = is_known(out->in_channels) ? out->in_channels / group : kUnknownDim;
@@ -132,8 +138,9 @@ Status read_channels(const Node &node, Dims x, Dims w, bool transposed, ConvGeom
     return rules::multiply(node, w[1], group, &out->out_channels);
   }
   if (!rules::may_equal(w[1], in_per_group))
-    return node_error(node, ErrorId::qir_shape, "the weight has %lld input channels, expected %lld (input channels %lld / group %lld)",
-                      ll(w[1]), ll(in_per_group), ll(x[1]), group);
+    return node_error(node, ErrorId::qir_shape,
+                      "the weight has %lld input channels, expected %lld (input channels %lld / group %lld)", ll(w[1]),
+                      ll(in_per_group), ll(x[1]), group);
   QR_RETURN_IF_ERROR(divides(w[0], "output"));
   out->in_per_group = rules::known_of(w[1], in_per_group);
   QR_RETURN_IF_ERROR(rules::multiply(node, out->in_per_group, group, &out->in_channels));
@@ -172,7 +179,8 @@ Status resolve_conv_transpose(const Node &node, Dims x, Dims w, ConvGeometry *ou
     QR_RETURN_IF_ERROR(covered_extent(node, *out, i, &covered));
     if (out->in[i] == 0) full = 0;
     else {
-      QR_RETURN_IF_ERROR(rules::multiply(node, is_known(out->in[i]) ? out->in[i] - 1 : kUnknownDim, out->stride[i], &full));
+      QR_RETURN_IF_ERROR(
+          rules::multiply(node, is_known(out->in[i]) ? out->in[i] - 1 : kUnknownDim, out->stride[i], &full));
       QR_RETURN_IF_ERROR(rules::add(node, full, covered, &full));
       QR_RETURN_IF_ERROR(rules::add(node, full, extra[i], &full));
     }
@@ -191,8 +199,9 @@ Status resolve_conv_transpose(const Node &node, Dims x, Dims w, ConvGeometry *ou
     std::int64_t pads;
     QR_RETURN_IF_ERROR(rules::add(node, out->pad_begin[i], out->pad_end[i], &pads));
     if (pads > full)
-      return node_error(node, ErrorId::qir_shape, "pads of %lld take more than the %lld that there is along spatial axis %zu", ll(pads),
-                        ll(full), i);
+      return node_error(node, ErrorId::qir_shape,
+                        "pads of %lld take more than the %lld that there is along spatial axis %zu", ll(pads), ll(full),
+                        i);
     out->out[i] = full - pads;
   }
   return {};
@@ -214,7 +223,8 @@ Status resolve_unpool(const Node &node, Dims x, Window *out) {
     QR_RETURN_IF_ERROR(rules::multiply(node, extent, out->stride[i], &extent));
     QR_RETURN_IF_ERROR(rules::add(node, extent, out->kernel[i], &extent));
     if (is_known(extent) && (extent < out->pad_begin[i] || extent - out->pad_begin[i] < out->pad_end[i]))
-      return node_error(node, ErrorId::qir_shape, "the pads take more than the %lld that there is along spatial axis %zu", ll(extent), i);
+      return node_error(node, ErrorId::qir_shape,
+                        "the pads take more than the %lld that there is along spatial axis %zu", ll(extent), i);
     out->out[i] = is_known(extent) ? extent - out->pad_begin[i] - out->pad_end[i] : kUnknownDim;
   }
   return {};
@@ -224,7 +234,8 @@ Status resolve_col2im(const Node &node, Dims x, Dims image, Dims block, Window *
   *out = Window();
   QR_RETURN_IF_ERROR(rules::expect_rank(node, "the input", x, 3));
   if (image.empty() || image.size() != block.size() || image.size() > kMaxSpatial)
-    return node_error(node, ErrorId::qir_shape, "image_shape has %zu entries and block_shape %zu, expected the same number, 1 to %zu",
+    return node_error(node, ErrorId::qir_shape,
+                      "image_shape has %zu entries and block_shape %zu, expected the same number, 1 to %zu",
                       image.size(), block.size(), kMaxSpatial);
   rules::DimList like;
   like.push(x[0]);
@@ -240,10 +251,12 @@ Status resolve_col2im(const Node &node, Dims x, Dims image, Dims block, Window *
   QR_RETURN_IF_ERROR(rules::product(node, {out->out, out->rank}, &positions));
   QR_RETURN_IF_ERROR(rules::product(node, block, &area));
   if (!rules::may_equal(positions, x[2]))
-    return node_error(node, ErrorId::qir_shape, "the input has %lld columns, expected %lld (the positions of the block in the image)",
-                      ll(x[2]), ll(positions));
+    return node_error(node, ErrorId::qir_shape,
+                      "the input has %lld columns, expected %lld (the positions of the block in the image)", ll(x[2]),
+                      ll(positions));
   if (is_known(area) && is_known(x[1]) && (area == 0 || x[1] % area != 0))
-    return node_error(node, ErrorId::qir_shape, "the input's axis 1 is %lld, expected a multiple of the block's %lld elements", ll(x[1]),
+    return node_error(node, ErrorId::qir_shape,
+                      "the input's axis 1 is %lld, expected a multiple of the block's %lld elements", ll(x[1]),
                       ll(area));
   return {};
 }
@@ -263,7 +276,9 @@ Status real_conv(decltype(resolve_conv) resolve, const Node &node, Inputs inputs
 }  // namespace
 
 Status conv(const Node &node, Inputs inputs, Outputs outputs) { return real_conv(resolve_conv, node, inputs, outputs); }
-Status conv_transpose(const Node &node, Inputs inputs, Outputs outputs) { return real_conv(resolve_conv_transpose, node, inputs, outputs); }
+Status conv_transpose(const Node &node, Inputs inputs, Outputs outputs) {
+  return real_conv(resolve_conv_transpose, node, inputs, outputs);
+}
 
 Status conv_integer(const Node &node, Inputs inputs, Outputs outputs) {
   ConvGeometry g;
@@ -288,7 +303,8 @@ Status deform_conv(const Node &node, Inputs inputs, Outputs outputs) {
   QR_RETURN_IF_ERROR(resolve_conv(node, dims_of(inputs[0]), dims_of(inputs[1]), &g));
   const std::int64_t offset_group = node.get_int("offset_group", 1);
   if (offset_group < 1 || (is_known(g.in_channels) && g.in_channels % offset_group != 0))
-    return node_error(node, ErrorId::qir_attribute, "attribute 'offset_group' is %lld, expected a divisor of the %lld input channels",
+    return node_error(node, ErrorId::qir_attribute,
+                      "attribute 'offset_group' is %lld, expected a divisor of the %lld input channels",
                       ll(offset_group), ll(g.in_channels));
   DimList taps = DimList(conv_shape(g));  // of the mask; the offsets have `rank` numbers per tap
   QR_RETURN_IF_ERROR(product(node, {g.kernel, g.rank}, &taps.values[1]));
@@ -331,8 +347,10 @@ Status max_unpool(const Node &node, Inputs inputs, Outputs outputs) {
     if (inputs[2].value.data) {
       IntList wanted;
       QR_RETURN_IF_ERROR(read_ints(node, 2, inputs[2], &wanted));
-      if (wanted.size != x.size() || std::any_of(wanted.values, wanted.values + wanted.size, [](std::int64_t d) { return d < 0; }))
-        return node_error(node, ErrorId::qir_shape, "output_shape is %s, expected %zu extents", text(wanted).c_str(), x.size());
+      if (wanted.size != x.size() ||
+          std::any_of(wanted.values, wanted.values + wanted.size, [](std::int64_t d) { return d < 0; }))
+        return node_error(node, ErrorId::qir_shape, "output_shape is %s, expected %zu extents", text(wanted).c_str(),
+                          x.size());
       static_cast<IntList &>(shape) = wanted;
     }
   }
@@ -348,7 +366,8 @@ Status col2im(const Node &node, Inputs inputs, Outputs outputs) {
     if (inputs[i].value.data) return read_ints(node, i, inputs[i], out);
     const std::int64_t count = known_of(inputs[1].shape[0], inputs[2].shape[0]);
     if (count < 1 || count > static_cast<std::int64_t>(kMaxSpatial))
-      return node_error(node, ErrorId::qir_shape, "image_shape has %lld entries, expected 1 to %zu", ll(count), kMaxSpatial);
+      return node_error(node, ErrorId::qir_shape, "image_shape has %lld entries, expected 1 to %zu", ll(count),
+                        kMaxSpatial);
     out->size = static_cast<std::uint32_t>(count);
     std::fill_n(out->values, out->size, kUnknownDim);
     return {};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads the two text columns of the op table (attributes and types, see OpRow). Nothing is stored: walking a row's text costs less than a
-// table of it, and op_table.cpp proves at compile time that every row reads.
+// Reads the two text columns of the op table (attributes and types, see OpRow). Nothing is stored: walking a row's text
+// costs less than a table of it, and op_table.cpp proves at compile time that every row reads.
 #pragma once
 
 #include <cstdint>
@@ -55,19 +55,21 @@ class TypeSpec {
 };
 
 constexpr std::uint32_t dtype_bit(DType dtype) noexcept { return std::uint32_t{1} << static_cast<unsigned>(dtype); }
-// The types of "float,i32": names of base/dtypes.inc and the groups int, float, num, std, f8, all. 0: an unknown name is among them.
+// The types of "float,i32": names of base/dtypes.inc and the groups int, float, num, std, f8, all. 0: an unknown name
+// is among them.
 constexpr std::uint32_t dtype_mask(std::string_view list) noexcept;
 
 const char *attribute_kind_name(Attribute::Kind kind) noexcept;
 
-// What must hold of any node before its shapes are looked at: arity, attributes and input types as its row says. infer_node does it first.
+// What must hold of any node before its shapes are looked at: arity, attributes and input types as its row says.
+// infer_node does it first.
 Status check_attributes(const Node &node);
 Status check_arity(const Node &node);
 Status check_input_types(const Node &node, const Vector<InferValue> &inputs);
 // The types that a rule gave; a quantised tensor's is that of its real values.
 Status check_output_types(const Node &node, const Vector<InferType> &outputs);
 
-// ---- constexpr parts -----------------------------------------------------------------------------------------------
+// ---- constexpr parts ----------------------------------------------------------------------------
 
 namespace detail {
 constexpr std::string_view trim(std::string_view text) noexcept {
@@ -119,8 +121,12 @@ constexpr std::uint32_t dtype_mask(std::string_view list) noexcept {
       bits(DType::I8, DType::I16, DType::I32, DType::I64, DType::U8, DType::U16, DType::U32, DType::U64);
   constexpr std::uint32_t kF8 = bits(DType::F8E4M3FN, DType::F8E4M3FNUZ, DType::F8E5M2, DType::F8E5M2FNUZ);
   constexpr std::uint32_t kNum = kFloat | kInt, kStd = kNum | dtype_bit(DType::Bool);
-  constexpr std::uint32_t kAll = kStd | kF8 | bits(DType::F8E8M0, DType::F4E2M1, DType::I4, DType::U4, DType::I2, DType::U2);
-  constexpr struct { std::string_view name; std::uint32_t mask; } kNames[] = {
+  constexpr std::uint32_t kAll =
+      kStd | kF8 | bits(DType::F8E8M0, DType::F4E2M1, DType::I4, DType::U4, DType::I2, DType::U2);
+  constexpr struct {
+    std::string_view name;
+    std::uint32_t mask;
+  } kNames[] = {
       {"float", kFloat}, {"int", kInt}, {"num", kNum}, {"std", kStd}, {"f8", kF8}, {"all", kAll},
 #define QR_DTYPE_ROW(enumerator, number, name, size, kind) {name, dtype_bit(DType::enumerator)},
 #include "base/dtypes.inc"

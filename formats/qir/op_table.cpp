@@ -22,7 +22,8 @@ constexpr bool slots_read(const TypeSpec &types, std::string_view list, std::int
   bool variadic = false;
   while (TypeSpec::next(&list, &slot)) {
     if (types.mask(slot.type) == 0 || variadic) return false;
-    if (count >= least && !slot.optional && !slot.variadic && least != most) return false;  // may be left out, so it is optional
+    if (count >= least && !slot.optional && !slot.variadic && least != most)
+      return false;  // may be left out, so it is optional
     variadic = slot.variadic;
     ++count;
   }
@@ -32,7 +33,8 @@ constexpr bool slots_read(const TypeSpec &types, std::string_view list, std::int
 constexpr bool row_reads(const OpRow &row) {
   AttributeSpecs walk(row.attributes);
   AttributeSpec spec;
-  while (walk.next(&spec)) {}
+  while (walk.next(&spec)) {
+  }
   const TypeSpec types(row.types);
   return !walk.bad() && slots_read(types, types.inputs(), row.min_inputs, row.max_inputs) &&
          slots_read(types, types.outputs(), row.min_outputs, row.max_outputs);
@@ -113,29 +115,32 @@ Status check_attributes(const Node &node) {
     const Attribute *found = nullptr;
     for (const Attribute &attribute : node.attributes) {
       if (std::string_view(attribute.name) != spec.name) continue;
-      if (found) return node_error(node, ErrorId::qir_attribute, "attribute '%s' is given twice", attribute.name.c_str());
+      if (found)
+        return node_error(node, ErrorId::qir_attribute, "attribute '%s' is given twice", attribute.name.c_str());
       found = &attribute;
     }
     const int length = static_cast<int>(spec.name.size());
     if (!found) {
       if (!spec.required) continue;
-      return node_error(node, ErrorId::qir_attribute, "attribute '%.*s' is missing; %s requires it", length, spec.name.data(), row.name);
+      return node_error(node, ErrorId::qir_attribute, "attribute '%.*s' is missing; %s requires it", length,
+                        spec.name.data(), row.name);
     }
     ++matched;
     if (found->kind != spec.kind)
       return node_error(node, ErrorId::qir_attribute, "attribute '%s' is of kind %s, expected %s", found->name.c_str(),
                         attribute_kind_name(found->kind), attribute_kind_name(spec.kind));
     if (spec.kind == Attribute::Kind::String && !spec.allowed.empty() && !allows(spec.allowed, found->s))
-      return node_error(node, ErrorId::qir_attribute, "attribute '%s' is \"%s\", expected one of %.*s", found->name.c_str(),
-                        printable(found->s, 64).c_str(), static_cast<int>(spec.allowed.size()), spec.allowed.data());
+      return node_error(node, ErrorId::qir_attribute, "attribute '%s' is \"%s\", expected one of %.*s",
+                        found->name.c_str(), printable(found->s, 64).c_str(), static_cast<int>(spec.allowed.size()),
+                        spec.allowed.data());
   }
   if (matched == node.attributes.size()) return {};
   for (const Attribute &attribute : node.attributes) {
     bool known = false;
     for (AttributeSpecs walk(row.attributes); walk.next(&spec);) known |= std::string_view(attribute.name) == spec.name;
     if (!known)
-      return node_error(node, ErrorId::qir_attribute, "attribute '%s' is unknown; %s takes: %s", printable(attribute.name, 64).c_str(),
-                        row.name, *row.attributes ? row.attributes : "none");
+      return node_error(node, ErrorId::qir_attribute, "attribute '%s' is unknown; %s takes: %s",
+                        printable(attribute.name, 64).c_str(), row.name, *row.attributes ? row.attributes : "none");
   }
   return {};
 }
@@ -159,18 +164,20 @@ Status check_input_types(const Node &node, const Vector<InferValue> &inputs) {
       if (slot.optional) continue;
       return node_error(node, ErrorId::qir_bad, "input %zu is absent, but required", i);
     }
-    if (input.quant && input.quant->has_value()) continue;             // stands for real numbers of any width
-    if (quantised && i == 2 && input.dtype == DType::I32) continue;    // bias in units of scale(x) * scale(w)
+    if (input.quant && input.quant->has_value()) continue;           // stands for real numbers of any width
+    if (quantised && i == 2 && input.dtype == DType::I32) continue;  // bias in units of scale(x) * scale(w)
     const std::uint32_t mask = types.mask(slot.type);
     if (input.dtype == DType::Unknown || !(mask & dtype_bit(input.dtype)))
-      return node_error(node, ErrorId::qir_type, "input %zu is %s, expected %s", i, dtype_name(input.dtype), mask_text(mask).c_str());
+      return node_error(node, ErrorId::qir_type, "input %zu is %s, expected %s", i, dtype_name(input.dtype),
+                        mask_text(mask).c_str());
     if (slot.mixed || (mask & (mask - 1)) == 0) continue;  // a single type binds nothing
-    const Binding *binding = std::find_if(bound, bound + bound_count, [&](const Binding &b) { return b.variable == slot.type; });
+    const Binding *binding =
+        std::find_if(bound, bound + bound_count, [&](const Binding &b) { return b.variable == slot.type; });
     if (binding == bound + bound_count) {
       if (bound_count < std::size(bound)) bound[bound_count++] = {slot.type, input.dtype, i};
     } else if (binding->dtype != input.dtype) {
-      return node_error(node, ErrorId::qir_type, "input %zu is %s, expected %s as input %zu", i, dtype_name(input.dtype),
-                        dtype_name(binding->dtype), binding->input);
+      return node_error(node, ErrorId::qir_type, "input %zu is %s, expected %s as input %zu", i,
+                        dtype_name(input.dtype), dtype_name(binding->dtype), binding->input);
     }
   }
   return {};

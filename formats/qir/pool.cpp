@@ -24,10 +24,12 @@ std::uint64_t ConstantPool::add(Bytes contents) {
   const auto [first, last] = state_->by_sum.equal_range(sum);
   for (auto it = first; it != last; ++it) {
     const Part &part = state_->parts[it->second];
-    if (part.contents.size == contents.size && std::memcmp(part.contents.data, contents.data, contents.size) == 0) return part.offset;
+    if (part.contents.size == contents.size && std::memcmp(part.contents.data, contents.data, contents.size) == 0)
+      return part.offset;
   }
   std::uint64_t offset, end;
-  if (!checked_align_up(state_->size, kConstantAlign, &offset) || !checked_add(offset, contents.size, &end)) throw std::bad_alloc();
+  if (!checked_align_up(state_->size, kConstantAlign, &offset) || !checked_add(offset, contents.size, &end))
+    throw std::bad_alloc();
   state_->parts.push_back({offset, contents});
   try {
     state_->by_sum.emplace(sum, static_cast<std::uint32_t>(state_->parts.size() - 1));

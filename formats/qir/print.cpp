@@ -21,7 +21,8 @@ class Printer {
   explicit Printer(String &out) : out_(out) {}
 
   void graph(const Graph &graph, std::size_t indent) {
-    line(indent, format("graph '%s' (%zu tensors, %zu nodes)", printable(graph.name).c_str(), graph.tensors.size(), graph.nodes.size()));
+    line(indent, format("graph '%s' (%zu tensors, %zu nodes)", printable(graph.name).c_str(), graph.tensors.size(),
+                        graph.nodes.size()));
     for (const std::int32_t input : graph.inputs) line(indent + 2, "input  " + declared(graph, input));
     for (const Node &n : graph.nodes) node(graph, n, indent + 2);
     for (const std::int32_t output : graph.outputs) line(indent + 2, "output " + named(graph, output));
@@ -56,7 +57,9 @@ class Printer {
 
   // A printer is also what shows a graph that failed validation, so it trusts no index.
   static const Tensor *at(const Graph &graph, std::int32_t index) {
-    return index >= 0 && static_cast<std::size_t>(index) < graph.tensors.size() ? &graph.tensors[static_cast<std::size_t>(index)] : nullptr;
+    return index >= 0 && static_cast<std::size_t>(index) < graph.tensors.size()
+               ? &graph.tensors[static_cast<std::size_t>(index)]
+               : nullptr;
   }
   static String named(const Graph &graph, std::int32_t index) {
     const Tensor *t = at(graph, index);
@@ -89,7 +92,8 @@ class Printer {
       case Attribute::Kind::Float: return format("%.9g", static_cast<double>(a.f));
       case Attribute::Kind::String: return quoted(a.s);
       case Attribute::Kind::Ints: return list(a.ints, [](std::int64_t each) { return format("%" PRId64, each); });
-      case Attribute::Kind::Floats: return list(a.floats, [](float each) { return format("%.9g", static_cast<double>(each)); });
+      case Attribute::Kind::Floats:
+        return list(a.floats, [](float each) { return format("%.9g", static_cast<double>(each)); });
       case Attribute::Kind::Strings: return list(a.strings, [](const String &each) { return quoted(each); });
     }
     return {};

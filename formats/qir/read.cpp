@@ -10,7 +10,8 @@
 namespace quarry::qir {
 namespace {
 
-// Model, then Graph and Node per level, then a leaf. One level more than is allowed passes, so that validate_graph can name the limit.
+// Model, then Graph and Node per level, then a leaf. One level more than is allowed passes, so that validate_graph can
+// name the limit.
 constexpr std::uint32_t kMaxTableDepth = 2 * (kMaxSubgraphDepth + 1) + 8;
 
 class GraphReader {
@@ -20,12 +21,15 @@ class GraphReader {
 
   Result<Graph> model(const fb::Model &from) {
     if (from.normal_opset() < 1 || from.normal_opset() > kNormalOpset)
-      return Status::error(ErrorId::qir_too_new, format("graph: found normal form of opset %u, expected at most %" PRId64, from.normal_opset(), kNormalOpset));
+      return Status::error(
+          ErrorId::qir_too_new,
+          format("graph: found normal form of opset %u, expected at most %" PRId64, from.normal_opset(), kNormalOpset));
     if (!from.graph()) return Status::error(ErrorId::qir_bad, "graph: found a model without a graph");
     QR_RETURN_IF_ERROR(operators(from.operators()));
     Graph out;
     QR_RETURN_IF_ERROR(graph(*from.graph(), out));
-    if (!copy_.within_budget()) return Status::error(ErrorId::qir_bad, "graph: found strings or lists that share bytes, expected each its own");
+    if (!copy_.within_budget())
+      return Status::error(ErrorId::qir_bad, "graph: found strings or lists that share bytes, expected each its own");
     return out;
   }
 
@@ -35,8 +39,9 @@ class GraphReader {
       const std::string_view domain = copy_.view(from->Get(i)->domain()), name = copy_.view(from->Get(i)->name());
       const OpRow *row = find_op(domain, name);
       if (!row)
-        return Status::error(ErrorId::qir_bad, format("graph: found operator '%s' of domain '%s', expected one that this version knows",
-                                                      printable(name).c_str(), printable(domain).c_str()),
+        return Status::error(ErrorId::qir_bad,
+                             format("graph: found operator '%s' of domain '%s', expected one that this version knows",
+                                    printable(name).c_str(), printable(domain).c_str()),
                              "update Quarry, or compile the model again with this version");
       operators_.push_back(row->op);
     }
@@ -48,7 +53,8 @@ class GraphReader {
     const std::uint32_t tensor_count = copy_.count(from.tensors()), node_count = copy_.count(from.nodes());
     // The containers are as large as the file says only when the file has as many tables.
     out.tensors.resize(tensor_count);
-    for (std::uint32_t i = 0; i < tensor_count; ++i) QR_RETURN_IF_ERROR(tensor(*from.tensors()->Get(i), out.tensors[i]));
+    for (std::uint32_t i = 0; i < tensor_count; ++i)
+      QR_RETURN_IF_ERROR(tensor(*from.tensors()->Get(i), out.tensors[i]));
     out.nodes.resize(node_count);
     for (std::uint32_t i = 0; i < node_count; ++i) QR_RETURN_IF_ERROR(node(*from.nodes()->Get(i), out.nodes[i]));
     out.inputs = copy_.vector(from.inputs());
@@ -60,8 +66,9 @@ class GraphReader {
     out.name = copy_.text(from.name());
     const std::optional<DType> dtype = dtype_from_number(from.dtype());
     if (!dtype)
-      return Status::error(ErrorId::qir_type, format("tensor '%s': found type number %u, expected one of ONNX's that Quarry knows",
-                                                     printable(out.name).c_str(), from.dtype()));
+      return Status::error(ErrorId::qir_type,
+                           format("tensor '%s': found type number %u, expected one of ONNX's that Quarry knows",
+                                  printable(out.name).c_str(), from.dtype()));
     out.dtype = *dtype;
     out.shape = copy_.vector(from.shape());
     if (const fb::Quantization *quant = from.quantization()) {
@@ -77,15 +84,20 @@ class GraphReader {
   Status constant(const fb::Constant &from, Tensor &out) {
     out.is_constant = true;
     if (from.segment() >= segment_count_)
-      return Status::error(ErrorId::qir_bad, format("tensor '%s': found its data in segment %u, expected one under %" PRIu64,
-                                                    printable(out.name).c_str(), from.segment(), segment_count_));
+      return Status::error(ErrorId::qir_bad,
+                           format("tensor '%s': found its data in segment %u, expected one under %" PRIu64,
+                                  printable(out.name).c_str(), from.segment(), segment_count_));
     const Bytes &segment = segments_[from.segment()];
     if (!range_fits(from.offset_bytes(), from.size_bytes(), segment.size))
-      return Status::error(ErrorId::qir_bad, format("tensor '%s': found its data at %" PRIu64 " + %" PRIu64 " bytes, expected them within the segment's %" PRIu64,
-                                                    printable(out.name).c_str(), from.offset_bytes(), from.size_bytes(), segment.size));
+      return Status::error(ErrorId::qir_bad,
+                           format("tensor '%s': found its data at %" PRIu64 " + %" PRIu64
+                                  " bytes, expected them within the segment's %" PRIu64,
+                                  printable(out.name).c_str(), from.offset_bytes(), from.size_bytes(), segment.size));
     const char *data = static_cast<const char *>(segment.data) + from.offset_bytes();
-    if (from.offset_bytes() % kConstantAlign != 0 || reinterpret_cast<std::uintptr_t>(data) % ((dtype_bits(out.dtype) + 7) / 8) != 0)
-      return Status::error(ErrorId::qir_bad, format("tensor '%s': found its data at offset %" PRIu64 ", expected a multiple of %u in an aligned segment",
+    if (from.offset_bytes() % kConstantAlign != 0 ||
+        reinterpret_cast<std::uintptr_t>(data) % ((dtype_bits(out.dtype) + 7) / 8) != 0)
+      return Status::error(ErrorId::qir_bad, format("tensor '%s': found its data at offset %" PRIu64
+                                                    ", expected a multiple of %u in an aligned segment",
                                                     printable(out.name).c_str(), from.offset_bytes(), kConstantAlign));
     out.data = {data, from.size_bytes()};
     return {};
@@ -94,25 +106,29 @@ class GraphReader {
   Status node(const fb::Node &from, Node &out) {
     out.name = copy_.text(from.name());
     if (from.op() >= operators_.size())
-      return Status::error(ErrorId::qir_bad, format("node '%s': found operator number %u, expected one under %zu", printable(out.name).c_str(),
-                                                    from.op(), operators_.size()));
+      return Status::error(ErrorId::qir_bad, format("node '%s': found operator number %u, expected one under %zu",
+                                                    printable(out.name).c_str(), from.op(), operators_.size()));
     out.op = operators_[from.op()];
     out.inputs = copy_.vector(from.inputs());
     out.outputs = copy_.vector(from.outputs());
     const std::uint32_t attribute_count = copy_.count(from.attributes());
     out.attributes.resize(attribute_count);
-    for (std::uint32_t i = 0; i < attribute_count; ++i) QR_RETURN_IF_ERROR(attribute(*from.attributes()->Get(i), out.name, out.attributes[i]));
+    for (std::uint32_t i = 0; i < attribute_count; ++i)
+      QR_RETURN_IF_ERROR(attribute(*from.attributes()->Get(i), out.name, out.attributes[i]));
     const std::uint32_t subgraph_count = copy_.count(from.subgraphs());
     out.subgraphs.resize(subgraph_count);
-    for (std::uint32_t i = 0; i < subgraph_count; ++i) QR_RETURN_IF_ERROR(graph(*from.subgraphs()->Get(i), out.subgraphs[i]));
+    for (std::uint32_t i = 0; i < subgraph_count; ++i)
+      QR_RETURN_IF_ERROR(graph(*from.subgraphs()->Get(i), out.subgraphs[i]));
     return {};
   }
 
   Status attribute(const fb::Attribute &from, const String &node, Attribute &out) {
     out.name = copy_.text(from.name());
     if (from.kind() <= fb::AttributeKind::UNKNOWN || from.kind() > fb::AttributeKind::MAX)
-      return Status::error(ErrorId::qir_attribute, format("node '%s': found attribute '%s' of kind %d, expected 1 to %d", printable(node).c_str(),
-                                                          printable(out.name).c_str(), static_cast<int>(from.kind()), static_cast<int>(fb::AttributeKind::MAX)));
+      return Status::error(
+          ErrorId::qir_attribute,
+          format("node '%s': found attribute '%s' of kind %d, expected 1 to %d", printable(node).c_str(),
+                 printable(out.name).c_str(), static_cast<int>(from.kind()), static_cast<int>(fb::AttributeKind::MAX)));
     out.kind = static_cast<Attribute::Kind>(static_cast<int>(from.kind()) - 1);
     switch (out.kind) {
       case Attribute::Kind::Int: out.i = from.i(); break;
@@ -121,7 +137,8 @@ class GraphReader {
       case Attribute::Kind::Ints: out.ints = copy_.vector(from.ints()); break;
       case Attribute::Kind::Floats: out.floats = copy_.vector(from.floats()); break;
       case Attribute::Kind::Strings:
-        for (std::uint32_t i = 0, n = copy_.count(from.strings()); i < n; ++i) out.strings.push_back(copy_.text(from.strings()->Get(i)));
+        for (std::uint32_t i = 0, n = copy_.count(from.strings()); i < n; ++i)
+          out.strings.push_back(copy_.text(from.strings()->Get(i)));
         break;
     }
     return {};
@@ -133,9 +150,11 @@ class GraphReader {
   Vector<Op> operators_;
 };
 
-Result<Graph> read_checked(Bytes qir, const Bytes *segments, std::uint64_t segment_count, Status (*check)(const Graph &)) {
+Result<Graph> read_checked(Bytes qir, const Bytes *segments, std::uint64_t segment_count,
+                           Status (*check)(const Graph &)) {
   if (qir.size > kMaxGraphBytes)
-    return Status::error(ErrorId::qir_limit, format("graph: found %" PRIu64 " bytes, expected at most %" PRIu64, qir.size, kMaxGraphBytes));
+    return Status::error(ErrorId::qir_limit,
+                         format("graph: found %" PRIu64 " bytes, expected at most %" PRIu64, qir.size, kMaxGraphBytes));
   // The verifier checks alignment relative to the beginning.
   Vector<std::uint8_t> aligned;
   if (qir.size && reinterpret_cast<std::uintptr_t>(qir.data) % 8 != 0) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rules of a graph. Whoever made it - the importer, a pass, a file, another process - it runs only after this said yes, so a kernel may
-// rely on all of it: every index is in range, every tensor is there before it is used, and has the type and the shape that its operator
-// gives for its inputs.
+// The rules of a graph. Whoever made it - the importer, a pass, a file, another process - it runs only after this said
+// yes, so a kernel may rely on all of it: every index is in range, every tensor is there before it is used, and has the
+// type and the shape that its operator gives for its inputs.
 #include <cinttypes>
 #include <cmath>
 
@@ -16,7 +16,8 @@ namespace {
 String dims_text(const Shape &shape) { return shape_text(shape.data(), shape.size()); }
 
 Status limit_error(const String &subject, const char *what, std::uint64_t found, std::uint64_t limit) {
-  return Status::error(ErrorId::qir_limit, format("%s: found %" PRIu64 " %s, expected at most %" PRIu64, subject.c_str(), found, what, limit));
+  return Status::error(ErrorId::qir_limit, format("%s: found %" PRIu64 " %s, expected at most %" PRIu64,
+                                                  subject.c_str(), found, what, limit));
 }
 
 String quant_text(const std::optional<Quantization> &quant) {
@@ -36,18 +37,23 @@ bool shapes_agree(const Shape &a, const Shape &b) {
 Status validate_quantization(const Tensor &t, const Quantization &quant, const String &subject) {
   const std::uint32_t bits = dtype_bits(t.dtype);
   if (!is_integer(t.dtype) || bits > 32)
-    return Status::error(ErrorId::qir_type, format("%s: found a quantised %s, expected an integer of at most 32 bits", subject.c_str(), dtype_name(t.dtype)));
-  if (quant.scales.size() > kMaxQuantEntries) return limit_error(subject, "scales", quant.scales.size(), kMaxQuantEntries);
+    return Status::error(ErrorId::qir_type, format("%s: found a quantised %s, expected an integer of at most 32 bits",
+                                                   subject.c_str(), dtype_name(t.dtype)));
+  if (quant.scales.size() > kMaxQuantEntries)
+    return limit_error(subject, "scales", quant.scales.size(), kMaxQuantEntries);
   if (quant.zero_points.size() != quant.scales.size())
-    return Status::error(ErrorId::qir_bad, format("%s: found %zu zero points for %zu scales", subject.c_str(), quant.zero_points.size(), quant.scales.size()));
+    return Status::error(ErrorId::qir_bad, format("%s: found %zu zero points for %zu scales", subject.c_str(),
+                                                  quant.zero_points.size(), quant.scales.size()));
 
   std::uint64_t expected = 1;
   if (quant.block_size < 0)
-    return Status::error(ErrorId::qir_bad, format("%s: found block size %" PRId64 ", expected at least 0", subject.c_str(), quant.block_size));
+    return Status::error(ErrorId::qir_bad, format("%s: found block size %" PRId64 ", expected at least 0",
+                                                  subject.c_str(), quant.block_size));
   if (!quant.per_tensor()) {
     const auto axis = static_cast<std::size_t>(quant.axis);
     if (quant.axis < 0 || axis >= t.shape.size())
-      return Status::error(ErrorId::qir_bad, format("%s: found quantisation axis %d, expected one under its rank %zu", subject.c_str(), quant.axis, t.shape.size()));
+      return Status::error(ErrorId::qir_bad, format("%s: found quantisation axis %d, expected one under its rank %zu",
+                                                    subject.c_str(), quant.axis, t.shape.size()));
     if (quant.block_size == 0) {
       expected = static_cast<std::uint64_t>(t.shape[axis]);
     } else {
@@ -57,17 +63,20 @@ Status validate_quantization(const Tensor &t, const Quantization &quant, const S
     }
   }
   if (quant.scales.size() != expected)
-    return Status::error(ErrorId::qir_bad, format("%s: found %zu scales for %s along axis %d in blocks of %" PRId64, subject.c_str(),
-                                                  quant.scales.size(), dims_text(t.shape).c_str(), quant.axis, quant.block_size));
+    return Status::error(ErrorId::qir_bad,
+                         format("%s: found %zu scales for %s along axis %d in blocks of %" PRId64, subject.c_str(),
+                                quant.scales.size(), dims_text(t.shape).c_str(), quant.axis, quant.block_size));
 
   const bool has_sign = dtype_kind(t.dtype) == DTypeKind::Signed;
   const std::int64_t low = has_sign ? -(std::int64_t{1} << (bits - 1)) : 0;
   const std::int64_t high = (std::int64_t{1} << (has_sign ? bits - 1 : bits)) - 1;
   for (std::size_t i = 0; i < quant.scales.size(); ++i) {
     if (!(quant.scales[i] > 0) || std::isinf(quant.scales[i]))
-      return Status::error(ErrorId::qir_bad, format("%s: found scale %g, expected a finite one above 0", subject.c_str(), static_cast<double>(quant.scales[i])));
+      return Status::error(ErrorId::qir_bad, format("%s: found scale %g, expected a finite one above 0",
+                                                    subject.c_str(), static_cast<double>(quant.scales[i])));
     if (quant.zero_points[i] < low || quant.zero_points[i] > high)
-      return Status::error(ErrorId::qir_bad, format("%s: found zero point %d, expected one of %s", subject.c_str(), quant.zero_points[i], dtype_name(t.dtype)));
+      return Status::error(ErrorId::qir_bad, format("%s: found zero point %d, expected one of %s", subject.c_str(),
+                                                    quant.zero_points[i], dtype_name(t.dtype)));
   }
   return {};
 }
@@ -77,23 +86,28 @@ template <bool kInfers>
 class Validator {
  public:
   Status graph(const Graph &graph, std::uint32_t depth) {
-    const String subject = depth ? format("subgraph '%s'", printable(graph.name).c_str()) : format("graph '%s'", printable(graph.name).c_str());
+    const String subject = depth ? format("subgraph '%s'", printable(graph.name).c_str())
+                                 : format("graph '%s'", printable(graph.name).c_str());
     if (depth > kMaxSubgraphDepth) return limit_error(subject, "levels of subgraphs", depth, kMaxSubgraphDepth);
-    if (depth && ++subgraphs_ > kMaxSubgraphs) return limit_error(subject, "subgraphs in all", subgraphs_, kMaxSubgraphs);
-    if (graph.name.size() > kMaxNameBytes) return limit_error(subject, "bytes of name", graph.name.size(), kMaxNameBytes);
+    if (depth && ++subgraphs_ > kMaxSubgraphs)
+      return limit_error(subject, "subgraphs in all", subgraphs_, kMaxSubgraphs);
+    if (graph.name.size() > kMaxNameBytes)
+      return limit_error(subject, "bytes of name", graph.name.size(), kMaxNameBytes);
     if (graph.tensors.size() > kMaxTensors) return limit_error(subject, "tensors", graph.tensors.size(), kMaxTensors);
     if (graph.nodes.size() > kMaxNodes) return limit_error(subject, "nodes", graph.nodes.size(), kMaxNodes);
     if (graph.inputs.size() > kMaxNodeArity) return limit_error(subject, "inputs", graph.inputs.size(), kMaxNodeArity);
-    if (graph.outputs.size() > kMaxNodeArity) return limit_error(subject, "outputs", graph.outputs.size(), kMaxNodeArity);
+    if (graph.outputs.size() > kMaxNodeArity)
+      return limit_error(subject, "outputs", graph.outputs.size(), kMaxNodeArity);
 
     HashSet<std::string_view> names;
     names.reserve(graph.tensors.size());
     for (const Tensor &t : graph.tensors) {
-      if (t.name.empty()) return Status::error(ErrorId::qir_bad, format("%s: found a tensor without a name", subject.c_str()));
+      if (t.name.empty())
+        return Status::error(ErrorId::qir_bad, format("%s: found a tensor without a name", subject.c_str()));
       QR_RETURN_IF_ERROR(validate_tensor(t));
       if (!names.insert(t.name).second)
-        return Status::error(ErrorId::qir_bad, format("%s: found two tensors named '%s', expected unique names", subject.c_str(),
-                                                      printable(t.name).c_str()));
+        return Status::error(ErrorId::qir_bad, format("%s: found two tensors named '%s', expected unique names",
+                                                      subject.c_str(), printable(t.name).c_str()));
     }
 
     Vector<bool> defined(graph.tensors.size());
@@ -101,8 +115,8 @@ class Validator {
     for (const std::int32_t input : graph.inputs) {
       QR_RETURN_IF_ERROR(index(graph, subject, "an input", input));
       if (defined[static_cast<std::size_t>(input)])
-        return Status::error(ErrorId::qir_bad, format("%s: tensor '%s' is an input twice, or an input and a constant", subject.c_str(),
-                                                      printable(at(graph, input).name).c_str()));
+        return Status::error(ErrorId::qir_bad, format("%s: tensor '%s' is an input twice, or an input and a constant",
+                                                      subject.c_str(), printable(at(graph, input).name).c_str()));
       defined[static_cast<std::size_t>(input)] = true;
     }
     for (const Node &n : graph.nodes) QR_RETURN_IF_ERROR(node(graph, n, defined, depth));
@@ -116,19 +130,24 @@ class Validator {
   }
 
  private:
-  static const Tensor &at(const Graph &graph, std::int32_t index) { return graph.tensors[static_cast<std::size_t>(index)]; }
+  static const Tensor &at(const Graph &graph, std::int32_t index) {
+    return graph.tensors[static_cast<std::size_t>(index)];
+  }
 
   static Status index(const Graph &graph, const String &subject, const char *role, std::int32_t index) {
     if (index >= 0 && static_cast<std::size_t>(index) < graph.tensors.size()) return {};
-    return Status::error(ErrorId::qir_bad, format("%s: found tensor index %d for %s, expected one under %zu", subject.c_str(), index, role,
-                                                  graph.tensors.size()));
+    return Status::error(ErrorId::qir_bad, format("%s: found tensor index %d for %s, expected one under %zu",
+                                                  subject.c_str(), index, role, graph.tensors.size()));
   }
 
   Status node(const Graph &graph, const Node &n, Vector<bool> &defined, std::uint32_t depth) {
     if (static_cast<std::size_t>(n.op) >= op_count())
-      return Status::error(ErrorId::qir_bad, format("node '%s': found operator number %u, expected one under %zu", printable(n.name).c_str(),
-                                                    static_cast<unsigned>(n.op), op_count()));
-    if (n.name.empty()) return Status::error(ErrorId::qir_bad, format("graph '%s': found a %s node without a name", printable(graph.name).c_str(), op_name(n.op)));
+      return Status::error(ErrorId::qir_bad,
+                           format("node '%s': found operator number %u, expected one under %zu",
+                                  printable(n.name).c_str(), static_cast<unsigned>(n.op), op_count()));
+    if (n.name.empty())
+      return Status::error(ErrorId::qir_bad, format("graph '%s': found a %s node without a name",
+                                                    printable(graph.name).c_str(), op_name(n.op)));
     const String subject = format("%s '%s'", op_name(n.op), printable(n.name).c_str());
     if (n.name.size() > kMaxNameBytes) return limit_error(subject, "bytes of name", n.name.size(), kMaxNameBytes);
     if (n.inputs.size() > kMaxNodeArity) return limit_error(subject, "inputs", n.inputs.size(), kMaxNodeArity);
@@ -142,7 +161,8 @@ class Validator {
       QR_RETURN_IF_ERROR(index(graph, subject, "an input", n.inputs[i]));
       const Tensor &t = at(graph, n.inputs[i]);
       if (!defined[static_cast<std::size_t>(n.inputs[i])])
-        return Status::error(ErrorId::qir_bad, format("%s: uses tensor '%s' before it is made", subject.c_str(), printable(t.name).c_str()));
+        return Status::error(ErrorId::qir_bad, format("%s: uses tensor '%s' before it is made", subject.c_str(),
+                                                      printable(t.name).c_str()));
       inputs[i] = {true, t.dtype, t.shape, &t.quant, t.is_constant ? t.data : Bytes{}};
       quantised |= t.quant.has_value();
     }
@@ -150,8 +170,9 @@ class Validator {
       if (output == kAbsent) continue;
       QR_RETURN_IF_ERROR(index(graph, subject, "an output", output));
       if (defined[static_cast<std::size_t>(output)])
-        return Status::error(ErrorId::qir_bad, format("%s: makes tensor '%s', which is an input, a constant or made already", subject.c_str(),
-                                                      printable(at(graph, output).name).c_str()));
+        return Status::error(ErrorId::qir_bad,
+                             format("%s: makes tensor '%s', which is an input, a constant or made already",
+                                    subject.c_str(), printable(at(graph, output).name).c_str()));
       defined[static_cast<std::size_t>(output)] = true;
     }
     // The bodies first: the rules of If, Loop and Scan look at them.
@@ -161,22 +182,28 @@ class Validator {
   }
 
   static Status attributes(const Node &n, const String &subject) {
-    if (n.attributes.size() > kMaxAttributes) return limit_error(subject, "attributes", n.attributes.size(), kMaxAttributes);
+    if (n.attributes.size() > kMaxAttributes)
+      return limit_error(subject, "attributes", n.attributes.size(), kMaxAttributes);
     for (std::size_t i = 0; i < n.attributes.size(); ++i) {
       const Attribute &a = n.attributes[i];
       if (a.name.empty() || a.name.size() > kMaxNameBytes)
-        return Status::error(ErrorId::qir_attribute, format("%s: found an attribute name of %zu bytes, expected 1 to %u", subject.c_str(), a.name.size(), kMaxNameBytes));
+        return Status::error(ErrorId::qir_attribute,
+                             format("%s: found an attribute name of %zu bytes, expected 1 to %u", subject.c_str(),
+                                    a.name.size(), kMaxNameBytes));
       for (std::size_t k = 0; k < i; ++k)
         if (n.attributes[k].name == a.name)
-          return Status::error(ErrorId::qir_attribute, format("%s: found attribute '%s' twice", subject.c_str(), printable(a.name).c_str()));
+          return Status::error(ErrorId::qir_attribute,
+                               format("%s: found attribute '%s' twice", subject.c_str(), printable(a.name).c_str()));
       const std::size_t elements = a.s.size() + a.ints.size() + a.floats.size() + a.strings.size();
-      if (elements > kMaxAttributeElements) return limit_error(subject, "elements in one attribute", elements, kMaxAttributeElements);
+      if (elements > kMaxAttributeElements)
+        return limit_error(subject, "elements in one attribute", elements, kMaxAttributeElements);
     }
     return {};
   }
 
   // The types and shapes that the operator's rule gives must be those that the graph states.
-  static Status types(const Graph &graph, const Node &n, const Vector<InferValue> &inputs, bool quantised, const String &subject) {
+  static Status types(const Graph &graph, const Node &n, const Vector<InferValue> &inputs, bool quantised,
+                      const String &subject) {
     Vector<InferType> outputs;
     QR_RETURN_IF_ERROR(infer_node(n, inputs, outputs));
     for (std::size_t i = 0; i < n.outputs.size() && i < outputs.size(); ++i) {
@@ -185,21 +212,25 @@ class Validator {
       // A quantised tensor has its own type, and what is computed from quantised tensors is a real number of any width.
       const bool free_type = t.quant || (quantised && is_float(t.dtype) && is_float(outputs[i].dtype));
       if (!free_type && t.dtype != outputs[i].dtype)
-        return Status::error(ErrorId::qir_type, format("%s: found output '%s' of type %s, expected %s", subject.c_str(), printable(t.name).c_str(),
-                                                       dtype_name(t.dtype), dtype_name(outputs[i].dtype)));
+        return Status::error(ErrorId::qir_type,
+                             format("%s: found output '%s' of type %s, expected %s", subject.c_str(),
+                                    printable(t.name).c_str(), dtype_name(t.dtype), dtype_name(outputs[i].dtype)));
       if (!shapes_agree(t.shape, outputs[i].shape))
-        return Status::error(ErrorId::qir_shape, format("%s: found output '%s' of shape %s, expected %s", subject.c_str(), printable(t.name).c_str(),
-                                                        dims_text(t.shape).c_str(), dims_text(outputs[i].shape).c_str()));
+        return Status::error(
+            ErrorId::qir_shape,
+            format("%s: found output '%s' of shape %s, expected %s", subject.c_str(), printable(t.name).c_str(),
+                   dims_text(t.shape).c_str(), dims_text(outputs[i].shape).c_str()));
     }
     return {};
   }
 
-  // ---- subgraphs: graph.h says what each operator passes to its bodies ---------------------------------------------------
+  // ---- subgraphs: graph.h says what each operator passes to its bodies --------------------------
 
   Status bodies(const Graph &graph, const Node &n, const String &subject, std::uint32_t depth) {
     const std::size_t expected = n.op == Op::If ? 2 : n.op == Op::Loop || n.op == Op::Scan ? 1 : 0;
     if (n.subgraphs.size() != expected)
-      return Status::error(ErrorId::qir_bad, format("%s: found %zu subgraphs, expected %zu", subject.c_str(), n.subgraphs.size(), expected));
+      return Status::error(ErrorId::qir_bad, format("%s: found %zu subgraphs, expected %zu", subject.c_str(),
+                                                    n.subgraphs.size(), expected));
     for (const Graph &body : n.subgraphs) QR_RETURN_IF_ERROR(this->graph(body, depth + 1));
     switch (n.op) {
       case Op::If:
@@ -213,35 +244,45 @@ class Validator {
 
   static Status arity(const String &subject, const Graph &body, std::size_t inputs, std::size_t outputs) {
     if (body.inputs.size() == inputs && body.outputs.size() == outputs) return {};
-    return Status::error(ErrorId::qir_bad, format("%s: subgraph '%s' has %zu inputs and %zu outputs, expected %zu and %zu", subject.c_str(),
-                                                  printable(body.name).c_str(), body.inputs.size(), body.outputs.size(), inputs, outputs));
+    return Status::error(
+        ErrorId::qir_bad,
+        format("%s: subgraph '%s' has %zu inputs and %zu outputs, expected %zu and %zu", subject.c_str(),
+               printable(body.name).c_str(), body.inputs.size(), body.outputs.size(), inputs, outputs));
   }
 
-  // A value that passes between a node and its body, or from one iteration to the next. `sliced`: the body has it without one axis.
+  // A value that passes between a node and its body, or from one iteration to the next. `sliced`: the body has it
+  // without one axis.
   static Status passes(const String &subject, const Tensor &outside, const Tensor &inside, bool sliced = false) {
-    const bool shape_fits = sliced ? outside.shape.size() == inside.shape.size() + 1 : shapes_agree(outside.shape, inside.shape);
+    const bool shape_fits =
+        sliced ? outside.shape.size() == inside.shape.size() + 1 : shapes_agree(outside.shape, inside.shape);
     if (outside.dtype == inside.dtype && outside.quant == inside.quant && shape_fits) return {};
     return Status::error(
         ErrorId::qir_type,
-        format("%s: tensor '%s' (%s%s, quantisation: %s) does not fit '%s' of the subgraph (%s%s, quantisation: %s)", subject.c_str(),
-               printable(outside.name).c_str(), dtype_name(outside.dtype), dims_text(outside.shape).c_str(), quant_text(outside.quant).c_str(),
-               printable(inside.name).c_str(), dtype_name(inside.dtype), dims_text(inside.shape).c_str(), quant_text(inside.quant).c_str()));
+        format("%s: tensor '%s' (%s%s, quantisation: %s) does not fit '%s' of the subgraph (%s%s, quantisation: %s)",
+               subject.c_str(), printable(outside.name).c_str(), dtype_name(outside.dtype),
+               dims_text(outside.shape).c_str(), quant_text(outside.quant).c_str(), printable(inside.name).c_str(),
+               dtype_name(inside.dtype), dims_text(inside.shape).c_str(), quant_text(inside.quant).c_str()));
   }
-  static Status captures(const Graph &graph, const Node &n, const Graph &body, std::size_t node_from, std::size_t body_from, const String &subject) {
+  static Status captures(const Graph &graph, const Node &n, const Graph &body, std::size_t node_from,
+                         std::size_t body_from, const String &subject) {
     for (std::size_t i = node_from; i < n.inputs.size(); ++i) {
-      if (n.inputs[i] == kAbsent) return Status::error(ErrorId::qir_bad, format("%s: input %zu is absent, expected a value for the subgraph", subject.c_str(), i));
+      if (n.inputs[i] == kAbsent)
+        return Status::error(ErrorId::qir_bad,
+                             format("%s: input %zu is absent, expected a value for the subgraph", subject.c_str(), i));
       QR_RETURN_IF_ERROR(passes(subject, at(graph, n.inputs[i]), at(body, body.inputs[body_from + i - node_from])));
     }
     return {};
   }
 
   static Status if_branch(const Graph &graph, const Node &n, const Graph &body, const String &subject) {
-    if (n.inputs.empty() || n.inputs[0] == kAbsent) return Status::error(ErrorId::qir_bad, format("%s: has no condition", subject.c_str()));
+    if (n.inputs.empty() || n.inputs[0] == kAbsent)
+      return Status::error(ErrorId::qir_bad, format("%s: has no condition", subject.c_str()));
     QR_RETURN_IF_ERROR(arity(subject, body, n.inputs.size() - 1, n.outputs.size()));
     QR_RETURN_IF_ERROR(captures(graph, n, body, 1, 0, subject));
     for (std::size_t i = 0; i < n.outputs.size(); ++i) {
       if (n.outputs[i] == kAbsent) continue;
-      // The branches may give different shapes: the node's output is then of unknown extents, even of the rank that the rule gives.
+      // The branches may give different shapes: the node's output is then of unknown extents, even of the rank that the
+      // rule gives.
       const Tensor &outside = at(graph, n.outputs[i]), &inside = at(body, body.outputs[i]);
       QR_RETURN_IF_ERROR(passes(subject, outside, inside));
     }
@@ -251,21 +292,26 @@ class Validator {
   static Status scalar(const String &subject, const Tensor &t, DType dtype) {
     const std::optional<std::int64_t> count = element_count(t.shape.data(), t.shape.size());
     if (t.dtype == dtype && !t.quant && t.shape.size() <= 1 && count.value_or(1) == 1) return {};
-    return Status::error(ErrorId::qir_type, format("%s: found '%s' of the subgraph as %s%s, expected one %s", subject.c_str(), printable(t.name).c_str(),
-                                                   dtype_name(t.dtype), dims_text(t.shape).c_str(), dtype_name(dtype)));
+    return Status::error(ErrorId::qir_type, format("%s: found '%s' of the subgraph as %s%s, expected one %s",
+                                                   subject.c_str(), printable(t.name).c_str(), dtype_name(t.dtype),
+                                                   dims_text(t.shape).c_str(), dtype_name(dtype)));
   }
 
   // A count that an attribute gives, at most `limit`.
-  static Status count(const Node &n, const char *attribute, std::size_t limit, const String &subject, std::size_t *out) {
+  static Status count(const Node &n, const char *attribute, std::size_t limit, const String &subject,
+                      std::size_t *out) {
     const std::int64_t value = n.get_int(attribute, 0);
     if (value < 0 || static_cast<std::uint64_t>(value) > limit)
-      return Status::error(ErrorId::qir_attribute, format("%s: found %s = %" PRId64 ", expected 0 to %zu", subject.c_str(), attribute, value, limit));
+      return Status::error(ErrorId::qir_attribute, format("%s: found %s = %" PRId64 ", expected 0 to %zu",
+                                                          subject.c_str(), attribute, value, limit));
     *out = static_cast<std::size_t>(value);
     return {};
   }
 
   static Status loop_body(const Graph &graph, const Node &n, const Graph &body, const String &subject) {
-    if (n.inputs.size() < 2) return Status::error(ErrorId::qir_bad, format("%s: found %zu inputs, expected at least 2", subject.c_str(), n.inputs.size()));
+    if (n.inputs.size() < 2)
+      return Status::error(ErrorId::qir_bad,
+                           format("%s: found %zu inputs, expected at least 2", subject.c_str(), n.inputs.size()));
     std::size_t carried = 0;
     QR_RETURN_IF_ERROR(count(n, "carried", std::min(n.inputs.size() - 2, n.outputs.size()), subject, &carried));
     QR_RETURN_IF_ERROR(arity(subject, body, n.inputs.size(), 1 + n.outputs.size()));
@@ -287,7 +333,9 @@ class Validator {
     QR_RETURN_IF_ERROR(count(n, "num_scan_inputs", n.inputs.size() - states, subject, &scanned));
     QR_RETURN_IF_ERROR(arity(subject, body, n.inputs.size(), n.outputs.size()));
     for (std::size_t i = 0; i < states + scanned; ++i) {
-      if (n.inputs[i] == kAbsent) return Status::error(ErrorId::qir_bad, format("%s: input %zu is absent, expected a value for the subgraph", subject.c_str(), i));
+      if (n.inputs[i] == kAbsent)
+        return Status::error(ErrorId::qir_bad,
+                             format("%s: input %zu is absent, expected a value for the subgraph", subject.c_str(), i));
       QR_RETURN_IF_ERROR(passes(subject, at(graph, n.inputs[i]), at(body, body.inputs[i]), i >= states));
     }
     QR_RETURN_IF_ERROR(captures(graph, n, body, states + scanned, states + scanned, subject));
@@ -308,15 +356,18 @@ Status validate_tensor(const Tensor &t) {
   const String subject = format("tensor '%s'", printable(t.name).c_str());
   if (t.name.size() > kMaxNameBytes) return limit_error(subject, "bytes of name", t.name.size(), kMaxNameBytes);
   if (!dtype_row(t.dtype))
-    return Status::error(ErrorId::qir_type, format("%s: found type number %d, expected one of ONNX's that Quarry knows", subject.c_str(),
-                                                   static_cast<int>(t.dtype)));
+    return Status::error(ErrorId::qir_type, format("%s: found type number %d, expected one of ONNX's that Quarry knows",
+                                                   subject.c_str(), static_cast<int>(t.dtype)));
   if (t.shape.size() > kMaxRank)
-    return Status::error(ErrorId::qir_rank, format("%s: found %zu dimensions, expected at most %zu", subject.c_str(), t.shape.size(), kMaxRank));
+    return Status::error(ErrorId::qir_rank, format("%s: found %zu dimensions, expected at most %zu", subject.c_str(),
+                                                   t.shape.size(), kMaxRank));
   Shape smallest = t.shape;
   bool known = true;
   for (std::int64_t &extent : smallest) {
     if (extent < kUnknownDim)
-      return Status::error(ErrorId::qir_shape, format("%s: found extent %" PRId64 ", expected at least 0, or -1 for unknown", subject.c_str(), extent));
+      return Status::error(
+          ErrorId::qir_shape,
+          format("%s: found extent %" PRId64 ", expected at least 0, or -1 for unknown", subject.c_str(), extent));
     if (extent != kUnknownDim) continue;
     known = false;
     extent = 1;
@@ -324,13 +375,17 @@ Status validate_tensor(const Tensor &t) {
   const std::optional<std::int64_t> count = element_count(smallest.data(), smallest.size());
   const std::optional<std::uint64_t> size = count ? packed_size(t.dtype, *count) : std::nullopt;
   if (!size || *size > kMaxTensorBytes)
-    return Status::error(ErrorId::qir_limit, format("%s: found %s elements of %s, expected at most %" PRIu64 " bytes", subject.c_str(),
-                                                    dims_text(t.shape).c_str(), dtype_name(t.dtype), kMaxTensorBytes));
+    return Status::error(ErrorId::qir_limit,
+                         format("%s: found %s elements of %s, expected at most %" PRIu64 " bytes", subject.c_str(),
+                                dims_text(t.shape).c_str(), dtype_name(t.dtype), kMaxTensorBytes));
   if (t.is_constant) {
-    if (!known) return Status::error(ErrorId::qir_shape, format("%s: found a constant of unknown extent %s", subject.c_str(), dims_text(t.shape).c_str()));
+    if (!known)
+      return Status::error(ErrorId::qir_shape, format("%s: found a constant of unknown extent %s", subject.c_str(),
+                                                      dims_text(t.shape).c_str()));
     if (t.data.size != *size || (!t.data.data && t.data.size))
-      return Status::error(ErrorId::qir_bad, format("%s: found %" PRIu64 " bytes of data, expected %" PRIu64 " for %s%s", subject.c_str(),
-                                                    t.data.size, *size, dtype_name(t.dtype), dims_text(t.shape).c_str()));
+      return Status::error(ErrorId::qir_bad,
+                           format("%s: found %" PRIu64 " bytes of data, expected %" PRIu64 " for %s%s", subject.c_str(),
+                                  t.data.size, *size, dtype_name(t.dtype), dims_text(t.shape).c_str()));
   }
   return t.quant ? validate_quantization(t, *t.quant, subject) : Status();
 }

@@ -16,13 +16,16 @@ using Offsets = Vector<Offset<T>>;
 
 class GraphWriter {
  public:
-  GraphWriter(FlatBufferBuilder &builder, ConstantPool &pool, std::uint32_t segment) : builder_(builder), pool_(pool), segment_(segment) {}
+  GraphWriter(FlatBufferBuilder &builder, ConstantPool &pool, std::uint32_t segment)
+      : builder_(builder), pool_(pool), segment_(segment) {}
 
   Offset<fb::Model> model(const Graph &root) {
     const Offset<fb::Graph> graph_offset = graph(root);
-    return fb::CreateModel(builder_, static_cast<std::uint32_t>(kNormalOpset), flat::optional_vector(builder_, operators_), graph_offset);
+    return fb::CreateModel(builder_, static_cast<std::uint32_t>(kNormalOpset),
+                           flat::optional_vector(builder_, operators_), graph_offset);
   }
-  // Once the buffer is over its limit nothing more is added (flatbuffers would assert at 2 GiB); write_graph reports it.
+  // Once the buffer is over its limit nothing more is added (flatbuffers would assert at 2 GiB); write_graph reports
+  // it.
   bool too_big() const { return builder_.GetSize() > kMaxGraphBytes; }
 
  private:
@@ -43,7 +46,8 @@ class GraphWriter {
     const auto all_tensors = flat::optional_vector(builder_, tensors);
     const auto all_nodes = flat::optional_vector(builder_, nodes);
     const auto inputs = flat::optional_vector(builder_, from.inputs);
-    return fb::CreateGraph(builder_, name, all_tensors, all_nodes, inputs, flat::optional_vector(builder_, from.outputs));
+    return fb::CreateGraph(builder_, name, all_tensors, all_nodes, inputs,
+                           flat::optional_vector(builder_, from.outputs));
   }
 
   Offset<fb::Tensor> tensor(const Tensor &t) {
@@ -56,7 +60,8 @@ class GraphWriter {
     Offset<fb::Constant> constant;
     if (t.is_constant) constant = fb::CreateConstant(builder_, segment_, pool_.add(t.data), t.data.size);
     const auto name = flat::text(builder_, t.name);
-    return fb::CreateTensor(builder_, name, static_cast<std::uint8_t>(t.dtype), flat::optional_vector(builder_, t.shape), quant, constant);
+    return fb::CreateTensor(builder_, name, static_cast<std::uint8_t>(t.dtype),
+                            flat::optional_vector(builder_, t.shape), quant, constant);
   }
 
   Offset<fb::Node> node(const Node &n) {
@@ -72,7 +77,8 @@ class GraphWriter {
     const auto inputs = flat::optional_vector(builder_, n.inputs);
     const auto outputs = flat::optional_vector(builder_, n.outputs);
     const auto all_attributes = flat::optional_vector(builder_, attributes);
-    return fb::CreateNode(builder_, op, name, inputs, outputs, all_attributes, flat::optional_vector(builder_, subgraphs));
+    return fb::CreateNode(builder_, op, name, inputs, outputs, all_attributes,
+                          flat::optional_vector(builder_, subgraphs));
   }
 
   Offset<fb::Attribute> attribute(const Attribute &a) {
@@ -110,7 +116,8 @@ class GraphWriter {
   }
 
   std::uint32_t operator_index(Op op) {
-    const auto [it, is_new] = operator_indices_.try_emplace(static_cast<std::uint16_t>(op), static_cast<std::uint32_t>(operators_.size()));
+    const auto [it, is_new] =
+        operator_indices_.try_emplace(static_cast<std::uint16_t>(op), static_cast<std::uint32_t>(operators_.size()));
     if (is_new) {
       const OpRow &row = op_row(op);
       const auto domain = flat::optional_text(builder_, row.domain);
@@ -138,12 +145,14 @@ Result<Vector<std::uint8_t>> write_graph(const Graph &graph, ConstantPool &pool,
   GraphWriter writer(builder, pool, pool_segment);
   const Offset<fb::Model> model = writer.model(graph);
   if (writer.too_big())
-    return Status::error(ErrorId::qir_limit, format("graph '%s': found over %" PRIu64 " bytes without its constants, expected at most that",
-                                                    printable(graph.name).c_str(), kMaxGraphBytes));
+    return Status::error(ErrorId::qir_limit,
+                         format("graph '%s': found over %" PRIu64 " bytes without its constants, expected at most that",
+                                printable(graph.name).c_str(), kMaxGraphBytes));
   fb::FinishModelBuffer(builder, model);
   if (builder.GetSize() > kMaxGraphBytes)
-    return Status::error(ErrorId::qir_limit, format("graph '%s': found %u bytes without its constants, expected at most %" PRIu64,
-                                                    printable(graph.name).c_str(), builder.GetSize(), kMaxGraphBytes));
+    return Status::error(ErrorId::qir_limit,
+                         format("graph '%s': found %u bytes without its constants, expected at most %" PRIu64,
+                                printable(graph.name).c_str(), builder.GetSize(), kMaxGraphBytes));
   return Vector<std::uint8_t>(builder.GetBufferPointer(), builder.GetBufferPointer() + builder.GetSize());
 }
 

@@ -6,7 +6,8 @@
 
 namespace quarry::qrm {
 
-inline constexpr std::uint64_t kMaxFileBytes = std::uint64_t{1} << 62;      // of what is written: sizes and offsets fit off_t
+inline constexpr std::uint64_t kMaxFileBytes = std::uint64_t{1}
+                                               << 62;  // of what is written: sizes and offsets fit off_t
 inline constexpr std::uint64_t kMaxMetadataBytes = std::uint64_t{64} << 20;
 inline constexpr std::uint32_t kMaxSegments = 1u << 16;
 inline constexpr std::uint32_t kMaxGraphs = 1024;

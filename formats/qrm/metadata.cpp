@@ -16,10 +16,10 @@ using flatbuffers::Offset;
 // Metadata > Context > Program > Plan is the deepest.
 constexpr std::uint32_t kMaxTableDepth = 8;
 
-// ---- struct to bytes -----------------------------------------------------------------------------------------------------
+// ---- struct to bytes ----------------------------------------------------------------------------
 
-// A vector of what `make` makes of each value; absent where there are none. Once the buffer is over its limit nothing more is added
-// (flatbuffers would assert at 2 GiB); write_metadata reports it.
+// A vector of what `make` makes of each value; absent where there are none. Once the buffer is over its limit nothing
+// more is added (flatbuffers would assert at 2 GiB); write_metadata reports it.
 template <class T, class Make>
 auto tables(FlatBufferBuilder &builder, const Vector<T> &values, Make &&make) {
   Vector<decltype(make(builder, values[0]))> offsets;
@@ -31,7 +31,9 @@ auto tables(FlatBufferBuilder &builder, const Vector<T> &values, Make &&make) {
   return flat::optional_vector(builder, offsets);
 }
 
-Offset<flatbuffers::String> string(FlatBufferBuilder &builder, const String &value) { return flat::text(builder, value); }
+Offset<flatbuffers::String> string(FlatBufferBuilder &builder, const String &value) {
+  return flat::text(builder, value);
+}
 
 Offset<fb::KeyValue> pair(FlatBufferBuilder &builder, const KeyValue &from) {
   const auto key = flat::text(builder, from.key);
@@ -51,21 +53,24 @@ Offset<fb::Tensor> tensor(FlatBufferBuilder &builder, const TensorInfo &from) {
   return fb::CreateTensor(builder, name, static_cast<std::uint8_t>(from.dtype), dims, dim_names, quant);
 }
 
-Offset<fb::Dims> dims(FlatBufferBuilder &builder, const qir::Shape &from) { return fb::CreateDims(builder, flat::optional_vector(builder, from)); }
+Offset<fb::Dims> dims(FlatBufferBuilder &builder, const qir::Shape &from) {
+  return fb::CreateDims(builder, flat::optional_vector(builder, from));
+}
 
 Offset<fb::Graph> graph(FlatBufferBuilder &builder, const GraphInfo &from) {
   const auto name = flat::optional_text(builder, from.name);
   const auto input_dims = tables(builder, from.input_dims, dims);
   const auto output_dims = tables(builder, from.output_dims, dims);
   const auto segments = flat::optional_vector(builder, from.segments);
-  return fb::CreateGraph(builder, name, input_dims, output_dims, from.qir_segment.has_value(), from.qir_segment.value_or(0), segments);
+  return fb::CreateGraph(builder, name, input_dims, output_dims, from.qir_segment.has_value(),
+                         from.qir_segment.value_or(0), segments);
 }
 
 Offset<fb::Program> program(FlatBufferBuilder &builder, const Program &from) {
   const auto segments = flat::optional_vector(builder, from.segments);
   const auto key = flat::optional_text(builder, from.key);
-  const auto plan = fb::CreatePlan(builder, from.plan.weights_bytes, from.plan.arena_bytes, from.plan.io_bytes, from.plan.device_bytes,
-                                   from.plan.scratchpad_bytes);
+  const auto plan = fb::CreatePlan(builder, from.plan.weights_bytes, from.plan.arena_bytes, from.plan.io_bytes,
+                                   from.plan.device_bytes, from.plan.scratchpad_bytes);
   return fb::CreateProgram(builder, from.graph, from.blob_segment, segments, key, plan);
 }
 
@@ -80,10 +85,11 @@ Offset<fb::Context> context(FlatBufferBuilder &builder, const ContextInfo &from)
 
 Offset<fb::Segment> segment(FlatBufferBuilder &builder, const SegmentInfo &from) {
   const auto name = flat::optional_text(builder, from.name);
-  return fb::CreateSegment(builder, static_cast<fb::SegmentKind>(from.kind), name, from.offset, from.size, from.align, from.sum);
+  return fb::CreateSegment(builder, static_cast<fb::SegmentKind>(from.kind), name, from.offset, from.size, from.align,
+                           from.sum);
 }
 
-// ---- bytes to struct -----------------------------------------------------------------------------------------------------
+// ---- bytes to struct ----------------------------------------------------------------------------
 
 template <class T>
 using Tables = flatbuffers::Vector<Offset<T>>;
@@ -123,7 +129,8 @@ class Reader {
     out.dims = copy_.vector(from.dims());
     each(from.dim_names(), out.dim_names, &Reader::string);
     if (const fb::Quantization *quant = from.quantization())
-      out.quant = qir::Quantization{copy_.vector(quant->scales()), copy_.vector(quant->zero_points()), quant->axis(), quant->block_size()};
+      out.quant = qir::Quantization{copy_.vector(quant->scales()), copy_.vector(quant->zero_points()), quant->axis(),
+                                    quant->block_size()};
   }
 
   void graph(const fb::Graph &from, GraphInfo &out) {
@@ -140,7 +147,8 @@ class Reader {
     out.segments = copy_.vector(from.segments());
     out.key = copy_.text(from.key());
     if (const fb::Plan *plan = from.plan())
-      out.plan = {plan->weights_bytes(), plan->arena_bytes(), plan->io_bytes(), plan->device_bytes(), plan->scratchpad_bytes()};
+      out.plan = {plan->weights_bytes(), plan->arena_bytes(), plan->io_bytes(), plan->device_bytes(),
+                  plan->scratchpad_bytes()};
   }
 
   void context(const fb::Context &from, ContextInfo &out) {
@@ -180,22 +188,27 @@ Result<Vector<std::uint8_t>> write_metadata(const Metadata &metadata, const Vect
   const auto contexts = tables(builder, metadata.contexts, context);
   const auto all_segments = tables(builder, segments, segment);
   const auto user = tables(builder, metadata.user, pair);
-  fb::FinishMetadataBuffer(builder, fb::CreateMetadata(builder, producer, source, created_by, inputs, outputs, graphs, contexts, all_segments, user));
+  fb::FinishMetadataBuffer(builder, fb::CreateMetadata(builder, producer, source, created_by, inputs, outputs, graphs,
+                                                       contexts, all_segments, user));
   if (builder.GetSize() > kMaxMetadataBytes)
-    return Status::error(ErrorId::qrm_limit, format("container: found over %" PRIu64 " bytes of metadata, expected at most that", kMaxMetadataBytes));
+    return Status::error(
+        ErrorId::qrm_limit,
+        format("container: found over %" PRIu64 " bytes of metadata, expected at most that", kMaxMetadataBytes));
   return Vector<std::uint8_t>(builder.GetBufferPointer(), builder.GetBufferPointer() + builder.GetSize());
 }
 
 Status verify_metadata(Bytes bytes) {
   if (flat::verify<fb::Metadata>(bytes.data, bytes.size, fb::MetadataIdentifier(), kMaxTableDepth)) return {};
-  return Status::error(ErrorId::qrm_bad_metadata, format("container: its %" PRIu64 " bytes of metadata are not well formed", bytes.size));
+  return Status::error(ErrorId::qrm_bad_metadata,
+                       format("container: its %" PRIu64 " bytes of metadata are not well formed", bytes.size));
 }
 
 Status read_metadata(Bytes verified, Metadata &metadata, Vector<SegmentInfo> &segments) {
   Reader reader(verified.size);
   reader.metadata(*fb::GetMetadata(verified.data), metadata, segments);
   if (reader.within_budget()) return {};
-  return Status::error(ErrorId::qrm_bad_metadata, "container: found texts or lists of the metadata that share bytes, expected each its own");
+  return Status::error(ErrorId::qrm_bad_metadata,
+                       "container: found texts or lists of the metadata that share bytes, expected each its own");
 }
 
 }  // namespace quarry::qrm

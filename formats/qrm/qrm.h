@@ -36,14 +36,15 @@ const char *segment_kind_name(SegmentKind kind) noexcept;
 
 // When the sum of a segment is checked. The option "verify" takes these names.
 enum class SumCheck : std::uint8_t {
-  Program,  // when it is first asked for, but weights that are mapped for a compiled program are not read for it (the option's default)
+  Program,  // when it is first asked for, but weights that are mapped for a compiled program are not read for it (the
+            // option's default)
   Lazy,     // when it is first asked for: nothing damaged is ever used, nothing unused is read
   Eager,    // all of them when the file is opened
   Off,      // by verify() alone
 };
 std::optional<SumCheck> sum_check_from_name(std::string_view name) noexcept;
 
-// ---- what a container says of itself: the same structs are filled for the writer and given by the reader ------------------
+// ---- what a container says of itself: the same structs are filled for the writer and given by the reader ----
 
 struct KeyValue {
   String key, value;
@@ -53,8 +54,8 @@ struct KeyValue {
 struct TensorInfo {
   String name;
   DType dtype = DType::Unknown;
-  qir::Shape dims;            // qir::kUnknownDim: differs between buckets, or known only after the run
-  Vector<String> dim_names;   // empty, or one per extent ("" where it has none): the ONNX names of symbolic extents
+  qir::Shape dims;           // qir::kUnknownDim: differs between buckets, or known only after the run
+  Vector<String> dim_names;  // empty, or one per extent ("" where it has none): the ONNX names of symbolic extents
   std::optional<qir::Quantization> quant;
 };
 
@@ -64,7 +65,7 @@ struct GraphInfo {
   Vector<qir::Shape> input_dims;             // of this bucket, in the order of Metadata::inputs; all known
   Vector<qir::Shape> output_dims;            // qir::kUnknownDim: known only after the run
   std::optional<std::uint32_t> qir_segment;  // the portable graph, where it was kept
-  Vector<std::uint32_t> segments;            // what its constants point into: number n of the QIR is segments[n] of the container
+  Vector<std::uint32_t> segments;  // what its constants point into: number n of the QIR is segments[n] of the container
 };
 
 struct Plan {
@@ -73,7 +74,7 @@ struct Plan {
 
 // A graph compiled by a backend.
 struct Program {
-  std::uint32_t graph = 0;         // index into Metadata::graphs
+  std::uint32_t graph = 0;  // index into Metadata::graphs
   std::uint32_t blob_segment = 0;
   Vector<std::uint32_t> segments;  // number n of the blob is segments[n] of the container
   String key;                      // compatibility key that only the backend understands
@@ -82,12 +83,12 @@ struct Program {
 
 // The model compiled by one backend for one target.
 struct ContextInfo {
-  String backend;                 // "cpu-reference"
+  String backend;  // "cpu-reference"
   String backend_version;
-  String target;                  // what it was compiled for, "x86_64-linux"
+  String target;  // what it was compiled for, "x86_64-linux"
   std::uint32_t blob_version = 0;
-  Vector<KeyValue> options;       // of the compilation
-  Vector<Program> programs;       // one per graph, in the order of Metadata::graphs
+  Vector<KeyValue> options;  // of the compilation
+  Vector<Program> programs;  // one per graph, in the order of Metadata::graphs
 };
 
 // In the order of the file. The writer works offset and sum out.
@@ -101,25 +102,25 @@ struct SegmentInfo {
 };
 
 struct Metadata {
-  String producer;               // "quarry 0.1.0"
-  String source;                 // producer of the ONNX model it was made from, as that says it
-  Vector<KeyValue> created_by;   // the options of the compilation, as given
+  String producer;              // "quarry 0.1.0"
+  String source;                // producer of the ONNX model it was made from, as that says it
+  Vector<KeyValue> created_by;  // the options of the compilation, as given
   Vector<TensorInfo> inputs, outputs;
   Vector<GraphInfo> graphs;
   Vector<ContextInfo> contexts;
-  Vector<KeyValue> user;         // "metadata.<key>" options and ONNX's metadata_props
+  Vector<KeyValue> user;  // "metadata.<key>" options and ONNX's metadata_props
 };
 
-// ---- reading ---------------------------------------------------------------------------------------------------------
+// ---- reading ------------------------------------------------------------------------------------
 
-// Bytes of a file. Serves .onnx files too. A file that shrinks while it is mapped ends the process with SIGBUS, as for any mapping:
-// replace files by renaming, as the Writer does.
+// Bytes of a file. Serves .onnx files too. A file that shrinks while it is mapped ends the process with SIGBUS, as for
+// any mapping: replace files by renaming, as the Writer does.
 class RawFile {
  public:
   // Maps a whole regular file. `path` is UTF-8 (any bytes that the system takes).
   static Result<RawFile> open_path(std::string_view path);
-  // Maps [offset, offset + size) of a file; size 0: to its end. The descriptor may be closed afterwards. An offset that is no multiple of
-  // 64 (a file inside an archive) costs a copy into aligned memory.
+  // Maps [offset, offset + size) of a file; size 0: to its end. The descriptor may be closed afterwards. An offset that
+  // is no multiple of 64 (a file inside an archive) costs a copy into aligned memory.
   static Result<RawFile> open_fd(int fd, std::uint64_t offset, std::uint64_t size);
   // Borrows: the memory must outlive the file. Memory that is not aligned to 64 bytes is copied instead.
   static Result<RawFile> from_memory(const void *data, std::uint64_t size);
@@ -135,12 +136,13 @@ class RawFile {
   static Result<RawFile> map(int fd, std::string_view name, std::uint64_t offset, std::uint64_t size);
   enum class Owner : std::uint8_t { Caller, Mapping, Block };
   Bytes bytes_;
-  void *base_ = nullptr;         // of the mapping or block
+  void *base_ = nullptr;  // of the mapping or block
   std::uint64_t base_size_ = 0;
   Owner owner_ = Owner::Caller;
 };
 
-// True when the bytes begin like a container, be it a damaged one: an error of VerifiedFile then says more than "unknown format".
+// True when the bytes begin like a container, be it a damaged one: an error of VerifiedFile then says more than
+// "unknown format".
 bool looks_like_container(Bytes bytes) noexcept;
 
 // The prologue and the metadata's bytes can be trusted to be what a writer wrote.
@@ -173,15 +175,16 @@ class ValidatedModel : public HeapObject {
   std::uint16_t format_minor() const noexcept { return file_.minor(); }
   std::uint64_t file_bytes() const noexcept { return file_.bytes().size; }
 
-  // The bytes of a segment (they live as long as the model), its sum checked as SumCheck says. `index` must be in range, as every index in
-  // the metadata is.
+  // The bytes of a segment (they live as long as the model), its sum checked as SumCheck says. `index` must be in
+  // range, as every index in the metadata is.
   Result<Bytes> segment(std::uint32_t index) const;
   // The bytes of several, in the order given.
   Result<Vector<Bytes>> segments(const Vector<std::uint32_t> &indices) const;
   // The same for weights that a program maps and reads when it runs.
   Result<Vector<Bytes>> mapped_segments(const Vector<std::uint32_t> &indices) const;
 
-  // Reads the kept graph `index` and checks it against the signature. QR-M0010 where it was not kept. Constants point into the file.
+  // Reads the kept graph `index` and checks it against the signature. QR-M0010 where it was not kept. Constants point
+  // into the file.
   Result<qir::Graph> read_graph(std::uint32_t index) const;
   const ContextInfo *find_context(std::string_view backend) const noexcept;  // nullptr: none for that backend
 
@@ -199,10 +202,10 @@ class ValidatedModel : public HeapObject {
   SumCheck sums_ = SumCheck::Lazy;
 };
 
-// ---- writing ---------------------------------------------------------------------------------------------------------
+// ---- writing ------------------------------------------------------------------------------------
 
-// Collects segments and writes a container. Contents are borrowed until the container is written and never copied as a whole, so it may be
-// larger than memory. The same calls in the same order give the same bytes.
+// Collects segments and writes a container. Contents are borrowed until the container is written and never copied as a
+// whole, so it may be larger than memory. The same calls in the same order give the same bytes.
 class Writer {
  public:
   struct Part {
@@ -214,15 +217,19 @@ class Writer {
   // The alignment of segments that are to be mapped on `target` ("aarch64-linux").
   static std::uint32_t mapping_align(std::string_view target) noexcept;
 
-  // Returns the segment's number for use in Metadata. Contents equal to those of an earlier segment are stored once: its number is
-  // returned, and its alignment raised if need be. `align`: a power of two from 64 to 65536. `parts` in order of offset.
-  Result<std::uint32_t> add_segment(SegmentKind kind, std::string_view name, const Part *parts, std::size_t part_count, std::uint64_t size,
+  // Returns the segment's number for use in Metadata. Contents equal to those of an earlier segment are stored once:
+  // its number is returned, and its alignment raised if need be. `align`: a power of two from 64 to 65536. `parts` in
+  // order of offset.
+  Result<std::uint32_t> add_segment(SegmentKind kind, std::string_view name, const Part *parts, std::size_t part_count,
+                                    std::uint64_t size, std::uint32_t align = kPageAlign);
+  Result<std::uint32_t> add_segment(SegmentKind kind, std::string_view name, Bytes contents,
                                     std::uint32_t align = kPageAlign);
-  Result<std::uint32_t> add_segment(SegmentKind kind, std::string_view name, Bytes contents, std::uint32_t align = kPageAlign);
   // A pool of constants.
-  Result<std::uint32_t> add_segment(std::string_view name, const qir::ConstantPool &pool, std::uint32_t align = kPageAlign);
+  Result<std::uint32_t> add_segment(std::string_view name, const qir::ConstantPool &pool,
+                                    std::uint32_t align = kPageAlign);
 
-  // The file appears whole or not at all: it is written beside its place, flushed to disk and renamed. Pages of zeros become holes.
+  // The file appears whole or not at all: it is written beside its place, flushed to disk and renamed. Pages of zeros
+  // become holes.
   Status write_file(std::string_view path, const Metadata &metadata) const;
   Result<Vector<std::uint8_t>> write_memory(const Metadata &metadata) const;
 

@@ -37,7 +37,9 @@ Status read_all(int fd, std::string_view name, char *out, std::uint64_t size, st
     const ssize_t got = ::pread(fd, out, static_cast<std::size_t>(size), static_cast<off_t>(offset));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return os_error(errno, name, "reading");
-    if (got == 0) return Status::error(ErrorId::io_error, format("file '%s': found its end early: it was cut while it was read", printable(name, 1000).c_str()));
+    if (got == 0)
+      return Status::error(ErrorId::io_error, format("file '%s': found its end early: it was cut while it was read",
+                                                     printable(name, 1000).c_str()));
     out += got;
     offset += static_cast<std::uint64_t>(got);
     size -= static_cast<std::uint64_t>(got);
@@ -68,7 +70,8 @@ RawFile::~RawFile() {
 
 Result<RawFile> RawFile::open_path(std::string_view path) {
   if (path.empty() || path.find('\0') != std::string_view::npos)
-    return Status::error(ErrorId::file_not_found, format("file '%s': found no such path", printable(path, 1000).c_str()));
+    return Status::error(ErrorId::file_not_found,
+                         format("file '%s': found no such path", printable(path, 1000).c_str()));
   // Without O_NONBLOCK a named pipe would make us wait for a writer.
   const OpenFd fd(::open(String(path).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (fd.get() < 0) return os_error(errno, path, "opening");
@@ -83,10 +86,13 @@ Result<RawFile> RawFile::map(int fd, std::string_view name, std::uint64_t offset
   struct stat info;
   if (::fstat(fd, &info) != 0) return os_error(errno, name, "asking for its size");
   if (!S_ISREG(info.st_mode))
-    return Status::error(ErrorId::not_a_file, format("file '%s': found a %s, expected a regular file", printable(name, 1000).c_str(), S_ISDIR(info.st_mode) ? "folder" : "device or pipe"));
+    return Status::error(ErrorId::not_a_file,
+                         format("file '%s': found a %s, expected a regular file", printable(name, 1000).c_str(),
+                                S_ISDIR(info.st_mode) ? "folder" : "device or pipe"));
   const auto file_size = static_cast<std::uint64_t>(info.st_size);
   if (!range_fits(offset, size, file_size))
-    return Status::error(ErrorId::index_out_of_range, format("file '%s': found offset %" PRIu64 " and size %" PRIu64 ", expected them within its %" PRIu64 " bytes",
+    return Status::error(ErrorId::index_out_of_range, format("file '%s': found offset %" PRIu64 " and size %" PRIu64
+                                                             ", expected them within its %" PRIu64 " bytes",
                                                              printable(name, 1000).c_str(), offset, size, file_size));
   if (size == 0) size = file_size - offset;
 
@@ -100,7 +106,8 @@ Result<RawFile> RawFile::map(int fd, std::string_view name, std::uint64_t offset
     return file;
   }
   const std::uint64_t lead = offset % static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
-  void *base = ::mmap(nullptr, static_cast<std::size_t>(lead + size), PROT_READ, MAP_PRIVATE, fd, static_cast<off_t>(offset - lead));
+  void *base = ::mmap(nullptr, static_cast<std::size_t>(lead + size), PROT_READ, MAP_PRIVATE, fd,
+                      static_cast<off_t>(offset - lead));
   if (base == MAP_FAILED) return os_error(errno, name, "mapping");
   file.base_ = base;
   file.base_size_ = lead + size;
@@ -110,7 +117,8 @@ Result<RawFile> RawFile::map(int fd, std::string_view name, std::uint64_t offset
 }
 
 Result<RawFile> RawFile::from_memory(const void *data, std::uint64_t size) {
-  if (!data && size) return Status::error(ErrorId::null_argument, format("memory: found no address for %" PRIu64 " bytes", size));
+  if (!data && size)
+    return Status::error(ErrorId::null_argument, format("memory: found no address for %" PRIu64 " bytes", size));
   RawFile file;
   file.bytes_ = {data, size};
   if (size == 0 || reinterpret_cast<std::uintptr_t>(data) % kBaseAlign == 0) return file;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rules of a container's metadata. The runtime may rely on all of them: every index is in range and leads to the right kind of segment,
-// every list is as long as the one it goes with.
+// The rules of a container's metadata. The runtime may rely on all of them: every index is in range and leads to the
+// right kind of segment, every list is as long as the one it goes with.
 #include <cinttypes>
 
 #include "base/text.h"
@@ -14,7 +14,8 @@ Status bad(const String &message) { return Status::error(ErrorId::qrm_bad_metada
 
 Status at_most(const String &subject, const char *what, std::uint64_t found, std::uint64_t limit) {
   if (found <= limit) return {};
-  return Status::error(ErrorId::qrm_limit, format("%s: found %" PRIu64 " %s, expected at most %" PRIu64, subject.c_str(), found, what, limit));
+  return Status::error(ErrorId::qrm_limit, format("%s: found %" PRIu64 " %s, expected at most %" PRIu64,
+                                                  subject.c_str(), found, what, limit));
 }
 
 Status pairs(const String &subject, const Vector<KeyValue> &all) {
@@ -22,10 +23,12 @@ Status pairs(const String &subject, const Vector<KeyValue> &all) {
   StringSet keys;
   for (const KeyValue &each : all) {
     if (each.key.empty() || !is_utf8(each.key) || !is_utf8(each.value))
-      return bad(format("%s: found key '%s', expected a key that is not empty, and a value, both in UTF-8", subject.c_str(), printable(each.key).c_str()));
+      return bad(format("%s: found key '%s', expected a key that is not empty, and a value, both in UTF-8",
+                        subject.c_str(), printable(each.key).c_str()));
     QR_RETURN_IF_ERROR(at_most(subject, "bytes in a key", each.key.size(), kMaxNameBytes));
     QR_RETURN_IF_ERROR(at_most(subject, "bytes in a value", each.value.size(), kMaxTextBytes));
-    if (!keys.insert(each.key).second) return bad(format("%s: found key '%s' twice", subject.c_str(), printable(each.key).c_str()));
+    if (!keys.insert(each.key).second)
+      return bad(format("%s: found key '%s' twice", subject.c_str(), printable(each.key).c_str()));
   }
   return {};
 }
@@ -35,13 +38,18 @@ Status signature(const char *role, const Vector<TensorInfo> &tensors) {
   StringSet names;
   for (const TensorInfo &each : tensors) {
     if (each.name.empty() || !is_utf8(each.name))
-      return bad(format("container: found one of the %s named '%s', expected a name in UTF-8", role, printable(each.name).c_str()));
-    if (!names.insert(each.name).second) return bad(format("container: found two of the %s named '%s'", role, printable(each.name).c_str()));
+      return bad(format("container: found one of the %s named '%s', expected a name in UTF-8", role,
+                        printable(each.name).c_str()));
+    if (!names.insert(each.name).second)
+      return bad(format("container: found two of the %s named '%s'", role, printable(each.name).c_str()));
     if (!each.dim_names.empty() && each.dim_names.size() != each.dims.size())
-      return bad(format("tensor '%s': found %zu names for %zu extents", printable(each.name).c_str(), each.dim_names.size(), each.dims.size()));
+      return bad(format("tensor '%s': found %zu names for %zu extents", printable(each.name).c_str(),
+                        each.dim_names.size(), each.dims.size()));
     for (const String &name : each.dim_names) {
       QR_RETURN_IF_ERROR(at_most("container", "bytes in the name of an extent", name.size(), kMaxNameBytes));
-      if (!is_utf8(name)) return bad(format("tensor '%s': found an extent named '%s', expected UTF-8", printable(each.name).c_str(), printable(name).c_str()));
+      if (!is_utf8(name))
+        return bad(format("tensor '%s': found an extent named '%s', expected UTF-8", printable(each.name).c_str(),
+                          printable(name).c_str()));
     }
     qir::Tensor tensor;
     tensor.name = each.name;
@@ -54,16 +62,22 @@ Status signature(const char *role, const Vector<TensorInfo> &tensors) {
 }
 
 // The extents of a graph's inputs or outputs agree with those of the signature.
-Status bucket(const String &subject, const char *role, const Vector<qir::Shape> &shapes, const Vector<TensorInfo> &tensors, bool all_known) {
-  if (shapes.size() != tensors.size()) return bad(format("%s: found extents of %zu %s, expected %zu", subject.c_str(), shapes.size(), role, tensors.size()));
+Status bucket(const String &subject, const char *role, const Vector<qir::Shape> &shapes,
+              const Vector<TensorInfo> &tensors, bool all_known) {
+  if (shapes.size() != tensors.size())
+    return bad(
+        format("%s: found extents of %zu %s, expected %zu", subject.c_str(), shapes.size(), role, tensors.size()));
   for (std::size_t i = 0; i < shapes.size(); ++i) {
     const qir::Shape &shape = shapes[i], &declared = tensors[i].dims;
     bool fits = shape.size() == declared.size();
     for (std::size_t axis = 0; fits && axis < shape.size(); ++axis)
-      fits = (shape[axis] >= 0 || (!all_known && shape[axis] == qir::kUnknownDim)) && (declared[axis] == qir::kUnknownDim || declared[axis] == shape[axis]);
+      fits = (shape[axis] >= 0 || (!all_known && shape[axis] == qir::kUnknownDim)) &&
+             (declared[axis] == qir::kUnknownDim || declared[axis] == shape[axis]);
     if (!fits)
-      return bad(format("%s: found '%s' of %s, expected %s%s", subject.c_str(), printable(tensors[i].name).c_str(), shape_text(shape.data(), shape.size()).c_str(),
-                        shape_text(declared.data(), declared.size()).c_str(), all_known ? " with every extent known" : ""));
+      return bad(format("%s: found '%s' of %s, expected %s%s", subject.c_str(), printable(tensors[i].name).c_str(),
+                        shape_text(shape.data(), shape.size()).c_str(),
+                        shape_text(declared.data(), declared.size()).c_str(),
+                        all_known ? " with every extent known" : ""));
     // Its bytes can be counted: a bucket's shape with the signature's type.
     qir::Tensor tensor;
     tensor.name = tensors[i].name;
@@ -75,14 +89,17 @@ Status bucket(const String &subject, const char *role, const Vector<qir::Shape> 
 }
 
 Status reference(const String &subject, std::uint32_t index, SegmentKind kind, const Vector<SegmentInfo> &segments) {
-  if (index >= segments.size()) return bad(format("%s: found segment number %u, expected one under %zu", subject.c_str(), index, segments.size()));
+  if (index >= segments.size())
+    return bad(format("%s: found segment number %u, expected one under %zu", subject.c_str(), index, segments.size()));
   if (segments[index].kind != kind)
-    return bad(format("%s: found segment %u of kind %s, expected %s", subject.c_str(), index, segment_kind_name(segments[index].kind), segment_kind_name(kind)));
+    return bad(format("%s: found segment %u of kind %s, expected %s", subject.c_str(), index,
+                      segment_kind_name(segments[index].kind), segment_kind_name(kind)));
   return {};
 }
 Status references(const String &subject, const Vector<std::uint32_t> &indices, const Vector<SegmentInfo> &segments) {
   QR_RETURN_IF_ERROR(at_most(subject, "segments", indices.size(), kMaxSegmentRefs));
-  for (const std::uint32_t index : indices) QR_RETURN_IF_ERROR(reference(subject, index, SegmentKind::Weights, segments));
+  for (const std::uint32_t index : indices)
+    QR_RETURN_IF_ERROR(reference(subject, index, SegmentKind::Weights, segments));
   return {};
 }
 
@@ -93,7 +110,8 @@ Status graphs(const Metadata &metadata, const Vector<SegmentInfo> &segments) {
   for (const GraphInfo &graph : metadata.graphs) {
     const String subject = format("graph '%s'", printable(graph.name).c_str());
     QR_RETURN_IF_ERROR(at_most(subject, "bytes of name", graph.name.size(), kMaxTextBytes));
-    if (!names.insert(graph.name).second) return bad(format("container: found two graphs named '%s'", printable(graph.name).c_str()));
+    if (!names.insert(graph.name).second)
+      return bad(format("container: found two graphs named '%s'", printable(graph.name).c_str()));
     QR_RETURN_IF_ERROR(bucket(subject, "inputs", graph.input_dims, metadata.inputs, true));
     QR_RETURN_IF_ERROR(bucket(subject, "outputs", graph.output_dims, metadata.outputs, false));
     if (graph.qir_segment) QR_RETURN_IF_ERROR(reference(subject, *graph.qir_segment, SegmentKind::Graph, segments));
@@ -114,10 +132,13 @@ Status contexts(const Metadata &metadata, const Vector<SegmentInfo> &segments) {
         return bad(format("%s: found two for target '%s'", subject.c_str(), printable(context.target).c_str()));
     QR_RETURN_IF_ERROR(pairs(subject + ", options", context.options));
     if (context.programs.size() != metadata.graphs.size())
-      return bad(format("%s: found %zu programs for %zu graphs", subject.c_str(), context.programs.size(), metadata.graphs.size()));
+      return bad(format("%s: found %zu programs for %zu graphs", subject.c_str(), context.programs.size(),
+                        metadata.graphs.size()));
     for (std::size_t i = 0; i < context.programs.size(); ++i) {
       const Program &program = context.programs[i];
-      if (program.graph != i) return bad(format("%s: found program %zu of graph %u, expected graph %zu", subject.c_str(), i, program.graph, i));
+      if (program.graph != i)
+        return bad(
+            format("%s: found program %zu of graph %u, expected graph %zu", subject.c_str(), i, program.graph, i));
       QR_RETURN_IF_ERROR(at_most(subject, "bytes of compatibility key", program.key.size(), kMaxTextBytes));
       QR_RETURN_IF_ERROR(reference(subject, program.blob_segment, SegmentKind::Blob, segments));
       QR_RETURN_IF_ERROR(references(subject, program.segments, segments));
@@ -142,7 +163,8 @@ Status check_metadata(const Metadata &metadata, const Vector<SegmentInfo> &segme
   QR_RETURN_IF_ERROR(at_most("container", "bytes of producer", metadata.producer.size(), kMaxTextBytes));
   QR_RETURN_IF_ERROR(at_most("container", "bytes of source", metadata.source.size(), kMaxTextBytes));
   QR_RETURN_IF_ERROR(at_most("container", "segments", segments.size(), kMaxSegments));
-  for (const SegmentInfo &segment : segments) QR_RETURN_IF_ERROR(at_most("container", "bytes in a segment's name", segment.name.size(), kMaxNameBytes));
+  for (const SegmentInfo &segment : segments)
+    QR_RETURN_IF_ERROR(at_most("container", "bytes in a segment's name", segment.name.size(), kMaxNameBytes));
   QR_RETURN_IF_ERROR(pairs("container, options", metadata.created_by));
   QR_RETURN_IF_ERROR(pairs("container, metadata", metadata.user));
   QR_RETURN_IF_ERROR(signature("inputs", metadata.inputs));

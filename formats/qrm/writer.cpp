@@ -70,7 +70,7 @@ bool same_contents(const Vector<Writer::Part> &a, const Vector<Writer::Part> &b,
 
 }  // namespace
 
-// ---- where the bytes go ----------------------------------------------------------------------------------------------------
+// ---- where the bytes go -------------------------------------------------------------------------
 
 class Writer::Sink {
  public:
@@ -119,8 +119,9 @@ class FileSink final : public Writer::Sink {
     if (path_.empty() || path_.find('\0') != String::npos) return fail(ENOENT, "creating");
     struct stat info;
     if (::stat(path_.c_str(), &info) == 0 && !S_ISREG(info.st_mode))
-      return Status::error(ErrorId::not_a_file, format("file '%s': found a %s in its place, expected a regular file or none", printable(path_, 1000).c_str(),
-                                                       S_ISDIR(info.st_mode) ? "folder" : "device or pipe"));
+      return Status::error(ErrorId::not_a_file,
+                           format("file '%s': found a %s in its place, expected a regular file or none",
+                                  printable(path_, 1000).c_str(), S_ISDIR(info.st_mode) ? "folder" : "device or pipe"));
     const std::size_t slash = path_.rfind('/');
     const String folder = slash == String::npos ? String() : path_.substr(0, slash + 1);
     for (unsigned attempt = 0;; ++attempt) {
@@ -177,7 +178,8 @@ class FileSink final : public Writer::Sink {
 
   Status write_run(const char *from, std::uint64_t size) {
     while (size > 0) {
-      const ssize_t put = ::pwrite(fd_, from, static_cast<std::size_t>(std::min(size, kMaxWrite)), static_cast<off_t>(at_));
+      const ssize_t put =
+          ::pwrite(fd_, from, static_cast<std::size_t>(std::min(size, kMaxWrite)), static_cast<off_t>(at_));
       if (put < 0 && errno == EINTR) continue;
       if (put <= 0) return fail(put < 0 ? errno : ENOSPC, "writing");
       from += put;
@@ -186,7 +188,9 @@ class FileSink final : public Writer::Sink {
     }
     return {};
   }
-  Status fail(int number, const char *doing) const { return os_error(number, path_, doing, ErrorId::file_not_writable); }
+  Status fail(int number, const char *doing) const {
+    return os_error(number, path_, doing, ErrorId::file_not_writable);
+  }
 
   String path_, temporary_;
   int fd_ = -1;
@@ -199,17 +203,22 @@ std::uint32_t Writer::mapping_align(std::string_view target) noexcept {
   return target.substr(0, 7) == "aarch64" ? kLargePageAlign : kPageAlign;
 }
 
-Result<std::uint32_t> Writer::add_segment(SegmentKind kind, std::string_view name, const Part *parts, std::size_t part_count, std::uint64_t size,
-                                          std::uint32_t align) {
-  if (kind == SegmentKind::Unknown || align < kMinSegmentAlign || align > kMaxSegmentAlign || (align & (align - 1)) != 0)
-    return Status::error(ErrorId::bad_argument, format("segment '%s': found kind %s and alignment %u, expected a known kind and a power of two from %u to %u",
-                                                       printable(name).c_str(), segment_kind_name(kind), align, kMinSegmentAlign, kMaxSegmentAlign));
+Result<std::uint32_t> Writer::add_segment(SegmentKind kind, std::string_view name, const Part *parts,
+                                          std::size_t part_count, std::uint64_t size, std::uint32_t align) {
+  if (kind == SegmentKind::Unknown || align < kMinSegmentAlign || align > kMaxSegmentAlign ||
+      (align & (align - 1)) != 0)
+    return Status::error(
+        ErrorId::bad_argument,
+        format("segment '%s': found kind %s and alignment %u, expected a known kind and a power of two from %u to %u",
+               printable(name).c_str(), segment_kind_name(kind), align, kMinSegmentAlign, kMaxSegmentAlign));
   Segment segment{{kind, String(name), 0, size, align, 0}, {}};
   std::uint64_t end = 0;
   for (std::size_t i = 0; i < part_count; ++i) {
     if (parts[i].offset < end || !range_fits(parts[i].offset, parts[i].contents.size, size))
-      return Status::error(ErrorId::bad_argument, format("segment '%s': found part %zu of %" PRIu64 " bytes at %" PRIu64 ", expected it from %" PRIu64 " on and within %" PRIu64,
-                                                         printable(name).c_str(), i, parts[i].contents.size, parts[i].offset, end, size));
+      return Status::error(ErrorId::bad_argument,
+                           format("segment '%s': found part %zu of %" PRIu64 " bytes at %" PRIu64
+                                  ", expected it from %" PRIu64 " on and within %" PRIu64,
+                                  printable(name).c_str(), i, parts[i].contents.size, parts[i].offset, end, size));
     end = parts[i].offset + parts[i].contents.size;
     if (parts[i].contents.size) segment.parts.push_back(parts[i]);
   }
@@ -217,19 +226,23 @@ Result<std::uint32_t> Writer::add_segment(SegmentKind kind, std::string_view nam
   const auto [first, last] = by_sum_.equal_range(segment.info.sum);
   for (auto it = first; it != last; ++it) {
     Segment &other = segments_[it->second];
-    if (other.info.kind != kind || other.info.size != size || !same_contents(other.parts, segment.parts, size)) continue;
+    if (other.info.kind != kind || other.info.size != size || !same_contents(other.parts, segment.parts, size))
+      continue;
     other.info.align = std::max(other.info.align, align);
     return it->second;
   }
   if (segments_.size() == kMaxSegments)
-    return Status::error(ErrorId::qrm_limit, format("container: found more than %u segments, expected at most that", kMaxSegments));
-  if (segments_.size() == segments_.capacity()) segments_.reserve(2 * segments_.size() + 8);  // so that the two go together or not at all
+    return Status::error(ErrorId::qrm_limit,
+                         format("container: found more than %u segments, expected at most that", kMaxSegments));
+  if (segments_.size() == segments_.capacity())
+    segments_.reserve(2 * segments_.size() + 8);  // so that the two go together or not at all
   by_sum_.emplace(segment.info.sum, static_cast<std::uint32_t>(segments_.size()));
   segments_.push_back(std::move(segment));
   return static_cast<std::uint32_t>(segments_.size() - 1);
 }
 
-Result<std::uint32_t> Writer::add_segment(SegmentKind kind, std::string_view name, Bytes contents, std::uint32_t align) {
+Result<std::uint32_t> Writer::add_segment(SegmentKind kind, std::string_view name, Bytes contents,
+                                          std::uint32_t align) {
   const Part part{0, contents};
   return add_segment(kind, name, &part, 1, contents.size, align);
 }
@@ -253,11 +266,15 @@ Result<Writer::Layout> Writer::lay_out(const Metadata &metadata) const {
   const std::size_t metadata_size = out.metadata.size();
   std::uint64_t end = sizeof(Prologue) + metadata_size;
   for (SegmentInfo &segment : segments) {
-    if (!checked_align_up(end, segment.align, &segment.offset) || !checked_add(segment.offset, segment.size, &end) || end > kMaxFileBytes)
-      return Status::error(ErrorId::qrm_limit, format("container: found more than %" PRIu64 " bytes, expected at most that", kMaxFileBytes));
+    if (!checked_align_up(end, segment.align, &segment.offset) || !checked_add(segment.offset, segment.size, &end) ||
+        end > kMaxFileBytes)
+      return Status::error(
+          ErrorId::qrm_limit,
+          format("container: found more than %" PRIu64 " bytes, expected at most that", kMaxFileBytes));
   }
   QR_ASSIGN_OR_RETURN(out.metadata, write_metadata(metadata, segments));
-  if (out.metadata.size() != metadata_size) return Status::error(ErrorId::internal, "container: found metadata of another size with the offsets filled in");
+  if (out.metadata.size() != metadata_size)
+    return Status::error(ErrorId::internal, "container: found metadata of another size with the offsets filled in");
   out.segments = std::move(segments);
   out.file_size = end;
   return out;

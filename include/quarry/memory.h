@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* qr_memory: buffers that a backend reads and writes without a copy. A tensor names one by `memory` and `memory_offset`. */
+/* qr_memory: buffers that a backend reads and writes without a copy. A tensor names one by `memory` and
+ * `memory_offset`. */
 #ifndef QUARRY_MEMORY_H
 #define QUARRY_MEMORY_H
 

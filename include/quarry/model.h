@@ -17,7 +17,8 @@ extern "C" {
  * @param options    borrows: may be NULL; of use here: "verify" and, for ONNX, "shape".
  * @param out_model  gives: qr_model_destroy.
  * @thread  [thread-safe] [blocking]
- * @errors  NOT_FOUND, PERMISSION_DENIED, CORRUPT, INCOMPATIBLE, UNSUPPORTED (all reasons as details), RESOURCE_EXHAUSTED
+ * @errors  NOT_FOUND, PERMISSION_DENIED, CORRUPT, INCOMPATIBLE, UNSUPPORTED (all reasons as details),
+ * RESOURCE_EXHAUSTED
  * @since   0.1 */
 QR_API QR_MUST_USE qr_status *qr_model_open_path(qr_runtime *runtime, qr_string path, const qr_options *options,
                                                  qr_model **out_model);
@@ -90,9 +91,9 @@ QR_API QR_MUST_USE qr_status *qr_model_output(const qr_model *model, uint64_t in
 QR_API QR_MUST_USE qr_status *qr_model_input_dim_name(const qr_model *model, uint64_t index, uint64_t axis,
                                                       qr_string *out_name);
 
-/* Everything the model says of itself, as JSON: kind, producer, inputs, outputs, graphs with their shapes, operators and
- * their counts, contexts (backend, target, blob version, compatibility key, options), segments, metadata. The schema is
- * docs/formats/inspect.md.
+/* Everything the model says of itself, as JSON: kind, producer, inputs, outputs, graphs with their shapes, operators
+ * and their counts, contexts (backend, target, blob version, compatibility key, options), segments, metadata. The
+ * schema is docs/formats/inspect.md.
  * @param model     borrows.
  * @param out_json  gives: qr_string_destroy; NUL-terminated.
  * @thread  [thread-safe] [blocking]
@@ -114,10 +115,11 @@ typedef struct qr_progress {
   void *self;
   void (*report)(void *self, uint64_t done, uint64_t total, qr_string what);
 } qr_progress;
-#define QR_PROGRESS_INIT {sizeof(qr_progress), 0, NULL, NULL}
+#define QR_PROGRESS_INIT \
+  { sizeof(qr_progress), 0, NULL, NULL }
 
-/* Compiles a model for a backend into a .qrm file. The file appears whole or not at all (it is written beside its place and
- * renamed). Options of use: "backend", "device_id", "shape" (several: shape buckets), "container.keep_graph",
+/* Compiles a model for a backend into a .qrm file. The file appears whole or not at all (it is written beside its place
+ * and renamed). Options of use: "backend", "device_id", "shape" (several: shape buckets), "container.keep_graph",
  * "metadata.<key>" and the backend's own.
  * @param model     borrows: an ONNX model, or a container that kept its graph.
  * @param options   borrows: may be NULL: the backend is then cpu.
@@ -131,8 +133,8 @@ typedef struct qr_progress {
 QR_API QR_MUST_USE qr_status *qr_model_compile(const qr_model *model, const qr_options *options, qr_string path,
                                                qr_signal *signal, const qr_progress *progress);
 
-/* Asks a backend about every node and compiles nothing. JSON: {"backend", "supported", "refused", "nodes": [{"name", "op",
- * "supported", "reason", "id", "hint"}]}.
+/* Asks a backend about every node and compiles nothing. JSON: {"backend", "supported", "refused", "nodes": [{"name",
+ * "op", "supported", "reason", "id", "hint"}]}.
  * @param model     borrows: an ONNX model, or a container that kept its graph.
  * @param options   borrows: may be NULL; as for qr_model_compile.
  * @param out_json  gives: qr_string_destroy; NUL-terminated.

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* qr_options: string keys and values. An unknown key or a bad value is an error at once: it names the nearest key or the
- * values that are allowed. Keys known from ONNX Runtime and its QNN execution provider keep their names and values. */
+/* qr_options: string keys and values. An unknown key or a bad value is an error at once: it names the nearest key or
+ * the values that are allowed. Keys known from ONNX Runtime and its QNN execution provider keep their names and values.
+ */
 #ifndef QUARRY_OPTIONS_H
 #define QUARRY_OPTIONS_H
 
@@ -49,12 +50,15 @@ typedef struct qr_option_info {
   uint32_t struct_size;
   uint32_t changes_at_run_time; /* 1: qr_session_set_option takes it */
   qr_string key;
-  qr_string values;    /* "0|1", "integer 0..1048576", "path": what a value may be */
-  qr_string fallback;  /* the default; may be empty */
-  qr_string scope;     /* "runtime", "model", "session", or the ids of the backends it is for */
-  qr_string help;      /* one sentence */
+  qr_string values;   /* "0|1", "integer 0..1048576", "path": what a value may be */
+  qr_string fallback; /* the default; may be empty */
+  qr_string scope;    /* "runtime", "model", "session", or the ids of the backends it is for */
+  qr_string help;     /* one sentence */
 } qr_option_info;
-#define QR_OPTION_INFO_INIT {sizeof(qr_option_info), 0, {NULL, 0}, {NULL, 0}, {NULL, 0}, {NULL, 0}, {NULL, 0}}
+#define QR_OPTION_INFO_INIT                                                            \
+  {                                                                                    \
+    sizeof(qr_option_info), 0, {NULL, 0}, {NULL, 0}, {NULL, 0}, {NULL, 0}, { NULL, 0 } \
+  }
 
 /* One row of the table of all options, those of the usable backends' own tables included.
  * @param runtime   borrows.

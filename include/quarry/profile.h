@@ -9,16 +9,17 @@
 extern "C" {
 #endif
 
-/* FROZEN. One event; times in nanoseconds on the monotonic clock. `unit` says what `value` counts ("cycles", "bytes"; empty: none). */
+/* FROZEN. One event; times in nanoseconds on the monotonic clock. `unit` says what `value` counts ("cycles", "bytes";
+ * empty: none). */
 typedef struct qr_profile_event {
-  qr_string name;    /* the node's or phase's name */
-  qr_string kind;    /* "run", "node", "copy", "wait", "load" */
-  qr_string op;      /* the operator; empty where the event is no node */
+  qr_string name; /* the node's or phase's name */
+  qr_string kind; /* "run", "node", "copy", "wait", "load" */
+  qr_string op;   /* the operator; empty where the event is no node */
   qr_string unit;
   uint64_t begin_ns;
   uint64_t end_ns;
   uint64_t value;
-  uint64_t thread;   /* the worker it ran on, from 0 */
+  uint64_t thread; /* the worker it ran on, from 0 */
 } qr_profile_event;
 
 /* Creates an empty profile.
@@ -43,7 +44,8 @@ QR_API uint64_t qr_profile_event_count(const qr_profile *profile);
  * @thread  [exclusive:profile]
  * @errors  OUT_OF_RANGE, INVALID_ARGUMENT
  * @since   0.1 */
-QR_API QR_MUST_USE qr_status *qr_profile_event_at(const qr_profile *profile, uint64_t index, qr_profile_event *out_event);
+QR_API QR_MUST_USE qr_status *qr_profile_event_at(const qr_profile *profile, uint64_t index,
+                                                  qr_profile_event *out_event);
 
 /* The events as a file's content: "chrome" (trace JSON for Perfetto and chrome://tracing) or "csv".
  * @param profile   borrows.

@@ -10,7 +10,8 @@
  *
  * Objects: qr_runtime (runtime.h) -> qr_model (model.h) -> qr_session (session.h); beside them qr_options, qr_memory,
  * qr_signal, qr_profile. A child holds its parent: destroy in any order. Conventions (ownership words, thread tags, how
- * structs grow) are in types.h; what is promised between versions in COMPATIBILITY.md. bindings/c has whole programs. */
+ * structs grow) are in types.h; what is promised between versions in COMPATIBILITY.md. bindings/c has whole programs.
+ */
 #ifndef QUARRY_QUARRY_H
 #define QUARRY_QUARRY_H
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A thin C++17 wrapper of the C ABI: handles that free themselves, errors as exceptions, names and shapes as standard types. Header only,
-// and nothing of it crosses into the library: program and library may be built with different compilers.
+// A thin C++17 wrapper of the C ABI: handles that free themselves, errors as exceptions, names and shapes as standard
+// types. Header only, and nothing of it crosses into the library: program and library may be built with different
+// compilers.
 //
 //   qr::Runtime runtime;
 //   qr::Model model(runtime, "model.qrm");
@@ -8,8 +9,8 @@
 //   std::vector<qr::Tensor> outputs = session.run({qr::Tensor::of(image.data(), {1, 3, 224, 224})});
 //   const float *scores = outputs[0].data<float>();   // valid until the next run
 //
-// Models, sessions and the rest hold what they need of the library by themselves; the Runtime object must outlive the C++ objects made from
-// it, because texts that the library gives are freed through it.
+// Models, sessions and the rest hold what they need of the library by themselves; the Runtime object must outlive the
+// C++ objects made from it, because texts that the library gives are freed through it.
 #ifndef QUARRY_QUARRY_HPP
 #define QUARRY_QUARRY_HPP
 
@@ -29,7 +30,9 @@
 namespace qr {
 
 inline qr_string to_c(std::string_view text) noexcept { return {text.data(), text.size()}; }
-inline std::string from_c(qr_string view) { return view.data ? std::string(view.data, static_cast<std::size_t>(view.size)) : std::string(); }
+inline std::string from_c(qr_string view) {
+  return view.data ? std::string(view.data, static_cast<std::size_t>(view.size)) : std::string();
+}
 
 // What a failed call throws. Copies the status, so it may outlive everything.
 class Error : public std::exception {
@@ -102,7 +105,8 @@ class Runtime : public Handle<qr_runtime, qr_runtime_destroy> {
   }
   // Takes a text that the C ABI gave.
   std::string take(char *given) const {
-    const std::unique_ptr<char, std::function<void(char *)>> owner(given, [this](char *text) { qr_string_destroy(get(), text); });
+    const std::unique_ptr<char, std::function<void(char *)>> owner(
+        given, [this](char *text) { qr_string_destroy(get(), text); });
     return given;
   }
   std::uint64_t scan() {
@@ -125,7 +129,8 @@ class Runtime : public Handle<qr_runtime, qr_runtime_destroy> {
 
 class Options : public Handle<qr_options, qr_options_destroy> {
  public:
-  explicit Options(const Runtime &runtime, std::initializer_list<std::pair<std::string_view, std::string_view>> pairs = {}) {
+  explicit Options(const Runtime &runtime,
+                   std::initializer_list<std::pair<std::string_view, std::string_view>> pairs = {}) {
     make(qr_options_create, runtime.get());
     for (const auto &[key, value] : pairs) set(key, value);
   }
@@ -145,7 +150,9 @@ class Signal : public Handle<qr_signal, qr_signal_destroy> {
   explicit Signal(const Runtime &runtime) { make(qr_signal_create, runtime.get()); }
   void abort() noexcept { qr_signal_abort(get()); }
   void reset() noexcept { qr_signal_reset(get()); }
-  void set_timeout(std::chrono::nanoseconds timeout) noexcept { qr_signal_set_timeout(get(), static_cast<std::uint64_t>(timeout.count())); }
+  void set_timeout(std::chrono::nanoseconds timeout) noexcept {
+    qr_signal_set_timeout(get(), static_cast<std::uint64_t>(timeout.count()));
+  }
 };
 
 class Profile : public Handle<qr_profile, qr_profile_destroy> {
@@ -157,7 +164,9 @@ class Profile : public Handle<qr_profile, qr_profile_destroy> {
     check(qr_profile_event_at(get(), index, &event));
     return event;
   }
-  std::string export_as(std::string_view format) const { return runtime_->take(qr_profile_export, get(), to_c(format)); }
+  std::string export_as(std::string_view format) const {
+    return runtime_->take(qr_profile_export, get(), to_c(format));
+  }
   void clear() noexcept { qr_profile_clear(get()); }
 
  private:
@@ -176,17 +185,24 @@ struct TensorInfo {
 
   TensorInfo() = default;
   explicit TensorInfo(const qr_tensor_info &info)
-      : name(from_c(info.name)), dtype(info.dtype), dims(info.dims, info.dims + info.rank), size_bytes(info.size_bytes),
-        is_quantized(info.is_quantized != 0), scale(info.scale), zero_point(info.zero_point) {}
+      : name(from_c(info.name)),
+        dtype(info.dtype),
+        dims(info.dims, info.dims + info.rank),
+        size_bytes(info.size_bytes),
+        is_quantized(info.is_quantized != 0),
+        scale(info.scale),
+        zero_point(info.zero_point) {}
 
   template <class T>
-  static TensorInfo one(const T *object, std::uint64_t index, qr_status *(*ask)(const T *, std::uint64_t, qr_tensor_info *)) {
+  static TensorInfo one(const T *object, std::uint64_t index,
+                        qr_status *(*ask)(const T *, std::uint64_t, qr_tensor_info *)) {
     qr_tensor_info info = QR_TENSOR_INFO_INIT;
     check(ask(object, index, &info));
     return TensorInfo(info);
   }
   template <class T>
-  static std::vector<TensorInfo> all(const T *object, std::uint64_t count, qr_status *(*ask)(const T *, std::uint64_t, qr_tensor_info *)) {
+  static std::vector<TensorInfo> all(const T *object, std::uint64_t count,
+                                     qr_status *(*ask)(const T *, std::uint64_t, qr_tensor_info *)) {
     std::vector<TensorInfo> list;
     for (std::uint64_t i = 0; i < count; ++i) list.push_back(one(object, i, ask));
     return list;
@@ -248,11 +264,16 @@ class Model : public Handle<qr_model, qr_model_destroy> {
     make(qr_model_open_path, runtime.get(), to_c(path), options ? options->get() : nullptr);
   }
   // `data` must stay valid and unchanged until the model and its sessions are gone.
-  Model(const Runtime &runtime, const void *data, std::uint64_t size_bytes, const Options *options = nullptr) : runtime_(&runtime) {
+  Model(const Runtime &runtime, const void *data, std::uint64_t size_bytes, const Options *options = nullptr)
+      : runtime_(&runtime) {
     make(qr_model_open_memory, runtime.get(), data, size_bytes, options ? options->get() : nullptr);
   }
-  std::vector<TensorInfo> inputs() const { return TensorInfo::all<qr_model>(get(), qr_model_input_count(get()), qr_model_input); }
-  std::vector<TensorInfo> outputs() const { return TensorInfo::all<qr_model>(get(), qr_model_output_count(get()), qr_model_output); }
+  std::vector<TensorInfo> inputs() const {
+    return TensorInfo::all<qr_model>(get(), qr_model_input_count(get()), qr_model_input);
+  }
+  std::vector<TensorInfo> outputs() const {
+    return TensorInfo::all<qr_model>(get(), qr_model_output_count(get()), qr_model_output);
+  }
   std::uint64_t input_count() const noexcept { return qr_model_input_count(get()); }
   TensorInfo input(std::uint64_t index) const { return TensorInfo::one<qr_model>(get(), index, qr_model_input); }
   TensorInfo output(std::uint64_t index) const { return TensorInfo::one<qr_model>(get(), index, qr_model_output); }
@@ -270,13 +291,15 @@ class Model : public Handle<qr_model, qr_model_destroy> {
     return {grade, std::move(reason)};
   }
   using Progress = std::function<void(std::uint64_t done, std::uint64_t total, std::string_view what)>;
-  void compile(std::string_view path, const Options *options = nullptr, Signal *signal = nullptr, const Progress &progress = {}) const {
+  void compile(std::string_view path, const Options *options = nullptr, Signal *signal = nullptr,
+               const Progress &progress = {}) const {
     qr_progress callback = QR_PROGRESS_INIT;
     callback.self = const_cast<Progress *>(&progress);
     callback.report = [](void *self, std::uint64_t done, std::uint64_t total, qr_string what) {
       (*static_cast<Progress *>(self))(done, total, std::string_view(what.data, static_cast<std::size_t>(what.size)));
     };
-    check(qr_model_compile(get(), options ? options->get() : nullptr, to_c(path), signal ? signal->get() : nullptr, progress ? &callback : nullptr));
+    check(qr_model_compile(get(), options ? options->get() : nullptr, to_c(path), signal ? signal->get() : nullptr,
+                           progress ? &callback : nullptr));
   }
 
  private:
@@ -286,7 +309,8 @@ class Model : public Handle<qr_model, qr_model_destroy> {
 
 class Session : public Handle<qr_session, qr_session_destroy> {
  public:
-  explicit Session(const Model &model, const Options *options = nullptr, Signal *signal = nullptr) : runtime_(model.runtime_) {
+  explicit Session(const Model &model, const Options *options = nullptr, Signal *signal = nullptr)
+      : runtime_(model.runtime_) {
     make(qr_session_create, model.get(), options ? options->get() : nullptr, signal ? signal->get() : nullptr);
   }
   Session clone() const {
@@ -294,8 +318,12 @@ class Session : public Handle<qr_session, qr_session_destroy> {
     check(qr_session_clone(get(), &made));
     return Session(*runtime_, made);
   }
-  std::vector<TensorInfo> inputs() const { return TensorInfo::all<qr_session>(get(), qr_session_input_count(get()), qr_session_input); }
-  std::vector<TensorInfo> outputs() const { return TensorInfo::all<qr_session>(get(), qr_session_output_count(get()), qr_session_output); }
+  std::vector<TensorInfo> inputs() const {
+    return TensorInfo::all<qr_session>(get(), qr_session_input_count(get()), qr_session_input);
+  }
+  std::vector<TensorInfo> outputs() const {
+    return TensorInfo::all<qr_session>(get(), qr_session_output_count(get()), qr_session_output);
+  }
   TensorInfo input(std::uint64_t index) const { return TensorInfo::one<qr_session>(get(), index, qr_session_input); }
   TensorInfo output(std::uint64_t index) const { return TensorInfo::one<qr_session>(get(), index, qr_session_output); }
   // Outputs in the session's memory: valid until the next run.
@@ -305,7 +333,8 @@ class Session : public Handle<qr_session, qr_session_destroy> {
     return outputs;
   }
   // Outputs where the tensors say; those without data as above.
-  void run(const std::vector<Tensor> &inputs, std::vector<Tensor> &outputs, Signal *signal = nullptr, Profile *profile = nullptr) {
+  void run(const std::vector<Tensor> &inputs, std::vector<Tensor> &outputs, Signal *signal = nullptr,
+           Profile *profile = nullptr) {
     qr_run_options options = QR_RUN_OPTIONS_INIT;
     options.signal = signal ? signal->get() : nullptr;
     options.profile = profile ? profile->get() : nullptr;
@@ -315,7 +344,9 @@ class Session : public Handle<qr_session, qr_session_destroy> {
     for (Tensor &tensor : outputs) out_.push_back(&tensor);
     check(qr_session_run(get(), &options, in_.data(), in_.size(), out_.data(), out_.size()));
   }
-  void set_option(std::string_view key, std::string_view value) { check(qr_session_set_option(get(), to_c(key), to_c(value))); }
+  void set_option(std::string_view key, std::string_view value) {
+    check(qr_session_set_option(get(), to_c(key), to_c(value)));
+  }
   void recover() { check(qr_session_recover(get())); }
   std::string report() const { return runtime_->take(qr_session_report, get()); }
 
@@ -329,7 +360,9 @@ class Session : public Handle<qr_session, qr_session_destroy> {
 class Memory : public Handle<qr_memory, qr_memory_destroy> {
  public:
   Memory(const Session &session, std::uint64_t size_bytes) { make(qr_memory_allocate, session.get(), size_bytes); }
-  Memory(const Session &session, void *data, std::uint64_t size_bytes) { make(qr_memory_register, session.get(), data, size_bytes); }
+  Memory(const Session &session, void *data, std::uint64_t size_bytes) {
+    make(qr_memory_register, session.get(), data, size_bytes);
+  }
   void *data() const noexcept { return qr_memory_data(get()); }
   std::uint64_t size() const noexcept { return qr_memory_size(get()); }
 };

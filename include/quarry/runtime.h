@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* qr_runtime: allocator, log sink, threads and plugin search path. There is no process-global state: two runtimes in one
- * process share nothing. Models and sessions hold their runtime, so any order of destruction is right. */
+/* qr_runtime: allocator, log sink, threads and plugin search path. There is no process-global state: two runtimes in
+ * one process share nothing. Models and sessions hold their runtime, so any order of destruction is right. */
 #ifndef QUARRY_RUNTIME_H
 #define QUARRY_RUNTIME_H
 
@@ -20,7 +20,8 @@ typedef struct qr_allocator {
   void *(*resize)(void *self, void *ptr, uint64_t old_size_bytes, uint64_t new_size_bytes, uint64_t align_bytes);
   void (*free)(void *self, void *ptr, uint64_t size_bytes, uint64_t align_bytes);
 } qr_allocator;
-#define QR_ALLOCATOR_INIT {sizeof(qr_allocator), 0, NULL, NULL, NULL, NULL}
+#define QR_ALLOCATOR_INIT \
+  { sizeof(qr_allocator), 0, NULL, NULL, NULL, NULL }
 
 /* Where log lines go. Called on whichever thread is inside Quarry; `topic` and `message` are borrowed for the call. */
 typedef struct qr_log_sink {
@@ -29,7 +30,8 @@ typedef struct qr_log_sink {
   void *self;
   void (*write)(void *self, qr_log_level level, qr_string topic, qr_string message);
 } qr_log_sink;
-#define QR_LOG_SINK_INIT {sizeof(qr_log_sink), 0, NULL, NULL}
+#define QR_LOG_SINK_INIT \
+  { sizeof(qr_log_sink), 0, NULL, NULL }
 
 /* The caller's own threads. `parallel_for` must call body(context, begin, end, worker) so that every index in
  * [0, count) is covered exactly once, with worker < worker_count and no two concurrent calls with the same worker, and
@@ -41,19 +43,23 @@ typedef struct qr_thread_pool {
   void (*parallel_for)(void *self, uint64_t count, uint64_t grain,
                        void (*body)(void *context, uint64_t begin, uint64_t end, uint32_t worker), void *context);
 } qr_thread_pool;
-#define QR_THREAD_POOL_INIT {sizeof(qr_thread_pool), 0, NULL, NULL}
+#define QR_THREAD_POOL_INIT \
+  { sizeof(qr_thread_pool), 0, NULL, NULL }
 
 typedef struct qr_runtime_options {
   uint32_t struct_size;
   uint32_t reserved;
-  uint64_t flags;                     /* QR_RUNTIME_* */
-  const qr_allocator *allocator;      /* borrows: copied; NULL: malloc */
-  const qr_log_sink *log;             /* borrows: copied; NULL: no log */
-  const qr_thread_pool *thread_pool;  /* borrows: copied; NULL: see the options "threads" and "thread_pool" */
-  qr_string backend_path;             /* folders to look for plugins in, ':' between; before the others; may be empty */
-  qr_string prepare_path;             /* file of the compiler library; empty: beside libquarry or in its libdir */
+  uint64_t flags;                    /* QR_RUNTIME_* */
+  const qr_allocator *allocator;     /* borrows: copied; NULL: malloc */
+  const qr_log_sink *log;            /* borrows: copied; NULL: no log */
+  const qr_thread_pool *thread_pool; /* borrows: copied; NULL: see the options "threads" and "thread_pool" */
+  qr_string backend_path;            /* folders to look for plugins in, ':' between; before the others; may be empty */
+  qr_string prepare_path;            /* file of the compiler library; empty: beside libquarry or in its libdir */
 } qr_runtime_options;
-#define QR_RUNTIME_OPTIONS_INIT {sizeof(qr_runtime_options), 0, 0, NULL, NULL, NULL, {NULL, 0}, {NULL, 0}}
+#define QR_RUNTIME_OPTIONS_INIT                                                \
+  {                                                                            \
+    sizeof(qr_runtime_options), 0, 0, NULL, NULL, NULL, {NULL, 0}, { NULL, 0 } \
+  }
 
 /* Neither QUARRY_BACKEND_PATH nor the folders of the library's own: only `backend_path` and static backends count. */
 #define QR_RUNTIME_ONLY_GIVEN_PATHS ((uint64_t)1)
@@ -76,19 +82,21 @@ QR_API void qr_runtime_destroy(qr_runtime *runtime);
 /* What the loader says of one candidate plugin file (or static backend). */
 typedef struct qr_backend_info {
   uint32_t struct_size;
-  int32_t usable;          /* 1: sessions can be made on it */
-  qr_code code;            /* QR_OK, or why not */
-  uint32_t is_static;      /* 1: linked in, there is no file */
-  uint64_t device_count;   /* 0 where not usable */
-  qr_string id;            /* "cpu-reference"; from the file name where the file could not be read */
-  qr_string path;          /* the file; empty when static */
-  qr_string version;       /* the plugin's own version; may be empty */
-  qr_string error_id;      /* "QR-L0103"; empty when usable */
-  qr_string verdict;       /* one line: why it is or is not usable */
-  qr_string hint;          /* what to do; may be empty */
+  int32_t usable;        /* 1: sessions can be made on it */
+  qr_code code;          /* QR_OK, or why not */
+  uint32_t is_static;    /* 1: linked in, there is no file */
+  uint64_t device_count; /* 0 where not usable */
+  qr_string id;          /* "cpu-reference"; from the file name where the file could not be read */
+  qr_string path;        /* the file; empty when static */
+  qr_string version;     /* the plugin's own version; may be empty */
+  qr_string error_id;    /* "QR-L0103"; empty when usable */
+  qr_string verdict;     /* one line: why it is or is not usable */
+  qr_string hint;        /* what to do; may be empty */
 } qr_backend_info;
-#define QR_BACKEND_INFO_INIT \
-  {sizeof(qr_backend_info), 0, 0, 0, 0, {NULL, 0}, {NULL, 0}, {NULL, 0}, {NULL, 0}, {NULL, 0}, {NULL, 0}}
+#define QR_BACKEND_INFO_INIT                                                                                \
+  {                                                                                                         \
+    sizeof(qr_backend_info), 0, 0, 0, 0, {NULL, 0}, {NULL, 0}, {NULL, 0}, {NULL, 0}, {NULL, 0}, { NULL, 0 } \
+  }
 
 typedef struct qr_device_info {
   uint32_t struct_size;
@@ -96,17 +104,21 @@ typedef struct qr_device_info {
   uint64_t memory_bytes; /* 0: not known */
   uint64_t features;     /* QR_DEVICE_* */
   qr_string name;
-  qr_string target;      /* what blobs are compiled for: "x86_64", "v75"; the same word stands in the container */
-  qr_string why_not;     /* one line; empty when usable */
+  qr_string target;  /* what blobs are compiled for: "x86_64", "v75"; the same word stands in the container */
+  qr_string why_not; /* one line; empty when usable */
 } qr_device_info;
-#define QR_DEVICE_INFO_INIT {sizeof(qr_device_info), 0, 0, 0, {NULL, 0}, {NULL, 0}, {NULL, 0}}
+#define QR_DEVICE_INFO_INIT                                            \
+  {                                                                    \
+    sizeof(qr_device_info), 0, 0, 0, {NULL, 0}, {NULL, 0}, { NULL, 0 } \
+  }
 
 #define QR_DEVICE_IMPORTS_FD ((uint64_t)1)        /* qr_memory_import_fd works */
 #define QR_DEVICE_REGISTERS_POINTER ((uint64_t)2) /* qr_memory_register avoids a copy */
 #define QR_DEVICE_SIMULATED ((uint64_t)4)         /* results are real, times are predicted */
 #define QR_DEVICE_RECOVERS ((uint64_t)8)          /* qr_session_recover can bring it back after a loss */
 
-/* Looks at every candidate plugin: opens the usable ones, runs no code of the others. The list is kept until the next call.
+/* Looks at every candidate plugin: opens the usable ones, runs no code of the others. The list is kept until the next
+ * call.
  * @param runtime    borrows.
  * @param out_count  the number of candidates.
  * @thread  [exclusive:runtime] [blocking]
@@ -134,10 +146,10 @@ QR_API QR_MUST_USE qr_status *qr_runtime_backend(const qr_runtime *runtime, uint
 QR_API QR_MUST_USE qr_status *qr_runtime_device(const qr_runtime *runtime, uint64_t index, uint64_t device,
                                                 qr_device_info *out_info);
 
-/* The folders that are searched for plugins, in order, with where each came from: "option" (backend_path), "environment"
- * (QUARRY_BACKEND_PATH, not read in a set-user-id program), "beside libquarry" (quarry/backends below the library's folder) or
- * "build tree" (each folder of ../backends that holds a plugin, where the library is still in its build tree), "built in" (the folder
- * that the library was configured to be installed with). A folder is searched once.
+/* The folders that are searched for plugins, in order, with where each came from: "option" (backend_path),
+ * "environment" (QUARRY_BACKEND_PATH, not read in a set-user-id program), "beside libquarry" (quarry/backends below the
+ * library's folder) or "build tree" (each folder of ../backends that holds a plugin, where the library is still in its
+ * build tree), "built in" (the folder that the library was configured to be installed with). A folder is searched once.
  * @param runtime     borrows.
  * @param index       from 0.
  * @param out_path    borrows: until the runtime's end.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* qr_session: one execution state of a model on one backend. Used by one caller at a time; qr_session_clone gives another
- * caller its own, sharing everything but the working memory. */
+/* qr_session: one execution state of a model on one backend. Used by one caller at a time; qr_session_clone gives
+ * another caller its own, sharing everything but the working memory. */
 #ifndef QUARRY_SESSION_H
 #define QUARRY_SESSION_H
 
@@ -16,13 +16,14 @@ extern "C" {
 typedef struct qr_memory_plan {
   uint32_t struct_size;
   uint32_t reserved;
-  uint64_t weights_bytes;      /* constants, mapped from the container where possible */
-  uint64_t arena_bytes;        /* working memory of one session; a clone needs this much more */
-  uint64_t io_bytes;           /* inputs and outputs */
-  uint64_t device_bytes;       /* on the device beside the above: address space, spill and fill */
-  uint64_t scratchpad_bytes;   /* fast on-chip memory (VTCM) */
+  uint64_t weights_bytes;    /* constants, mapped from the container where possible */
+  uint64_t arena_bytes;      /* working memory of one session; a clone needs this much more */
+  uint64_t io_bytes;         /* inputs and outputs */
+  uint64_t device_bytes;     /* on the device beside the above: address space, spill and fill */
+  uint64_t scratchpad_bytes; /* fast on-chip memory (VTCM) */
 } qr_memory_plan;
-#define QR_MEMORY_PLAN_INIT {sizeof(qr_memory_plan), 0, 0, 0, 0, 0, 0}
+#define QR_MEMORY_PLAN_INIT \
+  { sizeof(qr_memory_plan), 0, 0, 0, 0, 0, 0 }
 
 /* Says what a session would need, without creating it.
  * @param model     borrows.
@@ -31,11 +32,13 @@ typedef struct qr_memory_plan {
  * @thread  [thread-safe] [blocking]
  * @errors  as qr_session_create
  * @since   0.1 */
-QR_API QR_MUST_USE qr_status *qr_session_plan(const qr_model *model, const qr_options *options, qr_memory_plan *out_plan);
+QR_API QR_MUST_USE qr_status *qr_session_plan(const qr_model *model, const qr_options *options,
+                                              qr_memory_plan *out_plan);
 
-/* Creates a session on the backend that the option "backend" (or "backend_path", "backend_type") names. From a container it loads the
- * context compiled for it, or has it compiled again (option context.recompile); from ONNX it compiles in memory. Nothing falls
- * back: a node that the backend refuses is an error with one "reason" detail for each.
+/* Creates a session on the backend that the option "backend" (or "backend_path", "backend_type") names. From a
+ * container it loads the context compiled for it, or has it compiled again (option context.recompile); from ONNX it
+ * compiles in memory. Nothing falls back: a node that the backend refuses is an error with one "reason" detail for
+ * each.
  * @param model        borrows: kept alive by the session.
  * @param options      borrows: may be NULL: then all defaults, on cpu.
  * @param signal       borrows: may be NULL: aborts or limits the creation.
@@ -95,7 +98,8 @@ typedef struct qr_run_options {
   qr_signal *signal;   /* borrows: aborts or limits the run; may be NULL */
   qr_profile *profile; /* borrows: receives the events of the run; may be NULL */
 } qr_run_options;
-#define QR_RUN_OPTIONS_INIT {sizeof(qr_run_options), 0, 0, NULL, NULL}
+#define QR_RUN_OPTIONS_INIT \
+  { sizeof(qr_run_options), 0, 0, NULL, NULL }
 
 /* Runs the network. After the first run with the same shapes the CPU backends allocate nothing, but for the run that
  * changes over to what was compiled in the background (option context.recompile). With shape buckets the
@@ -123,7 +127,8 @@ QR_API QR_MUST_USE qr_status *qr_session_run(qr_session *session, const qr_run_o
  * @since   0.1 */
 QR_API QR_MUST_USE qr_status *qr_session_set_option(qr_session *session, qr_string key, qr_string value);
 
-/* Brings a session back whose device was lost (a run returned UNAVAILABLE with id QR-R0009). Does nothing to a healthy one.
+/* Brings a session back whose device was lost (a run returned UNAVAILABLE with id QR-R0009). Does nothing to a healthy
+ * one.
  * @param session  borrows.
  * @thread  [exclusive:session] [blocking]
  * @errors  UNAVAILABLE (still lost), UNSUPPORTED (the device cannot recover: create a new session), INVALID_ARGUMENT
@@ -131,7 +136,8 @@ QR_API QR_MUST_USE qr_status *qr_session_set_option(qr_session *session, qr_stri
 QR_API QR_MUST_USE qr_status *qr_session_recover(qr_session *session);
 
 /* What the session is, as JSON: backend, plugin file, device, target, grade, source of the context ("container",
- * "compiled", "recompiled", "pending"), recompilation in the background ("none", "running", "done", "failed"), nodes, memory plan, options in force, options given that are for other backends.
+ * "compiled", "recompiled", "pending"), recompilation in the background ("none", "running", "done", "failed"), nodes,
+ * memory plan, options in force, options given that are for other backends.
  * @param session   borrows.
  * @param out_json  gives: qr_string_destroy; NUL-terminated.
  * @thread  [exclusive:session]

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* qr_status: why a call failed. NULL is success. Every fallible function returns one; outputs are untouched on failure. */
+/* qr_status: why a call failed. NULL is success. Every fallible function returns one; outputs are untouched on failure.
+ */
 #ifndef QUARRY_STATUS_H
 #define QUARRY_STATUS_H
 

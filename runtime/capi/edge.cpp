@@ -22,19 +22,24 @@ Status null_argument(const char *function, const char *argument) {
   }
 }
 
-Status read_text(const char *function, const char *argument, const qr_string &from, Empty empty, std::string_view *out) {
+Status read_text(const char *function, const char *argument, const qr_string &from, Empty empty,
+                 std::string_view *out) {
   if (!from.data && from.size != 0)
-    return Status::error(ErrorId::null_argument, format("%s: %s.data is NULL and its size is not 0", function, argument));
+    return Status::error(ErrorId::null_argument,
+                         format("%s: %s.data is NULL and its size is not 0", function, argument));
   const std::string_view text = text_of(from);
   if (text.empty() && empty == Empty::Refused)
-    return Status::error(ErrorId::bad_argument, format("%s: %s is empty, expected text", function, argument), "set data and size of the qr_string");
+    return Status::error(ErrorId::bad_argument, format("%s: %s is empty, expected text", function, argument),
+                         "set data and size of the qr_string");
   if (!is_utf8(text) || text.find('\0') != std::string_view::npos)
-    return Status::error(ErrorId::not_utf8, format("%s: %s is not UTF-8 without NUL bytes: \"%s\"", function, argument, printable(text).c_str()));
+    return Status::error(ErrorId::not_utf8, format("%s: %s is not UTF-8 without NUL bytes: \"%s\"", function, argument,
+                                                   printable(text).c_str()));
   *out = text;
   return {};
 }
 
-Status check_struct(const char *function, const char *type, const void *from, std::uint32_t first, std::uint32_t known) {
+Status check_struct(const char *function, const char *type, const void *from, std::uint32_t first,
+                    std::uint32_t known) {
   if (!from) return null_argument(function, type);
   std::uint32_t size;
   std::memcpy(&size, from, sizeof size);  // struct_size is the first field of each
@@ -45,24 +50,29 @@ Status check_struct(const char *function, const char *type, const void *from, st
   const auto *bytes = static_cast<const unsigned char *>(from);
   for (std::uint32_t offset = known; offset < size; ++offset)
     if (bytes[offset] != 0)
-      return Status::error(ErrorId::unknown_field,
-                           format("%s: %s has a value at offset %u, this library knows %u bytes of it", function, type, offset, known));
+      return Status::error(
+          ErrorId::unknown_field,
+          format("%s: %s has a value at offset %u, this library knows %u bytes of it", function, type, offset, known));
   return {};
 }
 
 Status unknown_field(const char *function, const char *type, const char *field) {
-  return Status::error(ErrorId::unknown_field, format("%s: %s.%s is not 0, which this library does not know", function, type, field));
+  return Status::error(ErrorId::unknown_field,
+                       format("%s: %s.%s is not 0, which this library does not know", function, type, field));
 }
 
 Status check_flags(const char *function, const char *type, std::uint64_t flags, std::uint64_t known) {
   if ((flags & ~known) == 0) return {};
-  return Status::error(ErrorId::unknown_flag, format("%s: %s.flags has bit %d set, which this library does not know; it knows 0x%llx", function, type,
-                                                     std::countr_zero(flags & ~known), static_cast<unsigned long long>(known)));
+  return Status::error(
+      ErrorId::unknown_flag,
+      format("%s: %s.flags has bit %d set, which this library does not know; it knows 0x%llx", function, type,
+             std::countr_zero(flags & ~known), static_cast<unsigned long long>(known)));
 }
 
 Status index_out_of_range(const char *function, const char *what, std::uint64_t index, std::uint64_t count) {
-  return Status::error(ErrorId::index_out_of_range, format("%s: %s is %llu, expected less than %llu", function, what,
-                                                           static_cast<unsigned long long>(index), static_cast<unsigned long long>(count)));
+  return Status::error(ErrorId::index_out_of_range,
+                       format("%s: %s is %llu, expected less than %llu", function, what,
+                              static_cast<unsigned long long>(index), static_cast<unsigned long long>(count)));
 }
 
 char *give_text(std::string_view text) {
@@ -77,7 +87,8 @@ qr_tensor_info tensor_info(const qrm::TensorInfo &info) noexcept {
   out.dtype = static_cast<qr_dtype>(info.dtype);
   out.rank = static_cast<std::uint32_t>(info.dims.size() < QR_MAX_RANK ? info.dims.size() : QR_MAX_RANK);
   for (std::uint32_t axis = 0; axis < out.rank; ++axis) out.dims[axis] = info.dims[axis];
-  if (const auto count = element_count(out.dims, out.rank)) out.size_bytes = packed_size(info.dtype, *count).value_or(0);
+  if (const auto count = element_count(out.dims, out.rank))
+    out.size_bytes = packed_size(info.dtype, *count).value_or(0);
   out.name = string_of(info.name);
   if (info.quant) {
     out.is_quantized = 1;
@@ -89,9 +100,11 @@ qr_tensor_info tensor_info(const qrm::TensorInfo &info) noexcept {
   return out;
 }
 
-Status give_tensor_info(const char *function, const char *what, const Vector<qrm::TensorInfo> &tensors, std::uint64_t index, qr_tensor_info *out_info) {
+Status give_tensor_info(const char *function, const char *what, const Vector<qrm::TensorInfo> &tensors,
+                        std::uint64_t index, qr_tensor_info *out_info) {
   if (index >= tensors.size()) return index_out_of_range(function, what, index, tensors.size());
-  QR_RETURN_IF_ERROR(check_struct(function, "qr_tensor_info", out_info, sizeof(qr_tensor_info), sizeof(qr_tensor_info)));
+  QR_RETURN_IF_ERROR(
+      check_struct(function, "qr_tensor_info", out_info, sizeof(qr_tensor_info), sizeof(qr_tensor_info)));
   write_struct(tensor_info(tensors[index]), out_info);
   return {};
 }

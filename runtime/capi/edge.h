@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The edge of the C ABI. Each function of include/quarry checks its pointers, reads the caller's structs by the growth rule, opens an
-// AllocatorScope, and lets no exception out. What it then does is a line or two into runtime/.
+// The edge of the C ABI. Each function of include/quarry checks its pointers, reads the caller's structs by the growth
+// rule, opens an AllocatorScope, and lets no exception out. What it then does is a line or two into runtime/.
 #pragma once
 
 #include <cstring>
@@ -18,11 +18,11 @@
 
 namespace quarry::capi {
 
-// ---- handles: each names one class ------------------------------------------------------------------------------------------
+// ---- handles: each names one class --------------------------------------------------------------
 
-#define QR_HANDLE(handle, type)                                                                             \
-  inline type *object(handle *from) noexcept { return reinterpret_cast<type *>(from); }                     \
-  inline const type *object(const handle *from) noexcept { return reinterpret_cast<const type *>(from); }   \
+#define QR_HANDLE(handle, type)                                                                           \
+  inline type *object(handle *from) noexcept { return reinterpret_cast<type *>(from); }                   \
+  inline const type *object(const handle *from) noexcept { return reinterpret_cast<const type *>(from); } \
   inline handle *handle_of(type *from) noexcept { return reinterpret_cast<handle *>(from); }
 QR_HANDLE(qr_runtime, Runtime)
 QR_HANDLE(qr_options, OptionSet)
@@ -36,7 +36,7 @@ QR_HANDLE(qr_status, Status::Payload)
 
 inline qr_status *give(Status status) noexcept { return handle_of(status.release()); }
 
-// ---- the wrapper of every function that can fail -----------------------------------------------------------------------------
+// ---- the wrapper of every function that can fail ------------------------------------------------
 
 template <class Body>
 qr_status *guard(Allocator &allocator, Body &&body) noexcept {
@@ -56,20 +56,21 @@ qr_status *guard(Body &&body) noexcept {
   return guard(malloc_allocator(), std::forward<Body>(body));
 }
 
-// ---- arguments ---------------------------------------------------------------------------------------------------------------
+// ---- arguments ----------------------------------------------------------------------------------
 
 Status null_argument(const char *function, const char *argument);
 
-#define QR_REQUIRE(argument)                                                                             \
-  do {                                                                                                   \
-    if (!(argument)) return give(::quarry::capi::null_argument(__func__, #argument));                   \
+#define QR_REQUIRE(argument)                                                          \
+  do {                                                                                \
+    if (!(argument)) return give(::quarry::capi::null_argument(__func__, #argument)); \
   } while (0)
 
 // Text of the caller's: UTF-8 and, where it is given, with its data. `may_be_empty`: an absent text is an empty one.
 enum class Empty : std::uint8_t { Allowed, Refused };
 Status read_text(const char *function, const char *argument, const qr_string &from, Empty empty, std::string_view *out);
 
-// The growth rule of structs (types.h). `type` is the struct's name; `known` the size that this library knows, `first` that of the first release.
+// The growth rule of structs (types.h). `type` is the struct's name; `known` the size that this library knows, `first`
+// that of the first release.
 Status check_struct(const char *function, const char *type, const void *from, std::uint32_t first, std::uint32_t known);
 
 Status unknown_field(const char *function, const char *type, const char *field);
@@ -95,8 +96,8 @@ void write_struct(const T &from, T *out) noexcept {
 Status index_out_of_range(const char *function, const char *what, std::uint64_t index, std::uint64_t count);
 
 // An [exclusive] object for the length of a call.
-#define QR_ENTER(scope, of, what)                                       \
-  ::quarry::ExclusiveScope scope((of)->use(), __func__, what);          \
+#define QR_ENTER(scope, of, what)                              \
+  ::quarry::ExclusiveScope scope((of)->use(), __func__, what); \
   if (!scope.held()) return ::quarry::capi::guard((of), [&] { return scope.status(); })
 
 // Statuses about an object come from its runtime's memory.
@@ -119,7 +120,8 @@ inline qr_string string_of(std::string_view text) noexcept { return {text.data()
 qr_tensor_info tensor_info(const qrm::TensorInfo &info) noexcept;
 
 // For functions that list tensors: bounds, struct, fill.
-Status give_tensor_info(const char *function, const char *what, const Vector<qrm::TensorInfo> &tensors, std::uint64_t index, qr_tensor_info *out_info);
+Status give_tensor_info(const char *function, const char *what, const Vector<qrm::TensorInfo> &tensors,
+                        std::uint64_t index, qr_tensor_info *out_info);
 
 // The options argument of a call: null is allowed. It is held against overlapping calls meanwhile.
 class OptionsArgument {

@@ -26,7 +26,8 @@ qr_status *qr_memory_allocate(qr_session *session, uint64_t size_bytes, qr_memor
   });
 }
 
-qr_status *qr_memory_import_fd(qr_session *session, int32_t fd, uint64_t offset, uint64_t size_bytes, qr_memory **out_memory) {
+qr_status *qr_memory_import_fd(qr_session *session, int32_t fd, uint64_t offset, uint64_t size_bytes,
+                               qr_memory **out_memory) {
   QR_REQUIRE(session);
   QR_REQUIRE(out_memory);
   return guard(object(session), [&]() -> Status {

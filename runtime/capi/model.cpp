@@ -8,7 +8,8 @@ namespace {
 
 // What the three ways to open share: `open` gets the options.
 template <class Open>
-qr_status *open_model(const char *function, qr_runtime *runtime, const qr_options *options, qr_model **out_model, Open open) noexcept {
+qr_status *open_model(const char *function, qr_runtime *runtime, const qr_options *options, qr_model **out_model,
+                      Open open) noexcept {
   return guard(object(runtime), [&]() -> Status {
     const OptionsArgument given(options, function);
     QR_RETURN_IF_ERROR(given.status());
@@ -25,30 +26,36 @@ extern "C" {
 qr_status *qr_model_open_path(qr_runtime *runtime, qr_string path, const qr_options *options, qr_model **out_model) {
   QR_REQUIRE(runtime);
   QR_REQUIRE(out_model);
-  return open_model("qr_model_open_path", runtime, options, out_model, [&](Ref<Runtime> owner, const OptionSet *given) -> Result<Ref<Model>> {
-    std::string_view text;
-    QR_RETURN_IF_ERROR(read_text("qr_model_open_path", "path", path, Empty::Allowed, &text));
-    return Model::open_path(std::move(owner), text, given);
-  });
+  return open_model("qr_model_open_path", runtime, options, out_model,
+                    [&](Ref<Runtime> owner, const OptionSet *given) -> Result<Ref<Model>> {
+                      std::string_view text;
+                      QR_RETURN_IF_ERROR(read_text("qr_model_open_path", "path", path, Empty::Allowed, &text));
+                      return Model::open_path(std::move(owner), text, given);
+                    });
 }
 
-qr_status *qr_model_open_fd(qr_runtime *runtime, int32_t fd, uint64_t offset, uint64_t size_bytes, const qr_options *options,
-                            qr_model **out_model) {
+qr_status *qr_model_open_fd(qr_runtime *runtime, int32_t fd, uint64_t offset, uint64_t size_bytes,
+                            const qr_options *options, qr_model **out_model) {
   QR_REQUIRE(runtime);
   QR_REQUIRE(out_model);
-  return open_model("qr_model_open_fd", runtime, options, out_model, [&](Ref<Runtime> owner, const OptionSet *given) -> Result<Ref<Model>> {
-    if (fd < 0) return Status::error(ErrorId::bad_argument, format("qr_model_open_fd: fd is %d, expected an open descriptor", fd));
-    return Model::open_fd(std::move(owner), fd, offset, size_bytes, given);
-  });
+  return open_model("qr_model_open_fd", runtime, options, out_model,
+                    [&](Ref<Runtime> owner, const OptionSet *given) -> Result<Ref<Model>> {
+                      if (fd < 0)
+                        return Status::error(ErrorId::bad_argument,
+                                             format("qr_model_open_fd: fd is %d, expected an open descriptor", fd));
+                      return Model::open_fd(std::move(owner), fd, offset, size_bytes, given);
+                    });
 }
 
-qr_status *qr_model_open_memory(qr_runtime *runtime, const void *data, uint64_t size_bytes, const qr_options *options, qr_model **out_model) {
+qr_status *qr_model_open_memory(qr_runtime *runtime, const void *data, uint64_t size_bytes, const qr_options *options,
+                                qr_model **out_model) {
   QR_REQUIRE(runtime);
   QR_REQUIRE(data);
   QR_REQUIRE(out_model);
-  return open_model("qr_model_open_memory", runtime, options, out_model, [&](Ref<Runtime> owner, const OptionSet *given) {
-    return Model::open_memory(std::move(owner), data, size_bytes, given);
-  });
+  return open_model("qr_model_open_memory", runtime, options, out_model,
+                    [&](Ref<Runtime> owner, const OptionSet *given) {
+                      return Model::open_memory(std::move(owner), data, size_bytes, given);
+                    });
 }
 
 uint64_t qr_model_input_count(const qr_model *model) { return model ? object(model)->inputs().size() : 0; }
@@ -57,13 +64,15 @@ uint64_t qr_model_output_count(const qr_model *model) { return model ? object(mo
 qr_status *qr_model_input(const qr_model *model, uint64_t index, qr_tensor_info *out_info) {
   QR_REQUIRE(model);
   QR_REQUIRE(out_info);
-  return guard(object(model), [&] { return give_tensor_info("qr_model_input", "index", object(model)->inputs(), index, out_info); });
+  return guard(object(model),
+               [&] { return give_tensor_info("qr_model_input", "index", object(model)->inputs(), index, out_info); });
 }
 
 qr_status *qr_model_output(const qr_model *model, uint64_t index, qr_tensor_info *out_info) {
   QR_REQUIRE(model);
   QR_REQUIRE(out_info);
-  return guard(object(model), [&] { return give_tensor_info("qr_model_output", "index", object(model)->outputs(), index, out_info); });
+  return guard(object(model),
+               [&] { return give_tensor_info("qr_model_output", "index", object(model)->outputs(), index, out_info); });
 }
 
 qr_status *qr_model_input_dim_name(const qr_model *model, uint64_t index, uint64_t axis, qr_string *out_name) {
@@ -94,7 +103,8 @@ qr_status *qr_model_verify(const qr_model *model) {
   return guard(object(model), [&] { return object(model)->verify(); });
 }
 
-qr_status *qr_model_compile(const qr_model *model, const qr_options *options, qr_string path, qr_signal *signal, const qr_progress *progress) {
+qr_status *qr_model_compile(const qr_model *model, const qr_options *options, qr_string path, qr_signal *signal,
+                            const qr_progress *progress) {
   QR_REQUIRE(model);
   return guard(object(model), [&]() -> Status {
     std::string_view file;
@@ -106,8 +116,9 @@ qr_status *qr_model_compile(const qr_model *model, const qr_options *options, qr
     }
     const OptionsArgument given(options, "qr_model_compile");
     QR_RETURN_IF_ERROR(given.status());
-    QR_ASSIGN_OR_RETURN(const Unique<Compilation> compilation, Compilation::begin(*object(model), given.get(), object(signal), Progress(reports),
-                                                                                  DeviceUse::CompileOnly));
+    QR_ASSIGN_OR_RETURN(
+        const Unique<Compilation> compilation,
+        Compilation::begin(*object(model), given.get(), object(signal), Progress(reports), DeviceUse::CompileOnly));
     QR_ASSIGN_OR_RETURN(const Ref<CompiledModel> compiled, CompiledModel::make(*compilation));
     return write_container(*compilation, *compiled, file);
   });
@@ -119,25 +130,29 @@ qr_status *qr_model_check(const qr_model *model, const qr_options *options, char
   return guard(object(model), [&]() -> Status {
     const OptionsArgument given(options, "qr_model_check");
     QR_RETURN_IF_ERROR(given.status());
-    QR_ASSIGN_OR_RETURN(const Unique<Compilation> compilation, Compilation::begin(*object(model), given.get(), nullptr, Progress(),
-                                                                                  DeviceUse::CompileOnly));
+    QR_ASSIGN_OR_RETURN(const Unique<Compilation> compilation,
+                        Compilation::begin(*object(model), given.get(), nullptr, Progress(), DeviceUse::CompileOnly));
     QR_ASSIGN_OR_RETURN(const String json, check_report(*compilation));
     *out_json = give_text(json);
     return {};
   });
 }
 
-qr_status *qr_model_compatibility(const qr_model *model, const qr_options *options, qr_compatibility *out_grade, char **out_reason) {
+qr_status *qr_model_compatibility(const qr_model *model, const qr_options *options, qr_compatibility *out_grade,
+                                  char **out_reason) {
   QR_REQUIRE(model);
   QR_REQUIRE(out_grade);
   QR_REQUIRE(out_reason);
   return guard(object(model), [&]() -> Status {
     if (!object(model)->is_container())
-      return Status::error(ErrorId::bad_argument, format("qr_model_compatibility: %s is an ONNX model, expected a container",
-                                                         object(model)->describe().c_str()), "an ONNX model is compiled when a session is created");
+      return Status::error(ErrorId::bad_argument,
+                           format("qr_model_compatibility: %s is an ONNX model, expected a container",
+                                  object(model)->describe().c_str()),
+                           "an ONNX model is compiled when a session is created");
     const OptionsArgument given(options, "qr_model_compatibility");
     QR_RETURN_IF_ERROR(given.status());
-    QR_ASSIGN_OR_RETURN(const Unique<Compilation> compilation, Compilation::begin(*object(model), given.get(), nullptr, Progress(), DeviceUse::Run));
+    QR_ASSIGN_OR_RETURN(const Unique<Compilation> compilation,
+                        Compilation::begin(*object(model), given.get(), nullptr, Progress(), DeviceUse::Run));
     QR_ASSIGN_OR_RETURN(const GradedContext graded, grade_contexts(*compilation));
     if (!graded.context) return no_context(*compilation);
     *out_reason = give_text(graded.grade.reason);

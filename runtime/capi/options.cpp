@@ -48,7 +48,8 @@ qr_status *qr_runtime_option(qr_runtime *runtime, uint64_t index, qr_option_info
   QR_REQUIRE(out_info);
   QR_ENTER(scope, object(runtime), "runtime");
   return guard(object(runtime), [&]() -> Status {
-    QR_RETURN_IF_ERROR(check_struct("qr_runtime_option", "qr_option_info", out_info, sizeof(qr_option_info), sizeof(qr_option_info)));
+    QR_RETURN_IF_ERROR(
+        check_struct("qr_runtime_option", "qr_option_info", out_info, sizeof(qr_option_info), sizeof(qr_option_info)));
     qr_option_info info = QR_OPTION_INFO_INIT;
     if (index < option_row_count()) {
       const OptionRow &row = option_row(index);
@@ -61,7 +62,8 @@ qr_status *qr_runtime_option(qr_runtime *runtime, uint64_t index, qr_option_info
     } else {
       const Vector<BackendOption> &rows = object(runtime)->backend_options();
       const uint64_t at = index - option_row_count();
-      if (at >= rows.size()) return index_out_of_range("qr_runtime_option", "index", index, option_row_count() + rows.size());
+      if (at >= rows.size())
+        return index_out_of_range("qr_runtime_option", "index", index, option_row_count() + rows.size());
       const BackendOption &row = rows[at];
       info.changes_at_run_time = row.changes_at_run_time;
       info.key = string_of(row.key);

@@ -23,7 +23,8 @@ qr_status *qr_profile_event_at(const qr_profile *profile, uint64_t index, qr_pro
   QR_ENTER(scope, object(profile), "profile");
   return guard(object(profile), [&]() -> Status {
     const EventLog &log = object(profile)->log();
-    return log.at(index, *out_event) ? Status() : index_out_of_range("qr_profile_event_at", "index", index, log.count());
+    return log.at(index, *out_event) ? Status()
+                                     : index_out_of_range("qr_profile_event_at", "index", index, log.count());
   });
 }
 
@@ -35,7 +36,9 @@ qr_status *qr_profile_export(const qr_profile *profile, qr_string format, char *
     std::string_view name;
     QR_RETURN_IF_ERROR(read_text("qr_profile_export", "format", format, Empty::Refused, &name));
     if (!EventLog::knows_format(name))
-      return Status::error(ErrorId::bad_argument, quarry::format("qr_profile_export: format is \"%s\", expected chrome or csv", printable(name).c_str()));
+      return Status::error(
+          ErrorId::bad_argument,
+          quarry::format("qr_profile_export: format is \"%s\", expected chrome or csv", printable(name).c_str()));
     *out_text = give_text(object(profile)->log().text(name));
     return {};
   });

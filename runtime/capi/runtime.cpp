@@ -24,16 +24,19 @@ Status read_hooks(const qr_runtime_options &options, qr_allocator &allocator, Ru
     QR_RETURN_IF_ERROR(read_struct(kCreate, "qr_log_sink", options.log, sink));
     if (!sink.write) return null_argument(kCreate, "log->write");
     if (sink.level < 0 || sink.level > QR_LOG_PLUGIN_MISBEHAVING)
-      return Status::error(ErrorId::bad_argument, format("%s: log->level is %d, expected a QR_LOG_* level", kCreate, sink.level));
+      return Status::error(ErrorId::bad_argument,
+                           format("%s: log->level is %d, expected a QR_LOG_* level", kCreate, sink.level));
     config.log = Log(sink);
   }
   if (options.thread_pool) {
     QR_RETURN_IF_ERROR(read_struct(kCreate, "qr_thread_pool", options.thread_pool, config.thread_pool));
     if (!config.thread_pool.parallel_for) return null_argument(kCreate, "thread_pool->parallel_for");
     if (config.thread_pool.worker_count == 0)
-      return Status::error(ErrorId::bad_argument, format("%s: thread_pool->worker_count is 0, expected at least 1", kCreate));
+      return Status::error(ErrorId::bad_argument,
+                           format("%s: thread_pool->worker_count is 0, expected at least 1", kCreate));
   }
-  QR_RETURN_IF_ERROR(read_text(kCreate, "options->backend_path", options.backend_path, Empty::Allowed, &config.backend_path));
+  QR_RETURN_IF_ERROR(
+      read_text(kCreate, "options->backend_path", options.backend_path, Empty::Allowed, &config.backend_path));
   return read_text(kCreate, "options->prepare_path", options.prepare_path, Empty::Allowed, &config.prepare_path);
 }
 
@@ -115,7 +118,8 @@ qr_status *qr_runtime_backend(const qr_runtime *runtime, uint64_t index, qr_back
   QR_REQUIRE(out_info);
   QR_ENTER(scope, object(runtime), "runtime");
   return guard(object(runtime), [&]() -> Status {
-    QR_RETURN_IF_ERROR(check_struct("qr_runtime_backend", "qr_backend_info", out_info, sizeof(qr_backend_info), sizeof(qr_backend_info)));
+    QR_RETURN_IF_ERROR(check_struct("qr_runtime_backend", "qr_backend_info", out_info, sizeof(qr_backend_info),
+                                    sizeof(qr_backend_info)));
     const loader::Candidate *found = candidate(*object(runtime), index);
     if (!found) return index_out_of_range("qr_runtime_backend", "index", index, object(runtime)->candidates().size());
     qr_backend_info info = QR_BACKEND_INFO_INIT;
@@ -139,7 +143,8 @@ qr_status *qr_runtime_device(const qr_runtime *runtime, uint64_t index, uint64_t
   QR_REQUIRE(out_info);
   QR_ENTER(scope, object(runtime), "runtime");
   return guard(object(runtime), [&]() -> Status {
-    QR_RETURN_IF_ERROR(check_struct("qr_runtime_device", "qr_device_info", out_info, sizeof(qr_device_info), sizeof(qr_device_info)));
+    QR_RETURN_IF_ERROR(
+        check_struct("qr_runtime_device", "qr_device_info", out_info, sizeof(qr_device_info), sizeof(qr_device_info)));
     const loader::Candidate *found = candidate(*object(runtime), index);
     if (!found) return index_out_of_range("qr_runtime_device", "index", index, object(runtime)->candidates().size());
     const uint64_t count = found->plugin ? found->plugin->devices().size() : 0;
@@ -157,7 +162,8 @@ qr_status *qr_runtime_device(const qr_runtime *runtime, uint64_t index, uint64_t
   });
 }
 
-qr_status *qr_runtime_search_path(const qr_runtime *runtime, uint64_t index, qr_string *out_path, qr_string *out_origin) {
+qr_status *qr_runtime_search_path(const qr_runtime *runtime, uint64_t index, qr_string *out_path,
+                                  qr_string *out_origin) {
   QR_REQUIRE(runtime);
   QR_REQUIRE(out_path);
   QR_REQUIRE(out_origin);
@@ -170,7 +176,9 @@ qr_status *qr_runtime_search_path(const qr_runtime *runtime, uint64_t index, qr_
   });
 }
 
-const char *qr_runtime_cpu_features(const qr_runtime *runtime) { return runtime ? object(runtime)->cpu_features() : ""; }
+const char *qr_runtime_cpu_features(const qr_runtime *runtime) {
+  return runtime ? object(runtime)->cpu_features() : "";
+}
 
 qr_status *qr_runtime_operators(qr_runtime *runtime, qr_string backend, char **out_json) {
   QR_REQUIRE(runtime);
@@ -186,7 +194,8 @@ qr_status *qr_runtime_operators(qr_runtime *runtime, qr_string backend, char **o
     JsonWriter json;
     json.begin_object().field("backend", plugin ? plugin->id() : std::string_view()).field("opset", qir::kNormalOpset);
     json.key("operators").begin_array();
-    for (std::size_t op = 0; op < qir::op_count(); ++op) write_operator(json, qir::op_row(static_cast<qir::Op>(op)), plugin.get());
+    for (std::size_t op = 0; op < qir::op_count(); ++op)
+      write_operator(json, qir::op_row(static_cast<qir::Op>(op)), plugin.get());
     *out_json = give_text(json.end_array().end_object().take());
     return {};
   });

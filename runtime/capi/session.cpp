@@ -18,11 +18,12 @@ Status check_tensor(const char *side, uint64_t index, const qr_tensor *tensor) {
 
 Status check_count(ErrorId id, const char *what, uint64_t found, std::size_t expected) {
   if (found == expected) return {};
-  return Status::error(id, format("%s: found %llu %ss, expected %zu", kRun, static_cast<unsigned long long>(found), what, expected));
+  return Status::error(
+      id, format("%s: found %llu %ss, expected %zu", kRun, static_cast<unsigned long long>(found), what, expected));
 }
 
-Status check_arguments(const Session &session, const qr_tensor *const *inputs, uint64_t input_count, qr_tensor *const *outputs,
-                       uint64_t output_count) {
+Status check_arguments(const Session &session, const qr_tensor *const *inputs, uint64_t input_count,
+                       qr_tensor *const *outputs, uint64_t output_count) {
   QR_RETURN_IF_ERROR(check_count(ErrorId::run_input_count, "input", input_count, session.core().inputs().size()));
   QR_RETURN_IF_ERROR(check_count(ErrorId::run_output_count, "output", output_count, session.core().outputs().size()));
   if (input_count && !inputs) return null_argument(kRun, "inputs");
@@ -44,11 +45,14 @@ qr_status *qr_session_plan(const qr_model *model, const qr_options *options, qr_
   QR_REQUIRE(model);
   QR_REQUIRE(out_plan);
   return guard(object(model), [&]() -> Status {
-    QR_RETURN_IF_ERROR(check_struct("qr_session_plan", "qr_memory_plan", out_plan, sizeof(qr_memory_plan), sizeof(qr_memory_plan)));
+    QR_RETURN_IF_ERROR(
+        check_struct("qr_session_plan", "qr_memory_plan", out_plan, sizeof(qr_memory_plan), sizeof(qr_memory_plan)));
     const OptionsArgument given(options, "qr_session_plan");
     QR_RETURN_IF_ERROR(given.status());
-    QR_ASSIGN_OR_RETURN(const Unique<Compilation> compilation, Compilation::begin(*object(model), given.get(), nullptr, Progress(), DeviceUse::Run));
-    if (compilation->settings.recompile == Recompile::Background) compilation->settings.recompile = Recompile::Wait;  // the figures are wanted now
+    QR_ASSIGN_OR_RETURN(const Unique<Compilation> compilation,
+                        Compilation::begin(*object(model), given.get(), nullptr, Progress(), DeviceUse::Run));
+    if (compilation->settings.recompile == Recompile::Background)
+      compilation->settings.recompile = Recompile::Wait;  // the figures are wanted now
     QR_ASSIGN_OR_RETURN(const Ref<ReadyModel> ready, ReadyModel::make(*compilation));
     QR_ASSIGN_OR_RETURN(const qrm::Plan plan, plan_all(*compilation, *ready));
     qr_memory_plan out = QR_MEMORY_PLAN_INIT;
@@ -62,7 +66,8 @@ qr_status *qr_session_plan(const qr_model *model, const qr_options *options, qr_
   });
 }
 
-qr_status *qr_session_create(const qr_model *model, const qr_options *options, qr_signal *signal, qr_session **out_session) {
+qr_status *qr_session_create(const qr_model *model, const qr_options *options, qr_signal *signal,
+                             qr_session **out_session) {
   QR_REQUIRE(model);
   QR_REQUIRE(out_session);
   return guard(object(model), [&]() -> Status {
@@ -85,23 +90,31 @@ qr_status *qr_session_clone(qr_session *session, qr_session **out_session) {
   });
 }
 
-uint64_t qr_session_input_count(const qr_session *session) { return session ? object(session)->core().inputs().size() : 0; }
-uint64_t qr_session_output_count(const qr_session *session) { return session ? object(session)->core().outputs().size() : 0; }
+uint64_t qr_session_input_count(const qr_session *session) {
+  return session ? object(session)->core().inputs().size() : 0;
+}
+uint64_t qr_session_output_count(const qr_session *session) {
+  return session ? object(session)->core().outputs().size() : 0;
+}
 
 qr_status *qr_session_input(const qr_session *session, uint64_t index, qr_tensor_info *out_info) {
   QR_REQUIRE(session);
   QR_REQUIRE(out_info);
-  return guard(object(session), [&] { return give_tensor_info("qr_session_input", "index", object(session)->core().inputs(), index, out_info); });
+  return guard(object(session), [&] {
+    return give_tensor_info("qr_session_input", "index", object(session)->core().inputs(), index, out_info);
+  });
 }
 
 qr_status *qr_session_output(const qr_session *session, uint64_t index, qr_tensor_info *out_info) {
   QR_REQUIRE(session);
   QR_REQUIRE(out_info);
-  return guard(object(session), [&] { return give_tensor_info("qr_session_output", "index", object(session)->core().outputs(), index, out_info); });
+  return guard(object(session), [&] {
+    return give_tensor_info("qr_session_output", "index", object(session)->core().outputs(), index, out_info);
+  });
 }
 
-qr_status *qr_session_run(qr_session *session, const qr_run_options *options, const qr_tensor *const *inputs, uint64_t input_count,
-                          qr_tensor *const *outputs, uint64_t output_count) {
+qr_status *qr_session_run(qr_session *session, const qr_run_options *options, const qr_tensor *const *inputs,
+                          uint64_t input_count, qr_tensor *const *outputs, uint64_t output_count) {
   QR_REQUIRE(session);
   const Ref<Session> self(object(session));  // a destroy that overlaps must not pull it away
   QR_ENTER(scope, self.get(), "session");

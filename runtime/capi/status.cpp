@@ -11,7 +11,9 @@ using namespace quarry::capi;
 
 extern "C" {
 
-const char *qr_version(void) { return QR_TEXT(QR_VERSION_MAJOR) "." QR_TEXT(QR_VERSION_MINOR) "." QR_TEXT(QR_VERSION_PATCH); }
+const char *qr_version(void) {
+  return QR_TEXT(QR_VERSION_MAJOR) "." QR_TEXT(QR_VERSION_MINOR) "." QR_TEXT(QR_VERSION_PATCH);
+}
 
 const char *qr_dtype_name(qr_dtype dtype) { return dtype_name(dtype_from_number(dtype).value_or(DType::Unknown)); }
 

@@ -20,26 +20,29 @@ static inline qr_string str(const char *text) {
 }
 
 /* The call must succeed. */
-#define OK(call)                                                                                                        \
-  do {                                                                                                                  \
-    qr_status *status_ = (call);                                                                                        \
-    if (status_) {                                                                                                      \
-      print_error("%s: %s: %s\n", #call, qr_status_id(status_), qr_status_message(status_));                            \
-      qr_status_destroy(status_);                                                                                       \
-      fail();                                                                                                           \
-    }                                                                                                                   \
+#define OK(call)                                                                             \
+  do {                                                                                       \
+    qr_status *status_ = (call);                                                             \
+    if (status_) {                                                                           \
+      print_error("%s: %s: %s\n", #call, qr_status_id(status_), qr_status_message(status_)); \
+      qr_status_destroy(status_);                                                            \
+      fail();                                                                                \
+    }                                                                                        \
   } while (0)
 
 /* The call must fail with this id, and its message must hold the text. */
 #define FAILS(id_, text_, call) expect_failure((call), (id_), (text_), #call, __FILE__, __LINE__)
-static inline void expect_failure(qr_status *status, const char *id, const char *text, const char *call, const char *file, int line) {
+static inline void expect_failure(qr_status *status, const char *id, const char *text, const char *call,
+                                  const char *file, int line) {
   if (!status) {
     print_error("%s:%d: %s succeeded, expected %s\n", file, line, call, id);
     fail();
     return;
   }
-  if (strcmp(qr_status_id(status), id) != 0 || !strstr(qr_status_message(status), text) || qr_status_code(status) == QR_OK) {
-    print_error("%s:%d: %s: found %s: %s, expected %s with '%s'\n", file, line, call, qr_status_id(status), qr_status_message(status), id, text);
+  if (strcmp(qr_status_id(status), id) != 0 || !strstr(qr_status_message(status), text) ||
+      qr_status_code(status) == QR_OK) {
+    print_error("%s:%d: %s: found %s: %s, expected %s with '%s'\n", file, line, call, qr_status_id(status),
+                qr_status_message(status), id, text);
     qr_status_destroy(status);
     fail();
     return;
@@ -47,7 +50,8 @@ static inline void expect_failure(qr_status *status, const char *id, const char 
   qr_status_destroy(status);
 }
 
-/* Counts live blocks, checks that size and alignment told on free are those of the allocation, and fails the Nth allocation. */
+/* Counts live blocks, checks that size and alignment told on free are those of the allocation, and fails the Nth
+ * allocation. */
 typedef struct counting_allocator {
   uint64_t live, made, fail_at; /* fail_at: 0 never; n: the n-th allocation from now on */
   int keep_failing;
@@ -63,7 +67,8 @@ static inline void *counting_alloc(void *self, uint64_t size, uint64_t align) {
   const uint64_t number = __atomic_add_fetch(&counter->made, 1, __ATOMIC_RELAXED);
   uint64_t offset = align < sizeof(block_header) ? sizeof(block_header) : align;
   void *raw = NULL;
-  if (counter->fail_at && (number == counter->fail_at || (counter->keep_failing && number > counter->fail_at))) return NULL;
+  if (counter->fail_at && (number == counter->fail_at || (counter->keep_failing && number > counter->fail_at)))
+    return NULL;
   if (posix_memalign(&raw, align < 16 ? 16 : align, size + offset) != 0) return NULL;
   memset(raw, 0xa5, size + offset);
   ((block_header *)((char *)raw + offset))[-1] = (block_header){size, align};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every function of the C ABI with NULL, zero, a wrong size, an unknown field and an unknown flag. Nothing may crash; each refusal names what is
- * wrong; outputs stay as they were. */
+/* Every function of the C ABI with NULL, zero, a wrong size, an unknown field and an unknown flag. Nothing may crash;
+ * each refusal names what is wrong; outputs stay as they were. */
 #include "capi_test.h"
 
 typedef struct fixture {
@@ -27,7 +27,8 @@ static int set_up(void **state) {
   OK(qr_signal_create(f->runtime, &f->signal));
   OK(qr_profile_create(f->runtime, &f->profile));
   OK(qr_memory_allocate(f->session, 256, &f->memory));
-  in.dtype = QR_DTYPE_F32, in.rank = 4, in.dims[0] = in.dims[1] = 1, in.dims[2] = in.dims[3] = 8, in.data = f->input, in.size_bytes = sizeof f->input;
+  in.dtype = QR_DTYPE_F32, in.rank = 4, in.dims[0] = in.dims[1] = 1, in.dims[2] = in.dims[3] = 8, in.data = f->input,
+  in.size_bytes = sizeof f->input;
   out.data = f->output, out.size_bytes = sizeof f->output;
   f->in = in, f->out = out;
   *state = f;
@@ -35,8 +36,10 @@ static int set_up(void **state) {
 }
 static int tear_down(void **state) {
   fixture *f = *state;
-  qr_runtime_destroy(f->runtime), qr_model_destroy(f->model), qr_options_destroy(f->options); /* parents first: any order is right */
-  qr_session_destroy(f->session), qr_signal_destroy(f->signal), qr_profile_destroy(f->profile), qr_memory_destroy(f->memory);
+  qr_runtime_destroy(f->runtime), qr_model_destroy(f->model),
+      qr_options_destroy(f->options); /* parents first: any order is right */
+  qr_session_destroy(f->session), qr_signal_destroy(f->signal), qr_profile_destroy(f->profile),
+      qr_memory_destroy(f->memory);
   free(f);
   return 0;
 }
@@ -168,30 +171,36 @@ static void test_null_objects_without_errors(void **state) {
   assert_null(qr_memory_data(NULL));
   assert_string_equal(qr_runtime_cpu_features(NULL), "");
   assert_int_equal(qr_status_code(NULL), QR_OK);
-  assert_string_equal(qr_status_id(NULL), ""), assert_string_equal(qr_status_message(NULL), ""), assert_string_equal(qr_status_hint(NULL), "");
+  assert_string_equal(qr_status_id(NULL), ""), assert_string_equal(qr_status_message(NULL), ""),
+      assert_string_equal(qr_status_hint(NULL), "");
   assert_int_equal(qr_status_detail_count(NULL), 0);
   qr_status_detail(NULL, 0, &key, &value);
   assert_string_equal(key, ""), assert_string_equal(value, "");
   qr_status_detail(NULL, 5, NULL, NULL);
-  assert_string_equal(qr_dtype_name(QR_DTYPE_BF16), "bf16"), assert_string_equal(qr_dtype_name(8), "unknown"), assert_string_equal(qr_dtype_name(-1), "unknown");
-  assert_int_equal(qr_dtype_bits(QR_DTYPE_I4), 4), assert_int_equal(qr_dtype_bits(8), 0), assert_int_equal(qr_dtype_bits(INT32_MAX), 0);
+  assert_string_equal(qr_dtype_name(QR_DTYPE_BF16), "bf16"), assert_string_equal(qr_dtype_name(8), "unknown"),
+      assert_string_equal(qr_dtype_name(-1), "unknown");
+  assert_int_equal(qr_dtype_bits(QR_DTYPE_I4), 4), assert_int_equal(qr_dtype_bits(8), 0),
+      assert_int_equal(qr_dtype_bits(INT32_MAX), 0);
   assert_string_equal(qr_code_name(QR_CORRUPT), "CORRUPT"), assert_string_equal(qr_code_name(99), "UNKNOWN");
 }
 
 /* A struct type's rule, for each struct that a caller fills or hands in. */
-#define WRONG_SIZES(type, init, call)                                 \
-  do {                                                                \
-    struct { type value; uint8_t more[64]; } grown = {init, {0}};     \
-    type *arg = &grown.value;                                         \
-    arg->struct_size = 0;                                             \
-    FAILS("QR-C0003", #type, call);                                   \
-    arg->struct_size = 8;                                             \
-    FAILS("QR-C0003", #type, call);                                   \
-    arg->struct_size = sizeof(type) + 16;                             \
-    OK(call);                                                         \
-    arg->struct_size = sizeof(type) + 16;                             \
-    grown.more[9] = 1;                                                \
-    FAILS("QR-C0004", #type, call);                                   \
+#define WRONG_SIZES(type, init, call)     \
+  do {                                    \
+    struct {                              \
+      type value;                         \
+      uint8_t more[64];                   \
+    } grown = {init, {0}};                \
+    type *arg = &grown.value;             \
+    arg->struct_size = 0;                 \
+    FAILS("QR-C0003", #type, call);       \
+    arg->struct_size = 8;                 \
+    FAILS("QR-C0003", #type, call);       \
+    arg->struct_size = sizeof(type) + 16; \
+    OK(call);                             \
+    arg->struct_size = sizeof(type) + 16; \
+    grown.more[9] = 1;                    \
+    FAILS("QR-C0004", #type, call);       \
   } while (0)
 
 static qr_status *create_and_drop(const qr_runtime_options *options) {
@@ -200,9 +209,14 @@ static qr_status *create_and_drop(const qr_runtime_options *options) {
   qr_runtime_destroy(runtime);
   return status;
 }
-static void ignore_progress(void *self, uint64_t done, uint64_t total, qr_string what) { (void)self, (void)done, (void)total, (void)what; }
-static void ignore_log(void *self, qr_log_level level, qr_string topic, qr_string message) { (void)self, (void)level, (void)topic, (void)message; }
-static void serial(void *self, uint64_t count, uint64_t grain, void (*body)(void *, uint64_t, uint64_t, uint32_t), void *context) {
+static void ignore_progress(void *self, uint64_t done, uint64_t total, qr_string what) {
+  (void)self, (void)done, (void)total, (void)what;
+}
+static void ignore_log(void *self, qr_log_level level, qr_string topic, qr_string message) {
+  (void)self, (void)level, (void)topic, (void)message;
+}
+static void serial(void *self, uint64_t count, uint64_t grain, void (*body)(void *, uint64_t, uint64_t, uint32_t),
+                   void *context) {
   (void)self, (void)grain;
   if (count) body(context, 0, count, 0);
 }
@@ -217,9 +231,11 @@ static void test_struct_sizes(void **state) {
   WRONG_SIZES(qr_runtime_options, QR_RUNTIME_OPTIONS_INIT, create_and_drop(arg));
   WRONG_SIZES(qr_allocator, counting(&counter), (options.allocator = arg, create_and_drop(&options)));
   options.allocator = NULL;
-  WRONG_SIZES(qr_log_sink, ((qr_log_sink){sizeof(qr_log_sink), 0, NULL, ignore_log}), (options.log = arg, create_and_drop(&options)));
+  WRONG_SIZES(qr_log_sink, ((qr_log_sink){sizeof(qr_log_sink), 0, NULL, ignore_log}),
+              (options.log = arg, create_and_drop(&options)));
   options.log = NULL;
-  WRONG_SIZES(qr_thread_pool, ((qr_thread_pool){sizeof(qr_thread_pool), 1, NULL, serial}), (options.thread_pool = arg, create_and_drop(&options)));
+  WRONG_SIZES(qr_thread_pool, ((qr_thread_pool){sizeof(qr_thread_pool), 1, NULL, serial}),
+              (options.thread_pool = arg, create_and_drop(&options)));
   OK(qr_runtime_scan(f->runtime, &count));
   assert_true(count >= 1);
   WRONG_SIZES(qr_backend_info, QR_BACKEND_INFO_INIT, qr_runtime_backend(f->runtime, 0, arg));
@@ -234,7 +250,8 @@ static void test_struct_sizes(void **state) {
   WRONG_SIZES(qr_tensor, f->in, (inputs[0] = arg, qr_session_run(f->session, NULL, inputs, 1, outputs, 1)));
   inputs[0] = &f->in;
   WRONG_SIZES(qr_tensor, f->out, (outputs[0] = arg, qr_session_run(f->session, NULL, inputs, 1, outputs, 1)));
-  WRONG_SIZES(qr_progress, ((qr_progress){sizeof(qr_progress), 0, NULL, ignore_progress}), qr_model_compile(f->model, NULL, str("./sizes.qrm"), NULL, arg));
+  WRONG_SIZES(qr_progress, ((qr_progress){sizeof(qr_progress), 0, NULL, ignore_progress}),
+              qr_model_compile(f->model, NULL, str("./sizes.qrm"), NULL, arg));
   remove("./sizes.qrm");
   assert_int_equal(counter.live, 0);
 }
@@ -297,7 +314,11 @@ static void test_zero_and_out_of_range(void **state) {
   FAILS("QR-F0001", "", qr_model_open_path(f->runtime, kNull, NULL, &model));
   FAILS("QR-C0101", "", qr_options_set(f->options, kNull, str("1")));
   FAILS("QR-C0102", "threads", qr_options_set(f->options, str("threads"), kNull));
-  FAILS("QR-C0009", "key", qr_options_set(f->options, str("thr\xff""eads"), str("1")));
+  FAILS("QR-C0009", "key",
+        qr_options_set(f->options,
+                       str("thr\xff"
+                           "eads"),
+                       str("1")));
   FAILS("QR-C0009", "path", qr_model_open_path(f->runtime, str("\xc3\x28"), NULL, &model));
   FAILS("QR-L0001", "nope", qr_runtime_operators(f->runtime, str("nope"), &json));
   FAILS("QR-C0104", "threads", qr_session_set_option(f->session, str("threads"), str("1")));

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lives of objects: every order of destruction, two runtimes side by side, overlapping calls, memory from the caller's allocator alone. */
+/* Lives of objects: every order of destruction, two runtimes side by side, overlapping calls, memory from the caller's
+ * allocator alone. */
 #include <pthread.h>
 #include <unistd.h>
 
@@ -58,7 +59,8 @@ static qr_status *run_zeros(qr_session *session, qr_signal *signal, qr_profile *
   return qr_session_run(session, &options, inputs, 1, outputs, 1);
 }
 
-/* All orders of eight kinds are 40320: each order of the first four by hand is too few, so a fixed stride through all of them is taken. */
+/* All orders of eight kinds are 40320: each order of the first four by hand is too few, so a fixed stride through all
+ * of them is taken. */
 static void nth_order(unsigned n, int order[KINDS]) {
   int pool[KINDS], i, left = KINDS;
   for (i = 0; i < KINDS; ++i) pool[i] = i;
@@ -82,8 +84,11 @@ static void test_every_order_of_destruction(void **state) {
     for (i = 0; i < KINDS; ++i) {
       int k, session_left = 0, signal_left = 0, profile_left = 0;
       destroy_one(&o, order[i]);
-      for (k = i + 1; k < KINDS; ++k) session_left |= order[k] == SESSION, signal_left |= order[k] == SIGNAL, profile_left |= order[k] == PROFILE;
-      if (session_left) OK(run_zeros(o.session, signal_left ? o.signal : NULL, profile_left ? o.profile : NULL)); /* what is left works */
+      for (k = i + 1; k < KINDS; ++k)
+        session_left |= order[k] == SESSION, signal_left |= order[k] == SIGNAL, profile_left |= order[k] == PROFILE;
+      if (session_left)
+        OK(run_zeros(o.session, signal_left ? o.signal : NULL,
+                     profile_left ? o.profile : NULL)); /* what is left works */
     }
     assert_int_equal(counter.live, 0);
     assert_int_equal(counter.mismatches, 0);
@@ -108,7 +113,8 @@ static void test_two_runtimes(void **state) {
 /* A pool whose parallel_for holds the run until the other thread has tried its luck. */
 static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
 static int inside;
-static void slow_parallel_for(void *self, uint64_t count, uint64_t grain, void (*body)(void *, uint64_t, uint64_t, uint32_t), void *context) {
+static void slow_parallel_for(void *self, uint64_t count, uint64_t grain,
+                              void (*body)(void *, uint64_t, uint64_t, uint32_t), void *context) {
   (void)self, (void)grain;
   __atomic_store_n(&inside, 1, __ATOMIC_RELEASE);
   pthread_mutex_lock(&gate);

@@ -123,8 +123,8 @@ typedef struct callers_pool {
   int loops;
   uint32_t highest_worker;
 } callers_pool;
-static void callers_parallel_for(void *self, uint64_t count, uint64_t grain, void (*body)(void *, uint64_t, uint64_t, uint32_t),
-                                 void *context) {
+static void callers_parallel_for(void *self, uint64_t count, uint64_t grain,
+                                 void (*body)(void *, uint64_t, uint64_t, uint32_t), void *context) {
   callers_pool *pool = self;
   const uint64_t half = count / 2;
   (void)grain;
@@ -133,7 +133,8 @@ static void callers_parallel_for(void *self, uint64_t count, uint64_t grain, voi
   body(context, half, count, 0);
 }
 static void test_callers_parallel_for(void **state) {
-  static const char *const kDefault[] = {"threads", "1", "backend", "cpu-reference", NULL}; /* which splits its loops, however short */
+  static const char *const kDefault[] = {"threads", "1", "backend", "cpu-reference",
+                                         NULL}; /* which splits its loops, however short */
   qr_runtime_options options = QR_RUNTIME_OPTIONS_INIT;
   qr_thread_pool pool = QR_THREAD_POOL_INIT;
   callers_pool own = {0, 0};

@@ -36,7 +36,8 @@ static void open_fixture(fixture *f, const char *path) {
   OK(qr_session_create(f->model, session_options, NULL, &f->session));
   qr_options_destroy(session_options);
   for (i = 0; i < 64; ++i) f->input[i] = (float)(i * 37 % 64) / 64.0f;
-  in.dtype = QR_DTYPE_F32, in.rank = 4, in.dims[0] = in.dims[1] = 1, in.dims[2] = in.dims[3] = 8, in.data = f->input, in.size_bytes = sizeof f->input;
+  in.dtype = QR_DTYPE_F32, in.rank = 4, in.dims[0] = in.dims[1] = 1, in.dims[2] = in.dims[3] = 8, in.data = f->input,
+  in.size_bytes = sizeof f->input;
   out.data = f->output, out.size_bytes = sizeof f->output;
   f->in = in, f->out = out, f->inputs[0] = &f->in, f->outputs[0] = &f->out;
 }
@@ -79,7 +80,8 @@ static void test_outputs(void **state) {
   open_fixture(&f, container);
   OK(run(&f));
   memcpy(expected, f.output, sizeof expected);
-  assert_int_equal(f.out.dtype, QR_DTYPE_F32), assert_int_equal(f.out.rank, 2), assert_int_equal(f.out.dims[0], 1), assert_int_equal(f.out.dims[1], 10);
+  assert_int_equal(f.out.dtype, QR_DTYPE_F32), assert_int_equal(f.out.rank, 2), assert_int_equal(f.out.dims[0], 1),
+      assert_int_equal(f.out.dims[1], 10);
   assert_int_equal(f.out.size_bytes, 40);
 
   /* Of the session's own memory. */
@@ -187,7 +189,8 @@ static void test_memory(void **state) {
     }
   }
   close(fd);
-  qr_memory_destroy(in_memory), qr_memory_destroy(out_memory), qr_memory_destroy(registered), qr_memory_destroy(imported), qr_memory_destroy(foreign);
+  qr_memory_destroy(in_memory), qr_memory_destroy(out_memory), qr_memory_destroy(registered),
+      qr_memory_destroy(imported), qr_memory_destroy(foreign);
   close_fixture(&f), close_fixture(&other);
 }
 
@@ -322,7 +325,8 @@ static void test_without_the_compiler_library(void **state) {
   OK(qr_model_open_path(runtime, str(container), NULL, &model));
   OK(qr_session_create(model, NULL, NULL, &session));
   qr_session_destroy(session), qr_model_destroy(model), qr_runtime_destroy(runtime);
-  snprintf(other, sizeof other, "%.*s/quarry-backend-cpu.so", backends ? (int)strcspn(backends, ":") : 1, backends ? backends : ".");
+  snprintf(other, sizeof other, "%.*s/quarry-backend-cpu.so", backends ? (int)strcspn(backends, ":") : 1,
+           backends ? backends : ".");
   options.prepare_path = str(other);
   OK(qr_runtime_create(&options, &runtime));
   FAILS("QR-O0012", "qr_prepare_query", qr_model_open_path(runtime, str(digits_path()), NULL, &model));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fails the Nth allocation of the caller's allocator, for every N until the whole way succeeds: runtime, options, model open, session create, clone,
- * run; once as a single failure and once with all later ones failing too. After each: an out-of-memory status, no leak, nothing freed twice, and
- * a clean pass right after. */
+/* Fails the Nth allocation of the caller's allocator, for every N until the whole way succeeds: runtime, options, model
+ * open, session create, clone, run; once as a single failure and once with all later ones failing too. After each: an
+ * out-of-memory status, no leak, nothing freed twice, and a clean pass right after. */
 #include "capi_test.h"
 
 static const char *container, *backend;
@@ -45,7 +45,8 @@ static qr_status *whole_way(counting_allocator *counter, const char *path, int *
   STEP((out.data = NULL, out.size_bytes = 0, qr_session_run(clone, NULL, inputs, 1, outputs, 1)));
   qr_string_destroy(runtime, json);
   qr_memory_destroy(memory), qr_session_destroy(clone), qr_session_destroy(session), qr_model_destroy(model);
-  qr_profile_destroy(profile), qr_signal_destroy(signal), qr_options_destroy(session_options), qr_runtime_destroy(runtime);
+  qr_profile_destroy(profile), qr_signal_destroy(signal), qr_options_destroy(session_options),
+      qr_runtime_destroy(runtime);
   return status;
 }
 
@@ -67,11 +68,14 @@ static void fail_every_allocation(const char *path) {
       if (status) { /* a failure that can be worked around (a detail frame, a log line) is no error */
         ++failures;
         if (n == 1) assert_string_equal(qr_status_id(status), "QR-C0001");
-        if (qr_status_code(status) != QR_RESOURCE_EXHAUSTED) print_error("allocation %d: %s: %s\n", (int)n, qr_status_id(status), qr_status_message(status));
+        if (qr_status_code(status) != QR_RESOURCE_EXHAUSTED)
+          print_error("allocation %d: %s: %s\n", (int)n, qr_status_id(status), qr_status_message(status));
         assert_int_equal(qr_status_code(status), QR_RESOURCE_EXHAUSTED);
         qr_status_destroy(status);
       }
-      if (counter.live || counter.mismatches) print_error("allocation %d of %s: %d blocks left, %d freed wrongly\n", (int)n, path, (int)counter.live, (int)counter.mismatches);
+      if (counter.live || counter.mismatches)
+        print_error("allocation %d of %s: %d blocks left, %d freed wrongly\n", (int)n, path, (int)counter.live,
+                    (int)counter.mismatches);
       assert_int_equal(counter.live, 0);
       assert_int_equal(counter.mismatches, 0);
       if (n % 50 == 0) {
@@ -80,17 +84,21 @@ static void fail_every_allocation(const char *path) {
         assert_int_equal(clean.live, 0);
       }
     }
-    print_message("%s: %d allocations, %d failures%s\n", path, (int)n - 1, (int)failures, keep_failing ? " (all later ones failing)" : "");
+    print_message("%s: %d allocations, %d failures%s\n", path, (int)n - 1, (int)failures,
+                  keep_failing ? " (all later ones failing)" : "");
     assert_true(failures > 50);
   }
 }
 
 static void test_container(void **state) { (void)state, backend = "cpu", fail_every_allocation(container); }
 static void test_onnx(void **state) { (void)state, backend = "cpu", fail_every_allocation(digits_path()); }
-static void test_reference(void **state) { (void)state, backend = "cpu-reference", fail_every_allocation(digits_path()); }
+static void test_reference(void **state) {
+  (void)state, backend = "cpu-reference", fail_every_allocation(digits_path());
+}
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_container), cmocka_unit_test(test_onnx), cmocka_unit_test(test_reference)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_container), cmocka_unit_test(test_onnx),
+                                     cmocka_unit_test(test_reference)};
   container = digits_qrm("faults");
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A real container, cut at every length and with bytes changed, through the whole way to a run: a clear error, or the answer that the whole file gives. Where
- * sums of weights are not asked for (the default), the answer may be another, and nothing else: memory is looked after by the address sanitizer. */
+/* A real container, cut at every length and with bytes changed, through the whole way to a run: a clear error, or the
+ * answer that the whole file gives. Where sums of weights are not asked for (the default), the answer may be another,
+ * and nothing else: memory is looked after by the address sanitizer. */
 #include "capi_test.h"
 
 typedef struct damaged {
@@ -13,7 +14,9 @@ typedef struct damaged {
 } damaged;
 
 static uint64_t random_state = 1;
-static uint32_t next_random(void) { return random_state = random_state * 6364136223846793005u + 1442695040888963407u, (uint32_t)(random_state >> 33); }
+static uint32_t next_random(void) {
+  return random_state = random_state * 6364136223846793005u + 1442695040888963407u, (uint32_t)(random_state >> 33);
+}
 
 /* The whole way; a failure, or `out`. */
 static qr_status *use(const damaged *d, const void *data, size_t size, float out[10]) {
@@ -26,7 +29,8 @@ static qr_status *use(const damaged *d, const void *data, size_t size, float out
   qr_status *status;
   int i;
   for (i = 0; i < 64; ++i) image[i] = (float)(i % 7) / 7;
-  in.dtype = QR_DTYPE_F32, in.rank = 4, in.dims[0] = in.dims[1] = 1, in.dims[2] = in.dims[3] = 8, in.data = image, in.size_bytes = sizeof image;
+  in.dtype = QR_DTYPE_F32, in.rank = 4, in.dims[0] = in.dims[1] = 1, in.dims[2] = in.dims[3] = 8, in.data = image,
+  in.size_bytes = sizeof image;
   result.data = out, result.size_bytes = 10 * sizeof(float);
   status = qr_model_open_memory(d->runtime, data, size, d->options, &model);
   if (!status) status = qr_session_create(model, d->options, NULL, &session);
@@ -96,8 +100,13 @@ static void change_bytes(const char *backend, const char *verify, int rounds, in
   close_damaged(&d);
 }
 
-static void test_changed(void **state) { (void)state, change_bytes("cpu", "lazy", 10000, 0), change_bytes("cpu-reference", "lazy", 10000, 0); }
-static void test_changed_unsummed(void **state) { (void)state, change_bytes("cpu", "program", 4000, 1), change_bytes("cpu", "off", 4000, 1), change_bytes("cpu-reference", "off", 4000, 1); }
+static void test_changed(void **state) {
+  (void)state, change_bytes("cpu", "lazy", 10000, 0), change_bytes("cpu-reference", "lazy", 10000, 0);
+}
+static void test_changed_unsummed(void **state) {
+  (void)state, change_bytes("cpu", "program", 4000, 1), change_bytes("cpu", "off", 4000, 1),
+      change_bytes("cpu-reference", "off", 4000, 1);
+}
 
 static void test_cut(void **state) {
   damaged d;
@@ -111,6 +120,7 @@ static void test_cut(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_changed), cmocka_unit_test(test_changed_unsummed), cmocka_unit_test(test_cut)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_changed), cmocka_unit_test(test_changed_unsummed),
+                                     cmocka_unit_test(test_cut)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fails the Nth malloc of the process (protobuf's, the C++ library's and the dynamic linker's included) while a model is opened, a session made and
- * run. A failure must come back as a status: no crash, no abort. What other libraries leak of their own on that way is theirs. */
+/* Fails the Nth malloc of the process (protobuf's, the C++ library's and the dynamic linker's included) while a model
+ * is opened, a session made and run. A failure must come back as a status: no crash, no abort. What other libraries
+ * leak of their own on that way is theirs. */
 #include <errno.h>
 #include <malloc.h>
 
@@ -51,7 +52,8 @@ static void fail_every_malloc(const char *path) {
   qr_runtime *runtime = NULL;
   uint64_t n, failures = 0;
   OK(qr_runtime_create(NULL, &runtime));
-  OK(open_and_run(runtime, path)); /* libraries are loaded: the dynamic linker's own allocations are not what is tested */
+  OK(open_and_run(runtime,
+                  path)); /* libraries are loaded: the dynamic linker's own allocations are not what is tested */
   for (n = 1;; ++n) {
     qr_status *status;
     uint64_t made;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any bytes -> QIR, with a segment of constants at hand. What is read is valid, can be printed, and is the same when written and read again.
+// Any bytes -> QIR, with a segment of constants at hand. What is read is valid, can be printed, and is the same when
+// written and read again.
 #include <cstdlib>
 
 #include "formats/qir/graph.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any bytes -> container -> everything that a session reads of it. Once as they are, and once with sums and sizes made to fit, so that the
-// fuzzer gets past them.
+// Any bytes -> container -> everything that a session reads of it. Once as they are, and once with sums and sizes made
+// to fit, so that the fuzzer gets past them.
 #include "formats/qrm/prologue.h"
 #include "formats/qrm/qrm.h"
 
@@ -16,7 +16,8 @@ void use(const void *data, std::uint64_t size) {
   for (std::uint32_t i = 0; i < model->segments().size(); ++i) {
     const Result<qir::Bytes> bytes = model->segment(i);
     if (!bytes.ok()) std::abort();  // no sums: every segment is there
-    if (bytes.value().size) static_cast<void>(*(static_cast<const volatile char *>(bytes.value().data) + bytes.value().size - 1));
+    if (bytes.value().size)
+      static_cast<void>(*(static_cast<const volatile char *>(bytes.value().data) + bytes.value().size - 1));
   }
   for (std::uint32_t i = 0; i < model->metadata().graphs.size(); ++i) {
     const Result<qir::Graph> graph = model->read_graph(i);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stands in for libFuzzer: gives a target every file of the folders named, and every file cut and damaged in a fixed way.
+// Stands in for libFuzzer: gives a target every file of the folders named, and every file cut and damaged in a fixed
+// way.
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
@@ -26,7 +27,8 @@ int main(int argc, char **argv) {
       give(bytes);
       for (int round = 0; round < 200 && !bytes.empty(); ++round) {
         std::vector<std::uint8_t> damaged = bytes;
-        for (unsigned n = 1 + random() % 4; n; --n) damaged[random() % damaged.size()] = static_cast<std::uint8_t>(random());
+        for (unsigned n = 1 + random() % 4; n; --n)
+          damaged[random() % damaged.size()] = static_cast<std::uint8_t>(random());
         if (round % 4 == 0) damaged.resize(random() % damaged.size());
         give(damaged);
       }

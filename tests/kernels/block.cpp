@@ -16,21 +16,28 @@ struct BlockData {
   std::vector<float> x, r, w1, b1, w2, b2, w3, b3;
 };
 
-std::size_t count(std::int64_t a, std::int64_t b, std::int64_t c = 1, std::int64_t d = 1) { return static_cast<std::size_t>(a * b * c * d); }
+std::size_t count(std::int64_t a, std::int64_t b, std::int64_t c = 1, std::int64_t d = 1) {
+  return static_cast<std::size_t>(a * b * c * d);
+}
 
 // 1x1: pixels of `stride` elements to pixels of as many as there are outputs. w is [outputs][inputs].
-std::vector<double> pointwise(const std::vector<double> &x, std::int64_t pixels, std::int64_t inputs, std::int64_t stride, const ConvF32 &p, const std::vector<float> &w, const std::vector<float> &bias) {
+std::vector<double> pointwise(const std::vector<double> &x, std::int64_t pixels, std::int64_t inputs,
+                              std::int64_t stride, const ConvF32 &p, const std::vector<float> &w,
+                              const std::vector<float> &bias) {
   std::vector<double> y(count(pixels, p.oc));
   for (std::int64_t i = 0; i < pixels; ++i)
     for (std::int64_t o = 0; o < p.oc; ++o) {
       double sum = p.has_bias ? static_cast<double>(bias[static_cast<std::size_t>(o)]) : 0;
-      for (std::int64_t k = 0; k < inputs; ++k) sum += x[static_cast<std::size_t>(i * stride + k)] * static_cast<double>(w[static_cast<std::size_t>(o * inputs + k)]);
+      for (std::int64_t k = 0; k < inputs; ++k)
+        sum += x[static_cast<std::size_t>(i * stride + k)] *
+               static_cast<double>(w[static_cast<std::size_t>(o * inputs + k)]);
       y[static_cast<std::size_t>(i * p.oc + o)] = sum;
     }
   return y;
 }
 
-std::vector<double> depthwise(const std::vector<double> &x, const DepthwiseF32 &p, const std::vector<float> &w, const std::vector<float> &bias) {
+std::vector<double> depthwise(const std::vector<double> &x, const DepthwiseF32 &p, const std::vector<float> &w,
+                              const std::vector<float> &bias) {
   const Window &win = p.window;
   std::vector<double> y(count(win.n, win.oh, win.ow, p.c));
   std::size_t at = 0;
@@ -43,7 +50,8 @@ std::vector<double> depthwise(const std::vector<double> &x, const DepthwiseF32 &
             for (std::int64_t kx = 0; kx < win.kw; ++kx) {
               const std::int64_t iy = oy * win.sh - win.pad_top + ky, ix = ox * win.sw - win.pad_left + kx;
               if (iy < 0 || iy >= win.ih || ix < 0 || ix >= win.iw) continue;
-              sum += x[static_cast<std::size_t>(((n * win.ih + iy) * win.iw + ix) * p.c + c)] * static_cast<double>(w[static_cast<std::size_t>((c * win.kh + ky) * win.kw + kx)]);
+              sum += x[static_cast<std::size_t>(((n * win.ih + iy) * win.iw + ix) * p.c + c)] *
+                     static_cast<double>(w[static_cast<std::size_t>((c * win.kh + ky) * win.kw + kx)]);
             }
           y[at] = sum;
         }
@@ -56,7 +64,8 @@ void activate(const Activation &act, std::vector<double> &values) {
 
 Registry::Prepared prepare(const Isa &isa, const BlockF32 &p, Random &random, BlockData *data) {
   const Window &d = p.depthwise.window;
-  const std::int64_t pixels_in = std::int64_t{d.n} * d.ih * d.iw, pixels_out = std::int64_t{d.n} * d.oh * d.ow, c = p.depthwise.c, taps = std::int64_t{d.kh} * d.kw;
+  const std::int64_t pixels_in = std::int64_t{d.n} * d.ih * d.iw, pixels_out = std::int64_t{d.n} * d.oh * d.ow,
+                     c = p.depthwise.c, taps = std::int64_t{d.kh} * d.kw;
   const auto weights = [&](std::size_t many, std::int64_t terms) {
     const auto spread = static_cast<float>(std::sqrt(3.0 / static_cast<double>(terms)));
     return random.reals(many, -spread, spread);
@@ -71,7 +80,8 @@ Registry::Prepared prepare(const Isa &isa, const BlockF32 &p, Random &random, Bl
   prepared.operands.push_back({bytes_of(data->x)});
   const auto part = [&](Kernel kernel, const auto &params, const std::vector<float> &bias, auto pack) {
     Needs needs;
-    if (const Status status = kernel_row(kernel).check(&params, isa, needs); !status.ok()) throw std::runtime_error(std::string(status.message()));
+    if (const Status status = kernel_row(kernel).check(&params, isa, needs); !status.ok())
+      throw std::runtime_error(std::string(status.message()));
     Bytes packed(needs.operand_bytes[1]);
     pack(packed.data());
     prepared.operands.push_back({packed});
@@ -80,9 +90,15 @@ Registry::Prepared prepare(const Isa &isa, const BlockF32 &p, Random &random, Bl
     pack_channels(bias.data(), static_cast<std::int64_t>(bias.size()), padded.data(), padded.size());
     prepared.operands.push_back({padded});
   };
-  part(Kernel::ConvF32, p.expand, data->b1, [&](void *to) { pack_conv_f32(p.expand, isa, FilterView<float>{data->w1.data(), p.expand.ic, 1, 0, 0}, to); });
-  part(Kernel::DepthwiseF32, p.depthwise, data->b2, [&](void *to) { pack_depthwise_f32(p.depthwise, isa, FilterView<float>{data->w2.data(), taps, 0, d.kw, 1}, to); });
-  part(Kernel::ConvF32, p.project, data->b3, [&](void *to) { pack_conv_f32(p.project, isa, FilterView<float>{data->w3.data(), c, 1, 0, 0}, to); });
+  part(Kernel::ConvF32, p.expand, data->b1, [&](void *to) {
+    pack_conv_f32(p.expand, isa, FilterView<float>{data->w1.data(), p.expand.ic, 1, 0, 0}, to);
+  });
+  part(Kernel::DepthwiseF32, p.depthwise, data->b2, [&](void *to) {
+    pack_depthwise_f32(p.depthwise, isa, FilterView<float>{data->w2.data(), taps, 0, d.kw, 1}, to);
+  });
+  part(Kernel::ConvF32, p.project, data->b3, [&](void *to) {
+    pack_conv_f32(p.project, isa, FilterView<float>{data->w3.data(), c, 1, 0, 0}, to);
+  });
   if (p.project.residual != Residual::None) prepared.operands.push_back({bytes_of(data->r)});
   prepared.operands.push_back({bytes_of(std::vector<float>(count(pixels_out, p.project.y_stride), -77.0f)), true});
   const auto flops = static_cast<double>(pixels_in * c * p.expand.ic + pixels_out * c * (taps + p.project.oc));
@@ -90,7 +106,8 @@ Registry::Prepared prepare(const Isa &isa, const BlockF32 &p, Random &random, Bl
   return prepared;
 }
 
-BlockF32 block(std::int32_t size, std::int32_t ic, std::int32_t c, std::int32_t oc, std::int32_t k, std::int32_t step, std::int32_t pad) {
+BlockF32 block(std::int32_t size, std::int32_t ic, std::int32_t c, std::int32_t oc, std::int32_t k, std::int32_t step,
+               std::int32_t pad) {
   BlockF32 p;
   Window &d = p.depthwise.window, &e = p.expand.window, &o = p.project.window;
   d.ih = d.iw = size, d.kh = d.kw = k, d.sh = d.sw = step, d.pad_top = d.pad_left = pad;
@@ -109,10 +126,12 @@ void check_block(const Isa &isa, const BlockF32 &p, std::uint64_t seed) {
   Random random(seed);
   BlockData data;
   const Registry::Prepared prepared = prepare(isa, p, random, &data);
-  const std::vector<float> found = values_of<float>(run(isa, prepared.kernel, prepared.params.data(), prepared.operands).at(0));
+  const std::vector<float> found =
+      values_of<float>(run(isa, prepared.kernel, prepared.params.data(), prepared.operands).at(0));
   const Window &d = p.depthwise.window;
   const std::int64_t pixels = std::int64_t{d.n} * d.oh * d.ow;
-  std::vector<double> t = pointwise({data.x.begin(), data.x.end()}, std::int64_t{d.n} * d.ih * d.iw, p.expand.ic, p.expand.x_stride, p.expand, data.w1, data.b1);
+  std::vector<double> t = pointwise({data.x.begin(), data.x.end()}, std::int64_t{d.n} * d.ih * d.iw, p.expand.ic,
+                                    p.expand.x_stride, p.expand, data.w1, data.b1);
   activate(p.expand.act, t);
   t = depthwise(t, p.depthwise, data.w2, data.b2);
   activate(p.depthwise.act, t);
@@ -121,7 +140,9 @@ void check_block(const Isa &isa, const BlockF32 &p, std::uint64_t seed) {
   for (std::int64_t i = 0; i < pixels; ++i)
     for (std::int64_t o = 0; o < p.project.oc; ++o) {
       double v = t[static_cast<std::size_t>(i * p.project.oc + o)];
-      const double r = p.project.residual == Residual::None ? 0 : static_cast<double>(data.r[static_cast<std::size_t>(i * p.project.r_stride + o)]);
+      const double r = p.project.residual == Residual::None
+                           ? 0
+                           : static_cast<double>(data.r[static_cast<std::size_t>(i * p.project.r_stride + o)]);
       if (p.project.residual == Residual::BeforeAct) v += r;
       v = apply(p.project.act, v);
       if (p.project.residual == Residual::AfterAct) v += r;
@@ -135,7 +156,9 @@ void check_block(const Isa &isa, const BlockF32 &p, std::uint64_t seed) {
 void register_block(Registry &registry) {
   registry.test("BlockF32: random", [](const Isa &isa) {
     Random random(77);
-    const auto pick = [&](std::int64_t low, std::int64_t high) { return static_cast<std::int32_t>(random.integer(low, high)); };
+    const auto pick = [&](std::int64_t low, std::int64_t high) {
+      return static_cast<std::int32_t>(random.integer(low, high));
+    };
     for (int i = 0; i < 80; ++i) {
       const std::int32_t k = pick(0, 1) ? 3 : 5;
       BlockF32 p = block(pick(5, 40), pick(1, 30), pick(1, 70), pick(1, 40), k, pick(1, 2), pick(0, k / 2));
@@ -146,7 +169,8 @@ void register_block(Registry &registry) {
       p.project.act = {pick(0, 1) ? Act::None : Act::HardSwish, 0, 0, 0};
       if (pick(0, 2) == 0) p.expand.act = {Act::HardSwish, 0, 0, 0};
       if (pick(0, 2) == 0) p.depthwise.act = {Act::Silu, 1, 0, 0};
-      p.expand.has_bias = static_cast<std::uint32_t>(pick(0, 1)), p.project.has_bias = static_cast<std::uint32_t>(pick(0, 1));
+      p.expand.has_bias = static_cast<std::uint32_t>(pick(0, 1)),
+      p.project.has_bias = static_cast<std::uint32_t>(pick(0, 1));
       check_block(isa, p, static_cast<std::uint64_t>(i));
     }
   });
@@ -159,14 +183,16 @@ void register_block(Registry &registry) {
       BlockF32 p = block(9, 4, 12, 6, 3, 1, 1);
       change(p);
       Needs needs;
-      if (kernel_row(Kernel::BlockF32).check(&p, isa, needs).ok()) throw std::runtime_error(std::string("the check accepts ") + what);
+      if (kernel_row(Kernel::BlockF32).check(&p, isa, needs).ok())
+        throw std::runtime_error(std::string("the check accepts ") + what);
     };
     refuses("another number of channels between", [](BlockF32 &p) { p.project.ic = p.project.x_stride = 11; });
     refuses("another image between", [](BlockF32 &p) { p.expand.window.ih = p.expand.window.oh = 8; });
     refuses("gaps between", [](BlockF32 &p) { p.expand.y_stride = 13; });
   });
-  for (const auto &[name, p] : {std::pair{"BlockF32: 112 16->96->24, step 2 (mobilenet)", block(112, 16, 96, 24, 3, 2, 1)},
-                                std::pair{"BlockF32: 56 24->144->24 (mobilenet)", block(56, 24, 144, 24, 3, 1, 1)}})
+  for (const auto &[name, p] :
+       {std::pair{"BlockF32: 112 16->96->24, step 2 (mobilenet)", block(112, 16, 96, 24, 3, 2, 1)},
+        std::pair{"BlockF32: 56 24->144->24 (mobilenet)", block(56, 24, 144, 24, 3, 1, 1)}})
     registry.bench(name, [p = p](const Isa &isa) {
       Random random(1);
       BlockData data;

@@ -21,9 +21,11 @@ constexpr std::size_t kPage = 4096;
 // Splits the range over real threads, unevenly, so that nothing may depend on the split.
 struct TestPool {
   std::uint32_t workers;
-  static void parallel_for(void *self, std::uint64_t count, std::uint64_t grain, void (*body)(void *, std::uint64_t, std::uint64_t, std::uint32_t), void *context) {
+  static void parallel_for(void *self, std::uint64_t count, std::uint64_t grain,
+                           void (*body)(void *, std::uint64_t, std::uint64_t, std::uint32_t), void *context) {
     const std::uint32_t workers = static_cast<TestPool *>(self)->workers;
-    const std::uint64_t share = std::max<std::uint64_t>(std::max<std::uint64_t>(grain, 1), (count + workers - 1) / workers);
+    const std::uint64_t share =
+        std::max<std::uint64_t>(std::max<std::uint64_t>(grain, 1), (count + workers - 1) / workers);
     std::vector<std::thread> threads;
     std::uint32_t worker = 0;
     for (std::uint64_t begin = 0; begin < count; begin += share, ++worker)
@@ -40,7 +42,8 @@ struct Placement {
 
 kernels::Needs check(const Isa &isa, Kernel kernel, const void *params) {
   kernels::Needs needs;
-  if (const Status status = kernels::kernel_row(kernel).check(params, isa, needs); !status.ok()) throw std::runtime_error(std::string(status.message()));
+  if (const Status status = kernels::kernel_row(kernel).check(params, isa, needs); !status.ok())
+    throw std::runtime_error(std::string(status.message()));
   return needs;
 }
 
@@ -52,10 +55,12 @@ Guarded::Guarded(std::size_t bytes, Edge edge, std::size_t skew) : size_(bytes) 
   map_ = mmap(nullptr, map_bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (map_ == MAP_FAILED) throw std::runtime_error("no memory for a guarded buffer");
   std::byte *const begin = static_cast<std::byte *>(map_) + kPage;
-  if (body > 0 && mprotect(begin, body, PROT_READ | PROT_WRITE) != 0) throw std::runtime_error("no memory for a guarded buffer");
+  if (body > 0 && mprotect(begin, body, PROT_READ | PROT_WRITE) != 0)
+    throw std::runtime_error("no memory for a guarded buffer");
   data_ = edge == Edge::End ? begin + body - bytes : begin + skew;
 }
-Guarded::Guarded(Guarded &&other) noexcept : map_(std::exchange(other.map_, nullptr)), map_bytes_(other.map_bytes_), size_(other.size_), data_(other.data_) {}
+Guarded::Guarded(Guarded &&other) noexcept
+    : map_(std::exchange(other.map_, nullptr)), map_bytes_(other.map_bytes_), size_(other.size_), data_(other.data_) {}
 Guarded::~Guarded() {
   if (map_) munmap(map_, map_bytes_);
 }
@@ -66,8 +71,12 @@ std::uint64_t Random::bits() {
   state_ ^= state_ << 17;
   return state_ * 0x2545f4914f6cdd1du;
 }
-std::int64_t Random::integer(std::int64_t low, std::int64_t high) { return low + static_cast<std::int64_t>((bits() >> 16) % static_cast<std::uint64_t>(high - low + 1)); }
-float Random::real(float low, float high) { return low + (high - low) * static_cast<float>(bits() >> 40) / 16777216.0f; }
+std::int64_t Random::integer(std::int64_t low, std::int64_t high) {
+  return low + static_cast<std::int64_t>((bits() >> 16) % static_cast<std::uint64_t>(high - low + 1));
+}
+float Random::real(float low, float high) {
+  return low + (high - low) * static_cast<float>(bits() >> 40) / 16777216.0f;
+}
 std::vector<float> Random::reals(std::size_t count, float low, float high) {
   std::vector<float> values(count);
   for (float &value : values) value = real(low, high);
@@ -77,21 +86,33 @@ std::vector<float> Random::reals(std::size_t count, float low, float high) {
 std::vector<Bytes> run(const Isa &isa, Kernel kernel, const void *params, const std::vector<Operand> &operands) {
   const kernels::Needs needs = check(isa, kernel, params);
   const std::string name = kernels::kernel_row(kernel).name;
-  if (needs.operand_count != operands.size()) throw std::runtime_error(name + ": the check says " + std::to_string(needs.operand_count) + " operands, the test has " + std::to_string(operands.size()));
+  if (needs.operand_count != operands.size())
+    throw std::runtime_error(name + ": the check says " + std::to_string(needs.operand_count) +
+                             " operands, the test has " + std::to_string(operands.size()));
   for (std::size_t i = 0; i < operands.size(); ++i) {
-    if (needs.written[i] != operands[i].written) throw std::runtime_error(name + ": operand " + std::to_string(i) + ": check and test differ on whether it is written");
+    if (needs.written[i] != operands[i].written)
+      throw std::runtime_error(name + ": operand " + std::to_string(i) +
+                               ": check and test differ on whether it is written");
     if (needs.operand_bytes[i] > operands[i].contents.size())
-      throw std::runtime_error(name + ": operand " + std::to_string(i) + " needs " + std::to_string(needs.operand_bytes[i]) + " bytes, the test has " + std::to_string(operands[i].contents.size()));
+      throw std::runtime_error(name + ": operand " + std::to_string(i) + " needs " +
+                               std::to_string(needs.operand_bytes[i]) + " bytes, the test has " +
+                               std::to_string(operands[i].contents.size()));
   }
   std::vector<Bytes> first;
-  for (const Placement place : {Placement{Guarded::Edge::End, 0, 1}, {Guarded::Edge::Begin, 0, 1}, {Guarded::Edge::Begin, 4, 3}, {Guarded::Edge::End, 0, 3}}) {
+  for (const Placement place : {Placement{Guarded::Edge::End, 0, 1},
+                                {Guarded::Edge::Begin, 0, 1},
+                                {Guarded::Edge::Begin, 4, 3},
+                                {Guarded::Edge::End, 0, 3}}) {
     std::vector<Guarded> memory;
     std::vector<std::byte *> pointers;
     for (std::size_t i = 0; i < operands.size(); ++i) {
       // Only what the check function asked for is there.
       const std::size_t bytes = needs.operand_bytes[i];
-      // Packed weights and their like come from 64-byte aligned segments; everything else may lie anywhere that its elements may.
-      const bool constant = i > 0 && !operands[i].written && (kernel == Kernel::ConvF32 || kernel == Kernel::DepthwiseF32 || kernel == Kernel::ConvInt) && i < 4;
+      // Packed weights and their like come from 64-byte aligned segments; everything else may lie anywhere that its
+      // elements may.
+      const bool constant =
+          i > 0 && !operands[i].written &&
+          (kernel == Kernel::ConvF32 || kernel == Kernel::DepthwiseF32 || kernel == Kernel::ConvInt) && i < 4;
       memory.emplace_back(constant ? (bytes + 63) / 64 * 64 : bytes, place.edge, constant ? 0 : place.skew);
       if (bytes) std::memcpy(memory.back().data(), operands[i].contents.data(), bytes);
       pointers.push_back(memory.back().data());
@@ -101,7 +122,8 @@ std::vector<Bytes> run(const Isa &isa, Kernel kernel, const void *params, const 
     const Guarded scratch(needs.scratch_bytes * place.workers + needs.shared_bytes);
     if (scratch.size()) std::memset(scratch.data(), 0x5a, scratch.size());
     std::int64_t bad_index[2] = {};
-    isa.run[static_cast<std::size_t>(kernel)](kernels::Call{params, pointers.data(), threads, scratch.data(), needs.scratch_bytes, bad_index});
+    isa.run[static_cast<std::size_t>(kernel)](
+        kernels::Call{params, pointers.data(), threads, scratch.data(), needs.scratch_bytes, bad_index});
     std::vector<Bytes> outputs;
     for (std::size_t i = 0; i < operands.size(); ++i) {
       const std::size_t bytes = needs.operand_bytes[i];
@@ -119,14 +141,17 @@ std::vector<Bytes> run(const Isa &isa, Kernel kernel, const void *params, const 
   return first;
 }
 
-std::vector<Tensor> reference(const qir::Node &node, const std::vector<Tensor> &inputs, const std::vector<reference::OutputType> *outputs) {
+std::vector<Tensor> reference(const qir::Node &node, const std::vector<Tensor> &inputs,
+                              const std::vector<reference::OutputType> *outputs) {
   Vector<reference::ConstView> views;
   for (const Tensor &input : inputs)
-    views.push_back({input.dtype != DType::Unknown, input.dtype, qir::Shape(input.shape.begin(), input.shape.end()), input.quant ? &input.quant : nullptr, input.data.data()});
+    views.push_back({input.dtype != DType::Unknown, input.dtype, qir::Shape(input.shape.begin(), input.shape.end()),
+                     input.quant ? &input.quant : nullptr, input.data.data()});
   Vector<reference::OwnedTensor> results;
   Vector<reference::OutputType> types;
   if (outputs) types.assign(outputs->begin(), outputs->end());
-  if (const Status status = reference::run_node(node, views, results, outputs ? &types : nullptr); !status.ok()) throw std::runtime_error("cpu-reference: " + std::string(status.message()));
+  if (const Status status = reference::run_node(node, views, results, outputs ? &types : nullptr); !status.ok())
+    throw std::runtime_error("cpu-reference: " + std::string(status.message()));
   std::vector<Tensor> tensors;
   for (const auto &result : results) {
     Tensor tensor{result.dtype, {result.shape.begin(), result.shape.end()}, Bytes(result.data.size()), {}};
@@ -136,14 +161,20 @@ std::vector<Tensor> reference(const qir::Node &node, const std::vector<Tensor> &
   return tensors;
 }
 
-void expect_close(const std::string &what, std::span<const float> found, std::span<const float> expected, float rtol, float atol) {
-  if (found.size() != expected.size()) throw std::runtime_error(what + ": found " + std::to_string(found.size()) + " values, expected " + std::to_string(expected.size()));
+void expect_close(const std::string &what, std::span<const float> found, std::span<const float> expected, float rtol,
+                  float atol) {
+  if (found.size() != expected.size())
+    throw std::runtime_error(what + ": found " + std::to_string(found.size()) + " values, expected " +
+                             std::to_string(expected.size()));
   for (std::size_t i = 0; i < found.size(); ++i) {
     const float f = found[i], e = expected[i];
-    const bool same = std::isnan(e) ? std::isnan(f) : std::isinf(e) ? f == e : std::fabs(f - e) <= atol + rtol * std::fabs(e);
+    const bool same = std::isnan(e)   ? std::isnan(f)
+                      : std::isinf(e) ? f == e
+                                      : std::fabs(f - e) <= atol + rtol * std::fabs(e);
     if (!same) {
       char text[160];
-      std::snprintf(text, sizeof text, ": element %zu: found %.9g, expected %.9g", i, static_cast<double>(f), static_cast<double>(e));
+      std::snprintf(text, sizeof text, ": element %zu: found %.9g, expected %.9g", i, static_cast<double>(f),
+                    static_cast<double>(e));
       throw std::runtime_error(what + text);
     }
   }
@@ -151,10 +182,13 @@ void expect_close(const std::string &what, std::span<const float> found, std::sp
 
 template <class T>
 void expect_equal(const std::string &what, std::span<const T> found, std::span<const T> expected, int tolerance) {
-  if (found.size() != expected.size()) throw std::runtime_error(what + ": found " + std::to_string(found.size()) + " values, expected " + std::to_string(expected.size()));
+  if (found.size() != expected.size())
+    throw std::runtime_error(what + ": found " + std::to_string(found.size()) + " values, expected " +
+                             std::to_string(expected.size()));
   for (std::size_t i = 0; i < found.size(); ++i)
     if (std::abs(static_cast<std::int64_t>(found[i]) - static_cast<std::int64_t>(expected[i])) > tolerance)
-      throw std::runtime_error(what + ": element " + std::to_string(i) + ": found " + std::to_string(found[i]) + ", expected " + std::to_string(expected[i]));
+      throw std::runtime_error(what + ": element " + std::to_string(i) + ": found " + std::to_string(found[i]) +
+                               ", expected " + std::to_string(expected[i]));
 }
 template void expect_equal(const std::string &, std::span<const std::uint8_t>, std::span<const std::uint8_t>, int);
 template void expect_equal(const std::string &, std::span<const std::int8_t>, std::span<const std::int8_t>, int);
@@ -163,8 +197,12 @@ template void expect_equal(const std::string &, std::span<const std::int16_t>, s
 template void expect_equal(const std::string &, std::span<const std::int32_t>, std::span<const std::int32_t>, int);
 template void expect_equal(const std::string &, std::span<const std::int64_t>, std::span<const std::int64_t>, int);
 
-void Registry::test(std::string name, std::function<void(const Isa &)> body) { tests.push_back({std::move(name), std::move(body)}); }
-void Registry::bench(std::string name, std::function<Prepared(const Isa &)> prepare) { benches.push_back({std::move(name), std::move(prepare)}); }
+void Registry::test(std::string name, std::function<void(const Isa &)> body) {
+  tests.push_back({std::move(name), std::move(body)});
+}
+void Registry::bench(std::string name, std::function<Prepared(const Isa &)> prepare) {
+  benches.push_back({std::move(name), std::move(prepare)});
+}
 
 namespace {
 
@@ -175,14 +213,17 @@ double time_of(const Isa &isa, Kernel kernel, const Bytes &params, std::vector<O
   const kernels::Needs needs = check(isa, kernel, params.data());
   std::vector<std::unique_ptr<std::byte, void (*)(void *)>> memory;
   std::vector<std::byte *> pointers;
-  const auto aligned = [](std::size_t bytes) { return static_cast<std::byte *>(std::aligned_alloc(64, (bytes + 127) / 64 * 64)); };
+  const auto aligned = [](std::size_t bytes) {
+    return static_cast<std::byte *>(std::aligned_alloc(64, (bytes + 127) / 64 * 64));
+  };
   for (const Operand &operand : operands) {
     pointers.push_back(aligned(operand.contents.size()));
     memory.emplace_back(pointers.back(), std::free);
     if (!operand.contents.empty()) std::memcpy(pointers.back(), operand.contents.data(), operand.contents.size());
   }
   const kernels::Threads threads;
-  const std::unique_ptr<std::byte, void (*)(void *)> scratch(aligned(needs.scratch_bytes + needs.shared_bytes), std::free);
+  const std::unique_ptr<std::byte, void (*)(void *)> scratch(aligned(needs.scratch_bytes + needs.shared_bytes),
+                                                             std::free);
   std::int64_t bad_index[2] = {};
   const kernels::Call call{params.data(), pointers.data(), threads, scratch.get(), needs.scratch_bytes, bad_index};
   const kernels::Run body = isa.run[static_cast<std::size_t>(kernel)];
@@ -204,7 +245,8 @@ double time_of(const Isa &isa, Kernel kernel, const Bytes &params, std::vector<O
   return samples[samples.size() / 2];
 }
 
-// Flops per second of one core: independent fused multiply-adds, in the widest panel that the instruction set has, all in the first-level cache.
+// Flops per second of one core: independent fused multiply-adds, in the widest panel that the instruction set has, all
+// in the first-level cache.
 double peak_flops(const Isa &isa) {
   kernels::ConvF32 p;
   p.window.iw = p.window.ow = 24;
@@ -213,12 +255,14 @@ double peak_flops(const Isa &isa) {
   const Bytes params = params_of(p);
   const kernels::Needs needs = check(isa, Kernel::ConvF32, params.data());
   std::vector<Operand> operands;
-  for (std::size_t i = 0; i < needs.operand_count; ++i) operands.push_back({Bytes(needs.operand_bytes[i]), needs.written[i]});
+  for (std::size_t i = 0; i < needs.operand_count; ++i)
+    operands.push_back({Bytes(needs.operand_bytes[i]), needs.written[i]});
   return 2.0 * p.window.iw * p.ic * p.oc / time_of(isa, Kernel::ConvF32, params, operands);
 }
 
 int usage() {
-  std::fputs("usage: kernels [--bench] [--isa NAME] [--list] [TEXT]\nTEXT: only cases whose name contains it\n", stderr);
+  std::fputs("usage: kernels [--bench] [--isa NAME] [--list] [TEXT]\nTEXT: only cases whose name contains it\n",
+             stderr);
   return 2;
 }
 
@@ -267,12 +311,14 @@ int main_of(int argc, char **argv) {
       continue;
     }
     const double peak = peak_flops(*isa);
-    std::printf("%s: best tile %.1f GFLOP/s\n%-56s %12s %12s %8s %9s\n", isa->name, peak * 1e-9, "case", "us", "GFLOP/s", "% best", "GB/s");
+    std::printf("%s: best tile %.1f GFLOP/s\n%-56s %12s %12s %8s %9s\n", isa->name, peak * 1e-9, "case", "us",
+                "GFLOP/s", "% best", "GB/s");
     for (const auto &item : registry.benches) {
       if (item.name.find(only) == std::string::npos) continue;
       Registry::Prepared prepared = item.prepare(*isa);
       const double seconds = time_of(*isa, prepared.kernel, prepared.params, prepared.operands);
-      std::printf("%-56s %12.2f %12.2f %8.1f %9.2f\n", item.name.c_str(), seconds * 1e6, prepared.work.flops / seconds * 1e-9, 100 * prepared.work.flops / seconds / peak,
+      std::printf("%-56s %12.2f %12.2f %8.1f %9.2f\n", item.name.c_str(), seconds * 1e6,
+                  prepared.work.flops / seconds * 1e-9, 100 * prepared.work.flops / seconds / peak,
                   prepared.work.bytes / seconds * 1e-9);
       std::fflush(stdout);
     }

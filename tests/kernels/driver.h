@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The driver of kernel tests: every kernel, on every instruction set that this processor has, against cpu-reference, in guarded memory, with one and with
-// several threads; and the benchmark of the same cases. A family of kernels is one file here that registers cases.
+// The driver of kernel tests: every kernel, on every instruction set that this processor has, against cpu-reference, in
+// guarded memory, with one and with several threads; and the benchmark of the same cases. A family of kernels is one
+// file here that registers cases.
 #pragma once
 
 #include <cstring>
@@ -18,7 +19,8 @@ namespace quarry::kernel_test {
 using kernels::Isa;
 using kernels::Kernel;
 
-// Memory whose last byte (or first) touches a page that nobody may read. `skew` bytes keep the data from being more aligned than promised.
+// Memory whose last byte (or first) touches a page that nobody may read. `skew` bytes keep the data from being more
+// aligned than promised.
 class Guarded {
  public:
   enum class Edge { End, Begin };
@@ -28,7 +30,9 @@ class Guarded {
   std::byte *data() const noexcept { return data_; }
   std::size_t size() const noexcept { return size_; }
   template <class T>
-  T *as() const noexcept { return reinterpret_cast<T *>(data_); }
+  T *as() const noexcept {
+    return reinterpret_cast<T *>(data_);
+  }
 
  private:
   void *map_ = nullptr;
@@ -64,13 +68,14 @@ class Random {
 };
 
 struct Operand {
-  Bytes contents;       // of an input; of an output what stands there before (gaps must survive)
+  Bytes contents;  // of an input; of an output what stands there before (gaps must survive)
   bool written = false;
 };
 
-// Runs a kernel once per operand placement (ending at a guard page; beginning at one; offset by one element) and thread count (1, 3) and demands the same outputs of
-// all; returns them in order. Throws std::runtime_error with the reason when the check function refuses, an operand's size is not what the check says (an input may
-// be longer), an input changed, or runs differ by a bit.
+// Runs a kernel once per operand placement (ending at a guard page; beginning at one; offset by one element) and thread
+// count (1, 3) and demands the same outputs of all; returns them in order. Throws std::runtime_error with the reason
+// when the check function refuses, an operand's size is not what the check says (an input may be longer), an input
+// changed, or runs differ by a bit.
 std::vector<Bytes> run(const Isa &isa, Kernel kernel, const void *params, const std::vector<Operand> &operands);
 
 // One node by the reference backend; inputs are dense ONNX tensors.
@@ -80,10 +85,13 @@ struct Tensor {
   Bytes data;
   std::optional<qir::Quantization> quant;
 };
-std::vector<Tensor> reference(const qir::Node &node, const std::vector<Tensor> &inputs, const std::vector<reference::OutputType> *outputs = nullptr);
+std::vector<Tensor> reference(const qir::Node &node, const std::vector<Tensor> &inputs,
+                              const std::vector<reference::OutputType> *outputs = nullptr);
 
-// Demands |found - expected| <= atol + rtol * |expected|, NaN for NaN, equal infinities; throws naming the first place that is not.
-void expect_close(const std::string &what, std::span<const float> found, std::span<const float> expected, float rtol, float atol);
+// Demands |found - expected| <= atol + rtol * |expected|, NaN for NaN, equal infinities; throws naming the first place
+// that is not.
+void expect_close(const std::string &what, std::span<const float> found, std::span<const float> expected, float rtol,
+                  float atol);
 template <class T>
 void expect_equal(const std::string &what, std::span<const T> found, std::span<const T> expected, int tolerance = 0);
 
@@ -106,8 +114,14 @@ class Registry {
   };
   void bench(std::string name, std::function<Prepared(const Isa &)> prepare);
 
-  struct Test { std::string name; std::function<void(const Isa &)> body; };
-  struct Bench { std::string name; std::function<Prepared(const Isa &)> prepare; };
+  struct Test {
+    std::string name;
+    std::function<void(const Isa &)> body;
+  };
+  struct Bench {
+    std::string name;
+    std::function<Prepared(const Isa &)> prepare;
+  };
   std::vector<Test> tests;
   std::vector<Bench> benches;
 };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels that work element by element, along rows, or move data. Bounds (rtol, atol), against f64 rounded once: functions 4e-6, 4e-7 (pow 1e-6);
+// Kernels that work element by element, along rows, or move data. Bounds (rtol, atol), against f64 rounded once:
+// functions 4e-6, 4e-7 (pow 1e-6);
 // + - * / and bounds exact; Softmax 4e-6, 1e-7; LayerNorm 2e-5, 2e-6; reductions 2e-6, 1e-7 of the sum of magnitudes.
 #include <algorithm>
 #include <cmath>
@@ -26,9 +27,15 @@ qir::Node node_of(Op op, std::size_t inputs) {
   node.outputs.push_back(100);
   return node;
 }
-Tensor tensor_of(Dims shape, const std::vector<float> &values) { return {DType::F32, std::move(shape), bytes_of(values), {}}; }
-Tensor tensor_of(Dims shape, const std::vector<std::int64_t> &values) { return {DType::I64, std::move(shape), bytes_of(values), {}}; }
-std::vector<float> reference_values(const qir::Node &node, const std::vector<Tensor> &inputs) { return values_of<float>(reference(node, inputs)[0].data); }
+Tensor tensor_of(Dims shape, const std::vector<float> &values) {
+  return {DType::F32, std::move(shape), bytes_of(values), {}};
+}
+Tensor tensor_of(Dims shape, const std::vector<std::int64_t> &values) {
+  return {DType::I64, std::move(shape), bytes_of(values), {}};
+}
+std::vector<float> reference_values(const qir::Node &node, const std::vector<Tensor> &inputs) {
+  return values_of<float>(reference(node, inputs)[0].data);
+}
 
 Operand in(const std::vector<float> &values) { return {bytes_of(values)}; }
 Operand out(std::size_t bytes) { return {Bytes(bytes, std::byte{0xa5}), true}; }
@@ -40,7 +47,8 @@ std::size_t product(const Dims &dims) {
 
 void expect_refused(const Isa &isa, Kernel kernel, const void *params, const char *what) {
   Needs needs;
-  if (kernel_row(kernel).check(params, isa, needs).ok()) throw std::runtime_error(std::string(kernel_row(kernel).name) + ": accepted " + what);
+  if (kernel_row(kernel).check(params, isa, needs).ok())
+    throw std::runtime_error(std::string(kernel_row(kernel).name) + ": accepted " + what);
 }
 template <class P, class Change>
 void refuse(const Isa &isa, Kernel kernel, P params, const char *what, Change change) {
@@ -50,8 +58,10 @@ void refuse(const Isa &isa, Kernel kernel, P params, const char *what, Change ch
 
 // Values where functions have their edges, then random ones of several magnitudes.
 std::vector<float> values_for_functions(std::size_t count, Random &random) {
-  static const float kEdges[] = {0.0f, -0.0f, kInf, -kInf, kNan, 1e-45f, -1e-45f, 1.2e-38f, 1e-20f, 88.7f, 88.73f, -87.3f, -87.4f, -103.9f, -104.5f, 3e38f, -3e38f, 0.5f,
-                                 1.5f, 2.5f, -0.5f, -1.5f, -2.5f, 8388607.5f, 8388609.0f, -8388609.0f, 1.0f, -1.0f, 0.927f, 1.312f, 1.3121f, 20.0f, 20.5f, 3.0f, -3.0f, 6.0f};
+  static const float kEdges[] = {0.0f,  -0.0f,  kInf,   -kInf,   kNan,    1e-45f,     -1e-45f,    1.2e-38f,    1e-20f,
+                                 88.7f, 88.73f, -87.3f, -87.4f,  -103.9f, -104.5f,    3e38f,      -3e38f,      0.5f,
+                                 1.5f,  2.5f,   -0.5f,  -1.5f,   -2.5f,   8388607.5f, 8388609.0f, -8388609.0f, 1.0f,
+                                 -1.0f, 0.927f, 1.312f, 1.3121f, 20.0f,   20.5f,      3.0f,       -3.0f,       6.0f};
   std::vector<float> values(count);
   for (std::size_t i = 0; i < count; ++i) {
     const float range = i % 3 == 0 ? 1.0f : i % 3 == 1 ? 10.0f : 100.0f;
@@ -67,19 +77,29 @@ struct Function {
   const char *attribute;  // gets `a`
   const char *second;     // gets `b`
 };
-constexpr Function kFunctions[] = {
-    {Act::LeakyRelu, 0.1f, 0, Op::LeakyRelu, "alpha", nullptr}, {Act::HardSigmoid, 0.2f, 0.5f, Op::HardSigmoid, "alpha", "beta"},
-    {Act::HardSwish, 0, 0, Op::HardSwish, nullptr, nullptr},    {Act::Sigmoid, 0, 0, Op::Sigmoid, nullptr, nullptr},
-    {Act::Silu, 1.7f, 0, Op::Swish, "alpha", nullptr},          {Act::Tanh, 0, 0, Op::Tanh, nullptr, nullptr},
-    {Act::Gelu, 0, 0, Op::Gelu, nullptr, nullptr},              {Act::GeluTanh, 0, 0, Op::Gelu, "approximate", nullptr},
-    {Act::Elu, 0.7f, 0, Op::Elu, "alpha", nullptr},             {Act::Softplus, 0, 0, Op::Softplus, nullptr, nullptr},
-    {Act::Mish, 0, 0, Op::Mish, nullptr, nullptr},              {Act::Erf, 0, 0, Op::Erf, nullptr, nullptr},
-    {Act::Exp, 0, 0, Op::Exp, nullptr, nullptr},                {Act::Log, 0, 0, Op::Log, nullptr, nullptr},
-    {Act::Sqrt, 0, 0, Op::Sqrt, nullptr, nullptr},              {Act::Reciprocal, 0, 0, Op::Reciprocal, nullptr, nullptr},
-    {Act::Abs, 0, 0, Op::Abs, nullptr, nullptr},                {Act::Neg, 0, 0, Op::Neg, nullptr, nullptr},
-    {Act::Floor, 0, 0, Op::Floor, nullptr, nullptr},            {Act::Ceil, 0, 0, Op::Ceil, nullptr, nullptr},
-    {Act::Round, 0, 0, Op::Round, nullptr, nullptr},            {Act::Clip, -1.5f, 2.25f, Op::Clip, nullptr, nullptr},
-    {Act::Clip, 0, kInf, Op::Relu, nullptr, nullptr}};
+constexpr Function kFunctions[] = {{Act::LeakyRelu, 0.1f, 0, Op::LeakyRelu, "alpha", nullptr},
+                                   {Act::HardSigmoid, 0.2f, 0.5f, Op::HardSigmoid, "alpha", "beta"},
+                                   {Act::HardSwish, 0, 0, Op::HardSwish, nullptr, nullptr},
+                                   {Act::Sigmoid, 0, 0, Op::Sigmoid, nullptr, nullptr},
+                                   {Act::Silu, 1.7f, 0, Op::Swish, "alpha", nullptr},
+                                   {Act::Tanh, 0, 0, Op::Tanh, nullptr, nullptr},
+                                   {Act::Gelu, 0, 0, Op::Gelu, nullptr, nullptr},
+                                   {Act::GeluTanh, 0, 0, Op::Gelu, "approximate", nullptr},
+                                   {Act::Elu, 0.7f, 0, Op::Elu, "alpha", nullptr},
+                                   {Act::Softplus, 0, 0, Op::Softplus, nullptr, nullptr},
+                                   {Act::Mish, 0, 0, Op::Mish, nullptr, nullptr},
+                                   {Act::Erf, 0, 0, Op::Erf, nullptr, nullptr},
+                                   {Act::Exp, 0, 0, Op::Exp, nullptr, nullptr},
+                                   {Act::Log, 0, 0, Op::Log, nullptr, nullptr},
+                                   {Act::Sqrt, 0, 0, Op::Sqrt, nullptr, nullptr},
+                                   {Act::Reciprocal, 0, 0, Op::Reciprocal, nullptr, nullptr},
+                                   {Act::Abs, 0, 0, Op::Abs, nullptr, nullptr},
+                                   {Act::Neg, 0, 0, Op::Neg, nullptr, nullptr},
+                                   {Act::Floor, 0, 0, Op::Floor, nullptr, nullptr},
+                                   {Act::Ceil, 0, 0, Op::Ceil, nullptr, nullptr},
+                                   {Act::Round, 0, 0, Op::Round, nullptr, nullptr},
+                                   {Act::Clip, -1.5f, 2.25f, Op::Clip, nullptr, nullptr},
+                                   {Act::Clip, 0, kInf, Op::Relu, nullptr, nullptr}};
 
 std::vector<float> function_reference(const Function &function, const std::vector<float> &x) {
   const bool clip = function.op == Op::Clip;
@@ -88,7 +108,9 @@ std::vector<float> function_reference(const Function &function, const std::vecto
   else if (function.attribute) node.set(function.attribute, function.a);
   if (function.second) node.set(function.second, function.b);
   std::vector<Tensor> inputs = {tensor_of({static_cast<std::int64_t>(x.size())}, x)};
-  if (clip) inputs.push_back(tensor_of({}, std::vector<float>{function.a})), inputs.push_back(tensor_of({}, std::vector<float>{function.b}));
+  if (clip)
+    inputs.push_back(tensor_of({}, std::vector<float>{function.a})),
+        inputs.push_back(tensor_of({}, std::vector<float>{function.b}));
   return reference_values(node, inputs);
 }
 
@@ -105,7 +127,8 @@ void test_unary(const Isa &isa) {
     const std::vector<float> x = values_for_functions(count, random);
     for (const Function &function : kFunctions) {
       const std::vector<float> found = run_unary(isa, {function.act, function.a, function.b, 0}, x);
-      expect_close("act " + std::to_string(static_cast<int>(function.act)), found, function_reference(function, x), 4e-6f, 4e-7f);
+      expect_close("act " + std::to_string(static_cast<int>(function.act)), found, function_reference(function, x),
+                   4e-6f, 4e-7f);
     }
     std::vector<float> rsqrt(count), linear(count), square(count);
     for (std::size_t i = 0; i < count; ++i) {
@@ -150,7 +173,8 @@ void test_binary_case(const Isa &isa, const BinaryCase &c, BinaryOp op, const Ac
     a[static_cast<std::size_t>(random.integer(0, static_cast<std::int64_t>(a.size()) - 1))] = edge;
     b[static_cast<std::size_t>(random.integer(0, static_cast<std::int64_t>(b.size()) - 1))] = edge;
   }
-  if (op == BinaryOp::Pow && b.size() == 1) b[0] = std::vector<float>{2, 0.5f, -1, 3, 1, 0, 1.5f}[static_cast<std::size_t>(random.integer(0, 6))];
+  if (op == BinaryOp::Pow && b.size() == 1)
+    b[0] = std::vector<float>{2, 0.5f, -1, 3, 1, 0, 1.5f}[static_cast<std::size_t>(random.integer(0, 6))];
   BinaryF32 p;
   p.op = op;
   p.rank = static_cast<std::uint32_t>(c.dims.size());
@@ -179,7 +203,8 @@ void test_binary_case(const Isa &isa, const BinaryCase &c, BinaryOp op, const Ac
 
 void test_binary(const Isa &isa) {
   Random random(2);
-  const Activation acts[] = {{}, {Act::Clip, 0, kInf, 0}, {Act::Clip, -1.5f, 2.25f, 0}, {Act::Gelu, 0, 0, 0}, {Act::Sigmoid, 0, 0, 0}};
+  const Activation acts[] = {
+      {}, {Act::Clip, 0, kInf, 0}, {Act::Clip, -1.5f, 2.25f, 0}, {Act::Gelu, 0, 0, 0}, {Act::Sigmoid, 0, 0, 0}};
   const BinaryCase cases[] = {{{1}, {1}, {1}},
                               {{5}, {5}, {5}},
                               {{37}, {37}, {1}},
@@ -213,11 +238,15 @@ void test_binary(const Isa &isa) {
   std::vector<float> expected;
   for (std::size_t i = 0; i < 7; ++i)
     for (std::size_t j = 0; j < 301; ++j) expected.push_back(a[i * 2 + j * 14] + b[j * 3]);
-  expect_close("strided", values_of<float>(run(isa, Kernel::BinaryF32, &p, {in(a), in(b), out(expected.size() * 4)})[0]), expected, 0, 0);
+  expect_close("strided",
+               values_of<float>(run(isa, Kernel::BinaryF32, &p, {in(a), in(b), out(expected.size() * 4)})[0]), expected,
+               0, 0);
   p.a[1] = p.b[1] = 0;  // each side one value a row
   expected.clear();
   for (std::size_t i = 0; i < 7; ++i) expected.insert(expected.end(), 301, a[i * 2] + b[0]);
-  expect_close("scalars", values_of<float>(run(isa, Kernel::BinaryF32, &p, {in(a), in(b), out(expected.size() * 4)})[0]), expected, 0, 0);
+  expect_close("scalars",
+               values_of<float>(run(isa, Kernel::BinaryF32, &p, {in(a), in(b), out(expected.size() * 4)})[0]), expected,
+               0, 0);
   p.dims[1] = 0;
   (void)run(isa, Kernel::BinaryF32, &p, {in({}), in({}), out(0)});
   refuse(isa, Kernel::BinaryF32, p, "rank 7", [](auto &q) { q.rank = 7; });
@@ -232,15 +261,31 @@ void test_binary(const Isa &isa) {
 
 void test_softmax(const Isa &isa) {
   Random random(3);
-  struct Shape { std::int64_t outer, n, inner; };
-  for (const Shape s : {Shape{1, 1, 1}, {3, 5, 1}, {2, 8, 1}, {7, 33, 1}, {4, 1000, 1}, {1, 50257, 1}, {64, 197, 1}, {2, 5, 3}, {3, 21, 16}, {2, 70, 37}, {1, 130, 200}, {0, 4, 1}, {4, 0, 1}})
+  struct Shape {
+    std::int64_t outer, n, inner;
+  };
+  for (const Shape s : {Shape{1, 1, 1},
+                        {3, 5, 1},
+                        {2, 8, 1},
+                        {7, 33, 1},
+                        {4, 1000, 1},
+                        {1, 50257, 1},
+                        {64, 197, 1},
+                        {2, 5, 3},
+                        {3, 21, 16},
+                        {2, 70, 37},
+                        {1, 130, 200},
+                        {0, 4, 1},
+                        {4, 0, 1}})
     for (const bool log : {false, true})
       for (const float scale : {1.0f, 0.125f, -2.0f}) {
         const Dims shape = {s.outer, s.n, s.inner};
         std::vector<float> x = random.reals(product(shape), -20, 20);
         // Rows with what is special.
         if (s.outer > 2 && s.n > 4) {
-          const auto at = [&](std::int64_t row, std::int64_t i) -> float & { return x[static_cast<std::size_t>((row * s.n + i) * s.inner)]; };
+          const auto at = [&](std::int64_t row, std::int64_t i) -> float & {
+            return x[static_cast<std::size_t>((row * s.n + i) * s.inner)];
+          };
           at(0, 1) = kNan, at(1, 2) = scale > 0 ? -kInf : kInf, at(2, 3) = kInf, at(2, 4) = 3e38f;
         }
         SoftmaxF32 p;
@@ -249,26 +294,32 @@ void test_softmax(const Isa &isa) {
         for (float &v : x) v *= scale;
         qir::Node node = node_of(log ? Op::LogSoftmax : Op::Softmax, 1);
         node.set("axis", std::int64_t{1});
-        if (!x.empty()) expect_close("softmax", found, reference_values(node, {tensor_of(shape, x)}), 4e-6f, log ? 1e-5f : 1e-7f);
+        if (!x.empty())
+          expect_close("softmax", found, reference_values(node, {tensor_of(shape, x)}), 4e-6f, log ? 1e-5f : 1e-7f);
       }
   SoftmaxF32 p;
   refuse(isa, Kernel::SoftmaxF32, p, "a negative extent", [](auto &q) { q.n = -1; });
-  refuse(isa, Kernel::SoftmaxF32, p, "too many elements", [](auto &q) { q.outer = q.n = q.inner = std::int64_t{1} << 30; });
+  refuse(isa, Kernel::SoftmaxF32, p, "too many elements",
+         [](auto &q) { q.outer = q.n = q.inner = std::int64_t{1} << 30; });
   refuse(isa, Kernel::SoftmaxF32, p, "a flag of 2", [](auto &q) { q.log = 2; });
 }
 
 void test_layer_norm(const Isa &isa) {
   Random random(4);
-  struct Shape { std::int64_t rows, cols; };
+  struct Shape {
+    std::int64_t rows, cols;
+  };
   for (const Shape s : {Shape{1, 1}, {3, 5}, {2, 8}, {5, 31}, {9, 768}, {3, 1024}, {2, 5000}, {130, 193}})
     for (unsigned options = 0; options < 16; ++options) {
       LayerNormF32 p;
       p.rows = s.rows, p.cols = s.cols, p.epsilon = 1e-5f;
-      p.rms = options & 1, p.has_residual = options >> 1 & 1, p.has_beta = options >> 2 & 1, p.has_sum = options >> 3 & 1;
+      p.rms = options & 1, p.has_residual = options >> 1 & 1, p.has_beta = options >> 2 & 1,
+      p.has_sum = options >> 3 & 1;
       if (s.rows == 9) p.act = options % 3 == 0 ? Activation{Act::Clip, 0, kInf, 0} : Activation{Act::Gelu, 0, 0, 0};
       const auto count = static_cast<std::size_t>(s.rows * s.cols), cols = static_cast<std::size_t>(s.cols);
       // A mean that is large beside the deviation.
-      std::vector<float> x = random.reals(count, 9, 11), r = random.reals(count), gamma = random.reals(cols), beta = random.reals(cols);
+      std::vector<float> x = random.reals(count, 9, 11), r = random.reals(count), gamma = random.reals(cols),
+                         beta = random.reals(cols);
       if (s.rows == 5) x[7] = kNan, x[40] = kInf;
       std::vector<Operand> operands = {in(x)};
       if (p.has_residual) operands.push_back(in(r));
@@ -301,9 +352,24 @@ void test_layer_norm(const Isa &isa) {
 
 void test_reduce(const Isa &isa) {
   Random random(5);
-  constexpr Op kOps[] = {Op::ReduceSum, Op::ReduceMean, Op::ReduceMax, Op::ReduceMin, Op::ReduceProd, Op::ReduceL1, Op::ReduceL2, Op::ReduceSumSquare};
-  struct Shape { std::int64_t outer, reduced, inner; };
-  for (const Shape s : {Shape{1, 1, 1}, {3, 7, 1}, {2, 64, 1}, {5, 1000, 1}, {1, 100003, 1}, {2, 5, 3}, {3, 49, 64}, {1, 33, 77}, {2, 3000, 9}, {100, 20, 40}, {4, 0, 1}, {2, 0, 9}, {0, 5, 3}})
+  constexpr Op kOps[] = {Op::ReduceSum,  Op::ReduceMean, Op::ReduceMax, Op::ReduceMin,
+                         Op::ReduceProd, Op::ReduceL1,   Op::ReduceL2,  Op::ReduceSumSquare};
+  struct Shape {
+    std::int64_t outer, reduced, inner;
+  };
+  for (const Shape s : {Shape{1, 1, 1},
+                        {3, 7, 1},
+                        {2, 64, 1},
+                        {5, 1000, 1},
+                        {1, 100003, 1},
+                        {2, 5, 3},
+                        {3, 49, 64},
+                        {1, 33, 77},
+                        {2, 3000, 9},
+                        {100, 20, 40},
+                        {4, 0, 1},
+                        {2, 0, 9},
+                        {0, 5, 3}})
     for (std::uint32_t op = 0; op < std::size(kOps); ++op)
       for (const bool special : {false, true}) {
         const Dims shape = {s.outer, s.reduced, s.inner};
@@ -317,9 +383,11 @@ void test_reduce(const Isa &isa) {
         const auto found = values_of<float>(run(isa, Kernel::ReduceF32, &p, {in(x), out(count * 4)})[0]);
         if (s.outer == 0) continue;
         qir::Node node = node_of(kOps[op], 2);
-        const auto expected = reference_values(node, {tensor_of(shape, x), tensor_of({1}, std::vector<std::int64_t>{1})});
+        const auto expected =
+            reference_values(node, {tensor_of(shape, x), tensor_of({1}, std::vector<std::int64_t>{1})});
         const bool mean = p.op == ReduceOp::Mean;
-        expect_close("reduce " + std::to_string(op), found, expected, 2e-6f, 1e-7f * static_cast<float>(mean ? 4 : std::max<std::int64_t>(4, s.reduced / 4)));
+        expect_close("reduce " + std::to_string(op), found, expected, 2e-6f,
+                     1e-7f * static_cast<float>(mean ? 4 : std::max<std::int64_t>(4, s.reduced / 4)));
       }
   ReduceF32 p;
   p.outer = 2, p.reduced = 3, p.inner = 5, p.act = {Act::Sigmoid, 0, 0, 0};
@@ -327,9 +395,11 @@ void test_reduce(const Isa &isa) {
   qir::Node node = node_of(Op::ReduceSum, 2);
   auto expected = reference_values(node, {tensor_of({2, 3, 5}, x), tensor_of({1}, std::vector<std::int64_t>{1})});
   for (float &v : expected) v = 1 / (1 + std::exp(-v));
-  expect_close("activation", values_of<float>(run(isa, Kernel::ReduceF32, &p, {in(x), out(40)})[0]), expected, 1e-6f, 1e-6f);
+  expect_close("activation", values_of<float>(run(isa, Kernel::ReduceF32, &p, {in(x), out(40)})[0]), expected, 1e-6f,
+               1e-6f);
   refuse(isa, Kernel::ReduceF32, p, "an unknown operator", [](auto &q) { q.op = ReduceOp::Count; });
-  refuse(isa, Kernel::ReduceF32, p, "too many results", [](auto &q) { q.reduced = 0, q.outer = q.inner = std::int64_t{1} << 30; });
+  refuse(isa, Kernel::ReduceF32, p, "too many results",
+         [](auto &q) { q.reduced = 0, q.outer = q.inner = std::int64_t{1} << 30; });
 }
 
 // ---- movement ----
@@ -338,12 +408,14 @@ void expect_same(const std::string &what, const Bytes &found, const Bytes &expec
   if (found == expected) return;
   std::size_t at = 0;
   while (at < found.size() && at < expected.size() && found[at] == expected[at]) ++at;
-  throw std::runtime_error(what + ": byte " + std::to_string(at) + " of " + std::to_string(found.size()) + " (expected " + std::to_string(expected.size()) + ") differs");
+  throw std::runtime_error(what + ": byte " + std::to_string(at) + " of " + std::to_string(found.size()) +
+                           " (expected " + std::to_string(expected.size()) + ") differs");
 }
 
 void test_copy_case(const Isa &isa, const kernels::Copy &p, Random &random) {
   Needs needs;
-  if (const Status status = check_Copy(&p, isa, needs); !status.ok()) throw std::runtime_error(std::string(status.message()));
+  if (const Status status = check_Copy(&p, isa, needs); !status.ok())
+    throw std::runtime_error(std::string(status.message()));
   Bytes x(needs.operand_bytes[0]), y(needs.operand_bytes[1], std::byte{0xa5});
   for (std::byte &v : x) v = static_cast<std::byte>(random.bits() >> 32);
   Bytes expected = y;
@@ -351,12 +423,15 @@ void test_copy_case(const Isa &isa, const kernels::Copy &p, Random &random) {
   std::string text = "width " + std::to_string(p.width);
   for (std::uint32_t i = 0; i < p.rank; ++i) {
     count *= p.dims[i];
-    text += " [" + std::to_string(p.dims[i]) + " from " + std::to_string(p.from[i]) + " to " + std::to_string(p.to[i]) + "]";
+    text += " [" + std::to_string(p.dims[i]) + " from " + std::to_string(p.from[i]) + " to " + std::to_string(p.to[i]) +
+            "]";
   }
   for (; count > 0; --count) {
     std::size_t from = 0, to = 0;
-    for (std::uint32_t i = 0; i < p.rank; ++i) from += static_cast<std::size_t>(index[i] * p.from[i]), to += static_cast<std::size_t>(index[i] * p.to[i]);
-    std::copy_n(x.begin() + static_cast<std::ptrdiff_t>(from * p.width), p.width, expected.begin() + static_cast<std::ptrdiff_t>(to * p.width));
+    for (std::uint32_t i = 0; i < p.rank; ++i)
+      from += static_cast<std::size_t>(index[i] * p.from[i]), to += static_cast<std::size_t>(index[i] * p.to[i]);
+    std::copy_n(x.begin() + static_cast<std::ptrdiff_t>(from * p.width), p.width,
+                expected.begin() + static_cast<std::ptrdiff_t>(to * p.width));
     for (std::uint32_t i = p.rank; i-- > 0 && ++index[i] == p.dims[i];) index[i] = 0;
   }
   expect_same("copy " + text, run(isa, Kernel::Copy, &p, {{x}, {y, true}})[0], expected);
@@ -364,7 +439,8 @@ void test_copy_case(const Isa &isa, const kernels::Copy &p, Random &random) {
 
 void test_copy(const Isa &isa) {
   Random random(6);
-  const auto permuted = [&](std::uint32_t width, const Dims &shape, const std::vector<int> &order) {  // y = x.transpose(order)
+  const auto permuted = [&](std::uint32_t width, const Dims &shape,
+                            const std::vector<int> &order) {  // y = x.transpose(order)
     kernels::Copy p;
     p.width = width, p.rank = static_cast<std::uint32_t>(shape.size());
     const auto from = strides_of(shape);
@@ -393,7 +469,8 @@ void test_copy(const Isa &isa) {
   permuted(4, {2, 64, 56, 56}, {0, 2, 3, 1});
   permuted(1, {500000}, {0});
   permuted(2, {700, 701}, {1, 0});
-  for (int i = 0; i < 400; ++i) {  // any nest: a source of any order with broadcasts, a destination of any order with gaps
+  for (int i = 0; i < 400;
+       ++i) {  // any nest: a source of any order with broadcasts, a destination of any order with gaps
     kernels::Copy p;
     p.width = 1u << random.integer(0, 4);
     p.rank = static_cast<std::uint32_t>(random.integer(1, 6));
@@ -425,7 +502,8 @@ void test_copy(const Isa &isa) {
   refuse(isa, Kernel::Copy, p, "overlapping destinations", [](auto &q) { q.to[0] = 2; });
   refuse(isa, Kernel::Copy, p, "a destination stride of 0", [](auto &q) { q.to[1] = 0; });
   refuse(isa, Kernel::Copy, p, "a negative stride", [](auto &q) { q.from[0] = -3; });
-  refuse(isa, Kernel::Copy, p, "2^60 elements from broadcasts", [](auto &q) { q.dims[0] = std::int64_t{1} << 60, q.from[0] = 0; });
+  refuse(isa, Kernel::Copy, p, "2^60 elements from broadcasts",
+         [](auto &q) { q.dims[0] = std::int64_t{1} << 60, q.from[0] = 0; });
   p.dims[0] = 0;
   (void)run(isa, Kernel::Copy, &p, {{Bytes()}, {Bytes(), true}});
 }
@@ -436,7 +514,8 @@ void test_fill(const Isa &isa) {
       Fill p;
       p.width = width, p.count = count, p.value = 0x0123456789abcdefu;
       Bytes expected(static_cast<std::size_t>(count) * width);
-      for (std::size_t i = 0; i < expected.size(); ++i) expected[i] = static_cast<std::byte>(p.value >> 8 * (i % width));
+      for (std::size_t i = 0; i < expected.size(); ++i)
+        expected[i] = static_cast<std::byte>(p.value >> 8 * (i % width));
       expect_same("fill", run(isa, Kernel::Fill, &p, {out(expected.size())})[0], expected);
     }
   Fill p;
@@ -446,8 +525,11 @@ void test_fill(const Isa &isa) {
 
 void test_gather(const Isa &isa) {
   Random random(7);
-  struct Shape { std::int64_t outer, rows, row_bytes, count; };
-  for (const Shape s : {Shape{1, 5, 12, 9}, {3, 7, 1, 4}, {2, 4, 3072, 128}, {1, 10, 4, 100000}, {2, 3, 0, 4}, {1, 3, 8, 0}})
+  struct Shape {
+    std::int64_t outer, rows, row_bytes, count;
+  };
+  for (const Shape s :
+       {Shape{1, 5, 12, 9}, {3, 7, 1, 4}, {2, 4, 3072, 128}, {1, 10, 4, 100000}, {2, 3, 0, 4}, {1, 3, 8, 0}})
     for (const std::uint32_t width : {4u, 8u}) {
       kernels::Gather p;
       p.outer = s.outer, p.rows = s.rows, p.row_bytes = s.row_bytes, p.count = s.count, p.index_bytes = width;
@@ -471,27 +553,54 @@ void test_gather(const Isa &isa) {
   float table[4] = {}, y[3];
   for (const std::int64_t bad : {std::int64_t{4}, std::int64_t{-5}, INT64_MIN, INT64_MAX}) {
     std::int64_t indices[3] = {0, bad, 99}, found[2] = {};
-    std::byte *const pointers[3] = {reinterpret_cast<std::byte *>(table), reinterpret_cast<std::byte *>(indices), reinterpret_cast<std::byte *>(y)};
+    std::byte *const pointers[3] = {reinterpret_cast<std::byte *>(table), reinterpret_cast<std::byte *>(indices),
+                                    reinterpret_cast<std::byte *>(y)};
     const Threads threads;
     isa.run[static_cast<std::size_t>(Kernel::Gather)](Call{&p, pointers, threads, nullptr, 0, found});
     if (found[0] != bad || found[1] != 1) throw std::runtime_error("gather: an index out of range was not told");
   }
   refuse(isa, Kernel::Gather, p, "no rows", [](auto &q) { q.rows = 0; });
   refuse(isa, Kernel::Gather, p, "indices of 2 bytes", [](auto &q) { q.index_bytes = 2; });
-  refuse(isa, Kernel::Gather, p, "a table of 2^62 bytes", [](auto &q) { q.rows = q.row_bytes = std::int64_t{1} << 31; });
+  refuse(isa, Kernel::Gather, p, "a table of 2^62 bytes",
+         [](auto &q) { q.rows = q.row_bytes = std::int64_t{1} << 31; });
 }
 
 void test_cast(const Isa &isa) {
   Random random(8);
-  constexpr DType kTypes[] = {DType::F32, DType::F16, DType::BF16, DType::F64, DType::I8, DType::U8, DType::I16, DType::U16, DType::I32, DType::I64, DType::Bool};
+  constexpr DType kTypes[] = {DType::F32, DType::F16, DType::BF16, DType::F64, DType::I8,  DType::U8,
+                              DType::I16, DType::U16, DType::I32,  DType::I64, DType::Bool};
   for (const DType from : kTypes)
     for (const DType to : kTypes)
       for (const std::size_t count : {1u, 17u, 1100u, 40000u}) {
         std::vector<double> values(count);
-        static const double kEdges[] = {0, -0.0, 1, -1, 0.5, -0.5, 1.5, 255, 256, -129, 65504, 65520, 6e-8, 3e-8, 1e-40, 2147483647, 2147483648.0, -2147483649.0, 9.3e18, -9.3e18, 1e300, 1 + 0x1p-11 + 0x1p-40,
-                                        std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()};
+        static const double kEdges[] = {0,
+                                        -0.0,
+                                        1,
+                                        -1,
+                                        0.5,
+                                        -0.5,
+                                        1.5,
+                                        255,
+                                        256,
+                                        -129,
+                                        65504,
+                                        65520,
+                                        6e-8,
+                                        3e-8,
+                                        1e-40,
+                                        2147483647,
+                                        2147483648.0,
+                                        -2147483649.0,
+                                        9.3e18,
+                                        -9.3e18,
+                                        1e300,
+                                        1 + 0x1p-11 + 0x1p-40,
+                                        std::numeric_limits<double>::infinity(),
+                                        -std::numeric_limits<double>::infinity(),
+                                        std::numeric_limits<double>::quiet_NaN()};
         const std::size_t edges = count == 1100 ? std::size(kEdges) : count == 17 ? 8 : 0;
-        for (std::size_t i = 0; i < count; ++i) values[i] = i < edges ? kEdges[i] : static_cast<double>(random.real(i % 2 ? -300 : -2, i % 2 ? 300 : 2));
+        for (std::size_t i = 0; i < count; ++i)
+          values[i] = i < edges ? kEdges[i] : static_cast<double>(random.real(i % 2 ? -300 : -2, i % 2 ? 300 : 2));
         // Made by the reference; and all bit patterns of small types.
         qir::Node node = node_of(Op::Cast, 1);
         node.set("to", static_cast<std::int64_t>(from));
@@ -507,15 +616,18 @@ void test_cast(const Isa &isa) {
         node.set("to", static_cast<std::int64_t>(to));
         const Tensor expected = reference(node, {source})[0];
         kernels::Cast p;
-        p.from = static_cast<std::uint32_t>(from), p.to = static_cast<std::uint32_t>(to), p.count = static_cast<std::int64_t>(count);
+        p.from = static_cast<std::uint32_t>(from), p.to = static_cast<std::uint32_t>(to),
+        p.count = static_cast<std::int64_t>(count);
         const Bytes found = run(isa, Kernel::Cast, &p, {{source.data}, out(expected.data.size())})[0];
         const std::string what = std::string("cast ") + dtype_name(from) + " to " + dtype_name(to);
         if (to == DType::F32) expect_close(what, values_of<float>(found), values_of<float>(expected.data), 0, 0);
-        else if (!(from == DType::F16 && to == DType::F64) && !(to == DType::F64)) expect_same(what, found, expected.data);
+        else if (!(from == DType::F16 && to == DType::F64) && !(to == DType::F64))
+          expect_same(what, found, expected.data);
         else {
           const auto f = values_of<double>(found), e = values_of<double>(expected.data);
           for (std::size_t i = 0; i < count; ++i)
-            if (f[i] != e[i] && !(std::isnan(f[i]) && std::isnan(e[i]))) throw std::runtime_error(what + ": element " + std::to_string(i));
+            if (f[i] != e[i] && !(std::isnan(f[i]) && std::isnan(e[i])))
+              throw std::runtime_error(what + ": element " + std::to_string(i));
         }
       }
   kernels::Cast p;
@@ -548,15 +660,31 @@ void register_benches(Registry &registry) {
     Random random(1);
     return in(random.reals(static_cast<std::size_t>(count), low, high));
   };
-  struct Named { const char *name; Act act; };
-  for (const Named &f : {Named{"Relu", Act::Clip}, {"Gelu", Act::Gelu}, {"GeluTanh", Act::GeluTanh}, {"Sigmoid", Act::Sigmoid}, {"Silu", Act::Silu}, {"Tanh", Act::Tanh}, {"Erf", Act::Erf},
-                         {"Exp", Act::Exp}, {"Log", Act::Log}, {"HardSwish", Act::HardSwish}, {"Mish", Act::Mish}, {"Sqrt", Act::Sqrt}})
+  struct Named {
+    const char *name;
+    Act act;
+  };
+  for (const Named &f : {Named{"Relu", Act::Clip},
+                         {"Gelu", Act::Gelu},
+                         {"GeluTanh", Act::GeluTanh},
+                         {"Sigmoid", Act::Sigmoid},
+                         {"Silu", Act::Silu},
+                         {"Tanh", Act::Tanh},
+                         {"Erf", Act::Erf},
+                         {"Exp", Act::Exp},
+                         {"Log", Act::Log},
+                         {"HardSwish", Act::HardSwish},
+                         {"Mish", Act::Mish},
+                         {"Sqrt", Act::Sqrt}})
     for (const std::int64_t count : {16 * 1024, 128 * 3072}) {
       if (count > 20000 && f.act != Act::Gelu && f.act != Act::Clip) continue;
       registry.bench("UnaryF32 " + std::string(f.name) + " " + std::to_string(count), [=](const Isa &) {
         UnaryF32 p;
         p.count = count, p.act = {f.act, 1, f.act == Act::Clip ? 2.0f : 0.0f, 0};
-        return Registry::Prepared{Kernel::UnaryF32, params_of(p), {floats(count), out(static_cast<std::size_t>(count) * 4)}, {0, 8.0 * static_cast<double>(count)}};
+        return Registry::Prepared{Kernel::UnaryF32,
+                                  params_of(p),
+                                  {floats(count), out(static_cast<std::size_t>(count) * 4)},
+                                  {0, 8.0 * static_cast<double>(count)}};
       });
     }
   registry.bench("BinaryF32 4 elements", [=](const Isa &) {
@@ -570,73 +698,127 @@ void register_benches(Registry &registry) {
     return Registry::Prepared{Kernel::UnaryF32, params_of(p), {floats(4), out(16)}, {4, 32}};
   });
   for (const std::int64_t side : {7, 56})
-    registry.bench("BinaryF32 Add Relu " + std::to_string(side) + "x" + std::to_string(side) + "x256", [=](const Isa &) {
-      BinaryF32 p;
-      const std::int64_t count = side * side * 256;
-      p.dims[0] = count, p.a[0] = p.b[0] = 1, p.act = {Act::Clip, 0, kInf, 0};
-      return Registry::Prepared{Kernel::BinaryF32, params_of(p), {floats(count), floats(count), out(static_cast<std::size_t>(count) * 4)}, {0, 12.0 * static_cast<double>(count)}};
-    });
+    registry.bench("BinaryF32 Add Relu " + std::to_string(side) + "x" + std::to_string(side) + "x256",
+                   [=](const Isa &) {
+                     BinaryF32 p;
+                     const std::int64_t count = side * side * 256;
+                     p.dims[0] = count, p.a[0] = p.b[0] = 1, p.act = {Act::Clip, 0, kInf, 0};
+                     return Registry::Prepared{Kernel::BinaryF32,
+                                               params_of(p),
+                                               {floats(count), floats(count), out(static_cast<std::size_t>(count) * 4)},
+                                               {0, 12.0 * static_cast<double>(count)}};
+                   });
   for (const std::int64_t c : {16, 96})
     registry.bench("BinaryF32 Mul 3136 x " + std::to_string(c) + " by channel", [=](const Isa &) {
       BinaryF32 p;
       p.op = BinaryOp::Mul, p.rank = 2, p.dims[0] = 3136, p.dims[1] = c, p.a[0] = c, p.a[1] = p.b[1] = 1;
-      return Registry::Prepared{Kernel::BinaryF32, params_of(p), {floats(3136 * c), floats(c), out(static_cast<std::size_t>(3136 * c) * 4)}, {0, 8.0 * 3136 * static_cast<double>(c)}};
+      return Registry::Prepared{Kernel::BinaryF32,
+                                params_of(p),
+                                {floats(3136 * c), floats(c), out(static_cast<std::size_t>(3136 * c) * 4)},
+                                {0, 8.0 * 3136 * static_cast<double>(c)}};
     });
-  struct Rows { std::int64_t outer, n, inner; };
+  struct Rows {
+    std::int64_t outer, n, inner;
+  };
   for (const Rows s : {Rows{12 * 128, 128, 1}, {12 * 197, 197, 1}, {1, 1000, 1}, {1, 50257, 1}, {1, 21, 3136}})
-    registry.bench("SoftmaxF32 " + std::to_string(s.outer) + "x" + std::to_string(s.n) + "x" + std::to_string(s.inner), [=](const Isa &) {
-      SoftmaxF32 p;
-      p.outer = s.outer, p.n = s.n, p.inner = s.inner;
-      const std::int64_t count = s.outer * s.n * s.inner;
-      return Registry::Prepared{Kernel::SoftmaxF32, params_of(p), {floats(count), out(static_cast<std::size_t>(count) * 4)}, {0, 8.0 * static_cast<double>(count)}};
-    });
+    registry.bench("SoftmaxF32 " + std::to_string(s.outer) + "x" + std::to_string(s.n) + "x" + std::to_string(s.inner),
+                   [=](const Isa &) {
+                     SoftmaxF32 p;
+                     p.outer = s.outer, p.n = s.n, p.inner = s.inner;
+                     const std::int64_t count = s.outer * s.n * s.inner;
+                     return Registry::Prepared{Kernel::SoftmaxF32,
+                                               params_of(p),
+                                               {floats(count), out(static_cast<std::size_t>(count) * 4)},
+                                               {0, 8.0 * static_cast<double>(count)}};
+                   });
   for (const bool residual : {false, true})
     for (const std::int64_t rows : {128, 197})
-      registry.bench("LayerNormF32 " + std::to_string(rows) + "x768" + (residual ? " with residual and sum" : ""), [=](const Isa &) {
-        LayerNormF32 p;
-        p.rows = rows, p.cols = 768, p.epsilon = 1e-5f, p.has_beta = 1, p.has_residual = p.has_sum = residual;
-        const std::int64_t count = rows * 768;
-        const auto bytes = static_cast<std::size_t>(count) * 4;
-        std::vector<Operand> operands = {floats(count)};
-        if (residual) operands.push_back(floats(count));
-        operands.insert(operands.end(), {floats(768), floats(768), out(bytes)});
-        if (residual) operands.push_back(out(bytes));
-        return Registry::Prepared{Kernel::LayerNormF32, params_of(p), operands, {0, static_cast<double>(bytes) * (residual ? 4 : 2)}};
-      });
+      registry.bench(
+          "LayerNormF32 " + std::to_string(rows) + "x768" + (residual ? " with residual and sum" : ""),
+          [=](const Isa &) {
+            LayerNormF32 p;
+            p.rows = rows, p.cols = 768, p.epsilon = 1e-5f, p.has_beta = 1, p.has_residual = p.has_sum = residual;
+            const std::int64_t count = rows * 768;
+            const auto bytes = static_cast<std::size_t>(count) * 4;
+            std::vector<Operand> operands = {floats(count)};
+            if (residual) operands.push_back(floats(count));
+            operands.insert(operands.end(), {floats(768), floats(768), out(bytes)});
+            if (residual) operands.push_back(out(bytes));
+            return Registry::Prepared{
+                Kernel::LayerNormF32, params_of(p), operands, {0, static_cast<double>(bytes) * (residual ? 4 : 2)}};
+          });
   for (const Rows s : {Rows{128, 768, 1}, {1, 49, 1280}, {1, 12544, 64}, {1, 1000000, 1}})
-    registry.bench("ReduceF32 Mean " + std::to_string(s.outer) + "x" + std::to_string(s.n) + "x" + std::to_string(s.inner), [=](const Isa &) {
-      ReduceF32 p;
-      p.outer = s.outer, p.reduced = s.n, p.inner = s.inner, p.op = ReduceOp::Mean;
-      const std::int64_t count = s.outer * s.n * s.inner;
-      return Registry::Prepared{Kernel::ReduceF32, params_of(p), {floats(count), out(static_cast<std::size_t>(s.outer * s.inner) * 4)}, {0, 4.0 * static_cast<double>(count)}};
-    });
-  struct Transpose { std::uint32_t width; std::int64_t n, rows, columns, block; };  // y[n][columns][rows][block] = x[n][rows][columns][block]
-  for (const Transpose t : {Transpose{4, 1, 1, 64, 1}, {4, 1, 1, 150528, 1}, {4, 1, 3, 50176, 1}, {4, 1, 50176, 3, 1}, {4, 1, 64, 3136, 1}, {4, 1, 3136, 64, 1}, {4, 1, 2048, 49, 1}, {4, 1, 49, 2048, 1},
-                            {4, 1, 128, 12, 64}, {4, 1, 768, 768, 1}, {1, 1, 50176, 3, 1}, {1, 1, 3, 50176, 1}, {1, 1, 64, 3136, 1}, {2, 1, 3136, 64, 1}, {8, 1, 256, 256, 1}})
-    registry.bench("Copy " + std::to_string(t.width) + " bytes, " + std::to_string(t.rows) + "x" + std::to_string(t.columns) + "x" + std::to_string(t.block) + " transposed", [=](const Isa &) {
-      kernels::Copy p;
-      p.width = t.width, p.rank = 4;
-      const std::int64_t dims[4] = {t.n, t.columns, t.rows, t.block}, from[4] = {t.rows * t.columns * t.block, t.block, t.columns * t.block, 1},
-                         to[4] = {t.rows * t.columns * t.block, t.rows * t.block, t.block, 1};
-      for (int i = 0; i < 4; ++i) p.dims[i] = dims[i], p.from[i] = from[i], p.to[i] = to[i];
-      const auto bytes = static_cast<std::size_t>(t.n * t.rows * t.columns * t.block) * t.width;
-      return Registry::Prepared{Kernel::Copy, params_of(p), {{Bytes(bytes)}, out(bytes)}, {0, 2.0 * static_cast<double>(bytes)}};
-    });
-  struct Casts { const char *name; DType from, to; };
-  for (const Casts &c : {Casts{"f32 to f16", DType::F32, DType::F16}, {"f16 to f32", DType::F16, DType::F32}, {"bf16 to f32", DType::BF16, DType::F32}, {"u8 to f32", DType::U8, DType::F32},
-                         {"f32 to u8", DType::F32, DType::U8}, {"i64 to i32", DType::I64, DType::I32}, {"f32 to i64", DType::F32, DType::I64}})
+    registry.bench(
+        "ReduceF32 Mean " + std::to_string(s.outer) + "x" + std::to_string(s.n) + "x" + std::to_string(s.inner),
+        [=](const Isa &) {
+          ReduceF32 p;
+          p.outer = s.outer, p.reduced = s.n, p.inner = s.inner, p.op = ReduceOp::Mean;
+          const std::int64_t count = s.outer * s.n * s.inner;
+          return Registry::Prepared{Kernel::ReduceF32,
+                                    params_of(p),
+                                    {floats(count), out(static_cast<std::size_t>(s.outer * s.inner) * 4)},
+                                    {0, 4.0 * static_cast<double>(count)}};
+        });
+  struct Transpose {
+    std::uint32_t width;
+    std::int64_t n, rows, columns, block;
+  };  // y[n][columns][rows][block] = x[n][rows][columns][block]
+  for (const Transpose t : {Transpose{4, 1, 1, 64, 1},
+                            {4, 1, 1, 150528, 1},
+                            {4, 1, 3, 50176, 1},
+                            {4, 1, 50176, 3, 1},
+                            {4, 1, 64, 3136, 1},
+                            {4, 1, 3136, 64, 1},
+                            {4, 1, 2048, 49, 1},
+                            {4, 1, 49, 2048, 1},
+                            {4, 1, 128, 12, 64},
+                            {4, 1, 768, 768, 1},
+                            {1, 1, 50176, 3, 1},
+                            {1, 1, 3, 50176, 1},
+                            {1, 1, 64, 3136, 1},
+                            {2, 1, 3136, 64, 1},
+                            {8, 1, 256, 256, 1}})
+    registry.bench(
+        "Copy " + std::to_string(t.width) + " bytes, " + std::to_string(t.rows) + "x" + std::to_string(t.columns) +
+            "x" + std::to_string(t.block) + " transposed",
+        [=](const Isa &) {
+          kernels::Copy p;
+          p.width = t.width, p.rank = 4;
+          const std::int64_t dims[4] = {t.n, t.columns, t.rows, t.block},
+                             from[4] = {t.rows * t.columns * t.block, t.block, t.columns * t.block, 1},
+                             to[4] = {t.rows * t.columns * t.block, t.rows * t.block, t.block, 1};
+          for (int i = 0; i < 4; ++i) p.dims[i] = dims[i], p.from[i] = from[i], p.to[i] = to[i];
+          const auto bytes = static_cast<std::size_t>(t.n * t.rows * t.columns * t.block) * t.width;
+          return Registry::Prepared{
+              Kernel::Copy, params_of(p), {{Bytes(bytes)}, out(bytes)}, {0, 2.0 * static_cast<double>(bytes)}};
+        });
+  struct Casts {
+    const char *name;
+    DType from, to;
+  };
+  for (const Casts &c : {Casts{"f32 to f16", DType::F32, DType::F16},
+                         {"f16 to f32", DType::F16, DType::F32},
+                         {"bf16 to f32", DType::BF16, DType::F32},
+                         {"u8 to f32", DType::U8, DType::F32},
+                         {"f32 to u8", DType::F32, DType::U8},
+                         {"i64 to i32", DType::I64, DType::I32},
+                         {"f32 to i64", DType::F32, DType::I64}})
     registry.bench(std::string("Cast ") + c.name + " 16384", [=](const Isa &) {
       kernels::Cast p;
       p.from = static_cast<std::uint32_t>(c.from), p.to = static_cast<std::uint32_t>(c.to), p.count = 16384;
       const double bytes = (dtype_bits(c.from) + dtype_bits(c.to)) / 8.0 * 16384;
-      return Registry::Prepared{Kernel::Cast, params_of(p), {{Bytes(16384 * dtype_bits(c.from) / 8)}, out(16384 * dtype_bits(c.to) / 8)}, {0, bytes}};
+      return Registry::Prepared{Kernel::Cast,
+                                params_of(p),
+                                {{Bytes(16384 * dtype_bits(c.from) / 8)}, out(16384 * dtype_bits(c.to) / 8)},
+                                {0, bytes}};
     });
   registry.bench("Gather 128 rows of 3072 bytes", [=](const Isa &) {
     kernels::Gather p;
     p.rows = 1000, p.row_bytes = 3072, p.count = 128;
     std::vector<std::int64_t> indices;
     for (std::int64_t i = 0; i < 128; ++i) indices.push_back(i * 7);
-    return Registry::Prepared{Kernel::Gather, params_of(p), {{Bytes(3072000)}, {bytes_of(indices)}, out(128 * 3072)}, {0, 2.0 * 128 * 3072}};
+    return Registry::Prepared{
+        Kernel::Gather, params_of(p), {{Bytes(3072000)}, {bytes_of(indices)}, out(128 * 3072)}, {0, 2.0 * 128 * 3072}};
   });
 }
 

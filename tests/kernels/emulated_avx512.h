@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The intrinsics of AVX-512 that the kernels use, in C, after the pseudocode of Intel's manual: with -Demulate_avx512=true this is included before every source
-// of the instruction set avx512, which then runs on processors with AVX2. For tests alone.
+// The intrinsics of AVX-512 that the kernels use, in C, after the pseudocode of Intel's manual: with
+// -Demulate_avx512=true this is included before every source of the instruction set avx512, which then runs on
+// processors with AVX2. For tests alone.
 #pragma once
 #pragma GCC system_header
 
@@ -54,19 +55,26 @@ EMULATED __m512i dpbusd(__m512i sum, __m512i a, __m512i b) {
   const Lanes<std::uint8_t> x(a);
   const Lanes<std::int8_t> y(b);
   const Lanes<std::int32_t> s(sum);
-  return each<std::int32_t>(0xffff, [&](int i) {
-           std::uint32_t total = static_cast<std::uint32_t>(s.at[i]);
-           for (int j = 0; j < 4; ++j) total += static_cast<std::uint32_t>(x.at[4 * i + j] * y.at[4 * i + j]);
-           return static_cast<std::int32_t>(total);
-         }).template as<__m512i>();
+  return each<std::int32_t>(0xffff,
+                            [&](int i) {
+                              std::uint32_t total = static_cast<std::uint32_t>(s.at[i]);
+                              for (int j = 0; j < 4; ++j)
+                                total += static_cast<std::uint32_t>(x.at[4 * i + j] * y.at[4 * i + j]);
+                              return static_cast<std::int32_t>(total);
+                            })
+      .template as<__m512i>();
 }
 EMULATED __m512i dpwssd(__m512i sum, __m512i a, __m512i b) {
   const Lanes<std::int16_t> x(a), y(b);
   const Lanes<std::int32_t> s(sum);
-  return each<std::int32_t>(0xffff, [&](int i) {
-           return static_cast<std::int32_t>(static_cast<std::uint32_t>(s.at[i]) + static_cast<std::uint32_t>(x.at[2 * i] * y.at[2 * i]) +
-                                            static_cast<std::uint32_t>(x.at[2 * i + 1] * y.at[2 * i + 1]));
-         }).template as<__m512i>();
+  return each<std::int32_t>(
+             0xffff,
+             [&](int i) {
+               return static_cast<std::int32_t>(static_cast<std::uint32_t>(s.at[i]) +
+                                                static_cast<std::uint32_t>(x.at[2 * i] * y.at[2 * i]) +
+                                                static_cast<std::uint32_t>(x.at[2 * i + 1] * y.at[2 * i + 1]));
+             })
+      .template as<__m512i>();
 }
 template <int Predicate>
 EMULATED __mmask16 cmp_ps(__m512 a, __m512 b) {
@@ -124,16 +132,19 @@ EMULATED __m512 maskz_max_ps(__mmask16 mask, __m512 a, __m512 b) {
 }
 EMULATED __m512 maskz_scalef_ps(__mmask16 mask, __m512 a, __m512 b) {
   const Lanes<float> x(a), y(b);
-  return each<float>(mask, [&](int i) {
-           const float power = std::floor(y.at[i]);
-           if (std::isnan(x.at[i]) || std::isnan(power)) return __builtin_nanf("");
-           if (std::isinf(power)) {
-             if (power > 0) return x.at[i] == 0 ? __builtin_nanf("") : std::copysign(__builtin_inff(), x.at[i]);
-             return std::isinf(x.at[i]) ? __builtin_nanf("") : std::copysign(0.0f, x.at[i]);
-           }
-           const float bounded = power < -2000 ? -2000 : power > 2000 ? 2000 : power;
-           return static_cast<float>(std::ldexp(static_cast<double>(x.at[i]), static_cast<int>(bounded)));
-         }).template as<__m512>();
+  return each<float>(mask,
+                     [&](int i) {
+                       const float power = std::floor(y.at[i]);
+                       if (std::isnan(x.at[i]) || std::isnan(power)) return __builtin_nanf("");
+                       if (std::isinf(power)) {
+                         if (power > 0)
+                           return x.at[i] == 0 ? __builtin_nanf("") : std::copysign(__builtin_inff(), x.at[i]);
+                         return std::isinf(x.at[i]) ? __builtin_nanf("") : std::copysign(0.0f, x.at[i]);
+                       }
+                       const float bounded = power < -2000 ? -2000 : power > 2000 ? 2000 : power;
+                       return static_cast<float>(std::ldexp(static_cast<double>(x.at[i]), static_cast<int>(bounded)));
+                     })
+      .template as<__m512>();
 }
 
 #undef EMULATED

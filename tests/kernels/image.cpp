@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels on images that have no weights: pools, resizing. Bounds (rtol, atol): Max exact; averages 2e-6, 4e-7; linear resizing 2e-6, 4e-7, nearest exact.
+// Kernels on images that have no weights: pools, resizing. Bounds (rtol, atol): Max exact; averages 2e-6, 4e-7; linear
+// resizing 2e-6, 4e-7, nearest exact.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -22,11 +23,19 @@ struct Image {
   std::vector<float> data;
 
   Image(std::int32_t n_, std::int32_t h_, std::int32_t w_, std::int32_t c_, std::int32_t stride_)
-      : n(n_), h(h_), w(w_), c(c_), stride(stride_), data(static_cast<std::size_t>((std::int64_t{n_} * h_ * w_ - 1) * stride_ + c_), -77.0f) {}
-  float &at(std::int64_t pixel, std::int64_t channel) { return data[static_cast<std::size_t>(pixel * stride + channel)]; }
+      : n(n_),
+        h(h_),
+        w(w_),
+        c(c_),
+        stride(stride_),
+        data(static_cast<std::size_t>((std::int64_t{n_} * h_ * w_ - 1) * stride_ + c_), -77.0f) {}
+  float &at(std::int64_t pixel, std::int64_t channel) {
+    return data[static_cast<std::size_t>(pixel * stride + channel)];
+  }
   std::int64_t pixels() const { return std::int64_t{n} * h * w; }
 
-  static Image random(std::int32_t n, std::int32_t h, std::int32_t w, std::int32_t c, std::int32_t stride, Random &random) {
+  static Image random(std::int32_t n, std::int32_t h, std::int32_t w, std::int32_t c, std::int32_t stride,
+                      Random &random) {
     Image image(n, h, w, c, stride);
     for (std::int64_t i = 0; i < image.pixels(); ++i)
       for (std::int32_t k = 0; k < c; ++k) image.at(i, k) = random.real(-1, 1);
@@ -44,7 +53,8 @@ struct Image {
   }
   void set_planes(const std::vector<float> &values) {
     std::size_t next = 0;
-    if (values.size() != static_cast<std::size_t>(pixels() * c)) throw std::runtime_error("the reference's shape differs");
+    if (values.size() != static_cast<std::size_t>(pixels() * c))
+      throw std::runtime_error("the reference's shape differs");
     for (std::int64_t i = 0; i < n; ++i)
       for (std::int32_t k = 0; k < c; ++k)
         for (std::int64_t p = 0; p < std::int64_t{h} * w; ++p) at(i * h * w + p, k) = values[next++];
@@ -73,17 +83,33 @@ struct PoolCase {
   bool ceil;
 };
 
-void test_pool_case(const Isa &isa, const PoolCase &c, PoolOp op, std::int32_t channels, std::int32_t gap, bool special, Random &random) {
-  const auto extent = [&](std::int32_t in, std::int32_t before, std::int32_t after, std::int32_t kernel, std::int32_t step, std::int32_t dilation) {
+void test_pool_case(const Isa &isa, const PoolCase &c, PoolOp op, std::int32_t channels, std::int32_t gap, bool special,
+                    Random &random) {
+  const auto extent = [&](std::int32_t in, std::int32_t before, std::int32_t after, std::int32_t kernel,
+                          std::int32_t step, std::int32_t dilation) {
     const std::int32_t room = in + before + after - (kernel - 1) * dilation - 1;
     std::int32_t out = (room + (c.ceil ? step - 1 : 0)) / step + 1;
     if (c.ceil && (out - 1) * step >= in + before) --out;
     return out;
   };
   PoolF32 p;
-  p.window = {c.n, c.h, c.w, extent(c.h, c.top, c.bottom, c.kh, c.sh, c.dh), extent(c.w, c.left, c.right, c.kw, c.sw, c.dw), c.kh, c.kw, c.sh, c.sw, c.dh, c.dw, c.top, c.left};
-  p.c = channels, p.x_stride = channels + gap, p.y_stride = channels + 2 * gap, p.pad_bottom = c.bottom, p.pad_right = c.right, p.op = op;
-  Image x = Image::random(c.n, c.h, c.w, channels, p.x_stride, random), y(c.n, p.window.oh, p.window.ow, channels, p.y_stride);
+  p.window = {c.n,
+              c.h,
+              c.w,
+              extent(c.h, c.top, c.bottom, c.kh, c.sh, c.dh),
+              extent(c.w, c.left, c.right, c.kw, c.sw, c.dw),
+              c.kh,
+              c.kw,
+              c.sh,
+              c.sw,
+              c.dh,
+              c.dw,
+              c.top,
+              c.left};
+  p.c = channels, p.x_stride = channels + gap, p.y_stride = channels + 2 * gap, p.pad_bottom = c.bottom,
+  p.pad_right = c.right, p.op = op;
+  Image x = Image::random(c.n, c.h, c.w, channels, p.x_stride, random),
+        y(c.n, p.window.oh, p.window.ow, channels, p.y_stride);
   if (special) {
     x.at(x.pixels() / 2, channels / 2) = kNan;
     x.at(0, 0) = kInf;
@@ -99,27 +125,32 @@ void test_pool_case(const Isa &isa, const PoolCase &c, PoolOp op, std::int32_t c
   const Bytes found = run(isa, Kernel::PoolF32, &p, {{bytes_of(x.data)}, {bytes_of(y.data), true}})[0];
   y.set_planes(values_of<float>(reference(node, {x.planes()})[0].data));
   const bool exact = op == PoolOp::Max;
-  expect_close("pool " + std::to_string(static_cast<int>(op)), values_of<float>(found), y.data, exact ? 0 : 2e-6f, exact ? 0 : 4e-7f);
+  expect_close("pool " + std::to_string(static_cast<int>(op)), values_of<float>(found), y.data, exact ? 0 : 2e-6f,
+               exact ? 0 : 4e-7f);
 }
 
 void test_pool(const Isa &isa) {
   Random random(1);
-  const PoolCase cases[] = {{1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, false},   {2, 9, 11, 3, 3, 2, 2, 1, 1, 1, 1, 1, 1, false}, {1, 8, 8, 2, 2, 2, 2, 1, 1, 0, 0, 0, 0, false},
-                            {1, 13, 13, 3, 3, 2, 2, 1, 1, 0, 0, 0, 0, true}, {1, 14, 10, 3, 2, 2, 3, 1, 1, 1, 0, 1, 1, true}, {1, 12, 12, 3, 3, 1, 2, 2, 3, 2, 2, 2, 2, false},
-                            {2, 7, 7, 7, 7, 1, 1, 1, 1, 0, 0, 0, 0, false},  {1, 5, 5, 5, 5, 1, 1, 1, 1, 2, 2, 2, 2, false},   {1, 20, 30, 20, 30, 1, 1, 1, 1, 0, 0, 0, 0, false},
-                            {3, 40, 40, 3, 3, 2, 2, 1, 1, 1, 1, 1, 1, false}};
+  const PoolCase cases[] = {
+      {1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, false},     {2, 9, 11, 3, 3, 2, 2, 1, 1, 1, 1, 1, 1, false},
+      {1, 8, 8, 2, 2, 2, 2, 1, 1, 0, 0, 0, 0, false},     {1, 13, 13, 3, 3, 2, 2, 1, 1, 0, 0, 0, 0, true},
+      {1, 14, 10, 3, 2, 2, 3, 1, 1, 1, 0, 1, 1, true},    {1, 12, 12, 3, 3, 1, 2, 2, 3, 2, 2, 2, 2, false},
+      {2, 7, 7, 7, 7, 1, 1, 1, 1, 0, 0, 0, 0, false},     {1, 5, 5, 5, 5, 1, 1, 1, 1, 2, 2, 2, 2, false},
+      {1, 20, 30, 20, 30, 1, 1, 1, 1, 0, 0, 0, 0, false}, {3, 40, 40, 3, 3, 2, 2, 1, 1, 1, 1, 1, 1, false}};
   for (const PoolCase &c : cases)
     for (const PoolOp op : {PoolOp::Max, PoolOp::AverageExcludePad, PoolOp::AverageIncludePad})
       for (const std::int32_t channels : {1, 3, 8, 17, 64, 100})
         for (const bool special : {false, true}) test_pool_case(isa, c, op, channels, special ? 5 : 0, special, random);
-  test_pool_case(isa, {1, 7, 7, 7, 7, 1, 1, 1, 1, 0, 0, 0, 0, false}, PoolOp::AverageExcludePad, 2048, 0, false, random);
+  test_pool_case(isa, {1, 7, 7, 7, 7, 1, 1, 1, 1, 0, 0, 0, 0, false}, PoolOp::AverageExcludePad, 2048, 0, false,
+                 random);
   // Windows that hit nothing, as ceil_mode and padding can make them.
   PoolF32 p;
   p.window = {1, 2, 2, 3, 3, 2, 2, 4, 4, 1, 1, 3, 3};
   p.c = p.x_stride = p.y_stride = 3;
   for (const PoolOp op : {PoolOp::Max, PoolOp::AverageExcludePad, PoolOp::AverageIncludePad}) {
     p.op = op;
-    const auto y = values_of<float>(run(isa, Kernel::PoolF32, &p, {{bytes_of(std::vector<float>(12, 1.0f))}, {Bytes(108), true}})[0]);
+    const auto y = values_of<float>(
+        run(isa, Kernel::PoolF32, &p, {{bytes_of(std::vector<float>(12, 1.0f))}, {Bytes(108), true}})[0]);
     if (y[0] != (op == PoolOp::Max ? -kInf : 0.0f)) throw std::runtime_error("a window of nothing");
   }
   refuse(isa, Kernel::PoolF32, p, "a stride below the channels", [](auto &q) { q.x_stride = 2; });
@@ -136,13 +167,15 @@ struct Tap {
 std::vector<Tap> taps_of(std::int32_t in, std::int32_t out, bool nearest) {  // coordinates: half_pixel
   std::vector<Tap> taps;
   for (std::int32_t i = 0; i < out; ++i) {
-    const float scale = static_cast<float>(out) / static_cast<float>(in), at = (static_cast<float>(i) + 0.5f) / scale - 0.5f;
+    const float scale = static_cast<float>(out) / static_cast<float>(in),
+                at = (static_cast<float>(i) + 0.5f) / scale - 0.5f;
     if (nearest) {
       const auto index = std::clamp(static_cast<std::int32_t>(std::ceil(at - 0.5f)), 0, in - 1);
       taps.push_back({index, index, 0});
     } else {
       const float low = std::floor(at);
-      taps.push_back({std::clamp(static_cast<std::int32_t>(low), 0, in - 1), std::clamp(static_cast<std::int32_t>(low) + 1, 0, in - 1), at - low});
+      taps.push_back({std::clamp(static_cast<std::int32_t>(low), 0, in - 1),
+                      std::clamp(static_cast<std::int32_t>(low) + 1, 0, in - 1), at - low});
     }
   }
   return taps;
@@ -150,23 +183,39 @@ std::vector<Tap> taps_of(std::int32_t in, std::int32_t out, bool nearest) {  // 
 
 void test_resize(const Isa &isa) {
   Random random(2);
-  struct Shape { std::int32_t n, ih, iw, oh, ow; };
-  for (const Shape s : {Shape{1, 1, 1, 1, 1}, {2, 3, 5, 6, 10}, {1, 7, 4, 13, 9}, {1, 16, 20, 5, 7}, {2, 20, 20, 40, 40}, {1, 9, 9, 9, 18}})
+  struct Shape {
+    std::int32_t n, ih, iw, oh, ow;
+  };
+  for (const Shape s : {Shape{1, 1, 1, 1, 1},
+                        {2, 3, 5, 6, 10},
+                        {1, 7, 4, 13, 9},
+                        {1, 16, 20, 5, 7},
+                        {2, 20, 20, 40, 40},
+                        {1, 9, 9, 9, 18}})
     for (const std::int32_t c : {1, 3, 8, 21, 64})
       for (const bool nearest : {false, true})
         for (const std::int32_t gap : {0, 3}) {
           ResizeF32 p;
-          p.n = s.n, p.ih = s.ih, p.iw = s.iw, p.c = c, p.oh = s.oh, p.ow = s.ow, p.x_stride = c + gap, p.y_stride = c + 2 * gap, p.nearest = nearest;
+          p.n = s.n, p.ih = s.ih, p.iw = s.iw, p.c = c, p.oh = s.oh, p.ow = s.ow, p.x_stride = c + gap,
+          p.y_stride = c + 2 * gap, p.nearest = nearest;
           Image x = Image::random(s.n, s.ih, s.iw, c, p.x_stride, random), y(s.n, s.oh, s.ow, c, p.y_stride);
           const Bytes rows = bytes_of(taps_of(s.ih, s.oh, nearest)), columns = bytes_of(taps_of(s.iw, s.ow, nearest));
-          const Bytes found = run(isa, Kernel::ResizeF32, &p, {{bytes_of(x.data)}, {rows}, {columns}, {bytes_of(y.data), true}})[0];
+          const Bytes found =
+              run(isa, Kernel::ResizeF32, &p, {{bytes_of(x.data)}, {rows}, {columns}, {bytes_of(y.data), true}})[0];
           qir::Node node = node_of(Op::Resize, 0);
-          node.inputs.push_back(0), node.inputs.push_back(qir::kAbsent), node.inputs.push_back(qir::kAbsent), node.inputs.push_back(3);
+          node.inputs.push_back(0), node.inputs.push_back(qir::kAbsent), node.inputs.push_back(qir::kAbsent),
+              node.inputs.push_back(3);
           node.set("mode", std::string_view(nearest ? "nearest" : "linear"));
           Tensor absent;
           absent.dtype = DType::Unknown;
-          y.set_planes(values_of<float>(reference(node, {x.planes(), absent, absent, {DType::I64, {4}, bytes_of(std::vector<std::int64_t>{s.n, c, s.oh, s.ow}), {}}})[0].data));
-          expect_close(nearest ? "nearest" : "linear", values_of<float>(found), y.data, nearest ? 0 : 2e-6f, nearest ? 0 : 4e-7f);
+          y.set_planes(values_of<float>(
+              reference(node, {x.planes(),
+                               absent,
+                               absent,
+                               {DType::I64, {4}, bytes_of(std::vector<std::int64_t>{s.n, c, s.oh, s.ow}), {}}})[0]
+                  .data));
+          expect_close(nearest ? "nearest" : "linear", values_of<float>(found), y.data, nearest ? 0 : 2e-6f,
+                       nearest ? 0 : 4e-7f);
         }
   // Tables that point anywhere stay inside the image.
   ResizeF32 p;
@@ -182,27 +231,53 @@ void test_resize(const Isa &isa) {
 }
 
 void register_benches(Registry &registry) {
-  struct Pool { const char *name; PoolOp op; std::int32_t h, c, k, s, pad; };
-  for (const Pool &b : {Pool{"max 3x3/2 112x112x64 (resnet)", PoolOp::Max, 112, 64, 3, 2, 1}, {"max 3x3/2 27x27x256 (squeezenet)", PoolOp::Max, 27, 256, 3, 2, 0}, {"max 2x2/2 56x56x128", PoolOp::Max, 56, 128, 2, 2, 0},
-                        {"average 7x7x2048 (resnet50)", PoolOp::AverageExcludePad, 7, 2048, 7, 1, 0}, {"average 7x7x1280 (mobilenet_v2)", PoolOp::AverageExcludePad, 7, 1280, 7, 1, 0},
-                        {"average 3x3/1 35x35x192", PoolOp::AverageIncludePad, 35, 192, 3, 1, 1}, {"max 5x5/1 20x20x256 (yolo)", PoolOp::Max, 20, 256, 5, 1, 2}})
+  struct Pool {
+    const char *name;
+    PoolOp op;
+    std::int32_t h, c, k, s, pad;
+  };
+  for (const Pool &b : {Pool{"max 3x3/2 112x112x64 (resnet)", PoolOp::Max, 112, 64, 3, 2, 1},
+                        {"max 3x3/2 27x27x256 (squeezenet)", PoolOp::Max, 27, 256, 3, 2, 0},
+                        {"max 2x2/2 56x56x128", PoolOp::Max, 56, 128, 2, 2, 0},
+                        {"average 7x7x2048 (resnet50)", PoolOp::AverageExcludePad, 7, 2048, 7, 1, 0},
+                        {"average 7x7x1280 (mobilenet_v2)", PoolOp::AverageExcludePad, 7, 1280, 7, 1, 0},
+                        {"average 3x3/1 35x35x192", PoolOp::AverageIncludePad, 35, 192, 3, 1, 1},
+                        {"max 5x5/1 20x20x256 (yolo)", PoolOp::Max, 20, 256, 5, 1, 2}})
     registry.bench(std::string("PoolF32 ") + b.name, [=](const Isa &) {
       PoolF32 p;
       const std::int32_t o = (b.h + 2 * b.pad - b.k) / b.s + 1;
       p.window = {1, b.h, b.h, o, o, b.k, b.k, b.s, b.s, 1, 1, b.pad, b.pad};
       p.c = p.x_stride = p.y_stride = b.c, p.op = b.op, p.pad_bottom = p.pad_right = b.pad;
-      const std::size_t x = static_cast<std::size_t>(b.h) * static_cast<std::size_t>(b.h * b.c) * 4, y = static_cast<std::size_t>(o) * static_cast<std::size_t>(o * b.c) * 4;
-      return Registry::Prepared{Kernel::PoolF32, params_of(p), {{Bytes(x)}, {Bytes(y), true}}, {static_cast<double>(y) / 4 * b.k * b.k, static_cast<double>(x + y)}};
+      const std::size_t x = static_cast<std::size_t>(b.h) * static_cast<std::size_t>(b.h * b.c) * 4,
+                        y = static_cast<std::size_t>(o) * static_cast<std::size_t>(o * b.c) * 4;
+      return Registry::Prepared{Kernel::PoolF32,
+                                params_of(p),
+                                {{Bytes(x)}, {Bytes(y), true}},
+                                {static_cast<double>(y) / 4 * b.k * b.k, static_cast<double>(x + y)}};
     });
-  struct Resize { std::int32_t in, out, c; bool nearest; };
-  for (const Resize &b : {Resize{20, 40, 256, true}, {40, 80, 128, true}, {28, 56, 64, false}, {65, 513, 21, false}, {224, 448, 3, false}})
-    registry.bench("ResizeF32 " + std::string(b.nearest ? "nearest " : "linear ") + std::to_string(b.in) + " to " + std::to_string(b.out) + " x" + std::to_string(b.c), [=](const Isa &) {
-      ResizeF32 p;
-      p.ih = p.iw = b.in, p.oh = p.ow = b.out, p.c = p.x_stride = p.y_stride = b.c, p.nearest = b.nearest;
-      const Bytes taps = bytes_of(taps_of(b.in, b.out, b.nearest));
-      const std::size_t x = static_cast<std::size_t>(b.in) * static_cast<std::size_t>(b.in * b.c) * 4, y = static_cast<std::size_t>(b.out) * static_cast<std::size_t>(b.out * b.c) * 4;
-      return Registry::Prepared{Kernel::ResizeF32, params_of(p), {{Bytes(x)}, {taps}, {taps}, {Bytes(y), true}}, {0, static_cast<double>(x + y)}};
-    });
+  struct Resize {
+    std::int32_t in, out, c;
+    bool nearest;
+  };
+  for (const Resize &b : {Resize{20, 40, 256, true},
+                          {40, 80, 128, true},
+                          {28, 56, 64, false},
+                          {65, 513, 21, false},
+                          {224, 448, 3, false}})
+    registry.bench("ResizeF32 " + std::string(b.nearest ? "nearest " : "linear ") + std::to_string(b.in) + " to " +
+                       std::to_string(b.out) + " x" + std::to_string(b.c),
+                   [=](const Isa &) {
+                     ResizeF32 p;
+                     p.ih = p.iw = b.in, p.oh = p.ow = b.out, p.c = p.x_stride = p.y_stride = b.c,
+                     p.nearest = b.nearest;
+                     const Bytes taps = bytes_of(taps_of(b.in, b.out, b.nearest));
+                     const std::size_t x = static_cast<std::size_t>(b.in) * static_cast<std::size_t>(b.in * b.c) * 4,
+                                       y = static_cast<std::size_t>(b.out) * static_cast<std::size_t>(b.out * b.c) * 4;
+                     return Registry::Prepared{Kernel::ResizeF32,
+                                               params_of(p),
+                                               {{Bytes(x)}, {taps}, {taps}, {Bytes(y), true}},
+                                               {0, static_cast<double>(x + y)}};
+                   });
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Integer kernels but for convolutions. Bounds: BinaryInt, PoolInt (averages), MeanInt, Requantize: one quantum from cpu-reference, and that only next to ties
-// (few elements; see kOffLimit); the rest: equal.
+// Integer kernels but for convolutions. Bounds: BinaryInt, PoolInt (averages), MeanInt, Requantize: one quantum from
+// cpu-reference, and that only next to ties (few elements; see kOffLimit); the rest: equal.
 #include "tests/kernels/int.h"
 
 namespace quarry::kernel_test {
@@ -9,7 +9,9 @@ namespace {
 
 constexpr std::uint32_t kAll[] = {kU8, kI8, kU16, kI16};
 
-Tensor tensor_of(const Quant &q, std::vector<std::int64_t> shape, Bytes data) { return {static_cast<DType>(q.dtype), std::move(shape), std::move(data), quant_of(q)}; }
+Tensor tensor_of(const Quant &q, std::vector<std::int64_t> shape, Bytes data) {
+  return {static_cast<DType>(q.dtype), std::move(shape), std::move(data), quant_of(q)};
+}
 qir::Node node_of(qir::Op op, int inputs) {
   qir::Node node;
   node.op = op;
@@ -23,7 +25,8 @@ Bytes reference_quantised(const qir::Node &node, const std::vector<Tensor> &inpu
   return reference(node, inputs, &types)[0].data;
 }
 
-void test_binary(const Isa &isa, BinaryOp op, const Quant &qa, const Quant &qb, const Quant &qy, std::vector<std::int64_t> a_shape, std::vector<std::int64_t> b_shape) {
+void test_binary(const Isa &isa, BinaryOp op, const Quant &qa, const Quant &qb, const Quant &qy,
+                 std::vector<std::int64_t> a_shape, std::vector<std::int64_t> b_shape) {
   Random random(11);
   BinaryInt p;
   p.op = op;
@@ -37,12 +40,18 @@ void test_binary(const Isa &isa, BinaryOp op, const Quant &qa, const Quant &qb, 
     p.b[i] = b_shape[i] == 1 ? 0 : b_count;
     a_count *= a_shape[i], b_count *= b_shape[i], count *= p.dims[i];
   }
-  const Bytes a = random_ints(random, qa.dtype, static_cast<std::size_t>(a_count)), b = random_ints(random, qb.dtype, static_cast<std::size_t>(b_count));
-  const Bytes found = run(isa, Kernel::BinaryInt, &p, {{a}, {b}, {Bytes(static_cast<std::size_t>(count) * width_of(qy.dtype)), true}})[0];
+  const Bytes a = random_ints(random, qa.dtype, static_cast<std::size_t>(a_count)),
+              b = random_ints(random, qb.dtype, static_cast<std::size_t>(b_count));
+  const Bytes found = run(isa, Kernel::BinaryInt, &p,
+                          {{a}, {b}, {Bytes(static_cast<std::size_t>(count) * width_of(qy.dtype)), true}})[0];
   const qir::Op ops[] = {qir::Op::Add, qir::Op::Sub, qir::Op::Mul};
-  Bytes expected = reference_quantised(node_of(ops[static_cast<int>(op)], 2), {tensor_of(qa, a_shape, a), tensor_of(qb, b_shape, b)}, qy);
-  for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) set(expected, qy.dtype, i, std::clamp(get(expected, qy.dtype, i), p.lo, p.hi));
-  expect_quanta("binary " + std::to_string(static_cast<int>(op)) + " types " + std::to_string(qa.dtype) + std::to_string(qb.dtype) + std::to_string(qy.dtype), found, expected, qy.dtype, 0.02);
+  Bytes expected = reference_quantised(node_of(ops[static_cast<int>(op)], 2),
+                                       {tensor_of(qa, a_shape, a), tensor_of(qb, b_shape, b)}, qy);
+  for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i)
+    set(expected, qy.dtype, i, std::clamp(get(expected, qy.dtype, i), p.lo, p.hi));
+  expect_quanta("binary " + std::to_string(static_cast<int>(op)) + " types " + std::to_string(qa.dtype) +
+                    std::to_string(qb.dtype) + std::to_string(qy.dtype),
+                found, expected, qy.dtype, 0.02);
 }
 
 void register_binary(Registry &registry) {
@@ -51,13 +60,25 @@ void register_binary(Registry &registry) {
       for (const std::uint32_t a : kAll)
         for (const std::uint32_t b : kAll)
           for (const std::uint32_t y : kAll)
-            test_binary(isa, op, some_quant(a, a >= kU16 ? 3e-5f : 0.007f), some_quant(b, b >= kU16 ? 2.3e-5f : 0.0061f), some_quant(y, y >= kU16 ? 4.7e-5f : 0.0119f), {3, 37}, {3, 37});
+            test_binary(isa, op, some_quant(a, a >= kU16 ? 3e-5f : 0.007f),
+                        some_quant(b, b >= kU16 ? 2.3e-5f : 0.0061f), some_quant(y, y >= kU16 ? 4.7e-5f : 0.0119f),
+                        {3, 37}, {3, 37});
   });
   registry.test("binary_int shapes", [](const Isa &isa) {
-    const std::vector<std::int64_t> shapes[][2] = {{{1}, {1}}, {{7}, {7}}, {{65}, {1}}, {{1}, {65}}, {{5, 40}, {1, 40}}, {{5, 1}, {1, 40}}, {{3, 1, 5, 9}, {1, 4, 5, 1}}, {{40000}, {40000}},
-                                               {{2, 3, 20000}, {2, 1, 20000}}, {{2, 2, 2, 2, 2, 3}, {1, 2, 1, 2, 1, 3}}};
+    const std::vector<std::int64_t> shapes[][2] = {{{1}, {1}},
+                                                   {{7}, {7}},
+                                                   {{65}, {1}},
+                                                   {{1}, {65}},
+                                                   {{5, 40}, {1, 40}},
+                                                   {{5, 1}, {1, 40}},
+                                                   {{3, 1, 5, 9}, {1, 4, 5, 1}},
+                                                   {{40000}, {40000}},
+                                                   {{2, 3, 20000}, {2, 1, 20000}},
+                                                   {{2, 2, 2, 2, 2, 3}, {1, 2, 1, 2, 1, 3}}};
     for (const auto &shape : shapes)
-      for (const BinaryOp op : {BinaryOp::Add, BinaryOp::Mul}) test_binary(isa, op, some_quant(kU8, 0.02f), some_quant(kI8, 0.011f), some_quant(kU8, 0.031f), shape[0], shape[1]);
+      for (const BinaryOp op : {BinaryOp::Add, BinaryOp::Mul})
+        test_binary(isa, op, some_quant(kU8, 0.02f), some_quant(kI8, 0.011f), some_quant(kU8, 0.031f), shape[0],
+                    shape[1]);
   });
   registry.test("binary_int strided", [](const Isa &isa) {
     // Every second element of a, and a nest with nothing in it.
@@ -77,7 +98,8 @@ void register_binary(Registry &registry) {
   });
 }
 
-void test_pool(const Isa &isa, PoolOp op, std::uint32_t x_type, std::uint32_t y_type, std::int32_t c, Window w, std::int32_t pad_bottom, std::int32_t pad_right, std::int32_t slack) {
+void test_pool(const Isa &isa, PoolOp op, std::uint32_t x_type, std::uint32_t y_type, std::int32_t c, Window w,
+               std::int32_t pad_bottom, std::int32_t pad_right, std::int32_t slack) {
   Random random(23);
   PoolInt p;
   p.op = op;
@@ -87,7 +109,8 @@ void test_pool(const Isa &isa, PoolOp op, std::uint32_t x_type, std::uint32_t y_
   p.pad_bottom = pad_bottom, p.pad_right = pad_right;
   p.x = some_quant(x_type, 0.013f);
   p.y = op == PoolOp::Max ? p.x : some_quant(y_type, x_type >= kU16 && y_type <= kI8 ? 2.9f : 0.011f);
-  const std::size_t x_count = static_cast<std::size_t>((w.n * w.ih * w.iw - 1) * p.x_stride + c), y_count = static_cast<std::size_t>((w.n * w.oh * w.ow - 1) * p.y_stride + c);
+  const std::size_t x_count = static_cast<std::size_t>((w.n * w.ih * w.iw - 1) * p.x_stride + c),
+                    y_count = static_cast<std::size_t>((w.n * w.oh * w.ow - 1) * p.y_stride + c);
   Bytes x = random_ints(random, x_type, x_count), y = random_ints(random, y_type, y_count);
   const Bytes found = run(isa, Kernel::PoolInt, &p, {{x}, {y, true}})[0];
   qir::Node node = node_of(op == PoolOp::Max ? qir::Op::MaxPool : qir::Op::AveragePool, 1);
@@ -99,16 +122,21 @@ void test_pool(const Isa &isa, PoolOp op, std::uint32_t x_type, std::uint32_t y_
   if ((w.oh - 1) * w.sh + (w.kh - 1) * w.dh + 1 > w.ih + w.pad_top + pad_bottom) node.set("ceil_mode", std::int64_t{1});
   if (op == PoolOp::AverageIncludePad) node.set("count_include_pad", std::int64_t{1});
   x.resize(static_cast<std::size_t>(w.n * w.ih * w.iw * p.x_stride) * width_of(x_type));
-  const Bytes expected = reference_quantised(node, {tensor_of(p.x, {w.n, c, w.ih, w.iw}, to_nchw(x, w.n, w.ih * w.iw, c, p.x_stride, width_of(x_type)))}, p.y);
-  expect_quanta("pool " + std::to_string(static_cast<int>(op)) + " c " + std::to_string(c), found, to_nhwc(expected, w.n, w.oh * w.ow, c, p.y_stride, width_of(y_type), y), y_type,
+  const Bytes expected = reference_quantised(
+      node, {tensor_of(p.x, {w.n, c, w.ih, w.iw}, to_nchw(x, w.n, w.ih * w.iw, c, p.x_stride, width_of(x_type)))}, p.y);
+  expect_quanta("pool " + std::to_string(static_cast<int>(op)) + " c " + std::to_string(c), found,
+                to_nhwc(expected, w.n, w.oh * w.ow, c, p.y_stride, width_of(y_type), y), y_type,
                 op == PoolOp::Max ? 0 : 0.03);
 }
 
 void register_pool(Registry &registry) {
   registry.test("pool_int", [](const Isa &isa) {
     //                         n  ih iw oh ow kh kw sh sw dh dw top left
-    const Window windows[] = {{1, 9, 8, 9, 8, 3, 3, 1, 1, 1, 1, 1, 1}, {2, 7, 7, 3, 3, 3, 3, 2, 2, 1, 1, 0, 0}, {1, 8, 9, 4, 4, 2, 2, 2, 2, 1, 1, 0, 0},
-                              {1, 6, 7, 2, 3, 3, 3, 1, 1, 2, 2, 0, 0}, {1, 8, 8, 4, 4, 3, 3, 2, 2, 1, 1, 0, 0}};
+    const Window windows[] = {{1, 9, 8, 9, 8, 3, 3, 1, 1, 1, 1, 1, 1},
+                              {2, 7, 7, 3, 3, 3, 3, 2, 2, 1, 1, 0, 0},
+                              {1, 8, 9, 4, 4, 2, 2, 2, 2, 1, 1, 0, 0},
+                              {1, 6, 7, 2, 3, 3, 3, 1, 1, 2, 2, 0, 0},
+                              {1, 8, 8, 4, 4, 3, 3, 2, 2, 1, 1, 0, 0}};
     const std::int32_t pads[][2] = {{1, 1}, {0, 0}, {0, 0}, {0, 0}, {0, 0}};
     for (std::size_t i = 0; i < std::size(windows); ++i)
       for (const std::int32_t c : {1, 5, 16, 43, 80})
@@ -123,7 +151,8 @@ void register_pool(Registry &registry) {
   });
   registry.test("mean_int", [](const Isa &isa) {
     Random random(31);
-    const std::int64_t extents[][3] = {{1, 49, 1280}, {2, 7, 13}, {3, 50, 1}, {1, 1, 5}, {1, 70000, 3}, {2, 70001, 1}, {0, 3, 4}};
+    const std::int64_t extents[][3] = {{1, 49, 1280}, {2, 7, 13},    {3, 50, 1}, {1, 1, 5},
+                                       {1, 70000, 3}, {2, 70001, 1}, {0, 3, 4}};
     for (const auto &e : extents)
       for (const std::uint32_t x_type : kAll)
         for (const std::uint32_t y_type : {x_type, kU8}) {
@@ -132,12 +161,14 @@ void register_pool(Registry &registry) {
           p.x = some_quant(x_type, 0.013f);
           p.y = some_quant(y_type, x_type >= kU16 && y_type <= kI8 ? 2.9f : 0.0071f);
           const Bytes x = random_ints(random, x_type, static_cast<std::size_t>(e[0] * e[1] * e[2]));
-          const Bytes found = run(isa, Kernel::MeanInt, &p, {{x}, {Bytes(static_cast<std::size_t>(e[0] * e[2]) * width_of(y_type)), true}})[0];
+          const Bytes found = run(isa, Kernel::MeanInt, &p,
+                                  {{x}, {Bytes(static_cast<std::size_t>(e[0] * e[2]) * width_of(y_type)), true}})[0];
           if (e[0] == 0) continue;
           qir::Node node = node_of(qir::Op::ReduceMean, 2);
           node.set("keepdims", std::int64_t{0});
           const Tensor axes{DType::I64, {1}, bytes_of(std::vector<std::int64_t>{1}), {}};
-          expect_quanta("mean", found, reference_quantised(node, {tensor_of(p.x, {e[0], e[1], e[2]}, x), axes}, p.y), y_type, 0.02);
+          expect_quanta("mean", found, reference_quantised(node, {tensor_of(p.x, {e[0], e[1], e[2]}, x), axes}, p.y),
+                        y_type, 0.02);
         }
   });
 }
@@ -151,7 +182,8 @@ void register_conversions(Registry &registry) {
       const Bytes x = random_ints(random, kU8, static_cast<std::size_t>(count));
       const Bytes y = run(isa, Kernel::Lookup8, &p, {{x}, {table}, {Bytes(x.size()), true}})[0];
       for (std::size_t i = 0; i < x.size(); ++i)
-        if (y[i] != table[static_cast<std::size_t>(x[i])]) throw std::runtime_error("element " + std::to_string(i) + " is wrong");
+        if (y[i] != table[static_cast<std::size_t>(x[i])])
+          throw std::runtime_error("element " + std::to_string(i) + " is wrong");
     }
   });
   registry.test("quantize", [](const Isa &isa) {
@@ -162,14 +194,27 @@ void register_conversions(Registry &registry) {
         p.count = static_cast<std::int64_t>(count);
         p.y = some_quant(type, type >= kU16 ? 1e-4f : 0.03f);
         std::vector<float> x = random.reals(count, -5, 5);
-        const float special[] = {NAN, INFINITY, -INFINITY, 3e38f, -3e38f, 0.0f, -0.0f, 0.5f * p.y.scale, 1.5f * p.y.scale, -2.5f * p.y.scale, 1e-40f};
+        const float special[] = {NAN,
+                                 INFINITY,
+                                 -INFINITY,
+                                 3e38f,
+                                 -3e38f,
+                                 0.0f,
+                                 -0.0f,
+                                 0.5f * p.y.scale,
+                                 1.5f * p.y.scale,
+                                 -2.5f * p.y.scale,
+                                 1e-40f};
         for (std::size_t i = 0; i < count && i < std::size(special); ++i) x[count - 1 - i] = special[i];
         const Bytes found = run(isa, Kernel::Quantize, &p, {{bytes_of(x)}, {Bytes(count * width_of(type)), true}})[0];
         if (count == 0) continue;
-        const Tensor tensors[] = {{DType::F32, {p.count}, bytes_of(x), {}}, {DType::F32, {}, bytes_of(std::vector<float>{p.y.scale}), {}}, {static_cast<DType>(type), {}, Bytes(width_of(type)), {}}};
+        const Tensor tensors[] = {{DType::F32, {p.count}, bytes_of(x), {}},
+                                  {DType::F32, {}, bytes_of(std::vector<float>{p.y.scale}), {}},
+                                  {static_cast<DType>(type), {}, Bytes(width_of(type)), {}}};
         Tensor zero = tensors[2];
         set(zero.data, type, 0, p.y.zero);
-        if (found != reference(node_of(qir::Op::QuantizeLinear, 3), {tensors[0], tensors[1], zero})[0].data) throw std::runtime_error("differs from QuantizeLinear, type " + std::to_string(type));
+        if (found != reference(node_of(qir::Op::QuantizeLinear, 3), {tensors[0], tensors[1], zero})[0].data)
+          throw std::runtime_error("differs from QuantizeLinear, type " + std::to_string(type));
       }
   });
   registry.test("dequantize", [](const Isa &isa) {
@@ -185,7 +230,9 @@ void register_conversions(Registry &registry) {
         Tensor zero{static_cast<DType>(type), {}, Bytes(width_of(type)), {}};
         set(zero.data, type, 0, p.x.zero);
         const Tensor scale{DType::F32, {}, bytes_of(std::vector<float>{p.x.scale}), {}};
-        if (found != reference(node_of(qir::Op::DequantizeLinear, 3), {{static_cast<DType>(type), {p.count}, x, {}}, scale, zero})[0].data)
+        if (found != reference(node_of(qir::Op::DequantizeLinear, 3),
+                               {{static_cast<DType>(type), {p.count}, x, {}}, scale, zero})[0]
+                         .data)
           throw std::runtime_error("differs from DequantizeLinear, type " + std::to_string(type));
       }
   });
@@ -201,18 +248,21 @@ void register_conversions(Registry &registry) {
           p.lo = p.y.zero - 2, p.hi = high_of(y_type);
           const Bytes x = random_ints(random, x_type, count);
           const Bytes found = run(isa, Kernel::Requantize, &p, {{x}, {Bytes(count * width_of(y_type)), true}})[0];
-          Bytes expected = reference_quantised(node_of(qir::Op::Relu, 1), {tensor_of({x_type, low_of(x_type), p.x.scale, 0}, {p.count}, x)}, p.y);
+          Bytes expected = reference_quantised(node_of(qir::Op::Relu, 1),
+                                               {tensor_of({x_type, low_of(x_type), p.x.scale, 0}, {p.count}, x)}, p.y);
           // Relu of values that are never negative is the identity; but the zero point is another: compute it here.
           for (std::size_t i = 0; i < count; ++i) {
             const float real = static_cast<float>(get(x, x_type, i) - p.x.zero) * p.x.scale;
-            set(expected, y_type, i, static_cast<std::int32_t>(std::clamp<double>(std::nearbyint(static_cast<double>(real / p.y.scale)) + p.y.zero, p.lo, p.hi)));
+            set(expected, y_type, i,
+                static_cast<std::int32_t>(
+                    std::clamp<double>(std::nearbyint(static_cast<double>(real / p.y.scale)) + p.y.zero, p.lo, p.hi)));
           }
           expect_quanta("requantize", found, expected, y_type, 0.02);
         }
   });
 }
 
-// ---- benchmarks ----------------------------------------------------------------------------------------------------------------
+// ---- benchmarks ---------------------------------------------------------------------------------
 
 void register_benches(Registry &registry) {
   const auto binary = [&](const char *name, std::uint32_t type, std::int64_t count) {
@@ -222,7 +272,10 @@ void register_benches(Registry &registry) {
       p.lo = low_of(type), p.hi = high_of(type);
       p.dims[0] = count, p.a[0] = p.b[0] = 1;
       const std::size_t bytes = static_cast<std::size_t>(count) * width_of(type);
-      return Registry::Prepared{Kernel::BinaryInt, params_of(p), {{Bytes(bytes)}, {Bytes(bytes)}, {Bytes(bytes), true}}, {0, 3.0 * static_cast<double>(bytes)}};
+      return Registry::Prepared{Kernel::BinaryInt,
+                                params_of(p),
+                                {{Bytes(bytes)}, {Bytes(bytes)}, {Bytes(bytes), true}},
+                                {0, 3.0 * static_cast<double>(bytes)}};
     });
   };
   binary("u8 56x56x24", kU8, 56 * 56 * 24);
@@ -230,7 +283,11 @@ void register_benches(Registry &registry) {
   binary("u8 8", kU8, 8);
   registry.bench("lookup8 65536", [](const Isa &) {
     Random random(3);
-    return Registry::Prepared{Kernel::Lookup8, params_of(Lookup8{65536}), {{random_ints(random, kU8, 65536)}, {random_ints(random, kU8, 256)}, {Bytes(65536), true}}, {0, 131072}};
+    return Registry::Prepared{
+        Kernel::Lookup8,
+        params_of(Lookup8{65536}),
+        {{random_ints(random, kU8, 65536)}, {random_ints(random, kU8, 256)}, {Bytes(65536), true}},
+        {0, 131072}};
   });
   registry.bench("pool_int max 112x112x64 3x3 s2", [](const Isa &) {
     PoolInt p;
@@ -238,25 +295,38 @@ void register_benches(Registry &registry) {
     p.c = p.x_stride = p.y_stride = 64;
     p.pad_bottom = p.pad_right = 1;
     p.x = p.y = some_quant(kU8, 0.02f);
-    return Registry::Prepared{Kernel::PoolInt, params_of(p), {{Bytes(112 * 112 * 64)}, {Bytes(56 * 56 * 64), true}}, {0, 112 * 112 * 64 + 56 * 56 * 64.0}};
+    return Registry::Prepared{Kernel::PoolInt,
+                              params_of(p),
+                              {{Bytes(112 * 112 * 64)}, {Bytes(56 * 56 * 64), true}},
+                              {0, 112 * 112 * 64 + 56 * 56 * 64.0}};
   });
   registry.bench("mean_int 49x1280", [](const Isa &) {
     MeanInt p{1, 49, 1280, some_quant(kU8, 0.02f), some_quant(kU8, 0.02f)};
-    return Registry::Prepared{Kernel::MeanInt, params_of(p), {{Bytes(49 * 1280)}, {Bytes(1280), true}}, {0, 50 * 1280.0}};
+    return Registry::Prepared{
+        Kernel::MeanInt, params_of(p), {{Bytes(49 * 1280)}, {Bytes(1280), true}}, {0, 50 * 1280.0}};
   });
   const auto conversions = [&](std::uint32_t type) {
     const std::string name = std::string(type == kU8 ? "u8" : "u16") + " 224x224x3";
     constexpr std::int64_t kCount = 224 * 224 * 3;
     const std::size_t bytes = static_cast<std::size_t>(kCount) * width_of(type);
     registry.bench("quantize " + name, [=](const Isa &) {
-      return Registry::Prepared{Kernel::Quantize, params_of(Quantize{kCount, some_quant(type, 0.02f)}), {{Bytes(kCount * 4)}, {Bytes(bytes), true}}, {0, kCount * 4.0 + double(bytes)}};
+      return Registry::Prepared{Kernel::Quantize,
+                                params_of(Quantize{kCount, some_quant(type, 0.02f)}),
+                                {{Bytes(kCount * 4)}, {Bytes(bytes), true}},
+                                {0, kCount * 4.0 + double(bytes)}};
     });
     registry.bench("dequantize " + name, [=](const Isa &) {
-      return Registry::Prepared{Kernel::Dequantize, params_of(Dequantize{kCount, some_quant(type, 0.02f)}), {{Bytes(bytes)}, {Bytes(kCount * 4), true}}, {0, kCount * 4.0 + double(bytes)}};
+      return Registry::Prepared{Kernel::Dequantize,
+                                params_of(Dequantize{kCount, some_quant(type, 0.02f)}),
+                                {{Bytes(bytes)}, {Bytes(kCount * 4), true}},
+                                {0, kCount * 4.0 + double(bytes)}};
     });
     registry.bench("requantize " + name, [=](const Isa &) {
-      return Registry::Prepared{Kernel::Requantize, params_of(Requantize{kCount, some_quant(type, 0.02f), some_quant(type, 0.03f), low_of(type), high_of(type)}), {{Bytes(bytes)}, {Bytes(bytes), true}},
-                                {0, 2.0 * double(bytes)}};
+      return Registry::Prepared{
+          Kernel::Requantize,
+          params_of(Requantize{kCount, some_quant(type, 0.02f), some_quant(type, 0.03f), low_of(type), high_of(type)}),
+          {{Bytes(bytes)}, {Bytes(bytes), true}},
+          {0, 2.0 * double(bytes)}};
     });
   };
   conversions(kU8);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of matrices (expected: sums in f64 here, bounds as in matrix.cpp) and attention (expected: cpu-reference's Attention; bound 2e-6 of the largest value
-// and 2e-5 of the result, which the rounding of scores of some units comes to).
+// Products of matrices (expected: sums in f64 here, bounds as in matrix.cpp) and attention (expected: cpu-reference's
+// Attention; bound 2e-6 of the largest value and 2e-5 of the result, which the rounding of scores of some units comes
+// to).
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -29,7 +30,8 @@ struct MatMulData {
   std::vector<float> a, b, bias, r, y;
 };
 MatMulData matmul_data(const MatMulF32 &p, Random &random) {
-  const auto matrix = [&](const std::int64_t *batch, std::int64_t rows, std::int64_t columns, std::int64_t row, std::int64_t column) {
+  const auto matrix = [&](const std::int64_t *batch, std::int64_t rows, std::int64_t columns, std::int64_t row,
+                          std::int64_t column) {
     std::int64_t dims[kBatchRank + 2], steps[kBatchRank + 2];
     std::copy_n(p.batch, kBatchRank, dims), std::copy_n(batch, kBatchRank, steps);
     dims[kBatchRank] = rows, dims[kBatchRank + 1] = columns, steps[kBatchRank] = row, steps[kBatchRank + 1] = column;
@@ -55,9 +57,11 @@ void check_matmul(const Isa &isa, const MatMulF32 &p) {
   Random random(static_cast<std::uint64_t>(p.m * 5 + p.n * 3 + p.k));
   const MatMulData d = matmul_data(p, random);
   char what[160];
-  std::snprintf(what, sizeof what, "m %lld n %lld k %lld a %lld %lld b %lld %lld residual %d act %d: ", static_cast<long long>(p.m), static_cast<long long>(p.n), static_cast<long long>(p.k),
-                static_cast<long long>(p.a_row), static_cast<long long>(p.a_col), static_cast<long long>(p.b_row), static_cast<long long>(p.b_col), static_cast<int>(p.residual),
-                static_cast<int>(p.act.kind));
+  std::snprintf(what, sizeof what,
+                "m %lld n %lld k %lld a %lld %lld b %lld %lld residual %d act %d: ", static_cast<long long>(p.m),
+                static_cast<long long>(p.n), static_cast<long long>(p.k), static_cast<long long>(p.a_row),
+                static_cast<long long>(p.a_col), static_cast<long long>(p.b_row), static_cast<long long>(p.b_col),
+                static_cast<int>(p.residual), static_cast<int>(p.act.kind));
   try {
     const std::vector<float> y = values_of<float>(run(isa, Kernel::MatMulF32, &p, operands_of(p, d)).at(0));
     std::int64_t batches = 1;
@@ -74,15 +78,19 @@ void check_matmul(const Isa &isa, const MatMulF32 &p) {
         for (std::int64_t n = 0; n < p.n; ++n) {
           double sum = 0, size = 0;
           for (std::int64_t k = 0; k < p.k; ++k) {
-            const double term = static_cast<double>(d.a[static_cast<std::size_t>(a + m * p.a_row + k * p.a_col)]) * static_cast<double>(d.b[static_cast<std::size_t>(b + k * p.b_row + n * p.b_col)]);
+            const double term = static_cast<double>(d.a[static_cast<std::size_t>(a + m * p.a_row + k * p.a_col)]) *
+                                static_cast<double>(d.b[static_cast<std::size_t>(b + k * p.b_row + n * p.b_col)]);
             sum += term, size += std::fabs(term);
           }
           const auto i = static_cast<std::size_t>(at + m * p.y_row + n);
-          const double bias = p.has_bias ? static_cast<double>(d.bias[static_cast<std::size_t>(n)]) : 0, alpha = static_cast<double>(p.alpha);
+          const double bias = p.has_bias ? static_cast<double>(d.bias[static_cast<std::size_t>(n)]) : 0,
+                       alpha = static_cast<double>(p.alpha);
           const double r = p.residual == Residual::None ? 0 : static_cast<double>(d.r[i]);
           seen[i] = true;
           expect_result("row " + std::to_string(m) + " column " + std::to_string(n), y[i], alpha * sum + bias,
-                        (5 + std::sqrt(static_cast<double>(p.k))) * 0x1p-24 * (std::fabs(alpha) * size + std::fabs(bias) + std::fabs(r)), p.residual, r, p.act);
+                        (5 + std::sqrt(static_cast<double>(p.k))) * 0x1p-24 *
+                            (std::fabs(alpha) * size + std::fabs(bias) + std::fabs(r)),
+                        p.residual, r, p.act);
         }
     }
     for (std::size_t i = 0; i < y.size(); ++i)
@@ -119,22 +127,28 @@ MatMulF32 random_matmul(Random &random) {
   p.alpha = random.integer(0, 1) ? 1.0f : random.real(-2, 2);
   p.has_bias = static_cast<std::uint32_t>(random.integer(0, 1));
   p.residual = static_cast<Residual>(random.integer(0, 2));
-  p.act = {random.integer(0, 2) ? Act::Clip : static_cast<Act>(random.integer(0, static_cast<std::int64_t>(Act::Count) - 1)), -0.5f, 0.8f, 0};
+  p.act = {
+      random.integer(0, 2) ? Act::Clip : static_cast<Act>(random.integer(0, static_cast<std::int64_t>(Act::Count) - 1)),
+      -0.5f, 0.8f, 0};
   return p;
 }
 
 // Layout [batch, row, head, column], as heads lie before any transpose.
-AttentionF32 attention(std::int64_t batches, std::int64_t heads, std::int64_t q_rows, std::int64_t kv_rows, std::int64_t qk_cols, std::int64_t v_cols) {
+AttentionF32 attention(std::int64_t batches, std::int64_t heads, std::int64_t q_rows, std::int64_t kv_rows,
+                       std::int64_t qk_cols, std::int64_t v_cols) {
   AttentionF32 p;
   p.batches = batches, p.heads = heads, p.q_rows = q_rows, p.kv_rows = kv_rows, p.qk_cols = qk_cols, p.v_cols = v_cols;
-  const auto lay = [&](std::int64_t *steps, std::int64_t rows, std::int64_t columns) { steps[1] = columns, steps[2] = heads * columns, steps[0] = rows * steps[2]; };
+  const auto lay = [&](std::int64_t *steps, std::int64_t rows, std::int64_t columns) {
+    steps[1] = columns, steps[2] = heads * columns, steps[0] = rows * steps[2];
+  };
   lay(p.q, q_rows, qk_cols), lay(p.k, kv_rows, qk_cols), lay(p.v, kv_rows, v_cols), lay(p.y, q_rows, v_cols);
   p.scale = static_cast<float>(1 / std::sqrt(static_cast<double>(qk_cols)));
   return p;
 }
 void set_mask(AttentionF32 &p, bool per_head) {
   p.has_mask = 1;
-  p.mask[3] = 1, p.mask[2] = p.kv_rows, p.mask[1] = per_head ? p.q_rows * p.kv_rows : 0, p.mask[0] = (per_head ? p.heads : 1) * p.q_rows * p.kv_rows;
+  p.mask[3] = 1, p.mask[2] = p.kv_rows, p.mask[1] = per_head ? p.q_rows * p.kv_rows : 0,
+  p.mask[0] = (per_head ? p.heads : 1) * p.q_rows * p.kv_rows;
 }
 
 struct AttentionData {
@@ -167,15 +181,21 @@ void check_attention(const Isa &isa, const AttentionF32 &p, const AttentionData 
   node.set("kv_num_heads", p.heads);
   node.set("is_causal", std::int64_t{p.causal});
   node.set("scale", p.scale);
-  const auto f32 = [](std::vector<std::int64_t> shape, const std::vector<float> &values) { return Tensor{DType::F32, std::move(shape), bytes_of(values), {}}; };
-  std::vector<Tensor> inputs = {f32({p.batches, p.q_rows, p.heads * p.qk_cols}, d.q), f32({p.batches, p.kv_rows, p.heads * p.qk_cols}, d.k), f32({p.batches, p.kv_rows, p.heads * p.v_cols}, d.v)};
+  const auto f32 = [](std::vector<std::int64_t> shape, const std::vector<float> &values) {
+    return Tensor{DType::F32, std::move(shape), bytes_of(values), {}};
+  };
+  std::vector<Tensor> inputs = {f32({p.batches, p.q_rows, p.heads * p.qk_cols}, d.q),
+                                f32({p.batches, p.kv_rows, p.heads * p.qk_cols}, d.k),
+                                f32({p.batches, p.kv_rows, p.heads * p.v_cols}, d.v)};
   if (p.has_mask) {
     node.inputs.push_back(3);
     inputs.push_back(f32({p.batches, p.mask[1] ? p.heads : 1, p.q_rows, p.kv_rows}, d.mask));
   }
   char what[120];
-  std::snprintf(what, sizeof what, "batches %lld heads %lld rows %lld, %lld columns %lld, %lld mask %u causal %u", static_cast<long long>(p.batches), static_cast<long long>(p.heads),
-                static_cast<long long>(p.q_rows), static_cast<long long>(p.kv_rows), static_cast<long long>(p.qk_cols), static_cast<long long>(p.v_cols), p.has_mask, p.causal);
+  std::snprintf(what, sizeof what, "batches %lld heads %lld rows %lld, %lld columns %lld, %lld mask %u causal %u",
+                static_cast<long long>(p.batches), static_cast<long long>(p.heads), static_cast<long long>(p.q_rows),
+                static_cast<long long>(p.kv_rows), static_cast<long long>(p.qk_cols), static_cast<long long>(p.v_cols),
+                p.has_mask, p.causal);
   expect_close(what, y, values_of<float>(reference(node, inputs).at(0).data), 2e-5f, 2e-6f);
 }
 
@@ -184,7 +204,8 @@ void test_attention(const Isa &isa) {
   for (int i = 0; i < 60; ++i) {
     const auto size = [&](std::int64_t most) { return random.integer(1, most); };
     const std::int64_t rows = size(70);
-    AttentionF32 p = attention(size(2), size(3), rows, random.integer(0, 1) ? rows : size(i % 8 ? 60 : 3000), size(i % 4 ? 40 : 100), size(70));
+    AttentionF32 p = attention(size(2), size(3), rows, random.integer(0, 1) ? rows : size(i % 8 ? 60 : 3000),
+                               size(i % 4 ? 40 : 100), size(70));
     if (random.integer(0, 1)) set_mask(p, random.integer(0, 1) != 0);
     p.causal = p.q_rows == p.kv_rows && random.integer(0, 1);
     AttentionData d = attention_data(p, random);
@@ -199,7 +220,8 @@ void test_attention_edges(const Isa &isa) {
     AttentionF32 p = attention(1, 2, 5, kv, 6, 11);
     set_mask(p, false);
     AttentionData d = attention_data(p, random);
-    // Row 1 sees nothing; row 2 nothing of the first part of the columns; column 3 holds NaN and row 3 and 4 do not see it.
+    // Row 1 sees nothing; row 2 nothing of the first part of the columns; column 3 holds NaN and row 3 and 4 do not see
+    // it.
     for (std::int64_t j = 0; j < kv; ++j) d.mask[static_cast<std::size_t>(kv + j)] = -kInf;
     for (std::int64_t j = 0; j < kv - 2; ++j) d.mask[static_cast<std::size_t>(2 * kv + j)] = -kInf;
     d.mask[static_cast<std::size_t>(3 * kv + 3)] = d.mask[static_cast<std::size_t>(4 * kv + 3)] = -kInf;
@@ -217,7 +239,8 @@ void test_attention_edges(const Isa &isa) {
   std::fill_n(d.mask.begin(), 20, -kInf);
   const std::vector<float> y = run_attention(isa, p, d);
   for (std::size_t i = 0; i < y.size(); ++i)
-    if (std::isnan(y[i]) != (i < 3)) throw std::runtime_error("masked_nan: NaN belongs into the first row, and only there");
+    if (std::isnan(y[i]) != (i < 3))
+      throw std::runtime_error("masked_nan: NaN belongs into the first row, and only there");
 }
 
 Registry::Prepared prepare(const MatMulF32 &p) {
@@ -266,9 +289,12 @@ void register_matmul(Registry &registry) {
   registry.test("AttentionF32: random", test_attention);
   registry.test("AttentionF32: what is masked, NaN", test_attention_edges);
 
-  const auto bench = [&](const char *name, const MatMulF32 &p) { registry.bench(std::string("MatMulF32: ") + name, [p](const Isa &) { return prepare(p); }); };
+  const auto bench = [&](const char *name, const MatMulF32 &p) {
+    registry.bench(std::string("MatMulF32: ") + name, [p](const Isa &) { return prepare(p); });
+  };
   MatMulF32 heads = matmul(197, 64, 197, 12);
-  heads.a_row = 2304, heads.b_row = 1, heads.b_col = 2304, heads.a_batch[kBatchRank - 1] = heads.b_batch[kBatchRank - 1] = 64;
+  heads.a_row = 2304, heads.b_row = 1, heads.b_col = 2304,
+  heads.a_batch[kBatchRank - 1] = heads.b_batch[kBatchRank - 1] = 64;
   bench("q k^T 197x64x197 x12", heads);
   MatMulF32 values = matmul(197, 197, 64, 12);
   values.b_row = 2304, values.b_batch[kBatchRank - 1] = 64, values.y_row = 768, values.y_batch[kBatchRank - 1] = 64;
@@ -281,7 +307,8 @@ void register_matmul(Registry &registry) {
     registry.bench("AttentionF32: 12 heads of 64, " + std::to_string(rows) + " rows", [p](const Isa &) {
       Random random(1);
       const AttentionData d = attention_data(p, random);
-      Registry::Prepared prepared{Kernel::AttentionF32, params_of(p), {{bytes_of(d.q)}, {bytes_of(d.k)}, {bytes_of(d.v)}}, {}};
+      Registry::Prepared prepared{
+          Kernel::AttentionF32, params_of(p), {{bytes_of(d.q)}, {bytes_of(d.k)}, {bytes_of(d.v)}}, {}};
       if (p.has_mask) prepared.operands.push_back({bytes_of(d.mask)});
       prepared.operands.push_back({Bytes(d.q.size() * 4), true});
       prepared.work.flops = 4.0 * static_cast<double>(p.heads * p.q_rows * p.kv_rows * p.qk_cols);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions, products of matrices, attention. Bounds: a sum of K products in f32 may be off by (4 + sqrt(K)) * 2^-24 times the sum of the products' magnitudes
-// (this is what independent rounding errors come to, with room); Winograd by 1e-5 times the largest such sum of the image. What an activation makes of that
-// interval, and 4e-6 of the value and (after an activation that is more than bounds) 1e-7, may be found.
+// Convolutions, products of matrices, attention. Bounds: a sum of K products in f32 may be off by (4 + sqrt(K)) * 2^-24
+// times the sum of the products' magnitudes (this is what independent rounding errors come to, with room); Winograd by
+// 1e-5 times the largest such sum of the image. What an activation makes of that interval, and 4e-6 of the value and
+// (after an activation that is more than bounds) 1e-7, may be found.
 #include "tests/kernels/matrix.h"
 
 #include <algorithm>
@@ -20,23 +21,31 @@ namespace {
 
 constexpr float kInf = std::numeric_limits<float>::infinity(), kNan = std::numeric_limits<float>::quiet_NaN();
 
-Tensor tensor(std::vector<std::int64_t> shape, const std::vector<float> &values) { return {DType::F32, std::move(shape), bytes_of(values), {}}; }
+Tensor tensor(std::vector<std::int64_t> shape, const std::vector<float> &values) {
+  return {DType::F32, std::move(shape), bytes_of(values), {}};
+}
 
 std::string describe(const ConvCase &c) {
   const Window &w = c.p.window;
   char text[240];
-  std::snprintf(text, sizeof text, "n %d ih %d iw %d oh %d ow %d k %dx%d s %dx%d d %dx%d pad %d,%d ic %d oc %d groups %d strides %d %d %d residual %d act %d bias %d algorithm %d weights %d", w.n, w.ih,
-                w.iw, w.oh, w.ow, w.kh, w.kw, w.sh, w.sw, w.dh, w.dw, w.pad_top, w.pad_left, c.p.ic, c.p.oc, c.p.groups, c.p.x_stride, c.p.y_stride, c.p.r_stride,
-                static_cast<int>(c.p.residual), static_cast<int>(c.p.act.kind), c.p.has_bias, static_cast<int>(c.p.algorithm), static_cast<int>(c.p.weights));
+  std::snprintf(text, sizeof text,
+                "n %d ih %d iw %d oh %d ow %d k %dx%d s %dx%d d %dx%d pad %d,%d ic %d oc %d groups %d strides %d %d %d "
+                "residual %d act %d bias %d algorithm %d weights %d",
+                w.n, w.ih, w.iw, w.oh, w.ow, w.kh, w.kw, w.sh, w.sw, w.dh, w.dw, w.pad_top, w.pad_left, c.p.ic, c.p.oc,
+                c.p.groups, c.p.x_stride, c.p.y_stride, c.p.r_stride, static_cast<int>(c.p.residual),
+                static_cast<int>(c.p.act.kind), c.p.has_bias, static_cast<int>(c.p.algorithm),
+                static_cast<int>(c.p.weights));
   return text;
 }
 
 // Channels-last with a stride to dense NCHW.
-std::vector<float> to_nchw(const std::vector<float> &from, std::int64_t n, std::int64_t hw, std::int64_t c, std::int64_t stride) {
+std::vector<float> to_nchw(const std::vector<float> &from, std::int64_t n, std::int64_t hw, std::int64_t c,
+                           std::int64_t stride) {
   std::vector<float> to(static_cast<std::size_t>(n * c * hw));
   for (std::int64_t i = 0; i < n; ++i)
     for (std::int64_t p = 0; p < hw; ++p)
-      for (std::int64_t j = 0; j < c; ++j) to[static_cast<std::size_t>((i * c + j) * hw + p)] = from[static_cast<std::size_t>((i * hw + p) * stride + j)];
+      for (std::int64_t j = 0; j < c; ++j)
+        to[static_cast<std::size_t>((i * c + j) * hw + p)] = from[static_cast<std::size_t>((i * hw + p) * stride + j)];
   return to;
 }
 
@@ -53,22 +62,29 @@ std::vector<float> reference_conv(const ConvF32 &p, const std::vector<float> &x,
   node.name = "conv";
   node.inputs = {0, 1};
   node.outputs = {2};
-  const std::int64_t bottom = std::int64_t{win.oh - 1} * win.sh + std::int64_t{win.kh - 1} * win.dh + 1 - win.pad_top - win.ih;
-  const std::int64_t right = std::int64_t{win.ow - 1} * win.sw + std::int64_t{win.kw - 1} * win.dw + 1 - win.pad_left - win.iw;
+  const std::int64_t bottom =
+      std::int64_t{win.oh - 1} * win.sh + std::int64_t{win.kh - 1} * win.dh + 1 - win.pad_top - win.ih;
+  const std::int64_t right =
+      std::int64_t{win.ow - 1} * win.sw + std::int64_t{win.kw - 1} * win.dw + 1 - win.pad_left - win.iw;
   node.set("kernel_shape", Vector<std::int64_t>{win.kh, win.kw});
   node.set("strides", Vector<std::int64_t>{win.sh, win.sw});
   node.set("dilations", Vector<std::int64_t>{win.dh, win.dw});
-  node.set("pads", Vector<std::int64_t>{win.pad_top, win.pad_left, std::max<std::int64_t>(0, bottom), std::max<std::int64_t>(0, right)});
+  node.set("pads", Vector<std::int64_t>{win.pad_top, win.pad_left, std::max<std::int64_t>(0, bottom),
+                                        std::max<std::int64_t>(0, right)});
   node.set("group", std::int64_t{p.groups});
-  const auto results = reference(node, {tensor({win.n, p.ic, win.ih, win.iw}, to_nchw(x, win.n, std::int64_t{win.ih} * win.iw, p.ic, p.x_stride)),
-                                        tensor({p.oc, p.ic / p.groups, win.kh, win.kw}, w)});
+  const auto results = reference(
+      node, {tensor({win.n, p.ic, win.ih, win.iw}, to_nchw(x, win.n, std::int64_t{win.ih} * win.iw, p.ic, p.x_stride)),
+             tensor({p.oc, p.ic / p.groups, win.kh, win.kw}, w)});
   const std::vector<float> nchw = values_of<float>(results.at(0).data);
   const std::int64_t hw = std::int64_t{win.oh} * win.ow;
-  if (nchw.size() != static_cast<std::size_t>(win.n * hw * p.oc)) throw std::runtime_error("the case's output extents are not what Conv makes of it");
+  if (nchw.size() != static_cast<std::size_t>(win.n * hw * p.oc))
+    throw std::runtime_error("the case's output extents are not what Conv makes of it");
   std::vector<float> y(nchw.size());
   for (std::int64_t i = 0; i < win.n; ++i)
     for (std::int64_t j = 0; j < p.oc; ++j)
-      for (std::int64_t pixel = 0; pixel < hw; ++pixel) y[static_cast<std::size_t>((i * hw + pixel) * p.oc + j)] = nchw[static_cast<std::size_t>((i * p.oc + j) * hw + pixel)];
+      for (std::int64_t pixel = 0; pixel < hw; ++pixel)
+        y[static_cast<std::size_t>((i * hw + pixel) * p.oc + j)] =
+            nchw[static_cast<std::size_t>((i * p.oc + j) * hw + pixel)];
   return y;
 }
 
@@ -76,7 +92,9 @@ std::vector<float> reference_conv(const ConvF32 &p, const std::vector<float> &x,
 
 double apply(const Activation &act, double x) {
   const double a = static_cast<double>(act.a), b = static_cast<double>(act.b);
-  const auto clip = [](double v, double low, double high) { return std::isnan(v) ? v : std::min(std::max(v, low), high); };
+  const auto clip = [](double v, double low, double high) {
+    return std::isnan(v) ? v : std::min(std::max(v, low), high);
+  };
   const auto sigmoid = [](double v) { return 1 / (1 + std::exp(-v)); };
   switch (act.kind) {
     case Act::Clip: return clip(x, a, b);
@@ -110,7 +128,8 @@ double apply(const Activation &act, double x) {
   return x;
 }
 
-void expect_result(const std::string &what, float found, double sum, double error, Residual residual, double r, const Activation &act) {
+void expect_result(const std::string &what, float found, double sum, double error, Residual residual, double r,
+                   const Activation &act) {
   double low = kInf, high = -kInf;
   bool nan = false, number = false;
   for (const double at : {sum - error, sum, sum + error}) {
@@ -119,9 +138,13 @@ void expect_result(const std::string &what, float found, double sum, double erro
     if (std::isnan(v)) nan = true;
     else number = true, low = std::min(low, v), high = std::max(high, v);
   }
-  const double slack = 4e-6 * std::max(std::fabs(low), std::fabs(high)) + (residual == Residual::AfterAct ? 4e-6 * std::fabs(r) : 0) + (act.kind > Act::Clip ? 1e-7 : 1e-30);
+  const double slack = 4e-6 * std::max(std::fabs(low), std::fabs(high)) +
+                       (residual == Residual::AfterAct ? 4e-6 * std::fabs(r) : 0) +
+                       (act.kind > Act::Clip ? 1e-7 : 1e-30);
   const double value = static_cast<double>(found);
-  const bool good = std::isnan(value) ? nan : number && (value == low || value == high || (value >= low - slack && value <= high + slack));
+  const bool good = std::isnan(value)
+                        ? nan
+                        : number && (value == low || value == high || (value >= low - slack && value <= high + slack));
   if (good) return;
   char text[160];
   std::snprintf(text, sizeof text, ": found %.9g, expected %.9g to %.9g%s", value, low, high, nan ? " or NaN" : "");
@@ -139,16 +162,21 @@ Registry::Prepared prepare(const Isa &isa, const ConvCase &c, Random &random, Co
   const float spread = static_cast<float>(std::sqrt(3.0 / static_cast<double>(group_inputs * taps)));
   data->w = random.reals(static_cast<std::size_t>(p.oc * group_inputs * taps), -spread, spread);
   // What the weights are stored as holds them exactly.
-  if (p.weights == WeightType::F16) for (float &v : data->w) v = f16_to_f32(f32_to_f16(v));
-  if (p.weights == WeightType::BF16) for (float &v : data->w) v = bf16_to_f32(f32_to_bf16(v));
+  if (p.weights == WeightType::F16)
+    for (float &v : data->w) v = f16_to_f32(f32_to_f16(v));
+  if (p.weights == WeightType::BF16)
+    for (float &v : data->w) v = bf16_to_f32(f32_to_bf16(v));
   data->bias = random.reals(static_cast<std::size_t>(p.oc));
   data->r = random.reals(y_pixels * static_cast<std::size_t>(std::max(p.r_stride, 1)));
   for (const auto &[index, value] : c.special_x) data->x[index % data->x.size()] = value;
   DepthwiseF32 d;
-  d.window = w, d.c = p.ic, d.x_stride = p.x_stride, d.y_stride = p.y_stride, d.r_stride = p.r_stride, d.residual = p.residual, d.act = p.act, d.has_bias = p.has_bias;
-  Registry::Prepared prepared{depthwise ? Kernel::DepthwiseF32 : Kernel::ConvF32, depthwise ? params_of(d) : params_of(p), {}, {}};
+  d.window = w, d.c = p.ic, d.x_stride = p.x_stride, d.y_stride = p.y_stride, d.r_stride = p.r_stride,
+  d.residual = p.residual, d.act = p.act, d.has_bias = p.has_bias;
+  Registry::Prepared prepared{
+      depthwise ? Kernel::DepthwiseF32 : Kernel::ConvF32, depthwise ? params_of(d) : params_of(p), {}, {}};
   Needs needs;
-  if (const Status status = kernel_row(prepared.kernel).check(prepared.params.data(), isa, needs); !status.ok()) throw std::runtime_error(std::string(status.message()));
+  if (const Status status = kernel_row(prepared.kernel).check(prepared.params.data(), isa, needs); !status.ok())
+    throw std::runtime_error(std::string(status.message()));
   const FilterView<float> view{data->w.data(), group_inputs * taps, taps, w.kw, 1};
   Bytes packed(needs.operand_bytes[1]);
   if (depthwise) pack_depthwise_f32(d, isa, view, packed.data());
@@ -160,9 +188,11 @@ Registry::Prepared prepare(const Isa &isa, const ConvCase &c, Random &random, Co
     prepared.operands.push_back({bias});
   }
   if (p.residual != Residual::None) prepared.operands.push_back({bytes_of(data->r)});
-  prepared.operands.push_back({bytes_of(std::vector<float>(y_pixels * static_cast<std::size_t>(p.y_stride), -77.0f)), true});
+  prepared.operands.push_back(
+      {bytes_of(std::vector<float>(y_pixels * static_cast<std::size_t>(p.y_stride), -77.0f)), true});
   prepared.work.flops = 2.0 * static_cast<double>(y_pixels) * static_cast<double>(p.oc * group_inputs * taps);
-  prepared.work.bytes = 4.0 * static_cast<double>(x_pixels) * p.ic + 4.0 * static_cast<double>(y_pixels) * p.oc + static_cast<double>(packed.size());
+  prepared.work.bytes = 4.0 * static_cast<double>(x_pixels) * p.ic + 4.0 * static_cast<double>(y_pixels) * p.oc +
+                        static_cast<double>(packed.size());
   return prepared;
 }
 
@@ -174,29 +204,39 @@ void check_conv(const Isa &isa, const ConvCase &c) {
   ConvData data;
   try {
     const Registry::Prepared prepared = prepare(isa, c, random, &data);
-    const std::vector<float> y = values_of<float>(run(isa, prepared.kernel, prepared.params.data(), prepared.operands).at(0));
-    const std::vector<float> sums = reference_conv(p, data.x, data.w), sizes = reference_conv(p, magnitudes(data.x), magnitudes(data.w));
+    const std::vector<float> y =
+        values_of<float>(run(isa, prepared.kernel, prepared.params.data(), prepared.operands).at(0));
+    const std::vector<float> sums = reference_conv(p, data.x, data.w),
+                             sizes = reference_conv(p, magnitudes(data.x), magnitudes(data.w));
     float largest = 0;
     for (const float size : sizes) largest = std::max(largest, size);
     const double terms = static_cast<double>(p.ic / p.groups) * w.kh * w.kw;
     for (std::size_t i = 0; i < y.size(); ++i) {
-      const std::size_t pixel = i / static_cast<std::size_t>(p.y_stride), channel = i % static_cast<std::size_t>(p.y_stride);
+      const std::size_t pixel = i / static_cast<std::size_t>(p.y_stride),
+                        channel = i % static_cast<std::size_t>(p.y_stride);
       if (channel >= static_cast<std::size_t>(p.oc)) {
         if (y[i] != -77.0f) throw std::runtime_error("a gap was written to");
         continue;
       }
       const std::size_t at = pixel * static_cast<std::size_t>(p.oc) + channel;
-      const double bias = p.has_bias ? static_cast<double>(data.bias[channel]) : 0, r = p.residual == Residual::None ? 0 : static_cast<double>(data.r[pixel * static_cast<std::size_t>(p.r_stride) + channel]);
+      const double bias = p.has_bias ? static_cast<double>(data.bias[channel]) : 0,
+                   r = p.residual == Residual::None
+                           ? 0
+                           : static_cast<double>(data.r[pixel * static_cast<std::size_t>(p.r_stride) + channel]);
       const double size = static_cast<double>(sizes[at]) + std::fabs(bias) + std::fabs(r);
-      const double error = p.algorithm == ConvAlgorithm::Winograd4x4 ? 1e-5 * (static_cast<double>(largest) + std::fabs(bias) + std::fabs(r)) : (4 + std::sqrt(terms)) * 0x1p-24 * size;
-      expect_result("pixel " + std::to_string(pixel) + " channel " + std::to_string(channel), y[i], static_cast<double>(sums[at]) + bias, error, p.residual, r, p.act);
+      const double error = p.algorithm == ConvAlgorithm::Winograd4x4
+                               ? 1e-5 * (static_cast<double>(largest) + std::fabs(bias) + std::fabs(r))
+                               : (4 + std::sqrt(terms)) * 0x1p-24 * size;
+      expect_result("pixel " + std::to_string(pixel) + " channel " + std::to_string(channel), y[i],
+                    static_cast<double>(sums[at]) + bias, error, p.residual, r, p.act);
     }
   } catch (const std::exception &error) {
     throw std::runtime_error(what + ": " + error.what());
   }
 }
 
-ConvCase conv_case(std::int32_t size, std::int32_t ic, std::int32_t oc, std::int32_t k, std::int32_t step, std::int32_t pad) {
+ConvCase conv_case(std::int32_t size, std::int32_t ic, std::int32_t oc, std::int32_t k, std::int32_t step,
+                   std::int32_t pad) {
   ConvCase c;
   Window &w = c.p.window;
   w.ih = w.iw = size;
@@ -224,7 +264,9 @@ ConvCase depthwise_case(std::int32_t size, std::int32_t channels, std::int32_t k
 namespace {
 
 ConvCase random_case(Random &random, bool depthwise, bool winograd) {
-  const auto pick = [&](std::int64_t low, std::int64_t high) { return static_cast<std::int32_t>(random.integer(low, high)); };
+  const auto pick = [&](std::int64_t low, std::int64_t high) {
+    return static_cast<std::int32_t>(random.integer(low, high));
+  };
   for (;;) {
     ConvCase c;
     c.depthwise = depthwise;
@@ -232,14 +274,20 @@ ConvCase random_case(Random &random, bool depthwise, bool winograd) {
     w.n = pick(1, 2);
     w.ih = pick(1, 14), w.iw = pick(1, 19);
     w.kh = winograd ? 3 : pick(1, 5), w.kw = winograd ? 3 : pick(0, 2) ? w.kh : pick(1, 6);
-    if (!winograd) w.sh = pick(1, 3), w.sw = pick(0, 1) ? w.sh : pick(1, 3), w.dh = pick(0, 3) ? 1 : pick(1, 3), w.dw = pick(0, 3) ? 1 : pick(1, 3);
+    if (!winograd)
+      w.sh = pick(1, 3), w.sw = pick(0, 1) ? w.sh : pick(1, 3), w.dh = pick(0, 3) ? 1 : pick(1, 3),
+      w.dw = pick(0, 3) ? 1 : pick(1, 3);
     w.pad_top = pick(0, w.kh), w.pad_left = pick(0, w.kw);
-    const std::int32_t height = w.ih + w.pad_top + pick(0, w.kh) - (w.kh - 1) * w.dh - 1, width = w.iw + w.pad_left + pick(0, w.kw) - (w.kw - 1) * w.dw - 1;
+    const std::int32_t height = w.ih + w.pad_top + pick(0, w.kh) - (w.kh - 1) * w.dh - 1,
+                       width = w.iw + w.pad_left + pick(0, w.kw) - (w.kw - 1) * w.dw - 1;
     if (height < 0 || width < 0) continue;
     w.oh = height / w.sh + 1, w.ow = width / w.sw + 1;
     // Conv counts padding that no window reaches; ours follows from the output.
-    const std::int32_t bottom = (w.oh - 1) * w.sh + (w.kh - 1) * w.dh + 1 - w.pad_top - w.ih, right = (w.ow - 1) * w.sw + (w.kw - 1) * w.dw + 1 - w.pad_left - w.iw;
-    if ((w.ih + w.pad_top + std::max(0, bottom) - (w.kh - 1) * w.dh - 1) / w.sh + 1 != w.oh || (w.iw + w.pad_left + std::max(0, right) - (w.kw - 1) * w.dw - 1) / w.sw + 1 != w.ow) continue;
+    const std::int32_t bottom = (w.oh - 1) * w.sh + (w.kh - 1) * w.dh + 1 - w.pad_top - w.ih,
+                       right = (w.ow - 1) * w.sw + (w.kw - 1) * w.dw + 1 - w.pad_left - w.iw;
+    if ((w.ih + w.pad_top + std::max(0, bottom) - (w.kh - 1) * w.dh - 1) / w.sh + 1 != w.oh ||
+        (w.iw + w.pad_left + std::max(0, right) - (w.kw - 1) * w.dw - 1) / w.sw + 1 != w.ow)
+      continue;
     c.p.groups = depthwise || winograd || pick(0, 3) ? 1 : pick(1, 3);
     c.p.ic = c.p.groups * pick(1, pick(0, 1) ? 5 : 40), c.p.oc = c.p.groups * pick(1, pick(0, 2) ? 40 : 140);
     if (depthwise) c.p.oc = c.p.groups = c.p.ic;
@@ -248,7 +296,8 @@ ConvCase random_case(Random &random, bool depthwise, bool winograd) {
     c.p.r_stride = c.p.oc + (pick(0, 1) ? 0 : pick(1, 9));
     c.p.has_bias = static_cast<std::uint32_t>(pick(0, 1));
     c.p.residual = static_cast<Residual>(pick(0, 2));
-    c.p.act = {pick(0, 2) ? Act::Clip : static_cast<Act>(pick(0, static_cast<std::int64_t>(Act::Count) - 1)), random.real(-0.5f, 0.2f), random.real(0.3f, 1.0f), 0};
+    c.p.act = {pick(0, 2) ? Act::Clip : static_cast<Act>(pick(0, static_cast<std::int64_t>(Act::Count) - 1)),
+               random.real(-0.5f, 0.2f), random.real(0.3f, 1.0f), 0};
     if (winograd) c.p.algorithm = ConvAlgorithm::Winograd4x4;
     else if (!depthwise) c.p.weights = static_cast<WeightType>(pick(0, 2));
     return c;
@@ -257,7 +306,8 @@ ConvCase random_case(Random &random, bool depthwise, bool winograd) {
 
 void refuses(const Isa &isa, Kernel kernel, const void *params, const char *what) {
   Needs needs;
-  if (kernel_row(kernel).check(params, isa, needs).ok()) throw std::runtime_error(std::string("the check accepts ") + what);
+  if (kernel_row(kernel).check(params, isa, needs).ok())
+    throw std::runtime_error(std::string("the check accepts ") + what);
 }
 
 void test_refusals(const Isa &isa) {
@@ -276,12 +326,14 @@ void test_refusals(const Isa &isa) {
   refuse_conv("an unknown residual", [](ConvF32 &p) { p.residual = Residual::Count; });
   refuse_conv("an unknown activation", [](ConvF32 &p) { p.act.kind = Act::Count; });
   refuse_conv("an unknown type of weights", [](ConvF32 &p) { p.weights = WeightType::Count; });
-  refuse_conv("Winograd with weights of 16 bits", [](ConvF32 &p) { p.algorithm = ConvAlgorithm::Winograd4x4, p.weights = WeightType::F16; });
+  refuse_conv("Winograd with weights of 16 bits",
+              [](ConvF32 &p) { p.algorithm = ConvAlgorithm::Winograd4x4, p.weights = WeightType::F16; });
   refuse_conv("an unknown algorithm", [](ConvF32 &p) { p.algorithm = ConvAlgorithm::Count; });
   refuse_conv("Winograd with a step", [](ConvF32 &p) { p.algorithm = ConvAlgorithm::Winograd4x4, p.window.sw = 2; });
   refuse_conv("bias 2", [](ConvF32 &p) { p.has_bias = 2; });
   refuse_conv("an image beyond all memory", [](ConvF32 &p) { p.window.n = p.window.ih = p.window.iw = 1 << 24; });
-  refuse_conv("weights beyond all memory", [](ConvF32 &p) { p.ic = p.x_stride = p.oc = p.y_stride = 1 << 24, p.window.kh = p.window.kw = 256; });
+  refuse_conv("weights beyond all memory",
+              [](ConvF32 &p) { p.ic = p.x_stride = p.oc = p.y_stride = 1 << 24, p.window.kh = p.window.kw = 256; });
   MatMulF32 m;
   m.m = m.n = m.k = 4, m.a_row = m.b_row = m.y_row = 4;
   m.y_row = 3;
@@ -296,7 +348,9 @@ void add_convs(Registry &registry) {
   for (const bool depthwise : {false, true})
     for (const bool winograd : {false, true}) {
       if (depthwise && winograd) continue;
-      const std::string name = depthwise ? "DepthwiseF32: random" : winograd ? "ConvF32: Winograd, random" : "ConvF32: random";
+      const std::string name = depthwise  ? "DepthwiseF32: random"
+                               : winograd ? "ConvF32: Winograd, random"
+                                          : "ConvF32: random";
       registry.test(name, [=](const Isa &isa) {
         Random random(depthwise ? 3 : winograd ? 2 : 1);
         for (int i = 0; i < (winograd ? 60 : 160); ++i) check_conv(isa, random_case(random, depthwise, winograd));
@@ -314,8 +368,9 @@ void add_convs(Registry &registry) {
         }
   });
   registry.test("ConvF32: many chunks, panels and blocks", [](const Isa &isa) {
-    for (ConvCase c : {conv_case(7, 600, 70, 3, 1, 1), conv_case(5, 1500, 40, 1, 1, 0), conv_case(40, 9, 20, 3, 1, 1), conv_case(33, 40, 24, 5, 2, 2), gemm_case(1100, 20, 30),
-                       conv_case(45, 3, 70, 7, 2, 3), conv_case(64, 1, 9, 3, 2, 1), conv_case(12, 4, 10, 11, 4, 2), gemm_case(13, 4000, 50)}) {
+    for (ConvCase c : {conv_case(7, 600, 70, 3, 1, 1), conv_case(5, 1500, 40, 1, 1, 0), conv_case(40, 9, 20, 3, 1, 1),
+                       conv_case(33, 40, 24, 5, 2, 2), gemm_case(1100, 20, 30), conv_case(45, 3, 70, 7, 2, 3),
+                       conv_case(64, 1, 9, 3, 2, 1), conv_case(12, 4, 10, 11, 4, 2), gemm_case(13, 4000, 50)}) {
       c.p.residual = Residual::BeforeAct;
       c.p.act = {Act::Clip, 0, kInf, 0};
       for (const WeightType type : {WeightType::F32, WeightType::F16, WeightType::BF16}) {
@@ -329,8 +384,9 @@ void add_convs(Registry &registry) {
   });
   registry.test("ConvF32: filter banks", [](const Isa &isa) {
     // One row of samples, windows of hundreds of them, and of more than a chunk holds.
-    for (const auto &[samples, length, step, pad, channels] : {std::tuple{640, 256, 128, 0, 1}, std::tuple{700, 400, 160, 200, 1}, std::tuple{90, 65, 1, 32, 3}, std::tuple{9000, 4096, 1000, 0, 2},
-                                                               std::tuple{5200, 5000, 100, 0, 1}}) {
+    for (const auto &[samples, length, step, pad, channels] :
+         {std::tuple{640, 256, 128, 0, 1}, std::tuple{700, 400, 160, 200, 1}, std::tuple{90, 65, 1, 32, 3},
+          std::tuple{9000, 4096, 1000, 0, 2}, std::tuple{5200, 5000, 100, 0, 1}}) {
       ConvCase c = conv_case(samples, channels, 19, length, step, pad);
       c.p.window.ih = c.p.window.oh = c.p.window.kh = c.p.window.sh = 1, c.p.window.pad_top = 0;
       check_conv(isa, c);
@@ -356,18 +412,24 @@ void add_convs(Registry &registry) {
     check_conv(isa, c);
   });
   registry.test("ConvF32: Winograd, many channels and blocks", [](const Isa &isa) {
-    for (ConvCase c : {conv_case(14, 256, 64, 3, 1, 1), conv_case(30, 64, 40, 3, 1, 1), conv_case(7, 300, 19, 3, 1, 1)}) {
+    for (ConvCase c :
+         {conv_case(14, 256, 64, 3, 1, 1), conv_case(30, 64, 40, 3, 1, 1), conv_case(7, 300, 19, 3, 1, 1)}) {
       c.p.algorithm = ConvAlgorithm::Winograd4x4;
       check_conv(isa, c);
     }
   });
   registry.test("ConvF32: what 16 bits hold", [](const Isa &) {
-    const auto type = [](std::vector<float> values) { return shortest_exact(values.data(), static_cast<std::int64_t>(values.size())); };
-    const auto demand = [](const char *what, bool good) { if (!good) throw std::runtime_error(what); };
+    const auto type = [](std::vector<float> values) {
+      return shortest_exact(values.data(), static_cast<std::int64_t>(values.size()));
+    };
+    const auto demand = [](const char *what, bool good) {
+      if (!good) throw std::runtime_error(what);
+    };
     demand("f16: its bounds", type({0.0f, -0.0f, 65504.0f, 0x1p-24f, kInf, 1.0f + 0x1p-10f}) == WeightType::F16);
     demand("bf16: beyond f16", type({1e38f * 0, 0x1p100f, -3.0f}) == WeightType::BF16);
     demand("f32: more bits", type({1.0f, 1.0f + 0x1p-11f}) == WeightType::F32);
-    demand("f32: NaN that f16 makes another of", type({1.0f, __builtin_bit_cast(float, 0x7fc01234u)}) == WeightType::F32);
+    demand("f32: NaN that f16 makes another of",
+           type({1.0f, __builtin_bit_cast(float, 0x7fc01234u)}) == WeightType::F32);
   });
   registry.test("DepthwiseF32: sizes", [](const Isa &isa) {
     for (const std::int32_t k : {3, 5, 7})
@@ -436,11 +498,13 @@ void add_conv_benches(Registry &registry) {
       if (winograd && (c.depthwise || w.kh != 3 || w.sh != 1 || c.p.ic < 16)) continue;
       c.p.act = {Act::Clip, 0, kInf, 0};
       if (winograd) c.p.algorithm = ConvAlgorithm::Winograd4x4;
-      registry.bench(std::string(c.depthwise ? "DepthwiseF32: " : "ConvF32: ") + item.name + (winograd ? ", Winograd" : ""), [c](const Isa &isa) {
-        Random random(1);
-        ConvData data;
-        return prepare(isa, c, random, &data);
-      });
+      registry.bench(
+          std::string(c.depthwise ? "DepthwiseF32: " : "ConvF32: ") + item.name + (winograd ? ", Winograd" : ""),
+          [c](const Isa &isa) {
+            Random random(1);
+            ConvData data;
+            return prepare(isa, c, random, &data);
+          });
     }
 }
 

@@ -18,7 +18,8 @@ struct ConvCase {
 struct ConvData {
   std::vector<float> x, w, bias, r;
 };
-ConvCase conv_case(std::int32_t size, std::int32_t ic, std::int32_t oc, std::int32_t k, std::int32_t step, std::int32_t pad);
+ConvCase conv_case(std::int32_t size, std::int32_t ic, std::int32_t oc, std::int32_t k, std::int32_t step,
+                   std::int32_t pad);
 ConvCase gemm_case(std::int32_t m, std::int32_t k, std::int32_t n);
 ConvCase depthwise_case(std::int32_t size, std::int32_t channels, std::int32_t k, std::int32_t step, std::int32_t pad);
 Registry::Prepared prepare(const Isa &isa, const ConvCase &c, Random &random, ConvData *data);
@@ -26,7 +27,8 @@ void check_conv(const Isa &isa, const ConvCase &c);
 
 double apply(const kernels::Activation &act, double x);
 // Demands act(sum [+ r]) [+ r], where the sum may be off by `error`.
-void expect_result(const std::string &what, float found, double sum, double error, kernels::Residual residual, double r, const kernels::Activation &act);
+void expect_result(const std::string &what, float found, double sum, double error, kernels::Residual residual, double r,
+                   const kernels::Activation &act);
 
 void register_matmul(Registry &registry);
 void register_block(Registry &registry);

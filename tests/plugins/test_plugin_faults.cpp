@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A real plugin when memory runs out: the Nth allocation fails, for every N, once alone and once with all that follow. Every call then ends
-// in RESOURCE_EXHAUSTED or success, and nothing is left over.
+// A real plugin when memory runs out: the Nth allocation fails, for every N, once alone and once with all that follow.
+// Every call then ends in RESOURCE_EXHAUSTED or success, and nothing is left over.
 #include <cstdlib>
 #include <cstring>
 
@@ -82,7 +82,9 @@ struct Model {
   }
 };
 
-void run_serially(void *, std::uint64_t count, std::uint64_t, qr_parallel_body body, void *context) { body(context, 0, count, 0); }
+void run_serially(void *, std::uint64_t count, std::uint64_t, qr_parallel_body body, void *context) {
+  body(context, 0, count, 0);
+}
 
 // From the file to the results of two runs.
 Status whole_way(HostEnvironment &environment, const Model &model) try {
@@ -91,7 +93,8 @@ Status whole_way(HostEnvironment &environment, const Model &model) try {
   const qr_plugin_bytes segment{model.pool.data(), model.pool.size()};
   const qr_host_threads threads{sizeof threads, 1, nullptr, run_serially};
   const qr_plugin_option option{{"script", 6}, {"grade=2", 7}};
-  const qr_compile_request request{sizeof request, 0, {model.qir.data(), model.qir.size()}, &segment, 1, &option, 1, nullptr, &threads};
+  const qr_compile_request request{
+      sizeof request, 0, {model.qir.data(), model.qir.size()}, &segment, 1, &option, 1, nullptr, &threads};
   Vector<Verdict> verdicts;
   QR_RETURN_IF_ERROR(plugin->check(request, 3, verdicts));
   for (const Verdict &verdict : verdicts) CHECK(verdict.supported);
@@ -101,8 +104,13 @@ Status whole_way(HostEnvironment &environment, const Model &model) try {
   Vector<qr_plugin_bytes> segments;
   for (const CompiledSegment &made : compiled.segments)
     segments.push_back(made.kept ? segment : qr_plugin_bytes{made.bytes.data(), made.bytes.size()});
-  const qr_blob blob{sizeof blob, plugin->blob_version(), {compiled.blob.data(), compiled.blob.size()}, segments.data(), segments.size(),
-                     {compiled.target.data(), compiled.target.size()}, {compiled.key.data(), compiled.key.size()}};
+  const qr_blob blob{sizeof blob,
+                     plugin->blob_version(),
+                     {compiled.blob.data(), compiled.blob.size()},
+                     segments.data(),
+                     segments.size(),
+                     {compiled.target.data(), compiled.target.size()},
+                     {compiled.key.data(), compiled.key.size()}};
   QR_ASSIGN_OR_RETURN(const Grade grade, plugin->grade(0, blob));
   CHECK_EQ(grade.grade, QR_PLUGIN_GRADE_USABLE);
   const qr_load_request load{sizeof load, 0, &blob, nullptr, 0, nullptr};
@@ -151,8 +159,9 @@ TEST(every_allocation_may_fail) {
       const Status status = whole_way(environment, model);
       CHECK(environment.failed);
       if (!status.ok() && status.code() != QR_RESOURCE_EXHAUSTED)
-        test::fail(__FILE__, __LINE__,
-                   "allocation " + std::to_string(n) + ": " + std::string(status.id()) + " " + std::string(status.message()));
+        test::fail(
+            __FILE__, __LINE__,
+            "allocation " + std::to_string(n) + ": " + std::string(status.id()) + " " + std::string(status.message()));
       CHECK_EQ(environment.live, 0u);
       CHECK_EQ(environment.bytes, 0u);
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every feature of the plugin ABI as it shows in the C ABI, on the scripted backend. Arguments: folder of the plugin, folder of the models,
- * file of the compiler library. */
+/* Every feature of the plugin ABI as it shows in the C ABI, on the scripted backend. Arguments: folder of the plugin,
+ * folder of the models, file of the compiler library. */
 #include <math.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -49,14 +49,17 @@ static void ok(qr_status *status) {
 static void fails(qr_status *status, qr_code code, const char *id) {
   assert_non_null(status);
   if (qr_status_code(status) != code || strcmp(qr_status_id(status), id))
-    print_error("found %s %s %s, expected %s\n", qr_code_name(qr_status_code(status)), qr_status_id(status), qr_status_message(status), id);
+    print_error("found %s %s %s, expected %s\n", qr_code_name(qr_status_code(status)), qr_status_id(status),
+                qr_status_message(status), id);
   assert_int_equal(qr_status_code(status), code);
   assert_string_equal(qr_status_id(status), id);
   assert_true(*qr_status_message(status) != 0);
   qr_status_destroy(status);
 }
 
-static void set(fixture *f, const char *key, const char *value) { ok(qr_options_set(f->options, text(key), text(value))); }
+static void set(fixture *f, const char *key, const char *value) {
+  ok(qr_options_set(f->options, text(key), text(value)));
+}
 
 static qr_model *open_model(fixture *f, const char *folder, const char *name) {
   char path[512];
@@ -155,7 +158,7 @@ static uint64_t event_value(fixture *f, qr_session *session, const char *name) {
   return value;
 }
 
-/* ---- enumeration ------------------------------------------------------------------------------------------------ */
+/* ---- enumeration ----------------------------------------------------------------------------- */
 
 static void test_devices(void **state) {
   fixture *f = *state;
@@ -171,7 +174,8 @@ static void test_devices(void **state) {
     ok(qr_runtime_device(f->runtime, i, 0, &device));
     assert_int_equal(device.usable, 1);
     assert_int_equal(device.memory_bytes, 123456);
-    assert_int_equal(device.features, QR_DEVICE_IMPORTS_FD | QR_DEVICE_REGISTERS_POINTER | QR_DEVICE_SIMULATED | QR_DEVICE_RECOVERS);
+    assert_int_equal(device.features,
+                     QR_DEVICE_IMPORTS_FD | QR_DEVICE_REGISTERS_POINTER | QR_DEVICE_SIMULATED | QR_DEVICE_RECOVERS);
     ok(qr_runtime_device(f->runtime, i, 1, &device));
     assert_int_equal(device.usable, 0);
     assert_true(device.why_not.size > 0);
@@ -191,7 +195,7 @@ static void test_unusable_device(void **state) {
   assert_null(session);
 }
 
-/* ---- runs ------------------------------------------------------------------------------------------------------- */
+/* ---- runs ------------------------------------------------------------------------------------ */
 
 static void test_run_and_profile(void **state) {
   fixture *f = *state;
@@ -226,14 +230,15 @@ static void test_refusal(void **state) {
     qr_status_detail(status, i, &key, &value);
     if (strcmp(key, "reason")) continue;
     ++reasons;
-    assert_non_null(strstr(value, reasons == 1 ? "found Sigmoid, expected Identity, Relu, Add or NonZero" : "found Tanh, expected"));
+    assert_non_null(strstr(
+        value, reasons == 1 ? "found Sigmoid, expected Identity, Relu, Add or NonZero" : "found Tanh, expected"));
   }
   assert_int_equal(reasons, 2); /* every refused node, not only the first */
   fails(status, QR_UNSUPPORTED, "QR-B0001");
   qr_model_destroy(model);
 }
 
-/* ---- grades and containers --------------------------------------------------------------------------------------- */
+/* ---- grades and containers ------------------------------------------------------------------- */
 
 static qr_model *compile(fixture *f, const char *script, const char *keep_graph, const char *name) {
   char path[512];
@@ -271,7 +276,8 @@ static void test_grades(void **state) {
       ok(run(session, NULL, NULL));
       char *report = NULL;
       ok(qr_session_report(session, &report));
-      assert_non_null(strstr(report, grade == 3 ? "compiled" : "container")); /* recompiled from the kept graph, and says so */
+      assert_non_null(
+          strstr(report, grade == 3 ? "compiled" : "container")); /* recompiled from the kept graph, and says so */
       qr_string_destroy(f->runtime, report);
       qr_session_destroy(session);
     }
@@ -300,7 +306,7 @@ static void test_plan(void **state) {
   qr_model_destroy(model);
 }
 
-/* ---- signals ------------------------------------------------------------------------------------------------------ */
+/* ---- signals --------------------------------------------------------------------------------- */
 
 static void test_deadlines(void **state) {
   fixture *f = *state;
@@ -354,7 +360,7 @@ static void test_abort(void **state) {
   qr_session_destroy(session);
 }
 
-/* ---- options that change at run time -------------------------------------------------------------------------------- */
+/* ---- options that change at run time --------------------------------------------------------- */
 
 static void test_options(void **state) {
   fixture *f = *state;
@@ -379,7 +385,7 @@ static void test_options(void **state) {
   fails(qr_options_set(f->options, text("scripted.fixed"), text("9")), QR_INVALID_ARGUMENT, "QR-C0102");
 }
 
-/* ---- device loss ---------------------------------------------------------------------------------------------------- */
+/* ---- device loss ----------------------------------------------------------------------------- */
 
 static void test_device_loss(void **state) {
   fixture *f = *state;
@@ -396,9 +402,10 @@ static void test_device_loss(void **state) {
   qr_session_destroy(session);
 }
 
-/* ---- memory --------------------------------------------------------------------------------------------------------- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
-static void run_in_memory(fixture *f, qr_session *session, qr_memory *in, uint64_t in_offset, qr_memory *out, uint64_t out_offset) {
+static void run_in_memory(fixture *f, qr_session *session, qr_memory *in, uint64_t in_offset, qr_memory *out,
+                          uint64_t out_offset) {
   memcpy((char *)qr_memory_data(in) + in_offset, kX, sizeof kX);
   qr_tensor x = tensor(QR_DTYPE_F32, NULL, 0), y = tensor(QR_DTYPE_F32, NULL, 0);
   x.memory = in;
@@ -446,7 +453,7 @@ static void test_memory(void **state) {
   assert_int_equal(f->misbehaving, 0);
 }
 
-/* ---- compiled again in the background ------------------------------------------------------------------------------ */
+/* ---- compiled again in the background -------------------------------------------------------- */
 
 static qr_session *create_in_background(fixture *f, qr_model *model, const char *script) {
   qr_session *session = NULL;
@@ -580,7 +587,7 @@ static void test_no_memory(void **state) {
   qr_session_destroy(session);
 }
 
-/* ---- a plugin that breaks its word ------------------------------------------------------------------------------------ */
+/* ---- a plugin that breaks its word ----------------------------------------------------------- */
 
 static void test_misbehaviour(void **state) {
   fixture *f = *state;
@@ -605,11 +612,21 @@ int main(int argc, char **argv) {
   if (!mkdtemp(g_folder)) return 2;
 #define SCRIPTED(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
   const struct CMUnitTest tests[] = {
-      SCRIPTED(test_devices),      SCRIPTED(test_unusable_device), SCRIPTED(test_run_and_profile),
-      SCRIPTED(test_refusal),      SCRIPTED(test_grades),          SCRIPTED(test_plan),
-      SCRIPTED(test_deadlines),    SCRIPTED(test_abort),           SCRIPTED(test_options),
-      SCRIPTED(test_device_loss),  SCRIPTED(test_memory),          SCRIPTED(test_no_memory),
-      SCRIPTED(test_misbehaviour), SCRIPTED(test_replaced_in_background), SCRIPTED(test_pending_in_background),
+      SCRIPTED(test_devices),
+      SCRIPTED(test_unusable_device),
+      SCRIPTED(test_run_and_profile),
+      SCRIPTED(test_refusal),
+      SCRIPTED(test_grades),
+      SCRIPTED(test_plan),
+      SCRIPTED(test_deadlines),
+      SCRIPTED(test_abort),
+      SCRIPTED(test_options),
+      SCRIPTED(test_device_loss),
+      SCRIPTED(test_memory),
+      SCRIPTED(test_no_memory),
+      SCRIPTED(test_misbehaviour),
+      SCRIPTED(test_replaced_in_background),
+      SCRIPTED(test_pending_in_background),
       SCRIPTED(test_failed_in_background),
   };
   const int failed = cmocka_run_group_tests(tests, NULL, NULL);

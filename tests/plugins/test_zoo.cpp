@@ -73,7 +73,8 @@ Elf64_Phdr note_segment(const std::string &bytes) {
   const auto header = get<Elf64_Ehdr>(bytes, 0);
   for (unsigned i = 0; i < header.e_phnum; ++i) {
     const auto segment = get<Elf64_Phdr>(bytes, header.e_phoff + i * sizeof(Elf64_Phdr));
-    if (segment.p_type == PT_NOTE && segment.p_offset <= note_at(bytes) && note_at(bytes) < segment.p_offset + segment.p_filesz)
+    if (segment.p_type == PT_NOTE && segment.p_offset <= note_at(bytes) &&
+        note_at(bytes) < segment.p_offset + segment.p_filesz)
       return segment;
   }
   return {};
@@ -81,8 +82,9 @@ Elf64_Phdr note_segment(const std::string &bytes) {
 
 std::string flavour_word(unsigned flavour) {
   std::string out;
-  for (const auto &[bit, word] : {std::pair(QR_PLUGIN_FLAVOUR_ASAN, "address"), std::pair(QR_PLUGIN_FLAVOUR_TSAN, "thread"),
-                                  std::pair(QR_PLUGIN_FLAVOUR_MSAN, "memory")})
+  for (const auto &[bit, word] :
+       {std::pair(QR_PLUGIN_FLAVOUR_ASAN, "address"), std::pair(QR_PLUGIN_FLAVOUR_TSAN, "thread"),
+        std::pair(QR_PLUGIN_FLAVOUR_MSAN, "memory")})
     if (flavour & bit) out += (out.empty() ? "" : "+") + std::string(word);
   return out.empty() ? "none" : out;
 }
@@ -152,7 +154,8 @@ bool make(const std::string &name, const fs::path &path, Words &words) {
   else if (name == "machine_unknown") put<std::uint16_t>(bytes, offsetof(Elf64_Ehdr, e_machine), 4242);
   else if (name == "byte_order") bytes[EI_DATA] = ELFDATA2MSB;
   else if (name == "bitness") bytes[EI_CLASS] = ELFCLASS32;
-  else if (name == "bitness_and_machine") bytes[EI_CLASS] = ELFCLASS32, put<std::uint16_t>(bytes, offsetof(Elf64_Ehdr, e_machine), EM_ARM);
+  else if (name == "bitness_and_machine")
+    bytes[EI_CLASS] = ELFCLASS32, put<std::uint16_t>(bytes, offsetof(Elf64_Ehdr, e_machine), EM_ARM);
   else if (name == "note_owner") bytes[note_at(good) + 12] = 'q';
   else if (name == "note_short") put<std::uint32_t>(bytes, note_at(good) + 4, 64);
   else if (name == "note_outside") put<std::uint32_t>(bytes, note_at(good) + 4, 0xfffffff0u);
@@ -199,8 +202,9 @@ TEST(every_bad_plugin_gets_its_message) {
     // An own folder and, for what is made, a name beyond ASCII: the path must come back whole.
     const fs::path folder = scratch.path / ("Zoö-" + dashed);
     fs::create_directory(folder);
-    fs::path path =
-        row.is_built ? built(dashed) : folder / (row.name == std::string("file_name") ? "libzoo.so" : "quarry-backend-zoo-good.so");
+    fs::path path = row.is_built
+                        ? built(dashed)
+                        : folder / (row.name == std::string("file_name") ? "libzoo.so" : "quarry-backend-zoo-good.so");
     if (!row.is_built && !make(row.name, path, words)) {
       ++skipped;
       continue;
@@ -219,8 +223,8 @@ TEST(every_bad_plugin_gets_its_message) {
     const std::string expected = expand(row.message, words);
     if (status.id() != row.error_id || status.message() != expected)
       test::fail(__FILE__, __LINE__,
-                 std::string(row.name) + ":\n  found    " + std::string(status.id()) + " " + std::string(status.message()) +
-                     "\n  expected " + row.error_id + " " + expected);
+                 std::string(row.name) + ":\n  found    " + std::string(status.id()) + " " +
+                     std::string(status.message()) + "\n  expected " + row.error_id + " " + expected);
     if (const bool ran = !trace_of(trace).empty(); ran != row.ran)
       test::fail(__FILE__, __LINE__, std::string(row.name) + (ran ? ": its code ran" : ": its code did not run"));
     CHECK(status.message().find('\n') == std::string_view::npos);
@@ -290,7 +294,8 @@ struct Bench {
     if (name == "check") {
       Vector<Verdict> verdicts;
       QR_RETURN_IF_ERROR(plugin->check(compile, 1, verdicts));
-      return verdicts[0].supported ? Status() : Status::foreign(QR_INTERNAL, verdicts[0].id, verdicts[0].reason, verdicts[0].hint);
+      return verdicts[0].supported ? Status()
+                                   : Status::foreign(QR_INTERNAL, verdicts[0].id, verdicts[0].reason, verdicts[0].hint);
     }
     if (name == "compile") return plugin->compile(compile).status();
     if (name == "grade") return plugin->grade(0, blob).status();
@@ -316,8 +321,8 @@ TEST(every_lie_gets_its_message) {
     const std::string expected = (lie.error_id == "QR-L0115" ? "backend zoo-liar: " : "") + lie.message;
     if (status.id() != lie.error_id || status.message() != expected)
       test::fail(__FILE__, __LINE__,
-                 lie.lie + ":\n  found    " + std::string(status.id()) + " " + std::string(status.message()) + "\n  expected " +
-                     lie.error_id + " " + expected);
+                 lie.lie + ":\n  found    " + std::string(status.id()) + " " + std::string(status.message()) +
+                     "\n  expected " + lie.error_id + " " + expected);
     CHECK_EQ(environment.logged.size(), lie.error_id == "QR-L0115" ? 1u : 0u);
   }
   // And without a lie everything passes.
@@ -335,7 +340,8 @@ TEST(slots_that_are_not_there) {
   for (const char *call : {"check", "compile"}) {
     const Status status = bench.call(call);
     CHECK_EQ(status.id(), "QR-B0007");
-    CHECK_EQ(status.message(), "backend zoo-loads-only: found no compiler, expected one: it runs what was compiled elsewhere");
+    CHECK_EQ(status.message(),
+             "backend zoo-loads-only: found no compiler, expected one: it runs what was compiled elsewhere");
   }
   for (const char *call : {"grade", "load", "run"}) CHECK_OK(bench.call(call));
   auto context = (*plugin)->load(bench.load);
@@ -352,7 +358,8 @@ TEST(zoo_and_tables_agree) {
   // Every plugin of the folder is a row or is good; a fixture that nobody expects anything of proves nothing.
   for (const auto &entry : fs::directory_iterator(kZoo)) {
     const std::string id(id_of_file(entry.path().string()));
-    if (id.empty() || id == "zoo-good" || id == "zoo-loads-only" || id == "zoo-liar" || id == "zoo-device-unusable") continue;
+    if (id.empty() || id == "zoo-good" || id == "zoo-loads-only" || id == "zoo-liar" || id == "zoo-device-unusable")
+      continue;
     bool found = false;
     for (const Row &row : kRows) {
       std::string dashed = row.name;
@@ -363,7 +370,7 @@ TEST(zoo_and_tables_agree) {
   }
 }
 
-// ---- the loader over folders ------------------------------------------------------------------------------------------------
+// ---- the loader over folders --------------------------------------------------------------------
 
 TEST(scan_lists_every_candidate) {
   TestEnvironment environment;
@@ -384,11 +391,12 @@ TEST(scan_lists_every_candidate) {
   std::vector<std::string> lines;
   for (const Candidate &candidate : found)
     if (!candidate.path.empty())
-      lines.push_back(std::string(candidate.id) + "|" + std::string(candidate.error_id) + "|" + std::string(candidate.version) + "|" +
-                      std::string(candidate.verdict));
+      lines.push_back(std::string(candidate.id) + "|" + std::string(candidate.error_id) + "|" +
+                      std::string(candidate.version) + "|" + std::string(candidate.verdict));
   const std::vector<std::string> expected = {
       "zoo-good||1.0|usable, 1 device: copies four floats",
-      "zoo-abi-major|QR-L0107|1.0|" + second.string() + "/quarry-backend-zoo-abi-major.so: plugin ABI major found 2, expected 1",
+      "zoo-abi-major|QR-L0107|1.0|" + second.string() +
+          "/quarry-backend-zoo-abi-major.so: plugin ABI major found 2, expected 1",
       "zoo-device-unusable|QR-B0006|1.0|no device can be used: zoo device: found no /dev/zoo, expected one",
       "zoo-good|QR-L0118||" + second.string() + "/quarry-backend-zoo-good.so: shadowed by " + first.string() +
           "/quarry-backend-zoo-good.so, which comes first",
@@ -403,7 +411,8 @@ TEST(scan_lists_every_candidate) {
   CHECK_EQ(loader.open("zoo-abi-major").status().id(), "QR-L0107");
   const Status missing = loader.open("zoo-nobody").status();
   CHECK_EQ(missing.id(), "QR-L0001");
-  CHECK(missing.message().find("zoo-abi-major, zoo-device-unusable, zoo-good in " + first.string()) != std::string_view::npos);
+  CHECK(missing.message().find("zoo-abi-major, zoo-device-unusable, zoo-good in " + first.string()) !=
+        std::string_view::npos);
   for (const char *bad : {"", "../zoo-good", "Zoo", "-zoo", "a-very-long-name-of-thirty-two-by"})
     CHECK_EQ(loader.open(bad).status().id(), "QR-L0001");
 }
@@ -440,11 +449,13 @@ TEST(folders_of_the_library) {
     const Loader loader(environment, options);
     for (const Folder &folder : loader.search_path()) {
       const fs::path relative = fs::path(std::string(folder.path)).lexically_relative(scratch.path);
-      text += std::string(folder.origin) + (std::string_view(folder.origin) == "built in" ? "" : " " + relative.string()) + "; ";
+      text += std::string(folder.origin) +
+              (std::string_view(folder.origin) == "built in" ? "" : " " + relative.string()) + "; ";
     }
     return text;
   };
-  const std::string installed = library.string(), building = tree.string(), given = (library / "quarry" / "backends").string();
+  const std::string installed = library.string(), building = tree.string(),
+                    given = (library / "quarry" / "backends").string();
   CHECK_EQ(searched({"", false, installed}), "beside libquarry lib/quarry/backends; built in; ");
   CHECK_EQ(searched({"", false, building}), "build tree build/backends/good; built in; ");
   CHECK_EQ(searched({given, false, installed}), "option lib/quarry/backends; built in; ");  // once, at its first place
@@ -465,14 +476,15 @@ TEST(open_by_file) {
   CHECK_EQ(bare.message(), "./quarry-backend-zoo-none.so: cannot be opened: No such file or directory");
 }
 
-// ---- the note reader on damaged bytes -----------------------------------------------------------------------------------------
+// ---- the note reader on damaged bytes -----------------------------------------------------------
 
 TEST(note_reader_survives_truncation) {
   const std::string good = read_file(built("good"));
   const PluginNote whole = read_plugin_note(MemorySource(good.data(), good.size()), "good").value();
   CHECK_EQ(whole.id, "zoo-good");
   for (std::size_t size = 0; size < good.size(); size += size < 8192 ? 1 : 61) {
-    const std::vector<char> exact(good.begin(), good.begin() + static_cast<std::ptrdiff_t>(size));  // asan sees a read past the end
+    const std::vector<char> exact(good.begin(),
+                                  good.begin() + static_cast<std::ptrdiff_t>(size));  // asan sees a read past the end
     auto note = read_plugin_note(MemorySource(exact.data(), exact.size()), "cut");
     if (note.ok()) CHECK_EQ(note->id, "zoo-good");  // what was cut off is no segment: section headers, symbols
   }
@@ -509,7 +521,8 @@ TEST(judge_lists_every_pair) {
   const Status status = judge(note, "/p/quarry-backend-y.so", {1, 5, 6, 0, "x86_64-linux"});
   CHECK_EQ(status.id(), "QR-L0117");
   CHECK_EQ(status.message(),
-           "/p/quarry-backend-y.so: target found aarch64-linux, expected x86_64-linux; plugin ABI minor found 3, expected at least 5; "
+           "/p/quarry-backend-y.so: target found aarch64-linux, expected x86_64-linux; plugin ABI minor found 3, "
+           "expected at least 5; "
            "sanitizers found address+thread+0x40, expected none; id found \"x\", expected \"y\" as in the file's name");
   note.id = "y";
   note.target = "x86_64-linux";

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A small frame for tests in C++. TEST(name) { CHECK(...); } registers a test; tests/support/main.cpp runs all of them, or those whose name
-// contains an argument. A failed CHECK prints what was found and goes on; the program's exit status says whether any failed.
+// A small frame for tests in C++. TEST(name) { CHECK(...); } registers a test; tests/support/main.cpp runs all of them,
+// or those whose name contains an argument. A failed CHECK prints what was found and goes on; the program's exit status
+// says whether any failed.
 #pragma once
 
 #include <cstdio>
@@ -33,7 +34,7 @@ std::string text_of(const T &value) {
     return "\"" + std::string(std::string_view(value)) + "\"";
   } else if constexpr (std::is_same_v<T, signed char> || std::is_same_v<T, unsigned char>) {
     return std::to_string(static_cast<int>(value));
-  } else if constexpr (requires(std::ostream &out) { out << value; }) {
+  } else if constexpr (requires(std::ostream & out) { out << value; }) {
     std::ostringstream out;
     out.precision(9);
     out << value;
@@ -46,7 +47,8 @@ std::string text_of(const T &value) {
 template <class A, class B>
 bool check_eq(const A &found, const B &expected, const char *text, const char *file, int line) {
   const bool equal = [&] {
-    if constexpr (std::is_integral_v<A> && std::is_integral_v<B> && !std::is_same_v<A, bool> && !std::is_same_v<B, bool>) {
+    if constexpr (std::is_integral_v<A> && std::is_integral_v<B> && !std::is_same_v<A, bool> &&
+                  !std::is_same_v<B, bool>) {
       return std::cmp_equal(found, expected);
     } else if constexpr (requires { std::string_view(found), std::string_view(expected); }) {
       return std::string_view(found) == std::string_view(expected);  // String and std::string alike
@@ -59,7 +61,8 @@ bool check_eq(const A &found, const B &expected, const char *text, const char *f
 }
 
 inline bool check_ok(const Status &status, const char *text, const char *file, int line) {
-  if (!status.ok()) fail(file, line, std::string(text) + ": " + std::string(status.id()) + " " + std::string(status.message()));
+  if (!status.ok())
+    fail(file, line, std::string(text) + ": " + std::string(status.id()) + " " + std::string(status.message()));
   return status.ok();
 }
 template <class T>
@@ -69,8 +72,8 @@ bool check_ok(const Result<T> &result, const char *text, const char *file, int l
 
 }  // namespace quarry::test
 
-#define TEST(name)                                                       \
-  static void test_##name();                                             \
+#define TEST(name)                                                           \
+  static void test_##name();                                                 \
   static const ::quarry::test::Register register_##name(#name, test_##name); \
   static void test_##name()
 // Each gives whether it held, so that a test can stop: if (!CHECK_OK(status)) return;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The standard headers that the libraries read everywhere, precompiled: reading them took up to half of the time to build a file. Files still include what
-// they use.
+// The standard headers that the libraries read everywhere, precompiled: reading them took up to half of the time to
+// build a file. Files still include what they use.
 #include <algorithm>
 #include <atomic>
 #include <cmath>

@@ -27,19 +27,25 @@ Status check_act(std::string_view kernel, const Activation &act) {
 Status check_flag(std::string_view kernel, std::string_view what, std::uint32_t value) {
   return value > 1 ? refuse(kernel, what, value, "0 or 1") : Status();
 }
-Status check_reserved(std::string_view kernel, std::uint32_t value) { return value != 0 ? refuse(kernel, "reserved field", value, "0") : Status(); }
+Status check_reserved(std::string_view kernel, std::uint32_t value) {
+  return value != 0 ? refuse(kernel, "reserved field", value, "0") : Status();
+}
 
 // outer x middle x inner elements.
-Status check_block(std::string_view kernel, std::int64_t outer, std::int64_t middle, std::int64_t inner, std::uint64_t *count) {
+Status check_block(std::string_view kernel, std::int64_t outer, std::int64_t middle, std::int64_t inner,
+                   std::uint64_t *count) {
   const std::int64_t dims[3] = {outer, middle, inner};
-  if (!count_of(dims, 3, count)) return refuse(kernel, "elements (outer extent given)", outer, "no negative extents, and at most 2^48 elements");
+  if (!count_of(dims, 3, count))
+    return refuse(kernel, "elements (outer extent given)", outer, "no negative extents, and at most 2^48 elements");
   return {};
 }
 Status check_count(std::string_view kernel, std::int64_t count) {
   return count < 0 || count > kMostElements ? refuse(kernel, "elements", count, "0 to 2^48") : Status();
 }
 
-bool valid_width(std::uint32_t width) noexcept { return width == 1 || width == 2 || width == 4 || width == 8 || width == 16; }
+bool valid_width(std::uint32_t width) noexcept {
+  return width == 1 || width == 2 || width == 4 || width == 8 || width == 16;
+}
 
 }  // namespace
 
@@ -49,9 +55,13 @@ Status check_BinaryF32(const void *params, const Isa &, Needs &needs) {
   if (p.rank < 1 || p.rank > kLoopRank) return refuse("BinaryF32", "rank", p.rank, "1 to 6");
   QR_RETURN_IF_ERROR(check_act("BinaryF32", p.act));
   std::uint64_t a, b, y;
-  if (!count_of(p.dims, p.rank, &y)) return refuse("BinaryF32", "elements (first extent given)", p.dims[0], "no negative extents, and at most 2^48 elements");
-  if (!nest_extent(p.dims, p.a, p.rank, &a)) return refuse("BinaryF32", "strides of a (first given)", p.a[0], "0 or more, within 2^48 elements");
-  if (!nest_extent(p.dims, p.b, p.rank, &b)) return refuse("BinaryF32", "strides of b (first given)", p.b[0], "0 or more, within 2^48 elements");
+  if (!count_of(p.dims, p.rank, &y))
+    return refuse("BinaryF32", "elements (first extent given)", p.dims[0],
+                  "no negative extents, and at most 2^48 elements");
+  if (!nest_extent(p.dims, p.a, p.rank, &a))
+    return refuse("BinaryF32", "strides of a (first given)", p.a[0], "0 or more, within 2^48 elements");
+  if (!nest_extent(p.dims, p.b, p.rank, &b))
+    return refuse("BinaryF32", "strides of b (first given)", p.b[0], "0 or more, within 2^48 elements");
   if (y == 0) a = b = 0;
   add(needs, a * 4), add(needs, b * 4), add(needs, y * 4, true);
   return {};
@@ -113,12 +123,15 @@ Status check_Copy(const void *params, const Isa &, Needs &needs) {
   if (!valid_width(p.width)) return refuse("Copy", "bytes of an element", p.width, "1, 2, 4, 8 or 16");
   if (p.rank < 1 || p.rank > kCopyRank) return refuse("Copy", "rank", p.rank, "1 to 8");
   std::uint64_t count, from, to;
-  if (!count_of(p.dims, p.rank, &count)) return refuse("Copy", "elements (first extent given)", p.dims[0], "no negative extents, and at most 2^48 elements");
-  if (!nest_extent(p.dims, p.from, p.rank, &from)) return refuse("Copy", "strides of the source (first given)", p.from[0], "0 or more, within 2^48 elements");
-  if (!nest_extent(p.dims, p.to, p.rank, &to)) return refuse("Copy", "strides of the destination (first given)", p.to[0], "0 or more, within 2^48 elements");
+  if (!count_of(p.dims, p.rank, &count))
+    return refuse("Copy", "elements (first extent given)", p.dims[0], "no negative extents, and at most 2^48 elements");
+  if (!nest_extent(p.dims, p.from, p.rank, &from))
+    return refuse("Copy", "strides of the source (first given)", p.from[0], "0 or more, within 2^48 elements");
+  if (!nest_extent(p.dims, p.to, p.rank, &to))
+    return refuse("Copy", "strides of the destination (first given)", p.to[0], "0 or more, within 2^48 elements");
   if (count == 0) from = to = 0;
-  // No element of the destination is written twice: sorted by stride, every dimension steps over all that the shorter ones span. What stands there
-  // afterwards would depend on the order.
+  // No element of the destination is written twice: sorted by stride, every dimension steps over all that the shorter
+  // ones span. What stands there afterwards would depend on the order.
   std::size_t order[kCopyRank], rank = 0;
   for (std::size_t i = 0; i < p.rank; ++i) {
     if (p.dims[i] <= 1) continue;
@@ -128,7 +141,8 @@ Status check_Copy(const void *params, const Isa &, Needs &needs) {
   }
   std::int64_t span = 0;  // from the first to the last element so far; below 2^48, as `to` is
   for (std::size_t i = 0; count != 0 && i < rank; ++i) {
-    if (p.to[order[i]] <= span) return refuse("Copy", "stride of the destination", p.to[order[i]], "strides that keep elements apart");
+    if (p.to[order[i]] <= span)
+      return refuse("Copy", "stride of the destination", p.to[order[i]], "strides that keep elements apart");
     span += (p.dims[order[i]] - 1) * p.to[order[i]];
   }
   add(needs, from * p.width), add(needs, to * p.width, true);
@@ -137,7 +151,8 @@ Status check_Copy(const void *params, const Isa &, Needs &needs) {
 
 Status check_Fill(const void *params, const Isa &, Needs &needs) {
   const auto &p = *static_cast<const Fill *>(params);
-  if (p.width != 1 && p.width != 2 && p.width != 4 && p.width != 8) return refuse("Fill", "bytes of an element", p.width, "1, 2, 4 or 8");
+  if (p.width != 1 && p.width != 2 && p.width != 4 && p.width != 8)
+    return refuse("Fill", "bytes of an element", p.width, "1, 2, 4 or 8");
   QR_RETURN_IF_ERROR(check_reserved("Fill", p.reserved));
   QR_RETURN_IF_ERROR(check_count("Fill", p.count));
   add(needs, static_cast<std::uint64_t>(p.count) * p.width, true);
@@ -177,8 +192,10 @@ Status check_Cast(const void *params, const Isa &, Needs &needs) {
     }
   };
   const std::uint64_t from = p.from < 256 ? width(p.from) : 0, to = p.to < 256 ? width(p.to) : 0;
-  if (from == 0) return refuse("Cast", "source dtype", p.from, "f32, f16, bf16, f64, i8, u8, i16, u16, i32, i64 or bool");
-  if (to == 0) return refuse("Cast", "destination dtype", p.to, "f32, f16, bf16, f64, i8, u8, i16, u16, i32, i64 or bool");
+  if (from == 0)
+    return refuse("Cast", "source dtype", p.from, "f32, f16, bf16, f64, i8, u8, i16, u16, i32, i64 or bool");
+  if (to == 0)
+    return refuse("Cast", "destination dtype", p.to, "f32, f16, bf16, f64, i8, u8, i16, u16, i32, i64 or bool");
   QR_RETURN_IF_ERROR(check_count("Cast", p.count));
   add(needs, static_cast<std::uint64_t>(p.count) * from), add(needs, static_cast<std::uint64_t>(p.count) * to, true);
   return {};

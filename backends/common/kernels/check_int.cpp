@@ -13,26 +13,34 @@ namespace quarry::kernels {
 namespace {
 
 Status check_quant(std::string_view kernel, std::string_view what, const Quant &q) {
-  if (!is_quant_dtype(q.dtype)) return refuse(kernel, format("type of %.*s", static_cast<int>(what.size()), what.data()), q.dtype, "u8, i8, u16 or i16");
+  if (!is_quant_dtype(q.dtype))
+    return refuse(kernel, format("type of %.*s", static_cast<int>(what.size()), what.data()), q.dtype,
+                  "u8, i8, u16 or i16");
   if (q.zero < quant_low(q.dtype) || q.zero > quant_high(q.dtype))
-    return refuse(kernel, format("zero point of %.*s", static_cast<int>(what.size()), what.data()), q.zero, "one that its type can hold");
+    return refuse(kernel, format("zero point of %.*s", static_cast<int>(what.size()), what.data()), q.zero,
+                  "one that its type can hold");
   if (!(q.scale > 0) || !std::isfinite(q.scale)) {
-    return Status::error(ErrorId::backend_bad_blob, format("%.*s: scale of %.*s: found %g, expected a positive number", static_cast<int>(kernel.size()), kernel.data(),
-                                                           static_cast<int>(what.size()), what.data(), static_cast<double>(q.scale)));
+    return Status::error(
+        ErrorId::backend_bad_blob,
+        format("%.*s: scale of %.*s: found %g, expected a positive number", static_cast<int>(kernel.size()),
+               kernel.data(), static_cast<int>(what.size()), what.data(), static_cast<double>(q.scale)));
   }
   if (q.reserved != 0) return refuse(kernel, "reserved", q.reserved, "0");
   return {};
 }
 Status check_limits(std::string_view kernel, std::uint32_t dtype, std::int32_t lo, std::int32_t hi) {
-  if (lo < quant_low(dtype) || lo > quant_high(dtype)) return refuse(kernel, "lower limit", lo, "one that the type can hold");
-  if (hi < lo || hi > quant_high(dtype)) return refuse(kernel, "upper limit", hi, "one that the type can hold, not under the lower");
+  if (lo < quant_low(dtype) || lo > quant_high(dtype))
+    return refuse(kernel, "lower limit", lo, "one that the type can hold");
+  if (hi < lo || hi > quant_high(dtype))
+    return refuse(kernel, "upper limit", hi, "one that the type can hold, not under the lower");
   return {};
 }
-Status check_image(std::string_view kernel, std::string_view what, std::int64_t n, std::int64_t h, std::int64_t w, std::int64_t stride, std::int64_t c, std::uint32_t dtype,
-                   bool written, Needs &needs) {
+Status check_image(std::string_view kernel, std::string_view what, std::int64_t n, std::int64_t h, std::int64_t w,
+                   std::int64_t stride, std::int64_t c, std::uint32_t dtype, bool written, Needs &needs) {
   std::uint64_t bytes;
   if (!image_bytes(n, h, w, stride, c, static_cast<std::uint64_t>(quant_bytes(dtype)), &bytes))
-    return refuse(kernel, format("pixel stride of %.*s", static_cast<int>(what.size()), what.data()), stride, "at least the channels, and a size that can be");
+    return refuse(kernel, format("pixel stride of %.*s", static_cast<int>(what.size()), what.data()), stride,
+                  "at least the channels, and a size that can be");
   add(needs, bytes, written);
   return {};
 }
@@ -51,10 +59,12 @@ Status check_ConvInt(const void *params, const Isa &isa, Needs &needs) {
   QR_RETURN_IF_ERROR(check_window(kName, w));
   if (p.ic < 1 || p.ic > 1 << 24) return refuse(kName, "input channels", p.ic, "1 to 2^24");
   if (p.oc < 1 || p.oc > 1 << 24) return refuse(kName, "output channels", p.oc, "1 to 2^24");
-  if (p.groups < 1 || p.ic % p.groups != 0 || p.oc % p.groups != 0) return refuse(kName, "groups", p.groups, "a divisor of the channels");
+  if (p.groups < 1 || p.ic % p.groups != 0 || p.oc % p.groups != 0)
+    return refuse(kName, "groups", p.groups, "a divisor of the channels");
   if (p.has_residual > 1) return refuse(kName, "residual", p.has_residual, "0 or 1");
   const bool depthwise = p.groups > 1 && p.groups == p.ic && p.groups == p.oc;
-  if (p.w_bits < 8 || p.w_bits > (depthwise ? 16 : 17)) return refuse(kName, "bits of weights", p.w_bits, depthwise ? "8 to 16" : "8 to 17");
+  if (p.w_bits < 8 || p.w_bits > (depthwise ? 16 : 17))
+    return refuse(kName, "bits of weights", p.w_bits, depthwise ? "8 to 16" : "8 to 17");
   QR_RETURN_IF_ERROR(check_quant(kName, "x", p.x));
   QR_RETURN_IF_ERROR(check_quant(kName, "y", p.y));
   QR_RETURN_IF_ERROR(check_limits(kName, p.y.dtype, p.lo, p.hi));
@@ -63,21 +73,28 @@ Status check_ConvInt(const void *params, const Isa &isa, Needs &needs) {
     QR_RETURN_IF_ERROR(check_quant(kName, "mid", p.mid));
     QR_RETURN_IF_ERROR(check_limits(kName, p.mid.dtype, p.mid_lo, p.mid_hi));
   }
-  if (std::int64_t{w.kh} * w.kw * (p.ic / p.groups) > 1 << 26) return refuse(kName, "products of a sum", std::int64_t{w.kh} * w.kw * (p.ic / p.groups), "at most 2^26");
+  if (std::int64_t{w.kh} * w.kw * (p.ic / p.groups) > 1 << 26)
+    return refuse(kName, "products of a sum", std::int64_t{w.kh} * w.kw * (p.ic / p.groups), "at most 2^26");
   if (p.form > IntForm::BytePairs2) return refuse(kName, "form", static_cast<std::int64_t>(p.form), "0, 1 or 2");
-  if (p.form != IntForm::Plain && !may_pair_bytes(p, isa)) return refuse(kName, "form", static_cast<std::int64_t>(p.form), "0 for these parameters and this instruction set");
-  const ConvIntShape s = conv_int_shape(p, static_cast<std::int32_t>(isa.f32_lanes), static_cast<std::int32_t>(isa.f32_panel), static_cast<std::int32_t>(isa.int_group));
+  if (p.form != IntForm::Plain && !may_pair_bytes(p, isa))
+    return refuse(kName, "form", static_cast<std::int64_t>(p.form), "0 for these parameters and this instruction set");
+  const ConvIntShape s =
+      conv_int_shape(p, static_cast<std::int32_t>(isa.f32_lanes), static_cast<std::int32_t>(isa.f32_panel),
+                     static_cast<std::int32_t>(isa.int_group));
   QR_RETURN_IF_ERROR(check_image(kName, "x", w.n, w.ih, w.iw, p.x_stride, p.ic, p.x.dtype, false, needs));
   std::uint64_t weights = static_cast<std::uint64_t>(s.group_weights);
-  if (!s.depthwise && !checked_mul(weights, static_cast<std::uint64_t>(p.groups), &weights)) return refuse(kName, "groups", p.groups, "weights of a size that can be");
+  if (!s.depthwise && !checked_mul(weights, static_cast<std::uint64_t>(p.groups), &weights))
+    return refuse(kName, "groups", p.groups, "weights of a size that can be");
   add(needs, weights);
   add(needs, static_cast<std::uint64_t>(s.channels) * 12);
   add(needs, static_cast<std::uint64_t>(s.channels) * 4);
-  if (p.has_residual) QR_RETURN_IF_ERROR(check_image(kName, "r", w.n, w.oh, w.ow, p.r_stride, p.oc, p.r.dtype, false, needs));
+  if (p.has_residual)
+    QR_RETURN_IF_ERROR(check_image(kName, "r", w.n, w.oh, w.ow, p.r_stride, p.oc, p.r.dtype, false, needs));
   QR_RETURN_IF_ERROR(check_image(kName, "y", w.n, w.oh, w.ow, p.y_stride, p.oc, p.y.dtype, true, needs));
   if (s.depthwise) {
     const DepthwiseStrip strip = depthwise_strip(p, s.lanes);
-    if (strip.bytes > std::int64_t{1} << 32) return refuse(kName, "column dilation", w.dw, "one whose window fits memory");
+    if (strip.bytes > std::int64_t{1} << 32)
+      return refuse(kName, "column dilation", w.dw, "one whose window fits memory");
     needs.scratch_bytes = static_cast<std::uint64_t>(strip.bytes);
   } else if (s.winograd) {
     needs.scratch_bytes = static_cast<std::uint64_t>(winograd_int_blocks(p, s.panel).bytes);
@@ -99,7 +116,8 @@ Status check_BinaryInt(const void *params, const Isa &, Needs &needs) {
   std::int64_t dense[kLoopRank], count = 1;
   for (std::size_t i = p.rank; i-- > 0;) {
     dense[i] = count;
-    if (p.dims[i] < 0 || !checked_mul(count, p.dims[i] < 1 ? std::int64_t{1} : p.dims[i], &count)) return refuse(kName, "extent", p.dims[i], "a size that can be");
+    if (p.dims[i] < 0 || !checked_mul(count, p.dims[i] < 1 ? std::int64_t{1} : p.dims[i], &count))
+      return refuse(kName, "extent", p.dims[i], "a size that can be");
   }
   const struct {
     const std::int64_t *strides;
@@ -108,7 +126,8 @@ Status check_BinaryInt(const void *params, const Isa &, Needs &needs) {
   } operands[] = {{p.a, p.qa, false}, {p.b, p.qb, false}, {dense, p.qy, true}};
   for (const auto &operand : operands) {
     std::uint64_t elements;
-    if (!nest_extent(p.dims, operand.strides, p.rank, &elements)) return refuse(kName, "strides of operand", &operand - operands, "none negative, a size that can be");
+    if (!nest_extent(p.dims, operand.strides, p.rank, &elements))
+      return refuse(kName, "strides of operand", &operand - operands, "none negative, a size that can be");
     add(needs, elements * static_cast<std::uint64_t>(quant_bytes(operand.quant.dtype)), operand.written);
   }
   return {};
@@ -129,11 +148,14 @@ Status check_PoolInt(const void *params, const Isa &, Needs &needs) {
   if (p.reserved != 0) return refuse(kName, "reserved", p.reserved, "0");
   if (p.pad_bottom < 0 || p.pad_bottom > 1 << 24) return refuse(kName, "rows of padding", p.pad_bottom, "0 to 2^24");
   if (p.pad_right < 0 || p.pad_right > 1 << 24) return refuse(kName, "columns of padding", p.pad_right, "0 to 2^24");
-  if (std::int64_t{p.window.kh} * p.window.kw > 1 << 15) return refuse(kName, "taps", std::int64_t{p.window.kh} * p.window.kw, "at most 32768, so that i32 holds their sum");
+  if (std::int64_t{p.window.kh} * p.window.kw > 1 << 15)
+    return refuse(kName, "taps", std::int64_t{p.window.kh} * p.window.kw, "at most 32768, so that i32 holds their sum");
   QR_RETURN_IF_ERROR(check_quant(kName, "x", p.x));
   QR_RETURN_IF_ERROR(check_quant(kName, "y", p.y));
-  if (p.op == PoolOp::Max && (p.x.dtype != p.y.dtype || p.x.zero != p.y.zero || p.x.scale != p.y.scale)) return refuse(kName, "type of y", p.y.dtype, "that of x, and its parameters");
-  QR_RETURN_IF_ERROR(check_image(kName, "x", p.window.n, p.window.ih, p.window.iw, p.x_stride, p.c, p.x.dtype, false, needs));
+  if (p.op == PoolOp::Max && (p.x.dtype != p.y.dtype || p.x.zero != p.y.zero || p.x.scale != p.y.scale))
+    return refuse(kName, "type of y", p.y.dtype, "that of x, and its parameters");
+  QR_RETURN_IF_ERROR(
+      check_image(kName, "x", p.window.n, p.window.ih, p.window.iw, p.x_stride, p.c, p.x.dtype, false, needs));
   return check_image(kName, "y", p.window.n, p.window.oh, p.window.ow, p.y_stride, p.c, p.y.dtype, true, needs);
 }
 
@@ -142,11 +164,13 @@ Status check_MeanInt(const void *params, const Isa &, Needs &needs) {
   const auto &p = *static_cast<const MeanInt *>(params);
   QR_RETURN_IF_ERROR(check_quant(kName, "x", p.x));
   QR_RETURN_IF_ERROR(check_quant(kName, "y", p.y));
-  if (p.reduced < 1 || p.reduced > std::int64_t{1} << 40) return refuse(kName, "extent of the mean", p.reduced, "1 to 2^40");
+  if (p.reduced < 1 || p.reduced > std::int64_t{1} << 40)
+    return refuse(kName, "extent of the mean", p.reduced, "1 to 2^40");
   const std::int64_t dims[3] = {p.outer, p.reduced, p.inner};
   std::int64_t strides[3] = {0, p.inner, 1};
   std::uint64_t x, y;
-  if (p.outer < 0 || p.inner < 0 || !checked_mul(p.reduced, p.inner, &strides[0]) || !nest_extent(dims, strides, 3, &x)) return refuse(kName, "extents", p.outer, "a size that can be");
+  if (p.outer < 0 || p.inner < 0 || !checked_mul(p.reduced, p.inner, &strides[0]) || !nest_extent(dims, strides, 3, &x))
+    return refuse(kName, "extents", p.outer, "a size that can be");
   const std::int64_t y_dims[2] = {p.outer, p.inner}, y_strides[2] = {p.inner, 1};
   if (!nest_extent(y_dims, y_strides, 2, &y)) return refuse(kName, "extents", p.outer, "a size that can be");
   add(needs, x * static_cast<std::uint64_t>(quant_bytes(p.x.dtype)));
@@ -163,7 +187,8 @@ Status check_Quantize(const void *params, const Isa &, Needs &needs) {
 Status check_Dequantize(const void *params, const Isa &, Needs &needs) {
   const auto &p = *static_cast<const Dequantize *>(params);
   QR_RETURN_IF_ERROR(check_quant("Dequantize", "x", p.x));
-  QR_RETURN_IF_ERROR(add_elements("Dequantize", p.count, static_cast<std::uint64_t>(quant_bytes(p.x.dtype)), false, needs));
+  QR_RETURN_IF_ERROR(
+      add_elements("Dequantize", p.count, static_cast<std::uint64_t>(quant_bytes(p.x.dtype)), false, needs));
   return add_elements("Dequantize", p.count, 4, true, needs);
 }
 Status check_Requantize(const void *params, const Isa &, Needs &needs) {

@@ -16,24 +16,31 @@ constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 48;
 bool float_bytes(std::int64_t a, std::int64_t b, std::int64_t c, std::int64_t d, std::uint64_t *out) noexcept {
   std::uint64_t bytes = 4;
   for (const std::int64_t factor : {a, b, c, d})
-    if (factor < 0 || !checked_mul(bytes, static_cast<std::uint64_t>(factor), &bytes) || bytes > kMostBytes) return false;
+    if (factor < 0 || !checked_mul(bytes, static_cast<std::uint64_t>(factor), &bytes) || bytes > kMostBytes)
+      return false;
   *out = (bytes + 63) / 64 * 64;
   return true;
 }
-Status too_large(std::string_view kernel, std::string_view what) { return refuse(kernel, what, -1, "an extent whose bytes are less than 2^48"); }
+Status too_large(std::string_view kernel, std::string_view what) {
+  return refuse(kernel, what, -1, "an extent whose bytes are less than 2^48");
+}
 
-// Operands of a convolution after x and w: bias, residual, y. `vectors_end` is where reads of whole vectors of bias end.
-Status add_outputs(std::string_view kernel, const Window &w, std::int64_t c, std::int64_t bias_floats, std::uint32_t has_bias, Residual residual, std::int32_t r_stride,
-                   std::int32_t y_stride, Needs &needs) {
+// Operands of a convolution after x and w: bias, residual, y. `vectors_end` is where reads of whole vectors of bias
+// end.
+Status add_outputs(std::string_view kernel, const Window &w, std::int64_t c, std::int64_t bias_floats,
+                   std::uint32_t has_bias, Residual residual, std::int32_t r_stride, std::int32_t y_stride,
+                   Needs &needs) {
   if (has_bias > 1) return refuse(kernel, "has_bias", has_bias, "0 or 1");
   if (residual >= Residual::Count) return refuse(kernel, "residual", static_cast<std::int64_t>(residual), "0 to 2");
   if (has_bias) add(needs, static_cast<std::uint64_t>(bias_floats) * 4);
   std::uint64_t bytes;
   if (residual != Residual::None) {
-    if (!image_bytes(w.n, w.oh, w.ow, r_stride, c, 4, &bytes)) return refuse(kernel, "elements from one pixel of r to the next", r_stride, "at least the output channels");
+    if (!image_bytes(w.n, w.oh, w.ow, r_stride, c, 4, &bytes))
+      return refuse(kernel, "elements from one pixel of r to the next", r_stride, "at least the output channels");
     add(needs, bytes);
   }
-  if (!image_bytes(w.n, w.oh, w.ow, y_stride, c, 4, &bytes)) return refuse(kernel, "elements from one pixel of y to the next", y_stride, "at least the output channels");
+  if (!image_bytes(w.n, w.oh, w.ow, y_stride, c, 4, &bytes))
+    return refuse(kernel, "elements from one pixel of y to the next", y_stride, "at least the output channels");
   add(needs, bytes, true);
   return {};
 }
@@ -46,35 +53,46 @@ Status check_ConvF32(const void *params, const Isa &isa, Needs &needs) {
   if (Status status = check_window("ConvF32", w); !status.ok()) return status;
   if (p.ic < 1 || p.ic > kMostChannels) return refuse("ConvF32", "input channels", p.ic, "1 to 2^24");
   if (p.oc < 1 || p.oc > kMostChannels) return refuse("ConvF32", "output channels", p.oc, "1 to 2^24");
-  if (p.groups < 1 || p.ic % p.groups != 0 || p.oc % p.groups != 0) return refuse("ConvF32", "groups", p.groups, "a divisor of input and output channels");
-  if (p.algorithm >= ConvAlgorithm::Count) return refuse("ConvF32", "algorithm", static_cast<std::int64_t>(p.algorithm), "0 or 1");
+  if (p.groups < 1 || p.ic % p.groups != 0 || p.oc % p.groups != 0)
+    return refuse("ConvF32", "groups", p.groups, "a divisor of input and output channels");
+  if (p.algorithm >= ConvAlgorithm::Count)
+    return refuse("ConvF32", "algorithm", static_cast<std::int64_t>(p.algorithm), "0 or 1");
   if (p.weights >= WeightType::Count || (p.weights != WeightType::F32 && p.algorithm != ConvAlgorithm::Direct))
-    return refuse("ConvF32", "type of the weights", static_cast<std::int64_t>(p.weights), "0 to 2, and 0 for Winograd's algorithm");
+    return refuse("ConvF32", "type of the weights", static_cast<std::int64_t>(p.weights),
+                  "0 to 2, and 0 for Winograd's algorithm");
   if (!valid(p.act)) return refuse("ConvF32", "activation", static_cast<std::int64_t>(p.act.kind), "a known one");
   std::uint64_t bytes;
-  if (!image_bytes(w.n, w.ih, w.iw, p.x_stride, p.ic, 4, &bytes)) return refuse("ConvF32", "elements from one pixel of x to the next", p.x_stride, "at least the input channels");
+  if (!image_bytes(w.n, w.ih, w.iw, p.x_stride, p.ic, 4, &bytes))
+    return refuse("ConvF32", "elements from one pixel of x to the next", p.x_stride, "at least the input channels");
   std::uint64_t y_bytes;
-  if (!image_bytes(w.n, w.oh, w.ow, p.y_stride, p.oc, 4, &y_bytes)) return refuse("ConvF32", "elements from one pixel of y to the next", p.y_stride, "at least the output channels");
+  if (!image_bytes(w.n, w.oh, w.ow, p.y_stride, p.oc, 4, &y_bytes))
+    return refuse("ConvF32", "elements from one pixel of y to the next", p.y_stride, "at least the output channels");
   add(needs, bytes);
   if (p.algorithm == ConvAlgorithm::Winograd4x4) {
-    if (!winograd_possible(p)) return refuse("ConvF32", "algorithm", 1, "0 where the window is not 3x3 with steps and dilations of 1, or there are groups");
+    if (!winograd_possible(p))
+      return refuse("ConvF32", "algorithm", 1,
+                    "0 where the window is not 3x3 with steps and dilations of 1, or there are groups");
     const WinogradShape s = winograd_shape(p, isa.f32_lanes, isa.f32_panel);
     if (!float_bytes(36, s.vectors, s.lanes, p.ic, &bytes)) return too_large("ConvF32", "packed weights");
     add(needs, bytes);
     std::uint64_t in, out;
-    if (!float_bytes(36, s.in_plane, 1, 1, &in) || !float_bytes(36, s.out_plane, 1, 1, &out)) return too_large("ConvF32", "scratch");
+    if (!float_bytes(36, s.in_plane, 1, 1, &in) || !float_bytes(36, s.out_plane, 1, 1, &out))
+      return too_large("ConvF32", "scratch");
     needs.scratch_bytes = static_cast<std::uint64_t>(s.in_step) * 4 + in + out;
     return add_outputs("ConvF32", w, p.oc, s.vectors * s.lanes, p.has_bias, p.residual, p.r_stride, p.y_stride, needs);
   }
   const ConvShape s = conv_shape(p, isa.f32_lanes, isa.f32_panel);
   std::uint64_t group_bytes;
-  if (!float_bytes(s.taps, s.run, s.vectors, s.lanes, &group_bytes) || !float_bytes(p.groups, s.taps * s.run, s.vectors, s.lanes, &bytes))
+  if (!float_bytes(s.taps, s.run, s.vectors, s.lanes, &group_bytes) ||
+      !float_bytes(p.groups, s.taps * s.run, s.vectors, s.lanes, &bytes))
     return too_large("ConvF32", "packed weights");
   add(needs, p.weights == WeightType::F32 ? bytes : (bytes / 2 + 63) / 64 * 64);
   std::uint64_t extra, widened;
-  if (!float_bytes(s.extra_floats, 1, 1, 1, &extra) || !float_bytes(s.panel_floats, 1, 1, 1, &widened)) return too_large("ConvF32", "scratch");
+  if (!float_bytes(s.extra_floats, 1, 1, 1, &extra) || !float_bytes(s.panel_floats, 1, 1, 1, &widened))
+    return too_large("ConvF32", "scratch");
   needs.scratch_bytes = static_cast<std::uint64_t>(s.table_bytes) + extra + widened;
-  return add_outputs("ConvF32", w, p.oc, std::int64_t{p.oc} - s.group_outputs + s.vectors * s.lanes, p.has_bias, p.residual, p.r_stride, p.y_stride, needs);
+  return add_outputs("ConvF32", w, p.oc, std::int64_t{p.oc} - s.group_outputs + s.vectors * s.lanes, p.has_bias,
+                     p.residual, p.r_stride, p.y_stride, needs);
 }
 
 Status check_DepthwiseF32(const void *params, const Isa &isa, Needs &needs) {
@@ -84,10 +102,12 @@ Status check_DepthwiseF32(const void *params, const Isa &isa, Needs &needs) {
   if (p.c < 1 || p.c > kMostChannels) return refuse("DepthwiseF32", "channels", p.c, "1 to 2^24");
   if (!valid(p.act)) return refuse("DepthwiseF32", "activation", static_cast<std::int64_t>(p.act.kind), "a known one");
   std::uint64_t bytes;
-  if (!image_bytes(w.n, w.ih, w.iw, p.x_stride, p.c, 4, &bytes)) return refuse("DepthwiseF32", "elements from one pixel of x to the next", p.x_stride, "at least the channels");
+  if (!image_bytes(w.n, w.ih, w.iw, p.x_stride, p.c, 4, &bytes))
+    return refuse("DepthwiseF32", "elements from one pixel of x to the next", p.x_stride, "at least the channels");
   add(needs, bytes);
   const std::int64_t padded = (std::int64_t{p.c} + isa.f32_lanes - 1) / isa.f32_lanes * isa.f32_lanes;
-  add(needs, static_cast<std::uint64_t>(padded) * static_cast<std::uint64_t>(std::int64_t{w.kh} * w.kw) * 4);  // below 2^43
+  add(needs,
+      static_cast<std::uint64_t>(padded) * static_cast<std::uint64_t>(std::int64_t{w.kh} * w.kw) * 4);  // below 2^43
   return add_outputs("DepthwiseF32", w, p.c, padded, p.has_bias, p.residual, p.r_stride, p.y_stride, needs);
 }
 
@@ -98,16 +118,20 @@ Status check_BlockF32(const void *params, const Isa &isa, Needs &needs) {
   QR_RETURN_IF_ERROR(check_ConvF32(&p.expand, isa, expand));
   QR_RETURN_IF_ERROR(check_DepthwiseF32(&p.depthwise, isa, depthwise));
   QR_RETURN_IF_ERROR(check_ConvF32(&p.project, isa, project));
-  if (!conv_shape(p.expand, isa.f32_lanes, isa.f32_panel).dense || p.expand.algorithm != ConvAlgorithm::Direct || p.expand.groups != 1)
+  if (!conv_shape(p.expand, isa.f32_lanes, isa.f32_panel).dense || p.expand.algorithm != ConvAlgorithm::Direct ||
+      p.expand.groups != 1)
     return refuse("BlockF32", "taps of the first convolution", e.kh * e.kw, "1, with steps of 1");
-  if (!conv_shape(p.project, isa.f32_lanes, isa.f32_panel).dense || p.project.algorithm != ConvAlgorithm::Direct || p.project.groups != 1)
+  if (!conv_shape(p.project, isa.f32_lanes, isa.f32_panel).dense || p.project.algorithm != ConvAlgorithm::Direct ||
+      p.project.groups != 1)
     return refuse("BlockF32", "taps of the last convolution", o.kh * o.kw, "1, with steps of 1");
   if (e.n != d.n || e.oh != d.ih || e.ow != d.iw || d.n != o.n || d.oh != o.ih || d.ow != o.iw)
     return refuse("BlockF32", "rows between the convolutions", d.ih, "those of the one before");
   const std::int32_t c = p.expand.oc;
-  if (p.depthwise.c != c || p.project.ic != c || p.expand.y_stride != c || p.depthwise.x_stride != c || p.depthwise.y_stride != c || p.project.x_stride != c)
+  if (p.depthwise.c != c || p.project.ic != c || p.expand.y_stride != c || p.depthwise.x_stride != c ||
+      p.depthwise.y_stride != c || p.project.x_stride != c)
     return refuse("BlockF32", "channels between the convolutions", p.depthwise.c, "those of the one before");
-  if (p.expand.residual != Residual::None || p.depthwise.residual != Residual::None) return refuse("BlockF32", "residual", 1, "one of the last convolution only");
+  if (p.expand.residual != Residual::None || p.depthwise.residual != Residual::None)
+    return refuse("BlockF32", "residual", 1, "one of the last convolution only");
   if (d.dh != 1) return refuse("BlockF32", "row dilation", d.dh, "1");
   // All but what lies between them.
   for (std::size_t i = 0; i + 1 < expand.operand_count; ++i) add(needs, expand.operand_bytes[i]);
@@ -115,8 +139,10 @@ Status check_BlockF32(const void *params, const Isa &isa, Needs &needs) {
   for (std::size_t i = 1; i < project.operand_count; ++i) add(needs, project.operand_bytes[i], project.written[i]);
   const BlockShape s = block_shape(p);
   std::uint64_t before, after;
-  if (!float_bytes(s.rows_in, e.ow, c, 1, &before) || !float_bytes(s.rows, d.ow, c, 1, &after)) return too_large("BlockF32", "rows between the convolutions");
-  needs.scratch_bytes = before + after + (expand.scratch_bytes > project.scratch_bytes ? expand.scratch_bytes : project.scratch_bytes);
+  if (!float_bytes(s.rows_in, e.ow, c, 1, &before) || !float_bytes(s.rows, d.ow, c, 1, &after))
+    return too_large("BlockF32", "rows between the convolutions");
+  needs.scratch_bytes =
+      before + after + (expand.scratch_bytes > project.scratch_bytes ? expand.scratch_bytes : project.scratch_bytes);
   return {};
 }
 
@@ -128,16 +154,21 @@ Status check_MatMulF32(const void *params, const Isa &isa, Needs &needs) {
   if (p.k < 0 || p.k > kMost) return refuse("MatMulF32", "length of the sums", p.k, "0 to 2^31");
   if (!valid(p.act)) return refuse("MatMulF32", "activation", static_cast<std::int64_t>(p.act.kind), "a known one");
   if (p.has_bias > 1) return refuse("MatMulF32", "has_bias", p.has_bias, "0 or 1");
-  if (p.residual >= Residual::Count) return refuse("MatMulF32", "residual", static_cast<std::int64_t>(p.residual), "0 to 2");
-  if (p.m > 1 && p.y_row < p.n) return refuse("MatMulF32", "elements from one row of y to the next", p.y_row, "at least the columns");
+  if (p.residual >= Residual::Count)
+    return refuse("MatMulF32", "residual", static_cast<std::int64_t>(p.residual), "0 to 2");
+  if (p.m > 1 && p.y_row < p.n)
+    return refuse("MatMulF32", "elements from one row of y to the next", p.y_row, "at least the columns");
   std::int64_t dims[kBatchRank + 2], a[kBatchRank + 2], b[kBatchRank + 2], y[kBatchRank + 2];
   std::int64_t batches = 1;
   for (int i = 0; i < kBatchRank; ++i) {
     dims[i] = p.batch[i], a[i] = p.a_batch[i], b[i] = p.b_batch[i], y[i] = p.y_batch[i];
-    if (dims[i] < 0 || !checked_mul(batches, dims[i], &batches) || batches > std::int64_t{1} << 40) return refuse("MatMulF32", "matrices", dims[i], "0 to 2^40 in all");
-    if (dims[i] > 1 && y[i] == 0) return refuse("MatMulF32", "elements from one matrix of y to the next", 0, "at least 1");
+    if (dims[i] < 0 || !checked_mul(batches, dims[i], &batches) || batches > std::int64_t{1} << 40)
+      return refuse("MatMulF32", "matrices", dims[i], "0 to 2^40 in all");
+    if (dims[i] > 1 && y[i] == 0)
+      return refuse("MatMulF32", "elements from one matrix of y to the next", 0, "at least 1");
   }
-  const auto matrix = [&](std::int64_t *strides, std::int64_t rows, std::int64_t columns, std::int64_t row_step, std::int64_t column_step, std::uint64_t *bytes) {
+  const auto matrix = [&](std::int64_t *strides, std::int64_t rows, std::int64_t columns, std::int64_t row_step,
+                          std::int64_t column_step, std::uint64_t *bytes) {
     dims[kBatchRank] = rows, dims[kBatchRank + 1] = columns;
     strides[kBatchRank] = row_step, strides[kBatchRank + 1] = column_step;
     std::uint64_t elements;
@@ -165,15 +196,20 @@ Status check_AttentionF32(const void *params, const Isa &isa, Needs &needs) {
   const struct {
     const char *what;
     std::int64_t value;
-  } extents[] = {{"batches", p.batches}, {"heads", p.heads}, {"rows of queries", p.q_rows}, {"rows of keys", p.kv_rows}, {"columns of keys", p.qk_cols}, {"columns of values", p.v_cols}};
+  } extents[] = {{"batches", p.batches},         {"heads", p.heads},
+                 {"rows of queries", p.q_rows},  {"rows of keys", p.kv_rows},
+                 {"columns of keys", p.qk_cols}, {"columns of values", p.v_cols}};
   for (const auto &extent : extents)
     if (extent.value < 1 || extent.value > kMost) return refuse("AttentionF32", extent.what, extent.value, "1 to 2^30");
   if (p.has_mask > 1) return refuse("AttentionF32", "has_mask", p.has_mask, "0 or 1");
   if (p.causal > 1) return refuse("AttentionF32", "causal", p.causal, "0 or 1");
   if (p.masked_nan > 1) return refuse("AttentionF32", "masked_nan", p.masked_nan, "0 or 1");
-  if (p.q_rows > 1 && p.y[2] < p.v_cols) return refuse("AttentionF32", "elements from one row of y to the next", p.y[2], "at least the columns of values");
-  const auto extent = [&](const std::int64_t strides[3], std::int64_t rows, std::int64_t columns, std::int64_t column_step, std::uint64_t *bytes) {
-    const std::int64_t dims[4] = {p.batches, p.heads, rows, columns}, steps[4] = {strides[0], strides[1], strides[2], column_step};
+  if (p.q_rows > 1 && p.y[2] < p.v_cols)
+    return refuse("AttentionF32", "elements from one row of y to the next", p.y[2], "at least the columns of values");
+  const auto extent = [&](const std::int64_t strides[3], std::int64_t rows, std::int64_t columns,
+                          std::int64_t column_step, std::uint64_t *bytes) {
+    const std::int64_t dims[4] = {p.batches, p.heads, rows, columns},
+                       steps[4] = {strides[0], strides[1], strides[2], column_step};
     std::uint64_t elements;
     if (!nest_extent(dims, steps, 4, &elements)) return false;
     *bytes = elements * 4;
@@ -190,7 +226,8 @@ Status check_AttentionF32(const void *params, const Isa &isa, Needs &needs) {
   add(needs, v);
   if (p.has_mask) add(needs, mask);
   add(needs, y, true);
-  const AttentionShape s = attention_shape(p, isa.f32_lanes, isa.f32_panel);  // a block is small, or as narrow as a panel
+  const AttentionShape s =
+      attention_shape(p, isa.f32_lanes, isa.f32_panel);  // a block is small, or as narrow as a panel
   needs.scratch_bytes = static_cast<std::uint64_t>(s.k_floats + s.v_floats + s.s_floats + 2 * s.row_floats) * 4;
   needs.scratch_bytes = (needs.scratch_bytes + 63) / 64 * 64;
   return {};

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // How ConvF32 lies in memory: what its check function, its packing and its kernels agree upon.
 //
-// Packed weights: [group][panel][chunk][tap][k][vectors of the panel * lanes]. A panel is some vectors of output channels, a chunk some input channels, so that
-// a panel's chunk stays in a near cache while all pixels pass over it. Output channels are padded with zeros to whole vectors.
+// Packed weights: [group][panel][chunk][tap][k][vectors of the panel * lanes]. A panel is some vectors of output
+// channels, a chunk some input channels, so that a panel's chunk stays in a near cache while all pixels pass over it.
+// Output channels are padded with zeros to whole vectors.
 #pragma once
 
 #include "backends/common/kernels/kernel.h"
@@ -14,17 +15,20 @@ struct ConvShape {
   std::int64_t chunk, chunks;    // of the run
   std::int64_t vectors, panels;  // of one group's output channels
   std::int64_t group_inputs, group_outputs;
-  std::int64_t block;            // most pixels that a worker takes at a time
-  std::int64_t block_rows;       // with padded rows: rows of output of such a block; else 0
-  std::int64_t padded_row;       // elements of one of them
+  std::int64_t block;       // most pixels that a worker takes at a time
+  std::int64_t block_rows;  // with padded rows: rows of output of such a block; else 0
+  std::int64_t padded_row;  // elements of one of them
   std::uint32_t lanes;
-  bool dense;                    // output pixel m reads input pixel m and nothing else
-  bool bordered;                 // some taps lie outside of the image
-  // Scratch of a worker, in this order: pointers to the runs of a block's pixels; copied rows, or zeros for what lies outside; a panel's chunk of weights, widened.
+  bool dense;     // output pixel m reads input pixel m and nothing else
+  bool bordered;  // some taps lie outside of the image
+  // Scratch of a worker, in this order: pointers to the runs of a block's pixels; copied rows, or zeros for what lies
+  // outside; a panel's chunk of weights, widened.
   std::int64_t table_bytes, extra_floats, panel_floats;
 
   // The panels' vectors differ by at most one.
-  std::int64_t panel_vectors(std::int64_t panel) const noexcept { return vectors / panels + (panel < vectors % panels); }
+  std::int64_t panel_vectors(std::int64_t panel) const noexcept {
+    return vectors / panels + (panel < vectors % panels);
+  }
   std::int64_t panel_begin(std::int64_t panel) const noexcept {
     const std::int64_t wider = vectors % panels;
     return panel * (vectors / panels) + (panel < wider ? panel : wider);
@@ -35,13 +39,18 @@ struct ConvShape {
   }
 };
 
-[[maybe_unused]] static inline std::int64_t conv_ceil_div(std::int64_t a, std::int64_t b) noexcept { return (a + b - 1) / b; }
+[[maybe_unused]] static inline std::int64_t conv_ceil_div(std::int64_t a, std::int64_t b) noexcept {
+  return (a + b - 1) / b;
+}
 
 // Rows of input of a block of `rows` rows of output.
-[[maybe_unused]] static inline std::int64_t conv_input_rows(const Window &w, std::int64_t rows) noexcept { return (rows - 1) * w.sh + std::int64_t{w.kh - 1} * w.dh + 1; }
+[[maybe_unused]] static inline std::int64_t conv_input_rows(const Window &w, std::int64_t rows) noexcept {
+  return (rows - 1) * w.sh + std::int64_t{w.kh - 1} * w.dh + 1;
+}
 
 // For parameters whose window, channels and groups are checked. `panel` is Isa::f32_panel.
-[[maybe_unused]] static inline ConvShape conv_shape(const ConvF32 &p, std::uint32_t lanes, std::uint32_t panel) noexcept {
+[[maybe_unused]] static inline ConvShape conv_shape(const ConvF32 &p, std::uint32_t lanes,
+                                                    std::uint32_t panel) noexcept {
   const Window &w = p.window;
   ConvShape s{};
   s.lanes = lanes;
@@ -50,10 +59,13 @@ struct ConvShape {
   s.panels = conv_ceil_div(s.vectors, panel);
   const std::int64_t reach_x = std::int64_t{w.ow - 1} * w.sw + std::int64_t{w.kw - 1} * w.dw + 1 - w.pad_left;
   const std::int64_t reach_y = std::int64_t{w.oh - 1} * w.sh + std::int64_t{w.kh - 1} * w.dh + 1 - w.pad_top;
-  s.dense = w.kh == 1 && w.kw == 1 && w.sh == 1 && w.sw == 1 && w.pad_top == 0 && w.pad_left == 0 && w.oh == w.ih && w.ow == w.iw;
+  s.dense = w.kh == 1 && w.kw == 1 && w.sh == 1 && w.sw == 1 && w.pad_top == 0 && w.pad_left == 0 && w.oh == w.ih &&
+            w.ow == w.iw;
   s.bordered = w.pad_top > 0 || w.pad_left > 0 || reach_x > w.iw || reach_y > w.ih;
-  // Few channels (the first layer of networks): rows of the image are copied with their borders, and a row of taps is one run.
-  const bool padded_rows = p.groups == 1 && w.dw == 1 && w.kw > 1 && p.ic <= 4 && w.kw <= 4096 && w.pad_left < w.kw && reach_x <= std::int64_t{w.iw} + w.kw && w.kh <= 64;
+  // Few channels (the first layer of networks): rows of the image are copied with their borders, and a row of taps is
+  // one run.
+  const bool padded_rows = p.groups == 1 && w.dw == 1 && w.kw > 1 && p.ic <= 4 && w.kw <= 4096 && w.pad_left < w.kw &&
+                           reach_x <= std::int64_t{w.iw} + w.kw && w.kh <= 64;
   s.taps = padded_rows ? w.kh : std::int64_t{w.kh} * w.kw;
   s.run = padded_rows ? std::int64_t{w.kw} * p.ic : s.group_inputs;
   // In the second-level cache; in the first where weights are widened for a few rows alone.
@@ -83,14 +95,18 @@ struct ConvShape {
   }
   if (s.block > pixels) s.block = pixels;
   s.table_bytes = s.dense ? 0 : conv_ceil_div(s.block * s.taps * 8, 64) * 64;
-  // Below 2^53: a checked window has steps and dilations up to 2^16, and of padded rows 512 at most, none longer than the image and its borders.
+  // Below 2^53: a checked window has steps and dilations up to 2^16, and of padded rows 512 at most, none longer than
+  // the image and its borders.
   s.extra_floats = s.dense ? 0 : s.block_rows ? conv_input_rows(w, s.block_rows) * s.padded_row : s.bordered ? p.ic : 0;
   s.extra_floats = conv_ceil_div(s.extra_floats, 16) * 16;
-  s.panel_floats = p.weights == WeightType::F32 ? 0 : conv_ceil_div(s.taps * s.chunk * conv_ceil_div(s.vectors, s.panels) * lanes, 16) * 16;
+  s.panel_floats = p.weights == WeightType::F32
+                       ? 0
+                       : conv_ceil_div(s.taps * s.chunk * conv_ceil_div(s.vectors, s.panels) * lanes, 16) * 16;
   return s;
 }
 
-// How many rows of output a block (BlockF32) works on at a time, and the rows of the expanded image that these read: both stay in the second-level cache.
+// How many rows of output a block (BlockF32) works on at a time, and the rows of the expanded image that these read:
+// both stay in the second-level cache.
 struct BlockShape {
   std::int64_t rows, rows_in;
 };
@@ -104,16 +120,20 @@ struct BlockShape {
   return s;
 }
 
-// Winograd F(4x4, 3x3): tiles of 4 x 4 outputs, from 6 x 6 inputs. Packed weights: [36][panel][k][vectors of the panel * lanes].
+// Winograd F(4x4, 3x3): tiles of 4 x 4 outputs, from 6 x 6 inputs. Packed weights: [36][panel][k][vectors of the panel
+// * lanes].
 struct WinogradShape {
-  std::int64_t tiles_y, tiles_x, tiles;    // of an image; of all
-  std::int64_t block;                      // tiles that are worked on at a time
+  std::int64_t tiles_y, tiles_x, tiles;  // of an image; of all
+  std::int64_t block;                    // tiles that are worked on at a time
   std::int64_t vectors, panels;
-  std::int64_t in_step, out_step;          // elements of a row of transformed inputs and outputs: one tile
-  // Of the rows of a block. Not a multiple of a page: the 36 rows that are written together must fall into different sets of the cache.
+  std::int64_t in_step, out_step;  // elements of a row of transformed inputs and outputs: one tile
+  // Of the rows of a block. Not a multiple of a page: the 36 rows that are written together must fall into different
+  // sets of the cache.
   std::int64_t in_plane, out_plane;
   std::uint32_t lanes;
-  std::int64_t panel_vectors(std::int64_t panel) const noexcept { return vectors / panels + (panel < vectors % panels); }
+  std::int64_t panel_vectors(std::int64_t panel) const noexcept {
+    return vectors / panels + (panel < vectors % panels);
+  }
   std::int64_t panel_begin(std::int64_t panel) const noexcept {
     const std::int64_t wider = vectors % panels;
     return panel * (vectors / panels) + (panel < wider ? panel : wider);
@@ -123,7 +143,8 @@ struct WinogradShape {
   const Window &w = p.window;
   return w.kh == 3 && w.kw == 3 && w.sh == 1 && w.sw == 1 && w.dh == 1 && w.dw == 1 && p.groups == 1;
 }
-[[maybe_unused]] static inline WinogradShape winograd_shape(const ConvF32 &p, std::uint32_t lanes, std::uint32_t panel) noexcept {
+[[maybe_unused]] static inline WinogradShape winograd_shape(const ConvF32 &p, std::uint32_t lanes,
+                                                            std::uint32_t panel) noexcept {
   WinogradShape s{};
   s.lanes = lanes;
   s.tiles_y = conv_ceil_div(p.window.oh, 4), s.tiles_x = conv_ceil_div(p.window.ow, 4);

@@ -9,7 +9,10 @@
 namespace quarry::kernels {
 
 // QR_KERNEL_ISAS(X): X(namespace) for each instruction set that is built in, best first; from meson.build.
-#define QR_DECLARE(isa) namespace isa { extern const Isa table; }
+#define QR_DECLARE(isa)   \
+  namespace isa {         \
+  extern const Isa table; \
+  }
 QR_KERNEL_ISAS(QR_DECLARE)
 #undef QR_DECLARE
 
@@ -34,16 +37,19 @@ const Isa *find_isa(std::string_view name) noexcept {
 }
 
 #if defined(__aarch64__)
-// All that -march=armv8.2-a+dotprod+fp16 lets the compiler use, not dot products alone: atomics and rounding products come with 8.1.
+// All that -march=armv8.2-a+dotprod+fp16 lets the compiler use, not dot products alone: atomics and rounding products
+// come with 8.1.
 bool has_dotprod() noexcept {
-  constexpr unsigned long kNeeded = HWCAP_ASIMDDP | HWCAP_ASIMDHP | HWCAP_FPHP | HWCAP_ATOMICS | HWCAP_ASIMDRDM | HWCAP_CRC32;
+  constexpr unsigned long kNeeded =
+      HWCAP_ASIMDDP | HWCAP_ASIMDHP | HWCAP_FPHP | HWCAP_ATOMICS | HWCAP_ASIMDRDM | HWCAP_CRC32;
   return (getauxval(AT_HWCAP) & kNeeded) == kNeeded;
 }
 #endif
 
 const KernelRow *kernel_row(std::uint64_t number) noexcept {
   static constexpr KernelRow kRows[] = {
-#define QR_KERNEL(enumerator, number_, parameters, operands_) {#enumerator, operands_, sizeof(parameters), check_##enumerator},
+#define QR_KERNEL(enumerator, number_, parameters, operands_) \
+  {#enumerator, operands_, sizeof(parameters), check_##enumerator},
 #include "backends/common/kernels/kernels.inc"
 #undef QR_KERNEL
   };
@@ -51,7 +57,8 @@ const KernelRow *kernel_row(std::uint64_t number) noexcept {
 }
 
 // The rows stand in the order of their numbers.
-#define QR_KERNEL(enumerator, number_, parameters, operands_) static_assert(sizeof(parameters) % 4 == 0 && static_cast<int>(Kernel::enumerator) == number_);
+#define QR_KERNEL(enumerator, number_, parameters, operands_) \
+  static_assert(sizeof(parameters) % 4 == 0 && static_cast<int>(Kernel::enumerator) == number_);
 #include "backends/common/kernels/kernels.inc"
 #undef QR_KERNEL
 

@@ -24,12 +24,13 @@ inline constexpr std::size_t kMaxOperands = 9;
 
 struct Isa;
 
-// The threads of a run. `run` calls body(context, begin, end, worker) so that [0, count) is covered once, worker < workers.
+// The threads of a run. `run` calls body(context, begin, end, worker) so that [0, count) is covered once, worker <
+// workers.
 struct Threads {
   std::uint32_t workers = 1;
   void *self = nullptr;
-  void (*parallel_for)(void *self, std::uint64_t count, std::uint64_t grain, void (*body)(void *, std::uint64_t, std::uint64_t, std::uint32_t),
-                       void *context) = nullptr;
+  void (*parallel_for)(void *self, std::uint64_t count, std::uint64_t grain,
+                       void (*body)(void *, std::uint64_t, std::uint64_t, std::uint32_t), void *context) = nullptr;
 
   // Shares the tasks [0, count) out, `grain` or more at a time; runs them here where there is one worker or one task.
   template <class Body>
@@ -38,7 +39,9 @@ struct Threads {
     if (workers < 2 || count <= grain || !parallel_for) return body(std::uint64_t{0}, count, std::uint32_t{0});
     parallel_for(
         self, count, grain,
-        [](void *context, std::uint64_t begin, std::uint64_t end, std::uint32_t worker) { (*static_cast<std::remove_reference_t<Body> *>(context))(begin, end, worker); },
+        [](void *context, std::uint64_t begin, std::uint64_t end, std::uint32_t worker) {
+          (*static_cast<std::remove_reference_t<Body> *>(context))(begin, end, worker);
+        },
         const_cast<void *>(static_cast<const void *>(&body)));
   }
 };
@@ -48,30 +51,36 @@ struct Call {
   const void *params;          // of the kernel's struct, checked
   std::byte *const *operands;  // those that are there, in the table's order
   const Threads &threads;
-  std::byte *scratch;          // Needs::scratch_bytes for each worker, one after the other, then Needs::shared_bytes; each part 64-byte aligned
+  std::byte *scratch;  // Needs::scratch_bytes for each worker, one after the other, then Needs::shared_bytes; each part
+                       // 64-byte aligned
   std::size_t scratch_per_worker;
-  std::int64_t *bad_index;     // Gather: set to the first index that is out of range, and its position to bad_index[1]
+  std::int64_t *bad_index;  // Gather: set to the first index that is out of range, and its position to bad_index[1]
 
   template <class P>
-  const P &as() const noexcept { return *static_cast<const P *>(params); }
+  const P &as() const noexcept {
+    return *static_cast<const P *>(params);
+  }
   template <class T>
-  T *operand(std::size_t index) const noexcept { return reinterpret_cast<T *>(operands[index]); }
+  T *operand(std::size_t index) const noexcept {
+    return reinterpret_cast<T *>(operands[index]);
+  }
   std::byte *worker_scratch(std::uint32_t worker) const noexcept { return scratch + worker * scratch_per_worker; }
   std::byte *shared_scratch() const noexcept { return scratch + threads.workers * scratch_per_worker; }
 };
 
 // What parameters imply.
 struct Needs {
-  std::size_t operand_count = 0;                   // present ones
-  std::uint64_t operand_bytes[kMaxOperands] = {};  // from the operand's first byte to the end of the last element that is read or written
-  bool written[kMaxOperands] = {};                 // an output
-  std::uint64_t scratch_bytes = 0;                 // per worker; a multiple of 64
-  std::uint64_t shared_bytes = 0;                  // a multiple of 64
+  std::size_t operand_count = 0;  // present ones
+  std::uint64_t operand_bytes[kMaxOperands] =
+      {};  // from the operand's first byte to the end of the last element that is read or written
+  bool written[kMaxOperands] = {};  // an output
+  std::uint64_t scratch_bytes = 0;  // per worker; a multiple of 64
+  std::uint64_t shared_bytes = 0;   // a multiple of 64
 };
 
 using Run = void (*)(const Call &call);
-// Checks everything in the parameters (ranges, enumerators, products that overflow) and says what they need. The instruction set matters where packed
-// weights are padded to its vectors. Messages: subject, found, expected.
+// Checks everything in the parameters (ranges, enumerators, products that overflow) and says what they need. The
+// instruction set matters where packed weights are padded to its vectors. Messages: subject, found, expected.
 using Check = Status (*)(const void *params, const Isa &isa, Needs &needs);
 
 struct KernelRow {
@@ -84,7 +93,8 @@ const KernelRow *kernel_row(std::uint64_t number) noexcept;  // nullptr: no such
 inline const KernelRow &kernel_row(Kernel kernel) noexcept { return *kernel_row(static_cast<std::uint64_t>(kernel)); }
 
 // Check functions, one per row.
-#define QR_KERNEL(enumerator, number, parameters, operands) Status check_##enumerator(const void *params, const Isa &isa, Needs &needs);
+#define QR_KERNEL(enumerator, number, parameters, operands) \
+  Status check_##enumerator(const void *params, const Isa &isa, Needs &needs);
 #include "backends/common/kernels/kernels.inc"
 #undef QR_KERNEL
 

@@ -8,15 +8,17 @@ namespace quarry::kernels {
 
 // A panel of b is packed into scratch for as many rows of a as there are; a too where its columns are not adjacent.
 struct MatMulShape {
-  std::int64_t chunk, chunks;    // of k
-  std::int64_t vectors, panels;  // of n
-  std::int64_t rows;             // most that are multiplied at a time
+  std::int64_t chunk, chunks;                        // of k
+  std::int64_t vectors, panels;                      // of n
+  std::int64_t rows;                                 // most that are multiplied at a time
   std::int64_t panel_floats, bias_floats, a_floats;  // scratch of a worker, in this order
 };
-[[maybe_unused]] static inline MatMulShape matmul_shape(const MatMulF32 &p, std::uint32_t lanes, std::uint32_t panel) noexcept {
+[[maybe_unused]] static inline MatMulShape matmul_shape(const MatMulF32 &p, std::uint32_t lanes,
+                                                        std::uint32_t panel) noexcept {
   const auto up = [](std::int64_t a, std::int64_t b) { return (a + b - 1) / b; };
   MatMulShape s{};
-  const std::int64_t width = std::int64_t{lanes} * panel, most = (16 << 10) / (width * 4) < 256 ? 256 : (16 << 10) / (width * 4);
+  const std::int64_t width = std::int64_t{lanes} * panel,
+                     most = (16 << 10) / (width * 4) < 256 ? 256 : (16 << 10) / (width * 4);
   s.chunks = p.k > 0 ? up(p.k, most) : 1;
   s.chunk = up(p.k, s.chunks);
   s.vectors = up(p.n, lanes), s.panels = up(s.vectors, panel);
@@ -35,7 +37,8 @@ struct AttentionShape {
   std::int64_t k_floats, v_floats, s_floats, row_floats;  // scratch of a worker, in this order; row_floats twice
 };
 // Extents up to 2^31.
-[[maybe_unused]] static inline AttentionShape attention_shape(const AttentionF32 &p, std::uint32_t lanes, std::uint32_t panel) noexcept {
+[[maybe_unused]] static inline AttentionShape attention_shape(const AttentionF32 &p, std::uint32_t lanes,
+                                                              std::uint32_t panel) noexcept {
   const auto up = [](std::int64_t a, std::int64_t b) { return (a + b - 1) / b; };
   AttentionShape s{};
   const std::int64_t width = std::int64_t{lanes} * panel;

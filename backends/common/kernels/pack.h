@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Packed weights: what the product kernels read, laid out for the vectors of one instruction set. Packing happens when a model is compiled; the sizes are
-// what the check functions demand of the operand.
+// Packed weights: what the product kernels read, laid out for the vectors of one instruction set. Packing happens when
+// a model is compiled; the sizes are what the check functions demand of the operand.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,8 @@
 
 namespace quarry::kernels {
 
-// Weights of a convolution: w[oc][ic / groups][kh][kw] with any strides, so that a GEMM's matrix of either order can be packed without a copy.
+// Weights of a convolution: w[oc][ic / groups][kh][kw] with any strides, so that a GEMM's matrix of either order can be
+// packed without a copy.
 template <class T>
 struct FilterView {
   const T *data;
@@ -21,19 +22,23 @@ struct FilterView {
 // Weights that params.weights does not hold are rounded to it.
 void pack_conv_f32(const ConvF32 &params, const Isa &isa, FilterView<float> weights, void *destination);
 void pack_depthwise_f32(const DepthwiseF32 &params, const Isa &isa, FilterView<float> weights, void *destination);
-// Whether Winograd4x4 is possible and quicker than Direct. Its error is larger: an output is off by up to about 1e-5 times the largest |w| * |x| sum of the
-// outputs around it (Direct: 1e-6), see the kernel tests.
+// Whether Winograd4x4 is possible and quicker than Direct. Its error is larger: an output is off by up to about 1e-5
+// times the largest |w| * |x| sum of the outputs around it (Direct: 1e-6), see the kernel tests.
 bool winograd_wins(const ConvF32 &params, const Isa &isa);
 // The first of f16 and bf16 that holds all of `count` values exactly; F32 where neither does.
 WeightType shortest_exact(const float *values, std::int64_t count);
 // Vectors per channel (bias, multiplier) are padded with zeros to whole panels where a check function says so.
 void pack_channels(const float *values, std::int64_t count, void *destination, std::uint64_t bytes);
 
-// Integer weights: i32 values w - zero_w; `bias` (may be nullptr) is in units of scale_x * scale_w, and the input's zero point is worked into it here.
-// False, and nothing of use packed, where a weight does not fit w_bits (16, depthwise or with 8-bit activations, does not hold -32768), or they do not let themselves be paired with gain (IntForm).
-[[nodiscard]] bool pack_conv_int(const ConvInt &params, const Isa &isa, FilterView<std::int32_t> weights, const std::int32_t *bias, void *packed_weights, void *packed_bias);
+// Integer weights: i32 values w - zero_w; `bias` (may be nullptr) is in units of scale_x * scale_w, and the input's
+// zero point is worked into it here. False, and nothing of use packed, where a weight does not fit w_bits (16,
+// depthwise or with 8-bit activations, does not hold -32768), or they do not let themselves be paired with gain
+// (IntForm).
+[[nodiscard]] bool pack_conv_int(const ConvInt &params, const Isa &isa, FilterView<std::int32_t> weights,
+                                 const std::int32_t *bias, void *packed_weights, void *packed_bias);
 
-// Whether `params` may have a form of byte pairs on this instruction set; BytePairs2, then BytePairs1 are quickest there if the weights pack so.
+// Whether `params` may have a form of byte pairs on this instruction set; BytePairs2, then BytePairs1 are quickest
+// there if the weights pack so.
 bool may_pair_bytes(const ConvInt &params, const Isa &isa);
 
 }  // namespace quarry::kernels

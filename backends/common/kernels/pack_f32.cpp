@@ -14,7 +14,12 @@ namespace quarry::kernels {
 namespace {
 
 // G of F(4x4, 3x3) for the points 0, 1, -1, 2, -2, infinity.
-constexpr double kWinogradG[6][3] = {{1.0 / 4, 0, 0}, {-1.0 / 6, -1.0 / 6, -1.0 / 6}, {-1.0 / 6, 1.0 / 6, -1.0 / 6}, {1.0 / 24, 1.0 / 12, 1.0 / 6}, {1.0 / 24, -1.0 / 12, 1.0 / 6}, {0, 0, 1}};
+constexpr double kWinogradG[6][3] = {{1.0 / 4, 0, 0},
+                                     {-1.0 / 6, -1.0 / 6, -1.0 / 6},
+                                     {-1.0 / 6, 1.0 / 6, -1.0 / 6},
+                                     {1.0 / 24, 1.0 / 12, 1.0 / 6},
+                                     {1.0 / 24, -1.0 / 12, 1.0 / 6},
+                                     {0, 0, 1}};
 
 void pack_winograd(const ConvF32 &p, const Isa &isa, FilterView<float> w, float *to) {
   const WinogradShape s = winograd_shape(p, isa.f32_lanes, isa.f32_panel);
@@ -34,7 +39,8 @@ void pack_winograd(const ConvF32 &p, const Isa &isa, FilterView<float> w, float 
         for (int i = 0; i < 6; ++i)
           for (int j = 0; j < 3; ++j) {
             half[i][j] = 0;
-            for (int l = 0; l < 3; ++l) half[i][j] += kWinogradG[i][l] * static_cast<double>(g[l * w.kh_stride + j * w.kw_stride]);
+            for (int l = 0; l < 3; ++l)
+              half[i][j] += kWinogradG[i][l] * static_cast<double>(g[l * w.kh_stride + j * w.kw_stride]);
           }
         for (int i = 0; i < 6; ++i)
           for (int j = 0; j < 6; ++j) {
@@ -56,8 +62,10 @@ void pack_direct(const ConvF32 &p, const ConvShape &s, FilterView<float> w, floa
         for (std::int64_t tap = 0; tap < s.taps; ++tap)
           for (std::int64_t k = chunk; k < std::min(s.run, chunk + s.chunk); ++k, to += width) {
             // With padded rows a run is the columns of a row of taps, each with its channels.
-            const std::int64_t ky = s.block_rows ? tap : tap / p.window.kw, kx = s.block_rows ? k / p.ic : tap % p.window.kw, ic = s.block_rows ? k % p.ic : k;
-            const float *const from = w.data + (group * s.group_outputs + first) * w.oc_stride + ic * w.ic_stride + ky * w.kh_stride + kx * w.kw_stride;
+            const std::int64_t ky = s.block_rows ? tap : tap / p.window.kw,
+                               kx = s.block_rows ? k / p.ic : tap % p.window.kw, ic = s.block_rows ? k % p.ic : k;
+            const float *const from = w.data + (group * s.group_outputs + first) * w.oc_stride + ic * w.ic_stride +
+                                      ky * w.kh_stride + kx * w.kw_stride;
             for (std::int64_t oc = 0; oc < there; ++oc) to[oc] = from[oc * w.oc_stride];
             std::fill(to + there, to + width, 0.0f);
           }
@@ -74,13 +82,16 @@ void pack_conv_f32(const ConvF32 &p, const Isa &isa, FilterView<float> w, void *
   Vector<float> packed(static_cast<std::size_t>((s.group_weights() * p.groups + 15) / 16 * 16));
   pack_direct(p, s, w, packed.data());
   auto *const halves = static_cast<std::uint16_t *>(destination);
-  for (std::size_t i = 0; i < packed.size(); ++i) halves[i] = p.weights == WeightType::F16 ? f32_to_f16(packed[i]) : f32_to_bf16(packed[i]);
+  for (std::size_t i = 0; i < packed.size(); ++i)
+    halves[i] = p.weights == WeightType::F16 ? f32_to_f16(packed[i]) : f32_to_bf16(packed[i]);
   for (std::size_t i = packed.size(); i % 32 != 0; ++i) halves[i] = 0;
 }
 
 WeightType shortest_exact(const float *values, std::int64_t count) {
   const auto all = [&](auto there, auto back) {
-    return std::all_of(values, values + count, [&](float v) { return std::bit_cast<std::uint32_t>(back(there(v))) == std::bit_cast<std::uint32_t>(v); });
+    return std::all_of(values, values + count, [&](float v) {
+      return std::bit_cast<std::uint32_t>(back(there(v))) == std::bit_cast<std::uint32_t>(v);
+    });
   };
   if (all(f32_to_f16, f16_to_f32)) return WeightType::F16;
   return all(f32_to_bf16, bf16_to_f32) ? WeightType::BF16 : WeightType::F32;
@@ -92,7 +103,8 @@ void pack_depthwise_f32(const DepthwiseF32 &p, const Isa &isa, FilterView<float>
   for (std::int64_t c = 0; c < p.c; c += lanes)
     for (std::int64_t ky = 0; ky < p.window.kh; ++ky)
       for (std::int64_t kx = 0; kx < p.window.kw; ++kx)
-        for (std::int64_t i = 0; i < lanes; ++i) *to++ = c + i < p.c ? w.data[(c + i) * w.oc_stride + ky * w.kh_stride + kx * w.kw_stride] : 0;
+        for (std::int64_t i = 0; i < lanes; ++i)
+          *to++ = c + i < p.c ? w.data[(c + i) * w.oc_stride + ky * w.kh_stride + kx * w.kw_stride] : 0;
 }
 
 void pack_channels(const float *values, std::int64_t count, void *destination, std::uint64_t bytes) {
@@ -101,7 +113,8 @@ void pack_channels(const float *values, std::int64_t count, void *destination, s
   std::memset(static_cast<std::byte *>(destination) + have, 0, bytes - have);
 }
 
-// Measured with AVX2: 1.8 to 3.3 times as quick from 16 channels and 10x10 pixels on; equal at 7x7, where reading the weights (four times as many) takes all the time.
+// Measured with AVX2: 1.8 to 3.3 times as quick from 16 channels and 10x10 pixels on; equal at 7x7, where reading the
+// weights (four times as many) takes all the time.
 bool winograd_wins(const ConvF32 &p, const Isa &isa) {
   return winograd_possible(p) && p.ic >= 16 && p.oc >= 16 && winograd_shape(p, isa.f32_lanes, isa.f32_panel).tiles >= 9;
 }

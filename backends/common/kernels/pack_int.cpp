@@ -61,7 +61,8 @@ class Matching {
   int best_alone_ = kBlock + 1, left_ = 400;
 };
 
-// Weights of one group of panels, [byte of K][channel], packed; the steps of a row that it multiplies, or -1: too many bytes find no partner.
+// Weights of one group of panels, [byte of K][channel], packed; the steps of a row that it multiplies, or -1: too many
+// bytes find no partner.
 std::int64_t pack_pair_group(const ConvIntShape &s, const std::int8_t *w, std::int64_t channels, std::byte *to) {
   const std::int64_t k = s.steps * 4;
   auto &header = *reinterpret_cast<BytePairHeader *>(to);
@@ -84,17 +85,22 @@ std::int64_t pack_pair_group(const ConvIntShape &s, const std::int8_t *w, std::i
     for (int i = 0; i < kBlock && as_it_is; i += 2) as_it_is = may_pair(block + i, block + i + 1);
     std::uint8_t *const mask = shuffle + block;
     if (as_it_is) {
-      for (int i = 0; i < kBlock; ++i) mask[i] = static_cast<std::uint8_t>(i), order[static_cast<std::size_t>(block + i)] = block + i;
+      for (int i = 0; i < kBlock; ++i)
+        mask[i] = static_cast<std::uint8_t>(i), order[static_cast<std::size_t>(block + i)] = block + i;
       continue;
     }
     header.shuffled = 1;
     std::uint16_t partners[kBlock] = {};
     for (int i = 0; i < kBlock; ++i)
       for (int j = i + 1; j < kBlock; ++j)
-        if (may_pair(block + i, block + j)) partners[i] = static_cast<std::uint16_t>(partners[i] | 1 << j), partners[j] = static_cast<std::uint16_t>(partners[j] | 1 << i);
+        if (may_pair(block + i, block + j))
+          partners[i] = static_cast<std::uint16_t>(partners[i] | 1 << j),
+          partners[j] = static_cast<std::uint16_t>(partners[j] | 1 << i);
     const Matching matching(partners);
     int at = 0;
-    const auto place = [&](int i) { mask[at] = static_cast<std::uint8_t>(i), order[static_cast<std::size_t>(block + at)] = block + i, ++at; };
+    const auto place = [&](int i) {
+      mask[at] = static_cast<std::uint8_t>(i), order[static_cast<std::size_t>(block + at)] = block + i, ++at;
+    };
     for (int i = 0; i < kBlock; ++i)
       if (matching.partner(i) > i) place(i), place(matching.partner(i));
     for (int i = 0; i < kBlock; ++i) {
@@ -105,13 +111,16 @@ std::int64_t pack_pair_group(const ConvIntShape &s, const std::int8_t *w, std::i
   }
   // The others look for each other.
   std::size_t more = 0;
-  const auto place = [&](std::int64_t byte) { header.bytes_more[more] = static_cast<std::uint16_t>(byte), order[static_cast<std::size_t>(k) + more++] = byte; };
+  const auto place = [&](std::int64_t byte) {
+    header.bytes_more[more] = static_cast<std::uint16_t>(byte), order[static_cast<std::size_t>(k) + more++] = byte;
+  };
   while (!alone.empty()) {
     if (more == kBlock) return -1;
     const std::int64_t first = alone.back();
     alone.pop_back();
     place(first);
-    const auto other = std::find_if(alone.begin(), alone.end(), [&](std::int64_t byte) { return may_pair(first, byte); });
+    const auto other =
+        std::find_if(alone.begin(), alone.end(), [&](std::int64_t byte) { return may_pair(first, byte); });
     if (other == alone.end()) {
       ++more;
       continue;
@@ -121,10 +130,12 @@ std::int64_t pack_pair_group(const ConvIntShape &s, const std::int8_t *w, std::i
   }
   header.more = more != 0;
   for (std::int64_t at = 0; at < k + kPairBytes; ++at)
-    if (order[static_cast<std::size_t>(at)] >= 0 && order[static_cast<std::size_t>(at)] < s.k) header.steps = static_cast<std::uint32_t>(at / 4 + 1);
+    if (order[static_cast<std::size_t>(at)] >= 0 && order[static_cast<std::size_t>(at)] < s.k)
+      header.steps = static_cast<std::uint32_t>(at / 4 + 1);
   auto *out = reinterpret_cast<std::int8_t *>(shuffle + k);
   for (std::int64_t panel = 0; panel < channels; panel += s.panel) {
-    const std::int64_t left = channels - panel, width = left >= s.panel ? s.panel : (left + s.lanes - 1) / s.lanes * s.lanes;
+    const std::int64_t left = channels - panel,
+                       width = left >= s.panel ? s.panel : (left + s.lanes - 1) / s.lanes * s.lanes;
     for (std::int64_t step = 0; step < k + kPairBytes; step += 4)
       for (std::int64_t c = 0; c < width; ++c)
         for (std::int64_t i = 0; i < 4; ++i) {
@@ -138,44 +149,58 @@ std::int64_t pack_pair_group(const ConvIntShape &s, const std::int8_t *w, std::i
 }  // namespace
 
 bool may_pair_bytes(const ConvInt &params, const Isa &isa) {
-  return byte_pairs_possible(params, static_cast<std::int32_t>(isa.f32_lanes), static_cast<std::int32_t>(isa.int_group), isa.byte_pairs);
+  return byte_pairs_possible(params, static_cast<std::int32_t>(isa.f32_lanes), static_cast<std::int32_t>(isa.int_group),
+                             isa.byte_pairs);
 }
 
-bool pack_conv_int(const ConvInt &params, const Isa &isa, FilterView<std::int32_t> weights, const std::int32_t *bias, void *packed_weights, void *packed_bias) {
-  const ConvIntShape s = conv_int_shape(params, static_cast<std::int32_t>(isa.f32_lanes), static_cast<std::int32_t>(isa.f32_panel), static_cast<std::int32_t>(isa.int_group));
+bool pack_conv_int(const ConvInt &params, const Isa &isa, FilterView<std::int32_t> weights, const std::int32_t *bias,
+                   void *packed_weights, void *packed_bias) {
+  const ConvIntShape s =
+      conv_int_shape(params, static_cast<std::int32_t>(isa.f32_lanes), static_cast<std::int32_t>(isa.f32_panel),
+                     static_cast<std::int32_t>(isa.int_group));
   const Window &window = params.window;
   const auto weight = [&](std::int64_t oc, std::int64_t ic, std::int64_t ky, std::int64_t kx) {
-    return weights.data[oc * weights.oc_stride + ic * weights.ic_stride + ky * weights.kh_stride + kx * weights.kw_stride];
+    return weights
+        .data[oc * weights.oc_stride + ic * weights.ic_stride + ky * weights.kh_stride + kx * weights.kw_stride];
   };
   bool fits = true;
-  const std::int32_t high = (1 << (params.w_bits - 1)) - 1, low = params.w_bits == 16 && s.parts == 1 ? -high : -high - 1;  // -2^15 twice in a step would overflow
+  const std::int32_t high = (1 << (params.w_bits - 1)) - 1,
+                     low = params.w_bits == 16 && s.parts == 1 ? -high
+                                                               : -high - 1;  // -2^15 twice in a step would overflow
   std::int64_t at = 0;
   if (s.depthwise) {
     for (std::int64_t first = 0; first < params.oc; first += s.lanes)
       for (std::int64_t ky = 0; ky < window.kh; ky += 2)
         for (std::int64_t kx = 0; kx < window.kw; ++kx)
           for (std::int64_t c = first; c < first + s.lanes; ++c)
-            for (std::int64_t i = 0; i < 2; ++i) put(packed_weights, at++, s.weight_bytes, c < params.oc && ky + i < window.kh ? weight(c, 0, ky + i, kx) : 0);
+            for (std::int64_t i = 0; i < 2; ++i)
+              put(packed_weights, at++, s.weight_bytes,
+                  c < params.oc && ky + i < window.kh ? weight(c, 0, ky + i, kx) : 0);
   } else if (s.winograd) {
     for (std::int64_t panel = 0; panel < params.oc; panel += s.panel) {
-      const std::int64_t left = params.oc - panel, width = left >= s.panel ? s.panel : (left + s.lanes - 1) / s.lanes * s.lanes;
+      const std::int64_t left = params.oc - panel,
+                         width = left >= s.panel ? s.panel : (left + s.lanes - 1) / s.lanes * s.lanes;
       for (std::int64_t c = 0; c < width; ++c)
         for (std::int64_t ic = 0; ic < params.ic; ++ic) {
           // Twice G on both sides.
           std::int32_t half[4][3], whole[4][4];
-          const auto transform = [](std::int32_t a, std::int32_t b, std::int32_t d, auto &&store) { store(0, 2 * a), store(1, a + b + d), store(2, a - b + d), store(3, 2 * d); };
+          const auto transform = [](std::int32_t a, std::int32_t b, std::int32_t d, auto &&store) {
+            store(0, 2 * a), store(1, a + b + d), store(2, a - b + d), store(3, 2 * d);
+          };
           for (std::int64_t kx = 0; kx < 3; ++kx) {
             const auto tap = [&](std::int64_t ky) { return c < left ? weight(panel + c, ic, ky, kx) : 0; };
             transform(tap(0), tap(1), tap(2), [&](int i, std::int32_t value) { half[i][kx] = value; });
           }
-          for (int i = 0; i < 4; ++i) transform(half[i][0], half[i][1], half[i][2], [&](int j, std::int32_t value) { whole[i][j] = value; });
-          for (int i = 0; i < 16; ++i) put(packed_weights, at + ((i * s.steps + ic / 2) * width + c) * 2 + ic % 2, 2, whole[i / 4][i % 4]);
+          for (int i = 0; i < 4; ++i)
+            transform(half[i][0], half[i][1], half[i][2], [&](int j, std::int32_t value) { whole[i][j] = value; });
+          for (int i = 0; i < 16; ++i)
+            put(packed_weights, at + ((i * s.steps + ic / 2) * width + c) * 2 + ic % 2, 2, whole[i / 4][i % 4]);
         }
       at += 16 * s.steps * width * 2;
     }
   } else if (s.byte_pairs) {
     const std::int64_t group = s.panel * s.pair_panels;
-    Vector<std::int8_t> bytes;  // [byte of K][channel]
+    Vector<std::int8_t> bytes;                           // [byte of K][channel]
     std::int64_t groups = 0, multiplied = 0, extra = 0;  // steps, and bytes beyond K
     std::memset(packed_weights, 0, static_cast<std::size_t>(s.group_weights));
     auto *to = static_cast<std::byte *>(packed_weights);
@@ -195,22 +220,29 @@ bool pack_conv_int(const ConvInt &params, const Isa &isa, FilterView<std::int32_
       multiplied += steps, ++groups;
       extra += std::max<std::int64_t>(0, steps - s.steps) * 4;
     }
-    // Instructions for a row and a panel: 6 for 4 bytes as pairs, 8 for 4 words; 3 to shuffle 32 bytes for a group, 3 for each byte more.
+    // Instructions for a row and a panel: 6 for 4 bytes as pairs, 8 for 4 words; 3 to shuffle 32 bytes for a group, 3
+    // for each byte more.
     const std::int64_t shuffled = s.steps * 4 * 3 / 32 + 5;
     if (multiplied * 6 + (groups * shuffled + extra * 3) / s.pair_panels > groups * s.k * 2 * 97 / 100) return false;
   } else {
     for (std::int64_t group = 0; group < params.groups; ++group)
       for (std::int64_t panel = 0; panel < s.group_oc; panel += s.panel) {
-        const std::int64_t left = s.group_oc - panel, width = left >= s.panel ? s.panel : (left + s.lanes - 1) / s.lanes * s.lanes;
+        const std::int64_t left = s.group_oc - panel,
+                           width = left >= s.panel ? s.panel : (left + s.lanes - 1) / s.lanes * s.lanes;
         for (std::int32_t part = 0; part < s.parts; ++part)
           for (std::int64_t step = 0; step < s.steps; ++step)
             for (std::int64_t c = 0; c < width; ++c)
               for (std::int64_t i = 0; i < s.elements; ++i) {
                 const std::int64_t k = step * s.elements + i, tap = k / s.group_ic;
                 const bool there = k < s.k && c < left;
-                const std::int32_t value = there ? weight(group * s.group_oc + panel + c, k % s.group_ic, tap / window.kw, tap % window.kw) : 0;
+                const std::int32_t value =
+                    there ? weight(group * s.group_oc + panel + c, k % s.group_ic, tap / window.kw, tap % window.kw)
+                          : 0;
                 const std::int32_t above = (value + 128) >> 8;
-                put(packed_weights, at++, s.weight_bytes, s.parts == 1 ? value : part == 0 ? above : value - above * 256);
+                put(packed_weights, at++, s.weight_bytes,
+                    s.parts == 1 ? value
+                    : part == 0  ? above
+                                 : value - above * 256);
               }
       }
   }

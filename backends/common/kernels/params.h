@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parameters of kernels: plain structs of 4- and 8-byte fields, stored in blobs as they are (little-endian, 8-byte aligned, no padding).
+// Parameters of kernels: plain structs of 4- and 8-byte fields, stored in blobs as they are (little-endian, 8-byte
+// aligned, no padding).
 //
-// Images are channels-last: an operand of n x h x w x c has c adjacent, and `*_stride` elements from one pixel to the next (>= c), so that a kernel
-// can read from, or write to, a slice of the channels of a larger tensor. Rows and images follow without gaps: w * stride, h * w * stride.
-// The operands of each kernel, and their order, stand in kernels.inc. Nothing here is believed when it comes from a file: the check function of
-// each kernel says what extents the parameters imply, and the plan compares them with what the operands have.
+// Images are channels-last: an operand of n x h x w x c has c adjacent, and `*_stride` elements from one pixel to the
+// next (>= c), so that a kernel can read from, or write to, a slice of the channels of a larger tensor. Rows and images
+// follow without gaps: w * stride, h * w * stride. The operands of each kernel, and their order, stand in kernels.inc.
+// Nothing here is believed when it comes from a file: the check function of each kernel says what extents the
+// parameters imply, and the plan compares them with what the operands have.
 #pragma once
 
 #include <cstdint>
@@ -14,30 +16,30 @@ namespace quarry::kernels {
 // What happens to a value before it is stored.
 enum class Act : std::uint32_t {
   None,
-  Clip,        // min(max(x, a), b); Relu is a = 0, b = +inf. NaN stays NaN
-  LeakyRelu,   // x < 0 ? a * x : x
-  HardSigmoid, // min(max(a * x + b, 0), 1)
-  HardSwish,   // x * min(max(x / 6 + 0.5, 0), 1)
+  Clip,         // min(max(x, a), b); Relu is a = 0, b = +inf. NaN stays NaN
+  LeakyRelu,    // x < 0 ? a * x : x
+  HardSigmoid,  // min(max(a * x + b, 0), 1)
+  HardSwish,    // x * min(max(x / 6 + 0.5, 0), 1)
   Sigmoid,
-  Silu,        // x * sigmoid(a * x)
+  Silu,  // x * sigmoid(a * x)
   Tanh,
-  Gelu,        // x / 2 * (1 + erf(x / sqrt(2)))
-  GeluTanh,    // the approximation by tanh
-  Elu,         // x < 0 ? a * (exp(x) - 1) : x
+  Gelu,      // x / 2 * (1 + erf(x / sqrt(2)))
+  GeluTanh,  // the approximation by tanh
+  Elu,       // x < 0 ? a * (exp(x) - 1) : x
   Softplus,
   Mish,
   Erf,
   Exp,
   Log,
   Sqrt,
-  Rsqrt,       // 1 / sqrt(x)
+  Rsqrt,  // 1 / sqrt(x)
   Reciprocal,
   Abs,
   Neg,
   Floor,
   Ceil,
-  Round,       // half to even
-  Linear,      // a * x + b
+  Round,   // half to even
+  Linear,  // a * x + b
   Square,
   Count
 };
@@ -59,8 +61,9 @@ enum class ConvAlgorithm : std::uint32_t { Direct, Winograd4x4, Count };
 // As what packed weights lie in memory. Sums are of f32 all the same: a panel is widened before rows pass over it.
 enum class WeightType : std::uint32_t { F32, F16, BF16, Count };
 
-// y = act(conv(x, w) + bias [+ r]) or act(...) + r. A GEMM of m rows is n = ih = oh = 1, iw = ow = m, kh = kw = 1; x_stride its row stride.
-// groups > 1: input and output channels fall into that many equal parts; weights are packed one group after the other.
+// y = act(conv(x, w) + bias [+ r]) or act(...) + r. A GEMM of m rows is n = ih = oh = 1, iw = ow = m, kh = kw = 1;
+// x_stride its row stride. groups > 1: input and output channels fall into that many equal parts; weights are packed
+// one group after the other.
 struct ConvF32 {
   Window window;
   std::int32_t ic = 0, oc = 0, groups = 1;
@@ -82,8 +85,9 @@ struct DepthwiseF32 {
   std::uint32_t has_bias = 0;
 };
 
-// 1x1 convolution, depthwise convolution, 1x1 convolution in turn (an inverted residual block), a few rows at a time, so that what lies between them
-// stays near. The strides between the parts are those of dense pixels: expand.y_stride = depthwise.x_stride = expand.oc, and likewise behind it.
+// 1x1 convolution, depthwise convolution, 1x1 convolution in turn (an inverted residual block), a few rows at a time,
+// so that what lies between them stays near. The strides between the parts are those of dense pixels: expand.y_stride =
+// depthwise.x_stride = expand.oc, and likewise behind it.
 struct BlockF32 {
   ConvF32 expand;
   DepthwiseF32 depthwise;
@@ -92,8 +96,8 @@ struct BlockF32 {
 
 inline constexpr int kBatchRank = 4;
 
-// y[b, m, n] = act(alpha * sum_k a[b, m, k] * b[b, k, n] [+ bias[n]] [+ r[b, m, n]]). Neither side is packed beforehand; strides in elements, any (0 broadcasts) for
-// a and b; y (and r, laid out as y) has adjacent columns.
+// y[b, m, n] = act(alpha * sum_k a[b, m, k] * b[b, k, n] [+ bias[n]] [+ r[b, m, n]]). Neither side is packed
+// beforehand; strides in elements, any (0 broadcasts) for a and b; y (and r, laid out as y) has adjacent columns.
 struct MatMulF32 {
   std::int64_t batch[kBatchRank] = {1, 1, 1, 1};
   std::int64_t a_batch[kBatchRank] = {}, b_batch[kBatchRank] = {}, y_batch[kBatchRank] = {};
@@ -106,8 +110,8 @@ struct MatMulF32 {
   Activation act;
 };
 
-// y = softmax(scale * q k^T + mask) v for each batch and head; strides in elements: [batch, head, row]; columns are adjacent. mask: [batch, head, row,
-// column] strides, any may be 0; present when has_mask.
+// y = softmax(scale * q k^T + mask) v for each batch and head; strides in elements: [batch, head, row]; columns are
+// adjacent. mask: [batch, head, row, column] strides, any may be 0; present when has_mask.
 struct AttentionF32 {
   std::int64_t batches = 1, heads = 1, q_rows = 0, kv_rows = 0, qk_cols = 0, v_cols = 0;
   std::int64_t q[3] = {}, k[3] = {}, v[3] = {}, y[3] = {};
@@ -115,14 +119,16 @@ struct AttentionF32 {
   float scale = 1;
   std::uint32_t has_mask = 0;
   std::uint32_t causal = 0;  // row i sees columns up to i + kv_rows - q_rows
-  std::uint32_t masked_nan = 0;  // a row that sees nothing (mask -inf) gives: 0: zeros, as ONNX's Attention; 1: NaN, as Softmax
+  std::uint32_t masked_nan =
+      0;  // a row that sees nothing (mask -inf) gives: 0: zeros, as ONNX's Attention; 1: NaN, as Softmax
 };
 
 inline constexpr int kLoopRank = 6;
 
 enum class BinaryOp : std::uint32_t { Add, Sub, Mul, Div, Min, Max, Pow, Prelu /* x < 0 ? x * b : x */, Count };
 
-// y = act(a op b) over a loop nest; y is dense. Strides in elements; 0 broadcasts. The planner merges dimensions: dims[rank - 1] is the innermost.
+// y = act(a op b) over a loop nest; y is dense. Strides in elements; 0 broadcasts. The planner merges dimensions:
+// dims[rank - 1] is the innermost.
 struct BinaryF32 {
   BinaryOp op = BinaryOp::Add;
   std::uint32_t rank = 1;
@@ -158,7 +164,8 @@ struct PoolF32 {
   Window window;
   std::int32_t c = 0;
   std::int32_t x_stride = 0, y_stride = 0;
-  std::int32_t pad_bottom = 0, pad_right = 0;  // AverageIncludePad counts these but not what ceil_mode reaches beyond them
+  std::int32_t pad_bottom = 0,
+               pad_right = 0;  // AverageIncludePad counts these but not what ceil_mode reaches beyond them
   PoolOp op = PoolOp::Max;
   std::uint32_t reserved = 0;
 };
@@ -173,8 +180,8 @@ struct ReduceF32 {
 };
 
 inline constexpr int kCopyRank = 8;
-// Moves elements of 1, 2, 4, 8 or 16 bytes between two loop nests: transposes, slices, concatenations, expansions, layouts. Strides in elements;
-// source strides may be 0.
+// Moves elements of 1, 2, 4, 8 or 16 bytes between two loop nests: transposes, slices, concatenations, expansions,
+// layouts. Strides in elements; source strides may be 0.
 struct Copy {
   std::uint32_t width = 4;
   std::uint32_t rank = 1;
@@ -195,8 +202,8 @@ struct Gather {
   std::uint32_t reserved = 0;
 };
 
-// y[i, j] = sum over two rows and two columns, from tables that the planner makes: per output row {i32 row0, i32 row1, f32 weight of row1}, per output
-// column likewise. Nearest: weight 0.
+// y[i, j] = sum over two rows and two columns, from tables that the planner makes: per output row {i32 row0, i32 row1,
+// f32 weight of row1}, per output column likewise. Nearest: weight 0.
 struct ResizeF32 {
   std::int32_t n = 1, ih = 0, iw = 0, c = 0, oh = 0, ow = 0;
   std::int32_t x_stride = 0, y_stride = 0;
@@ -209,7 +216,7 @@ struct Cast {
   std::int64_t count = 0;
 };
 
-// ---- quantised -------------------------------------------------------------------------------------------------------------
+// ---- quantised ----------------------------------------------------------------------------------
 // real = (stored - zero) * scale. dtype is u8, i8, u16 or i16 by the numbers of base/dtypes.inc.
 struct Quant {
   std::uint32_t dtype = 0;
@@ -218,18 +225,20 @@ struct Quant {
   std::uint32_t reserved = 0;
 };
 
-// acc = sum (x - zero_x) * (w - zero_w) + bias; real = acc * scale_x * scale_w[c]. Rounded to y (half to even, saturated, clamped to [lo, hi]).
-// With a residual: the convolution is first rounded to `mid` and clamped to [mid_lo, mid_hi] (the tensor that the model has between the two), then
-// y = (mid + r) in real numbers, rounded to y and clamped to [lo, hi]. Weights are packed; `multiplier` is an operand (one f32 per channel, scale_x * scale_w / scale of mid or y).
-// Depthwise: groups == ic == oc.
-// How weights are packed, and with that how products are summed: conv_int_shape.h. BytePairs: by groups of one or two panels.
+// acc = sum (x - zero_x) * (w - zero_w) + bias; real = acc * scale_x * scale_w[c]. Rounded to y (half to even,
+// saturated, clamped to [lo, hi]). With a residual: the convolution is first rounded to `mid` and clamped to [mid_lo,
+// mid_hi] (the tensor that the model has between the two), then y = (mid + r) in real numbers, rounded to y and clamped
+// to [lo, hi]. Weights are packed; `multiplier` is an operand (one f32 per channel, scale_x * scale_w / scale of mid or
+// y). Depthwise: groups == ic == oc. How weights are packed, and with that how products are summed: conv_int_shape.h.
+// BytePairs: by groups of one or two panels.
 enum class IntForm : std::uint32_t { Plain, BytePairs1, BytePairs2 };
 struct ConvInt {
   Window window;
   std::int32_t ic = 0, oc = 0, groups = 1;
   std::int32_t x_stride = 0, y_stride = 0, r_stride = 0;
   std::uint32_t has_residual = 0;
-  std::uint32_t w_bits = 8;        // of the packed weights without their zero point: 8 to 17, depthwise 16 (8 is quickest; 9, 17 where u8, u16 weights have a zero point)
+  std::uint32_t w_bits = 8;  // of the packed weights without their zero point: 8 to 17, depthwise 16 (8 is quickest; 9,
+                             // 17 where u8, u16 weights have a zero point)
   Quant x, y, r, mid;
   std::int32_t lo = 0, hi = 0, mid_lo = 0, mid_hi = 0;
   IntForm form = IntForm::Plain;

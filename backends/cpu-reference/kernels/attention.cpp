@@ -16,7 +16,9 @@ struct HeadLayout {
 
   HeadLayout(bool packed, std::int64_t heads, std::int64_t length, std::int64_t size) noexcept
       : batch(heads * length * size), head(packed ? size : length * size), position(packed ? heads * size : size) {}
-  std::int64_t at(std::int64_t b, std::int64_t h, std::int64_t p) const noexcept { return b * batch + h * head + p * position; }
+  std::int64_t at(std::int64_t b, std::int64_t h, std::int64_t p) const noexcept {
+    return b * batch + h * head + p * position;
+  }
 };
 
 // Keys or values of one head: the past ones, then the new ones.
@@ -47,7 +49,8 @@ class Bias {
     valid_ = context.input(6);
     if (valid_ && (valid_->dtype != DType::I64 || valid_->count != g.batch || context.input(4))) {
       return qir::node_error(node, ErrorId::run_value, "nonpad_kv_seqlen is %s %s, expected i64 [%lld] and no past_key",
-                             dtype_name(valid_->dtype), shape_text(valid_->dims, valid_->rank).c_str(), static_cast<long long>(g.batch));
+                             dtype_name(valid_->dtype), shape_text(valid_->dims, valid_->rank).c_str(),
+                             static_cast<long long>(g.batch));
     }
     mask_ = context.input(3);
     if (!mask_) return {};
@@ -76,8 +79,8 @@ class Bias {
     const std::int64_t mask_row = b * strides_[0] + h * strides_[1] + q * strides_[2];
     bool any = false;
     for (std::int64_t j = 0; j < total_; ++j) {
-      const bool visible =
-          j < valid && !(causal_ && j > position) && !(left_ >= 0 && j < position - left_) && !(right_ >= 0 && j > position + right_);
+      const bool visible = j < valid && !(causal_ && j > position) && !(left_ >= 0 && j < position - left_) &&
+                           !(right_ >= 0 && j > position + right_);
       double value = 0;
       if (mask_) {
         if (j >= mask_length_) value = kMasked;
@@ -98,7 +101,8 @@ class Bias {
 };
 
 // past and fresh positions after each other, as [batch, heads, total, size].
-void write_present(View *present, const View *past, const View &fresh, const qir::AttentionGeometry &g, std::int64_t size) {
+void write_present(View *present, const View *past, const View &fresh, const qir::AttentionGeometry &g,
+                   std::int64_t size) {
   if (!present) return;
   const HeadLayout to(false, g.kv_heads, g.total_length, size), old(false, g.kv_heads, g.past_length, size),
       from(g.packed, g.kv_heads, g.kv_length, size);
@@ -106,8 +110,8 @@ void write_present(View *present, const View *past, const View &fresh, const qir
     for (std::int64_t h = 0; h < g.kv_heads; ++h) {
       for (std::int64_t i = 0; i < g.total_length * size; ++i) {
         const std::int64_t j = i / size;
-        const double value =
-            j < g.past_length ? real_at(*past, old.at(b, h, j) + i % size) : real_at(fresh, from.at(b, h, j - g.past_length) + i % size);
+        const double value = j < g.past_length ? real_at(*past, old.at(b, h, j) + i % size)
+                                               : real_at(fresh, from.at(b, h, j - g.past_length) + i % size);
         set_real(*present, to.at(b, h, 0) + i, value);
       }
     }
@@ -123,15 +127,19 @@ struct AttentionCall {
 
 // One head of one batch entry. scores and biases: room for total_length; sums: for v_head_size.
 template <class T, class V>
-void attend(Context &context, const AttentionCall &call, std::int64_t b, std::int64_t h, double *scores, double *biases, double *sums) {
+void attend(Context &context, const AttentionCall &call, std::int64_t b, std::int64_t h, double *scores, double *biases,
+            double *sums) {
   const qir::AttentionGeometry &g = call.g;
   const View &q = *context.input(0), &k = *context.input(1), &v = *context.input(2);
   const View *past_key = context.input(4), *past_value = context.input(5);
   View *y = context.output(0), *shown = context.output(3);
   const std::int64_t kv_head = h / (g.q_heads / g.kv_heads);
-  const HeadLayout q_at(g.packed, g.q_heads, g.q_length, g.head_size), y_at(g.packed, g.q_heads, g.q_length, g.v_head_size);
-  const HeadLayout k_at(g.packed, g.kv_heads, g.kv_length, g.head_size), v_at(g.packed, g.kv_heads, g.kv_length, g.v_head_size);
-  const HeadLayout past_k_at(false, g.kv_heads, g.past_length, g.head_size), past_v_at(false, g.kv_heads, g.past_length, g.v_head_size);
+  const HeadLayout q_at(g.packed, g.q_heads, g.q_length, g.head_size),
+      y_at(g.packed, g.q_heads, g.q_length, g.v_head_size);
+  const HeadLayout k_at(g.packed, g.kv_heads, g.kv_length, g.head_size),
+      v_at(g.packed, g.kv_heads, g.kv_length, g.v_head_size);
+  const HeadLayout past_k_at(false, g.kv_heads, g.past_length, g.head_size),
+      past_v_at(false, g.kv_heads, g.past_length, g.v_head_size);
   const Sequence<T> keys = {past_key ? past_key->as<const T>() + past_k_at.at(b, kv_head, 0) : nullptr,
                             k.as<const T>() + k_at.at(b, kv_head, 0), g.past_length, k_at.position, g.head_size};
   const Sequence<V> values = {past_value ? past_value->as<const V>() + past_v_at.at(b, kv_head, 0) : nullptr,
@@ -182,7 +190,8 @@ void attend(Context &context, const AttentionCall &call, std::int64_t b, std::in
 
 }  // namespace
 
-// Y = softmax(softcap(scale * Q K^T) + bias) V. Everything is computed in double, which softmax_precision asks no more of.
+// Y = softmax(softcap(scale * Q K^T) + bias) V. Everything is computed in double, which softmax_precision asks no more
+// of.
 Status kernel_attention(Context &context) {
   const qir::Node &node = context.node();
   const View &q = *context.input(0), &k = *context.input(1), &v = *context.input(2);
@@ -191,9 +200,11 @@ Status kernel_attention(Context &context) {
   qir::AttentionGeometry &g = call.g;
   if ((past_key == nullptr) != (past_value == nullptr))
     return qir::node_error(node, ErrorId::run_value, "one of past_key and past_value is there, expected both or none");
-  QR_RETURN_IF_ERROR(qir::resolve_attention(node, dims_of(q), dims_of(k), dims_of(v), past_key ? dims_of(*past_key) : qir::Dims(), &g));
+  QR_RETURN_IF_ERROR(qir::resolve_attention(node, dims_of(q), dims_of(k), dims_of(v),
+                                            past_key ? dims_of(*past_key) : qir::Dims(), &g));
   QR_RETURN_IF_ERROR(check_real(context, past_key, "past_key", {g.batch, g.kv_heads, g.past_length, g.head_size}));
-  QR_RETURN_IF_ERROR(check_real(context, past_value, "past_value", {g.batch, g.kv_heads, g.past_length, g.v_head_size}));
+  QR_RETURN_IF_ERROR(
+      check_real(context, past_value, "past_value", {g.batch, g.kv_heads, g.past_length, g.v_head_size}));
   if (k.dtype != q.dtype || (past_key && past_key->dtype != q.dtype)) return type_error(context, k.dtype);
   if (past_value && past_value->dtype != v.dtype) return type_error(context, past_value->dtype);
   if (g.kv_heads < 1 || g.q_heads % g.kv_heads != 0) {
@@ -213,8 +224,8 @@ Status kernel_attention(Context &context) {
     known = dispatch<float, double>(v.dtype, [&](auto v_tag) {
       parallel(context, heads, [&](std::int64_t task) {
         double *scores = scratch + task * room;
-        attend<decltype(q_tag), decltype(v_tag)>(context, call, task / g.q_heads, task % g.q_heads, scores, scores + g.total_length,
-                                                 scores + 2 * g.total_length);
+        attend<decltype(q_tag), decltype(v_tag)>(context, call, task / g.q_heads, task % g.q_heads, scores,
+                                                 scores + g.total_length, scores + 2 * g.total_length);
       });
     });
   });
@@ -224,24 +235,27 @@ Status kernel_attention(Context &context) {
   return {};
 }
 
-// Turns pairs of elements of every head by the angle whose cosine and sine the caches hold for the position; elements past
-// rotary_embedding_dim stay as they are.
+// Turns pairs of elements of every head by the angle whose cosine and sine the caches hold for the position; elements
+// past rotary_embedding_dim stay as they are.
 Status kernel_rotary_embedding(Context &context) {
   const qir::Node &node = context.node();
   const View &x = *context.input(0), &cosines = *context.input(1), &sines = *context.input(2);
   const View *positions = context.input(3);
   if (x.rank != 3 && x.rank != 4) {
-    return qir::node_error(node, ErrorId::run_value, "X is %s, expected [batch,length,hidden] or [batch,heads,length,size]",
+    return qir::node_error(node, ErrorId::run_value,
+                           "X is %s, expected [batch,length,hidden] or [batch,heads,length,size]",
                            shape_text(x.dims, x.rank).c_str());
   }
   const bool packed = x.rank == 3, interleaved = node.get_int("interleaved", 0) != 0;
-  const std::int64_t batch = x.dims[0], length = x.dims[packed ? 1 : 2], heads = packed ? node.get_int("num_heads", 0) : x.dims[1];
+  const std::int64_t batch = x.dims[0], length = x.dims[packed ? 1 : 2],
+                     heads = packed ? node.get_int("num_heads", 0) : x.dims[1];
   if (packed && (heads < 1 || x.dims[2] % heads != 0)) {
-    return qir::node_error(node, ErrorId::run_value, "%lld elements do not divide into num_heads %lld", static_cast<long long>(x.dims[2]),
-                           static_cast<long long>(heads));
+    return qir::node_error(node, ErrorId::run_value, "%lld elements do not divide into num_heads %lld",
+                           static_cast<long long>(x.dims[2]), static_cast<long long>(heads));
   }
   const std::int64_t size = packed ? x.dims[2] / heads : x.dims[3];
-  const std::int64_t turned = node.get_int("rotary_embedding_dim", 0) == 0 ? size : node.get_int("rotary_embedding_dim", 0),
+  const std::int64_t turned =
+                         node.get_int("rotary_embedding_dim", 0) == 0 ? size : node.get_int("rotary_embedding_dim", 0),
                      half = turned / 2;
   if (turned < 0 || turned > size || turned % 2 != 0) {
     return qir::node_error(node, ErrorId::run_value,
@@ -258,14 +272,15 @@ Status kernel_rotary_embedding(Context &context) {
   if (positions) {
     const std::int64_t expected[] = {batch, length}, known = std::min(cosines.dims[0], sines.dims[0]);
     if (positions->dtype != DType::I64 || positions->count != batch * length) {
-      return qir::node_error(node, ErrorId::run_value, "position_ids is %s %s, expected i64 %s", dtype_name(positions->dtype),
-                             shape_text(positions->dims, positions->rank).c_str(), shape_text(expected, 2).c_str());
+      return qir::node_error(node, ErrorId::run_value, "position_ids is %s %s, expected i64 %s",
+                             dtype_name(positions->dtype), shape_text(positions->dims, positions->rank).c_str(),
+                             shape_text(expected, 2).c_str());
     }
     for (std::int64_t i = 0; i < positions->count; ++i) {
       const std::int64_t position = positions->as<const std::int64_t>()[i];
       if (position < 0 || position >= known) {
-        return qir::node_error(node, ErrorId::run_value, "found position %lld, expected 0 to %lld", static_cast<long long>(position),
-                               static_cast<long long>(known - 1));
+        return qir::node_error(node, ErrorId::run_value, "found position %lld, expected 0 to %lld",
+                               static_cast<long long>(position), static_cast<long long>(known - 1));
       }
     }
   }
@@ -306,17 +321,18 @@ Status kernel_linear_attention(Context &context) {
   const std::int64_t q_heads = node.get_int("q_num_heads", 0), heads = node.get_int("kv_num_heads", 0);
   if (heads < 1 || q_heads < 1 || q_heads % heads != 0 || q.rank != 3 || v.rank != 3 || q.dims[2] % q_heads != 0 ||
       v.dims[2] % heads != 0) {
-    return qir::node_error(
-        node, ErrorId::run_value,
-        "found query %s, value %s, %lld query heads and %lld key heads; expected [batch,length,heads*size] and query heads in groups",
-        shape_text(q.dims, q.rank).c_str(), shape_text(v.dims, v.rank).c_str(), static_cast<long long>(q_heads),
-        static_cast<long long>(heads));
+    return qir::node_error(node, ErrorId::run_value,
+                           "found query %s, value %s, %lld query heads and %lld key heads; expected "
+                           "[batch,length,heads*size] and query heads in groups",
+                           shape_text(q.dims, q.rank).c_str(), shape_text(v.dims, v.rank).c_str(),
+                           static_cast<long long>(q_heads), static_cast<long long>(heads));
   }
   if (gated != (decay != nullptr) || corrected != (beta != nullptr)) {
     return qir::node_error(node, ErrorId::run_value, "update_rule '%s' %s decay and %s beta", printable(rule).c_str(),
                            gated ? "needs" : "takes no", corrected ? "needs" : "takes no");
   }
-  const std::int64_t batch = q.dims[0], length = q.dims[1], group = q_heads / heads, d_k = q.dims[2] / q_heads, d_v = v.dims[2] / heads;
+  const std::int64_t batch = q.dims[0], length = q.dims[1], group = q_heads / heads, d_k = q.dims[2] / q_heads,
+                     d_v = v.dims[2] / heads;
   QR_RETURN_IF_ERROR(check_real(context, &q, "the query", {batch, length, q_heads * d_k}));
   QR_RETURN_IF_ERROR(check_real(context, &k, "the key", {batch, length, heads * d_k}));
   QR_RETURN_IF_ERROR(check_real(context, &v, "the value", {batch, length, heads * d_v}));
@@ -330,7 +346,8 @@ Status kernel_linear_attention(Context &context) {
   View *y = context.output(0), *present = context.output(1);
 
   const std::int64_t room = d_k * d_v + d_v;
-  double *scratch = static_cast<double *>(context.scratch(static_cast<std::uint64_t>(batch * heads * room) * sizeof(double)));
+  double *scratch =
+      static_cast<double *>(context.scratch(static_cast<std::uint64_t>(batch * heads * room) * sizeof(double)));
   parallel(context, batch * heads, [&](std::int64_t task) {
     const std::int64_t b = task / heads, h = task % heads;
     double *state = scratch + task * room, *line = state + d_k * d_v;
@@ -352,7 +369,8 @@ Status kernel_linear_attention(Context &context) {
       }
       if (corrected) read(k, key);
       const double rate = corrected ? real_at(*beta, beta_shared ? token : token * heads + h) : 1;
-      for (std::int64_t j = 0; j < d_v; ++j) line[j] = corrected ? rate * (real_at(v, value + j) - line[j]) : real_at(v, value + j);
+      for (std::int64_t j = 0; j < d_v; ++j)
+        line[j] = corrected ? rate * (real_at(v, value + j) - line[j]) : real_at(v, value + j);
       for (std::int64_t i = 0; i < d_k; ++i) {
         const double x = real_at(k, key + i);
         for (std::int64_t j = 0; j < d_v; ++j) state[i * d_v + j] += x * line[j];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loops over operands that broadcast to the shape of the output: neighbouring axes are merged, so that the innermost loop is long and has a
-// stride of 0 or 1 per operand, which the compiler can vectorise.
+// Loops over operands that broadcast to the shape of the output: neighbouring axes are merged, so that the innermost
+// loop is long and has a stride of 0 or 1 per operand, which the compiler can vectorise.
 #pragma once
 
 #include <algorithm>
@@ -26,14 +26,15 @@ void for_stretches(Context &context, std::int64_t count, Body &&body) {
       static_cast<std::uint64_t>((count + kElementsPerTask - 1) / kElementsPerTask),
       [](void *user, std::uint64_t begin, std::uint64_t end) {
         const Task &t = *static_cast<Task *>(user);
-        (*t.body)(static_cast<std::int64_t>(begin) * kElementsPerTask, std::min(static_cast<std::int64_t>(end) * kElementsPerTask, t.count));
+        (*t.body)(static_cast<std::int64_t>(begin) * kElementsPerTask,
+                  std::min(static_cast<std::int64_t>(end) * kElementsPerTask, t.count));
       },
       &task);
 }
 
 template <std::size_t N>
 struct Broadcast {
-  std::uint32_t rank = 0;                       // at least 1 after merging
+  std::uint32_t rank = 0;  // at least 1 after merging
   std::int64_t dims[qir::kMaxRank] = {};
   std::int64_t strides[N][qir::kMaxRank] = {};  // of the operands, in elements; 0 where one is repeated
   std::int64_t count = 1;
@@ -53,7 +54,8 @@ struct Broadcast {
     if (rank == 0) dims[rank++] = 1;
   }
 
-  // Calls run(position in the output, offsets of the operands, length) for stretches of the innermost axis inside [begin, end).
+  // Calls run(position in the output, offsets of the operands, length) for stretches of the innermost axis inside
+  // [begin, end).
   template <class Run>
   void walk(std::int64_t begin, std::int64_t end, Run &&run) const {
     const std::int64_t inner = dims[rank - 1];

@@ -27,7 +27,8 @@ float to_odd(double value) noexcept {
 // The integer part, saturated to 64 bits; NaN is 0. `is_unsigned`: to u64, as bits.
 std::int64_t to_integer(double value, bool is_unsigned) noexcept {
   if (value != value) return 0;
-  if (is_unsigned && value >= 0x1p63) return value >= 0x1p64 ? -1 : static_cast<std::int64_t>(static_cast<std::uint64_t>(value));
+  if (is_unsigned && value >= 0x1p63)
+    return value >= 0x1p64 ? -1 : static_cast<std::int64_t>(static_cast<std::uint64_t>(value));
   if (value >= 0x1p63) return INT64_MAX;
   return value <= -0x1p63 ? INT64_MIN : static_cast<std::int64_t>(value);
 }
@@ -67,8 +68,8 @@ void load(const View &in, std::int64_t at, Chunk &chunk) noexcept {
     const int sign = in.dtype == DType::I4 ? 8 : 2;
     for (std::int64_t i = 0; i < chunk.size; ++i) chunk.integers[i] = (bytes[i] ^ sign) - sign;
   } else {
-    dispatch<std::int8_t, std::uint8_t, std::int16_t, std::uint16_t, std::int32_t, std::uint32_t, std::int64_t, std::uint64_t>(
-        in.dtype, [&](auto tag) { load_integers<decltype(tag)>(in, at, chunk); });
+    dispatch<std::int8_t, std::uint8_t, std::int16_t, std::uint16_t, std::int32_t, std::uint32_t, std::int64_t,
+             std::uint64_t>(in.dtype, [&](auto tag) { load_integers<decltype(tag)>(in, at, chunk); });
   }
 }
 
@@ -98,7 +99,8 @@ void store(Chunk &chunk, DType source, const Target &target, const View &out, st
       out.as<std::uint8_t>()[at + i] = from_real ? chunk.reals[i] != 0 : chunk.integers[i] != 0;
   } else if (target.dtype == DType::F32) {
     for (std::int64_t i = 0; i < chunk.size; ++i)
-      out.as<float>()[at + i] = from_real ? static_cast<float>(chunk.reals[i]) : real_of<float>(chunk.integers[i], from_unsigned);
+      out.as<float>()[at + i] =
+          from_real ? static_cast<float>(chunk.reals[i]) : real_of<float>(chunk.integers[i], from_unsigned);
   } else if (is_float(target.dtype)) {
     if (!from_real)
       for (std::int64_t i = 0; i < chunk.size; ++i) chunk.reals[i] = real_of<double>(chunk.integers[i], from_unsigned);
@@ -106,13 +108,14 @@ void store(Chunk &chunk, DType source, const Target &target, const View &out, st
     else store_small_floats(chunk, target, out.as<char>() + at * out.width);
   } else {
     if (from_real)
-      for (std::int64_t i = 0; i < chunk.size; ++i) chunk.integers[i] = to_integer(chunk.reals[i], target.dtype == DType::U64);
+      for (std::int64_t i = 0; i < chunk.size; ++i)
+        chunk.integers[i] = to_integer(chunk.reals[i], target.dtype == DType::U64);
     // Higher bits are dropped, for elements under 8 bits when they are packed.
-    dispatch<std::int8_t, std::uint8_t, std::int16_t, std::uint16_t, std::int32_t, std::uint32_t, std::int64_t, std::uint64_t>(
-        target.dtype, [&](auto tag) {
-          using T = decltype(tag);
-          for (std::int64_t i = 0; i < chunk.size; ++i) out.as<T>()[at + i] = static_cast<T>(chunk.integers[i]);
-        });
+    dispatch<std::int8_t, std::uint8_t, std::int16_t, std::uint16_t, std::int32_t, std::uint32_t, std::int64_t,
+             std::uint64_t>(target.dtype, [&](auto tag) {
+      using T = decltype(tag);
+      for (std::int64_t i = 0; i < chunk.size; ++i) out.as<T>()[at + i] = static_cast<T>(chunk.integers[i]);
+    });
   }
 }
 
@@ -124,7 +127,9 @@ Status kernel_cast(Context &context) {
   if (!out) return {};
   const std::string_view mode = context.node().get_string("round_mode", "up");
   const Target target{out->dtype, context.node().get_int("saturate", 1) != 0,
-                      mode == "down" ? E8M0Round::Down : mode == "nearest" ? E8M0Round::Nearest : E8M0Round::Up};
+                      mode == "down"      ? E8M0Round::Down
+                      : mode == "nearest" ? E8M0Round::Nearest
+                                          : E8M0Round::Up};
   for_stretches(context, in.count, [&](std::int64_t begin, std::int64_t end) {
     Chunk chunk;
     for (std::int64_t at = begin; at < end; at += chunk.size) {

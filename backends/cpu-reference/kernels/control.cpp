@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// If, Loop and Scan. Their operands come as stored (elements under 8 bits one to a byte); graph.h says how they are ordered.
+// If, Loop and Scan. Their operands come as stored (elements under 8 bits one to a byte); graph.h says how they are
+// ordered.
 #include <algorithm>
 #include <cstring>
 
@@ -23,8 +24,8 @@ Status give(Context &context, std::uint32_t output, const View &value) {
   return {};
 }
 
-// A value that passes from one iteration to the next. The results of an iteration may lie in the memory of its own inputs, so they are
-// taken into the other of two buffers.
+// A value that passes from one iteration to the next. The results of an iteration may lie in the memory of its own
+// inputs, so they are taken into the other of two buffers.
 struct Carried {
   View view;
   void *buffers[2];
@@ -44,7 +45,7 @@ struct Carried {
 
 // Slices of all iterations, one after another.
 struct Collected {
-  View slice;          // shape of one
+  View slice;  // shape of one
   std::uint64_t used, room;
   char *data;
 
@@ -78,7 +79,8 @@ struct Collected {
     const std::uint32_t rank = slice.rank + 1;
     if (axis < 0) axis += rank;
     if (rank > qir::kMaxRank || axis < 0 || axis >= rank)
-      return qir::node_error(context.node(), ErrorId::run_value, "output %u: slices of rank %u do not go along axis %lld", output, slice.rank,
+      return qir::node_error(context.node(), ErrorId::run_value,
+                             "output %u: slices of rank %u do not go along axis %lld", output, slice.rank,
                              static_cast<long long>(axis));
     std::copy(slice.dims, slice.dims + axis, dims);
     dims[axis] = count;
@@ -86,7 +88,8 @@ struct Collected {
     View *out = nullptr;
     QR_RETURN_IF_ERROR(make_output(context, output, dims, rank, &out));
     if (!out || out->count == 0) return {};
-    const std::int64_t outer = product(dims, 0, static_cast<std::size_t>(axis)), inner = product(dims, static_cast<std::size_t>(axis) + 1, rank);
+    const std::int64_t outer = product(dims, 0, static_cast<std::size_t>(axis)),
+                       inner = product(dims, static_cast<std::size_t>(axis) + 1, rank);
     const std::size_t row = static_cast<std::size_t>(inner) * out->width;
     for (std::int64_t t = 0; t < count; ++t)
       for (std::int64_t o = 0; o < outer; ++o)
@@ -139,7 +142,8 @@ Status kernel_loop(Context &context) {
   std::uint8_t condition = context.input(1) ? *context.input(1)->as<const std::uint8_t>() != 0 : 1;
   std::int64_t iteration = 0;
 
-  const View iteration_view = scalar_view(DType::I64, 8, &iteration), condition_view = scalar_view(DType::Bool, 1, &condition);
+  const View iteration_view = scalar_view(DType::I64, 8, &iteration),
+             condition_view = scalar_view(DType::Bool, 1, &condition);
   Carried *carried = scratch_array<Carried>(context, carried_count);
   Collected *scanned = scratch_array<Collected>(context, scanned_count);
   const View **inputs = scratch_array<const View *>(context, body_inputs);
@@ -193,11 +197,11 @@ Status kernel_scan(Context &context) {
     std::int64_t axis = entry(node, "scan_input_axes", i);
     if (axis < 0) axis += whole.rank;
     if (axis < 0 || axis >= whole.rank)
-      return qir::node_error(node, ErrorId::run_value, "scan input %u: found axis %lld, expected one under its rank %u", i,
-                             static_cast<long long>(axis), whole.rank);
+      return qir::node_error(node, ErrorId::run_value, "scan input %u: found axis %lld, expected one under its rank %u",
+                             i, static_cast<long long>(axis), whole.rank);
     Slice &slice = slices[i];
-    slice = {whole, product(whole.dims, 0, static_cast<std::size_t>(axis)), product(whole.dims, static_cast<std::size_t>(axis) + 1, whole.rank),
-             whole.dims[axis]};
+    slice = {whole, product(whole.dims, 0, static_cast<std::size_t>(axis)),
+             product(whole.dims, static_cast<std::size_t>(axis) + 1, whole.rank), whole.dims[axis]};
     if (i != 0 && slice.extent != length)
       return qir::node_error(node, ErrorId::run_value, "scan input %u: found %lld slices, expected %lld", i,
                              static_cast<long long>(slice.extent), static_cast<long long>(length));
@@ -224,12 +228,14 @@ Status kernel_scan(Context &context) {
       const std::int64_t at = entry(node, "scan_input_directions", i) != 0 ? length - 1 - t : t;
       const std::size_t row = static_cast<std::size_t>(slice.inner) * slice.view.width;
       for (std::int64_t o = 0; o < slice.outer && row != 0; ++o)
-        std::memcpy(slice.view.as<char>() + static_cast<std::size_t>(o) * row, whole + static_cast<std::size_t>(o * length + at) * row, row);
+        std::memcpy(slice.view.as<char>() + static_cast<std::size_t>(o) * row,
+                    whole + static_cast<std::size_t>(o * length + at) * row, row);
     }
     const View *results = nullptr;
     QR_RETURN_IF_ERROR(context.run_subgraph(0, inputs, body_inputs, &results));
     for (std::uint32_t i = 0; i < state_count; ++i) states[i].take(context, results[i], t & 1);
-    for (std::uint32_t i = 0; i < scan_outputs; ++i) QR_RETURN_IF_ERROR(collected[i].add(context, results[state_count + i], state_count + i));
+    for (std::uint32_t i = 0; i < scan_outputs; ++i)
+      QR_RETURN_IF_ERROR(collected[i].add(context, results[state_count + i], state_count + i));
   }
   for (std::uint32_t i = 0; i < context.output_count(); ++i) {
     if (!context.output(i)) continue;
@@ -237,7 +243,8 @@ Status kernel_scan(Context &context) {
       QR_RETURN_IF_ERROR(give(context, i, states[i].view));
     } else {
       const std::uint32_t k = i - state_count;
-      QR_RETURN_IF_ERROR(collected[k].finish(context, i, length, entry(node, "scan_output_axes", k), entry(node, "scan_output_directions", k) != 0));
+      QR_RETURN_IF_ERROR(collected[k].finish(context, i, length, entry(node, "scan_output_axes", k),
+                                             entry(node, "scan_output_directions", k) != 0));
     }
   }
   return {};

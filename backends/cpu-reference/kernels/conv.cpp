@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions. All are one product: out(m, p) = sum over k of w(m, k) * patch(k, p), where m is an output channel of the group, p an
-// output position and k runs over (channel of the group, tap of the kernel), row-major. Padding reads as 0.
+// Convolutions. All are one product: out(m, p) = sum over k of w(m, k) * patch(k, p), where m is an output channel of
+// the group, p an output position and k runs over (channel of the group, tap of the kernel), row-major. Padding reads
+// as 0.
 #include "backends/cpu-reference/kernels/dot_tiles.h"
 #include "backends/cpu-reference/kernels/kernels.h"
 #include "backends/cpu-reference/kernels/reals.h"
@@ -11,8 +12,8 @@ namespace {
 
 using qir::ConvGeometry;
 
-// The kernel taps that hit the input. Conv: input = output * stride - pad + tap * dilation. ConvTranspose is that read backwards:
-// input * stride - pad + tap * dilation = output, where the input index comes out whole.
+// The kernel taps that hit the input. Conv: input = output * stride - pad + tap * dilation. ConvTranspose is that read
+// backwards: input * stride - pad + tap * dilation = output, where the input index comes out whole.
 struct Space {
   std::uint32_t rank;
   std::int64_t in[qir::kMaxSpatial], kernel[qir::kMaxSpatial], out[qir::kMaxSpatial];
@@ -41,7 +42,16 @@ struct Space {
 
  private:
   explicit Space(std::int64_t size)
-      : rank(1), in{size}, kernel{1}, out{size}, stride{1}, dilation{1}, pad{0}, in_size(size), kernel_size(1), out_size(size) {}
+      : rank(1),
+        in{size},
+        kernel{1},
+        out{size},
+        stride{1},
+        dilation{1},
+        pad{0},
+        in_size(size),
+        kernel_size(1),
+        out_size(size) {}
 };
 
 // The output positions [first, first + columns) as pieces of rows along the last axis.
@@ -83,7 +93,8 @@ std::int64_t source(const Space &s, std::uint32_t axis, std::int64_t o, std::int
 
 // Fills the patches of taps [k, k + count) at the positions of `rows`. `x`: the group's first channel.
 template <bool Transposed, class X>
-void load_patches(const Space &s, const Rows &rows, const X *x, double zero, std::int64_t k, std::int64_t count, TileB &b) noexcept {
+void load_patches(const Space &s, const Rows &rows, const X *x, double zero, std::int64_t k, std::int64_t count,
+                  TileB &b) noexcept {
   const std::uint32_t last = s.rank - 1;
   for (std::int64_t row = 0; row < count; ++row) {
     std::int64_t tap[qir::kMaxSpatial] = {};
@@ -124,7 +135,8 @@ void load_patches(const Space &s, const Rows &rows, const X *x, double zero, std
 
 // store(m, index, sum): output channel (over all groups) and index into the output. w_zero: per output channel.
 template <bool Transposed, class X, class W, class Store>
-void convolve(Context &context, const ConvGeometry &g, const X *x, double x_zero, const W *w, const Values &w_zero, Store &&store) {
+void convolve(Context &context, const ConvGeometry &g, const X *x, double x_zero, const W *w, const Values &w_zero,
+              Store &&store) {
   const Space s(g);
   const std::int64_t depth = g.in_per_group * s.kernel_size;
   const Tiling tiling{g.out_per_group, s.out_size};
@@ -142,7 +154,9 @@ void convolve(Context &context, const ConvGeometry &g, const X *x, double x_zero
         if constexpr (Transposed) {  // [in channel][out channel of the group][tap]
           for (std::int64_t i = 0; i < count; ++i) {
             const std::int64_t c = group * g.in_per_group + (k + i) / s.kernel_size;
-            a.at[m][i] = static_cast<double>(w[(c * g.out_per_group + tile.row + m) * s.kernel_size + (k + i) % s.kernel_size]) - zero;
+            a.at[m][i] =
+                static_cast<double>(w[(c * g.out_per_group + tile.row + m) * s.kernel_size + (k + i) % s.kernel_size]) -
+                zero;
           }
         } else {  // [out channel][in channel of the group][tap]
           const W *from = w + (first + m) * depth + k;
@@ -183,8 +197,8 @@ Status float_conv(Context &context) {
 
 // Calls convolve with the types of x and w.
 template <class Store>
-Status integer_conv(Context &context, const ConvGeometry &g, const View &x, double x_zero, const View &w, const Values &w_zero,
-                    Store &&store) {
+Status integer_conv(Context &context, const ConvGeometry &g, const View &x, double x_zero, const View &w,
+                    const Values &w_zero, Store &&store) {
   bool known = false;
   dispatch<std::int8_t, std::uint8_t>(x.dtype, [&](auto x_tag) {
     known = dispatch<std::int8_t, std::uint8_t>(w.dtype, [&](auto w_tag) {
@@ -209,9 +223,10 @@ Status kernel_conv_integer(Context &context) {
   QR_RETURN_IF_ERROR(read_values(context, 3, "w_zero_point", {g.out_channels}, 0, &w_zero));
   View *y = context.output(0);
   if (!y) return {};
-  return integer_conv(context, g, x, x_zero[0], w, w_zero, [out = y->as<std::int32_t>()](std::int64_t, std::int64_t index, double sum) {
-    out[index] = static_cast<std::int32_t>(static_cast<std::int64_t>(sum));  // wraps around, as 32-bit sums do
-  });
+  return integer_conv(
+      context, g, x, x_zero[0], w, w_zero, [out = y->as<std::int32_t>()](std::int64_t, std::int64_t index, double sum) {
+        out[index] = static_cast<std::int32_t>(static_cast<std::int64_t>(sum));  // wraps around, as 32-bit sums do
+      });
 }
 
 Status kernel_qlinear_conv(Context &context) {
@@ -227,8 +242,9 @@ Status kernel_qlinear_conv(Context &context) {
   QR_RETURN_IF_ERROR(read_values(context, 6, "y_scale", {}, 1, &y_scale));
   QR_RETURN_IF_ERROR(read_values(context, 7, "y_zero_point", {}, 0, &y_zero));
   if (bias && (bias->dtype != DType::I32 || bias->count != g.out_channels)) {
-    return qir::node_error(context.node(), ErrorId::run_value, "the bias is %s %s, expected i32 [%lld]", dtype_name(bias->dtype),
-                           shape_text(bias->dims, bias->rank).c_str(), static_cast<long long>(g.out_channels));
+    return qir::node_error(context.node(), ErrorId::run_value, "the bias is %s %s, expected i32 [%lld]",
+                           dtype_name(bias->dtype), shape_text(bias->dims, bias->rank).c_str(),
+                           static_cast<long long>(g.out_channels));
   }
   View *y = context.output(0);
   if (!y) return {};
@@ -248,7 +264,8 @@ Status kernel_causal_conv_with_state(Context &context) {
   const View &x = *context.input(0), &w = *context.input(1);
   const View *bias = context.input(2), *past = context.input(3);
   if (x.rank != 3 || w.rank != 3 || w.dims[0] != x.dims[1] || w.dims[1] != 1 || w.dims[2] < 1) {
-    return qir::node_error(context.node(), ErrorId::run_value, "found input %s and weight %s, expected [N,C,L] and [C,1,k]",
+    return qir::node_error(context.node(), ErrorId::run_value,
+                           "found input %s and weight %s, expected [N,C,L] and [C,1,k]",
                            shape_text(x.dims, x.rank).c_str(), shape_text(w.dims, w.rank).c_str());
   }
   const std::int64_t channels = x.dims[1], length = x.dims[2], taps = w.dims[2], carried = taps - 1;
@@ -262,7 +279,9 @@ Status kernel_causal_conv_with_state(Context &context) {
     const std::int64_t c = line % channels;
     // The line with what was carried over before it: position 0 is the oldest of the past.
     const auto value = [&](std::int64_t at) {
-      return at >= carried ? real_at(x, line * length + at - carried) : past ? real_at(*past, line * carried + at) : 0.0;
+      return at >= carried ? real_at(x, line * length + at - carried)
+             : past        ? real_at(*past, line * carried + at)
+                           : 0.0;
     };
     for (std::int64_t i = 0; y && i < length; ++i) {
       double sum = 0;

@@ -64,8 +64,8 @@ Status read_float(const Context &context, std::uint32_t input, float *out) {
   const View *view = context.input(input);
   if (!view || view->count == 0) return {};
   if (view->count != 1 || view->dtype != DType::F32) {
-    return qir::node_error(context.node(), ErrorId::run_value, "input %u is %s %s, expected one f32", input, dtype_name(view->dtype),
-                           shape_text(view->dims, view->rank).c_str());
+    return qir::node_error(context.node(), ErrorId::run_value, "input %u is %s %s, expected one f32", input,
+                           dtype_name(view->dtype), shape_text(view->dims, view->rank).c_str());
   }
   *out = view->as<const float>()[0];
   return {};
@@ -84,7 +84,8 @@ Status kernel_roi_align(Context &context) {
   const bool half_pixel = node.get_string("coordinate_transformation_mode", "half_pixel") == "half_pixel";
   const bool average = node.get_string("mode", "avg") == "avg";
   if (batches.count * 4 != rois.count || out.count != batches.count * channels * rows * columns) {
-    return qir::node_error(node, ErrorId::run_value, "rois are %s with %lld batch indices, expected 4 numbers per index",
+    return qir::node_error(node, ErrorId::run_value,
+                           "rois are %s with %lld batch indices, expected 4 numbers per index",
                            shape_text(rois.dims, rois.rank).c_str(), static_cast<long long>(batches.count));
   }
   if (out.count == 0) return {};
@@ -94,16 +95,18 @@ Status kernel_roi_align(Context &context) {
     for (std::int64_t r = 0; r < batches.count; ++r) {
       const std::int64_t batch = integer_at(batches, r);
       double edge[4];  // x1, y1, x2, y2
-      for (int i = 0; i < 4; ++i) edge[i] = static_cast<double>(rois.as<const T>()[4 * r + i]) * scale - (half_pixel ? 0.5 : 0.0);
+      for (int i = 0; i < 4; ++i)
+        edge[i] = static_cast<double>(rois.as<const T>()[4 * r + i]) * scale - (half_pixel ? 0.5 : 0.0);
       double roi_width = edge[2] - edge[0], roi_height = edge[3] - edge[1];
       if (!half_pixel) roi_width = std::max(roi_width, 1.0), roi_height = std::max(roi_height, 1.0);
-      const double bin_height = roi_height / static_cast<double>(rows), bin_width = roi_width / static_cast<double>(columns);
+      const double bin_height = roi_height / static_cast<double>(rows),
+                   bin_width = roi_width / static_cast<double>(columns);
       if (batch < 0 || batch >= in.dims[0] || !(std::fabs(bin_height) < 1e6 && std::fabs(bin_width) < 1e6)) {
         status = qir::node_error(node, ErrorId::run_value,
                                  "found region %lld of image %lld, [%g, %g, %g, %g], expected image 0 to %lld and a "
                                  "region of sensible size",
-                                 static_cast<long long>(r), static_cast<long long>(batch), edge[0], edge[1], edge[2], edge[3],
-                                 static_cast<long long>(in.dims[0] - 1));
+                                 static_cast<long long>(r), static_cast<long long>(batch), edge[0], edge[1], edge[2],
+                                 edge[3], static_cast<long long>(in.dims[0] - 1));
         return;
       }
       const std::int64_t grid_height = ratio > 0 ? ratio : static_cast<std::int64_t>(std::ceil(bin_height));
@@ -122,8 +125,10 @@ Status kernel_roi_align(Context &context) {
               const double x = left + (static_cast<double>(j) + 0.5) * bin_width / static_cast<double>(grid_width);
               const Corners corners = in.count > 0 ? corners_of(y, x, height, width) : Corners();
               for (int k = 0; k < 4; ++k) {
-                const double value = corners.weight[k] == 0 ? 0 : corners.weight[k] * static_cast<double>(image[corners.pixel[k]]);
-                result = average ? result + value : std::max(result, value);  // max is of the weighted corners, as ONNX has it
+                const double value =
+                    corners.weight[k] == 0 ? 0 : corners.weight[k] * static_cast<double>(image[corners.pixel[k]]);
+                result = average ? result + value
+                                 : std::max(result, value);  // max is of the weighted corners, as ONNX has it
               }
             }
           }
@@ -142,12 +147,13 @@ Status kernel_max_roi_pool(Context &context) {
   View &out = *context.output(0);
   const qir::Node &node = context.node();
   const Vector<std::int64_t> &shape = *node.get_ints("pooled_shape");
-  const std::int64_t channels = in.dims[1], height = in.dims[2], width = in.dims[3], rows = shape[0], columns = shape[1];
+  const std::int64_t channels = in.dims[1], height = in.dims[2], width = in.dims[3], rows = shape[0],
+                     columns = shape[1];
   const std::int64_t count = rois.count / 5;
   const double scale = node.get_float("spatial_scale", 1.0F);
   if (out.count != count * channels * rows * columns) {
-    return qir::node_error(node, ErrorId::run_value, "rois are %s for output %s", shape_text(rois.dims, rois.rank).c_str(),
-                           shape_text(out.dims, out.rank).c_str());
+    return qir::node_error(node, ErrorId::run_value, "rois are %s for output %s",
+                           shape_text(rois.dims, rois.rank).c_str(), shape_text(out.dims, out.rank).c_str());
   }
   if (out.count == 0) return {};
   Status status;
@@ -162,9 +168,10 @@ Status kernel_max_roi_pool(Context &context) {
         sensible &= std::fabs(edge[i]) < 1e9;
       }
       if (!sensible) {
-        status = qir::node_error(node, ErrorId::run_value,
-                                 "found region %lld of image %g, expected image 0 to %lld and a region of sensible size",
-                                 static_cast<long long>(r), static_cast<double>(roi[0]), static_cast<long long>(in.dims[0] - 1));
+        status = qir::node_error(
+            node, ErrorId::run_value,
+            "found region %lld of image %g, expected image 0 to %lld and a region of sensible size",
+            static_cast<long long>(r), static_cast<double>(roi[0]), static_cast<long long>(in.dims[0] - 1));
         return;
       }
       const double bin_height = std::max(edge[3] - edge[1] + 1, 1.0) / static_cast<double>(rows);
@@ -209,8 +216,8 @@ Status kernel_non_max_suppression(Context &context) {
   const bool use_scores = score_view && score_view->count > 0;
   const std::int64_t batches = scores.dims[0], classes = scores.dims[1], count = scores.dims[2];
   if (boxes.count != batches * count * 4) {
-    return qir::node_error(context.node(), ErrorId::run_value, "boxes are %s for scores %s", shape_text(boxes.dims, boxes.rank).c_str(),
-                           shape_text(scores.dims, scores.rank).c_str());
+    return qir::node_error(context.node(), ErrorId::run_value, "boxes are %s for scores %s",
+                           shape_text(boxes.dims, boxes.rank).c_str(), shape_text(scores.dims, scores.rank).c_str());
   }
   auto *order = static_cast<std::int64_t *>(context.scratch(static_cast<std::uint64_t>(count) * sizeof(std::int64_t)));
   Vector<std::int64_t> selected;  // batch, class, box
@@ -258,7 +265,8 @@ Status kernel_max_unpool(Context &context) {
   bool fits = indices.count == in.count && (!context.input(2) || shape.size == in.rank);
   for (std::uint32_t i = 0; i < in.rank; ++i) fits &= dims[i] >= pooled[i];
   if (!fits) {
-    return qir::node_error(context.node(), ErrorId::run_value, "input %s with indices %s unpools to %s, which does not fit %s",
+    return qir::node_error(context.node(), ErrorId::run_value,
+                           "input %s with indices %s unpools to %s, which does not fit %s",
                            shape_text(in.dims, in.rank).c_str(), shape_text(indices.dims, indices.rank).c_str(),
                            shape_text(pooled, in.rank).c_str(), shape_text(dims, in.rank).c_str());
   }
@@ -272,8 +280,8 @@ Status kernel_max_unpool(Context &context) {
   for (std::int64_t i = 0; i < in.count; ++i) {
     std::int64_t rest = indices.as<const std::int64_t>()[i], to = 0;
     if (rest < 0 || rest >= total) {
-      return qir::node_error(context.node(), ErrorId::run_value, "found index %lld, expected 0 to %lld", static_cast<long long>(rest),
-                             static_cast<long long>(total - 1));
+      return qir::node_error(context.node(), ErrorId::run_value, "found index %lld, expected 0 to %lld",
+                             static_cast<long long>(rest), static_cast<long long>(total - 1));
     }
     for (std::uint32_t axis = in.rank; axis-- > 0; rest /= pooled[axis]) to += rest % pooled[axis] * strides[axis];
     std::memcpy(out->as<char>() + to * out->width, in.as<const char>() + i * in.width, in.width);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What convolutions and matrix products have in common: out(m, p) = sum over k of a(m, k) * b(k, p).
-// Sums are doubles, in the order of k, from 0: the result does not depend on how the work is cut up. Integers up to 16 bits come out exact.
+// Sums are doubles, in the order of k, from 0: the result does not depend on how the work is cut up. Integers up to 16
+// bits come out exact.
 #pragma once
 
 #include <algorithm>
@@ -48,11 +49,13 @@ inline void add_rows(const TileA &a, const TileB &b, std::int64_t m, std::int64_
 // One tile of the result. load_a(k, count, a) fills a.at[0..rows][0..count] from k on, load_b(k, count, b) fills
 // b.at[0..count][0..columns]; store(m, p, sum) takes every result.
 template <class LoadA, class LoadB, class Store>
-void dot_tile(std::int64_t rows, std::int64_t columns, std::int64_t depth, LoadA &&load_a, LoadB &&load_b, Store &&store) {
+void dot_tile(std::int64_t rows, std::int64_t columns, std::int64_t depth, LoadA &&load_a, LoadB &&load_b,
+              Store &&store) {
   double sums[kTileRows][kTileColumns];
   TileA a;
   TileB b;
-  const std::int64_t padded = (columns + detail::kWidth - 1) / detail::kWidth * detail::kWidth;  // what add_rows touches
+  const std::int64_t padded =
+      (columns + detail::kWidth - 1) / detail::kWidth * detail::kWidth;  // what add_rows touches
   for (std::int64_t m = 0; m < rows; ++m) std::fill_n(sums[m], padded, 0.0);
   for (std::int64_t k = 0; k < depth; k += kTileDepth) {
     const std::int64_t count = std::min(kTileDepth, depth - k);
@@ -68,7 +71,8 @@ void dot_tile(std::int64_t rows, std::int64_t columns, std::int64_t depth, LoadA
   }
 }
 
-// How rows x columns results are cut into tiles: tile i covers rows [row, row + rows) and columns [column, column + columns).
+// How rows x columns results are cut into tiles: tile i covers rows [row, row + rows) and columns [column, column +
+// columns).
 struct Tiling {
   std::int64_t all_rows, all_columns;
   std::int64_t across() const noexcept { return (all_columns + kTileColumns - 1) / kTileColumns; }

@@ -23,7 +23,8 @@ void label_strides(const EinsumPlan::Operand &operand, const std::int64_t *dims,
   }
 }
 
-// One sum of products: for every index of `out` labels, over every index of `sum` labels. Labels are in `order`, out ones first.
+// One sum of products: for every index of `out` labels, over every index of `sum` labels. Labels are in `order`, out
+// ones first.
 struct Contraction {
   static constexpr std::size_t kMax = EinsumPlan::kMaxLabels;
   std::size_t out_count = 0, count = 0;
@@ -37,9 +38,11 @@ void contract(Context &context, const Contraction &c, const T *a, const T *b, T 
   for (std::size_t i = 0; i < c.out_count; ++i) {
     if (c.extent[i] == 0) return;
   }
-  const bool empty = std::any_of(c.extent + c.out_count, c.extent + c.count, [](std::int64_t extent) { return extent == 0; });
+  const bool empty =
+      std::any_of(c.extent + c.out_count, c.extent + c.count, [](std::int64_t extent) { return extent == 0; });
   // Steps one index of labels [begin, end) on and moves the positions along; false when all have been seen.
-  const auto step = [&](std::size_t begin, std::size_t end, std::int64_t *at_a, std::int64_t *at_b, std::int64_t *at_out) {
+  const auto step = [&](std::size_t begin, std::size_t end, std::int64_t *at_a, std::int64_t *at_b,
+                        std::int64_t *at_out) {
     for (std::size_t i = end; i-- > begin;) {
       const bool wraps = ++index[i] == c.extent[i];
       const std::int64_t move = wraps ? 1 - c.extent[i] : 1;
@@ -63,7 +66,8 @@ void contract(Context &context, const Contraction &c, const T *a, const T *b, T 
   } while (!context.stopped() && step(0, c.out_count, &at_a, &at_b, &at_out));
 }
 
-// Operands are taken two at a time, from the left: the product of two keeps the labels that a later operand or the output has.
+// Operands are taken two at a time, from the left: the product of two keeps the labels that a later operand or the
+// output has.
 template <class T, class Partial>
 void einsum(Context &context, const EinsumPlan &plan, View &out) {
   const std::uint32_t labels = plan.label_count;
@@ -74,7 +78,8 @@ void einsum(Context &context, const EinsumPlan &plan, View &out) {
   bool in_product[EinsumPlan::kMaxLabels] = {};
   const auto widen = [&](const View &view) {
     auto *copy = static_cast<Partial *>(context.scratch(static_cast<std::uint64_t>(view.count) * sizeof(Partial)));
-    std::transform(view.as<const T>(), view.as<const T>() + view.count, copy, [](T value) { return static_cast<Partial>(value); });
+    std::transform(view.as<const T>(), view.as<const T>() + view.count, copy,
+                   [](T value) { return static_cast<Partial>(value); });
     return copy;
   };
   const auto mark = [&](const EinsumPlan::Operand &operand) {
@@ -180,7 +185,8 @@ Status kernel_det(Context &context) {
   const View &in = *context.input(0);
   View &out = *context.output(0);
   if (in.rank < 2 || in.dims[in.rank - 1] != in.dims[in.rank - 2]) {
-    return qir::node_error(context.node(), ErrorId::run_value, "found %s, expected square matrices", shape_text(in.dims, in.rank).c_str());
+    return qir::node_error(context.node(), ErrorId::run_value, "found %s, expected square matrices",
+                           shape_text(in.dims, in.rank).c_str());
   }
   const std::int64_t n = in.dims[in.rank - 1];
   auto *matrix = static_cast<double *>(context.scratch(static_cast<std::uint64_t>(n * n) * sizeof(double)));
@@ -198,7 +204,8 @@ Status kernel_inverse(Context &context) {
   const View &in = *context.input(0);
   View &out = *context.output(0);
   if (in.rank < 2 || in.dims[in.rank - 1] != in.dims[in.rank - 2]) {
-    return qir::node_error(context.node(), ErrorId::run_value, "found %s, expected square matrices", shape_text(in.dims, in.rank).c_str());
+    return qir::node_error(context.node(), ErrorId::run_value, "found %s, expected square matrices",
+                           shape_text(in.dims, in.rank).c_str());
   }
   if (in.count == 0) return {};
   const std::int64_t n = in.dims[in.rank - 1];
@@ -211,8 +218,8 @@ Status kernel_inverse(Context &context) {
       std::copy_n(in.as<const T>() + m * n * n, n * n, matrix);
       for (std::int64_t i = 0; i < n * n; ++i) solution[i] = i % (n + 1) == 0;
       if (eliminate(matrix, n, solution) == 0) {
-        status = qir::node_error(context.node(), ErrorId::run_value, "found a singular matrix at %lld, which has no inverse",
-                                 static_cast<long long>(m));
+        status = qir::node_error(context.node(), ErrorId::run_value,
+                                 "found a singular matrix at %lld, which has no inverse", static_cast<long long>(m));
         return;
       }
       for (std::int64_t i = n; i-- > 0;) {

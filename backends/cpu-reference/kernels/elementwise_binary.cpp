@@ -39,16 +39,17 @@ Status modular(Context &context, F f) {
   View *out = context.output(0);
   if (!out) return {};
   if (a.dtype != b.dtype || a.dtype != out->dtype) return type_error(context, b.dtype);
-  const bool known = dispatch<Ts..., std::uint8_t, std::uint16_t, std::uint32_t, std::uint64_t>(unsigned_of(a.dtype), [&](auto tag) {
-    using T = decltype(tag);
-    broadcast_binary<T, T, T>(context, a, b, *out, f);
-  });
+  const bool known =
+      dispatch<Ts..., std::uint8_t, std::uint16_t, std::uint32_t, std::uint64_t>(unsigned_of(a.dtype), [&](auto tag) {
+        using T = decltype(tag);
+        broadcast_binary<T, T, T>(context, a, b, *out, f);
+      });
   return known ? Status() : type_error(context, a.dtype);
 }
 template <class F>
 Status arithmetic(Context &context, F f) {
-  return same_type<float, double, std::int8_t, std::uint8_t, std::int16_t, std::uint16_t, std::int32_t, std::uint32_t, std::int64_t,
-                   std::uint64_t>(context, f);
+  return same_type<float, double, std::int8_t, std::uint8_t, std::int16_t, std::uint16_t, std::int32_t, std::uint32_t,
+                   std::int64_t, std::uint64_t>(context, f);
 }
 // A truth value by f(a, b). Bools are read as bytes: a caller's may hold any value.
 template <class F>
@@ -58,12 +59,12 @@ Status comparison(Context &context, F f) {
   if (!out) return {};
   if (a.dtype != b.dtype || out->dtype != DType::Bool) return type_error(context, b.dtype);
   if (a.dtype == DType::Bool) {
-    broadcast_binary<std::uint8_t, std::uint8_t, std::uint8_t>(context, a, b, *out,
-                                                               [f](std::uint8_t x, std::uint8_t y) { return f(x != 0, y != 0); });
+    broadcast_binary<std::uint8_t, std::uint8_t, std::uint8_t>(
+        context, a, b, *out, [f](std::uint8_t x, std::uint8_t y) { return f(x != 0, y != 0); });
     return {};
   }
-  const bool known = dispatch<float, double, std::int8_t, std::uint8_t, std::int16_t, std::uint16_t, std::int32_t, std::uint32_t,
-                              std::int64_t, std::uint64_t>(a.dtype, [&](auto tag) {
+  const bool known = dispatch<float, double, std::int8_t, std::uint8_t, std::int16_t, std::uint16_t, std::int32_t,
+                              std::uint32_t, std::int64_t, std::uint64_t>(a.dtype, [&](auto tag) {
     using T = decltype(tag);
     broadcast_binary<T, T, std::uint8_t>(context, a, b, *out, f);
   });
@@ -73,7 +74,8 @@ Status comparison(Context &context, F f) {
 struct Subtract {
   template <class T>
   T operator()(T a, T b) const noexcept {
-    if constexpr (std::is_integral_v<T>) return static_cast<T>(static_cast<std::uint64_t>(a) - static_cast<std::uint64_t>(b));
+    if constexpr (std::is_integral_v<T>)
+      return static_cast<T>(static_cast<std::uint64_t>(a) - static_cast<std::uint64_t>(b));
     else return a - b;
   }
 };
@@ -134,7 +136,8 @@ T truncate_to(double value) noexcept {
   } else {
     if (value != value) return 0;
     if (value >= -static_cast<double>(std::numeric_limits<T>::min())) return std::numeric_limits<T>::max();
-    return value <= static_cast<double>(std::numeric_limits<T>::min()) ? std::numeric_limits<T>::min() : static_cast<T>(value);
+    return value <= static_cast<double>(std::numeric_limits<T>::min()) ? std::numeric_limits<T>::min()
+                                                                       : static_cast<T>(value);
   }
 }
 
@@ -145,11 +148,11 @@ View converted(Context &context, const View &view, DType dtype) {
   copy.dtype = dtype;
   copy.width = sizeof(T);
   T *values = static_cast<T *>(context.scratch(static_cast<std::uint64_t>(view.count) * sizeof(T)));
-  dispatch<float, double, std::int8_t, std::uint8_t, std::int16_t, std::uint16_t, std::int32_t, std::uint32_t, std::int64_t, std::uint64_t>(
-      view.dtype, [&](auto tag) {
-        const auto *from = view.as<const decltype(tag)>();
-        for (std::int64_t i = 0; i < view.count; ++i) values[i] = static_cast<T>(from[i]);
-      });
+  dispatch<float, double, std::int8_t, std::uint8_t, std::int16_t, std::uint16_t, std::int32_t, std::uint32_t,
+           std::int64_t, std::uint64_t>(view.dtype, [&](auto tag) {
+    const auto *from = view.as<const decltype(tag)>();
+    for (std::int64_t i = 0; i < view.count; ++i) values[i] = static_cast<T>(from[i]);
+  });
   copy.data = values;
   return copy;
 }
@@ -157,7 +160,9 @@ View converted(Context &context, const View &view, DType dtype) {
 template <class T>
 T shift_left(T value, T amount) noexcept {
   using U = std::make_unsigned_t<T>;
-  return static_cast<U>(amount) >= sizeof(T) * 8 ? T{0} : static_cast<T>(static_cast<std::uint64_t>(value) << static_cast<U>(amount));
+  return static_cast<U>(amount) >= sizeof(T) * 8
+             ? T{0}
+             : static_cast<T>(static_cast<std::uint64_t>(value) << static_cast<U>(amount));
 }
 template <class T>
 T shift_right(T value, T amount) noexcept {
@@ -179,7 +184,8 @@ Status kernel_mul(Context &context) {
 Status kernel_div(Context &context) { return arithmetic(context, Divide()); }
 
 Status kernel_mod(Context &context) {
-  if (context.node().get_int("fmod", 0) != 0) return arithmetic(context, [](auto a, auto b) { return truncated_remainder(a, b); });
+  if (context.node().get_int("fmod", 0) != 0)
+    return arithmetic(context, [](auto a, auto b) { return truncated_remainder(a, b); });
   return arithmetic(context, [](auto a, auto b) { return floored_remainder(a, b); });
 }
 
@@ -191,15 +197,17 @@ Status kernel_pow(Context &context) {
     const View powers = converted<std::int64_t>(context, exponent, DType::I64);
     const bool known = dispatch<std::int32_t, std::int64_t>(base.dtype, [&](auto tag) {
       using T = decltype(tag);
-      broadcast_binary<T, std::int64_t, T>(context, base, powers, *out, [](T a, std::int64_t b) { return integer_power(a, b); });
+      broadcast_binary<T, std::int64_t, T>(context, base, powers, *out,
+                                           [](T a, std::int64_t b) { return integer_power(a, b); });
     });
     return known ? Status() : type_error(context, base.dtype);
   }
   const View powers = converted<double>(context, exponent, DType::F64);
   const bool known = dispatch<float, double, std::int32_t, std::int64_t>(base.dtype, [&](auto tag) {
     using T = decltype(tag);
-    broadcast_binary<T, double, T>(context, base, powers, *out,
-                                   [](T a, double b) { return truncate_to<T>(b == 2 ? double(a) * double(a) : std::pow(double(a), b)); });
+    broadcast_binary<T, double, T>(context, base, powers, *out, [](T a, double b) {
+      return truncate_to<T>(b == 2 ? double(a) * double(a) : std::pow(double(a), b));
+    });
   });
   return known ? Status() : type_error(context, base.dtype);
 }
@@ -252,9 +260,10 @@ Status kernel_bitwise_xor(Context &context) {
   return modular<>(context, [](auto a, auto b) { return static_cast<decltype(a)>(a ^ b); });
 }
 Status kernel_bit_shift(Context &context) {
-  if (context.node().get_string("direction", "LEFT") == "LEFT") return modular<>(context, [](auto a, auto b) { return shift_left(a, b); });
-  return same_type<std::int8_t, std::uint8_t, std::int16_t, std::uint16_t, std::int32_t, std::uint32_t, std::int64_t, std::uint64_t>(
-      context, [](auto a, auto b) { return shift_right(a, b); });
+  if (context.node().get_string("direction", "LEFT") == "LEFT")
+    return modular<>(context, [](auto a, auto b) { return shift_left(a, b); });
+  return same_type<std::int8_t, std::uint8_t, std::int16_t, std::uint16_t, std::int32_t, std::uint32_t, std::int64_t,
+                   std::uint64_t>(context, [](auto a, auto b) { return shift_right(a, b); });
 }
 
 Status kernel_where(Context &context) {
@@ -266,7 +275,8 @@ Status kernel_where(Context &context) {
   const Broadcast<3> plan(*out, operands);
   const auto select = [&](auto tag) {
     using T = decltype(tag);
-    const std::int64_t *last[3] = {&plan.strides[0][plan.rank - 1], &plan.strides[1][plan.rank - 1], &plan.strides[2][plan.rank - 1]};
+    const std::int64_t *last[3] = {&plan.strides[0][plan.rank - 1], &plan.strides[1][plan.rank - 1],
+                                   &plan.strides[2][plan.rank - 1]};
     for_stretches(context, plan.count, [&](std::int64_t begin, std::int64_t end) {
       plan.walk(begin, end, [&](std::int64_t at, const std::int64_t *offsets, std::int64_t length) {
         const std::uint8_t *c = condition.as<const std::uint8_t>() + offsets[0];

@@ -29,8 +29,8 @@ Status same_type(Context &context, F f) {
 }
 template <class F>
 Status numbers(Context &context, F f) {
-  return same_type<float, double, std::int8_t, std::uint8_t, std::int16_t, std::uint16_t, std::int32_t, std::uint32_t, std::int64_t,
-                   std::uint64_t>(context, f);
+  return same_type<float, double, std::int8_t, std::uint8_t, std::int16_t, std::uint16_t, std::int32_t, std::uint32_t,
+                   std::int64_t, std::uint64_t>(context, f);
 }
 // f in the type of the elements: for what is exact.
 template <class F>
@@ -43,7 +43,9 @@ Status real(Context &context, F f) {
   return same_type<float, double>(context, [f](auto x) { return static_cast<decltype(x)>(f(static_cast<double>(x))); });
 }
 
-double attribute(Context &context, std::string_view name, float fallback) { return context.node().get_float(name, fallback); }
+double attribute(Context &context, std::string_view name, float fallback) {
+  return context.node().get_float(name, fallback);
+}
 
 double logistic(double x) { return 1 / (1 + std::exp(-x)); }
 double softplus(double x) { return (x > 0 ? x : 0) + std::log1p(std::exp(-std::fabs(x))); }
@@ -64,9 +66,9 @@ Status test(Context &context, F f) {
 
 }  // namespace
 
-#define QR_REAL(name, expression)                                     \
-  Status kernel_##name(Context &context) {                            \
-    return real(context, [](double x) { return expression; });        \
+#define QR_REAL(name, expression)                              \
+  Status kernel_##name(Context &context) {                     \
+    return real(context, [](double x) { return expression; }); \
   }
 QR_REAL(acos, std::acos(x))
 QR_REAL(acosh, std::acosh(x))
@@ -78,9 +80,9 @@ QR_REAL(cos, std::cos(x))
 QR_REAL(cosh, std::cosh(x))
 QR_REAL(erf, std::erf(x))
 QR_REAL(exp, std::exp(x))
-QR_REAL(hard_swish, x * clamp01(x / 6 + 0.5))
+QR_REAL(hard_swish, x *clamp01(x / 6 + 0.5))
 QR_REAL(log, std::log(x))
-QR_REAL(mish, x * std::tanh(softplus(x)))
+QR_REAL(mish, x *std::tanh(softplus(x)))
 QR_REAL(reciprocal, 1 / x)
 QR_REAL(sigmoid, logistic(x))
 QR_REAL(sin, std::sin(x))
@@ -173,7 +175,10 @@ Status kernel_shrink(Context &context) {
   const double lambd = attribute(context, "lambd", 0.5f), bias = attribute(context, "bias", 0.0f);
   return numbers(context, [lambd, bias](auto x) {
     const double value = static_cast<double>(x);
-    return round_to<decltype(x)>(value < -lambd ? value + bias : value > lambd ? value - bias : value != value ? value : 0.0);
+    return round_to<decltype(x)>(value < -lambd   ? value + bias
+                                 : value > lambd  ? value - bias
+                                 : value != value ? value
+                                                  : 0.0);
   });
 }
 
@@ -185,12 +190,13 @@ Status kernel_not(Context &context) {
   return {};
 }
 Status kernel_bitwise_not(Context &context) {
-  return same_type<std::int8_t, std::uint8_t, std::int16_t, std::uint16_t, std::int32_t, std::uint32_t, std::int64_t, std::uint64_t>(
-      context, [](auto x) { return static_cast<decltype(x)>(~x); });
+  return same_type<std::int8_t, std::uint8_t, std::int16_t, std::uint16_t, std::int32_t, std::uint32_t, std::int64_t,
+                   std::uint64_t>(context, [](auto x) { return static_cast<decltype(x)>(~x); });
 }
 
 Status kernel_is_inf(Context &context) {
-  const bool negative = context.node().get_int("detect_negative", 1) != 0, positive = context.node().get_int("detect_positive", 1) != 0;
+  const bool negative = context.node().get_int("detect_negative", 1) != 0,
+             positive = context.node().get_int("detect_positive", 1) != 0;
   return test(context, [=](auto x) { return std::isinf(x) && (x < 0 ? negative : positive); });
 }
 Status kernel_is_nan(Context &context) {
@@ -201,7 +207,8 @@ Status kernel_is_nan(Context &context) {
 Status kernel_clip(Context &context) {
   const View *bounds[2] = {context.input(1), context.input(2)};
   for (const View *bound : bounds)
-    if (bound && (bound->count != 1 || bound->dtype != context.input(0)->dtype)) return type_error(context, bound->dtype);
+    if (bound && (bound->count != 1 || bound->dtype != context.input(0)->dtype))
+      return type_error(context, bound->dtype);
   return numbers(context, [bounds](auto x) {
     using T = decltype(x);
     if (bounds[0] && x < *bounds[0]->as<const T>()) x = *bounds[0]->as<const T>();

@@ -25,8 +25,8 @@ Status fold(Context &context, F f, bool mean = false) {
 }
 template <class F>
 Status numbers(Context &context, F f) {
-  return fold<float, double, std::int8_t, std::uint8_t, std::int16_t, std::uint16_t, std::int32_t, std::uint32_t, std::int64_t, std::uint64_t>(
-      context, f);
+  return fold<float, double, std::int8_t, std::uint8_t, std::int16_t, std::uint16_t, std::int32_t, std::uint32_t,
+              std::int64_t, std::uint64_t>(context, f);
 }
 
 }  // namespace
@@ -42,7 +42,8 @@ Status kernel_sum(Context &context) {
   return fold<float, double>(context, [](auto a, auto b) { return a + b; });
 }
 Status kernel_mean(Context &context) {
-  return fold<float, double>(context, [](auto a, auto b) { return a + b; }, true);
+  return fold<float, double>(
+      context, [](auto a, auto b) { return a + b; }, true);
 }
 
 }  // namespace quarry::reference

@@ -11,15 +11,16 @@ using qir::kMaxRank;
 
 namespace {
 
-// Walks the elements of `indices` (of the rank of `data`): body(position in indices, position in data), where the entry of the index tensor
-// replaces the index along `axis`.
+// Walks the elements of `indices` (of the rank of `data`): body(position in indices, position in data), where the entry
+// of the index tensor replaces the index along `axis`.
 template <class F>
 Status walk_elements(const Context &context, const View &data, const View &indices, std::size_t axis, F &&body) {
   bool fits = data.rank == indices.rank;
   for (std::size_t i = 0; fits && i < data.rank; ++i) fits = i == axis || indices.dims[i] <= data.dims[i];
   if (!fits) {
-    return qir::node_error(context.node(), ErrorId::run_value, "indices are %s, expected nothing larger than %s except along axis %zu",
-                           shape_text(indices.dims, indices.rank).c_str(), shape_text(data.dims, data.rank).c_str(), axis);
+    return qir::node_error(
+        context.node(), ErrorId::run_value, "indices are %s, expected nothing larger than %s except along axis %zu",
+        shape_text(indices.dims, indices.rank).c_str(), shape_text(data.dims, data.rank).c_str(), axis);
   }
   if (indices.count == 0) return {};
   std::int64_t strides[kMaxRank];
@@ -39,14 +40,15 @@ Status walk_elements(const Context &context, const View &data, const View &indic
   return {};
 }
 
-// Walks the index tuples of `indices` (its last axis): body(tuple number, first element of the slice of data that it names). `batch` axes
-// at the front are common to both.
+// Walks the index tuples of `indices` (its last axis): body(tuple number, first element of the slice of data that it
+// names). `batch` axes at the front are common to both.
 template <class F>
 Status walk_tuples(const Context &context, const View &data, const View &indices, std::uint32_t batch, F &&body) {
   const std::int64_t length = indices.rank > 0 ? indices.dims[indices.rank - 1] : 0;
-  if (indices.rank == 0 || batch >= indices.rank || length > data.rank - static_cast<std::int64_t>(batch) || length < 0) {
-    return qir::node_error(context.node(), ErrorId::run_value, "indices are %s for data %s", shape_text(indices.dims, indices.rank).c_str(),
-                           shape_text(data.dims, data.rank).c_str());
+  if (indices.rank == 0 || batch >= indices.rank || length > data.rank - static_cast<std::int64_t>(batch) ||
+      length < 0) {
+    return qir::node_error(context.node(), ErrorId::run_value, "indices are %s for data %s",
+                           shape_text(indices.dims, indices.rank).c_str(), shape_text(data.dims, data.rank).c_str());
   }
   std::int64_t strides[kMaxRank];
   dense_strides(data.dims, data.rank, strides);
@@ -92,7 +94,8 @@ T reduce(Reduction reduction, T old, T update) {
   return update;
 }
 
-// Copies the data and then runs walk(store), where store(to, from) reduces element `from` of the updates into element `to` of the output.
+// Copies the data and then runs walk(store), where store(to, from) reduces element `from` of the updates into element
+// `to` of the output.
 template <class Walk>
 Status scatter(Context &context, Walk &&walk) {
   const View &data = *context.input(0);
@@ -105,7 +108,8 @@ Status scatter(Context &context, Walk &&walk) {
     using T = decltype(tag);
     T *to = out.as<T>();
     const T *from = updates.as<const T>();
-    status = walk([&](std::int64_t target, std::int64_t source) { to[target] = reduce(reduction, to[target], from[source]); });
+    status = walk(
+        [&](std::int64_t target, std::int64_t source) { to[target] = reduce(reduction, to[target], from[source]); });
   });
   return known ? std::move(status) : type_error(context, data.dtype);
 }
@@ -118,10 +122,11 @@ Status kernel_gather(Context &context) {
   std::size_t axis;
   QR_RETURN_IF_ERROR(read_axis(context, 0, data.rank, &axis));
   View &out = *context.output(0);
-  const std::int64_t outer = product(data.dims, 0, axis), extent = data.dims[axis], inner = product(data.dims, axis + 1, data.rank);
+  const std::int64_t outer = product(data.dims, 0, axis), extent = data.dims[axis],
+                     inner = product(data.dims, axis + 1, data.rank);
   if (out.count != outer * indices.count * inner) {
-    return qir::node_error(context.node(), ErrorId::run_value, "found %lld indices for output %s", static_cast<long long>(indices.count),
-                           shape_text(out.dims, out.rank).c_str());
+    return qir::node_error(context.node(), ErrorId::run_value, "found %lld indices for output %s",
+                           static_cast<long long>(indices.count), shape_text(out.dims, out.rank).c_str());
   }
   const std::size_t bytes = static_cast<std::size_t>(inner) * data.width;
   for (std::int64_t i = 0; i < indices.count; ++i) {
@@ -176,7 +181,8 @@ Status kernel_scatter_elements(Context &context) {
                            static_cast<long long>(context.input(2)->count), static_cast<long long>(indices.count));
   }
   return scatter(context, [&](auto store) {
-    return walk_elements(context, data, indices, axis, [&](std::int64_t position, std::int64_t target) { store(target, position); });
+    return walk_elements(context, data, indices, axis,
+                         [&](std::int64_t position, std::int64_t target) { store(target, position); });
   });
 }
 
@@ -185,7 +191,8 @@ Status kernel_scatter_nd(Context &context) {
   const View &indices = *context.input(1);
   const std::int64_t length = indices.rank > 0 ? indices.dims[indices.rank - 1] : 0;
   const std::int64_t tuples = indices.rank > 0 ? product(indices.dims, 0, indices.rank - 1) : 0;
-  const std::int64_t inner = product(data.dims, static_cast<std::size_t>(std::clamp<std::int64_t>(length, 0, data.rank)), data.rank);
+  const std::int64_t inner =
+      product(data.dims, static_cast<std::size_t>(std::clamp<std::int64_t>(length, 0, data.rank)), data.rank);
   if (context.input(2)->count != tuples * inner) {
     return qir::node_error(context.node(), ErrorId::run_value, "updates are %s for indices %s and data %s",
                            shape_text(context.input(2)->dims, context.input(2)->rank).c_str(),
@@ -206,10 +213,12 @@ Status kernel_tensor_scatter(Context &context) {
   std::size_t axis;
   QR_RETURN_IF_ERROR(read_axis(context, -2, past.rank, &axis));
   const bool circular = context.node().get_string("mode", "linear") == "circular";
-  const std::int64_t length = past.dims[axis], added = update.dims[axis], inner = product(past.dims, axis + 1, past.rank);
+  const std::int64_t length = past.dims[axis], added = update.dims[axis],
+                     inner = product(past.dims, axis + 1, past.rank);
   if (axis == 0 || added > length || (starts && starts->count != past.dims[0])) {
     return qir::node_error(context.node(), ErrorId::run_value, "update %s does not fit cache %s along axis %zu",
-                           shape_text(update.dims, update.rank).c_str(), shape_text(past.dims, past.rank).c_str(), axis);
+                           shape_text(update.dims, update.rank).c_str(), shape_text(past.dims, past.rank).c_str(),
+                           axis);
   }
   if (past.count == 0) return {};
   std::memmove(out.data, past.data, static_cast<std::size_t>(past.count) * past.width);
@@ -244,7 +253,8 @@ Status kernel_one_hot(Context &context) {
   });
   if (!depth_known) return type_error(context, depth_view.dtype);
   if (depth < 0) {
-    return qir::node_error(context.node(), ErrorId::run_value, "found depth %lld, expected 0 or more", static_cast<long long>(depth));
+    return qir::node_error(context.node(), ErrorId::run_value, "found depth %lld, expected 0 or more",
+                           static_cast<long long>(depth));
   }
   std::int64_t dims[kMaxRank + 1];
   std::copy_n(indices.dims, axis, dims);

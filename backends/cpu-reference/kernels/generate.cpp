@@ -10,14 +10,16 @@
 namespace quarry::reference {
 namespace {
 
-// MT19937, seeded and read as numpy's RandomState(seed) does, whose numbers ONNX's tests hold. Without a seed it is 0, so that every run gives
-// the same.
+// MT19937, seeded and read as numpy's RandomState(seed) does, whose numbers ONNX's tests hold. Without a seed it is 0,
+// so that every run gives the same.
 class Random {
  public:
-  explicit Random(Context &context) : words_(static_cast<std::uint32_t *>(context.scratch(kWords * sizeof(std::uint32_t)))) {
+  explicit Random(Context &context)
+      : words_(static_cast<std::uint32_t *>(context.scratch(kWords * sizeof(std::uint32_t)))) {
     std::uint32_t word = 0;
     if (const qir::Attribute *seed = context.node().find("seed")) {
-      const double value = seed->kind == qir::Attribute::Kind::Float ? static_cast<double>(seed->f) : static_cast<double>(seed->i);
+      const double value =
+          seed->kind == qir::Attribute::Kind::Float ? static_cast<double>(seed->f) : static_cast<double>(seed->i);
       word = static_cast<std::uint32_t>(round_to<std::int64_t>(value));
     }
     for (std::uint32_t i = 0; i < kWords; word = 1812433253u * (word ^ (word >> 30)) + ++i) words_[i] = word;
@@ -56,8 +58,8 @@ class Random {
 // Fills an output of any type with f(index).
 template <class F>
 Status generate(Context &context, View &out, F f) {
-  const bool known = dispatch<float, double, std::int8_t, std::uint8_t, std::int16_t, std::uint16_t, std::int32_t, std::uint32_t,
-                              std::int64_t, std::uint64_t, bool>(out.dtype, [&](auto tag) {
+  const bool known = dispatch<float, double, std::int8_t, std::uint8_t, std::int16_t, std::uint16_t, std::int32_t,
+                              std::uint32_t, std::int64_t, std::uint64_t, bool>(out.dtype, [&](auto tag) {
     using T = decltype(tag);
     for (std::int64_t i = 0; i < out.count; ++i) out.as<T>()[i] = round_to<T>(f(i));
   });

@@ -28,16 +28,17 @@ struct Product : MatMulGeometry {
   }
 };
 
-// The layout of dense [batch..., rows, columns]; with `batch_inside` of dense [rows, batch..., columns]; `transposed`: rows and columns, as
-// the product sees them, are swapped in memory.
-Layout layout_of(const std::int64_t *extents, std::uint32_t batch_rank, std::int64_t rows, std::int64_t columns, bool transposed,
-                 bool batch_inside) {
+// The layout of dense [batch..., rows, columns]; with `batch_inside` of dense [rows, batch..., columns]; `transposed`:
+// rows and columns, as the product sees them, are swapped in memory.
+Layout layout_of(const std::int64_t *extents, std::uint32_t batch_rank, std::int64_t rows, std::int64_t columns,
+                 bool transposed, bool batch_inside) {
   if (transposed) std::swap(rows, columns);
   Layout layout;
   layout.column = 1;
   layout.row = columns;
   std::int64_t stride = batch_inside ? columns : rows * columns;
-  for (std::uint32_t axis = batch_rank; axis-- > 0; stride *= extents[axis]) layout.batch[axis] = extents[axis] == 1 ? 0 : stride;
+  for (std::uint32_t axis = batch_rank; axis-- > 0; stride *= extents[axis])
+    layout.batch[axis] = extents[axis] == 1 ? 0 : stride;
   if (batch_inside) layout.row = stride;
   if (transposed) std::swap(layout.row, layout.column);
   return layout;
@@ -52,23 +53,24 @@ Status matmul_product(const Context &context, const View &a, const View &b, Prod
 
 // zero(i): what is taken off row i.
 template <class T, class Zero>
-void load_rows(const T *from, std::int64_t row_stride, std::int64_t stride, std::int64_t rows, std::int64_t count, Zero &&zero,
-               TileA &to) noexcept {
+void load_rows(const T *from, std::int64_t row_stride, std::int64_t stride, std::int64_t rows, std::int64_t count,
+               Zero &&zero, TileA &to) noexcept {
   for (std::int64_t i = 0; i < rows; ++i) {
     const double off = zero(i);
     for (std::int64_t k = 0; k < count; ++k) to.at[i][k] = static_cast<double>(from[i * row_stride + k * stride]) - off;
   }
 }
 template <class T, class Zero>
-void load_columns(const T *from, std::int64_t stride, std::int64_t column_stride, std::int64_t count, std::int64_t columns, Zero &&zero,
-                  TileB &to) noexcept {
+void load_columns(const T *from, std::int64_t stride, std::int64_t column_stride, std::int64_t count,
+                  std::int64_t columns, Zero &&zero, TileB &to) noexcept {
   if (column_stride == 1) {
     for (std::int64_t k = 0; k < count; ++k) {
       for (std::int64_t j = 0; j < columns; ++j) to.at[k][j] = static_cast<double>(from[k * stride + j]) - zero(j);
     }
   } else {
     for (std::int64_t j = 0; j < columns; ++j) {
-      for (std::int64_t k = 0; k < count; ++k) to.at[k][j] = static_cast<double>(from[k * stride + j * column_stride]) - zero(j);
+      for (std::int64_t k = 0; k < count; ++k)
+        to.at[k][j] = static_cast<double>(from[k * stride + j * column_stride]) - zero(j);
     }
   }
 }
@@ -77,7 +79,8 @@ constexpr auto kNoZero = [](std::int64_t, std::int64_t) { return 0.0; };
 
 // a_zero(batch, i) and b_zero(batch, j) are taken off the operands; store(batch, i, j, sum) takes the results.
 template <class A, class B, class AZero, class BZero, class Store>
-void multiply(Context &context, const Product &p, const A *a, const B *b, AZero &&a_zero, BZero &&b_zero, Store &&store) {
+void multiply(Context &context, const Product &p, const A *a, const B *b, AZero &&a_zero, BZero &&b_zero,
+              Store &&store) {
   const Tiling tiling{p.m, p.n};
   const std::int64_t tiles = tiling.count();
   parallel(context, p.batches() * tiles, [&](std::int64_t task) {
@@ -90,8 +93,8 @@ void multiply(Context &context, const Product &p, const A *a, const B *b, AZero 
         tile.rows, tile.columns, p.k,
         [&](std::int64_t k, std::int64_t count, TileA &to) {
           load_rows(
-              rows + k * p.a.column, p.a.row, p.a.column, tile.rows, count, [&](std::int64_t i) { return a_zero(batch, tile.row + i); },
-              to);
+              rows + k * p.a.column, p.a.row, p.a.column, tile.rows, count,
+              [&](std::int64_t i) { return a_zero(batch, tile.row + i); }, to);
         },
         [&](std::int64_t k, std::int64_t count, TileB &to) {
           load_columns(
@@ -102,8 +105,8 @@ void multiply(Context &context, const Product &p, const A *a, const B *b, AZero 
   });
 }
 
-// Integers of 32 and 64 bits: exact, wrapping around like the type itself. store gets the sum as the unsigned 64-bit number it is modulo
-// 2^64.
+// Integers of 32 and 64 bits: exact, wrapping around like the type itself. store gets the sum as the unsigned 64-bit
+// number it is modulo 2^64.
 template <class T, class Store>
 void multiply_exact(Context &context, const Product &p, const T *a, const T *b, Store &&store) {
   parallel(context, p.batches() * p.m, [&](std::int64_t task) {
@@ -114,7 +117,8 @@ void multiply_exact(Context &context, const Product &p, const T *a, const T *b, 
     for (std::int64_t j = 0; j < p.n; ++j) {
       std::uint64_t sum = 0;
       for (std::int64_t k = 0; k < p.k; ++k) {
-        sum += static_cast<std::uint64_t>(row[k * p.a.column]) * static_cast<std::uint64_t>(columns[k * p.b.row + j * p.b.column]);
+        sum += static_cast<std::uint64_t>(row[k * p.a.column]) *
+               static_cast<std::uint64_t>(columns[k * p.b.row + j * p.b.column]);
       }
       store(batch, i, j, sum);
     }
@@ -135,13 +139,14 @@ Status product_of_any(Context &context, const Product &p, Finish &&finish) {
                y->as<T>()[(batch * p.m + i) * p.n + j] = finish(tag, sum, i, j);
              });
   });
-  const bool integer = !real && dispatch<std::int32_t, std::int64_t, std::uint32_t, std::uint64_t>(a.dtype, [&](auto tag) {
-    using T = decltype(tag);
-    multiply_exact(context, p, a.as<const T>(), b.as<const T>(),
-                   [&](std::int64_t batch, std::int64_t i, std::int64_t j, std::uint64_t sum) {
-                     y->as<T>()[(batch * p.m + i) * p.n + j] = finish(tag, static_cast<T>(sum), i, j);
-                   });
-  });
+  const bool integer =
+      !real && dispatch<std::int32_t, std::int64_t, std::uint32_t, std::uint64_t>(a.dtype, [&](auto tag) {
+        using T = decltype(tag);
+        multiply_exact(context, p, a.as<const T>(), b.as<const T>(),
+                       [&](std::int64_t batch, std::int64_t i, std::int64_t j, std::uint64_t sum) {
+                         y->as<T>()[(batch * p.m + i) * p.n + j] = finish(tag, static_cast<T>(sum), i, j);
+                       });
+      });
   return real || integer ? Status() : type_error(context, a.dtype);
 }
 
@@ -150,15 +155,18 @@ Status product_of_any(Context &context, const Product &p, Finish &&finish) {
 Status kernel_mat_mul(Context &context) {
   Product p;
   QR_RETURN_IF_ERROR(matmul_product(context, *context.input(0), *context.input(1), &p));
-  return product_of_any(context, p, [](auto tag, auto sum, std::int64_t, std::int64_t) { return static_cast<decltype(tag)>(sum); });
+  return product_of_any(context, p,
+                        [](auto tag, auto sum, std::int64_t, std::int64_t) { return static_cast<decltype(tag)>(sum); });
 }
 
 Status kernel_fused_mat_mul(Context &context) {
   const qir::Node &node = context.node();
   Product p;
   QR_RETURN_IF_ERROR(qir::resolve_fused_matmul(node, dims_of(*context.input(0)), dims_of(*context.input(1)), &p));
-  p.a = layout_of(p.a_batch, p.batch_rank, p.m, p.k, node.get_int("transA", 0) != 0 && !p.a_vector, node.get_int("transBatchA", 0) != 0);
-  p.b = layout_of(p.b_batch, p.batch_rank, p.k, p.n, node.get_int("transB", 0) != 0 && !p.b_vector, node.get_int("transBatchB", 0) != 0);
+  p.a = layout_of(p.a_batch, p.batch_rank, p.m, p.k, node.get_int("transA", 0) != 0 && !p.a_vector,
+                  node.get_int("transBatchA", 0) != 0);
+  p.b = layout_of(p.b_batch, p.batch_rank, p.k, p.n, node.get_int("transB", 0) != 0 && !p.b_vector,
+                  node.get_int("transBatchB", 0) != 0);
   const double alpha = static_cast<double>(node.get_float("alpha", 1));
   return product_of_any(context, p, [alpha](auto tag, auto sum, std::int64_t, std::int64_t) {
     return static_cast<decltype(tag)>(alpha * static_cast<double>(sum));
@@ -172,8 +180,8 @@ Status kernel_gemm(Context &context) {
   const bool a_transposed = node.get_int("transA", 0) != 0, b_transposed = node.get_int("transB", 0) != 0;
   if (a.rank != 2 || b.rank != 2 || a.dims[a_transposed ? 0 : 1] != b.dims[b_transposed ? 1 : 0]) {
     return qir::node_error(node, ErrorId::run_value, "found A %s%s and B %s%s, expected [M,K] and [K,N]",
-                           shape_text(a.dims, a.rank).c_str(), a_transposed ? " transposed" : "", shape_text(b.dims, b.rank).c_str(),
-                           b_transposed ? " transposed" : "");
+                           shape_text(a.dims, a.rank).c_str(), a_transposed ? " transposed" : "",
+                           shape_text(b.dims, b.rank).c_str(), b_transposed ? " transposed" : "");
   }
   Product p;
   p.m = a.dims[a_transposed ? 1 : 0];
@@ -182,14 +190,16 @@ Status kernel_gemm(Context &context) {
   p.a = layout_of(nullptr, 0, p.m, p.k, a_transposed, false);
   p.b = layout_of(nullptr, 0, p.k, p.n, b_transposed, false);
 
-  const double alpha = static_cast<double>(node.get_float("alpha", 1)), beta = static_cast<double>(node.get_float("beta", 1));
+  const double alpha = static_cast<double>(node.get_float("alpha", 1)),
+               beta = static_cast<double>(node.get_float("beta", 1));
   std::int64_t c_row = 0, c_column = 0;  // strides; 0 where C is broadcast
   if (c) {
     const std::int64_t columns = c->rank > 0 ? c->dims[c->rank - 1] : 1, rows = c->rank > 1 ? c->dims[c->rank - 2] : 1;
     if (c->dtype != a.dtype) return type_error(context, c->dtype);
     if (c->count != rows * columns || (columns != 1 && columns != p.n) || (rows != 1 && rows != p.m)) {
       return qir::node_error(node, ErrorId::run_value, "C is %s, expected what can be broadcast to [%lld,%lld]",
-                             shape_text(c->dims, c->rank).c_str(), static_cast<long long>(p.m), static_cast<long long>(p.n));
+                             shape_text(c->dims, c->rank).c_str(), static_cast<long long>(p.m),
+                             static_cast<long long>(p.n));
     }
     c_row = rows == 1 ? 0 : columns;
     c_column = columns == 1 ? 0 : 1;
@@ -207,7 +217,8 @@ Status kernel_gemm(Context &context) {
 
 namespace {
 
-// Zero points and scales of one operand of a quantised product: one, one per row (of A) or column (of B), or those for every batch entry.
+// Zero points and scales of one operand of a quantised product: one, one per row (of A) or column (of B), or those for
+// every batch entry.
 struct Quantised {
   Values scale, zero;
   std::int64_t lines = 0;
@@ -215,21 +226,26 @@ struct Quantised {
   double scale_of(std::int64_t batch, std::int64_t line) const noexcept {
     return scale[scale.count == lines ? line : batch * lines + line];
   }
-  double zero_of(std::int64_t batch, std::int64_t line) const noexcept { return zero[zero.count == lines ? line : batch * lines + line]; }
+  double zero_of(std::int64_t batch, std::int64_t line) const noexcept {
+    return zero[zero.count == lines ? line : batch * lines + line];
+  }
 };
 
 // `scale_input` -1: there is none.
-Status read_quantised(Context &context, int scale_input, int zero_input, std::int64_t lines, std::int64_t batches, Quantised *out) {
+Status read_quantised(Context &context, int scale_input, int zero_input, std::int64_t lines, std::int64_t batches,
+                      Quantised *out) {
   out->lines = lines;
   if (scale_input >= 0)
-    QR_RETURN_IF_ERROR(read_values(context, static_cast<std::uint32_t>(scale_input), "a scale", {lines, lines * batches}, 1, &out->scale));
-  return read_values(context, static_cast<std::uint32_t>(zero_input), "a zero point", {lines, lines * batches}, 0, &out->zero);
+    QR_RETURN_IF_ERROR(read_values(context, static_cast<std::uint32_t>(scale_input), "a scale",
+                                   {lines, lines * batches}, 1, &out->scale));
+  return read_values(context, static_cast<std::uint32_t>(zero_input), "a zero point", {lines, lines * batches}, 0,
+                     &out->zero);
 }
 
 // The product of two operands that are i8, u8 or (f8, widened) f32.
 template <class Store>
-Status quantised_product(Context &context, const Product &p, const View &a, const View &b, const Quantised &qa, const Quantised &qb,
-                         Store &&store) {
+Status quantised_product(Context &context, const Product &p, const View &a, const View &b, const Quantised &qa,
+                         const Quantised &qb, Store &&store) {
   // Parameters per batch entry follow the operand's own batch entries.
   const auto a_batch = [&](std::int64_t batch) { return p.m * p.k == 0 ? 0 : p.offset(p.a, batch) / (p.m * p.k); };
   const auto b_batch = [&](std::int64_t batch) { return p.k * p.n == 0 ? 0 : p.offset(p.b, batch) / (p.k * p.n); };
@@ -261,9 +277,10 @@ Status kernel_mat_mul_integer(Context &context) {
   QR_RETURN_IF_ERROR(read_quantised(context, -1, 3, p.n, batches_of(b), &qb));
   View *y = context.output(0);
   if (!y) return {};
-  return quantised_product(context, p, a, b, qa, qb, [out = y->as<std::int32_t>()](std::int64_t index, double sum, double) {
-    out[index] = static_cast<std::int32_t>(static_cast<std::int64_t>(sum));  // wraps around, as 32-bit sums do
-  });
+  return quantised_product(
+      context, p, a, b, qa, qb, [out = y->as<std::int32_t>()](std::int64_t index, double sum, double) {
+        out[index] = static_cast<std::int32_t>(static_cast<std::int64_t>(sum));  // wraps around, as 32-bit sums do
+      });
 }
 
 Status kernel_qlinear_mat_mul(Context &context) {
@@ -283,14 +300,16 @@ Status kernel_qlinear_mat_mul(Context &context) {
     using T = decltype(tag);
     status = quantised_product(context, p, a, b, qa, qb, [&](std::int64_t index, double sum, double scale) {
       const double scaled = sum * scale / y_scale[0];
-      y->as<T>()[index] = std::is_integral_v<T> ? round_to<T>(__builtin_rint(scaled) + y_zero[0]) : static_cast<T>(scaled + y_zero[0]);
+      y->as<T>()[index] =
+          std::is_integral_v<T> ? round_to<T>(__builtin_rint(scaled) + y_zero[0]) : static_cast<T>(scaled + y_zero[0]);
     });
   });
   return known ? std::move(status) : type_error(context, y->dtype);
 }
 
-// com.microsoft: Y[..., N] = A[..., K] * W^T + bias. W is [N, K] in blocks of block_size along K, `bits` bits an element, the lowest first:
-// w = (q - zero) * scale, zero being 2^(bits-1) unless given (packed like W, a row of N starting at a byte; or as real numbers).
+// com.microsoft: Y[..., N] = A[..., K] * W^T + bias. W is [N, K] in blocks of block_size along K, `bits` bits an
+// element, the lowest first: w = (q - zero) * scale, zero being 2^(bits-1) unless given (packed like W, a row of N
+// starting at a byte; or as real numbers).
 Status kernel_mat_mul_n_bits(Context &context) {
   const qir::Node &node = context.node();
   const View &a = *context.input(0), &w = *context.input(1), &scale = *context.input(2);
@@ -299,8 +318,10 @@ Status kernel_mat_mul_n_bits(Context &context) {
                      block = node.get_int("block_size", 0);
   if ((bits != 2 && bits != 4 && bits != 8) || block < 1 || block % (8 / bits) != 0 || depth < 0 || columns < 0) {
     return qir::node_error(
-        node, ErrorId::qir_attribute, "found K %lld, N %lld, bits %lld, block_size %lld; expected 2, 4 or 8 bits and blocks of whole bytes",
-        static_cast<long long>(depth), static_cast<long long>(columns), static_cast<long long>(bits), static_cast<long long>(block));
+        node, ErrorId::qir_attribute,
+        "found K %lld, N %lld, bits %lld, block_size %lld; expected 2, 4 or 8 bits and blocks of whole bytes",
+        static_cast<long long>(depth), static_cast<long long>(columns), static_cast<long long>(bits),
+        static_cast<long long>(block));
   }
   const std::int64_t blocks = depth / block + (depth % block != 0), block_bytes = block / (8 / bits);
   const bool packed_zero = zero && zero->dtype == DType::U8;

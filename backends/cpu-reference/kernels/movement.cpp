@@ -16,8 +16,8 @@ Status copy_all(Context &context) {
   const View &in = *context.input(0);
   View *out = context.output(0);
   if (out->count != in.count) {
-    return qir::node_error(context.node(), ErrorId::run_value, "found %lld elements for shape %s", static_cast<long long>(in.count),
-                           shape_text(out->dims, out->rank).c_str());
+    return qir::node_error(context.node(), ErrorId::run_value, "found %lld elements for shape %s",
+                           static_cast<long long>(in.count), shape_text(out->dims, out->rank).c_str());
   }
   if (in.count > 0) std::memmove(out->data, in.data, static_cast<std::size_t>(in.count) * in.width);
   return {};
@@ -179,7 +179,8 @@ std::int64_t pad_source(std::int64_t index, std::int64_t extent, std::string_vie
   if (mode == "edge") return index < 0 ? 0 : extent - 1;
   if (mode == "wrap") return ((index % extent) + extent) % extent;
   if (extent == 1) return 0;
-  const std::int64_t period = 2 * (extent - 1), phase = ((index % period) + period) % period;  // reflect: the edge is not repeated
+  const std::int64_t period = 2 * (extent - 1),
+                     phase = ((index % period) + period) % period;  // reflect: the edge is not repeated
   return phase < extent ? phase : period - phase;
 }
 
@@ -199,18 +200,20 @@ Status kernel_pad(Context &context) {
   if (out->count == 0) return {};
   if (in.rank == 0) return copy_all(context);
   if (mode != "constant" && in.count == 0) {
-    return qir::node_error(context.node(), ErrorId::run_value, "found %s, which has nothing to %s", shape_text(in.dims, in.rank).c_str(),
-                           String(mode).c_str());
+    return qir::node_error(context.node(), ErrorId::run_value, "found %s, which has nothing to %s",
+                           shape_text(in.dims, in.rank).c_str(), String(mode).c_str());
   }
 
   const std::uint64_t zero = 0;
   const void *const constant = value && value->count > 0 ? value->data : &zero;
   if (mode == "constant") fill(out->data, out->count, constant, out->width);
-  // Where the indices of each axis come from. Of the last axis, out indices [inside, inside_end) are one run of the input.
+  // Where the indices of each axis come from. Of the last axis, out indices [inside, inside_end) are one run of the
+  // input.
   std::int64_t strides[kMaxRank], total = 0;
   dense_strides(in.dims, in.rank, strides);
   for (std::uint32_t i = 0; i < in.rank; ++i) total += pad.extent[i];
-  auto *sources = static_cast<std::int64_t *>(context.scratch(static_cast<std::uint64_t>(total) * sizeof(std::int64_t)));
+  auto *sources =
+      static_cast<std::int64_t *>(context.scratch(static_cast<std::uint64_t>(total) * sizeof(std::int64_t)));
   const std::int64_t *of_axis[kMaxRank];
   for (std::uint32_t i = 0; i < in.rank; ++i) {
     of_axis[i] = sources;
@@ -235,7 +238,8 @@ Status kernel_pad(Context &context) {
                   static_cast<std::size_t>(inside_end - inside) * in.width);
     }
     const auto copy_single = [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t j = begin; j < end; ++j) std::memcpy(element(*out, written + j), element(in, from + of_axis[last][j]), in.width);
+      for (std::int64_t j = begin; j < end; ++j)
+        std::memcpy(element(*out, written + j), element(in, from + of_axis[last][j]), in.width);
     };
     if (mode == "constant") continue;
     copy_single(0, inside);
@@ -261,7 +265,8 @@ Status kernel_center_crop_pad(Context &context) {
     from_first += crop.in_start[i] * from[i];
     to_first += crop.out_start[i] * to[i];
   }
-  if (in.count > 0) copy_strided(in.width, in.rank, crop.length, element(*out, to_first), to, element(in, from_first), from);
+  if (in.count > 0)
+    copy_strided(in.width, in.rank, crop.length, element(*out, to_first), to, element(in, from_first), from);
   return {};
 }
 
@@ -342,7 +347,8 @@ Status kernel_reverse_sequence(Context &context) {
       const std::int64_t source = t < length ? length - 1 - t : t;
       if (inner == 0) continue;
       std::memcpy(element(out, b * strides[batch_axis] + t * strides[time_axis]),
-                  element(in, b * strides[batch_axis] + source * strides[time_axis]), static_cast<std::size_t>(inner) * in.width);
+                  element(in, b * strides[batch_axis] + source * strides[time_axis]),
+                  static_cast<std::size_t>(inner) * in.width);
     }
   }
   return {};
@@ -356,7 +362,8 @@ Status kernel_compress(Context &context) {
   std::size_t axis = 0;
   if (!flat) QR_RETURN_IF_ERROR(read_axis(context, 0, in.rank, &axis));
   const std::int64_t extent = flat ? in.count : in.dims[axis];
-  const std::int64_t outer = flat ? 1 : product(in.dims, 0, axis), inner = flat ? 1 : product(in.dims, axis + 1, in.rank);
+  const std::int64_t outer = flat ? 1 : product(in.dims, 0, axis),
+                     inner = flat ? 1 : product(in.dims, axis + 1, in.rank);
   if (condition.count > extent) {
     return qir::node_error(context.node(), ErrorId::run_value, "found %lld conditions, expected at most %lld",
                            static_cast<long long>(condition.count), static_cast<long long>(extent));

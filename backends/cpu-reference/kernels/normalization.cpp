@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Normalisations: y = (x - mean) / deviation, scaled and shifted; they differ in what the mean is taken over. Statistics are doubles, in
-// two passes (the mean first), whatever stash_type says: it asks for no less than f32.
+// Normalisations: y = (x - mean) / deviation, scaled and shifted; they differ in what the mean is taken over.
+// Statistics are doubles, in two passes (the mean first), whatever stash_type says: it asks for no less than f32.
 #include "backends/cpu-reference/kernels/kernels.h"
 #include "backends/cpu-reference/kernels/reals.h"
 #include "backends/cpu-reference/kernels/reduced_axes.h"
@@ -24,7 +24,9 @@ Moments moments_of(std::int64_t count, ForEach &&for_each) {
   return {mean, squares / n};
 }
 
-double epsilon_of(const Context &context) noexcept { return static_cast<double>(context.node().get_float("epsilon", 1e-5f)); }
+double epsilon_of(const Context &context) noexcept {
+  return static_cast<double>(context.node().get_float("epsilon", 1e-5f));
+}
 
 // X as [N, C, space]; rank 1 is [N].
 struct Planes {
@@ -37,8 +39,8 @@ struct Planes {
   }
 };
 
-// Y = X with every row of `row` elements brought to mean 0 and deviation 1, then scaled and shifted per channel; row r, element i belongs
-// to channel (r * row + i) / size % channels.
+// Y = X with every row of `row` elements brought to mean 0 and deviation 1, then scaled and shifted per channel; row r,
+// element i belongs to channel (r * row + i) / size % channels.
 Status normalize_rows(Context &context, const Planes &planes, std::int64_t rows, std::int64_t row) {
   const View &x = *context.input(0), &scale = *context.input(1), &bias = *context.input(2);
   QR_RETURN_IF_ERROR(check_real(context, &scale, "the scale", {planes.channels}));
@@ -80,7 +82,8 @@ class RowOperand {
     for (std::uint32_t i = 0; i < view_->rank; ++i) {
       const std::uint32_t target = x.rank - view_->rank + i;
       if (view_->rank > x.rank || (view_->dims[i] != 1 && view_->dims[i] != x.dims[target])) {
-        return qir::node_error(context.node(), ErrorId::run_value, "input %u is %s, expected what can be broadcast to %s", input,
+        return qir::node_error(context.node(), ErrorId::run_value,
+                               "input %u is %s, expected what can be broadcast to %s", input,
                                shape_text(view_->dims, view_->rank).c_str(), shape_text(x.dims, x.rank).c_str());
       }
       strides[target] = view_->dims[i] == 1 ? 0 : own[i];
@@ -114,7 +117,8 @@ Status normalize_last_axes(Context &context, bool centred) {
   QR_RETURN_IF_ERROR(scale.open(context, 1, x, axis));
   if (centred) QR_RETURN_IF_ERROR(bias.open(context, 2, x, axis));
   View *y = context.output(0), *means = context.output(1), *inverses = context.output(2);
-  for (const View *view : {static_cast<const View *>(y), static_cast<const View *>(means), static_cast<const View *>(inverses)}) {
+  for (const View *view :
+       {static_cast<const View *>(y), static_cast<const View *>(means), static_cast<const View *>(inverses)}) {
     if (view && !is_real(*view)) return type_error(context, view->dtype);
   }
   const double epsilon = epsilon_of(context);
@@ -130,7 +134,8 @@ Status normalize_last_axes(Context &context, bool centred) {
           for (std::int64_t i = 0; i < row; ++i) visit(static_cast<double>(from[i]));
         });
       } else {
-        for (std::int64_t i = 0; i < row; ++i) m.variance += static_cast<double>(from[i]) * static_cast<double>(from[i]);
+        for (std::int64_t i = 0; i < row; ++i)
+          m.variance += static_cast<double>(from[i]) * static_cast<double>(from[i]);
         m.variance /= static_cast<double>(row);
       }
       const double inverse = 1 / std::sqrt(m.variance + epsilon);
@@ -153,10 +158,13 @@ Status kernel_batch_normalization(Context &context) {
   Planes planes{};
   QR_RETURN_IF_ERROR(Planes::of(context, x, &planes));
   const char *const names[] = {"", "the scale", "the bias", "the mean", "the variance"};
-  for (std::uint32_t i = 1; i < 5; ++i) QR_RETURN_IF_ERROR(check_real(context, context.input(i), names[i], {planes.channels}));
-  const View &scale = *context.input(1), &bias = *context.input(2), &mean = *context.input(3), &variance = *context.input(4);
+  for (std::uint32_t i = 1; i < 5; ++i)
+    QR_RETURN_IF_ERROR(check_real(context, context.input(i), names[i], {planes.channels}));
+  const View &scale = *context.input(1), &bias = *context.input(2), &mean = *context.input(3),
+             &variance = *context.input(4);
   const bool training = context.node().get_int("training_mode", 0) != 0;
-  const double epsilon = epsilon_of(context), momentum = static_cast<double>(context.node().get_float("momentum", 0.9f));
+  const double epsilon = epsilon_of(context),
+               momentum = static_cast<double>(context.node().get_float("momentum", 0.9f));
   View *y = context.output(0), *running_mean = context.output(1), *running_variance = context.output(2);
   const bool known = dispatch<float, double>(x.dtype, [&](auto tag) {
     using T = decltype(tag);
@@ -176,10 +184,12 @@ Status kernel_batch_normalization(Context &context) {
         const std::int64_t first = (n * planes.channels + c) * planes.size;
         const T *from = x.as<const T>() + first;
         T *to = y->as<T>() + first;
-        for (std::int64_t i = 0; i < planes.size; ++i) to[i] = static_cast<T>((static_cast<double>(from[i]) - m.mean) * factor + offset);
+        for (std::int64_t i = 0; i < planes.size; ++i)
+          to[i] = static_cast<T>((static_cast<double>(from[i]) - m.mean) * factor + offset);
       }
       if (running_mean) set_real(*running_mean, c, real_at(mean, c) * momentum + m.mean * (1 - momentum));
-      if (running_variance) set_real(*running_variance, c, real_at(variance, c) * momentum + m.variance * (1 - momentum));
+      if (running_variance)
+        set_real(*running_variance, c, real_at(variance, c) * momentum + m.variance * (1 - momentum));
     });
   });
   return known ? Status() : type_error(context, x.dtype);
@@ -227,10 +237,13 @@ Status kernel_mean_variance_normalization(Context &context) {
           for (std::int64_t i = 0; i < length; ++i) visit(first + i * step);
         });
       };
-      const Moments m = moments_of(
-          sets.gone.count(), [&](auto &&visit) { for_each([&](std::int64_t at) { visit(static_cast<double>(x.as<const T>()[at])); }); });
+      const Moments m = moments_of(sets.gone.count(), [&](auto &&visit) {
+        for_each([&](std::int64_t at) { visit(static_cast<double>(x.as<const T>()[at])); });
+      });
       const double deviation = std::sqrt(m.variance) + kEpsilon;
-      for_each([&](std::int64_t at) { y->as<T>()[at] = static_cast<T>((static_cast<double>(x.as<const T>()[at]) - m.mean) / deviation); });
+      for_each([&](std::int64_t at) {
+        y->as<T>()[at] = static_cast<T>((static_cast<double>(x.as<const T>()[at]) - m.mean) / deviation);
+      });
     });
   });
   return known ? Status() : type_error(context, x.dtype);
@@ -264,16 +277,20 @@ Status kernel_lp_normalization(Context &context) {
   return known ? Status() : type_error(context, x.dtype);
 }
 
-// y = x / (bias + alpha / size * sum of squares)^beta, the sum going over the same place in `size` channels around x's own.
+// y = x / (bias + alpha / size * sum of squares)^beta, the sum going over the same place in `size` channels around x's
+// own.
 Status kernel_lrn(Context &context) {
   const qir::Node &node = context.node();
   const View &x = *context.input(0);
   Planes planes{};
   QR_RETURN_IF_ERROR(Planes::of(context, x, &planes));
   const std::int64_t size = node.get_int("size", 1);
-  if (size < 1) return qir::node_error(node, ErrorId::qir_attribute, "size is %lld, expected 1 or more", static_cast<long long>(size));
+  if (size < 1)
+    return qir::node_error(node, ErrorId::qir_attribute, "size is %lld, expected 1 or more",
+                           static_cast<long long>(size));
   const double alpha = static_cast<double>(node.get_float("alpha", 1e-4f)) / static_cast<double>(size);
-  const double beta = static_cast<double>(node.get_float("beta", 0.75f)), bias = static_cast<double>(node.get_float("bias", 1));
+  const double beta = static_cast<double>(node.get_float("beta", 0.75f)),
+               bias = static_cast<double>(node.get_float("bias", 1));
   View *y = context.output(0);
   if (!y) return {};
   const bool known = dispatch<float, double>(x.dtype, [&](auto tag) {
@@ -281,7 +298,8 @@ Status kernel_lrn(Context &context) {
     parallel(context, planes.batch * planes.channels, [&](std::int64_t plane) {
       if (context.stopped()) return;
       const std::int64_t c = plane % planes.channels;
-      const std::int64_t begin = c - std::min(c, (size - 1) / 2), end = c + std::min(planes.channels - 1 - c, size / 2) + 1;
+      const std::int64_t begin = c - std::min(c, (size - 1) / 2),
+                         end = c + std::min(planes.channels - 1 - c, size / 2) + 1;
       for (std::int64_t i = 0; i < planes.size; ++i) {
         double squares = 0;
         for (std::int64_t k = begin; k < end; ++k) {
@@ -289,7 +307,8 @@ Status kernel_lrn(Context &context) {
           squares += value * value;
         }
         const std::int64_t at = plane * planes.size + i;
-        y->as<T>()[at] = static_cast<T>(static_cast<double>(x.as<const T>()[at]) / std::pow(bias + alpha * squares, beta));
+        y->as<T>()[at] =
+            static_cast<T>(static_cast<double>(x.as<const T>()[at]) / std::pow(bias + alpha * squares, beta));
       }
     });
   });

@@ -19,13 +19,15 @@ struct Span {
 Span span_of(const Window &w, std::uint32_t axis, std::int64_t position) noexcept {
   const std::int64_t start = position * w.stride[axis] - w.pad_begin[axis], step = w.dilation[axis];
   // The number of taps below index `end`.
-  const auto taps_below = [&](std::int64_t end) { return std::clamp<std::int64_t>((end - start + step - 1) / step, 0, w.kernel[axis]); };
+  const auto taps_below = [&](std::int64_t end) {
+    return std::clamp<std::int64_t>((end - start + step - 1) / step, 0, w.kernel[axis]);
+  };
   return {start, start < 0 ? taps_below(0) : 0, start >= w.in[axis] ? 0 : taps_below(w.in[axis]),
           start >= w.in[axis] + w.pad_end[axis] ? 0 : taps_below(w.in[axis] + w.pad_end[axis])};
 }
 
-// Calls line(index of the first element in the plane, elements between taps, taps, coordinates) for every row of taps that hits the
-// input, in row-major order. Returns the number of taps that hit the input or its padding.
+// Calls line(index of the first element in the plane, elements between taps, taps, coordinates) for every row of taps
+// that hits the input, in row-major order. Returns the number of taps that hit the input or its padding.
 template <class Line>
 std::int64_t for_window(const Window &w, const std::int64_t *position, Line &&line) {
   Span spans[qir::kMaxSpatial];
@@ -65,7 +67,8 @@ void for_outputs(Context &context, const Window &w, std::int64_t planes, Body &&
 // Global pools are pools with one window as large as the space.
 Status global_window(const Context &context, const View &x, Window *w) {
   if (x.rank < 2) {
-    return qir::node_error(context.node(), ErrorId::run_value, "X is %s, expected [N,C,...]", shape_text(x.dims, x.rank).c_str());
+    return qir::node_error(context.node(), ErrorId::run_value, "X is %s, expected [N,C,...]",
+                           shape_text(x.dims, x.rank).c_str());
   }
   w->rank = 1;
   w->in[0] = w->kernel[0] = product(x.dims, 2, x.rank);
@@ -84,15 +87,16 @@ Status pool_reals(Context &context, bool global, Pool &&pool) {
   const std::int64_t in_size = product(w.in, 0, w.rank);
   const bool known = dispatch<float, double>(x.dtype, [&](auto tag) {
     using T = decltype(tag);
-    for_outputs(context, w, x.dims[0] * x.dims[1], [&](std::int64_t plane, std::int64_t index, const std::int64_t *position) {
-      y->as<T>()[index] = static_cast<T>(pool(w, x.as<const T>() + plane * in_size, position));
-    });
+    for_outputs(context, w, x.dims[0] * x.dims[1],
+                [&](std::int64_t plane, std::int64_t index, const std::int64_t *position) {
+                  y->as<T>()[index] = static_cast<T>(pool(w, x.as<const T>() + plane * in_size, position));
+                });
   });
   return known ? Status() : type_error(context, x.dtype);
 }
 
-// The mean of the taps that hit the input; `with_padding`: of those that hit the padding too, which is 0. Without any tap it is 0, but the
-// global mean of nothing is NaN.
+// The mean of the taps that hit the input; `with_padding`: of those that hit the padding too, which is 0. Without any
+// tap it is 0, but the global mean of nothing is NaN.
 Status average(Context &context, bool global) {
   const bool with_padding = context.node().get_int("count_include_pad", 0) != 0;
   return pool_reals(context, global, [=](const Window &w, const auto *plane, const std::int64_t *position) {
@@ -122,35 +126,38 @@ Status lp(Context &context, bool global) {
   });
 }
 
-// The largest value under the window, the first of equals; NaN is larger than all. Without any tap it is the type's lowest value, at
-// index 0. `indices` (may be nullptr) gets the place in X: counted row-major, or column-major within the plane.
+// The largest value under the window, the first of equals; NaN is larger than all. Without any tap it is the type's
+// lowest value, at index 0. `indices` (may be nullptr) gets the place in X: counted row-major, or column-major within
+// the plane.
 template <class T>
 void max_of_windows(Context &context, const Window &w, const View &x, T *y, std::int64_t *indices, bool column_major) {
   const std::int64_t in_size = product(w.in, 0, w.rank);
-  for_outputs(context, w, x.dims[0] * x.dims[1], [&](std::int64_t plane, std::int64_t index, const std::int64_t *position) {
-    const T *data = x.as<const T>() + plane * in_size;
-    T best = std::is_floating_point_v<T> ? -std::numeric_limits<T>::infinity() : std::numeric_limits<T>::lowest();
-    std::int64_t best_at = 0, place[qir::kMaxSpatial] = {};
-    bool found = false;
-    for_window(w, position, [&](std::int64_t first, std::int64_t step, std::int64_t taps, const std::int64_t *coordinates) {
-      for (std::int64_t i = 0; i < taps; ++i) {
-        const T value = data[first + i * step];
-        if (found && !(value > best) && !(value != value && best == best)) continue;
-        best = value;
-        best_at = first + i * step;
-        std::copy_n(coordinates, w.rank, place);
-        place[w.rank - 1] += i * step;
-        found = true;
-      }
-    });
-    y[index] = best;
-    if (!indices) return;
-    if (column_major) {
-      best_at = 0;
-      for (std::uint32_t i = w.rank; i-- > 0;) best_at = best_at * w.in[i] + place[i];
-    }
-    indices[index] = plane * in_size + best_at;
-  });
+  for_outputs(
+      context, w, x.dims[0] * x.dims[1], [&](std::int64_t plane, std::int64_t index, const std::int64_t *position) {
+        const T *data = x.as<const T>() + plane * in_size;
+        T best = std::is_floating_point_v<T> ? -std::numeric_limits<T>::infinity() : std::numeric_limits<T>::lowest();
+        std::int64_t best_at = 0, place[qir::kMaxSpatial] = {};
+        bool found = false;
+        for_window(w, position,
+                   [&](std::int64_t first, std::int64_t step, std::int64_t taps, const std::int64_t *coordinates) {
+                     for (std::int64_t i = 0; i < taps; ++i) {
+                       const T value = data[first + i * step];
+                       if (found && !(value > best) && !(value != value && best == best)) continue;
+                       best = value;
+                       best_at = first + i * step;
+                       std::copy_n(coordinates, w.rank, place);
+                       place[w.rank - 1] += i * step;
+                       found = true;
+                     }
+                   });
+        y[index] = best;
+        if (!indices) return;
+        if (column_major) {
+          best_at = 0;
+          for (std::uint32_t i = w.rank; i-- > 0;) best_at = best_at * w.in[i] + place[i];
+        }
+        indices[index] = plane * in_size + best_at;
+      });
 }
 
 Status max(Context &context, bool global) {
@@ -161,7 +168,8 @@ Status max(Context &context, bool global) {
   if (!y && !indices) return {};
   const bool known = dispatch<float, double, std::int8_t, std::uint8_t>(x.dtype, [&](auto tag) {
     using T = decltype(tag);
-    T *values = y ? y->as<T>() : static_cast<T *>(context.scratch(static_cast<std::uint64_t>(indices->count) * sizeof(T)));
+    T *values =
+        y ? y->as<T>() : static_cast<T *>(context.scratch(static_cast<std::uint64_t>(indices->count) * sizeof(T)));
     max_of_windows<T>(context, w, x, values, indices ? indices->as<std::int64_t>() : nullptr,
                       context.node().get_int("storage_order", 0) != 0);
   });

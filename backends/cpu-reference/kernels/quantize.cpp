@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// QuantizeLinear, DequantizeLinear, DynamicQuantizeLinear as nodes. Quantised types of tensors are the interpreter's business; both use
-// convert.h.
+// QuantizeLinear, DequantizeLinear, DynamicQuantizeLinear as nodes. Quantised types of tensors are the interpreter's
+// business; both use convert.h.
 #include <algorithm>
 #include <cmath>
 
@@ -22,8 +22,8 @@ Status read_entries(Context &context, const View &data, const View &scale, Entry
     *out = EntryMap::along(data.dims, data.rank, axis, block);
   }
   if (scale.count == out->entries() || data.count == 0) return {};
-  return qir::node_error(context.node(), ErrorId::run_value, "found %lld scales, expected %lld", static_cast<long long>(scale.count),
-                         static_cast<long long>(out->entries()));
+  return qir::node_error(context.node(), ErrorId::run_value, "found %lld scales, expected %lld",
+                         static_cast<long long>(scale.count), static_cast<long long>(out->entries()));
 }
 
 // Any numeric operand as f32, without copying f32.
@@ -36,16 +36,18 @@ const float *as_floats(Context &context, const View &view) {
   return values;
 }
 
-// Integer zero points; nullptr where there are none (or floats, whose only zero point is 0). Raw elements under 8 bits get their sign.
+// Integer zero points; nullptr where there are none (or floats, whose only zero point is 0). Raw elements under 8 bits
+// get their sign.
 Status read_zero_points(Context &context, std::uint32_t input, const View &scale, const std::int32_t **out) {
   *out = nullptr;
   const View *view = context.input(input);
   if (!view || is_float(view->dtype)) return {};
   if (view->count != scale.count) {
-    return qir::node_error(context.node(), ErrorId::run_value, "found %lld zero points for %lld scales", static_cast<long long>(view->count),
-                           static_cast<long long>(scale.count));
+    return qir::node_error(context.node(), ErrorId::run_value, "found %lld zero points for %lld scales",
+                           static_cast<long long>(view->count), static_cast<long long>(scale.count));
   }
-  auto *values = static_cast<std::int32_t *>(context.scratch(static_cast<std::uint64_t>(view->count) * sizeof(std::int32_t)));
+  auto *values =
+      static_cast<std::int32_t *>(context.scratch(static_cast<std::uint64_t>(view->count) * sizeof(std::int32_t)));
   dispatch<std::int8_t, std::uint8_t, std::int16_t, std::uint16_t, std::int32_t>(view->dtype, [&](auto tag) {
     for (std::int64_t i = 0; i < view->count; ++i) values[i] = view->as<const decltype(tag)>()[i];
   });
@@ -92,7 +94,8 @@ Status kernel_quantize_linear(Context &context) {
       for (std::int64_t a = 0; a < map.axis; ++a)
         for (std::int64_t i = 0; i < map.inner; ++i, ++at) {
           const float quotient = values[at] / scales[map.block == 0 ? a : (o * blocks + a / map.block) * map.inner + i];
-          quotients[at] = precision == DType::F16 ? f16_to_f32(f32_to_f16(quotient)) : bf16_to_f32(f32_to_bf16(quotient));
+          quotients[at] =
+              precision == DType::F16 ? f16_to_f32(f32_to_f16(quotient)) : bf16_to_f32(f32_to_bf16(quotient));
         }
     quantize(out->dtype, map, ones, zero_points, quotients, out->data, saturate);
     return {};
@@ -124,7 +127,8 @@ Status kernel_dynamic_quantize_linear(Context &context) {
   const float scale = (high - low) / 255;
   const float zero = scale > 0 ? std::nearbyint(std::clamp(-low / scale, 0.0f, 255.0f)) : 0.0f;
   const std::int32_t zero_point = static_cast<std::int32_t>(zero);
-  if (View *y = context.output(0)) quantize(DType::U8, EntryMap::per_tensor(x.count), &scale, &zero_point, values, y->data);
+  if (View *y = context.output(0))
+    quantize(DType::U8, EntryMap::per_tensor(x.count), &scale, &zero_point, values, y->data);
   if (View *y_scale = context.output(1)) *y_scale->as<float>() = scale;
   if (View *y_zero = context.output(2)) *y_zero->as<std::uint8_t>() = static_cast<std::uint8_t>(zero_point);
   return {};

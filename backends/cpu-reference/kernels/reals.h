@@ -20,7 +20,8 @@ inline void set_real(const View &view, std::int64_t index, double value) noexcep
 }
 inline bool is_real(const View &view) noexcept { return view.dtype == DType::F32 || view.dtype == DType::F64; }
 
-// The whole operand as doubles, in scratch memory where it is something else; nullptr: of a type that has no business here.
+// The whole operand as doubles, in scratch memory where it is something else; nullptr: of a type that has no business
+// here.
 inline const double *as_doubles(Context &context, const View &view) {
   if (view.dtype == DType::F64) return view.as<const double>();
   double *values = static_cast<double *>(context.scratch(static_cast<std::uint64_t>(view.count) * sizeof(double)));
@@ -31,12 +32,13 @@ inline const double *as_doubles(Context &context, const View &view) {
 }
 
 // Refuses an operand (absent ones pass) that is no f32 or f64, or has not these extents.
-inline Status check_real(const Context &context, const View *view, const char *what, std::initializer_list<std::int64_t> dims) {
+inline Status check_real(const Context &context, const View *view, const char *what,
+                         std::initializer_list<std::int64_t> dims) {
   if (!view) return {};
   if (!is_real(*view)) return type_error(context, view->dtype);
   if (std::equal(dims.begin(), dims.end(), view->dims, view->dims + view->rank)) return {};
-  return qir::node_error(context.node(), ErrorId::run_value, "%s is %s, expected %s", what, shape_text(view->dims, view->rank).c_str(),
-                         shape_text(dims.begin(), dims.size()).c_str());
+  return qir::node_error(context.node(), ErrorId::run_value, "%s is %s, expected %s", what,
+                         shape_text(view->dims, view->rank).c_str(), shape_text(dims.begin(), dims.size()).c_str());
 }
 
 // A parameter with one value for all or one per index: scales, zero points.
@@ -48,8 +50,8 @@ struct Values {
 };
 
 // Refuses an input whose number of entries is neither 1 nor one of `counts`.
-inline Status read_values(Context &context, std::uint32_t input, const char *what, std::initializer_list<std::int64_t> counts,
-                          double fallback, Values *out) {
+inline Status read_values(Context &context, std::uint32_t input, const char *what,
+                          std::initializer_list<std::int64_t> counts, double fallback, Values *out) {
   *out = {nullptr, 0, fallback};
   const View *view = context.input(input);
   if (!view) return {};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reduce*: every output takes in the elements along the reduced axes. Without a reduced axis each element is a set of one.
+// Reduce*: every output takes in the elements along the reduced axes. Without a reduced axis each element is a set of
+// one.
 #include <type_traits>
 
 #include "backends/cpu-reference/kernels/kernels.h"
@@ -10,13 +11,15 @@ namespace quarry::reference {
 
 namespace {
 
-// Integers add up in 128 bits and are cut to their type at the end, so that a mean is that of the exact sum; reals in double.
+// Integers add up in 128 bits and are cut to their type at the end, so that a mean is that of the exact sum; reals in
+// double.
 __extension__ typedef __int128 Wide;
 __extension__ typedef unsigned __int128 WideUnsigned;  // for squares, which may need all bits
 template <class T>
 using Accumulator = std::conditional_t<std::is_floating_point_v<T>, double, Wide>;
 
-// An operation is: begin, what add() makes of the accumulator and one more element, and finish(accumulator, number of elements).
+// An operation is: begin, what add() makes of the accumulator and one more element, and finish(accumulator, number of
+// elements).
 template <class T>
 struct Sum {
   static Accumulator<T> begin() noexcept { return 0; }
@@ -58,7 +61,9 @@ struct SumSquare {
 
 template <class T>
 struct L2 : SumSquare<T> {
-  static T finish(typename SumSquare<T>::State sum, std::int64_t) noexcept { return static_cast<T>(std::sqrt(static_cast<double>(sum))); }
+  static T finish(typename SumSquare<T>::State sum, std::int64_t) noexcept {
+    return static_cast<T>(std::sqrt(static_cast<double>(sum)));
+  }
 };
 
 template <class T>
@@ -76,7 +81,8 @@ struct LogSumExp {
   static void add(State &state, T element) noexcept {
     const double value = static_cast<double>(element);
     if (value <= state.greatest) {
-      state.sum += value == state.greatest ? (std::isinf(value) && value < 0 ? 0.0 : 1.0) : std::exp(value - state.greatest);
+      state.sum +=
+          value == state.greatest ? (std::isinf(value) && value < 0 ? 0.0 : 1.0) : std::exp(value - state.greatest);
     } else {  // also NaN
       state.sum = state.sum * std::exp(state.greatest - value) + 1;
       state.greatest = value;
@@ -153,7 +159,8 @@ Status reduce_numbers(Context &context) {
 }
 template <template <class> class Operation>
 Status reduce_ordered(Context &context) {
-  return reduce<Operation, float, double, std::int8_t, std::uint8_t, std::int32_t, std::int64_t, std::uint32_t, std::uint64_t>(context);
+  return reduce<Operation, float, double, std::int8_t, std::uint8_t, std::int32_t, std::int64_t, std::uint32_t,
+                std::uint64_t>(context);
 }
 
 }  // namespace

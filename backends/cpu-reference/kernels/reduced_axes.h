@@ -40,8 +40,8 @@ struct ReducedAxes {
     if (gone.rank == 0) gone.push(1, 1, false);
   }
 
-  // Calls line(first, step, length) for every row of the set that is index `index` of what is kept: in row-major order, elements first,
-  // first + step, ...
+  // Calls line(first, step, length) for every row of the set that is index `index` of what is kept: in row-major order,
+  // elements first, first + step, ...
   template <class Line>
   void for_lines(std::int64_t index, Line &&line) const {
     if (gone.count() == 0) return;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Resize. Interpolation is separable: every resized axis gets a table of taps (which inputs, with which weights) and is a pass of its own.
+// Resize. Interpolation is separable: every resized axis gets a table of taps (which inputs, with which weights) and is
+// a pass of its own.
 #include <algorithm>
 #include <cmath>
 
@@ -49,7 +50,8 @@ double filter(Mode mode, double distance, double a) {
 
 Status make_taps(Context &context, const Settings &settings, Axis *axis) {
   // Antialiasing stretches the filter where the axis shrinks.
-  const double stretch = settings.antialias && settings.mode != Mode::Nearest ? std::min(static_cast<double>(axis->scale), 1.0) : 1.0;
+  const double stretch =
+      settings.antialias && settings.mode != Mode::Nearest ? std::min(static_cast<double>(axis->scale), 1.0) : 1.0;
   const double radius = settings.mode == Mode::Cubic ? 2 : 1;
   const double first_tap = settings.mode == Mode::Nearest ? 0 : std::floor(-radius / stretch) + 1;
   if (!(first_tap >= -2.0 * static_cast<double>(axis->in) - 4)) {
@@ -112,7 +114,8 @@ void resize_nearest(const View &in, const View &out, const Axis *axes, bool extr
 }
 
 // One pass: [outer, axis.in, inner] -> [outer, axis.out, inner].
-void resize_axis(const double *from, double *to, std::int64_t outer, std::int64_t inner, const Axis &axis, double extrapolation) {
+void resize_axis(const double *from, double *to, std::int64_t outer, std::int64_t inner, const Axis &axis,
+                 double extrapolation) {
   for (std::int64_t o = 0; o < outer; ++o, from += axis.in * inner) {
     for (std::int64_t y = 0; y < axis.out; ++y, to += inner) {
       if (axis.outside[y]) {
@@ -165,8 +168,9 @@ Status kernel_resize(Context &context) {
   const View *roi = context.input(1), *scales = context.input(2);
   qir::IntList sizes;
   QR_RETURN_IF_ERROR(read_list(context, 3, &sizes));
-  const std::span<const float> given = scales ? std::span<const float>(scales->as<const float>(), static_cast<std::size_t>(scales->count))
-                                              : std::span<const float>();
+  const std::span<const float> given =
+      scales ? std::span<const float>(scales->as<const float>(), static_cast<std::size_t>(scales->count))
+             : std::span<const float>();
   qir::ResizeGeometry geometry;
   QR_RETURN_IF_ERROR(qir::resolve_resize(context.node(), dims_of(in), given, sizes, &geometry));
   View *out;

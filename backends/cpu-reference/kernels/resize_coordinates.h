@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where Resize reads, axis by axis; for every backend that runs it on this processor. In f32, as ONNX Runtime does: which neighbour is the nearest one depends on it.
+// Where Resize reads, axis by axis; for every backend that runs it on this processor. In f32, as ONNX Runtime does:
+// which neighbour is the nearest one depends on it.
 #pragma once
 
 #include <algorithm>
@@ -15,17 +16,17 @@ enum class Nearest { PreferFloor, PreferCeil, Floor, Ceil };
 inline Coordinates coordinates_of(const qir::Node &node) {
   const std::string_view how = node.get_string("coordinate_transformation_mode", "half_pixel");
   return how == "half_pixel_symmetric" ? Coordinates::HalfPixelSymmetric
-       : how == "pytorch_half_pixel"   ? Coordinates::PytorchHalfPixel
-       : how == "align_corners"        ? Coordinates::AlignCorners
-       : how == "asymmetric"           ? Coordinates::Asymmetric
-       : how == "tf_crop_and_resize"   ? Coordinates::Crop
+         : how == "pytorch_half_pixel" ? Coordinates::PytorchHalfPixel
+         : how == "align_corners"      ? Coordinates::AlignCorners
+         : how == "asymmetric"         ? Coordinates::Asymmetric
+         : how == "tf_crop_and_resize" ? Coordinates::Crop
                                        : Coordinates::HalfPixel;
 }
 inline Nearest nearest_of(const qir::Node &node) {
   const std::string_view rounding = node.get_string("nearest_mode", "round_prefer_floor");
   return rounding == "round_prefer_ceil" ? Nearest::PreferCeil
-       : rounding == "floor"             ? Nearest::Floor
-       : rounding == "ceil"              ? Nearest::Ceil
+         : rounding == "floor"           ? Nearest::Floor
+         : rounding == "ceil"            ? Nearest::Ceil
                                          : Nearest::PreferFloor;
 }
 
@@ -38,7 +39,8 @@ struct ResizeAxis {
 // Where output index y lies in the input.
 inline float original(const ResizeAxis &axis, Coordinates coordinates, std::int64_t y) {
   const auto x = static_cast<float>(y), in = static_cast<float>(axis.in);
-  const float width = axis.scale * in;  // of the output; not an integer where a scale was given that does not divide evenly
+  const float width =
+      axis.scale * in;  // of the output; not an integer where a scale was given that does not divide evenly
   switch (coordinates) {
     case Coordinates::HalfPixel: return (x + 0.5F) / axis.scale - 0.5F;
     case Coordinates::HalfPixelSymmetric: {
@@ -49,9 +51,9 @@ inline float original(const ResizeAxis &axis, Coordinates coordinates, std::int6
     case Coordinates::AlignCorners: return axis.out > 1 && width != 1 ? x * (in - 1) / (width - 1) : 0.0F;
     case Coordinates::Asymmetric: return x / axis.scale;
     case Coordinates::Crop:
-      return axis.out > 1
-               ? axis.roi_start * (in - 1) + x * (axis.roi_end - axis.roi_start) * (in - 1) / static_cast<float>(axis.out - 1)
-               : 0.5F * (axis.roi_start + axis.roi_end) * (in - 1);
+      return axis.out > 1 ? axis.roi_start * (in - 1) +
+                                x * (axis.roi_end - axis.roi_start) * (in - 1) / static_cast<float>(axis.out - 1)
+                          : 0.5F * (axis.roi_start + axis.roi_end) * (in - 1);
   }
   return 0;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// RNN, GRU and LSTM. A sequence is one direction of one batch entry; sequences are independent of each other. States stay doubles from step
-// to step.
+// RNN, GRU and LSTM. A sequence is one direction of one batch entry; sequences are independent of each other. States
+// stay doubles from step to step.
 #include "backends/cpu-reference/kernels/dots.h"
 #include "backends/cpu-reference/kernels/kernels.h"
 #include "backends/cpu-reference/kernels/reals.h"
@@ -9,7 +9,7 @@ namespace quarry::reference {
 
 namespace {
 
-// ---- activations -----------------------------------------------------------------------------------------------------
+// ---- activations --------------------------------------------------------------------------------
 
 enum class Function : std::uint8_t {
   Relu,
@@ -79,34 +79,39 @@ bool same_name(std::string_view a, std::string_view b) noexcept {
 
 constexpr std::size_t kMaxActivations = 3;
 
-// The activations of all directions, in order. Entries of activation_alpha and activation_beta belong to the functions that take them, in
-// order.
-Status read_activations(const qir::Node &node, std::int64_t directions, std::initializer_list<const char *> usual, Activation *out) {
+// The activations of all directions, in order. Entries of activation_alpha and activation_beta belong to the functions
+// that take them, in order.
+Status read_activations(const qir::Node &node, std::int64_t directions, std::initializer_list<const char *> usual,
+                        Activation *out) {
   const Vector<String> *names = node.get_strings("activations");
   const Vector<float> *alphas = node.get_floats("activation_alpha"), *betas = node.get_floats("activation_beta");
   const std::size_t count = static_cast<std::size_t>(directions) * usual.size();
   if (names && names->empty()) names = nullptr;
   if (names && names->size() != count) {
-    return qir::node_error(node, ErrorId::qir_attribute, "activations names %zu functions, expected %zu", names->size(), count);
+    return qir::node_error(node, ErrorId::qir_attribute, "activations names %zu functions, expected %zu", names->size(),
+                           count);
   }
   const float clip = node.get_float("clip", 0);
   std::size_t alpha = 0, beta = 0;
   for (std::size_t i = 0; i < count; ++i) {
-    const std::string_view name = names ? std::string_view((*names)[i]) : std::string_view(usual.begin()[i % usual.size()]);
-    const auto *row =
-        std::find_if(std::begin(kFunctions), std::end(kFunctions), [&](const FunctionRow &each) { return same_name(each.name, name); });
+    const std::string_view name =
+        names ? std::string_view((*names)[i]) : std::string_view(usual.begin()[i % usual.size()]);
+    const auto *row = std::find_if(std::begin(kFunctions), std::end(kFunctions),
+                                   [&](const FunctionRow &each) { return same_name(each.name, name); });
     if (row == std::end(kFunctions)) {
-      return qir::node_error(node, ErrorId::qir_attribute, "'%s' is no activation of recurrent operators", printable(name).c_str());
+      return qir::node_error(node, ErrorId::qir_attribute, "'%s' is no activation of recurrent operators",
+                             printable(name).c_str());
     }
     out[i] = {row->function, static_cast<double>(row->alpha), static_cast<double>(row->beta)};
-    if (row->parameters >= 1 && alphas && alpha < alphas->size()) out[i].alpha = static_cast<double>((*alphas)[alpha++]);
+    if (row->parameters >= 1 && alphas && alpha < alphas->size())
+      out[i].alpha = static_cast<double>((*alphas)[alpha++]);
     if (row->parameters >= 2 && betas && beta < betas->size()) out[i].beta = static_cast<double>((*betas)[beta++]);
     if (clip > 0) out[i].clip = static_cast<double>(clip);
   }
   return {};
 }
 
-// ---- sequences -------------------------------------------------------------------------------------------------------
+// ---- sequences ----------------------------------------------------------------------------------
 
 // One direction's parameters; biases and peepholes are nullptr where absent.
 template <class T>
@@ -117,8 +122,8 @@ struct Direction {
   const Activation *activations;
 };
 
-// What a cell sees and changes in one step: `from_x` is X W^T + bias for all gates; h and c are the states; `work` has room for twice the
-// gates.
+// What a cell sees and changes in one step: `from_x` is X W^T + bias for all gates; h and c are the states; `work` has
+// room for twice the gates.
 struct StepState {
   std::int64_t hidden;
   const double *from_x;
@@ -134,12 +139,15 @@ void add_bias(double *values, const T *bias, std::int64_t count) noexcept {
 template <class T, class Cell>
 void run_sequences(Context &context, const qir::RnnGeometry &g, std::int64_t gates, const Activation *activations,
                    std::size_t per_direction, Cell &&cell) {
-  const auto data = [&](std::uint32_t input) -> const T * { return context.input(input) ? context.input(input)->as<const T>() : nullptr; };
+  const auto data = [&](std::uint32_t input) -> const T * {
+    return context.input(input) ? context.input(input)->as<const T>() : nullptr;
+  };
   const T *x = data(0), *w = data(1), *r = data(2), *bias = data(3), *peepholes = data(7);
   const View *lengths = context.input(4), *initial_h = context.input(5), *initial_c = context.input(6);
   View *y = context.output(0), *y_h = context.output(1), *y_c = context.output(2);
   const std::int64_t hidden = g.hidden, wide = gates * hidden, room = g.input + 2 * hidden + 3 * wide;
-  double *scratch = static_cast<double *>(context.scratch(static_cast<std::uint64_t>(g.directions * g.batch * room) * sizeof(double)));
+  double *scratch = static_cast<double *>(
+      context.scratch(static_cast<std::uint64_t>(g.directions * g.batch * room) * sizeof(double)));
 
   parallel(context, g.directions * g.batch, [&](std::int64_t task) {
     const std::int64_t d = task / g.batch, b = task % g.batch;
@@ -161,7 +169,8 @@ void run_sequences(Context &context, const qir::RnnGeometry &g, std::int64_t gat
     for (std::int64_t step = 0; step < g.sequence; ++step) {
       if (context.stopped()) return;
       const std::int64_t t = step < length && backwards ? length - 1 - step : step;
-      const std::int64_t y_at = (g.batch_first ? (b * g.sequence + t) * g.directions + d : (t * g.directions + d) * g.batch + b) * hidden;
+      const std::int64_t y_at =
+          (g.batch_first ? (b * g.sequence + t) * g.directions + d : (t * g.directions + d) * g.batch + b) * hidden;
       if (step >= length) {  // padding
         for (std::int64_t i = 0; y && i < hidden; ++i) set_real(*y, y_at + i, 0);
         continue;
@@ -201,20 +210,22 @@ Status recurrent(Context &context, std::int64_t gates, std::initializer_list<con
   if (const View *lengths = context.input(4)) {
     if (lengths->dtype != DType::I32) return type_error(context, lengths->dtype);
     if (lengths->count != g.batch) {
-      return qir::node_error(node, ErrorId::run_value, "sequence_lens has %lld entries, expected %lld (one per batch entry)",
+      return qir::node_error(node, ErrorId::run_value,
+                             "sequence_lens has %lld entries, expected %lld (one per batch entry)",
                              static_cast<long long>(lengths->count), static_cast<long long>(g.batch));
     }
     for (std::int64_t b = 0; b < g.batch; ++b) {
       const std::int64_t length = integer_at(*lengths, b);
       if (length < 0 || length > g.sequence) {
-        return qir::node_error(node, ErrorId::run_value, "sequence_lens has %lld, expected 0 to %lld", static_cast<long long>(length),
-                               static_cast<long long>(g.sequence));
+        return qir::node_error(node, ErrorId::run_value, "sequence_lens has %lld, expected 0 to %lld",
+                               static_cast<long long>(length), static_cast<long long>(g.sequence));
       }
     }
   }
   Activation activations[2 * kMaxActivations];
   QR_RETURN_IF_ERROR(read_activations(node, g.directions, usual, activations));
-  dispatch<float, double>(x.dtype, [&](auto tag) { run_sequences<decltype(tag)>(context, g, gates, activations, usual.size(), cell); });
+  dispatch<float, double>(
+      x.dtype, [&](auto tag) { run_sequences<decltype(tag)>(context, g, gates, activations, usual.size(), cell); });
   return {};
 }
 
@@ -253,8 +264,8 @@ Status kernel_gru(Context &context) {
   });
 }
 
-// Gates i (input), o (output), f (forget), c (new cell); c = f * c + i * new, h = o * act(c). The peepholes P[iof] look at the cell: i
-// and f at the one before, o at the new one. input_forget couples the gates: f = 1 - i.
+// Gates i (input), o (output), f (forget), c (new cell); c = f * c + i * new, h = o * act(c). The peepholes P[iof] look
+// at the cell: i and f at the one before, o at the new one. input_forget couples the gates: f = 1 - i.
 Status kernel_lstm(Context &context) {
   const bool coupled = context.node().get_int("input_forget", 0) != 0;
   return recurrent(context, 4, {"Sigmoid", "Tanh", "Tanh"}, [coupled](const auto &direction, const StepState &s) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operators that read an image at places that another tensor gives: GridSample, DeformConv; and AffineGrid, which makes such places.
+// Operators that read an image at places that another tensor gives: GridSample, DeformConv; and AffineGrid, which makes
+// such places.
 #include <algorithm>
 #include <cmath>
 
@@ -40,7 +41,8 @@ struct GridAxis {
   std::int64_t source(std::int64_t index) const {
     if (index >= 0 && index < extent) return index;
     if (padding == Padding::Zeros || extent == 0) return kOutside;
-    if (padding == Padding::Reflection) index = static_cast<std::int64_t>(reflect(static_cast<double>(index), low(), high()));
+    if (padding == Padding::Reflection)
+      index = static_cast<std::int64_t>(reflect(static_cast<double>(index), low(), high()));
     return std::clamp<std::int64_t>(index, 0, extent - 1);
   }
 };
@@ -101,8 +103,8 @@ Status kernel_grid_sample(Context &context) {
   const std::uint32_t space = in.rank - 2;
   std::int64_t dims[kMaxRank] = {in.dims[0], in.dims[1]};
   if (grid.rank != in.rank || grid.dims[0] != in.dims[0] || grid.dims[in.rank - 1] != space) {
-    return qir::node_error(context.node(), ErrorId::run_value, "grid is %s for input %s", shape_text(grid.dims, grid.rank).c_str(),
-                           shape_text(in.dims, in.rank).c_str());
+    return qir::node_error(context.node(), ErrorId::run_value, "grid is %s for input %s",
+                           shape_text(grid.dims, grid.rank).c_str(), shape_text(in.dims, in.rank).c_str());
   }
   std::copy_n(grid.dims + 1, space, dims + 2);
   View *made;
@@ -110,9 +112,14 @@ Status kernel_grid_sample(Context &context) {
   if (out.count == 0) return {};
 
   const qir::Node &node = context.node();
-  const std::string_view mode_name = node.get_string("mode", "linear"), padding_name = node.get_string("padding_mode", "zeros");
-  const GridMode mode = mode_name == "nearest" ? GridMode::Nearest : mode_name == "cubic" ? GridMode::Cubic : GridMode::Linear;
-  const Padding padding = padding_name == "border" ? Padding::Border : padding_name == "reflection" ? Padding::Reflection : Padding::Zeros;
+  const std::string_view mode_name = node.get_string("mode", "linear"),
+                         padding_name = node.get_string("padding_mode", "zeros");
+  const GridMode mode = mode_name == "nearest" ? GridMode::Nearest
+                        : mode_name == "cubic" ? GridMode::Cubic
+                                               : GridMode::Linear;
+  const Padding padding = padding_name == "border"       ? Padding::Border
+                          : padding_name == "reflection" ? Padding::Reflection
+                                                         : Padding::Zeros;
   GridAxis axes[kMaxSpatial];
   std::int64_t strides[kMaxSpatial], most = 1;
   dense_strides(in.dims + 2, space, strides);
@@ -120,7 +127,8 @@ Status kernel_grid_sample(Context &context) {
     axes[i] = {in.dims[2 + i], strides[i], padding, node.get_int("align_corners", 0) != 0};
     most *= 4;
   }
-  const std::int64_t pixels = product(in.dims, 2, in.rank), places = product(out.dims, 2, out.rank), channels = in.dims[1];
+  const std::int64_t pixels = product(in.dims, 2, in.rank), places = product(out.dims, 2, out.rank),
+                     channels = in.dims[1];
   // The taps of a place: all combinations of those of its axes.
   auto *taps = static_cast<Tap *>(context.scratch(static_cast<std::uint64_t>(most) * sizeof(Tap)));
   const auto sample = [&]<class T, class G>(T *, G *) {
@@ -139,7 +147,8 @@ Status kernel_grid_sample(Context &context) {
           count *= more;
         }
         for (std::int64_t c = 0; c < channels; ++c) {
-          out.as<T>()[(n * channels + c) * places + place] = weighted_sum(in.as<const T>() + (n * channels + c) * pixels, taps, count);
+          out.as<T>()[(n * channels + c) * places + place] =
+              weighted_sum(in.as<const T>() + (n * channels + c) * pixels, taps, count);
         }
       }
     }
@@ -158,8 +167,8 @@ Status kernel_affine_grid(Context &context) {
   const std::uint32_t space = size.size - 2;  // 2 or 3
   if (size.size < 4 || size.size > 5 || theta.rank != 3 || theta.dims[0] != size[0] || theta.dims[1] != space ||
       theta.dims[2] != space + 1) {
-    return qir::node_error(context.node(), ErrorId::run_value, "theta is %s for size %s", shape_text(theta.dims, theta.rank).c_str(),
-                           shape_text(size.values, size.size).c_str());
+    return qir::node_error(context.node(), ErrorId::run_value, "theta is %s for size %s",
+                           shape_text(theta.dims, theta.rank).c_str(), shape_text(size.values, size.size).c_str());
   }
   std::int64_t dims[kMaxRank] = {size[0]};
   for (std::uint32_t i = 0; i < space; ++i) dims[1 + i] = size[2 + i];
@@ -198,13 +207,15 @@ Status kernel_deform_conv(Context &context) {
   QR_RETURN_IF_ERROR(qir::resolve_conv(context.node(), dims_of(in), dims_of(weights), &conv));
   const std::uint32_t space = conv.rank;
   const std::int64_t offset_groups = context.node().get_int("offset_group", 1);
-  const std::int64_t taps = product(conv.kernel, 0, space), places = product(conv.out, 0, space), pixels = product(conv.in, 0, space);
+  const std::int64_t taps = product(conv.kernel, 0, space), places = product(conv.out, 0, space),
+                     pixels = product(conv.in, 0, space);
   const std::int64_t entries = conv.batch * offset_groups * taps * places;
-  if (offset_groups < 1 || conv.in_channels % offset_groups != 0 || offsets.count != entries * space || (mask && mask->count != entries) ||
-      (bias && bias->count != conv.out_channels)) {
-    return qir::node_error(context.node(), ErrorId::run_value, "offsets are %s for %lld output places, %lld taps and %lld offset groups",
-                           shape_text(offsets.dims, offsets.rank).c_str(), static_cast<long long>(places), static_cast<long long>(taps),
-                           static_cast<long long>(offset_groups));
+  if (offset_groups < 1 || conv.in_channels % offset_groups != 0 || offsets.count != entries * space ||
+      (mask && mask->count != entries) || (bias && bias->count != conv.out_channels)) {
+    return qir::node_error(context.node(), ErrorId::run_value,
+                           "offsets are %s for %lld output places, %lld taps and %lld offset groups",
+                           shape_text(offsets.dims, offsets.rank).c_str(), static_cast<long long>(places),
+                           static_cast<long long>(taps), static_cast<long long>(offset_groups));
   }
   std::int64_t dims[kMaxRank] = {conv.batch, conv.out_channels}, strides[kMaxSpatial];
   std::copy_n(conv.out, space, dims + 2);
@@ -214,7 +225,8 @@ Status kernel_deform_conv(Context &context) {
   if (out->count == 0) return {};
   const std::int64_t channels_per_offset = conv.in_channels / offset_groups, column = conv.in_per_group * taps;
   // What the kernel sees at one place, per input channel and tap.
-  auto *seen = static_cast<double *>(context.scratch(static_cast<std::uint64_t>(conv.in_channels * taps) * sizeof(double)));
+  auto *seen =
+      static_cast<double *>(context.scratch(static_cast<std::uint64_t>(conv.in_channels * taps) * sizeof(double)));
   const bool known = dispatch<float, double>(in.dtype, [&](auto tag) {
     using T = decltype(tag);
     const T *moved = offsets.as<const T>();
@@ -225,11 +237,13 @@ Status kernel_deform_conv(Context &context) {
           std::int64_t k = 0;
           for (Odometer tap(conv.kernel, space); !tap.done(); tap.next(), ++k) {
             const std::int64_t entry = (n * offset_groups + g) * taps + k;
-            Tap corners[1u << kMaxSpatial] = {{0, mask ? static_cast<double>(mask->as<const T>()[entry * places + place]) : 1.0}};
+            Tap corners[1u << kMaxSpatial] = {
+                {0, mask ? static_cast<double>(mask->as<const T>()[entry * places + place]) : 1.0}};
             std::int64_t count = 1;
             for (std::uint32_t i = 0; i < space; ++i) {
               const std::int64_t base = at[i] * conv.stride[i] + tap[i] * conv.dilation[i] - conv.pad_begin[i];
-              const double x = static_cast<double>(base) + static_cast<double>(moved[(entry * space + i) * places + place]);
+              const double x =
+                  static_cast<double>(base) + static_cast<double>(moved[(entry * space + i) * places + place]);
               if (!(x > -1 && x < static_cast<double>(conv.in[i]))) {
                 count = 0;
                 break;
@@ -239,7 +253,8 @@ Status kernel_deform_conv(Context &context) {
               const bool has_low = low >= 0, has_high = low + 1 < conv.in[i];
               for (std::int64_t c = 0; c < count; ++c) {
                 const Tap corner = corners[c];
-                if (has_high) corners[has_low ? count + c : c] = {corner.offset + (low + 1) * strides[i], corner.weight * ratio};
+                if (has_high)
+                  corners[has_low ? count + c : c] = {corner.offset + (low + 1) * strides[i], corner.weight * ratio};
                 if (has_low) corners[c] = {corner.offset + low * strides[i], corner.weight * (1 - ratio)};
               }
               count *= has_low + has_high;
@@ -247,7 +262,8 @@ Status kernel_deform_conv(Context &context) {
             for (std::int64_t c = g * channels_per_offset; c < (g + 1) * channels_per_offset; ++c) {
               const T *image = in.as<const T>() + (n * conv.in_channels + c) * pixels;
               double sum = 0;
-              for (std::int64_t t = 0; t < count; ++t) sum += corners[t].weight * static_cast<double>(image[corners[t].offset]);
+              for (std::int64_t t = 0; t < count; ++t)
+                sum += corners[t].weight * static_cast<double>(image[corners[t].offset]);
               seen[c * taps + k] = sum;
             }
           }

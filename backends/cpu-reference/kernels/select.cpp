@@ -81,7 +81,8 @@ Status cumulate(Context &context, double neutral, Step &&step) {
   std::size_t axis = 0;
   QR_RETURN_IF_ERROR(read_integer(context, 1, 0, &given));
   if (in.rank > 0) QR_RETURN_IF_ERROR(qir::resolve_axis(context.node(), given, in.rank, &axis));
-  const bool exclusive = context.node().get_int("exclusive", 0) != 0, reverse = context.node().get_int("reverse", 0) != 0;
+  const bool exclusive = context.node().get_int("exclusive", 0) != 0,
+             reverse = context.node().get_int("reverse", 0) != 0;
   View row = in;  // a scalar is a line of one
   if (in.rank == 0) row.rank = 1, row.dims[0] = 1;
   const Lines lines(row, axis);
@@ -123,8 +124,8 @@ Status kernel_top_k(Context &context) {
   QR_RETURN_IF_ERROR(read_integer(context, 1, 0, &k));
   const Lines lines(in, axis);
   if (k < 0 || k > lines.extent) {
-    return qir::node_error(context.node(), ErrorId::run_value, "found k %lld, expected 0 to %lld", static_cast<long long>(k),
-                           static_cast<long long>(lines.extent));
+    return qir::node_error(context.node(), ErrorId::run_value, "found k %lld, expected 0 to %lld",
+                           static_cast<long long>(k), static_cast<long long>(lines.extent));
   }
   std::int64_t dims[kMaxRank];
   std::copy_n(in.dims, in.rank, dims);
@@ -152,7 +153,8 @@ Status kernel_top_k(Context &context) {
       for (std::int64_t i = 0; i < k; ++i) {
         const std::int64_t to = (o * k + i) * lines.inner + j;
         if (values)
-          std::memcpy(values->as<char>() + to * in.width, in.as<const char>() + (first + order[i] * lines.inner) * in.width, in.width);
+          std::memcpy(values->as<char>() + to * in.width,
+                      in.as<const char>() + (first + order[i] * lines.inner) * in.width, in.width);
         if (indices) indices->as<std::int64_t>()[to] = order[i];
       }
     }
@@ -192,7 +194,8 @@ Status kernel_unique(Context &context) {
   if (!flat) QR_RETURN_IF_ERROR(read_axis(context, 0, in.rank, &axis));
   const Lines lines(view, axis);
   const std::int64_t items = lines.extent;
-  std::int64_t *order = integers(context, items), *group_of = integers(context, items), *first = integers(context, items);
+  std::int64_t *order = integers(context, items), *group_of = integers(context, items),
+               *first = integers(context, items);
   std::int64_t *count = integers(context, items), *place = integers(context, items);
   std::uint64_t *keys = order_keys(context, in.count);
   const bool known = dispatch_any(in.dtype, [&](auto tag) {
@@ -237,8 +240,8 @@ Status kernel_unique(Context &context) {
   const std::int64_t row = lines.inner * in.width;  // bytes
   for (std::int64_t g = 0; g < groups; ++g) {
     for (std::int64_t o = 0; values && row > 0 && o < lines.outer; ++o) {
-      std::memcpy(values->as<char>() + (o * groups + place[g]) * row, in.as<const char>() + (o * items + first[g]) * row,
-                  static_cast<std::size_t>(row));
+      std::memcpy(values->as<char>() + (o * groups + place[g]) * row,
+                  in.as<const char>() + (o * items + first[g]) * row, static_cast<std::size_t>(row));
     }
     if (indices) indices->as<std::int64_t>()[place[g]] = first[g];
     if (counts) counts->as<std::int64_t>()[place[g]] = count[g];

@@ -20,8 +20,8 @@ Complex operator+(Complex a, Complex b) { return {a.re + b.re, a.im + b.im}; }
 Complex operator-(Complex a, Complex b) { return {a.re - b.re, a.im - b.im}; }
 Complex operator*(Complex a, Complex b) { return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re}; }
 
-// A transform of one length. Lengths are split by 2 while they are even; what is left is the defining sum, so every length is exact and
-// powers of two are quick.
+// A transform of one length. Lengths are split by 2 while they are even; what is left is the defining sum, so every
+// length is exact and powers of two are quick.
 class Fourier {
  public:
   Fourier(Context &context, std::int64_t length, bool inverse)
@@ -76,7 +76,8 @@ class Fourier {
 std::int64_t kept_bins(std::int64_t length, bool onesided) { return onesided ? length / 2 + 1 : length; }
 
 Status length_error(const Context &context, const char *what, std::int64_t found) {
-  return qir::node_error(context.node(), ErrorId::run_value, "found %s %lld, expected 1 or more", what, static_cast<long long>(found));
+  return qir::node_error(context.node(), ErrorId::run_value, "found %s %lld, expected 1 or more", what,
+                         static_cast<long long>(found));
 }
 
 // sum of a * cos(...) terms, for size positions of one period, or for a period that ends on the last position.
@@ -108,7 +109,8 @@ Status kernel_dft(Context &context) {
   QR_RETURN_IF_ERROR(read_integer(context, 2, -2, &axis_given));
   QR_RETURN_IF_ERROR(qir::resolve_axis(context.node(), axis_given, in.rank, &axis));
   if (in.rank < 2 || axis + 1 == in.rank || in.dims[in.rank - 1] < 1 || in.dims[in.rank - 1] > 2) {
-    return qir::node_error(context.node(), ErrorId::run_value, "found axis %lld of %s, expected a signal axis and a last extent of 1 or 2",
+    return qir::node_error(context.node(), ErrorId::run_value,
+                           "found axis %lld of %s, expected a signal axis and a last extent of 1 or 2",
                            static_cast<long long>(axis_given), shape_text(in.dims, in.rank).c_str());
   }
   const std::int64_t parts = in.dims[in.rank - 1];
@@ -167,9 +169,10 @@ Status kernel_stft(Context &context) {
   if (step < 1) return length_error(context, "frame step", step);
   if (length < 1) return length_error(context, "frame length", length);
   if (length > time || (shape && shape->count != length)) {
-    return qir::node_error(
-        context.node(), ErrorId::run_value, "found frame length %lld and window length %lld, expected the same and at most %lld",
-        static_cast<long long>(length), shape ? static_cast<long long>(shape->count) : 0LL, static_cast<long long>(time));
+    return qir::node_error(context.node(), ErrorId::run_value,
+                           "found frame length %lld and window length %lld, expected the same and at most %lld",
+                           static_cast<long long>(length), shape ? static_cast<long long>(shape->count) : 0LL,
+                           static_cast<long long>(time));
   }
   const std::int64_t frames = (time - length) / step + 1, bins = kept_bins(length, onesided);
   const std::int64_t dims[] = {batch, frames, bins, 2};
@@ -185,7 +188,8 @@ Status kernel_stft(Context &context) {
       const T *from = in.as<const T>() + (frame / frames * time + frame % frames * step) * parts;
       for (std::int64_t i = 0; i < length; ++i) {
         const double weight = shape ? static_cast<double>(shape->as<const T>()[i]) : 1.0;
-        line[i] = {static_cast<double>(from[i * parts]) * weight, parts == 2 ? static_cast<double>(from[i * parts + 1]) * weight : 0.0};
+        line[i] = {static_cast<double>(from[i * parts]) * weight,
+                   parts == 2 ? static_cast<double>(from[i * parts + 1]) * weight : 0.0};
       }
       fourier.run(line);
       for (std::int64_t k = 0; k < bins; ++k) {
@@ -209,13 +213,15 @@ Status kernel_mel_weight_matrix(Context &context) {
   double edge[2] = {};
   for (std::uint32_t i = 0; i < 2; ++i) {
     const View &view = *context.input(3 + i);
-    const bool known = view.count == 1 &&
-                       dispatch<float, double>(view.dtype, [&](auto tag) { edge[i] = static_cast<double>(view.as<decltype(tag)>()[0]); });
+    const bool known = view.count == 1 && dispatch<float, double>(view.dtype, [&](auto tag) {
+                         edge[i] = static_cast<double>(view.as<decltype(tag)>()[0]);
+                       });
     if (!known) return type_error(context, view.dtype);
   }
   if (bands < 0 || length < 0 || rate < 1 || !(edge[0] >= 0 && edge[0] <= edge[1] && edge[1] < 1e12)) {
-    return qir::node_error(context.node(), ErrorId::run_value, "found %lld bands of %lld points at %lld Hz from %g to %g Hz",
-                           static_cast<long long>(bands), static_cast<long long>(length), static_cast<long long>(rate), edge[0], edge[1]);
+    return qir::node_error(context.node(), ErrorId::run_value,
+                           "found %lld bands of %lld points at %lld Hz from %g to %g Hz", static_cast<long long>(bands),
+                           static_cast<long long>(length), static_cast<long long>(rate), edge[0], edge[1]);
   }
   const std::int64_t bins = length / 2 + 1, dims[] = {bins, bands};
   View *out;
@@ -227,10 +233,12 @@ Status kernel_mel_weight_matrix(Context &context) {
   // The spectrum bin of edge i; band b rises from edge b to b + 1 and falls to b + 2.
   const auto bin_of = [&](std::int64_t i) {
     const double hertz = 700 * (std::pow(10, (low + static_cast<double>(i) * step) / 2595) - 1);
-    return static_cast<std::int64_t>(std::min(std::floor((static_cast<double>(length) + 1) * hertz / static_cast<double>(rate)), 1e18));
+    return static_cast<std::int64_t>(
+        std::min(std::floor((static_cast<double>(length) + 1) * hertz / static_cast<double>(rate)), 1e18));
   };
   if (bin_of(bands) >= bins) {
-    return qir::node_error(context.node(), ErrorId::run_value, "found an upper edge of %g Hz, expected at most half of %lld Hz", edge[1],
+    return qir::node_error(context.node(), ErrorId::run_value,
+                           "found an upper edge of %g Hz, expected at most half of %lld Hz", edge[1],
                            static_cast<long long>(rate));
   }
   const bool known = dispatch_number(out->dtype, [&](auto tag) {
@@ -238,7 +246,8 @@ Status kernel_mel_weight_matrix(Context &context) {
     for (std::int64_t band = 0; band < bands; ++band) {
       const std::int64_t left = bin_of(band), center = bin_of(band + 1), right = bin_of(band + 2);
       const auto put = [&](std::int64_t bin, double value) {
-        if (bin < bins) out->as<T>()[bin * bands + band] = round_to<T>(std::is_integral_v<T> ? std::trunc(value) : value);
+        if (bin < bins)
+          out->as<T>()[bin * bands + band] = round_to<T>(std::is_integral_v<T> ? std::trunc(value) : value);
       };
       if (left == center) put(center, 1);
       for (std::int64_t bin = left; left < center && bin <= center; ++bin)

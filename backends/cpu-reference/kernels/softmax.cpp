@@ -69,8 +69,8 @@ Status kernel_log_softmax(Context &context) {
   return for_lines(context, [](const auto *from, auto *to, const Lines &lines) {
     const double greatest = greatest_of(from, lines), log_sum = std::log(sum_of_exponentials(from, lines, greatest));
     for (std::int64_t i = 0; i < lines.length; ++i) {
-      to[i * lines.step] =
-          static_cast<std::remove_reference_t<decltype(*to)>>(static_cast<double>(from[i * lines.step]) - greatest - log_sum);
+      to[i * lines.step] = static_cast<std::remove_reference_t<decltype(*to)>>(
+          static_cast<double>(from[i * lines.step]) - greatest - log_sum);
     }
   });
 }
@@ -82,7 +82,8 @@ Status kernel_hardmax(Context &context) {
     for (std::int64_t i = 1; i < lines.length; ++i) {
       if (from[i * lines.step] > from[best * lines.step]) best = i;
     }
-    for (std::int64_t i = 0; i < lines.length; ++i) to[i * lines.step] = static_cast<std::remove_reference_t<decltype(*to)>>(i == best);
+    for (std::int64_t i = 0; i < lines.length; ++i)
+      to[i * lines.step] = static_cast<std::remove_reference_t<decltype(*to)>>(i == best);
   });
 }
 
@@ -99,7 +100,8 @@ Status class_loss(Context &context, bool logits) {
   if (scores.rank < 2 || targets.rank + 1 != scores.rank || targets.dims[0] != scores.dims[0] ||
       !std::equal(scores.dims + 2, scores.dims + scores.rank, targets.dims + 1)) {
     return qir::node_error(node, ErrorId::run_value, "found scores %s and targets %s, expected [N,C,D...] and [N,D...]",
-                           shape_text(scores.dims, scores.rank).c_str(), shape_text(targets.dims, targets.rank).c_str());
+                           shape_text(scores.dims, scores.rank).c_str(),
+                           shape_text(targets.dims, targets.rank).c_str());
   }
   const Lines lines(scores, 1);
   const std::int64_t classes = lines.length;
@@ -109,8 +111,8 @@ Status class_loss(Context &context, bool logits) {
   for (std::int64_t i = 0; i < targets.count; ++i) {
     const std::int64_t target = integer_at(targets, i);
     if ((target < 0 || target >= classes) && !(has_ignored && target == ignored)) {
-      return qir::node_error(node, ErrorId::run_value, "found class %lld, expected 0 to %lld", static_cast<long long>(target),
-                             static_cast<long long>(classes - 1));
+      return qir::node_error(node, ErrorId::run_value, "found class %lld, expected 0 to %lld",
+                             static_cast<long long>(target), static_cast<long long>(classes - 1));
     }
   }
   View *loss = context.output(0), *log_probabilities = context.output_count() > 1 ? context.output(1) : nullptr;

@@ -10,8 +10,9 @@ Status read_list(const Context &context, std::uint32_t input, qir::IntList *out)
   const View *view = context.input(input);
   if (!view) return {};
   if (!qir::read_ints(view->dtype, view->data, view->count, out)) {
-    return qir::node_error(context.node(), ErrorId::run_value, "input %u is %s %s, expected a list of at most %zu integers", input,
-                           dtype_name(view->dtype), shape_text(view->dims, view->rank).c_str(), std::size(out->values));
+    return qir::node_error(context.node(), ErrorId::run_value,
+                           "input %u is %s %s, expected a list of at most %zu integers", input, dtype_name(view->dtype),
+                           shape_text(view->dims, view->rank).c_str(), std::size(out->values));
   }
   return {};
 }
@@ -21,8 +22,8 @@ Status read_integer(const Context &context, std::uint32_t input, std::int64_t fa
   const View *view = context.input(input);
   if (!view) return {};
   if (view->count != 1 || (view->dtype != DType::I64 && view->dtype != DType::I32)) {
-    return qir::node_error(context.node(), ErrorId::run_value, "input %u is %s %s, expected one integer", input, dtype_name(view->dtype),
-                           shape_text(view->dims, view->rank).c_str());
+    return qir::node_error(context.node(), ErrorId::run_value, "input %u is %s %s, expected one integer", input,
+                           dtype_name(view->dtype), shape_text(view->dims, view->rank).c_str());
   }
   *out = integer_at(*view, 0);
   return {};
@@ -44,19 +45,21 @@ Status make_output(Context &context, std::uint32_t index, const std::int64_t *di
     *out = context.output(index);
   }
   if ((*out)->rank != rank || !std::equal(dims, dims + rank, (*out)->dims)) {
-    return qir::node_error(context.node(), ErrorId::run_value, "output %u comes to %s, expected %s", index, shape_text(dims, rank).c_str(),
-                           shape_text((*out)->dims, (*out)->rank).c_str());
+    return qir::node_error(context.node(), ErrorId::run_value, "output %u comes to %s, expected %s", index,
+                           shape_text(dims, rank).c_str(), shape_text((*out)->dims, (*out)->rank).c_str());
   }
   return {};
 }
 
 Status index_error(const Context &context, std::int64_t index, std::int64_t extent) {
-  return qir::node_error(context.node(), ErrorId::run_value, "found index %lld, expected %lld to %lld", static_cast<long long>(index),
-                         static_cast<long long>(-extent), static_cast<long long>(extent - 1));
+  return qir::node_error(context.node(), ErrorId::run_value, "found index %lld, expected %lld to %lld",
+                         static_cast<long long>(index), static_cast<long long>(-extent),
+                         static_cast<long long>(extent - 1));
 }
 
 Status type_error(const Context &context, DType dtype) {
-  return qir::node_error(context.node(), ErrorId::backend_type, "found %s, which the kernel does not take", dtype_name(dtype));
+  return qir::node_error(context.node(), ErrorId::backend_type, "found %s, which the kernel does not take",
+                         dtype_name(dtype));
 }
 
 namespace {
@@ -78,8 +81,8 @@ void copy_row(CopyAxis row, void *to, const void *from) noexcept {
 
 }  // namespace
 
-void copy_strided(std::uint32_t width, std::size_t rank, const std::int64_t *dims, void *to, const std::int64_t *to_strides,
-                  const void *from, const std::int64_t *from_strides) noexcept {
+void copy_strided(std::uint32_t width, std::size_t rank, const std::int64_t *dims, void *to,
+                  const std::int64_t *to_strides, const void *from, const std::int64_t *from_strides) noexcept {
   // Axes that follow each other in both places become one; the last one is the row.
   CopyAxis axes[kMaxCopyRank + 1] = {{1, 1, 1}};
   std::size_t count = 0;
@@ -95,9 +98,10 @@ void copy_strided(std::uint32_t width, std::size_t rank, const std::int64_t *dim
   }
   if (count == 0) count = 1;
   const CopyAxis row = axes[count - 1];
-  const auto row_copy = width == 1 ? copy_row<std::uint8_t> : width == 2 ? copy_row<std::uint16_t>
-                                                          : width == 4   ? copy_row<std::uint32_t>
-                                                                         : copy_row<std::uint64_t>;
+  const auto row_copy = width == 1   ? copy_row<std::uint8_t>
+                        : width == 2 ? copy_row<std::uint16_t>
+                        : width == 4 ? copy_row<std::uint32_t>
+                                     : copy_row<std::uint64_t>;
   std::int64_t outer[kMaxCopyRank];
   for (std::size_t i = 0; i + 1 < count; ++i) outer[i] = axes[i].extent;
   for (Odometer at(outer, count - 1); !at.done(); at.next()) {

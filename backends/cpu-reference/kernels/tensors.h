@@ -20,14 +20,16 @@ inline std::int64_t product(const std::int64_t *dims, std::size_t begin, std::si
 }
 
 // Where an element begins.
-inline const char *element(const View &view, std::int64_t index) noexcept { return view.as<const char>() + index * view.width; }
+inline const char *element(const View &view, std::int64_t index) noexcept {
+  return view.as<const char>() + index * view.width;
+}
 inline char *element(View &view, std::int64_t index) noexcept { return view.as<char>() + index * view.width; }
 
 // dispatch() over all numbers, and over all types that kernels compute with.
 template <class F>
 bool dispatch_number(DType dtype, F &&body) {
-  return dispatch<float, double, std::int8_t, std::uint8_t, std::int16_t, std::uint16_t, std::int32_t, std::uint32_t, std::int64_t,
-                  std::uint64_t>(dtype, body);
+  return dispatch<float, double, std::int8_t, std::uint8_t, std::int16_t, std::uint16_t, std::int32_t, std::uint32_t,
+                  std::int64_t, std::uint64_t>(dtype, body);
 }
 template <class F>
 bool dispatch_any(DType dtype, F &&body) {
@@ -52,8 +54,8 @@ Status read_integer(const Context &context, std::uint32_t input, std::int64_t fa
 // The attribute "axis" within [0, rank).
 Status read_axis(const Context &context, std::int64_t fallback, std::size_t rank, std::size_t *out);
 
-// The output with these extents: made now where they were not known before the run, else they must be the ones that were. An output that
-// nobody wants is nullptr.
+// The output with these extents: made now where they were not known before the run, else they must be the ones that
+// were. An output that nobody wants is nullptr.
 Status make_output(Context &context, std::uint32_t index, const std::int64_t *dims, std::size_t rank, View **out);
 
 // The whole kernel of an operator whose output holds its input's bits under another type or name; both have one width.
@@ -70,12 +72,13 @@ Status type_error(const Context &context, DType dtype);
 
 // Copies a block of `dims` elements of `width` bytes; strides count elements and may be 0 or negative.
 inline constexpr std::size_t kMaxCopyRank = 2 * qir::kMaxRank;
-void copy_strided(std::uint32_t width, std::size_t rank, const std::int64_t *dims, void *to, const std::int64_t *to_strides,
-                  const void *from, const std::int64_t *from_strides) noexcept;
+void copy_strided(std::uint32_t width, std::size_t rank, const std::int64_t *dims, void *to,
+                  const std::int64_t *to_strides, const void *from, const std::int64_t *from_strides) noexcept;
 // `count` elements, each with the bytes at `value`.
 void fill(void *to, std::int64_t count, const void *value, std::uint32_t width) noexcept;
 
-// An index over `dims` in row-major order: for (Odometer at(dims, rank); !at.done(); at.next()). At rank 0 there is one.
+// An index over `dims` in row-major order: for (Odometer at(dims, rank); !at.done(); at.next()). At rank 0 there is
+// one.
 class Odometer {
  public:
   Odometer(const std::int64_t *dims, std::size_t rank) noexcept : dims_(dims), rank_(rank) {
@@ -109,7 +112,8 @@ T round_to(double value) noexcept {
     return value != 0;
   } else {
     const double rounded = __builtin_rint(value);
-    if (!(rounded > static_cast<double>(std::numeric_limits<T>::min()))) return rounded == rounded ? std::numeric_limits<T>::min() : T{0};
+    if (!(rounded > static_cast<double>(std::numeric_limits<T>::min())))
+      return rounded == rounded ? std::numeric_limits<T>::min() : T{0};
     if (rounded >= static_cast<double>(std::numeric_limits<T>::max())) return std::numeric_limits<T>::max();
     return static_cast<T>(rounded);
   }
@@ -141,7 +145,8 @@ void parallel(Context &context, std::int64_t count, F &&body) {
   context.parallel_for(
       static_cast<std::uint64_t>(count),
       [](void *user, std::uint64_t begin, std::uint64_t end) {
-        for (std::uint64_t i = begin; i < end; ++i) (*static_cast<std::remove_reference_t<F> *>(user))(static_cast<std::int64_t>(i));
+        for (std::uint64_t i = begin; i < end; ++i)
+          (*static_cast<std::remove_reference_t<F> *>(user))(static_cast<std::int64_t>(i));
       },
       &body);
 }

@@ -8,7 +8,8 @@
 //   lose_at=N            the device is lost at the Nth run (from 1) of an execution, and stays lost
 //   stay_lost=N          the first N recoveries fail
 //   no_memory            registering and importing memory fails
-//   wrong=WAY            run: "unset" leaves output 0 unset, "silent" fails without a reason, "bytes" lies about used_bytes,
+//   wrong=WAY            run: "unset" leaves output 0 unset, "silent" fails without a reason, "bytes" lies about
+//   used_bytes,
 //                        "moved" puts output 0 elsewhere than told
 #pragma once
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The scripted backend: a real plugin that uses every slot of quarry/backend.h and does what the option "script" says (script.h), so that
-// tests can see the host's side of each. It computes Identity, Relu and Add of equal shapes in f32, and NonZero (an output whose
-// shape only the run knows). What it notices it tells as profile events: see `tell` in run().
+// The scripted backend: a real plugin that uses every slot of quarry/backend.h and does what the option "script" says
+// (script.h), so that tests can see the host's side of each. It computes Identity, Relu and Add of equal shapes in f32,
+// and NonZero (an output whose shape only the run knows). What it notices it tells as profile events: see `tell` in
+// run().
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -24,7 +25,9 @@ using scripted::Script;
 QR_PLUGIN_NOTE("scripted", "1.0", 3);
 
 struct qr_backend {
-  explicit qr_backend(const qr_host *host) noexcept : allocator(host) { plugin::log(*host, QR_LOG_INFO, "scripted", "created"); }
+  explicit qr_backend(const qr_host *host) noexcept : allocator(host) {
+    plugin::log(*host, QR_LOG_INFO, "scripted", "created");
+  }
   plugin::HostAllocator allocator;
 };
 
@@ -41,9 +44,9 @@ struct qr_execution {
   String priority;
   std::uint64_t runs = 0;
   bool lost = false;
-  Vector<Vector<float>> buffers;                // of tensors that are neither inputs, outputs nor constants
-  Vector<Vector<std::int64_t>> found;           // of NonZero outputs, by tensor: memory of the plugin's own
-  Vector<const float *> read;                   // where each tensor lies in this run
+  Vector<Vector<float>> buffers;       // of tensors that are neither inputs, outputs nor constants
+  Vector<Vector<std::int64_t>> found;  // of NonZero outputs, by tensor: memory of the plugin's own
+  Vector<const float *> read;          // where each tensor lies in this run
   Vector<float *> write;
 };
 
@@ -82,7 +85,7 @@ std::uint64_t elements(const qir::Tensor &tensor) noexcept {
   return count;
 }
 
-// ---- devices and options -----------------------------------------------------------------------------------------------
+// ---- devices and options ------------------------------------------------------------------------
 
 std::uint64_t device_count(qr_backend *) { return 2; }
 
@@ -104,7 +107,8 @@ struct Row {
 };
 constexpr Row kRows[] = {
     {"script", "text", "", "What to do: see tests/plugins/scripted/script.h", true},
-    {"qnn_context_priority", "low|normal|normal_high|high", "normal", "Told back as the profile event \"priority\"", true},
+    {"qnn_context_priority", "low|normal|normal_high|high", "normal", "Told back as the profile event \"priority\"",
+     true},
     {"scripted.fixed", "integer 0..7", "3", "An option that does not change at run time", false},
 };
 
@@ -122,12 +126,15 @@ qr_plugin_code option_info(qr_backend *, std::uint64_t index, qr_plugin_option_i
 
 constexpr qr_plugin_option_api kOptions = {sizeof(qr_plugin_option_api), 0, option_count, option_info};
 
-// ---- compiler ----------------------------------------------------------------------------------------------------------
+// ---- compiler -----------------------------------------------------------------------------------
 
 // Why a node is refused; empty: it is not.
 String refusal(const qir::Graph &graph, const qir::Node &node) {
-  const auto &tensor = [&](std::int32_t index) -> const qir::Tensor & { return graph.tensors[static_cast<std::size_t>(index)]; };
-  if (node.op != qir::Op::Identity && node.op != qir::Op::Relu && node.op != qir::Op::Add && node.op != qir::Op::NonZero)
+  const auto &tensor = [&](std::int32_t index) -> const qir::Tensor & {
+    return graph.tensors[static_cast<std::size_t>(index)];
+  };
+  if (node.op != qir::Op::Identity && node.op != qir::Op::Relu && node.op != qir::Op::Add &&
+      node.op != qir::Op::NonZero)
     return format("found %s, expected Identity, Relu, Add or NonZero", qir::op_name(node.op));
   for (const std::int32_t index : node.inputs) {
     if (tensor(index).dtype != DType::F32 || tensor(index).quant)
@@ -148,7 +155,8 @@ qr_plugin_code compiler_check(qr_backend *backend, const qr_compile_request *req
     QR_ASSIGN_OR_RETURN(const qir::Graph graph, plugin::read_request(*request));
     for (std::uint32_t i = 0; i < graph.nodes.size(); ++i) {
       const String reason = refusal(graph, graph.nodes[i]);
-      verdicts->verdict(verdicts->self, i, reason.empty(), text(reason.empty() ? "" : error_row(ErrorId::backend_op).id), text(reason),
+      verdicts->verdict(verdicts->self, i, reason.empty(),
+                        text(reason.empty() ? "" : error_row(ErrorId::backend_op).id), text(reason),
                         text(reason.empty() ? "" : "choose another backend"));
     }
     return {};
@@ -175,12 +183,14 @@ qr_plugin_code compiler_compile(qr_backend *backend, const qr_compile_request *r
     if (script.fail_compile) return Status::error(ErrorId::internal, "option script: fail_compile is set, as told");
     QR_ASSIGN_OR_RETURN(const qir::Graph graph, plugin::read_request(*request));
     const auto told = [](qr_plugin_code code) {
-      return code == QR_OK                   ? Status()
-             : code == QR_RESOURCE_EXHAUSTED ? Status::out_of_memory()
-                                             : Status::error(ErrorId::internal, "the host refused a part of the result");
+      return code == QR_OK ? Status()
+             : code == QR_RESOURCE_EXHAUSTED
+                 ? Status::out_of_memory()
+                 : Status::error(ErrorId::internal, "the host refused a part of the result");
     };
     std::uint32_t segment;
-    for (std::uint64_t i = 0; i < request->segment_count; ++i) QR_RETURN_IF_ERROR(told(result->keep_segment(result->self, i, &segment)));
+    for (std::uint64_t i = 0; i < request->segment_count; ++i)
+      QR_RETURN_IF_ERROR(told(result->keep_segment(result->self, i, &segment)));
     constexpr char kPacked[] = "packed by the scripted backend";
     QR_RETURN_IF_ERROR(told(result->add_segment(result->self, kPacked, sizeof kPacked, 4096, &segment)));
     QR_RETURN_IF_ERROR(told(result->blob(result->self, request->qir.data, request->qir.size)));
@@ -191,22 +201,27 @@ qr_plugin_code compiler_compile(qr_backend *backend, const qr_compile_request *r
   });
 }
 
-std::int32_t compiler_supports(qr_backend *, std::uint32_t op, qr_plugin_string *out_types, qr_plugin_string *out_note) {
+std::int32_t compiler_supports(qr_backend *, std::uint32_t op, qr_plugin_string *out_types,
+                               qr_plugin_string *out_note) {
   const qir::Op which = static_cast<qir::Op>(op);
-  const bool supported = which == qir::Op::Identity || which == qir::Op::Relu || which == qir::Op::Add || which == qir::Op::NonZero;
+  const bool supported =
+      which == qir::Op::Identity || which == qir::Op::Relu || which == qir::Op::Add || which == qir::Op::NonZero;
   *out_types = text(supported ? "f32" : "");
   *out_note = text(which == qir::Op::Add ? "equal shapes only" : "");
   return supported;
 }
 
-constexpr qr_plugin_compiler_api kCompiler = {sizeof(qr_plugin_compiler_api), 0, compiler_check, compiler_compile, compiler_supports};
+constexpr qr_plugin_compiler_api kCompiler = {sizeof(qr_plugin_compiler_api), 0, compiler_check, compiler_compile,
+                                              compiler_supports};
 
-// ---- context -----------------------------------------------------------------------------------------------------------
+// ---- context ------------------------------------------------------------------------------------
 
 Result<qir::Graph> read_blob(const qr_blob &blob) {
-  if (blob.segment_count == 0) return Status::error(ErrorId::backend_bad_blob, "blob: found no segment, expected the packed one last");
+  if (blob.segment_count == 0)
+    return Status::error(ErrorId::backend_bad_blob, "blob: found no segment, expected the packed one last");
   Vector<qir::Bytes> segments;
-  for (std::uint64_t i = 0; i + 1 < blob.segment_count; ++i) segments.push_back({blob.segments[i].data, blob.segments[i].size});
+  for (std::uint64_t i = 0; i + 1 < blob.segment_count; ++i)
+    segments.push_back({blob.segments[i].data, blob.segments[i].size});
   return qir::read_graph({blob.bytes.data, blob.bytes.size}, segments.data(), segments.size());
 }
 
@@ -230,14 +245,16 @@ qr_plugin_code context_plan(qr_backend *backend, std::uint32_t, const qr_blob *b
   });
 }
 
-qr_plugin_code context_load(qr_backend *backend, const qr_load_request *request, qr_context **out_context, const qr_error_sink *errors) {
+qr_plugin_code context_load(qr_backend *backend, const qr_load_request *request, qr_context **out_context,
+                            const qr_error_sink *errors) {
   return guard(backend->allocator, errors, [&]() -> Status {
     auto context = quarry::make_unique<qr_context>();
     context->backend = backend;
     QR_ASSIGN_OR_RETURN(context->script, script_of(request->options, request->option_count));
     QR_RETURN_IF_ERROR(take_time(context->script.slow_load, request->signal, backend->allocator.host(), "load"));
     QR_ASSIGN_OR_RETURN(context->graph, read_blob(*request->blob));
-    for (const qir::Node &node : context->graph.nodes)  // the blob is untrusted: what compile refused may stand in it all the same
+    for (const qir::Node &node :
+         context->graph.nodes)  // the blob is untrusted: what compile refused may stand in it all the same
       if (const String reason = refusal(context->graph, node); !reason.empty())
         return Status::error(ErrorId::backend_bad_blob, "blob: " + reason);
     *out_context = context.release();
@@ -248,8 +265,8 @@ qr_plugin_code context_load(qr_backend *backend, const qr_load_request *request,
 std::uint64_t context_input_count(qr_context *context) { return context->graph.inputs.size(); }
 std::uint64_t context_output_count(qr_context *context) { return context->graph.outputs.size(); }
 
-qr_plugin_code context_tensor(qr_context *context, std::int32_t is_output, std::uint64_t index, qr_plugin_tensor_info *out,
-                              const qr_error_sink *) {
+qr_plugin_code context_tensor(qr_context *context, std::int32_t is_output, std::uint64_t index,
+                              qr_plugin_tensor_info *out, const qr_error_sink *) {
   const auto &side = is_output ? context->graph.outputs : context->graph.inputs;
   const qir::Tensor &tensor = context->graph.tensors[static_cast<std::size_t>(side[index])];
   out->dtype = static_cast<std::int32_t>(tensor.dtype);
@@ -271,7 +288,7 @@ constexpr qr_plugin_context_api kContext = {sizeof(qr_plugin_context_api),
                                             context_tensor,
                                             context_destroy};
 
-// ---- execution ---------------------------------------------------------------------------------------------------------
+// ---- execution ----------------------------------------------------------------------------------
 
 qr_plugin_code execution_create(qr_context *context, const qr_plugin_option *options, std::uint64_t option_count,
                                 qr_execution **out_execution, const qr_error_sink *errors) {
@@ -299,7 +316,8 @@ qr_plugin_code execution_create(qr_context *context, const qr_plugin_option *opt
   });
 }
 
-// Where an input or output lies: registered memory is read through its registration, to prove that the host passed the right one.
+// Where an input or output lies: registered memory is read through its registration, to prove that the host passed the
+// right one.
 char *place_of(const qr_io_buffer &buffer) noexcept {
   return buffer.memory ? buffer.memory->data + buffer.memory_offset : static_cast<char *>(buffer.data);
 }
@@ -342,8 +360,8 @@ Status run(qr_execution &execution, const qr_run_request &request) {
   const qr_host &host = context.backend->allocator.host();
   const Stop stop(request.signal, host);
   const auto now = [&] { return host.clock_ns(host.self); };
-  const auto tell = [&](std::string_view name, std::string_view kind, std::string_view op, std::uint64_t begin, std::uint64_t value,
-                        std::string_view unit) {
+  const auto tell = [&](std::string_view name, std::string_view kind, std::string_view op, std::uint64_t begin,
+                        std::uint64_t value, std::string_view unit) {
     if (!request.profile) return;
     const qr_plugin_event event{text(name), text(kind), text(op), text(unit), begin, now(), value, 0};
     request.profile->event(request.profile->self, &event);
@@ -359,12 +377,14 @@ Status run(qr_execution &execution, const qr_run_request &request) {
 
   for (std::size_t i = 0; i < graph.tensors.size(); ++i) {
     execution.write[i] = execution.buffers[i].data();
-    execution.read[i] = graph.tensors[i].is_constant ? static_cast<const float *>(graph.tensors[i].data.data) : execution.write[i];
+    execution.read[i] =
+        graph.tensors[i].is_constant ? static_cast<const float *>(graph.tensors[i].data.data) : execution.write[i];
   }
   std::uint64_t registered = 0;
   for (std::uint64_t i = 0; i < request.input_count; ++i) {
     registered += request.inputs[i].memory != nullptr;
-    execution.read[static_cast<std::size_t>(graph.inputs[i])] = reinterpret_cast<const float *>(place_of(request.inputs[i]));
+    execution.read[static_cast<std::size_t>(graph.inputs[i])] =
+        reinterpret_cast<const float *>(place_of(request.inputs[i]));
   }
   for (std::uint64_t i = 0; i < request.output_count; ++i) registered += request.outputs[i].memory != nullptr;
 
@@ -378,7 +398,8 @@ Status run(qr_execution &execution, const qr_run_request &request) {
                                   non_zero(execution.read[in], graph.tensors[in].shape, execution.found[out]));
     } else {
       Elementwise work{node.op, execution.read[in],
-                       node.inputs.size() > 1 ? execution.read[static_cast<std::size_t>(node.inputs[1])] : nullptr, execution.write[out]};
+                       node.inputs.size() > 1 ? execution.read[static_cast<std::size_t>(node.inputs[1])] : nullptr,
+                       execution.write[out]};
       request.threads->parallel_for(request.threads->self, elements(graph.tensors[out]), 16, Elementwise::body, &work);
     }
     tell(node.name, "node", qir::op_name(node.op), start, 1, "cycles");
@@ -420,7 +441,8 @@ qr_plugin_code execution_run(qr_execution *execution, const qr_run_request *requ
   return guard(execution->context->backend->allocator, errors, [&] { return run(*execution, *request); });
 }
 
-qr_plugin_code execution_set_option(qr_execution *execution, qr_plugin_string key, qr_plugin_string value, const qr_error_sink *errors) {
+qr_plugin_code execution_set_option(qr_execution *execution, qr_plugin_string key, qr_plugin_string value,
+                                    const qr_error_sink *errors) {
   return guard(execution->context->backend->allocator, errors, [&]() -> Status {
     if (view(key) == "qnn_context_priority") {
       execution->priority = view(value);
@@ -445,15 +467,21 @@ qr_plugin_code execution_recover(qr_execution *execution, const qr_error_sink *e
 
 void execution_destroy(qr_execution *execution) { FreeDelete<qr_execution>()(execution); }
 
-constexpr qr_plugin_execution_api kExecution = {
-    sizeof(qr_plugin_execution_api), 0, execution_create, execution_run, execution_set_option, execution_recover, execution_destroy};
+constexpr qr_plugin_execution_api kExecution = {sizeof(qr_plugin_execution_api),
+                                                0,
+                                                execution_create,
+                                                execution_run,
+                                                execution_set_option,
+                                                execution_recover,
+                                                execution_destroy};
 
-// ---- memory ------------------------------------------------------------------------------------------------------------
+// ---- memory -------------------------------------------------------------------------------------
 
 template <class Body>
 qr_plugin_code make_registration(qr_context *context, qr_registration **out, const qr_error_sink *errors, Body &&body) {
   return guard(context->backend->allocator, errors, [&]() -> Status {
-    if (context->script.no_memory) return Status::error(ErrorId::memory_unsupported, "memory: the script says that there is none");
+    if (context->script.no_memory)
+      return Status::error(ErrorId::memory_unsupported, "memory: the script says that there is none");
     auto registration = quarry::make_unique<qr_registration>();
     QR_RETURN_IF_ERROR(body(*registration));
     ++context->registrations;
@@ -473,8 +501,8 @@ qr_plugin_code memory_allocate(qr_context *context, std::uint64_t size, void **o
   });
 }
 
-qr_plugin_code memory_import_fd(qr_context *context, std::int32_t fd, std::uint64_t offset, std::uint64_t size, void **out_data,
-                                qr_registration **out, const qr_error_sink *errors) {
+qr_plugin_code memory_import_fd(qr_context *context, std::int32_t fd, std::uint64_t offset, std::uint64_t size,
+                                void **out_data, qr_registration **out, const qr_error_sink *errors) {
   return make_registration(context, out, errors, [&](qr_registration &made) -> Status {
     const std::uint64_t page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE)), lead = offset % page;
     void *base = mmap(nullptr, lead + size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, static_cast<off_t>(offset - lead));
@@ -503,7 +531,7 @@ void memory_release(qr_context *context, qr_registration *registration) {
 constexpr qr_plugin_memory_api kMemory = {
     sizeof(qr_plugin_memory_api), 0, memory_allocate, memory_import_fd, memory_register_pointer, memory_release};
 
-// ---- the plugin --------------------------------------------------------------------------------------------------------
+// ---- the plugin ---------------------------------------------------------------------------------
 
 const void *get_extension(qr_backend *, const char *id) {
   static constexpr std::uint32_t kAnswer = 42;
@@ -512,7 +540,8 @@ const void *get_extension(qr_backend *, const char *id) {
 
 }  // namespace
 
-extern "C" QR_PLUGIN_EXPORT qr_plugin_code qr_plugin_query(const qr_host *host, const qr_plugin **out_plugin, const qr_error_sink *errors) {
+extern "C" QR_PLUGIN_EXPORT qr_plugin_code qr_plugin_query(const qr_host *host, const qr_plugin **out_plugin,
+                                                           const qr_error_sink *errors) {
   static constexpr qr_plugin kPlugin = {sizeof(qr_plugin),
                                         QR_PLUGIN_ABI_MINOR,
                                         QR_PLUGIN_MAGIC,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The zoo: one small plugin, compiled once for each way of being bad. -DZOO_<name> chooses the way, -DZOO_ID="zoo-<name>" is its id.
- * Without a way it is a good plugin: it copies four floats. ZOO_loads_only is good too, and has no compiler. ZOO_liar is good until an option "lie" of a request names a lie: those need no
- * build of their own. tests/plugins/zoo_table.inc says what each must get. */
+/* The zoo: one small plugin, compiled once for each way of being bad. -DZOO_<name> chooses the way,
+ * -DZOO_ID="zoo-<name>" is its id. Without a way it is a good plugin: it copies four floats. ZOO_loads_only is good
+ * too, and has no compiler. ZOO_liar is good until an option "lie" of a request names a lie: those need no build of
+ * their own. tests/plugins/zoo_table.inc says what each must get. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -109,8 +110,12 @@
 
 #ifndef ZOO_no_note
 __attribute__((used, section(".note.qr"), aligned(4))) static const qr_plugin_note_section note_section = {
-    7u, (uint32_t)sizeof(qr_plugin_note), QR_PLUGIN_NOTE_TYPE, QR_PLUGIN_NOTE_NAME,
-    {NOTE_MAGIC, (uint32_t)NOTE_SIZE, NOTE_MAJOR, QR_PLUGIN_ABI_MINOR, NOTE_MINOR_MIN, 1u, NOTE_FLAVOUR, 0u, NOTE_ID, "1.0", NOTE_TARGET}};
+    7u,
+    (uint32_t)sizeof(qr_plugin_note),
+    QR_PLUGIN_NOTE_TYPE,
+    QR_PLUGIN_NOTE_NAME,
+    {NOTE_MAGIC, (uint32_t)NOTE_SIZE, NOTE_MAJOR, QR_PLUGIN_ABI_MINOR, NOTE_MINOR_MIN, 1u, NOTE_FLAVOUR, 0u, NOTE_ID,
+     "1.0", NOTE_TARGET}};
 #endif
 
 /* Proof that code ran: the plugin appends its id to the file that the test names. */
@@ -172,7 +177,8 @@ static uint64_t device_count(qr_backend *backend) {
   return DEVICE_COUNT;
 }
 
-static qr_plugin_code device_info(qr_backend *backend, uint64_t index, qr_plugin_device_info *out, const qr_error_sink *errors) {
+static qr_plugin_code device_info(qr_backend *backend, uint64_t index, qr_plugin_device_info *out,
+                                  const qr_error_sink *errors) {
   (void)backend, (void)index, (void)errors;
 #if defined(ZOO_code_without_reason)
   return 5;
@@ -207,7 +213,8 @@ static uint64_t option_count(qr_backend *backend) {
   return 2;
 }
 
-static qr_plugin_code option_info(qr_backend *backend, uint64_t index, qr_plugin_option_info *out, const qr_error_sink *errors) {
+static qr_plugin_code option_info(qr_backend *backend, uint64_t index, qr_plugin_option_info *out,
+                                  const qr_error_sink *errors) {
   (void)backend, (void)errors;
   out->key = text(index == 0 ? "zoo.lie" : "zoo.other");
   out->values = text("text");
@@ -220,8 +227,8 @@ static qr_plugin_code option_info(qr_backend *backend, uint64_t index, qr_plugin
   return 0;
 }
 
-static qr_plugin_code compiler_check(qr_backend *backend, const qr_compile_request *request, const qr_verdict_sink *verdicts,
-                                     const qr_error_sink *errors) {
+static qr_plugin_code compiler_check(qr_backend *backend, const qr_compile_request *request,
+                                     const qr_verdict_sink *verdicts, const qr_error_sink *errors) {
   (void)backend, (void)errors;
   char lie[64];
   copy_lie(&lie, request->options, request->option_count);
@@ -237,8 +244,8 @@ static qr_plugin_code compiler_check(qr_backend *backend, const qr_compile_reque
   return 0;
 }
 
-static qr_plugin_code compiler_compile(qr_backend *backend, const qr_compile_request *request, const qr_blob_sink *result,
-                                       const qr_error_sink *errors) {
+static qr_plugin_code compiler_compile(qr_backend *backend, const qr_compile_request *request,
+                                       const qr_blob_sink *result, const qr_error_sink *errors) {
   (void)backend, (void)errors;
   char lie[64];
   copy_lie(&lie, request->options, request->option_count);
@@ -269,7 +276,8 @@ static qr_plugin_code context_grade(qr_backend *backend, uint32_t device, const 
   return 0;
 }
 
-static qr_plugin_code context_load(qr_backend *backend, const qr_load_request *request, qr_context **out, const qr_error_sink *errors) {
+static qr_plugin_code context_load(qr_backend *backend, const qr_load_request *request, qr_context **out,
+                                   const qr_error_sink *errors) {
   (void)backend, (void)errors;
   copy_lie(&the_context.lie, request->options, request->option_count);
   if (!strcmp(the_context.lie, "context NULL")) return 0;
@@ -277,7 +285,9 @@ static qr_plugin_code context_load(qr_backend *backend, const qr_load_request *r
   return 0;
 }
 
-static uint64_t context_count(qr_context *context) { return strcmp(context->lie, "many inputs") ? 1 : (uint64_t)1 << 50; }
+static uint64_t context_count(qr_context *context) {
+  return strcmp(context->lie, "many inputs") ? 1 : (uint64_t)1 << 50;
+}
 static uint64_t context_output_count(qr_context *context) {
   (void)context;
   return 1;
@@ -300,8 +310,8 @@ static qr_plugin_code context_tensor(qr_context *context, int32_t is_output, uin
 
 static void context_destroy(qr_context *context) { context->lie[0] = 0; }
 
-static qr_plugin_code execution_create(qr_context *context, const qr_plugin_option *options, uint64_t count, qr_execution **out,
-                                       const qr_error_sink *errors) {
+static qr_plugin_code execution_create(qr_context *context, const qr_plugin_option *options, uint64_t count,
+                                       qr_execution **out, const qr_error_sink *errors) {
   (void)errors;
   copy_lie(&the_execution.lie, options, count);
   the_execution.context = context;
@@ -310,7 +320,8 @@ static qr_plugin_code execution_create(qr_context *context, const qr_plugin_opti
   return 0;
 }
 
-static qr_plugin_code execution_run(qr_execution *execution, const qr_run_request *request, const qr_error_sink *errors) {
+static qr_plugin_code execution_run(qr_execution *execution, const qr_run_request *request,
+                                    const qr_error_sink *errors) {
   const char *lie = execution->lie;
   if (!strcmp(lie, "run without reason")) return 5;
   if (!strcmp(lie, "device lost")) return refuse(errors, 9, "the zoo burnt down");
@@ -360,25 +371,32 @@ static void destroy(qr_backend *backend) { backend->host = NULL; }
 
 static const qr_plugin_device_api device_table = {sizeof(qr_plugin_device_api), 0, device_count, device_info};
 static const qr_plugin_option_api option_table = {sizeof(qr_plugin_option_api), 0, option_count, option_info};
-__attribute__((unused)) static const qr_plugin_compiler_api compiler_table = {sizeof(qr_plugin_compiler_api), 0, compiler_check, compiler_compile, NULL};
+__attribute__((unused)) static const qr_plugin_compiler_api compiler_table = {sizeof(qr_plugin_compiler_api), 0,
+                                                                              compiler_check, compiler_compile, NULL};
 __attribute__((unused)) static const qr_plugin_context_api context_table = {
-    CONTEXT_SIZE, 0, context_grade, NULL, context_load, context_count, context_output_count, context_tensor, context_destroy};
+    CONTEXT_SIZE,   0, context_grade, NULL, context_load, context_count, context_output_count, context_tensor,
+    context_destroy};
 __attribute__((unused)) static qr_plugin_code (*const run_slot)(qr_execution *, const qr_run_request *,
                                                                 const qr_error_sink *) = execution_run;
 __attribute__((unused)) static void (*const release_slot)(qr_context *, qr_registration *) = memory_release;
 static const qr_plugin_execution_api execution_table = {
     sizeof(qr_plugin_execution_api), 0, execution_create, RUN_SLOT, NULL, NULL, execution_destroy};
-static const qr_plugin_memory_api memory_table = {sizeof(qr_plugin_memory_api), 0, memory_allocate, NULL, NULL, RELEASE_SLOT};
+static const qr_plugin_memory_api memory_table = {
+    sizeof(qr_plugin_memory_api), 0, memory_allocate, NULL, NULL, RELEASE_SLOT};
 
-static const qr_plugin plugin = {TABLE_SIZE, TABLE_MINOR, TABLE_MAGIC, TABLE_ID, TABLE_VERSION, "copies four floats", TABLE_BLOB, 0,
-                                 &device_table, COMPILER_TABLE, CONTEXT_TABLE, &execution_table, &memory_table, &option_table,
-                                 create, destroy, NULL};
+static const qr_plugin plugin = {TABLE_SIZE,    TABLE_MINOR,          TABLE_MAGIC,   TABLE_ID,
+                                 TABLE_VERSION, "copies four floats", TABLE_BLOB,    0,
+                                 &device_table, COMPILER_TABLE,       CONTEXT_TABLE, &execution_table,
+                                 &memory_table, &option_table,        create,        destroy,
+                                 NULL};
 
 #ifdef ZOO_no_symbol
 #define qr_plugin_query qr_plugin_query_of_another_name
 #endif
-QR_PLUGIN_EXPORT qr_plugin_code qr_plugin_query(const qr_host *host, const qr_plugin **out, const qr_error_sink *errors);
-QR_PLUGIN_EXPORT qr_plugin_code qr_plugin_query(const qr_host *host, const qr_plugin **out, const qr_error_sink *errors) {
+QR_PLUGIN_EXPORT qr_plugin_code qr_plugin_query(const qr_host *host, const qr_plugin **out,
+                                                const qr_error_sink *errors);
+QR_PLUGIN_EXPORT qr_plugin_code qr_plugin_query(const qr_host *host, const qr_plugin **out,
+                                                const qr_error_sink *errors) {
   (void)host, (void)errors;
   *out = &plugin;
 #if defined(ZOO_query_refuses)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Blobs cut short and with bytes changed: a clear error, or a run that stays inside its memory (pages that nobody may read, and the address sanitizer, see
-// to that); never more than the header's figures say.
+// Blobs cut short and with bytes changed: a clear error, or a run that stays inside its memory (pages that nobody may
+// read, and the address sanitizer, see to that); never more than the header's figures say.
 #include <algorithm>
 
 #include "base/checked.h"
@@ -12,18 +12,20 @@ using namespace quarry::test;
 
 namespace {
 
-// Loads and, where that works, runs with inputs and outputs of the sizes that the blob itself declares, as the host does.
-// False: an error, which must be one of a bad blob.
+// Loads and, where that works, runs with inputs and outputs of the sizes that the blob itself declares, as the host
+// does. False: an error, which must be one of a bad blob.
 bool use(const qir::Bytes &blob, std::span<const qir::Bytes> segments) {
   auto loaded = cpu::read_blob(blob, segments);
   if (!loaded.ok()) {
     const Status &status = loaded.peek_status();
-    if (status.id().substr(0, 4) != "QR-B" && status.id().substr(0, 4) != "QR-G") fail(__FILE__, __LINE__, "unlike an error of a blob: " + text_of(status.id()) + " " + text_of(status.message()));
+    if (status.id().substr(0, 4) != "QR-B" && status.id().substr(0, 4) != "QR-G")
+      fail(__FILE__, __LINE__, "unlike an error of a blob: " + text_of(status.id()) + " " + text_of(status.message()));
     return false;
   }
   const cpu::LoadedPlan &plan = **loaded;
   constexpr std::uint64_t kMost = 1 << 22;
-  if (plan.arena_bytes > kMost || plan.scratch_bytes > kMost || plan.shared_bytes > kMost) return true;  // an honest 'no memory', tested with failing allocations
+  if (plan.arena_bytes > kMost || plan.scratch_bytes > kMost || plan.shared_bytes > kMost)
+    return true;  // an honest 'no memory', tested with failing allocations
   cpu::Execution execution(plan);
   Request made(plan, 2);
   Vector<Guarded> memory;
@@ -36,7 +38,8 @@ bool use(const qir::Bytes &blob, std::span<const qir::Bytes> segments) {
       const auto bytes = count ? packed_size(list[i].dtype, *count) : std::nullopt;
       if (!bytes || *bytes > kMost) return false;
       memory.emplace_back(*bytes);
-      for (std::uint64_t b = 0; b < *bytes; ++b) memory.back().data()[b] = static_cast<std::uint8_t>(random.integer(0, 255));
+      for (std::uint64_t b = 0; b < *bytes; ++b)
+        memory.back().data()[b] = static_cast<std::uint8_t>(random.integer(0, 255));
       buffers[i].data = memory.back().data(), buffers[i].size_bytes = *bytes;
       buffers[i].rank = static_cast<std::uint32_t>(shape.size());
       std::copy(shape.begin(), shape.end(), buffers[i].dims);
@@ -49,7 +52,10 @@ bool use(const qir::Bytes &blob, std::span<const qir::Bytes> segments) {
 }
 
 struct Sample {
-  explicit Sample(const qir::Graph &graph) : plan(graph), bytes(static_cast<const std::uint8_t *>(plan.blob().data), static_cast<const std::uint8_t *>(plan.blob().data) + plan.blob().size) {}
+  explicit Sample(const qir::Graph &graph)
+      : plan(graph),
+        bytes(static_cast<const std::uint8_t *>(plan.blob().data),
+              static_cast<const std::uint8_t *>(plan.blob().data) + plan.blob().size) {}
   PlanCase plan;
   Vector<std::uint8_t> bytes;
 };
@@ -89,7 +95,10 @@ TEST(blobs_with_bytes_changed) {
       for (std::int64_t flips = random.integer(1, 3); flips > 0; --flips) {
         const auto at = static_cast<std::size_t>(random.integer(0, static_cast<std::int64_t>(sample.bytes.size()) - 1));
         // Small numbers, sign bits, anything.
-        changed.data()[at] = static_cast<std::uint8_t>(random.chance(50) ? changed.data()[at] ^ (1 << random.integer(0, 7)) : random.chance(50) ? random.integer(0, 4) : random.integer(0, 255));
+        changed.data()[at] =
+            static_cast<std::uint8_t>(random.chance(50)   ? changed.data()[at] ^ (1 << random.integer(0, 7))
+                                      : random.chance(50) ? random.integer(0, 4)
+                                                          : random.integer(0, 255));
       }
       ++(use(changed.bytes(), sample.plan.segments()) ? loaded : refused);
     }
@@ -112,5 +121,6 @@ TEST(blobs_that_lie) {
   CHECK_EQ(message(8, std::uint32_t{9}), "cpu blob: version: found 9, expected 3");
   const char isa[16] = "avx9000";
   CHECK_EQ(message(16, isa), "cpu blob: found it packed for 'avx9000', expected an instruction set of this processor");
-  CHECK_EQ(message(40, ~std::uint64_t{0}), "cpu blob: bytes of memory: found 18446744073709551615, expected at most 2^46");
+  CHECK_EQ(message(40, ~std::uint64_t{0}),
+           "cpu blob: bytes of memory: found 18446744073709551615, expected at most 2^46");
 }

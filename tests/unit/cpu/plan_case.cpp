@@ -16,10 +16,11 @@ namespace {
 
 constexpr std::uint64_t kPage = 4096;
 
-std::uint64_t stored_bytes(DType dtype, const qir::Shape &shape) { return *packed_size(dtype, *element_count(shape.data(), shape.size())); }
+std::uint64_t stored_bytes(DType dtype, const qir::Shape &shape) {
+  return *packed_size(dtype, *element_count(shape.data(), shape.size()));
+}
 
-struct Alone final : reference::Environment {
-};
+struct Alone final : reference::Environment {};
 
 }  // namespace
 
@@ -31,21 +32,25 @@ Guarded::Guarded(std::uint64_t bytes) : size_(bytes) {
   mprotect(static_cast<std::uint8_t *>(map_) + map_bytes_ - kPage, kPage, PROT_NONE);
   data_ = static_cast<std::uint8_t *>(map_) + map_bytes_ - kPage - used;
 }
-Guarded::Guarded(Guarded &&other) noexcept : map_(std::exchange(other.map_, nullptr)), map_bytes_(other.map_bytes_), size_(other.size_), data_(other.data_) {}
+Guarded::Guarded(Guarded &&other) noexcept
+    : map_(std::exchange(other.map_, nullptr)), map_bytes_(other.map_bytes_), size_(other.size_), data_(other.data_) {}
 Guarded::~Guarded() {
   if (map_) munmap(map_, map_bytes_);
 }
 
 Vector<std::uint8_t> random_data(Random &random, DType dtype, std::int64_t count, std::int64_t indices) {
   Vector<std::uint8_t> data(*packed_size(dtype, count));
-  const auto put = [&](std::int64_t i, auto value) { std::memcpy(data.data() + static_cast<std::size_t>(i) * sizeof value, &value, sizeof value); };
+  const auto put = [&](std::int64_t i, auto value) {
+    std::memcpy(data.data() + static_cast<std::size_t>(i) * sizeof value, &value, sizeof value);
+  };
   for (std::int64_t i = 0; i < count; ++i) {
     switch (dtype) {
       case DType::F32: put(i, random.real(-2, 2)); break;
       case DType::F16: put(i, f32_to_f16(random.real(-2, 2))); break;
       case DType::I64: put(i, random.integer(0, indices - 1)); break;
       case DType::I32: put(i, static_cast<std::int32_t>(random.integer(0, indices - 1))); break;
-      case DType::U16: case DType::I16: put(i, static_cast<std::uint16_t>(random.integer(0, 65535))); break;
+      case DType::U16:
+      case DType::I16: put(i, static_cast<std::uint16_t>(random.integer(0, 65535))); break;
       default: put(i, static_cast<std::uint8_t>(random.integer(0, 255))); break;
     }
   }
@@ -145,15 +150,18 @@ const qr_host &test_host() {
   return host;
 }
 
-Request::Request(const cpu::LoadedPlan &plan, std::uint32_t workers) : inputs(plan.inputs.size()), outputs(plan.outputs.size()) {
+Request::Request(const cpu::LoadedPlan &plan, std::uint32_t workers)
+    : inputs(plan.inputs.size()), outputs(plan.outputs.size()) {
   threads.struct_size = sizeof threads;
   threads.worker_count = workers;
   threads.self = &threads;
   // Workers take turns, so that each one's scratch is used and a test can be repeated.
-  threads.parallel_for = [](void *self, std::uint64_t count, std::uint64_t grain, qr_parallel_body body, void *context) {
+  threads.parallel_for = [](void *self, std::uint64_t count, std::uint64_t grain, qr_parallel_body body,
+                            void *context) {
     const std::uint32_t among = static_cast<qr_host_threads *>(self)->worker_count;
     std::uint32_t worker = 0;
-    for (std::uint64_t begin = 0; begin < count; begin += grain, worker = (worker + 1) % among) body(context, begin, std::min(count, begin + grain), worker);
+    for (std::uint64_t begin = 0; begin < count; begin += grain, worker = (worker + 1) % among)
+      body(context, begin, std::min(count, begin + grain), worker);
   };
   request.struct_size = sizeof request;
   request.inputs = inputs.data(), request.input_count = inputs.size();
@@ -166,7 +174,8 @@ Request::Request(const cpu::LoadedPlan &plan, std::uint32_t workers) : inputs(pl
   for (qr_io_buffer &output : outputs) output.wanted = 1;
 }
 
-Status PlanCase::run(const Data &inputs, Data &outputs, std::uint32_t workers, bool room, const Vector<qir::Shape> *shapes) const {
+Status PlanCase::run(const Data &inputs, Data &outputs, std::uint32_t workers, bool room,
+                     const Vector<qir::Shape> *shapes) const {
   cpu::Execution execution(*loaded_);
   Request made(*loaded_, workers);
   Vector<Guarded> memory;
@@ -213,7 +222,8 @@ Status PlanCase::run_reference(const Data &inputs, Data &outputs, const Vector<q
   return {};
 }
 
-bool same_results(const PlanCase &sample, const std::string &what, Random &random, float tolerance, int quanta, const Vector<qir::Shape> *shapes) {
+bool same_results(const PlanCase &sample, const std::string &what, Random &random, float tolerance, int quanta,
+                  const Vector<qir::Shape> *shapes) {
   if (!sample.ok()) {
     fail(__FILE__, __LINE__, what + ": no plan:\n" + qir::print_graph(sample.graph()).c_str());
     return false;
@@ -221,7 +231,8 @@ bool same_results(const PlanCase &sample, const std::string &what, Random &rando
   const Data inputs = sample.random_inputs(random, shapes);
   double coarsest = 0;
   for (const qir::Tensor &tensor : sample.graph().tensors)
-    if (tensor.quant && !tensor.is_constant) coarsest = std::max(coarsest, static_cast<double>(tensor.quant->scales[0]));
+    if (tensor.quant && !tensor.is_constant)
+      coarsest = std::max(coarsest, static_cast<double>(tensor.quant->scales[0]));
   Data expected, found;
   if (!CHECK_OK(sample.run_reference(inputs, expected, shapes))) return false;
   for (const auto &[workers, room] : {std::pair{1u, shapes == nullptr}, std::pair{3u, false}}) {
@@ -240,13 +251,20 @@ bool same_results(const PlanCase &sample, const std::string &what, Random &rando
       if (a.size() != b.size()) wrong = format("%zu elements, expected %zu", a.size(), b.size()).c_str();
       for (std::size_t i = 0; wrong.empty() && i < a.size(); ++i) {
         different += a[i] != b[i];
-        if (a[i] != b[i] && !(std::isnan(a[i]) && std::isnan(b[i])) && !(std::fabs(static_cast<double>(a[i]) - static_cast<double>(b[i])) <= limit))
-          wrong = format("output %zu ('%s') at %zu: found %g, expected %g (limit %g)", o, tensor.name.c_str(), i, static_cast<double>(a[i]), static_cast<double>(b[i]), limit).c_str();
+        if (a[i] != b[i] && !(std::isnan(a[i]) && std::isnan(b[i])) &&
+            !(std::fabs(static_cast<double>(a[i]) - static_cast<double>(b[i])) <= limit))
+          wrong = format("output %zu ('%s') at %zu: found %g, expected %g (limit %g)", o, tensor.name.c_str(), i,
+                         static_cast<double>(a[i]), static_cast<double>(b[i]), limit)
+                      .c_str();
       }
-      if (wrong.empty() && !real && coarser < 1.5 && different > 3 + a.size() / 50) wrong = format("output %zu ('%s'): %zu of %zu elements differ", o, tensor.name.c_str(), different, a.size()).c_str();
+      if (wrong.empty() && !real && coarser < 1.5 && different > 3 + a.size() / 50)
+        wrong = format("output %zu ('%s'): %zu of %zu elements differ", o, tensor.name.c_str(), different, a.size())
+                    .c_str();
     }
     if (!wrong.empty()) {
-      fail(__FILE__, __LINE__, what + format(" (%u workers): ", workers).c_str() + wrong + "\n" + sample.steps() + "\n" + qir::print_graph(sample.graph()).c_str());
+      fail(__FILE__, __LINE__,
+           what + format(" (%u workers): ", workers).c_str() + wrong + "\n" + sample.steps() + "\n" +
+               qir::print_graph(sample.graph()).c_str());
       return false;
     }
   }

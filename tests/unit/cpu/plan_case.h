@@ -34,7 +34,9 @@ class CountingAllocator final : public Allocator {
     ++count;
     return malloc_allocator().allocate(size, align);
   }
-  void deallocate(void *ptr, std::size_t size, std::size_t align) noexcept override { malloc_allocator().deallocate(ptr, size, align); }
+  void deallocate(void *ptr, std::size_t size, std::size_t align) noexcept override {
+    malloc_allocator().deallocate(ptr, size, align);
+  }
   int count = 0;
 };
 
@@ -46,10 +48,16 @@ class Random {
     return low + static_cast<std::int64_t>(engine_() % static_cast<std::uint64_t>(high - low + 1));
   }
   bool chance(int percent) { return integer(1, 100) <= percent; }
-  float real(float low, float high) { return low + (high - low) * static_cast<float>(integer(0, 1 << 20)) / static_cast<float>(1 << 20); }
+  float real(float low, float high) {
+    return low + (high - low) * static_cast<float>(integer(0, 1 << 20)) / static_cast<float>(1 << 20);
+  }
   template <class T>
-  const T &one_of(const Vector<T> &list) { return list[static_cast<std::size_t>(integer(0, static_cast<std::int64_t>(list.size()) - 1))]; }
-  std::int64_t one_of(std::initializer_list<std::int64_t> list) { return list.begin()[integer(0, static_cast<std::int64_t>(list.size()) - 1)]; }
+  const T &one_of(const Vector<T> &list) {
+    return list[static_cast<std::size_t>(integer(0, static_cast<std::int64_t>(list.size()) - 1))];
+  }
+  std::int64_t one_of(std::initializer_list<std::int64_t> list) {
+    return list.begin()[integer(0, static_cast<std::int64_t>(list.size()) - 1)];
+  }
 
  private:
   std::mt19937_64 engine_;
@@ -73,12 +81,13 @@ class PlanCase {
   std::span<const qir::Bytes> segments() const noexcept { return segments_; }
   int count(kernels::Kernel kernel) const;  // steps of a kind
   int reference_steps() const;
-  std::string steps() const;                // their names, "ConvF32 PoolF32"
+  std::string steps() const;  // their names, "ConvF32 PoolF32"
 
   // Input i has `shapes[i]` where that is given; indices lie within the smallest extent of the graph's tensors.
   Data random_inputs(Random &random, const Vector<qir::Shape> *shapes = nullptr) const;
   // Outputs in the caller's memory, or (room = false) in the execution's.
-  Status run(const Data &inputs, Data &outputs, std::uint32_t workers = 1, bool room = true, const Vector<qir::Shape> *shapes = nullptr) const;
+  Status run(const Data &inputs, Data &outputs, std::uint32_t workers = 1, bool room = true,
+             const Vector<qir::Shape> *shapes = nullptr) const;
   Status run_reference(const Data &inputs, Data &outputs, const Vector<qir::Shape> *shapes = nullptr) const;
 
  private:
@@ -90,9 +99,11 @@ class PlanCase {
   Unique<cpu::LoadedPlan> loaded_;
 };
 
-// Compares all outputs of the two; false (and a failed CHECK that names `what`) where they differ. Reals: by `tolerance` of the largest magnitude in the
-// tensor; quantised numbers by `quanta`, of which no more than one in fifty may differ at all.
-bool same_results(const PlanCase &sample, const std::string &what, Random &random, float tolerance, int quanta = 0, const Vector<qir::Shape> *shapes = nullptr);
+// Compares all outputs of the two; false (and a failed CHECK that names `what`) where they differ. Reals: by
+// `tolerance` of the largest magnitude in the tensor; quantised numbers by `quanta`, of which no more than one in fifty
+// may differ at all.
+bool same_results(const PlanCase &sample, const std::string &what, Random &random, float tolerance, int quanta = 0,
+                  const Vector<qir::Shape> *shapes = nullptr);
 
 // A request's parts: a host, threads that take turns, buffers.
 const qr_host &test_host();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans of random graphs give what cpu-reference gives. The seed of a graph that does not stands in the message, with its listing.
+// Plans of random graphs give what cpu-reference gives. The seed of a graph that does not stands in the message, with
+// its listing.
 #include <cstdlib>
 
 #include "tests/unit/cpu/random_graph.h"
@@ -24,7 +25,8 @@ TEST(random_graphs_of_reals) {
   for (std::uint64_t seed = 1; seed <= seeds(500) && wrong < 5; ++seed) {
     const RandomGraph graph(seed, DType::F32);
     Random random(seed);
-    wrong += !same_results(PlanCase(graph.graph(), seed % 4 != 0), format("seed %d", static_cast<int>(seed)).c_str(), random, 1e-4f);
+    wrong += !same_results(PlanCase(graph.graph(), seed % 4 != 0), format("seed %d", static_cast<int>(seed)).c_str(),
+                           random, 1e-4f);
   }
 }
 
@@ -42,14 +44,16 @@ TEST(random_quantized_graphs) {
   for (std::uint64_t seed = 1; seed <= seeds(500) && wrong < 5; ++seed) {
     const RandomQuantizedGraph graph(seed);
     Random random(seed);
-    wrong += !same_results(PlanCase(graph.graph()), format("seed %d", static_cast<int>(seed)).c_str(), random, 1e-4f, std::max(graph.depth(), 1));
+    wrong += !same_results(PlanCase(graph.graph()), format("seed %d", static_cast<int>(seed)).c_str(), random, 1e-4f,
+                           std::max(graph.depth(), 1));
   }
 }
 
 // Extents that are known only at run time: the graph is run as a whole, at any size.
 TEST(unknown_extents) {
   Builder b;
-  const i32 x = b.input(DType::F32, {-1, 3}), w = b.constant<float>({3, 2}, {1, 2, 3, 4, 5, 6}), y = b.tensor(DType::F32, {-1, 2}), where = b.tensor(DType::I64, {2, -1});
+  const i32 x = b.input(DType::F32, {-1, 3}), w = b.constant<float>({3, 2}, {1, 2, 3, 4, 5, 6}),
+            y = b.tensor(DType::F32, {-1, 2}), where = b.tensor(DType::I64, {2, -1});
   b.node(Op::MatMul, {x, w}, {y});
   b.node(Op::NonZero, {y}, {where});
   b.gives({y, where, x});

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the planner promises: which graphs become how many steps of which kind, what is no step at all, and what runs need.
+// What the planner promises: which graphs become how many steps of which kind, what is no step at all, and what runs
+// need.
 #include <algorithm>
 
 #include "tests/unit/cpu/random_graph.h"
@@ -17,7 +18,8 @@ namespace {
 // A graph in a few words; shapes are inferred, constants are random.
 struct Net : RandomGraph {
   Net() : RandomGraph(1) { most_ = 1 << 22; }
-  using RandomGraph::constant, RandomGraph::input, RandomGraph::integers, RandomGraph::node, RandomGraph::reals, RandomGraph::scalar;
+  using RandomGraph::constant, RandomGraph::input, RandomGraph::integers, RandomGraph::node, RandomGraph::reals,
+      RandomGraph::scalar;
   i32 image(std::int64_t c, std::int64_t h, std::int64_t w) { return input(DType::F32, {1, c, h, w}); }
   i32 conv(i32 x, std::int64_t oc, std::int64_t k, std::int64_t group = 1, std::int64_t stride = 1) {
     const std::int64_t c = graph_.tensors[static_cast<std::size_t>(x)].shape[1];
@@ -46,17 +48,20 @@ std::string steps_of(const qir::Graph &graph, float tolerance = 1e-4f) {
 
 TEST(convolutions_take_what_follows) {
   Net net;
-  const i32 x = net.image(16, 9, 9), a = net.conv(x, 16, 3), sum = net.node(Op::Add, {net.conv(net.node(Op::Relu, {a}), 16, 1), a});
+  const i32 x = net.image(16, 9, 9), a = net.conv(x, 16, 3),
+            sum = net.node(Op::Add, {net.conv(net.node(Op::Relu, {a}), 16, 1), a});
   const std::string steps = steps_of(net.gives({net.node(Op::Relu, {sum})}));
   // x comes with its channels first; `a` is read before and after its activation, so that one stays a step.
   CHECK_EQ(std::count(steps.begin(), steps.end(), ' ') + 1, 5);
   CHECK(steps.find("Binary") == std::string::npos);
 
   Net chain;
-  CHECK_EQ(steps_of(chain.gives({chain.node(Op::HardSwish, {chain.conv(chain.image(8, 8, 8), 8, 3)})})), "Copy ConvF32 Copy");
+  CHECK_EQ(steps_of(chain.gives({chain.node(Op::HardSwish, {chain.conv(chain.image(8, 8, 8), 8, 3)})})),
+           "Copy ConvF32 Copy");
 }
 
-// Windows of hundreds of samples, as a spectrogram's, are products too; depthwise ones of that size are left to cpu-reference.
+// Windows of hundreds of samples, as a spectrogram's, are products too; depthwise ones of that size are left to
+// cpu-reference.
 TEST(filter_banks_are_products) {
   Net net, grouped;
   const auto conv = [](Net &to, i32 x, i32 w, std::int64_t group, std::int64_t step) {
@@ -75,13 +80,15 @@ TEST(images_stay_channels_last) {
   y = net.node(Op::MaxPool, {y}, [](qir::Node &n) { n.set("kernel_shape", Ints(2, 2)), n.set("strides", Ints(2, 2)); });
   y = net.node(Op::GlobalAveragePool, {net.node(Op::Sigmoid, {net.conv(y, 16, 1)})});
   y = net.node(Op::Flatten, {y});
-  const std::string steps = steps_of(net.gives({net.node(Op::Gemm, {y, net.reals({16, 10}, -1, 1), net.reals({10}, -1, 1)})}));
+  const std::string steps =
+      steps_of(net.gives({net.node(Op::Gemm, {y, net.reals({16, 10}, -1, 1), net.reals({10}, -1, 1)})}));
   CHECK_EQ(steps.find("Copy", steps.find("Conv")), std::string::npos);
 }
 
 TEST(concatenations_of_convolutions_copy_nothing) {
   Net net;
-  const i32 x = net.conv(net.image(8, 6, 6), 16, 1), left = net.node(Op::Relu, {net.conv(x, 8, 1)}), right = net.node(Op::Relu, {net.conv(x, 8, 3)});
+  const i32 x = net.conv(net.image(8, 6, 6), 16, 1), left = net.node(Op::Relu, {net.conv(x, 8, 1)}),
+            right = net.node(Op::Relu, {net.conv(x, 8, 3)});
   const i32 both = net.node(Op::Concat, {left, right}, [](qir::Node &n) { n.set("axis", std::int64_t{1}); });
   CHECK_EQ(steps_of(net.gives({net.conv(both, 4, 1)})), "Copy ConvF32 ConvF32 ConvF32 ConvF32 Copy");
 }
@@ -96,22 +103,25 @@ TEST(einsum_is_a_product_of_matrices) {
       {"bhid,bhjd->bhij", {2, 3, 5, 4}, {2, 3, 6, 4}, true},
       {"b h i j, b h j d -> b h i d", {2, 3, 5, 6}, {2, 3, 6, 4}, true},
       {"ij,jk", {3, 4}, {4, 5}, true},
-      {"bnqd,bknd->bkqn", {2, 3, 4, 5}, {2, 6, 3, 5}, true},     // batches out of order, the result moved
-      {"abcd,cde->eab", {2, 3, 4, 5}, {4, 5, 6}, true},          // several rows, several summed
-      {"...ij,...jk->...ik", {7, 1, 2, 3}, {4, 3, 5}, true},     // batches stretched
-      {"i,j->ji", {3}, {4}, true},                               // nothing summed
-      {"ab,ab->", {3, 4}, {3, 4}, true},                         // all summed
-      {"ii,ij->j", {3, 3}, {3, 4}, false},                       // a diagonal
-      {"aij,jk->ik", {2, 3, 4}, {4, 5}, false},                  // summed before there is a product
+      {"bnqd,bknd->bkqn", {2, 3, 4, 5}, {2, 6, 3, 5}, true},  // batches out of order, the result moved
+      {"abcd,cde->eab", {2, 3, 4, 5}, {4, 5, 6}, true},       // several rows, several summed
+      {"...ij,...jk->...ik", {7, 1, 2, 3}, {4, 3, 5}, true},  // batches stretched
+      {"i,j->ji", {3}, {4}, true},                            // nothing summed
+      {"ab,ab->", {3, 4}, {3, 4}, true},                      // all summed
+      {"ii,ij->j", {3, 3}, {3, 4}, false},                    // a diagonal
+      {"aij,jk->ik", {2, 3, 4}, {4, 5}, false},               // summed before there is a product
   };
   for (const Case &c : cases) {
     Net net;
     const i32 a = net.input(DType::F32, c.a), b = net.input(DType::F32, c.b);
-    const PlanCase sample(net.gives({net.node(Op::Einsum, {a, b}, [&](qir::Node &n) { n.set("equation", c.equation); })}));
+    const PlanCase sample(
+        net.gives({net.node(Op::Einsum, {a, b}, [&](qir::Node &n) { n.set("equation", c.equation); })}));
     Random random(3);
     if (!CHECK(same_results(sample, c.equation, random, 1e-5f))) return;
     const cpu::Plan &plan = sample.plan();
-    const bool left = std::any_of(plan.steps.begin(), plan.steps.end(), [&](const cpu::Step &step) { return std::string_view(plan.names.data() + step.op) == "Einsum"; });
+    const bool left = std::any_of(plan.steps.begin(), plan.steps.end(), [&](const cpu::Step &step) {
+      return std::string_view(plan.names.data() + step.op) == "Einsum";
+    });
     CHECK_EQ(left ? c.equation : "", c.product ? "" : c.equation);
   }
 }
@@ -155,7 +165,8 @@ TEST(movement_without_steps) {
 
 TEST(pieces_become_one_operator) {
   Net gelu;  // x * (1 + erf(x / sqrt 2)) * 0.5 behind a product
-  i32 y = gelu.node(Op::Add, {gelu.node(Op::MatMul, {gelu.input(DType::F32, {4, 16}), gelu.reals({16, 24}, -1, 1)}), gelu.reals({24}, -1, 1)});
+  i32 y = gelu.node(Op::Add, {gelu.node(Op::MatMul, {gelu.input(DType::F32, {4, 16}), gelu.reals({16, 24}, -1, 1)}),
+                              gelu.reals({24}, -1, 1)});
   const i32 erf = gelu.node(Op::Erf, {gelu.node(Op::Div, {y, gelu.scalar(1.41421356f)})});
   y = gelu.node(Op::Mul, {gelu.node(Op::Mul, {y, gelu.node(Op::Add, {erf, gelu.scalar(1)})}), gelu.scalar(0.5f)});
   CHECK_EQ(steps_of(gelu.gives({y})), "ConvF32");
@@ -163,11 +174,15 @@ TEST(pieces_become_one_operator) {
   Net norm;
   const i32 x = norm.input(DType::F32, {2, 3, 20});
   const auto mean = [&](i32 of) {
-    return norm.node(Op::ReduceMean, {of, norm.integers({-1})}, [](qir::Node &n) { n.set("keepdims", std::int64_t{1}); });
+    return norm.node(Op::ReduceMean, {of, norm.integers({-1})},
+                     [](qir::Node &n) { n.set("keepdims", std::int64_t{1}); });
   };
   const i32 centred = norm.node(Op::Sub, {x, mean(x)}), variance = mean(norm.node(Op::Pow, {centred, norm.scalar(2)}));
-  const i32 normal = norm.node(Op::Div, {centred, norm.node(Op::Sqrt, {norm.node(Op::Add, {variance, norm.scalar(1e-5f)})})});
-  CHECK_EQ(steps_of(norm.gives({norm.node(Op::Add, {norm.node(Op::Mul, {normal, norm.reals({20}, 0.5f, 1)}), norm.reals({20}, -1, 1)})})), "LayerNormF32");
+  const i32 normal =
+      norm.node(Op::Div, {centred, norm.node(Op::Sqrt, {norm.node(Op::Add, {variance, norm.scalar(1e-5f)})})});
+  CHECK_EQ(steps_of(norm.gives({norm.node(
+               Op::Add, {norm.node(Op::Mul, {normal, norm.reals({20}, 0.5f, 1)}), norm.reals({20}, -1, 1)})})),
+           "LayerNormF32");
 }
 
 TEST(attention_is_one_step_between_products) {
@@ -179,9 +194,11 @@ TEST(attention_is_one_step_between_products) {
     return net.transpose(net.node(Op::Reshape, {p, net.integers({b, t, heads, d / heads})}), perm);
   };
   const i32 q = part({0, 2, 1, 3}), k = part({0, 2, 3, 1}), v = part({0, 2, 1, 3});
-  const i32 scores = net.node(Op::Add, {net.node(Op::Div, {net.node(Op::MatMul, {q, k}), net.scalar(2)}), net.reals({b, 1, 1, t}, -2, 1)});
+  const i32 scores = net.node(
+      Op::Add, {net.node(Op::Div, {net.node(Op::MatMul, {q, k}), net.scalar(2)}), net.reals({b, 1, 1, t}, -2, 1)});
   const i32 mixed = net.transpose(net.node(Op::MatMul, {net.node(Op::Softmax, {scores}), v}), {0, 2, 1, 3});
-  const i32 y = net.node(Op::MatMul, {net.node(Op::Reshape, {mixed, net.integers({b, t, d})}), net.reals({d, d}, -0.4f, 0.4f)});
+  const i32 y =
+      net.node(Op::MatMul, {net.node(Op::Reshape, {mixed, net.integers({b, t, d})}), net.reals({d, d}, -0.4f, 0.4f)});
   const std::string steps = steps_of(net.gives({net.node(Op::Add, {y, x})}));
   CHECK(steps.find("AttentionF32") != std::string::npos);
   CHECK_EQ(std::count(steps.begin(), steps.end(), ' ') + 1, 5);  // q, k, v, attention, the product with the addition
@@ -211,7 +228,8 @@ TEST(quantized_convolutions_take_additions) {
   Random random(1);
   const auto conv = [&](i32 x, float scale) {
     const i32 w = net.constant(DType::I8, {8, 8, 3, 3}, test::random_data(random, DType::I8, 8 * 8 * 9));
-    const_cast<qir::Tensor &>(net.graph().tensors[static_cast<std::size_t>(w)]).quant = qir::Quantization{{0.002f}, {0}, 0, 0};
+    const_cast<qir::Tensor &>(net.graph().tensors[static_cast<std::size_t>(w)]).quant =
+        qir::Quantization{{0.002f}, {0}, 0, 0};
     return quantised(net.node(Op::Conv, {x, w}, [](qir::Node &n) { n.set("pads", Ints(4, 1)); }), scale);
   };
   const i32 x = quantised(net.image(8, 6, 6), 0.02f), a = conv(x, 0.03f), b = conv(a, 0.03f);
@@ -230,9 +248,9 @@ TEST(gelu_by_tanh_is_found) {
     const i32 half = net.scalar(0.5f), one = net.scalar(1), c = net.scalar(cubic), root = net.scalar(0.79788456f);
     i32 inside = 0, y = 0;
     switch (form) {
-      case 0: inside = times(root, plus(x, times(c, times(x, times(x, x))))); break;                 // JAX
+      case 0: inside = times(root, plus(x, times(c, times(x, times(x, x))))); break;                  // JAX
       case 1: inside = times(plus(x, times(net.node(Op::Pow, {x, net.scalar(3)}), c)), root); break;  // PyTorch
-      default: inside = times(times(x, root), plus(one, times(times(c, x), x))); break;              // GPT-NeoX
+      default: inside = times(times(x, root), plus(one, times(times(c, x), x))); break;               // GPT-NeoX
     }
     const i32 gate = plus(net.node(Op::Tanh, {inside}), one);
     switch (form) {
@@ -261,11 +279,16 @@ TEST(quantized_convolutions_of_words) {
       };
       Random random(1);
       const i32 x = quantised(net.image(8, 6, 6), 1e-4f, 32768);
-      const i32 w = quantised(net.constant(DType::U16, {8, 8 / group, 3, 3}, test::random_data(random, DType::U16, 8 * 8 / group * 9)), 1e-5f, zero);
+      const i32 w = quantised(
+          net.constant(DType::U16, {8, 8 / group, 3, 3}, test::random_data(random, DType::U16, 8 * 8 / group * 9)),
+          1e-5f, zero);
       // The zero point's end of the range is there, so that the others are as far away as they can be.
-      auto *const first = static_cast<std::uint16_t *>(const_cast<void *>(net.graph().tensors[static_cast<std::size_t>(w)].data.data));
+      auto *const first =
+          static_cast<std::uint16_t *>(const_cast<void *>(net.graph().tensors[static_cast<std::size_t>(w)].data.data));
       first[0] = 1, first[1] = 65535;
-      const PlanCase sample(net.gives({quantised(net.node(Op::Conv, {x, w}, [&](qir::Node &n) { n.set("pads", Ints(4, 1)), n.set("group", group); }), 3e-4f, 32768)}));
+      const PlanCase sample(net.gives({quantised(
+          net.node(Op::Conv, {x, w}, [&](qir::Node &n) { n.set("pads", Ints(4, 1)), n.set("group", group); }), 3e-4f,
+          32768)}));
       Random inputs(2);
       CHECK(same_results(sample, "quantised words", inputs, 0, 1));
       const bool integers = sample.steps().find("ConvInt") != std::string::npos;
@@ -292,7 +315,8 @@ TEST(no_allocation_after_the_first_run) {
     Data inputs = sample.random_inputs(random);
     cpu::Execution execution(sample.loaded());
     Request made(sample.loaded(), 3);
-    for (std::size_t i = 0; i < inputs.size(); ++i) made.inputs[i].data = inputs[i].data(), made.inputs[i].size_bytes = inputs[i].size();
+    for (std::size_t i = 0; i < inputs.size(); ++i)
+      made.inputs[i].data = inputs[i].data(), made.inputs[i].size_bytes = inputs[i].size();
     if (!CHECK_OK(execution.run(made.request, test_host()))) return;
     for (qr_io_buffer &output : made.outputs) output.data = nullptr;
     CountingAllocator counter;

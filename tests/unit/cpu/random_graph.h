@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random small graphs for the cpu backend: every operator that it has a way of its own for, in arrangements that nobody thought of.
+// Random small graphs for the cpu backend: every operator that it has a way of its own for, in arrangements that nobody
+// thought of.
 #pragma once
 
 #include <functional>
@@ -25,12 +26,17 @@ class RandomGraph {
   std::int32_t reals(qir::Shape extents, float low, float high);
   std::int32_t scalar(float value);
   std::int32_t integers(Vector<std::int64_t> values);
-  // A node with one output (or as many as `outputs`), whose shapes are inferred; the first output, or kAbsent (and nothing added) where the operator does not
-  // take these inputs or the result is large.
-  std::int32_t node(qir::Op op, Vector<std::int32_t> inputs, const std::function<void(qir::Node &)> &set = {}, std::size_t outputs = 1);
+  // A node with one output (or as many as `outputs`), whose shapes are inferred; the first output, or kAbsent (and
+  // nothing added) where the operator does not take these inputs or the result is large.
+  std::int32_t node(qir::Op op, Vector<std::int32_t> inputs, const std::function<void(qir::Node &)> &set = {},
+                    std::size_t outputs = 1);
   void finish();  // outputs: what nobody reads, and at times something from the middle, twice the same, or an input
 
-  std::int32_t pick() { return pool_[static_cast<std::size_t>(random_.chance(60) ? static_cast<std::int64_t>(pool_.size()) - 1 : random_.integer(0, static_cast<std::int64_t>(pool_.size()) - 1))]; }
+  std::int32_t pick() {
+    return pool_[static_cast<std::size_t>(random_.chance(60)
+                                              ? static_cast<std::int64_t>(pool_.size()) - 1
+                                              : random_.integer(0, static_cast<std::int64_t>(pool_.size()) - 1))];
+  }
   std::int32_t same_shape(std::int32_t id);  // another tensor, or kAbsent
   Vector<std::int64_t> shuffled(std::size_t rank);
 
@@ -46,7 +52,7 @@ class RandomGraph {
   std::int32_t image(std::int32_t x);
   std::int32_t elementwise(std::int32_t x);
   std::int32_t movement(std::int32_t x);
-  std::int32_t rows(std::int32_t x);       // products, norms, reductions
+  std::int32_t rows(std::int32_t x);  // products, norms, reductions
   std::int32_t attention(std::int32_t x);
 };
 

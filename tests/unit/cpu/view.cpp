@@ -22,7 +22,9 @@ Vector<std::int64_t> places(const View &view) {
   }
   return made;
 }
-Vector<std::int64_t> places(const Nest &nest, std::size_t which, std::int64_t offset) { return places(View{0, offset, nest.dims, nest.strides[which]}); }
+Vector<std::int64_t> places(const Nest &nest, std::size_t which, std::int64_t offset) {
+  return places(View{0, offset, nest.dims, nest.strides[which]});
+}
 
 // Any view: dense in some order, gaps, repeated extents.
 View random_view(Random &random) {
@@ -31,7 +33,8 @@ View random_view(Random &random) {
   for (std::int64_t d = 0; d < rank; ++d) view.dims.push_back(random.one_of({1, 1, 2, 3, 4, 6}));
   Vector<std::size_t> order(view.rank());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[static_cast<std::size_t>(random.integer(0, static_cast<std::int64_t>(i) - 1))]);
+  for (std::size_t i = order.size(); i > 1; --i)
+    std::swap(order[i - 1], order[static_cast<std::size_t>(random.integer(0, static_cast<std::int64_t>(i) - 1))]);
   if (random.chance(40)) std::iota(order.begin(), order.end(), std::size_t{0});
   view.strides.assign(view.rank(), 0);
   std::int64_t stride = random.chance(20) ? 2 : 1;
@@ -68,7 +71,8 @@ TEST(views_move_as_their_operators_do) {
     const Vector<std::int64_t> before = places(view);
     Vector<std::int64_t> perm(view.rank());
     std::iota(perm.begin(), perm.end(), std::int64_t{0});
-    for (std::size_t i = perm.size(); i > 1; --i) std::swap(perm[i - 1], perm[static_cast<std::size_t>(random.integer(0, static_cast<std::int64_t>(i) - 1))]);
+    for (std::size_t i = perm.size(); i > 1; --i)
+      std::swap(perm[i - 1], perm[static_cast<std::size_t>(random.integer(0, static_cast<std::int64_t>(i) - 1))]);
     // Element j of the transpose is the element whose index is j's, back through the permutation.
     const View dense{0, 0, view.dims, row_major(view.dims)};
     const Vector<std::int64_t> source = places(transposed(dense, perm)), moved = places(transposed(view, perm));
@@ -77,8 +81,10 @@ TEST(views_move_as_their_operators_do) {
     if (view.rank() == 0) continue;
 
     const std::size_t axis = static_cast<std::size_t>(random.integer(0, static_cast<std::int64_t>(view.rank()) - 1));
-    const std::int64_t start = random.integer(0, view.dims[axis] - 1), step = random.integer(1, 2), extent = (view.dims[axis] - start + step - 1) / step;
-    const Vector<std::int64_t> kept = places(sliced(dense, axis, start, extent, step)), part = places(sliced(view, axis, start, extent, step));
+    const std::int64_t start = random.integer(0, view.dims[axis] - 1), step = random.integer(1, 2),
+                       extent = (view.dims[axis] - start + step - 1) / step;
+    const Vector<std::int64_t> kept = places(sliced(dense, axis, start, extent, step)),
+                               part = places(sliced(view, axis, start, extent, step));
     for (std::size_t i = 0; i < part.size(); ++i)
       if (!CHECK_EQ(part[i], before[static_cast<std::size_t>(kept[i])])) return;
     CHECK(places(without(view, axis, start)) == places(sliced(view, axis, start, 1)));
@@ -90,7 +96,8 @@ TEST(views_move_as_their_operators_do) {
     wide.insert(wide.begin(), 2);
     const View repeated = broadcast(narrow, wide);
     for (std::int64_t lead = 0; lead < 2; ++lead)
-      for (std::int64_t i = 0; i < 3; ++i) CHECK(places(sliced(sliced(repeated, 0, lead, 1), axis + 1, i, 1)) == places(narrow));
+      for (std::int64_t i = 0; i < 3; ++i)
+        CHECK(places(sliced(sliced(repeated, 0, lead, 1), axis + 1, i, 1)) == places(narrow));
   }
 }
 
@@ -120,10 +127,13 @@ TEST(what_is_dense_is_told) {
   for (int round = 0; round < 6000; ++round) {
     const View view = random_view(random);
     Vector<std::int64_t> at = places(view);
-    const bool in_order = std::is_sorted(at.begin(), at.end()) && std::adjacent_find(at.begin(), at.end()) == at.end() && at.back() - at.front() + 1 == static_cast<std::int64_t>(at.size());
+    const bool in_order = std::is_sorted(at.begin(), at.end()) &&
+                          std::adjacent_find(at.begin(), at.end()) == at.end() &&
+                          at.back() - at.front() + 1 == static_cast<std::int64_t>(at.size());
     CHECK_EQ(is_row_major(view), in_order);
     std::sort(at.begin(), at.end());
-    const bool gapless = std::adjacent_find(at.begin(), at.end()) == at.end() && at.back() - at.front() + 1 == static_cast<std::int64_t>(at.size());
+    const bool gapless = std::adjacent_find(at.begin(), at.end()) == at.end() &&
+                         at.back() - at.front() + 1 == static_cast<std::int64_t>(at.size());
     CHECK_EQ(is_dense(view), gapless);
     dense += gapless;
     // Made dense in the same order of memory, elements keep their order there.
@@ -152,7 +162,8 @@ TEST(nests_walk_all_views_together) {
   Random random(4);
   for (int round = 0; round < 4000; ++round) {
     View first = random_view(random), second = first, third = first;
-    std::shuffle(second.strides.begin(), second.strides.end(), std::mt19937(static_cast<unsigned>(round)));  // any strides at all
+    std::shuffle(second.strides.begin(), second.strides.end(),
+                 std::mt19937(static_cast<unsigned>(round)));  // any strides at all
     third = broadcast(View{0, 7, Dims(1, 1), Dims(1, 1)}, first.dims.empty() ? Dims{1} : first.dims);
     if (first.dims.empty()) continue;
     const View *const views[] = {&first, &second, &third};
@@ -164,11 +175,14 @@ TEST(nests_walk_all_views_together) {
     // As sets of triples: each element of the views once, in whatever order.
     Vector<std::array<std::int64_t, 3>> expected, found;
     const Vector<std::int64_t> a = places(first), b = places(second), c = places(third);
-    const Vector<std::int64_t> x = places(nest, 0, first.offset), y = places(nest, 1, second.offset), z = places(nest, 2, third.offset);
+    const Vector<std::int64_t> x = places(nest, 0, first.offset), y = places(nest, 1, second.offset),
+                               z = places(nest, 2, third.offset);
     if (!CHECK_EQ(a.size(), x.size())) return;
-    for (std::size_t i = 0; i < a.size(); ++i) expected.push_back({a[i], b[i], c[i]}), found.push_back({x[i], y[i], z[i]});
+    for (std::size_t i = 0; i < a.size(); ++i)
+      expected.push_back({a[i], b[i], c[i]}), found.push_back({x[i], y[i], z[i]});
     std::sort(expected.begin(), expected.end()), std::sort(found.begin(), found.end());
     if (!CHECK(expected == found)) return;
-    CHECK(std::is_sorted(x.begin(), x.end()) || std::count(first.strides.begin(), first.strides.end(), 0) > 0 || !is_dense(first));  // in the first's order of memory
+    CHECK(std::is_sorted(x.begin(), x.end()) || std::count(first.strides.begin(), first.strides.end(), 0) > 0 ||
+          !is_dense(first));  // in the first's order of memory
   }
 }

@@ -24,7 +24,8 @@ class ModelText {
   ::onnx::ModelProto proto;
 
   // dims: -1 is the symbol "n".
-  static void fill(::onnx::ValueInfoProto *info, const std::string &name, int dtype, std::initializer_list<std::int64_t> dims) {
+  static void fill(::onnx::ValueInfoProto *info, const std::string &name, int dtype,
+                   std::initializer_list<std::int64_t> dims) {
     info->set_name(name);
     auto *tensor = info->mutable_type()->mutable_tensor_type();
     tensor->set_elem_type(dtype);
@@ -35,7 +36,9 @@ class ModelText {
     }
     tensor->mutable_shape();
   }
-  void input(const std::string &name, std::initializer_list<std::int64_t> dims, int dtype = 1) { fill(proto.mutable_graph()->add_input(), name, dtype, dims); }
+  void input(const std::string &name, std::initializer_list<std::int64_t> dims, int dtype = 1) {
+    fill(proto.mutable_graph()->add_input(), name, dtype, dims);
+  }
   void output(const std::string &name, std::initializer_list<std::int64_t> dims = {}, int dtype = 1) {
     auto *info = proto.mutable_graph()->add_output();
     fill(info, name, dtype, dims);
@@ -43,21 +46,27 @@ class ModelText {
   }
 
   template <class T>
-  void constant(const std::string &name, int dtype, std::initializer_list<std::int64_t> dims, const std::vector<T> &values) {
+  void constant(const std::string &name, int dtype, std::initializer_list<std::int64_t> dims,
+                const std::vector<T> &values) {
     auto *tensor = proto.mutable_graph()->add_initializer();
     tensor->set_name(name);
     tensor->set_data_type(dtype);
     for (const std::int64_t dim : dims) tensor->add_dims(dim);
     tensor->set_raw_data(std::string(reinterpret_cast<const char *>(values.data()), values.size() * sizeof(T)));
   }
-  void floats(const std::string &name, std::initializer_list<std::int64_t> dims, const std::vector<float> &values) { constant(name, 1, dims, values); }
-  void ints(const std::string &name, const std::vector<std::int64_t> &values) { constant(name, 7, {static_cast<std::int64_t>(values.size())}, values); }
+  void floats(const std::string &name, std::initializer_list<std::int64_t> dims, const std::vector<float> &values) {
+    constant(name, 1, dims, values);
+  }
+  void ints(const std::string &name, const std::vector<std::int64_t> &values) {
+    constant(name, 7, {static_cast<std::int64_t>(values.size())}, values);
+  }
 
-  ::onnx::NodeProto *node(const std::string &op, std::initializer_list<std::string> inputs, std::initializer_list<std::string> outputs,
-                          const std::string &domain = "") {
+  ::onnx::NodeProto *node(const std::string &op, std::initializer_list<std::string> inputs,
+                          std::initializer_list<std::string> outputs, const std::string &domain = "") {
     return add_node(proto.mutable_graph()->add_node(), op, inputs, outputs, domain);
   }
-  static ::onnx::NodeProto *add_node(::onnx::NodeProto *made, const std::string &op, std::initializer_list<std::string> inputs,
+  static ::onnx::NodeProto *add_node(::onnx::NodeProto *made, const std::string &op,
+                                     std::initializer_list<std::string> inputs,
                                      std::initializer_list<std::string> outputs, const std::string &domain = "") {
     made->set_op_type(op);
     made->set_domain(domain);
@@ -86,7 +95,8 @@ class ModelText {
   std::string bytes() const { return proto.SerializeAsString(); }
 
  private:
-  static ::onnx::AttributeProto *attribute(::onnx::NodeProto *node, const std::string &name, ::onnx::AttributeProto_AttributeType type) {
+  static ::onnx::AttributeProto *attribute(::onnx::NodeProto *node, const std::string &name,
+                                           ::onnx::AttributeProto_AttributeType type) {
     auto *to = node->add_attribute();
     to->set_name(name);
     to->set_type(type);

@@ -132,7 +132,7 @@ TEST(every_reason_is_told) {
   ModelText text(13);
   text.input("x", {2});
   text.node("NoSuchOp", {"x"}, {"a"});
-  text.node("Relu", {"a"}, {"b"});           // follows from the first: not told again
+  text.node("Relu", {"a"}, {"b"});  // follows from the first: not told again
   text.node("OtherOp", {"b"}, {"c"}, "my.domain");
   ModelText::set(text.node("Relu", {"x"}, {"d"}), "speed", std::int64_t{3});
   text.node("Add", {"x", "nowhere"}, {"e"});
@@ -250,7 +250,8 @@ TEST(external_data) {
     tensor->set_data_type(1);
     tensor->add_dims(2);
     tensor->set_data_location(::onnx::TensorProto_DataLocation_EXTERNAL);
-    const std::pair<const char *, const char *> entries[] = {{"location", location}, {"offset", offset}, {"length", length}};
+    const std::pair<const char *, const char *> entries[] = {
+        {"location", location}, {"offset", offset}, {"length", length}};
     for (const auto &[key, value] : entries) {
       auto *entry = tensor->add_external_data();
       entry->set_key(key);
@@ -268,14 +269,20 @@ TEST(external_data) {
   }
   const struct {
     const char *location, *offset, *length, *part;
-  } bad[] = {{"../w.bin", "0", "8", "leaves the model's folder"}, {"/etc/passwd", "0", "8", "absolute"},
-             {"a/../../w.bin", "0", "8", "leaves the model's folder"}, {"missing.bin", "0", "8", "is not there"},
-             {"gewichte-重み.bin", "8", "8", "has 12 bytes; the model wants 8 at offset 8"}, {"gewichte-重み.bin", "0", "4", "needs 8"},
-             {"gewichte-重み.bin", "x", "8", "is no number"}, {"gewichte-重み.bin", "18446744073709551615", "8", "has 12 bytes"}, {".", "0", "8", "no regular file"}};
+  } bad[] = {{"../w.bin", "0", "8", "leaves the model's folder"},
+             {"/etc/passwd", "0", "8", "absolute"},
+             {"a/../../w.bin", "0", "8", "leaves the model's folder"},
+             {"missing.bin", "0", "8", "is not there"},
+             {"gewichte-重み.bin", "8", "8", "has 12 bytes; the model wants 8 at offset 8"},
+             {"gewichte-重み.bin", "0", "4", "needs 8"},
+             {"gewichte-重み.bin", "x", "8", "is no number"},
+             {"gewichte-重み.bin", "18446744073709551615", "8", "has 12 bytes"},
+             {".", "0", "8", "no regular file"}};
   for (const auto &one : bad) {
     Imported done;
     import(with(one.location, one.offset, one.length), done, folder.string());
-    if (!CHECK(done.has_reason(one.part))) std::printf("  %s: %s\n", one.location, String(done.status.message()).c_str());
+    if (!CHECK(done.has_reason(one.part)))
+      std::printf("  %s: %s\n", one.location, String(done.status.message()).c_str());
   }
   std::filesystem::remove_all(folder);
 }

@@ -31,23 +31,32 @@ void host_free(void *, void *ptr, uint64_t, uint64_t) {
   --live_blocks;
   std::free(ptr);
 }
-const qr_host kHost = {sizeof(qr_host), 1, 0, 0, QR_PLUGIN_MAGIC, nullptr, host_alloc, host_free,
-                       [](void *, int32_t, qr_plugin_string, qr_plugin_string) {}, [](void *) -> uint64_t { return 1000; },
+const qr_host kHost = {sizeof(qr_host),
+                       1,
+                       0,
+                       0,
+                       QR_PLUGIN_MAGIC,
+                       nullptr,
+                       host_alloc,
+                       host_free,
+                       [](void *, int32_t, qr_plugin_string, qr_plugin_string) {},
+                       [](void *) -> uint64_t { return 1000; },
                        [](void *, const char *) -> const void * { return nullptr; }};
 
 struct Errors {
   std::string id, message, hint;
   std::vector<std::string> details;
-  qr_error_sink sink = {sizeof(qr_error_sink), 0, this,
-                        [](void *self, qr_plugin_code, qr_plugin_string id, qr_plugin_string message, qr_plugin_string hint) {
-                          auto *errors = static_cast<Errors *>(self);
-                          errors->id.assign(id.data, id.size);
-                          errors->message.assign(message.data, message.size);
-                          errors->hint.assign(hint.data, hint.size);
-                        },
-                        [](void *self, qr_plugin_string, qr_plugin_string value) {
-                          static_cast<Errors *>(self)->details.emplace_back(value.data, value.size);
-                        }};
+  qr_error_sink sink = {
+      sizeof(qr_error_sink), 0, this,
+      [](void *self, qr_plugin_code, qr_plugin_string id, qr_plugin_string message, qr_plugin_string hint) {
+        auto *errors = static_cast<Errors *>(self);
+        errors->id.assign(id.data, id.size);
+        errors->message.assign(message.data, message.size);
+        errors->hint.assign(hint.data, hint.size);
+      },
+      [](void *self, qr_plugin_string, qr_plugin_string value) {
+        static_cast<Errors *>(self)->details.emplace_back(value.data, value.size);
+      }};
   bool says(const char *part) const { return message.find(part) != std::string::npos; }
 };
 
@@ -64,7 +73,8 @@ struct Lowered {
   Vector<qir::Graph> graphs;
   qir::Bytes pool;
 
-  Lowered(const ModelText &from, std::vector<const char *> buckets = {}, const qr_plugin_signal *signal = nullptr) : bytes(from.bytes()) {
+  Lowered(const ModelText &from, std::vector<const char *> buckets = {}, const qr_plugin_signal *signal = nullptr)
+      : bytes(from.bytes()) {
     code = api->open(&kHost, {bytes.data(), bytes.size()}, text(""), &model, &errors.sink);
     if (code != 0) return;
     std::vector<qr_plugin_string> shapes;
@@ -122,11 +132,13 @@ std::size_t count(const qir::Graph &graph, qir::Op op) {
 
 std::vector<float> ramp(std::size_t count) {
   std::vector<float> values;
-  for (std::size_t i = 0; i < count; ++i) values.push_back(static_cast<float>(static_cast<int>(i * 37 % 64) - 32) * 0.0713f);
+  for (std::size_t i = 0; i < count; ++i)
+    values.push_back(static_cast<float>(static_cast<int>(i * 37 % 64) - 32) * 0.0713f);
   return values;
 }
 
-void quantize(ModelText &model, const std::string &from, const std::string &to, const std::string &scale, const std::string &zero) {
+void quantize(ModelText &model, const std::string &from, const std::string &to, const std::string &scale,
+              const std::string &zero) {
   model.node("QuantizeLinear", {from, scale, zero}, {to + "_q"});
   model.node("DequantizeLinear", {to + "_q", scale, zero}, {to});
 }
@@ -215,7 +227,8 @@ TEST(shapes_are_bound) {
   }
   for (const char *good : {"n=2", "image=2x3", " image = 2x3 , n = 2 ", "other=2"}) {
     const Lowered done(model, {good});
-    if (CHECK_EQ(done.code, 0)) CHECK((done.graphs[0].tensors[static_cast<std::size_t>(done.graphs[0].inputs[0])].shape == qir::Shape{2, 3}));
+    if (CHECK_EQ(done.code, 0))
+      CHECK((done.graphs[0].tensors[static_cast<std::size_t>(done.graphs[0].inputs[0])].shape == qir::Shape{2, 3}));
   }
   CHECK_EQ(live_blocks, 0);
 }

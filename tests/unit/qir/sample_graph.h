@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A small network with everything that QIR can say: constants, quantisation per tensor and per channel, every kind of attribute, optional
-// inputs that are absent, subgraphs. Its constants lie in the object itself.
+// A small network with everything that QIR can say: constants, quantisation per tensor and per channel, every kind of
+// attribute, optional inputs that are absent, subgraphs. Its constants lie in the object itself.
 #pragma once
 
 #include <cstring>
@@ -83,13 +83,15 @@ struct SampleGraph {
     t.shape = std::move(shape);
     return static_cast<std::int32_t>(graph.tensors.size() - 1);
   }
-  static std::int32_t constant(qir::Graph &graph, const char *name, DType dtype, qir::Shape shape, const void *data, std::uint64_t size) {
+  static std::int32_t constant(qir::Graph &graph, const char *name, DType dtype, qir::Shape shape, const void *data,
+                               std::uint64_t size) {
     const std::int32_t index = tensor(graph, name, dtype, std::move(shape));
     graph.tensors.back().is_constant = true;
     graph.tensors.back().data = {data, size};
     return index;
   }
-  static qir::Node &node(qir::Graph &graph, qir::Op op, const char *name, Vector<std::int32_t> inputs, Vector<std::int32_t> outputs) {
+  static qir::Node &node(qir::Graph &graph, qir::Op op, const char *name, Vector<std::int32_t> inputs,
+                         Vector<std::int32_t> outputs) {
     qir::Node &n = graph.nodes.emplace_back();
     n.op = op;
     n.name = name;

@@ -33,22 +33,24 @@ struct Written {
 
 bool same(const qir::Graph &a, const qir::Graph &b);
 bool same(const qir::Attribute &a, const qir::Attribute &b) {
-  return a.name == b.name && a.kind == b.kind && a.i == b.i && std::memcmp(&a.f, &b.f, 4) == 0 && a.s == b.s && a.ints == b.ints &&
-         a.floats == b.floats && a.strings == b.strings;
+  return a.name == b.name && a.kind == b.kind && a.i == b.i && std::memcmp(&a.f, &b.f, 4) == 0 && a.s == b.s &&
+         a.ints == b.ints && a.floats == b.floats && a.strings == b.strings;
 }
 bool same(const qir::Node &a, const qir::Node &b) {
-  bool equal = a.op == b.op && a.name == b.name && a.inputs == b.inputs && a.outputs == b.outputs && a.attributes.size() == b.attributes.size() &&
-               a.subgraphs.size() == b.subgraphs.size();
+  bool equal = a.op == b.op && a.name == b.name && a.inputs == b.inputs && a.outputs == b.outputs &&
+               a.attributes.size() == b.attributes.size() && a.subgraphs.size() == b.subgraphs.size();
   for (std::size_t i = 0; equal && i < a.attributes.size(); ++i) equal = same(a.attributes[i], b.attributes[i]);
   for (std::size_t i = 0; equal && i < a.subgraphs.size(); ++i) equal = same(a.subgraphs[i], b.subgraphs[i]);
   return equal;
 }
 bool same(const qir::Tensor &a, const qir::Tensor &b) {
-  return a.name == b.name && a.dtype == b.dtype && a.shape == b.shape && a.quant == b.quant && a.is_constant == b.is_constant && a.data.size == b.data.size &&
+  return a.name == b.name && a.dtype == b.dtype && a.shape == b.shape && a.quant == b.quant &&
+         a.is_constant == b.is_constant && a.data.size == b.data.size &&
          (a.data.size == 0 || std::memcmp(a.data.data, b.data.data, a.data.size) == 0);
 }
 bool same(const qir::Graph &a, const qir::Graph &b) {
-  bool equal = a.name == b.name && a.inputs == b.inputs && a.outputs == b.outputs && a.tensors.size() == b.tensors.size() && a.nodes.size() == b.nodes.size();
+  bool equal = a.name == b.name && a.inputs == b.inputs && a.outputs == b.outputs &&
+               a.tensors.size() == b.tensors.size() && a.nodes.size() == b.nodes.size();
   for (std::size_t i = 0; equal && i < a.tensors.size(); ++i) equal = same(a.tensors[i], b.tensors[i]);
   for (std::size_t i = 0; equal && i < a.nodes.size(); ++i) equal = same(a.nodes[i], b.nodes[i]);
   return equal;
@@ -122,7 +124,8 @@ TEST(the_listing_names_everything) {
   SampleGraph sample;
   const String text = qir::print_graph(sample.graph);
   CHECK(text.find("graph 'sample' (12 tensors, 6 nodes)\n") == 0);
-  CHECK(text.find("%conv_out: f32[1,4,8,8] = Conv(%image, const %conv.weight: f32[4,1,3,3], const %conv.bias: f32[4]) {kernel_shape: [3,3], "
+  CHECK(text.find("%conv_out: f32[1,4,8,8] = Conv(%image, const %conv.weight: f32[4,1,3,3], const %conv.bias: f32[4]) "
+                  "{kernel_shape: [3,3], "
                   "pads: [1,1,1,1], auto_pad: 'NOTSET', group: 1}  # conv") != String::npos);
   CHECK(text.find("quantised(3 scales, axis 1)") != String::npos);
   CHECK(text.find("quantised(0.0500000007, 3)") != String::npos);
@@ -132,7 +135,7 @@ TEST(the_listing_names_everything) {
   CHECK(qir::print_graph(sample.graph).find("%<bad index 99>") != String::npos);
 }
 
-// ---- bytes that no writer wrote ----------------------------------------------------------------------------------------------
+// ---- bytes that no writer wrote -----------------------------------------------------------------
 
 TEST(no_qir) {
   const std::string text = "this is no graph at all, just a line of text";
@@ -170,7 +173,8 @@ TEST(an_unknown_operator_is_named) {
   const auto op = fb::CreateOperator(b, domain, name);
   const auto ops = b.CreateVector(&op, 1);
   fb::FinishModelBuffer(b, fb::CreateModel(b, 28, ops, fb::CreateGraph(b)));
-  CHECK_EQ(refusal(b), "QR-G0001 graph: found operator 'Frobnicate' of domain 'org.example', expected one that this version knows");
+  CHECK_EQ(refusal(b),
+           "QR-G0001 graph: found operator 'Frobnicate' of domain 'org.example', expected one that this version knows");
 }
 
 TEST(an_operator_number_out_of_range_is_refused) {
@@ -184,7 +188,8 @@ TEST(an_operator_number_out_of_range_is_refused) {
 
 TEST(shared_bytes_cannot_ask_for_terabytes) {
   FlatBufferBuilder b;
-  // One string of 4000 bytes that 1000 tensors call their name: 8 MB from 20 kB, and it could be terabytes from megabytes.
+  // One string of 4000 bytes that 1000 tensors call their name: 8 MB from 20 kB, and it could be terabytes from
+  // megabytes.
   const auto name = b.CreateString(std::string(4000, 'n'));
   std::vector<flatbuffers::Offset<fb::Tensor>> tensors;
   for (int i = 0; i < 1000; ++i) tensors.push_back(fb::CreateTensor(b, name, 1));
@@ -194,7 +199,8 @@ TEST(shared_bytes_cannot_ask_for_terabytes) {
 }
 
 // A graph of one constant, its place given.
-std::string constant_refusal(std::uint32_t segment, std::uint64_t offset, std::uint64_t size, std::uint8_t dtype, std::int64_t extent) {
+std::string constant_refusal(std::uint32_t segment, std::uint64_t offset, std::uint64_t size, std::uint8_t dtype,
+                             std::int64_t extent) {
   FlatBufferBuilder b;
   const auto name = b.CreateString("c");
   const auto shape = b.CreateVector(&extent, 1);
@@ -211,14 +217,18 @@ TEST(constants_lie_in_their_segment) {
   CHECK_EQ(constant_refusal(0, 64, 16, 1, 4), " ");
   CHECK_EQ(constant_refusal(0, 192, 64, 1, 16), " ");
   CHECK_EQ(constant_refusal(1, 0, 16, 1, 4), "QR-G0001 tensor 'c': found its data in segment 1, expected one under 1");
-  CHECK_EQ(constant_refusal(0, 192, 65, 3, 65), "QR-G0001 tensor 'c': found its data at 192 + 65 bytes, expected them within the segment's 256");
+  CHECK_EQ(constant_refusal(0, 192, 65, 3, 65),
+           "QR-G0001 tensor 'c': found its data at 192 + 65 bytes, expected them within the segment's 256");
   CHECK_EQ(constant_refusal(0, ~std::uint64_t{63}, 128, 3, 128),
-           "QR-G0001 tensor 'c': found its data at 18446744073709551552 + 128 bytes, expected them within the segment's 256");
-  CHECK_EQ(constant_refusal(0, 32, 16, 1, 4), "QR-G0001 tensor 'c': found its data at offset 32, expected a multiple of 64 in an aligned segment");
+           "QR-G0001 tensor 'c': found its data at 18446744073709551552 + 128 bytes, expected them within the "
+           "segment's 256");
+  CHECK_EQ(constant_refusal(0, 32, 16, 1, 4),
+           "QR-G0001 tensor 'c': found its data at offset 32, expected a multiple of 64 in an aligned segment");
   CHECK_EQ(constant_refusal(0, 0, 12, 1, 4), "QR-G0001 tensor 'c': found 12 bytes of data, expected 16 for f32[4]");
   CHECK_EQ(constant_refusal(0, 0, 2, 22, 3), " ");  // three i4 in two bytes
   CHECK_EQ(constant_refusal(0, 0, 3, 22, 3), "QR-G0001 tensor 'c': found 3 bytes of data, expected 2 for i4[3]");
-  CHECK_EQ(constant_refusal(0, 0, 4, 8, 4), "QR-G0003 tensor 'c': found type number 8, expected one of ONNX's that Quarry knows");
+  CHECK_EQ(constant_refusal(0, 0, 4, 8, 4),
+           "QR-G0003 tensor 'c': found type number 8, expected one of ONNX's that Quarry knows");
 }
 
 TEST(every_truncation_and_flip_is_survived) {

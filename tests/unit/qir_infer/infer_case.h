@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One node, its inputs, and what inference says about it as one line: "f32[1,16,8,8] i64[?]", or "QR-G0004 Conv 'n': ...".
+// One node, its inputs, and what inference says about it as one line: "f32[1,16,8,8] i64[?]", or "QR-G0004 Conv 'n':
+// ...".
 #pragma once
 
 #include <cstring>
@@ -59,8 +60,8 @@ class InferCase {
   String text() const {
     Vector<InferType> outputs;
     if (Status status = infer_node(node_, inputs_, outputs); !status.ok())
-      return format("%.*s %.*s", static_cast<int>(status.id().size()), status.id().data(), static_cast<int>(status.message().size()),
-                    status.message().data());
+      return format("%.*s %.*s", static_cast<int>(status.id().size()), status.id().data(),
+                    static_cast<int>(status.message().size()), status.message().data());
     String all;
     for (const InferType &output : outputs) {
       if (!all.empty()) all += ' ';

@@ -6,8 +6,8 @@
 namespace quarry::qir::test {
 namespace {
 
-constexpr DType F16 = DType::F16, F32 = DType::F32, F64 = DType::F64, I8 = DType::I8, U8 = DType::U8, I32 = DType::I32, I64 = DType::I64,
-                B = DType::Bool;
+constexpr DType F16 = DType::F16, F32 = DType::F32, F64 = DType::F64, I8 = DType::I8, U8 = DType::U8, I32 = DType::I32,
+                I64 = DType::I64, B = DType::Bool;
 constexpr std::int64_t Q = kUnknownDim;
 using C = InferCase;
 
@@ -27,9 +27,12 @@ TEST(elementwise) {
   CHECK_INFERS(C(Op::Add).f32({2}).f32({3}), "QR-G0004 Add 'n': shapes [2] and [3] do not broadcast: 2 against 3");
   CHECK_INFERS(C(Op::PRelu).f32({2, 3}).f32({2, 1, 1}),
                "QR-G0004 PRelu 'n': the slope has shape [2,1,1], which does not broadcast to [2,3]");
-  CHECK_INFERS(C(Op::Softmax).set("axis", 2).f32({2, 3}), "QR-G0004 Softmax 'n': axis 2 is outside a tensor of rank 2, expected -2 to 1");
-  CHECK_INFERS(C(Op::BitCast).set("to", 7).f32({2}), "QR-G0003 BitCast 'n': f32 has 32 bits, expected those of i64 (64)");
-  CHECK_INFERS(C(Op::Cast).set("to", 8).f32({2}), "QR-G0005 Cast 'n': attribute 'to' is 8, which is no element type that Quarry has");
+  CHECK_INFERS(C(Op::Softmax).set("axis", 2).f32({2, 3}),
+               "QR-G0004 Softmax 'n': axis 2 is outside a tensor of rank 2, expected -2 to 1");
+  CHECK_INFERS(C(Op::BitCast).set("to", 7).f32({2}),
+               "QR-G0003 BitCast 'n': f32 has 32 bits, expected those of i64 (64)");
+  CHECK_INFERS(C(Op::Cast).set("to", 8).f32({2}),
+               "QR-G0005 Cast 'n': attribute 'to' is 8, which is no element type that Quarry has");
 }
 
 TEST(quantisation) {
@@ -38,33 +41,42 @@ TEST(quantisation) {
   CHECK_INFERS(C(Op::QuantizeLinear).set("axis", 0).f32({2, 3}).f32({2}).in(I8, {2}), "i8[2,3]");
   CHECK_INFERS(C(Op::DequantizeLinear).set("axis", -1).set("block_size", 2).in(I8, {2, 5}).in(F16, {2, 3}), "f16[2,5]");
   CHECK_INFERS(C(Op::DynamicQuantizeLinear, 3).f32({4}), "u8[4] f32[] u8[]");
-  CHECK_INFERS(C(Op::DequantizeLinear).in(I8, {2, 3}).f32({2}), "QR-G0004 DequantizeLinear 'n': the scale has shape [2], expected [3]");
+  CHECK_INFERS(C(Op::DequantizeLinear).in(I8, {2, 3}).f32({2}),
+               "QR-G0004 DequantizeLinear 'n': the scale has shape [2], expected [3]");
   // A quantised tensor stands for real numbers; the bias of a quantised Conv is i32.
-  CHECK_INFERS(C(Op::Conv).in(U8, {1, 3, 4, 4}).quantised().in(I8, {2, 3, 1, 1}).quantised().in(I32, {2}), "f32[1,2,4,4]");
+  CHECK_INFERS(C(Op::Conv).in(U8, {1, 3, 4, 4}).quantised().in(I8, {2, 3, 1, 1}).quantised().in(I32, {2}),
+               "f32[1,2,4,4]");
   CHECK_INFERS(C(Op::Reshape).in(U8, {4}).quantised().ints({2, 2}), "f32[2,2]");
 }
 
 TEST(convolutions) {
-  CHECK_INFERS(C(Op::Conv).f32({1, 3, 224, 224}).f32({64, 3, 7, 7}).f32({64}).set("strides", {2, 2}).set("pads", {3, 3, 3, 3}),
-               "f32[1,64,112,112]");
+  CHECK_INFERS(
+      C(Op::Conv).f32({1, 3, 224, 224}).f32({64, 3, 7, 7}).f32({64}).set("strides", {2, 2}).set("pads", {3, 3, 3, 3}),
+      "f32[1,64,112,112]");
   CHECK_INFERS(C(Op::Conv).f32({1, 8, 10}).f32({8, 1, 3}).set("group", 8).set("dilations", {2}), "f32[1,8,6]");
-  CHECK_INFERS(C(Op::Conv).f32({1, 1, 5, 6}).f32({1, 1, 2, 3}).set("auto_pad", "SAME_LOWER").set("strides", {2, 4}), "f32[1,1,3,2]");
+  CHECK_INFERS(C(Op::Conv).f32({1, 1, 5, 6}).f32({1, 1, 2, 3}).set("auto_pad", "SAME_LOWER").set("strides", {2, 4}),
+               "f32[1,1,3,2]");
   CHECK_INFERS(C(Op::Conv).f32({1, 1, 5, 6}).f32({1, 1, 2, 3}).set("auto_pad", "VALID"), "f32[1,1,4,4]");
   CHECK_INFERS(C(Op::Conv).f32({Q, 3, Q, 8}).f32({4, 3, 3, 3}), "f32[?,4,?,6]");
   CHECK_INFERS(C(Op::ConvInteger).in(U8, {1, 1, 3, 3}).in(U8, {1, 1, 2, 2}).in(U8, {}), "i32[1,1,2,2]");
   CHECK_INFERS(C(Op::ConvTranspose).f32({1, 1, 3, 3}).f32({1, 2, 3, 3}).set("strides", {3, 2}), "f32[1,2,9,7]");
-  CHECK_INFERS(C(Op::ConvTranspose).f32({1, 1, 3, 3}).f32({1, 2, 3, 3}).set("strides", {3, 2}).set("output_padding", {1, 1}),
-               "f32[1,2,10,8]");
-  CHECK_INFERS(C(Op::ConvTranspose).f32({1, 1, 3, 3}).f32({1, 2, 3, 3}).set("strides", {3, 2}).set("output_shape", {10, 8}),
-               "f32[1,2,10,8]");
-  CHECK_INFERS(C(Op::ConvTranspose).f32({1, 1, 3, 3}).f32({1, 2, 3, 3}).set("strides", {2, 2}).set("auto_pad", "SAME_UPPER"),
-               "f32[1,2,6,6]");
+  CHECK_INFERS(
+      C(Op::ConvTranspose).f32({1, 1, 3, 3}).f32({1, 2, 3, 3}).set("strides", {3, 2}).set("output_padding", {1, 1}),
+      "f32[1,2,10,8]");
+  CHECK_INFERS(
+      C(Op::ConvTranspose).f32({1, 1, 3, 3}).f32({1, 2, 3, 3}).set("strides", {3, 2}).set("output_shape", {10, 8}),
+      "f32[1,2,10,8]");
+  CHECK_INFERS(
+      C(Op::ConvTranspose).f32({1, 1, 3, 3}).f32({1, 2, 3, 3}).set("strides", {2, 2}).set("auto_pad", "SAME_UPPER"),
+      "f32[1,2,6,6]");
   CHECK_INFERS(C(Op::DeformConv).f32({1, 1, 3, 3}).f32({1, 1, 2, 2}).f32({1, 8, 2, 2}), "f32[1,1,2,2]");
   CHECK_INFERS(C(Op::Conv).f32({1, 3, 8, 8}).f32({16, 4, 3, 3}),
                "QR-G0004 Conv 'n': the weight has 4 input channels, expected 3 (input channels 3 / group 1)");
-  CHECK_INFERS(C(Op::Conv).f32({1, 3, 8, 8}).f32({16, 3, 3, 3}).f32({8}), "QR-G0004 Conv 'n': the bias has shape [8], expected [16]");
+  CHECK_INFERS(C(Op::Conv).f32({1, 3, 8, 8}).f32({16, 3, 3, 3}).f32({8}),
+               "QR-G0004 Conv 'n': the bias has shape [8], expected [16]");
   CHECK_INFERS(C(Op::Conv).f32({1, 3, 4, 8}).f32({16, 3, 5, 3}),
-               "QR-G0004 Conv 'n': the window covers 5 along spatial axis 0 (kernel 5, dilation 1), more than the padded input's 4");
+               "QR-G0004 Conv 'n': the window covers 5 along spatial axis 0 (kernel 5, dilation 1), more than the "
+               "padded input's 4");
   CHECK_INFERS(C(Op::Conv).f32({1, 3, 8, 8}).f32({16, 3, 3, 3}).set("strides", {1}),
                "QR-G0005 Conv 'n': attribute 'strides' has 1 entries, expected 2 for 2 spatial axes");
   CHECK_INFERS(C(Op::Conv).f32({1, 3, 8, 8}).f32({16, 3, 3, 3}).set("strides", {0, 1}),
@@ -74,32 +86,56 @@ TEST(convolutions) {
 }
 
 TEST(pools) {
-  CHECK_INFERS(C(Op::MaxPool, 2).f32({1, 2, 5, 5}).set("kernel_shape", {2, 2}).set("strides", {2, 2}), "f32[1,2,2,2] i64[1,2,2,2]");
-  CHECK_INFERS(C(Op::MaxPool).f32({1, 2, 5, 5}).set("kernel_shape", {2, 2}).set("strides", {2, 2}).set("ceil_mode", 1), "f32[1,2,3,3]");
+  CHECK_INFERS(C(Op::MaxPool, 2).f32({1, 2, 5, 5}).set("kernel_shape", {2, 2}).set("strides", {2, 2}),
+               "f32[1,2,2,2] i64[1,2,2,2]");
+  CHECK_INFERS(C(Op::MaxPool).f32({1, 2, 5, 5}).set("kernel_shape", {2, 2}).set("strides", {2, 2}).set("ceil_mode", 1),
+               "f32[1,2,3,3]");
   // The window that ceil_mode adds would start in the padding: dropped.
-  CHECK_INFERS(C(Op::MaxPool).f32({1, 1, 2, 2}).set("kernel_shape", {1, 1}).set("strides", {2, 2}).set("ceil_mode", 1), "f32[1,1,1,1]");
-  CHECK_INFERS(C(Op::AveragePool).f32({1, 1, 4, 4}).set("kernel_shape", {3, 3}).set("strides", {3, 3}).set("pads", {0, 0, 1, 1})
+  CHECK_INFERS(C(Op::MaxPool).f32({1, 1, 2, 2}).set("kernel_shape", {1, 1}).set("strides", {2, 2}).set("ceil_mode", 1),
+               "f32[1,1,1,1]");
+  CHECK_INFERS(C(Op::AveragePool)
+                   .f32({1, 1, 4, 4})
+                   .set("kernel_shape", {3, 3})
+                   .set("strides", {3, 3})
+                   .set("pads", {0, 0, 1, 1})
                    .set("ceil_mode", 1),
                "f32[1,1,2,2]");
   CHECK_INFERS(C(Op::MaxPool).f32({1, 1, 4, 4}).set("kernel_shape", {2, 2}).set("dilations", {2, 2}), "f32[1,1,2,2]");
   CHECK_INFERS(C(Op::GlobalAveragePool).f32({1, 5, 7, 7}), "f32[1,5,1,1]");
-  CHECK_INFERS(C(Op::MaxUnpool).f32({1, 1, 2, 2}).in(I64, {1, 1, 2, 2}).set("kernel_shape", {2, 2}).set("strides", {2, 2}), "f32[1,1,4,4]");
-  CHECK_INFERS(C(Op::MaxUnpool).f32({1, 1, 2, 2}).in(I64, {1, 1, 2, 2}).ints({1, 1, 5, 5}).set("kernel_shape", {2, 2})
+  CHECK_INFERS(
+      C(Op::MaxUnpool).f32({1, 1, 2, 2}).in(I64, {1, 1, 2, 2}).set("kernel_shape", {2, 2}).set("strides", {2, 2}),
+      "f32[1,1,4,4]");
+  CHECK_INFERS(C(Op::MaxUnpool)
+                   .f32({1, 1, 2, 2})
+                   .in(I64, {1, 1, 2, 2})
+                   .ints({1, 1, 5, 5})
+                   .set("kernel_shape", {2, 2})
                    .set("strides", {2, 2}),
                "f32[1,1,5,5]");
   CHECK_INFERS(C(Op::Col2Im).f32({1, 5, 5}).ints({5, 5}).ints({1, 5}), "f32[1,1,5,5]");
   CHECK_INFERS(C(Op::Col2Im).f32({1, 5, 6}).ints({5, 5}).ints({1, 5}),
                "QR-G0004 Col2Im 'n': the input has 6 columns, expected 5 (the positions of the block in the image)");
-  CHECK_INFERS(C(Op::MaxPool).f32({1, 2, 5, 5}), "QR-G0005 MaxPool 'n': attribute 'kernel_shape' is missing; MaxPool requires it");
+  CHECK_INFERS(C(Op::MaxPool).f32({1, 2, 5, 5}),
+               "QR-G0005 MaxPool 'n': attribute 'kernel_shape' is missing; MaxPool requires it");
 }
 
 TEST(images) {
   CHECK_INFERS(C(Op::Resize).f32({1, 1, 2, 4}).absent().floats({1, 1, 0.6f, 2}), "f32[1,1,1,8]");
   CHECK_INFERS(C(Op::Resize).f32({1, 1, 2, 4}).absent().absent().ints({7, 8}).set("axes", {-1, 2}), "f32[1,1,8,7]");
-  CHECK_INFERS(C(Op::Resize).f32({1, 1, 2, 4}).absent().absent().ints({7, 8}).set("axes", {2, 3})
+  CHECK_INFERS(C(Op::Resize)
+                   .f32({1, 1, 2, 4})
+                   .absent()
+                   .absent()
+                   .ints({7, 8})
+                   .set("axes", {2, 3})
                    .set("keep_aspect_ratio_policy", "not_larger"),
                "f32[1,1,4,8]");
-  CHECK_INFERS(C(Op::Resize).f32({1, 1, 2, 4}).absent().absent().ints({7, 8}).set("axes", {2, 3})
+  CHECK_INFERS(C(Op::Resize)
+                   .f32({1, 1, 2, 4})
+                   .absent()
+                   .absent()
+                   .ints({7, 8})
+                   .set("axes", {2, 3})
                    .set("keep_aspect_ratio_policy", "not_smaller"),
                "f32[1,1,7,14]");
   CHECK_INFERS(C(Op::Resize).f32({1, 1, 2, 4}).absent().f32({4}), "f32[?,?,?,?]");
@@ -125,12 +161,20 @@ TEST(products) {
   CHECK_INFERS(C(Op::MatMulInteger).in(U8, {4, 3}).in(I8, {3, 2}), "i32[4,2]");
   CHECK_INFERS(C(Op::Gemm).f32({3, 4}).f32({5, 3}).f32({5}).set("transA", 1).set("transB", 1), "f32[4,5]");
   CHECK_INFERS(C(Op::FusedMatMul).f32({2, 3, 4}).f32({2, 3, 5}).set("transA", 1), "f32[2,4,5]");
-  CHECK_INFERS(C(Op::MatMulNBits).f32({2, 40}).in(U8, {8, 2, 16}).f32({8, 2}).set("K", 40).set("N", 8).set("bits", 4).set("block_size", 32),
+  CHECK_INFERS(C(Op::MatMulNBits)
+                   .f32({2, 40})
+                   .in(U8, {8, 2, 16})
+                   .f32({8, 2})
+                   .set("K", 40)
+                   .set("N", 8)
+                   .set("bits", 4)
+                   .set("block_size", 32),
                "f32[2,8]");
   CHECK_INFERS(C(Op::Det).f32({2, 3, 3}), "f32[2]");
   CHECK_INFERS(C(Op::MatMul).f32({2, 3}).f32({4, 5}),
                "QR-G0004 MatMul 'n': shapes [2,3] and [4,5] do not multiply: 3 columns against 4 rows");
-  CHECK_INFERS(C(Op::Gemm).f32({3, 4}).f32({4, 5}).f32({3}), "QR-G0004 Gemm 'n': C has shape [3], which does not broadcast to [3,5]");
+  CHECK_INFERS(C(Op::Gemm).f32({3, 4}).f32({4, 5}).f32({3}),
+               "QR-G0004 Gemm 'n': C has shape [3], which does not broadcast to [3,5]");
 }
 
 TEST(einsum) {
@@ -160,7 +204,8 @@ TEST(movement) {
   CHECK_INFERS(C(Op::Reshape).f32({}).ints({}), "f32[]");
   CHECK_INFERS(C(Op::Reshape).f32({2, 3}).ints({4, -1}),
                "QR-G0004 Reshape 'n': [2,3] does not reshape to [4,?]: the open extent is no whole number");
-  CHECK_INFERS(C(Op::Reshape).f32({2, 3}).ints({5}), "QR-G0004 Reshape 'n': [2,3] does not reshape to [5]: the number of elements differs");
+  CHECK_INFERS(C(Op::Reshape).f32({2, 3}).ints({5}),
+               "QR-G0004 Reshape 'n': [2,3] does not reshape to [5]: the number of elements differs");
   CHECK_INFERS(C(Op::Reshape).f32({1}).ints({1, 1, 1, 1, 1, 1, 1, 1, 1}),
                "QR-G0006 Reshape 'n': the shape has 9 dimensions, expected at most 8");
   CHECK_INFERS(C(Op::Flatten).f32({2, 3, 4}).set("axis", 0), "f32[1,24]");
@@ -177,10 +222,12 @@ TEST(movement) {
                "QR-G0004 Concat 'n': input 1 has shape [3,3], which does not join [2,3] along axis 1");
   CHECK_INFERS(C(Op::Split, 3).f32({7}), "f32[3] f32[3] f32[1]");
   CHECK_INFERS(C(Op::Split, 2).f32({7}).ints({2, 5}), "f32[2] f32[5]");
-  CHECK_INFERS(C(Op::Split, 2).f32({7}).ints({2, 4}), "QR-G0004 Split 'n': the parts of split add up to 6, expected the axis' extent, 7");
+  CHECK_INFERS(C(Op::Split, 2).f32({7}).ints({2, 4}),
+               "QR-G0004 Split 'n': the parts of split add up to 6, expected the axis' extent, 7");
   CHECK_INFERS(C(Op::Expand).f32({3, 1}).ints({2, 1, 6}), "f32[2,3,6]");
   CHECK_INFERS(C(Op::Tile).f32({3, 2}).ints({2, 3}), "f32[6,6]");
-  CHECK_INFERS(C(Op::Tile).f32({3, 2}).ints({INT64_MAX, 3}), "QR-G0004 Tile 'n': extent 3 * 9223372036854775807 does not fit into 64 bits");
+  CHECK_INFERS(C(Op::Tile).f32({3, 2}).ints({INT64_MAX, 3}),
+               "QR-G0004 Tile 'n': extent 3 * 9223372036854775807 does not fit into 64 bits");
 }
 
 TEST(slices_and_pads) {
@@ -190,11 +237,13 @@ TEST(slices_and_pads) {
   CHECK_INFERS(C(Op::Slice).f32({20}).ints({10}).ints({5}), "f32[0]");
   CHECK_INFERS(C(Op::Slice).f32({20}).ints({0}).ints({20}).ints({0}).ints({INT64_MIN}), "f32[0]");
   CHECK_INFERS(C(Op::Slice).f32({20, 10}).in(I64, {1}).in(I64, {1}).ints({-1}), "f32[20,?]");
-  CHECK_INFERS(C(Op::Slice).f32({20}).ints({0}).ints({5}).ints({0}).ints({0}), "QR-G0004 Slice 'n': the step of axis 0 is 0");
+  CHECK_INFERS(C(Op::Slice).f32({20}).ints({0}).ints({5}).ints({0}).ints({0}),
+               "QR-G0004 Slice 'n': the step of axis 0 is 0");
   CHECK_INFERS(C(Op::Pad).f32({2, 3}).ints({1, 0, 2, -1}), "f32[5,2]");
   CHECK_INFERS(C(Op::Pad).f32({2, 3}).ints({1, 1}).absent().ints({-1}), "f32[2,5]");
   CHECK_INFERS(C(Op::Pad).f32({2, 3}).in(I64, {2}).absent().ints({-1}), "f32[2,?]");
-  CHECK_INFERS(C(Op::Pad).f32({2, 3}).ints({0, -4, 0, 0}), "QR-G0004 Pad 'n': pads of -4 and 0 do not fit axis 1 of extent 3");
+  CHECK_INFERS(C(Op::Pad).f32({2, 3}).ints({0, -4, 0, 0}),
+               "QR-G0004 Pad 'n': pads of -4 and 0 do not fit axis 1 of extent 3");
   CHECK_INFERS(C(Op::Pad).f32({2, 3}).ints({0, 4}), "QR-G0004 Pad 'n': pads has 2 entries, expected 4 (two per axis)");
 }
 
@@ -203,10 +252,12 @@ TEST(indices) {
   CHECK_INFERS(C(Op::Gather).f32({5}).in(I32, {}), "f32[]");
   CHECK_INFERS(C(Op::GatherElements).f32({3, 3}).in(I64, {2, 3}), "f32[2,3]");
   CHECK_INFERS(C(Op::GatherND).f32({2, 2, 2}).in(I64, {2, 1}).set("batch_dims", 1), "f32[2,2]");
-  CHECK_INFERS(C(Op::GatherND).f32({2, 3}).in(I64, {4, 3}),
-               "QR-G0004 GatherND 'n': an index has 3 entries (shape [4,3]), expected at most 2 for data of shape [2,3]");
+  CHECK_INFERS(
+      C(Op::GatherND).f32({2, 3}).in(I64, {4, 3}),
+      "QR-G0004 GatherND 'n': an index has 3 entries (shape [4,3]), expected at most 2 for data of shape [2,3]");
   CHECK_INFERS(C(Op::ScatterND).f32({8, 3}).in(I64, {4, 1}).f32({4, 3}), "f32[8,3]");
-  CHECK_INFERS(C(Op::ScatterND).f32({8, 3}).in(I64, {4, 1}).f32({4}), "QR-G0004 ScatterND 'n': updates has shape [4], expected [4,3]");
+  CHECK_INFERS(C(Op::ScatterND).f32({8, 3}).in(I64, {4, 1}).f32({4}),
+               "QR-G0004 ScatterND 'n': updates has shape [4], expected [4,3]");
   CHECK_INFERS(C(Op::ScatterElements).f32({3, 3}).in(I64, {2, 3}).f32({2, 3}), "f32[3,3]");
   CHECK_INFERS(C(Op::OneHot).in(I64, {2, 3}).number(4).f32({2}).set("axis", 1), "f32[2,4,3]");
   CHECK_INFERS(C(Op::OneHot).in(I64, {2}).in(I64, {}).f32({2}), "f32[2,?]");
@@ -221,29 +272,46 @@ TEST(reductions) {
   CHECK_INFERS(C(Op::ReduceMax).f32({2, 3}).in(I64, {1}).set("keepdims", 0), "f32[?]");
   CHECK_INFERS(C(Op::ArgMax).f32({2, 3}).set("axis", -1).set("keepdims", 0), "i64[2]");
   CHECK_INFERS(C(Op::TopK, 2).f32({3, 4}).ints({2}), "f32[3,2] i64[3,2]");
-  CHECK_INFERS(C(Op::TopK, 2).f32({3, 4}).ints({5}), "QR-G0004 TopK 'n': K is 5, expected 0 to the 4 elements along axis 1");
-  CHECK_INFERS(C(Op::CumSum).f32({3}).number(1), "QR-G0004 CumSum 'n': axis 1 is outside a tensor of rank 1, expected -1 to 0");
-  CHECK_INFERS(C(Op::SoftmaxCrossEntropyLoss, 2).f32({3, 5, 2}).in(I64, {3, 2}).set("reduction", "none"), "f32[3,2] f32[3,5,2]");
+  CHECK_INFERS(C(Op::TopK, 2).f32({3, 4}).ints({5}),
+               "QR-G0004 TopK 'n': K is 5, expected 0 to the 4 elements along axis 1");
+  CHECK_INFERS(C(Op::CumSum).f32({3}).number(1),
+               "QR-G0004 CumSum 'n': axis 1 is outside a tensor of rank 1, expected -1 to 0");
+  CHECK_INFERS(C(Op::SoftmaxCrossEntropyLoss, 2).f32({3, 5, 2}).in(I64, {3, 2}).set("reduction", "none"),
+               "f32[3,2] f32[3,5,2]");
 }
 
 TEST(networks) {
   CHECK_INFERS(C(Op::BatchNormalization).f32({2, 3, 4}).f32({3}).f32({3}).f32({3}).f32({3}), "f32[2,3,4]");
   CHECK_INFERS(C(Op::BatchNormalization).f32({2, 3, 4}).f32({4}).f32({3}).f32({3}).f32({3}),
                "QR-G0004 BatchNormalization 'n': scale has shape [4], expected [3]");
-  CHECK_INFERS(C(Op::LayerNormalization, 3).in(F16, {2, 3, 4}).in(F16, {3, 4}).set("axis", 1), "f16[2,3,4] f32[2,1,1] f32[2,1,1]");
+  CHECK_INFERS(C(Op::LayerNormalization, 3).in(F16, {2, 3, 4}).in(F16, {3, 4}).set("axis", 1),
+               "f16[2,3,4] f32[2,1,1] f32[2,1,1]");
   CHECK_INFERS(C(Op::GroupNormalization).f32({1, 6, 4}).f32({6}).f32({6}).set("num_groups", 4),
                "QR-G0005 GroupNormalization 'n': attribute 'num_groups' is 4, expected a divisor of the 6 channels");
-  CHECK_INFERS(C(Op::LSTM, 3).f32({7, 2, 5}).f32({2, 12, 5}).f32({2, 12, 3}).set("hidden_size", 3).set("direction", "bidirectional"),
+  CHECK_INFERS(C(Op::LSTM, 3)
+                   .f32({7, 2, 5})
+                   .f32({2, 12, 5})
+                   .f32({2, 12, 3})
+                   .set("hidden_size", 3)
+                   .set("direction", "bidirectional"),
                "f32[7,2,2,3] f32[2,2,3] f32[2,2,3]");
   CHECK_INFERS(C(Op::GRU, 2).f32({2, 7, 5}).f32({1, 9, 5}).f32({1, 9, 3}).set("layout", 1), "f32[2,7,1,3] f32[2,1,3]");
   CHECK_INFERS(C(Op::RNN, 2).f32({7, 2, 5}).f32({1, 4, 5}).f32({1, 3, 3}).set("hidden_size", 3),
                "QR-G0004 RNN 'n': W has shape [1,4,5], expected [1,3,5]");
-  CHECK_INFERS(C(Op::Attention, 4).f32({2, 4, 24}).f32({2, 6, 12}).f32({2, 6, 20}).set("q_num_heads", 6).set("kv_num_heads", 3)
-                   .absent().f32({2, 3, 5, 4}).in(F32, {2, 3, 5, 7}),
+  CHECK_INFERS(C(Op::Attention, 4)
+                   .f32({2, 4, 24})
+                   .f32({2, 6, 12})
+                   .f32({2, 6, 20})
+                   .set("q_num_heads", 6)
+                   .set("kv_num_heads", 3)
+                   .absent()
+                   .f32({2, 3, 5, 4})
+                   .in(F32, {2, 3, 5, 7}),
                "QR-G0004 Attention 'n': V has width 20, which does not divide into 3 heads");
   C attention(Op::Attention, 4);
   attention.f32({2, 4, 24}).f32({2, 6, 12}).f32({2, 6, 21}).absent().f32({2, 3, 5, 4}).f32({2, 3, 5, 7});
-  CHECK_INFERS(attention.set("q_num_heads", 6).set("kv_num_heads", 3), "f32[2,4,42] f32[2,3,11,4] f32[2,3,11,7] f32[2,6,4,11]");
+  CHECK_INFERS(attention.set("q_num_heads", 6).set("kv_num_heads", 3),
+               "f32[2,4,42] f32[2,3,11,4] f32[2,3,11,7] f32[2,6,4,11]");
   CHECK_INFERS(C(Op::RotaryEmbedding).f32({2, 4, 3, 8}).f32({50, 4}).f32({50, 4}).in(I64, {2, 3}), "f32[2,4,3,8]");
 }
 
@@ -267,7 +335,8 @@ TEST(sizes_from_values) {
   CHECK_INFERS(C(Op::HannWindow).number(10), "f32[10]");
   CHECK_INFERS(C(Op::MelWeightMatrix).number(8).number(16).number(8192).real(0).real(4096), "f32[9,8]");
   CHECK_INFERS(C(Op::RandomNormalLike).in(I32, {3}).set("dtype", 1), "f32[3]");
-  CHECK_INFERS(C(Op::RandomNormalLike).in(I32, {3}), "QR-G0003 RandomNormalLike 'n': output 0 would be i32, expected f32, f16, f64, bf16");
+  CHECK_INFERS(C(Op::RandomNormalLike).in(I32, {3}),
+               "QR-G0003 RandomNormalLike 'n': output 0 would be i32, expected f32, f16, f64, bf16");
 }
 
 }  // namespace

@@ -25,8 +25,10 @@ TEST(table_is_found_by_name) {
 TEST(attribute_text_is_read) {
   AttributeSpecs walk("axis:int=0; axes:ints?; mode:string=constant{constant,edge}; alpha:float");
   AttributeSpec spec;
-  CHECK(walk.next(&spec) && spec.name == "axis" && spec.kind == Attribute::Kind::Int && spec.fallback == "0" && !spec.required);
-  CHECK(walk.next(&spec) && spec.name == "axes" && spec.kind == Attribute::Kind::Ints && !spec.has_default && !spec.required);
+  CHECK(walk.next(&spec) && spec.name == "axis" && spec.kind == Attribute::Kind::Int && spec.fallback == "0" &&
+        !spec.required);
+  CHECK(walk.next(&spec) && spec.name == "axes" && spec.kind == Attribute::Kind::Ints && !spec.has_default &&
+        !spec.required);
   CHECK(walk.next(&spec) && spec.name == "mode" && spec.fallback == "constant" && spec.allowed == "constant,edge");
   CHECK(walk.next(&spec) && spec.name == "alpha" && spec.required);
   CHECK(!walk.next(&spec) && !walk.bad());
@@ -41,13 +43,17 @@ TEST(signature_checks) {
   CHECK_INFERS(C(Op::TopK).f32({1}).ints({1}), "QR-G0001 TopK 'n': 1 outputs, expected 2");
   CHECK_INFERS(C(Op::Add).f32({1}).absent(), "QR-G0001 Add 'n': input 1 is absent, but required");
   CHECK_INFERS(C(Op::Add).f32({1}).in(I32, {1}), "QR-G0003 Add 'n': input 1 is i32, expected f32 as input 0");
-  CHECK_INFERS(C(Op::Relu).in(DType::Bool, {1}), "QR-G0003 Relu 'n': input 0 is bool, expected f32, i8, i16, i32, i64, f16, f64, bf16");
-  CHECK_INFERS(C(Op::Relu).f32({1}).set("alpha", 1.0f), "QR-G0005 Relu 'n': attribute 'alpha' is unknown; Relu takes: none");
-  CHECK_INFERS(C(Op::Elu).f32({1}).set("alpha", 1), "QR-G0005 Elu 'n': attribute 'alpha' is of kind int, expected float");
+  CHECK_INFERS(C(Op::Relu).in(DType::Bool, {1}),
+               "QR-G0003 Relu 'n': input 0 is bool, expected f32, i8, i16, i32, i64, f16, f64, bf16");
+  CHECK_INFERS(C(Op::Relu).f32({1}).set("alpha", 1.0f),
+               "QR-G0005 Relu 'n': attribute 'alpha' is unknown; Relu takes: none");
+  CHECK_INFERS(C(Op::Elu).f32({1}).set("alpha", 1),
+               "QR-G0005 Elu 'n': attribute 'alpha' is of kind int, expected float");
   CHECK_INFERS(C(Op::Gelu).f32({1}).set("approximate", "erf"),
                "QR-G0005 Gelu 'n': attribute 'approximate' is \"erf\", expected one of none,tanh");
   CHECK_INFERS(C(Op::Concat).f32({1}), "QR-G0005 Concat 'n': attribute 'axis' is missing; Concat requires it");
-  CHECK_INFERS(C(Op::Relu).f32({1, 1, 1, 1, 1, 1, 1, 1, 1}), "QR-G0006 Relu 'n': input 0 has 9 dimensions, expected at most 8");
+  CHECK_INFERS(C(Op::Relu).f32({1, 1, 1, 1, 1, 1, 1, 1, 1}),
+               "QR-G0006 Relu 'n': input 0 has 9 dimensions, expected at most 8");
   CHECK_INFERS(C(Op::Relu).f32({-2}), "QR-G0004 Relu 'n': input 0 has shape [?], expected no negative extent");
   CHECK_INFERS(C(Op::Expand).f32({1}).ints({INT64_MAX / 2, 3}),
                "QR-G0004 Expand 'n': output 0 of shape [4611686018427387903,3] has more elements than 64 bits count");
@@ -103,7 +109,7 @@ TEST(geometry) {
   CHECK(!range_count(0.0, 1.0, 0.0, &count));
 }
 
-// ---- graphs --------------------------------------------------------------------------------------------------------
+// ---- graphs -------------------------------------------------------------------------------------
 
 struct GraphMaker {
   Graph graph;
@@ -153,9 +159,9 @@ TEST(graph_tells_all_failures_and_only_their_causes) {
   GraphMaker m;
   const std::int32_t a = m.tensor("a", F32, {2}), b = m.tensor("b", F32, {3});
   const std::int32_t c = m.tensor("c"), d = m.tensor("d"), e = m.tensor("e");
-  m.node(Op::Add, {a, b}, {c});   // fails
-  m.node(Op::Relu, {c}, {d});     // hangs on it: not told
-  m.node(Op::Trilu, {a}, {e});    // fails on its own
+  m.node(Op::Add, {a, b}, {c});  // fails
+  m.node(Op::Relu, {c}, {d});    // hangs on it: not told
+  m.node(Op::Trilu, {a}, {e});   // fails on its own
   m.graph.inputs = {a, b};
   m.graph.outputs = {d, e};
   const Status status = infer_graph(m.graph);
@@ -193,14 +199,16 @@ TEST(if_joins_its_branches) {
   node.subgraphs.push_back(branch(Op::Squeeze, "then"));
   node.subgraphs.push_back(branch(Op::Relu, "else"));
   CHECK_EQ(infer_graph(m.graph).message(),
-           std::string_view("If 'If_0': branch output 0 has shape [3] in one place and [1,3] in the other, expected one rank"));
+           std::string_view(
+               "If 'If_0': branch output 0 has shape [3] in one place and [1,3] in the other, expected one rank"));
 }
 
 // iteration, condition, v -> condition, next(v), v
 Graph loop_body(bool grows) {
   GraphMaker m;
   m.graph.name = "body";
-  const std::int32_t i = m.tensor("i"), c = m.tensor("c"), v = m.tensor("v"), next = m.tensor("next"), scanned = m.tensor("scanned");
+  const std::int32_t i = m.tensor("i"), c = m.tensor("c"), v = m.tensor("v"), next = m.tensor("next"),
+                     scanned = m.tensor("scanned");
   if (grows) m.node(Op::Concat, {v, v}, {next}).set("axis", std::int64_t{0});
   else m.node(Op::Relu, {v}, {next});
   m.node(Op::Neg, {v}, {scanned});
@@ -226,13 +234,15 @@ TEST(loop_counts_its_trips) {
 
 TEST(scan_cuts_and_stacks) {
   GraphMaker body;
-  const std::int32_t s = body.tensor("s"), slice = body.tensor("slice"), sum = body.tensor("sum"), out = body.tensor("out");
+  const std::int32_t s = body.tensor("s"), slice = body.tensor("slice"), sum = body.tensor("sum"),
+                     out = body.tensor("out");
   body.node(Op::Add, {s, slice}, {sum});
   body.node(Op::Identity, {sum}, {out});
   body.graph.inputs = {s, slice};
   body.graph.outputs = {sum, out};
   GraphMaker m;
-  const std::int32_t state = m.tensor("state", F32, {4}), x = m.tensor("x", F32, {4, 7}), last = m.tensor("last"), all = m.tensor("all");
+  const std::int32_t state = m.tensor("state", F32, {4}), x = m.tensor("x", F32, {4, 7}), last = m.tensor("last"),
+                     all = m.tensor("all");
   Node &node = m.node(Op::Scan, {state, x}, {last, all});
   node.set("num_scan_inputs", std::int64_t{1});
   node.set("states", std::int64_t{1});

@@ -29,7 +29,9 @@ struct Crafted {
     if (!table.ok()) std::abort();
     Vector<std::uint8_t> out = bytes;
     if (64 + table->size() > out.size()) out.resize(64 + table->size());
-    if (!segments.empty() && 64 + table->size() <= segments[0].offset) std::fill(out.begin() + 64, out.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(segments[0].offset, out.size())), 0);
+    if (!segments.empty() && 64 + table->size() <= segments[0].offset)
+      std::fill(out.begin() + 64,
+                out.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(segments[0].offset, out.size())), 0);
     std::memcpy(out.data() + 64, table->data(), table->size());
     qrm::Prologue prologue;
     std::memcpy(&prologue, out.data(), sizeof prologue);

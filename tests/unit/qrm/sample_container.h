@@ -22,8 +22,10 @@ struct SampleContainer {
     qir = std::move(*written);
     const std::uint32_t weights = *writer.add_segment("constants", pool, align);
     const std::uint32_t graph = *writer.add_segment(qrm::SegmentKind::Graph, "graph", {qir.data(), qir.size()}, 64);
-    const std::uint32_t packed_segment = *writer.add_segment(qrm::SegmentKind::Weights, "packed", {packed.data(), packed.size() * 4}, align);
-    const std::uint32_t blob_segment = *writer.add_segment(qrm::SegmentKind::Blob, "blob", {blob.data(), blob.size()}, 64);
+    const std::uint32_t packed_segment =
+        *writer.add_segment(qrm::SegmentKind::Weights, "packed", {packed.data(), packed.size() * 4}, align);
+    const std::uint32_t blob_segment =
+        *writer.add_segment(qrm::SegmentKind::Blob, "blob", {blob.data(), blob.size()}, 64);
 
     metadata.producer = "quarry test";
     metadata.source = "by hand";
@@ -47,7 +49,8 @@ struct SampleContainer {
     context.target = "x86_64-linux";
     context.blob_version = 7;
     context.options = {{"cpu.threads", "2"}};
-    for (std::uint32_t i = 0; i < 2; ++i) context.programs.push_back({i, blob_segment, {packed_segment, weights}, "key", {1, 2, 3, 4, 5}});
+    for (std::uint32_t i = 0; i < 2; ++i)
+      context.programs.push_back({i, blob_segment, {packed_segment, weights}, "key", {1, 2, 3, 4, 5}});
     metadata.contexts.push_back(context);
     metadata.user = {{"author", "Zo\xc3\xab"}, {"empty", ""}};
   }

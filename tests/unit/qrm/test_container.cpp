@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writing a container and reading it again: from a file, a descriptor, memory; layout; equal segments; sums now, later, never.
+// Writing a container and reading it again: from a file, a descriptor, memory; layout; equal segments; sums now, later,
+// never.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -31,7 +32,9 @@ class Folder {
   }
   ~Folder() { fs::remove_all(path_); }
   std::string file(const std::string &name) const { return (path_ / name).string(); }
-  std::size_t count() const { return static_cast<std::size_t>(std::distance(fs::directory_iterator(path_), fs::directory_iterator())); }
+  std::size_t count() const {
+    return static_cast<std::size_t>(std::distance(fs::directory_iterator(path_), fs::directory_iterator()));
+  }
 
  private:
   fs::path path_;
@@ -65,16 +68,20 @@ void check_contents(const ValidatedModel &model, const SampleContainer &from) {
   const qrm::ContextInfo *context = model.find_context("cpu-reference");
   if (!CHECK(context != nullptr)) return;
   CHECK(context->target == "x86_64-linux" && context->blob_version == 7 && context->backend_version == "0.1.0");
-  CHECK(context->programs[1].graph == 1 && context->programs[1].key == "key" && context->programs[1].plan.scratchpad_bytes == 5);
+  CHECK(context->programs[1].graph == 1 && context->programs[1].key == "key" &&
+        context->programs[1].plan.scratchpad_bytes == 5);
   CHECK(context->programs[0].segments == Vector<std::uint32_t>({2, 0}));
   CHECK(model.find_context("htp") == nullptr);
   CHECK_EQ(m.user[0].value, "Zo\xc3\xab");
   CHECK_EQ(m.user[1].value, "");
   const Result<qir::Bytes> blob = model.segment(3);
-  if (CHECK_OK(blob)) CHECK_EQ(std::string_view(static_cast<const char *>(blob.value().data), blob.value().size), std::string_view(from.blob));
+  if (CHECK_OK(blob))
+    CHECK_EQ(std::string_view(static_cast<const char *>(blob.value().data), blob.value().size),
+             std::string_view(from.blob));
   Result<qir::Graph> graph = model.read_graph(0);
   if (CHECK_OK(graph)) CHECK_EQ(qir::print_graph(*graph), qir::print_graph(from.sample.graph));
-  CHECK_EQ(error_of(model.read_graph(1)), "QR-M0010 graph 'image=2x1x8x8': found that it was not kept in the container");
+  CHECK_EQ(error_of(model.read_graph(1)),
+           "QR-M0010 graph 'image=2x1x8x8': found that it was not kept in the container");
   CHECK_EQ(error_of(model.read_graph(2)), "QR-C0008 container: found graph number 2, expected one under 2");
   CHECK_EQ(error_of(model.segment(4)), "QR-C0008 container: found segment number 4, expected one under 4");
   CHECK_OK(model.verify());
@@ -93,7 +100,9 @@ TEST(from_a_file) {
     CHECK_EQ(model->file_bytes(), fs::file_size(path));
     // Mapped segments are where the hardware wants them.
     for (std::uint32_t i = 0; i < model->segments().size(); ++i)
-      CHECK_EQ(reinterpret_cast<std::uintptr_t>(model->segment(i).value().data) % std::min<std::uint32_t>(model->segments()[i].align, 4096), 0u);
+      CHECK_EQ(reinterpret_cast<std::uintptr_t>(model->segment(i).value().data) %
+                   std::min<std::uint32_t>(model->segments()[i].align, 4096),
+               0u);
     // A moved model is the same model.
     const ValidatedModel moved = std::move(*model);
     check_contents(moved, sample);
@@ -126,7 +135,8 @@ TEST(from_memory_aligned_or_not) {
     if (CHECK_OK(model)) check_contents(*model, sample);
   }
   CHECK_EQ(error_of(RawFile::from_memory(nullptr, 5)), "QR-C0002 memory: found no address for 5 bytes");
-  CHECK_EQ(error_of(open_memory({nullptr, 0})), "QR-M0001 container: found 0 bytes, expected at least the 64 of the prologue");
+  CHECK_EQ(error_of(open_memory({nullptr, 0})),
+           "QR-M0001 container: found 0 bytes, expected at least the 64 of the prologue");
 }
 
 TEST(from_a_part_of_a_file) {
@@ -152,7 +162,10 @@ TEST(from_a_part_of_a_file) {
       Result<ValidatedModel> model = ValidatedModel::open(std::move(*file));
       if (CHECK_OK(model)) check_contents(*model, sample);
     }
-    if (CHECK_OK(all)) CHECK_EQ(error_of(ValidatedModel::open(std::move(*all))), "QR-M0007 container: found " + std::to_string(bytes.size() + 6) + " bytes, expected " + std::to_string(bytes.size()) + ": something was appended");
+    if (CHECK_OK(all))
+      CHECK_EQ(error_of(ValidatedModel::open(std::move(*all))),
+               "QR-M0007 container: found " + std::to_string(bytes.size() + 6) + " bytes, expected " +
+                   std::to_string(bytes.size()) + ": something was appended");
     CHECK_EQ(past.peek_status().id(), "QR-C0008");
     CHECK_EQ(outside.peek_status().id(), "QR-C0008");
     CHECK_EQ(wrapping.peek_status().id(), "QR-C0008");
@@ -173,7 +186,8 @@ TEST(files_that_cannot_be_opened) {
   ::chmod(closed.c_str(), 0);
   if (::geteuid() != 0) CHECK_EQ(RawFile::open_path(closed).peek_status().id(), "QR-F0002");
   std::ofstream(folder.file("empty"));
-  CHECK_EQ(error_of(open_path(folder.file("empty"))), "QR-M0001 container: found 0 bytes, expected at least the 64 of the prologue");
+  CHECK_EQ(error_of(open_path(folder.file("empty"))),
+           "QR-M0001 container: found 0 bytes, expected at least the 64 of the prologue");
   CHECK_EQ(RawFile::open_fd(-1, 0, 0).peek_status().id(), "QR-F0004");
 }
 
@@ -254,9 +268,11 @@ TEST(sums_are_checked_when_asked_for) {
   AlignedBytes bytes(good.data(), good.size());
   const std::uint64_t offset = open_memory(bytes.bytes())->segments()[2].offset;
   bytes.data()[offset + 5] ^= 1;
-  const std::string message = "QR-M0003 segment 2 'packed' (weights, 12 bytes at " + std::to_string(offset) + "): found sum ";
+  const std::string message =
+      "QR-M0003 segment 2 'packed' (weights, 12 bytes at " + std::to_string(offset) + "): found sum ";
   CHECK(error_of(open_memory(bytes.bytes(), SumCheck::Eager)).find(message) == 0);
-  Result<ValidatedModel> lazy = open_memory(bytes.bytes(), SumCheck::Lazy), off = open_memory(bytes.bytes(), SumCheck::Off);
+  Result<ValidatedModel> lazy = open_memory(bytes.bytes(), SumCheck::Lazy),
+                         off = open_memory(bytes.bytes(), SumCheck::Off);
   if (!CHECK_OK(lazy) || !CHECK_OK(off)) return;
   CHECK_OK(lazy->segment(0));
   CHECK(error_of(lazy->segment(2)).find(message) == 0);
@@ -279,7 +295,8 @@ TEST(sums_in_pieces_are_those_of_the_whole) {
   for (std::size_t i = 0; i < data.size(); ++i) data[i] = static_cast<std::uint8_t>(i * 31 >> 3);
   for (const std::size_t piece : {1u, 7u, 64u, 255u, 1024u, 5000u}) {
     Hasher64 hasher;
-    for (std::size_t at = 0; at < data.size(); at += piece) hasher.add(data.data() + at, std::min(piece, data.size() - at));
+    for (std::size_t at = 0; at < data.size(); at += piece)
+      hasher.add(data.data() + at, std::min(piece, data.size() - at));
     CHECK_EQ(hasher.sum(), hash64(data.data(), data.size()));
   }
   CHECK_EQ(hash64(nullptr, 0), 0x2d06800538d394c2u);  // the value that xxHash's own documentation gives for nothing

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Damaged containers. A byte that changed by accident is always noticed: every byte is summed or known to be zero. Bytes that were changed
-// on purpose, with sums that fit, are refused or are a container that keeps every rule.
+// Damaged containers. A byte that changed by accident is always noticed: every byte is summed or known to be zero.
+// Bytes that were changed on purpose, with sums that fit, are refused or are a container that keeps every rule.
 #include <random>
 
 #include "crafted.h"
@@ -73,7 +73,8 @@ TEST(damage_behind_sums_that_fit) {
     }
     qrm::Prologue damaged;
     std::memcpy(&damaged, bytes.data(), sizeof damaged);
-    damaged.metadata_sum = hash64(bytes.data() + 64, damaged.metadata_size <= good.size() - 64 ? damaged.metadata_size : 0);
+    damaged.metadata_sum =
+        hash64(bytes.data() + 64, damaged.metadata_size <= good.size() - 64 ? damaged.metadata_size : 0);
     damaged.sum = damaged.own_sum();
     std::memcpy(bytes.data(), &damaged, sizeof damaged);
     const Status status = use(bytes, good.size());
@@ -90,7 +91,8 @@ TEST(damage_of_a_kept_graph_behind_sums_that_fit) {
   const qrm::SegmentInfo graph = crafted.segments[1];
   std::mt19937 random(99);
   for (int round = 0; round < 4000; ++round) {
-    for (unsigned i = 0, n = 1 + random() % 3; i < n; ++i) crafted.bytes[graph.offset + random() % graph.size] = static_cast<std::uint8_t>(random() % 3 ? random() : 0xff);
+    for (unsigned i = 0, n = 1 + random() % 3; i < n; ++i)
+      crafted.bytes[graph.offset + random() % graph.size] = static_cast<std::uint8_t>(random() % 3 ? random() : 0xff);
     crafted.segments[1].sum = hash64(crafted.bytes.data() + graph.offset, graph.size);
     const Vector<std::uint8_t> built = crafted.build();
     AlignedBytes bytes(built.data(), built.size());
@@ -133,7 +135,8 @@ TEST(no_memory_at_any_point) {
         if (use(bytes, good.size()).ok() && sample.writer.write_memory(sample.metadata).ok()) {
           qir::ConstantPool pool;
           qrm::Writer writer;
-          finished = qir::write_graph(sample.sample.graph, pool).ok() && writer.add_segment("constants", pool).ok() && writer.add_segment("again", pool).ok();
+          finished = qir::write_graph(sample.sample.graph, pool).ok() && writer.add_segment("constants", pool).ok() &&
+                     writer.add_segment("again", pool).ok();
         }
       } catch (const std::bad_alloc &) {
       }

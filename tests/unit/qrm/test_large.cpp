@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Containers over 2 GiB and over 4 GiB: written from memory that was never touched, so that the file is almost all hole, and read at both
-// ends. Skipped, with the reason, where the disk cannot hold sparse files.
+// Containers over 2 GiB and over 4 GiB: written from memory that was never touched, so that the file is almost all
+// hole, and read at both ends. Skipped, with the reason, where the disk cannot hold sparse files.
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -45,7 +45,9 @@ void write_and_read(std::uint64_t size, bool verify) {
       Result<qrm::ValidatedModel> model = qrm::ValidatedModel::open(std::move(*file));
       if (CHECK_OK(model)) {
         const Result<qir::Bytes> bytes = model->segment(1);
-        if (CHECK_OK(bytes)) CHECK_EQ(std::string_view(static_cast<const char *>(bytes.value().data), bytes.value().size), std::string_view(last));
+        if (CHECK_OK(bytes))
+          CHECK_EQ(std::string_view(static_cast<const char *>(bytes.value().data), bytes.value().size),
+                   std::string_view(last));
         CHECK_EQ(model->segments()[0].size, size);
         CHECK(model->segments()[1].offset > size);
         CHECK(*(static_cast<const char *>(bytes.value().data) - 64) == 0);

@@ -13,8 +13,10 @@ TEST(gather) {
   CHECK_EQ(RunOp(op).in<i64>({0}, {}).text(), "f32 [0,2]");
   CHECK_EQ(RunOp(op).in<i64>({1}, {3}).text(), "QR-R0007 Gather 'node': found index 3, expected -3 to 2");
   CHECK_EQ(RunOp(op).in<i64>({1}, {-4}).text(), "QR-R0007 Gather 'node': found index -4, expected -3 to 2");
-  CHECK_EQ(RunOp(op).in<i64>({1}, {INT64_MIN}).text(), "QR-R0007 Gather 'node': found index -9223372036854775808, expected -3 to 2");
-  CHECK_EQ(RunOp(Op::Gather).in<double>({0}, {}).in<i64>({1}, {0}).text(), "QR-R0007 Gather 'node': found index 0, expected 0 to -1");
+  CHECK_EQ(RunOp(op).in<i64>({1}, {INT64_MIN}).text(),
+           "QR-R0007 Gather 'node': found index -9223372036854775808, expected -3 to 2");
+  CHECK_EQ(RunOp(Op::Gather).in<double>({0}, {}).in<i64>({1}, {0}).text(),
+           "QR-R0007 Gather 'node': found index 0, expected 0 to -1");
 }
 
 TEST(gather_elements_and_nd) {
@@ -34,24 +36,37 @@ TEST(scatter_elements) {
   op.in<float>({3}, {1, 2, 3});
   CHECK_EQ(RunOp(op).in<i64>({2}, {0, 0}).in<float>({2}, {10, 20}).set("reduction", "add").text(), "f32 [3] 31 2 3");
   CHECK_EQ(RunOp(op).in<i64>({2}, {0, 0}).in<float>({2}, {10, 20}).set("reduction", "mul").text(), "f32 [3] 200 2 3");
-  CHECK_EQ(RunOp(op).in<i64>({2}, {-1, -1}).in<float>({2}, {10, kNan}).set("reduction", "max").text(), "f32 [3] 1 2 nan");
+  CHECK_EQ(RunOp(op).in<i64>({2}, {-1, -1}).in<float>({2}, {10, kNan}).set("reduction", "max").text(),
+           "f32 [3] 1 2 nan");
   CHECK_EQ(RunOp(op).in<i64>({2}, {0, 0}).in<float>({2}, {10, 20}).text(), "f32 [3] 20 2 3");  // the last one stays
-  CHECK_EQ(RunOp(op).in<i64>({1}, {3}).in<float>({1}, {0}).text(), "QR-R0007 ScatterElements 'node': found index 3, expected -3 to 2");
+  CHECK_EQ(RunOp(op).in<i64>({1}, {3}).in<float>({1}, {0}).text(),
+           "QR-R0007 ScatterElements 'node': found index 3, expected -3 to 2");
   CHECK_EQ(RunOp(op).in<i64>({0}, {}).in<float>({0}, {}).text(), "f32 [3] 1 2 3");
-  CHECK_EQ(
-      RunOp(Op::ScatterElements).in<std::int8_t>({1}, {100}).in<i64>({1}, {0}).in<std::int8_t>({1}, {100}).set("reduction", "add").text(),
-      "i8 [1] -56");  // integers wrap around
-  CHECK_EQ(RunOp(Op::ScatterElements).in<std::int32_t>({2, 2}, {1, 2, 3, 4}).set("axis", 1).in<std::int32_t>({1, 1}, {1})
-               .in<std::int32_t>({1, 1}, {INT32_MAX}).set("reduction", "min").text(),
+  CHECK_EQ(RunOp(Op::ScatterElements)
+               .in<std::int8_t>({1}, {100})
+               .in<i64>({1}, {0})
+               .in<std::int8_t>({1}, {100})
+               .set("reduction", "add")
+               .text(),
+           "i8 [1] -56");  // integers wrap around
+  CHECK_EQ(RunOp(Op::ScatterElements)
+               .in<std::int32_t>({2, 2}, {1, 2, 3, 4})
+               .set("axis", 1)
+               .in<std::int32_t>({1, 1}, {1})
+               .in<std::int32_t>({1, 1}, {INT32_MAX})
+               .set("reduction", "min")
+               .text(),
            "i32 [2,2] 1 2 3 4");
 }
 
 TEST(scatter_nd) {
   RunOp op(Op::ScatterND);
   op.in<i64>({2, 2}, {1, 2, 3, 4});
-  CHECK_EQ(RunOp(op).in<i64>({2, 1}, {1, 1}).in<i64>({2, 2}, {10, 20, 30, 40}).set("reduction", "add").text(), "i64 [2,2] 1 2 43 64");
+  CHECK_EQ(RunOp(op).in<i64>({2, 1}, {1, 1}).in<i64>({2, 2}, {10, 20, 30, 40}).set("reduction", "add").text(),
+           "i64 [2,2] 1 2 43 64");
   CHECK_EQ(RunOp(op).in<i64>({1, 2}, {-1, 0}).in<i64>({1}, {9}).text(), "i64 [2,2] 1 2 9 4");
-  CHECK_EQ(RunOp(op).in<i64>({1, 1}, {2}).in<i64>({1, 2}, {9, 9}).text(), "QR-R0007 ScatterND 'node': found index 2, expected -2 to 1");
+  CHECK_EQ(RunOp(op).in<i64>({1, 1}, {2}).in<i64>({1, 2}, {9, 9}).text(),
+           "QR-R0007 ScatterND 'node': found index 2, expected -2 to 1");
 }
 
 TEST(tensor_scatter) {
@@ -65,8 +80,14 @@ TEST(tensor_scatter) {
 
 TEST(one_hot) {
   RunOp op(Op::OneHot);
-  CHECK_EQ(RunOp(op).in<i64>({3}, {0, -1, 5}).in<i64>({}, {2}).in<float>({2}, {-1, 1}).text(), "f32 [3,2] 1 -1 -1 1 -1 -1");
-  CHECK_EQ(RunOp(op).set("axis", 0).in<float>({2}, {1, kNan}).in<std::int32_t>({1}, {2}).in<std::uint8_t>({2}, {0, 9}).text(),
+  CHECK_EQ(RunOp(op).in<i64>({3}, {0, -1, 5}).in<i64>({}, {2}).in<float>({2}, {-1, 1}).text(),
+           "f32 [3,2] 1 -1 -1 1 -1 -1");
+  CHECK_EQ(RunOp(op)
+               .set("axis", 0)
+               .in<float>({2}, {1, kNan})
+               .in<std::int32_t>({1}, {2})
+               .in<std::uint8_t>({2}, {0, 9})
+               .text(),
            "u8 [2,2] 0 0 9 0");
   CHECK_EQ(RunOp(op).in<i64>({2}, {0, 0}).in<i64>({}, {0}).in<i64>({2}, {0, 1}).text(), "i64 [2,0]");
 }
@@ -77,7 +98,8 @@ TEST(arg_extremes) {
   CHECK_EQ(RunOp(op).text(), "i64 [1] 2");
   CHECK_EQ(RunOp(op).set("select_last_index", 1).set("keepdims", 0).text(), "i64 [] 4");
   CHECK_EQ(RunOp(Op::ArgMin).in<float>({3}, {1, kNan, 0}).text(), "i64 [1] 1");
-  CHECK_EQ(RunOp(Op::ArgMin).in<i64>({2, 2}, {1, 1, INT64_MIN, 2}).set("axis", -1).set("select_last_index", 1).text(), "i64 [2,1] 1 0");
+  CHECK_EQ(RunOp(Op::ArgMin).in<i64>({2, 2}, {1, 1, INT64_MIN, 2}).set("axis", -1).set("select_last_index", 1).text(),
+           "i64 [2,1] 1 0");
   CHECK_EQ(RunOp(Op::ArgMax).in<float>({2, 0}, {}).text(), "i64 [1,0]");
   CHECK(RunOp(Op::ArgMax).in<float>({0, 2}, {}).text().starts_with("QR-"));
 }
@@ -101,17 +123,25 @@ TEST(non_zero) {
 
 TEST(unique) {
   RunOp op(Op::Unique, 4);
-  CHECK_EQ(RunOp(op).in<float>({5}, {2, kNan, 1, kNan, 2}).text(), "f32 [3] 1 2 nan; i64 [3] 2 0 1; i64 [5] 1 2 0 2 1; i64 [3] 1 2 2");
-  CHECK_EQ(RunOp(op).set("sorted", 0).in<i64>({4}, {5, 3, 5, 4}).text(), "i64 [3] 5 3 4; i64 [3] 0 1 3; i64 [4] 0 1 0 2; i64 [3] 2 1 1");
+  CHECK_EQ(RunOp(op).in<float>({5}, {2, kNan, 1, kNan, 2}).text(),
+           "f32 [3] 1 2 nan; i64 [3] 2 0 1; i64 [5] 1 2 0 2 1; i64 [3] 1 2 2");
+  CHECK_EQ(RunOp(op).set("sorted", 0).in<i64>({4}, {5, 3, 5, 4}).text(),
+           "i64 [3] 5 3 4; i64 [3] 0 1 3; i64 [4] 0 1 0 2; i64 [3] 2 1 1");
   CHECK_EQ(RunOp(op).set("axis", 1).in<std::uint8_t>({2, 3}, {2, 1, 2, 0, 0, 0}).text(),
            "u8 [2,2] 1 2 0 0; i64 [2] 1 0; i64 [3] 1 0 1; i64 [2] 1 2");
   CHECK_EQ(RunOp(op).in<float>({0}, {}).text(), "f32 [0]; i64 [0]; i64 [0]; i64 [0]");
 }
 
 TEST(running_sums) {
-  CHECK_EQ(RunOp(Op::CumSum).in<float>({3}, {1, 2, 3}).in<std::int32_t>({}, {-1}).set("exclusive", 1).set("reverse", 1).text(),
+  CHECK_EQ(RunOp(Op::CumSum)
+               .in<float>({3}, {1, 2, 3})
+               .in<std::int32_t>({}, {-1})
+               .set("exclusive", 1)
+               .set("reverse", 1)
+               .text(),
            "f32 [3] 5 3 0");
-  CHECK_EQ(RunOp(Op::CumSum).in<std::int32_t>({2}, {INT32_MAX, 1}).in<i64>({}, {0}).text(), "i32 [2] 2147483647 -2147483648");
+  CHECK_EQ(RunOp(Op::CumSum).in<std::int32_t>({2}, {INT32_MAX, 1}).in<i64>({}, {0}).text(),
+           "i32 [2] 2147483647 -2147483648");
   CHECK_EQ(RunOp(Op::CumProd).in<double>({2, 2}, {1, 2, 3, 4}).in<i64>({}, {0}).text(), "f64 [2,2] 1 2 3 8");
   CHECK_EQ(RunOp(Op::CumSum).in<float>({0, 2}, {}).in<i64>({}, {0}).text(), "f32 [0,2]");
 }

@@ -23,7 +23,9 @@ struct Builder {
     made.shape.assign(shape);
     return static_cast<std::int32_t>(graph.tensors.size() - 1);
   }
-  std::int32_t input(DType dtype, std::initializer_list<std::int64_t> shape) { return graph.inputs.emplace_back(tensor(dtype, shape)); }
+  std::int32_t input(DType dtype, std::initializer_list<std::int64_t> shape) {
+    return graph.inputs.emplace_back(tensor(dtype, shape));
+  }
   template <class T>
   std::int32_t constant(std::initializer_list<std::int64_t> shape, std::initializer_list<T> values) {
     const std::int32_t made = tensor(reference::DTypeOf<T>::value, shape);
@@ -35,7 +37,8 @@ struct Builder {
     return made;
   }
   Builder &quantize(std::int32_t made, Vector<float> scales, Vector<std::int32_t> zero_points, std::int32_t axis = 0) {
-    graph.tensors[static_cast<std::size_t>(made)].quant = qir::Quantization{std::move(scales), std::move(zero_points), axis, 0};
+    graph.tensors[static_cast<std::size_t>(made)].quant =
+        qir::Quantization{std::move(scales), std::move(zero_points), axis, 0};
     return *this;
   }
   qir::Node &node(qir::Op op, Vector<std::int32_t> inputs, Vector<std::int32_t> outputs) {

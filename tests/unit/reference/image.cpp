@@ -22,8 +22,13 @@ TEST(resize_nearest) {
   CHECK_EQ(resize({1, 2}, 0).text(), "f32 [0]");
   CHECK(resize({}, 2).text().starts_with("QR-"));
   // 3 / 0.6f is 5 in f32.
-  CHECK_EQ(RunOp(Op::Resize).set("coordinate_transformation_mode", "asymmetric").set("nearest_mode", "floor")
-               .in<std::uint8_t>({7}, {0, 1, 2, 3, 4, 5, 6}).absent().in<float>({1}, {0.6F}).text(),
+  CHECK_EQ(RunOp(Op::Resize)
+               .set("coordinate_transformation_mode", "asymmetric")
+               .set("nearest_mode", "floor")
+               .in<std::uint8_t>({7}, {0, 1, 2, 3, 4, 5, 6})
+               .absent()
+               .in<float>({1}, {0.6F})
+               .text(),
            "u8 [4] 0 1 3 5");
   CHECK_EQ(RunOp(Op::Resize).in<i64>({1, 2}, {INT64_MAX, INT64_MIN}).absent().in<float>({2}, {1, 2}).text(),
            "i64 [1,4] 9223372036854775807 9223372036854775807 -9223372036854775808 -9223372036854775808");
@@ -31,7 +36,8 @@ TEST(resize_nearest) {
 
 TEST(resize_smooth) {
   CHECK_EQ(resize({0, 4}, 4).set("mode", "linear").text(), "f32 [4] 0 1 3 4");
-  CHECK_EQ(resize({0, 4}, 3).set("mode", "linear").set("coordinate_transformation_mode", "align_corners").text(), "f32 [3] 0 2 4");
+  CHECK_EQ(resize({0, 4}, 3).set("mode", "linear").set("coordinate_transformation_mode", "align_corners").text(),
+           "f32 [3] 0 2 4");
   CHECK_EQ(resize({1, 2, 3, 4}, 2).set("mode", "linear").set("antialias", 1).text(),
            "f32 [2] 1.625 3.375");  // the edge counts for what lies beyond it
   CHECK_EQ(resize({2, 2, 2}, 7).set("mode", "cubic").text(), "f32 [7] 2 2 2 2 2 2 2");
@@ -88,14 +94,19 @@ TEST(grid_sample_far_away) {
 }
 
 TEST(affine_grid) {
-  CHECK_EQ(RunOp(Op::AffineGrid).set("align_corners", 1).in<float>({1, 2, 3}, {1, 0, 0, 0, 1, 0}).in<i64>({4}, {1, 1, 1, 3}).text(),
+  CHECK_EQ(RunOp(Op::AffineGrid)
+               .set("align_corners", 1)
+               .in<float>({1, 2, 3}, {1, 0, 0, 0, 1, 0})
+               .in<i64>({4}, {1, 1, 1, 3})
+               .text(),
            "f32 [1,1,3,2] -1 0 0 0 1 0");
 }
 
 TEST(deform_conv_without_offsets_is_conv) {
   RunOp op(Op::DeformConv);
   op.in<float>({1, 1, 2, 2}, {1, 2, 3, 4}).in<float>({1, 1, 2, 2}, {1, 1, 1, 1});
-  CHECK_EQ(RunOp(op).in<float>({1, 8, 1, 1}, {0, 0, 0, 0, 0, 0, 0, 0}).in<float>({1}, {0.5F}).text(), "f32 [1,1,1,1] 10.5");
+  CHECK_EQ(RunOp(op).in<float>({1, 8, 1, 1}, {0, 0, 0, 0, 0, 0, 0, 0}).in<float>({1}, {0.5F}).text(),
+           "f32 [1,1,1,1] 10.5");
   CHECK_EQ(RunOp(op).in<float>({1, 8, 1, 1}, {kNan, 0, 0, kInf, -kInf, 0, 0, 1e30F}).text(), "f32 [1,1,1,1] 0");
   CHECK_EQ(RunOp(op).in<float>({1, 8, 1, 1}, {0.5F, 0, 9, 9, 9, 9, 9, 9}).text(), "f32 [1,1,1,1] 2");
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whole graphs: memory plan, unknown extents, quantised bias, subgraphs, stopping, and a second run without allocations.
+// Whole graphs: memory plan, unknown extents, quantised bias, subgraphs, stopping, and a second run without
+// allocations.
 #include "backends/cpu-reference/interpreter.h"
 
 #include <cstring>
@@ -8,8 +9,8 @@
 
 using namespace quarry;
 using namespace quarry::reference;
-using quarry::test::Builder;
 using qir::Op;
+using quarry::test::Builder;
 using i32 = std::int32_t;
 using i64 = std::int64_t;
 
@@ -35,7 +36,9 @@ class CountingAllocator final : public Allocator {
     ++count;
     return malloc_allocator().allocate(size, align);
   }
-  void deallocate(void *ptr, std::size_t size, std::size_t align) noexcept override { malloc_allocator().deallocate(ptr, size, align); }
+  void deallocate(void *ptr, std::size_t size, std::size_t align) noexcept override {
+    malloc_allocator().deallocate(ptr, size, align);
+  }
   int count = 0;
 };
 
@@ -60,7 +63,11 @@ TEST(a_chain_shares_its_arena) {
   CHECK_OK(Program::build(b.graph, &plan).peek_status());
   CHECK(plan.empty());
   // Plans that a damaged blob could hold.
-  for (const auto &[index, value] : {std::pair<std::size_t, std::uint64_t>{2, offsets[3]}, {2, 1 << 20}, {2, 32}, {0, 4032}, {3, ~std::uint64_t{0} << 6}}) {
+  for (const auto &[index, value] : {std::pair<std::size_t, std::uint64_t>{2, offsets[3]},
+                                     {2, 1 << 20},
+                                     {2, 32},
+                                     {0, 4032},
+                                     {3, ~std::uint64_t{0} << 6}}) {
     Vector<std::uint64_t> broken = offsets;
     broken[index] = value;
     std::span<const std::uint64_t> view(broken);
@@ -82,7 +89,8 @@ TEST(the_second_run_allocates_nothing) {
   CountingAllocator counting;
   AllocatorScope scope(counting);
   Builder b;  // f16 and quantised operands need conversions, the output is both used and given
-  const i32 x = b.input(DType::F16, {8}), h = b.tensor(DType::F16, {8}), q = b.tensor(DType::I8, {8}), y = b.tensor(DType::F32, {8});
+  const i32 x = b.input(DType::F16, {8}), h = b.tensor(DType::F16, {8}), q = b.tensor(DType::I8, {8}),
+            y = b.tensor(DType::F32, {8});
   b.node(Op::Exp, {x}, {h});
   b.node(Op::Relu, {h}, {q});
   b.quantize(q, {0.5f}, {0});
@@ -97,14 +105,15 @@ TEST(the_second_run_allocates_nothing) {
   int before = 0;
   for (int run = 0; run < 3; ++run) {
     before = counting.count;
-    IoBuffer inputs[] = {buffer({8}, const_cast<std::uint16_t *>(in))}, outputs[] = {buffer({8}, stored), buffer({8}, out)};
+    IoBuffer inputs[] = {buffer({8}, const_cast<std::uint16_t *>(in))},
+             outputs[] = {buffer({8}, stored), buffer({8}, out)};
     CHECK_OK(execution.run(inputs, 1, outputs, 2, g_alone));
     CHECK_EQ(outputs[1].used_bytes, 32u);
   }
   CHECK_EQ(counting.count, before);
   CHECK_EQ(out[0], -1.0f);
-  CHECK_EQ(out[1], -2.5f);   // e = 2.718 -> 5.4 steps of 0.5
-  CHECK_EQ(stored[7], 1);    // 0.368 -> 0.74 steps
+  CHECK_EQ(out[1], -2.5f);  // e = 2.718 -> 5.4 steps of 0.5
+  CHECK_EQ(stored[7], 1);   // 0.368 -> 0.74 steps
 }
 
 TEST(room_and_alignment_of_outputs) {
@@ -139,7 +148,8 @@ TEST(room_and_alignment_of_outputs) {
 TEST(unknown_extents) {
   // NonZero gives [1, ?]; its transpose and the sum after it follow.
   Builder b;
-  const i32 x = b.input(DType::F32, {-1}), where = b.tensor(DType::I64, {1, -1}), turned = b.tensor(DType::I64, {-1, 1}), twice = b.tensor(DType::I64, {-1, 1});
+  const i32 x = b.input(DType::F32, {-1}), where = b.tensor(DType::I64, {1, -1}),
+            turned = b.tensor(DType::I64, {-1, 1}), twice = b.tensor(DType::I64, {-1, 1});
   b.node(Op::NonZero, {x}, {where});
   b.node(Op::Transpose, {where}, {turned});
   b.node(Op::Add, {turned, turned}, {twice});
@@ -159,7 +169,8 @@ TEST(unknown_extents) {
 TEST(a_quantised_bias_needs_no_quantisation_of_its_own) {
   for (const bool own : {false, true}) {
     Builder b;
-    const i32 x = b.input(DType::U8, {1, 1, 2, 2}), w = b.constant<std::int8_t>({2, 1, 1, 1}, {2, 4}), bias = b.constant<i32>({2}, {8, -8});
+    const i32 x = b.input(DType::U8, {1, 1, 2, 2}), w = b.constant<std::int8_t>({2, 1, 1, 1}, {2, 4}),
+              bias = b.constant<i32>({2}, {8, -8});
     const i32 y = b.tensor(DType::U8, {1, 2, 2, 2});
     b.quantize(x, {0.5f}, {10}).quantize(w, {0.25f, 0.5f}, {0, 0}).quantize(y, {0.25f}, {100});
     if (own) b.quantize(bias, {0.125f, 0.25f}, {0, 0});
@@ -181,7 +192,8 @@ namespace {
 // while (condition) { sum += x; condition = iteration < limit; scanned = sum }
 Builder loop_graph(i64 trips) {
   Builder body;
-  const i32 iteration = body.input(DType::I64, {}), condition = body.input(DType::Bool, {}), sum = body.input(DType::F32, {2});
+  const i32 iteration = body.input(DType::I64, {}), condition = body.input(DType::Bool, {}),
+            sum = body.input(DType::F32, {2});
   const i32 x = body.input(DType::F32, {2}), limit = body.constant<i64>({}, {2});
   const i32 next = body.tensor(DType::Bool, {}), added = body.tensor(DType::F32, {2});
   static_cast<void>(condition);
@@ -221,16 +233,19 @@ TEST(loop) {
 
 TEST(scan_backwards_over_columns) {
   Builder body;  // state += slice; the slice itself is given
-  const i32 state = body.input(DType::F32, {2}), slice = body.input(DType::F32, {2}), added = body.tensor(DType::F32, {2});
+  const i32 state = body.input(DType::F32, {2}), slice = body.input(DType::F32, {2}),
+            added = body.tensor(DType::F32, {2});
   body.node(Op::Add, {state, slice}, {added});
   body.gives({added, added});
   Builder b;
-  const i32 start = b.input(DType::F32, {2}), x = b.input(DType::F32, {2, 3}), last = b.tensor(DType::F32, {2}), all = b.tensor(DType::F32, {2, 3});
+  const i32 start = b.input(DType::F32, {2}), x = b.input(DType::F32, {2, 3}), last = b.tensor(DType::F32, {2}),
+            all = b.tensor(DType::F32, {2, 3});
   qir::Node &node = b.node(Op::Scan, {start, x}, {last, all});
   node.set("num_scan_inputs", i64{1});
   node.set("states", i64{1});
   for (const char *axes : {"scan_input_axes", "scan_output_axes"}) node.set(axes, Vector<i64>{1});
-  for (const char *directions : {"scan_input_directions", "scan_output_directions"}) node.set(directions, Vector<i64>{1});
+  for (const char *directions : {"scan_input_directions", "scan_output_directions"})
+    node.set(directions, Vector<i64>{1});
   node.subgraphs.push_back(std::move(body.graph));
   b.gives({last, all});
   auto program = Program::build(b.graph);
@@ -250,7 +265,8 @@ TEST(if_passes_small_elements) {
   const i32 condition = b.input(DType::Bool, {}), x = b.input(DType::U4, {3}), y = b.tensor(DType::U4, {3});
   qir::Node &node = b.node(Op::If, {condition, x}, {y});
   for (int i = 0; i < 2; ++i) {
-    const i32 in = branches[i].input(DType::U4, {3}), other = branches[i].constant<i64>({1}, {3}), out = branches[i].tensor(DType::U4, {3});
+    const i32 in = branches[i].input(DType::U4, {3}), other = branches[i].constant<i64>({1}, {3}),
+              out = branches[i].tensor(DType::U4, {3});
     if (i == 0) branches[i].node(Op::Identity, {in}, {out});
     else branches[i].node(Op::Reshape, {in, other}, {out});
     branches[i].gives({out});

@@ -7,10 +7,10 @@
 #include "tests/unit/reference/graph_builder.h"
 
 using namespace quarry;
-using quarry::test::Builder;
 using plugin::text;
 using plugin::view;
 using qir::Op;
+using quarry::test::Builder;
 using i64 = std::int64_t;
 
 extern "C" qr_plugin_code qr_plugin_query(const qr_host *, const qr_plugin **, const qr_error_sink *);
@@ -97,7 +97,8 @@ struct Sample {
   qr_compile_request request{};
 
   Sample() {
-    const std::int32_t x = b.input(DType::F32, {2, 2}), c = b.constant<float>({2}, {10, -2}), s = b.tensor(DType::F32, {2, 2}), y = b.tensor(DType::F32, {2, 2});
+    const std::int32_t x = b.input(DType::F32, {2, 2}), c = b.constant<float>({2}, {10, -2}),
+                       s = b.tensor(DType::F32, {2, 2}), y = b.tensor(DType::F32, {2, 2});
     const std::int32_t z = b.tensor(DType::I64, {2, -1});
     b.node(Op::Add, {x, c}, {s});
     b.node(Op::Neg, {s}, {y});
@@ -124,7 +125,8 @@ const qr_plugin &table(Host &host) {
 }
 
 // Loads and runs the blob once; the code of the first slot that failed.
-qr_plugin_code load_and_run(Host &host, const qr_plugin &plugin, qr_backend *backend, const qr_blob &blob, float *out_y, i64 *out_positions) {
+qr_plugin_code load_and_run(Host &host, const qr_plugin &plugin, qr_backend *backend, const qr_blob &blob, float *out_y,
+                            i64 *out_positions) {
   qr_load_request load{};
   load.struct_size = sizeof load;
   load.blob = &blob;
@@ -170,7 +172,9 @@ TEST(plugin_compiles_loads_and_runs) {
   CHECK(device.usable == 1 && !view(device.name).empty());
   {
     Sample sample;
-    qr_verdict_sink verdicts{sizeof verdicts, 0, &host, [](void *, std::uint32_t, std::int32_t supported, qr_plugin_string, qr_plugin_string, qr_plugin_string) { CHECK_EQ(supported, 1); }};
+    qr_verdict_sink verdicts{sizeof verdicts, 0, &host,
+                             [](void *, std::uint32_t, std::int32_t supported, qr_plugin_string, qr_plugin_string,
+                                qr_plugin_string) { CHECK_EQ(supported, 1); }};
     CHECK_EQ(plugin.compiler->check(backend, &sample.request, &verdicts, &host.errors), 0);
     Compiled compiled;
     CHECK_EQ(plugin.compiler->compile(backend, &sample.request, &compiled.sink, &host.errors), 0);
@@ -245,7 +249,8 @@ TEST(out_of_memory_anywhere_leaks_nothing) {
       Compiled compiled;
       code = plugin.compiler->compile(backend, &sample.request, &compiled.sink, &host.errors);
       if (code == 0) {
-        qr_blob blob{sizeof blob, 1, {compiled.bytes, compiled.size}, &sample.segment, 1, text(compiled.target), text("")};
+        qr_blob blob{sizeof blob,           1,       {compiled.bytes, compiled.size}, &sample.segment, 1,
+                     text(compiled.target), text("")};
         code = load_and_run(host, plugin, backend, blob, nullptr, nullptr);
       }
       plugin.destroy(backend);

@@ -31,14 +31,21 @@ TEST(conv_groups_and_empty) {
 
 TEST(conv_sums_in_double) {
   // In f32 the 1 would be lost next to 1e8.
-  CHECK_EQ(RunOp(Op::Conv).in<float>({1, 3, 1}, {1e8F, 1, -1e8F}).in<float>({1, 3, 1}, {1, 1, 1}).text(), "f32 [1,1,1] 1");
+  CHECK_EQ(RunOp(Op::Conv).in<float>({1, 3, 1}, {1e8F, 1, -1e8F}).in<float>({1, 3, 1}, {1, 1, 1}).text(),
+           "f32 [1,1,1] 1");
   CHECK_EQ(RunOp(Op::MatMul).in<float>({1, 3}, {1e8F, 1, -1e8F}).in<float>({3, 1}, {1, 1, 1}).text(), "f32 [1,1] 1");
 }
 
 TEST(quantised_conv_is_conv_of_real_numbers) {
   // x = (q - 2) * 0.5 = [-0.5 1 4], w = 2, bias 3 * (0.5 * 1) = 1.5; y = 2x + 1.5 = [0.5 3.5 9.5], stored / 0.25 + 1.
-  CHECK_EQ(RunOp(Op::Conv).in<u8>({1, 1, 3}, {1, 4, 10}).quantized(0.5F, 2).in<i8>({1, 1, 1}, {2}).quantized(1, 0)
-               .in<std::int32_t>({1}, {3}).gives(DType::U8, 0.25F, 1).text(),
+  CHECK_EQ(RunOp(Op::Conv)
+               .in<u8>({1, 1, 3}, {1, 4, 10})
+               .quantized(0.5F, 2)
+               .in<i8>({1, 1, 1}, {2})
+               .quantized(1, 0)
+               .in<std::int32_t>({1}, {3})
+               .gives(DType::U8, 0.25F, 1)
+               .text(),
            "u8 [1,1,3] 3 15 39");
 }
 
@@ -51,8 +58,9 @@ TEST(conv_transpose) {
   CHECK_EQ(RunOp(op).set("dilations", {2}).text(), "f32 [1,1,5] 1 2 13 20 30");
   CHECK_EQ(RunOp(op).set("pads", {1, 1}).in<float>({1}, {0.5F}).text(), "f32 [1,1,2] 12.5 23.5");
   // Two groups, two output channels each.
-  CHECK_EQ(RunOp(Op::ConvTranspose).in<float>({1, 2, 1}, {1, 2}).in<float>({2, 2, 1}, {1, 2, 3, 4}).set("group", 2).text(),
-           "f32 [1,4,1] 1 2 6 8");
+  CHECK_EQ(
+      RunOp(Op::ConvTranspose).in<float>({1, 2, 1}, {1, 2}).in<float>({2, 2, 1}, {1, 2, 3, 4}).set("group", 2).text(),
+      "f32 [1,4,1] 1 2 6 8");
 }
 
 TEST(integer_convs) {
@@ -60,7 +68,8 @@ TEST(integer_convs) {
   op.in<u8>({1, 1, 3}, {0, 128, 255}).in<i8>({2, 1, 1}, {-128, 127});
   CHECK_EQ(RunOp(op).text(), "i32 [1,2,3] 0 -16384 -32640 0 16256 32385");
   // Padding counts as the zero point.
-  CHECK_EQ(RunOp(op).in<u8>({}, {128}).in<i8>({2}, {0, 127}).set("pads", {1, 0}).text(), "i32 [1,2,4] 0 16384 0 -16256 0 0 0 0");
+  CHECK_EQ(RunOp(op).in<u8>({}, {128}).in<i8>({2}, {0, 127}).set("pads", {1, 0}).text(),
+           "i32 [1,2,4] 0 16384 0 -16256 0 0 0 0");
   CHECK_EQ(RunOp(op).in<u8>({}, {0}).in<i8>({3}, {0, 0, 0}).text(),
            "QR-G0004 ConvInteger 'node': w_zero_point has shape [3], expected [2]");
   // 2 * 3 * (0.5 * 0.5) / 0.6 = 2.5 goes to the even 2, 3.5 to 4.
@@ -82,17 +91,20 @@ TEST(causal_conv_carries_its_state) {
   RunOp op(Op::CausalConvWithState, 2);
   op.in<float>({1, 1, 2}, {1, 2}).in<float>({1, 1, 3}, {100, 10, 1});
   CHECK_EQ(RunOp(op).text(), "f32 [1,1,2] 1 12; f32 [1,1,2] 1 2");
-  CHECK_EQ(RunOp(op).in<float>({1}, {0.5F}).in<float>({1, 1, 2}, {8, 9}).text(), "f32 [1,1,2] 891.5 912.5; f32 [1,1,2] 1 2");
+  CHECK_EQ(RunOp(op).in<float>({1}, {0.5F}).in<float>({1, 1, 2}, {8, 9}).text(),
+           "f32 [1,1,2] 891.5 912.5; f32 [1,1,2] 1 2");
 }
 
 TEST(matmul_shapes) {
   CHECK_EQ(RunOp(Op::MatMul).in<float>({2}, {1, 2}).in<float>({2}, {3, 4}).text(), "f32 [] 11");
   CHECK_EQ(RunOp(Op::MatMul).in<float>({2, 1, 2}, {1, 2, 3, 4}).in<float>({2}, {1, 10}).text(), "f32 [2,1] 21 43");
-  CHECK_EQ(RunOp(Op::MatMul).in<float>({2, 1, 1, 2}, {1, 2, 3, 4}).in<float>({2, 2, 1}, {1, 1, 10, 10}).text(), "f32 [2,2,1,1] 3 30 7 70");
+  CHECK_EQ(RunOp(Op::MatMul).in<float>({2, 1, 1, 2}, {1, 2, 3, 4}).in<float>({2, 2, 1}, {1, 1, 10, 10}).text(),
+           "f32 [2,2,1,1] 3 30 7 70");
   CHECK_EQ(RunOp(Op::MatMul).in<float>({2, 0}, {}).in<float>({0, 2}, {}).text(), "f32 [2,2] 0 0 0 0");
   CHECK_EQ(RunOp(Op::MatMul).in<float>({0, 2}, {}).in<float>({2, 2}, {1, 2, 3, 4}).text(), "f32 [0,2]");
   // Integers are exact and wrap around.
-  CHECK_EQ(RunOp(Op::MatMul).in<i64>({1, 2}, {INT64_MAX, 1}).in<i64>({2, 1}, {1, 1}).text(), "i64 [1,1] -9223372036854775808");
+  CHECK_EQ(RunOp(Op::MatMul).in<i64>({1, 2}, {INT64_MAX, 1}).in<i64>({2, 1}, {1, 1}).text(),
+           "i64 [1,1] -9223372036854775808");
   CHECK_EQ(RunOp(Op::MatMul).in<std::int32_t>({1, 1}, {65536}).in<std::int32_t>({1, 1}, {65536}).text(), "i32 [1,1] 0");
 }
 
@@ -101,16 +113,19 @@ TEST(matmul_over_many_tiles) {
   constexpr std::int64_t kRows = 37, kDepth = 131, kColumns = 41;
   Vector<float> a, b;
   for (std::int64_t i = 0; i < kRows * kDepth; ++i) a.push_back(static_cast<float>((i / kDepth + i % kDepth) % 5));
-  for (std::int64_t i = 0; i < kDepth * kColumns; ++i) b.push_back(static_cast<float>((i / kColumns) * (i % kColumns) % 7));
+  for (std::int64_t i = 0; i < kDepth * kColumns; ++i)
+    b.push_back(static_cast<float>((i / kColumns) * (i % kColumns) % 7));
   RunOp op(Op::MatMul);
-  op.packed(DType::F32, {kRows, kDepth}, a.data(), a.size() * 4).packed(DType::F32, {kDepth, kColumns}, b.data(), b.size() * 4);
+  op.packed(DType::F32, {kRows, kDepth}, a.data(), a.size() * 4)
+      .packed(DType::F32, {kDepth, kColumns}, b.data(), b.size() * 4);
   if (!CHECK_OK(op.run())) return;
   const float *y = reinterpret_cast<const float *>(op.outputs()[0].data.data());
   bool equal = true;
   for (std::int64_t i = 0; i < kRows * kColumns; ++i) {
     float sum = 0;
     for (std::int64_t k = 0; k < kDepth; ++k) {
-      sum += a[static_cast<std::size_t>(i / kColumns * kDepth + k)] * b[static_cast<std::size_t>(k * kColumns + i % kColumns)];
+      sum += a[static_cast<std::size_t>(i / kColumns * kDepth + k)] *
+             b[static_cast<std::size_t>(k * kColumns + i % kColumns)];
     }
     equal = equal && y[i] == sum;
   }
@@ -124,9 +139,14 @@ TEST(gemm) {
   CHECK_EQ(RunOp(op).set("transB", 1).text(), "f32 [1,2] 5 11");
   CHECK_EQ(RunOp(op).set("alpha", 2.0).set("beta", 0.5).in<float>({2}, {2, 4}).text(), "f32 [1,2] 15 22");
   CHECK_EQ(RunOp(op).in<float>({1, 1}, {1}).text(), "f32 [1,2] 8 11");
-  CHECK_EQ(RunOp(op).set("beta", 0.0).in<float>({}, {std::numeric_limits<float>::quiet_NaN()}).text(), "f32 [1,2] 7 10");
+  CHECK_EQ(RunOp(op).set("beta", 0.0).in<float>({}, {std::numeric_limits<float>::quiet_NaN()}).text(),
+           "f32 [1,2] 7 10");
   CHECK_EQ(RunOp(Op::Gemm).in<float>({2, 1}, {1, 2}).in<float>({2, 1}, {3, 4}).set("transA", 1).text(), "f32 [1,1] 11");
-  CHECK_EQ(RunOp(Op::Gemm).in<std::int32_t>({1, 1}, {INT32_MAX}).in<std::int32_t>({1, 1}, {1}).in<std::int32_t>({1}, {1}).text(),
+  CHECK_EQ(RunOp(Op::Gemm)
+               .in<std::int32_t>({1, 1}, {INT32_MAX})
+               .in<std::int32_t>({1, 1}, {1})
+               .in<std::int32_t>({1}, {1})
+               .text(),
            "i32 [1,1] -2147483648");
   CHECK_EQ(RunOp(Op::Gemm).in<float>({1, 0}, {}).in<float>({0, 2}, {}).in<float>({2}, {3, 4}).text(), "f32 [1,2] 3 4");
 }
@@ -140,7 +160,12 @@ TEST(fused_matmul_transposes) {
                .set("alpha", 2.0)
                .text(),
            "f32 [1,2,1] 42 86");
-  CHECK_EQ(RunOp(Op::FusedMatMul).in<float>({2, 1}, {1, 2}).in<float>({1, 2}, {3, 4}).set("transA", 1).set("transB", 1).text(),
+  CHECK_EQ(RunOp(Op::FusedMatMul)
+               .in<float>({2, 1}, {1, 2})
+               .in<float>({1, 2}, {3, 4})
+               .set("transA", 1)
+               .set("transB", 1)
+               .text(),
            "f32 [1,1] 11");
 }
 
@@ -149,7 +174,8 @@ TEST(integer_products) {
   op.in<u8>({2, 2}, {255, 255, 1, 2}).in<i8>({2, 1}, {127, 127});
   CHECK_EQ(RunOp(op).text(), "i32 [2,1] 64770 381");
   CHECK_EQ(RunOp(op).in<u8>({2}, {255, 1}).in<i8>({1}, {126}).text(), "i32 [2,1] 0 1");  // zero points per row
-  CHECK_EQ(RunOp(op).in<u8>({3}, {0, 0, 0}).text(), "QR-R0007 MatMulInteger 'node': a zero point has 3 entries, expected 1 or 2");
+  CHECK_EQ(RunOp(op).in<u8>({3}, {0, 0, 0}).text(),
+           "QR-R0007 MatMulInteger 'node': a zero point has 3 entries, expected 1 or 2");
   // 12 * 0.25 / 2 = 1.5 -> 2, and saturation at both ends.
   CHECK_EQ(RunOp(Op::QLinearMatMul)
                .in<i8>({3, 1}, {3, 100, -100})
@@ -170,11 +196,19 @@ TEST(matmul_n_bits) {
   op.set("K", 3).set("N", 1).set("bits", 4).set("block_size", 16).in<float>({1, 3}, {1, 10, 100});
   op.in<u8>({1, 1, 8}, {0x79, 0x0c, 0, 0, 0, 0, 0, 0}).in<float>({1}, {2});
   CHECK_EQ(RunOp(op).text(), "f32 [1,1] 782");
-  CHECK_EQ(RunOp(op).in<u8>({1}, {0xf7}).text(), "f32 [1,1] 1004");                            // zero point 7
+  CHECK_EQ(RunOp(op).in<u8>({1}, {0xf7}).text(), "f32 [1,1] 1004");                                 // zero point 7
   CHECK_EQ(RunOp(op).in<float>({1}, {7.5F}).absent().in<float>({1}, {1}).text(), "f32 [1,1] 894");  // 7.5, and a bias
-  CHECK_EQ(RunOp(op).absent().in<std::int32_t>({3}, {0, 0, 1}).text(), "QR-R0007 MatMulNBits 'node': found index 1, expected -1 to 0");
+  CHECK_EQ(RunOp(op).absent().in<std::int32_t>({3}, {0, 0, 1}).text(),
+           "QR-R0007 MatMulNBits 'node': found index 1, expected -1 to 0");
   // 2 bits: q = 3, 0, 1 about 2.
-  CHECK_EQ(RunOp(Op::MatMulNBits).set("K", 3).set("N", 1).set("bits", 2).set("block_size", 16).in<float>({1, 3}, {1, 10, 100})
-               .in<u8>({1, 1, 4}, {0x13, 0, 0, 0}).in<float>({1}, {1}).text(),
+  CHECK_EQ(RunOp(Op::MatMulNBits)
+               .set("K", 3)
+               .set("N", 1)
+               .set("bits", 2)
+               .set("block_size", 16)
+               .in<float>({1, 3}, {1, 10, 100})
+               .in<u8>({1, 1, 4}, {0x13, 0, 0, 0})
+               .in<float>({1}, {1})
+               .text(),
            "f32 [1,1] -119");
 }

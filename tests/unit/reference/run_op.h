@@ -88,8 +88,10 @@ class RunOp {
     std::string text;
     for (const reference::OwnedTensor &output : outputs_) {
       if (!text.empty()) text += "; ";
-      text += std::string(dtype_name(output.dtype)) + " " + shape_text(output.shape.data(), output.shape.size()).c_str();
-      const std::size_t count = static_cast<std::size_t>(element_count(output.shape.data(), output.shape.size()).value_or(0));
+      text +=
+          std::string(dtype_name(output.dtype)) + " " + shape_text(output.shape.data(), output.shape.size()).c_str();
+      const std::size_t count =
+          static_cast<std::size_t>(element_count(output.shape.data(), output.shape.size()).value_or(0));
       const bool known = reference::dispatch_any(output.dtype, [&](auto tag) {
         if (dtype_bits(output.dtype) != 8 * sizeof(tag)) return;
         for (std::size_t i = 0; i < count; ++i) {
@@ -110,7 +112,8 @@ class RunOp {
     Vector<std::uint8_t> bytes;
     std::optional<qir::Quantization> quant;
     Input() = default;
-    Input(DType type, qir::Shape extents, Vector<std::uint8_t> data) : dtype(type), shape(std::move(extents)), bytes(std::move(data)) {}
+    Input(DType type, qir::Shape extents, Vector<std::uint8_t> data)
+        : dtype(type), shape(std::move(extents)), bytes(std::move(data)) {}
   };
   template <class T>
   static std::string number(T value) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Recurrent operators, attention and embeddings, by hand: weights are chosen so that the steps can be followed. With Relu or Affine as
-// activations all numbers stay whole.
+// Recurrent operators, attention and embeddings, by hand: weights are chosen so that the steps can be followed. With
+// Relu or Affine as activations all numbers stay whole.
 #include "tests/unit/reference/run_op.h"
 
 using namespace quarry;
@@ -34,20 +34,26 @@ TEST(rnn_steps) {
 
 TEST(rnn_sequence_lengths) {
   CHECK_EQ(counting_rnn().absent().in<std::int32_t>({1}, {2}).text(), "f32 [3,1,1,1] 1 12 0; f32 [1,1,1] 12");
-  CHECK_EQ(counting_rnn().set("direction", "reverse").absent().in<std::int32_t>({1}, {2}).text(), "f32 [3,1,1,1] 21 2 0; f32 [1,1,1] 21");
-  CHECK_EQ(counting_rnn().absent().in<std::int32_t>({1}, {0}).in<float>({1, 1, 1}, {7}).text(), "f32 [3,1,1,1] 0 0 0; f32 [1,1,1] 7");
-  CHECK_EQ(counting_rnn().absent().in<std::int32_t>({1}, {4}).text(), "QR-R0007 RNN 'node': sequence_lens has 4, expected 0 to 3");
+  CHECK_EQ(counting_rnn().set("direction", "reverse").absent().in<std::int32_t>({1}, {2}).text(),
+           "f32 [3,1,1,1] 21 2 0; f32 [1,1,1] 21");
+  CHECK_EQ(counting_rnn().absent().in<std::int32_t>({1}, {0}).in<float>({1, 1, 1}, {7}).text(),
+           "f32 [3,1,1,1] 0 0 0; f32 [1,1,1] 7");
+  CHECK_EQ(counting_rnn().absent().in<std::int32_t>({1}, {4}).text(),
+           "QR-R0007 RNN 'node': sequence_lens has 4, expected 0 to 3");
 }
 
 TEST(rnn_bidirectional_batch_first) {
   RunOp op(Op::RNN, 2);
-  op.set("activations", names({"relu", "Affine"})).set("activation_alpha", Vector<float>{2}).set("activation_beta", Vector<float>{1});
+  op.set("activations", names({"relu", "Affine"}))
+      .set("activation_alpha", Vector<float>{2})
+      .set("activation_beta", Vector<float>{1});
   op.set("hidden_size", 1).set("direction", "bidirectional").set("layout", 1);
   // Two batch entries of two steps; backwards h = 2 (x + h) + 1.
   op.in<float>({2, 2, 1}, {1, 2, 3, 4}).in<float>({2, 1, 1}, {1, 1}).in<float>({2, 1, 1}, {10, 1});
   CHECK_EQ(op.text(), "f32 [2,2,2,1] 1 13 12 5 3 25 34 9; f32 [2,2,1] 12 13 34 25");
   RunOp bad = counting_rnn();
-  CHECK_EQ(bad.set("activations", names({"Gelu"})).text(), "QR-G0005 RNN 'node': 'Gelu' is no activation of recurrent operators");
+  CHECK_EQ(bad.set("activations", names({"Gelu"})).text(),
+           "QR-G0005 RNN 'node': 'Gelu' is no activation of recurrent operators");
 }
 
 TEST(gru_gates) {
@@ -66,7 +72,11 @@ TEST(lstm_gates) {
   RunOp op(Op::LSTM, 3);
   op.set("activations", names({"Relu", "Relu", "Relu"})).set("hidden_size", 1);
   op.in<float>({1, 1, 1}, {7}).in<float>({1, 4, 1}, {0, 0, 0, 1}).in<float>({1, 4, 1}, {0, 0, 0, 0});
-  op.in<float>({1, 8}, {1, 3, 2, 0, 0, 0, 0, 0}).absent().absent().in<float>({1, 1, 1}, {1}).in<float>({1, 3}, {2, 5, 3});
+  op.in<float>({1, 8}, {1, 3, 2, 0, 0, 0, 0, 0})
+      .absent()
+      .absent()
+      .in<float>({1, 1, 1}, {1})
+      .in<float>({1, 3}, {2, 5, 3});
   // i = 3, f = 5, c = 5 * 1 + 3 * 7 = 26, o = 3 + 130 = 133, h = 133 * 26.
   CHECK_EQ(RunOp(op).text(), "f32 [1,1,1,1] 3458; f32 [1,1,1] 3458; f32 [1,1,1] 26");
   // Coupled: f = 1 - 3, c = -2 + 21 = 19, o = 98.
@@ -79,8 +89,9 @@ TEST(attention_masks) {
   op.in<float>({1, 1, 2, 1}, {0, 0}).in<float>({1, 1, 2, 1}, {1, 1}).in<float>({1, 1, 2, 1}, {2, 4});
   CHECK_EQ(RunOp(op).text(), "f32 [1,1,2,1] 3 3");
   CHECK_EQ(RunOp(op).set("is_causal", 1).text(), "f32 [1,1,2,1] 2 3");
-  CHECK_EQ(RunOp(op).in<bool>({2, 2}, {false, true, false, false}).text(), "f32 [1,1,2,1] 4 0");  // a row that sees nothing is 0
-  CHECK_EQ(RunOp(op).in<bool>({1}, {true}).text(), "f32 [1,1,2,1] 2 2");                          // shorter masks hide the rest
+  CHECK_EQ(RunOp(op).in<bool>({2, 2}, {false, true, false, false}).text(),
+           "f32 [1,1,2,1] 4 0");                                          // a row that sees nothing is 0
+  CHECK_EQ(RunOp(op).in<bool>({1}, {true}).text(), "f32 [1,1,2,1] 2 2");  // shorter masks hide the rest
   CHECK_EQ(RunOp(op).set("left_window_size", 0).text(), "f32 [1,1,2,1] 3 4");
   CHECK_EQ(RunOp(op).absent().absent().absent().in<i64>({1}, {1}).text(), "f32 [1,1,2,1] 2 2");
   CHECK_EQ(RunOp(op).in<bool>({3}, {true, true, true}).text().substr(0, 8), "QR-G0004");

@@ -36,8 +36,8 @@ TEST(every_small_float_survives) {
 }
 
 TEST(small_floats_round_to_even) {
-  CHECK_EQ(f32_to_small(kF8E4M3FN, 17.0f, true), 0x58);   // between 16 and 18
-  CHECK_EQ(f32_to_small(kF8E4M3FN, 19.0f, true), 0x5a);   // between 18 and 20
+  CHECK_EQ(f32_to_small(kF8E4M3FN, 17.0f, true), 0x58);  // between 16 and 18
+  CHECK_EQ(f32_to_small(kF8E4M3FN, 19.0f, true), 0x5a);  // between 18 and 20
   CHECK_EQ(f32_to_small(kF8E4M3FN, 1e9f, true), 0x7e);
   CHECK_EQ(f32_to_small(kF8E4M3FN, 1e9f, false), 0x7f);
   CHECK_EQ(f32_to_small(kF8E5M2, -kInf, false), 0xfc);
@@ -64,9 +64,18 @@ TEST(casts_of_reals) {
 }
 
 TEST(quantize_linear) {
-  CHECK_EQ(RunOp(Op::QuantizeLinear).in<float>({6}, {0, 1, 2.5f, 3.5f, 1000, kNan}).in<float>({}, {1}).in<u8>({}, {3}).text(),
+  CHECK_EQ(RunOp(Op::QuantizeLinear)
+               .in<float>({6}, {0, 1, 2.5f, 3.5f, 1000, kNan})
+               .in<float>({}, {1})
+               .in<u8>({}, {3})
+               .text(),
            "u8 [6] 3 4 5 7 255 3");
-  CHECK_EQ(RunOp(Op::QuantizeLinear).set("axis", 0).in<float>({2, 2}, {1, 2, 1, 2}).in<float>({2}, {1, 0.5f}).in<i8>({2}, {0, -1}).text(),
+  CHECK_EQ(RunOp(Op::QuantizeLinear)
+               .set("axis", 0)
+               .in<float>({2, 2}, {1, 2, 1, 2})
+               .in<float>({2}, {1, 0.5f})
+               .in<i8>({2}, {0, -1})
+               .text(),
            "i8 [2,2] 1 2 1 3");
   CHECK_EQ(RunOp(Op::QuantizeLinear)
                .set("axis", 1)
@@ -76,18 +85,25 @@ TEST(quantize_linear) {
                .in<i8>({1, 2}, {0, 0})
                .text(),
            "i8 [1,3] 1 2 2");
-  CHECK_EQ(RunOp(Op::QuantizeLinear).in<float>({3}, {-9, 3, 9}).in<float>({}, {1}).packed(DType::I4, {}, {0x0f}).text(), "i4 [3] 28 07");
+  CHECK_EQ(RunOp(Op::QuantizeLinear).in<float>({3}, {-9, 3, 9}).in<float>({}, {1}).packed(DType::I4, {}, {0x0f}).text(),
+           "i4 [3] 28 07");
 }
 
 TEST(dequantize_linear) {
-  CHECK_EQ(RunOp(Op::DequantizeLinear).in<u8>({2}, {0, 255}).in<float>({}, {0.5f}).in<u8>({}, {128}).text(), "f32 [2] -64 63.5");
-  CHECK_EQ(RunOp(Op::DequantizeLinear).packed(DType::U4, {3}, {0xf0, 0x01}).in<float>({}, {2}).packed(DType::U4, {}, {0x01}).text(),
+  CHECK_EQ(RunOp(Op::DequantizeLinear).in<u8>({2}, {0, 255}).in<float>({}, {0.5f}).in<u8>({}, {128}).text(),
+           "f32 [2] -64 63.5");
+  CHECK_EQ(RunOp(Op::DequantizeLinear)
+               .packed(DType::U4, {3}, {0xf0, 0x01})
+               .in<float>({}, {2})
+               .packed(DType::U4, {}, {0x01})
+               .text(),
            "f32 [3] -2 28 0");
   CHECK_EQ(RunOp(Op::DequantizeLinear).in<i32>({1}, {INT32_MIN}).in<float>({}, {1}).text(), "f32 [1] -2.14748e+09");
 }
 
 TEST(too_few_scales_are_refused) {
-  const std::string text = RunOp(Op::DequantizeLinear).set("axis", 0).in<u8>({3}, {1, 2, 3}).in<float>({2}, {1, 1}).text();
+  const std::string text =
+      RunOp(Op::DequantizeLinear).set("axis", 0).in<u8>({3}, {1, 2, 3}).in<float>({2}, {1, 1}).text();
   CHECK(text.substr(0, 4) == "QR-G" || text.substr(0, 4) == "QR-R");
 }
 

@@ -19,7 +19,13 @@ constexpr float kTen = 10;
 // metadata_props as a careless exporter writes them.
 constexpr struct {
   std::string_view key, value;
-} kProperties[] = {{"author", "somebody"}, {"names", "{0: 'a'}"}, {"", "nameless"}, {"names", "again"}, {"latin", "Gr\xfc\xdf" "e"}};
+} kProperties[] = {{"author", "somebody"},
+                   {"names", "{0: 'a'}"},
+                   {"", "nameless"},
+                   {"names", "again"},
+                   {"latin",
+                    "Gr\xfc\xdf"
+                    "e"}};
 
 std::vector<std::int64_t> parse_shape(std::string_view text) {  // "x=2x3"
   std::vector<std::int64_t> dims;
@@ -95,7 +101,8 @@ extern "C" const qr_prepare_api *qr_prepare_query(uint32_t version) {
   static const qr_prepare_api api = {
       sizeof(qr_prepare_api),
       QR_PREPARE_VERSION,
-      [](const qr_host *, qr_plugin_bytes, qr_plugin_string, qr_prepared_model **out, const qr_error_sink *) -> qr_plugin_code {
+      [](const qr_host *, qr_plugin_bytes, qr_plugin_string, qr_prepared_model **out,
+         const qr_error_sink *) -> qr_plugin_code {
         ++g_alive;
         *out = new qr_prepared_model{0};
         return 0;

@@ -15,7 +15,8 @@ TEST(nesting) {
   JsonWriter json;
   json.begin_object().field("a", 1).key("b").begin_array().value(true).null().value("x").end_array();
   json.key("empty").begin_object().end_object().key("none").begin_array().end_array().end_object();
-  CHECK_EQ(json.take(), "{\n  \"a\": 1,\n  \"b\": [\n    true,\n    null,\n    \"x\"\n  ],\n  \"empty\": {},\n  \"none\": []\n}\n");
+  CHECK_EQ(json.take(),
+           "{\n  \"a\": 1,\n  \"b\": [\n    true,\n    null,\n    \"x\"\n  ],\n  \"empty\": {},\n  \"none\": []\n}\n");
 }
 
 TEST(numbers) {
@@ -34,14 +35,22 @@ TEST(escapes) {
 TEST(shapes_and_raw) {
   const std::int64_t dims[] = {1, -1, 224};
   JsonWriter json;
-  json.begin_object().key("dims").shape(dims, 3).key("scalar").shape(dims, 0).key("raw").raw("{\"x\": 1}\n").end_object();
+  json.begin_object()
+      .key("dims")
+      .shape(dims, 3)
+      .key("scalar")
+      .shape(dims, 0)
+      .key("raw")
+      .raw("{\"x\": 1}\n")
+      .end_object();
   CHECK_EQ(json.take(), "{\n  \"dims\": [1, null, 224],\n  \"scalar\": [],\n  \"raw\": {\"x\": 1}\n}\n");
 }
 
 TEST(utf8) {
   CHECK(is_utf8(""));
   CHECK(is_utf8("\xf0\x9f\x98\x80 \xe2\x82\xac"));
-  for (const char *bad : {"\x80", "\xc0\x80", "\xe0\x80\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\xe2\x82", "\xc3"})
+  for (const char *bad :
+       {"\x80", "\xc0\x80", "\xe0\x80\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\xe2\x82", "\xc3"})
     CHECK(!is_utf8(bad));
 }
 
@@ -66,9 +75,9 @@ TEST(events) {
   CHECK(log.at(0, out));
   CHECK_EQ(text_of(out.name), "early, \"quoted\"");  // in the order of their ends
   CHECK(!log.at(2, out));
-  CHECK_EQ(
-      log.text("csv"),
-      "name,kind,op,thread,begin_ns,end_ns,duration_ns,value,unit\n\"early, \"\"quoted\"\"\",node,,0,5,20,15,,\nlate,node,,0,10,40,30,,\n");
+  CHECK_EQ(log.text("csv"),
+           "name,kind,op,thread,begin_ns,end_ns,duration_ns,value,unit\n\"early, "
+           "\"\"quoted\"\"\",node,,0,5,20,15,,\nlate,node,,0,10,40,30,,\n");
   CHECK(log.text("chrome").find("\"ts\": 5") == String::npos);  // from the first event on
   CHECK(log.text("chrome").find("\"dur\": 0.015") != String::npos);
   log.clear();

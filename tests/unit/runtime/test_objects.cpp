@@ -71,13 +71,16 @@ TEST(overlapping_calls) {
     const ExclusiveScope again(use, "qr_session_clone", "session");
     CHECK(!again.held());
     CHECK_EQ(again.status().id(), "QR-C0006");
-    CHECK(again.status().message().find("the same thread is inside another call on this session") != std::string_view::npos);
+    CHECK(again.status().message().find("the same thread is inside another call on this session") !=
+          std::string_view::npos);
   }
   const std::uint32_t here = thread_id();
   std::thread([&] {
     const ExclusiveScope other(use, "qr_session_run", "session");
-    CHECK_EQ(other.status().message(), format("qr_session_run: called on thread %u while thread %u is inside another call on this session, "
-                                              "expected one call at a time", thread_id(), here));
+    CHECK_EQ(other.status().message(),
+             format("qr_session_run: called on thread %u while thread %u is inside another call on this session, "
+                    "expected one call at a time",
+                    thread_id(), here));
   }).join();
 }
 

@@ -139,7 +139,8 @@ TEST(settings) {
     CHECK_OK(options.set("backend_path", "libQnnHtp.so"));
     Status conflict = settle(&options).status();
     CHECK_EQ(conflict.id(), "QR-C0103");
-    CHECK_EQ(message(conflict), "options backend and backend_path: they name two backends, \"cpu\" and \"htp\", expected one");
+    CHECK_EQ(message(conflict),
+             "options backend and backend_path: they name two backends, \"cpu\" and \"htp\", expected one");
   }
   {
     OptionSet options(runtime);

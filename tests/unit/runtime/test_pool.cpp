@@ -81,15 +81,20 @@ TEST(all_threads_take_part) {
   struct Meeting {
     std::atomic<int> here{0};
   } meeting;
-  pool.parallel_for(3, 1, [](void *self, std::uint64_t, std::uint64_t, std::uint32_t) {
-    auto &all = static_cast<Meeting *>(self)->here;
-    ++all;
-    for (const auto limit = Clock::now() + std::chrono::seconds(20); all < 3 && Clock::now() < limit;) std::this_thread::yield();
-  }, &meeting);
+  pool.parallel_for(
+      3, 1,
+      [](void *self, std::uint64_t, std::uint64_t, std::uint32_t) {
+        auto &all = static_cast<Meeting *>(self)->here;
+        ++all;
+        for (const auto limit = Clock::now() + std::chrono::seconds(20); all < 3 && Clock::now() < limit;)
+          std::this_thread::yield();
+      },
+      &meeting);
   CHECK_EQ(meeting.here.load(), 3);
 }
 
-// Each begins with its own part of the indices, and what is left of a part whose thread is held up is done by the others.
+// Each begins with its own part of the indices, and what is left of a part whose thread is held up is done by the
+// others.
 TEST(workers_have_shares_and_take_from_others) {
   ThreadPool pool(PoolSettings{2, 0, {}});
   struct Seen {
@@ -97,15 +102,20 @@ TEST(workers_have_shares_and_take_from_others) {
     std::atomic<std::uint64_t> done{0};
     std::atomic<int> here{0};
   } seen;
-  pool.parallel_for(16, 1, [](void *self_, std::uint64_t begin, std::uint64_t end, std::uint32_t worker) {
-    auto &self = *static_cast<Seen *>(self_);
-    if (std::uint64_t none = ~std::uint64_t{0}; self.first[worker].compare_exchange_strong(none, begin)) {
-      ++self.here;
-      // The second thread is held up in its first chunk until all others are done.
-      for (const auto limit = Clock::now() + std::chrono::seconds(20); (self.here < 2 || (worker == 1 && self.done < 15)) && Clock::now() < limit;) std::this_thread::yield();
-    }
-    self.done += end - begin;
-  }, &seen);
+  pool.parallel_for(
+      16, 1,
+      [](void *self_, std::uint64_t begin, std::uint64_t end, std::uint32_t worker) {
+        auto &self = *static_cast<Seen *>(self_);
+        if (std::uint64_t none = ~std::uint64_t{0}; self.first[worker].compare_exchange_strong(none, begin)) {
+          ++self.here;
+          // The second thread is held up in its first chunk until all others are done.
+          for (const auto limit = Clock::now() + std::chrono::seconds(20);
+               (self.here < 2 || (worker == 1 && self.done < 15)) && Clock::now() < limit;)
+            std::this_thread::yield();
+        }
+        self.done += end - begin;
+      },
+      &seen);
   CHECK_EQ(seen.first[0].load(), 0u);
   CHECK_EQ(seen.first[1].load(), 8u);
   CHECK_EQ(seen.done.load(), 16u);
@@ -136,20 +146,25 @@ TEST(threads_stay_on_their_processors) {
     std::uint32_t wanted;
     std::atomic<int> helpers{0}, elsewhere{0}, here{0};
   } seen{wanted, {}, {}, {}};
-  pool.parallel_for(3, 1, [](void *self_, std::uint64_t, std::uint64_t, std::uint32_t worker) {
-    auto &self = *static_cast<Seen *>(self_);
-    if (worker > 0) {
-      cpu_set_t set;
-      CPU_ZERO(&set);
-      // The pool pins a thread right after starting it: it may be here before.
-      for (const auto limit = Clock::now() + std::chrono::seconds(20); Clock::now() < limit; std::this_thread::yield())
-        if (sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) == 1) break;
-      ++self.helpers;
-      if (CPU_COUNT(&set) != 1 || !CPU_ISSET(self.wanted, &set)) ++self.elsewhere;
-    }
-    ++self.here;
-    for (const auto limit = Clock::now() + std::chrono::seconds(20); self.here < 3 && Clock::now() < limit;) std::this_thread::yield();
-  }, &seen);
+  pool.parallel_for(
+      3, 1,
+      [](void *self_, std::uint64_t, std::uint64_t, std::uint32_t worker) {
+        auto &self = *static_cast<Seen *>(self_);
+        if (worker > 0) {
+          cpu_set_t set;
+          CPU_ZERO(&set);
+          // The pool pins a thread right after starting it: it may be here before.
+          for (const auto limit = Clock::now() + std::chrono::seconds(20); Clock::now() < limit;
+               std::this_thread::yield())
+            if (sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) == 1) break;
+          ++self.helpers;
+          if (CPU_COUNT(&set) != 1 || !CPU_ISSET(self.wanted, &set)) ++self.elsewhere;
+        }
+        ++self.here;
+        for (const auto limit = Clock::now() + std::chrono::seconds(20); self.here < 3 && Clock::now() < limit;)
+          std::this_thread::yield();
+      },
+      &seen);
   CHECK_EQ(seen.helpers.load(), 2);
   CHECK_EQ(seen.elsewhere.load(), 0);
   cpu_set_t set;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sessions from a model in memory and from the container made of it, on cpu: shape buckets, rooms for outputs, memory, reports.
-// Expected values are worked out by hand: y = x + 10.
+// Sessions from a model in memory and from the container made of it, on cpu: shape buckets, rooms for outputs, memory,
+// reports. Expected values are worked out by hand: y = x + 10.
 #include <unistd.h>
 
 #include <cstdlib>
@@ -228,9 +228,9 @@ TEST(containers) {
   CHECK(kept.inspect().find("\"names\": \"{0: 'a'}\"") != std::string::npos);
   CHECK(kept.inspect().find("\"source\": \"fake 1.0\"") != std::string::npos);
   CHECK(stripped.inspect().find("\"author\": \"somebody\"") != std::string::npos);
-  for (const char *part :
-       {"metadata \"\" is left out of the container: its key is empty",
-        "metadata \"names\" is left out of the container: its key stands twice", "is left out of the container: it is not UTF-8"})
+  for (const char *part : {"metadata \"\" is left out of the container: its key is empty",
+                           "metadata \"names\" is left out of the container: its key stands twice",
+                           "is left out of the container: it is not UTF-8"})
     CHECK(log.lines.find(part) != std::string::npos);
   CHECK(kept.inspect().find("\"Add\": 1") != std::string::npos);
   qr::Session session(kept);
@@ -252,7 +252,8 @@ TEST(containers) {
   char *json = nullptr;
   qr::check(qr_session_report(session.get(), &json));
   const std::string report = runtime.take(json);
-  for (const char *part : {"\"backend\": \"cpu\"", "\"source\": \"container\"", "\"grade\": \"optimal\"", "\"nodes\": 2"})
+  for (const char *part :
+       {"\"backend\": \"cpu\"", "\"source\": \"container\"", "\"grade\": \"optimal\"", "\"nodes\": 2"})
     CHECK(report.find(part) != std::string::npos);
   for (const std::string &file : {path, bare, again}) unlink(file.c_str());
 }
@@ -265,13 +266,14 @@ TEST(options_for_other_backends) {
   qr::Session session(model, &options);
   CHECK(log.lines.find("option htp_performance_mode is not one of backend cpu: it has no effect") != std::string::npos);
   session.set_option("ep.dynamic.workload_type", "Efficient");
-  CHECK_EQ(thrown([&] { session.set_option("threads", "2"); }), "QR-C0104: option threads: it cannot change while the session lives");
+  CHECK_EQ(thrown([&] { session.set_option("threads", "2"); }),
+           "QR-C0104: option threads: it cannot change while the session lives");
   CHECK(thrown([&] { session.set_option("thread", "2"); }).find("QR-C0101") == 0);
   char *json = nullptr;
   qr::check(qr_session_report(session.get(), &json));
   const std::string report = runtime.take(json);
-  CHECK(report.find("\"ignored_options\": {\n    \"htp_performance_mode\": \"burst\",\n    \"ep.dynamic.workload_type\": \"Efficient\"") !=
-        std::string::npos);
+  CHECK(report.find("\"ignored_options\": {\n    \"htp_performance_mode\": \"burst\",\n    "
+                    "\"ep.dynamic.workload_type\": \"Efficient\"") != std::string::npos);
 }
 
 TEST(kept_contexts_and_profiles) {
@@ -314,8 +316,10 @@ TEST(signals) {
 
 TEST(files_that_are_no_models) {
   const qr::Runtime runtime = make_runtime();
-  CHECK_EQ(thrown([&] { qr::Model(runtime, "PK\3\4", 4); }),
-           "QR-F0006: the model in memory: neither an .onnx model nor a .qrm container, its 4 bytes begin with 50 4b 03 04");
-  CHECK(thrown([&] { qr::Model(runtime, "", std::uint64_t{0}); }).find("QR-F0006: the model in memory: it is empty") == 0);
+  CHECK_EQ(
+      thrown([&] { qr::Model(runtime, "PK\3\4", 4); }),
+      "QR-F0006: the model in memory: neither an .onnx model nor a .qrm container, its 4 bytes begin with 50 4b 03 04");
+  CHECK(thrown([&] { qr::Model(runtime, "", std::uint64_t{0}); }).find("QR-F0006: the model in memory: it is empty") ==
+        0);
   CHECK(thrown([&] { qr::Model(runtime, "/nowhere.onnx"); }).find("QR-F0001") == 0);
 }

@@ -18,7 +18,8 @@ struct Visits {
   std::uint64_t smallest = UINT64_MAX;
   static void body(void *self_, std::uint64_t begin, std::uint64_t end, std::uint32_t worker) {
     auto &self = *static_cast<Visits *>(self_);
-    if (begin >= end || end > self.seen.size() || worker >= self.inside.size() || self.inside[worker].fetch_add(1) != 0) {
+    if (begin >= end || end > self.seen.size() || worker >= self.inside.size() ||
+        self.inside[worker].fetch_add(1) != 0) {
       self.wrong = true;
       return;
     }
@@ -38,7 +39,8 @@ TEST(covers_every_index_once) {
   for (const std::uint32_t workers : {1u, 2u, 5u}) {
     ThreadPool pool(workers);
     for (const std::uint64_t count : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{7}, std::uint64_t{1000}})
-      for (const std::uint64_t grain : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{3}, std::uint64_t{999}, UINT64_MAX}) {
+      for (const std::uint64_t grain :
+           {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{3}, std::uint64_t{999}, UINT64_MAX}) {
         Visits visits(count, workers);
         pool.parallel_for(count, grain, Visits::body, &visits);
         CHECK(visits.all_once());
@@ -75,19 +77,25 @@ TEST(nested_loops_run_on_their_worker) {
     std::atomic<int> inner{0};
     std::atomic<bool> wrong{false};
   } outer;
-  outer.pool.parallel_for(12, 1, [](void *self_, std::uint64_t begin, std::uint64_t end, std::uint32_t worker) {
-    auto &self = *static_cast<Outer *>(self_);
-    struct Inner {
-      Outer &outer;
-      std::uint32_t worker;
-    } inner{self, worker};
-    for (std::uint64_t i = begin; i < end; ++i)
-      self.pool.parallel_for(10, 1, [](void *self2_, std::uint64_t b, std::uint64_t e, std::uint32_t w) {
-        auto &self2 = *static_cast<Inner *>(self2_);
-        if (w != self2.worker) self2.outer.wrong = true;
-        self2.outer.inner += static_cast<int>(e - b);
-      }, &inner);
-  }, &outer);
+  outer.pool.parallel_for(
+      12, 1,
+      [](void *self_, std::uint64_t begin, std::uint64_t end, std::uint32_t worker) {
+        auto &self = *static_cast<Outer *>(self_);
+        struct Inner {
+          Outer &outer;
+          std::uint32_t worker;
+        } inner{self, worker};
+        for (std::uint64_t i = begin; i < end; ++i)
+          self.pool.parallel_for(
+              10, 1,
+              [](void *self2_, std::uint64_t b, std::uint64_t e, std::uint32_t w) {
+                auto &self2 = *static_cast<Inner *>(self2_);
+                if (w != self2.worker) self2.outer.wrong = true;
+                self2.outer.inner += static_cast<int>(e - b);
+              },
+              &inner);
+      },
+      &outer);
   CHECK_EQ(outer.inner.load(), 120);
   CHECK(!outer.wrong);
 }

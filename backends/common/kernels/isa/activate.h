@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elementary functions of a vector, and activations. Errors are in units of the last place (ulp), over all inputs where the result is a normal
-// number; NaN gives NaN, infinities and overflows give what the C functions give, subnormal results are right to the last place or two.
+// Elementary functions of a vector, and activations. Errors are in units of the last place (ulp), over all inputs where
+// the result is a normal number; NaN gives NaN, infinities and overflows give what the C functions give, subnormal
+// results are right to the last place or two.
 #pragma once
 
 #include "backends/common/kernels/isa/vec.h"
@@ -11,13 +12,18 @@ QR_INLINE VecI bits_of(VecF v) noexcept { return reinterpret_cast<VecI>(v); }
 QR_INLINE VecF of_bits(VecI v) noexcept { return reinterpret_cast<VecF>(v); }
 QR_INLINE VecF of_bits(VecU v) noexcept { return reinterpret_cast<VecF>(v); }
 // The magnitude of one (without a sign) and the sign of the other.
-QR_INLINE VecF with_sign_of(VecF magnitude, VecF sign) noexcept { return of_bits(bits_of(magnitude) | (bits_of(sign) & splat(INT32_MIN))); }
+QR_INLINE VecF with_sign_of(VecF magnitude, VecF sign) noexcept {
+  return of_bits(bits_of(magnitude) | (bits_of(sign) & splat(INT32_MIN)));
+}
 
 // Rounding to whole numbers; what is 2^23 and beyond is whole already. The sign of zero stays.
-QR_INLINE VecF trunc_small(VecF v) noexcept { return with_sign_of(to_float(truncate(abs(v) < splat(8388608.0f) ? v : VecF{})), v); }
+QR_INLINE VecF trunc_small(VecF v) noexcept {
+  return with_sign_of(to_float(truncate(abs(v) < splat(8388608.0f) ? v : VecF{})), v);
+}
 QR_INLINE VecF floor(VecF v) noexcept {
 #if defined(__AVX512F__) && QR_ISA_BYTES == 64
-  return reinterpret_cast<VecF>(_mm512_maskz_roundscale_ps(0xffff, reinterpret_cast<__m512>(v), _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC));
+  return reinterpret_cast<VecF>(
+      _mm512_maskz_roundscale_ps(0xffff, reinterpret_cast<__m512>(v), _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC));
 #elif defined(__AVX2__) && QR_ISA_BYTES == 32
   return reinterpret_cast<VecF>(_mm256_floor_ps(reinterpret_cast<__m256>(v)));
 #elif defined(__ARM_NEON) && QR_ISA_BYTES == 16
@@ -30,9 +36,11 @@ QR_INLINE VecF floor(VecF v) noexcept {
 QR_INLINE VecF ceil(VecF v) noexcept { return -floor(-v); }
 QR_INLINE VecF round(VecF v) noexcept {  // half to even
 #if defined(__AVX512F__) && QR_ISA_BYTES == 64
-  return reinterpret_cast<VecF>(_mm512_maskz_roundscale_ps(0xffff, reinterpret_cast<__m512>(v), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+  return reinterpret_cast<VecF>(
+      _mm512_maskz_roundscale_ps(0xffff, reinterpret_cast<__m512>(v), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 #elif defined(__AVX2__) && QR_ISA_BYTES == 32
-  return reinterpret_cast<VecF>(_mm256_round_ps(reinterpret_cast<__m256>(v), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+  return reinterpret_cast<VecF>(
+      _mm256_round_ps(reinterpret_cast<__m256>(v), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 #elif defined(__ARM_NEON) && QR_ISA_BYTES == 16
   return reinterpret_cast<VecF>(vrndnq_f32(reinterpret_cast<float32x4_t>(v)));
 #else
@@ -65,14 +73,16 @@ QR_INLINE VecF exp(VecF x) noexcept {
   const ExpParts e = exp_parts(clamp(x, splat(-104.0f), splat(89.0f)));
   const VecF one_q = e.q + splat(1.0f);
 #if defined(__AVX512F__) && QR_ISA_BYTES == 64
-  return reinterpret_cast<VecF>(_mm512_maskz_scalef_ps(0xffff, reinterpret_cast<__m512>(one_q), reinterpret_cast<__m512>(e.n)));
+  return reinterpret_cast<VecF>(
+      _mm512_maskz_scalef_ps(0xffff, reinterpret_cast<__m512>(one_q), reinterpret_cast<__m512>(e.n)));
 #else
   // In two steps, so that subnormal results come out and 2^128 fits.
   const VecU half = reinterpret_cast<VecU>(reinterpret_cast<VecI>((e.bits - 0x4b400000u)) >> 1);
   return one_q * power_of_two(half) * power_of_two(e.bits - 0x4b400000u - half);
 #endif
 }
-// For x <= 0 (or NaN) only, and 0 where exp(x) is below the normal numbers: for sums, where less than 2e-38 of the largest term is nothing. 2 ulp.
+// For x <= 0 (or NaN) only, and 0 where exp(x) is below the normal numbers: for sums, where less than 2e-38 of the
+// largest term is nothing. 2 ulp.
 QR_INLINE VecF exp_of_negative(VecF x) noexcept {
   const VecF low = splat(-87.336540f);
   const ExpParts e = exp_parts(max(low, x));
@@ -133,7 +143,8 @@ QR_INLINE VecF sigmoid(VecF x) noexcept {
   return select_negative(x, e, splat(1.0f)) / (splat(1.0f) + e);
 }
 
-// erf in two ranges: erf(x) = x + x * near (|x| <= kErfSplit), else 1 - exp(far) with the sign of x. N. Juffa's polynomials.
+// erf in two ranges: erf(x) = x + x * near (|x| <= kErfSplit), else 1 - exp(far) with the sign of x. N. Juffa's
+// polynomials.
 inline constexpr float kErfSplit = 0.927734375f;
 QR_INLINE VecF erf_near(VecF s) noexcept {  // s = x * x
   VecF r = fma(splat(-5.96761703e-4f), s, splat(4.99119423e-3f));
@@ -155,8 +166,9 @@ QR_INLINE VecF erf(VecF x) noexcept {
   const VecF t = abs(x), s = x * x;
   return t > splat(kErfSplit) ? with_sign_of(splat(1.0f) - erf_far(t, s), x) : fma(erf_near(s), x, x);
 }
-// x / 2 * (1 + erf(x / sqrt 2)) = x * P(x), P the normal distribution: P(-t) = 2^(-1 - t * (a polynomial of t)), P(t) = 1 - P(-t). Within
-// 8e-8 * (1 + |x|), as the functions below; nothing cancels, so that small results are good to 1e-3 of themselves down to x = -6, where they become 0.
+// x / 2 * (1 + erf(x / sqrt 2)) = x * P(x), P the normal distribution: P(-t) = 2^(-1 - t * (a polynomial of t)), P(t) =
+// 1 - P(-t). Within 8e-8 * (1 + |x|), as the functions below; nothing cancels, so that small results are good to 1e-3
+// of themselves down to x = -6, where they become 0.
 QR_INLINE VecF gelu(VecF x) noexcept {
   const VecF t = min(splat(6.0f), abs(x));
   VecF p = fma(splat(2.450587829e-7f), t, splat(-5.577578615e-6f));
@@ -174,12 +186,15 @@ QR_INLINE VecF gelu(VecF x) noexcept {
   e = fma(e, r, splat(5.550332471e-2f));
   e = fma(e, r, splat(2.402264791e-1f));
   e = fma(e, r, splat(6.931472029e-1f));
-  e = fma(e, r, splat(1.0f)) * of_bits((reinterpret_cast<VecU>(rounded) + 126u) << 23);  // half of it: the exponent is one less
+  e = fma(e, r, splat(1.0f)) *
+      of_bits((reinterpret_cast<VecU>(rounded) + 126u) << 23);  // half of it: the exponent is one less
   e = abs(x) > splat(6.0f) ? VecF{} : e;
   return x * (x < VecF{} ? e : splat(1.0f) - e);
 }
 // x * sigmoid(2 * sqrt(2 / pi) * (x + 0.044715 x^3)), which is what the approximation by tanh comes to.
-QR_INLINE VecF gelu_tanh(VecF x) noexcept { return x * sigmoid(x * fma(x * x, splat(0.0713548163f), splat(1.59576912f))); }
+QR_INLINE VecF gelu_tanh(VecF x) noexcept {
+  return x * sigmoid(x * fma(x * x, splat(0.0713548163f), splat(1.59576912f)));
+}
 QR_INLINE VecF softplus(VecF x) noexcept { return max(x, VecF{}) + log1p_of_positive(exp_of_any_negative(-abs(x))); }
 // tanh(log(1 + e)) = (e^2 + 2 e) / (e^2 + 2 e + 2) with e = exp(x); beyond 20 it is 1.
 QR_INLINE VecF mish(VecF x) noexcept {
@@ -219,9 +234,14 @@ QR_INLINE VecF activate_as(VecF x, VecF a, VecF b) noexcept {
   else return x * x;  // Square
 }
 
-#define QR_EACH_ACT(X)                                                                                                                              \
-  X(None) X(Clip) X(LeakyRelu) X(HardSigmoid) X(HardSwish) X(Sigmoid) X(Silu) X(Tanh) X(Gelu) X(GeluTanh) X(Elu) X(Softplus) X(Mish) X(Erf) X(Exp) \
-  X(Log) X(Sqrt) X(Rsqrt) X(Reciprocal) X(Abs) X(Neg) X(Floor) X(Ceil) X(Round) X(Linear) X(Square)
+// clang-format off
+#define QR_EACH_ACT(X)                                                                                                \
+  X(None)                                                                                                             \
+  X(Clip)                                                                                                             \
+  X(LeakyRelu)                                                                                                        \
+  X(HardSigmoid) X(HardSwish) X(Sigmoid) X(Silu) X(Tanh) X(Gelu) X(GeluTanh) X(Elu) X(Softplus) X(Mish) X(Erf) X(Exp) \
+      X(Log) X(Sqrt) X(Rsqrt) X(Reciprocal) X(Abs) X(Neg) X(Floor) X(Ceil) X(Round) X(Linear) X(Square)
+// clang-format on
 
 // Any activation; chooses at every call.
 QR_INLINE VecF activate(const Activation &act, VecF x) noexcept {
@@ -246,8 +266,8 @@ struct AnyActivation {
   __attribute__((always_inline)) VecF operator()(VecF x) const noexcept { return activate(act, x); }
 };
 
-// Calls body(f) once. The body is compiled three times: for none, for bounds, and for all others, which choose at every vector (a well predicted
-// jump): for loops around products.
+// Calls body(f) once. The body is compiled three times: for none, for bounds, and for all others, which choose at every
+// vector (a well predicted jump): for loops around products.
 template <class Body>
 QR_INLINE void with_activation(const Activation &act, Body &&body) noexcept {
   if (act.kind == Act::None) body(KnownActivation<Act::None>{});
@@ -266,7 +286,8 @@ QR_INLINE void with_each_activation(const Activation &act, Body &&body) noexcept
   }
 }
 
-// data[i] = act(data[i]): for results that are in the first-level cache and whose kernel has no room for activations in its loop. In elementwise_f32.cpp.
+// data[i] = act(data[i]): for results that are in the first-level cache and whose kernel has no room for activations in
+// its loop. In elementwise_f32.cpp.
 void activate_in_place(const Activation &act, float *data, std::int64_t count) noexcept;
 
 }  // namespace quarry::kernels::QR_ISA

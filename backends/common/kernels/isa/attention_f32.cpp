@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention without a matrix of all scores: keys and values of some columns are packed, the scores of a few rows of queries with them are made, and added to
-// the rows' results with running maxima and sums.
+// Attention without a matrix of all scores: keys and values of some columns are packed, the scores of a few rows of
+// queries with them are made, and added to the rows' results with running maxima and sums.
 #include "backends/common/kernels/isa/activate.h"
 #include "backends/common/kernels/isa/gemm_tile.h"
 #include "backends/common/kernels/matmul_shape.h"
@@ -28,10 +28,12 @@ struct Head {
 void pack(const Head &h, std::int64_t begin, std::int64_t count, const Scratch &scratch) noexcept {
   const AttentionF32 &p = h.p;
   for (std::int64_t c = 0; c < count; c += kPanel)
-    pack_panel(h.k + (begin + c) * p.k[2], 1, p.k[2], p.qk_cols, min_of(kPanel, count - c), kF32Panel, 1.0f, scratch.k + c * p.qk_cols);
+    pack_panel(h.k + (begin + c) * p.k[2], 1, p.k[2], p.qk_cols, min_of(kPanel, count - c), kF32Panel, 1.0f,
+               scratch.k + c * p.qk_cols);
   for (std::int64_t c = 0; c < p.v_cols; c += kPanel) {
     const std::int64_t columns = min_of(kPanel, p.v_cols - c);
-    pack_panel(h.v + begin * p.v[2] + c, p.v[2], 1, count, columns, static_cast<int>(ceil_div<std::int64_t>(columns, kLanes)), 1.0f, scratch.v + c * count);
+    pack_panel(h.v + begin * p.v[2] + c, p.v[2], 1, count, columns,
+               static_cast<int>(ceil_div<std::int64_t>(columns, kLanes)), 1.0f, scratch.v + c * count);
   }
 }
 
@@ -47,7 +49,8 @@ bool all_finite(const float *values, std::int64_t count) noexcept {  // a multip
 }
 
 // Scores of one row become exp(score - largest); returns their sum. `visible` columns of `count` may be seen.
-float exponentials(const Head &h, std::int64_t row, std::int64_t begin, std::int64_t visible, std::int64_t count, float *scores, float *largest_so_far, float *factor) noexcept {
+float exponentials(const Head &h, std::int64_t row, std::int64_t begin, std::int64_t visible, std::int64_t count,
+                   float *scores, float *largest_so_far, float *factor) noexcept {
   const AttentionF32 &p = h.p;
   const VecF scale = splat(p.scale);
   VecF most = splat(-kInfinity);
@@ -55,7 +58,9 @@ float exponentials(const Head &h, std::int64_t row, std::int64_t begin, std::int
   const std::int64_t mask_step = p.mask[3];
   std::int64_t j = 0;
   // What may not be seen has no say, even where its score is NaN.
-  const auto masked = [](VecF score, VecF m) __attribute__((always_inline)) { return m == splat(-kInfinity) ? m : score + m; };
+  const auto masked = [](VecF score, VecF m) __attribute__((always_inline)) {
+    return m == splat(-kInfinity) ? m : score + m;
+  };
   if (!mask) {
     for (; j + kLanes <= visible; j += kLanes) {
       const VecF v = load(scores + j) * scale;
@@ -90,7 +95,8 @@ float exponentials(const Head &h, std::int64_t row, std::int64_t begin, std::int
 }
 
 // Rows [row, row + rows) with the packed columns [begin, begin + count).
-void run_rows(const Head &h, std::int64_t row, std::int64_t rows, std::int64_t begin, std::int64_t count, bool skip_hidden, const Scratch &scratch) noexcept {
+void run_rows(const Head &h, std::int64_t row, std::int64_t rows, std::int64_t begin, std::int64_t count,
+              bool skip_hidden, const Scratch &scratch) noexcept {
   const AttentionF32 &p = h.p;
   const std::int64_t step = h.s.padded + 16;
   Product job;
@@ -119,7 +125,8 @@ void run_rows(const Head &h, std::int64_t row, std::int64_t rows, std::int64_t b
       for (std::int64_t c = 0; c < p.v_cols; ++c) y[c] *= factor;
     }
   }
-  if (skip_hidden) {  // infinities or NaN among the values: nothing may be multiplied by the zero of a column that is not seen
+  if (skip_hidden) {  // infinities or NaN among the values: nothing may be multiplied by the zero of a column that is
+                      // not seen
     for (std::int64_t i = 0; i < rows; ++i) {
       float *const y = h.y + (row + i) * p.y[2];
       const float *const scores = scratch.scores + i * step;
@@ -164,29 +171,39 @@ void run_AttentionF32(const Call &call) {
   const std::int64_t workers = call.threads.workers, wanted = workers > 1 ? kTasksPerWorker * workers : 1;
   const std::int64_t row_blocks = ceil_div(p.q_rows, AttentionShape::kRows);
   const std::int64_t parts = heads >= wanted ? 1 : min_of(row_blocks, ceil_div(wanted, heads));
-  const double flops = 2.0 * static_cast<double>(p.q_rows) * static_cast<double>(p.kv_rows) * static_cast<double>(p.qk_cols + p.v_cols + 8) / static_cast<double>(parts);
-  call.threads.run(static_cast<std::uint64_t>(heads * parts), static_cast<std::uint64_t>(1 + kWorthSharing / flops), [&](std::uint64_t task, std::uint64_t end, std::uint32_t worker) {
-    auto *const base = reinterpret_cast<float *>(call.worker_scratch(worker));
-    const Scratch scratch{base, base + s.k_floats, base + s.k_floats + s.v_floats, base + s.k_floats + s.v_floats + s.s_floats,
-                          base + s.k_floats + s.v_floats + s.s_floats + s.row_floats};
-    for (; task < end; ++task) {
-      const std::int64_t head = static_cast<std::int64_t>(task) / parts, part = static_cast<std::int64_t>(task) % parts;
-      const std::int64_t b = head / p.heads, n = head % p.heads;
-      const Head h{p, s, call.operand<const float>(0) + b * p.q[0] + n * p.q[1], call.operand<const float>(1) + b * p.k[0] + n * p.k[1],
-                   call.operand<const float>(2) + b * p.v[0] + n * p.v[1], p.has_mask ? call.operand<const float>(3) + b * p.mask[0] + n * p.mask[1] : nullptr,
-                   call.operand<float>(p.has_mask ? 4 : 3) + b * p.y[0] + n * p.y[1]};
-      // Blocks of rows are the same however the rows are shared out: a sum must not depend on it.
-      const std::int64_t row_begin = row_blocks * part / parts * AttentionShape::kRows;
-      const std::int64_t row_end = min_of(p.q_rows, row_blocks * (part + 1) / parts * AttentionShape::kRows);
-      for (std::int64_t begin = 0; begin < p.kv_rows; begin += s.block) {
-        const std::int64_t count = min_of(s.block, p.kv_rows - begin);
-        pack(h, begin, count, scratch);
-        const bool skip_hidden = !p.masked_nan && (p.has_mask || p.causal) && !all_finite(scratch.v, count * s.v_vectors * kLanes);
-        for (std::int64_t row = row_begin; row < row_end; row += AttentionShape::kRows)
-          run_rows(h, row, min_of(AttentionShape::kRows, row_end - row), begin, count, skip_hidden, scratch);
-      }
-    }
-  });
+  const double flops = 2.0 * static_cast<double>(p.q_rows) * static_cast<double>(p.kv_rows) *
+                       static_cast<double>(p.qk_cols + p.v_cols + 8) / static_cast<double>(parts);
+  call.threads.run(
+      static_cast<std::uint64_t>(heads * parts), static_cast<std::uint64_t>(1 + kWorthSharing / flops),
+      [&](std::uint64_t task, std::uint64_t end, std::uint32_t worker) {
+        auto *const base = reinterpret_cast<float *>(call.worker_scratch(worker));
+        const Scratch scratch{base, base + s.k_floats, base + s.k_floats + s.v_floats,
+                              base + s.k_floats + s.v_floats + s.s_floats,
+                              base + s.k_floats + s.v_floats + s.s_floats + s.row_floats};
+        for (; task < end; ++task) {
+          const std::int64_t head = static_cast<std::int64_t>(task) / parts,
+                             part = static_cast<std::int64_t>(task) % parts;
+          const std::int64_t b = head / p.heads, n = head % p.heads;
+          const Head h{p,
+                       s,
+                       call.operand<const float>(0) + b * p.q[0] + n * p.q[1],
+                       call.operand<const float>(1) + b * p.k[0] + n * p.k[1],
+                       call.operand<const float>(2) + b * p.v[0] + n * p.v[1],
+                       p.has_mask ? call.operand<const float>(3) + b * p.mask[0] + n * p.mask[1] : nullptr,
+                       call.operand<float>(p.has_mask ? 4 : 3) + b * p.y[0] + n * p.y[1]};
+          // Blocks of rows are the same however the rows are shared out: a sum must not depend on it.
+          const std::int64_t row_begin = row_blocks * part / parts * AttentionShape::kRows;
+          const std::int64_t row_end = min_of(p.q_rows, row_blocks * (part + 1) / parts * AttentionShape::kRows);
+          for (std::int64_t begin = 0; begin < p.kv_rows; begin += s.block) {
+            const std::int64_t count = min_of(s.block, p.kv_rows - begin);
+            pack(h, begin, count, scratch);
+            const bool skip_hidden =
+                !p.masked_nan && (p.has_mask || p.causal) && !all_finite(scratch.v, count * s.v_vectors * kLanes);
+            for (std::int64_t row = row_begin; row < row_end; row += AttentionShape::kRows)
+              run_rows(h, row, min_of(AttentionShape::kRows, row_end - row), begin, count, skip_hidden, scratch);
+          }
+        }
+      });
 }
 
 }  // namespace quarry::kernels::QR_ISA

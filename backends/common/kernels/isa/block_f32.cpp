@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An inverted residual block, some rows at a time: the rows of the expanded image that the next rows of output read are made, or still there from
-// the rows before; they are filtered, and projected at once.
+// An inverted residual block, some rows at a time: the rows of the expanded image that the next rows of output read are
+// made, or still there from the rows before; they are filtered, and projected at once.
 #include "backends/common/kernels/conv_shape.h"
 #include "backends/common/kernels/isa/gemm_tile.h"
 
@@ -10,7 +10,8 @@ namespace {
 
 // One of the three on some rows: a run of its own kernel on this thread.
 template <class Run, class P>
-QR_INLINE void run_part(Run &&run, const P &params, const float *x, const float *w, const float *bias, const float *r, float *y, std::byte *scratch) noexcept {
+QR_INLINE void run_part(Run &&run, const P &params, const float *x, const float *w, const float *bias, const float *r,
+                        float *y, std::byte *scratch) noexcept {
   std::byte *operands[5];
   std::size_t count = 0;
   for (const float *in : {x, w, bias, r})
@@ -28,18 +29,22 @@ void run_BlockF32(const Call &call) {
   const BlockShape s = block_shape(p);
   std::size_t operand = 0;
   const auto next = [&](bool there) { return there ? call.operand<const float>(operand++) : nullptr; };
-  const float *const x = next(true), *const w1 = next(true), *const bias1 = next(p.expand.has_bias), *const w2 = next(true), *const bias2 = next(p.depthwise.has_bias);
-  const float *const w3 = next(true), *const bias3 = next(p.project.has_bias), *const r = next(p.project.residual != Residual::None);
+  const float *const x = next(true), *const w1 = next(true), *const bias1 = next(p.expand.has_bias),
+                     *const w2 = next(true), *const bias2 = next(p.depthwise.has_bias);
+  const float *const w3 = next(true), *const bias3 = next(p.project.has_bias),
+                     *const r = next(p.project.residual != Residual::None);
   float *const y = call.operand<float>(operand);
   // Sums are made in the same order wherever stretches and strips begin.
-  const bool few_in = std::int64_t{w.n} * w.ih * w.iw <= kFewRows, few_out = std::int64_t{w.n} * w.oh * w.ow <= kFewRows;
+  const bool few_in = std::int64_t{w.n} * w.ih * w.iw <= kFewRows,
+             few_out = std::int64_t{w.n} * w.oh * w.ow <= kFewRows;
   const auto expand = [few_in](const Call &part) { run_conv(part, few_in); };
   const auto project = [few_out](const Call &part) { run_conv(part, few_out); };
   const std::int64_t c = p.depthwise.c, row_in = w.iw * c, row_out = w.ow * c;
   const auto room = [](std::int64_t floats) { return static_cast<std::size_t>((floats * 4 + 63) / 64 * 64); };
 
   // One stretch a worker: where a stretch begins, rows of the expanded image are made twice.
-  const auto total = static_cast<std::uint64_t>(w.n) * static_cast<std::uint64_t>(w.oh), workers = static_cast<std::uint64_t>(call.threads.workers);
+  const auto total = static_cast<std::uint64_t>(w.n) * static_cast<std::uint64_t>(w.oh),
+             workers = static_cast<std::uint64_t>(call.threads.workers);
   const std::uint64_t grain = ceil_div(total, workers);
   call.threads.run(total, grain, [&](std::uint64_t begin, std::uint64_t end, std::uint32_t worker) {
     std::byte *const scratch = call.worker_scratch(worker);
@@ -53,7 +58,8 @@ void run_BlockF32(const Call &call) {
       const std::int64_t image = at / w.oh, oy = at % w.oh;
       const std::int64_t rows = min_of(min_of(s.rows, static_cast<std::int64_t>(end) - at), w.oh - oy);
       const std::int64_t top = oy * w.sh - w.pad_top;
-      const std::int64_t first = max_of<std::int64_t>(0, top), last = min_of<std::int64_t>(w.ih, top + conv_input_rows(w, rows));
+      const std::int64_t first = max_of<std::int64_t>(0, top),
+                         last = min_of<std::int64_t>(w.ih, top + conv_input_rows(w, rows));
       std::int64_t kept = 0;
       if (have_image == image && have_begin <= first && first < have_end) {
         kept = min_of(have_end, last) - first;
@@ -61,7 +67,8 @@ void run_BlockF32(const Call &call) {
       }
       if (first + kept < last) {
         part.expand.window.ih = part.expand.window.oh = static_cast<std::int32_t>(last - first - kept);
-        run_part(expand, part.expand, x + (image * w.ih + first + kept) * w.iw * p.expand.x_stride, w1, bias1, nullptr, expanded + kept * row_in, rest);
+        run_part(expand, part.expand, x + (image * w.ih + first + kept) * w.iw * p.expand.x_stride, w1, bias1, nullptr,
+                 expanded + kept * row_in, rest);
       }
       have_image = image, have_begin = first, have_end = max_of(first, last);
       Window &rows_of = part.depthwise.window;
@@ -72,7 +79,8 @@ void run_BlockF32(const Call &call) {
       run_part(run_DepthwiseF32, part.depthwise, expanded, w2, bias2, nullptr, filtered, nullptr);
       part.project.window.ih = part.project.window.oh = static_cast<std::int32_t>(rows);
       const std::int64_t pixel = at * w.ow;
-      run_part(project, part.project, filtered, w3, bias3, r ? r + pixel * p.project.r_stride : nullptr, y + pixel * p.project.y_stride, rest);
+      run_part(project, part.project, filtered, w3, bias3, r ? r + pixel * p.project.r_stride : nullptr,
+               y + pixel * p.project.y_stride, rest);
       at += rows;
     }
   });

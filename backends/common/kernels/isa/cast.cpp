@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Conversions between dtypes: a chunk is read as f32, f64, i32 or i64, whichever holds the source exactly, and written from that.
+// Conversions between dtypes: a chunk is read as f32, f64, i32 or i64, whichever holds the source exactly, and written
+// from that.
 #include "backends/common/kernels/isa/kernels.h"
 #include "base/dtype.h"
 
@@ -16,9 +17,13 @@ struct __attribute__((packed, may_alias)) Loose {
   T value;
 };
 template <class T>
-QR_INLINE T get(const std::byte *p, int i) noexcept { return reinterpret_cast<const Loose<T> *>(p)[i].value; }
+QR_INLINE T get(const std::byte *p, int i) noexcept {
+  return reinterpret_cast<const Loose<T> *>(p)[i].value;
+}
 template <class T>
-QR_INLINE void put(std::byte *p, int i, T value) noexcept { reinterpret_cast<Loose<T> *>(p)[i].value = value; }
+QR_INLINE void put(std::byte *p, int i, T value) noexcept {
+  reinterpret_cast<Loose<T> *>(p)[i].value = value;
+}
 
 QR_INLINE float f16_to_f32(std::uint32_t half) noexcept {
   const std::uint32_t sign = (half & 0x8000u) << 16, magnitude = (half & 0x7fffu) << 13;
@@ -31,7 +36,8 @@ QR_INLINE std::uint16_t f32_to_f16(float value) noexcept {
   const std::uint32_t sign = (bits >> 16) & 0x8000u, magnitude = bits & 0x7fffffffu, rebased = magnitude - 0x38000000u;
   std::uint32_t half = (rebased + 0xfffu + ((rebased >> 13) & 1u)) >> 13;
   // Subnormal: an addition aligns the mantissa and rounds it.
-  if (magnitude < 0x38800000u) half = __builtin_bit_cast(std::uint32_t, __builtin_bit_cast(float, magnitude) + 0.5f) - 0x3f000000u;
+  if (magnitude < 0x38800000u)
+    half = __builtin_bit_cast(std::uint32_t, __builtin_bit_cast(float, magnitude) + 0.5f) - 0x3f000000u;
   if (magnitude >= 0x477ff000u) half = 0x7c00u;
   if (magnitude > 0x7f800000u) half = 0x7e00u | ((bits >> 13) & 0x3ffu);
   return static_cast<std::uint16_t>(half | sign);
@@ -45,9 +51,11 @@ QR_INLINE std::uint16_t f32_to_bf16(float value) noexcept {
 void widen_f16(const std::byte *from, float *to, int count) noexcept {
   int i = 0;
 #if defined(__F16C__)
-  for (; i + 8 <= count; i += 8) _mm256_storeu_ps(to + i, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i *>(from + 2 * i))));
+  for (; i + 8 <= count; i += 8)
+    _mm256_storeu_ps(to + i, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i *>(from + 2 * i))));
 #elif defined(__aarch64__)
-  for (; i + 4 <= count; i += 4) vst1q_f32(to + i, vcvt_f32_f16(vreinterpret_f16_u8(vld1_u8(reinterpret_cast<const std::uint8_t *>(from + 2 * i)))));
+  for (; i + 4 <= count; i += 4)
+    vst1q_f32(to + i, vcvt_f32_f16(vreinterpret_f16_u8(vld1_u8(reinterpret_cast<const std::uint8_t *>(from + 2 * i)))));
 #endif
   for (; i < count; ++i) to[i] = f16_to_f32(get<std::uint16_t>(from, i));
 }
@@ -55,9 +63,11 @@ void narrow_f16(const float *from, std::byte *to, int count) noexcept {
   int i = 0;
 #if defined(__F16C__)
   for (; i + 8 <= count; i += 8)
-    _mm_storeu_si128(reinterpret_cast<__m128i *>(to + 2 * i), _mm256_cvtps_ph(_mm256_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+    _mm_storeu_si128(reinterpret_cast<__m128i *>(to + 2 * i),
+                     _mm256_cvtps_ph(_mm256_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 #elif defined(__aarch64__)
-  for (; i + 4 <= count; i += 4) vst1_u8(reinterpret_cast<std::uint8_t *>(to + 2 * i), vreinterpret_u8_f16(vcvt_f16_f32(vld1q_f32(from + i))));
+  for (; i + 4 <= count; i += 4)
+    vst1_u8(reinterpret_cast<std::uint8_t *>(to + 2 * i), vreinterpret_u8_f16(vcvt_f16_f32(vld1q_f32(from + i))));
 #endif
   for (; i < count; ++i) put<std::uint16_t>(to, i, f32_to_f16(from[i]));
 }
@@ -125,7 +135,8 @@ template <class From>
 __attribute__((noinline)) void store_chunk(const From *from, DType dtype, std::byte *to, int count) noexcept {
   if constexpr (__is_same(From, std::int32_t) || __is_same(From, std::int64_t)) {
     if (store_integers(from, dtype, to, count)) return;
-  } else if (dtype == DType::I8 || dtype == DType::U8 || dtype == DType::I16 || dtype == DType::U16 || dtype == DType::I32 || dtype == DType::I64) {
+  } else if (dtype == DType::I8 || dtype == DType::U8 || dtype == DType::I16 || dtype == DType::U16 ||
+             dtype == DType::I32 || dtype == DType::I64) {
     if constexpr (__is_same(From, float)) {
       std::int32_t largest = 0;  // of the magnitudes, as bits: NaN and infinities are the largest
       for (int i = 0; i < count; ++i) largest = max_of(largest, __builtin_bit_cast(std::int32_t, from[i]) & INT32_MAX);
@@ -145,7 +156,8 @@ __attribute__((noinline)) void store_chunk(const From *from, DType dtype, std::b
 }
 
 template <class Middle, class Load>
-QR_INLINE void through(std::int64_t count, std::int64_t from_width, std::int64_t to_width, const std::byte *from, DType to_type, std::byte *to, Load &&load_chunk) noexcept {
+QR_INLINE void through(std::int64_t count, std::int64_t from_width, std::int64_t to_width, const std::byte *from,
+                       DType to_type, std::byte *to, Load &&load_chunk) noexcept {
   Middle middle[kChunk];
   for (std::int64_t at = 0; at < count; at += kChunk) {
     const int n = static_cast<int>(min_of<std::int64_t>(kChunk, count - at));
@@ -171,11 +183,15 @@ int width_of(DType dtype) noexcept {
 void cast(DType from_type, DType to_type, const std::byte *from, std::byte *to, std::int64_t count) noexcept {
   const int w = width_of(from_type), v = width_of(to_type);
   switch (from_type) {
-    case DType::F32: return through<float>(count, w, v, from, to_type, to, [](const std::byte *f, float *t, int n) { std::memcpy(t, f, static_cast<std::size_t>(n) * 4); });
+    case DType::F32:
+      return through<float>(count, w, v, from, to_type, to, [](const std::byte *f, float *t, int n) {
+        std::memcpy(t, f, static_cast<std::size_t>(n) * 4);
+      });
     case DType::F16: return through<float>(count, w, v, from, to_type, to, widen_f16);
     case DType::BF16:
       return through<float>(count, w, v, from, to_type, to, [](const std::byte *f, float *t, int n) {
-        for (int i = 0; i < n; ++i) t[i] = __builtin_bit_cast(float, static_cast<std::uint32_t>(get<std::uint16_t>(f, i)) << 16);
+        for (int i = 0; i < n; ++i)
+          t[i] = __builtin_bit_cast(float, static_cast<std::uint32_t>(get<std::uint16_t>(f, i)) << 16);
       });
     case DType::F64: return through<double>(count, w, v, from, to_type, to, convert<double, double>);
     case DType::I64: return through<std::int64_t>(count, w, v, from, to_type, to, convert<std::int64_t, std::int64_t>);
@@ -201,10 +217,12 @@ void widen_weights(WeightType type, const std::uint16_t *from, float *to, std::i
 void run_Cast(const Call &call) {
   const auto &p = call.as<Cast>();
   const auto from = static_cast<DType>(p.from), to = static_cast<DType>(p.to);
-  call.threads.run(static_cast<std::uint64_t>(p.count), kGrain, [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
-    cast(from, to, call.operands[0] + begin * static_cast<std::uint64_t>(width_of(from)), call.operands[1] + begin * static_cast<std::uint64_t>(width_of(to)),
-         static_cast<std::int64_t>(end - begin));
-  });
+  call.threads.run(static_cast<std::uint64_t>(p.count), kGrain,
+                   [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
+                     cast(from, to, call.operands[0] + begin * static_cast<std::uint64_t>(width_of(from)),
+                          call.operands[1] + begin * static_cast<std::uint64_t>(width_of(to)),
+                          static_cast<std::int64_t>(end - begin));
+                   });
 }
 
 }  // namespace quarry::kernels::QR_ISA

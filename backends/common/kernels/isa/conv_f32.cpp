@@ -27,7 +27,8 @@ struct Conv {
 };
 
 // Pointers to the run of each tap of the pixels [begin, begin + count); taps outside of the image point to zeros.
-void fill_table(const Conv &conv, std::int64_t begin, std::int64_t count, const float *zeros, const float **table) noexcept {
+void fill_table(const Conv &conv, std::int64_t begin, std::int64_t count, const float *zeros,
+                const float **table) noexcept {
   const Window &w = conv.p.window;
   const std::int64_t stride = conv.p.x_stride;
   std::int64_t ox = begin % w.ow, oy = begin / w.ow % w.oh, image = begin / w.ow / w.oh;
@@ -56,7 +57,8 @@ void fill_table(const Conv &conv, std::int64_t begin, std::int64_t count, const 
 }
 
 // Copies the input of rows [first, first + rows) of an image's output with its borders, and points at the runs of it.
-void fill_padded(const Conv &conv, std::int64_t image, std::int64_t first, std::int64_t rows, float *padded, const float **table) noexcept {
+void fill_padded(const Conv &conv, std::int64_t image, std::int64_t first, std::int64_t rows, float *padded,
+                 const float **table) noexcept {
   const Window &w = conv.p.window;
   const std::int64_t c = conv.p.ic, stride = conv.p.x_stride, length = conv.s.padded_row;
   const std::int64_t left = w.pad_left, inside = min_of<std::int64_t>(w.iw, length / c - left);
@@ -89,7 +91,8 @@ void fill_padded(const Conv &conv, std::int64_t image, std::int64_t first, std::
 }
 
 // Pixels [begin, begin + count), panels [first, last) counted through all groups.
-void run_panels(const Conv &conv, std::int64_t begin, std::int64_t count, const float *const *table, std::int64_t first, std::int64_t last, float *panel_at) noexcept {
+void run_panels(const Conv &conv, std::int64_t begin, std::int64_t count, const float *const *table, std::int64_t first,
+                std::int64_t last, float *panel_at) noexcept {
   const ConvF32 &p = conv.p;
   const ConvShape &s = conv.s;
   Product job;
@@ -102,8 +105,8 @@ void run_panels(const Conv &conv, std::int64_t begin, std::int64_t count, const 
   job.few_rows = conv.few_rows;
   job.end.step = p.r_stride;
   job.end.act = &p.act;
-  // With several chunks, sums wait in y: for as many panels at a time as leave them in the second-level cache, so that the block's chunk of x is
-  // read from there for all of them.
+  // With several chunks, sums wait in y: for as many panels at a time as leave them in the second-level cache, so that
+  // the block's chunk of x is read from there for all of them.
   const std::int64_t together = s.chunks == 1 ? 1 : max_of<std::int64_t>(1, (64 << 10) / (count * kF32Panel * kBytes));
   while (first < last) {
     const std::int64_t group = first / s.panels;
@@ -116,7 +119,8 @@ void run_panels(const Conv &conv, std::int64_t begin, std::int64_t count, const 
       for (std::int64_t i = first; i < end; ++i) {
         const std::int64_t panel = i - group * s.panels, column = s.panel_begin(panel) * kLanes;
         job.vectors = static_cast<int>(s.panel_vectors(panel));
-        job.tail = static_cast<int>(min_of<std::int64_t>(kLanes, s.group_outputs - column - (job.vectors - 1) * kLanes));
+        job.tail =
+            static_cast<int>(min_of<std::int64_t>(kLanes, s.group_outputs - column - (job.vectors - 1) * kLanes));
         job.w = conv.weights(s.weights(group, panel, from), s.taps * job.k * job.vectors * kLanes, panel_at);
         const std::int64_t channel = group * s.group_outputs + column;
         job.bias = conv.bias ? conv.bias + channel : nullptr;
@@ -152,54 +156,73 @@ void run_conv(const Call &call, bool few_rows) noexcept {
   const ConvShape s = conv_shape(p, kLanes, kF32Panel);
   const Window &w = p.window;
   std::size_t operand = 2;
-  Conv conv{p, s, call.operand<const float>(0), call.operand<const float>(1), nullptr, nullptr, nullptr, std::int64_t{w.n} * w.oh * w.ow, s.block, few_rows};
+  Conv conv{p,
+            s,
+            call.operand<const float>(0),
+            call.operand<const float>(1),
+            nullptr,
+            nullptr,
+            nullptr,
+            std::int64_t{w.n} * w.oh * w.ow,
+            s.block,
+            few_rows};
   if (p.has_bias) conv.bias = call.operand<const float>(operand++);
   if (p.residual != Residual::None) conv.r = call.operand<const float>(operand++);
   conv.y = call.operand<float>(operand);
 
-  // Tasks are blocks of pixels times parts of the panels. With several workers, smaller blocks where the weights are small enough to be passed over
-  // more often, else fewer panels.
+  // Tasks are blocks of pixels times parts of the panels. With several workers, smaller blocks where the weights are
+  // small enough to be passed over more often, else fewer panels.
   const std::int64_t panels = s.panels * p.groups, workers = call.threads.workers;
   const std::int64_t weight_bytes = s.group_weights() * p.groups * 4;
   std::int64_t rows = s.block_rows, parts = 1, blocks;
   if (rows) {
-    if (workers > 1) rows = max_of<std::int64_t>(1, min_of(rows, ceil_div<std::int64_t>(std::int64_t{w.n} * w.oh, kTasksPerWorker * workers)));
+    if (workers > 1)
+      rows = max_of<std::int64_t>(
+          1, min_of(rows, ceil_div<std::int64_t>(std::int64_t{w.n} * w.oh, kTasksPerWorker * workers)));
     blocks = w.n * ceil_div<std::int64_t>(w.oh, rows);
   } else {
-    if (workers > 1 && weight_bytes <= 128 << 10) conv.block = max_of<std::int64_t>(min_of<std::int64_t>(conv.block, 24), min_of(conv.block, ceil_div(conv.pixels, kTasksPerWorker * workers)));
+    if (workers > 1 && weight_bytes <= 128 << 10)
+      conv.block = max_of<std::int64_t>(min_of<std::int64_t>(conv.block, 24),
+                                        min_of(conv.block, ceil_div(conv.pixels, kTasksPerWorker * workers)));
     blocks = ceil_div(conv.pixels, conv.block);
     conv.block = ceil_div(ceil_div(conv.pixels, blocks), std::int64_t{6}) * 6;
     if (conv.block > s.block) conv.block = s.block;
     blocks = ceil_div(conv.pixels, conv.block);
   }
-  if (workers > 1 && blocks < kTasksPerWorker * workers) parts = min_of(panels, ceil_div(kTasksPerWorker * workers, blocks));
+  if (workers > 1 && blocks < kTasksPerWorker * workers)
+    parts = min_of(panels, ceil_div(kTasksPerWorker * workers, blocks));
 
-  const double task_flops = 2.0 * static_cast<double>(conv.pixels) * static_cast<double>(s.taps * s.run) * p.oc / static_cast<double>(blocks * parts);
+  const double task_flops = 2.0 * static_cast<double>(conv.pixels) * static_cast<double>(s.taps * s.run) * p.oc /
+                            static_cast<double>(blocks * parts);
   const auto grain = static_cast<std::uint64_t>(1 + kWorthSharing / task_flops);
-  call.threads.run(static_cast<std::uint64_t>(blocks * parts), grain, [&](std::uint64_t task, std::uint64_t end, std::uint32_t worker) {
-    std::byte *const scratch = call.worker_scratch(worker);
-    auto *const table = reinterpret_cast<const float **>(scratch);
-    auto *const extra = reinterpret_cast<float *>(scratch + s.table_bytes);
-    float *const panel_at = extra + s.extra_floats;
-    if (!s.dense && !rows && s.bordered) std::memset(extra, 0, static_cast<std::size_t>(p.ic) * 4);
-    std::int64_t filled = -1, begin = 0, count = 0;
-    for (; task < end; ++task) {
-      const auto block = static_cast<std::int64_t>(task) / parts, part = static_cast<std::int64_t>(task) % parts;
-      if (block != filled) {
-        filled = block;
-        if (rows) {
-          const std::int64_t per_image = ceil_div<std::int64_t>(w.oh, rows), image = block / per_image, first = block % per_image * rows;
-          const std::int64_t n = min_of<std::int64_t>(rows, w.oh - first);
-          begin = (image * w.oh + first) * w.ow, count = n * w.ow;
-          fill_padded(conv, image, first, n, extra, table);
-        } else {
-          begin = block * conv.block, count = min_of(conv.block, conv.pixels - begin);
-          if (!s.dense) fill_table(conv, begin, count, extra, table);
-        }
-      }
-      run_panels(conv, begin, count, s.dense ? nullptr : table, panels * part / parts, panels * (part + 1) / parts, panel_at);
-    }
-  });
+  call.threads.run(static_cast<std::uint64_t>(blocks * parts), grain,
+                   [&](std::uint64_t task, std::uint64_t end, std::uint32_t worker) {
+                     std::byte *const scratch = call.worker_scratch(worker);
+                     auto *const table = reinterpret_cast<const float **>(scratch);
+                     auto *const extra = reinterpret_cast<float *>(scratch + s.table_bytes);
+                     float *const panel_at = extra + s.extra_floats;
+                     if (!s.dense && !rows && s.bordered) std::memset(extra, 0, static_cast<std::size_t>(p.ic) * 4);
+                     std::int64_t filled = -1, begin = 0, count = 0;
+                     for (; task < end; ++task) {
+                       const auto block = static_cast<std::int64_t>(task) / parts,
+                                  part = static_cast<std::int64_t>(task) % parts;
+                       if (block != filled) {
+                         filled = block;
+                         if (rows) {
+                           const std::int64_t per_image = ceil_div<std::int64_t>(w.oh, rows), image = block / per_image,
+                                              first = block % per_image * rows;
+                           const std::int64_t n = min_of<std::int64_t>(rows, w.oh - first);
+                           begin = (image * w.oh + first) * w.ow, count = n * w.ow;
+                           fill_padded(conv, image, first, n, extra, table);
+                         } else {
+                           begin = block * conv.block, count = min_of(conv.block, conv.pixels - begin);
+                           if (!s.dense) fill_table(conv, begin, count, extra, table);
+                         }
+                       }
+                       run_panels(conv, begin, count, s.dense ? nullptr : table, panels * part / parts,
+                                  panels * (part + 1) / parts, panel_at);
+                     }
+                   });
 }
 
 }  // namespace quarry::kernels::QR_ISA

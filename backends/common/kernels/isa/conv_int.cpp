@@ -58,7 +58,8 @@ __attribute__((noinline)) void run_tile(const Tile &t) noexcept {
         const VecD factor = VecD{} + (part == 0 ? 256.0 : 1.0);
         QR_UNROLL
         for (int r = 0; r < R; ++r) QR_UNROLL for (int v = 0; v < V; ++v) acc[r][v] = VecI{};
-        multiply<Kind>(t.rows + s * 4, t.row_bytes, w + (part == 1 ? t.low : 0) + s * V * Kind::kWeights, min_of(t.flush_steps, t.steps - s), acc);
+        multiply<Kind>(t.rows + s * 4, t.row_bytes, w + (part == 1 ? t.low : 0) + s * V * Kind::kWeights,
+                       min_of(t.flush_steps, t.steps - s), acc);
         QR_UNROLL
         for (int r = 0; r < R; ++r) {
           QR_UNROLL
@@ -95,11 +96,13 @@ QR_INLINE void run_vectors(const Tile &t, int rows, int vectors) noexcept {
   return run_rows<Kind, Wide, 2>(t, rows);
 }
 
-// What is computed by whom: blocks of pixels of equal size; where there are few, pieces of the channels (panels, or groups of them) are shared out as well.
+// What is computed by whom: blocks of pixels of equal size; where there are few, pieces of the channels (panels, or
+// groups of them) are shared out as well.
 struct Split {
   std::int64_t pixels, blocks, block, parts, part_pieces;
   // `times`: how often the whole is done, with other channels.
-  Split(const Call &call, const ConvInt &p, const ConvIntShape &shape, std::int64_t pieces, std::int64_t times) noexcept {
+  Split(const Call &call, const ConvInt &p, const ConvIntShape &shape, std::int64_t pieces,
+        std::int64_t times) noexcept {
     pixels = std::int64_t{p.window.n} * p.window.oh * p.window.ow;
     blocks = ceil_div(pixels, std::int64_t{shape.block});
     block = ceil_div(pixels, blocks);
@@ -109,7 +112,8 @@ struct Split {
   }
   // Tasks that are worth a thread's while together.
   std::uint64_t grain(const ConvIntShape &shape, std::int64_t piece_channels) const noexcept {
-    const double work = static_cast<double>(block) * static_cast<double>(shape.k) * static_cast<double>(part_pieces * piece_channels);
+    const double work =
+        static_cast<double>(block) * static_cast<double>(shape.k) * static_cast<double>(part_pieces * piece_channels);
     return static_cast<std::uint64_t>(kWorthSharing / work) + 1;
   }
 };
@@ -119,60 +123,72 @@ void run_dense(const Call &call, const ConvInt &p, const ConvIntShape &shape) no
   const Gather<typename Kind::Element> gather(p, shape, call.operand<const std::byte>(0));
   const auto *weights = call.operand<const std::byte>(1);
   const void *const packed_bias = call.operands[2];
-  const auto *bias = static_cast<const std::byte *>(Wide ? static_cast<const void *>(wide_bias(shape, packed_bias)) : packed_bias);
+  const auto *bias =
+      static_cast<const std::byte *>(Wide ? static_cast<const void *>(wide_bias(shape, packed_bias)) : packed_bias);
   const Requantise finish(p, call, Wide);
   const std::int64_t panels = ceil_div(shape.group_oc, std::int64_t{shape.panel});
   const Split split(call, p, shape, panels, p.groups);
-  const std::int64_t pixels = split.pixels, block = split.block, parts = split.parts, part_panels = split.part_pieces, row_bytes = shape.steps * 4;
-  call.threads.run(static_cast<std::uint64_t>(split.blocks * p.groups * parts), split.grain(shape, shape.panel), [&](std::uint64_t begin, std::uint64_t end, std::uint32_t worker) {
-    std::byte *const rows = call.worker_scratch(worker), *const sums = rows + shape.sums;
-    std::int64_t gathered = -1;
-    for (auto task = static_cast<std::int64_t>(begin); task < static_cast<std::int64_t>(end); ++task) {
-      const std::int64_t part = task % parts, group = task / parts % p.groups, first = task / parts / p.groups * block;
-      const std::int64_t count = min_of(block, pixels - first);
-      if (count <= 0) continue;
-      if (gathered != task / parts) gather.rows(first, count, group, reinterpret_cast<typename Kind::Element *>(rows));
-      gathered = task / parts;
-      const std::int64_t tiles = ceil_div(count, std::int64_t{kIntRows});
-      const std::int64_t last_panel = min_of(panels, (part + 1) * part_panels);
-      for (std::int64_t panel = part * part_panels; panel < last_panel; ++panel) {
-        const std::int64_t channels = min_of(std::int64_t{shape.panel}, shape.group_oc - panel * shape.panel);
-        const int vectors = static_cast<int>(ceil_div(channels, std::int64_t{kLanes}));
-        Tile t{};
-        t.row_bytes = row_bytes;
-        t.w = weights + group * shape.group_weights + panel * shape.panel * shape.steps * shape.elements * shape.weight_bytes * shape.parts;
-        t.low = shape.parts == 2 ? vectors * kLanes * shape.steps * shape.elements : 0;
-        t.steps = shape.steps;
-        t.flush_steps = shape.flush_steps;
-        const std::int64_t channel = group * shape.group_oc + panel * shape.panel;
-        t.bias = bias + channel * (Wide ? 8 : 4);
-        for (std::int64_t tile = 0; tile < tiles; ++tile) {
-          const std::int64_t from = tile * count / tiles, until = (tile + 1) * count / tiles;
-          t.rows = rows + from * row_bytes;
-          t.sums = sums + from * vectors * kLanes * (Wide ? 8 : 4);
-          run_vectors<Kind, Wide>(t, static_cast<int>(until - from), vectors);
-        }
-        finish.run(finish, {sums, static_cast<int>(count), vectors, first, channel, channels});
-      }
-    }
-  });
+  const std::int64_t pixels = split.pixels, block = split.block, parts = split.parts, part_panels = split.part_pieces,
+                     row_bytes = shape.steps * 4;
+  call.threads.run(static_cast<std::uint64_t>(split.blocks * p.groups * parts), split.grain(shape, shape.panel),
+                   [&](std::uint64_t begin, std::uint64_t end, std::uint32_t worker) {
+                     std::byte *const rows = call.worker_scratch(worker), *const sums = rows + shape.sums;
+                     std::int64_t gathered = -1;
+                     for (auto task = static_cast<std::int64_t>(begin); task < static_cast<std::int64_t>(end); ++task) {
+                       const std::int64_t part = task % parts, group = task / parts % p.groups,
+                                          first = task / parts / p.groups * block;
+                       const std::int64_t count = min_of(block, pixels - first);
+                       if (count <= 0) continue;
+                       if (gathered != task / parts)
+                         gather.rows(first, count, group, reinterpret_cast<typename Kind::Element *>(rows));
+                       gathered = task / parts;
+                       const std::int64_t tiles = ceil_div(count, std::int64_t{kIntRows});
+                       const std::int64_t last_panel = min_of(panels, (part + 1) * part_panels);
+                       for (std::int64_t panel = part * part_panels; panel < last_panel; ++panel) {
+                         const std::int64_t channels =
+                             min_of(std::int64_t{shape.panel}, shape.group_oc - panel * shape.panel);
+                         const int vectors = static_cast<int>(ceil_div(channels, std::int64_t{kLanes}));
+                         Tile t{};
+                         t.row_bytes = row_bytes;
+                         t.w = weights + group * shape.group_weights +
+                               panel * shape.panel * shape.steps * shape.elements * shape.weight_bytes * shape.parts;
+                         t.low = shape.parts == 2 ? vectors * kLanes * shape.steps * shape.elements : 0;
+                         t.steps = shape.steps;
+                         t.flush_steps = shape.flush_steps;
+                         const std::int64_t channel = group * shape.group_oc + panel * shape.panel;
+                         t.bias = bias + channel * (Wide ? 8 : 4);
+                         for (std::int64_t tile = 0; tile < tiles; ++tile) {
+                           const std::int64_t from = tile * count / tiles, until = (tile + 1) * count / tiles;
+                           t.rows = rows + from * row_bytes;
+                           t.sums = sums + from * vectors * kLanes * (Wide ? 8 : 4);
+                           run_vectors<Kind, Wide>(t, static_cast<int>(until - from), vectors);
+                         }
+                         finish.run(finish, {sums, static_cast<int>(count), vectors, first, channel, channels});
+                       }
+                     }
+                   });
 }
 
 #if defined(__AVX2__) && QR_ISA_BYTES == 32
-// Rows as a group of panels reads them: the bytes of each 16 in another order, then the bytes that found no partner among theirs.
-void shuffle_rows(const std::byte *from, std::int64_t from_bytes, const BytePairHeader &header, const std::uint8_t *shuffle, std::int64_t k, std::int64_t count, std::byte *to) noexcept {
+// Rows as a group of panels reads them: the bytes of each 16 in another order, then the bytes that found no partner
+// among theirs.
+void shuffle_rows(const std::byte *from, std::int64_t from_bytes, const BytePairHeader &header,
+                  const std::uint8_t *shuffle, std::int64_t k, std::int64_t count, std::byte *to) noexcept {
   for (std::int64_t row = 0; row < count; ++row, from += from_bytes, to += k + kPairBytes) {
     std::int64_t i = 0;
     for (; i + 32 <= k; i += 32) {
-      const __m256i bytes = _mm256_loadu_si256(reinterpret_cast<const __m256i *>(from + i)), order = _mm256_loadu_si256(reinterpret_cast<const __m256i *>(shuffle + i));
+      const __m256i bytes = _mm256_loadu_si256(reinterpret_cast<const __m256i *>(from + i)),
+                    order = _mm256_loadu_si256(reinterpret_cast<const __m256i *>(shuffle + i));
       _mm256_storeu_si256(reinterpret_cast<__m256i *>(to + i), _mm256_shuffle_epi8(bytes, order));
     }
     if (i < k) {
-      const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i *>(from + i)), order = _mm_loadu_si128(reinterpret_cast<const __m128i *>(shuffle + i));
+      const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i *>(from + i)),
+                    order = _mm_loadu_si128(reinterpret_cast<const __m128i *>(shuffle + i));
       _mm_storeu_si128(reinterpret_cast<__m128i *>(to + i), _mm_shuffle_epi8(bytes, order));
     }
     if (header.more)
-      for (std::int64_t j = 0; j < kPairBytes; ++j) to[k + j] = header.bytes_more[j] < k ? from[header.bytes_more[j]] : std::byte{0};
+      for (std::int64_t j = 0; j < kPairBytes; ++j)
+        to[k + j] = header.bytes_more[j] < k ? from[header.bytes_more[j]] : std::byte{0};
   }
 }
 
@@ -184,59 +200,68 @@ void run_byte_pairs(const Call &call, const ConvInt &p, const ConvIntShape &shap
   const auto *const bias = call.operand<const std::int32_t>(2);
   const Requantise finish(p, call, false);
   const std::int64_t k = shape.steps * 4;
-  const std::int64_t group_channels = shape.pair_panels * shape.panel, groups = ceil_div(shape.group_oc, group_channels);
+  const std::int64_t group_channels = shape.pair_panels * shape.panel,
+                     groups = ceil_div(shape.group_oc, group_channels);
   const auto header_of = [&](std::int64_t group) {
     BytePairHeader header;
     std::memcpy(&header, weights + group * shape.pair_group_bytes, sizeof header);
     return header;
   };
-  // Rows that lie in memory as they are wanted are read from there. To be shuffled, they must not end within 16 bytes: the last one's next bytes may not be there.
-  bool in_place = shape.taps == 1 && window.sh == 1 && window.sw == 1 && window.pad_top == 0 && window.pad_left == 0 && window.oh == window.ih && window.ow == window.iw &&
-                  p.x.dtype == kU8 && p.ic % 4 == 0;
+  // Rows that lie in memory as they are wanted are read from there. To be shuffled, they must not end within 16 bytes:
+  // the last one's next bytes may not be there.
+  bool in_place = shape.taps == 1 && window.sh == 1 && window.sw == 1 && window.pad_top == 0 && window.pad_left == 0 &&
+                  window.oh == window.ih && window.ow == window.iw && p.x.dtype == kU8 && p.ic % 4 == 0;
   if (k != p.ic)
     for (std::int64_t group = 0; group < groups && in_place; ++group) in_place = !header_of(group).shuffled;
   const std::int64_t row_steps = in_place ? p.ic / 4 : shape.steps;
   const Split split(call, p, shape, groups, 1);
   const std::int64_t pixels = split.pixels, block = split.block, parts = split.parts, part_groups = split.part_pieces;
-  call.threads.run(static_cast<std::uint64_t>(split.blocks * parts), split.grain(shape, group_channels), [&](std::uint64_t begin, std::uint64_t end, std::uint32_t worker) {
-    std::byte *const scratch = call.worker_scratch(worker), *const shuffled = scratch + shape.shuffled, *const sums = scratch + shape.sums;
-    std::int64_t gathered = -1;
-    for (auto task = static_cast<std::int64_t>(begin); task < static_cast<std::int64_t>(end); ++task) {
-      const std::int64_t part = task % parts, first = task / parts * block, count = min_of(block, pixels - first);
-      if (count <= 0) continue;
-      if (!in_place && gathered != task / parts) gather.rows(first, count, 0, reinterpret_cast<std::int8_t *>(scratch));
-      gathered = task / parts;
-      const std::byte *const plain = in_place ? x + first * p.x_stride : scratch;
-      const std::int64_t plain_bytes = in_place ? p.x_stride : k, last_group = min_of(groups, (part + 1) * part_groups), tiles = ceil_div(count, std::int64_t{kIntRows});
-      for (std::int64_t group = part * part_groups; group < last_group; ++group) {
-        const std::byte *w = weights + group * shape.pair_group_bytes;
-        const BytePairHeader header = header_of(group);
-        const auto *const shuffle = reinterpret_cast<const std::uint8_t *>(w + sizeof header);
-        w += static_cast<std::int64_t>(sizeof header) + k;
-        const std::byte *rows = plain;
-        Tile t{};
-        t.row_bytes = plain_bytes, t.steps = row_steps;
-        if (header.shuffled) {
-          shuffle_rows(plain, plain_bytes, header, shuffle, k, count, shuffled);
-          rows = shuffled, t.row_bytes = k + kPairBytes;
-          if (header.more) t.steps += kPairBytes / 4;
-        }
-        t.steps = min_of<std::int64_t>(t.steps, header.steps);
-        const std::int64_t end_channel = min_of((group + 1) * group_channels, shape.group_oc);
-        for (std::int64_t channel = group * group_channels; channel < end_channel; channel += shape.panel, w += shape.panel * (k + kPairBytes)) {
-          const std::int64_t channels = min_of(std::int64_t{shape.panel}, end_channel - channel);
-          const int vectors = static_cast<int>(ceil_div(channels, std::int64_t{kLanes}));
-          t.w = w, t.bias = bias + channel;
-          for (std::int64_t tile = 0; tile < tiles; ++tile) {
-            const std::int64_t from = tile * count / tiles, until = (tile + 1) * count / tiles;
-            t.rows = rows + from * t.row_bytes, t.sums = sums + from * vectors * kLanes * 4;
-            run_vectors<BytePairs, false>(t, static_cast<int>(until - from), vectors);
-          }
-          finish.run(finish, {sums, static_cast<int>(count), vectors, first, channel, channels});
-        }
-      }
-    }
-  });
+  call.threads.run(static_cast<std::uint64_t>(split.blocks * parts), split.grain(shape, group_channels),
+                   [&](std::uint64_t begin, std::uint64_t end, std::uint32_t worker) {
+                     std::byte *const scratch = call.worker_scratch(worker), *const shuffled = scratch + shape.shuffled,
+                                      *const sums = scratch + shape.sums;
+                     std::int64_t gathered = -1;
+                     for (auto task = static_cast<std::int64_t>(begin); task < static_cast<std::int64_t>(end); ++task) {
+                       const std::int64_t part = task % parts, first = task / parts * block,
+                                          count = min_of(block, pixels - first);
+                       if (count <= 0) continue;
+                       if (!in_place && gathered != task / parts)
+                         gather.rows(first, count, 0, reinterpret_cast<std::int8_t *>(scratch));
+                       gathered = task / parts;
+                       const std::byte *const plain = in_place ? x + first * p.x_stride : scratch;
+                       const std::int64_t plain_bytes = in_place ? p.x_stride : k,
+                                          last_group = min_of(groups, (part + 1) * part_groups),
+                                          tiles = ceil_div(count, std::int64_t{kIntRows});
+                       for (std::int64_t group = part * part_groups; group < last_group; ++group) {
+                         const std::byte *w = weights + group * shape.pair_group_bytes;
+                         const BytePairHeader header = header_of(group);
+                         const auto *const shuffle = reinterpret_cast<const std::uint8_t *>(w + sizeof header);
+                         w += static_cast<std::int64_t>(sizeof header) + k;
+                         const std::byte *rows = plain;
+                         Tile t{};
+                         t.row_bytes = plain_bytes, t.steps = row_steps;
+                         if (header.shuffled) {
+                           shuffle_rows(plain, plain_bytes, header, shuffle, k, count, shuffled);
+                           rows = shuffled, t.row_bytes = k + kPairBytes;
+                           if (header.more) t.steps += kPairBytes / 4;
+                         }
+                         t.steps = min_of<std::int64_t>(t.steps, header.steps);
+                         const std::int64_t end_channel = min_of((group + 1) * group_channels, shape.group_oc);
+                         for (std::int64_t channel = group * group_channels; channel < end_channel;
+                              channel += shape.panel, w += shape.panel * (k + kPairBytes)) {
+                           const std::int64_t channels = min_of(std::int64_t{shape.panel}, end_channel - channel);
+                           const int vectors = static_cast<int>(ceil_div(channels, std::int64_t{kLanes}));
+                           t.w = w, t.bias = bias + channel;
+                           for (std::int64_t tile = 0; tile < tiles; ++tile) {
+                             const std::int64_t from = tile * count / tiles, until = (tile + 1) * count / tiles;
+                             t.rows = rows + from * t.row_bytes, t.sums = sums + from * vectors * kLanes * 4;
+                             run_vectors<BytePairs, false>(t, static_cast<int>(until - from), vectors);
+                           }
+                           finish.run(finish, {sums, static_cast<int>(count), vectors, first, channel, channels});
+                         }
+                       }
+                     }
+                   });
 }
 #endif
 
@@ -251,11 +276,15 @@ void run_ConvInt(const Call &call) {
   if (shape.byte_pairs) return run_byte_pairs(call, p, shape);
 #endif
   const bool wide = sums_are_wide(shape, call.operands[2]);
-  if (shape.weight_bytes == 2) return wide ? run_dense<Pairs<std::int16_t>, true>(call, p, shape) : run_dense<Pairs<std::int16_t>, false>(call, p, shape);
+  if (shape.weight_bytes == 2)
+    return wide ? run_dense<Pairs<std::int16_t>, true>(call, p, shape)
+                : run_dense<Pairs<std::int16_t>, false>(call, p, shape);
   if constexpr (kIntGroup == 4) {
-    if (shape.elements == 4) return wide ? run_dense<Quads, true>(call, p, shape) : run_dense<Quads, false>(call, p, shape);
+    if (shape.elements == 4)
+      return wide ? run_dense<Quads, true>(call, p, shape) : run_dense<Quads, false>(call, p, shape);
   }
-  return wide ? run_dense<Pairs<std::int8_t>, true>(call, p, shape) : run_dense<Pairs<std::int8_t>, false>(call, p, shape);
+  return wide ? run_dense<Pairs<std::int8_t>, true>(call, p, shape)
+              : run_dense<Pairs<std::int8_t>, false>(call, p, shape);
 }
 
 }  // namespace quarry::kernels::QR_ISA

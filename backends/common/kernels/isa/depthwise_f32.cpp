@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One filter per channel: a few pixels of a row of output at a time, all channels one vector after the other. Weights are packed [vector][tap][lanes].
-// The usual windows (3 and 5 columns, strides 1 and 2) go by tiles of kTile pixels, those at the borders too; the loops for any window take what is left.
+// One filter per channel: a few pixels of a row of output at a time, all channels one vector after the other. Weights
+// are packed [vector][tap][lanes]. The usual windows (3 and 5 columns, strides 1 and 2) go by tiles of kTile pixels,
+// those at the borders too; the loops for any window take what is left.
 #include "backends/common/kernels/isa/activate.h"
 #include "backends/common/kernels/isa/kernels.h"
 
@@ -27,12 +28,12 @@ struct Part {
 // What the pixels of one row of output share.
 struct Row {
   const Depthwise &d;
-  const float *x;        // input row of the first tap row that lies inside
-  std::int64_t x_row;    // elements from one tap row's input to the next's
-  std::int64_t tap_rows; // that lie inside
-  const float *w;        // taps of the first vector of channels, at the first tap row
-  std::int64_t y;        // first output pixel of the row
-  Residual residual;     // that put() adds
+  const float *x;         // input row of the first tap row that lies inside
+  std::int64_t x_row;     // elements from one tap row's input to the next's
+  std::int64_t tap_rows;  // that lie inside
+  const float *w;         // taps of the first vector of channels, at the first tap row
+  std::int64_t y;         // first output pixel of the row
+  Residual residual;      // that put() adds
 };
 
 template <class Lanes, class F>
@@ -45,7 +46,8 @@ QR_INLINE void put(const Row &row, std::int64_t pixel, std::int64_t c, VecF v, L
   lanes.put(row.d.y + pixel * p.y_stride + c, v);
 }
 
-// MR pixels from output column ox on, all of whose taps lie inside of the image. KW and SW 0: as the parameters say (and dilation 1 otherwise).
+// MR pixels from output column ox on, all of whose taps lie inside of the image. KW and SW 0: as the parameters say
+// (and dilation 1 otherwise).
 template <int MR, int KW, int SW, class Lanes, class F>
 QR_INLINE void interior(const Row &row, std::int64_t ox, std::int64_t c, Lanes lanes, F act) noexcept {
   const DepthwiseF32 &p = row.d.p;
@@ -61,42 +63,50 @@ QR_INLINE void interior(const Row &row, std::int64_t ox, std::int64_t c, Lanes l
       QR_UNROLL for (int kx = 0; kx < KW; ++kx) taps[kx] = load(w + kx * kLanes);
       QR_UNROLL for (int x = 0; x < (MR - 1) * SW + KW; ++x) {
         const VecF v = lanes.get(from + x * stride);
-        QR_UNROLL for (int kx = 0; kx < KW; ++kx)
-          if (x >= kx && (x - kx) % SW == 0 && (x - kx) / SW < MR) acc[(x - kx) / SW] = fma(v, taps[kx], acc[(x - kx) / SW]);
+        QR_UNROLL for (int kx = 0; kx < KW; ++kx) if (x >= kx && (x - kx) % SW == 0 && (x - kx) / SW < MR)
+            acc[(x - kx) / SW] = fma(v, taps[kx], acc[(x - kx) / SW]);
       }
       w += KW * kLanes;
     } else {
       for (std::int64_t kx = 0; kx < win.kw; ++kx, w += kLanes) {
         const VecF tap = load(w);
-        QR_UNROLL for (int i = 0; i < MR; ++i) acc[i] = fma(lanes.get(from + (i * win.sw + kx * win.dw) * stride), tap, acc[i]);
+        QR_UNROLL for (int i = 0; i < MR; ++i) acc[i] =
+            fma(lanes.get(from + (i * win.sw + kx * win.dw) * stride), tap, acc[i]);
       }
     }
   }
-  const VecF bias = row.d.bias ? load(row.d.bias + c) : VecF{};  // last, so that the sum before it is rounded at its own size
+  const VecF bias =
+      row.d.bias ? load(row.d.bias + c) : VecF{};  // last, so that the sum before it is rounded at its own size
   QR_UNROLL for (int i = 0; i < MR; ++i) put(row, row.y + ox + i, c, acc[i] + bias, lanes, act);
 }
 
 // One pixel, some of whose taps may lie outside: taps [first, last) of each row do not.
 template <class Lanes, class F>
-QR_INLINE void border(const Row &row, std::int64_t ox, std::int64_t first, std::int64_t last, std::int64_t c, Lanes lanes, F act) noexcept {
+QR_INLINE void border(const Row &row, std::int64_t ox, std::int64_t first, std::int64_t last, std::int64_t c,
+                      Lanes lanes, F act) noexcept {
   const DepthwiseF32 &p = row.d.p;
   const Window &win = p.window;
   VecF acc{};
   const float *w = row.w + c * win.kh * win.kw;
   const std::int64_t column = ox * win.sw - win.pad_left;
   for (std::int64_t ky = 0; ky < row.tap_rows; ++ky, w += win.kw * kLanes)
-    for (std::int64_t kx = first; kx < last; ++kx) acc = fma(lanes.get(row.x + ky * row.x_row + (column + kx * win.dw) * p.x_stride + c), load(w + kx * kLanes), acc);
+    for (std::int64_t kx = first; kx < last; ++kx)
+      acc =
+          fma(lanes.get(row.x + ky * row.x_row + (column + kx * win.dw) * p.x_stride + c), load(w + kx * kLanes), acc);
   put(row, row.y + ox, c, row.d.bias ? acc + load(row.d.bias + c) : acc, lanes, act);
 }
 
 constexpr int kTile = 7;  // pixels: what the usual widths are multiples of
 
-// kTile pixels from output column ox on, whole vectors of channels. Of the columns of input that they see, the first `left` and the last `right` lie outside.
+// kTile pixels from output column ox on, whole vectors of channels. Of the columns of input that they see, the first
+// `left` and the last `right` lie outside.
 template <int KW, int SW, class F>
-__attribute__((noinline)) void tile(const Row &row, std::int64_t ox, std::int64_t left, std::int64_t right, F act) noexcept {
+__attribute__((noinline)) void tile(const Row &row, std::int64_t ox, std::int64_t left, std::int64_t right,
+                                    F act) noexcept {
   constexpr int kColumns = (kTile - 1) * SW + KW, kEdge = KW / 2;
   const DepthwiseF32 &p = row.d.p;
-  const std::int64_t stride = p.x_stride, x_row = row.x_row, y_stride = p.y_stride, rows = row.tap_rows, vector_taps = std::int64_t{p.window.kh} * KW * kLanes;
+  const std::int64_t stride = p.x_stride, x_row = row.x_row, y_stride = p.y_stride, rows = row.tap_rows,
+                     vector_taps = std::int64_t{p.window.kh} * KW * kLanes;
   const std::int64_t vectors = p.c / kLanes, first = ox * SW - p.window.pad_left;
   const float *x = row.x + first * stride, *w = row.w, *bias = row.d.bias;
   float *y = row.d.y + (row.y + ox) * y_stride;
@@ -111,11 +121,13 @@ __attribute__((noinline)) void tile(const Row &row, std::int64_t ox, std::int64_
         if (column < kEdge && column < left) continue;
         if (column >= kColumns - kEdge && column >= kColumns - right) continue;
         const VecF in = load(from + column * stride);
-        QR_UNROLL for (int kx = 0; kx < KW; ++kx)
-          if (column >= kx && (column - kx) % SW == 0 && (column - kx) / SW < kTile) acc[(column - kx) / SW] = fma(in, taps[kx], acc[(column - kx) / SW]);
+        QR_UNROLL for (int kx = 0; kx < KW;
+                       ++kx) if (column >= kx && (column - kx) % SW == 0 && (column - kx) / SW < kTile)
+            acc[(column - kx) / SW] = fma(in, taps[kx], acc[(column - kx) / SW]);
       }
     }
-    const VecF b = bias ? load(bias + v * kLanes) : VecF{};  // last, so that the sum before it is rounded at its own size
+    const VecF b =
+        bias ? load(bias + v * kLanes) : VecF{};  // last, so that the sum before it is rounded at its own size
     if (row.residual == Residual::None) {
       QR_UNROLL for (int i = 0; i < kTile; ++i) store(y + i * y_stride, act(acc[i] + b));
     } else {
@@ -132,7 +144,8 @@ QR_INLINE void interior_channels(const Row &row, std::int64_t ox, std::int64_t c
 }
 
 // First tap of `taps` at or beyond 0, and the first at or beyond `size`, for a window that begins at `at`.
-QR_INLINE void taps_inside(std::int64_t at, std::int64_t taps, std::int64_t dilation, std::int64_t size, std::int64_t *first, std::int64_t *last) noexcept {
+QR_INLINE void taps_inside(std::int64_t at, std::int64_t taps, std::int64_t dilation, std::int64_t size,
+                           std::int64_t *first, std::int64_t *last) noexcept {
   *first = at >= 0 ? 0 : min_of(taps, ceil_div(-at, dilation));
   *last = at >= size ? 0 : min_of(taps, ceil_div(size - at, dilation));
   if (*last < *first) *last = *first;
@@ -152,7 +165,8 @@ void run_row(const Row &row, const Columns &columns, F act) noexcept {
   if constexpr (KW != 0) {
     if (columns.tiles) {
       for (std::int64_t ox = 0; ox < w.ow; ox += kTile) {
-        const std::int64_t at = min_of<std::int64_t>(ox, w.ow - kTile), beyond = at * SW - w.pad_left + (kTile - 1) * SW + KW - w.iw;
+        const std::int64_t at = min_of<std::int64_t>(ox, w.ow - kTile),
+                           beyond = at * SW - w.pad_left + (kTile - 1) * SW + KW - w.iw;
         tile<KW, SW>(row, at, max_of<std::int64_t>(0, w.pad_left - at * SW), max_of<std::int64_t>(0, beyond), act);
       }
       channel = p.c / kLanes * kLanes;
@@ -192,18 +206,25 @@ void run_rows(const Depthwise &d, std::int64_t begin, std::int64_t end) noexcept
   Columns columns;
   columns.inside_begin = min_of<std::int64_t>(w.ow, ceil_div<std::int64_t>(w.pad_left, w.sw));
   const std::int64_t room = w.iw + std::int64_t{w.pad_left} - reach;
-  columns.inside_end = room < 0 ? columns.inside_begin : max_of(columns.inside_begin, min_of<std::int64_t>(w.ow, room / w.sw + 1));
+  columns.inside_end =
+      room < 0 ? columns.inside_begin : max_of(columns.inside_begin, min_of<std::int64_t>(w.ow, room / w.sw + 1));
   // The last tile may begin within the one before it: what both write must not be what they add.
   const std::int64_t beyond = std::int64_t{w.ow - 1} * w.sw + w.kw - w.pad_left - w.iw;
-  columns.tiles = w.ow >= kTile && w.pad_left <= w.kw / 2 && beyond <= w.kw / 2 && (w.ow % kTile == 0 || p.residual == Residual::None || d.r != d.y);
+  columns.tiles = w.ow >= kTile && w.pad_left <= w.kw / 2 && beyond <= w.kw / 2 &&
+                  (w.ow % kTile == 0 || p.residual == Residual::None || d.r != d.y);
   // Activations of more than a bound follow when a row is done: there is no room for them in the loops above.
   const bool deferred = p.act.kind != Act::None && p.act.kind != Act::Clip;
   for (std::int64_t i = begin; i < end; ++i) {
     const std::int64_t image = i / w.oh, oy = i % w.oh, at = oy * w.sh - w.pad_top;
     std::int64_t first, last;
     taps_inside(at, w.kh, w.dh, w.ih, &first, &last);
-    const Row row{d, d.x + (image * w.ih + (first < last ? at + first * w.dh : 0)) * w.iw * p.x_stride, std::int64_t{w.dh} * w.iw * p.x_stride, last - first,
-                  d.w + first * w.kw * kLanes, i * w.ow, deferred && p.residual == Residual::AfterAct ? Residual::None : p.residual};
+    const Row row{d,
+                  d.x + (image * w.ih + (first < last ? at + first * w.dh : 0)) * w.iw * p.x_stride,
+                  std::int64_t{w.dh} * w.iw * p.x_stride,
+                  last - first,
+                  d.w + first * w.kw * kLanes,
+                  i * w.ow,
+                  deferred && p.residual == Residual::AfterAct ? Residual::None : p.residual};
     if (p.act.kind == Act::Clip) {
       run_row<KW, SW>(row, columns, KnownActivation<Act::Clip>{splat(p.act.a), splat(p.act.b)});
     } else {
@@ -227,8 +248,11 @@ void run_DepthwiseF32(const Call &call) {
   if (w.dw == 1 && w.kw == 3) run = w.sw == 1 ? run_rows<3, 1> : w.sw == 2 ? run_rows<3, 2> : run;
   else if (w.dw == 1 && w.kw == 5) run = w.sw == 1 ? run_rows<5, 1> : w.sw == 2 ? run_rows<5, 2> : run;
   const double row_work = static_cast<double>(w.ow) * p.c * w.kh * w.kw;
-  call.threads.run(static_cast<std::uint64_t>(w.n) * static_cast<std::uint64_t>(w.oh), static_cast<std::uint64_t>(1 + 1e5 / row_work),
-                   [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) { run(d, static_cast<std::int64_t>(begin), static_cast<std::int64_t>(end)); });
+  call.threads.run(static_cast<std::uint64_t>(w.n) * static_cast<std::uint64_t>(w.oh),
+                   static_cast<std::uint64_t>(1 + 1e5 / row_work),
+                   [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
+                     run(d, static_cast<std::int64_t>(begin), static_cast<std::int64_t>(end));
+                   });
 }
 
 }  // namespace quarry::kernels::QR_ISA

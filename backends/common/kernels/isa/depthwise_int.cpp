@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Depthwise ConvInt: channels side by side, taps in pairs of tap rows. The rows of input that a row of output sees are first laid down in scratch as s16, two
-// rows interleaved (so that one multiply-add takes both), with the zero point where they leave the image; the sums then have no borders to mind.
-// Some rows of output share what is laid down, each at its own pair; one that starts in the middle of a pair sees it through weights shifted by a row.
+// Depthwise ConvInt: channels side by side, taps in pairs of tap rows. The rows of input that a row of output sees are
+// first laid down in scratch as s16, two rows interleaved (so that one multiply-add takes both), with the zero point
+// where they leave the image; the sums then have no borders to mind. Some rows of output share what is laid down, each
+// at its own pair; one that starts in the middle of a pair sees it through weights shifted by a row.
 #include "backends/common/kernels/isa/requantise.h"
 
 namespace quarry::kernels::QR_ISA {
@@ -9,9 +10,13 @@ namespace quarry::kernels::QR_ISA {
 namespace {
 
 template <bool Wide>
-struct SumOf { using Type = std::int32_t; };
+struct SumOf {
+  using Type = std::int32_t;
+};
 template <>
-struct SumOf<true> { using Type = double; };
+struct SumOf<true> {
+  using Type = double;
+};
 
 constexpr std::int64_t kOutputs = 32;  // whose sums wait in a buffer for their end
 
@@ -21,23 +26,26 @@ struct Strip {
   const Requantise &finish;
   const std::int16_t *w;
   const void *bias;
-  std::int16_t *pairs;       // [pair of rows][column][channel][2]
+  std::int16_t *pairs;  // [pair of rows][column][channel][2]
   std::int64_t columns;
-  std::int64_t channel;      // the first
+  std::int64_t channel;  // the first
   std::int64_t channels;
-  std::int64_t padded;       // channels in whole vectors
-  std::int64_t pair_step;    // elements from pair to pair
+  std::int64_t padded;     // channels in whole vectors
+  std::int64_t pair_step;  // elements from pair to pair
 };
 
 // Interleaves two rows of `count` pixels; nullptr: outside.
 template <class T>
-QR_INLINE void interleave(const Strip &s, std::int16_t *to, const T *a, const T *b, std::int64_t count, std::int16_t zero) noexcept {
+QR_INLINE void interleave(const Strip &s, std::int16_t *to, const T *a, const T *b, std::int64_t count,
+                          std::int16_t zero) noexcept {
   const VecH nothing = VecH{} + zero;
   if (!a && !b) {
     for (std::int64_t i = 0; i < count * s.padded * 2; i += kHalves) store(to + i, nothing);
     return;
   }
-  const auto one = [&](const T *from) { return static_cast<std::int16_t>(static_cast<std::int32_t>(*from) - (sizeof(T) == 2 && T(-1) > T(0) ? 32768 : 0)); };
+  const auto one = [&](const T *from) {
+    return static_cast<std::int16_t>(static_cast<std::int32_t>(*from) - (sizeof(T) == 2 && T(-1) > T(0) ? 32768 : 0));
+  };
   for (std::int64_t i = 0; i < count; ++i, to += s.padded * 2) {
     std::int64_t c = 0;
     for (; c + kHalves <= s.channels; c += kHalves) {
@@ -47,7 +55,10 @@ QR_INLINE void interleave(const Strip &s, std::int16_t *to, const T *a, const T 
       store(to + c * 2 + kHalves, high);
     }
     for (; c + kLanes <= s.channels; c += kLanes) {
-      const auto get = [&](const T *from) { return from ? widen(from + c) - (sizeof(T) == 2 && T(-1) > T(0) ? 32768 : 0) : splat(static_cast<std::int32_t>(zero)); };
+      const auto get = [&](const T *from) {
+        return from ? widen(from + c) - (sizeof(T) == 2 && T(-1) > T(0) ? 32768 : 0)
+                    : splat(static_cast<std::int32_t>(zero));
+      };
       const VecI low = get(a) & 0xffff, high = get(b);
       store(to + c * 2, reinterpret_cast<VecH>(low | reinterpret_cast<VecI>(reinterpret_cast<VecU>(high) << 16)));
     }
@@ -63,17 +74,20 @@ QR_INLINE void interleave(const Strip &s, std::int16_t *to, const T *a, const T 
 
 // Lays down input rows [iy, iy + rows * dh) as seen from output column `ox` on.
 template <class T>
-void lay(const Strip &s, const T *x, std::int64_t image, std::int64_t iy, std::int64_t rows, std::int64_t ox, std::int64_t columns) noexcept {
+void lay(const Strip &s, const T *x, std::int64_t image, std::int64_t iy, std::int64_t rows, std::int64_t ox,
+         std::int64_t columns) noexcept {
   const Window &w = s.p.window;
   const auto zero = static_cast<std::int16_t>(s.p.x.zero - s.shape.zero_shift);
   const std::int64_t ix = ox * w.sw - w.pad_left;
-  const std::int64_t from = min_of(max_of<std::int64_t>(-ix, 0), columns), until = max_of(from, min_of(w.iw - ix, columns));
+  const std::int64_t from = min_of(max_of<std::int64_t>(-ix, 0), columns),
+                     until = max_of(from, min_of(w.iw - ix, columns));
   std::int16_t *to = s.pairs;
   for (std::int64_t row = 0; row < rows; row += 2, to += s.pair_step) {
     const T *lines[2] = {};
     for (std::int64_t i = 0; i < 2 && row + i < rows; ++i) {
       const std::int64_t at = iy + (row + i) * w.dh;
-      if (at >= 0 && at < w.ih && until > from) lines[i] = x + ((image * w.ih + at) * w.iw + ix + from) * s.p.x_stride + s.channel;
+      if (at >= 0 && at < w.ih && until > from)
+        lines[i] = x + ((image * w.ih + at) * w.iw + ix + from) * s.p.x_stride + s.channel;
     }
     const T *const nothing = nullptr;
     interleave(s, to, nothing, nothing, from, zero);
@@ -83,7 +97,8 @@ void lay(const Strip &s, const T *x, std::int64_t image, std::int64_t iy, std::i
 }
 
 // The weights of one vector of channels; `shifted` down by a row.
-QR_INLINE VecH weights_of(const std::int16_t *w, std::int64_t kw, std::int64_t pair, std::int64_t kx, bool shifted) noexcept {
+QR_INLINE VecH weights_of(const std::int16_t *w, std::int64_t kw, std::int64_t pair, std::int64_t kx,
+                          bool shifted) noexcept {
   const VecH here = load(w + (pair * kw + kx) * kHalves);
   if (!shifted) return here;
   const VecU before = pair == 0 ? VecU{} : reinterpret_cast<VecU>(load(w + ((pair - 1) * kw + kx) * kHalves)) >> 16;
@@ -92,21 +107,26 @@ QR_INLINE VecH weights_of(const std::int16_t *w, std::int64_t kw, std::int64_t p
 
 // Sums of `outputs` outputs of one vector of channels, `step` apart.
 template <int Pairs, int Kw>
-QR_INLINE void sum_fixed(const Strip &s, const std::int16_t *at, const std::int16_t *w, bool shifted, std::int64_t outputs, VecI bias, std::int32_t *sums, std::int64_t step) noexcept {
+QR_INLINE void sum_fixed(const Strip &s, const std::int16_t *at, const std::int16_t *w, bool shifted,
+                         std::int64_t outputs, VecI bias, std::int32_t *sums, std::int64_t step) noexcept {
   VecH weights[Pairs][Kw];
   QR_UNROLL
-  for (int pair = 0; pair < Pairs; ++pair) QR_UNROLL for (int kx = 0; kx < Kw; ++kx) weights[pair][kx] = weights_of(w, Kw, pair, kx, shifted);
+  for (int pair = 0; pair < Pairs; ++pair)
+    QR_UNROLL for (int kx = 0; kx < Kw; ++kx) weights[pair][kx] = weights_of(w, Kw, pair, kx, shifted);
   const std::int64_t column = s.p.window.dw * s.padded * 2, move = s.p.window.sw * s.padded * 2;
   for (std::int64_t o = 0; o < outputs; ++o, at += move, sums += step) {
     VecI acc = bias;
     QR_UNROLL
-    for (int pair = 0; pair < Pairs; ++pair) QR_UNROLL for (int kx = 0; kx < Kw; ++kx) acc = add_pairs(acc, load(at + pair * s.pair_step + kx * column), weights[pair][kx]);
+    for (int pair = 0; pair < Pairs; ++pair)
+      QR_UNROLL for (int kx = 0; kx < Kw; ++kx) acc =
+          add_pairs(acc, load(at + pair * s.pair_step + kx * column), weights[pair][kx]);
     store(sums, acc);
   }
 }
 // Any window; sums are i32 or f64.
 template <bool Wide, class Sum>
-QR_INLINE void sum_any(const Strip &s, const std::int16_t *at, const std::int16_t *w, bool shifted, std::int64_t outputs, const Sum *bias, Sum *sums, std::int64_t step) noexcept {
+QR_INLINE void sum_any(const Strip &s, const std::int16_t *at, const std::int16_t *w, bool shifted,
+                       std::int64_t outputs, const Sum *bias, Sum *sums, std::int64_t step) noexcept {
   const Window &window = s.p.window;
   for (std::int64_t o = 0; o < outputs; ++o, at += window.sw * s.padded * 2, sums += step) {
     VecI acc{};
@@ -116,7 +136,8 @@ QR_INLINE void sum_any(const Strip &s, const std::int16_t *at, const std::int16_
     std::int64_t left = s.shape.flush_steps;
     for (std::int64_t pair = 0; pair < (window.kh + 1) / 2; ++pair)
       for (std::int64_t kx = 0; kx < window.kw; ++kx) {
-        acc = add_pairs(acc, load(at + pair * s.pair_step + kx * window.dw * s.padded * 2), weights_of(w, window.kw, pair, kx, shifted));
+        acc = add_pairs(acc, load(at + pair * s.pair_step + kx * window.dw * s.padded * 2),
+                        weights_of(w, window.kw, pair, kx, shifted));
         if (Wide && --left == 0) {
           low += double_low(acc), high += double_high(acc);
           acc = VecI{};
@@ -157,7 +178,8 @@ void sum_strip(const Strip &s, bool shifted, std::int64_t pixel, std::int64_t ou
         }
         sum_any<Wide>(s, at, weights, shifted, count, bias + c + v * kLanes, to, step);
       }
-      s.finish.run(s.finish, {sums, static_cast<int>(count), vectors, pixel + first, s.channel + c, min_of<std::int64_t>(s.channels - c, 2 * kLanes)});
+      s.finish.run(s.finish, {sums, static_cast<int>(count), vectors, pixel + first, s.channel + c,
+                              min_of<std::int64_t>(s.channels - c, 2 * kLanes)});
     }
   }
 }
@@ -171,33 +193,49 @@ void run_depthwise_int(const Call &call, const ConvInt &p, const ConvIntShape &s
   const void *const bias = wide ? static_cast<const void *>(wide_bias(shape, call.operands[2])) : call.operands[2];
   const Requantise finish(p, call, wide);
   const std::int64_t strip_channels = std::int64_t{size.vectors} * kLanes;
-  const std::int64_t chunks = ceil_div(std::int64_t{p.oc}, strip_channels), pieces = ceil_div(std::int64_t{w.ow}, std::int64_t{size.outputs});
+  const std::int64_t chunks = ceil_div(std::int64_t{p.oc}, strip_channels),
+                     pieces = ceil_div(std::int64_t{w.ow}, std::int64_t{size.outputs});
   const std::int64_t together = size.rows;
   const std::int64_t rows = ceil_div(std::int64_t{w.oh}, together), all_rows = w.n * rows;
-  const double work = static_cast<double>(size.outputs * together) * static_cast<double>(strip_channels) * static_cast<double>(shape.taps);
+  const double work = static_cast<double>(size.outputs * together) * static_cast<double>(strip_channels) *
+                      static_cast<double>(shape.taps);
   const auto grain = static_cast<std::uint64_t>(1e5 / work) + 1;
-  call.threads.run(static_cast<std::uint64_t>(all_rows * pieces * chunks), grain, [&](std::uint64_t begin, std::uint64_t end, std::uint32_t worker) {
-    for (std::uint64_t task = begin; task < end; ++task) {
-      // Chunk by chunk of channels, so that neighbouring rows follow each other.
-      const auto t = static_cast<std::int64_t>(task);
-      const std::int64_t piece = t % pieces, row = t / pieces % all_rows, chunk = t / pieces / all_rows;
-      const std::int64_t image = row / rows, oy = row % rows * together;
-      const std::int64_t channel = chunk * strip_channels, channels = min_of(strip_channels, p.oc - channel);
-      const std::int64_t ox = piece * size.outputs, outputs = min_of<std::int64_t>(size.outputs, w.ow - ox);
-      const std::int64_t columns = (outputs - 1) * w.sw + std::int64_t{w.kw - 1} * w.dw + 1, padded = ceil_div(channels, std::int64_t{kLanes}) * kLanes;
-      const Strip s{p,       shape,   finish,  call.operand<const std::int16_t>(1), bias, reinterpret_cast<std::int16_t *>(call.worker_scratch(worker)), columns,
-                    channel, channels, padded, columns * padded * 2};
-      const std::int64_t here = min_of(together, w.oh - oy), seen = (here - 1) * w.sh + w.kh;
-      with_dtype(p.x.dtype, [&](auto tag) { lay(s, call.operand<const decltype(tag)>(0), image, oy * w.sh - w.pad_top, seen, ox, columns); });
-      for (std::int64_t i = 0; i < here; ++i) {
-        const std::int64_t pixel = (image * w.oh + oy + i) * w.ow + ox;
-        Strip row_of = s;
-        row_of.pairs += i * w.sh / 2 * s.pair_step;
-        if (wide) sum_strip<true>(row_of, i * w.sh % 2 != 0, pixel, outputs);
-        else sum_strip<false>(row_of, i * w.sh % 2 != 0, pixel, outputs);
-      }
-    }
-  });
+  call.threads.run(
+      static_cast<std::uint64_t>(all_rows * pieces * chunks), grain,
+      [&](std::uint64_t begin, std::uint64_t end, std::uint32_t worker) {
+        for (std::uint64_t task = begin; task < end; ++task) {
+          // Chunk by chunk of channels, so that neighbouring rows follow each other.
+          const auto t = static_cast<std::int64_t>(task);
+          const std::int64_t piece = t % pieces, row = t / pieces % all_rows, chunk = t / pieces / all_rows;
+          const std::int64_t image = row / rows, oy = row % rows * together;
+          const std::int64_t channel = chunk * strip_channels, channels = min_of(strip_channels, p.oc - channel);
+          const std::int64_t ox = piece * size.outputs, outputs = min_of<std::int64_t>(size.outputs, w.ow - ox);
+          const std::int64_t columns = (outputs - 1) * w.sw + std::int64_t{w.kw - 1} * w.dw + 1,
+                             padded = ceil_div(channels, std::int64_t{kLanes}) * kLanes;
+          const Strip s{p,
+                        shape,
+                        finish,
+                        call.operand<const std::int16_t>(1),
+                        bias,
+                        reinterpret_cast<std::int16_t *>(call.worker_scratch(worker)),
+                        columns,
+                        channel,
+                        channels,
+                        padded,
+                        columns * padded * 2};
+          const std::int64_t here = min_of(together, w.oh - oy), seen = (here - 1) * w.sh + w.kh;
+          with_dtype(p.x.dtype, [&](auto tag) {
+            lay(s, call.operand<const decltype(tag)>(0), image, oy * w.sh - w.pad_top, seen, ox, columns);
+          });
+          for (std::int64_t i = 0; i < here; ++i) {
+            const std::int64_t pixel = (image * w.oh + oy + i) * w.ow + ox;
+            Strip row_of = s;
+            row_of.pairs += i * w.sh / 2 * s.pair_step;
+            if (wide) sum_strip<true>(row_of, i * w.sh % 2 != 0, pixel, outputs);
+            else sum_strip<false>(row_of, i * w.sh % 2 != 0, pixel, outputs);
+          }
+        }
+      });
 }
 
 }  // namespace quarry::kernels::QR_ISA

@@ -18,7 +18,8 @@ QR_INLINE void map_array(const float *x, float *y, std::int64_t count, F f) noex
 }
 
 void activate_array(const Activation &act, const float *x, float *y, std::int64_t count) noexcept {
-  with_each_activation(act, [&](auto f) __attribute__((always_inline)) { map_array(x, y, count, f); });
+  with_each_activation(
+      act, [&](auto f) __attribute__((always_inline)) { map_array(x, y, count, f); });
 }
 
 // Elements lane by lane: by the C library.
@@ -53,14 +54,17 @@ QR_INLINE VecF combine(VecF a, VecF b) noexcept {
 
 enum class Sides { Both, ScalarA, ScalarB };
 template <Sides sides>
-QR_INLINE VecF element(const float *p, std::int64_t i, VecF scalar, Sides which) noexcept { return sides == which ? scalar : load(p + i); }
+QR_INLINE VecF element(const float *p, std::int64_t i, VecF scalar, Sides which) noexcept {
+  return sides == which ? scalar : load(p + i);
+}
 
 // y[i] = min(max(a[i] op b[i], low), high), where one side may be a scalar. y may be a or b.
 template <BinaryOp op, Sides sides>
 void combine_row(const float *a, const float *b, float *y, std::int64_t count, VecF low, VecF high) noexcept {
   const VecF a0 = splat(a[0]), b0 = splat(b[0]);
   const auto at = [=](std::int64_t i) __attribute__((always_inline)) {
-    return clamp(combine<op>(element<sides>(a, i, a0, Sides::ScalarA), element<sides>(b, i, b0, Sides::ScalarB)), low, high);
+    return clamp(combine<op>(element<sides>(a, i, a0, Sides::ScalarA), element<sides>(b, i, b0, Sides::ScalarB)), low,
+                 high);
   };
   std::int64_t i = 0;
   constexpr int kUnroll = op == BinaryOp::Pow ? 1 : 4;
@@ -73,7 +77,8 @@ void combine_row(const float *a, const float *b, float *y, std::int64_t count, V
   }
   for (; i + kLanes <= count; i += kLanes) store(y + i, at(i));
   if (const int rest = static_cast<int>(count - i); rest > 0) {
-    const VecF va = sides == Sides::ScalarA ? a0 : load_part(a + i, rest), vb = sides == Sides::ScalarB ? b0 : load_part(b + i, rest);
+    const VecF va = sides == Sides::ScalarA ? a0 : load_part(a + i, rest),
+               vb = sides == Sides::ScalarB ? b0 : load_part(b + i, rest);
     store_part(y + i, clamp(combine<op>(va, vb), low, high), rest);
   }
 }
@@ -81,7 +86,9 @@ void combine_row(const float *a, const float *b, float *y, std::int64_t count, V
 using Row = void (*)(const float *a, const float *b, float *y, std::int64_t count, VecF low, VecF high) noexcept;
 template <BinaryOp op>
 Row row_of(std::int64_t a_step, std::int64_t b_step) noexcept {
-  return a_step == 0 ? combine_row<op, Sides::ScalarA> : b_step == 0 ? combine_row<op, Sides::ScalarB> : combine_row<op, Sides::Both>;
+  return a_step == 0   ? combine_row<op, Sides::ScalarA>
+         : b_step == 0 ? combine_row<op, Sides::ScalarB>
+                       : combine_row<op, Sides::Both>;
 }
 Row row_of(BinaryOp op, std::int64_t a_step, std::int64_t b_step) noexcept {
   switch (op) {
@@ -105,7 +112,12 @@ struct RowPlan {
   VecF low, high;
 
   RowPlan(const BinaryF32 &p) noexcept
-      : op(p.op), act(p.act), a_step(p.a[p.rank - 1]), b_step(p.b[p.rank - 1]), low(splat(-__builtin_inff())), high(splat(__builtin_inff())) {
+      : op(p.op),
+        act(p.act),
+        a_step(p.a[p.rank - 1]),
+        b_step(p.b[p.rank - 1]),
+        low(splat(-__builtin_inff())),
+        high(splat(__builtin_inff())) {
     if (p.act.kind == Act::Clip) low = splat(p.act.a), high = splat(p.act.b);
     // Both sides scalar: only where the row is one element, or all of it is the same.
     row = row_of(p.op, a_step == 0 && b_step == 0 ? 1 : a_step, b_step == 0 && a_step == 0 ? 1 : b_step);
@@ -135,7 +147,8 @@ struct RowPlan {
 };
 
 // Elements [begin, end) of y, in rows of the innermost dimension.
-void run_nest(const BinaryF32 &p, const RowPlan &plan, const float *a, const float *b, float *y, std::int64_t begin, std::int64_t end) noexcept {
+void run_nest(const BinaryF32 &p, const RowPlan &plan, const float *a, const float *b, float *y, std::int64_t begin,
+              std::int64_t end) noexcept {
   const int last = static_cast<int>(p.rank) - 1;
   std::int64_t index[kLoopRank], a_at = 0, b_at = 0, rest = begin;
   for (int i = last; i >= 0; --i) {
@@ -164,7 +177,8 @@ bool shares_short_rows(const BinaryF32 &p) noexcept {
   const std::int64_t c = p.dims[1];
   return p.rank == 2 && c > 1 && c <= kTile / 4 && p.a[1] == 1 && p.a[0] == c && p.b[0] == 0 && p.b[1] == 1;
 }
-void run_tiles(const BinaryF32 &p, const RowPlan &plan, const float *a, const float *b, float *y, std::int64_t begin, std::int64_t end) noexcept {
+void run_tiles(const BinaryF32 &p, const RowPlan &plan, const float *a, const float *b, float *y, std::int64_t begin,
+               std::int64_t end) noexcept {
   float tile[kTile];
   const std::int64_t c = p.dims[1], rows = min_of(kTile / c, end - begin);
   std::memcpy(tile, b, static_cast<std::size_t>(c) * 4);
@@ -173,7 +187,8 @@ void run_tiles(const BinaryF32 &p, const RowPlan &plan, const float *a, const fl
     std::memcpy(tile + have * c, tile, static_cast<std::size_t>(more * c) * 4);
     have += more;
   }
-  for (std::int64_t row = begin; row < end; row += rows) plan(a + row * c, tile, y + row * c, min_of(rows, end - row) * c);
+  for (std::int64_t row = begin; row < end; row += rows)
+    plan(a + row * c, tile, y + row * c, min_of(rows, end - row) * c);
 }
 
 }  // namespace
@@ -193,22 +208,25 @@ void run_BinaryF32(const Call &call) {
   if (p.rank == 1 && count <= 4096) return plan(a, b, y, count);
   if (shares_short_rows(p)) {
     const auto grain = kGrain / static_cast<std::uint64_t>(p.dims[1]);
-    return call.threads.run(static_cast<std::uint64_t>(p.dims[0]), grain, [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
-      run_tiles(p, plan, a, b, y, static_cast<std::int64_t>(begin), static_cast<std::int64_t>(end));
-    });
+    return call.threads.run(
+        static_cast<std::uint64_t>(p.dims[0]), grain, [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
+          run_tiles(p, plan, a, b, y, static_cast<std::int64_t>(begin), static_cast<std::int64_t>(end));
+        });
   }
-  call.threads.run(static_cast<std::uint64_t>(count), kGrain, [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
-    run_nest(p, plan, a, b, y, static_cast<std::int64_t>(begin), static_cast<std::int64_t>(end));
-  });
+  call.threads.run(static_cast<std::uint64_t>(count), kGrain,
+                   [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
+                     run_nest(p, plan, a, b, y, static_cast<std::int64_t>(begin), static_cast<std::int64_t>(end));
+                   });
 }
 
 void run_UnaryF32(const Call &call) {
   const auto &p = call.as<UnaryF32>();
   const float *x = call.operand<const float>(0);
   float *y = call.operand<float>(1);
-  call.threads.run(static_cast<std::uint64_t>(p.count), kGrain / 2, [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
-    activate_array(p.act, x + begin, y + begin, static_cast<std::int64_t>(end - begin));
-  });
+  call.threads.run(static_cast<std::uint64_t>(p.count), kGrain / 2,
+                   [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
+                     activate_array(p.act, x + begin, y + begin, static_cast<std::int64_t>(end - begin));
+                   });
 }
 
 }  // namespace quarry::kernels::QR_ISA

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Binary operators on quantised tensors, and tables of 256 bytes.
-// BinaryInt computes in f32 (each operand times its scale over the output's): at most one quantum from exact arithmetic, and only next to ties.
+// BinaryInt computes in f32 (each operand times its scale over the output's): at most one quantum from exact
+// arithmetic, and only next to ties.
 #include "backends/common/kernels/isa/int_vec.h"
 
 namespace quarry::kernels::QR_ISA {
@@ -23,7 +24,8 @@ struct Operator {
 
 // y[i] = a[i * as] op b[i * bs], all of one type
 template <bool Product, class T>
-QR_INLINE void apply_row(const Operator &op, const T *a, std::int64_t as, const T *b, std::int64_t bs, T *y, std::int64_t count) noexcept {
+QR_INLINE void apply_row(const Operator &op, const T *a, std::int64_t as, const T *b, std::int64_t bs, T *y,
+                         std::int64_t count) noexcept {
   const auto get = [](const T *from, std::int64_t stride, std::int64_t i, int lanes) {
     if (stride == 1) return lanes == kLanes ? widen(from + i) : widen_part(from + i, lanes);
     if (stride == 0) return splat(static_cast<std::int32_t>(*from));
@@ -38,7 +40,8 @@ QR_INLINE void apply_row(const Operator &op, const T *a, std::int64_t as, const 
     const VecI vb = splat(static_cast<std::int32_t>(*b));
     for (; i + kLanes <= count; i += kLanes) narrow(y + i, op.apply<Product>(widen(a + i), vb));
   } else {
-    for (; i + kLanes <= count; i += kLanes) narrow(y + i, op.apply<Product>(get(a, as, i, kLanes), get(b, bs, i, kLanes)));
+    for (; i + kLanes <= count; i += kLanes)
+      narrow(y + i, op.apply<Product>(get(a, as, i, kLanes), get(b, bs, i, kLanes)));
   }
   if (i < count) {
     const int left = static_cast<int>(count - i);
@@ -46,7 +49,8 @@ QR_INLINE void apply_row(const Operator &op, const T *a, std::int64_t as, const 
   }
 }
 
-// The same for operands of different types, which are rare: by way of i32, a block at a time, so that each type is compiled once and not each triple.
+// The same for operands of different types, which are rare: by way of i32, a block at a time, so that each type is
+// compiled once and not each triple.
 constexpr std::int64_t kBlock = 256;  // elements, a multiple of every vector
 
 template <class T>
@@ -55,13 +59,17 @@ QR_INLINE void read_block(const T *from, std::int64_t stride, std::int32_t *to, 
 }
 
 template <class T>
-QR_INLINE void apply_mixed(const Operator &op, const BinaryInt &p, const Call &call, std::int64_t at_a, std::int64_t at_b, T *y, std::int64_t count) noexcept {
+QR_INLINE void apply_mixed(const Operator &op, const BinaryInt &p, const Call &call, std::int64_t at_a,
+                           std::int64_t at_b, T *y, std::int64_t count) noexcept {
   const int last = static_cast<int>(p.rank) - 1;
   alignas(64) std::int32_t a[kBlock]{}, b[kBlock]{};
   for (std::int64_t done = 0; done < count; done += kBlock) {
     const std::int64_t n = min_of(kBlock, count - done);
-    const auto fetch = [&](std::uint32_t dtype, std::size_t operand, std::int64_t at, std::int64_t stride, std::int32_t *to) {
-      with_dtype(dtype, [&](auto tag) { read_block(call.operand<const decltype(tag)>(operand) + at + done * stride, stride, to, n); });
+    const auto fetch = [&](std::uint32_t dtype, std::size_t operand, std::int64_t at, std::int64_t stride,
+                           std::int32_t *to) {
+      with_dtype(dtype, [&](auto tag) {
+        read_block(call.operand<const decltype(tag)>(operand) + at + done * stride, stride, to, n);
+      });
     };
     fetch(p.qa.dtype, 0, at_a, p.a[last], a);
     fetch(p.qb.dtype, 1, at_b, p.b[last], b);
@@ -79,12 +87,21 @@ QR_INLINE void apply_mixed(const Operator &op, const BinaryInt &p, const Call &c
 
 template <class T>
 void run_binary(const Call &call, const BinaryInt &p) noexcept {
-  const T *const a = call.operand<const T>(0), *const b = call.operand<const T>(1);  // where `same`; other types are read by apply_mixed()
+  const T *const a = call.operand<const T>(0), *const b = call.operand<const T>(
+                                                   1);  // where `same`; other types are read by apply_mixed()
   T *const y = call.operand<T>(2);
   const bool same = p.qa.dtype == p.qy.dtype && p.qb.dtype == p.qy.dtype;
-  Operator op{p.qa.zero, p.qb.zero, p.qa.scale / p.qy.scale, p.qb.scale / p.qy.scale, static_cast<float>(p.lo - p.qy.zero), static_cast<float>(p.hi - p.qy.zero), p.qy.zero};
+  Operator op{p.qa.zero,
+              p.qb.zero,
+              p.qa.scale / p.qy.scale,
+              p.qb.scale / p.qy.scale,
+              static_cast<float>(p.lo - p.qy.zero),
+              static_cast<float>(p.hi - p.qy.zero),
+              p.qy.zero};
   if (p.op == BinaryOp::Sub) op.b_scale = -op.b_scale;
-  if (p.op == BinaryOp::Mul) op.a_scale = static_cast<float>(static_cast<double>(p.qa.scale) * static_cast<double>(p.qb.scale) / static_cast<double>(p.qy.scale));
+  if (p.op == BinaryOp::Mul)
+    op.a_scale = static_cast<float>(static_cast<double>(p.qa.scale) * static_cast<double>(p.qb.scale) /
+                                    static_cast<double>(p.qy.scale));
   const int last = static_cast<int>(p.rank) - 1;
   std::int64_t rows = 1;
   for (int i = 0; i < last; ++i) rows *= p.dims[i];
@@ -93,21 +110,25 @@ void run_binary(const Call &call, const BinaryInt &p) noexcept {
   constexpr std::int64_t kPiece = 8192;
   const std::int64_t pieces = ceil_div(inner, kPiece);
   const std::int64_t piece_cost = min_of(inner, kPiece) + 16;
-  call.threads.run(static_cast<std::uint64_t>(rows * pieces), static_cast<std::uint64_t>(ceil_div<std::int64_t>(32768, piece_cost)),
+  call.threads.run(static_cast<std::uint64_t>(rows * pieces),
+                   static_cast<std::uint64_t>(ceil_div<std::int64_t>(32768, piece_cost)),
                    [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
-    for (std::uint64_t task = begin; task < end; ++task) {
-      const std::int64_t row = static_cast<std::int64_t>(task) / pieces, from = static_cast<std::int64_t>(task) % pieces * kPiece;
-      std::int64_t rest = row, at_a = from * p.a[last], at_b = from * p.b[last];
-      for (int i = last; i-- > 0; rest /= p.dims[i]) {
-        at_a += rest % p.dims[i] * p.a[i];
-        at_b += rest % p.dims[i] * p.b[i];
-      }
-      const std::int64_t count = min_of(kPiece, inner - from);
-      if (!same) apply_mixed(op, p, call, at_a, at_b, y + row * inner + from, count);
-      else if (p.op == BinaryOp::Mul) apply_row<true>(op, a + at_a, p.a[last], b + at_b, p.b[last], y + row * inner + from, count);
-      else apply_row<false>(op, a + at_a, p.a[last], b + at_b, p.b[last], y + row * inner + from, count);
-    }
-  });
+                     for (std::uint64_t task = begin; task < end; ++task) {
+                       const std::int64_t row = static_cast<std::int64_t>(task) / pieces,
+                                          from = static_cast<std::int64_t>(task) % pieces * kPiece;
+                       std::int64_t rest = row, at_a = from * p.a[last], at_b = from * p.b[last];
+                       for (int i = last; i-- > 0; rest /= p.dims[i]) {
+                         at_a += rest % p.dims[i] * p.a[i];
+                         at_b += rest % p.dims[i] * p.b[i];
+                       }
+                       const std::int64_t count = min_of(kPiece, inner - from);
+                       if (!same) apply_mixed(op, p, call, at_a, at_b, y + row * inner + from, count);
+                       else if (p.op == BinaryOp::Mul)
+                         apply_row<true>(op, a + at_a, p.a[last], b + at_b, p.b[last], y + row * inner + from, count);
+                       else
+                         apply_row<false>(op, a + at_a, p.a[last], b + at_b, p.b[last], y + row * inner + from, count);
+                     }
+                   });
 }
 
 }  // namespace
@@ -120,17 +141,18 @@ void run_BinaryInt(const Call &call) {
 void run_Lookup8(const Call &call) {
   const std::uint8_t *const x = call.operand<const std::uint8_t>(0), *const table = call.operand<const std::uint8_t>(1);
   std::uint8_t *const y = call.operand<std::uint8_t>(2);
-  call.threads.run(static_cast<std::uint64_t>(call.as<Lookup8>().count), 32768, [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
-    std::uint64_t i = begin;
-    for (; i + 8 <= end; i += 8) {
-      std::uint64_t from, to = 0;
-      std::memcpy(&from, x + i, 8);
-      QR_UNROLL
-      for (int b = 0; b < 64; b += 8) to |= static_cast<std::uint64_t>(table[from >> b & 255]) << b;
-      std::memcpy(y + i, &to, 8);
-    }
-    for (; i < end; ++i) y[i] = table[x[i]];
-  });
+  call.threads.run(static_cast<std::uint64_t>(call.as<Lookup8>().count), 32768,
+                   [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
+                     std::uint64_t i = begin;
+                     for (; i + 8 <= end; i += 8) {
+                       std::uint64_t from, to = 0;
+                       std::memcpy(&from, x + i, 8);
+                       QR_UNROLL
+                       for (int b = 0; b < 64; b += 8) to |= static_cast<std::uint64_t>(table[from >> b & 255]) << b;
+                       std::memcpy(y + i, &to, 8);
+                     }
+                     for (; i < end; ++i) y[i] = table[x[i]];
+                   });
 }
 
 }  // namespace quarry::kernels::QR_ISA

@@ -13,13 +13,14 @@ struct Tile {
   const float *const *x;
   std::ptrdiff_t x_tap;  // pointers
   std::ptrdiff_t x_offset;
-  std::ptrdiff_t row;    // the first
+  std::ptrdiff_t row;  // the first
   bool clip;
   const float *after;
   const char *ahead;
 };
 
-// sum += a * b where the sum lies: left to itself, gcc moves sums from register to register in loops of more than one step.
+// sum += a * b where the sum lies: left to itself, gcc moves sums from register to register in loops of more than one
+// step.
 QR_INLINE void add_product(VecF &sum, VecF a, VecF b) noexcept {
 #if defined(__FMA__) && !defined(QR_EMULATED_AVX512)
   asm("vfmadd231ps %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b));
@@ -48,7 +49,8 @@ void tile(const Tile &t) noexcept {
   } else {
     QR_UNROLL for (int i = 0; i < MR; ++i) QR_UNROLL for (int v = 0; v < NV; ++v) acc[0][i][v] = VecF{};
   }
-  QR_UNROLL for (int s = 1; s < KS; ++s) QR_UNROLL for (int i = 0; i < MR; ++i) QR_UNROLL for (int v = 0; v < NV; ++v) acc[s][i][v] = VecF{};
+  QR_UNROLL for (int s = 1; s < KS; ++s) QR_UNROLL for (int i = 0; i < MR; ++i) QR_UNROLL for (int v = 0; v < NV; ++v)
+      acc[s][i][v] = VecF{};
 
   const float *w = p.w;
   const std::ptrdiff_t w_step = p.w_step;
@@ -61,10 +63,13 @@ void tile(const Tile &t) noexcept {
     const auto step = [&](int j, int s) __attribute__((always_inline)) {
       VecF b[NV];
       QR_UNROLL for (int v = 0; v < NV; ++v) b[v] = load(w + v * kLanes);
-      if (KS > 1) QR_UNROLL for (int v = 0; v < NV; v += 64 / kBytes > 1 ? 64 / kBytes : 1) prefetch_near(w + v * kLanes + 512);
+      if (KS > 1)
+        QR_UNROLL for (int v = 0; v<NV; v += 64 / kBytes> 1 ? 64 / kBytes : 1) prefetch_near(w + v * kLanes + 512);
       QR_UNROLL for (int i = 0; i < MR; ++i) {
         const VecF a = splat(q[i][k + j]);
-        QR_UNROLL for (int v = 0; v < NV; ++v) NV > 1 ? add_product(acc[s][i][v], a, b[v]) : void(acc[s][i][v] = fma(a, b[v], acc[s][i][v]));  // one vector: the factor may come from memory
+        QR_UNROLL for (int v = 0; v < NV; ++v) NV > 1
+            ? add_product(acc[s][i][v], a, b[v])
+            : void(acc[s][i][v] = fma(a, b[v], acc[s][i][v]));  // one vector: the factor may come from memory
       }
       w += w_step;
     };
@@ -76,8 +81,9 @@ void tile(const Tile &t) noexcept {
         step(3, 3 % KS);
       }
     }
-    // One step fills the units, and compilers that may mix several use more registers than there are (measured: 99 against 92 GFLOP/s), so each ends with
-    // a fence. What four share is a fifth of the instructions, and those count where another thread runs on the same core.
+    // One step fills the units, and compilers that may mix several use more registers than there are (measured: 99
+    // against 92 GFLOP/s), so each ends with a fence. What four share is a fifth of the instructions, and those count
+    // where another thread runs on the same core.
     const auto fence = [] { asm volatile("" ::: "memory"); };
     if constexpr (KS == 1) {
       for (; k + 4 <= k_end; k += 4) {
@@ -90,7 +96,8 @@ void tile(const Tile &t) noexcept {
     }
     _Pragma("GCC unroll 1") for (; k < k_end; ++k) step(0, 0);
   }
-  QR_UNROLL for (int s = 1; s < KS; ++s) QR_UNROLL for (int i = 0; i < MR; ++i) QR_UNROLL for (int v = 0; v < NV; ++v) acc[0][i][v] += acc[s][i][v];
+  QR_UNROLL for (int s = 1; s < KS; ++s) QR_UNROLL for (int i = 0; i < MR; ++i) QR_UNROLL for (int v = 0; v < NV; ++v)
+      acc[0][i][v] += acc[s][i][v];
 
   if (p.finish) {
     // Last, so that the sums before it are rounded at their own size.
@@ -111,7 +118,8 @@ void tile(const Tile &t) noexcept {
     if (p.end.before) add(p.end.before);
     if (t.clip) {
       const VecF low = splat(p.end.act->a), high = splat(p.end.act->b);
-      QR_UNROLL for (int i = 0; i < MR; ++i) QR_UNROLL for (int v = 0; v < NV; ++v) acc[0][i][v] = clamp(acc[0][i][v], low, high);
+      QR_UNROLL for (int i = 0; i < MR; ++i) QR_UNROLL for (int v = 0; v < NV; ++v) acc[0][i][v] =
+          clamp(acc[0][i][v], low, high);
     }
     if (t.after) add(t.after);
   }
@@ -125,16 +133,19 @@ void tile(const Tile &t) noexcept {
 
 using TileFunction = void (*)(const Tile &) noexcept;
 constexpr int kMostRows = 12;
-#define QR_ROWS_6(NV) nullptr, tile<1, NV, 1>, tile<2, NV, 1>, tile<3, NV, 1>, tile<4, NV, 1>, tile<5, NV, 1>, tile<6, NV, 1>
+#define QR_ROWS_6(NV) \
+  nullptr, tile<1, NV, 1>, tile<2, NV, 1>, tile<3, NV, 1>, tile<4, NV, 1>, tile<5, NV, 1>, tile<6, NV, 1>
 #define QR_ROWS_8(NV) QR_ROWS_6(NV), tile<7, NV, 1>, tile<8, NV, 1>
 #define QR_ROWS_12(NV) QR_ROWS_8(NV), tile<9, NV, 1>, tile<10, NV, 1>, tile<11, NV, 1>, tile<12, NV, 1>
 #if (defined(__AVX512F__) && QR_ISA_BYTES == 64) || defined(__aarch64__)  // 32 registers
-constexpr TileFunction kTiles[kF32Panel + 1][kMostRows + 1] = {{}, {QR_ROWS_12(1)}, {QR_ROWS_12(2)}, {QR_ROWS_8(3)}, {QR_ROWS_6(4)}};
-constexpr TileFunction kFewTiles[kF32Panel + 1][kFewRows + 1] = {{},
-                                                                 {nullptr, tile<1, 1, 4>, tile<2, 1, 4>, tile<3, 1, 4>},
-                                                                 {nullptr, tile<1, 2, 4>, tile<2, 2, 4>, tile<3, 2, 2>},
-                                                                 {nullptr, tile<1, 3, 4>, tile<2, 3, 2>, tile<3, 3, 2>},
-                                                                 {nullptr, tile<1, 4, 4>, tile<2, 4, 2>, tile<3, 4, 1>}};
+constexpr TileFunction kTiles[kF32Panel + 1][kMostRows + 1] = {
+    {}, {QR_ROWS_12(1)}, {QR_ROWS_12(2)}, {QR_ROWS_8(3)}, {QR_ROWS_6(4)}};
+constexpr TileFunction kFewTiles[kF32Panel + 1][kFewRows + 1] = {
+    {},
+    {nullptr, tile<1, 1, 4>, tile<2, 1, 4>, tile<3, 1, 4>},
+    {nullptr, tile<1, 2, 4>, tile<2, 2, 4>, tile<3, 2, 2>},
+    {nullptr, tile<1, 3, 4>, tile<2, 3, 2>, tile<3, 3, 2>},
+    {nullptr, tile<1, 4, 4>, tile<2, 4, 2>, tile<3, 4, 1>}};
 constexpr int kRows[kF32Panel + 1] = {0, 12, 12, 8, 6};
 #else
 constexpr TileFunction kTiles[kF32Panel + 1][kMostRows + 1] = {{}, {QR_ROWS_12(1)}, {QR_ROWS_6(2)}};
@@ -155,10 +166,12 @@ struct No {
 void product(const Product &given) noexcept {
   Product p = given;
   if (p.w_step == 0) p.w_step = p.vectors * kLanes;
-  const bool clip = p.end.act && p.end.act->kind == Act::Clip, separate = p.finish && p.end.act && p.end.act->kind != Act::Clip && p.end.act->kind != Act::None;
+  const bool clip = p.end.act && p.end.act->kind == Act::Clip,
+             separate = p.finish && p.end.act && p.end.act->kind != Act::Clip && p.end.act->kind != Act::None;
   Tile t{p, nullptr, p.table_step, p.x_offset, 0, clip, separate ? nullptr : p.end.after, nullptr};
   const float *rows[kMostRows];
-  const std::int64_t most = kRows[p.vectors], count = ceil_div(p.rows, most), base = p.rows / count, more = p.rows % count;
+  const std::int64_t most = kRows[p.vectors], count = ceil_div(p.rows, most), base = p.rows / count,
+                     more = p.rows % count;
   const std::int64_t columns = (p.vectors - 1) * kLanes + p.tail;
   // The weights that come next are fetched little by little, spread over the tiles.
   const std::int64_t ahead_of_tile = p.taps * p.k * kAheadBytes, bytes = p.taps * p.k * p.vectors * kBytes;
@@ -174,48 +187,53 @@ void product(const Product &given) noexcept {
       t.x = rows;
     }
     const bool useful = p.ahead && (i + 1) * ahead_of_tile <= bytes;
-    t.ahead = useful ? reinterpret_cast<const char *>(p.ahead) + i * ahead_of_tile : reinterpret_cast<const char *>(p.w);
+    t.ahead =
+        useful ? reinterpret_cast<const char *>(p.ahead) + i * ahead_of_tile : reinterpret_cast<const char *>(p.w);
     (p.few_rows ? kFewTiles[p.vectors][n] : kTiles[p.vectors][n])(t);
     t.row += n;
     // Some tiles at a time, while they are in the first-level cache.
     if (separate && (t.row - finished >= kFinishRows || i + 1 == count)) {
-      finish_rows(*p.end.act, p.y + finished * p.y_step, p.y_step, t.row - finished, columns, p.end.after ? p.end.after + finished * p.end.step : nullptr, p.end.step);
+      finish_rows(*p.end.act, p.y + finished * p.y_step, p.y_step, t.row - finished, columns,
+                  p.end.after ? p.end.after + finished * p.end.step : nullptr, p.end.step);
       finished = t.row;
     }
   }
 }
 
-void finish_rows(const Activation &act, float *y, std::ptrdiff_t y_step, std::int64_t rows, std::int64_t columns, const float *r, std::ptrdiff_t r_step) noexcept {
+void finish_rows(const Activation &act, float *y, std::ptrdiff_t y_step, std::int64_t rows, std::int64_t columns,
+                 const float *r, std::ptrdiff_t r_step) noexcept {
   const std::int64_t vectors = columns / kLanes;
   const int left = static_cast<int>(columns % kLanes);
-  with_each_activation(act, [&](auto f) __attribute__((always_inline)) {
-    // One loop over all whole vectors, so that f's constants are loaded once.
-    const auto whole = [&](auto add) __attribute__((always_inline)) {
-      float *to = y;
-      const float *from = r;
-      for (std::int64_t i = rows * vectors, v = vectors; i > 0; --i) {
-        VecF result = f(load(to));
-        if constexpr (decltype(add)::value) result += load(from), from += kLanes;
-        store(to, result);
-        to += kLanes;
-        if (--v > 0) continue;
-        v = vectors;
-        to += y_step - vectors * kLanes;
-        if constexpr (decltype(add)::value) from += r_step - vectors * kLanes;
-      }
-    };
-    if (r) whole(Yes{});
-    else whole(No{});
-    if (left == 0) return;
-    for (std::int64_t row = 0; row < rows; ++row) {
-      float *const to = y + row * y_step + vectors * kLanes;
-      const VecF v = f(load_part(to, left));
-      store_part(to, r ? v + load_part(r + row * r_step + vectors * kLanes, left) : v, left);
-    }
-  });
+  with_each_activation(
+      act, [&](auto f) __attribute__((always_inline)) {
+        // One loop over all whole vectors, so that f's constants are loaded once.
+        const auto whole = [&](auto add) __attribute__((always_inline)) {
+          float *to = y;
+          const float *from = r;
+          for (std::int64_t i = rows * vectors, v = vectors; i > 0; --i) {
+            VecF result = f(load(to));
+            if constexpr (decltype(add)::value) result += load(from), from += kLanes;
+            store(to, result);
+            to += kLanes;
+            if (--v > 0) continue;
+            v = vectors;
+            to += y_step - vectors * kLanes;
+            if constexpr (decltype(add)::value) from += r_step - vectors * kLanes;
+          }
+        };
+        if (r) whole(Yes{});
+        else whole(No{});
+        if (left == 0) return;
+        for (std::int64_t row = 0; row < rows; ++row) {
+          float *const to = y + row * y_step + vectors * kLanes;
+          const VecF v = f(load_part(to, left));
+          store_part(to, r ? v + load_part(r + row * r_step + vectors * kLanes, left) : v, left);
+        }
+      });
 }
 
-void pack_panel(const float *from, std::ptrdiff_t k_step, std::ptrdiff_t column_step, std::int64_t k, std::int64_t columns, int vectors, float scale, float *to) noexcept {
+void pack_panel(const float *from, std::ptrdiff_t k_step, std::ptrdiff_t column_step, std::int64_t k,
+                std::int64_t columns, int vectors, float scale, float *to) noexcept {
   const std::int64_t width = vectors * kLanes;
   if (column_step == 1) {
     for (std::int64_t i = 0; i < k; ++i, from += k_step, to += width) {

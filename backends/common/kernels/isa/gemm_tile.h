@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The heart of all f32 products: a register tile of some rows (pixels, addressed by pointers) times a panel of a few vectors of columns, whose weights are packed.
+// The heart of all f32 products: a register tile of some rows (pixels, addressed by pointers) times a panel of a few
+// vectors of columns, whose weights are packed.
 #pragma once
 
 #include "backends/common/kernels/isa/kernels.h"
@@ -8,30 +9,32 @@ namespace quarry::kernels::QR_ISA {
 
 // What happens to a sum before it is stored.
 struct Finish {
-  const float *before = nullptr;  // residual to be added before the activation, at the product's first row and column; or nullptr
-  const float *after = nullptr;   // after it
-  std::ptrdiff_t step = 0;        // from one row of the residual to the next
+  const float *before =
+      nullptr;  // residual to be added before the activation, at the product's first row and column; or nullptr
+  const float *after = nullptr;  // after it
+  std::ptrdiff_t step = 0;       // from one row of the residual to the next
   const Activation *act = nullptr;
 };
 
 // y[row, 0 .. columns) (+)= sum over taps and k of x[row, tap, k] * w[tap, k, columns]
 struct Product {
-  const float *const *table = nullptr;  // pointers to the runs of the rows, tap after tap; or nullptr: rows are x_step apart and there is one tap
+  const float *const *table = nullptr;  // pointers to the runs of the rows, tap after tap; or nullptr: rows are x_step
+                                        // apart and there is one tap
   std::ptrdiff_t table_step = 0;        // pointers from one tap to the next
   const float *x = nullptr;
   std::ptrdiff_t x_step = 0, x_offset = 0;  // x_offset is added to the pointers of the table
   std::int64_t rows = 0, taps = 1, k = 0;
-  int vectors = 1;                      // of the panel
-  int tail = kLanes;                    // columns of its last vector that exist
+  int vectors = 1;    // of the panel
+  int tail = kLanes;  // columns of its last vector that exist
   const float *w = nullptr;
-  std::ptrdiff_t w_step = 0;            // from one k to the next; 0: packed
+  std::ptrdiff_t w_step = 0;  // from one k to the next; 0: packed
   float *y = nullptr;
   std::ptrdiff_t y_step = 0;
-  const float *bias = nullptr;          // whole vectors; or nullptr
-  bool accumulate = false;              // y holds the sum so far
-  bool finish = true;                   // the sum is complete
-  bool few_rows = false;                // all rows of the operation are few: sums are made in several parts, for the units' latency
-  const float *ahead = nullptr;         // weights that will be needed next; or nullptr
+  const float *bias = nullptr;  // whole vectors; or nullptr
+  bool accumulate = false;      // y holds the sum so far
+  bool finish = true;           // the sum is complete
+  bool few_rows = false;  // all rows of the operation are few: sums are made in several parts, for the units' latency
+  const float *ahead = nullptr;  // weights that will be needed next; or nullptr
   Finish end;
 };
 void product(const Product &product) noexcept;
@@ -39,9 +42,12 @@ void product(const Product &product) noexcept;
 inline constexpr int kFewRows = 3;
 
 // act(y) (+ r) in place, for activations that the tiles do not do themselves.
-void finish_rows(const Activation &act, float *y, std::ptrdiff_t y_step, std::int64_t rows, std::int64_t columns, const float *r, std::ptrdiff_t r_step) noexcept;
+void finish_rows(const Activation &act, float *y, std::ptrdiff_t y_step, std::int64_t rows, std::int64_t columns,
+                 const float *r, std::ptrdiff_t r_step) noexcept;
 
-// Packs columns [0, columns) of a k x columns matrix with any strides into a panel of `vectors` vectors, times `scale`; zeros beyond.
-void pack_panel(const float *from, std::ptrdiff_t k_step, std::ptrdiff_t column_step, std::int64_t k, std::int64_t columns, int vectors, float scale, float *to) noexcept;
+// Packs columns [0, columns) of a k x columns matrix with any strides into a panel of `vectors` vectors, times `scale`;
+// zeros beyond.
+void pack_panel(const float *from, std::ptrdiff_t k_step, std::ptrdiff_t column_step, std::int64_t k,
+                std::int64_t columns, int vectors, float scale, float *to) noexcept;
 
 }  // namespace quarry::kernels::QR_ISA

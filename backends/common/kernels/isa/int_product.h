@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The inner loop of integer products: rows of activations, read a step of 4 bytes at a time, times a panel of packed weights.
+// The inner loop of integer products: rows of activations, read a step of 4 bytes at a time, times a panel of packed
+// weights.
 #pragma once
 
 #include "backends/common/kernels/isa/int_vec.h"
@@ -20,7 +21,7 @@ struct Pairs {
   using Element = std::int16_t;
   using Weight = W;
   using Vec = VecH;
-  using Held = VecH;  // weights of a step
+  using Held = VecH;                                 // weights of a step
   static constexpr std::int64_t kWeights = kHalves;  // of a vector
   static QR_MEMBER VecH weights(const W *w) noexcept { return widen_halves(w); }
   static QR_MEMBER VecI add(VecI c, VecH x, VecH w) noexcept {
@@ -63,7 +64,8 @@ struct BytePairs : Quads {
 
 // acc[r][v] += rows x panel, over `steps`.
 template <class Kind, int R, int V>
-QR_INLINE void multiply(const std::byte *rows, std::int64_t row_bytes, const typename Kind::Weight *w, std::int64_t steps, VecI (&acc)[R][V]) noexcept {
+QR_INLINE void multiply(const std::byte *rows, std::int64_t row_bytes, const typename Kind::Weight *w,
+                        std::int64_t steps, VecI (&acc)[R][V]) noexcept {
   const auto step = [&](std::int64_t s) __attribute__((always_inline)) {
     typename Kind::Held wv[V];
     QR_UNROLL

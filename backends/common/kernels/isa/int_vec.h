@@ -45,7 +45,9 @@ QR_INLINE VecH widen_halves(const std::uint8_t *p) noexcept {
 #endif
 }
 QR_INLINE VecH widen_halves(const std::int16_t *p) noexcept { return load(p); }
-QR_INLINE VecH widen_halves(const std::uint16_t *p) noexcept { return load(reinterpret_cast<const std::int16_t *>(p)) ^ static_cast<std::int16_t>(-32768); }
+QR_INLINE VecH widen_halves(const std::uint16_t *p) noexcept {
+  return load(reinterpret_cast<const std::int16_t *>(p)) ^ static_cast<std::int16_t>(-32768);
+}
 
 // kLanes elements as i32.
 QR_INLINE VecI widen(const std::int8_t *p) noexcept {
@@ -89,25 +91,33 @@ template <class T>
 QR_INLINE void narrow(T *p, VecI v) noexcept {
 #if defined(__AVX512F__) && QR_ISA_BYTES == 64
   // With masks: gcc 12 takes the value that those without leave alone for one that is used.
-  if constexpr (sizeof(T) == 1) _mm_storeu_si128(reinterpret_cast<__m128i *>(p), _mm512_maskz_cvtepi32_epi8(0xffff, reinterpret_cast<__m512i>(v)));
-  else _mm256_storeu_si256(reinterpret_cast<__m256i *>(p), _mm512_maskz_cvtepi32_epi16(0xffff, reinterpret_cast<__m512i>(v)));
+  if constexpr (sizeof(T) == 1)
+    _mm_storeu_si128(reinterpret_cast<__m128i *>(p), _mm512_maskz_cvtepi32_epi8(0xffff, reinterpret_cast<__m512i>(v)));
+  else
+    _mm256_storeu_si256(reinterpret_cast<__m256i *>(p),
+                        _mm512_maskz_cvtepi32_epi16(0xffff, reinterpret_cast<__m512i>(v)));
 #elif defined(__AVX2__) && QR_ISA_BYTES == 32
-  const __m128i low = _mm256_castsi256_si128(reinterpret_cast<__m256i>(v)), high = _mm256_extracti128_si256(reinterpret_cast<__m256i>(v), 1);
+  const __m128i low = _mm256_castsi256_si128(reinterpret_cast<__m256i>(v)),
+                high = _mm256_extracti128_si256(reinterpret_cast<__m256i>(v), 1);
   if constexpr (sizeof(T) == 2) {
     constexpr bool is_signed = T(-1) < T(0);
-    _mm_storeu_si128(reinterpret_cast<__m128i *>(p), is_signed ? _mm_packs_epi32(low, high) : _mm_packus_epi32(low, high));
+    _mm_storeu_si128(reinterpret_cast<__m128i *>(p),
+                     is_signed ? _mm_packs_epi32(low, high) : _mm_packus_epi32(low, high));
   } else {
     constexpr bool is_signed = T(-1) < T(0);
     const __m128i halves = _mm_packs_epi32(low, high);
-    _mm_storel_epi64(reinterpret_cast<__m128i *>(p), is_signed ? _mm_packs_epi16(halves, halves) : _mm_packus_epi16(halves, halves));
+    _mm_storel_epi64(reinterpret_cast<__m128i *>(p),
+                     is_signed ? _mm_packs_epi16(halves, halves) : _mm_packus_epi16(halves, halves));
   }
 #elif defined(__SSE2__) && QR_ISA_BYTES == 16
   constexpr bool is_signed = T(-1) < T(0);
   const __m128i wide = reinterpret_cast<__m128i>(v);
   if constexpr (sizeof(T) == 2) {
     // Without packusdw: by way of the signed range.
-    const __m128i halves = is_signed ? _mm_packs_epi32(wide, wide)
-                                     : _mm_xor_si128(_mm_packs_epi32(_mm_sub_epi32(wide, _mm_set1_epi32(32768)), _mm_setzero_si128()), _mm_set1_epi16(-32768));
+    const __m128i halves =
+        is_signed ? _mm_packs_epi32(wide, wide)
+                  : _mm_xor_si128(_mm_packs_epi32(_mm_sub_epi32(wide, _mm_set1_epi32(32768)), _mm_setzero_si128()),
+                                  _mm_set1_epi16(-32768));
     _mm_storel_epi64(reinterpret_cast<__m128i *>(p), halves);
   } else {
     const __m128i halves = _mm_packs_epi32(wide, wide);
@@ -126,12 +136,14 @@ QR_INLINE void narrow(T *p, VecI a, VecI b) noexcept {
 #if defined(__AVX2__) && QR_ISA_BYTES == 32
   constexpr bool is_signed = T(-1) < T(0);
   const __m256i x = reinterpret_cast<__m256i>(a), y = reinterpret_cast<__m256i>(b);
-  const __m256i halves = _mm256_permute4x64_epi64(sizeof(T) == 1 || is_signed ? _mm256_packs_epi32(x, y) : _mm256_packus_epi32(x, y), 0xd8);
+  const __m256i halves = _mm256_permute4x64_epi64(
+      sizeof(T) == 1 || is_signed ? _mm256_packs_epi32(x, y) : _mm256_packus_epi32(x, y), 0xd8);
   if constexpr (sizeof(T) == 2) {
     _mm256_storeu_si256(reinterpret_cast<__m256i *>(p), halves);
   } else {
     const __m128i low = _mm256_castsi256_si128(halves), high = _mm256_extracti128_si256(halves, 1);
-    _mm_storeu_si128(reinterpret_cast<__m128i *>(p), is_signed ? _mm_packs_epi16(low, high) : _mm_packus_epi16(low, high));
+    _mm_storeu_si128(reinterpret_cast<__m128i *>(p),
+                     is_signed ? _mm_packs_epi16(low, high) : _mm_packus_epi16(low, high));
   }
 #else
   narrow(p, a);
@@ -153,26 +165,34 @@ QR_INLINE void narrow_part(T *p, VecI v, int count) noexcept {
 // Of each pair: a0 * b0 + a1 * b1, plus c. Wraps around.
 QR_INLINE VecI add_pairs(VecI c, VecH a, VecH b) noexcept {
 #if defined(__AVX512VNNI__) && QR_ISA_BYTES == 64
-  return reinterpret_cast<VecI>(_mm512_dpwssd_epi32(reinterpret_cast<__m512i>(c), reinterpret_cast<__m512i>(a), reinterpret_cast<__m512i>(b)));
+  return reinterpret_cast<VecI>(
+      _mm512_dpwssd_epi32(reinterpret_cast<__m512i>(c), reinterpret_cast<__m512i>(a), reinterpret_cast<__m512i>(b)));
 #elif defined(__AVX2__) && QR_ISA_BYTES == 32
-  return reinterpret_cast<VecI>(_mm256_add_epi32(reinterpret_cast<__m256i>(c), _mm256_madd_epi16(reinterpret_cast<__m256i>(a), reinterpret_cast<__m256i>(b))));
+  return reinterpret_cast<VecI>(_mm256_add_epi32(
+      reinterpret_cast<__m256i>(c), _mm256_madd_epi16(reinterpret_cast<__m256i>(a), reinterpret_cast<__m256i>(b))));
 #elif defined(__SSE2__) && QR_ISA_BYTES == 16
-  return reinterpret_cast<VecI>(_mm_add_epi32(reinterpret_cast<__m128i>(c), _mm_madd_epi16(reinterpret_cast<__m128i>(a), reinterpret_cast<__m128i>(b))));
+  return reinterpret_cast<VecI>(_mm_add_epi32(
+      reinterpret_cast<__m128i>(c), _mm_madd_epi16(reinterpret_cast<__m128i>(a), reinterpret_cast<__m128i>(b))));
 #elif defined(__aarch64__) && QR_ISA_BYTES == 16
   const int16x8_t x = reinterpret_cast<int16x8_t>(a), y = reinterpret_cast<int16x8_t>(b);
-  return reinterpret_cast<VecI>(vaddq_s32(reinterpret_cast<int32x4_t>(c), vpaddq_s32(vmull_s16(vget_low_s16(x), vget_low_s16(y)), vmull_high_s16(x, y))));
+  return reinterpret_cast<VecI>(vaddq_s32(
+      reinterpret_cast<int32x4_t>(c), vpaddq_s32(vmull_s16(vget_low_s16(x), vget_low_s16(y)), vmull_high_s16(x, y))));
 #else
   for (int i = 0; i < kLanes; ++i)
-    c[i] = static_cast<std::int32_t>(static_cast<std::uint32_t>(c[i]) + static_cast<std::uint32_t>(a[2 * i] * b[2 * i]) + static_cast<std::uint32_t>(a[2 * i + 1] * b[2 * i + 1]));
+    c[i] =
+        static_cast<std::int32_t>(static_cast<std::uint32_t>(c[i]) + static_cast<std::uint32_t>(a[2 * i] * b[2 * i]) +
+                                  static_cast<std::uint32_t>(a[2 * i + 1] * b[2 * i + 1]));
   return c;
 #endif
 }
 // Of each four bytes: sum of a * b, plus c; a is unsigned unless kDotSigned, b is signed.
 QR_INLINE VecI add_quads(VecI c, VecB a, VecB b) noexcept {
 #if defined(__AVX512VNNI__) && QR_ISA_BYTES == 64
-  return reinterpret_cast<VecI>(_mm512_dpbusd_epi32(reinterpret_cast<__m512i>(c), reinterpret_cast<__m512i>(a), reinterpret_cast<__m512i>(b)));
+  return reinterpret_cast<VecI>(
+      _mm512_dpbusd_epi32(reinterpret_cast<__m512i>(c), reinterpret_cast<__m512i>(a), reinterpret_cast<__m512i>(b)));
 #elif defined(__ARM_FEATURE_DOTPROD) && QR_ISA_BYTES == 16
-  return reinterpret_cast<VecI>(vdotq_s32(reinterpret_cast<int32x4_t>(c), reinterpret_cast<int8x16_t>(a), reinterpret_cast<int8x16_t>(b)));
+  return reinterpret_cast<VecI>(
+      vdotq_s32(reinterpret_cast<int32x4_t>(c), reinterpret_cast<int8x16_t>(a), reinterpret_cast<int8x16_t>(b)));
 #else
   for (int i = 0; i < 4 * kLanes; ++i) c[i / 4] += (kDotSigned ? a[i] : static_cast<std::uint8_t>(a[i])) * b[i];
   return c;
@@ -188,7 +208,9 @@ QR_INLINE void zip(VecH a, VecH b, VecH *low, VecH *high) noexcept {
   *high = reinterpret_cast<VecH>(_mm256_permute2x128_si256(even, odd, 0x31));
 #else
   VecH from, to;
-  for (int i = 0; i < kHalves; ++i) from[i] = static_cast<std::int16_t>(i / 2 + i % 2 * kHalves), to[i] = static_cast<std::int16_t>(i / 2 + i % 2 * kHalves + kHalves / 2);
+  for (int i = 0; i < kHalves; ++i)
+    from[i] = static_cast<std::int16_t>(i / 2 + i % 2 * kHalves),
+    to[i] = static_cast<std::int16_t>(i / 2 + i % 2 * kHalves + kHalves / 2);
   *low = __builtin_shuffle(a, b, from);
   *high = __builtin_shuffle(a, b, to);
 #endif
@@ -214,10 +236,12 @@ QR_INLINE VecD double_high(VecI v) noexcept {
 }
 QR_INLINE VecF to_float(VecD low, VecD high) noexcept {
 #if defined(__AVX2__) && QR_ISA_BYTES == 32
-  return reinterpret_cast<VecF>(_mm256_set_m128(_mm256_cvtpd_ps(reinterpret_cast<__m256d>(high)), _mm256_cvtpd_ps(reinterpret_cast<__m256d>(low))));
+  return reinterpret_cast<VecF>(_mm256_set_m128(_mm256_cvtpd_ps(reinterpret_cast<__m256d>(high)),
+                                                _mm256_cvtpd_ps(reinterpret_cast<__m256d>(low))));
 #else
   VecF r;
-  for (int i = 0; i < kLanes / 2; ++i) r[i] = static_cast<float>(low[i]), r[i + kLanes / 2] = static_cast<float>(high[i]);
+  for (int i = 0; i < kLanes / 2; ++i)
+    r[i] = static_cast<float>(low[i]), r[i + kLanes / 2] = static_cast<float>(high[i]);
   return r;
 #endif
 }

@@ -29,13 +29,16 @@ inline constexpr bool kBytePairs = true;
 inline constexpr bool kBytePairs = false;
 #endif
 
-// What a product is cut into for each worker, so that one that is held up does not hold up all (measured: 16 tasks for two workers take 0.91 to 1.0 of the time of 8).
+// What a product is cut into for each worker, so that one that is held up does not hold up all (measured: 16 tasks for
+// two workers take 0.91 to 1.0 of the time of 8).
 inline constexpr std::int64_t kTasksPerWorker = 8;
 
-// Operations of a product that are worth another thread's while: a few microseconds, against one to hand them over while the threads of a run are awake.
+// Operations of a product that are worth another thread's while: a few microseconds, against one to hand them over
+// while the threads of a run are awake.
 inline constexpr double kWorthSharing = 2.5e5;
 
-// ConvF32 as a part of a larger operation; few_rows: all of that operation's rows are few (gemm_tile.h). In conv_f32.cpp.
+// ConvF32 as a part of a larger operation; few_rows: all of that operation's rows are few (gemm_tile.h). In
+// conv_f32.cpp.
 void run_conv(const Call &call, bool few_rows) noexcept;
 
 // Weights of a product that lie in memory as f16 or bf16. In cast.cpp.

@@ -18,7 +18,8 @@ struct MatMul {
   float *y;
 };
 
-// Few rows, b as it lies: bound by reading b, so its rows are read from end to end (of a part of the columns for which the sums stay in the first-level cache).
+// Few rows, b as it lies: bound by reading b, so its rows are read from end to end (of a part of the columns for which
+// the sums stay in the first-level cache).
 void run_few_rows(const MatMul &g, std::int64_t row, std::int64_t rows, std::int64_t begin, std::int64_t end) noexcept {
   const MatMulF32 &p = g.p;
   constexpr std::int64_t kColumns = 1024;
@@ -41,9 +42,14 @@ void run_few_rows(const MatMul &g, std::int64_t row, std::int64_t rows, std::int
           put(y + n, sum);
         };
         std::int64_t n = 0;
-        for (; n + kLanes <= columns; n += kLanes) vector(n, [](const float *q) __attribute__((always_inline)) { return load(q); }, [](float *q, VecF v) __attribute__((always_inline)) { store(q, v); });
+        for (; n + kLanes <= columns; n += kLanes)
+          vector(
+              n, [](const float *q) __attribute__((always_inline)) { return load(q); },
+              [](float *q, VecF v) __attribute__((always_inline)) { store(q, v); });
         if (const int left = static_cast<int>(columns - n); left > 0)
-          vector(n, [=](const float *q) __attribute__((always_inline)) { return load_part(q, left); }, [=](float *q, VecF v) __attribute__((always_inline)) { store_part(q, v, left); });
+          vector(
+              n, [=](const float *q) __attribute__((always_inline)) { return load_part(q, left); },
+              [=](float *q, VecF v) __attribute__((always_inline)) { store_part(q, v, left); });
         k += kSteps;
         b += kSteps * p.b_row;
       };
@@ -52,16 +58,20 @@ void run_few_rows(const MatMul &g, std::int64_t row, std::int64_t rows, std::int
       const float *const r = p.residual == Residual::None ? nullptr : g.r + m * p.y_row + first;
       if (p.residual == Residual::BeforeAct)
         for (std::int64_t n = 0; n < columns; ++n) y[n] += r[n];
-      if (p.act.kind != Act::None || p.residual == Residual::AfterAct) finish_rows(p.act, y, 0, 1, columns, p.residual == Residual::AfterAct ? r : nullptr, 0);
+      if (p.act.kind != Act::None || p.residual == Residual::AfterAct)
+        finish_rows(p.act, y, 0, 1, columns, p.residual == Residual::AfterAct ? r : nullptr, 0);
     }
   }
 }
 
-// Rows [row, row + rows) and panels [first, last) of one matrix. Panels are the outer loop, unless chunks of a have to be packed.
-void run_part(const MatMul &g, std::int64_t row, std::int64_t rows, std::int64_t first, std::int64_t last, float *scratch) noexcept {
+// Rows [row, row + rows) and panels [first, last) of one matrix. Panels are the outer loop, unless chunks of a have to
+// be packed.
+void run_part(const MatMul &g, std::int64_t row, std::int64_t rows, std::int64_t first, std::int64_t last,
+              float *scratch) noexcept {
   const MatMulF32 &p = g.p;
   const MatMulShape &s = g.s;
-  if (p.m <= kFewRows && p.b_col == 1 && p.n > kF32Panel * kLanes) return run_few_rows(g, row, rows, first * kF32Panel * kLanes, min_of(p.n, last * kF32Panel * kLanes));
+  if (p.m <= kFewRows && p.b_col == 1 && p.n > kF32Panel * kLanes)
+    return run_few_rows(g, row, rows, first * kF32Panel * kLanes, min_of(p.n, last * kF32Panel * kLanes));
   float *const panel_at = scratch, *const bias_at = panel_at + s.panel_floats, *const a_at = bias_at + s.bias_floats;
   const bool pack_a = p.a_col != 1;
   // A few rows do not pay for copying b.
@@ -141,27 +151,32 @@ void run_MatMulF32(const Call &call) {
   const std::int64_t row_blocks = ceil_div(p.m, s.rows);
   std::int64_t panel_parts = 1, row_parts = row_blocks;
   if (batches * row_parts < wanted) panel_parts = min_of(s.panels, ceil_div(wanted, batches * row_parts));
-  if (batches * row_parts * panel_parts < wanted) row_parts = min_of(max_of(row_parts, ceil_div(p.m, std::int64_t{24})), ceil_div(wanted, batches * panel_parts));
+  if (batches * row_parts * panel_parts < wanted)
+    row_parts = min_of(max_of(row_parts, ceil_div(p.m, std::int64_t{24})), ceil_div(wanted, batches * panel_parts));
   const std::int64_t tasks = batches * panel_parts * row_parts;
-  const double flops = 2.0 * static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k + 1) * static_cast<double>(batches) / static_cast<double>(tasks);
-  call.threads.run(static_cast<std::uint64_t>(tasks), static_cast<std::uint64_t>(1 + kWorthSharing / flops), [&](std::uint64_t begin, std::uint64_t end, std::uint32_t worker) {
-    for (; begin < end; ++begin) {
-      auto rest = static_cast<std::int64_t>(begin);
-      const std::int64_t row_part = rest % row_parts;
-      rest /= row_parts;
-      const std::int64_t panel_part = rest % panel_parts;
-      rest /= panel_parts;
-      MatMul g = whole;
-      for (int i = kBatchRank - 1; i >= 0; --i) {
-        const std::int64_t at = rest % p.batch[i];
-        rest /= p.batch[i];
-        g.a += at * p.a_batch[i], g.b += at * p.b_batch[i], g.y += at * p.y_batch[i];
-        if (g.r) g.r += at * p.y_batch[i];
-      }
-      const std::int64_t row = p.m * row_part / row_parts, rows = p.m * (row_part + 1) / row_parts - row;
-      run_part(g, row, rows, s.panels * panel_part / panel_parts, s.panels * (panel_part + 1) / panel_parts, reinterpret_cast<float *>(call.worker_scratch(worker)));
-    }
-  });
+  const double flops = 2.0 * static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k + 1) *
+                       static_cast<double>(batches) / static_cast<double>(tasks);
+  call.threads.run(
+      static_cast<std::uint64_t>(tasks), static_cast<std::uint64_t>(1 + kWorthSharing / flops),
+      [&](std::uint64_t begin, std::uint64_t end, std::uint32_t worker) {
+        for (; begin < end; ++begin) {
+          auto rest = static_cast<std::int64_t>(begin);
+          const std::int64_t row_part = rest % row_parts;
+          rest /= row_parts;
+          const std::int64_t panel_part = rest % panel_parts;
+          rest /= panel_parts;
+          MatMul g = whole;
+          for (int i = kBatchRank - 1; i >= 0; --i) {
+            const std::int64_t at = rest % p.batch[i];
+            rest /= p.batch[i];
+            g.a += at * p.a_batch[i], g.b += at * p.b_batch[i], g.y += at * p.y_batch[i];
+            if (g.r) g.r += at * p.y_batch[i];
+          }
+          const std::int64_t row = p.m * row_part / row_parts, rows = p.m * (row_part + 1) / row_parts - row;
+          run_part(g, row, rows, s.panels * panel_part / panel_parts, s.panels * (panel_part + 1) / panel_parts,
+                   reinterpret_cast<float *>(call.worker_scratch(worker)));
+        }
+      });
 }
 
 }  // namespace quarry::kernels::QR_ISA

@@ -29,7 +29,8 @@ Nest nest_of(const Copy &p) noexcept {
     if (p.dims[i] == 1) continue;
     const std::int64_t from = p.from[i] * p.width, to = p.to[i] * p.width;
     int at = n.rank++;
-    for (; at > 0 && n.to[at - 1] < to; --at) n.dims[at] = n.dims[at - 1], n.from[at] = n.from[at - 1], n.to[at] = n.to[at - 1];
+    for (; at > 0 && n.to[at - 1] < to; --at)
+      n.dims[at] = n.dims[at - 1], n.from[at] = n.from[at - 1], n.to[at] = n.to[at - 1];
     n.dims[at] = p.dims[i], n.from[at] = from, n.to[at] = to;
   }
   for (int i = n.rank - 1; i > 0; --i)
@@ -43,7 +44,8 @@ Nest nest_of(const Copy &p) noexcept {
 
 // `count` units, one after the other.
 template <class T>
-QR_INLINE void copy_line_as(const std::byte *from, std::byte *to, std::int64_t count, std::int64_t from_step, std::int64_t to_step) noexcept {
+QR_INLINE void copy_line_as(const std::byte *from, std::byte *to, std::int64_t count, std::int64_t from_step,
+                            std::int64_t to_step) noexcept {
   if (from_step == 0) {
     const T value = *reinterpret_cast<const T *>(from);
     if (to_step == static_cast<std::int64_t>(sizeof(T)))
@@ -52,13 +54,16 @@ QR_INLINE void copy_line_as(const std::byte *from, std::byte *to, std::int64_t c
       for (std::int64_t i = 0; i < count; ++i) *reinterpret_cast<T *>(to + i * to_step) = value;
     return;
   }
-  for (std::int64_t i = 0; i < count; ++i) *reinterpret_cast<T *>(to + i * to_step) = *reinterpret_cast<const T *>(from + i * from_step);
+  for (std::int64_t i = 0; i < count; ++i)
+    *reinterpret_cast<T *>(to + i * to_step) = *reinterpret_cast<const T *>(from + i * from_step);
 }
 template <int bytes>
-QR_INLINE void copy_units(const std::byte *from, std::byte *to, std::int64_t count, std::int64_t from_step, std::int64_t to_step) noexcept {
+QR_INLINE void copy_units(const std::byte *from, std::byte *to, std::int64_t count, std::int64_t from_step,
+                          std::int64_t to_step) noexcept {
   for (std::int64_t i = 0; i < count; ++i) std::memcpy(to + i * to_step, from + i * from_step, bytes);
 }
-void copy_line(std::int64_t unit, const std::byte *from, std::byte *to, std::int64_t count, std::int64_t from_step, std::int64_t to_step) noexcept {
+void copy_line(std::int64_t unit, const std::byte *from, std::byte *to, std::int64_t count, std::int64_t from_step,
+               std::int64_t to_step) noexcept {
   switch (unit) {
     case 1: return copy_line_as<Unit1>(from, to, count, from_step, to_step);
     case 2: return copy_line_as<Unit2>(from, to, count, from_step, to_step);
@@ -72,22 +77,27 @@ void copy_line(std::int64_t unit, const std::byte *from, std::byte *to, std::int
     case 32: return copy_units<32>(from, to, count, from_step, to_step);
     case 64: return copy_units<64>(from, to, count, from_step, to_step);
     default:
-      for (std::int64_t i = 0; i < count; ++i) std::memmove(to + i * to_step, from + i * from_step, static_cast<std::size_t>(unit));  // a damaged plan may have them overlap
+      for (std::int64_t i = 0; i < count; ++i)
+        std::memmove(to + i * to_step, from + i * from_step,
+                     static_cast<std::size_t>(unit));  // a damaged plan may have them overlap
   }
 }
 
-// A nest as tasks: an index over the outer dimensions, and a part of the innermost one (or of the unit, where no dimension is left).
+// A nest as tasks: an index over the outer dimensions, and a part of the innermost one (or of the unit, where no
+// dimension is left).
 struct Tasks {
-  Nest n;              // outer dimensions only
+  Nest n;  // outer dimensions only
   std::int64_t unit;
-  // The innermost loop: `count` units; or, with `columns` > 0, a transposition of count x columns units, where columns are adjacent in the source and
-  // rows in the destination.
+  // The innermost loop: `count` units; or, with `columns` > 0, a transposition of count x columns units, where columns
+  // are adjacent in the source and rows in the destination.
   std::int64_t count = 1, from_step = 0, to_step = 0, columns = 0, column_step = 0;
   std::int64_t part = 1, parts = 1, outer = 1;  // how much of `count` a task does
 
   void move(const std::byte *from, std::byte *to, std::int64_t begin, std::int64_t end) const noexcept {
-    if (columns > 0) transpose(unit, from + begin * from_step, to + begin * to_step, end - begin, columns, from_step, column_step);
-    else if (unit == 1 && from_step == 1 && to_step == 1) std::memmove(to + begin, from + begin, static_cast<std::size_t>(end - begin));
+    if (columns > 0)
+      transpose(unit, from + begin * from_step, to + begin * to_step, end - begin, columns, from_step, column_step);
+    else if (unit == 1 && from_step == 1 && to_step == 1)
+      std::memmove(to + begin, from + begin, static_cast<std::size_t>(end - begin));
     else copy_line(unit, from + begin * from_step, to + begin * to_step, end - begin, from_step, to_step);
   }
   // The tasks [first, last).
@@ -156,18 +166,21 @@ void run_Copy(const Call &call) {
   const std::int64_t count = t.outer * t.parts;
   if (bytes <= 2 * kGrainBytes) return t.run(x, y, 0, count);
   const std::int64_t grain = max_of<std::int64_t>(1, kGrainBytes / max_of<std::int64_t>(1, bytes / count));
-  call.threads.run(static_cast<std::uint64_t>(count), static_cast<std::uint64_t>(grain), [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
-    t.run(x, y, static_cast<std::int64_t>(begin), static_cast<std::int64_t>(end));
-  });
+  call.threads.run(static_cast<std::uint64_t>(count), static_cast<std::uint64_t>(grain),
+                   [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
+                     t.run(x, y, static_cast<std::int64_t>(begin), static_cast<std::int64_t>(end));
+                   });
 }
 
 void run_Fill(const Call &call) {
   const auto &p = call.as<Fill>();
   std::byte *y = call.operands[0];
-  call.threads.run(static_cast<std::uint64_t>(p.count), static_cast<std::uint64_t>(2 * kGrainBytes / p.width), [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
-    const auto count = static_cast<std::int64_t>(end - begin);
-    copy_line(p.width, reinterpret_cast<const std::byte *>(&p.value), y + begin * p.width, count, 0, p.width);
-  });
+  call.threads.run(static_cast<std::uint64_t>(p.count), static_cast<std::uint64_t>(2 * kGrainBytes / p.width),
+                   [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
+                     const auto count = static_cast<std::int64_t>(end - begin);
+                     copy_line(p.width, reinterpret_cast<const std::byte *>(&p.value), y + begin * p.width, count, 0,
+                               p.width);
+                   });
 }
 
 void run_Gather(const Call &call) {
@@ -192,15 +205,18 @@ void run_Gather(const Call &call) {
   }
   if (p.outer == 0 || p.row_bytes == 0) return;
   const std::int64_t grain = max_of<std::int64_t>(1, 2 * kGrainBytes / p.row_bytes);
-  call.threads.run(static_cast<std::uint64_t>(p.outer * p.count), static_cast<std::uint64_t>(grain), [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
-    auto outer = static_cast<std::int64_t>(begin) / p.count, at = static_cast<std::int64_t>(begin) % p.count;
-    for (auto task = static_cast<std::int64_t>(begin); task < static_cast<std::int64_t>(end); ++task) {
-      std::int64_t index = index_at(at);
-      if (index < 0) index += p.rows;
-      copy_line(p.row_bytes, table + (outer * p.rows + index) * p.row_bytes, y + task * p.row_bytes, 1, p.row_bytes, p.row_bytes);
-      if (++at == p.count) at = 0, ++outer;
-    }
-  });
+  call.threads.run(static_cast<std::uint64_t>(p.outer * p.count), static_cast<std::uint64_t>(grain),
+                   [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
+                     auto outer = static_cast<std::int64_t>(begin) / p.count,
+                          at = static_cast<std::int64_t>(begin) % p.count;
+                     for (auto task = static_cast<std::int64_t>(begin); task < static_cast<std::int64_t>(end); ++task) {
+                       std::int64_t index = index_at(at);
+                       if (index < 0) index += p.rows;
+                       copy_line(p.row_bytes, table + (outer * p.rows + index) * p.row_bytes, y + task * p.row_bytes, 1,
+                                 p.row_bytes, p.row_bytes);
+                       if (++at == p.count) at = 0, ++outer;
+                     }
+                   });
 }
 
 }  // namespace quarry::kernels::QR_ISA

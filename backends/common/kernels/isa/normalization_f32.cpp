@@ -9,7 +9,9 @@ namespace {
 
 // Elements that are worth another thread.
 constexpr std::int64_t kGrain = 8192;
-std::uint64_t grain_of(std::int64_t elements_of_a_task) noexcept { return static_cast<std::uint64_t>(max_of<std::int64_t>(1, kGrain / max_of<std::int64_t>(1, elements_of_a_task))); }
+std::uint64_t grain_of(std::int64_t elements_of_a_task) noexcept {
+  return static_cast<std::uint64_t>(max_of<std::int64_t>(1, kGrain / max_of<std::int64_t>(1, elements_of_a_task)));
+}
 
 // Calls body(index, lanes) for the vectors of a row; `lanes` is kLanes, a constant, for all but a last part.
 template <class Body>
@@ -18,7 +20,9 @@ QR_INLINE void for_vectors(std::int64_t begin, std::int64_t end, Body &&body) no
   for (; i + kLanes <= end; i += kLanes) body(i, kLanes);
   if (i < end) body(i, static_cast<int>(end - i));
 }
-QR_INLINE VecF load_lanes(const float *p, int lanes) noexcept { return lanes == kLanes ? load(p) : load_part(p, lanes); }
+QR_INLINE VecF load_lanes(const float *p, int lanes) noexcept {
+  return lanes == kLanes ? load(p) : load_part(p, lanes);
+}
 QR_INLINE void store_lanes(float *p, VecF v, int lanes) noexcept {
   if (lanes == kLanes) store(p, v);
   else store_part(p, v, lanes);
@@ -34,7 +38,8 @@ QR_INLINE float sum_of(std::int64_t n, Term &&term) noexcept {
     const std::int64_t end = min_of(n, begin + kBlock);
     VecF part[4]{};
     std::int64_t i = begin;
-    for (; i + 4 * kLanes <= end; i += 4 * kLanes) QR_UNROLL for (int k = 0; k < 4; ++k) part[k] += term(i + k * kLanes, kLanes);
+    for (; i + 4 * kLanes <= end; i += 4 * kLanes)
+      QR_UNROLL for (int k = 0; k < 4; ++k) part[k] += term(i + k * kLanes, kLanes);
     for (; i + kLanes <= end; i += kLanes) part[0] += term(i, kLanes);
     if (i < end) part[1] += term(i, static_cast<int>(end - i));
     total += (part[0] + part[1]) + (part[2] + part[3]);
@@ -51,29 +56,36 @@ void softmax_row(const float *x, float *y, std::int64_t n, float scale_) noexcep
   std::int64_t i = 0;
   for (; i + 4 * kLanes <= n; i += 4 * kLanes)
     QR_UNROLL for (int k = 0; k < 4; ++k) m[k] = max(load(x + i + k * kLanes) * scale, m[k]);
-  for_vectors(i, n, [&](std::int64_t at, int lanes) __attribute__((always_inline)) {
-    const VecF v = load_lanes(x + at, lanes) * scale;
-    m[0] = max(lanes == kLanes ? v : select(first_lanes(lanes), v, lowest), m[0]);
-  });
+  for_vectors(
+      i, n, [&](std::int64_t at, int lanes) __attribute__((always_inline)) {
+        const VecF v = load_lanes(x + at, lanes) * scale;
+        m[0] = max(lanes == kLanes ? v : select(first_lanes(lanes), v, lowest), m[0]);
+      });
   const VecF greatest = splat(largest(max(max(m[0], m[1]), max(m[2], m[3]))));
-  const float all = sum_of(n, [=](std::int64_t at, int lanes) __attribute__((always_inline)) {
-    const VecF e = exp_of_negative(fma(load_lanes(x + at, lanes), scale, -greatest));
-    if (keep) store_lanes(y + at, e, lanes);
-    return lanes == kLanes ? e : select(first_lanes(lanes), e, VecF{});
-  });
+  const float all = sum_of(
+      n, [=](std::int64_t at, int lanes) __attribute__((always_inline)) {
+        const VecF e = exp_of_negative(fma(load_lanes(x + at, lanes), scale, -greatest));
+        if (keep) store_lanes(y + at, e, lanes);
+        return lanes == kLanes ? e : select(first_lanes(lanes), e, VecF{});
+      });
   if (log_) {
     const VecF shift = log(splat(all));
-    for_vectors(0, n, [&](std::int64_t at, int lanes) __attribute__((always_inline)) {
-      store_lanes(y + at, (load_lanes(x + at, lanes) * scale - greatest) - shift, lanes);
-    });
+    for_vectors(
+        0, n, [&](std::int64_t at, int lanes) __attribute__((always_inline)) {
+          store_lanes(y + at, (load_lanes(x + at, lanes) * scale - greatest) - shift, lanes);
+        });
   } else {
     const VecF factor = splat(1.0f / all);
-    for_vectors(0, n, [&](std::int64_t at, int lanes) __attribute__((always_inline)) { store_lanes(y + at, load_lanes(y + at, lanes) * factor, lanes); });
+    for_vectors(
+        0, n, [&](std::int64_t at, int lanes) __attribute__((always_inline)) {
+          store_lanes(y + at, load_lanes(y + at, lanes) * factor, lanes);
+        });
   }
 }
 
 // `lanes` columns at once, `step` elements from row to row.
-QR_INLINE void softmax_columns(const float *x, float *y, std::int64_t n, std::int64_t step, int lanes, float scale_, bool log_) noexcept {
+QR_INLINE void softmax_columns(const float *x, float *y, std::int64_t n, std::int64_t step, int lanes, float scale_,
+                               bool log_) noexcept {
   const VecF scale = splat(scale_);
   VecF greatest = splat(-__builtin_inff());
   for (std::int64_t i = 0; i < n; ++i) greatest = max(load_lanes(x + i * step, lanes) * scale, greatest);
@@ -89,7 +101,8 @@ QR_INLINE void softmax_columns(const float *x, float *y, std::int64_t n, std::in
   }
   if (log_) {
     const VecF shift = log(total);
-    for (std::int64_t i = 0; i < n; ++i) store_lanes(y + i * step, (load_lanes(x + i * step, lanes) * scale - greatest) - shift, lanes);
+    for (std::int64_t i = 0; i < n; ++i)
+      store_lanes(y + i * step, (load_lanes(x + i * step, lanes) * scale - greatest) - shift, lanes);
   } else {
     const VecF factor = splat(1.0f) / total;
     for (std::int64_t i = 0; i < n; ++i) store_lanes(y + i * step, load_lanes(y + i * step, lanes) * factor, lanes);
@@ -121,35 +134,40 @@ struct LayerNormRow {
     };
     const float count = static_cast<float>(n);
     if (p.rms) {
-      const float squares = sum_of(n, [=](std::int64_t at, int lanes) __attribute__((always_inline)) {
-        const VecF v = value(at, lanes);
-        return v * v;
-      });
+      const float squares = sum_of(
+          n, [=](std::int64_t at, int lanes) __attribute__((always_inline)) {
+            const VecF v = value(at, lanes);
+            return v * v;
+          });
       return finish(keep ? s : x, y, 0, squares / count);
     }
     const float mean = sum_of(n, value) / count;
     const float *const from = keep ? s : x;
     const VecF center = splat(mean);
-    const float squares = sum_of(n, [=](std::int64_t at, int lanes) __attribute__((always_inline)) {
-      VecF d = load_lanes(from + at, lanes) - center;
-      if (lanes != kLanes) d = select(first_lanes(lanes), d, VecF{});
-      return d * d;
-    });
+    const float squares = sum_of(
+        n, [=](std::int64_t at, int lanes) __attribute__((always_inline)) {
+          VecF d = load_lanes(from + at, lanes) - center;
+          if (lanes != kLanes) d = select(first_lanes(lanes), d, VecF{});
+          return d * d;
+        });
     finish(from, y, mean, squares / count);
   }
 
   void finish(const float *from, float *y, float mean_, float variance) const noexcept {
     const VecF mean = splat(mean_), inverse = splat(1.0f / __builtin_sqrtf(variance + p.epsilon));
     if (beta) {
-      for_vectors(0, p.cols, [&](std::int64_t at, int lanes) __attribute__((always_inline)) {
-        const VecF v = (load_lanes(from + at, lanes) - mean) * inverse;
-        store_lanes(y + at, clamp(fma(v, load_lanes(gamma + at, lanes), load_lanes(beta + at, lanes)), low, high), lanes);
-      });
+      for_vectors(
+          0, p.cols, [&](std::int64_t at, int lanes) __attribute__((always_inline)) {
+            const VecF v = (load_lanes(from + at, lanes) - mean) * inverse;
+            store_lanes(y + at, clamp(fma(v, load_lanes(gamma + at, lanes), load_lanes(beta + at, lanes)), low, high),
+                        lanes);
+          });
     } else {
-      for_vectors(0, p.cols, [&](std::int64_t at, int lanes) __attribute__((always_inline)) {
-        const VecF v = (load_lanes(from + at, lanes) - mean) * inverse;
-        store_lanes(y + at, clamp(v * load_lanes(gamma + at, lanes), low, high), lanes);
-      });
+      for_vectors(
+          0, p.cols, [&](std::int64_t at, int lanes) __attribute__((always_inline)) {
+            const VecF v = (load_lanes(from + at, lanes) - mean) * inverse;
+            store_lanes(y + at, clamp(v * load_lanes(gamma + at, lanes), low, high), lanes);
+          });
     }
     if (p.act.kind != Act::Clip) activate_in_place(p.act, y, p.cols);
   }
@@ -163,19 +181,22 @@ void run_SoftmaxF32(const Call &call) {
   const float *x = call.operand<const float>(0);
   float *y = call.operand<float>(1);
   if (p.inner == 1) {
-    return call.threads.run(static_cast<std::uint64_t>(p.outer), grain_of(p.n), [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
-      for (auto row = static_cast<std::int64_t>(begin); row < static_cast<std::int64_t>(end); ++row) (p.log ? softmax_row<true> : softmax_row<false>)(x + row * p.n, y + row * p.n, p.n, p.scale);
-    });
+    return call.threads.run(
+        static_cast<std::uint64_t>(p.outer), grain_of(p.n), [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
+          for (auto row = static_cast<std::int64_t>(begin); row < static_cast<std::int64_t>(end); ++row)
+            (p.log ? softmax_row<true> : softmax_row<false>)(x + row * p.n, y + row * p.n, p.n, p.scale);
+        });
   }
   const std::int64_t groups = ceil_div<std::int64_t>(p.inner, kLanes);
-  call.threads.run(static_cast<std::uint64_t>(p.outer * groups), grain_of(p.n * kLanes), [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
-    for (auto task = static_cast<std::int64_t>(begin); task < static_cast<std::int64_t>(end); ++task) {
-      const std::int64_t column = task % groups * kLanes, at = task / groups * p.n * p.inner + column;
-      const std::int64_t lanes = min_of<std::int64_t>(kLanes, p.inner - column);
-      if (lanes == kLanes) softmax_columns(x + at, y + at, p.n, p.inner, kLanes, p.scale, p.log != 0);
-      else softmax_columns(x + at, y + at, p.n, p.inner, static_cast<int>(lanes), p.scale, p.log != 0);
-    }
-  });
+  call.threads.run(static_cast<std::uint64_t>(p.outer * groups), grain_of(p.n * kLanes),
+                   [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
+                     for (auto task = static_cast<std::int64_t>(begin); task < static_cast<std::int64_t>(end); ++task) {
+                       const std::int64_t column = task % groups * kLanes, at = task / groups * p.n * p.inner + column;
+                       const std::int64_t lanes = min_of<std::int64_t>(kLanes, p.inner - column);
+                       if (lanes == kLanes) softmax_columns(x + at, y + at, p.n, p.inner, kLanes, p.scale, p.log != 0);
+                       else softmax_columns(x + at, y + at, p.n, p.inner, static_cast<int>(lanes), p.scale, p.log != 0);
+                     }
+                   });
 }
 
 void run_LayerNormF32(const Call &call) {
@@ -189,13 +210,15 @@ void run_LayerNormF32(const Call &call) {
   float *y = call.operand<float>(next++);
   float *s = p.has_sum ? call.operand<float>(next++) : nullptr;
   const bool bounded = p.act.kind == Act::Clip;
-  const LayerNormRow normalize{p, gamma, beta, splat(bounded ? p.act.a : -__builtin_inff()), splat(bounded ? p.act.b : __builtin_inff())};
-  call.threads.run(static_cast<std::uint64_t>(p.rows), grain_of(p.cols), [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
-    for (auto row = static_cast<std::int64_t>(begin); row < static_cast<std::int64_t>(end); ++row) {
-      const std::int64_t at = row * p.cols;
-      normalize(x + at, r ? r + at : nullptr, y + at, s ? s + at : nullptr);
-    }
-  });
+  const LayerNormRow normalize{p, gamma, beta, splat(bounded ? p.act.a : -__builtin_inff()),
+                               splat(bounded ? p.act.b : __builtin_inff())};
+  call.threads.run(static_cast<std::uint64_t>(p.rows), grain_of(p.cols),
+                   [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
+                     for (auto row = static_cast<std::int64_t>(begin); row < static_cast<std::int64_t>(end); ++row) {
+                       const std::int64_t at = row * p.cols;
+                       normalize(x + at, r ? r + at : nullptr, y + at, s ? s + at : nullptr);
+                     }
+                   });
 }
 
 }  // namespace quarry::kernels::QR_ISA

@@ -10,7 +10,8 @@ namespace {
 struct Taps {
   std::int64_t first, last, padded;
 };
-Taps taps_of(std::int64_t start, std::int64_t step, std::int64_t taps, std::int64_t size, std::int64_t pad_end) noexcept {
+Taps taps_of(std::int64_t start, std::int64_t step, std::int64_t taps, std::int64_t size,
+             std::int64_t pad_end) noexcept {
   if (start >= 0 && start + (taps - 1) * step < size) return {0, taps, taps};  // nearly always; saves the divisions
   const auto below = [&](std::int64_t end) { return end <= start ? 0 : min_of(taps, (end - start + step - 1) / step); };
   const Taps t{start < 0 ? below(0) : 0, below(size), below(size + pad_end)};
@@ -31,16 +32,19 @@ struct NanSeen {
 #if defined(__AVX512F__) && QR_ISA_BYTES == 64
   __mmask16 lanes = 0;
   __attribute__((always_inline)) void see(VecF a, VecF b) noexcept {
-    lanes = static_cast<__mmask16>(lanes | _mm512_cmp_ps_mask(reinterpret_cast<__m512>(a), reinterpret_cast<__m512>(b), _CMP_UNORD_Q));
+    lanes = static_cast<__mmask16>(
+        lanes | _mm512_cmp_ps_mask(reinterpret_cast<__m512>(a), reinterpret_cast<__m512>(b), _CMP_UNORD_Q));
   }
   __attribute__((always_inline)) VecF put(VecF v) const noexcept {
-    return reinterpret_cast<VecF>(_mm512_mask_mov_ps(reinterpret_cast<__m512>(v), lanes, reinterpret_cast<__m512>(splat(__builtin_nanf("")))));
+    return reinterpret_cast<VecF>(
+        _mm512_mask_mov_ps(reinterpret_cast<__m512>(v), lanes, reinterpret_cast<__m512>(splat(__builtin_nanf("")))));
   }
 #else
   VecI lanes{};
   __attribute__((always_inline)) void see(VecF a, VecF b) noexcept {
 #if defined(__AVX2__) && QR_ISA_BYTES == 32
-    lanes |= reinterpret_cast<VecI>(_mm256_cmp_ps(reinterpret_cast<__m256>(a), reinterpret_cast<__m256>(b), _CMP_UNORD_Q));
+    lanes |=
+        reinterpret_cast<VecI>(_mm256_cmp_ps(reinterpret_cast<__m256>(a), reinterpret_cast<__m256>(b), _CMP_UNORD_Q));
 #elif defined(__SSE2__) && QR_ISA_BYTES == 16
     lanes |= reinterpret_cast<VecI>(_mm_cmpunord_ps(reinterpret_cast<__m128>(a), reinterpret_cast<__m128>(b)));
 #else
@@ -64,14 +68,12 @@ QR_INLINE void pool_vectors(const Patch &p, std::int64_t channel, float *y, VecF
     const float *from = p.x + i * p.row_step + channel;
     if constexpr (max_pool) {
       std::int64_t j = 0;
-      for (; j + 2 <= p.columns; j += 2, from += 2 * p.column_step)
-        QR_UNROLL for (int k = 0; k < count; ++k) {
+      for (; j + 2 <= p.columns; j += 2, from += 2 * p.column_step) QR_UNROLL for (int k = 0; k < count; ++k) {
           const VecF v = at(from, k), w = at(from + p.column_step, k);
           nan[k].see(v, w);
           acc[k] = max(v, max(w, acc[k]));
         }
-      if (j < p.columns)
-        QR_UNROLL for (int k = 0; k < count; ++k) {
+      if (j < p.columns) QR_UNROLL for (int k = 0; k < count; ++k) {
           const VecF v = at(from, k);
           nan[k].see(v, v);
           acc[k] = max(v, acc[k]);
@@ -79,7 +81,8 @@ QR_INLINE void pool_vectors(const Patch &p, std::int64_t channel, float *y, VecF
     } else {
       for (std::int64_t j = 0; j < p.columns;) {
         VecF part[count] = {};
-        for (const std::int64_t end = min_of(p.columns, j + kShortSum); j < end; ++j, from += p.column_step) QR_UNROLL for (int k = 0; k < count; ++k) part[k] += at(from, k);
+        for (const std::int64_t end = min_of(p.columns, j + kShortSum); j < end; ++j, from += p.column_step)
+          QR_UNROLL for (int k = 0; k < count; ++k) part[k] += at(from, k);
         QR_UNROLL for (int k = 0; k < count; ++k) acc[k] += part[k];
       }
     }
@@ -116,31 +119,37 @@ void run_PoolF32(const Call &call) {
   float *y = call.operand<float>(1);
   // A task is a row of output; or, where there are few and they are dear, some channels of one.
   const std::int64_t rows = std::int64_t{w.n} * w.oh, work = std::int64_t{w.ow} * w.kh * w.kw;  // of a channel of a row
-  const std::int64_t block = rows >= 8 ? p.c : min_of<std::int64_t>(p.c, 16 * kLanes), blocks = ceil_div<std::int64_t>(p.c, block);
+  const std::int64_t block = rows >= 8 ? p.c : min_of<std::int64_t>(p.c, 16 * kLanes),
+                     blocks = ceil_div<std::int64_t>(p.c, block);
   const std::int64_t grain = max_of<std::int64_t>(1, 32768 / (work * block));
-  call.threads.run(static_cast<std::uint64_t>(rows * blocks), static_cast<std::uint64_t>(grain), [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
-    for (auto task = static_cast<std::int64_t>(begin); task < static_cast<std::int64_t>(end); ++task) {
-      const std::int64_t row = task / blocks, image = row / w.oh, oy = row % w.oh, channel = task % blocks * block, stop = min_of<std::int64_t>(p.c, channel + block);
-      const std::int64_t top = oy * w.sh - w.pad_top;
-      const Taps v = taps_of(top, w.dh, w.kh, w.ih, p.pad_bottom);
-      const float *from = x + image * w.ih * w.iw * p.x_stride;
-      float *to = y + row * w.ow * p.y_stride;
-      for (std::int64_t ox = 0; ox < w.ow; ++ox, to += p.y_stride) {
-        const std::int64_t left = ox * w.sw - w.pad_left;
-        const Taps h = taps_of(left, w.dw, w.kw, w.iw, p.pad_right);
-        Patch patch{from, v.last - v.first, h.last - h.first, std::int64_t{w.dh} * w.iw * p.x_stride, std::int64_t{w.dw} * p.x_stride};
-        const bool empty = patch.rows <= 0 || patch.columns <= 0;
-        if (empty) patch.rows = patch.columns = 0;
-        else patch.x += ((top + v.first * w.dh) * w.iw + left + h.first * w.dw) * p.x_stride;
-        if (p.op == PoolOp::Max) {
-          pool_pixel<true>(patch, channel, stop, to, VecF{});
-        } else {
-          const std::int64_t count = p.op == PoolOp::AverageIncludePad ? v.padded * h.padded : patch.rows * patch.columns;
-          pool_pixel<false>(patch, channel, stop, to, splat(static_cast<float>(max_of<std::int64_t>(1, count))));
+  call.threads.run(
+      static_cast<std::uint64_t>(rows * blocks), static_cast<std::uint64_t>(grain),
+      [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
+        for (auto task = static_cast<std::int64_t>(begin); task < static_cast<std::int64_t>(end); ++task) {
+          const std::int64_t row = task / blocks, image = row / w.oh, oy = row % w.oh, channel = task % blocks * block,
+                             stop = min_of<std::int64_t>(p.c, channel + block);
+          const std::int64_t top = oy * w.sh - w.pad_top;
+          const Taps v = taps_of(top, w.dh, w.kh, w.ih, p.pad_bottom);
+          const float *from = x + image * w.ih * w.iw * p.x_stride;
+          float *to = y + row * w.ow * p.y_stride;
+          for (std::int64_t ox = 0; ox < w.ow; ++ox, to += p.y_stride) {
+            const std::int64_t left = ox * w.sw - w.pad_left;
+            const Taps h = taps_of(left, w.dw, w.kw, w.iw, p.pad_right);
+            Patch patch{from, v.last - v.first, h.last - h.first, std::int64_t{w.dh} * w.iw * p.x_stride,
+                        std::int64_t{w.dw} * p.x_stride};
+            const bool empty = patch.rows <= 0 || patch.columns <= 0;
+            if (empty) patch.rows = patch.columns = 0;
+            else patch.x += ((top + v.first * w.dh) * w.iw + left + h.first * w.dw) * p.x_stride;
+            if (p.op == PoolOp::Max) {
+              pool_pixel<true>(patch, channel, stop, to, VecF{});
+            } else {
+              const std::int64_t count =
+                  p.op == PoolOp::AverageIncludePad ? v.padded * h.padded : patch.rows * patch.columns;
+              pool_pixel<false>(patch, channel, stop, to, splat(static_cast<float>(max_of<std::int64_t>(1, count))));
+            }
+          }
         }
-      }
-    }
-  });
+      });
 }
 
 }  // namespace quarry::kernels::QR_ISA

@@ -7,11 +7,14 @@ namespace quarry::kernels::QR_ISA {
 
 namespace {
 
-// Operations with an accumulator per lane. Sums of squares and products are not among them: they leave the range of f32 too soon, and are taken in f64.
+// Operations with an accumulator per lane. Sums of squares and products are not among them: they leave the range of f32
+// too soon, and are taken in f64.
 enum class Kind { Sum, Abs, Max, Min };
 
 template <Kind kind>
-QR_INLINE VecF first() noexcept { return kind == Kind::Max ? splat(-__builtin_inff()) : kind == Kind::Min ? splat(__builtin_inff()) : VecF{}; }
+QR_INLINE VecF first() noexcept {
+  return kind == Kind::Max ? splat(-__builtin_inff()) : kind == Kind::Min ? splat(__builtin_inff()) : VecF{};
+}
 // NaN wins over everything: in sums by itself, else where either is one.
 template <Kind kind>
 QR_INLINE VecF take(VecF acc, VecF v) noexcept {
@@ -21,7 +24,9 @@ QR_INLINE VecF take(VecF acc, VecF v) noexcept {
   else return v != v ? v : min(v, acc);
 }
 template <Kind kind>
-QR_INLINE VecF join(VecF a, VecF b) noexcept { return take<kind == Kind::Abs ? Kind::Sum : kind>(a, b); }
+QR_INLINE VecF join(VecF a, VecF b) noexcept {
+  return take < kind == Kind::Abs ? Kind::Sum : kind > (a, b);
+}
 
 // Sums are made of short sums, so that rounding errors do not grow with the extent.
 constexpr std::int64_t kShort = 32;
@@ -34,9 +39,11 @@ float reduce_row(const float *x, std::int64_t n) noexcept {
     VecF part[4];
     QR_UNROLL for (int k = 0; k < 4; ++k) part[k] = first<kind>();
     std::int64_t i = begin;
-    for (; i + 4 * kLanes <= end; i += 4 * kLanes) QR_UNROLL for (int k = 0; k < 4; ++k) part[k] = take<kind>(part[k], load(x + i + k * kLanes));
+    for (; i + 4 * kLanes <= end; i += 4 * kLanes)
+      QR_UNROLL for (int k = 0; k < 4; ++k) part[k] = take<kind>(part[k], load(x + i + k * kLanes));
     for (; i + kLanes <= end; i += kLanes) part[0] = take<kind>(part[0], load(x + i));
-    if (const int rest = static_cast<int>(end - i); rest > 0) part[0] = take<kind>(part[0], select(first_lanes(rest), load_part(x + i, rest), first<kind>()));
+    if (const int rest = static_cast<int>(end - i); rest > 0)
+      part[0] = take<kind>(part[0], select(first_lanes(rest), load_part(x + i, rest), first<kind>()));
     total = join<kind>(total, join<kind>(join<kind>(part[0], part[1]), join<kind>(part[2], part[3])));
   }
   if constexpr (kind == Kind::Sum || kind == Kind::Abs) return sum(total);
@@ -56,8 +63,7 @@ QR_INLINE void reduce_columns(const float *x, float *y, std::int64_t n, std::int
   for (std::int64_t i = 0; i < n;) {
     VecF part[count];
     QR_UNROLL for (int k = 0; k < count; ++k) part[k] = first<kind>();
-    for (const std::int64_t end = min_of(n, i + kShort); i < end; ++i)
-      QR_UNROLL for (int k = 0; k < count; ++k) {
+    for (const std::int64_t end = min_of(n, i + kShort); i < end; ++i) QR_UNROLL for (int k = 0; k < count; ++k) {
         const float *from = x + i * step + k * kLanes;
         part[k] = take<kind>(part[k], lanes == kLanes || k < count - 1 ? load(from) : load_part(from, lanes));
       }
@@ -111,26 +117,30 @@ void run_ReduceF32(const Call &call) {
   const float *x = call.operand<const float>(0);
   float *y = call.operand<float>(1);
   const std::int64_t blocks = ceil_div(p.inner, kColumns), width = min_of(p.inner, kColumns);
-  const std::int64_t grain = max_of<std::int64_t>(1, 32768 / max_of<std::int64_t>(1, p.reduced > 32768 ? 32768 : p.reduced * width));
-  call.threads.run(static_cast<std::uint64_t>(p.outer * blocks), static_cast<std::uint64_t>(grain), [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
-    for (auto task = static_cast<std::int64_t>(begin); task < static_cast<std::int64_t>(end); ++task) {
-      const std::int64_t outer = task / blocks, column = task % blocks * kColumns, columns = min_of(kColumns, p.inner - column);
-      const float *from = x + outer * p.reduced * p.inner + column;
-      float *to = y + outer * p.inner + column;
-      switch (p.op) {
-        case ReduceOp::Sum:
-        case ReduceOp::Mean: reduce_task<Kind::Sum>(from, to, p.reduced, p.inner, columns); break;
-        case ReduceOp::L1: reduce_task<Kind::Abs>(from, to, p.reduced, p.inner, columns); break;
-        case ReduceOp::Max: reduce_task<Kind::Max>(from, to, p.reduced, p.inner, columns); break;
-        case ReduceOp::Min: reduce_task<Kind::Min>(from, to, p.reduced, p.inner, columns); break;
-        default:
-          for (std::int64_t c = 0; c < columns; ++c) to[c] = static_cast<float>(reduce_wide(p.op, from + c, p.reduced, p.inner));
-      }
-      if (p.op == ReduceOp::Mean)
-        for (std::int64_t c = 0; c < columns; ++c) to[c] /= static_cast<float>(p.reduced);
-      activate_in_place(p.act, to, columns);
-    }
-  });
+  const std::int64_t grain =
+      max_of<std::int64_t>(1, 32768 / max_of<std::int64_t>(1, p.reduced > 32768 ? 32768 : p.reduced * width));
+  call.threads.run(static_cast<std::uint64_t>(p.outer * blocks), static_cast<std::uint64_t>(grain),
+                   [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
+                     for (auto task = static_cast<std::int64_t>(begin); task < static_cast<std::int64_t>(end); ++task) {
+                       const std::int64_t outer = task / blocks, column = task % blocks * kColumns,
+                                          columns = min_of(kColumns, p.inner - column);
+                       const float *from = x + outer * p.reduced * p.inner + column;
+                       float *to = y + outer * p.inner + column;
+                       switch (p.op) {
+                         case ReduceOp::Sum:
+                         case ReduceOp::Mean: reduce_task<Kind::Sum>(from, to, p.reduced, p.inner, columns); break;
+                         case ReduceOp::L1: reduce_task<Kind::Abs>(from, to, p.reduced, p.inner, columns); break;
+                         case ReduceOp::Max: reduce_task<Kind::Max>(from, to, p.reduced, p.inner, columns); break;
+                         case ReduceOp::Min: reduce_task<Kind::Min>(from, to, p.reduced, p.inner, columns); break;
+                         default:
+                           for (std::int64_t c = 0; c < columns; ++c)
+                             to[c] = static_cast<float>(reduce_wide(p.op, from + c, p.reduced, p.inner));
+                       }
+                       if (p.op == ReduceOp::Mean)
+                         for (std::int64_t c = 0; c < columns; ++c) to[c] /= static_cast<float>(p.reduced);
+                       activate_in_place(p.act, to, columns);
+                     }
+                   });
 }
 
 }  // namespace quarry::kernels::QR_ISA

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// From sums to stored integers: the end of ConvInt, dense and depthwise. Results are exact up to the rounding of one f32 product (and, with a residual,
-// of one sum of two products): at most one quantum from exact arithmetic, and only next to ties.
+// From sums to stored integers: the end of ConvInt, dense and depthwise. Results are exact up to the rounding of one
+// f32 product (and, with a residual, of one sum of two products): at most one quantum from exact arithmetic, and only
+// next to ties.
 #pragma once
 
 #include "backends/common/kernels/isa/int_vec.h"
@@ -16,7 +17,7 @@ struct Sums {
 };
 
 struct Requantise {
-  float lo, hi;          // of y, without its zero point
+  float lo, hi;  // of y, without its zero point
   std::int32_t zero;
   float mid_lo, mid_hi, mid_scale, r_scale;
   std::int32_t r_zero;
@@ -50,12 +51,15 @@ QR_INLINE VecF add_residual(const Constants &c, VecF v, VecI r) noexcept {
 template <class Y>
 QR_INLINE void finish_rows(const Constants &c, VecF a0, VecF a1, VecF b0, VecF b1, Y *a, Y *b) noexcept {
   // Not beyond the upper bound, so that what is too large for an integer is not taken for a small one.
-  const auto round = [&](VecF v) __attribute__((always_inline)) { return reinterpret_cast<__m256i>(round_to_int(v < c.hi ? v : c.hi)); };
+  const auto round = [&](VecF v) __attribute__((always_inline)) {
+    return reinterpret_cast<__m256i>(round_to_int(v < c.hi ? v : c.hi));
+  };
   const __m256i zero = reinterpret_cast<__m256i>(c.zero_halves), low = reinterpret_cast<__m256i>(c.lo_halves);
   const __m256i halves_a = _mm256_max_epi16(_mm256_adds_epi16(_mm256_packs_epi32(round(a0), round(a1)), zero), low);
   const __m256i halves_b = _mm256_max_epi16(_mm256_adds_epi16(_mm256_packs_epi32(round(b0), round(b1)), zero), low);
-  const __m256i bytes = _mm256_permutevar8x32_epi32(Y(-1) < Y(0) ? _mm256_packs_epi16(halves_a, halves_b) : _mm256_packus_epi16(halves_a, halves_b),
-                                                    _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+  const __m256i bytes = _mm256_permutevar8x32_epi32(
+      Y(-1) < Y(0) ? _mm256_packs_epi16(halves_a, halves_b) : _mm256_packus_epi16(halves_a, halves_b),
+      _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
   _mm_storeu_si128(reinterpret_cast<__m128i *>(a), _mm256_castsi256_si128(bytes));
   _mm_storeu_si128(reinterpret_cast<__m128i *>(b), _mm256_extracti128_si256(bytes, 1));
 }
@@ -70,8 +74,16 @@ inline constexpr bool kFinishRows = false;
 template <class Sum, class Y, class R>
 __attribute__((noinline)) void run(const Requantise &q, const Sums &s) noexcept {
   constexpr bool kResidual = sizeof(R) < 4;
-  const Constants c{splat(q.lo), splat(q.hi), splat(q.mid_lo), splat(q.mid_hi), splat(q.mid_scale), splat(q.r_scale), splat(q.zero), splat(q.r_zero),
-                    VecH{} + static_cast<std::int16_t>(q.zero), VecH{} + static_cast<std::int16_t>(static_cast<int>(q.lo) + q.zero)};
+  const Constants c{splat(q.lo),
+                    splat(q.hi),
+                    splat(q.mid_lo),
+                    splat(q.mid_hi),
+                    splat(q.mid_scale),
+                    splat(q.r_scale),
+                    splat(q.zero),
+                    splat(q.r_zero),
+                    VecH{} + static_cast<std::int16_t>(q.zero),
+                    VecH{} + static_cast<std::int16_t>(static_cast<int>(q.lo) + q.zero)};
   const std::int64_t step = std::int64_t{s.vectors} * kLanes;
   for (std::int64_t at = 0; at < s.channels;) {
     const Sum *sums = static_cast<const Sum *>(s.data) + at;
@@ -83,10 +95,12 @@ __attribute__((noinline)) void run(const Requantise &q, const Sums &s) noexcept 
       int i = 0;
       if constexpr (kFinishRows && sizeof(Y) == 1) {
         for (; i + 2 <= s.rows; i += 2, sums += 2 * step, y += 2 * q.y_stride) {
-          VecF v[4] = {load_sums(sums) * m0, load_sums(sums + kLanes) * m1, load_sums(sums + step) * m0, load_sums(sums + step + kLanes) * m1};
+          VecF v[4] = {load_sums(sums) * m0, load_sums(sums + kLanes) * m1, load_sums(sums + step) * m0,
+                       load_sums(sums + step + kLanes) * m1};
           if constexpr (kResidual) {
             v[0] = add_residual(c, v[0], widen(r)), v[1] = add_residual(c, v[1], widen(r + kLanes));
-            v[2] = add_residual(c, v[2], widen(r + q.r_stride)), v[3] = add_residual(c, v[3], widen(r + q.r_stride + kLanes));
+            v[2] = add_residual(c, v[2], widen(r + q.r_stride)),
+            v[3] = add_residual(c, v[3], widen(r + q.r_stride + kLanes));
             r += 2 * q.r_stride;
           }
           finish_rows(c, v[0], v[1], v[2], v[3], y, y + q.y_stride);
@@ -162,7 +176,8 @@ QR_MEMBER Requantise::Requantise(const ConvInt &p, const Call &call, bool wide) 
   y_stride = p.y_stride;
   r_stride = p.r_stride;
   const std::uint32_t r_type = has_residual ? p.r.dtype : 0;
-  run = wide ? requantise_impl::choose<double>(p.y.dtype, r_type) : requantise_impl::choose<std::int32_t>(p.y.dtype, r_type);
+  run = wide ? requantise_impl::choose<double>(p.y.dtype, r_type)
+             : requantise_impl::choose<std::int32_t>(p.y.dtype, r_type);
 }
 
 }  // namespace quarry::kernels::QR_ISA

@@ -19,9 +19,13 @@ Tap tap_at(const std::byte *table, std::int64_t index, std::int32_t size) noexce
   return tap;
 }
 
-QR_INLINE void blend_pixel(const float *const corners[4], float *y, std::int64_t c, float row_weight, float column_weight) noexcept {
-  const VecF v = splat(row_weight), u = splat(1.0f - row_weight), h = splat(column_weight), g = splat(1.0f - column_weight);
-  const auto blend = [&](VecF a, VecF b, VecF d, VecF e) __attribute__((always_inline)) { return u * (g * a + h * b) + v * (g * d + h * e); };
+QR_INLINE void blend_pixel(const float *const corners[4], float *y, std::int64_t c, float row_weight,
+                           float column_weight) noexcept {
+  const VecF v = splat(row_weight), u = splat(1.0f - row_weight), h = splat(column_weight),
+             g = splat(1.0f - column_weight);
+  const auto blend = [&](VecF a, VecF b, VecF d, VecF e) __attribute__((always_inline)) {
+    return u * (g * a + h * b) + v * (g * d + h * e);
+  };
   const auto vector = [&](std::int64_t i) __attribute__((always_inline)) {
     store(y + i, blend(load(corners[0] + i), load(corners[1] + i), load(corners[2] + i), load(corners[3] + i)));
   };
@@ -30,15 +34,21 @@ QR_INLINE void blend_pixel(const float *const corners[4], float *y, std::int64_t
   if (i == c) return;
   if (c >= kLanes) return vector(c - kLanes);  // some of it once more
   const int rest = static_cast<int>(c);
-  store_part(y, blend(load_part(corners[0], rest), load_part(corners[1], rest), load_part(corners[2], rest), load_part(corners[3], rest)), rest);
+  store_part(y,
+             blend(load_part(corners[0], rest), load_part(corners[1], rest), load_part(corners[2], rest),
+                   load_part(corners[3], rest)),
+             rest);
 }
 
-// Fewer channels than a vector has lanes, pixels adjacent: two rows are blended as a whole, then columns, each by a vector that reaches into the pixels to come.
-void blend_narrow(const float *low, const float *high, float *row, std::int64_t in_width, float row_weight, const Tap *taps, std::int64_t width, std::int64_t c, float *y) noexcept {
+// Fewer channels than a vector has lanes, pixels adjacent: two rows are blended as a whole, then columns, each by a
+// vector that reaches into the pixels to come.
+void blend_narrow(const float *low, const float *high, float *row, std::int64_t in_width, float row_weight,
+                  const Tap *taps, std::int64_t width, std::int64_t c, float *y) noexcept {
   const VecF v = splat(row_weight), u = splat(1.0f - row_weight);
   std::int64_t i = 0;
   for (; i + kLanes <= in_width * c; i += kLanes) store(row + i, u * load(low + i) + v * load(high + i));
-  if (const int rest = static_cast<int>(in_width * c - i); rest > 0) store_part(row + i, u * load_part(low + i, rest) + v * load_part(high + i, rest), rest);
+  if (const int rest = static_cast<int>(in_width * c - i); rest > 0)
+    store_part(row + i, u * load_part(low + i, rest) + v * load_part(high + i, rest), rest);
   std::int64_t x = 0;
   const auto pixel = [&](std::int64_t at) __attribute__((always_inline)) {
     const Tap &tap = taps[at];
@@ -62,34 +72,37 @@ void run_ResizeF32(const Call &call) {
   float *y = call.operand<float>(3);
   const bool narrow = !p.nearest && p.c < kLanes && p.x_stride == p.c && p.y_stride == p.c;
   const std::int64_t grain = max_of<std::int64_t>(1, 16384 / (std::int64_t{p.ow} * p.c));
-  call.threads.run(static_cast<std::uint64_t>(std::int64_t{p.n} * p.oh), static_cast<std::uint64_t>(grain), [&](std::uint64_t begin, std::uint64_t end, std::uint32_t worker) {
-    // Scratch: a blended row with room for a vector after it, and the table of columns.
-    float *const blended = reinterpret_cast<float *>(call.worker_scratch(worker));
-    const std::int64_t row_floats = p.c < 16 ? std::int64_t{p.iw} * p.c : 0;
-    Tap *const taps = reinterpret_cast<Tap *>(blended + row_floats + 16);
-    for (std::int64_t ox = 0; ox < p.ow; ++ox) taps[ox] = tap_at(columns, ox, p.iw);
-    for (std::int64_t i = 0; i < 16; ++i) blended[row_floats + i] = 0;
-    for (auto row = static_cast<std::int64_t>(begin); row < static_cast<std::int64_t>(end); ++row) {
-      const Tap v = tap_at(rows, row % p.oh, p.ih);
-      const float *image = x + row / p.oh * p.ih * p.iw * p.x_stride;
-      const float *low = image + std::int64_t{v.low} * p.iw * p.x_stride, *high = image + std::int64_t{v.high} * p.iw * p.x_stride;
-      float *to = y + row * p.ow * p.y_stride;
-      if (narrow) {
-        blend_narrow(low, high, blended, p.iw, v.weight, taps, p.ow, p.c, to);
-        continue;
-      }
-      for (std::int64_t ox = 0; ox < p.ow; ++ox, to += p.y_stride) {
-        const Tap h = taps[ox];
-        const std::int64_t left = std::int64_t{h.low} * p.x_stride, right = std::int64_t{h.high} * p.x_stride;
-        if (p.nearest) {
-          copy_pixel(low + left, to, p.c);
-        } else {
-          const float *const corners[4] = {low + left, low + right, high + left, high + right};
-          blend_pixel(corners, to, p.c, v.weight, h.weight);
-        }
-      }
-    }
-  });
+  call.threads.run(static_cast<std::uint64_t>(std::int64_t{p.n} * p.oh), static_cast<std::uint64_t>(grain),
+                   [&](std::uint64_t begin, std::uint64_t end, std::uint32_t worker) {
+                     // Scratch: a blended row with room for a vector after it, and the table of columns.
+                     float *const blended = reinterpret_cast<float *>(call.worker_scratch(worker));
+                     const std::int64_t row_floats = p.c < 16 ? std::int64_t{p.iw} * p.c : 0;
+                     Tap *const taps = reinterpret_cast<Tap *>(blended + row_floats + 16);
+                     for (std::int64_t ox = 0; ox < p.ow; ++ox) taps[ox] = tap_at(columns, ox, p.iw);
+                     for (std::int64_t i = 0; i < 16; ++i) blended[row_floats + i] = 0;
+                     for (auto row = static_cast<std::int64_t>(begin); row < static_cast<std::int64_t>(end); ++row) {
+                       const Tap v = tap_at(rows, row % p.oh, p.ih);
+                       const float *image = x + row / p.oh * p.ih * p.iw * p.x_stride;
+                       const float *low = image + std::int64_t{v.low} * p.iw * p.x_stride,
+                                   *high = image + std::int64_t{v.high} * p.iw * p.x_stride;
+                       float *to = y + row * p.ow * p.y_stride;
+                       if (narrow) {
+                         blend_narrow(low, high, blended, p.iw, v.weight, taps, p.ow, p.c, to);
+                         continue;
+                       }
+                       for (std::int64_t ox = 0; ox < p.ow; ++ox, to += p.y_stride) {
+                         const Tap h = taps[ox];
+                         const std::int64_t left = std::int64_t{h.low} * p.x_stride,
+                                            right = std::int64_t{h.high} * p.x_stride;
+                         if (p.nearest) {
+                           copy_pixel(low + left, to, p.c);
+                         } else {
+                           const float *const corners[4] = {low + left, low + right, high + left, high + right};
+                           blend_pixel(corners, to, p.c, v.weight, h.weight);
+                         }
+                       }
+                     }
+                   });
 }
 
 }  // namespace quarry::kernels::QR_ISA

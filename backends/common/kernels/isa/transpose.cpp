@@ -12,7 +12,8 @@ constexpr int kSide = QR_ISA_BYTES >= 32 ? 8 : 4;
 typedef std::int32_t SideVec __attribute__((vector_size(kSide * 4)));
 typedef std::int32_t SideVecUnaligned __attribute__((vector_size(kSide * 4), aligned(1), may_alias));
 
-QR_INLINE void transpose_square(const std::byte *from, std::byte *to, std::int64_t from_step, std::int64_t to_step) noexcept {
+QR_INLINE void transpose_square(const std::byte *from, std::byte *to, std::int64_t from_step,
+                                std::int64_t to_step) noexcept {
   SideVec r[kSide], t[kSide];
   QR_UNROLL for (int i = 0; i < kSide; ++i) r[i] = *reinterpret_cast<const SideVecUnaligned *>(from + i * from_step);
 #if QR_ISA_BYTES >= 32
@@ -34,18 +35,20 @@ QR_INLINE void transpose_square(const std::byte *from, std::byte *to, std::int64
     t[i + 3] = __builtin_shufflevector(r[i + 1], r[i + 3], 2, 3, 10, 11, 6, 7, 14, 15);
   }
 #else
-  const SideVec a = __builtin_shufflevector(r[0], r[1], 0, 4, 1, 5), b = __builtin_shufflevector(r[0], r[1], 2, 6, 3, 7);
-  const SideVec c = __builtin_shufflevector(r[2], r[3], 0, 4, 1, 5), d = __builtin_shufflevector(r[2], r[3], 2, 6, 3, 7);
+  const SideVec a = __builtin_shufflevector(r[0], r[1], 0, 4, 1, 5),
+                b = __builtin_shufflevector(r[0], r[1], 2, 6, 3, 7);
+  const SideVec c = __builtin_shufflevector(r[2], r[3], 0, 4, 1, 5),
+                d = __builtin_shufflevector(r[2], r[3], 2, 6, 3, 7);
   t[0] = __builtin_shufflevector(a, c, 0, 1, 4, 5);
   t[1] = __builtin_shufflevector(a, c, 2, 3, 6, 7);
   t[2] = __builtin_shufflevector(b, d, 0, 1, 4, 5);
   t[3] = __builtin_shufflevector(b, d, 2, 3, 6, 7);
 #endif
-  QR_UNROLL for (int j = 0; j < kSide; ++j) *reinterpret_cast<SideVecUnaligned *>(to + j * to_step) = t[j];
+  QR_UNROLL for (int j = 0; j < kSide; ++j) * reinterpret_cast<SideVecUnaligned *>(to + j * to_step) = t[j];
 }
 
-// Units of 1, 2 and 8 bytes: as many rows as a 16-byte vector has lanes. A round of interleaving rows i and i + n / 2 doubles the run of what came from
-// one column; after log2(n) of them columns are rows.
+// Units of 1, 2 and 8 bytes: as many rows as a 16-byte vector has lanes. A round of interleaving rows i and i + n / 2
+// doubles the run of what came from one column; after log2(n) of them columns are rows.
 template <class T>
 struct Lanes {
   static constexpr int kCount = 16 / sizeof(T);
@@ -54,23 +57,28 @@ struct Lanes {
     Vec value;
   };
 };
-QR_INLINE void interleave(Lanes<std::uint8_t>::Vec a, Lanes<std::uint8_t>::Vec b, Lanes<std::uint8_t>::Vec *low, Lanes<std::uint8_t>::Vec *high) noexcept {
+QR_INLINE void interleave(Lanes<std::uint8_t>::Vec a, Lanes<std::uint8_t>::Vec b, Lanes<std::uint8_t>::Vec *low,
+                          Lanes<std::uint8_t>::Vec *high) noexcept {
   *low = __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
   *high = __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
 }
-QR_INLINE void interleave(Lanes<std::uint16_t>::Vec a, Lanes<std::uint16_t>::Vec b, Lanes<std::uint16_t>::Vec *low, Lanes<std::uint16_t>::Vec *high) noexcept {
+QR_INLINE void interleave(Lanes<std::uint16_t>::Vec a, Lanes<std::uint16_t>::Vec b, Lanes<std::uint16_t>::Vec *low,
+                          Lanes<std::uint16_t>::Vec *high) noexcept {
   *low = __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11);
   *high = __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15);
 }
-QR_INLINE void interleave(Lanes<std::uint64_t>::Vec a, Lanes<std::uint64_t>::Vec b, Lanes<std::uint64_t>::Vec *low, Lanes<std::uint64_t>::Vec *high) noexcept {
+QR_INLINE void interleave(Lanes<std::uint64_t>::Vec a, Lanes<std::uint64_t>::Vec b, Lanes<std::uint64_t>::Vec *low,
+                          Lanes<std::uint64_t>::Vec *high) noexcept {
   *low = __builtin_shufflevector(a, b, 0, 2);
   *high = __builtin_shufflevector(a, b, 1, 3);
 }
 template <class T>
-QR_INLINE void transpose_lanes(const std::byte *from, std::byte *to, std::int64_t from_step, std::int64_t to_step) noexcept {
+QR_INLINE void transpose_lanes(const std::byte *from, std::byte *to, std::int64_t from_step,
+                               std::int64_t to_step) noexcept {
   constexpr int n = Lanes<T>::kCount;
   typename Lanes<T>::Vec r[n], t[n];
-  QR_UNROLL for (int i = 0; i < n; ++i) r[i] = reinterpret_cast<const typename Lanes<T>::Memory *>(from + i * from_step)->value;
+  QR_UNROLL for (int i = 0; i < n; ++i) r[i] =
+      reinterpret_cast<const typename Lanes<T>::Memory *>(from + i * from_step)->value;
   QR_UNROLL for (int round = 1; round < n; round *= 2) {
     QR_UNROLL for (int i = 0; i < n / 2; ++i) interleave(r[i], r[i + n / 2], &t[2 * i], &t[2 * i + 1]);
     QR_UNROLL for (int i = 0; i < n; ++i) r[i] = t[i];
@@ -94,15 +102,18 @@ struct Masks {
 alignas(16) constexpr Masks kMasks;
 QR_INLINE __m128i pick(const __m128i in[3], const std::uint8_t masks[3][16]) noexcept {
   __m128i parts[3];
-  QR_UNROLL for (int k = 0; k < 3; ++k) parts[k] = _mm_shuffle_epi8(in[k], _mm_load_si128(reinterpret_cast<const __m128i *>(masks[k])));
+  QR_UNROLL for (int k = 0; k < 3; ++k) parts[k] =
+      _mm_shuffle_epi8(in[k], _mm_load_si128(reinterpret_cast<const __m128i *>(masks[k])));
   return _mm_or_si128(_mm_or_si128(parts[0], parts[1]), parts[2]);
 }
 std::int64_t join_bytes(const std::byte *from, std::byte *to, std::int64_t pixels, std::int64_t from_step) noexcept {
   std::int64_t i = 0;
   for (; i + 16 <= pixels; i += 16) {
     __m128i in[3];
-    QR_UNROLL for (int k = 0; k < 3; ++k) in[k] = _mm_loadu_si128(reinterpret_cast<const __m128i *>(from + k * from_step + i));
-    QR_UNROLL for (int k = 0; k < 3; ++k) _mm_storeu_si128(reinterpret_cast<__m128i *>(to + 3 * i + 16 * k), pick(in, kMasks.join[k]));
+    QR_UNROLL for (int k = 0; k < 3; ++k) in[k] =
+        _mm_loadu_si128(reinterpret_cast<const __m128i *>(from + k * from_step + i));
+    QR_UNROLL for (int k = 0; k < 3; ++k)
+        _mm_storeu_si128(reinterpret_cast<__m128i *>(to + 3 * i + 16 * k), pick(in, kMasks.join[k]));
   }
   return i;
 }
@@ -110,8 +121,10 @@ std::int64_t split_bytes(const std::byte *from, std::byte *to, std::int64_t pixe
   std::int64_t i = 0;
   for (; i + 16 <= pixels; i += 16) {
     __m128i in[3];
-    QR_UNROLL for (int k = 0; k < 3; ++k) in[k] = _mm_loadu_si128(reinterpret_cast<const __m128i *>(from + 3 * i + 16 * k));
-    QR_UNROLL for (int k = 0; k < 3; ++k) _mm_storeu_si128(reinterpret_cast<__m128i *>(to + k * to_step + i), pick(in, kMasks.split[k]));
+    QR_UNROLL for (int k = 0; k < 3; ++k) in[k] =
+        _mm_loadu_si128(reinterpret_cast<const __m128i *>(from + 3 * i + 16 * k));
+    QR_UNROLL for (int k = 0; k < 3; ++k)
+        _mm_storeu_si128(reinterpret_cast<__m128i *>(to + k * to_step + i), pick(in, kMasks.split[k]));
   }
   return i;
 }
@@ -120,7 +133,8 @@ std::int64_t join_bytes(const std::byte *from, std::byte *to, std::int64_t pixel
   const auto *x = reinterpret_cast<const std::uint8_t *>(from);
   std::int64_t i = 0;
   for (; i + 16 <= pixels; i += 16)
-    vst3q_u8(reinterpret_cast<std::uint8_t *>(to) + 3 * i, uint8x16x3_t{{vld1q_u8(x + i), vld1q_u8(x + from_step + i), vld1q_u8(x + 2 * from_step + i)}});
+    vst3q_u8(reinterpret_cast<std::uint8_t *>(to) + 3 * i,
+             uint8x16x3_t{{vld1q_u8(x + i), vld1q_u8(x + from_step + i), vld1q_u8(x + 2 * from_step + i)}});
   return i;
 }
 std::int64_t split_bytes(const std::byte *from, std::byte *to, std::int64_t pixels, std::int64_t to_step) noexcept {
@@ -139,24 +153,31 @@ std::int64_t split_bytes(const std::byte *, std::byte *, std::int64_t, std::int6
 
 // A block that may be ragged.
 template <class T>
-QR_INLINE void transpose_plain(const std::byte *from, std::byte *to, std::int64_t rows, std::int64_t columns, std::int64_t from_step, std::int64_t to_step) noexcept {
+QR_INLINE void transpose_plain(const std::byte *from, std::byte *to, std::int64_t rows, std::int64_t columns,
+                               std::int64_t from_step, std::int64_t to_step) noexcept {
   for (std::int64_t j = 0; j < columns; ++j)
-    for (std::int64_t i = 0; i < rows; ++i) reinterpret_cast<T *>(to + j * to_step)[i] = reinterpret_cast<const T *>(from + i * from_step)[j];
+    for (std::int64_t i = 0; i < rows; ++i)
+      reinterpret_cast<T *>(to + j * to_step)[i] = reinterpret_cast<const T *>(from + i * from_step)[j];
 }
 // Few columns or few rows: channels of an image.
 template <class T, int columns>
-QR_INLINE void split_columns(const std::byte *from, std::byte *to, std::int64_t rows, std::int64_t from_step, std::int64_t to_step) noexcept {
+QR_INLINE void split_columns(const std::byte *from, std::byte *to, std::int64_t rows, std::int64_t from_step,
+                             std::int64_t to_step) noexcept {
   for (std::int64_t i = 0; i < rows; ++i)
-    QR_UNROLL for (int j = 0; j < columns; ++j) reinterpret_cast<T *>(to + j * to_step)[i] = reinterpret_cast<const T *>(from + i * from_step)[j];
+    QR_UNROLL for (int j = 0; j < columns; ++j) reinterpret_cast<T *>(to + j * to_step)[i] =
+        reinterpret_cast<const T *>(from + i * from_step)[j];
 }
 template <class T, int rows>
-QR_INLINE void join_rows(const std::byte *from, std::byte *to, std::int64_t columns, std::int64_t from_step, std::int64_t to_step) noexcept {
+QR_INLINE void join_rows(const std::byte *from, std::byte *to, std::int64_t columns, std::int64_t from_step,
+                         std::int64_t to_step) noexcept {
   for (std::int64_t j = 0; j < columns; ++j)
-    QR_UNROLL for (int i = 0; i < rows; ++i) reinterpret_cast<T *>(to + j * to_step)[i] = reinterpret_cast<const T *>(from + i * from_step)[j];
+    QR_UNROLL for (int i = 0; i < rows; ++i) reinterpret_cast<T *>(to + j * to_step)[i] =
+        reinterpret_cast<const T *>(from + i * from_step)[j];
 }
 
 template <class T>
-void transpose_as(const std::byte *from, std::byte *to, std::int64_t rows, std::int64_t columns, std::int64_t from_step, std::int64_t to_step) noexcept {
+void transpose_as(const std::byte *from, std::byte *to, std::int64_t rows, std::int64_t columns, std::int64_t from_step,
+                  std::int64_t to_step) noexcept {
   if constexpr (sizeof(T) == 1) {
     if (columns == 3 && from_step == 3) {
       const std::int64_t done = split_bytes(from, to, rows, to_step);
@@ -189,8 +210,11 @@ void transpose_as(const std::byte *from, std::byte *to, std::int64_t rows, std::
         std::int64_t jj = 0;
         for (; jj + kSide <= c; jj += kSide) {
           std::int64_t ii = 0;
-          for (; ii + kSide <= r; ii += kSide) transpose_square(f + ii * from_step + jj * 4, t + jj * to_step + ii * 4, from_step, to_step);
-          if (ii < r) transpose_plain<T>(f + ii * from_step + jj * 4, t + jj * to_step + ii * 4, r - ii, kSide, from_step, to_step);
+          for (; ii + kSide <= r; ii += kSide)
+            transpose_square(f + ii * from_step + jj * 4, t + jj * to_step + ii * 4, from_step, to_step);
+          if (ii < r)
+            transpose_plain<T>(f + ii * from_step + jj * 4, t + jj * to_step + ii * 4, r - ii, kSide, from_step,
+                               to_step);
         }
         if (jj < c) transpose_plain<T>(f + jj * 4, t + jj * to_step, r, c - jj, from_step, to_step);
       } else if constexpr (sizeof(T) < 16) {
@@ -199,8 +223,12 @@ void transpose_as(const std::byte *from, std::byte *to, std::int64_t rows, std::
         std::int64_t jj = 0;
         for (; jj + n <= c; jj += n) {
           std::int64_t ii = 0;
-          for (; ii + n <= r; ii += n) transpose_lanes<Element>(f + ii * from_step + jj * width, t + jj * to_step + ii * width, from_step, to_step);
-          if (ii < r) transpose_plain<T>(f + ii * from_step + jj * width, t + jj * to_step + ii * width, r - ii, n, from_step, to_step);
+          for (; ii + n <= r; ii += n)
+            transpose_lanes<Element>(f + ii * from_step + jj * width, t + jj * to_step + ii * width, from_step,
+                                     to_step);
+          if (ii < r)
+            transpose_plain<T>(f + ii * from_step + jj * width, t + jj * to_step + ii * width, r - ii, n, from_step,
+                               to_step);
         }
         if (jj < c) transpose_plain<T>(f + jj * width, t + jj * to_step, r, c - jj, from_step, to_step);
       } else {
@@ -211,7 +239,8 @@ void transpose_as(const std::byte *from, std::byte *to, std::int64_t rows, std::
 
 }  // namespace
 
-void transpose(std::int64_t unit, const std::byte *from, std::byte *to, std::int64_t rows, std::int64_t columns, std::int64_t from_step, std::int64_t to_step) noexcept {
+void transpose(std::int64_t unit, const std::byte *from, std::byte *to, std::int64_t rows, std::int64_t columns,
+               std::int64_t from_step, std::int64_t to_step) noexcept {
   switch (unit) {
     case 1: return transpose_as<Unit1>(from, to, rows, columns, from_step, to_step);
     case 2: return transpose_as<Unit2>(from, to, rows, columns, from_step, to_step);

@@ -21,6 +21,7 @@ struct __attribute__((packed, may_alias)) Unit16 {
 };
 
 // to[j][i] = from[i][j] for i < rows, j < columns; steps are bytes from row to row of each. In transpose.cpp.
-void transpose(std::int64_t unit, const std::byte *from, std::byte *to, std::int64_t rows, std::int64_t columns, std::int64_t from_step, std::int64_t to_step) noexcept;
+void transpose(std::int64_t unit, const std::byte *from, std::byte *to, std::int64_t rows, std::int64_t columns,
+               std::int64_t from_step, std::int64_t to_step) noexcept;
 
 }  // namespace quarry::kernels::QR_ISA

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Vectors of the instruction set that this source is compiled for. Sources under isa/ are compiled several times, so nothing in them may have linkage
-// that another compilation could share: everything lies in namespace QR_ISA, helpers are `QR_INLINE`, and no template of std is instantiated (the linker
-// would keep one copy, perhaps the one with instructions that the processor lacks).
+// Vectors of the instruction set that this source is compiled for. Sources under isa/ are compiled several times, so
+// nothing in them may have linkage that another compilation could share: everything lies in namespace QR_ISA, helpers
+// are `QR_INLINE`, and no template of std is instantiated (the linker would keep one copy, perhaps the one with
+// instructions that the processor lacks).
 //
 // The compiler's vector types carry arithmetic; what it has no operator for is written once per instruction set here.
 #pragma once
@@ -37,11 +38,17 @@ typedef float VecFUnaligned __attribute__((vector_size(QR_ISA_BYTES), aligned(4)
 typedef std::int32_t VecIUnaligned __attribute__((vector_size(QR_ISA_BYTES), aligned(4), may_alias));
 
 template <class T>
-QR_INLINE constexpr T min_of(T a, T b) noexcept { return b < a ? b : a; }
+QR_INLINE constexpr T min_of(T a, T b) noexcept {
+  return b < a ? b : a;
+}
 template <class T>
-QR_INLINE constexpr T max_of(T a, T b) noexcept { return a < b ? b : a; }
+QR_INLINE constexpr T max_of(T a, T b) noexcept {
+  return a < b ? b : a;
+}
 template <class T>
-QR_INLINE constexpr T ceil_div(T a, T b) noexcept { return (a + b - 1) / b; }
+QR_INLINE constexpr T ceil_div(T a, T b) noexcept {
+  return (a + b - 1) / b;
+}
 
 QR_INLINE VecF load(const float *p) noexcept { return *reinterpret_cast<const VecFUnaligned *>(p); }
 QR_INLINE void store(float *p, VecF v) noexcept { *reinterpret_cast<VecFUnaligned *>(p) = v; }
@@ -56,7 +63,8 @@ QR_INLINE VecF load_part(const float *p, int count) noexcept {
   return reinterpret_cast<VecF>(_mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << count) - 1), p));
 #elif defined(__AVX2__) && QR_ISA_BYTES == 32
   static constexpr std::int32_t kMask[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
-  return reinterpret_cast<VecF>(_mm256_maskload_ps(p, _mm256_loadu_si256(reinterpret_cast<const __m256i *>(kMask + 8 - count))));
+  return reinterpret_cast<VecF>(
+      _mm256_maskload_ps(p, _mm256_loadu_si256(reinterpret_cast<const __m256i *>(kMask + 8 - count))));
 #elif QR_ISA_BYTES == 16
   return VecF{p[0], count > 1 ? p[1] : 0, count > 2 ? p[2] : 0, 0};
 #else
@@ -102,16 +110,29 @@ QR_INLINE VecI first_lanes(int count) noexcept {
 // a * b + c; fused where the instruction set has it (-ffp-contract=fast).
 QR_INLINE VecF fma(VecF a, VecF b, VecF c) noexcept { return a * b + c; }
 
-// Of NaN and a number: the second operand's value as x86 has it; use clamp() where NaN must stay. (gcc 12 makes a comparison and a selection of what is plainly written.)
+// Of NaN and a number: the second operand's value as x86 has it; use clamp() where NaN must stay. (gcc 12 makes a
+// comparison and a selection of what is plainly written.)
 #if defined(__AVX512F__) && QR_ISA_BYTES == 64
-QR_INLINE VecF min(VecF a, VecF b) noexcept { return reinterpret_cast<VecF>(_mm512_maskz_min_ps(0xffff, reinterpret_cast<__m512>(a), reinterpret_cast<__m512>(b))); }
-QR_INLINE VecF max(VecF a, VecF b) noexcept { return reinterpret_cast<VecF>(_mm512_maskz_max_ps(0xffff, reinterpret_cast<__m512>(a), reinterpret_cast<__m512>(b))); }
+QR_INLINE VecF min(VecF a, VecF b) noexcept {
+  return reinterpret_cast<VecF>(_mm512_maskz_min_ps(0xffff, reinterpret_cast<__m512>(a), reinterpret_cast<__m512>(b)));
+}
+QR_INLINE VecF max(VecF a, VecF b) noexcept {
+  return reinterpret_cast<VecF>(_mm512_maskz_max_ps(0xffff, reinterpret_cast<__m512>(a), reinterpret_cast<__m512>(b)));
+}
 #elif defined(__AVX2__) && QR_ISA_BYTES == 32
-QR_INLINE VecF min(VecF a, VecF b) noexcept { return reinterpret_cast<VecF>(_mm256_min_ps(reinterpret_cast<__m256>(a), reinterpret_cast<__m256>(b))); }
-QR_INLINE VecF max(VecF a, VecF b) noexcept { return reinterpret_cast<VecF>(_mm256_max_ps(reinterpret_cast<__m256>(a), reinterpret_cast<__m256>(b))); }
+QR_INLINE VecF min(VecF a, VecF b) noexcept {
+  return reinterpret_cast<VecF>(_mm256_min_ps(reinterpret_cast<__m256>(a), reinterpret_cast<__m256>(b)));
+}
+QR_INLINE VecF max(VecF a, VecF b) noexcept {
+  return reinterpret_cast<VecF>(_mm256_max_ps(reinterpret_cast<__m256>(a), reinterpret_cast<__m256>(b)));
+}
 #elif defined(__SSE2__) && QR_ISA_BYTES == 16
-QR_INLINE VecF min(VecF a, VecF b) noexcept { return reinterpret_cast<VecF>(_mm_min_ps(reinterpret_cast<__m128>(a), reinterpret_cast<__m128>(b))); }
-QR_INLINE VecF max(VecF a, VecF b) noexcept { return reinterpret_cast<VecF>(_mm_max_ps(reinterpret_cast<__m128>(a), reinterpret_cast<__m128>(b))); }
+QR_INLINE VecF min(VecF a, VecF b) noexcept {
+  return reinterpret_cast<VecF>(_mm_min_ps(reinterpret_cast<__m128>(a), reinterpret_cast<__m128>(b)));
+}
+QR_INLINE VecF max(VecF a, VecF b) noexcept {
+  return reinterpret_cast<VecF>(_mm_max_ps(reinterpret_cast<__m128>(a), reinterpret_cast<__m128>(b)));
+}
 #else
 QR_INLINE VecF min(VecF a, VecF b) noexcept { return a < b ? a : b; }
 QR_INLINE VecF max(VecF a, VecF b) noexcept { return a > b ? a : b; }
@@ -122,7 +143,8 @@ QR_INLINE VecF abs(VecF x) noexcept { return reinterpret_cast<VecF>(reinterpret_
 // `yes` where the sign of v is set, and anything where v is NaN.
 QR_INLINE VecF select_negative(VecF v, VecF yes, VecF no) noexcept {
 #if defined(__AVX2__) && QR_ISA_BYTES == 32
-  return reinterpret_cast<VecF>(_mm256_blendv_ps(reinterpret_cast<__m256>(no), reinterpret_cast<__m256>(yes), reinterpret_cast<__m256>(v)));
+  return reinterpret_cast<VecF>(
+      _mm256_blendv_ps(reinterpret_cast<__m256>(no), reinterpret_cast<__m256>(yes), reinterpret_cast<__m256>(v)));
 #else
   return reinterpret_cast<VecI>(v) < VecI{} ? yes : no;
 #endif
@@ -131,8 +153,8 @@ QR_INLINE VecF select(VecI mask, VecF yes, VecF no) noexcept { return mask ? yes
 
 QR_INLINE VecF to_float(VecI v) noexcept { return __builtin_convertvector(v, VecF); }
 QR_INLINE VecI truncate(VecF v) noexcept { return __builtin_convertvector(v, VecI); }
-// (AVX-512 below: masked forms of all lanes, because gcc 12 warns of the undefined operand in its own header's plain ones.)
-// Nearest, ties to even; |x| < 2^31.
+// (AVX-512 below: masked forms of all lanes, because gcc 12 warns of the undefined operand in its own header's plain
+// ones.) Nearest, ties to even; |x| < 2^31.
 QR_INLINE VecI round_to_int(VecF v) noexcept {
 #if defined(__AVX512F__) && QR_ISA_BYTES == 64
   return reinterpret_cast<VecI>(_mm512_maskz_cvtps_epi32(0xffff, reinterpret_cast<__m512>(v)));
@@ -169,7 +191,8 @@ QR_INLINE float fold(VecF v, Combine &&combine) noexcept {
   const VecF u = combine(w, __builtin_shufflevector(w, w, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11));
   const Four four = __builtin_shufflevector(u, u, 0, 1, 2, 3);
 #elif QR_ISA_BYTES == 32
-  const Four four = combine(Four(__builtin_shufflevector(v, v, 0, 1, 2, 3)), Four(__builtin_shufflevector(v, v, 4, 5, 6, 7)));
+  const Four four =
+      combine(Four(__builtin_shufflevector(v, v, 0, 1, 2, 3)), Four(__builtin_shufflevector(v, v, 4, 5, 6, 7)));
 #else
   const Four four = v;
 #endif
@@ -177,10 +200,12 @@ QR_INLINE float fold(VecF v, Combine &&combine) noexcept {
   return combine(two, Four(__builtin_shufflevector(two, two, 1, 0, 3, 2)))[0];
 }
 QR_INLINE float sum(VecF v) noexcept {
-  return fold(v, [](auto a, auto b) __attribute__((always_inline)) { return a + b; });
+  return fold(
+      v, [](auto a, auto b) __attribute__((always_inline)) { return a + b; });
 }
 QR_INLINE float largest(VecF v) noexcept {
-  return fold(v, [](auto a, auto b) __attribute__((always_inline)) { return a > b ? a : b; });
+  return fold(
+      v, [](auto a, auto b) __attribute__((always_inline)) { return a > b ? a : b; });
 }
 
 }  // namespace quarry::kernels::QR_ISA

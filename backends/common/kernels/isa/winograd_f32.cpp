@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolution 3x3 by Winograd's F(4x4, 3x3), points 0, +-1, +-2, infinity: 36 products of (tiles x input channels) by (input x output channels) instead of 144
-// multiplications of pixels. The error is several times that of the plain sum, and does not shrink with the output: see winograd_wins() in pack.h. An
-// infinity or NaN spoils all outputs of its tiles, not only those whose taps reach it.
+// Convolution 3x3 by Winograd's F(4x4, 3x3), points 0, +-1, +-2, infinity: 36 products of (tiles x input channels) by
+// (input x output channels) instead of 144 multiplications of pixels. The error is several times that of the plain sum,
+// and does not shrink with the output: see winograd_wins() in pack.h. An infinity or NaN spoils all outputs of its
+// tiles, not only those whose taps reach it.
 #include "backends/common/kernels/isa/winograd_f32.h"
 
 #include "backends/common/kernels/conv_shape.h"
@@ -48,7 +49,8 @@ TilePlace place_of(const Winograd &g, std::int64_t tile) noexcept {
 }
 
 // Tiles first + [begin, end) into rows [begin, end) of the planes of `to`.
-void inputs(const Winograd &g, std::int64_t first, std::int64_t begin, std::int64_t end, const float *zeros, float *to) noexcept {
+void inputs(const Winograd &g, std::int64_t first, std::int64_t begin, std::int64_t end, const float *zeros,
+            float *to) noexcept {
   const Window &w = g.p.window;
   const std::int64_t c_end = g.p.ic, stride = g.p.x_stride;
   for (std::int64_t t = begin; t < end; ++t) {
@@ -57,7 +59,8 @@ void inputs(const Winograd &g, std::int64_t first, std::int64_t begin, std::int6
     for (std::int64_t i = 0; i < 6; ++i)
       for (std::int64_t j = 0; j < 6; ++j) {
         const std::int64_t iy = at.y + i - w.pad_top, ix = at.x + j - w.pad_left;
-        from[i * 6 + j] = iy >= 0 && iy < w.ih && ix >= 0 && ix < w.iw ? g.x + ((at.image * w.ih + iy) * w.iw + ix) * stride : zeros;
+        from[i * 6 + j] =
+            iy >= 0 && iy < w.ih && ix >= 0 && ix < w.iw ? g.x + ((at.image * w.ih + iy) * w.iw + ix) * stride : zeros;
       }
     float *const row = to + t * g.s.in_step;
     const auto vector = [&](std::int64_t c, auto get) __attribute__((always_inline)) {
@@ -75,20 +78,27 @@ void inputs(const Winograd &g, std::int64_t first, std::int64_t begin, std::int6
       }
     };
     std::int64_t c = 0;
-    for (; c + kLanes <= c_end; c += kLanes) vector(c, [](const float *p) __attribute__((always_inline)) { return load(p); });
-    if (const int left = static_cast<int>(c_end - c); left > 0) vector(c, [=](const float *p) __attribute__((always_inline)) { return load_part(p, left); });
+    for (; c + kLanes <= c_end; c += kLanes)
+      vector(
+          c, [](const float *p) __attribute__((always_inline)) { return load(p); });
+    if (const int left = static_cast<int>(c_end - c); left > 0)
+      vector(
+          c, [=](const float *p) __attribute__((always_inline)) { return load_part(p, left); });
   }
 }
 
 // Products [begin, end) of 36 * panels, n tiles each.
-void products(const Winograd &g, std::int64_t n, std::int64_t begin, std::int64_t end, const float *from, float *to) noexcept {
+void products(const Winograd &g, std::int64_t n, std::int64_t begin, std::int64_t end, const float *from,
+              float *to) noexcept {
   const WinogradShape &s = g.s;
   Product job;
   job.rows = n;
   job.k = g.p.ic;
   job.x_step = s.in_step;
   job.y_step = s.out_step;
-  const auto weights = [&](std::int64_t i) { return g.w + i / s.panels * (s.vectors * kLanes * g.p.ic) + s.panel_begin(i % s.panels) * kLanes * g.p.ic; };
+  const auto weights = [&](std::int64_t i) {
+    return g.w + i / s.panels * (s.vectors * kLanes * g.p.ic) + s.panel_begin(i % s.panels) * kLanes * g.p.ic;
+  };
   for (std::int64_t i = begin; i < end; ++i) {
     const std::int64_t plane = i / s.panels, panel = i % s.panels, column = s.panel_begin(panel) * kLanes;
     job.vectors = static_cast<int>(s.panel_vectors(panel));
@@ -102,7 +112,8 @@ void products(const Winograd &g, std::int64_t n, std::int64_t begin, std::int64_
 }
 
 template <class F>
-void outputs_with(const Winograd &g, std::int64_t first, std::int64_t begin, std::int64_t end, const float *from, F act) noexcept {
+void outputs_with(const Winograd &g, std::int64_t first, std::int64_t begin, std::int64_t end, const float *from,
+                  F act) noexcept {
   const Window &w = g.p.window;
   const std::int64_t c_end = g.p.oc;
   const Residual residual = g.p.residual;
@@ -133,10 +144,14 @@ void outputs_with(const Winograd &g, std::int64_t first, std::int64_t begin, std
     };
     std::int64_t c = 0;
     for (; c + kLanes <= c_end; c += kLanes)
-      vector(c, kLanes, [](const float *p, int) __attribute__((always_inline)) { return load(p); }, [](float *p, VecF v, int) __attribute__((always_inline)) { store(p, v); });
+      vector(
+          c, kLanes, [](const float *p, int) __attribute__((always_inline)) { return load(p); },
+          [](float *p, VecF v, int) __attribute__((always_inline)) { store(p, v); });
     if (c < c_end)
-      vector(c, static_cast<int>(c_end - c), [](const float *p, int n) __attribute__((always_inline)) { return load_part(p, n); },
-             [](float *p, VecF v, int n) __attribute__((always_inline)) { store_part(p, v, n); });
+      vector(
+          c, static_cast<int>(c_end - c),
+          [](const float *p, int n) __attribute__((always_inline)) { return load_part(p, n); },
+          [](float *p, VecF v, int n) __attribute__((always_inline)) { store_part(p, v, n); });
   }
 }
 void outputs(const Winograd &g, std::int64_t first, std::int64_t begin, std::int64_t end, const float *from) noexcept {
@@ -159,16 +174,18 @@ void run_winograd(const Call &call) noexcept {
   const auto zeros_of = [&](std::uint32_t worker) { return reinterpret_cast<float *>(call.worker_scratch(worker)); };
   if (workers == 1 || blocks >= 2 * workers) {
     const double flops = 72.0 * static_cast<double>(s.block) * p.ic * p.oc;
-    call.threads.run(static_cast<std::uint64_t>(blocks), static_cast<std::uint64_t>(1 + kWorthSharing / flops), [&](std::uint64_t block, std::uint64_t end, std::uint32_t worker) {
-      float *const zeros = zeros_of(worker), *const in = zeros + s.in_step, *const out = in + 36 * s.in_plane;
-      std::memset(zeros, 0, static_cast<std::size_t>(s.in_step) * 4);
-      for (; block < end; ++block) {
-        const auto first = static_cast<std::int64_t>(block) * s.block, n = min_of(s.block, s.tiles - first);
-        inputs(g, first, 0, n, zeros, in);
-        products(g, n, 0, 36 * s.panels, in, out);
-        outputs(g, first, 0, n, out);
-      }
-    });
+    call.threads.run(
+        static_cast<std::uint64_t>(blocks), static_cast<std::uint64_t>(1 + kWorthSharing / flops),
+        [&](std::uint64_t block, std::uint64_t end, std::uint32_t worker) {
+          float *const zeros = zeros_of(worker), *const in = zeros + s.in_step, *const out = in + 36 * s.in_plane;
+          std::memset(zeros, 0, static_cast<std::size_t>(s.in_step) * 4);
+          for (; block < end; ++block) {
+            const auto first = static_cast<std::int64_t>(block) * s.block, n = min_of(s.block, s.tiles - first);
+            inputs(g, first, 0, n, zeros, in);
+            products(g, n, 0, 36 * s.panels, in, out);
+            outputs(g, first, 0, n, out);
+          }
+        });
     return;
   }
   // Few blocks: all workers share each.
@@ -177,16 +194,19 @@ void run_winograd(const Call &call) noexcept {
   for (std::int64_t first = 0; first < s.tiles; first += s.block) {
     const std::int64_t n = min_of(s.block, s.tiles - first);
     const auto grain_of = [](double flops) { return static_cast<std::uint64_t>(1 + kWorthSharing / flops); };
-    call.threads.run(static_cast<std::uint64_t>(n), grain_of(1000.0 * p.ic), [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
-      inputs(g, first, static_cast<std::int64_t>(begin), static_cast<std::int64_t>(end), zeros, in);
-    });
+    call.threads.run(static_cast<std::uint64_t>(n), grain_of(1000.0 * p.ic),
+                     [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
+                       inputs(g, first, static_cast<std::int64_t>(begin), static_cast<std::int64_t>(end), zeros, in);
+                     });
     const std::uint64_t count = static_cast<std::uint64_t>(36 * s.panels);
-    call.threads.run(count, grain_of(72.0 * static_cast<double>(n) * p.ic * p.oc / static_cast<double>(count)), [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
-      products(g, n, static_cast<std::int64_t>(begin), static_cast<std::int64_t>(end), in, out);
-    });
-    call.threads.run(static_cast<std::uint64_t>(n), grain_of(1000.0 * p.oc), [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
-      outputs(g, first, static_cast<std::int64_t>(begin), static_cast<std::int64_t>(end), out);
-    });
+    call.threads.run(count, grain_of(72.0 * static_cast<double>(n) * p.ic * p.oc / static_cast<double>(count)),
+                     [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
+                       products(g, n, static_cast<std::int64_t>(begin), static_cast<std::int64_t>(end), in, out);
+                     });
+    call.threads.run(static_cast<std::uint64_t>(n), grain_of(1000.0 * p.oc),
+                     [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
+                       outputs(g, first, static_cast<std::int64_t>(begin), static_cast<std::int64_t>(end), out);
+                     });
   }
 }
 
