@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes JSON, indented by two spaces, into a String. The caller nests begin and end rightly; commas and escapes are
-// the writer's.
-//   JsonWriter json;  json.begin_object();  json.key("nodes").value(3);  json.end_object();  String text = json.take();
+//   the writer's. JsonWriter json;  json.begin_object();  json.key("nodes").value(3);  json.end_object();  String text
+//   = json.take();
 #pragma once
 
 #include <concepts>

@@ -48,9 +48,8 @@ Vector<String> plugin_files(const Folder &folder) {
 }
 
 // Installed, the plugins are below the folder of libquarry, wherever the whole was moved to. In a build tree each has a
-// folder of its own in
-// ../backends; that this is one says a file that the build puts beside libquarry, so that an installed library never
-// looks above its folder.
+// folder of its own in ../backends; that this is one says a file that the build puts beside libquarry, so that an
+// installed library never looks above its folder.
 [[maybe_unused]] void add_own_folders(std::string_view library_folder, Vector<Folder> &out) {
   const String own(library_folder);
   if (own.empty() || own[0] != '/') return;

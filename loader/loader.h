@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Finds plugins: static ones first, then the folders of the search path in order. The first plugin of an id wins; a
 // later one is shadowed. Nothing falls through: a plugin that comes first and is refused hides no reason behind a
-// second of the same id. Thread-safe; expects the caller to have opened an AllocatorScope.
+// second of the same id.
+// Thread-safe; expects the caller to have opened an AllocatorScope.
 #pragma once
 
 #include <cstdint>

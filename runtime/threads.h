@@ -76,10 +76,12 @@ class ThreadPool : public HeapObject {
 
  private:
   // A loop under way. `state` counts the threads inside, beside two bits: kOpen while threads may join, kWaiting while
-  // the caller sleeps until they have left. 0: the place is free. The plain members are written by the caller before it
-  // sets kOpen, and read by threads that have joined. Each worker has a share of the chunks, the same part of the
-  // indices in every loop: what it wrote in the last one is in its own cache. Who has done its share takes from the
-  // others'.
+  // the caller sleeps
+  // until they have left. 0: the place is free. The plain members are written by the caller before it sets kOpen, and
+  // read by threads that
+  // have joined.
+  // Each worker has a share of the chunks, the same part of the indices in every loop: what it wrote in the last one is
+  // in its own cache. Who has done its share takes from the others'.
   struct alignas(64) Share {
     std::atomic<std::uint64_t> next{0};  // chunk
     std::uint64_t end = 0;

@@ -19,14 +19,11 @@ enum class Handling : std::uint8_t {
   // they are.
   Compute,
   // Elements are only moved: any dtype comes as it is (under 8 bits: one element per byte, i4/i2 sign-extended);
-  // `width` is its bytes.
-  // A node whose quantised tensors differ in quantisation is handled as Compute.
+  // `width` is its bytes. A node whose quantised tensors differ in quantisation is handled as Compute.
   Move,
   // The kernel looks at dtype itself (Cast, QuantizeLinear, ...): tensors come as stored, except that elements under 8
-  // bits are unpacked to
-  // one raw byte each. Quantised tensors come as f32, as in Compute, but for QuantizeLinear's output and
-  // DequantizeLinear's first input (see
-  // graph.h), which come as stored.
+  // bits are unpacked to one raw byte each. Quantised tensors come as f32, as in Compute, but for QuantizeLinear's
+  // output and DequantizeLinear's first input (see graph.h), which come as stored.
   Raw,
 };
 

@@ -8,8 +8,9 @@
 namespace quarry::cpu {
 
 // f16 and bf16 widened as cpu-reference does it; quantised operators without a way in integers taken apart (dequantise,
-// compute, quantise); constant parts computed; Einsum of two tensors as MatMul; Gelu, Swish, HardSwish,
-// LayerNormalization, RMSNormalization found in the pieces that exporters make of them. New constants lie in `owned`.
+// compute, quantise); constant
+// parts computed; Einsum of two tensors as MatMul; Gelu, Swish, HardSwish, LayerNormalization, RMSNormalization found
+// in the pieces that exporters make of them. New constants lie in `owned`.
 Status rewrite(qir::Graph &graph, Vector<Vector<std::uint8_t>> &owned);
 
 // What rewriters add to a graph.

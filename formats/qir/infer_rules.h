@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shape rules and what they share; only formats/qir/infer*.cpp and op_table.cpp include this. A rule may rely on:
-// arity, attributes and input types are as the row says, every rank is at most kMaxRank, `outputs` has as many entries
-// as the node. It sets dtype and shape of the outputs that are there; infer_node then checks ranks and element counts.
+// arity, attributes and input
+// types are as the row says, every rank is at most kMaxRank, `outputs` has as many entries as the node. It sets dtype
+// and shape of the outputs that are there; infer_node then checks ranks and element counts.
 #pragma once
 
 #include "base/checked.h"
@@ -14,8 +15,8 @@ using Inputs = const Vector<InferValue> &;
 using Outputs = Vector<InferType> &;
 
 #define QR_RULE(name) Status name(const Node &node, Inputs inputs, Outputs outputs);
-// infer_elementwise.cpp
 // clang-format off
+// infer_elementwise.cpp
 QR_RULE(same) QR_RULE(flags) QR_RULE(broadcast) QR_RULE(compare) QR_RULE(where) QR_RULE(prelu) QR_RULE(cast) QR_RULE(cast_like)
 QR_RULE(bit_cast) QR_RULE(clip) QR_RULE(dropout) QR_RULE(swiglu) QR_RULE(quantize) QR_RULE(dequantize) QR_RULE(dynamic_quantize)
 QR_RULE(same_with_axis) QR_RULE(lrn) QR_RULE(mvn)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels that work element by element, along rows, or move data. Bounds (rtol, atol), against f64 rounded once:
-// functions 4e-6, 4e-7 (pow 1e-6);
-// + - * / and bounds exact; Softmax 4e-6, 1e-7; LayerNorm 2e-5, 2e-6; reductions 2e-6, 1e-7 of the sum of magnitudes.
+// functions 4e-6, 4e-7 (pow 1e-6); + - * / and bounds exact; Softmax 4e-6, 1e-7; LayerNorm 2e-5, 2e-6; reductions 2e-6,
+// 1e-7 of the sum of magnitudes.
 #include <algorithm>
 #include <cmath>
 #include <limits>

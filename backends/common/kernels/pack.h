@@ -31,9 +31,9 @@ WeightType shortest_exact(const float *values, std::int64_t count);
 void pack_channels(const float *values, std::int64_t count, void *destination, std::uint64_t bytes);
 
 // Integer weights: i32 values w - zero_w; `bias` (may be nullptr) is in units of scale_x * scale_w, and the input's
-// zero point is worked into it here. False, and nothing of use packed, where a weight does not fit w_bits (16,
-// depthwise or with 8-bit activations, does not hold -32768), or they do not let themselves be paired with gain
-// (IntForm).
+// zero point is worked into it here.
+// False, and nothing of use packed, where a weight does not fit w_bits (16, depthwise or with 8-bit activations, does
+// not hold -32768), or they do not let themselves be paired with gain (IntForm).
 [[nodiscard]] bool pack_conv_int(const ConvInt &params, const Isa &isa, FilterView<std::int32_t> weights,
                                  const std::int32_t *bias, void *packed_weights, void *packed_bias);
 

@@ -226,11 +226,13 @@ struct Quant {
 };
 
 // acc = sum (x - zero_x) * (w - zero_w) + bias; real = acc * scale_x * scale_w[c]. Rounded to y (half to even,
-// saturated, clamped to [lo, hi]). With a residual: the convolution is first rounded to `mid` and clamped to [mid_lo,
-// mid_hi] (the tensor that the model has between the two), then y = (mid + r) in real numbers, rounded to y and clamped
-// to [lo, hi]. Weights are packed; `multiplier` is an operand (one f32 per channel, scale_x * scale_w / scale of mid or
-// y). Depthwise: groups == ic == oc. How weights are packed, and with that how products are summed: conv_int_shape.h.
-// BytePairs: by groups of one or two panels.
+// saturated, clamped to [lo, hi]).
+// With a residual: the convolution is first rounded to `mid` and clamped to [mid_lo, mid_hi] (the tensor that the model
+// has between the two), then
+// y = (mid + r) in real numbers, rounded to y and clamped to [lo, hi]. Weights are packed; `multiplier` is an operand
+// (one f32 per channel, scale_x * scale_w / scale of mid or y). Depthwise: groups == ic == oc.
+// How weights are packed, and with that how products are summed: conv_int_shape.h. BytePairs: by groups of one or two
+// panels.
 enum class IntForm : std::uint32_t { Plain, BytePairs1, BytePairs2 };
 struct ConvInt {
   Window window;

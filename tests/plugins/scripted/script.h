@@ -9,8 +9,7 @@
 //   stay_lost=N          the first N recoveries fail
 //   no_memory            registering and importing memory fails
 //   wrong=WAY            run: "unset" leaves output 0 unset, "silent" fails without a reason, "bytes" lies about
-//   used_bytes,
-//                        "moved" puts output 0 elsewhere than told
+//                        used_bytes, "moved" puts output 0 elsewhere than told
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A stand-in for libquarry-prepare, linked into the test: the "ONNX model" is any bytes that begin like one, and
-// becomes
-//   y = x + 10 (f32), nonzero = NonZero(x)
+//   becomes y = x + 10 (f32), nonzero = NonZero(x)
 // with x of the shapes that the option "shape" binds ("x=2x3").
 #pragma once
 

@@ -5,20 +5,22 @@
 // Dense: the output is a matrix of pixels x channels. Blocks of pixels are gathered into rows of K = taps * input
 // channels of the group (tap by tap, the channels of a tap adjacent), padded to whole steps of 4 bytes: two s16, or
 // four bytes where there is a dot product of them. Weights are [group][panel][step][vector][lane][elements of a step];
-// the last panel of a group has only as many vectors as it needs. Dense as byte pairs (IntForm::BytePairs1,
-// BytePairs2), for x86 without a dot product of bytes: x0 * w0 + x1 * w1 in one instruction that saturates at 16 bits.
-// It is exact where neither the positive nor the negative weights of a pair exceed 128 together, for x is at most 255.
-// So packing chooses, for each group of one or two panels and within each 16 bytes of K, which bytes are paired; rows
-// are shuffled likewise before the group reads them. Bytes that find no partner there pair with zero, or in 16 bytes
-// more at the end of the row. A group of packed weights: a BytePairHeader, a shuffle of 16 bytes for each 16 bytes of
-// K, then [panel][step of 4 bytes][vector][lane][4], always with the room of the 16 bytes more. Dense with weights of
-// more than 12 bits for 16-bit activations, or more than 16 bits: as 256 * high + low (low of 8 bits and a sign),
-// multiplied one after the other, so that sums of many steps fit 32 bits: [group][panel][high,
-// low][step][vector][lane][2]. Depthwise: weights are [channels / lanes][pairs of tap rows][tap column][lane][2] as
-// s16; an odd tap row pairs with zeros. Sums are i32 and may wrap around on the way where the whole is known to fit.
-// Where it may not (packing sees that: long sums of 16-bit activations, wide weights, huge biases) they are flushed to
-// f64 every so many steps, exactly, and the bias is f64. The packed bias is i32[channels], then f64[channels]; the last
-// i32 says whether sums are f64.
+// the last panel of a group has only as many vectors as it needs.
+// Dense as byte pairs (IntForm::BytePairs1, BytePairs2), for x86 without a dot product of bytes: x0 * w0 + x1 * w1 in
+// one instruction that saturates at 16 bits. It is exact where neither the positive nor the negative weights of a pair
+// exceed 128 together, for x is at most 255. So packing chooses, for each group of
+// one or two panels and within each 16 bytes of K, which bytes are paired; rows are shuffled likewise before the group
+// reads them. Bytes that find no partner there pair with zero, or in 16 bytes more at the end of the row. A group of
+// packed weights: a BytePairHeader, a shuffle of 16 bytes for each 16 bytes of K, then [panel][step of 4
+// bytes][vector][lane][4], always with the room of the 16 bytes more.
+// Dense with weights of more than 12 bits for 16-bit activations, or more than 16 bits: as 256 * high + low (low of 8
+// bits and a sign), multiplied one after the other, so that sums of many steps fit 32 bits: [group][panel][high,
+// low][step][vector][lane][2].
+// Depthwise: weights are [channels / lanes][pairs of tap rows][tap column][lane][2] as s16; an odd tap row pairs with
+// zeros.
+// Sums are i32 and may wrap around on the way where the whole is known to fit. Where it may not (packing sees that:
+// long sums of 16-bit activations, wide weights, huge biases) they are flushed to f64 every so many steps, exactly, and
+// the bias is f64. The packed bias is i32[channels], then f64[channels]; the last i32 says whether sums are f64.
 #pragma once
 
 #include "backends/common/kernels/params.h"
