@@ -232,7 +232,7 @@ Status write_container(const Compilation &compilation, const CompiledModel &comp
     metadata.graphs.push_back(std::move(info));
 
     qrm::Program stored;
-    stored.graph = g;
+    stored.graphs = {g};
     stored.key = program.key;
     if (program.has_plan) stored.plan = plan_of(program.plan);
     for (std::size_t s = 0; s < program.segments.size(); ++s) {

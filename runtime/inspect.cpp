@@ -96,10 +96,9 @@ Status write_container(JsonWriter &json, const qrm::ValidatedModel &model) {
     write_pairs(json, "options", context.options);
     json.key("programs").begin_array();
     for (const qrm::Program &program : context.programs) {
-      json.begin_object()
-          .field("graph", program.graph)
-          .field("segment", program.blob_segment)
-          .field("key", program.key);
+      json.begin_object();
+      write_numbers(json, "graphs", program.graphs);
+      json.field("segment", program.blob_segment).field("key", program.key);
       write_numbers(json, "segments", program.segments);
       json.key("memory")
           .begin_object()

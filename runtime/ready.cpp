@@ -22,7 +22,12 @@ void describe_blob(ReadyProgram &program, std::uint32_t version, qr_plugin_bytes
 
 Result<ReadyProgram *> add_program(const qrm::ValidatedModel &container, const qrm::ContextInfo &context,
                                    const qrm::Program &stored, Vector<ReadyProgram> &out) {
-  const qrm::GraphInfo &graph = container.metadata().graphs[stored.graph];
+  if (stored.graphs.size() != 1)
+    return Status::error(ErrorId::qrm_incompatible_context,
+                         format("context of backend %s: found a program of %zu graphs, expected one graph in each",
+                                printable(context.backend).c_str(), stored.graphs.size()))
+        .with("backend", context.backend);
+  const qrm::GraphInfo &graph = container.metadata().graphs[stored.graphs[0]];
   QR_ASSIGN_OR_RETURN(const qir::Bytes blob, container.segment(stored.blob_segment));
   QR_ASSIGN_OR_RETURN(const Vector<qir::Bytes> segments, container.mapped_segments(stored.segments));
   ReadyProgram &program = out.emplace_back();

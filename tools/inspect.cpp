@@ -89,7 +89,9 @@ void print_container(const Json &info) {
                 context["blob_version"].dump().c_str());
     for (const Json &program : context["programs"]) {
       const Json &memory = program["memory"];
-      std::printf("    graph %s: weights %s, arena %s, inputs and outputs %s\n", program["graph"].dump().c_str(),
+      std::string graphs;
+      for (const Json &graph : program["graphs"]) graphs += (graphs.empty() ? "graph " : ", ") + graph.dump();
+      std::printf("    %s: weights %s, arena %s, inputs and outputs %s\n", graphs.c_str(),
                   bytes_text(memory["weights_bytes"].get<uint64_t>()).c_str(),
                   bytes_text(memory["arena_bytes"].get<uint64_t>()).c_str(),
                   bytes_text(memory["io_bytes"].get<uint64_t>()).c_str());

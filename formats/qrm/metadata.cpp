@@ -71,7 +71,10 @@ Offset<fb::Program> program(FlatBufferBuilder &builder, const Program &from) {
   const auto key = flat::optional_text(builder, from.key);
   const auto plan = fb::CreatePlan(builder, from.plan.weights_bytes, from.plan.arena_bytes, from.plan.io_bytes,
                                    from.plan.device_bytes, from.plan.scratchpad_bytes);
-  return fb::CreateProgram(builder, from.graph, from.blob_segment, segments, key, plan);
+  const auto graphs = flat::optional_vector(builder, from.graphs);
+  // The old field serves readers of format 1.0, which know programs of one graph.
+  return fb::CreateProgram(builder, from.graphs.empty() ? 0 : from.graphs[0], from.blob_segment, segments, key, plan,
+                           graphs);
 }
 
 Offset<fb::Context> context(FlatBufferBuilder &builder, const ContextInfo &from) {
@@ -142,7 +145,8 @@ class Reader {
   }
 
   void program(const fb::Program &from, Program &out) {
-    out.graph = from.graph();
+    if (from.graphs()) out.graphs = copy_.vector(from.graphs());
+    else out.graphs.push_back(from.graph());
     out.blob_segment = from.blob_segment();
     out.segments = copy_.vector(from.segments());
     out.key = copy_.text(from.key());

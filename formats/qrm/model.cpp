@@ -143,6 +143,13 @@ Result<Vector<Bytes>> ValidatedModel::mapped_segments(const Vector<std::uint32_t
   return all;
 }
 
+SegmentFile ValidatedModel::segment_file(std::uint32_t index) const noexcept {
+  const SegmentInfo &segment = segments_[index];
+  const RawFile &file = file_.file();
+  // Within the file, as the layout's rules say, and the file is where open_fd found it: no overflow.
+  return {file.fd(), file.fd() < 0 ? 0 : file.offset() + segment.offset, segment.size, segment.sum};
+}
+
 Result<qir::Graph> ValidatedModel::read_graph(std::uint32_t index) const {
   if (index >= metadata_.graphs.size())
     return Status::error(ErrorId::index_out_of_range, format("container: found graph number %u, expected one under %zu",

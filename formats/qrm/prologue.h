@@ -34,8 +34,9 @@ struct Prologue {
 };
 static_assert(sizeof(Prologue) == 64 && offsetof(Prologue, sum) == 56);
 
-// Names of the feature bits that this version knows: none yet.
-inline constexpr std::uint64_t kKnownFeatures = 0;
+// A program of several graphs: a reader that does not know of them would take the first for the only one.
+inline constexpr std::uint64_t kFeatureGraphsInOneProgram = 1;
+inline constexpr std::uint64_t kKnownFeatures = kFeatureGraphsInOneProgram;
 
 // What stands between header, metadata and segments.
 inline bool is_zero(const void *data, std::uint64_t size) noexcept {

@@ -24,7 +24,7 @@ using qir::Bytes;
 
 // Of the format, not of the release. A newer minor may be read; a newer major is refused.
 inline constexpr std::uint16_t kFormatMajor = 1;
-inline constexpr std::uint16_t kFormatMinor = 0;
+inline constexpr std::uint16_t kFormatMinor = 1;
 
 enum class SegmentKind : std::uint8_t {
   Unknown = 0,  // a kind that a newer minor brought: kept, never used
@@ -72,9 +72,9 @@ struct Plan {
   std::uint64_t weights_bytes = 0, arena_bytes = 0, io_bytes = 0, device_bytes = 0, scratchpad_bytes = 0;
 };
 
-// A graph compiled by a backend.
+// Graphs compiled by a backend into one blob: one load, and the graphs share what they have in common.
 struct Program {
-  std::uint32_t graph = 0;  // index into Metadata::graphs
+  Vector<std::uint32_t> graphs;  // indices into Metadata::graphs, at least one: graphs[k] is graph k of the blob
   std::uint32_t blob_segment = 0;
   Vector<std::uint32_t> segments;  // number n of the blob is segments[n] of the container
   String key;                      // compatibility key that only the backend understands
@@ -88,7 +88,7 @@ struct ContextInfo {
   String target;  // what it was compiled for, "x86_64-linux"
   std::uint32_t blob_version = 0;
   Vector<KeyValue> options;  // of the compilation
-  Vector<Program> programs;  // one per graph, in the order of Metadata::graphs
+  Vector<Program> programs;  // each graph of Metadata::graphs in one of them; in the order of their first graphs
 };
 
 // In the order of the file. The writer works offset and sum out.
@@ -113,14 +113,40 @@ struct Metadata {
 
 // ---- reading ------------------------------------------------------------------------------------
 
+// A descriptor that closes itself.
+class OpenFd {
+ public:
+  OpenFd() noexcept = default;
+  explicit OpenFd(int fd) noexcept : fd_(fd) {}
+  OpenFd(OpenFd &&other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  OpenFd &operator=(OpenFd &&other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~OpenFd();
+  int get() const noexcept { return fd_; }
+
+ private:
+  int fd_ = -1;
+};
+
+// Where a segment lies in its file, for who maps it elsewhere: into a device or another process.
+struct SegmentFile {
+  int fd = -1;               // borrows: open as long as the model is; -1: the bytes lie in memory alone
+  std::uint64_t offset = 0;  // from the beginning of the file that fd is of; 0 without one
+  std::uint64_t size = 0;
+  std::uint64_t sum = 0;  // XXH3-64, as the container says it
+};
+
 // Bytes of a file. Serves .onnx files too. A file that shrinks while it is mapped ends the process with SIGBUS, as for
 // any mapping: replace files by renaming, as the Writer does.
 class RawFile {
  public:
   // Maps a whole regular file. `path` is UTF-8 (any bytes that the system takes).
   static Result<RawFile> open_path(std::string_view path);
-  // Maps [offset, offset + size) of a file; size 0: to its end. The descriptor may be closed afterwards. An offset that
-  // is no multiple of 64 (a file inside an archive) costs a copy into aligned memory.
+  // Maps [offset, offset + size) of a file; size 0: to its end. The descriptor is duplicated: the caller may close
+  // their own afterwards. An offset that is no multiple of 64 (a file inside an archive) costs a copy into aligned
+  // memory.
   static Result<RawFile> open_fd(int fd, std::uint64_t offset, std::uint64_t size);
   // Borrows: the memory must outlive the file. Memory that is not aligned to 64 bytes is copied instead.
   static Result<RawFile> from_memory(const void *data, std::uint64_t size);
@@ -130,12 +156,18 @@ class RawFile {
   ~RawFile();
 
   Bytes bytes() const noexcept { return bytes_; }
+  // The file that is mapped, open as long as this object lives, and where in it bytes() begin; -1 and 0 where bytes()
+  // are in memory alone.
+  int fd() const noexcept { return fd_.get(); }
+  std::uint64_t offset() const noexcept { return offset_; }
 
  private:
   RawFile() = default;
-  static Result<RawFile> map(int fd, std::string_view name, std::uint64_t offset, std::uint64_t size);
+  static Result<RawFile> map(OpenFd fd, std::string_view name, std::uint64_t offset, std::uint64_t size);
   enum class Owner : std::uint8_t { Caller, Mapping, Block };
   Bytes bytes_;
+  OpenFd fd_;
+  std::uint64_t offset_ = 0;
   void *base_ = nullptr;  // of the mapping or block
   std::uint64_t base_size_ = 0;
   Owner owner_ = Owner::Caller;
@@ -153,6 +185,7 @@ class VerifiedFile {
   std::uint16_t major() const noexcept { return major_; }
   std::uint16_t minor() const noexcept { return minor_; }
   Bytes bytes() const noexcept { return file_.bytes(); }
+  const RawFile &file() const noexcept { return file_; }
   Bytes metadata() const noexcept { return metadata_; }
 
  private:
@@ -182,6 +215,10 @@ class ValidatedModel : public HeapObject {
   Result<Vector<Bytes>> segments(const Vector<std::uint32_t> &indices) const;
   // The same for weights that a program maps and reads when it runs.
   Result<Vector<Bytes>> mapped_segments(const Vector<std::uint32_t> &indices) const;
+
+  // Where the bytes of a segment lie in the file. Tells nothing of whether they are sound: the calls above do. `index`
+  // must be in range, as every index in the metadata is.
+  SegmentFile segment_file(std::uint32_t index) const noexcept;
 
   // Reads the kept graph `index` and checks it against the signature. QR-M0010 where it was not kept. Constants point
   // into the file.

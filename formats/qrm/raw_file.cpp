@@ -18,20 +18,6 @@ namespace {
 constexpr std::uint64_t kBaseAlign = kMinSegmentAlign;
 constexpr std::size_t kBlockAlign = 4096;
 
-class OpenFd {
- public:
-  explicit OpenFd(int fd) noexcept : fd_(fd) {}
-  ~OpenFd() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  OpenFd(const OpenFd &) = delete;
-  OpenFd &operator=(const OpenFd &) = delete;
-  int get() const noexcept { return fd_; }
-
- private:
-  int fd_;
-};
-
 Status read_all(int fd, std::string_view name, char *out, std::uint64_t size, std::uint64_t offset) {
   while (size > 0) {
     const ssize_t got = ::pread(fd, out, static_cast<std::size_t>(size), static_cast<off_t>(offset));
@@ -49,14 +35,22 @@ Status read_all(int fd, std::string_view name, char *out, std::uint64_t size, st
 
 }  // namespace
 
+OpenFd::~OpenFd() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
 RawFile::RawFile(RawFile &&other) noexcept
     : bytes_(std::exchange(other.bytes_, {})),
+      fd_(std::move(other.fd_)),
+      offset_(std::exchange(other.offset_, 0)),
       base_(std::exchange(other.base_, nullptr)),
       base_size_(std::exchange(other.base_size_, 0)),
       owner_(std::exchange(other.owner_, Owner::Caller)) {}
 
 RawFile &RawFile::operator=(RawFile &&other) noexcept {
   std::swap(bytes_, other.bytes_);
+  std::swap(fd_, other.fd_);
+  std::swap(offset_, other.offset_);
   std::swap(base_, other.base_);
   std::swap(base_size_, other.base_size_);
   std::swap(owner_, other.owner_);
@@ -73,18 +67,21 @@ Result<RawFile> RawFile::open_path(std::string_view path) {
     return Status::error(ErrorId::file_not_found,
                          format("file '%s': found no such path", printable(path, 1000).c_str()));
   // Without O_NONBLOCK a named pipe would make us wait for a writer.
-  const OpenFd fd(::open(String(path).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  OpenFd fd(::open(String(path).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (fd.get() < 0) return os_error(errno, path, "opening");
-  return map(fd.get(), path, 0, 0);
+  return map(std::move(fd), path, 0, 0);
 }
 
 Result<RawFile> RawFile::open_fd(int fd, std::uint64_t offset, std::uint64_t size) {
-  return map(fd, format("descriptor %d", fd), offset, size);
+  const String name = format("descriptor %d", fd);
+  OpenFd own(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
+  if (own.get() < 0) return os_error(errno, name, "duplicating it");
+  return map(std::move(own), name, offset, size);
 }
 
-Result<RawFile> RawFile::map(int fd, std::string_view name, std::uint64_t offset, std::uint64_t size) {
+Result<RawFile> RawFile::map(OpenFd fd, std::string_view name, std::uint64_t offset, std::uint64_t size) {
   struct stat info;
-  if (::fstat(fd, &info) != 0) return os_error(errno, name, "asking for its size");
+  if (::fstat(fd.get(), &info) != 0) return os_error(errno, name, "asking for its size");
   if (!S_ISREG(info.st_mode))
     return Status::error(ErrorId::not_a_file,
                          format("file '%s': found a %s, expected a regular file", printable(name, 1000).c_str(),
@@ -101,18 +98,20 @@ Result<RawFile> RawFile::map(int fd, std::string_view name, std::uint64_t offset
   if (offset % kBaseAlign != 0) {
     file.base_ = allocate_block(static_cast<std::size_t>(size), kBlockAlign);
     file.owner_ = Owner::Block;
-    QR_RETURN_IF_ERROR(read_all(fd, name, static_cast<char *>(file.base_), size, offset));
+    QR_RETURN_IF_ERROR(read_all(fd.get(), name, static_cast<char *>(file.base_), size, offset));
     file.bytes_ = {file.base_, size};
     return file;
   }
   const std::uint64_t lead = offset % static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
-  void *base = ::mmap(nullptr, static_cast<std::size_t>(lead + size), PROT_READ, MAP_PRIVATE, fd,
+  void *base = ::mmap(nullptr, static_cast<std::size_t>(lead + size), PROT_READ, MAP_PRIVATE, fd.get(),
                       static_cast<off_t>(offset - lead));
   if (base == MAP_FAILED) return os_error(errno, name, "mapping");
   file.base_ = base;
   file.base_size_ = lead + size;
   file.owner_ = Owner::Mapping;
   file.bytes_ = {static_cast<const char *>(base) + lead, size};
+  file.fd_ = std::move(fd);
+  file.offset_ = offset;
   return file;
 }
 

@@ -120,6 +120,34 @@ Status graphs(const Metadata &metadata, const Vector<SegmentInfo> &segments) {
   return {};
 }
 
+// Each graph is in one program, so that any of them can be chosen and there is no doubt how. The order of programs is
+// fixed, so that the same compilation gives the same file.
+Status programs_of_graphs(const String &subject, const Vector<Program> &programs, std::size_t graph_count) {
+  Vector<bool> seen(graph_count);
+  std::size_t seen_count = 0;
+  for (std::size_t i = 0; i < programs.size(); ++i) {
+    const Vector<std::uint32_t> &graphs = programs[i].graphs;
+    if (graphs.empty()) return bad(format("%s: found no graph in program %zu", subject.c_str(), i));
+    for (const std::uint32_t graph : graphs) {
+      if (graph >= graph_count)
+        return bad(format("%s: found graph number %u in program %zu, expected one under %zu", subject.c_str(), graph, i,
+                          graph_count));
+      if (seen[graph])
+        return bad(format("%s: found graph %u in program %zu, and once before", subject.c_str(), graph, i));
+      seen[graph] = true;
+      ++seen_count;
+    }
+    if (i > 0 && graphs[0] < programs[i - 1].graphs[0])
+      return bad(
+          format("%s: found program %zu to begin with graph %u, expected one after %u, which the program before "
+                 "begins with",
+                 subject.c_str(), i, graphs[0], programs[i - 1].graphs[0]));
+  }
+  if (seen_count != graph_count)
+    return bad(format("%s: found programs of %zu graphs, expected all %zu", subject.c_str(), seen_count, graph_count));
+  return {};
+}
+
 Status contexts(const Metadata &metadata, const Vector<SegmentInfo> &segments) {
   QR_RETURN_IF_ERROR(at_most("container", "contexts", metadata.contexts.size(), kMaxContexts));
   for (const ContextInfo &context : metadata.contexts) {
@@ -131,14 +159,8 @@ Status contexts(const Metadata &metadata, const Vector<SegmentInfo> &segments) {
       if (&other < &context && other.backend == context.backend && other.target == context.target)
         return bad(format("%s: found two for target '%s'", subject.c_str(), printable(context.target).c_str()));
     QR_RETURN_IF_ERROR(pairs(subject + ", options", context.options));
-    if (context.programs.size() != metadata.graphs.size())
-      return bad(format("%s: found %zu programs for %zu graphs", subject.c_str(), context.programs.size(),
-                        metadata.graphs.size()));
-    for (std::size_t i = 0; i < context.programs.size(); ++i) {
-      const Program &program = context.programs[i];
-      if (program.graph != i)
-        return bad(
-            format("%s: found program %zu of graph %u, expected graph %zu", subject.c_str(), i, program.graph, i));
+    QR_RETURN_IF_ERROR(programs_of_graphs(subject, context.programs, metadata.graphs.size()));
+    for (const Program &program : context.programs) {
       QR_RETURN_IF_ERROR(at_most(subject, "bytes of compatibility key", program.key.size(), kMaxTextBytes));
       QR_RETURN_IF_ERROR(reference(subject, program.blob_segment, SegmentKind::Blob, segments));
       QR_RETURN_IF_ERROR(references(subject, program.segments, segments));

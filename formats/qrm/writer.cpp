@@ -85,6 +85,7 @@ struct Writer::Layout {
   Vector<std::uint8_t> metadata;
   Vector<SegmentInfo> segments;
   std::uint64_t file_size = 0;
+  std::uint64_t features = 0;
 };
 
 namespace {
@@ -275,6 +276,9 @@ Result<Writer::Layout> Writer::lay_out(const Metadata &metadata) const {
   QR_ASSIGN_OR_RETURN(out.metadata, write_metadata(metadata, segments));
   if (out.metadata.size() != metadata_size)
     return Status::error(ErrorId::internal, "container: found metadata of another size with the offsets filled in");
+  for (const ContextInfo &context : metadata.contexts)
+    for (const Program &program : context.programs)
+      if (program.graphs.size() > 1) out.features |= kFeatureGraphsInOneProgram;
   out.segments = std::move(segments);
   out.file_size = end;
   return out;
@@ -304,6 +308,7 @@ Status Writer::emit(const Layout &layout, Sink &sink) const {
   prologue.file_size = layout.file_size;
   prologue.metadata_offset = sizeof prologue;
   prologue.metadata_size = layout.metadata.size();
+  prologue.required_features = layout.features;
   prologue.metadata_sum = hash64(layout.metadata.data(), layout.metadata.size());
   prologue.sum = prologue.own_sum();
   QR_RETURN_IF_ERROR(sink.write(&prologue, sizeof prologue));

@@ -39,5 +39,17 @@ TEST(golden_containers) {
   CHECK(count >= 5);
 }
 
+// Format 1.0 knew programs of one graph alone.
+TEST(programs_of_the_first_format) {
+  Result<qrm::RawFile> file = qrm::RawFile::open_path(QUARRY_GOLDEN_FOLDER "/v0.1/sample.qrm");
+  if (!CHECK_OK(file)) return;
+  Result<qrm::ValidatedModel> model = qrm::ValidatedModel::open(std::move(*file));
+  if (!CHECK_OK(model)) return;
+  CHECK_EQ(model->format_minor(), 0u);
+  const Vector<qrm::Program> &programs = model->metadata().contexts[0].programs;
+  CHECK_EQ(programs.size(), 2u);
+  for (std::uint32_t i = 0; i < programs.size(); ++i) CHECK(programs[i].graphs == Vector<std::uint32_t>({i}));
+}
+
 }  // namespace
 }  // namespace quarry

@@ -50,7 +50,7 @@ struct SampleContainer {
     context.blob_version = 7;
     context.options = {{"cpu.threads", "2"}};
     for (std::uint32_t i = 0; i < 2; ++i)
-      context.programs.push_back({i, blob_segment, {packed_segment, weights}, "key", {1, 2, 3, 4, 5}});
+      context.programs.push_back({{i}, blob_segment, {packed_segment, weights}, "key", {1, 2, 3, 4, 5}});
     metadata.contexts.push_back(context);
     metadata.user = {{"author", "Zo\xc3\xab"}, {"empty", ""}};
   }

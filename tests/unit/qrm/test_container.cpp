@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "base/hash.h"
+#include "formats/qrm/prologue.h"
 #include "tests/support/check.h"
 #include "sample_container.h"
 
@@ -48,6 +49,11 @@ Result<ValidatedModel> open_memory(qir::Bytes bytes, SumCheck sums = SumCheck::L
   QR_ASSIGN_OR_RETURN(RawFile file, RawFile::from_memory(bytes.data, bytes.size));
   return ValidatedModel::open(std::move(file), sums);
 }
+std::uint64_t qrm_features(const Vector<std::uint8_t> &bytes) {
+  qrm::Prologue prologue;
+  std::memcpy(&prologue, bytes.data(), sizeof prologue);
+  return prologue.required_features;
+}
 template <class T>
 std::string error_of(const Result<T> &result) {
   return std::string(result.peek_status().id()) + " " + std::string(result.peek_status().message());
@@ -68,7 +74,10 @@ void check_contents(const ValidatedModel &model, const SampleContainer &from) {
   const qrm::ContextInfo *context = model.find_context("cpu-reference");
   if (!CHECK(context != nullptr)) return;
   CHECK(context->target == "x86_64-linux" && context->blob_version == 7 && context->backend_version == "0.1.0");
-  CHECK(context->programs[1].graph == 1 && context->programs[1].key == "key" &&
+  CHECK(context->options.size() == 1 && context->options[0].key == "cpu.threads" && context->options[0].value == "2");
+  CHECK_EQ(context->programs.size(), 2u);
+  CHECK(context->programs[0].graphs == Vector<std::uint32_t>({0}));
+  CHECK(context->programs[1].graphs == Vector<std::uint32_t>({1}) && context->programs[1].key == "key" &&
         context->programs[1].plan.scratchpad_bytes == 5);
   CHECK(context->programs[0].segments == Vector<std::uint32_t>({2, 0}));
   CHECK(model.find_context("htp") == nullptr);
@@ -96,7 +105,7 @@ TEST(from_a_file) {
     Result<ValidatedModel> model = open_path(path, SumCheck::Eager);
     if (!CHECK_OK(model)) continue;
     check_contents(*model, sample);
-    CHECK(model->format_major() == 1 && model->format_minor() == 0);
+    CHECK(model->format_major() == 1 && model->format_minor() == 1);
     CHECK_EQ(model->file_bytes(), fs::file_size(path));
     // Mapped segments are where the hardware wants them.
     for (std::uint32_t i = 0; i < model->segments().size(); ++i)
@@ -120,6 +129,77 @@ TEST(file_and_memory_hold_the_same_bytes) {
   CHECK_EQ(file.size(), bytes.size());
   CHECK(std::memcmp(file.data(), bytes.data(), bytes.size()) == 0);
   CHECK(SampleContainer().bytes() == bytes);  // and the same calls give them again
+}
+
+// The bytes of every segment, read through what segment_file() says of it.
+void check_segment_files(const ValidatedModel &model) {
+  for (std::uint32_t i = 0; i < model.segments().size(); ++i) {
+    const Result<qir::Bytes> bytes = model.segment(i);
+    const qrm::SegmentFile file = model.segment_file(i);
+    if (!CHECK_OK(bytes) || !CHECK(file.fd >= 0)) return;
+    CHECK_EQ(file.size, bytes.value().size);
+    CHECK_EQ(file.sum, model.segments()[i].sum);
+    Vector<char> read(file.size);
+    CHECK_EQ(::pread(file.fd, read.data(), read.size(), static_cast<off_t>(file.offset)),
+             static_cast<ssize_t>(read.size()));
+    CHECK(std::memcmp(read.data(), bytes.value().data, read.size()) == 0);
+    CHECK_EQ(hash64(read.data(), read.size()), file.sum);
+  }
+}
+
+TEST(segments_say_where_they_lie_in_the_file) {
+  const Folder folder;
+  const SampleContainer sample;
+  const Vector<std::uint8_t> bytes = sample.bytes();
+  const std::string path = folder.file("m.qrm");
+  if (!CHECK_OK(sample.writer.write_file(path, sample.metadata))) return;
+  int fd = -1;
+  {
+    Result<ValidatedModel> model = open_path(path);
+    if (!CHECK_OK(model)) return;
+    fs::remove(path);  // the descriptor is of the file that was opened, whatever its name leads to now
+    const ValidatedModel moved = std::move(*model);
+    check_segment_files(moved);
+    fd = moved.segment_file(0).fd;
+    CHECK_EQ(::fcntl(fd, F_GETFD), FD_CLOEXEC);
+    CHECK_EQ(moved.segment_file(1).fd, fd);
+  }
+  CHECK_EQ(::fcntl(fd, F_GETFD), -1);  // closed with the model
+
+  for (const std::uint64_t offset : {64u, 8192u, 12345u}) {
+    std::ofstream(path, std::ios::binary) << std::string(offset, 'x') << std::string(bytes.begin(), bytes.end());
+    fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    Result<RawFile> file = RawFile::open_fd(fd, offset, 0);
+    ::close(fd);
+    if (!CHECK_OK(file)) continue;
+    Result<ValidatedModel> model = ValidatedModel::open(std::move(*file));
+    if (!CHECK_OK(model)) continue;
+    if (offset % 64 == 0) {
+      check_segment_files(*model);
+      CHECK_EQ(model->segment_file(3).offset, offset + model->segments()[3].offset);
+    } else {  // copied: the file is of no use
+      CHECK(model->segment_file(3).fd == -1 && model->segment_file(3).offset == 0);
+      CHECK_EQ(model->segment_file(3).sum, model->segments()[3].sum);
+    }
+  }
+  Result<ValidatedModel> memory = open_memory({bytes.data(), bytes.size()});
+  if (CHECK_OK(memory)) CHECK_EQ(memory->segment_file(0).fd, -1);
+}
+
+TEST(a_program_of_several_graphs) {
+  SampleContainer sample;
+  Vector<qrm::Program> &programs = sample.metadata.contexts[0].programs;
+  CHECK_EQ(qrm_features(sample.bytes()), 0u);  // programs of one graph are read by format 1.0
+  programs.pop_back();
+  programs[0].graphs = {1, 0};
+  const Vector<std::uint8_t> bytes = sample.bytes();
+  CHECK_EQ(qrm_features(bytes), 1u);
+  Result<ValidatedModel> model = open_memory({bytes.data(), bytes.size()});
+  if (!CHECK_OK(model)) return;
+  CHECK_OK(model->verify());
+  const Vector<qrm::Program> &read = model->metadata().contexts[0].programs;
+  CHECK_EQ(read.size(), 1u);
+  CHECK(read[0].graphs == Vector<std::uint32_t>({1, 0}));  // the order within the blob is kept
 }
 
 TEST(from_memory_aligned_or_not) {

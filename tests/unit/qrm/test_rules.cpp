@@ -25,20 +25,21 @@ std::string prologue_error(const std::function<void(Prologue &)> &change) {
 
 TEST(prologue_rules) {
   PROLOGUE_REFUSED(, "accepted");
-  PROLOGUE_REFUSED(p.major = 2, "QR-M0004 container: found format 2.0, expected 1.x (this version reads 1.0)");
+  PROLOGUE_REFUSED((p.major = 2, p.minor = 0),
+                   "QR-M0004 container: found format 2.0, expected 1.x (this version reads 1.1)");
   PROLOGUE_REFUSED((p.major = 999, p.minor = 77),
-                   "QR-M0004 container: found format 999.77, expected 1.x (this version reads 1.0)");
+                   "QR-M0004 container: found format 999.77, expected 1.x (this version reads 1.1)");
   PROLOGUE_REFUSED(p.minor = 9, "accepted");
   PROLOGUE_REFUSED(p.required_features = 1u << 7,
-                   "QR-M0005 container: found required feature bit 7 (unknown to this version, format 1.0), in a "
-                   "container of format 1.0");
+                   "QR-M0005 container: found required feature bit 7 (unknown to this version, format 1.1), in a "
+                   "container of format 1.1");
   PROLOGUE_REFUSED((p.minor = 3, p.required_features = std::uint64_t{1} << 63),
-                   "QR-M0005 container: found required feature bit 63 (unknown to this version, format 1.0), in a "
+                   "QR-M0005 container: found required feature bit 63 (unknown to this version, format 1.1), in a "
                    "container of format 1.3");
   PROLOGUE_REFUSED(p.header_size = 63, "QR-M0006 container: found a header of 63 bytes, expected 64");
   PROLOGUE_REFUSED(p.header_size = 128, "QR-M0006 container: found a header of 128 bytes, expected 64");
   PROLOGUE_REFUSED(p.metadata_offset = 128, "QR-M0006 container: found the metadata at 128, expected it at 64");
-  PROLOGUE_REFUSED((p.minor = 1, p.header_size = 0xffffffff),
+  PROLOGUE_REFUSED((p.minor = qrm::kFormatMinor + 1, p.header_size = 0xffffffff),
                    "QR-M0006 container: found the metadata at 64, expected it at 4294967296");
   PROLOGUE_REFUSED(p.metadata_size = qrm::kMaxMetadataBytes + 1,
                    "QR-M0008 container: found 67108865 bytes of metadata, expected at most 67108864");
@@ -63,7 +64,7 @@ TEST(a_newer_minor_may_have_a_longer_header) {
   std::memmove(bytes.data() + 128, bytes.data() + 64, prologue.metadata_size);
   std::memset(bytes.data() + 64, 0, 64);
   std::memset(bytes.data() + 64, 0xab, 10);  // what the newer minor put there
-  prologue.minor = 1;
+  prologue.minor = qrm::kFormatMinor + 1;
   prologue.header_size = 74;
   prologue.metadata_offset = 128;
   prologue.sum = prologue.own_sum();
@@ -221,9 +222,21 @@ TEST(context_rules) {
                    "QR-M0006 context for 'cpu-reference': found two for target 'x86_64-linux'");
   METADATA_REFUSED((m.contexts.push_back(m.contexts[0]), m.contexts[1].target = "aarch64-linux"), "accepted");
   METADATA_REFUSED(m.contexts[0].programs.pop_back(),
-                   "QR-M0006 context for 'cpu-reference': found 1 programs for 2 graphs");
-  METADATA_REFUSED(m.contexts[0].programs[1].graph = 0,
-                   "QR-M0006 context for 'cpu-reference': found program 1 of graph 0, expected graph 1");
+                   "QR-M0006 context for 'cpu-reference': found programs of 1 graphs, expected all 2");
+  METADATA_REFUSED(m.contexts[0].programs.clear(),
+                   "QR-M0006 context for 'cpu-reference': found programs of 0 graphs, expected all 2");
+  METADATA_REFUSED(m.contexts[0].programs[1].graphs[0] = 0,
+                   "QR-M0006 context for 'cpu-reference': found graph 0 in program 1, and once before");
+  METADATA_REFUSED(m.contexts[0].programs[0].graphs.push_back(1),
+                   "QR-M0006 context for 'cpu-reference': found graph 1 in program 1, and once before");
+  METADATA_REFUSED(m.contexts[0].programs[0].graphs.push_back(0),
+                   "QR-M0006 context for 'cpu-reference': found graph 0 in program 0, and once before");
+  METADATA_REFUSED(m.contexts[0].programs[1].graphs[0] = 2,
+                   "QR-M0006 context for 'cpu-reference': found graph number 2 in program 1, expected one under 2");
+  METADATA_REFUSED(std::swap(m.contexts[0].programs[0].graphs, m.contexts[0].programs[1].graphs),
+                   "QR-M0006 context for 'cpu-reference': found program 1 to begin with graph 0, expected one after 1, "
+                   "which the program before begins with");
+  METADATA_REFUSED((m.contexts[0].programs.pop_back(), m.contexts[0].programs[0].graphs = {1, 0}), "accepted");
   METADATA_REFUSED(m.contexts[0].programs[0].blob_segment = 4,
                    "QR-M0006 context for 'cpu-reference': found segment number 4, expected one under 4");
   METADATA_REFUSED(m.contexts[0].programs[0].blob_segment = 1,
@@ -303,7 +316,7 @@ String numbered(std::size_t i) { return format("n%zu", i); }
 qrm::ContextInfo context(const String &backend) {
   qrm::ContextInfo out;
   out.backend = backend;
-  out.programs.emplace_back();
+  out.programs.emplace_back().graphs = {0};
   return out;
 }
 
