@@ -21,7 +21,7 @@ Result<String> first_graph(const fs::path &path) {
   return qir::print_graph(graph);
 }
 
-TEST(golden_containers) {
+TEST_CASE("golden containers") {
   std::size_t count = 0;
   for (const fs::directory_entry &release : fs::directory_iterator(QUARRY_GOLDEN_FOLDER)) {
     if (!release.is_directory() || release.path().filename().string()[0] != 'v') continue;
@@ -31,20 +31,24 @@ TEST(golden_containers) {
       std::ifstream in(fs::path(entry.path()).replace_extension(".txt"), std::ios::binary);
       const std::string expected((std::istreambuf_iterator<char>(in)), {});
       const Result<String> found = first_graph(entry.path());
-      const std::string text = found.ok() ? std::string(found.value()) : std::string(found.peek_status().id()) + " " + std::string(found.peek_status().message());
-      const bool fits = !expected.empty() && (found.ok() ? text == expected : expected.compare(0, 3, "QR-") == 0 && text.compare(0, expected.size(), expected) == 0);
-      if (!CHECK(fits)) std::printf("%s: found\n%s\nexpected\n%s\n", entry.path().c_str(), text.c_str(), expected.c_str());
+      const std::string text =
+          found.ok() ? std::string(found.value())
+                     : std::string(found.peek_status().id()) + " " + std::string(found.peek_status().message());
+      const bool fits = !expected.empty() && (found.ok() ? text == expected
+                                                         : expected.compare(0, 3, "QR-") == 0 &&
+                                                               text.compare(0, expected.size(), expected) == 0);
+      CHECK_MESSAGE(fits, entry.path().string(), ": found\n", text, "\nexpected\n", expected);
     }
   }
   CHECK(count >= 5);
 }
 
 // Format 1.0 knew programs of one graph alone.
-TEST(programs_of_the_first_format) {
+TEST_CASE("programs of the first format") {
   Result<qrm::RawFile> file = qrm::RawFile::open_path(QUARRY_GOLDEN_FOLDER "/v0.1/sample.qrm");
-  if (!CHECK_OK(file)) return;
+  REQUIRE_OK(file);
   Result<qrm::ValidatedModel> model = qrm::ValidatedModel::open(std::move(*file));
-  if (!CHECK_OK(model)) return;
+  REQUIRE_OK(model);
   CHECK_EQ(model->format_minor(), 0u);
   const Vector<qrm::Program> &programs = model->metadata().contexts[0].programs;
   CHECK_EQ(programs.size(), 2u);

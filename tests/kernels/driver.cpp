@@ -289,16 +289,18 @@ int main_of(int argc, char **argv) {
     for (const auto &item : registry.benches) std::printf("%s (bench)\n", item.name.c_str());
     return 0;
   }
-  int failed = 0, passed = 0;
+  int failed = 0, passed = 0, unusable = 0, run = 0;
   for (const Isa *isa : kernels::isas()) {
     if (!wanted_isa.empty() && wanted_isa != isa->name) continue;
     if (!isa->usable()) {
+      ++unusable;
       std::printf("%s: skipped: this processor has not all of %s\n", isa->name, isa->features);
       continue;
     }
     if (!bench) {
       for (const auto &test : registry.tests) {
         if (test.name.find(only) == std::string::npos) continue;
+        ++run;
         try {
           test.body(*isa);
           ++passed;
@@ -315,6 +317,7 @@ int main_of(int argc, char **argv) {
                 "GFLOP/s", "% best", "GB/s");
     for (const auto &item : registry.benches) {
       if (item.name.find(only) == std::string::npos) continue;
+      ++run;
       Registry::Prepared prepared = item.prepare(*isa);
       const double seconds = time_of(*isa, prepared.kernel, prepared.params, prepared.operands);
       std::printf("%-56s %12.2f %12.2f %8.1f %9.2f\n", item.name.c_str(), seconds * 1e6,
@@ -324,6 +327,12 @@ int main_of(int argc, char **argv) {
     }
   }
   if (!bench) std::printf("%d passed, %d failed\n", passed, failed);
+  if (run == 0) {
+    if (unusable > 0) return 77;  // skipped, to meson
+    std::fprintf(stderr, "nothing ran: no case has '%s' in its name (--list), or no instruction set is called '%s'\n",
+                 only.c_str(), wanted_isa.c_str());
+    return 1;
+  }
   return failed ? 1 : 0;
 }
 

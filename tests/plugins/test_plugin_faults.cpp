@@ -17,7 +17,7 @@ class FailingEnvironment final : public HostEnvironment, public Allocator {
  public:
   Allocator &allocator() noexcept override { return *this; }
   void log(qr_log_level level, std::string_view, std::string_view message) noexcept override {
-    if (level == QR_LOG_PLUGIN_MISBEHAVING) test::fail(__FILE__, __LINE__, "misbehaving: " + std::string(message));
+    if (level == QR_LOG_PLUGIN_MISBEHAVING) FAIL_CHECK("misbehaving: ", message);
   }
   void *allocate(std::size_t size, std::size_t align) noexcept override {
     ++calls;
@@ -75,7 +75,7 @@ struct Model {
     node(qir::Op::NonZero, {r}, z);
     qir::ConstantPool constants;
     auto bytes = qir::write_graph(graph, constants);
-    if (!CHECK_OK(bytes)) return;
+    REQUIRE_OK(bytes);
     qir.assign(bytes->begin(), bytes->end());
     pool.resize(constants.size());
     constants.write_to(pool.data());
@@ -135,7 +135,7 @@ Status whole_way(HostEnvironment &environment, const Model &model) try {
     CHECK(std::memcmp(out[1].data, places, sizeof places) == 0);
   }
   const std::uint32_t *answer = static_cast<const std::uint32_t *>(plugin->extension("test.answer/1"));
-  CHECK(answer && *answer == 42);
+  CHECK((answer && *answer == 42));
   CHECK(plugin->extension("test.answer/2") == nullptr);
   return {};
 } catch (const std::bad_alloc &) {
@@ -144,7 +144,7 @@ Status whole_way(HostEnvironment &environment, const Model &model) try {
 
 }  // namespace
 
-TEST(every_allocation_may_fail) {
+TEST_CASE("every allocation may fail") {
   const Model model;
   FailingEnvironment counting;
   CHECK_OK(whole_way(counting, model));
@@ -159,21 +159,19 @@ TEST(every_allocation_may_fail) {
       const Status status = whole_way(environment, model);
       CHECK(environment.failed);
       if (!status.ok() && status.code() != QR_RESOURCE_EXHAUSTED)
-        test::fail(
-            __FILE__, __LINE__,
-            "allocation " + std::to_string(n) + ": " + std::string(status.id()) + " " + std::string(status.message()));
+        FAIL_CHECK("allocation ", std::to_string(n), ": ", status.id(), " ", status.message());
       CHECK_EQ(environment.live, 0u);
       CHECK_EQ(environment.bytes, 0u);
     }
   }
 }
 
-TEST(a_damaged_blob_is_refused) {
+TEST_CASE("a damaged blob is refused") {
   Model model;
   FailingEnvironment environment;
   AllocatorScope scope(environment);
   auto plugin = Plugin::open_file(environment, QR_SCRIPTED_PLUGIN);
-  if (!CHECK_OK(plugin)) return;
+  REQUIRE_OK(plugin);
   const qr_plugin_bytes segments[2] = {{model.pool.data(), model.pool.size()}, {"x", 1}};
   std::uint64_t state = 7;
   for (int round = 0; round < 2000; ++round) {

@@ -169,20 +169,20 @@ std::string trace_of(const fs::path &trace) { return fs::exists(trace) ? read_fi
 
 }  // namespace
 
-TEST(good_plugin_opens) {
+TEST_CASE("good plugin opens") {
   TestEnvironment environment;
   auto plugin = Plugin::open_file(environment, built("good").string());
-  if (!CHECK_OK(plugin)) return;
+  REQUIRE_OK(plugin);
   CHECK_EQ((*plugin)->id(), "zoo-good");
   CHECK_EQ((*plugin)->devices().size(), 1u);
   CHECK_EQ((*plugin)->options().size(), 2u);
   CHECK_EQ(environment.logged.size(), 0u);
 }
 
-TEST(every_bad_plugin_gets_its_message) {
+TEST_CASE("every bad plugin gets its message") {
   const Scratch scratch;
   const std::string good = read_file(built("good"));
-  if (!CHECK(note_at(good) != good.npos)) return;
+  REQUIRE(note_at(good) != good.npos);
   const auto segment = note_segment(good);
   Words common = {{"target", QR_PLUGIN_BUILD_TARGET},
                   {"machine", machine_name(get<Elf64_Ehdr>(good, 0).e_machine)},
@@ -216,17 +216,16 @@ TEST(every_bad_plugin_gets_its_message) {
     auto plugin = Plugin::open_file(environment, path.string());
     unsetenv("QUARRY_ZOO_TRACE");
     if (plugin.ok()) {
-      test::fail(__FILE__, __LINE__, std::string(row.name) + " was opened");
+      FAIL_CHECK(row.name, " was opened");
       continue;
     }
     const Status status = plugin.status();
     const std::string expected = expand(row.message, words);
     if (status.id() != row.error_id || status.message() != expected)
-      test::fail(__FILE__, __LINE__,
-                 std::string(row.name) + ":\n  found    " + std::string(status.id()) + " " +
-                     std::string(status.message()) + "\n  expected " + row.error_id + " " + expected);
+      FAIL_CHECK(row.name, ":\n  found    ", status.id(), " ", status.message(), "\n  expected ", row.error_id, " ",
+                 expected);
     if (const bool ran = !trace_of(trace).empty(); ran != row.ran)
-      test::fail(__FILE__, __LINE__, std::string(row.name) + (ran ? ": its code ran" : ": its code did not run"));
+      FAIL_CHECK(row.name, (ran ? ": its code ran" : ": its code did not run"));
     CHECK(status.message().find('\n') == std::string_view::npos);
     const bool misbehaved = status.id() == "QR-L0114" || status.id() == "QR-L0115";
     CHECK_EQ(environment.logged.size(), misbehaved ? 1u : 0u);
@@ -311,18 +310,17 @@ struct Bench {
 
 }  // namespace
 
-TEST(every_lie_gets_its_message) {
+TEST_CASE("every lie gets its message") {
   TestEnvironment environment;
   auto plugin = Plugin::open_file(environment, built("liar").string());
-  if (!CHECK_OK(plugin)) return;
+  REQUIRE_OK(plugin);
   for (const Lie &lie : kLies) {
     environment.logged.clear();
     const Status status = Bench(*plugin, lie.lie).call(lie.call);
     const std::string expected = (lie.error_id == "QR-L0115" ? "backend zoo-liar: " : "") + lie.message;
     if (status.id() != lie.error_id || status.message() != expected)
-      test::fail(__FILE__, __LINE__,
-                 lie.lie + ":\n  found    " + std::string(status.id()) + " " + std::string(status.message()) +
-                     "\n  expected " + lie.error_id + " " + expected);
+      FAIL_CHECK(lie.lie, ":\n  found    ", status.id(), " ", status.message(), "\n  expected ", lie.error_id, " ",
+                 expected);
     CHECK_EQ(environment.logged.size(), lie.error_id == "QR-L0115" ? 1u : 0u);
   }
   // And without a lie everything passes.
@@ -331,10 +329,10 @@ TEST(every_lie_gets_its_message) {
 }
 
 // What a plugin may leave out, and what a call that needs it then gets.
-TEST(slots_that_are_not_there) {
+TEST_CASE("slots that are not there") {
   TestEnvironment environment;
   auto plugin = Plugin::open_file(environment, built("loads-only").string());
-  if (!CHECK_OK(plugin)) return;
+  REQUIRE_OK(plugin);
   CHECK(!(*plugin)->has_compiler());
   Bench bench(*plugin, "");
   for (const char *call : {"check", "compile"}) {
@@ -345,16 +343,16 @@ TEST(slots_that_are_not_there) {
   }
   for (const char *call : {"grade", "load", "run"}) CHECK_OK(bench.call(call));
   auto context = (*plugin)->load(bench.load);
-  if (!CHECK_OK(context)) return;
+  REQUIRE_OK(context);
   auto execution = (*context)->create_execution(nullptr, 0);
-  if (!CHECK_OK(execution)) return;
+  REQUIRE_OK(execution);
   const Status status = (*execution)->recover();
   CHECK_EQ(status.id(), "QR-R0008");
   CHECK_EQ(status.message(), "backend zoo-loads-only: its device does not recover");
   CHECK_EQ(environment.logged.size(), 0u);  // leaving them out is no misbehaviour
 }
 
-TEST(zoo_and_tables_agree) {
+TEST_CASE("zoo and tables agree") {
   // Every plugin of the folder is a row or is good; a fixture that nobody expects anything of proves nothing.
   for (const auto &entry : fs::directory_iterator(kZoo)) {
     const std::string id(id_of_file(entry.path().string()));
@@ -366,13 +364,13 @@ TEST(zoo_and_tables_agree) {
       for (char &c : dashed) c = c == '_' ? '-' : c;
       found = found || (row.is_built && "zoo-" + dashed == id);
     }
-    if (!found) test::fail(__FILE__, __LINE__, id + " has no row in zoo_table.inc");
+    if (!found) FAIL_CHECK(id, " has no row in zoo_table.inc");
   }
 }
 
 // ---- the loader over folders --------------------------------------------------------------------
 
-TEST(scan_lists_every_candidate) {
+TEST_CASE("scan lists every candidate") {
   TestEnvironment environment;
   const Scratch scratch;
   const fs::path first = scratch.path / "prvá zložka", second = scratch.path / "二";
@@ -405,9 +403,11 @@ TEST(scan_lists_every_candidate) {
   for (std::size_t i = 0; i < lines.size() && i < expected.size(); ++i) CHECK_EQ(lines[i], expected[i]);
 
   auto opened = loader.open("zoo-good");
-  if (CHECK_OK(opened)) CHECK_EQ((*opened)->path(), (first / "quarry-backend-zoo-good.so").string());
+  REQUIRE_OK(opened);
+  CHECK_EQ((*opened)->path(), (first / "quarry-backend-zoo-good.so").string());
   auto again = loader.open("zoo-good");
-  if (CHECK_OK(again)) CHECK(again->get() == opened->get());
+  REQUIRE_OK(again);
+  CHECK(again->get() == opened->get());
   CHECK_EQ(loader.open("zoo-abi-major").status().id(), "QR-L0107");
   const Status missing = loader.open("zoo-nobody").status();
   CHECK_EQ(missing.id(), "QR-L0001");
@@ -417,22 +417,21 @@ TEST(scan_lists_every_candidate) {
     CHECK_EQ(loader.open(bad).status().id(), "QR-L0001");
 }
 
-TEST(environment_path) {
+TEST_CASE("environment path") {
   TestEnvironment environment;
   setenv("QUARRY_BACKEND_PATH", kZoo.c_str(), 1);
   Loader with(environment, {"", false});
   Loader without(environment, {"", true});
   unsetenv("QUARRY_BACKEND_PATH");
-  if (CHECK_EQ(with.search_path().size(), 2u)) {
-    CHECK_EQ(with.search_path()[0].path, kZoo.string());
-    CHECK_EQ(std::string_view(with.search_path()[0].origin), "environment");
-    CHECK_EQ(std::string_view(with.search_path()[1].origin), "built in");
-  }
+  REQUIRE_EQ(with.search_path().size(), 2u);
+  CHECK_EQ(with.search_path()[0].path, kZoo.string());
+  CHECK_EQ(std::string_view(with.search_path()[0].origin), "environment");
+  CHECK_EQ(std::string_view(with.search_path()[1].origin), "built in");
   CHECK_EQ(without.search_path().size(), 0u);
   CHECK_OK(with.open("zoo-good"));
 }
 
-TEST(folders_of_the_library) {
+TEST_CASE("folders of the library") {
   TestEnvironment environment;
   const Scratch scratch;
   const fs::path library = scratch.path / "lib", tree = scratch.path / "build" / "runtime";
@@ -465,7 +464,7 @@ TEST(folders_of_the_library) {
   CHECK_OK(loader.open("zoo-good"));
 }
 
-TEST(open_by_file) {
+TEST_CASE("open by file") {
   TestEnvironment environment;
   Loader loader(environment, {"", true});
   CHECK_OK(loader.open_file(built("good").string()));
@@ -478,7 +477,7 @@ TEST(open_by_file) {
 
 // ---- the note reader on damaged bytes -----------------------------------------------------------
 
-TEST(note_reader_survives_truncation) {
+TEST_CASE("note reader survives truncation") {
   const std::string good = read_file(built("good"));
   const PluginNote whole = read_plugin_note(MemorySource(good.data(), good.size()), "good").value();
   CHECK_EQ(whole.id, "zoo-good");
@@ -490,7 +489,7 @@ TEST(note_reader_survives_truncation) {
   }
 }
 
-TEST(note_reader_survives_flips) {
+TEST_CASE("note reader survives flips") {
   const std::string good = read_file(built("good"));
   const auto segment = note_segment(good);
   const std::size_t headers = sizeof(Elf64_Ehdr) + get<Elf64_Ehdr>(good, 0).e_phnum * sizeof(Elf64_Phdr);
@@ -510,7 +509,7 @@ TEST(note_reader_survives_flips) {
   }
 }
 
-TEST(judge_lists_every_pair) {
+TEST_CASE("judge lists every pair") {
   PluginNote note;
   note.abi_major = 1;
   note.abi_minor = 3;

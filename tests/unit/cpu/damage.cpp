@@ -19,7 +19,7 @@ bool use(const qir::Bytes &blob, std::span<const qir::Bytes> segments) {
   if (!loaded.ok()) {
     const Status &status = loaded.peek_status();
     if (status.id().substr(0, 4) != "QR-B" && status.id().substr(0, 4) != "QR-G")
-      fail(__FILE__, __LINE__, "unlike an error of a blob: " + text_of(status.id()) + " " + text_of(status.message()));
+      FAIL_CHECK("unlike an error of a blob: ", outcome(status));
     return false;
   }
   const cpu::LoadedPlan &plan = **loaded;
@@ -62,14 +62,14 @@ struct Sample {
 
 }  // namespace
 
-TEST(blobs_cut_short) {
+TEST_CASE("blobs cut short") {
   for (std::uint64_t seed = 1; seed <= 6; ++seed) {
     const Sample sample(seed % 2 ? RandomGraph(seed, DType::F32).graph() : RandomQuantizedGraph(seed).graph());
     if (!sample.plan.ok()) continue;
     for (std::size_t length = 0; length < sample.bytes.size(); ++length) {
       Guarded part(length);
       if (length > 0) std::memcpy(part.data(), sample.bytes.data(), length);
-      if (!CHECK(!use(part.bytes(), sample.plan.segments()))) return;
+      REQUIRE(!use(part.bytes(), sample.plan.segments()));
     }
     // Segments that are missing, or shorter than what points into them.
     Vector<qir::Bytes> fewer(sample.plan.segments().begin(), sample.plan.segments().end());
@@ -83,7 +83,7 @@ TEST(blobs_cut_short) {
   }
 }
 
-TEST(blobs_with_bytes_changed) {
+TEST_CASE("blobs with bytes changed") {
   int loaded = 0, refused = 0;
   for (std::uint64_t seed = 1; seed <= 40; ++seed) {
     const Sample sample(seed % 2 ? RandomGraph(seed, DType::F32).graph() : RandomQuantizedGraph(seed).graph());
@@ -103,11 +103,11 @@ TEST(blobs_with_bytes_changed) {
       ++(use(changed.bytes(), sample.plan.segments()) ? loaded : refused);
     }
   }
-  CHECK(loaded > 1000 && refused > 1000);
+  CHECK((loaded > 1000 && refused > 1000));
 }
 
 // What the tables cannot say but the rules can.
-TEST(blobs_that_lie) {
+TEST_CASE("blobs that lie") {
   const Sample sample(RandomGraph(1, DType::F32).graph());
   if (!sample.plan.ok()) return;
   Guarded copy(sample.bytes.size());

@@ -81,19 +81,19 @@ Vector<float> floats_of(DType dtype, const Vector<std::uint8_t> &data) {
 PlanCase::PlanCase(const qir::Graph &graph, bool winograd) {
   qir::ConstantPool pool;
   auto written = qir::write_graph(graph, pool);
-  if (!CHECK_OK(written)) return;
+  REQUIRE_OK(written);
   qir_ = std::move(written.value());
   memory_.emplace_back(pool.size());
   if (pool.size() > 0) pool.write_to(memory_[0].data());
   segments_.push_back(memory_[0].bytes());
   auto read = qir::read_graph({qir_.data(), qir_.size()}, segments_.data(), 1);
-  if (!CHECK_OK(read)) return;
+  REQUIRE_OK(read);
   graph_ = std::move(read.value());
   cpu::CompileOptions options;
   options.isa = &kernels::best_isa();
   options.winograd = winograd;
   auto compiled = cpu::compile(graph_, {qir_.data(), qir_.size()}, segments_, options);
-  if (!CHECK_OK(compiled)) return;
+  REQUIRE_OK(compiled);
   compiled_ = std::move(compiled.value());
   segments_.resize(compiled_.kept_segments);
   for (const auto *part : {&compiled_.packed, &compiled_.piece_constants}) {
@@ -105,7 +105,8 @@ PlanCase::PlanCase(const qir::Graph &graph, bool winograd) {
   blob_.emplace_back(blob.size());
   std::memcpy(blob_[0].data(), blob.data(), blob.size());
   auto loaded = cpu::read_blob(blob_[0].bytes(), segments_);
-  if (CHECK_OK(loaded)) loaded_ = std::move(loaded.value());
+  REQUIRE_OK(loaded);
+  loaded_ = std::move(loaded.value());
 }
 
 int PlanCase::count(kernels::Kernel kernel) const {
@@ -225,7 +226,7 @@ Status PlanCase::run_reference(const Data &inputs, Data &outputs, const Vector<q
 bool same_results(const PlanCase &sample, const std::string &what, Random &random, float tolerance, int quanta,
                   const Vector<qir::Shape> *shapes) {
   if (!sample.ok()) {
-    fail(__FILE__, __LINE__, what + ": no plan:\n" + qir::print_graph(sample.graph()).c_str());
+    FAIL_CHECK(what, ": no plan:\n", qir::print_graph(sample.graph()).c_str());
     return false;
   }
   const Data inputs = sample.random_inputs(random, shapes);
@@ -234,9 +235,9 @@ bool same_results(const PlanCase &sample, const std::string &what, Random &rando
     if (tensor.quant && !tensor.is_constant)
       coarsest = std::max(coarsest, static_cast<double>(tensor.quant->scales[0]));
   Data expected, found;
-  if (!CHECK_OK(sample.run_reference(inputs, expected, shapes))) return false;
+  REQUIRE_OK(sample.run_reference(inputs, expected, shapes));
   for (const auto &[workers, room] : {std::pair{1u, shapes == nullptr}, std::pair{3u, false}}) {
-    if (!CHECK_OK(sample.run(inputs, found, workers, room, shapes))) return false;
+    REQUIRE_OK(sample.run(inputs, found, workers, room, shapes));
     std::string wrong;
     for (std::size_t o = 0; wrong.empty() && o < expected.size(); ++o) {
       const qir::Tensor &tensor = sample.graph().tensors[static_cast<std::size_t>(sample.graph().outputs[o])];
@@ -262,9 +263,8 @@ bool same_results(const PlanCase &sample, const std::string &what, Random &rando
                     .c_str();
     }
     if (!wrong.empty()) {
-      fail(__FILE__, __LINE__,
-           what + format(" (%u workers): ", workers).c_str() + wrong + "\n" + sample.steps() + "\n" +
-               qir::print_graph(sample.graph()).c_str());
+      FAIL_CHECK(what, format(" (%u workers): ", workers).c_str(), wrong, "\n", sample.steps(), "\n",
+                 qir::print_graph(sample.graph()).c_str());
       return false;
     }
   }

@@ -20,7 +20,7 @@ std::uint64_t seeds(std::uint64_t usual) {
 
 }  // namespace
 
-TEST(random_graphs_of_reals) {
+TEST_CASE("random graphs of reals") {
   int wrong = 0;
   for (std::uint64_t seed = 1; seed <= seeds(500) && wrong < 5; ++seed) {
     const RandomGraph graph(seed, DType::F32);
@@ -30,7 +30,7 @@ TEST(random_graphs_of_reals) {
   }
 }
 
-TEST(random_graphs_of_halves) {
+TEST_CASE("random graphs of halves") {
   int wrong = 0;
   for (std::uint64_t seed = 1; seed <= seeds(120) && wrong < 5; ++seed) {
     const RandomGraph graph(seed, DType::F16);
@@ -39,7 +39,7 @@ TEST(random_graphs_of_halves) {
   }
 }
 
-TEST(random_quantized_graphs) {
+TEST_CASE("random quantized graphs") {
   int wrong = 0;
   for (std::uint64_t seed = 1; seed <= seeds(500) && wrong < 5; ++seed) {
     const RandomQuantizedGraph graph(seed);
@@ -50,7 +50,7 @@ TEST(random_quantized_graphs) {
 }
 
 // Extents that are known only at run time: the graph is run as a whole, at any size.
-TEST(unknown_extents) {
+TEST_CASE("unknown extents") {
   Builder b;
   const i32 x = b.input(DType::F32, {-1, 3}), w = b.constant<float>({3, 2}, {1, 2, 3, 4, 5, 6}),
             y = b.tensor(DType::F32, {-1, 2}), where = b.tensor(DType::I64, {2, -1});
@@ -58,7 +58,7 @@ TEST(unknown_extents) {
   b.node(Op::NonZero, {y}, {where});
   b.gives({y, where, x});
   const PlanCase sample(b.graph);
-  CHECK(sample.ok() && sample.loaded().whole());
+  CHECK((sample.ok() && sample.loaded().whole()));
   CHECK_EQ(sample.steps(), "reference");
   Random random(1);
   for (const std::int64_t rows : {4, 1, 9}) {

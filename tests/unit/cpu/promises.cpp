@@ -46,7 +46,7 @@ std::string steps_of(const qir::Graph &graph, float tolerance = 1e-4f) {
 
 }  // namespace
 
-TEST(convolutions_take_what_follows) {
+TEST_CASE("convolutions take what follows") {
   Net net;
   const i32 x = net.image(16, 9, 9), a = net.conv(x, 16, 3),
             sum = net.node(Op::Add, {net.conv(net.node(Op::Relu, {a}), 16, 1), a});
@@ -62,7 +62,7 @@ TEST(convolutions_take_what_follows) {
 
 // Windows of hundreds of samples, as a spectrogram's, are products too; depthwise ones of that size are left to
 // cpu-reference.
-TEST(filter_banks_are_products) {
+TEST_CASE("filter banks are products") {
   Net net, grouped;
   const auto conv = [](Net &to, i32 x, i32 w, std::int64_t group, std::int64_t step) {
     return to.node(Op::Conv, {x, w}, [&](qir::Node &n) { n.set("group", group), n.set("strides", Ints(1, step)); });
@@ -73,7 +73,7 @@ TEST(filter_banks_are_products) {
   CHECK_EQ(steps_of(grouped.gives({z})), "reference");
 }
 
-TEST(images_stay_channels_last) {
+TEST_CASE("images stay channels last") {
   Net net;
   i32 y = net.conv(net.image(3, 16, 16), 8, 3, 1, 2);
   y = net.conv(net.clip6(y), 8, 3, 8);
@@ -85,7 +85,7 @@ TEST(images_stay_channels_last) {
   CHECK_EQ(steps.find("Copy", steps.find("Conv")), std::string::npos);
 }
 
-TEST(concatenations_of_convolutions_copy_nothing) {
+TEST_CASE("concatenations of convolutions copy nothing") {
   Net net;
   const i32 x = net.conv(net.image(8, 6, 6), 16, 1), left = net.node(Op::Relu, {net.conv(x, 8, 1)}),
             right = net.node(Op::Relu, {net.conv(x, 8, 3)});
@@ -93,7 +93,7 @@ TEST(concatenations_of_convolutions_copy_nothing) {
   CHECK_EQ(steps_of(net.gives({net.conv(both, 4, 1)})), "Copy ConvF32 ConvF32 ConvF32 ConvF32 Copy");
 }
 
-TEST(einsum_is_a_product_of_matrices) {
+TEST_CASE("einsum is a product of matrices") {
   struct Case {
     const char *equation;
     Ints a, b;
@@ -117,7 +117,7 @@ TEST(einsum_is_a_product_of_matrices) {
     const PlanCase sample(
         net.gives({net.node(Op::Einsum, {a, b}, [&](qir::Node &n) { n.set("equation", c.equation); })}));
     Random random(3);
-    if (!CHECK(same_results(sample, c.equation, random, 1e-5f))) return;
+    REQUIRE(same_results(sample, c.equation, random, 1e-5f));
     const cpu::Plan &plan = sample.plan();
     const bool left = std::any_of(plan.steps.begin(), plan.steps.end(), [&](const cpu::Step &step) {
       return std::string_view(plan.names.data() + step.op) == "Einsum";
@@ -126,7 +126,7 @@ TEST(einsum_is_a_product_of_matrices) {
   }
 }
 
-TEST(what_is_small_or_little_is_packed) {
+TEST_CASE("what is small or little is packed") {
   const auto constants = [](const PlanCase &plan, std::uint32_t segment) {
     int found = 0;
     for (const cpu::Operand &operand : plan.plan().operands) {
@@ -139,19 +139,19 @@ TEST(what_is_small_or_little_is_packed) {
   Net net;
   const i32 table = net.reals({256, 128}, -1, 1), rows = net.node(Op::Gather, {table, net.input(DType::I64, {3})});
   const PlanCase kept(net.gives({net.node(Op::Add, {rows, net.reals({128}, -1, 1)})}));
-  if (!CHECK(kept.ok())) return;
+  REQUIRE(kept.ok());
   CHECK_EQ(kept.segments().size(), 3u);
   CHECK_EQ(constants(kept, 0), 1);
   CHECK_EQ(constants(kept, 1), 1);
   // Where nothing large is read as it is, no segment of the model is kept.
   Net little;
   const PlanCase packed(little.gives({little.conv(little.image(64, 6, 6), 128, 3)}));
-  if (!CHECK(packed.ok())) return;
+  REQUIRE(packed.ok());
   CHECK_EQ(packed.segments().size(), 2u);
   CHECK(constants(packed, 0) > 0);
 }
 
-TEST(movement_without_steps) {
+TEST_CASE("movement without steps") {
   Net net;
   const i32 x = net.input(DType::F32, {2, 6, 8});
   i32 y = net.node(Op::Reshape, {x, net.integers({2, 6, 2, 4})});
@@ -163,7 +163,7 @@ TEST(movement_without_steps) {
   CHECK_EQ(steps_of(net.gives({net.node(Op::MatMul, {y, z})})), "MatMulF32");
 }
 
-TEST(pieces_become_one_operator) {
+TEST_CASE("pieces become one operator") {
   Net gelu;  // x * (1 + erf(x / sqrt 2)) * 0.5 behind a product
   i32 y = gelu.node(Op::Add, {gelu.node(Op::MatMul, {gelu.input(DType::F32, {4, 16}), gelu.reals({16, 24}, -1, 1)}),
                               gelu.reals({24}, -1, 1)});
@@ -185,7 +185,7 @@ TEST(pieces_become_one_operator) {
            "LayerNormF32");
 }
 
-TEST(attention_is_one_step_between_products) {
+TEST_CASE("attention is one step between products") {
   Net net;
   const std::int64_t b = 2, t = 5, d = 16, heads = 4;
   const i32 x = net.input(DType::F32, {b, t, d});
@@ -205,7 +205,7 @@ TEST(attention_is_one_step_between_products) {
 }
 
 // Expand, depthwise, project: one step where the expanded image is large, three where it is not.
-TEST(inverted_residuals_by_size) {
+TEST_CASE("inverted residuals by size") {
   for (const auto &[size, block] : {std::pair{64, true}, std::pair{8, false}}) {
     Net net;
     const i32 x = net.conv(net.image(16, size, size), 16, 1);
@@ -217,7 +217,7 @@ TEST(inverted_residuals_by_size) {
   }
 }
 
-TEST(quantized_convolutions_take_additions) {
+TEST_CASE("quantized convolutions take additions") {
   Net net;
   const auto quantised = [&](i32 id, float scale) {
     qir::Tensor &t = const_cast<qir::Tensor &>(net.graph().tensors[static_cast<std::size_t>(id)]);
@@ -239,7 +239,7 @@ TEST(quantized_convolutions_take_additions) {
   CHECK_EQ(sample.steps(), "Copy ConvInt ConvInt Copy");
 }
 
-TEST(gelu_by_tanh_is_found) {
+TEST_CASE("gelu by tanh is found") {
   const auto steps = [](int form, float cubic) {
     Net net;
     const i32 x = net.input(DType::F32, {4, 48});
@@ -267,7 +267,7 @@ TEST(gelu_by_tanh_is_found) {
 }
 
 // Weights of 16 bits are multiplied in integers too; where a zero point makes 17 of them, all but depthwise ones.
-TEST(quantized_convolutions_of_words) {
+TEST_CASE("quantized convolutions of words") {
   for (const std::int64_t group : {1, 8})
     for (const std::int32_t zero : {32768, 1000}) {
       Net net;
@@ -297,7 +297,7 @@ TEST(quantized_convolutions_of_words) {
 }
 
 // A chain of elementwise steps needs the memory of one tensor, however long it is.
-TEST(elementwise_steps_write_where_they_read) {
+TEST_CASE("elementwise steps write where they read") {
   Net net;
   i32 y = net.input(DType::F32, {1, 4096});
   for (int i = 0; i < 20; ++i) y = net.node(Op::Sin, {net.node(Op::Add, {y, net.reals({1, 4096}, -1, 1)})});
@@ -307,7 +307,7 @@ TEST(elementwise_steps_write_where_they_read) {
   CHECK(sample.plan().arena_bytes <= 2 * 4096 * 4);
 }
 
-TEST(no_allocation_after_the_first_run) {
+TEST_CASE("no allocation after the first run") {
   for (std::uint64_t seed = 1; seed <= 60; ++seed) {
     const PlanCase sample(RandomGraph(seed, DType::F32).graph());
     if (!sample.ok() || sample.reference_steps() > 0) continue;
@@ -317,7 +317,7 @@ TEST(no_allocation_after_the_first_run) {
     Request made(sample.loaded(), 3);
     for (std::size_t i = 0; i < inputs.size(); ++i)
       made.inputs[i].data = inputs[i].data(), made.inputs[i].size_bytes = inputs[i].size();
-    if (!CHECK_OK(execution.run(made.request, test_host()))) return;
+    REQUIRE_OK(execution.run(made.request, test_host()));
     for (qr_io_buffer &output : made.outputs) output.data = nullptr;
     CountingAllocator counter;
     AllocatorScope scope(counter);

@@ -64,7 +64,7 @@ Dims random_shape(Random &random, std::int64_t count) {
 
 }  // namespace
 
-TEST(views_move_as_their_operators_do) {
+TEST_CASE("views move as their operators do") {
   Random random(1);
   for (int round = 0; round < 3000; ++round) {
     const View view = random_view(random);
@@ -76,8 +76,7 @@ TEST(views_move_as_their_operators_do) {
     // Element j of the transpose is the element whose index is j's, back through the permutation.
     const View dense{0, 0, view.dims, row_major(view.dims)};
     const Vector<std::int64_t> source = places(transposed(dense, perm)), moved = places(transposed(view, perm));
-    for (std::size_t i = 0; i < moved.size(); ++i)
-      if (!CHECK_EQ(moved[i], before[static_cast<std::size_t>(source[i])])) return;
+    for (std::size_t i = 0; i < moved.size(); ++i) REQUIRE_EQ(moved[i], before[static_cast<std::size_t>(source[i])]);
     if (view.rank() == 0) continue;
 
     const std::size_t axis = static_cast<std::size_t>(random.integer(0, static_cast<std::int64_t>(view.rank()) - 1));
@@ -85,8 +84,7 @@ TEST(views_move_as_their_operators_do) {
                        extent = (view.dims[axis] - start + step - 1) / step;
     const Vector<std::int64_t> kept = places(sliced(dense, axis, start, extent, step)),
                                part = places(sliced(view, axis, start, extent, step));
-    for (std::size_t i = 0; i < part.size(); ++i)
-      if (!CHECK_EQ(part[i], before[static_cast<std::size_t>(kept[i])])) return;
+    for (std::size_t i = 0; i < part.size(); ++i) REQUIRE_EQ(part[i], before[static_cast<std::size_t>(kept[i])]);
     CHECK(places(without(view, axis, start)) == places(sliced(view, axis, start, 1)));
 
     View narrow = view;  // an extent of 1 is repeated, and new ones stand in front
@@ -101,7 +99,7 @@ TEST(views_move_as_their_operators_do) {
   }
 }
 
-TEST(reshapes_keep_the_elements_in_order_or_refuse) {
+TEST_CASE("reshapes keep the elements in order or refuse") {
   Random random(2);
   int made = 0, refused = 0;
   for (int round = 0; round < 6000; ++round) {
@@ -110,18 +108,19 @@ TEST(reshapes_keep_the_elements_in_order_or_refuse) {
     const auto same = reshaped(view, dims);
     if (same) {
       ++made;
-      if (!CHECK(same->dims == dims) || !CHECK(places(*same) == places(view))) return;
+      REQUIRE(same->dims == dims);
+      REQUIRE(places(*same) == places(view));
     } else {
       ++refused;
       CHECK(!is_row_major(view));  // those can always
     }
   }
-  CHECK(made > 1000 && refused > 1000);
+  CHECK((made > 1000 && refused > 1000));
   const View empty{0, 0, {2, 0, 3}, {0, 3, 1}};
   CHECK(reshaped(empty, {0, 7})->dims == (Dims{0, 7}));
 }
 
-TEST(what_is_dense_is_told) {
+TEST_CASE("what is dense is told") {
   Random random(3);
   int dense = 0, images = 0;
   for (int round = 0; round < 6000; ++round) {
@@ -152,13 +151,13 @@ TEST(what_is_dense_is_told) {
     const Vector<std::int64_t> nhwc = places(transposed(view, perm));
     for (std::size_t i = 0; i < nhwc.size(); ++i) {
       const std::int64_t c = view.dims[1], n = static_cast<std::int64_t>(i);
-      if (!CHECK_EQ(nhwc[i], view.offset + n / c * pixel + n % c)) return;
+      REQUIRE_EQ(nhwc[i], view.offset + n / c * pixel + n % c);
     }
   }
-  CHECK(dense > 500 && images > 100);
+  CHECK((dense > 500 && images > 100));
 }
 
-TEST(nests_walk_all_views_together) {
+TEST_CASE("nests walk all views together") {
   Random random(4);
   for (int round = 0; round < 4000; ++round) {
     View first = random_view(random), second = first, third = first;
@@ -168,7 +167,7 @@ TEST(nests_walk_all_views_together) {
     if (first.dims.empty()) continue;
     const View *const views[] = {&first, &second, &third};
     Nest nest;
-    if (!CHECK(make_nest(views, 8, nest))) return;
+    REQUIRE(make_nest(views, 8, nest));
     CHECK(nest.dims.size() <= std::max<std::size_t>(first.rank(), 1));
     Nest refused;
     CHECK_EQ(make_nest(views, nest.dims.size() - 1, refused), false);
@@ -177,12 +176,12 @@ TEST(nests_walk_all_views_together) {
     const Vector<std::int64_t> a = places(first), b = places(second), c = places(third);
     const Vector<std::int64_t> x = places(nest, 0, first.offset), y = places(nest, 1, second.offset),
                                z = places(nest, 2, third.offset);
-    if (!CHECK_EQ(a.size(), x.size())) return;
+    REQUIRE_EQ(a.size(), x.size());
     for (std::size_t i = 0; i < a.size(); ++i)
       expected.push_back({a[i], b[i], c[i]}), found.push_back({x[i], y[i], z[i]});
     std::sort(expected.begin(), expected.end()), std::sort(found.begin(), found.end());
-    if (!CHECK(expected == found)) return;
-    CHECK(std::is_sorted(x.begin(), x.end()) || std::count(first.strides.begin(), first.strides.end(), 0) > 0 ||
-          !is_dense(first));  // in the first's order of memory
+    REQUIRE(expected == found);
+    CHECK((std::is_sorted(x.begin(), x.end()) || std::count(first.strides.begin(), first.strides.end(), 0) > 0 ||
+           !is_dense(first)));  // in the first's order of memory
   }
 }

@@ -60,7 +60,7 @@ void import(const ModelText &text, Imported &out, std::string_view folder = "") 
 
 }  // namespace
 
-TEST(attributes_become_inputs) {
+TEST_CASE("attributes become inputs") {
   ModelText text(9);
   text.input("x", {2, 3, 4});
   ModelText::set(text.node("Unsqueeze", {"x"}, {"u"}), "axes", std::vector<std::int64_t>{0});
@@ -73,7 +73,7 @@ TEST(attributes_become_inputs) {
   text.output("y");
   Imported done;
   import(text, done);
-  if (!CHECK_OK(done.status)) return;
+  REQUIRE_OK(done.status);
   CHECK_EQ(done.graph.nodes.size(), 4u);
   CHECK_EQ(done.find(qir::Op::Unsqueeze)->inputs.size(), 2u);
   CHECK_EQ(done.find(qir::Op::Slice)->inputs.size(), 4u);
@@ -85,7 +85,7 @@ TEST(attributes_become_inputs) {
   CHECK((done.tensor(done.graph.outputs[0]).shape == qir::Shape{1, 2, 2, 1}));
 }
 
-TEST(softmax_before_opset_13_works_on_rows) {
+TEST_CASE("softmax before opset 13 works on rows") {
   ModelText text(11);
   text.input("x", {2, 3, 4});
   ModelText::set(text.node("Softmax", {"x"}, {"y"}), "axis", std::int64_t{1});
@@ -94,12 +94,12 @@ TEST(softmax_before_opset_13_works_on_rows) {
   text.output("z");
   Imported done;
   import(text, done);
-  if (!CHECK_OK(done.status)) return;
+  REQUIRE_OK(done.status);
   CHECK(done.find(qir::Op::Flatten) != nullptr);
   CHECK_EQ(done.graph.nodes.size(), 4u);  // Flatten, Softmax, Reshape; and one Softmax as it is
 }
 
-TEST(old_resize_and_upsample) {
+TEST_CASE("old resize and upsample") {
   ModelText text(10);
   text.input("x", {1, 1, 2, 2});
   text.floats("scales", {4}, {1, 1, 2, 2});
@@ -107,14 +107,14 @@ TEST(old_resize_and_upsample) {
   text.output("y");
   Imported done;
   import(text, done);
-  if (!CHECK_OK(done.status)) return;
+  REQUIRE_OK(done.status);
   const qir::Node &resize = done.graph.nodes[0];
   CHECK_EQ(resize.get_string("coordinate_transformation_mode", ""), "asymmetric");
   CHECK_EQ(resize.get_string("nearest_mode", ""), "floor");
   CHECK((done.tensor(done.graph.outputs[0]).shape == qir::Shape{1, 1, 4, 4}));
 }
 
-TEST(group_normalization_per_channel) {
+TEST_CASE("group normalization per channel") {
   ModelText text(18);
   text.input("x", {1, 4, 2});
   text.input("scale", {2});
@@ -123,12 +123,12 @@ TEST(group_normalization_per_channel) {
   text.output("y");
   Imported done;
   import(text, done);
-  if (!CHECK_OK(done.status)) return;
+  REQUIRE_OK(done.status);
   const qir::Node *norm = done.find(qir::Op::GroupNormalization);
   CHECK((done.tensor(norm->inputs[1]).shape == qir::Shape{4}));
 }
 
-TEST(every_reason_is_told) {
+TEST_CASE("every reason is told") {
   ModelText text(13);
   text.input("x", {2});
   text.node("NoSuchOp", {"x"}, {"a"});
@@ -147,7 +147,7 @@ TEST(every_reason_is_told) {
   CHECK_EQ(done.status.payload()->details.size(), 4u);
 }
 
-TEST(reasons_of_one_kind_keep_their_id) {
+TEST_CASE("reasons of one kind keep their id") {
   ModelText text(13);
   text.input("x", {2});
   text.node("NoSuchOp", {"x"}, {"y"});
@@ -159,7 +159,7 @@ TEST(reasons_of_one_kind_keep_their_id) {
   CHECK_EQ(done.status.payload()->details.size(), 2u);
 }
 
-TEST(ep_context_is_named) {
+TEST_CASE("ep context is named") {
   ModelText text(13);
   text.input("x", {2});
   auto *node = text.node("EPContext", {"x"}, {"y"}, "com.microsoft");
@@ -175,7 +175,7 @@ TEST(ep_context_is_named) {
   CHECK(done.status.message().find("'2.30'") != std::string_view::npos);
 }
 
-TEST(types_that_are_not_taken) {
+TEST_CASE("types that are not taken") {
   ModelText text(13);
   text.input("x", {2}, 8);
   text.output("y");
@@ -187,7 +187,7 @@ TEST(types_that_are_not_taken) {
   CHECK(done.status.message().find("string") != std::string_view::npos);
 }
 
-TEST(bad_files) {
+TEST_CASE("bad files") {
   const std::string junk = "this is not a model";
   CHECK_EQ(Model::open({junk.data(), junk.size()}, "").peek_status().id(), "QR-O0001");
   CHECK_EQ(Model::open({}, "").peek_status().id(), "QR-O0001");
@@ -199,7 +199,7 @@ TEST(bad_files) {
   CHECK(model.peek_status().message().find("99") != std::string_view::npos);
 }
 
-TEST(cycles_and_order) {
+TEST_CASE("cycles and order") {
   ModelText text(13);
   text.input("x", {2});
   text.node("Relu", {"b"}, {"y"});  // out of order: put right
@@ -220,7 +220,7 @@ TEST(cycles_and_order) {
   CHECK_EQ(stuck.status.id(), "QR-O0002");
 }
 
-TEST(sizes_of_initializers_are_checked) {
+TEST_CASE("sizes of initializers are checked") {
   ModelText text(13);
   text.input("x", {2});
   text.floats("w", {1000000000, 1000000000}, {1, 2});
@@ -234,7 +234,7 @@ TEST(sizes_of_initializers_are_checked) {
   CHECK(done.has_reason("initializer 'v': raw_data (bytes) holds 8, shape [3] of f32 needs 12"));
 }
 
-TEST(external_data) {
+TEST_CASE("external data") {
   const std::filesystem::path folder = std::filesystem::temp_directory_path() / "quarry-äußere-daten";
   std::filesystem::create_directories(folder);
   {
@@ -263,10 +263,9 @@ TEST(external_data) {
   };
   Imported good;
   import(with("gewichte-重み.bin", "4", "8"), good, folder.string());
-  if (CHECK_OK(good.status)) {
-    const qir::Tensor &w = good.tensor(good.graph.nodes[0].inputs[1]);
-    CHECK_EQ(static_cast<const float *>(w.data.data)[1], 2.0f);
-  }
+  REQUIRE_OK(good.status);
+  const qir::Tensor &w = good.tensor(good.graph.nodes[0].inputs[1]);
+  CHECK_EQ(static_cast<const float *>(w.data.data)[1], 2.0f);
   const struct {
     const char *location, *offset, *length, *part;
   } bad[] = {{"../w.bin", "0", "8", "leaves the model's folder"},
@@ -281,13 +280,12 @@ TEST(external_data) {
   for (const auto &one : bad) {
     Imported done;
     import(with(one.location, one.offset, one.length), done, folder.string());
-    if (!CHECK(done.has_reason(one.part)))
-      std::printf("  %s: %s\n", one.location, String(done.status.message()).c_str());
+    CHECK_MESSAGE(done.has_reason(one.part), one.location, ": ", done.status.message());
   }
   std::filesystem::remove_all(folder);
 }
 
-TEST(captures_are_passed) {
+TEST_CASE("captures are passed") {
   ModelText text(13);
   text.input("c", {}, 9);
   text.input("x", {2});
@@ -302,14 +300,14 @@ TEST(captures_are_passed) {
   text.output("y", {2});
   Imported done;
   import(text, done);
-  if (!CHECK_OK(done.status)) return;
+  REQUIRE_OK(done.status);
   const qir::Node &made = done.graph.nodes[0];
   CHECK_EQ(made.inputs.size(), 2u);  // the condition and x; k is a constant of the body
   CHECK_EQ(made.subgraphs[0].inputs.size(), 1u);
   CHECK_EQ(made.subgraphs[1].inputs.size(), 1u);
 }
 
-TEST(constant_condition_is_inlined) {
+TEST_CASE("constant condition is inlined") {
   ModelText text(13);
   text.input("x", {2});
   text.constant<unsigned char>("c", 9, {}, {1});
@@ -323,12 +321,12 @@ TEST(constant_condition_is_inlined) {
   text.output("y", {2});
   Imported done;
   import(text, done);
-  if (!CHECK_OK(done.status)) return;
+  REQUIRE_OK(done.status);
   CHECK_EQ(done.graph.nodes.size(), 1u);
   CHECK(done.graph.nodes[0].op == qir::Op::Abs);
 }
 
-TEST(loop_whose_value_grows) {
+TEST_CASE("loop whose value grows") {
   ModelText text(13);
   text.input("x", {1});
   text.constant<std::int64_t>("m", 7, {}, {3});
@@ -344,7 +342,7 @@ TEST(loop_whose_value_grows) {
   text.output("y");
   Imported done;
   import(text, done);
-  if (!CHECK_OK(done.status)) return;
+  REQUIRE_OK(done.status);
   const qir::Node &loop = done.graph.nodes[0];
   CHECK_EQ(loop.get_int("carried", 0), 1);
   CHECK_EQ(loop.inputs.size(), 4u);  // m, no condition, x carried, x captured
@@ -352,7 +350,7 @@ TEST(loop_whose_value_grows) {
   CHECK_EQ(graph.tensors[static_cast<std::size_t>(graph.inputs[2])].shape[0], qir::kUnknownDim);
 }
 
-TEST(functions_are_inlined_with_their_attributes) {
+TEST_CASE("functions are inlined with their attributes") {
   ModelText text(17);
   auto *import_local = text.proto.add_opset_import();
   import_local->set_domain("local");
@@ -377,14 +375,14 @@ TEST(functions_are_inlined_with_their_attributes) {
   text.output("y", {2});
   Imported done;
   import(text, done);
-  if (!CHECK_OK(done.status)) return;
+  REQUIRE_OK(done.status);
   CHECK_EQ(done.graph.nodes.size(), 2u);
   CHECK_EQ(done.graph.nodes[0].get_float("alpha", 0), 0.25f);
   CHECK(done.graph.nodes[1].find("alpha") == nullptr);
   CHECK(done.tensor(done.graph.outputs[0]).name == "y");
 }
 
-TEST(recursive_functions_end) {
+TEST_CASE("recursive functions end") {
   ModelText text(17);
   auto *function = text.proto.add_functions();
   function->set_domain("local");
@@ -400,7 +398,7 @@ TEST(recursive_functions_end) {
   CHECK_EQ(done.status.id(), "QR-O0002");
 }
 
-TEST(outputs_keep_their_names) {
+TEST_CASE("outputs keep their names") {
   ModelText text(13);
   text.input("x", {2});
   text.floats("w", {2}, {1, 2});
@@ -411,12 +409,12 @@ TEST(outputs_keep_their_names) {
   for (const char *name : {"same", "first", "second", "w"}) text.output(name, {2});
   Imported done;
   import(text, done);
-  if (!CHECK_OK(done.status)) return;
+  REQUIRE_OK(done.status);
   const char *names[] = {"same", "first", "second", "w"};
   for (std::size_t i = 0; i < 4; ++i) CHECK_EQ(done.tensor(done.graph.outputs[i]).name, names[i]);
 }
 
-TEST(opset_6_broadcast) {
+TEST_CASE("opset 6 broadcast") {
   ModelText text(6);
   text.input("x", {2, 3, 4});
   text.input("b", {3});
@@ -426,6 +424,6 @@ TEST(opset_6_broadcast) {
   text.output("y");
   Imported done;
   import(text, done);
-  if (!CHECK_OK(done.status)) return;
+  REQUIRE_OK(done.status);
   CHECK((done.tensor(done.find(qir::Op::Add)->inputs[1]).shape == qir::Shape{3, 1}));
 }

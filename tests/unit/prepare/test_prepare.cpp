@@ -87,7 +87,8 @@ struct Lowered {
       qr_lowered_graph one;
       api->graph(lowered, i, &one);
       auto graph = qir::read_graph({one.qir.data, one.qir.size}, &pool, 1);
-      if (CHECK_OK(graph)) graphs.push_back(std::move(*graph));
+      REQUIRE_OK(graph);
+      graphs.push_back(std::move(*graph));
     }
   }
   ~Lowered() {
@@ -98,7 +99,7 @@ struct Lowered {
 
 std::vector<float> run(const qir::Graph &graph, std::vector<float> input) {
   auto program = reference::Program::build(graph);
-  if (!CHECK_OK(program)) return {};
+  REQUIRE_OK(program);
   reference::Execution execution(**program);
   struct Alone final : reference::Environment {
   } alone;
@@ -108,7 +109,7 @@ std::vector<float> run(const qir::Graph &graph, std::vector<float> input) {
   const qir::Shape &shape = graph.tensors[static_cast<std::size_t>(graph.inputs[0])].shape;
   in.rank = static_cast<std::uint32_t>(shape.size());
   std::copy(shape.begin(), shape.end(), in.dims);
-  if (!CHECK_OK(execution.run(&in, 1, &out, 1, alone))) return {};
+  REQUIRE_OK(execution.run(&in, 1, &out, 1, alone));
   const auto *data = static_cast<const float *>(out.data);
   return std::vector<float>(data, data + out.used_bytes / sizeof(float));
 }
@@ -117,7 +118,7 @@ std::vector<float> run(const qir::Graph &graph, std::vector<float> input) {
 std::vector<float> run_unfused(const ModelText &from, std::vector<float> input) {
   const std::string bytes = from.bytes();
   auto model = onnx_import::Model::open({bytes.data(), bytes.size()}, "");
-  if (!CHECK_OK(model)) return {};
+  REQUIRE_OK(model);
   auto shapes = prepare::bind_shapes(**model, "");
   onnx_import::Store store;
   auto graph = onnx_import::import_graph(**model, *shapes, store, nullptr, nullptr);
@@ -171,12 +172,12 @@ ModelText quantized_conv(bool relu, std::uint8_t output_zero, float bias_factor 
 
 }  // namespace
 
-TEST(another_version_is_refused) {
+TEST_CASE("another version is refused") {
   CHECK(qr_prepare_query(QR_PREPARE_VERSION + 1) == nullptr);
   CHECK_EQ(qr_prepare_query(QR_PREPARE_VERSION)->struct_size, sizeof(qr_prepare_api));
 }
 
-TEST(io_and_inspect) {
+TEST_CASE("io and inspect") {
   ModelText model(13);
   model.input("x", {-1, 3});
   model.node("Relu", {"x"}, {"y"});
@@ -185,7 +186,7 @@ TEST(io_and_inspect) {
   const qr_prepare_api *api = qr_prepare_query(QR_PREPARE_VERSION);
   Errors errors;
   qr_prepared_model *opened = nullptr;
-  if (!CHECK_EQ(api->open(&kHost, {bytes.data(), bytes.size()}, text(""), &opened, &errors.sink), 0)) return;
+  REQUIRE_EQ(api->open(&kHost, {bytes.data(), bytes.size()}, text(""), &opened, &errors.sink), 0);
   CHECK_EQ(api->input_count(opened), 1u);
   qr_prepare_io io;
   api->input(opened, 0, &io);
@@ -203,7 +204,7 @@ TEST(io_and_inspect) {
   CHECK_EQ(live_blocks, 0);
 }
 
-TEST(shapes_are_bound) {
+TEST_CASE("shapes are bound") {
   ModelText model(13);
   model.input("image", {-1, 3});
   model.input("other", {-1});
@@ -223,17 +224,18 @@ TEST(shapes_are_bound) {
   for (const auto &one : bad) {
     const Lowered done(model, {one.shape});
     CHECK_EQ(done.errors.id, one.id);
-    if (!CHECK(done.errors.says(one.part))) std::printf("  %s: %s\n", one.shape, done.errors.message.c_str());
+    CHECK_MESSAGE(done.errors.says(one.part), one.shape, ": ", done.errors.message);
   }
   for (const char *good : {"n=2", "image=2x3", " image = 2x3 , n = 2 ", "other=2"}) {
     const Lowered done(model, {good});
-    if (CHECK_EQ(done.code, 0))
-      CHECK((done.graphs[0].tensors[static_cast<std::size_t>(done.graphs[0].inputs[0])].shape == qir::Shape{2, 3}));
+    REQUIRE_EQ(done.code, 0);
+
+    CHECK((done.graphs[0].tensors[static_cast<std::size_t>(done.graphs[0].inputs[0])].shape == qir::Shape{2, 3}));
   }
   CHECK_EQ(live_blocks, 0);
 }
 
-TEST(a_scalar_may_be_given_as_one_element) {
+TEST_CASE("a scalar may be given as one element") {
   ModelText model(13);
   model.input("x", {2});
   model.input("rate", {});
@@ -243,7 +245,7 @@ TEST(a_scalar_may_be_given_as_one_element) {
   CHECK_EQ(Lowered(model, {"rate=2"}).errors.id, "QR-O0009");
 }
 
-TEST(buckets_share_constants) {
+TEST_CASE("buckets share constants") {
   ModelText model(13);
   model.input("x", {-1, 64});
   model.floats("w", {64, 64}, ramp(64 * 64));
@@ -255,7 +257,7 @@ TEST(buckets_share_constants) {
   CHECK((three.graphs[2].tensors[static_cast<std::size_t>(three.graphs[2].outputs[0])].shape == qir::Shape{7, 64}));
 }
 
-TEST(shape_chains_fold) {
+TEST_CASE("shape chains fold") {
   ModelText model(13);
   model.input("x", {2, 3, 4});
   model.ints("zero", {0});
@@ -268,12 +270,12 @@ TEST(shape_chains_fold) {
   model.node("Relu", {"again"}, {"y"});
   model.output("y");
   const Lowered done(model);
-  if (!CHECK_EQ(done.code, 0)) return;
+  REQUIRE_EQ(done.code, 0);
   CHECK_EQ(done.graphs[0].nodes.size(), 2u);
   CHECK((done.graphs[0].tensors[static_cast<std::size_t>(done.graphs[0].outputs[0])].shape == qir::Shape{2, 12}));
 }
 
-TEST(folding_does_not_blow_up) {
+TEST_CASE("folding does not blow up") {
   ModelText model(13);
   model.input("x", {1});
   model.ints("big", {1024, 1024, 4});
@@ -282,12 +284,12 @@ TEST(folding_does_not_blow_up) {
   model.node("Add", {"e", "x"}, {"y"});
   model.output("y");
   const Lowered done(model);
-  if (!CHECK_EQ(done.code, 0)) return;
+  REQUIRE_EQ(done.code, 0);
   CHECK_EQ(count(done.graphs[0], qir::Op::Expand), 1u);
   CHECK(done.pool.size < 1024u);
 }
 
-TEST(batch_normalization_folds) {
+TEST_CASE("batch normalization folds") {
   for (const char *op : {"Conv", "ConvTranspose"}) {
     ModelText model(13);
     model.input("x", {1, 4, 3, 3});
@@ -299,20 +301,20 @@ TEST(batch_normalization_folds) {
     model.node("BatchNormalization", {"c", "scale", "bias", "mean", "var"}, {"y"});
     model.output("y");
     const Lowered done(model);
-    if (!CHECK_EQ(done.code, 0)) continue;
+    REQUIRE_EQ(done.code, 0);
     CHECK_EQ(count(done.graphs[0], qir::Op::BatchNormalization), 0u);
     const auto input = ramp(4 * 3 * 3);
     const auto found = run(done.graphs[0], input), expected = run_unfused(model, input);
-    if (!CHECK_EQ(found.size(), expected.size())) continue;
+    REQUIRE_EQ(found.size(), expected.size());
     for (std::size_t i = 0; i < found.size(); ++i)
-      if (!CHECK(std::fabs(found[i] - expected[i]) <= 1e-5f * (1 + std::fabs(expected[i])))) break;
+      REQUIRE(std::fabs(found[i] - expected[i]) <= 1e-5f * (1 + std::fabs(expected[i])));
   }
 }
 
-TEST(qdq_becomes_quantised_types) {
+TEST_CASE("qdq becomes quantised types") {
   const ModelText model = quantized_conv(false, 100);
   const Lowered done(model);
-  if (!CHECK_EQ(done.code, 0)) return;
+  REQUIRE_EQ(done.code, 0);
   const qir::Graph &graph = done.graphs[0];
   CHECK_EQ(graph.nodes.size(), 3u);  // QuantizeLinear, Conv, DequantizeLinear: the model's edge is float
   CHECK_EQ(count(graph, qir::Op::Conv), 1u);
@@ -320,7 +322,7 @@ TEST(qdq_becomes_quantised_types) {
     if (node.op != qir::Op::Conv) continue;
     CHECK_EQ(graph.tensors[static_cast<std::size_t>(node.inputs[0])].dtype, DType::U8);
     const qir::Tensor &weights = graph.tensors[static_cast<std::size_t>(node.inputs[1])];
-    CHECK(weights.quant && weights.quant->scales.size() == 3 && weights.quant->axis == 0);
+    CHECK((weights.quant && weights.quant->scales.size() == 3 && weights.quant->axis == 0));
     CHECK_EQ(graph.tensors[static_cast<std::size_t>(node.inputs[2])].dtype, DType::I32);
     CHECK(graph.tensors[static_cast<std::size_t>(node.outputs[0])].quant.has_value());
   }
@@ -328,10 +330,11 @@ TEST(qdq_becomes_quantised_types) {
   CHECK(run(graph, input) == run_unfused(model, input));
 }
 
-TEST(relu_that_saturation_does) {
+TEST_CASE("relu that saturation does") {
   const ModelText implied = quantized_conv(true, 0), needed = quantized_conv(true, 100);
   const Lowered gone(implied), kept(needed);
-  if (!CHECK_EQ(gone.code, 0) || !CHECK_EQ(kept.code, 0)) return;
+  REQUIRE_EQ(gone.code, 0);
+  REQUIRE_EQ(kept.code, 0);
   CHECK_EQ(count(gone.graphs[0], qir::Op::Relu), 0u);
   CHECK_EQ(count(kept.graphs[0], qir::Op::Relu), 1u);
   const auto input = ramp(2 * 4 * 4);
@@ -339,17 +342,17 @@ TEST(relu_that_saturation_does) {
   CHECK(run(kept.graphs[0], input) == run_unfused(needed, input));
 }
 
-TEST(bias_of_another_scale_stays_float) {
+TEST_CASE("bias of another scale stays float") {
   const ModelText model = quantized_conv(false, 100, 1.5f);
   const Lowered done(model);
-  if (!CHECK_EQ(done.code, 0)) return;
+  REQUIRE_EQ(done.code, 0);
   for (const qir::Node &node : done.graphs[0].nodes)
     if (node.op == qir::Op::Conv) CHECK(!done.graphs[0].tensors[static_cast<std::size_t>(node.inputs[0])].quant);
   const auto input = ramp(2 * 4 * 4);
   CHECK(run(done.graphs[0], input) == run_unfused(model, input));
 }
 
-TEST(moves_between_quantised_operators) {
+TEST_CASE("moves between quantised operators") {
   ModelText model(13);
   model.input("x", {1, 2, 2});
   model.floats("s", {}, {0.1f});
@@ -363,7 +366,7 @@ TEST(moves_between_quantised_operators) {
   quantize(model, "sum", "y", "s", "z");
   model.output("y", {1, 4});
   const Lowered done(model);
-  if (!CHECK_EQ(done.code, 0)) return;
+  REQUIRE_EQ(done.code, 0);
   const qir::Graph &graph = done.graphs[0];
   CHECK_EQ(count(graph, qir::Op::QuantizeLinear), 1u);
   CHECK_EQ(count(graph, qir::Op::DequantizeLinear), 1u);
@@ -371,7 +374,7 @@ TEST(moves_between_quantised_operators) {
   CHECK(run(graph, input) == run_unfused(model, input));
 }
 
-TEST(qlinear_operators) {
+TEST_CASE("qlinear operators") {
   ModelText model(12);
   model.input("x", {1, 4});
   model.floats("s", {}, {0.1f});
@@ -384,13 +387,13 @@ TEST(qlinear_operators) {
   import->set_domain("com.microsoft");
   import->set_version(1);
   const Lowered done(model);
-  if (!CHECK_EQ(done.code, 0)) return;
+  REQUIRE_EQ(done.code, 0);
   CHECK_EQ(done.graphs[0].nodes.size(), 3u);
   const auto found = run(done.graphs[0], {-1.03f, 0.22f, 0.5f, 3});
-  CHECK(found.size() == 4 && std::fabs(found[0] + 2.0f) < 1e-6f && std::fabs(found[3] - 6.0f) < 1e-6f);
+  CHECK((found.size() == 4 && std::fabs(found[0] + 2.0f) < 1e-6f && std::fabs(found[3] - 6.0f) < 1e-6f));
 }
 
-TEST(reasons_cross_the_edge) {
+TEST_CASE("reasons cross the edge") {
   ModelText model(13);
   model.input("x", {2});
   model.node("NoSuchOp", {"x"}, {"a"});
@@ -403,7 +406,7 @@ TEST(reasons_cross_the_edge) {
   CHECK(done.errors.says("2 reasons"));
 }
 
-TEST(an_aborted_signal_stops) {
+TEST_CASE("an aborted signal stops") {
   ModelText model(13);
   model.input("x", {2});
   model.node("Relu", {"x"}, {"y"});

@@ -21,7 +21,8 @@ struct Written {
 
   explicit Written(const qir::Graph &graph) {
     Result<Vector<std::uint8_t>> bytes = qir::write_graph(graph, pool);
-    if (CHECK_OK(bytes)) qir = std::move(*bytes);
+    REQUIRE_OK(bytes);
+    qir = std::move(*bytes);
     segment = std::make_unique<AlignedBytes>(pool.size());
     pool.write_to(segment->data());
   }
@@ -56,11 +57,11 @@ bool same(const qir::Graph &a, const qir::Graph &b) {
   return equal;
 }
 
-TEST(what_is_written_is_read_again) {
+TEST_CASE("what is written is read again") {
   SampleGraph sample;
   const Written written(sample.graph);
   Result<qir::Graph> read = written.read();
-  if (!CHECK_OK(read)) return;
+  REQUIRE_OK(read);
   CHECK(same(sample.graph, *read));
   // Node for node, and deterministic.
   const Written again(*read);
@@ -68,16 +69,16 @@ TEST(what_is_written_is_read_again) {
   CHECK_EQ(written.pool.size(), again.pool.size());
 }
 
-TEST(negative_zero_survives) {
+TEST_CASE("negative zero survives") {
   SampleGraph sample;
   const Written written(sample.graph);
   Result<qir::Graph> read = written.read();
-  if (!CHECK_OK(read)) return;
+  REQUIRE_OK(read);
   const float alpha = read->nodes[4].subgraphs[0].nodes[0].get_float("alpha", 1.0f);
-  CHECK(alpha == 0.0f && std::signbit(alpha));
+  CHECK((alpha == 0.0f && std::signbit(alpha)));
 }
 
-TEST(bytes_may_lie_anywhere) {
+TEST_CASE("bytes may lie anywhere") {
   SampleGraph sample;
   const Written written(sample.graph);
   AlignedBytes shifted(written.qir.size() + 1);
@@ -86,7 +87,7 @@ TEST(bytes_may_lie_anywhere) {
   CHECK_OK(qir::read_graph({shifted.data() + 1, written.qir.size()}, &segment, 1));
 }
 
-TEST(pool_stores_equal_contents_once) {
+TEST_CASE("pool stores equal contents once") {
   qir::ConstantPool pool;
   const char a[] = "the same", b[] = "the same", c[] = "different";
   CHECK_EQ(pool.add({a, 8}), 0u);
@@ -101,7 +102,7 @@ TEST(pool_stores_equal_contents_once) {
   CHECK(all == std::string("the same") + std::string(56, '\0') + "different" + std::string(55, '\0') + "differen");
 }
 
-TEST(setters_replace_and_getters_check_the_kind) {
+TEST_CASE("setters replace and getters check the kind") {
   qir::Node n;
   n.set("axis", std::int64_t{2});
   n.set("axis", std::int64_t{-1});
@@ -117,10 +118,10 @@ TEST(setters_replace_and_getters_check_the_kind) {
   CHECK_EQ(n.get_string("mode", ""), std::string_view("edge"));
   n.set("sizes", Vector<std::int64_t>{1, 2});
   CHECK_EQ(n.get_ints("sizes")->size(), 2u);
-  CHECK(n.get_floats("sizes") == nullptr && n.get_strings("missing") == nullptr && n.find("missing") == nullptr);
+  CHECK((n.get_floats("sizes") == nullptr && n.get_strings("missing") == nullptr && n.find("missing") == nullptr));
 }
 
-TEST(the_listing_names_everything) {
+TEST_CASE("the listing names everything") {
   SampleGraph sample;
   const String text = qir::print_graph(sample.graph);
   CHECK(text.find("graph 'sample' (12 tensors, 6 nodes)\n") == 0);
@@ -137,7 +138,7 @@ TEST(the_listing_names_everything) {
 
 // ---- bytes that no writer wrote -----------------------------------------------------------------
 
-TEST(no_qir) {
+TEST_CASE("no qir") {
   const std::string text = "this is no graph at all, just a line of text";
   const Result<qir::Graph> read = qir::read_graph({text.data(), text.size()}, nullptr, 0);
   CHECK_EQ(read.peek_status().id(), "QR-G0001");
@@ -155,19 +156,19 @@ std::string refusal(FlatBufferBuilder &builder, const qir::Bytes *segments = nul
   return std::string(read.peek_status().id()) + " " + std::string(read.peek_status().message());
 }
 
-TEST(a_newer_normal_form_is_refused) {
+TEST_CASE("a newer normal form is refused") {
   FlatBufferBuilder b;
   fb::FinishModelBuffer(b, fb::CreateModel(b, 29, 0, fb::CreateGraph(b)));
   CHECK_EQ(refusal(b), "QR-G0007 graph: found normal form of opset 29, expected at most 28");
 }
 
-TEST(a_model_without_a_graph_is_refused) {
+TEST_CASE("a model without a graph is refused") {
   FlatBufferBuilder b;
   fb::FinishModelBuffer(b, fb::CreateModel(b, 28));
   CHECK_EQ(refusal(b), "QR-G0001 graph: found a model without a graph");
 }
 
-TEST(an_unknown_operator_is_named) {
+TEST_CASE("an unknown operator is named") {
   FlatBufferBuilder b;
   const auto domain = b.CreateString("org.example"), name = b.CreateString("Frobnicate");
   const auto op = fb::CreateOperator(b, domain, name);
@@ -177,7 +178,7 @@ TEST(an_unknown_operator_is_named) {
            "QR-G0001 graph: found operator 'Frobnicate' of domain 'org.example', expected one that this version knows");
 }
 
-TEST(an_operator_number_out_of_range_is_refused) {
+TEST_CASE("an operator number out of range is refused") {
   FlatBufferBuilder b;
   const auto name = b.CreateString("n");
   const auto node = fb::CreateNode(b, 5, name);
@@ -186,7 +187,7 @@ TEST(an_operator_number_out_of_range_is_refused) {
   CHECK_EQ(refusal(b), "QR-G0001 node 'n': found operator number 5, expected one under 0");
 }
 
-TEST(shared_bytes_cannot_ask_for_terabytes) {
+TEST_CASE("shared bytes cannot ask for terabytes") {
   FlatBufferBuilder b;
   // One string of 4000 bytes that 1000 tensors call their name: 8 MB from 20 kB, and it could be terabytes from
   // megabytes.
@@ -213,7 +214,7 @@ std::string constant_refusal(std::uint32_t segment, std::uint64_t offset, std::u
   return refusal(b, &bytes, 1);
 }
 
-TEST(constants_lie_in_their_segment) {
+TEST_CASE("constants lie in their segment") {
   CHECK_EQ(constant_refusal(0, 64, 16, 1, 4), " ");
   CHECK_EQ(constant_refusal(0, 192, 64, 1, 16), " ");
   CHECK_EQ(constant_refusal(1, 0, 16, 1, 4), "QR-G0001 tensor 'c': found its data in segment 1, expected one under 1");
@@ -231,14 +232,14 @@ TEST(constants_lie_in_their_segment) {
            "QR-G0003 tensor 'c': found type number 8, expected one of ONNX's that Quarry knows");
 }
 
-TEST(every_truncation_and_flip_is_survived) {
+TEST_CASE("every truncation and flip is survived") {
   SampleGraph sample;
   const Written written(sample.graph);
   const qir::Bytes segment = written.segment->bytes();
   for (std::size_t size = 0; size < written.qir.size(); ++size) {
     const AlignedBytes cut(written.qir.data(), size);
     Result<qir::Graph> read = qir::read_graph(cut.bytes(), &segment, 1);
-    CHECK(!read.ok() || same(*read, sample.graph));  // the last bytes are padding
+    CHECK((!read.ok() || same(*read, sample.graph)));  // the last bytes are padding
   }
   // QIR has no sum of its own (its container has): a flip may give another graph, and that is then a valid one.
   std::size_t accepted = 0;

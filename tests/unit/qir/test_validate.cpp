@@ -21,9 +21,9 @@ std::string refusal(const std::function<void(SampleGraph &)> &damage) {
 }
 #define REFUSED(damage, message) CHECK_EQ(refusal([](SampleGraph &s) { damage; }), message)
 
-TEST(the_sample_is_valid) { REFUSED((void)s, "accepted"); }
+TEST_CASE("the sample is valid") { REFUSED((void)s, "accepted"); }
 
-TEST(tensor_rules) {
+TEST_CASE("tensor rules") {
   REFUSED(s.find("logits").name = "", "QR-G0001 graph 'sample': found a tensor without a name");
   REFUSED(s.find("logits").name = "image",
           "QR-G0001 graph 'sample': found two tensors named 'image', expected unique names");
@@ -45,7 +45,7 @@ TEST(tensor_rules) {
           "QR-G0001 tensor 'conv.bias': found 16 bytes of data, expected 16 for f32[4]");
 }
 
-TEST(quantisation_rules) {
+TEST_CASE("quantisation rules") {
   REFUSED(s.find("logits").quant = (qir::Quantization{{1.f}, {0}, 0, 0}),
           "QR-G0003 tensor 'logits': found a quantised f32, expected an integer of at most 32 bits");
   REFUSED(s.find("relu_out").quant->zero_points.clear(),
@@ -79,7 +79,7 @@ TEST(quantisation_rules) {
   REFUSED(s.find("fc.weight").quant->zero_points[0] = -128, "accepted");
 }
 
-TEST(blocks_are_counted_rounded_up) {
+TEST_CASE("blocks are counted rounded up") {
   qir::Tensor t;
   t.name = "t";
   t.dtype = DType::I4;
@@ -96,7 +96,7 @@ TEST(blocks_are_counted_rounded_up) {
   CHECK_OK(qir::validate_tensor(t));
 }
 
-TEST(index_and_order_rules) {
+TEST_CASE("index and order rules") {
   REFUSED(s.graph.inputs[0] = 12, "QR-G0001 graph 'sample': found tensor index 12 for an input, expected one under 12");
   REFUSED(s.graph.inputs[0] = -1, "QR-G0001 graph 'sample': found tensor index -1 for an input, expected one under 12");
   REFUSED(s.graph.outputs[0] = 99,
@@ -122,7 +122,7 @@ TEST(index_and_order_rules) {
   REFUSED(s.graph.nodes.pop_back(), "QR-G0001 graph 'sample': output 'limited' is made by no node");
 }
 
-TEST(node_rules) {
+TEST_CASE("node rules") {
   REFUSED(s.find_node("relu").name = "", "QR-G0001 graph 'sample': found a Relu node without a name");
   REFUSED(s.find_node("relu").op = static_cast<Op>(60000),
           "QR-G0001 node 'relu': found operator number 60000, expected one under " + std::to_string(qir::op_count()));
@@ -137,7 +137,7 @@ TEST(node_rules) {
   CHECK(refusal([](SampleGraph &s) { s.find_node("conv").set("group", 1.5f); }).find("group") != std::string::npos);
 }
 
-TEST(stated_types_are_those_of_the_operator) {
+TEST_CASE("stated types are those of the operator") {
   REFUSED(s.find("conv_out").shape[2] = 9,
           "QR-G0004 Conv 'conv': found output 'conv_out' of shape [1,4,9,8], expected [1,4,8,8]");
   REFUSED(s.find("conv_out").dtype = DType::F16,
@@ -150,7 +150,7 @@ TEST(stated_types_are_those_of_the_operator) {
           "QR-G0004 Reshape 'flatten': found output 'flat' of shape [1,256], expected [2,128]");
 }
 
-TEST(subgraph_rules) {
+TEST_CASE("subgraph rules") {
   REFUSED(s.find_node("choose").subgraphs.pop_back(), "QR-G0001 If 'choose': found 1 subgraphs, expected 2");
   REFUSED(s.find_node("relu").subgraphs.emplace_back(), "QR-G0001 Relu 'relu': found 1 subgraphs, expected 0");
   REFUSED(s.find_node("choose").subgraphs[1].inputs.clear(),
@@ -201,7 +201,7 @@ std::string loop_refusal(const std::function<void(qir::Graph &, qir::Node &, qir
                            [[maybe_unused]] qir::Graph &body) { damage; }),               \
            message)
 
-TEST(loop_rules) {
+TEST_CASE("loop rules") {
   LOOP_REFUSED(, "accepted");
   LOOP_REFUSED(n.set("carried", std::int64_t{3}), "QR-G0005 Loop 'loop': found carried = 3, expected 0 to 2");
   LOOP_REFUSED(n.set("carried", std::int64_t{-1}), "QR-G0005 Loop 'loop': found carried = -1, expected 0 to 2");
@@ -225,7 +225,7 @@ TEST(loop_rules) {
 
 std::string named(std::size_t bytes) { return std::string(bytes, 'n'); }
 
-TEST(name_limits) {
+TEST_CASE("name limits") {
   SampleGraph sample;
   sample.find("logits").name = String(named(qir::kMaxNameBytes));
   sample.find_node("relu").name = String(named(qir::kMaxNameBytes));
@@ -254,7 +254,7 @@ qir::Graph nested(std::uint32_t depth, const bool *condition) {
   return g;
 }
 
-TEST(subgraph_limits) {
+TEST_CASE("subgraph limits") {
   const bool yes = true;
   CHECK_OK(qir::validate_graph(nested(qir::kMaxSubgraphDepth, &yes)));
   CHECK_EQ(qir::validate_graph(nested(qir::kMaxSubgraphDepth + 1, &yes)).message(),
@@ -275,7 +275,7 @@ TEST(subgraph_limits) {
   }
 }
 
-TEST(count_limits) {
+TEST_CASE("count limits") {
   {
     qir::Graph g;
     g.tensors.resize(qir::kMaxTensors + 1);

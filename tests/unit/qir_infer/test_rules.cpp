@@ -11,7 +11,7 @@ constexpr DType F16 = DType::F16, F32 = DType::F32, F64 = DType::F64, I8 = DType
 constexpr std::int64_t Q = kUnknownDim;
 using C = InferCase;
 
-TEST(elementwise) {
+TEST_CASE("elementwise") {
   CHECK_INFERS(C(Op::Relu).f32({2, Q}), "f32[2,?]");
   CHECK_INFERS(C(Op::Add).f32({3, 1, 5}).f32({4, 1}), "f32[3,4,5]");
   CHECK_INFERS(C(Op::Add).f32({Q, 4}).f32({3, 1}), "f32[3,4]");
@@ -35,7 +35,7 @@ TEST(elementwise) {
                "QR-G0005 Cast 'n': attribute 'to' is 8, which is no element type that Quarry has");
 }
 
-TEST(quantisation) {
+TEST_CASE("quantisation") {
   CHECK_INFERS(C(Op::QuantizeLinear).f32({2, 3}).f32({}).in(I8, {}), "i8[2,3]");
   CHECK_INFERS(C(Op::QuantizeLinear).f32({2, 3}).f32({}), "u8[2,3]");
   CHECK_INFERS(C(Op::QuantizeLinear).set("axis", 0).f32({2, 3}).f32({2}).in(I8, {2}), "i8[2,3]");
@@ -49,7 +49,7 @@ TEST(quantisation) {
   CHECK_INFERS(C(Op::Reshape).in(U8, {4}).quantised().ints({2, 2}), "f32[2,2]");
 }
 
-TEST(convolutions) {
+TEST_CASE("convolutions") {
   CHECK_INFERS(
       C(Op::Conv).f32({1, 3, 224, 224}).f32({64, 3, 7, 7}).f32({64}).set("strides", {2, 2}).set("pads", {3, 3, 3, 3}),
       "f32[1,64,112,112]");
@@ -85,7 +85,7 @@ TEST(convolutions) {
                "QR-G0004 Conv 'n': extent 8 + 9223372036854775807 does not fit into 64 bits");
 }
 
-TEST(pools) {
+TEST_CASE("pools") {
   CHECK_INFERS(C(Op::MaxPool, 2).f32({1, 2, 5, 5}).set("kernel_shape", {2, 2}).set("strides", {2, 2}),
                "f32[1,2,2,2] i64[1,2,2,2]");
   CHECK_INFERS(C(Op::MaxPool).f32({1, 2, 5, 5}).set("kernel_shape", {2, 2}).set("strides", {2, 2}).set("ceil_mode", 1),
@@ -119,7 +119,7 @@ TEST(pools) {
                "QR-G0005 MaxPool 'n': attribute 'kernel_shape' is missing; MaxPool requires it");
 }
 
-TEST(images) {
+TEST_CASE("images") {
   CHECK_INFERS(C(Op::Resize).f32({1, 1, 2, 4}).absent().floats({1, 1, 0.6f, 2}), "f32[1,1,1,8]");
   CHECK_INFERS(C(Op::Resize).f32({1, 1, 2, 4}).absent().absent().ints({7, 8}).set("axes", {-1, 2}), "f32[1,1,8,7]");
   CHECK_INFERS(C(Op::Resize)
@@ -153,7 +153,7 @@ TEST(images) {
                "QR-G0004 DepthToSpace 'n': 6 channels do not divide by blocksize * blocksize, 4");
 }
 
-TEST(products) {
+TEST_CASE("products") {
   CHECK_INFERS(C(Op::MatMul).f32({2, 1, 3, 4}).f32({5, 4, 6}), "f32[2,5,3,6]");
   CHECK_INFERS(C(Op::MatMul).f32({4}).f32({4}), "f32[]");
   CHECK_INFERS(C(Op::MatMul).f32({4}).f32({2, 4, 3}), "f32[2,3]");
@@ -177,7 +177,7 @@ TEST(products) {
                "QR-G0004 Gemm 'n': C has shape [3], which does not broadcast to [3,5]");
 }
 
-TEST(einsum) {
+TEST_CASE("einsum") {
   CHECK_INFERS(C(Op::Einsum).f32({2, 3}).f32({3, 4}).set("equation", "ij,jk->ik"), "f32[2,4]");
   CHECK_INFERS(C(Op::Einsum).f32({2, 3}).f32({3, 4}).set("equation", "ij, jk"), "f32[2,4]");
   CHECK_INFERS(C(Op::Einsum).f32({3, 3}).set("equation", "ii"), "f32[]");
@@ -195,7 +195,7 @@ TEST(einsum) {
                "QR-G0005 Einsum 'n': equation \"......\": a term has two ellipses");
 }
 
-TEST(movement) {
+TEST_CASE("movement") {
   CHECK_INFERS(C(Op::Reshape).f32({2, 3, 4}).ints({0, -1}), "f32[2,12]");
   CHECK_INFERS(C(Op::Reshape).f32({Q, 3, 4}).ints({0, -1}), "f32[?,12]");
   CHECK_INFERS(C(Op::Reshape).f32({Q, 3, 4}).ints({-1, 2}), "f32[?,2]");
@@ -230,7 +230,7 @@ TEST(movement) {
                "QR-G0004 Tile 'n': extent 3 * 9223372036854775807 does not fit into 64 bits");
 }
 
-TEST(slices_and_pads) {
+TEST_CASE("slices and pads") {
   CHECK_INFERS(C(Op::Slice).f32({20, 10, 5}).ints({0, 0}).ints({3, 10}).ints({0, 1}).ints({1, 1}), "f32[3,10,5]");
   CHECK_INFERS(C(Op::Slice).f32({20, 10}).ints({-1}).ints({INT64_MIN}).ints({0}).ints({-3}), "f32[7,10]");
   CHECK_INFERS(C(Op::Slice).f32({20, 10}).ints({5}).ints({INT64_MAX}).ints({1}), "f32[20,5]");
@@ -247,7 +247,7 @@ TEST(slices_and_pads) {
   CHECK_INFERS(C(Op::Pad).f32({2, 3}).ints({0, 4}), "QR-G0004 Pad 'n': pads has 2 entries, expected 4 (two per axis)");
 }
 
-TEST(indices) {
+TEST_CASE("indices") {
   CHECK_INFERS(C(Op::Gather).f32({5, 4, 3}).in(I64, {2, 6}).set("axis", 1), "f32[5,2,6,3]");
   CHECK_INFERS(C(Op::Gather).f32({5}).in(I32, {}), "f32[]");
   CHECK_INFERS(C(Op::GatherElements).f32({3, 3}).in(I64, {2, 3}), "f32[2,3]");
@@ -264,7 +264,7 @@ TEST(indices) {
   CHECK_INFERS(C(Op::Trilu).f32({4}), "QR-G0004 Trilu 'n': the input has shape [4], expected rank 2 or more");
 }
 
-TEST(reductions) {
+TEST_CASE("reductions") {
   CHECK_INFERS(C(Op::ReduceSum).f32({2, 3, 4}).ints({-1, 0}), "f32[1,3,1]");
   CHECK_INFERS(C(Op::ReduceSum).f32({2, 3, 4}).ints({1}).set("keepdims", 0), "f32[2,4]");
   CHECK_INFERS(C(Op::ReduceMax).f32({2, 3}).set("keepdims", 0), "f32[]");
@@ -280,7 +280,7 @@ TEST(reductions) {
                "f32[3,2] f32[3,5,2]");
 }
 
-TEST(networks) {
+TEST_CASE("networks") {
   CHECK_INFERS(C(Op::BatchNormalization).f32({2, 3, 4}).f32({3}).f32({3}).f32({3}).f32({3}), "f32[2,3,4]");
   CHECK_INFERS(C(Op::BatchNormalization).f32({2, 3, 4}).f32({4}).f32({3}).f32({3}).f32({3}),
                "QR-G0004 BatchNormalization 'n': scale has shape [4], expected [3]");
@@ -315,7 +315,7 @@ TEST(networks) {
   CHECK_INFERS(C(Op::RotaryEmbedding).f32({2, 4, 3, 8}).f32({50, 4}).f32({50, 4}).in(I64, {2, 3}), "f32[2,4,3,8]");
 }
 
-TEST(sizes_from_values) {
+TEST_CASE("sizes from values") {
   CHECK_INFERS(C(Op::Shape).f32({2, Q, 4}).set("start", 1), "i64[2]");
   CHECK_INFERS(C(Op::Size).f32({2, Q, 4}), "i64[]");
   CHECK_INFERS(C(Op::ConstantOfShape).ints({4, 0}), "f32[4,0]");

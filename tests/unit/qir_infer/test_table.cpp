@@ -11,34 +11,34 @@ namespace {
 constexpr DType F32 = DType::F32, I32 = DType::I32, I64 = DType::I64;
 using C = InferCase;
 
-TEST(table_is_found_by_name) {
+TEST_CASE("table is found by name") {
   CHECK(op_count() > 180);
   for (std::size_t i = 0; i < op_count(); ++i) {
     const OpRow &row = op_row(static_cast<Op>(i));
-    CHECK(find_op(row.domain, row.name) == &row);
+    CHECK((find_op(row.domain, row.name) == &row));
   }
-  CHECK(find_op("ai.onnx", "Conv") == &op_row(Op::Conv));
+  CHECK((find_op("ai.onnx", "Conv") == &op_row(Op::Conv)));
   CHECK(find_op("com.microsoft", "Conv") == nullptr);
   CHECK(find_op("", "NoSuchOp") == nullptr);
 }
 
-TEST(attribute_text_is_read) {
+TEST_CASE("attribute text is read") {
   AttributeSpecs walk("axis:int=0; axes:ints?; mode:string=constant{constant,edge}; alpha:float");
   AttributeSpec spec;
-  CHECK(walk.next(&spec) && spec.name == "axis" && spec.kind == Attribute::Kind::Int && spec.fallback == "0" &&
-        !spec.required);
-  CHECK(walk.next(&spec) && spec.name == "axes" && spec.kind == Attribute::Kind::Ints && !spec.has_default &&
-        !spec.required);
-  CHECK(walk.next(&spec) && spec.name == "mode" && spec.fallback == "constant" && spec.allowed == "constant,edge");
-  CHECK(walk.next(&spec) && spec.name == "alpha" && spec.required);
-  CHECK(!walk.next(&spec) && !walk.bad());
+  CHECK((walk.next(&spec) && spec.name == "axis" && spec.kind == Attribute::Kind::Int && spec.fallback == "0" &&
+         !spec.required));
+  CHECK((walk.next(&spec) && spec.name == "axes" && spec.kind == Attribute::Kind::Ints && !spec.has_default &&
+         !spec.required));
+  CHECK((walk.next(&spec) && spec.name == "mode" && spec.fallback == "constant" && spec.allowed == "constant,edge"));
+  CHECK((walk.next(&spec) && spec.name == "alpha" && spec.required));
+  CHECK((!walk.next(&spec) && !walk.bad()));
   AttributeSpecs wrong("axis:number");
-  CHECK(!wrong.next(&spec) && wrong.bad());
+  CHECK((!wrong.next(&spec) && wrong.bad()));
   CHECK_EQ(dtype_mask("i64,f8"), dtype_bit(I64) | dtype_mask("f8"));
   CHECK_EQ(dtype_mask("i64,string"), 0u);
 }
 
-TEST(signature_checks) {
+TEST_CASE("signature checks") {
   CHECK_INFERS(C(Op::Add).f32({1}), "QR-G0001 Add 'n': 1 inputs, expected 2");
   CHECK_INFERS(C(Op::TopK).f32({1}).ints({1}), "QR-G0001 TopK 'n': 1 outputs, expected 2");
   CHECK_INFERS(C(Op::Add).f32({1}).absent(), "QR-G0001 Add 'n': input 1 is absent, but required");
@@ -63,7 +63,7 @@ TEST(signature_checks) {
   CHECK_INFERS(twice, "QR-G0005 Relu 'n': attribute 'alpha' is unknown; Relu takes: none");
 }
 
-TEST(geometry) {
+TEST_CASE("geometry") {
   Node node;
   node.op = Op::Conv;
   node.name = "n";
@@ -142,7 +142,7 @@ struct GraphMaker {
   }
 };
 
-TEST(graph_is_inferred_in_order) {
+TEST_CASE("graph is inferred in order") {
   static const std::int64_t target[] = {2, -1};
   GraphMaker m;
   const std::int32_t x = m.tensor("x", F32, {4, 3}), shape = m.constant("s", I64, {2}, target, sizeof target);
@@ -155,7 +155,7 @@ TEST(graph_is_inferred_in_order) {
   CHECK_EQ(m.shape_of(z), String("f32[6,2]"));
 }
 
-TEST(graph_tells_all_failures_and_only_their_causes) {
+TEST_CASE("graph tells all failures and only their causes") {
   GraphMaker m;
   const std::int32_t a = m.tensor("a", F32, {2}), b = m.tensor("b", F32, {3});
   const std::int32_t c = m.tensor("c"), d = m.tensor("d"), e = m.tensor("e");
@@ -181,7 +181,7 @@ Graph branch(Op op, const char *name) {
   return std::move(m.graph);
 }
 
-TEST(if_joins_its_branches) {
+TEST_CASE("if joins its branches") {
   static const bool yes = true;
   for (const bool known : {false, true}) {
     GraphMaker m;
@@ -217,7 +217,7 @@ Graph loop_body(bool grows) {
   return std::move(m.graph);
 }
 
-TEST(loop_counts_its_trips) {
+TEST_CASE("loop counts its trips") {
   static const std::int64_t five = 5;
   for (const bool grows : {false, true}) {
     GraphMaker m;
@@ -232,7 +232,7 @@ TEST(loop_counts_its_trips) {
   }
 }
 
-TEST(scan_cuts_and_stacks) {
+TEST_CASE("scan cuts and stacks") {
   GraphMaker body;
   const std::int32_t s = body.tensor("s"), slice = body.tensor("slice"), sum = body.tensor("sum"),
                      out = body.tensor("out");

@@ -65,30 +65,32 @@ void check_contents(const ValidatedModel &model, const SampleContainer &from) {
   CHECK_EQ(m.source, "by hand");
   CHECK_EQ(m.created_by.size(), 2u);
   CHECK_EQ(m.created_by[1].key, "container.keep_graph");
-  CHECK(m.inputs.size() == 1 && m.outputs.size() == 1);
+  CHECK((m.inputs.size() == 1 && m.outputs.size() == 1));
   CHECK_EQ(m.inputs[0].name, "image");
-  CHECK(m.inputs[0].dtype == DType::F32 && m.inputs[0].dims == qir::Shape({-1, 1, 8, 8}) && !m.inputs[0].quant);
+  CHECK((m.inputs[0].dtype == DType::F32 && m.inputs[0].dims == qir::Shape({-1, 1, 8, 8}) && !m.inputs[0].quant));
   CHECK_EQ(m.inputs[0].dim_names[0], "batch");
-  CHECK(m.graphs.size() == 2 && m.graphs[0].qir_segment == 1u && !m.graphs[1].qir_segment);
-  CHECK(m.graphs[1].input_dims[0] == qir::Shape({2, 1, 8, 8}) && m.graphs[1].output_dims[0] == qir::Shape({-1, 3}));
+  CHECK((m.graphs.size() == 2 && m.graphs[0].qir_segment == 1u && !m.graphs[1].qir_segment));
+  CHECK((m.graphs[1].input_dims[0] == qir::Shape({2, 1, 8, 8}) && m.graphs[1].output_dims[0] == qir::Shape({-1, 3})));
   const qrm::ContextInfo *context = model.find_context("cpu-reference");
-  if (!CHECK(context != nullptr)) return;
-  CHECK(context->target == "x86_64-linux" && context->blob_version == 7 && context->backend_version == "0.1.0");
-  CHECK(context->options.size() == 1 && context->options[0].key == "cpu.threads" && context->options[0].value == "2");
+  REQUIRE(context != nullptr);
+  CHECK((context->target == "x86_64-linux" && context->blob_version == 7 && context->backend_version == "0.1.0"));
+  CHECK((context->options.size() == 1 && context->options[0].key == "cpu.threads" && context->options[0].value == "2"));
   CHECK_EQ(context->programs.size(), 2u);
   CHECK(context->programs[0].graphs == Vector<std::uint32_t>({0}));
-  CHECK(context->programs[1].graphs == Vector<std::uint32_t>({1}) && context->programs[1].key == "key" &&
-        context->programs[1].plan.scratchpad_bytes == 5);
+  CHECK((context->programs[1].graphs == Vector<std::uint32_t>({1}) && context->programs[1].key == "key" &&
+         context->programs[1].plan.scratchpad_bytes == 5));
   CHECK(context->programs[0].segments == Vector<std::uint32_t>({2, 0}));
   CHECK(model.find_context("htp") == nullptr);
   CHECK_EQ(m.user[0].value, "Zo\xc3\xab");
   CHECK_EQ(m.user[1].value, "");
   const Result<qir::Bytes> blob = model.segment(3);
-  if (CHECK_OK(blob))
-    CHECK_EQ(std::string_view(static_cast<const char *>(blob.value().data), blob.value().size),
-             std::string_view(from.blob));
+  REQUIRE_OK(blob);
+
+  CHECK_EQ(std::string_view(static_cast<const char *>(blob.value().data), blob.value().size),
+           std::string_view(from.blob));
   Result<qir::Graph> graph = model.read_graph(0);
-  if (CHECK_OK(graph)) CHECK_EQ(qir::print_graph(*graph), qir::print_graph(from.sample.graph));
+  REQUIRE_OK(graph);
+  CHECK_EQ(qir::print_graph(*graph), qir::print_graph(from.sample.graph));
   CHECK_EQ(error_of(model.read_graph(1)),
            "QR-M0010 graph 'image=2x1x8x8': found that it was not kept in the container");
   CHECK_EQ(error_of(model.read_graph(2)), "QR-C0008 container: found graph number 2, expected one under 2");
@@ -96,16 +98,16 @@ void check_contents(const ValidatedModel &model, const SampleContainer &from) {
   CHECK_OK(model.verify());
 }
 
-TEST(from_a_file) {
+TEST_CASE("from a file") {
   const Folder folder;
   const SampleContainer sample;
   for (const char *name : {"model.qrm", "модель – 模型 .qrm"}) {
     const std::string path = folder.file(name);
-    if (!CHECK_OK(sample.writer.write_file(path, sample.metadata))) continue;
+    REQUIRE_OK(sample.writer.write_file(path, sample.metadata));
     Result<ValidatedModel> model = open_path(path, SumCheck::Eager);
-    if (!CHECK_OK(model)) continue;
+    REQUIRE_OK(model);
     check_contents(*model, sample);
-    CHECK(model->format_major() == 1 && model->format_minor() == 1);
+    CHECK((model->format_major() == 1 && model->format_minor() == 1));
     CHECK_EQ(model->file_bytes(), fs::file_size(path));
     // Mapped segments are where the hardware wants them.
     for (std::uint32_t i = 0; i < model->segments().size(); ++i)
@@ -119,7 +121,7 @@ TEST(from_a_file) {
   CHECK_EQ(folder.count(), 2u);  // nothing temporary is left
 }
 
-TEST(file_and_memory_hold_the_same_bytes) {
+TEST_CASE("file and memory hold the same bytes") {
   const Folder folder;
   const SampleContainer sample;
   const Vector<std::uint8_t> bytes = sample.bytes();
@@ -136,7 +138,8 @@ void check_segment_files(const ValidatedModel &model) {
   for (std::uint32_t i = 0; i < model.segments().size(); ++i) {
     const Result<qir::Bytes> bytes = model.segment(i);
     const qrm::SegmentFile file = model.segment_file(i);
-    if (!CHECK_OK(bytes) || !CHECK(file.fd >= 0)) return;
+    REQUIRE_OK(bytes);
+    REQUIRE(file.fd >= 0);
     CHECK_EQ(file.size, bytes.value().size);
     CHECK_EQ(file.sum, model.segments()[i].sum);
     Vector<char> read(file.size);
@@ -147,16 +150,16 @@ void check_segment_files(const ValidatedModel &model) {
   }
 }
 
-TEST(segments_say_where_they_lie_in_the_file) {
+TEST_CASE("segments say where they lie in the file") {
   const Folder folder;
   const SampleContainer sample;
   const Vector<std::uint8_t> bytes = sample.bytes();
   const std::string path = folder.file("m.qrm");
-  if (!CHECK_OK(sample.writer.write_file(path, sample.metadata))) return;
+  REQUIRE_OK(sample.writer.write_file(path, sample.metadata));
   int fd = -1;
   {
     Result<ValidatedModel> model = open_path(path);
-    if (!CHECK_OK(model)) return;
+    REQUIRE_OK(model);
     fs::remove(path);  // the descriptor is of the file that was opened, whatever its name leads to now
     const ValidatedModel moved = std::move(*model);
     check_segment_files(moved);
@@ -171,22 +174,23 @@ TEST(segments_say_where_they_lie_in_the_file) {
     fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
     Result<RawFile> file = RawFile::open_fd(fd, offset, 0);
     ::close(fd);
-    if (!CHECK_OK(file)) continue;
+    REQUIRE_OK(file);
     Result<ValidatedModel> model = ValidatedModel::open(std::move(*file));
-    if (!CHECK_OK(model)) continue;
+    REQUIRE_OK(model);
     if (offset % 64 == 0) {
       check_segment_files(*model);
       CHECK_EQ(model->segment_file(3).offset, offset + model->segments()[3].offset);
     } else {  // copied: the file is of no use
-      CHECK(model->segment_file(3).fd == -1 && model->segment_file(3).offset == 0);
+      CHECK((model->segment_file(3).fd == -1 && model->segment_file(3).offset == 0));
       CHECK_EQ(model->segment_file(3).sum, model->segments()[3].sum);
     }
   }
   Result<ValidatedModel> memory = open_memory({bytes.data(), bytes.size()});
-  if (CHECK_OK(memory)) CHECK_EQ(memory->segment_file(0).fd, -1);
+  REQUIRE_OK(memory);
+  CHECK_EQ(memory->segment_file(0).fd, -1);
 }
 
-TEST(a_program_of_several_graphs) {
+TEST_CASE("a program of several graphs") {
   SampleContainer sample;
   Vector<qrm::Program> &programs = sample.metadata.contexts[0].programs;
   CHECK_EQ(qrm_features(sample.bytes()), 0u);  // programs of one graph are read by format 1.0
@@ -195,31 +199,32 @@ TEST(a_program_of_several_graphs) {
   const Vector<std::uint8_t> bytes = sample.bytes();
   CHECK_EQ(qrm_features(bytes), 1u);
   Result<ValidatedModel> model = open_memory({bytes.data(), bytes.size()});
-  if (!CHECK_OK(model)) return;
+  REQUIRE_OK(model);
   CHECK_OK(model->verify());
   const Vector<qrm::Program> &read = model->metadata().contexts[0].programs;
   CHECK_EQ(read.size(), 1u);
   CHECK(read[0].graphs == Vector<std::uint32_t>({1, 0}));  // the order within the blob is kept
 }
 
-TEST(from_memory_aligned_or_not) {
+TEST_CASE("from memory aligned or not") {
   const SampleContainer sample;
   const Vector<std::uint8_t> bytes = sample.bytes();
   AlignedBytes room(bytes.size() + 64);
   for (const std::size_t shift : {0u, 1u, 8u, 63u}) {
     std::memcpy(room.data() + shift, bytes.data(), bytes.size());
     Result<RawFile> file = RawFile::from_memory(room.data() + shift, bytes.size());
-    if (!CHECK_OK(file)) continue;
+    REQUIRE_OK(file);
     CHECK_EQ(file->bytes().data == room.data() + shift, shift == 0);  // borrowed where it can be used as it lies
     Result<ValidatedModel> model = ValidatedModel::open(std::move(*file));
-    if (CHECK_OK(model)) check_contents(*model, sample);
+    REQUIRE_OK(model);
+    check_contents(*model, sample);
   }
   CHECK_EQ(error_of(RawFile::from_memory(nullptr, 5)), "QR-C0002 memory: found no address for 5 bytes");
   CHECK_EQ(error_of(open_memory({nullptr, 0})),
            "QR-M0001 container: found 0 bytes, expected at least the 64 of the prologue");
 }
 
-TEST(from_a_part_of_a_file) {
+TEST_CASE("from a part of a file") {
   const Folder folder;
   const SampleContainer sample;
   const Vector<std::uint8_t> bytes = sample.bytes();
@@ -238,21 +243,22 @@ TEST(from_a_part_of_a_file) {
     const Result<RawFile> outside = RawFile::open_fd(fd, offset + bytes.size() + 7, 0);
     const Result<RawFile> wrapping = RawFile::open_fd(fd, 64, ~std::uint64_t{0});
     ::close(fd);
-    if (CHECK_OK(file)) {
-      Result<ValidatedModel> model = ValidatedModel::open(std::move(*file));
-      if (CHECK_OK(model)) check_contents(*model, sample);
-    }
-    if (CHECK_OK(all))
-      CHECK_EQ(error_of(ValidatedModel::open(std::move(*all))),
-               "QR-M0007 container: found " + std::to_string(bytes.size() + 6) + " bytes, expected " +
-                   std::to_string(bytes.size()) + ": something was appended");
+    REQUIRE_OK(file);
+    Result<ValidatedModel> model = ValidatedModel::open(std::move(*file));
+    REQUIRE_OK(model);
+    check_contents(*model, sample);
+    REQUIRE_OK(all);
+
+    CHECK_EQ(error_of(ValidatedModel::open(std::move(*all))),
+             "QR-M0007 container: found " + std::to_string(bytes.size() + 6) + " bytes, expected " +
+                 std::to_string(bytes.size()) + ": something was appended");
     CHECK_EQ(past.peek_status().id(), "QR-C0008");
     CHECK_EQ(outside.peek_status().id(), "QR-C0008");
     CHECK_EQ(wrapping.peek_status().id(), "QR-C0008");
   }
 }
 
-TEST(files_that_cannot_be_opened) {
+TEST_CASE("files that cannot be opened") {
   const Folder folder;
   CHECK_EQ(RawFile::open_path(folder.file("missing")).peek_status().id(), "QR-F0001");
   CHECK_EQ(RawFile::open_path("").peek_status().id(), "QR-F0001");
@@ -271,7 +277,7 @@ TEST(files_that_cannot_be_opened) {
   CHECK_EQ(RawFile::open_fd(-1, 0, 0).peek_status().id(), "QR-F0004");
 }
 
-TEST(a_file_appears_whole_or_not_at_all) {
+TEST_CASE("a file appears whole or not at all") {
   const Folder folder;
   const SampleContainer sample;
   CHECK_EQ(sample.writer.write_file(folder.file("no/such/folder/m.qrm"), sample.metadata).id(), "QR-F0003");
@@ -289,11 +295,12 @@ TEST(a_file_appears_whole_or_not_at_all) {
   Result<RawFile> old = RawFile::open_path(folder.file("m.qrm"));
   CHECK_OK(sample.writer.write_file(folder.file("m.qrm"), sample.metadata));
   CHECK_OK(open_path(folder.file("m.qrm")));
-  if (CHECK_OK(old)) CHECK(std::memcmp(old->bytes().data, "before", 6) == 0);
+  REQUIRE_OK(old);
+  CHECK(std::memcmp(old->bytes().data, "before", 6) == 0);
   CHECK_EQ(folder.count(), 1u);
 }
 
-TEST(equal_segments_are_stored_once) {
+TEST_CASE("equal segments are stored once") {
   Writer writer;
   Vector<std::uint8_t> a(10000, 5), b(10000, 5), zeros(10000, 0);
   CHECK_EQ(*writer.add_segment(SegmentKind::Weights, "a", {a.data(), a.size()}, 64), 0u);
@@ -318,31 +325,32 @@ TEST(equal_segments_are_stored_once) {
   qrm::Metadata metadata;
   metadata.graphs.emplace_back();
   Result<Vector<std::uint8_t>> bytes = writer.write_memory(metadata);
-  if (!CHECK_OK(bytes)) return;
+  REQUIRE_OK(bytes);
   Result<ValidatedModel> model = open_memory({bytes->data(), bytes->size()});
-  if (!CHECK_OK(model)) return;
+  REQUIRE_OK(model);
   CHECK_OK(model->verify());
   CHECK_EQ(model->segments()[0].align, 16384u);  // the most that one of them asked for
   CHECK_EQ(model->segments()[0].offset, 16384u);
   const auto *gapped = static_cast<const std::uint8_t *>(model->segment(3).value().data);
-  CHECK(gapped[3999] == 5 && gapped[4000] == 0 && gapped[4001] == 5);
+  CHECK((gapped[3999] == 5 && gapped[4000] == 0 && gapped[4001] == 5));
   CHECK_EQ(model->segments()[5].size, 0u);
 }
 
-TEST(alignment_follows_the_target) {
+TEST_CASE("alignment follows the target") {
   CHECK_EQ(Writer::mapping_align("aarch64-linux"), 16384u);
   CHECK_EQ(Writer::mapping_align("x86_64-linux"), 4096u);
   CHECK_EQ(Writer::mapping_align(""), 4096u);
   const SampleContainer sample(16384);
   const Vector<std::uint8_t> bytes = sample.bytes();
   Result<ValidatedModel> model = open_memory({bytes.data(), bytes.size()});
-  if (CHECK_OK(model)) CHECK_EQ(model->segments()[0].offset % 16384, 0u);
+  REQUIRE_OK(model);
+  CHECK_EQ(model->segments()[0].offset % 16384, 0u);
 }
 
-TEST(sums_are_checked_when_asked_for) {
+TEST_CASE("sums are checked when asked for") {
   CHECK(qrm::sum_check_from_name("program") == SumCheck::Program);
-  CHECK(qrm::sum_check_from_name("lazy") == SumCheck::Lazy && qrm::sum_check_from_name("eager") == SumCheck::Eager &&
-        qrm::sum_check_from_name("off") == SumCheck::Off && !qrm::sum_check_from_name("later"));
+  CHECK((qrm::sum_check_from_name("lazy") == SumCheck::Lazy && qrm::sum_check_from_name("eager") == SumCheck::Eager &&
+         qrm::sum_check_from_name("off") == SumCheck::Off && !qrm::sum_check_from_name("later")));
   const SampleContainer sample;
   const Vector<std::uint8_t> good = sample.bytes();
   AlignedBytes bytes(good.data(), good.size());
@@ -353,14 +361,15 @@ TEST(sums_are_checked_when_asked_for) {
   CHECK(error_of(open_memory(bytes.bytes(), SumCheck::Eager)).find(message) == 0);
   Result<ValidatedModel> lazy = open_memory(bytes.bytes(), SumCheck::Lazy),
                          off = open_memory(bytes.bytes(), SumCheck::Off);
-  if (!CHECK_OK(lazy) || !CHECK_OK(off)) return;
+  REQUIRE_OK(lazy);
+  REQUIRE_OK(off);
   CHECK_OK(lazy->segment(0));
   CHECK(error_of(lazy->segment(2)).find(message) == 0);
   CHECK(error_of(lazy->segments({0, 2})).find(message) == 0);
   CHECK_OK(off->segment(2));
   // Weights that a program maps are not read; asked for otherwise, or named by verify(), they are.
   Result<ValidatedModel> program = open_memory(bytes.bytes(), SumCheck::Program);
-  if (!CHECK_OK(program)) return;
+  REQUIRE_OK(program);
   CHECK(error_of(lazy->mapped_segments({2})).find(message) == 0);
   CHECK_OK(program->mapped_segments({0, 2}));
   CHECK(error_of(program->mapped_segments({0, 99})).find("QR-") == 0);
@@ -370,7 +379,7 @@ TEST(sums_are_checked_when_asked_for) {
   CHECK_EQ(off->verify().id(), "QR-M0003");
 }
 
-TEST(sums_in_pieces_are_those_of_the_whole) {
+TEST_CASE("sums in pieces are those of the whole") {
   Vector<std::uint8_t> data(5000);
   for (std::size_t i = 0; i < data.size(); ++i) data[i] = static_cast<std::uint8_t>(i * 31 >> 3);
   for (const std::size_t piece : {1u, 7u, 64u, 255u, 1024u, 5000u}) {

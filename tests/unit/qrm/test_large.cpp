@@ -59,8 +59,8 @@ void write_and_read(std::uint64_t size, bool verify) {
   ::munmap(zeros, size);
 }
 
-TEST(over_2_gib) { write_and_read((std::uint64_t{2} << 30) + 4097, true); }
-TEST(over_4_gib) { write_and_read((std::uint64_t{4} << 30) + 12345, false); }
+TEST_CASE("over 2 gib") { write_and_read((std::uint64_t{2} << 30) + 4097, true); }
+TEST_CASE("over 4 gib") { write_and_read((std::uint64_t{4} << 30) + 12345, false); }
 
 }  // namespace
 }  // namespace quarry

@@ -23,7 +23,7 @@ std::string prologue_error(const std::function<void(Prologue &)> &change) {
 #define PROLOGUE_REFUSED(change, message) \
   CHECK_EQ(prologue_error([]([[maybe_unused]] Prologue &p) { change; }), message)
 
-TEST(prologue_rules) {
+TEST_CASE("prologue rules") {
   PROLOGUE_REFUSED(, "accepted");
   PROLOGUE_REFUSED((p.major = 2, p.minor = 0),
                    "QR-M0004 container: found format 2.0, expected 1.x (this version reads 1.1)");
@@ -55,7 +55,7 @@ TEST(prologue_rules) {
                                          ": something was appended");
 }
 
-TEST(a_newer_minor_may_have_a_longer_header) {
+TEST_CASE("a newer minor may have a longer header") {
   Crafted crafted;
   // The metadata moves to 128; the segments stay where they are.
   Vector<std::uint8_t> bytes = crafted.build();
@@ -74,7 +74,7 @@ TEST(a_newer_minor_may_have_a_longer_header) {
   CHECK_EQ(open_error(bytes), "QR-M0006 container: found bytes between header and metadata, expected zeros");
 }
 
-TEST(damage_of_transfer_is_recognised) {
+TEST_CASE("damage of transfer is recognised") {
   const Vector<std::uint8_t> good = Crafted().build();
   const auto begins = [&](std::string_view start, std::size_t instead_of) {
     Vector<std::uint8_t> bytes(start.begin(), start.end());
@@ -109,7 +109,7 @@ std::string layout_error(const std::function<void(Crafted &)> &change) {
 }
 #define LAYOUT_REFUSED(change, message) CHECK_EQ(layout_error([](Crafted &c) { change; }), message)
 
-TEST(layout_rules) {
+TEST_CASE("layout rules") {
   // Segments of the sample: constants at 4096, graph, packed at the next page, blob.
   const Crafted c0;
   const auto offset = [&](std::size_t i) { return std::to_string(c0.segments[i].offset); };
@@ -162,7 +162,7 @@ std::string metadata_error(const std::function<void(qrm::Metadata &)> &change) {
 #define METADATA_REFUSED(change, message) \
   CHECK_EQ(metadata_error([]([[maybe_unused]] qrm::Metadata &m) { change; }), message)
 
-TEST(signature_rules) {
+TEST_CASE("signature rules") {
   METADATA_REFUSED(, "accepted");
   METADATA_REFUSED(m.inputs[0].name = "",
                    "QR-M0006 container: found one of the inputs named '', expected a name in UTF-8");
@@ -182,7 +182,7 @@ TEST(signature_rules) {
                    "QR-G0003 tensor 'limited': found a quantised f32, expected an integer of at most 32 bits");
 }
 
-TEST(graph_rules) {
+TEST_CASE("graph rules") {
   METADATA_REFUSED(m.graphs.clear(), "QR-M0006 container: found no graph");
   METADATA_REFUSED(m.graphs[1].name = m.graphs[0].name, "QR-M0006 container: found two graphs named 'image=1x1x8x8'");
   METADATA_REFUSED(m.graphs[0].input_dims.clear(),
@@ -215,7 +215,7 @@ TEST(graph_rules) {
                    "QR-M0006 graph 'image=1x1x8x8': found segment 3 of kind blob, expected weights");
 }
 
-TEST(context_rules) {
+TEST_CASE("context rules") {
   METADATA_REFUSED(m.contexts.clear(), "accepted");
   METADATA_REFUSED(m.contexts[0].backend = "", "QR-M0006 container: found a context without a backend");
   METADATA_REFUSED(m.contexts.push_back(m.contexts[0]),
@@ -249,7 +249,7 @@ TEST(context_rules) {
                    "QR-M0006 context for 'cpu-reference', options: found key 'cpu.threads' twice");
 }
 
-TEST(pair_rules) {
+TEST_CASE("pair rules") {
   METADATA_REFUSED(
       m.user[0].key = "",
       "QR-M0006 container, metadata: found key '', expected a key that is not empty, and a value, both in UTF-8");
@@ -262,7 +262,7 @@ TEST(pair_rules) {
       "QR-M0006 container, options: found key '', expected a key that is not empty, and a value, both in UTF-8");
 }
 
-TEST(a_kind_of_segment_that_is_not_known_is_kept_and_not_used) {
+TEST_CASE("a kind of segment that is not known is kept and not used") {
   Crafted crafted;
   crafted.segments[3].kind = qrm::SegmentKind::Unknown;
   CHECK_EQ(open_error(crafted.build()),
@@ -271,7 +271,7 @@ TEST(a_kind_of_segment_that_is_not_known_is_kept_and_not_used) {
   CHECK_EQ(open_error(crafted.build()), "accepted");
 }
 
-TEST(the_kept_graph_is_the_one_that_the_signature_says) {
+TEST_CASE("the kept graph is the one that the signature says") {
   METADATA_REFUSED((void)m, "accepted");
   const auto kept = [](const std::function<void(qrm::Metadata &)> &change) {
     Crafted crafted;
@@ -299,13 +299,14 @@ void check_limit(std::size_t limit, const std::string &message,
     qrm::Writer writer;
     const std::uint32_t blob = *writer.add_segment(qrm::SegmentKind::Blob, "blob", {"blob", 4}),
                         weights = *writer.add_segment(qrm::SegmentKind::Weights, "w", {"w", 1});
-    CHECK(blob == 0 && weights == 1);
+    CHECK((blob == 0 && weights == 1));
     qrm::Metadata metadata;
     metadata.graphs.emplace_back();
     grow(metadata, count);
     const Result<Vector<std::uint8_t>> written = writer.write_memory(metadata);
     if (count == limit) {
-      if (CHECK_OK(written)) CHECK_EQ(open_error(written.value()), "accepted");
+      REQUIRE_OK(written);
+      CHECK_EQ(open_error(written.value()), "accepted");
     } else {
       CHECK_EQ(written.peek_status().id(), "QR-M0008");
       CHECK_EQ(written.peek_status().message(), message);
@@ -320,7 +321,7 @@ qrm::ContextInfo context(const String &backend) {
   return out;
 }
 
-TEST(count_limits) {
+TEST_CASE("count limits") {
   using M = qrm::Metadata;
   check_limit(qrm::kMaxGraphs, "container: found 1025 graphs, expected at most 1024", [](M &m, std::size_t n) {
     for (std::size_t i = 1; i < n; ++i) m.graphs.emplace_back().name = numbered(i);
@@ -346,7 +347,7 @@ TEST(count_limits) {
               });
 }
 
-TEST(text_limits) {
+TEST_CASE("text limits") {
   using M = qrm::Metadata;
   check_limit(qrm::kMaxNameBytes, "container, metadata: found 4097 bytes in a key, expected at most 4096",
               [](M &m, std::size_t n) {
@@ -378,37 +379,37 @@ TEST(text_limits) {
               });
 }
 
-TEST(metadata_limit) {
+TEST_CASE("metadata limit") {
   qrm::Metadata metadata;
   metadata.graphs.emplace_back();
   const String mebibyte(qrm::kMaxTextBytes, 'v');
   for (std::size_t i = 0; i < 63; ++i) metadata.user.push_back({numbered(i), mebibyte});
   const Result<Vector<std::uint8_t>> fits = qrm::Writer().write_memory(metadata);
-  if (CHECK_OK(fits)) CHECK_EQ(open_error(fits.value()), "accepted");
+  REQUIRE_OK(fits);
+  CHECK_EQ(open_error(fits.value()), "accepted");
   // To the byte: the last value fills the metadata to 64 MiB exactly, and one more is too many.
   const std::size_t used = fits.value().size() - sizeof(Prologue);
   metadata.user.push_back({"last", String(qrm::kMaxMetadataBytes - used - 64, 'v')});
   std::size_t size = qrm::Writer().write_memory(metadata).value().size() - sizeof(Prologue);
   metadata.user.back().value.append(qrm::kMaxMetadataBytes - size, 'v');
   const Result<Vector<std::uint8_t>> full = qrm::Writer().write_memory(metadata);
-  if (CHECK_OK(full)) {
-    size = full.value().size() - sizeof(Prologue);
-    CHECK(size <= qrm::kMaxMetadataBytes && size + 8 > qrm::kMaxMetadataBytes);
-    CHECK_EQ(open_error(full.value()), "accepted");
-  }
+  REQUIRE_OK(full);
+  size = full.value().size() - sizeof(Prologue);
+  CHECK((size <= qrm::kMaxMetadataBytes && size + 8 > qrm::kMaxMetadataBytes));
+  CHECK_EQ(open_error(full.value()), "accepted");
   metadata.user.back().value.append(16, 'v');
   CHECK_EQ(qrm::Writer().write_memory(metadata).peek_status().message(),
            "container: found over 67108864 bytes of metadata, expected at most that");
 }
 
-TEST(segment_limit) {
+TEST_CASE("segment limit") {
   qrm::Writer writer;
   Vector<std::uint32_t> contents(qrm::kMaxSegments + 1);
   for (std::uint32_t i = 0; i < contents.size(); ++i) {
     contents[i] = i;
     const Result<std::uint32_t> added = writer.add_segment(qrm::SegmentKind::Weights, "s", {&contents[i], 4}, 64);
     if (i < qrm::kMaxSegments) {
-      if (!CHECK_OK(added)) return;
+      REQUIRE_OK(added);
     } else {
       CHECK_EQ(added.peek_status().message(), "container: found more than 65536 segments, expected at most that");
     }
@@ -416,7 +417,8 @@ TEST(segment_limit) {
   qrm::Metadata metadata;
   metadata.graphs.emplace_back();
   const Result<Vector<std::uint8_t>> written = writer.write_memory(metadata);
-  if (CHECK_OK(written)) CHECK_EQ(open_error(written.value()), "accepted");
+  REQUIRE_OK(written);
+  CHECK_EQ(open_error(written.value()), "accepted");
 }
 
 }  // namespace

@@ -14,13 +14,13 @@ using qrm::SumCheck;
 using qrm::ValidatedModel;
 using test::SampleContainer;
 
-TEST(several_threads_may_use_a_model) {
+TEST_CASE("several threads may use a model") {
   const SampleContainer sample;
   const Vector<std::uint8_t> bytes = sample.bytes();
   Result<RawFile> file = RawFile::from_memory(bytes.data(), bytes.size());
-  if (!CHECK_OK(file)) return;
+  REQUIRE_OK(file);
   Result<ValidatedModel> model = ValidatedModel::open(std::move(*file), SumCheck::Lazy);
-  if (!CHECK_OK(model)) return;
+  REQUIRE_OK(model);
   std::atomic<int> failures{0};
   const auto use = [&] {
     for (int i = 0; i < 50; ++i)

@@ -5,7 +5,7 @@
 using namespace quarry;
 using namespace quarry::test;
 
-TEST(gather) {
+TEST_CASE("gather") {
   RunOp op(Op::Gather);
   op.in<float>({3, 2}, {1, 2, 3, 4, 5, 6});
   CHECK_EQ(RunOp(op).in<i64>({}, {-1}).text(), "f32 [2] 5 6");
@@ -19,7 +19,7 @@ TEST(gather) {
            "QR-R0007 Gather 'node': found index 0, expected 0 to -1");
 }
 
-TEST(gather_elements_and_nd) {
+TEST_CASE("gather elements and nd") {
   RunOp op(Op::GatherElements);
   op.in<std::uint8_t>({2, 2}, {1, 2, 3, 4}).set("axis", 1);
   CHECK_EQ(RunOp(op).in<i64>({1, 3}, {0, -1, 0}).text(), "u8 [1,3] 1 2 1");
@@ -31,7 +31,7 @@ TEST(gather_elements_and_nd) {
   CHECK_EQ(RunOp(nd).in<i64>({1, 3}, {0, 0, 2}).text(), "QR-R0007 GatherND 'node': found index 2, expected -2 to 1");
 }
 
-TEST(scatter_elements) {
+TEST_CASE("scatter elements") {
   RunOp op(Op::ScatterElements);
   op.in<float>({3}, {1, 2, 3});
   CHECK_EQ(RunOp(op).in<i64>({2}, {0, 0}).in<float>({2}, {10, 20}).set("reduction", "add").text(), "f32 [3] 31 2 3");
@@ -59,7 +59,7 @@ TEST(scatter_elements) {
            "i32 [2,2] 1 2 3 4");
 }
 
-TEST(scatter_nd) {
+TEST_CASE("scatter nd") {
   RunOp op(Op::ScatterND);
   op.in<i64>({2, 2}, {1, 2, 3, 4});
   CHECK_EQ(RunOp(op).in<i64>({2, 1}, {1, 1}).in<i64>({2, 2}, {10, 20, 30, 40}).set("reduction", "add").text(),
@@ -69,7 +69,7 @@ TEST(scatter_nd) {
            "QR-R0007 ScatterND 'node': found index 2, expected -2 to 1");
 }
 
-TEST(tensor_scatter) {
+TEST_CASE("tensor scatter") {
   RunOp op(Op::TensorScatter);
   op.in<float>({1, 3, 1}, {1, 2, 3}).in<float>({1, 2, 1}, {8, 9});
   CHECK_EQ(RunOp(op).text(), "f32 [1,3,1] 8 9 3");
@@ -78,7 +78,7 @@ TEST(tensor_scatter) {
   CHECK_EQ(RunOp(op).set("mode", "circular").in<i64>({1}, {5}).text(), "f32 [1,3,1] 9 2 8");
 }
 
-TEST(one_hot) {
+TEST_CASE("one hot") {
   RunOp op(Op::OneHot);
   CHECK_EQ(RunOp(op).in<i64>({3}, {0, -1, 5}).in<i64>({}, {2}).in<float>({2}, {-1, 1}).text(),
            "f32 [3,2] 1 -1 -1 1 -1 -1");
@@ -92,7 +92,7 @@ TEST(one_hot) {
   CHECK_EQ(RunOp(op).in<i64>({2}, {0, 0}).in<i64>({}, {0}).in<i64>({2}, {0, 1}).text(), "i64 [2,0]");
 }
 
-TEST(arg_extremes) {
+TEST_CASE("arg extremes") {
   RunOp op(Op::ArgMax);
   op.in<float>({5}, {1, 3, kNan, 3, kNan});
   CHECK_EQ(RunOp(op).text(), "i64 [1] 2");
@@ -104,7 +104,7 @@ TEST(arg_extremes) {
   CHECK(RunOp(Op::ArgMax).in<float>({0, 2}, {}).text().starts_with("QR-"));
 }
 
-TEST(top_k_order) {
+TEST_CASE("top k order") {
   RunOp op(Op::TopK, 2);
   op.in<float>({5}, {1, kNan, -kInf, 1, 2});
   CHECK_EQ(RunOp(op).in<i64>({1}, {5}).text(), "f32 [5] nan 2 1 1 -inf; i64 [5] 1 4 0 3 2");
@@ -115,13 +115,13 @@ TEST(top_k_order) {
            "u64 [1,2] 2 18446744073709551615; i64 [1,2] 1 0");
 }
 
-TEST(non_zero) {
+TEST_CASE("non zero") {
   CHECK_EQ(RunOp(Op::NonZero).in<float>({2, 2}, {0, kNan, 1, -0.0F}).text(), "i64 [2,2] 0 1 1 0");
   CHECK_EQ(RunOp(Op::NonZero).in<bool>({3}, {false, false, false}).text(), "i64 [1,0]");
   CHECK_EQ(RunOp(Op::NonZero).in<float>({0, 2}, {}).text(), "i64 [2,0]");
 }
 
-TEST(unique) {
+TEST_CASE("unique") {
   RunOp op(Op::Unique, 4);
   CHECK_EQ(RunOp(op).in<float>({5}, {2, kNan, 1, kNan, 2}).text(),
            "f32 [3] 1 2 nan; i64 [3] 2 0 1; i64 [5] 1 2 0 2 1; i64 [3] 1 2 2");
@@ -132,7 +132,7 @@ TEST(unique) {
   CHECK_EQ(RunOp(op).in<float>({0}, {}).text(), "f32 [0]; i64 [0]; i64 [0]; i64 [0]");
 }
 
-TEST(running_sums) {
+TEST_CASE("running sums") {
   CHECK_EQ(RunOp(Op::CumSum)
                .in<float>({3}, {1, 2, 3})
                .in<std::int32_t>({}, {-1})

@@ -13,7 +13,7 @@ RunOp resize(std::initializer_list<float> data, i64 extent) {
 }
 }  // namespace
 
-TEST(resize_nearest) {
+TEST_CASE("resize nearest") {
   CHECK_EQ(resize({1, 2, 3}, 6).set("coordinate_transformation_mode", "asymmetric").set("nearest_mode", "floor").text(),
            "f32 [6] 1 1 2 2 3 3");
   CHECK_EQ(resize({1, 2, 3, 4}, 2).text(), "f32 [2] 1 3");  // ties go to the left
@@ -34,7 +34,7 @@ TEST(resize_nearest) {
            "i64 [1,4] 9223372036854775807 9223372036854775807 -9223372036854775808 -9223372036854775808");
 }
 
-TEST(resize_smooth) {
+TEST_CASE("resize smooth") {
   CHECK_EQ(resize({0, 4}, 4).set("mode", "linear").text(), "f32 [4] 0 1 3 4");
   CHECK_EQ(resize({0, 4}, 3).set("mode", "linear").set("coordinate_transformation_mode", "align_corners").text(),
            "f32 [3] 0 2 4");
@@ -73,7 +73,7 @@ TEST(resize_smooth) {
             .starts_with("QR-"));
 }
 
-TEST(grid_sample_far_away) {
+TEST_CASE("grid sample far away") {
   const auto sample = [](const char *padding, const char *mode, float at) {
     return RunOp(Op::GridSample)
         .set("padding_mode", padding)
@@ -93,7 +93,7 @@ TEST(grid_sample_far_away) {
   CHECK(sample("reflection", "linear", kNan).starts_with("f32 [1,1,1,1]"));
 }
 
-TEST(affine_grid) {
+TEST_CASE("affine grid") {
   CHECK_EQ(RunOp(Op::AffineGrid)
                .set("align_corners", 1)
                .in<float>({1, 2, 3}, {1, 0, 0, 0, 1, 0})
@@ -102,7 +102,7 @@ TEST(affine_grid) {
            "f32 [1,1,3,2] -1 0 0 0 1 0");
 }
 
-TEST(deform_conv_without_offsets_is_conv) {
+TEST_CASE("deform conv without offsets is conv") {
   RunOp op(Op::DeformConv);
   op.in<float>({1, 1, 2, 2}, {1, 2, 3, 4}).in<float>({1, 1, 2, 2}, {1, 1, 1, 1});
   CHECK_EQ(RunOp(op).in<float>({1, 8, 1, 1}, {0, 0, 0, 0, 0, 0, 0, 0}).in<float>({1}, {0.5F}).text(),
@@ -111,7 +111,7 @@ TEST(deform_conv_without_offsets_is_conv) {
   CHECK_EQ(RunOp(op).in<float>({1, 8, 1, 1}, {0.5F, 0, 9, 9, 9, 9, 9, 9}).text(), "f32 [1,1,1,1] 2");
 }
 
-TEST(regions) {
+TEST_CASE("regions") {
   RunOp op(Op::RoiAlign);
   op.in<float>({1, 1, 2, 2}, {1, 2, 3, 4}).set("coordinate_transformation_mode", "output_half_pixel");
   CHECK_EQ(RunOp(op).in<float>({1, 4}, {0, 0, 1, 1}).in<i64>({1}, {0}).text(), "f32 [1,1,1,1] 2.5");
@@ -127,7 +127,7 @@ TEST(regions) {
   CHECK(RunOp(pool).in<float>({1, 5}, {2, 0, 0, 1, 1}).text().starts_with("QR-R0007"));
 }
 
-TEST(non_max_suppression) {
+TEST_CASE("non max suppression") {
   RunOp op(Op::NonMaxSuppression);
   op.in<float>({1, 3, 4}, {0, 0, 1, 1, 1, 1, 0, 0, 2, 2, 3, 3}).in<float>({1, 1, 3}, {0.5F, 0.5F, kNan});
   CHECK_EQ(RunOp(op).in<i64>({}, {3}).in<float>({}, {0.5F}).text(), "i64 [2,3] 0 0 0 0 0 2");
@@ -136,7 +136,7 @@ TEST(non_max_suppression) {
   CHECK_EQ(RunOp(op).in<i64>({1}, {-1}).text(), "i64 [0,3]");
 }
 
-TEST(max_unpool) {
+TEST_CASE("max unpool") {
   RunOp op(Op::MaxUnpool);
   op.set("kernel_shape", {2}).set("strides", {2}).in<float>({1, 1, 2}, {5, 6});
   CHECK_EQ(RunOp(op).in<i64>({1, 1, 2}, {1, 2}).text(), "f32 [1,1,4] 0 5 6 0");

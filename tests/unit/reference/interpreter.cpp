@@ -44,7 +44,7 @@ class CountingAllocator final : public Allocator {
 
 }  // namespace
 
-TEST(a_chain_shares_its_arena) {
+TEST_CASE("a chain shares its arena") {
   Builder b;
   i32 last = b.input(DType::F32, {1000});
   for (int i = 0; i < 10; ++i) {
@@ -77,7 +77,7 @@ TEST(a_chain_shares_its_arena) {
   CHECK_EQ(Program::build(b.graph, &cut).peek_status().id(), "QR-B0005");
 }
 
-TEST(a_declared_shape_is_not_believed) {
+TEST_CASE("a declared shape is not believed") {
   Builder b;
   const i32 x = b.input(DType::F32, {4}), y = b.tensor(DType::F32, {2});
   b.node(Op::Neg, {x}, {y});
@@ -85,7 +85,7 @@ TEST(a_declared_shape_is_not_believed) {
   CHECK_EQ(Program::build(b.graph).peek_status().id(), "QR-G0004");
 }
 
-TEST(the_second_run_allocates_nothing) {
+TEST_CASE("the second run allocates nothing") {
   CountingAllocator counting;
   AllocatorScope scope(counting);
   Builder b;  // f16 and quantised operands need conversions, the output is both used and given
@@ -116,7 +116,7 @@ TEST(the_second_run_allocates_nothing) {
   CHECK_EQ(stored[7], 1);   // 0.368 -> 0.74 steps
 }
 
-TEST(room_and_alignment_of_outputs) {
+TEST_CASE("room and alignment of outputs") {
   Builder b;
   const i32 x = b.input(DType::F32, {2}), y = b.tensor(DType::F32, {2});
   b.node(Op::Neg, {x}, {y});
@@ -134,7 +134,7 @@ TEST(room_and_alignment_of_outputs) {
   CHECK_OK(execution.run(inputs, 1, outputs, 3, g_alone));
   float got[2];
   std::memcpy(got, odd + 1, 8);
-  CHECK(got[0] == -1 && got[1] == -2);
+  CHECK((got[0] == -1 && got[1] == -2));
   CHECK(outputs[1].data == in);  // an output that is an input
   CHECK(std::memcmp(second, got, 8) == 0);
   outputs[0].size_bytes = 7;
@@ -145,7 +145,7 @@ TEST(room_and_alignment_of_outputs) {
   CHECK_EQ(execution.run(inputs, 1, outputs, 3, g_alone).id(), "QR-R0003");
 }
 
-TEST(unknown_extents) {
+TEST_CASE("unknown extents") {
   // NonZero gives [1, ?]; its transpose and the sum after it follow.
   Builder b;
   const i32 x = b.input(DType::F32, {-1}), where = b.tensor(DType::I64, {1, -1}),
@@ -166,7 +166,7 @@ TEST(unknown_extents) {
   }
 }
 
-TEST(a_quantised_bias_needs_no_quantisation_of_its_own) {
+TEST_CASE("a quantised bias needs no quantisation of its own") {
   for (const bool own : {false, true}) {
     Builder b;
     const i32 x = b.input(DType::U8, {1, 1, 2, 2}), w = b.constant<std::int8_t>({2, 1, 1, 1}, {2, 4}),
@@ -213,7 +213,7 @@ Builder loop_graph(i64 trips) {
 }
 }  // namespace
 
-TEST(loop) {
+TEST_CASE("loop") {
   for (const i64 trips : {10, 2, 0}) {
     Builder b = loop_graph(trips);
     auto program = Program::build(b.graph);
@@ -231,7 +231,7 @@ TEST(loop) {
   }
 }
 
-TEST(scan_backwards_over_columns) {
+TEST_CASE("scan backwards over columns") {
   Builder body;  // state += slice; the slice itself is given
   const i32 state = body.input(DType::F32, {2}), slice = body.input(DType::F32, {2}),
             added = body.tensor(DType::F32, {2});
@@ -255,11 +255,11 @@ TEST(scan_backwards_over_columns) {
   IoBuffer inputs[] = {buffer({2}, zero), buffer({2, 3}, in)}, outputs[] = {buffer({2}, sums), buffer({2, 3}, out)};
   CHECK_OK(execution.run(inputs, 2, outputs, 2, g_alone));
   const float expected[6] = {6, 5, 3, 60, 50, 30};
-  CHECK(sums[0] == 6 && sums[1] == 60);
+  CHECK((sums[0] == 6 && sums[1] == 60));
   CHECK(std::memcmp(out, expected, sizeof out) == 0);
 }
 
-TEST(if_passes_small_elements) {
+TEST_CASE("if passes small elements") {
   Builder branches[2];
   Builder b;
   const i32 condition = b.input(DType::Bool, {}), x = b.input(DType::U4, {3}), y = b.tensor(DType::U4, {3});
@@ -285,7 +285,7 @@ TEST(if_passes_small_elements) {
   }
 }
 
-TEST(a_stopped_run_says_why) {
+TEST_CASE("a stopped run says why") {
   Builder b = loop_graph(1'000'000'000);
   b.graph.nodes[0].subgraphs[0].nodes[0].op = Op::LessOrEqual;  // iteration <= limit; made endless below
   struct Stopping final : Environment {
@@ -302,7 +302,7 @@ TEST(a_stopped_run_says_why) {
   CHECK_OK(execution.run(inputs, 2, outputs, 2, g_alone));  // and can be run again
 }
 
-TEST(refusals_name_node_and_type) {
+TEST_CASE("refusals name node and type") {
   Builder b;
   const i32 x = b.input(DType::U8, {2}), y = b.tensor(DType::U8, {2});
   b.node(Op::Exp, {x}, {y});
@@ -313,7 +313,7 @@ TEST(refusals_name_node_and_type) {
 }
 
 // A graph of such a rank is refused before a backend sees it; the backend does not rely on that.
-TEST(refusals_name_the_limit) {
+TEST_CASE("refusals name the limit") {
   Builder b;
   const i32 x = b.input(DType::F32, {1, 1, 1, 1, 1, 1, 1, 1, 2}), y = b.tensor(DType::F32, {2});
   b.node(Op::Exp, {x}, {y});

@@ -5,7 +5,7 @@
 using namespace quarry;
 using namespace quarry::test;
 
-TEST(reshape_keeps_every_type) {
+TEST_CASE("reshape keeps every type") {
   CHECK_EQ(RunOp(Op::Reshape).in<float>({2, 3}, {1, 2, 3, 4, 5, 6}).in<i64>({2}, {-1, 2}).text(),
            "f32 [3,2] 1 2 3 4 5 6");
   CHECK_EQ(RunOp(Op::Reshape).packed(DType::U4, {3}, {0x21, 0x03}).in<i64>({2}, {3, 1}).text(), "u4 [3,1] 21 03");
@@ -15,7 +15,7 @@ TEST(reshape_keeps_every_type) {
   CHECK_EQ(RunOp(Op::Reshape).in<bool>({}, {true}).in<i64>({2}, {1, 1}).text(), "bool [1,1] 1");
 }
 
-TEST(transpose) {
+TEST_CASE("transpose") {
   CHECK_EQ(RunOp(Op::Transpose).in<i64>({2, 3}, {1, 2, 3, 4, 5, 6}).text(), "i64 [3,2] 1 4 2 5 3 6");
   CHECK_EQ(RunOp(Op::Transpose).set("perm", {1, 2, 0}).in<std::uint8_t>({2, 1, 3}, {1, 2, 3, 4, 5, 6}).text(),
            "u8 [1,3,2] 1 4 2 5 3 6");
@@ -24,7 +24,7 @@ TEST(transpose) {
   CHECK_EQ(RunOp(Op::Transpose).packed(DType::I4, {2, 2}, {0x21, 0x43}).text(), "i4 [2,2] 31 42");
 }
 
-TEST(concat_with_empty_parts) {
+TEST_CASE("concat with empty parts") {
   CHECK_EQ(RunOp(Op::Concat)
                .set("axis", 1)
                .in<float>({2, 1}, {1, 2})
@@ -46,14 +46,14 @@ TEST(concat_with_empty_parts) {
            "u8 [3] 11 21 11");
 }
 
-TEST(split) {
+TEST_CASE("split") {
   CHECK_EQ(RunOp(Op::Split, 3).in<float>({5}, {1, 2, 3, 4, 5}).set("num_outputs", 3).text(),
            "f32 [2] 1 2; f32 [2] 3 4; f32 [1] 5");
   CHECK_EQ(RunOp(Op::Split, 2).set("axis", 1).in<std::int32_t>({2, 3}, {1, 2, 3, 4, 5, 6}).in<i64>({2}, {0, 3}).text(),
            "i32 [2,0]; i32 [2,3] 1 2 3 4 5 6");
 }
 
-TEST(slice_steps) {
+TEST_CASE("slice steps") {
   RunOp op(Op::Slice);
   op.in<i64>({5}, {0, 1, 2, 3, 4});
   CHECK_EQ(RunOp(op).in<i64>({1}, {-1}).in<i64>({1}, {-100}).in<i64>({1}, {0}).in<i64>({1}, {-2}).text(),
@@ -74,7 +74,7 @@ TEST(slice_steps) {
            "f32 [2,3] 3 2 1 6 5 4");
 }
 
-TEST(expand_and_tile) {
+TEST_CASE("expand and tile") {
   CHECK_EQ(RunOp(Op::Expand).in<float>({2, 1}, {1, 2}).in<i64>({3}, {2, 1, 2}).text(), "f32 [2,2,2] 1 1 2 2 1 1 2 2");
   CHECK_EQ(RunOp(Op::Expand).in<float>({}, {3}).in<i64>({1}, {0}).text(), "f32 [0]");
   CHECK_EQ(RunOp(Op::Expand).in<float>({2, 2}, {1, 2, 3, 4}).in<i64>({1}, {1}).text(), "f32 [2,2] 1 2 3 4");
@@ -82,7 +82,7 @@ TEST(expand_and_tile) {
   CHECK_EQ(RunOp(Op::Tile).in<float>({2}, {1, 2}).in<i64>({1}, {0}).text(), "f32 [0]");
 }
 
-TEST(pad_modes) {
+TEST_CASE("pad modes") {
   const auto pad = [](const char *mode, std::initializer_list<i64> pads) {
     return RunOp(Op::Pad).set("mode", mode).in<float>({3}, {1, 2, 3}).in<i64>({2}, pads).text();
   };
@@ -109,7 +109,7 @@ TEST(pad_modes) {
            "u8 [2] 3 7");
 }
 
-TEST(trilu) {
+TEST_CASE("trilu") {
   RunOp op(Op::Trilu);
   op.in<i64>({2, 3}, {1, 2, 3, 4, 5, 6});
   CHECK_EQ(RunOp(op).in<i64>({}, {1}).text(), "i64 [2,3] 0 2 3 0 0 6");
@@ -119,7 +119,7 @@ TEST(trilu) {
   CHECK_EQ(RunOp(Op::Trilu).in<float>({0, 3}, {}).text(), "f32 [0,3]");
 }
 
-TEST(blocks) {
+TEST_CASE("blocks") {
   CHECK_EQ(RunOp(Op::DepthToSpace).set("blocksize", 2).in<float>({1, 4, 1, 1}, {1, 2, 3, 4}).text(),
            "f32 [1,1,2,2] 1 2 3 4");
   CHECK_EQ(RunOp(Op::DepthToSpace)
@@ -134,7 +134,7 @@ TEST(blocks) {
            "f32 [1,4,1,1] 1 2 3 4");
 }
 
-TEST(reverse_sequence_refuses_long_sequences) {
+TEST_CASE("reverse sequence refuses long sequences") {
   RunOp op(Op::ReverseSequence);
   op.in<float>({3, 2}, {1, 2, 3, 4, 5, 6});
   CHECK_EQ(RunOp(op).in<i64>({2}, {3, 0}).text(), "f32 [3,2] 5 2 3 4 1 6");
@@ -142,7 +142,7 @@ TEST(reverse_sequence_refuses_long_sequences) {
            "QR-R0007 ReverseSequence 'node': found sequence length 4, expected 0 to 3");
 }
 
-TEST(crop_pad_and_compress) {
+TEST_CASE("crop pad and compress") {
   CHECK_EQ(RunOp(Op::CenterCropPad).in<float>({5}, {1, 2, 3, 4, 5}).in<i64>({1}, {2}).text(), "f32 [2] 2 3");
   CHECK_EQ(RunOp(Op::CenterCropPad).in<float>({2}, {1, 2}).in<i64>({1}, {5}).text(), "f32 [5] 0 1 2 0 0");
   CHECK_EQ(RunOp(Op::Compress).in<float>({2, 2}, {1, 2, 3, 4}).in<bool>({3}, {false, true, true}).text(),
@@ -154,7 +154,7 @@ TEST(crop_pad_and_compress) {
   CHECK(RunOp(Op::Compress).in<float>({1}, {1}).in<bool>({2}, {false, true}).text().starts_with("QR-"));
 }
 
-TEST(col2im_adds_overlaps) {
+TEST_CASE("col2im adds overlaps") {
   CHECK_EQ(RunOp(Op::Col2Im).in<float>({1, 2, 2}, {1, 2, 3, 4}).in<i64>({1}, {3}).in<i64>({1}, {2}).text(),
            "f32 [1,1,3] 1 5 4");
 }

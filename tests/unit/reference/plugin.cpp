@@ -162,14 +162,14 @@ qr_plugin_code load_and_run(Host &host, const qr_plugin &plugin, qr_backend *bac
 
 }  // namespace
 
-TEST(plugin_compiles_loads_and_runs) {
+TEST_CASE("plugin compiles loads and runs") {
   Host host;
   const qr_plugin &plugin = table(host);
   qr_backend *backend = nullptr;
   CHECK_EQ(plugin.create(&host.table, &backend, &host.errors), 0);
   qr_plugin_device_info device{};
   CHECK_EQ(plugin.device->info(backend, 0, &device, &host.errors), 0);
-  CHECK(device.usable == 1 && !view(device.name).empty());
+  CHECK((device.usable == 1 && !view(device.name).empty()));
   {
     Sample sample;
     qr_verdict_sink verdicts{sizeof verdicts, 0, &host,
@@ -192,14 +192,14 @@ TEST(plugin_compiles_loads_and_runs) {
     float y[4] = {};
     i64 positions = 0;
     CHECK_EQ(load_and_run(host, plugin, backend, blob, y, &positions), 0);
-    CHECK(y[0] == -11 && y[1] == 0 && y[3] == -2);
+    CHECK((y[0] == -11 && y[1] == 0 && y[3] == -2));
     CHECK_EQ(positions, 3);
   }
   plugin.destroy(backend);
   CHECK_EQ(host.alive, 0);
 }
 
-TEST(damaged_blobs_are_refused_or_run) {
+TEST_CASE("damaged blobs are refused or run") {
   Host host;
   const qr_plugin &plugin = table(host);
   qr_backend *backend = nullptr;
@@ -236,7 +236,7 @@ TEST(damaged_blobs_are_refused_or_run) {
   CHECK_EQ(host.alive, 0);
 }
 
-TEST(out_of_memory_anywhere_leaks_nothing) {
+TEST_CASE("out of memory anywhere leaks nothing") {
   Sample sample;
   i64 needed = 0;
   for (i64 fails_at = -1; fails_at < needed; ++fails_at) {

@@ -7,7 +7,7 @@
 using namespace quarry;
 using namespace quarry::test;
 
-TEST(conv_padding_stride_dilation) {
+TEST_CASE("conv padding stride dilation") {
   // [1 2 3 4 5], kernel [1 10]: padding of 1 before, none after.
   RunOp op(Op::Conv);
   op.in<float>({1, 1, 5}, {1, 2, 3, 4, 5}).in<float>({1, 1, 2}, {1, 10});
@@ -21,7 +21,7 @@ TEST(conv_padding_stride_dilation) {
   CHECK_EQ(RunOp(op).in<float>({1}, {7}).set("pads", {3, 0}).text(), "f32 [1,1,7] 7 7 17 28 39 50 61");
 }
 
-TEST(conv_groups_and_empty) {
+TEST_CASE("conv groups and empty") {
   RunOp op(Op::Conv);
   op.in<float>({1, 2, 1, 2}, {1, 2, 3, 4}).in<float>({4, 1, 1, 1}, {1, 2, 3, 4}).set("group", 2);
   CHECK_EQ(RunOp(op).text(), "f32 [1,4,1,2] 1 2 2 4 9 12 12 16");
@@ -29,14 +29,14 @@ TEST(conv_groups_and_empty) {
   CHECK_EQ(RunOp(Op::Conv).in<double>({1, 1, 2}, {1, 2}).in<double>({1, 1, 1}, {0.1}).text(), "f64 [1,1,2] 0.1 0.2");
 }
 
-TEST(conv_sums_in_double) {
+TEST_CASE("conv sums in double") {
   // In f32 the 1 would be lost next to 1e8.
   CHECK_EQ(RunOp(Op::Conv).in<float>({1, 3, 1}, {1e8F, 1, -1e8F}).in<float>({1, 3, 1}, {1, 1, 1}).text(),
            "f32 [1,1,1] 1");
   CHECK_EQ(RunOp(Op::MatMul).in<float>({1, 3}, {1e8F, 1, -1e8F}).in<float>({3, 1}, {1, 1, 1}).text(), "f32 [1,1] 1");
 }
 
-TEST(quantised_conv_is_conv_of_real_numbers) {
+TEST_CASE("quantised conv is conv of real numbers") {
   // x = (q - 2) * 0.5 = [-0.5 1 4], w = 2, bias 3 * (0.5 * 1) = 1.5; y = 2x + 1.5 = [0.5 3.5 9.5], stored / 0.25 + 1.
   CHECK_EQ(RunOp(Op::Conv)
                .in<u8>({1, 1, 3}, {1, 4, 10})
@@ -49,7 +49,7 @@ TEST(quantised_conv_is_conv_of_real_numbers) {
            "u8 [1,1,3] 3 15 39");
 }
 
-TEST(conv_transpose) {
+TEST_CASE("conv transpose") {
   RunOp op(Op::ConvTranspose);
   op.in<float>({1, 1, 3}, {1, 2, 3}).in<float>({1, 1, 2}, {1, 10});
   CHECK_EQ(RunOp(op).text(), "f32 [1,1,4] 1 12 23 30");
@@ -63,7 +63,7 @@ TEST(conv_transpose) {
       "f32 [1,4,1] 1 2 6 8");
 }
 
-TEST(integer_convs) {
+TEST_CASE("integer convs") {
   RunOp op(Op::ConvInteger);
   op.in<u8>({1, 1, 3}, {0, 128, 255}).in<i8>({2, 1, 1}, {-128, 127});
   CHECK_EQ(RunOp(op).text(), "i32 [1,2,3] 0 -16384 -32640 0 16256 32385");
@@ -87,7 +87,7 @@ TEST(integer_convs) {
            "u8 [1,1,2] 14 14");
 }
 
-TEST(causal_conv_carries_its_state) {
+TEST_CASE("causal conv carries its state") {
   RunOp op(Op::CausalConvWithState, 2);
   op.in<float>({1, 1, 2}, {1, 2}).in<float>({1, 1, 3}, {100, 10, 1});
   CHECK_EQ(RunOp(op).text(), "f32 [1,1,2] 1 12; f32 [1,1,2] 1 2");
@@ -95,7 +95,7 @@ TEST(causal_conv_carries_its_state) {
            "f32 [1,1,2] 891.5 912.5; f32 [1,1,2] 1 2");
 }
 
-TEST(matmul_shapes) {
+TEST_CASE("matmul shapes") {
   CHECK_EQ(RunOp(Op::MatMul).in<float>({2}, {1, 2}).in<float>({2}, {3, 4}).text(), "f32 [] 11");
   CHECK_EQ(RunOp(Op::MatMul).in<float>({2, 1, 2}, {1, 2, 3, 4}).in<float>({2}, {1, 10}).text(), "f32 [2,1] 21 43");
   CHECK_EQ(RunOp(Op::MatMul).in<float>({2, 1, 1, 2}, {1, 2, 3, 4}).in<float>({2, 2, 1}, {1, 1, 10, 10}).text(),
@@ -108,7 +108,7 @@ TEST(matmul_shapes) {
   CHECK_EQ(RunOp(Op::MatMul).in<std::int32_t>({1, 1}, {65536}).in<std::int32_t>({1, 1}, {65536}).text(), "i32 [1,1] 0");
 }
 
-TEST(matmul_over_many_tiles) {
+TEST_CASE("matmul over many tiles") {
   // A[i][k] = (i + k) % 5, B[k][j] = (k * j) % 7, checked against a plain loop.
   constexpr std::int64_t kRows = 37, kDepth = 131, kColumns = 41;
   Vector<float> a, b;
@@ -118,7 +118,7 @@ TEST(matmul_over_many_tiles) {
   RunOp op(Op::MatMul);
   op.packed(DType::F32, {kRows, kDepth}, a.data(), a.size() * 4)
       .packed(DType::F32, {kDepth, kColumns}, b.data(), b.size() * 4);
-  if (!CHECK_OK(op.run())) return;
+  REQUIRE_OK(op.run());
   const float *y = reinterpret_cast<const float *>(op.outputs()[0].data.data());
   bool equal = true;
   for (std::int64_t i = 0; i < kRows * kColumns; ++i) {
@@ -132,7 +132,7 @@ TEST(matmul_over_many_tiles) {
   CHECK(equal);
 }
 
-TEST(gemm) {
+TEST_CASE("gemm") {
   RunOp op(Op::Gemm);
   op.in<float>({1, 2}, {1, 2}).in<float>({2, 2}, {1, 2, 3, 4});
   CHECK_EQ(RunOp(op).text(), "f32 [1,2] 7 10");
@@ -151,7 +151,7 @@ TEST(gemm) {
   CHECK_EQ(RunOp(Op::Gemm).in<float>({1, 0}, {}).in<float>({0, 2}, {}).in<float>({2}, {3, 4}).text(), "f32 [1,2] 3 4");
 }
 
-TEST(fused_matmul_transposes) {
+TEST_CASE("fused matmul transposes") {
   // A is [2 rows, 1 batch, 2 columns] in memory with transBatchA.
   CHECK_EQ(RunOp(Op::FusedMatMul)
                .in<float>({2, 1, 2}, {1, 2, 3, 4})
@@ -169,7 +169,7 @@ TEST(fused_matmul_transposes) {
            "f32 [1,1] 11");
 }
 
-TEST(integer_products) {
+TEST_CASE("integer products") {
   RunOp op(Op::MatMulInteger);
   op.in<u8>({2, 2}, {255, 255, 1, 2}).in<i8>({2, 1}, {127, 127});
   CHECK_EQ(RunOp(op).text(), "i32 [2,1] 64770 381");
@@ -190,7 +190,7 @@ TEST(integer_products) {
            "i8 [3,1] 2 50 -50");
 }
 
-TEST(matmul_n_bits) {
+TEST_CASE("matmul n bits") {
   // One output, K 3, blocks of 16: q = 9, 7, 12 in 4 bits, scale 2, zero point 8: w = 2, -2, 8.
   RunOp op(Op::MatMulNBits);
   op.set("K", 3).set("N", 1).set("bits", 4).set("block_size", 16).in<float>({1, 3}, {1, 10, 100});

@@ -5,7 +5,7 @@
 using namespace quarry;
 using namespace quarry::test;
 
-TEST(average_pool_counts) {
+TEST_CASE("average pool counts") {
   RunOp op(Op::AveragePool);
   op.in<float>({1, 1, 4}, {1, 2, 3, 4}).set("kernel_shape", {3}).set("strides", {2}).set("pads", {1, 0});
   CHECK_EQ(RunOp(op).text(), "f32 [1,1,2] 1.5 3");
@@ -23,7 +23,7 @@ TEST(average_pool_counts) {
            "f64 [1,1,2] 2.5 3.5");
 }
 
-TEST(max_pool_places) {
+TEST_CASE("max pool places") {
   RunOp op(Op::MaxPool, 2);
   op.in<float>({1, 1, 2, 3}, {1, 5, 5, 4, 2, 0}).set("kernel_shape", {2, 2});
   CHECK_EQ(RunOp(op).text(), "f32 [1,1,1,2] 5 5; i64 [1,1,1,2] 1 1");
@@ -36,7 +36,7 @@ TEST(max_pool_places) {
   CHECK_EQ(RunOp(Op::MaxPool).in<float>({1, 1, 1}, {-kInf}).set("kernel_shape", {1}).text(), "f32 [1,1,1] -inf");
 }
 
-TEST(lp_and_global_pools) {
+TEST_CASE("lp and global pools") {
   CHECK_EQ(RunOp(Op::LpPool).in<float>({1, 1, 2}, {-3, 4}).set("kernel_shape", {2}).text(), "f32 [1,1,1] 5");
   CHECK_EQ(RunOp(Op::LpPool).in<float>({1, 1, 2}, {-3, 4}).set("kernel_shape", {2}).set("p", 1).text(),
            "f32 [1,1,1] 7");
@@ -45,7 +45,7 @@ TEST(lp_and_global_pools) {
   CHECK_EQ(RunOp(Op::GlobalLpPool).in<float>({1, 1, 3}, {2, 2, 1}).text(), "f32 [1,1,1] 3");
 }
 
-TEST(reduce_axes) {
+TEST_CASE("reduce axes") {
   RunOp op(Op::ReduceSum);
   op.in<float>({2, 3}, {1, 2, 3, 4, 5, 6});
   CHECK_EQ(RunOp(op).text(), "f32 [1,1] 21");
@@ -63,7 +63,7 @@ TEST(reduce_axes) {
            "i32 [2] 6 8");
 }
 
-TEST(reduce_nothing) {
+TEST_CASE("reduce nothing") {
   const auto of_nothing = [](Op op) {
     return RunOp(op).in<float>({0, 2}, {}).in<i64>({1}, {0}).set("keepdims", 0).text();
   };
@@ -80,7 +80,7 @@ TEST(reduce_nothing) {
   CHECK_EQ(RunOp(Op::ReduceSum).in<float>({2, 0}, {}).in<i64>({1}, {0}).text(), "f32 [1,0]");
 }
 
-TEST(reduce_numbers) {
+TEST_CASE("reduce numbers") {
   CHECK_EQ(RunOp(Op::ReduceMean).in<i64>({2}, {INT64_MAX, INT64_MAX - 2}).text(), "i64 [1] 9223372036854775806");
   CHECK_EQ(RunOp(Op::ReduceMean).in<std::int32_t>({2}, {-3, 0}).text(), "i32 [1] -1");  // cut towards zero
   CHECK_EQ(RunOp(Op::ReduceSum).in<std::int32_t>({2}, {INT32_MAX, 1}).text(), "i32 [1] -2147483648");
@@ -97,7 +97,7 @@ TEST(reduce_numbers) {
   CHECK_EQ(RunOp(Op::ReduceLogSumExp).in<float>({2}, {kNan, kInf}).text(), "f32 [1] nan");
 }
 
-TEST(softmax_family) {
+TEST_CASE("softmax family") {
   CHECK_EQ(RunOp(Op::Softmax).in<float>({2, 2}, {1000, 1000, 0, -kInf}).text(), "f32 [2,2] 0.5 0.5 1 0");
   CHECK_EQ(RunOp(Op::Softmax).in<float>({2, 2}, {0, 5, 0, 5}).set("axis", 0).text(), "f32 [2,2] 0.5 0.5 0.5 0.5");
   CHECK_EQ(RunOp(Op::LogSoftmax).in<double>({1, 2}, {-1000, 0}).text(), "f64 [1,2] -1000 0");
@@ -105,7 +105,7 @@ TEST(softmax_family) {
   CHECK_EQ(RunOp(Op::Softmax).in<float>({2, 0}, {}).text(), "f32 [2,0]");
 }
 
-TEST(normalizations) {
+TEST_CASE("normalizations") {
   CHECK_EQ(RunOp(Op::LayerNormalization, 3)
                .in<float>({2, 2}, {1, 3, 5, 9})
                .in<float>({2}, {1, 2})
@@ -144,7 +144,7 @@ TEST(normalizations) {
   CHECK_EQ(RunOp(Op::MeanVarianceNormalization).in<float>({2, 1, 1, 1}, {1, 3}).text(), "f32 [2,1,1,1] -1 1");
 }
 
-TEST(batch_normalization_modes) {
+TEST_CASE("batch normalization modes") {
   RunOp op(Op::BatchNormalization);
   op.in<float>({2, 1}, {1, 3})
       .in<float>({1}, {2})
@@ -163,7 +163,7 @@ TEST(batch_normalization_modes) {
   CHECK_EQ(training.set("training_mode", 1).set("momentum", 0.5).text(), "f32 [2,1] 8 12; f32 [1] 1.5; f32 [1] 2.5");
 }
 
-TEST(losses) {
+TEST_CASE("losses") {
   RunOp op(Op::NegativeLogLikelihoodLoss);
   op.in<float>({2, 2}, {-1, -2, -3, -4});
   CHECK_EQ(RunOp(op).in<i64>({2}, {0, 1}).text(), "f32 [] 2.5");

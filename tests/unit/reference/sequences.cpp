@@ -24,7 +24,7 @@ RunOp counting_rnn() {
 
 }  // namespace
 
-TEST(rnn_steps) {
+TEST_CASE("rnn steps") {
   CHECK_EQ(counting_rnn().text(), "f32 [3,1,1,1] 1 12 123; f32 [1,1,1] 123");
   CHECK_EQ(counting_rnn().set("direction", "reverse").text(), "f32 [3,1,1,1] 321 32 3; f32 [1,1,1] 321");
   CHECK_EQ(counting_rnn().in<float>({1, 2}, {0.25F, 0.5F}).absent().in<float>({1, 1, 1}, {1}).text(),
@@ -32,7 +32,7 @@ TEST(rnn_steps) {
   CHECK_EQ(counting_rnn().set("clip", 20.0).text(), "f32 [3,1,1,1] 1 12 20; f32 [1,1,1] 20");
 }
 
-TEST(rnn_sequence_lengths) {
+TEST_CASE("rnn sequence lengths") {
   CHECK_EQ(counting_rnn().absent().in<std::int32_t>({1}, {2}).text(), "f32 [3,1,1,1] 1 12 0; f32 [1,1,1] 12");
   CHECK_EQ(counting_rnn().set("direction", "reverse").absent().in<std::int32_t>({1}, {2}).text(),
            "f32 [3,1,1,1] 21 2 0; f32 [1,1,1] 21");
@@ -42,7 +42,7 @@ TEST(rnn_sequence_lengths) {
            "QR-R0007 RNN 'node': sequence_lens has 4, expected 0 to 3");
 }
 
-TEST(rnn_bidirectional_batch_first) {
+TEST_CASE("rnn bidirectional batch first") {
   RunOp op(Op::RNN, 2);
   op.set("activations", names({"relu", "Affine"}))
       .set("activation_alpha", Vector<float>{2})
@@ -56,7 +56,7 @@ TEST(rnn_bidirectional_batch_first) {
            "QR-G0005 RNN 'node': 'Gelu' is no activation of recurrent operators");
 }
 
-TEST(gru_gates) {
+TEST_CASE("gru gates") {
   // Relu gates: z = x, r = 2; the candidate is x + r * h * 1 (+ 1 as the recurrent bias).
   RunOp op(Op::GRU, 2);
   op.set("activations", names({"Relu", "Relu"})).set("hidden_size", 1);
@@ -67,7 +67,7 @@ TEST(gru_gates) {
   CHECK_EQ(RunOp(op).set("linear_before_reset", 1).text(), "f32 [1,1,1,1] 7.25; f32 [1,1,1] 7.25");
 }
 
-TEST(lstm_gates) {
+TEST_CASE("lstm gates") {
   // Relu everywhere: i = 1 + 2 c', o = 3 + 5 c, f = 2 + 3 c', new cell = x.
   RunOp op(Op::LSTM, 3);
   op.set("activations", names({"Relu", "Relu", "Relu"})).set("hidden_size", 1);
@@ -83,7 +83,7 @@ TEST(lstm_gates) {
   CHECK_EQ(RunOp(op).set("input_forget", 1).text(), "f32 [1,1,1,1] 1862; f32 [1,1,1] 1862; f32 [1,1,1] 19");
 }
 
-TEST(attention_masks) {
+TEST_CASE("attention masks") {
   // Equal scores: every visible key has the same share. V tells who was seen.
   RunOp op(Op::Attention);
   op.in<float>({1, 1, 2, 1}, {0, 0}).in<float>({1, 1, 2, 1}, {1, 1}).in<float>({1, 1, 2, 1}, {2, 4});
@@ -105,7 +105,7 @@ TEST(attention_masks) {
            "f32 [1,1,1,1] 2");
 }
 
-TEST(attention_cache_and_groups) {
+TEST_CASE("attention cache and groups") {
   // Two query heads share one key head; the past comes first.
   RunOp op(Op::Attention, 4);
   op.set("q_num_heads", 2).set("kv_num_heads", 1).set("is_causal", 1).set("scale", 1.0);
@@ -116,7 +116,7 @@ TEST(attention_cache_and_groups) {
            "f32 [1,1,2] 15 15; f32 [1,1,2,1] 3 3; f32 [1,1,2,1] 20 10; f32 [1,2,1,2] 0.5 0.5 0.5 0.5");
 }
 
-TEST(rotary_embedding) {
+TEST_CASE("rotary embedding") {
   // A quarter turn: (a, b) -> (-b, a); the pair is (0, 1) interleaved and (0, 2) in halves. Position 1 of the caches.
   RunOp op(Op::RotaryEmbedding);
   op.in<float>({1, 1, 1, 4}, {1, 2, 3, 4}).in<float>({2, 2}, {1, 1, 0, 1}).in<float>({2, 2}, {0, 0, 1, 0});
@@ -125,7 +125,7 @@ TEST(rotary_embedding) {
   CHECK_EQ(RunOp(op).in<i64>({1, 1}, {2}).text(), "QR-R0007 RotaryEmbedding 'node': found position 2, expected 0 to 1");
 }
 
-TEST(linear_attention) {
+TEST_CASE("linear attention") {
   RunOp op(Op::LinearAttention, 2);
   op.set("q_num_heads", 1).set("kv_num_heads", 1).set("scale", 1.0).set("update_rule", "linear");
   op.in<float>({1, 2, 1}, {1, 10}).in<float>({1, 2, 1}, {1, 2}).in<float>({1, 2, 1}, {3, 4});

@@ -5,7 +5,7 @@
 using namespace quarry;
 using namespace quarry::test;
 
-TEST(dft_and_back) {
+TEST_CASE("dft and back") {
   // [1, 2, 3] -> 6, -1.5 +- 0.866i
   CHECK_EQ(RunOp(Op::DFT).in<float>({3, 1}, {1, 2, 3}).absent().in<i64>({}, {0}).text(),
            "f32 [3,2] 6 0 -1.5 0.866025 -1.5 -0.866025");
@@ -18,7 +18,7 @@ TEST(dft_and_back) {
   CHECK(RunOp(Op::DFT).in<double>({1, 1}, {5}).absent().in<i64>({}, {1}).text().starts_with("QR-"));
 }
 
-TEST(stft) {
+TEST_CASE("stft") {
   CHECK_EQ(RunOp(Op::STFT).in<float>({1, 4, 1}, {1, 2, 3, 4}).in<i64>({}, {2}).in<float>({2}, {1, 0.5F}).text(),
            "f32 [1,2,2,2] 2 0 0 0 5 0 1 0");
   CHECK(RunOp(Op::STFT)
@@ -36,7 +36,7 @@ TEST(stft) {
             .starts_with("QR-"));
 }
 
-TEST(windows) {
+TEST_CASE("windows") {
   CHECK_EQ(RunOp(Op::HannWindow).in<i64>({}, {4}).text(), "f32 [4] 0 0.5 1 0.5");
   CHECK_EQ(RunOp(Op::HannWindow).set("periodic", 0).set("output_datatype", 11).in<std::int32_t>({}, {3}).text(),
            "f64 [3] 0 1 0");
@@ -45,7 +45,7 @@ TEST(windows) {
   CHECK(RunOp(Op::HannWindow).in<i64>({}, {-1}).text().starts_with("QR-"));
 }
 
-TEST(einsum) {
+TEST_CASE("einsum") {
   const auto with = [](const char *equation) { return RunOp(Op::Einsum).set("equation", equation); };
   CHECK_EQ(with("ij,jk->ik").in<float>({2, 2}, {1, 2, 3, 4}).in<float>({2, 2}, {1, 0, 0, 2}).text(),
            "f32 [2,2] 1 4 3 8");
@@ -63,7 +63,7 @@ TEST(einsum) {
   CHECK(with("ij,jk->ik").in<float>({1, 2}, {1, 2}).in<float>({3, 1}, {1, 2, 3}).text().starts_with("QR-"));
 }
 
-TEST(square_matrices) {
+TEST_CASE("square matrices") {
   CHECK_EQ(RunOp(Op::Det).in<float>({2, 2}, {0, 1, 1, 0}).text(), "f32 [] -1");
   CHECK_EQ(RunOp(Op::Det).in<double>({2, 1, 1}, {3, 4}).text(), "f64 [2] 3 4");
   CHECK_EQ(RunOp(Op::Det).in<float>({2, 2}, {1, 2, 2, 4}).text(), "f32 [] 0");

@@ -14,7 +14,7 @@ namespace {
 RunOp cast_to(DType dtype) { return RunOp(Op::Cast).set("to", static_cast<i64>(dtype)); }
 }  // namespace
 
-TEST(every_half_survives) {
+TEST_CASE("every half survives") {
   int changed = 0;
   for (std::uint32_t bits = 0; bits < 65536; ++bits) {
     const auto half = static_cast<std::uint16_t>(bits);
@@ -25,7 +25,7 @@ TEST(every_half_survives) {
   CHECK_EQ(changed, 0);
 }
 
-TEST(every_small_float_survives) {
+TEST_CASE("every small float survives") {
   int changed = 0;
   for (const SmallFloat *type : {&kF8E4M3FN, &kF8E4M3FNUZ, &kF8E5M2, &kF8E5M2FNUZ, &kF4E2M1})
     for (std::uint32_t bits = 0; bits < 2 * type->sign_bit; ++bits) {
@@ -35,7 +35,7 @@ TEST(every_small_float_survives) {
   CHECK_EQ(changed, 0);
 }
 
-TEST(small_floats_round_to_even) {
+TEST_CASE("small floats round to even") {
   CHECK_EQ(f32_to_small(kF8E4M3FN, 17.0f, true), 0x58);  // between 16 and 18
   CHECK_EQ(f32_to_small(kF8E4M3FN, 19.0f, true), 0x5a);  // between 18 and 20
   CHECK_EQ(f32_to_small(kF8E4M3FN, 1e9f, true), 0x7e);
@@ -46,7 +46,7 @@ TEST(small_floats_round_to_even) {
   CHECK_EQ(f32_to_e8m0(3.0f, E8M0Round::Down, true), 128);
 }
 
-TEST(casts_between_integers_drop_bits) {
+TEST_CASE("casts between integers drop bits") {
   CHECK_EQ(cast_to(DType::I8).in<i32>({3}, {200, -200, 127}).text(), "i8 [3] -56 56 127");
   CHECK_EQ(cast_to(DType::U64).in<i64>({1}, {-1}).text(), "u64 [1] 18446744073709551615");
   CHECK_EQ(cast_to(DType::F32).in<u64>({1}, {UINT64_MAX}).text(), "f32 [1] 1.84467e+19");
@@ -55,7 +55,7 @@ TEST(casts_between_integers_drop_bits) {
   CHECK_EQ(cast_to(DType::Bool).in<float>({4}, {0, -0.0f, 0.1f, kNan}).text(), "bool [4] 0 0 1 1");
 }
 
-TEST(casts_of_reals) {
+TEST_CASE("casts of reals") {
   CHECK_EQ(cast_to(DType::I64).in<float>({5}, {1.9f, -1.9f, 1e30f, -1e30f, kNan}).text(),
            "i64 [5] 1 -1 9223372036854775807 -9223372036854775808 0");
   // A double just above the middle of two halves: rounding through f32 first would lose the bit that decides.
@@ -63,7 +63,7 @@ TEST(casts_of_reals) {
   CHECK_EQ(cast_to(DType::BF16).in<double>({1}, {1 + 0x1p-8 + 0x1p-40}).text(), "bf16 [1] 81 3f");
 }
 
-TEST(quantize_linear) {
+TEST_CASE("quantize linear") {
   CHECK_EQ(RunOp(Op::QuantizeLinear)
                .in<float>({6}, {0, 1, 2.5f, 3.5f, 1000, kNan})
                .in<float>({}, {1})
@@ -89,7 +89,7 @@ TEST(quantize_linear) {
            "i4 [3] 28 07");
 }
 
-TEST(dequantize_linear) {
+TEST_CASE("dequantize linear") {
   CHECK_EQ(RunOp(Op::DequantizeLinear).in<u8>({2}, {0, 255}).in<float>({}, {0.5f}).in<u8>({}, {128}).text(),
            "f32 [2] -64 63.5");
   CHECK_EQ(RunOp(Op::DequantizeLinear)
@@ -101,18 +101,18 @@ TEST(dequantize_linear) {
   CHECK_EQ(RunOp(Op::DequantizeLinear).in<i32>({1}, {INT32_MIN}).in<float>({}, {1}).text(), "f32 [1] -2.14748e+09");
 }
 
-TEST(too_few_scales_are_refused) {
+TEST_CASE("too few scales are refused") {
   const std::string text =
       RunOp(Op::DequantizeLinear).set("axis", 0).in<u8>({3}, {1, 2, 3}).in<float>({2}, {1, 1}).text();
-  CHECK(text.substr(0, 4) == "QR-G" || text.substr(0, 4) == "QR-R");
+  CHECK((text.substr(0, 4) == "QR-G" || text.substr(0, 4) == "QR-R"));
 }
 
-TEST(packing) {
+TEST_CASE("packing") {
   const u8 packed[] = {0xe1, 0x37};
   u8 elements[8], back[2] = {};
   reference::unpack(DType::I2, false, packed, 8, elements);
   CHECK_EQ(static_cast<i8>(elements[3]), -1);
   CHECK_EQ(static_cast<i8>(elements[2]), -2);
   reference::pack(DType::I2, elements, 8, back);
-  CHECK(back[0] == packed[0] && back[1] == packed[1]);
+  CHECK((back[0] == packed[0] && back[1] == packed[1]));
 }

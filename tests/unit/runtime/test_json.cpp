@@ -11,7 +11,7 @@
 
 using namespace quarry;
 
-TEST(nesting) {
+TEST_CASE("nesting") {
   JsonWriter json;
   json.begin_object().field("a", 1).key("b").begin_array().value(true).null().value("x").end_array();
   json.key("empty").begin_object().end_object().key("none").begin_array().end_array().end_object();
@@ -19,20 +19,20 @@ TEST(nesting) {
            "{\n  \"a\": 1,\n  \"b\": [\n    true,\n    null,\n    \"x\"\n  ],\n  \"empty\": {},\n  \"none\": []\n}\n");
 }
 
-TEST(numbers) {
+TEST_CASE("numbers") {
   JsonWriter json;
   json.begin_array().value(std::numeric_limits<std::int64_t>::min()).value(std::numeric_limits<std::uint64_t>::max());
   json.value(0.1).value(1e300).value(std::nan("")).value(-INFINITY).end_array();
   CHECK_EQ(json.take(), "[\n  -9223372036854775808,\n  18446744073709551615,\n  0.1,\n  1e+300,\n  null,\n  null\n]\n");
 }
 
-TEST(escapes) {
+TEST_CASE("escapes") {
   JsonWriter json;
   json.value(std::string_view("q\" b\\ n\n t\t \x01 \x7f gr\xc3\xbc\xc3\x9f bad\xff\xc3("));
   CHECK_EQ(json.take(), "\"q\\\" b\\\\ n\\n t\\t \\u0001 \\u007f gr\xc3\xbc\xc3\x9f bad\xef\xbf\xbd\xef\xbf\xbd(\"\n");
 }
 
-TEST(shapes_and_raw) {
+TEST_CASE("shapes and raw") {
   const std::int64_t dims[] = {1, -1, 224};
   JsonWriter json;
   json.begin_object()
@@ -46,7 +46,7 @@ TEST(shapes_and_raw) {
   CHECK_EQ(json.take(), "{\n  \"dims\": [1, null, 224],\n  \"scalar\": [],\n  \"raw\": {\"x\": 1}\n}\n");
 }
 
-TEST(utf8) {
+TEST_CASE("utf8") {
   CHECK(is_utf8(""));
   CHECK(is_utf8("\xf0\x9f\x98\x80 \xe2\x82\xac"));
   for (const char *bad :
@@ -67,7 +67,7 @@ qr_plugin_event event(const char *name, const char *kind, std::uint64_t begin, s
 
 }  // namespace
 
-TEST(events) {
+TEST_CASE("events") {
   EventLog log;
   log.add(event("late", "node", 10, 40));
   log.add(event("early, \"quoted\"", "node", 5, 20));
@@ -84,7 +84,7 @@ TEST(events) {
   CHECK_EQ(log.count(), 0);
 }
 
-TEST(profile_levels) {
+TEST_CASE("profile levels") {
   EventLog basic, detailed, all;
   const std::pair<EventLog *, ProfileLevel> targets[] = {
       {&basic, ProfileLevel::Basic}, {&detailed, ProfileLevel::Detailed}, {&all, ProfileLevel::All}};

@@ -49,7 +49,7 @@ struct Counter {
 
 }  // namespace
 
-TEST(references) {
+TEST_CASE("references") {
   int alive = 0;
   {
     const Ref<Thing> first = Ref<Thing>::make(alive);
@@ -62,7 +62,7 @@ TEST(references) {
   CHECK_EQ(alive, 0);
 }
 
-TEST(overlapping_calls) {
+TEST_CASE("overlapping calls") {
   ExclusiveUse use;
   const ExclusiveScope first(use, "qr_session_run", "session");
   CHECK(first.held());
@@ -84,14 +84,14 @@ TEST(overlapping_calls) {
   }).join();
 }
 
-TEST(a_scope_ends) {
+TEST_CASE("a scope ends") {
   ExclusiveUse use;
   { const ExclusiveScope scope(use, "a", "session"); }
   const ExclusiveScope scope(use, "b", "session");
   CHECK(scope.held());
 }
 
-TEST(structs_grow) {
+TEST_CASE("structs grow") {
   qr_run_options from = QR_RUN_OPTIONS_INIT, to;
   CHECK_OK(read_struct("f", "options", &from, to));
   from.struct_size = 8;
@@ -111,7 +111,7 @@ TEST(structs_grow) {
   CHECK_EQ(unknown.message(), "f: options has a value at offset 33, this library knows 32 bytes of it");
 }
 
-TEST(older_structs_read_as_zero) {
+TEST_CASE("older structs read as zero") {
   qr_run_options from = QR_RUN_OPTIONS_INIT, to;
   from.struct_size = 16;
   from.profile = reinterpret_cast<qr_profile *>(&from);  // past what this caller knows
@@ -127,7 +127,7 @@ TEST(older_structs_read_as_zero) {
   CHECK_EQ(plan.arena_bytes, 0);
 }
 
-TEST(flags_and_texts) {
+TEST_CASE("flags and texts") {
   CHECK_OK(check_flags("f", "options", 1, 1));
   const Status status = check_flags("f", "options", 0x14, 4);
   CHECK_EQ(status.id(), "QR-C0005");
@@ -144,7 +144,7 @@ TEST(flags_and_texts) {
   CHECK_EQ(read_text("f", "path", {"\xff", 1}, Empty::Allowed, &text).id(), "QR-C0009");
 }
 
-TEST(callers_allocator_outlives_its_blocks) {
+TEST_CASE("callers allocator outlives its blocks") {
   Counter counter;
   CallerAllocator *allocator = CallerAllocator::make(counter.functions());
   void *block;
@@ -160,7 +160,7 @@ TEST(callers_allocator_outlives_its_blocks) {
   CHECK_EQ(counter.bytes, 0);
 }
 
-TEST(statuses_outlive_the_runtime) {
+TEST_CASE("statuses outlive the runtime") {
   Counter counter;
   const qr_allocator functions = counter.functions();
   qr_runtime_options options = QR_RUNTIME_OPTIONS_INIT;
@@ -171,7 +171,7 @@ TEST(statuses_outlive_the_runtime) {
   CHECK(status == nullptr);
   qr_model *model = nullptr;
   status = qr_model_open_path(runtime, {"/nowhere/model.qrm", QR_NUL_TERMINATED}, nullptr, &model);
-  CHECK(status != nullptr && model == nullptr);
+  CHECK((status != nullptr && model == nullptr));
   qr_runtime_destroy(runtime);
   CHECK_EQ(std::string_view(qr_status_id(status)), "QR-F0001");
   CHECK(counter.blocks > 0);

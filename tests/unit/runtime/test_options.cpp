@@ -17,7 +17,7 @@ std::string message(const Status &status) { return std::string(status.message())
 
 }  // namespace
 
-TEST(table_is_well_formed) {
+TEST_CASE("table is well formed") {
   for (std::size_t i = 0; i < option_row_count(); ++i) {
     const OptionRow &row = option_row(i);
     CHECK(!row.help.empty());
@@ -32,7 +32,7 @@ TEST(table_is_well_formed) {
   CHECK(find_option_row("metadata.") == nullptr);
 }
 
-TEST(words) {
+TEST_CASE("words") {
   CHECK_OK(check_option_value("k", "a|bc|d", "bc"));
   CHECK_OK(check_option_value("k", "one", "one"));
   const Status status = check_option_value("htp_performance_mode", "burst|balanced", "brust");
@@ -43,7 +43,7 @@ TEST(words) {
   CHECK(!check_option_value("k", "a|b", "a|b").ok());
 }
 
-TEST(integers) {
+TEST_CASE("integers") {
   for (const char *good : {"0", "7", "1024"}) CHECK_OK(check_option_value("threads", "integer 0..1024", good));
   for (const char *bad : {"", "-1", "1025", "4x", " 4", "+4", "0x4", "4.0", "99999999999999999999"}) {
     const Status status = check_option_value("threads", "integer 0..1024", bad);
@@ -54,14 +54,14 @@ TEST(integers) {
   CHECK_EQ(check_option_value("k", "integer five", "5").id(), "QR-C0010");
 }
 
-TEST(texts_are_utf8) {
+TEST_CASE("texts are utf8") {
   CHECK_OK(check_option_value("metadata.x", "text", "Grüße"));
   CHECK_OK(check_option_value("k", "path", ""));
   CHECK_EQ(check_option_value("k", "text", "\xff").id(), "QR-C0009");
   CHECK_EQ(check_option_value("k", "text", std::string_view("a\0b", 3)).id(), "QR-C0009");
 }
 
-TEST(nearest_word) {
+TEST_CASE("nearest word") {
   CHECK_EQ(edit_distance("kitten", "sitting"), 3);
   CHECK_EQ(edit_distance("", "abc"), 3);
   CHECK_EQ(edit_distance("ab", "ba"), 1);  // a swap is one step
@@ -74,7 +74,7 @@ TEST(nearest_word) {
   CHECK(far.word().empty());
 }
 
-TEST(sets) {
+TEST_CASE("sets") {
   const Ref<Runtime> runtime = make_runtime();
   OptionSet options(runtime);
   CHECK_OK(options.set("threads", "3"));
@@ -94,7 +94,7 @@ TEST(sets) {
   CHECK_EQ(options.get("shape").value(), "");
 }
 
-TEST(backends_by_qnn_names) {
+TEST_CASE("backends by qnn names") {
   CHECK_EQ(backend_of_path("libQnnHtp.so"), "htp");
   CHECK_EQ(backend_of_path("QnnHtp.dll"), "htp");
   CHECK_EQ(backend_of_path("/data/local/tmp/libQnnCpu.so"), "cpu");
@@ -107,7 +107,7 @@ TEST(backends_by_qnn_names) {
   CHECK(!is_plugin_path("cpu-reference"));
 }
 
-TEST(settings) {
+TEST_CASE("settings") {
   const Ref<Runtime> runtime = make_runtime();
   {
     const Result<Settings> defaults = settle(nullptr);

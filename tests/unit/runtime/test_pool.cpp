@@ -42,7 +42,7 @@ std::vector<std::uint32_t> usable() {
 
 }  // namespace
 
-TEST(several_callers_share_a_pool) {
+TEST_CASE("several callers share a pool") {
   for (const std::uint32_t workers : {2u, 4u})
     for (const std::uint32_t spin_us : {0u, 30u}) {
       ThreadPool pool(PoolSettings{workers, spin_us, {}});
@@ -63,7 +63,7 @@ TEST(several_callers_share_a_pool) {
     }
 }
 
-TEST(pools_of_every_size_end_at_any_moment) {
+TEST_CASE("pools of every size end at any moment") {
   for (int i = 0; i < 200; ++i) {
     ThreadPool pool(PoolSettings{1 + static_cast<std::uint32_t>(i % 6), static_cast<std::uint32_t>(i % 3) * 20, {}});
     Loop loop(pool.workers());
@@ -76,7 +76,7 @@ TEST(pools_of_every_size_end_at_any_moment) {
 }
 
 // Waits until every thread of a pool works on the same loop.
-TEST(all_threads_take_part) {
+TEST_CASE("all threads take part") {
   ThreadPool pool(PoolSettings{3, 0, {}});
   struct Meeting {
     std::atomic<int> here{0};
@@ -95,7 +95,7 @@ TEST(all_threads_take_part) {
 
 // Each begins with its own part of the indices, and what is left of a part whose thread is held up is done by the
 // others.
-TEST(workers_have_shares_and_take_from_others) {
+TEST_CASE("workers have shares and take from others") {
   ThreadPool pool(PoolSettings{2, 0, {}});
   struct Seen {
     std::atomic<std::uint64_t> first[2] = {~std::uint64_t{0}, ~std::uint64_t{0}};
@@ -121,25 +121,25 @@ TEST(workers_have_shares_and_take_from_others) {
   CHECK_EQ(seen.done.load(), 16u);
 }
 
-TEST(affinity_text) {
+TEST_CASE("affinity text") {
   const std::vector<std::uint32_t> processors = usable();
-  if (!CHECK(!processors.empty())) return;
+  REQUIRE(!processors.empty());
   const std::string first = std::to_string(processors[0]), last = std::to_string(processors.back());
   CHECK(parse_affinity("")->empty());
   auto one = parse_affinity(first + "," + last);
-  if (CHECK_OK(one)) {
-    CHECK_EQ(one->size(), 2);
-    CHECK((*one)[1] == (ProcessorRange{processors.back(), processors.back()}));
-  }
-  if (auto range = parse_affinity(first + "-" + first); CHECK_OK(range))
-    CHECK((*range)[0] == (ProcessorRange{processors[0], processors[0]}));
+  REQUIRE_OK(one);
+  CHECK_EQ(one->size(), 2);
+  CHECK((*one)[1] == (ProcessorRange{processors.back(), processors.back()}));
+  auto range = parse_affinity(first + "-" + first);
+  REQUIRE_OK(range);
+  CHECK((*range)[0] == (ProcessorRange{processors[0], processors[0]}));
   for (const char *bad : {",", "1,", "a", "-", "1-", "3-1", "0-0x", " 0", "99999", "1000", "0--1"})
     CHECK_EQ(parse_affinity(bad).status().id(), "QR-C0102");
 }
 
-TEST(threads_stay_on_their_processors) {
+TEST_CASE("threads stay on their processors") {
   const std::vector<std::uint32_t> processors = usable();
-  if (!CHECK(!processors.empty())) return;
+  REQUIRE(!processors.empty());
   const std::uint32_t wanted = processors.back();
   ThreadPool pool(PoolSettings{3, 0, {{wanted, wanted}}});
   struct Seen {
@@ -170,21 +170,25 @@ TEST(threads_stay_on_their_processors) {
   cpu_set_t set;
   CPU_ZERO(&set);
   // The caller's own is untouched.
-  CHECK(sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) == static_cast<int>(processors.size()));
+  CHECK((sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) == static_cast<int>(processors.size())));
 }
 
-TEST(named_pools) {
+TEST_CASE("named pools") {
   SharedPools pools;
   auto a = pools.pool_for("a", PoolSettings{2, 10, {}}), again = pools.pool_for("a", PoolSettings{2, 10, {}});
   auto b = pools.pool_for("b", PoolSettings{3, 0, {}}), none = pools.pool_for("", PoolSettings{2, 10, {}});
-  if (!CHECK_OK(a) || !CHECK_OK(again) || !CHECK_OK(b) || !CHECK_OK(none)) return;
+  REQUIRE_OK(a);
+  REQUIRE_OK(again);
+  REQUIRE_OK(b);
+  REQUIRE_OK(none);
   CHECK(a.value() == again.value());
-  CHECK(a.value() != b.value() && a.value() != none.value());
+  CHECK((a.value() != b.value() && a.value() != none.value()));
   for (const PoolSettings &other : {PoolSettings{3, 10, {}}, PoolSettings{2, 11, {}}, PoolSettings{2, 10, {{0, 0}}}}) {
     CHECK_EQ(pools.pool_for("a", other).status().id(), "QR-C0103");
   }
   a.value().reset();
   again.value().reset();
   auto fresh = pools.pool_for("a", PoolSettings{5, 0, {}});  // nobody used it any more
-  if (CHECK_OK(fresh)) CHECK_EQ(fresh.value()->workers(), 5);
+  REQUIRE_OK(fresh);
+  CHECK_EQ(fresh.value()->workers(), 5);
 }

@@ -62,7 +62,7 @@ std::vector<float> floats(const qr::Tensor &tensor) {
 
 }  // namespace
 
-TEST(from_the_model) {
+TEST_CASE("from the model") {
   const qr::Runtime runtime = make_runtime();
   const qr::Model model(runtime, kFakeOnnx, sizeof kFakeOnnx);
   CHECK_EQ(model.input_count(), 1);
@@ -82,10 +82,11 @@ TEST(from_the_model) {
   CHECK(floats(results[0]) == kSixPlusTen);
   CHECK((results[1].shape() == std::vector<std::int64_t>{2, 4}));
   const std::int64_t indices[] = {0, 0, 1, 1, 1, 2, 1, 2};
-  CHECK(results[1].data<std::int64_t>() && std::memcmp(results[1].data<std::int64_t>(), indices, sizeof indices) == 0);
+  CHECK(
+      (results[1].data<std::int64_t>() && std::memcmp(results[1].data<std::int64_t>(), indices, sizeof indices) == 0));
 }
 
-TEST(everything_is_freed) {
+TEST_CASE("everything is freed") {
   {
     qr::Runtime runtime = make_runtime();
     qr::Model model(runtime, kFakeOnnx, sizeof kFakeOnnx);
@@ -99,7 +100,7 @@ TEST(everything_is_freed) {
   CHECK_EQ(fake_prepare_alive(), 0);
 }
 
-TEST(shape_buckets) {
+TEST_CASE("shape buckets") {
   const qr::Runtime runtime = make_runtime();
   const qr::Model model(runtime, kFakeOnnx, sizeof kFakeOnnx);
   qr::Options options(runtime, {{"shape", "x=2x3"}, {"shape", "x=1x3;x=4x3"}});
@@ -126,7 +127,7 @@ TEST(shape_buckets) {
   unlink(path.c_str());
 }
 
-TEST(what_a_run_refuses) {
+TEST_CASE("what a run refuses") {
   const qr::Runtime runtime = make_runtime();
   const qr::Model model(runtime, kFakeOnnx, sizeof kFakeOnnx);
   const qr::Options options(runtime, {{"shape", "x=2x3"}});
@@ -184,7 +185,7 @@ TEST(what_a_run_refuses) {
            "QR-C0002: qr_session_run: inputs[0] is NULL, expected a pointer");
 }
 
-TEST(output_rooms) {
+TEST_CASE("output rooms") {
   const qr::Runtime runtime = make_runtime();
   const qr::Model model(runtime, kFakeOnnx, sizeof kFakeOnnx);
   const qr::Options options(runtime, {{"shape", "x=2x3;x=4x3"}});
@@ -204,15 +205,15 @@ TEST(output_rooms) {
   outputs[0] = qr::Tensor::of(y, {12});
   outputs[1] = qr::Tensor::of(found, {24});
   session.run({small}, outputs);
-  CHECK(outputs[0].qr_tensor::data == y && outputs[0].size_bytes == 24 && y[5] == 15.0f);
-  CHECK(outputs[1].qr_tensor::data == found && outputs[1].size_bytes == 64 && found[5] == 2);
+  CHECK((outputs[0].qr_tensor::data == y && outputs[0].size_bytes == 24 && y[5] == 15.0f));
+  CHECK((outputs[1].qr_tensor::data == found && outputs[1].size_bytes == 64 && found[5] == 2));
   outputs[0] = qr::Tensor::of(y, {12});
   outputs[1] = qr::Tensor::of(found, {3});
   CHECK_EQ(thrown([&] { session.run({small}, outputs); }),
            "QR-R0005: output nonzero: found room for 24 bytes, expected at least 64 for i64 [2,4]");
 }
 
-TEST(containers) {
+TEST_CASE("containers") {
   Logged log;
   const qr::Runtime runtime = make_runtime(&log);
   const qr::Model model(runtime, kFakeOnnx, sizeof kFakeOnnx);
@@ -258,7 +259,7 @@ TEST(containers) {
   for (const std::string &file : {path, bare, again}) unlink(file.c_str());
 }
 
-TEST(options_for_other_backends) {
+TEST_CASE("options for other backends") {
   Logged log;
   const qr::Runtime runtime = make_runtime(&log);
   const qr::Model model(runtime, kFakeOnnx, sizeof kFakeOnnx);
@@ -276,7 +277,7 @@ TEST(options_for_other_backends) {
                     "\"ep.dynamic.workload_type\": \"Efficient\"") != std::string::npos);
 }
 
-TEST(kept_contexts_and_profiles) {
+TEST_CASE("kept contexts and profiles") {
   const std::string path = scratch("ctx.qrm"), csv = scratch("profile.csv");
   const qr::Runtime runtime = make_runtime();
   const qr::Model model(runtime, kFakeOnnx, sizeof kFakeOnnx);
@@ -299,7 +300,7 @@ TEST(kept_contexts_and_profiles) {
   for (const std::string &file : {path, csv}) unlink(file.c_str());
 }
 
-TEST(signals) {
+TEST_CASE("signals") {
   const qr::Runtime runtime = make_runtime();
   const qr::Model model(runtime, kFakeOnnx, sizeof kFakeOnnx);
   const qr::Options options(runtime, {{"shape", "x=2x3"}});
@@ -314,7 +315,7 @@ TEST(signals) {
   CHECK(floats(session.run({qr::Tensor::of(kSix.data(), {2, 3})}, &signal)[0]) == kSixPlusTen);
 }
 
-TEST(files_that_are_no_models) {
+TEST_CASE("files that are no models") {
   const qr::Runtime runtime = make_runtime();
   CHECK_EQ(
       thrown([&] { qr::Model(runtime, "PK\3\4", 4); }),

@@ -35,7 +35,7 @@ struct Visits {
 
 }  // namespace
 
-TEST(covers_every_index_once) {
+TEST_CASE("covers every index once") {
   for (const std::uint32_t workers : {1u, 2u, 5u}) {
     ThreadPool pool(workers);
     for (const std::uint64_t count : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{7}, std::uint64_t{1000}})
@@ -48,7 +48,7 @@ TEST(covers_every_index_once) {
   }
 }
 
-TEST(starts_no_thread_before_it_is_needed) {
+TEST_CASE("starts no thread before it is needed") {
   ThreadPool pool(4);
   Visits few(8, 4);
   pool.parallel_for(8, 8, Visits::body, &few);
@@ -58,7 +58,7 @@ TEST(starts_no_thread_before_it_is_needed) {
   CHECK_EQ(pool.started(), 3);
 }
 
-TEST(many_loops) {
+TEST_CASE("many loops") {
   ThreadPool pool(3);
   std::atomic<std::uint64_t> sum{0};
   for (int i = 0; i < 2000; ++i)
@@ -71,7 +71,7 @@ TEST(many_loops) {
   CHECK_EQ(sum.load(), 2000u * 64u);
 }
 
-TEST(nested_loops_run_on_their_worker) {
+TEST_CASE("nested loops run on their worker") {
   struct Outer {
     ThreadPool pool{3};
     std::atomic<int> inner{0};
@@ -100,7 +100,7 @@ TEST(nested_loops_run_on_their_worker) {
   CHECK(!outer.wrong);
 }
 
-TEST(callers_pool) {
+TEST_CASE("callers pool") {
   ThreadPool own(2);
   qr_thread_pool callers = QR_THREAD_POOL_INIT;
   CHECK_EQ(host_threads(callers, own).worker_count, 2);
