@@ -86,7 +86,7 @@ Result<const Header *> read_header(qir::Bytes blob, Reader &reader) {
   if (std::memcmp(header->magic, kMagic, sizeof kMagic) != 0)
     return Status::error(ErrorId::backend_bad_blob,
                          "cpu blob: found another kind of blob, expected a plan of the cpu backend");
-  if (header->version != kBlobVersion) return bad("version", header->version, "3");
+  if (header->version != kBlobVersion) return bad("version", header->version, format("%u", kBlobVersion).c_str());
   if (header->header_bytes != sizeof(Header)) return bad("header bytes", header->header_bytes, "those of this version");
   return header;
 }
