@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A thin C++17 wrapper of the C ABI: handles that free themselves, errors as exceptions, names and shapes as standard
-// types. Header only, and nothing of it crosses into the library: program and library may be built with different
-// compilers.
+// A thin C++17 wrapper of the C ABI: objects that free themselves, names and shapes as standard types. Header only, and
+// nothing of it crosses into the library: program and library may be built with different compilers.
 //
 //   qr::Runtime runtime;
 //   qr::Model model(runtime, "model.qrm");
@@ -9,168 +8,130 @@
 //   std::vector<qr::Tensor> outputs = session.run({qr::Tensor::of(image.data(), {1, 3, 224, 224})});
 //   const float *scores = outputs[0].data<float>();   // valid until the next run
 //
-// Models, sessions and the rest hold what they need of the library by themselves; the Runtime object must outlive the
-// C++ objects made from it, because texts that the library gives are freed through it.
+// Constructors and the functions of plain name throw qr::Error. Each has a twin that does not: try_run for run, the
+// static try_open or try_create for a constructor; it gives a Status or a Result (result.hpp). With -fno-exceptions the
+// twins are what there is:
+//
+//   qr::Result<qr::Runtime> runtime = qr::Runtime::try_create();
+//   if (!runtime) return report(runtime.status());
+//   qr::Result<qr::Model> model = qr::Model::try_open(*runtime, "model.qrm");
+//
+// Every object is one pointer to an object of the C ABI, which holds what it was made from. So all of them may be moved
+// at any time, alone or together, and destroyed in any order.
 #ifndef QUARRY_QUARRY_HPP
 #define QUARRY_QUARRY_HPP
 
-#include <quarry/quarry.h>
+#include <quarry/result.hpp>
 
+#include <algorithm>
 #include <chrono>
-#include <exception>
 #include <functional>
 #include <initializer_list>
-#include <memory>
-#include <string>
-#include <string_view>
+#include <iterator>
 #include <type_traits>
-#include <utility>
-#include <vector>
 
 namespace qr {
 
-inline qr_string to_c(std::string_view text) noexcept { return {text.data(), text.size()}; }
-inline std::string from_c(qr_string view) {
-  return view.data ? std::string(view.data, static_cast<std::size_t>(view.size)) : std::string();
-}
-
-// What a failed call throws. Copies the status, so it may outlive everything.
-class Error : public std::exception {
- public:
-  explicit Error(qr_status *status) : code_(qr_status_code(status)) {
-    try {
-      id_ = qr_status_id(status);
-      message_ = qr_status_message(status);
-      hint_ = qr_status_hint(status);
-      for (std::uint64_t i = 0; i < qr_status_detail_count(status); ++i) {
-        const char *key, *value;
-        qr_status_detail(status, i, &key, &value);
-        details_.emplace_back(key, value);
-      }
-      what_ = id_ + ": " + message_;
-    } catch (...) {  // out of memory: the code is what remains
-    }
-    qr_status_destroy(status);
-  }
-  const char *what() const noexcept override { return what_.c_str(); }
-  qr_code code() const noexcept { return code_; }
-  const std::string &id() const noexcept { return id_; }
-  const std::string &message() const noexcept { return message_; }
-  const std::string &hint() const noexcept { return hint_; }
-  const std::vector<std::pair<std::string, std::string>> &details() const noexcept { return details_; }
-
- private:
-  qr_code code_;
-  std::string id_, message_, hint_, what_;
-  std::vector<std::pair<std::string, std::string>> details_;
-};
-
-inline void check(qr_status *status) {
-  if (status) throw Error(status);
-}
-
-// Owns one C object. Move-only.
-template <class T, void (*Destroy)(T *)>
-class Handle {
- public:
-  Handle() = default;
-  explicit Handle(T *object) noexcept : object_(object) {}
-  T *get() const noexcept { return object_.get(); }
-  explicit operator bool() const noexcept { return object_ != nullptr; }
-
- protected:
-  // Calls a C function whose last argument is where the new object goes.
-  template <class F, class... Args>
-  void make(F create, Args... args) {
-    T *made = nullptr;
-    check(create(args..., &made));
-    object_.reset(made);
-  }
-  struct Free {
-    void operator()(T *object) const noexcept { Destroy(object); }
-  };
-  std::unique_ptr<T, Free> object_;
-};
-
 class Runtime : public Handle<qr_runtime, qr_runtime_destroy> {
  public:
-  Runtime() { make(qr_runtime_create, static_cast<const qr_runtime_options *>(nullptr)); }
-  explicit Runtime(const qr_runtime_options &options) { make(qr_runtime_create, &options); }
-  // Calls a C function whose last argument is a text that it gives.
-  template <class F, class... Args>
-  std::string take(F function, Args... args) const {
-    char *given = nullptr;
-    check(function(args..., &given));
-    return take(given);
+  using Handle::Handle;
+  static Result<Runtime> try_create(const qr_runtime_options *options = nullptr) noexcept {
+    return detail::make<Runtime>(qr_runtime_create, options);
   }
-  // Takes a text that the C ABI gave.
-  std::string take(char *given) const {
-    const std::unique_ptr<char, std::function<void(char *)>> owner(
-        given, [this](char *text) { qr_string_destroy(get(), text); });
-    return given;
+  Result<std::uint64_t> try_scan() noexcept { return detail::ask(std::uint64_t{}, qr_runtime_scan, get()); }
+  // Strings of both infos live until the next scan or the runtime's end.
+  Result<qr_backend_info> try_backend(std::uint64_t index) const noexcept {
+    return detail::ask(qr_backend_info QR_BACKEND_INFO_INIT, qr_runtime_backend, get(), index);
   }
-  std::uint64_t scan() {
-    std::uint64_t count = 0;
-    check(qr_runtime_scan(get(), &count));
-    return count;
+  Result<qr_device_info> try_device(std::uint64_t backend, std::uint64_t index) const noexcept {
+    return detail::ask(qr_device_info QR_DEVICE_INFO_INIT, qr_runtime_device, get(), backend, index);
   }
-  qr_backend_info backend(std::uint64_t index) const {
-    qr_backend_info info = QR_BACKEND_INFO_INIT;
-    check(qr_runtime_backend(get(), index, &info));
-    return info;
+  Result<Text> try_operators(std::string_view backend) noexcept {
+    return detail::make<Text>(qr_runtime_operators, get(), to_c(backend));
   }
-  qr_device_info device(std::uint64_t backend, std::uint64_t index) const {
-    qr_device_info info = QR_DEVICE_INFO_INIT;
-    check(qr_runtime_device(get(), backend, index, &info));
-    return info;
-  }
-  std::string operators(std::string_view backend) { return take(qr_runtime_operators, get(), to_c(backend)); }
+#if QR_HAS_EXCEPTIONS
+  Runtime() : Runtime(try_create().value()) {}
+  explicit Runtime(const qr_runtime_options &options) : Runtime(try_create(&options).value()) {}
+  std::uint64_t scan() { return try_scan().value(); }
+  qr_backend_info backend(std::uint64_t index) const { return try_backend(index).value(); }
+  qr_device_info device(std::uint64_t backend, std::uint64_t index) const { return try_device(backend, index).value(); }
+  std::string operators(std::string_view backend) { return try_operators(backend).value().str(); }
+#else
+  Runtime() = delete;  // makes one elsewhere: try_create, or Runtime(nullptr) for an empty one
+#endif
 };
 
 class Options : public Handle<qr_options, qr_options_destroy> {
  public:
-  explicit Options(const Runtime &runtime,
-                   std::initializer_list<std::pair<std::string_view, std::string_view>> pairs = {}) {
-    make(qr_options_create, runtime.get());
-    for (const auto &[key, value] : pairs) set(key, value);
+  using Pairs = std::initializer_list<std::pair<std::string_view, std::string_view>>;
+  using Handle::Handle;
+  Options() noexcept = default;  // empty, to be assigned to
+  static Result<Options> try_create(const Runtime &runtime, Pairs pairs = {}) noexcept {
+    Result<Options> made = detail::make<Options>(qr_options_create, runtime.get());
+    if (!made.ok()) return made;
+    for (const auto &[key, value] : pairs) {
+      Status status = made->try_set(key, value);
+      if (!status.ok()) return Result<Options>(std::move(status));
+    }
+    return made;
   }
+  Status try_set(std::string_view key, std::string_view value) noexcept {
+    return Status(qr_options_set(get(), to_c(key), to_c(value)));
+  }
+  // The view lives until the next set or the end of the options.
+  Result<std::string_view> try_value(std::string_view key) const noexcept {
+    qr_string found{nullptr, 0};
+    Status status(qr_options_get(get(), to_c(key), &found));
+    if (!status.ok()) return Result<std::string_view>(std::move(status));
+    return Result<std::string_view>(std::string_view(found.data, found.size));
+  }
+#if QR_HAS_EXCEPTIONS
+  explicit Options(const Runtime &runtime, Pairs pairs = {}) : Options(try_create(runtime, pairs).value()) {}
   Options &set(std::string_view key, std::string_view value) {
-    check(qr_options_set(get(), to_c(key), to_c(value)));
+    check(try_set(key, value));
     return *this;
   }
-  std::string value(std::string_view key) const {
-    qr_string found{};
-    check(qr_options_get(get(), to_c(key), &found));
-    return from_c(found);
-  }
+  std::string value(std::string_view key) const { return std::string(try_value(key).value()); }
+#endif
 };
 
 class Signal : public Handle<qr_signal, qr_signal_destroy> {
  public:
-  explicit Signal(const Runtime &runtime) { make(qr_signal_create, runtime.get()); }
+  using Handle::Handle;
+  Signal() noexcept = default;  // empty, to be assigned to
+  static Result<Signal> try_create(const Runtime &runtime) noexcept {
+    return detail::make<Signal>(qr_signal_create, runtime.get());
+  }
   void abort() noexcept { qr_signal_abort(get()); }
   void reset() noexcept { qr_signal_reset(get()); }
   void set_timeout(std::chrono::nanoseconds timeout) noexcept {
     qr_signal_set_timeout(get(), static_cast<std::uint64_t>(timeout.count()));
   }
+#if QR_HAS_EXCEPTIONS
+  explicit Signal(const Runtime &runtime) : Signal(try_create(runtime).value()) {}
+#endif
 };
 
 class Profile : public Handle<qr_profile, qr_profile_destroy> {
  public:
-  explicit Profile(const Runtime &runtime) : runtime_(&runtime) { make(qr_profile_create, runtime.get()); }
-  std::uint64_t size() const noexcept { return qr_profile_event_count(get()); }
-  qr_profile_event operator[](std::uint64_t index) const {
-    qr_profile_event event;
-    check(qr_profile_event_at(get(), index, &event));
-    return event;
+  using Handle::Handle;
+  Profile() noexcept = default;  // empty, to be assigned to
+  static Result<Profile> try_create(const Runtime &runtime) noexcept {
+    return detail::make<Profile>(qr_profile_create, runtime.get());
   }
-  std::string export_as(std::string_view format) const {
-    return runtime_->take(qr_profile_export, get(), to_c(format));
+  std::uint64_t size() const noexcept { return qr_profile_event_count(get()); }
+  Result<qr_profile_event> try_event(std::uint64_t index) const noexcept {
+    return detail::ask(qr_profile_event{}, qr_profile_event_at, get(), index);
+  }
+  Result<Text> try_export_as(std::string_view format) const noexcept {
+    return detail::make<Text>(qr_profile_export, get(), to_c(format));
   }
   void clear() noexcept { qr_profile_clear(get()); }
-
- private:
-  const Runtime *runtime_;
+#if QR_HAS_EXCEPTIONS
+  explicit Profile(const Runtime &runtime) : Profile(try_create(runtime).value()) {}
+  qr_profile_event operator[](std::uint64_t index) const { return try_event(index).value(); }
+  std::string export_as(std::string_view format) const { return try_export_as(format).value().str(); }
+#endif
 };
 
 // What is known of an input or output, with a copy of its name.
@@ -192,22 +153,39 @@ struct TensorInfo {
         is_quantized(info.is_quantized != 0),
         scale(info.scale),
         zero_point(info.zero_point) {}
-
-  template <class T>
-  static TensorInfo one(const T *object, std::uint64_t index,
-                        qr_status *(*ask)(const T *, std::uint64_t, qr_tensor_info *)) {
-    qr_tensor_info info = QR_TENSOR_INFO_INIT;
-    check(ask(object, index, &info));
-    return TensorInfo(info);
-  }
-  template <class T>
-  static std::vector<TensorInfo> all(const T *object, std::uint64_t count,
-                                     qr_status *(*ask)(const T *, std::uint64_t, qr_tensor_info *)) {
-    std::vector<TensorInfo> list;
-    for (std::uint64_t i = 0; i < count; ++i) list.push_back(one(object, i, ask));
-    return list;
-  }
 };
+
+namespace detail {
+
+template <class T>
+using AskTensor = qr_status *(*)(const T *, std::uint64_t, qr_tensor_info *);
+
+template <class T>
+Result<TensorInfo> tensor(const T *object, std::uint64_t index, AskTensor<T> function) noexcept {
+  return in_memory([&]() -> Result<TensorInfo> {
+    qr_tensor_info info = QR_TENSOR_INFO_INIT;
+    Status status(function(object, index, &info));
+    if (!status.ok()) return Result<TensorInfo>(std::move(status));
+    return Result<TensorInfo>(TensorInfo(info));
+  });
+}
+
+template <class T>
+Result<std::vector<TensorInfo>> tensors(const T *object, std::uint64_t count, AskTensor<T> function) noexcept {
+  return in_memory([&]() -> Result<std::vector<TensorInfo>> {
+    std::vector<TensorInfo> list;
+    list.reserve(count);
+    for (std::uint64_t i = 0; i < count; ++i) {
+      qr_tensor_info info = QR_TENSOR_INFO_INIT;
+      Status status(function(object, i, &info));
+      if (!status.ok()) return Result<std::vector<TensorInfo>>(std::move(status));
+      list.emplace_back(info);
+    }
+    return Result<std::vector<TensorInfo>>(std::move(list));
+  });
+}
+
+}  // namespace detail
 
 // The data type of a C++ type.
 template <class T>
@@ -227,25 +205,41 @@ constexpr qr_dtype dtype_of() {
   else return QR_DTYPE_UNKNOWN;
 }
 
+// The extents of a tensor, outermost first. Those past QR_MAX_RANK are counted and not kept.
+class Shape {
+ public:
+  Shape(const std::int64_t *dims, std::size_t rank) noexcept : rank_(rank) {
+    for (std::size_t axis = 0; axis < rank && axis < QR_MAX_RANK; ++axis) dims_[axis] = dims[axis];
+  }
+  Shape(std::initializer_list<std::int64_t> dims) noexcept : Shape(dims.begin(), dims.size()) {}
+  Shape(const std::vector<std::int64_t> &dims) noexcept : Shape(dims.data(), dims.size()) {}
+  std::size_t rank() const noexcept { return rank_; }
+  const std::int64_t *begin() const noexcept { return dims_; }
+  const std::int64_t *end() const noexcept { return dims_ + (rank_ < QR_MAX_RANK ? rank_ : QR_MAX_RANK); }
+
+ private:
+  std::int64_t dims_[QR_MAX_RANK] = {};
+  std::size_t rank_;
+};
+
 // A view of data, as qr_tensor is; owns nothing.
 class Tensor : public qr_tensor {
  public:
   Tensor() noexcept : qr_tensor QR_TENSOR_INIT {}
-  // Data of any type; the size follows from type and shape.
-  Tensor(qr_dtype type, const std::vector<std::int64_t> &shape, void *place) : Tensor() {
+  // Data of any type; the size follows from type and shape. A shape of too many extents is refused by the call that is
+  // given the tensor.
+  Tensor(qr_dtype type, const Shape &shape, void *place) noexcept : Tensor() {
     dtype = type;
-    rank = static_cast<std::uint32_t>(shape.size());
+    rank = static_cast<std::uint32_t>(shape.rank());
+    std::copy(shape.begin(), shape.end(), dims);
     std::uint64_t count = 1;
-    for (std::size_t axis = 0; axis < shape.size(); ++axis) {
-      if (axis < QR_MAX_RANK) dims[axis] = shape[axis];
-      count *= static_cast<std::uint64_t>(shape[axis]);
-    }
+    for (const std::int64_t extent : shape) count *= static_cast<std::uint64_t>(extent);
     qr_tensor::data = place;
     size_bytes = (count * qr_dtype_bits(type) + 7) / 8;
   }
   // Data of a C++ type: an input, or room for an output.
   template <class T>
-  static Tensor of(T *elements, const std::vector<std::int64_t> &shape) {
+  static Tensor of(T *elements, const Shape &shape) noexcept {
     static_assert(dtype_of<T>() != QR_DTYPE_UNKNOWN, "no data type for this C++ type");
     return Tensor(dtype_of<T>(), shape, const_cast<std::remove_const_t<T> *>(elements));
   }
@@ -258,113 +252,244 @@ class Tensor : public qr_tensor {
   std::vector<std::int64_t> shape() const { return std::vector<std::int64_t>(dims, dims + rank); }
 };
 
-class Model : public Handle<qr_model, qr_model_destroy> {
+// Told how far a long call has come: `done` of `total` steps, total 0 where that is not known.
+using Progress = std::function<void(std::uint64_t done, std::uint64_t total, std::string_view what)>;
+
+namespace detail {
+
+template <class Object>
+auto get(const Object *object) noexcept -> decltype(object->get()) {
+  return object ? object->get() : nullptr;
+}
+
+// A Progress as the C ABI takes it. An exception of its does not pass through the library: it waits for rethrow().
+class ProgressCall {
  public:
-  Model(const Runtime &runtime, std::string_view path, const Options *options = nullptr) : runtime_(&runtime) {
-    make(qr_model_open_path, runtime.get(), to_c(path), options ? options->get() : nullptr);
+  explicit ProgressCall(const Progress &progress) noexcept : progress_(progress) {
+    c_.self = this;
+    c_.report = report;
   }
-  // `data` must stay valid and unchanged until the model and its sessions are gone.
-  Model(const Runtime &runtime, const void *data, std::uint64_t size_bytes, const Options *options = nullptr)
-      : runtime_(&runtime) {
-    make(qr_model_open_memory, runtime.get(), data, size_bytes, options ? options->get() : nullptr);
-  }
-  std::vector<TensorInfo> inputs() const {
-    return TensorInfo::all<qr_model>(get(), qr_model_input_count(get()), qr_model_input);
-  }
-  std::vector<TensorInfo> outputs() const {
-    return TensorInfo::all<qr_model>(get(), qr_model_output_count(get()), qr_model_output);
-  }
-  std::uint64_t input_count() const noexcept { return qr_model_input_count(get()); }
-  TensorInfo input(std::uint64_t index) const { return TensorInfo::one<qr_model>(get(), index, qr_model_input); }
-  TensorInfo output(std::uint64_t index) const { return TensorInfo::one<qr_model>(get(), index, qr_model_output); }
-  std::string dim_name(std::uint64_t input, std::uint64_t axis) const {
-    qr_string name{};
-    check(qr_model_input_dim_name(get(), input, axis, &name));
-    return from_c(name);
-  }
-  std::string inspect() const { return runtime_->take(qr_model_inspect, get()); }
-  void verify() const { check(qr_model_verify(get())); }
-  std::string check_nodes(const Options &options) const { return runtime_->take(qr_model_check, get(), options.get()); }
-  std::pair<qr_compatibility, std::string> compatibility(const Options &options) const {
-    qr_compatibility grade = 0;
-    std::string reason = runtime_->take(qr_model_compatibility, get(), options.get(), &grade);
-    return {grade, std::move(reason)};
-  }
-  using Progress = std::function<void(std::uint64_t done, std::uint64_t total, std::string_view what)>;
-  void compile(std::string_view path, const Options *options = nullptr, Signal *signal = nullptr,
-               const Progress &progress = {}) const {
-    qr_progress callback = QR_PROGRESS_INIT;
-    callback.self = const_cast<Progress *>(&progress);
-    callback.report = [](void *self, std::uint64_t done, std::uint64_t total, qr_string what) {
-      (*static_cast<Progress *>(self))(done, total, std::string_view(what.data, static_cast<std::size_t>(what.size)));
-    };
-    check(qr_model_compile(get(), options ? options->get() : nullptr, to_c(path), signal ? signal->get() : nullptr,
-                           progress ? &callback : nullptr));
+  ProgressCall(const ProgressCall &) = delete;
+  ProgressCall &operator=(const ProgressCall &) = delete;
+  const qr_progress *get() const noexcept { return progress_ ? &c_ : nullptr; }
+  void rethrow() const {
+#if QR_HAS_EXCEPTIONS
+    if (thrown_) std::rethrow_exception(thrown_);
+#endif
   }
 
  private:
-  friend class Session;
-  const Runtime *runtime_;
+  static void report(void *self, std::uint64_t done, std::uint64_t total, qr_string what) noexcept {
+    auto *call = static_cast<ProgressCall *>(self);
+    const std::string_view text(what.data, what.size);
+#if QR_HAS_EXCEPTIONS
+    if (call->thrown_) return;
+    try {
+      call->progress_(done, total, text);
+    } catch (...) {
+      call->thrown_ = std::current_exception();
+    }
+#else
+    call->progress_(done, total, text);
+#endif
+  }
+  const Progress &progress_;
+  qr_progress c_ = QR_PROGRESS_INIT;
+  std::exception_ptr thrown_;
+};
+
+// The array of pointers that a run takes; on the stack where they are few.
+template <class T>
+class Pointers {
+ public:
+  template <class Tensors>
+  Pointers(Tensors *tensors, std::size_t count) noexcept {
+    if (count > kFew) many_.reset(new (std::nothrow) T *[count]);
+    at_ = count > kFew ? many_.get() : few_;
+    if (at_)
+      for (std::size_t i = 0; i < count; ++i) at_[i] = &tensors[i];
+  }
+  T **get() const noexcept { return at_; }  // NULL: out of memory
+
+ private:
+  static constexpr std::size_t kFew = 32;
+  T *few_[kFew];
+  std::unique_ptr<T *[]> many_;
+  T **at_;
+};
+
+}  // namespace detail
+
+class Model : public Handle<qr_model, qr_model_destroy> {
+ public:
+  using Progress = qr::Progress;
+  using Handle::Handle;
+  Model() noexcept = default;  // empty, to be assigned to
+  static Result<Model> try_open(const Runtime &runtime, std::string_view path,
+                                const Options *options = nullptr) noexcept {
+    return detail::make<Model>(qr_model_open_path, runtime.get(), to_c(path), detail::get(options));
+  }
+  // `data` must stay valid and unchanged until the model and its sessions are gone.
+  static Result<Model> try_open(const Runtime &runtime, const void *data, std::uint64_t size_bytes,
+                                const Options *options = nullptr) noexcept {
+    return detail::make<Model>(qr_model_open_memory, runtime.get(), data, size_bytes, detail::get(options));
+  }
+  std::uint64_t input_count() const noexcept { return qr_model_input_count(get()); }
+  std::uint64_t output_count() const noexcept { return qr_model_output_count(get()); }
+  Result<TensorInfo> try_input(std::uint64_t index) const noexcept {
+    return detail::tensor<qr_model>(get(), index, qr_model_input);
+  }
+  Result<TensorInfo> try_output(std::uint64_t index) const noexcept {
+    return detail::tensor<qr_model>(get(), index, qr_model_output);
+  }
+  Result<std::vector<TensorInfo>> try_inputs() const noexcept {
+    return detail::tensors<qr_model>(get(), input_count(), qr_model_input);
+  }
+  Result<std::vector<TensorInfo>> try_outputs() const noexcept {
+    return detail::tensors<qr_model>(get(), output_count(), qr_model_output);
+  }
+  // The view lives as long as the model.
+  Result<std::string_view> try_dim_name(std::uint64_t input, std::uint64_t axis) const noexcept {
+    qr_string name{nullptr, 0};
+    Status status(qr_model_input_dim_name(get(), input, axis, &name));
+    if (!status.ok()) return Result<std::string_view>(std::move(status));
+    return Result<std::string_view>(std::string_view(name.data, name.size));
+  }
+  Result<Text> try_inspect() const noexcept { return detail::make<Text>(qr_model_inspect, get()); }
+  Status try_verify() const noexcept { return Status(qr_model_verify(get())); }
+  Result<Text> try_check_nodes(const Options &options) const noexcept {
+    return detail::make<Text>(qr_model_check, get(), options.get());
+  }
+  Result<std::pair<qr_compatibility, Text>> try_compatibility(const Options &options) const noexcept {
+    using Answer = std::pair<qr_compatibility, Text>;
+    qr_compatibility grade = 0;
+    char *reason = nullptr;
+    Status status(qr_model_compatibility(get(), options.get(), &grade, &reason));
+    if (!status.ok()) return Result<Answer>(std::move(status));
+    return Result<Answer>(Answer(grade, Text(reason)));
+  }
+  // What `progress` throws comes out of here, when the call has ended.
+  Status try_compile(std::string_view path, const Options *options = nullptr, Signal *signal = nullptr,
+                     const Progress &progress = {}) const {
+    const detail::ProgressCall call(progress);
+    Status status(qr_model_compile(get(), detail::get(options), to_c(path), detail::get(signal), call.get()));
+    call.rethrow();
+    return status;
+  }
+#if QR_HAS_EXCEPTIONS
+  Model(const Runtime &runtime, std::string_view path, const Options *options = nullptr)
+      : Model(try_open(runtime, path, options).value()) {}
+  Model(const Runtime &runtime, const void *data, std::uint64_t size_bytes, const Options *options = nullptr)
+      : Model(try_open(runtime, data, size_bytes, options).value()) {}
+  TensorInfo input(std::uint64_t index) const { return try_input(index).value(); }
+  TensorInfo output(std::uint64_t index) const { return try_output(index).value(); }
+  std::vector<TensorInfo> inputs() const { return try_inputs().value(); }
+  std::vector<TensorInfo> outputs() const { return try_outputs().value(); }
+  std::string dim_name(std::uint64_t input, std::uint64_t axis) const {
+    return std::string(try_dim_name(input, axis).value());
+  }
+  std::string inspect() const { return try_inspect().value().str(); }
+  void verify() const { check(try_verify()); }
+  std::string check_nodes(const Options &options) const { return try_check_nodes(options).value().str(); }
+  std::pair<qr_compatibility, std::string> compatibility(const Options &options) const {
+    const auto [grade, reason] = try_compatibility(options).value();
+    return {grade, reason.str()};
+  }
+  void compile(std::string_view path, const Options *options = nullptr, Signal *signal = nullptr,
+               const Progress &progress = {}) const {
+    check(try_compile(path, options, signal, progress));
+  }
+#endif
 };
 
 class Session : public Handle<qr_session, qr_session_destroy> {
  public:
+  using Handle::Handle;
+  Session() noexcept = default;  // empty, to be assigned to
+  static Result<Session> try_create(const Model &model, const Options *options = nullptr,
+                                    Signal *signal = nullptr) noexcept {
+    return detail::make<Session>(qr_session_create, model.get(), detail::get(options), detail::get(signal));
+  }
+  Result<Session> try_clone() const noexcept { return detail::make<Session>(qr_session_clone, get()); }
+  std::uint64_t input_count() const noexcept { return qr_session_input_count(get()); }
+  std::uint64_t output_count() const noexcept { return qr_session_output_count(get()); }
+  Result<TensorInfo> try_input(std::uint64_t index) const noexcept {
+    return detail::tensor<qr_session>(get(), index, qr_session_input);
+  }
+  Result<TensorInfo> try_output(std::uint64_t index) const noexcept {
+    return detail::tensor<qr_session>(get(), index, qr_session_output);
+  }
+  Result<std::vector<TensorInfo>> try_inputs() const noexcept {
+    return detail::tensors<qr_session>(get(), input_count(), qr_session_input);
+  }
+  Result<std::vector<TensorInfo>> try_outputs() const noexcept {
+    return detail::tensors<qr_session>(get(), output_count(), qr_session_output);
+  }
+  // Outputs where the tensors say; those without data in the session's memory, valid until the next run.
+  Status try_run(const Tensor *inputs, std::size_t input_count, Tensor *outputs, std::size_t output_count,
+                 Signal *signal = nullptr, Profile *profile = nullptr) noexcept {
+    const detail::Pointers<const qr_tensor> in(inputs, input_count);
+    const detail::Pointers<qr_tensor> out(outputs, output_count);
+    if (!in.get() || !out.get()) return Status::out_of_memory();
+    qr_run_options options = QR_RUN_OPTIONS_INIT;
+    options.signal = detail::get(signal);
+    options.profile = detail::get(profile);
+    return Status(qr_session_run(get(), &options, in.get(), input_count, out.get(), output_count));
+  }
+  // The same with std::array, std::vector, std::span or arrays of Tensor.
+  template <class Inputs, class Outputs>
+  Status try_run(const Inputs &inputs, Outputs &outputs, Signal *signal = nullptr,
+                 Profile *profile = nullptr) noexcept {
+    return try_run(std::data(inputs), std::size(inputs), std::data(outputs), std::size(outputs), signal, profile);
+  }
+  Status try_set_option(std::string_view key, std::string_view value) noexcept {
+    return Status(qr_session_set_option(get(), to_c(key), to_c(value)));
+  }
+  Status try_recover() noexcept { return Status(qr_session_recover(get())); }
+  Result<Text> try_report() const noexcept { return detail::make<Text>(qr_session_report, get()); }
+#if QR_HAS_EXCEPTIONS
   explicit Session(const Model &model, const Options *options = nullptr, Signal *signal = nullptr)
-      : runtime_(model.runtime_) {
-    make(qr_session_create, model.get(), options ? options->get() : nullptr, signal ? signal->get() : nullptr);
-  }
-  Session clone() const {
-    qr_session *made = nullptr;
-    check(qr_session_clone(get(), &made));
-    return Session(*runtime_, made);
-  }
-  std::vector<TensorInfo> inputs() const {
-    return TensorInfo::all<qr_session>(get(), qr_session_input_count(get()), qr_session_input);
-  }
-  std::vector<TensorInfo> outputs() const {
-    return TensorInfo::all<qr_session>(get(), qr_session_output_count(get()), qr_session_output);
-  }
-  TensorInfo input(std::uint64_t index) const { return TensorInfo::one<qr_session>(get(), index, qr_session_input); }
-  TensorInfo output(std::uint64_t index) const { return TensorInfo::one<qr_session>(get(), index, qr_session_output); }
+      : Session(try_create(model, options, signal).value()) {}
+  Session clone() const { return try_clone().value(); }
+  TensorInfo input(std::uint64_t index) const { return try_input(index).value(); }
+  TensorInfo output(std::uint64_t index) const { return try_output(index).value(); }
+  std::vector<TensorInfo> inputs() const { return try_inputs().value(); }
+  std::vector<TensorInfo> outputs() const { return try_outputs().value(); }
   // Outputs in the session's memory: valid until the next run.
   std::vector<Tensor> run(const std::vector<Tensor> &inputs, Signal *signal = nullptr, Profile *profile = nullptr) {
-    std::vector<Tensor> outputs(static_cast<std::size_t>(qr_session_output_count(get())));
+    std::vector<Tensor> outputs(output_count());
     run(inputs, outputs, signal, profile);
     return outputs;
   }
   // Outputs where the tensors say; those without data as above.
   void run(const std::vector<Tensor> &inputs, std::vector<Tensor> &outputs, Signal *signal = nullptr,
            Profile *profile = nullptr) {
-    qr_run_options options = QR_RUN_OPTIONS_INIT;
-    options.signal = signal ? signal->get() : nullptr;
-    options.profile = profile ? profile->get() : nullptr;
-    in_.clear();
-    out_.clear();
-    for (const Tensor &tensor : inputs) in_.push_back(&tensor);
-    for (Tensor &tensor : outputs) out_.push_back(&tensor);
-    check(qr_session_run(get(), &options, in_.data(), in_.size(), out_.data(), out_.size()));
+    check(try_run(inputs, outputs, signal, profile));
   }
-  void set_option(std::string_view key, std::string_view value) {
-    check(qr_session_set_option(get(), to_c(key), to_c(value)));
-  }
-  void recover() { check(qr_session_recover(get())); }
-  std::string report() const { return runtime_->take(qr_session_report, get()); }
-
- private:
-  Session(const Runtime &runtime, qr_session *made) : Handle(made), runtime_(&runtime) {}
-  const Runtime *runtime_;
-  std::vector<const qr_tensor *> in_;
-  std::vector<qr_tensor *> out_;
+  void set_option(std::string_view key, std::string_view value) { check(try_set_option(key, value)); }
+  void recover() { check(try_recover()); }
+  std::string report() const { return try_report().value().str(); }
+#endif
 };
 
 class Memory : public Handle<qr_memory, qr_memory_destroy> {
  public:
-  Memory(const Session &session, std::uint64_t size_bytes) { make(qr_memory_allocate, session.get(), size_bytes); }
-  Memory(const Session &session, void *data, std::uint64_t size_bytes) {
-    make(qr_memory_register, session.get(), data, size_bytes);
+  using Handle::Handle;
+  Memory() noexcept = default;  // empty, to be assigned to
+  static Result<Memory> try_allocate(const Session &session, std::uint64_t size_bytes) noexcept {
+    return detail::make<Memory>(qr_memory_allocate, session.get(), size_bytes);
+  }
+  // `data` must stay valid until the memory is gone.
+  static Result<Memory> try_register(const Session &session, void *data, std::uint64_t size_bytes) noexcept {
+    return detail::make<Memory>(qr_memory_register, session.get(), data, size_bytes);
   }
   void *data() const noexcept { return qr_memory_data(get()); }
   std::uint64_t size() const noexcept { return qr_memory_size(get()); }
+#if QR_HAS_EXCEPTIONS
+  Memory(const Session &session, std::uint64_t size_bytes) : Memory(try_allocate(session, size_bytes).value()) {}
+  Memory(const Session &session, void *data, std::uint64_t size_bytes)
+      : Memory(try_register(session, data, size_bytes).value()) {}
+#endif
 };
 
 }  // namespace qr

@@ -178,13 +178,12 @@ QR_API const char *qr_runtime_cpu_features(const qr_runtime *runtime);
  * @since   0.1 */
 QR_API QR_MUST_USE qr_status *qr_runtime_operators(qr_runtime *runtime, qr_string backend, char **out_json);
 
-/* Frees a text that a function of this library gave.
- * @param runtime  borrows: the runtime that the giving object belongs to.
- * @param text     takes: may be NULL.
+/* Frees a text that a function of this library gave. What gave it, and its runtime, may be gone by then.
+ * @param text  takes: may be NULL.
  * @thread  [thread-safe]
  * @errors  none
  * @since   0.1 */
-QR_API void qr_string_destroy(qr_runtime *runtime, char *text);
+QR_API void qr_string_destroy(char *text);
 
 #ifdef __cplusplus
 }

@@ -201,6 +201,6 @@ qr_status *qr_runtime_operators(qr_runtime *runtime, qr_string backend, char **o
   });
 }
 
-void qr_string_destroy(qr_runtime *, char *text) { free_block(text); }
+void qr_string_destroy(char *text) { free_block(text); }
 
 }  // extern "C"

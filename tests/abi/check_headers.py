@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Each public header by itself, included twice, in C99, C11 and C++17, with every warning on and -Wpadded: no hole in any struct.
+"""Each public header by itself, included twice, in C99, C11 and C++17 (the C++ headers in C++20 too, with exceptions and without), with every warning on and -Wpadded: no hole in any struct.
 
 check_headers.py CC CXX INCLUDE_DIR
 """
@@ -32,8 +32,11 @@ for header in sorted(os.listdir(folder)):
     if header.endswith(".h"):
         for standard in ("c99", "c11"):
             judge(f"{header} {standard}", compile_text(cc, "c", standard, text))
-    if header.endswith((".h", ".hpp")):
-        judge(f"{header} c++17", compile_text(cxx, "c++", "c++17", text, ["-Wno-padded"] if header.endswith(".hpp") else []))
+        judge(f"{header} c++17", compile_text(cxx, "c++", "c++17", text))
+    if header.endswith(".hpp"):
+        for standard in ("c++17", "c++20"):
+            for mode in ("-fexceptions", "-fno-exceptions"):
+                judge(f"{header} {standard} {mode}", compile_text(cxx, "c++", standard, text, ["-Wno-padded", mode]))
 
 # The _INIT macros initialise every field, in both languages, without a warning.
 names = []

@@ -164,7 +164,7 @@ static void test_null_objects_without_errors(void **state) {
   qr_runtime_destroy(NULL), qr_options_destroy(NULL), qr_model_destroy(NULL), qr_session_destroy(NULL);
   qr_memory_destroy(NULL), qr_signal_destroy(NULL), qr_profile_destroy(NULL), qr_status_destroy(NULL);
   qr_signal_abort(NULL), qr_signal_reset(NULL), qr_signal_set_timeout(NULL, 1), qr_profile_clear(NULL);
-  qr_string_destroy(NULL, NULL);
+  qr_string_destroy(NULL);
   assert_int_equal(qr_model_input_count(NULL), 0), assert_int_equal(qr_model_output_count(NULL), 0);
   assert_int_equal(qr_session_input_count(NULL), 0), assert_int_equal(qr_session_output_count(NULL), 0);
   assert_int_equal(qr_profile_event_count(NULL), 0), assert_int_equal(qr_memory_size(NULL), 0);

@@ -64,7 +64,7 @@ static void test_sessions_share_a_pool(void **state) {
     OK(qr_session_report(sessions[1], &report));
     assert_non_null(strstr(report, "\"threads\": 3"));
     assert_non_null(strstr(report, "\"thread_pool\": \"ours\""));
-    qr_string_destroy(runtime, report);
+    qr_string_destroy(report);
     for (i = 0; i < 3; ++i) assert_int_equal(pthread_create(&threads[i], NULL, run_many, sessions[i]), 0);
     for (i = 0; i < 3; ++i) {
       void *result = NULL;

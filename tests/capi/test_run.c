@@ -233,10 +233,10 @@ static void test_profile(void **state) {
   assert_true(nodes >= 4); /* two convolutions and two Gemm; what they take in, and views, have no event */
   OK(qr_profile_export(profile, str("csv"), &text));
   assert_non_null(strstr(text, "conv1")), assert_non_null(strstr(text, "Gemm"));
-  qr_string_destroy(f.runtime, text);
+  qr_string_destroy(text);
   OK(qr_profile_export(profile, str("chrome"), &text));
   assert_non_null(strstr(text, "\"conv2\""));
-  qr_string_destroy(f.runtime, text);
+  qr_string_destroy(text);
   qr_profile_clear(profile);
   assert_int_equal(qr_profile_event_count(profile), 0);
   qr_profile_destroy(profile);
@@ -290,13 +290,13 @@ static void test_report_and_plan(void **state) {
   open_fixture(&f, container);
   OK(qr_session_report(f.session, &text));
   assert_non_null(strstr(text, "\"cpu\"")), assert_non_null(strstr(text, "\"container\""));
-  qr_string_destroy(f.runtime, text);
+  qr_string_destroy(text);
   OK(qr_session_plan(f.model, NULL, &plan));
   assert_true(plan.weights_bytes >= (16 * 9 + 16 + 32 * 144 + 32 + 512 * 64 + 64 + 640 + 10) * 4);
   assert_true(plan.arena_bytes >= 16 * 64 * 4), assert_true(plan.io_bytes >= 256 + 40);
   OK(qr_model_compatibility(f.model, NULL, &grade, &text));
   assert_int_equal(grade, QR_COMPATIBILITY_OPTIMAL);
-  qr_string_destroy(f.runtime, text);
+  qr_string_destroy(text);
   close_fixture(&f);
 }
 

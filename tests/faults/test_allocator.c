@@ -43,7 +43,7 @@ static qr_status *whole_way(counting_allocator *counter, const char *path, int *
   run.signal = signal, run.profile = profile;
   STEP(qr_session_run(session, &run, inputs, 1, outputs, 1));
   STEP((out.data = NULL, out.size_bytes = 0, qr_session_run(clone, NULL, inputs, 1, outputs, 1)));
-  qr_string_destroy(runtime, json);
+  qr_string_destroy(json);
   qr_memory_destroy(memory), qr_session_destroy(clone), qr_session_destroy(session), qr_model_destroy(model);
   qr_profile_destroy(profile), qr_signal_destroy(signal), qr_options_destroy(session_options),
       qr_runtime_destroy(runtime);

@@ -238,11 +238,11 @@ static void test_refusal(void **state) {
   qr_model_destroy(model);
 }
 
-static int reports(fixture *f, qr_session *session, const char *what) {
+static int reports(qr_session *session, const char *what) {
   char *report = NULL;
   ok(qr_session_report(session, &report));
   const int found = strstr(report, what) != NULL;
-  qr_string_destroy(f->runtime, report);
+  qr_string_destroy(report);
   return found;
 }
 
@@ -266,7 +266,7 @@ static void check_grade(fixture *f, qr_model *model, qr_compatibility expected) 
   ok(qr_model_compatibility(model, f->options, &grade, &reason));
   assert_int_equal(grade, expected);
   if (expected != QR_COMPATIBILITY_OPTIMAL) assert_non_null(strstr(reason, "expected \"grade=1\""));
-  qr_string_destroy(f->runtime, reason);
+  qr_string_destroy(reason);
 }
 
 static void test_grades(void **state) {
@@ -283,7 +283,7 @@ static void test_grades(void **state) {
       ok(status);
       ok(run(session, NULL, NULL));
       /* Grade 3 is recompiled from the kept graph, and says so. */
-      assert_true(reports(f, session, grade == 3 ? "\"source\": \"recompiled\"" : "\"source\": \"container\""));
+      assert_true(reports(session, grade == 3 ? "\"source\": \"recompiled\"" : "\"source\": \"container\""));
       qr_session_destroy(session);
     }
     qr_model_destroy(model);
@@ -470,9 +470,9 @@ static qr_session *create_in_background(fixture *f, qr_model *model, const char 
   return session;
 }
 
-static void wait_until(fixture *f, qr_session *session, const char *state) {
-  for (int i = 0; i < 20000 && !reports(f, session, state); ++i) usleep(1000);
-  assert_true(reports(f, session, state));
+static void wait_until(qr_session *session, const char *state) {
+  for (int i = 0; i < 20000 && !reports(session, state); ++i) usleep(1000);
+  assert_true(reports(session, state));
 }
 
 /* One that runs is replaced between two runs; what was made before goes on. */
@@ -484,9 +484,9 @@ static void test_replaced_in_background(void **state) {
   set(f, "ep.context_enable", "1");
   set(f, "ep.context_file_path", kept);
   qr_session *session = create_in_background(f, model, "slow_compile=1000"), *clone = NULL;
-  assert_true(reports(f, session, "\"recompilation\": \"running\""));
+  assert_true(reports(session, "\"recompilation\": \"running\""));
   ok(run(session, NULL, NULL));
-  assert_true(reports(f, session, "\"source\": \"container\""));
+  assert_true(reports(session, "\"source\": \"container\""));
   ok(qr_session_clone(session, &clone));
   qr_memory *allocated = NULL, *imported = NULL;
   ok(qr_memory_allocate(session, 256, &allocated));
@@ -496,10 +496,10 @@ static void test_replaced_in_background(void **state) {
   close(fd);
   run_in_memory(f, session, allocated, 64, imported, 16);
   ok(qr_session_set_option(clone, text("script"), text("wrong=silent")));
-  wait_until(f, session, "\"recompilation\": \"done\"");
+  wait_until(session, "\"recompilation\": \"done\"");
   run_in_memory(f, session, allocated, 64, imported, 16);
-  assert_true(reports(f, session, "\"source\": \"recompiled\""));
-  assert_true(reports(f, session, "\"grade\": \"optimal\""));
+  assert_true(reports(session, "\"source\": \"recompiled\""));
+  assert_true(reports(session, "\"grade\": \"optimal\""));
   qr_model *written = NULL; /* the next start finds it */
   ok(qr_model_open_path(f->runtime, text(kept), NULL, &written));
   check_grade(f, written, QR_COMPATIBILITY_OPTIMAL);
@@ -508,7 +508,7 @@ static void test_replaced_in_background(void **state) {
   qr_status *status = run(clone, NULL, NULL); /* the option that was set is set there too */
   assert_non_null(status);
   qr_status_destroy(status);
-  assert_true(reports(f, clone, "\"source\": \"recompiled\""));
+  assert_true(reports(clone, "\"source\": \"recompiled\""));
   qr_model_destroy(model);
   qr_session_destroy(session);
   qr_session_destroy(clone);
@@ -521,7 +521,7 @@ static void test_pending_in_background(void **state) {
   fixture *f = *state;
   qr_model *model = compile(f, "grade=3", "1", "pending");
   qr_session *session = create_in_background(f, model, "slow_compile=500"), *clone = NULL;
-  assert_true(reports(f, session, "\"source\": \"pending\""));
+  assert_true(reports(session, "\"source\": \"pending\""));
   assert_int_equal(qr_session_input_count(session), 1);
   qr_tensor_info info = QR_TENSOR_INFO_INIT;
   ok(qr_session_input(session, 0, &info));
@@ -532,7 +532,7 @@ static void test_pending_in_background(void **state) {
   qr_signal_set_timeout(signal, 1000000u);
   fails(run(session, signal, NULL), QR_DEADLINE_EXCEEDED, "QR-C0012");
   ok(run(session, NULL, NULL));
-  assert_true(reports(f, session, "\"source\": \"recompiled\""));
+  assert_true(reports(session, "\"source\": \"recompiled\""));
   qr_session_destroy(session);
   ok(run(clone, NULL, NULL));
   qr_session_destroy(clone);
@@ -547,7 +547,7 @@ static void test_pending_in_background(void **state) {
   session = create_in_background(f, model, "slow_compile=20;fail_compile=1");
   fails(run(session, NULL, NULL), QR_INTERNAL, "QR-C0010");
   fails(run(session, NULL, NULL), QR_INTERNAL, "QR-C0010");
-  assert_true(reports(f, session, "\"recompilation\": \"failed\""));
+  assert_true(reports(session, "\"recompilation\": \"failed\""));
   qr_session_destroy(session);
 
   session = create_in_background(f, model, "slow_compile=600000"); /* stops when nobody is left to wait for it */
@@ -567,9 +567,9 @@ static void test_failed_in_background(void **state) {
   fixture *f = *state;
   qr_model *model = compile(f, "grade=2", "1", "failed");
   qr_session *session = create_in_background(f, model, "fail_compile=1");
-  wait_until(f, session, "\"recompilation\": \"failed\"");
+  wait_until(session, "\"recompilation\": \"failed\"");
   ok(run(session, NULL, NULL)); /* what ran goes on */
-  assert_true(reports(f, session, "\"source\": \"container\""));
+  assert_true(reports(session, "\"source\": \"container\""));
   qr_session_destroy(session);
   qr_model_destroy(model);
 }

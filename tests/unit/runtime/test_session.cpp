@@ -247,12 +247,12 @@ TEST_CASE("containers") {
   char *reason = nullptr;
   qr::check(qr_model_compatibility(kept.get(), nullptr, &grade, &reason));
   CHECK_EQ(grade, QR_COMPATIBILITY_OPTIMAL);
-  runtime.take(reason);
+  const qr::Text told(reason);
   CHECK(log.lines.find("on backend cpu") != std::string::npos);
 
   char *json = nullptr;
   qr::check(qr_session_report(session.get(), &json));
-  const std::string report = runtime.take(json);
+  const std::string report = qr::Text(json).str();
   for (const char *part :
        {"\"backend\": \"cpu\"", "\"source\": \"container\"", "\"grade\": \"optimal\"", "\"nodes\": 2"})
     CHECK(report.find(part) != std::string::npos);
@@ -272,7 +272,7 @@ TEST_CASE("options for other backends") {
   CHECK(thrown([&] { session.set_option("thread", "2"); }).find("QR-C0101") == 0);
   char *json = nullptr;
   qr::check(qr_session_report(session.get(), &json));
-  const std::string report = runtime.take(json);
+  const std::string report = qr::Text(json).str();
   CHECK(report.find("\"ignored_options\": {\n    \"htp_performance_mode\": \"burst\",\n    "
                     "\"ep.dynamic.workload_type\": \"Efficient\"") != std::string::npos);
 }

@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: Apache-2.0
+// quarry.hpp, built with exceptions and without: objects moved and destroyed in every combination, results, errors. The
+// strictest warnings are errors here, so a template of the wrapper that a user may instantiate is used below.
+#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+#if !defined(__cpp_exceptions)
+#define DOCTEST_CONFIG_NO_EXCEPTIONS_BUT_WITH_ALL_ASSERTS
+#endif
+#include <doctest/doctest.h>
+#include <quarry/quarry.hpp>
+
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace {
+
+// The value of a call that must succeed; where it does not the program says why and ends.
+template <class T>
+T must(qr::Result<T> result) {
+  if (!result.ok()) {
+    std::fprintf(stderr, "%s: %s\n", result.status().id(), result.status().message());
+    std::_Exit(1);
+  }
+  return *std::move(result);
+}
+void must(const qr::Status &status) {
+  if (status.ok()) return;
+  std::fprintf(stderr, "%s: %s\n", status.id(), status.message());
+  std::_Exit(1);
+}
+
+// What is freed is filled first, so that a use of it afterwards does not go well by luck.
+struct PoisoningAllocator {
+  std::atomic<int> live{0};
+  static void *alloc(void *self, std::uint64_t size, std::uint64_t align) {
+    void *block = nullptr;
+    if (posix_memalign(&block, align, size) != 0) return nullptr;
+    ++static_cast<PoisoningAllocator *>(self)->live;
+    return block;
+  }
+  static void free(void *self, void *block, std::uint64_t size, std::uint64_t) {
+    --static_cast<PoisoningAllocator *>(self)->live;
+    std::memset(block, 0xdd, size);
+    std::free(block);
+  }
+  qr::Result<qr::Runtime> make_runtime() {
+    qr_allocator functions = QR_ALLOCATOR_INIT;
+    functions.self = this;
+    functions.alloc = alloc;
+    functions.free = free;
+    qr_runtime_options options = QR_RUNTIME_OPTIONS_INIT;
+    options.allocator = &functions;
+    return qr::Runtime::try_create(&options);
+  }
+};
+
+// A container of the digits model: compiled once, gone with the program.
+class Container {
+ public:
+  Container() : path_("test_wrapper_" + std::to_string(getpid()) + ".qrm") {
+    const char *root = std::getenv("QUARRY_SOURCE_ROOT");
+    const qr::Runtime runtime = must(qr::Runtime::try_create());
+    const qr::Model model =
+        must(qr::Model::try_open(runtime, std::string(root ? root : ".") + "/models/digits/digits.onnx"));
+    std::uint64_t told = 0;
+    must(model.try_compile(path_, nullptr, nullptr,
+                           [&](std::uint64_t, std::uint64_t, std::string_view what) { told += !what.empty(); }));
+    CHECK(told > 0);
+  }
+  Container(const Container &) = delete;
+  Container &operator=(const Container &) = delete;
+  ~Container() { std::remove(path_.c_str()); }
+  const std::string &path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+const std::string &container() {
+  static const Container made;
+  return made.path();
+}
+
+// What a program keeps in one of its own structs.
+struct Everything {
+  qr::Runtime runtime{nullptr};
+  qr::Options options;
+  qr::Signal signal;
+  qr::Profile profile;
+  qr::Model model;
+  qr::Session session;
+  qr::Memory memory;
+};
+constexpr unsigned kKinds = 7;
+
+Everything make_everything(PoisoningAllocator &allocator) {
+  Everything all;
+  all.runtime = must(allocator.make_runtime());
+  all.options = must(qr::Options::try_create(all.runtime, {{"threads", "1"}}));
+  all.signal = must(qr::Signal::try_create(all.runtime));
+  all.profile = must(qr::Profile::try_create(all.runtime));
+  all.model = must(qr::Model::try_open(all.runtime, container(), &all.options));
+  all.session = must(qr::Session::try_create(all.model, &all.options, &all.signal));
+  all.memory = must(qr::Memory::try_allocate(all.session, 1000));
+  return all;
+}
+
+void move_one(unsigned kind, Everything &from, Everything &to) {
+  switch (kind) {
+    case 0: to.runtime = std::move(from.runtime); break;
+    case 1: to.options = std::move(from.options); break;
+    case 2: to.signal = std::move(from.signal); break;
+    case 3: to.profile = std::move(from.profile); break;
+    case 4: to.model = std::move(from.model); break;
+    case 5: to.session = std::move(from.session); break;
+    default: to.memory = std::move(from.memory); break;
+  }
+}
+
+// Uses each object that is there; what gives texts above all.
+void use(Everything &all) {
+  if (all.runtime) CHECK(must(all.runtime.try_operators("")).view().substr(0, 1) == "{");
+  if (all.options) CHECK(must(all.options.try_value("threads")) == "1");
+  all.signal.reset();
+  if (all.model) CHECK(must(all.model.try_inspect()).view().find("contexts") != std::string_view::npos);
+  if (all.memory) static_cast<char *>(all.memory.data())[all.memory.size() - 1] = 1;
+  if (all.session) {
+    const std::vector<float> pixels(64);
+    const std::array<qr::Tensor, 1> inputs{qr::Tensor::of(pixels.data(), {1, 1, 8, 8})};
+    std::array<qr::Tensor, 1> outputs;
+    must(
+        all.session.try_run(inputs, outputs, all.signal ? &all.signal : nullptr, all.profile ? &all.profile : nullptr));
+    CHECK(outputs[0].data<float>() != nullptr);
+    CHECK(outputs[0].shape() == std::vector<std::int64_t>{1, 10});
+    CHECK(must(all.session.try_report()).view().find("backend") != std::string_view::npos);
+  }
+  if (all.profile) CHECK(must(all.profile.try_export_as("csv")).view().find("name") != std::string_view::npos);
+}
+
+static_assert(sizeof(Everything) == kKinds * sizeof(void *), "an object is one pointer");
+static_assert(std::is_nothrow_move_constructible_v<Everything> && std::is_nothrow_move_assignable_v<Everything> &&
+              !std::is_copy_constructible_v<Everything>);
+
+TEST_CASE("any set of objects moves to another struct, and either struct may go first") {
+  PoisoningAllocator allocator;
+  for (unsigned moved = 0; moved < 1u << kKinds; ++moved) {
+    auto first = std::make_unique<Everything>(make_everything(allocator));
+    auto second = std::make_unique<Everything>();
+    for (unsigned kind = 0; kind < kKinds; ++kind)
+      if (moved >> kind & 1) move_one(kind, *first, *second);
+    (moved & 1 ? first : second).reset();
+    use(*(first ? first : second));
+  }
+  CHECK(allocator.live == 0);
+}
+
+TEST_CASE("a struct moved as a whole works when the old one is gone") {
+  PoisoningAllocator allocator;
+  {
+    auto old = std::make_unique<Everything>(make_everything(allocator));
+    Everything all(std::move(*old));
+    CHECK(!old->model);
+    old.reset();
+    use(all);
+    std::vector<Everything> list;
+    for (int i = 0; i < 5; ++i) list.push_back(make_everything(allocator));  // moved as the vector grows
+    for (Everything &one : list) use(one);
+    all = std::move(list[2]);
+    list.clear();
+    use(all);
+  }
+  CHECK(allocator.live == 0);
+}
+
+TEST_CASE("texts and errors outlive what gave them") {
+  PoisoningAllocator allocator;
+  {
+    qr::Text report, operators;
+    qr::Status status;
+    {
+      Everything all = make_everything(allocator);
+      report = must(all.session.try_report());
+      operators = must(all.runtime.try_operators(""));
+      status = all.session.try_set_option("thread", "1");
+    }
+    CHECK(report.view().find("backend") != std::string_view::npos);
+    CHECK(operators.str().find("Conv") != std::string::npos);
+    CHECK(std::string(status.id()) == "QR-C0101");
+    CHECK(std::string(status.message()).find("thread") != std::string::npos);
+  }
+  CHECK(allocator.live == 0);
+}
+
+TEST_CASE("a result holds a value, or the status that tells why not") {
+  const qr::Runtime runtime = must(qr::Runtime::try_create());
+  const qr::Result<qr::Model> missing = qr::Model::try_open(runtime, "no_such_model.qrm");
+  REQUIRE(!missing);
+  CHECK(!missing.ok());
+  CHECK(missing.status().code() == QR_NOT_FOUND);
+  CHECK(std::string(missing.status().code_name()) == "NOT_FOUND");
+  CHECK(std::string(missing.status().id()) == "QR-F0001");
+  CHECK(std::string(missing.status().message()).find("no_such_model.qrm") != std::string::npos);
+  CHECK(std::string(missing.status().hint()) == "check the path");
+  CHECK(std::string(missing.status().detail(missing.status().detail_count()).first).empty());
+
+  qr::Result<qr::Model> opened = qr::Model::try_open(runtime, container());
+  REQUIRE(opened);
+  CHECK(opened.status().ok());
+  CHECK(std::string(opened.status().id()).empty());
+  CHECK(std::string(opened.status().message()).empty());
+  CHECK(opened->input_count() == 1);
+  const qr::TensorInfo input = must((*opened).try_input(0));
+  CHECK(input.dtype == QR_DTYPE_F32);
+  CHECK(input.dims == std::vector<std::int64_t>{1, 1, 8, 8});
+  CHECK(must(opened->try_outputs()).at(0).dims == std::vector<std::int64_t>{1, 10});
+  CHECK(must(opened->try_inputs()).at(0).name == input.name);
+  CHECK(opened->try_output(1).status().code() == QR_OUT_OF_RANGE);
+  CHECK(must(opened->try_dim_name(0, 0)).empty());
+  must(opened->try_verify());
+  const qr::Options options = must(qr::Options::try_create(runtime));
+  CHECK(must(opened->try_check_nodes(options)).view().find("\"refused\": 0") != std::string_view::npos);
+  const auto [grade, reason] = must(opened->try_compatibility(options));
+  CHECK(grade == QR_COMPATIBILITY_OPTIMAL);
+  CHECK(reason.c_str()[reason.view().size()] == '\0');
+
+  CHECK(qr::Options::try_create(runtime, {{"thread", "1"}}).status().code() == QR_NOT_FOUND);
+  CHECK(qr::Status().ok());
+  CHECK(qr::Status::out_of_memory().code() == QR_RESOURCE_EXHAUSTED);
+  CHECK(std::string(qr::Status::out_of_memory().id()) == "QR-C0001");
+}
+
+TEST_CASE("an empty object answers with an error, and the C object can be had and given") {
+  const std::string null = "QR-C0002";
+  Everything none;
+  CHECK(!none.session);
+  CHECK(null == none.runtime.try_operators("").status().id());
+  CHECK(null == none.options.try_set("threads", "1").id());
+  CHECK(null == none.profile.try_event(0).status().id());
+  CHECK(null == none.model.try_inspect().status().id());
+  CHECK(null == none.session.try_report().status().id());
+  CHECK(null == none.session.try_clone().status().id());
+  CHECK(null == qr::Session::try_create(none.model).status().id());
+  CHECK(none.memory.data() == nullptr);
+  none.signal.abort();
+
+  qr_runtime *made = nullptr;
+  must(qr::Status(qr_runtime_create(nullptr, &made)));
+  qr::Runtime runtime(made);
+  CHECK(must(runtime.try_scan()) >= 2);
+  CHECK(must(runtime.try_backend(0)).usable == 1);
+  CHECK(must(runtime.try_device(0, 0)).usable == 1);
+  qr_runtime_destroy(runtime.release());
+  CHECK(!runtime);
+}
+
+TEST_CASE("runs take arrays and vectors of tensors, and refuse a wrong number of them") {
+  PoisoningAllocator allocator;
+  Everything all = make_everything(allocator);
+  qr::Session clone = must(all.session.try_clone());
+  std::array<float, 64> pixels{};
+  std::array<float, 10> scores{};
+  std::vector<qr::Tensor> inputs{qr::Tensor::of(pixels.data(), {1, 1, 8, 8})};
+  qr::Tensor outputs[1] = {qr::Tensor::of(scores.data(), std::vector<std::int64_t>{1, 10})};
+  CHECK(outputs[0].size_bytes == 40);
+  must(clone.try_run(inputs, outputs));
+  CHECK(outputs[0].bytes() == scores.data());
+  CHECK(outputs[0].data<std::int32_t>() == nullptr);
+  const std::vector<qr::Tensor> many(100);  // more than fit the wrapper's own room
+  CHECK(std::string(clone.try_run(many, outputs).id()) == "QR-R0001");
+  qr::Tensor deep(QR_DTYPE_F32, {1, 1, 1, 1, 1, 1, 1, 1, 8, 8}, pixels.data());
+  CHECK(!clone.try_run(&deep, 1, outputs, 1).ok());
+
+  all.signal.abort();
+  CHECK(clone.try_run(inputs, outputs, &all.signal).code() == QR_CANCELLED);
+  all.signal.reset();
+  all.signal.set_timeout(std::chrono::seconds(100));
+  must(clone.try_run(inputs, outputs, &all.signal, &all.profile));
+  CHECK(all.profile.size() > 0);
+  CHECK(must(all.profile.try_event(0)).end_ns > 0);
+  all.profile.clear();
+  CHECK(all.profile.size() == 0);
+  must(clone.try_recover());
+  CHECK(must(clone.try_input(0)).name == must(clone.try_inputs()).at(0).name);
+  CHECK(must(clone.try_output(0)).name == must(clone.try_outputs()).at(0).name);
+  std::array<char, 4096> own{};
+  CHECK(must(qr::Memory::try_register(clone, own.data(), own.size())).size() == own.size());
+}
+
+#if QR_HAS_EXCEPTIONS
+
+// As a program writes it that has exceptions.
+struct Throwing {
+  qr::Runtime runtime;
+  qr::Options options{runtime, {{"threads", "1"}}};
+  qr::Profile profile{runtime};
+  qr::Model model{runtime, container(), &options};
+  qr::Session session{model, &options};
+};
+
+TEST_CASE("the throwing functions: a struct of objects is moved") {
+  auto old = std::make_unique<Throwing>();
+  Throwing all(std::move(*old));
+  old.reset();
+  const std::vector<float> pixels(64);
+  qr::Session clone = all.session.clone();
+  const std::vector<qr::Tensor> outputs =
+      clone.run({qr::Tensor::of(pixels.data(), {1, 1, 8, 8})}, nullptr, &all.profile);
+  CHECK(outputs.at(0).shape() == std::vector<std::int64_t>{1, 10});
+  CHECK(all.profile[0].end_ns > 0);
+  CHECK(all.profile.export_as("csv").find("name") != std::string::npos);
+  CHECK(all.model.inspect().find("contexts") != std::string::npos);
+  CHECK(all.session.report().find("backend") != std::string::npos);
+  CHECK(clone.report().find("backend") != std::string::npos);
+  CHECK(all.options.set("threads", "2").value("threads") == "2");
+  CHECK(all.model.compatibility(all.options).first == QR_COMPATIBILITY_OPTIMAL);
+  CHECK(all.model.check_nodes(all.options).find("\"refused\": 0") != std::string::npos);
+  CHECK(all.model.inputs().at(0).name == all.session.input(0).name);
+  CHECK(all.model.output(0).name == all.session.outputs().at(0).name);
+  CHECK(all.model.input(0).name == all.session.inputs().at(0).name);
+  CHECK(all.model.outputs().at(0).name == all.session.output(0).name);
+  CHECK(all.model.dim_name(0, 0).empty());
+  all.model.verify();
+  all.session.recover();
+  CHECK(all.runtime.scan() >= 2);
+  CHECK(all.runtime.backend(0).usable == 1);
+  CHECK(all.runtime.device(0, 0).usable == 1);
+  CHECK(all.runtime.operators("").find("Conv") != std::string::npos);
+  CHECK(qr::Memory(all.session, 100).size() == 100);
+  std::array<char, 4096> own{};
+  CHECK(qr::Memory(all.session, own.data(), own.size()).data() == own.data());
+}
+
+TEST_CASE("the throwing functions throw what the others give") {
+  const qr_runtime_options defaults = QR_RUNTIME_OPTIONS_INIT;
+  const qr::Runtime runtime(defaults);
+  try {
+    const qr::Model model(runtime, "no_such_model.qrm");
+    FAIL("it was opened");
+  } catch (const qr::Error &error) {
+    CHECK(error.code() == QR_NOT_FOUND);
+    CHECK(error.id() == "QR-F0001");
+    CHECK(error.hint() == "check the path");
+    CHECK(error.what() == error.id() + ": " + error.message());
+  }
+  CHECK_THROWS_AS(qr::Model(runtime, "not a model", 11), qr::Error);
+  CHECK_THROWS_AS(qr::Options(runtime).set("thread", "1"), qr::Error);
+  CHECK_THROWS_AS(qr::Session(qr::Model(runtime, container())).set_option("thread", "1"), qr::Error);
+  CHECK_THROWS_AS(must(qr::Profile::try_create(runtime))[0], qr::Error);
+  const qr::Signal signal(runtime);
+}
+
+TEST_CASE("what a progress function throws comes out of the call that it was given to") {
+  const qr::Runtime runtime;
+  const qr::Model model(runtime, container());
+  const std::string path = container() + ".thrown.qrm";
+  int calls = 0;
+  CHECK_THROWS_AS(model.compile(path, nullptr, nullptr,
+                                [&](std::uint64_t, std::uint64_t, std::string_view) {
+                                  ++calls;
+                                  throw calls;
+                                }),
+                  int);
+  CHECK(calls == 1);
+  std::remove(path.c_str());
+}
+
+#endif
+
+}  // namespace
