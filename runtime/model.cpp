@@ -31,6 +31,10 @@ String first_bytes(qir::Bytes bytes) {
   return text;
 }
 
+qrm::FileUse file_use(const OptionSet *options) noexcept {
+  return options && options->in_force("container.map") == "0" ? qrm::FileUse::Read : qrm::FileUse::Map;
+}
+
 Result<qrm::TensorInfo> tensor_info(const qr_prepare_io &io) {
   qrm::TensorInfo info;
   info.name.assign(text_of(io.name));
@@ -60,23 +64,25 @@ Model::~Model() {
 }
 
 Result<Ref<Model>> Model::open_path(Ref<Runtime> runtime, std::string_view path, const OptionSet *options) {
-  QR_ASSIGN_OR_RETURN(qrm::RawFile file, qrm::RawFile::open_path(path));
-  return open(std::move(runtime), std::move(file), path, options);
+  const qrm::FileUse use = file_use(options);
+  QR_ASSIGN_OR_RETURN(qrm::RawFile file, qrm::RawFile::open_path(path, use));
+  return open(std::move(runtime), std::move(file), use, path, options);
 }
 
 Result<Ref<Model>> Model::open_fd(Ref<Runtime> runtime, int fd, std::uint64_t offset, std::uint64_t size,
                                   const OptionSet *options) {
-  QR_ASSIGN_OR_RETURN(qrm::RawFile file, qrm::RawFile::open_fd(fd, offset, size));
-  return open(std::move(runtime), std::move(file), {}, options);
+  const qrm::FileUse use = file_use(options);
+  QR_ASSIGN_OR_RETURN(qrm::RawFile file, qrm::RawFile::open_fd(fd, offset, size, use));
+  return open(std::move(runtime), std::move(file), use, {}, options);
 }
 
 Result<Ref<Model>> Model::open_memory(Ref<Runtime> runtime, const void *data, std::uint64_t size,
                                       const OptionSet *options) {
   QR_ASSIGN_OR_RETURN(qrm::RawFile file, qrm::RawFile::from_memory(data, size));
-  return open(std::move(runtime), std::move(file), {}, options);
+  return open(std::move(runtime), std::move(file), qrm::FileUse::Map, {}, options);
 }
 
-Result<Ref<Model>> Model::open(Ref<Runtime> runtime, qrm::RawFile file, std::string_view path,
+Result<Ref<Model>> Model::open(Ref<Runtime> runtime, qrm::RawFile file, qrm::FileUse use, std::string_view path,
                                const OptionSet *options) {
   const qir::Bytes bytes = file.bytes();
   auto model = Ref<Model>::make(std::move(runtime), std::move(file), path, options);
@@ -86,7 +92,9 @@ Result<Ref<Model>> Model::open(Ref<Runtime> runtime, qrm::RawFile file, std::str
     return status;
   };
   if (qrm::looks_like_container(bytes)) {
-    auto opened = qrm::ValidatedModel::open(std::move(*model->file_), model->sums_);
+    // What was read may have been written to meanwhile, and the sums cost little beside the reading.
+    const bool all_sums = use == qrm::FileUse::Read && model->sums_ != qrm::SumCheck::Off;
+    auto opened = qrm::ValidatedModel::open(std::move(*model->file_), all_sums ? qrm::SumCheck::Eager : model->sums_);
     model->file_.reset();
     if (!opened.ok()) return finish(opened.status());
     model->container_.emplace(std::move(opened.value()));

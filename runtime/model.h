@@ -95,7 +95,7 @@ class Model : public Counted<Model> {
   Status verify() const;
 
  private:
-  static Result<Ref<Model>> open(Ref<Runtime> runtime, qrm::RawFile file, std::string_view path,
+  static Result<Ref<Model>> open(Ref<Runtime> runtime, qrm::RawFile file, qrm::FileUse use, std::string_view path,
                                  const OptionSet *options);
   Status parse_onnx();
 

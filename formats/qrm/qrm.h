@@ -125,6 +125,7 @@ class OpenFd {
   }
   ~OpenFd();
   int get() const noexcept { return fd_; }
+  int release() noexcept { return std::exchange(fd_, -1); }  // the caller closes it
 
  private:
   int fd_ = -1;
@@ -138,16 +139,22 @@ struct SegmentFile {
   std::uint64_t sum = 0;  // XXH3-64, as the container says it
 };
 
-// Bytes of a file. Serves .onnx files too. A file that shrinks while it is mapped ends the process with SIGBUS, as for
-// any mapping: replace files by renaming, as the Writer does.
+// How the bytes of a file are had. The option "container.map" chooses.
+enum class FileUse : std::uint8_t {
+  // Mapped. A file that shrinks ends the process with SIGBUS, as for any mapping, and what is written over it shows at
+  // once: replace files by renaming, as the Writer does.
+  Map,
+  Read,  // into memory: what happens to the file afterwards does not matter
+};
+
+// Bytes of a file. Serves .onnx files too.
 class RawFile {
  public:
-  // Maps a whole regular file. `path` is UTF-8 (any bytes that the system takes).
-  static Result<RawFile> open_path(std::string_view path);
-  // Maps [offset, offset + size) of a file; size 0: to its end. The descriptor is duplicated: the caller may close
-  // their own afterwards. An offset that is no multiple of 64 (a file inside an archive) costs a copy into aligned
-  // memory.
-  static Result<RawFile> open_fd(int fd, std::uint64_t offset, std::uint64_t size);
+  // A whole regular file. `path` is UTF-8 (any bytes that the system takes).
+  static Result<RawFile> open_path(std::string_view path, FileUse use = FileUse::Map);
+  // [offset, offset + size) of a file; size 0: to its end. The caller may close the descriptor afterwards. An offset
+  // that is no multiple of 64 (a file inside an archive) cannot be mapped and is read.
+  static Result<RawFile> open_fd(int fd, std::uint64_t offset, std::uint64_t size, FileUse use = FileUse::Map);
   // Borrows: the memory must outlive the file. Memory that is not aligned to 64 bytes is copied instead.
   static Result<RawFile> from_memory(const void *data, std::uint64_t size);
 
@@ -163,7 +170,8 @@ class RawFile {
 
  private:
   RawFile() = default;
-  static Result<RawFile> map(OpenFd fd, std::string_view name, std::uint64_t offset, std::uint64_t size);
+  static Result<RawFile> load(OpenFd fd, std::string_view name, std::uint64_t offset, std::uint64_t size, FileUse use);
+  Status read(int fd, std::string_view name, std::uint64_t offset, std::uint64_t size);
   enum class Owner : std::uint8_t { Caller, Mapping, Block };
   Bytes bytes_;
   OpenFd fd_;
@@ -265,12 +273,12 @@ class Writer {
   Result<std::uint32_t> add_segment(std::string_view name, const qir::ConstantPool &pool,
                                     std::uint32_t align = kPageAlign);
 
-  // The file appears whole or not at all: it is written beside its place, flushed to disk and renamed. Pages of zeros
-  // become holes.
+  // The file appears whole or not at all: it has no name, or one beside its place, until it is written and flushed to
+  // disk. Who has an old file of that path open or mapped keeps it. Pages of zeros become holes.
   Status write_file(std::string_view path, const Metadata &metadata) const;
   Result<Vector<std::uint8_t>> write_memory(const Metadata &metadata) const;
 
-  class Sink;  // where the bytes go: writer.cpp
+  class Sink;  // where the bytes go: sink.h
 
  private:
   struct Segment {

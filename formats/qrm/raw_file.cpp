@@ -16,8 +16,11 @@ namespace {
 
 // Segments are at multiples of this within a file, and every reader of them relies on it.
 constexpr std::uint64_t kBaseAlign = kMinSegmentAlign;
-constexpr std::size_t kBlockAlign = 4096;
 
+// What is not mapped lies as if it were: segments are page-aligned all the same.
+std::size_t page_size() noexcept { return static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)); }
+
+// The file may be cut or written to meanwhile: sums find what came of it.
 Status read_all(int fd, std::string_view name, char *out, std::uint64_t size, std::uint64_t offset) {
   while (size > 0) {
     const ssize_t got = ::pread(fd, out, static_cast<std::size_t>(size), static_cast<off_t>(offset));
@@ -62,24 +65,24 @@ RawFile::~RawFile() {
   if (owner_ == Owner::Block) free_block(base_);
 }
 
-Result<RawFile> RawFile::open_path(std::string_view path) {
+Result<RawFile> RawFile::open_path(std::string_view path, FileUse use) {
   if (path.empty() || path.find('\0') != std::string_view::npos)
     return Status::error(ErrorId::file_not_found,
                          format("file '%s': found no such path", printable(path, 1000).c_str()));
   // Without O_NONBLOCK a named pipe would make us wait for a writer.
   OpenFd fd(::open(String(path).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (fd.get() < 0) return os_error(errno, path, "opening");
-  return map(std::move(fd), path, 0, 0);
+  return load(std::move(fd), path, 0, 0, use);
 }
 
-Result<RawFile> RawFile::open_fd(int fd, std::uint64_t offset, std::uint64_t size) {
+Result<RawFile> RawFile::open_fd(int fd, std::uint64_t offset, std::uint64_t size, FileUse use) {
   const String name = format("descriptor %d", fd);
   OpenFd own(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
   if (own.get() < 0) return os_error(errno, name, "duplicating it");
-  return map(std::move(own), name, offset, size);
+  return load(std::move(own), name, offset, size, use);
 }
 
-Result<RawFile> RawFile::map(OpenFd fd, std::string_view name, std::uint64_t offset, std::uint64_t size) {
+Result<RawFile> RawFile::load(OpenFd fd, std::string_view name, std::uint64_t offset, std::uint64_t size, FileUse use) {
   struct stat info;
   if (::fstat(fd.get(), &info) != 0) return os_error(errno, name, "asking for its size");
   if (!S_ISREG(info.st_mode))
@@ -95,14 +98,11 @@ Result<RawFile> RawFile::map(OpenFd fd, std::string_view name, std::uint64_t off
 
   RawFile file;
   if (size == 0) return file;
-  if (offset % kBaseAlign != 0) {
-    file.base_ = allocate_block(static_cast<std::size_t>(size), kBlockAlign);
-    file.owner_ = Owner::Block;
-    QR_RETURN_IF_ERROR(read_all(fd.get(), name, static_cast<char *>(file.base_), size, offset));
-    file.bytes_ = {file.base_, size};
+  if (use == FileUse::Read || offset % kBaseAlign != 0) {
+    QR_RETURN_IF_ERROR(file.read(fd.get(), name, offset, size));
     return file;
   }
-  const std::uint64_t lead = offset % static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  const std::uint64_t lead = offset % page_size();
   void *base = ::mmap(nullptr, static_cast<std::size_t>(lead + size), PROT_READ, MAP_PRIVATE, fd.get(),
                       static_cast<off_t>(offset - lead));
   if (base == MAP_FAILED) return os_error(errno, name, "mapping");
@@ -115,13 +115,24 @@ Result<RawFile> RawFile::map(OpenFd fd, std::string_view name, std::uint64_t off
   return file;
 }
 
+Status RawFile::read(int fd, std::string_view name, std::uint64_t offset, std::uint64_t size) {
+  base_ = try_allocate_block(static_cast<std::size_t>(size), page_size());
+  if (!base_)
+    return Status::error(ErrorId::out_of_memory, format("file '%s': found no memory for its %" PRIu64 " bytes",
+                                                        printable(name, 1000).c_str(), size));
+  owner_ = Owner::Block;
+  QR_RETURN_IF_ERROR(read_all(fd, name, static_cast<char *>(base_), size, offset));
+  bytes_ = {base_, size};
+  return {};
+}
+
 Result<RawFile> RawFile::from_memory(const void *data, std::uint64_t size) {
   if (!data && size)
     return Status::error(ErrorId::null_argument, format("memory: found no address for %" PRIu64 " bytes", size));
   RawFile file;
   file.bytes_ = {data, size};
   if (size == 0 || reinterpret_cast<std::uintptr_t>(data) % kBaseAlign == 0) return file;
-  file.base_ = allocate_block(static_cast<std::size_t>(size), kBlockAlign);
+  file.base_ = allocate_block(static_cast<std::size_t>(size), page_size());
   file.owner_ = Owner::Block;
   std::memcpy(file.base_, data, static_cast<std::size_t>(size));
   file.bytes_.data = file.base_;

@@ -1,9 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <time.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cinttypes>
 
@@ -11,8 +6,8 @@
 #include "base/hash.h"
 #include "formats/qrm/limits.h"
 #include "formats/qrm/metadata.h"
-#include "formats/qrm/os.h"
 #include "formats/qrm/prologue.h"
+#include "formats/qrm/sink.h"
 
 namespace quarry::qrm {
 namespace {
@@ -70,17 +65,6 @@ bool same_contents(const Vector<Writer::Part> &a, const Vector<Writer::Part> &b,
 
 }  // namespace
 
-// ---- where the bytes go -------------------------------------------------------------------------
-
-class Writer::Sink {
- public:
-  virtual Status write(const void *data, std::uint64_t size) = 0;
-  virtual Status zeros(std::uint64_t size) = 0;
-
- protected:
-  ~Sink() = default;
-};
-
 struct Writer::Layout {
   Vector<std::uint8_t> metadata;
   Vector<SegmentInfo> segments;
@@ -103,99 +87,6 @@ class MemorySink final : public Writer::Sink {
     return {};
   }
   Vector<std::uint8_t> bytes;
-};
-
-// A new file beside `path` that takes its place on commit, and is gone otherwise.
-class FileSink final : public Writer::Sink {
- public:
-  explicit FileSink(std::string_view path) : path_(path) {}
-  FileSink(const FileSink &) = delete;
-  FileSink &operator=(const FileSink &) = delete;
-  ~FileSink() {
-    if (fd_ >= 0) ::close(fd_);
-    if (!temporary_.empty()) ::unlink(temporary_.c_str());
-  }
-
-  Status open() {
-    if (path_.empty() || path_.find('\0') != String::npos) return fail(ENOENT, "creating");
-    struct stat info;
-    if (::stat(path_.c_str(), &info) == 0 && !S_ISREG(info.st_mode))
-      return Status::error(ErrorId::not_a_file,
-                           format("file '%s': found a %s in its place, expected a regular file or none",
-                                  printable(path_, 1000).c_str(), S_ISDIR(info.st_mode) ? "folder" : "device or pipe"));
-    const std::size_t slash = path_.rfind('/');
-    const String folder = slash == String::npos ? String() : path_.substr(0, slash + 1);
-    for (unsigned attempt = 0;; ++attempt) {
-      timespec now{};
-      ::clock_gettime(CLOCK_REALTIME, &now);
-      const auto salt = static_cast<std::uint64_t>(now.tv_sec) * 1000000000u + static_cast<std::uint64_t>(now.tv_nsec);
-      String name = folder + format(".quarry-%x-%" PRIx64 ".tmp", static_cast<unsigned>(::getpid()), salt);
-      fd_ = ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-      if (fd_ >= 0) {
-        temporary_ = std::move(name);
-        return {};
-      }
-      if (errno != EEXIST || attempt == 100) return fail(errno, "creating");
-    }
-  }
-
-  Status write(const void *data, std::uint64_t size) override {
-    const char *from = static_cast<const char *>(data);
-    while (size > 0) {
-      // Runs of zero chunks become holes, the rest goes out in one piece.
-      std::uint64_t run = 0;
-      while (run < size && !is_zero(from + run, std::min(kChunk, size - run))) run += std::min(kChunk, size - run);
-      QR_RETURN_IF_ERROR(write_run(from, run));
-      from += run;
-      size -= run;
-      while (size > 0 && is_zero(from, std::min(kChunk, size))) {
-        const std::uint64_t hole = std::min(kChunk, size);
-        at_ += hole;
-        from += hole;
-        size -= hole;
-      }
-    }
-    return {};
-  }
-  Status zeros(std::uint64_t size) override {
-    at_ += size;
-    return {};
-  }
-
-  Status commit() {
-    if (::ftruncate(fd_, static_cast<off_t>(at_)) != 0) return fail(errno, "setting its size");
-    // Some file systems cannot flush (EINVAL); where it is the disk that fails, the file must not appear.
-    if (::fsync(fd_) != 0 && errno != EINVAL && errno != ENOTSUP) return fail(errno, "flushing");
-    const int closed = ::close(std::exchange(fd_, -1));
-    if (closed != 0 && errno != EINTR) return fail(errno, "closing");
-    if (::rename(temporary_.c_str(), path_.c_str()) != 0) return fail(errno, "renaming into its place");
-    temporary_.clear();
-    return {};
-  }
-
- private:
-  static constexpr std::uint64_t kChunk = 64 << 10;
-  static constexpr std::uint64_t kMaxWrite = 1 << 30;  // Linux writes at most 2 GiB at once
-
-  Status write_run(const char *from, std::uint64_t size) {
-    while (size > 0) {
-      const ssize_t put =
-          ::pwrite(fd_, from, static_cast<std::size_t>(std::min(size, kMaxWrite)), static_cast<off_t>(at_));
-      if (put < 0 && errno == EINTR) continue;
-      if (put <= 0) return fail(put < 0 ? errno : ENOSPC, "writing");
-      from += put;
-      size -= static_cast<std::uint64_t>(put);
-      at_ += static_cast<std::uint64_t>(put);
-    }
-    return {};
-  }
-  Status fail(int number, const char *doing) const {
-    return os_error(number, path_, doing, ErrorId::file_not_writable);
-  }
-
-  String path_, temporary_;
-  int fd_ = -1;
-  std::uint64_t at_ = 0;
 };
 
 }  // namespace
@@ -293,10 +184,20 @@ Result<Vector<std::uint8_t>> Writer::write_memory(const Metadata &metadata) cons
 
 Status Writer::write_file(std::string_view path, const Metadata &metadata) const {
   QR_ASSIGN_OR_RETURN(const Layout layout, lay_out(metadata));
-  FileSink sink(path);
-  QR_RETURN_IF_ERROR(sink.open());
-  QR_RETURN_IF_ERROR(emit(layout, sink));
-  return sink.commit();
+  const auto attempt = [&](FileSink &sink) -> Status {
+    QR_RETURN_IF_ERROR(sink.open());
+    QR_RETURN_IF_ERROR(emit(layout, sink));
+    return sink.commit();
+  };
+  {
+    FileSink nameless(path, FileSink::Naming::Late);
+    Status status = attempt(nameless);
+    if (status.ok() || nameless.naming() == FileSink::Naming::Early) return status;
+  }
+  // There may be nameless files here and no way to give them names, in a sandbox without /proc for one. A disk that is
+  // full fails once more and says so.
+  FileSink named(path, FileSink::Naming::Early);
+  return attempt(named);
 }
 
 Status Writer::emit(const Layout &layout, Sink &sink) const {

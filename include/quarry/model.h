@@ -11,10 +11,12 @@
 extern "C" {
 #endif
 
-/* Opens a model file. A .qrm is mapped, not read; an .onnx is parsed and checked. The kind is told from the content.
+/* Opens a model file. A .qrm is mapped, or read into memory with the option "container.map" at 0; an .onnx is parsed
+ * and checked. The kind is told from the content. A mapped file must not be cut or written to in place as long as the
+ * model or a session of it lives: replace it by renaming another over it.
  * @param runtime    borrows: kept alive by the model.
  * @param path       borrows: UTF-8.
- * @param options    borrows: may be NULL; of use here: "verify" and, for ONNX, "shape".
+ * @param options    borrows: may be NULL; of use here: "verify", "container.map" and, for ONNX, "shape".
  * @param out_model  gives: qr_model_destroy.
  * @thread  [thread-safe] [blocking]
  * @errors  NOT_FOUND, PERMISSION_DENIED, CORRUPT, INCOMPATIBLE, UNSUPPORTED (all reasons as details),
@@ -25,7 +27,8 @@ QR_API QR_MUST_USE qr_status *qr_model_open_path(qr_runtime *runtime, qr_string 
 
 /* Opens a model from a file descriptor (a sandbox's, or a part of an Android package).
  * @param runtime     borrows: kept alive by the model.
- * @param fd          borrows: duplicated.
+ * @param fd          borrows: duplicated; nobody moves its file position. "container.map" means here what it means of a
+ *                    path: the range is mapped, or read.
  * @param offset      in bytes: where the model begins.
  * @param size_bytes  the model's length; 0: to the end of the file.
  * @param options     borrows: as in qr_model_open_path.
@@ -36,7 +39,8 @@ QR_API QR_MUST_USE qr_status *qr_model_open_path(qr_runtime *runtime, qr_string 
 QR_API QR_MUST_USE qr_status *qr_model_open_fd(qr_runtime *runtime, int32_t fd, uint64_t offset, uint64_t size_bytes,
                                                const qr_options *options, qr_model **out_model);
 
-/* Opens a model from memory.
+/* Opens a model from memory. It is used where it lies, or copied once if it is not aligned to 64 bytes; the option
+ * "container.map" changes nothing here.
  * @param runtime     borrows: kept alive by the model.
  * @param data        borrows: must stay valid and unchanged until the model and its sessions are gone.
  * @param size_bytes  of data.

@@ -5,10 +5,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <filesystem>
 #include <fstream>
 
 #include "base/hash.h"
+#include "folder.h"
 #include "formats/qrm/prologue.h"
 #include "tests/support/check.h"
 #include "sample_container.h"
@@ -23,23 +23,8 @@ using qrm::SumCheck;
 using qrm::ValidatedModel;
 using qrm::Writer;
 using test::AlignedBytes;
+using test::Folder;
 using test::SampleContainer;
-
-class Folder {
- public:
-  Folder() {
-    std::string name = (fs::temp_directory_path() / "quarry-qrm-XXXXXX").string();
-    path_ = ::mkdtemp(name.data());
-  }
-  ~Folder() { fs::remove_all(path_); }
-  std::string file(const std::string &name) const { return (path_ / name).string(); }
-  std::size_t count() const {
-    return static_cast<std::size_t>(std::distance(fs::directory_iterator(path_), fs::directory_iterator()));
-  }
-
- private:
-  fs::path path_;
-};
 
 Result<ValidatedModel> open_path(const std::string &path, SumCheck sums = SumCheck::Lazy) {
   QR_ASSIGN_OR_RETURN(RawFile file, RawFile::open_path(path));
