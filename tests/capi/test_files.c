@@ -135,10 +135,10 @@ static void test_replaced_under_a_session(void **state) {
   OK(qr_model_open_path(runtime, str(path), NULL, &new_model));
   OK(qr_model_inspect(new_model, &text));
   assert_non_null(strstr(text, "\"kept\": false"));
-  qr_string_destroy(runtime, text);
+  qr_string_destroy(text);
   OK(qr_model_inspect(old_model, &text));
   assert_non_null(strstr(text, "\"kept\": true"));
-  qr_string_destroy(runtime, text);
+  qr_string_destroy(text);
   qr_session_destroy(session), qr_model_destroy(new_model), qr_model_destroy(old_model), qr_model_destroy(onnx);
   qr_options_destroy(options), qr_runtime_destroy(runtime);
 }
