@@ -21,7 +21,7 @@ qr_compile_request request_for(const Compilation &compilation, const PortableGra
   request.options = compilation.plugin_options.own.data();
   request.option_count = compilation.plugin_options.own.size();
   request.signal = compilation.signal.plugin();
-  request.threads = &compilation.threads;
+  request.threads = compilation.threads.table();
   return request;
 }
 
@@ -34,6 +34,7 @@ Status judge(Compilation &compilation, const Portable &portable, const Vector<qi
     compilation.progress.report(g, 2 * graphs.size(), "check");
     QR_RETURN_IF_ERROR(compilation.plugin->check(request_for(compilation, portable.graphs()[g]),
                                                  static_cast<std::uint32_t>(graphs[g].nodes.size()), out[g]));
+    QR_RETURN_IF_ERROR(compilation.threads.take_fault());
   }
   return {};
 }
@@ -121,7 +122,7 @@ Compilation::Compilation(const Model &from, const OptionSet *given, Settings set
       signal(stop),
       progress(reports),
       pool(std::move(workers)),
-      threads(host_threads(from.runtime().thread_pool(), *pool)) {}
+      threads(from.runtime().thread_pool(), *pool) {}
 
 Result<Unique<Compilation>> Compilation::begin(const Model &model, const OptionSet *options, Signal *signal,
                                                const Progress &progress, DeviceUse use) {
@@ -165,6 +166,7 @@ Result<Ref<CompiledModel>> CompiledModel::make(Compilation &compilation) {
     compilation.progress.report(count + g, 2 * count, "compile");
     QR_ASSIGN_OR_RETURN(loader::Compiled program,
                         compilation.plugin->compile(request_for(compilation, portable.graphs()[g])));
+    QR_RETURN_IF_ERROR(compilation.threads.take_fault());
     out->programs_.push_back(std::move(program));
   }
   compilation.progress.report(2 * count, 2 * count, "compile");

@@ -4,9 +4,9 @@
 #pragma once
 
 #include "loader/plugin.h"
+#include "runtime/call_threads.h"
 #include "runtime/portable.h"
 #include "runtime/settings.h"
-#include "runtime/threads.h"
 
 namespace quarry {
 
@@ -21,7 +21,7 @@ struct Compilation {
   CallSignal signal;
   Progress progress;
   std::shared_ptr<ThreadPool> pool;
-  qr_host_threads threads;
+  CallThreads threads;
 
   // Opens the backend and settles everything but the graphs.
   static Result<Unique<Compilation>> begin(const Model &model, const OptionSet *options, Signal *signal,

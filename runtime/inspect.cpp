@@ -139,7 +139,8 @@ Result<String> Model::inspect() const {
   } else {
     ErrorCollector errors;
     qr_plugin_string facts = {};
-    std::lock_guard lock(prepared_mutex_);
+    const ProcessLock lock(prepared_mutex_);
+    QR_RETURN_IF_ERROR(lock.status("the parts of the ONNX model"));
     QR_RETURN_IF_ERROR(errors.status(api_->inspect(prepared_, &facts, errors.sink()), "inspect"));
     json.field("kind", "onnx").field("file_bytes", file_->bytes().size);
     write_tensors(json, "inputs", inputs_);

@@ -53,7 +53,7 @@ Result<qrm::TensorInfo> tensor_info(const qr_prepare_io &io) {
 }  // namespace
 
 Model::Model(Ref<Runtime> runtime, qrm::RawFile file, std::string_view path, const OptionSet *options)
-    : runtime_(std::move(runtime)), path_(path), file_(std::move(file)) {
+    : runtime_(std::move(runtime)), path_(path), file_(std::move(file)), prepared_mutex_(runtime_->process()) {
   if (!options) return;
   shapes_.assign(options->in_force("shape"));
   sums_ = qrm::sum_check_from_name(options->in_force("verify")).value_or(qrm::SumCheck::Program);
@@ -185,7 +185,8 @@ Result<Lowered> Model::lower(const Vector<std::string_view> &shapes, const CallS
                                     }};
   ErrorCollector errors;
   qr_lowered *lowered = nullptr;
-  std::lock_guard lock(prepared_mutex_);
+  const ProcessLock lock(prepared_mutex_);
+  QR_RETURN_IF_ERROR(lock.status("the parts of the ONNX model"));
   Status status = errors.status(
       api_->lower(prepared_, texts.data(), texts.size(), signal.plugin(), &reports, &lowered, errors.sink()), "lower");
   if (!status.ok()) {

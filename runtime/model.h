@@ -2,12 +2,11 @@
 // qr_model: an opened .onnx or .qrm; immutable.
 #pragma once
 
-#include <mutex>
-
 #include "formats/qrm/qrm.h"
 #include "prepare/prepare_api.h"
 #include "quarry/model.h"
 #include "runtime/object.h"
+#include "runtime/process.h"
 #include "runtime/signal.h"
 
 namespace quarry {
@@ -106,7 +105,7 @@ class Model : public Counted<Model> {
   std::optional<qrm::ValidatedModel> container_;
   const qr_prepare_api *api_ = nullptr;
   qr_prepared_model *prepared_ = nullptr;
-  mutable std::mutex prepared_mutex_;  // the compiler library's objects take one caller at a time
+  mutable ProcessMutex prepared_mutex_;  // the compiler library's objects take one caller at a time
   Vector<qrm::TensorInfo> inputs_, outputs_;
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What every object of the C ABI is: counted, so that children hold their parents and any order of destruction is
 // right; and, where its header says [exclusive], guarded against calls that overlap.
+// After fork() an object that a thread of the parent was inside stays so in the child: calls on it are refused.
 #pragma once
 
 #include <unistd.h>
@@ -115,6 +116,60 @@ class ExclusiveScope {
   const char *object_;
   std::uint32_t other_ = 0;
   bool held_;
+};
+
+// Who is inside an object that any number of calls may read at a time, while one that changes it is alone.
+class SharedUse {
+ public:
+  SharedUse() noexcept = default;
+  SharedUse(const SharedUse &) = delete;
+  SharedUse &operator=(const SharedUse &) = delete;
+
+ private:
+  friend class SharedScope;
+  std::atomic<std::uint64_t> state_{0};  // upper half: the thread that changes it; lower half: how many read it
+};
+
+enum class Access : std::uint8_t { Read, Change };
+
+class SharedScope {
+ public:
+  SharedScope(SharedUse &use, Access access, const char *function, const char *object) noexcept
+      : use_(use), function_(function), object_(object), mine_(access == Access::Read ? 1 : changed_by(thread_id())) {
+    for (;;) {
+      held_ = access == Access::Read ? (other_ >> 32) == 0 : other_ == 0;
+      if (!held_ || use_.state_.compare_exchange_weak(other_, other_ + mine_, std::memory_order_acquire,
+                                                      std::memory_order_relaxed))
+        return;
+    }
+  }
+  ~SharedScope() {
+    if (held_) use_.state_.fetch_sub(mine_, std::memory_order_release);
+  }
+  SharedScope(const SharedScope &) = delete;
+  SharedScope &operator=(const SharedScope &) = delete;
+
+  bool held() const noexcept { return held_; }
+  Status status() const {
+    if (held_) return {};
+    const auto thread = static_cast<std::uint32_t>(other_ >> 32), readers = static_cast<std::uint32_t>(other_);
+    return Status::error(
+        ErrorId::overlapping_calls,
+        thread ? format("%s: called on thread %u while thread %u changes this %s, expected no other call meanwhile",
+                        function_, thread_id(), thread, object_)
+               : format("%s: called on thread %u while %u call%s this %s, expected none meanwhile", function_,
+                        thread_id(), readers, readers == 1 ? " reads" : "s read", object_));
+  }
+
+ private:
+  static constexpr std::uint64_t changed_by(std::uint32_t thread) noexcept { return std::uint64_t{thread} << 32; }
+
+  SharedUse &use_;
+  const char *function_;
+  const char *object_;
+  const std::uint64_t mine_;
+  std::uint64_t other_ = 0;
+  bool held_ = false;
 };
 
 }  // namespace quarry

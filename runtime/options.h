@@ -54,12 +54,12 @@ class OptionSet : public Counted<OptionSet> {
   std::string_view given(std::string_view key) const noexcept;     // empty where it was not set
   std::string_view in_force(std::string_view key) const noexcept;  // of a key of Quarry's own table
   Runtime &runtime() const noexcept { return *runtime_; }
-  ExclusiveUse &use() const noexcept { return use_; }
+  SharedUse &use() const noexcept { return use_; }
 
  private:
   Ref<Runtime> runtime_;
   OrderedMap<String, String> values_;
-  mutable ExclusiveUse use_;
+  mutable SharedUse use_;
 };
 
 }  // namespace quarry

@@ -51,7 +51,8 @@ Result<const qr_prepare_api *> open_file(const char *file) {
 }  // namespace
 
 Result<const qr_prepare_api *> PrepareLibrary::api() {
-  std::lock_guard lock(mutex_);
+  const ProcessLock lock(mutex_);
+  QR_RETURN_IF_ERROR(lock.status("the compiler library of this runtime"));
   if (!api_) {
     QR_ASSIGN_OR_RETURN(api_, find());
   }

@@ -2,23 +2,22 @@
 // The compiler library, libquarry-prepare: ONNX in, QIR out. Opened when the first .onnx is, never before, and kept.
 #pragma once
 
-#include <mutex>
-
 #include "base/status.h"
 #include "prepare/prepare_api.h"
+#include "runtime/process.h"
 
 namespace quarry {
 
 class PrepareLibrary {
  public:
   // `path`: the file to open; empty: beside libquarry, in the compiled-in folder, or where the dynamic linker finds it.
-  explicit PrepareLibrary(std::string_view path) : path_(path) {}
+  PrepareLibrary(std::string_view path, Process &process) : path_(path), mutex_(process) {}
   Result<const qr_prepare_api *> api();
 
  private:
   Result<const qr_prepare_api *> find();
   String path_;
-  std::mutex mutex_;
+  ProcessMutex mutex_;
   const qr_prepare_api *api_ = nullptr;
 };
 

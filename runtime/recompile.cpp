@@ -8,24 +8,50 @@
 namespace quarry {
 
 Recompilation::Recompilation(const ReadyModel &ready, const OptionSet *options)
-    : from_(&ready),
+    : process_(ready.model().runtime().process()),
+      entered_(process_.generation()),
+      from_(&ready),
       options_(options ? options->copy() : Ref<OptionSet>()),
       signal_(Ref<Signal>::make(Ref<Runtime>(&ready.model().runtime()))) {}
 
 Result<Unique<Recompilation>> Recompilation::start(const ReadyModel &ready, const OptionSet *options) {
   auto made = quarry::make_unique<Recompilation>(ready, options);
-  made->started_ = start_thread(&made->thread_, "quarry-compile", enter, made.get());
-  if (!made->started_)
-    return Status::error(ErrorId::out_of_memory,
-                         "option context.recompile: the system refuses a thread to compile in the background",
-                         "set it to wait")
-        .with("option", "context.recompile");
+  QR_RETURN_IF_ERROR(made->start_thread());
   return made;
 }
 
+Status Recompilation::start_thread() {
+  started_ = quarry::start_thread(&thread_, "quarry-compile", enter, this);
+  if (started_) return {};
+  return Status::error(ErrorId::out_of_memory,
+                       "option context.recompile: the system refuses a thread to compile in the background",
+                       "set it to wait")
+      .with("option", "context.recompile");
+}
+
 Recompilation::~Recompilation() {
+  process_.enter(entered_, [this] { begin_anew(); });
   signal_->abort();
   if (started_) pthread_join(thread_, nullptr);
+}
+
+// In a child of fork(): what the thread was doing will not be ended. Its lock can be neither freed nor used, so it is
+// made anew where it is; a result that was not told yet is lost.
+void Recompilation::begin_anew() noexcept {
+  started_ = false;
+  if (state_.load(std::memory_order_relaxed) == State::Running) {
+    ::new (&result_) Unique<Loaded>;
+    ::new (&failure_) Status;
+    state_.store(State::LeftBehind, std::memory_order_relaxed);
+  }
+  ::new (&mutex_) std::mutex;
+  ::new (&ended_) std::condition_variable;
+}
+
+Recompilation::State Recompilation::state() const noexcept {
+  const State now = state_.load(std::memory_order_acquire);
+  return now == State::Running && entered_.load(std::memory_order_relaxed) != process_.generation() ? State::LeftBehind
+                                                                                                    : now;
 }
 
 void *Recompilation::enter(void *argument) {
@@ -64,8 +90,16 @@ Status Recompilation::work() {
 }
 
 Status Recompilation::wait(const CallSignal &signal) {
+  process_.enter(entered_, [this] { begin_anew(); });
   {
     std::unique_lock lock(mutex_);
+    if (state() == State::LeftBehind) {
+      state_.store(State::Running, std::memory_order_relaxed);
+      if (Status refused = start_thread(); !refused.ok()) {
+        state_.store(State::LeftBehind, std::memory_order_relaxed);
+        return refused;
+      }
+    }
     while (state() == State::Running) {  // signals are plain words: somebody has to look
       QR_RETURN_IF_ERROR(signal.check("waiting for the compilation in the background"));
       ended_.wait_for(lock, std::chrono::milliseconds(1));

@@ -9,28 +9,36 @@
 #include <mutex>
 
 #include "runtime/loaded.h"
+#include "runtime/process.h"
 
 namespace quarry {
 
 class Recompilation : public HeapObject {
  public:
-  enum class State : std::uint8_t { Running, Done, Failed };
+  // LeftBehind: it was under way when this process was forked, and nobody here has waited for it yet.
+  enum class State : std::uint8_t { Running, Done, Failed, LeftBehind };
 
   // Begins. `ready` gives the model and the signature; the options are copied.
   static Result<Unique<Recompilation>> start(const ReadyModel &ready, const OptionSet *options);
   ~Recompilation();  // stops it and waits until it has
 
-  State state() const noexcept { return state_.load(std::memory_order_acquire); }
-  const Loaded *result() const noexcept { return state() == State::Done ? result_.get() : nullptr; }
-  // Until it has ended; says why it failed, or that the signal ended the wait.
+  State state() const noexcept;
+  const Loaded *result() const noexcept {
+    return state_.load(std::memory_order_acquire) == State::Done ? result_.get() : nullptr;
+  }
+  // Until it has ended; says why it failed, or that the signal ended the wait. One that was left behind is begun again.
   Status wait(const CallSignal &signal);
 
   Recompilation(const ReadyModel &ready, const OptionSet *options);  // by start() alone
 
  private:
   static void *enter(void *self);
+  Status start_thread();
+  void begin_anew() noexcept;
   Status work();
 
+  Process &process_;
+  std::atomic<std::uint32_t> entered_;  // the generation of the process that the thread is in
   Ref<const ReadyModel> from_;
   Ref<OptionSet> options_;  // null: all defaults
   Ref<Signal> signal_;

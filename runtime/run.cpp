@@ -292,10 +292,11 @@ Status Session::run(const qr_run_options &options, const qr_tensor *const *input
   request.output_count = output_buffers_.size();
   request.signal = signal.plugin();
   request.profile = sink.plugin_sink();
-  request.threads = &threads_;
+  request.threads = threads_.table();
 
   const std::uint64_t begin = sink.wanted() ? loader::monotonic_ns() : 0;
   Status status = execution->run(request);
+  if (Status broken = threads_.take_fault(); !broken.ok()) status = std::move(broken);
   if (sink.wanted()) {
     const std::uint64_t end = loader::monotonic_ns();
     sink.add(run_event(begin, end));

@@ -13,50 +13,72 @@ Runtime::Runtime(const Config &config)
       callers_(config.callers),
       log_(config.log),
       thread_pool_(config.thread_pool),
+      pools_(process_),
       host_(loader::make_host(*this)),
-      prepare_(config.prepare_path),
+      prepare_(config.prepare_path, process_),
       cpu_features_(quarry::cpu_features()),
-      loader_(*this, {config.backend_path, config.only_given_paths, library_folder()}) {}
+      loader_(*this, {config.backend_path, config.only_given_paths, library_folder()}),
+      plugins_mutex_(process_) {}
 
 Runtime::~Runtime() {
   candidates_.clear();  // before the loader: they hold plugins
   if (callers_) callers_->release();
 }
 
+namespace {
+constexpr const char *kPlugins = "the plugins of this runtime";
+}
+
 Result<std::shared_ptr<loader::Plugin>> Runtime::open_backend(std::string_view id_or_path) {
+  const ProcessLock lock(plugins_mutex_);
+  QR_RETURN_IF_ERROR(lock.status(kPlugins));
   if (!is_plugin_path(id_or_path)) return loader_.open(id_or_path);
   QR_ASSIGN_OR_RETURN(std::shared_ptr<loader::Plugin> plugin, loader_.open_file(id_or_path));
-  learn_options(*plugin);
+  learn_options_locked(*plugin);
   return plugin;
 }
 
-const Vector<BackendOption> &Runtime::backend_options() {
-  {
-    std::lock_guard lock(options_mutex_);
-    if (options_known_) return options_;
-  }
-  const Vector<loader::Candidate> all = loader_.scan();
-  for (const loader::Candidate &candidate : all)
-    if (candidate.plugin) learn_options(*candidate.plugin);
-  std::lock_guard lock(options_mutex_);
-  options_known_ = true;
-  return options_;
+Status Runtime::scan() {
+  const ProcessLock lock(plugins_mutex_);
+  QR_RETURN_IF_ERROR(lock.status(kPlugins));
+  candidates_ = loader_.scan();
+  return {};
 }
 
-void Runtime::learn_options(const loader::Plugin &plugin) {
-  std::lock_guard lock(options_mutex_);
-  for (const BackendOption &known : options_)
-    if (known.backend == plugin.id()) return;
+void Runtime::open_all_locked() {
+  if (options_known_) return;
+  const Vector<loader::Candidate> all = loader_.scan();
+  for (const loader::Candidate &candidate : all)
+    if (candidate.plugin) learn_options_locked(*candidate.plugin);
+  options_known_ = true;
+}
+
+void Runtime::learn_options_locked(const loader::Plugin &plugin) {
+  for (const auto &known : options_)
+    if (known->backend == plugin.id()) return;
   for (const loader::OptionRow &row : plugin.options())
-    options_.push_back({String(plugin.id()), row.key, row.values, row.fallback, row.help, row.changes_at_run_time});
+    options_.push_back(make_unique<BackendOption>(
+        BackendOption{String(plugin.id()), row.key, row.values, row.fallback, row.help, row.changes_at_run_time}));
+}
+
+Result<Vector<const BackendOption *>> Runtime::backend_options() {
+  const ProcessLock lock(plugins_mutex_);
+  QR_RETURN_IF_ERROR(lock.status(kPlugins));
+  open_all_locked();
+  Vector<const BackendOption *> rows;
+  for (const auto &row : options_) rows.push_back(row.get());
+  return rows;
 }
 
 Result<const BackendOption *> Runtime::backend_option(std::string_view key) {
   NearestWord nearest(key);
   offer_option_keys(nearest);
-  for (const BackendOption &row : backend_options()) {
-    if (row.key == key) return &row;
-    nearest.offer(row.key);
+  const ProcessLock lock(plugins_mutex_);
+  QR_RETURN_IF_ERROR(lock.status(kPlugins));
+  open_all_locked();
+  for (const auto &row : options_) {
+    if (row->key == key) return row.get();
+    nearest.offer(row->key);
   }
   const std::string_view near = nearest.word();
   return Status::error(ErrorId::unknown_option,

@@ -3,8 +3,6 @@
 // process-global.
 #pragma once
 
-#include <mutex>
-
 #include "loader/loader.h"
 #include "quarry/options.h"
 #include "quarry/runtime.h"
@@ -12,6 +10,7 @@
 #include "runtime/object.h"
 #include "runtime/options.h"
 #include "runtime/prepare_library.h"
+#include "runtime/process.h"
 #include "runtime/threads.h"
 
 namespace quarry {
@@ -33,6 +32,7 @@ class Runtime final : public Counted<Runtime>, private loader::HostEnvironment {
   const Log &journal() const noexcept { return log_; }
   const qr_thread_pool &thread_pool() const noexcept { return thread_pool_; }
   const qr_host &host() const noexcept { return host_; }
+  Process &process() noexcept { return process_; }
   SharedPools &pools() noexcept { return pools_; }
   PrepareLibrary &prepare() noexcept { return prepare_; }
   loader::Loader &loader() noexcept { return loader_; }
@@ -43,15 +43,13 @@ class Runtime final : public Counted<Runtime>, private loader::HostEnvironment {
   Result<std::shared_ptr<loader::Plugin>> open_backend(std::string_view id_or_path);
 
   // The candidates of the last scan; strings in them live until the next.
-  void scan() { candidates_ = loader_.scan(); }
+  Status scan();
   const Vector<loader::Candidate> &candidates() const noexcept { return candidates_; }
 
   // The rows of the usable backends' own option tables. Opening the backends is put off until a key is not in Quarry's
-  // own table.
+  // own table. Rows stay where they are, and as they are, until the runtime's end.
   Result<const BackendOption *> backend_option(std::string_view key);
-  const Vector<BackendOption> &backend_options();
-  // A plugin opened by its path brings its rows too.
-  void learn_options(const loader::Plugin &plugin);
+  Result<Vector<const BackendOption *>> backend_options();
 
  private:
   Allocator &allocator() noexcept override { return *allocator_; }
@@ -59,8 +57,12 @@ class Runtime final : public Counted<Runtime>, private loader::HostEnvironment {
     log_.write(level, topic, message);
   }
 
+  void open_all_locked();
+  void learn_options_locked(const loader::Plugin &plugin);
+
   Allocator *allocator_;
   CallerAllocator *callers_;
+  Process process_;
   Log log_;
   qr_thread_pool thread_pool_;
   SharedPools pools_;
@@ -69,9 +71,9 @@ class Runtime final : public Counted<Runtime>, private loader::HostEnvironment {
   String cpu_features_;
   loader::Loader loader_;
   Vector<loader::Candidate> candidates_;
-  std::mutex options_mutex_;
+  ProcessMutex plugins_mutex_;  // of the loader and the rows of options
   bool options_known_ = false;
-  Vector<BackendOption> options_;
+  Vector<Unique<BackendOption>> options_;
   mutable ExclusiveUse use_;
 };
 

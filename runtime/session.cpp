@@ -82,9 +82,10 @@ Result<const Loaded *> SessionCore::runnable(const CallSignal &signal) const {
 Session::Session(SessionCore &core)
     : core_(&core),
       loaded_(&core.loaded()),
-      pool_(core.shared_pool() ? core.shared_pool() : quarry::make_shared<ThreadPool>(core.pool_settings())),
-      threads_(host_threads(core.runtime().thread_pool(), *pool_)),
-      own_threads_(threads_.self == pool_.get() && pool_->workers() > 1 ? pool_.get() : nullptr),
+      pool_(core.shared_pool() ? core.shared_pool()
+                               : quarry::make_shared<ThreadPool>(core.pool_settings(), core.runtime().process())),
+      threads_(core.runtime().thread_pool(), *pool_),
+      own_threads_(!threads_.are_callers() && pool_->workers() > 1 ? pool_.get() : nullptr),
       input_buffers_(core.inputs().size()),
       output_buffers_(core.outputs().size()),
       rooms_(core.outputs().size()) {
@@ -214,7 +215,7 @@ String Session::report() const {
       .field("source", ready.source())
       .field("grade", grade_name(ready.grade().grade));
   json.field("grade_reason", ready.grade().reason);
-  constexpr const char *kStates[] = {"running", "done", "failed"};
+  constexpr const char *kStates[] = {"running", "done", "failed", "left behind"};
   const Recompilation *const recompilation = core_->recompilation();
   json.field("recompilation", recompilation ? kStates[static_cast<int>(recompilation->state())] : "none");
   json.key("nodes");
@@ -228,7 +229,9 @@ String Session::report() const {
   json.key("buckets").begin_array();
   for (const SessionBucket &bucket : loaded_->buckets) json.value(bucket.name);
   json.end_array();
-  json.field("threads", threads_.worker_count).field("thread_pool", core_->pool_name()).field("device_lost", lost_);
+  json.field("threads", threads_.table()->worker_count)
+      .field("thread_pool", core_->pool_name())
+      .field("device_lost", lost_);
   json.key("memory").begin_object().field("weights_bytes", plan.weights_bytes).field("arena_bytes", plan.arena_bytes);
   json.field("io_bytes", plan.io_bytes)
       .field("device_bytes", plan.device_bytes)

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "quarry/session.h"
+#include "runtime/call_threads.h"
 #include "runtime/profile.h"
 #include "runtime/recompile.h"
 #include "runtime/threads.h"
@@ -109,7 +110,7 @@ class Session : public Counted<Session> {
   Vector<SessionCore::Pair> changed_;          // by set_option, in order
   Vector<SessionCore::Pair> foreign_;          // likewise, for other backends
   std::shared_ptr<ThreadPool> pool_;
-  qr_host_threads threads_;
+  CallThreads threads_;
   ThreadPool *own_threads_;  // pool_ where runs use it; null: one worker, or the caller's threads
   Vector<qr_io_buffer> input_buffers_, output_buffers_;
   Vector<OutputRoom> rooms_;

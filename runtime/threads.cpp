@@ -120,10 +120,14 @@ bool start_thread(pthread_t *thread, const char *name, void *(*body)(void *), vo
 
 // ---- the pool's threads -------------------------------------------------------------------------
 
-ThreadPool::ThreadPool(PoolSettings settings)
-    : settings_(std::move(settings)), workers_(settings_.workers ? settings_.workers : usable_processors()) {}
+ThreadPool::ThreadPool(PoolSettings settings, Process &process)
+    : settings_(std::move(settings)),
+      workers_(settings_.workers ? settings_.workers : usable_processors()),
+      process_(process),
+      entered_(process.generation()) {}
 
 ThreadPool::~ThreadPool() {
+  enter_process();
   {
     std::lock_guard lock(mutex_);
     stop_.store(true, std::memory_order_seq_cst);
@@ -132,9 +136,34 @@ ThreadPool::~ThreadPool() {
   for (std::uint32_t i = 0; i < started(); ++i) pthread_join(threads_[i].thread, nullptr);
 }
 
+void ThreadPool::enter_process() noexcept {
+  process_.enter(entered_, [this] { begin_anew(); });
+}
+
+// In a child of fork(): the threads are not there, and what they and their callers were doing will not be ended by
+// anybody. Locks and condition variables that they held or waited on can be neither freed nor used: they are made anew
+// where they are.
+void ThreadPool::begin_anew() noexcept {
+  ::new (&mutex_) std::mutex;
+  ::new (&wake_) std::condition_variable;
+  ::new (&left_) std::condition_variable;
+  open_.store(0, std::memory_order_relaxed);
+  runs_.store(0, std::memory_order_relaxed);
+  sleepers_.store(0, std::memory_order_relaxed);
+  started_.store(0, std::memory_order_relaxed);
+  const bool half_made = start_.load(std::memory_order_relaxed) == Start::UnderWay;
+  for (Loop &loop : loops_) {
+    loop.state.store(0, std::memory_order_relaxed);
+    if (half_made) ::new (&loop.shares) Vector<Share>;  // what they held is lost
+  }
+  if (half_made) ::new (&threads_) Vector<Worker>;
+  start_.store(Start::NotTried, std::memory_order_relaxed);
+}
+
 void ThreadPool::start() noexcept {
   std::lock_guard lock(mutex_);
-  if (start_tried_.load(std::memory_order_relaxed)) return;
+  if (start_.load(std::memory_order_relaxed) == Start::Tried) return;
+  start_.store(Start::UnderWay, std::memory_order_relaxed);
   std::uint32_t started = 0;
   try {
     for (Loop &loop : loops_) loop.shares = Vector<Share>(workers_);
@@ -150,7 +179,7 @@ void ThreadPool::start() noexcept {
     // The callers do all the work.
   }
   started_.store(started, std::memory_order_relaxed);
-  start_tried_.store(true, std::memory_order_release);
+  start_.store(Start::Tried, std::memory_order_release);
 }
 
 void *ThreadPool::enter(void *argument) {
@@ -251,7 +280,8 @@ void ThreadPool::parallel_for(std::uint64_t count, std::uint64_t grain, qr_paral
   if (grain == 0) grain = 1;
   if (t_inside.pool == this || workers_ == 1 || count <= grain)
     return body(context, 0, count, t_inside.pool == this ? t_inside.worker : 0);
-  if (!start_tried_.load(std::memory_order_acquire)) start();
+  enter_process();
+  if (start_.load(std::memory_order_acquire) != Start::Tried) start();
 
   const std::uint32_t helpers = started();
   const std::uint64_t chunk = std::max(grain, count / (std::uint64_t{helpers + 1} * kChunksPerWorker));
@@ -293,8 +323,9 @@ void ThreadPool::parallel_for(std::uint64_t count, std::uint64_t grain, qr_paral
 // ---- pools of several sessions ------------------------------------------------------------------
 
 Result<std::shared_ptr<ThreadPool>> SharedPools::pool_for(std::string_view name, PoolSettings settings) {
-  if (name.empty()) return quarry::make_shared<ThreadPool>(std::move(settings));
-  std::lock_guard lock(mutex_);
+  if (name.empty()) return quarry::make_shared<ThreadPool>(std::move(settings), process_);
+  const ProcessLock lock(mutex_);
+  QR_RETURN_IF_ERROR(lock.status("the runtime's pools of threads"));
   std::erase_if(entries_, [](const Entry &entry) { return entry.pool.expired(); });
   if (settings.workers == 0) settings.workers = usable_processors();
   for (const Entry &entry : entries_) {
@@ -313,15 +344,13 @@ Result<std::shared_ptr<ThreadPool>> SharedPools::pool_for(std::string_view name,
                          "give all sessions of a pool the same threads, thread_spin_us and thread_affinity")
         .with("option", "thread_pool");
   }
-  auto pool = quarry::make_shared<ThreadPool>(std::move(settings));
+  auto pool = quarry::make_shared<ThreadPool>(std::move(settings), process_);
   entries_.push_back({String(name), pool});
   return pool;
 }
 
-qr_host_threads host_threads(const qr_thread_pool &callers, ThreadPool &own) noexcept {
-  if (callers.parallel_for)
-    return {sizeof(qr_host_threads), std::max(1u, callers.worker_count), callers.self, callers.parallel_for};
-  return {sizeof(qr_host_threads), own.workers(), &own,
+qr_host_threads host_threads(ThreadPool &pool) noexcept {
+  return {sizeof(qr_host_threads), pool.workers(), &pool,
           [](void *self, std::uint64_t count, std::uint64_t grain, qr_parallel_body body, void *context) {
             static_cast<ThreadPool *>(self)->parallel_for(count, grain, body, context);
           }};

@@ -15,6 +15,7 @@
 #include "base/status.h"
 #include "quarry/backend.h"
 #include "quarry/runtime.h"
+#include "runtime/process.h"
 
 namespace quarry {
 
@@ -41,10 +42,10 @@ struct PoolSettings {
 // free. The threads start at the first loop that is worth sharing. Nobody waits for a thread that has not begun to
 // work: where the system refuses threads, has no processor for them, or they are busy with another loop, the caller
 // does the work.
+// After fork() the pool has no threads in the child and starts new ones there when they are needed.
 class ThreadPool : public HeapObject {
  public:
-  explicit ThreadPool(PoolSettings settings);
-  explicit ThreadPool(std::uint32_t workers) : ThreadPool(PoolSettings{workers, 0, {}}) {}
+  ThreadPool(PoolSettings settings, Process &process);
   ~ThreadPool();
   ThreadPool(const ThreadPool &) = delete;
   ThreadPool &operator=(const ThreadPool &) = delete;
@@ -62,7 +63,9 @@ class ThreadPool : public HeapObject {
   class RunScope {
    public:
     explicit RunScope(ThreadPool *pool) noexcept : pool_(pool) {
-      if (pool_) pool_->runs_.fetch_add(1, std::memory_order_relaxed);
+      if (!pool_) return;
+      pool_->enter_process();
+      pool_->runs_.fetch_add(1, std::memory_order_relaxed);
     }
     ~RunScope() {
       if (pool_) pool_->runs_.fetch_sub(1, std::memory_order_relaxed);
@@ -76,10 +79,8 @@ class ThreadPool : public HeapObject {
 
  private:
   // A loop under way. `state` counts the threads inside, beside two bits: kOpen while threads may join, kWaiting while
-  // the caller sleeps
-  // until they have left. 0: the place is free. The plain members are written by the caller before it sets kOpen, and
-  // read by threads that
-  // have joined.
+  // the caller sleeps until they have left. 0: the place is free. The plain members are written by the caller before it
+  // sets kOpen, and read by threads that have joined.
   // Each worker has a share of the chunks, the same part of the indices in every loop: what it wrote in the last one is
   // in its own cache. Who has done its share takes from the others'.
   struct alignas(64) Share {
@@ -101,7 +102,11 @@ class ThreadPool : public HeapObject {
   static constexpr std::uint32_t kLoops = 16;  // at a time; a caller that finds no place works alone
   static constexpr std::uint32_t kTaken = 1u << 29, kWaiting = 1u << 30, kOpen = 1u << 31, kInside = kTaken - 1;
 
+  enum class Start : std::uint8_t { NotTried, UnderWay, Tried };
+
   static void *enter(void *worker);
+  void enter_process() noexcept;
+  void begin_anew() noexcept;
   void start() noexcept;
   void serve(std::uint32_t worker) noexcept;
   bool idle() noexcept;
@@ -113,12 +118,14 @@ class ThreadPool : public HeapObject {
 
   const PoolSettings settings_;
   const std::uint32_t workers_;
-  std::atomic<bool> start_tried_{false};
+  Process &process_;
+  std::atomic<std::uint32_t> entered_;  // the generation of the process that the threads are in
+  std::atomic<Start> start_{Start::NotTried};
   std::atomic<std::uint32_t> started_{0};  // threads beside the callers
   Vector<Worker> threads_;
 
-  alignas(64) std::atomic<std::uint32_t> open_{
-      0};  // a bit for each loop that has chunks left: what idle threads look at
+  // A bit for each loop that has chunks left: what idle threads look at.
+  alignas(64) std::atomic<std::uint32_t> open_{0};
   alignas(64) std::atomic<std::uint32_t> runs_{0};
   std::atomic<std::uint32_t> sleepers_{0};
   std::atomic<bool> stop_{false};
@@ -131,6 +138,7 @@ class ThreadPool : public HeapObject {
 // Pools that sessions of a runtime share, by name (the option thread_pool). A pool lives as long as a session uses it.
 class SharedPools {
  public:
+  explicit SharedPools(Process &process) noexcept : process_(process), mutex_(process) {}
   // The pool of that name; made with the settings where there is none. Fails where it has other settings. Without a
   // name: a new one.
   Result<std::shared_ptr<ThreadPool>> pool_for(std::string_view name, PoolSettings settings);
@@ -140,7 +148,8 @@ class SharedPools {
     String name;
     std::weak_ptr<ThreadPool> pool;
   };
-  std::mutex mutex_;
+  Process &process_;
+  ProcessMutex mutex_;
   Vector<Entry> entries_;
 };
 
@@ -148,7 +157,7 @@ class SharedPools {
 // refuses it.
 bool start_thread(pthread_t *thread, const char *name, void *(*body)(void *), void *argument) noexcept;
 
-// Threads for a call into a plugin: the caller's pool if there is one, else ours.
-qr_host_threads host_threads(const qr_thread_pool &callers, ThreadPool &own) noexcept;
+// A pool of ours as the plugin ABI wants it.
+qr_host_threads host_threads(ThreadPool &pool) noexcept;
 
 }  // namespace quarry

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* qr_options: string keys and values. An unknown key or a bad value is an error at once: it names the nearest key or
  * the values that are allowed. Keys known from ONNX Runtime and its QNN execution provider keep their names and values.
- */
+ * Any number of calls may read a set at a time (as their argument, or qr_options_get); one that overlaps with
+ * qr_options_set is refused with QR-C0006. */
 #ifndef QUARRY_OPTIONS_H
 #define QUARRY_OPTIONS_H
 
@@ -33,8 +34,8 @@ QR_API QR_MUST_USE qr_status *qr_options_set(qr_options *options, qr_string key,
  * @param options    borrows.
  * @param key        borrows: UTF-8.
  * @param out_value  borrows: until the next set or the destruction of `options`.
- * @thread  [exclusive:options]
- * @errors  NOT_FOUND, INVALID_ARGUMENT
+ * @thread  [thread-safe]
+ * @errors  NOT_FOUND, INVALID_ARGUMENT, FAILED_PRECONDITION (overlaps with qr_options_set)
  * @since   0.1 */
 QR_API QR_MUST_USE qr_status *qr_options_get(const qr_options *options, qr_string key, qr_string *out_value);
 

@@ -35,7 +35,7 @@ typedef struct qr_log_sink {
 
 /* The caller's own threads. `parallel_for` must call body(context, begin, end, worker) so that every index in
  * [0, count) is covered exactly once, with worker < worker_count and no two concurrent calls with the same worker, and
- * return when all are done. */
+ * return when all are done. A pool that does not is detected, and the call that used it ends with QR-R0101. */
 typedef struct qr_thread_pool {
   uint32_t struct_size;
   uint32_t worker_count;

@@ -36,7 +36,8 @@ extern "C" {
  * Thread tag, one on every function:
  *   [thread-safe]          may be called from any thread at any time;
  *   [exclusive:<object>]   from any thread, but one call at a time on that object. Calls that overlap are detected
- *                          and refused with QR-C0006;
+ *                          and refused with QR-C0006. A `const qr_options *` may be in any number of calls at a time,
+ *                          as long as none changes or destroys it;
  *   [in-callback]          may also be called from inside Quarry's callbacks;
  *   [blocking]             may take long (reads files, compiles, runs a network).
  *

@@ -100,6 +100,11 @@ Status index_out_of_range(const char *function, const char *what, std::uint64_t 
   ::quarry::ExclusiveScope scope((of)->use(), __func__, what); \
   if (!scope.held()) return ::quarry::capi::guard((of), [&] { return scope.status(); })
 
+// One that several calls may read at a time and one may change: qr_options.
+#define QR_ENTER_SHARED(scope, of, what, access)                    \
+  ::quarry::SharedScope scope((of)->use(), access, __func__, what); \
+  if (!scope.held()) return ::quarry::capi::guard((of), [&] { return scope.status(); })
+
 // Statuses about an object come from its runtime's memory.
 inline Allocator &memory_of(const Runtime *runtime) noexcept { return runtime->memory(); }
 inline Allocator &memory_of(const OptionSet *options) noexcept { return options->runtime().memory(); }
@@ -123,18 +128,18 @@ qr_tensor_info tensor_info(const qrm::TensorInfo &info) noexcept;
 Status give_tensor_info(const char *function, const char *what, const Vector<qrm::TensorInfo> &tensors,
                         std::uint64_t index, qr_tensor_info *out_info);
 
-// The options argument of a call: null is allowed. It is held against overlapping calls meanwhile.
+// The options argument of a call: null is allowed. Any number of calls read a set at a time; none changes it meanwhile.
 class OptionsArgument {
  public:
   OptionsArgument(const qr_options *options, const char *function) noexcept : options_(object(options)) {
-    if (options_) scope_.emplace(options_->use(), function, "options");
+    if (options_) scope_.emplace(options_->use(), Access::Read, function, "options");
   }
   Status status() const { return scope_ ? scope_->status() : Status(); }
   const OptionSet *get() const noexcept { return options_; }
 
  private:
   const OptionSet *options_;
-  std::optional<ExclusiveScope> scope_;
+  std::optional<SharedScope> scope_;
 };
 
 }  // namespace quarry::capi

@@ -17,7 +17,7 @@ qr_status *qr_options_create(qr_runtime *runtime, qr_options **out_options) {
 
 qr_status *qr_options_set(qr_options *options, qr_string key, qr_string value) {
   QR_REQUIRE(options);
-  QR_ENTER(scope, object(options), "options");
+  QR_ENTER_SHARED(scope, object(options), "options", Access::Change);
   return guard(object(options), [&]() -> Status {
     std::string_view name, text;
     QR_RETURN_IF_ERROR(read_text("qr_options_set", "key", key, Empty::Allowed, &name));
@@ -29,7 +29,7 @@ qr_status *qr_options_set(qr_options *options, qr_string key, qr_string value) {
 qr_status *qr_options_get(const qr_options *options, qr_string key, qr_string *out_value) {
   QR_REQUIRE(options);
   QR_REQUIRE(out_value);
-  QR_ENTER(scope, object(options), "options");
+  QR_ENTER_SHARED(scope, object(options), "options", Access::Read);
   return guard(object(options), [&]() -> Status {
     std::string_view name;
     QR_RETURN_IF_ERROR(read_text("qr_options_get", "key", key, Empty::Allowed, &name));
@@ -60,17 +60,17 @@ qr_status *qr_runtime_option(qr_runtime *runtime, uint64_t index, qr_option_info
       info.scope = string_of(row.scope);
       info.help = string_of(row.help);
     } else {
-      const Vector<BackendOption> &rows = object(runtime)->backend_options();
+      QR_ASSIGN_OR_RETURN(const Vector<const BackendOption *> rows, object(runtime)->backend_options());
       const uint64_t at = index - option_row_count();
       if (at >= rows.size())
         return index_out_of_range("qr_runtime_option", "index", index, option_row_count() + rows.size());
-      const BackendOption &row = rows[at];
-      info.changes_at_run_time = row.changes_at_run_time;
-      info.key = string_of(row.key);
-      info.values = string_of(row.values);
-      info.fallback = string_of(row.fallback);
-      info.scope = string_of(row.backend);
-      info.help = string_of(row.help);
+      const BackendOption *const row = rows[at];
+      info.changes_at_run_time = row->changes_at_run_time;
+      info.key = string_of(row->key);
+      info.values = string_of(row->values);
+      info.fallback = string_of(row->fallback);
+      info.scope = string_of(row->backend);
+      info.help = string_of(row->help);
     }
     write_struct(info, out_info);
     return {};

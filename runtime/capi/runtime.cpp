@@ -107,7 +107,7 @@ qr_status *qr_runtime_scan(qr_runtime *runtime, uint64_t *out_count) {
   QR_REQUIRE(out_count);
   QR_ENTER(scope, object(runtime), "runtime");
   return guard(object(runtime), [&]() -> Status {
-    object(runtime)->scan();
+    QR_RETURN_IF_ERROR(object(runtime)->scan());
     *out_count = object(runtime)->candidates().size();
     return {};
   });

@@ -160,11 +160,119 @@ static void test_callers_parallel_for(void **state) {
   qr_runtime_destroy(runtime), qr_runtime_destroy(plain);
 }
 
+/* ---- pools that break their contract ------------------------------------------------------------ */
+
+typedef void (*loop_body)(void *, uint64_t, uint64_t, uint32_t);
+static void skips(loop_body body, void *context, uint64_t count) {
+  if (count > 1) body(context, 0, count - 1, 0);
+}
+static void repeats(loop_body body, void *context, uint64_t count) {
+  body(context, 0, count, 0);
+  body(context, count - 1, count, 0);
+}
+static void repeats_and_skips(loop_body body, void *context, uint64_t count) {
+  uint64_t i;
+  for (i = 0; i < count; ++i) body(context, count - 1, count, 0);
+}
+static void unknown_worker(loop_body body, void *context, uint64_t count) { body(context, 0, count, 3); }
+static void far_worker(loop_body body, void *context, uint64_t count) { body(context, 0, count, UINT32_MAX); }
+static void past_the_end(loop_body body, void *context, uint64_t count) { body(context, 0, count + 1, 0); }
+static void backwards(loop_body body, void *context, uint64_t count) { body(context, count, 0, 0); }
+static loop_body last_body;
+static void *last_context;
+static void calls_late(loop_body body, void *context, uint64_t count) {
+  last_body = body, last_context = context;
+  body(context, 0, count, 0);
+}
+
+typedef struct bad_pool {
+  void (*loop)(loop_body, void *, uint64_t);
+  int bad_from; /* the number of the loop from which on it is bad */
+  int loops;
+} bad_pool;
+static void bad_parallel_for(void *self, uint64_t count, uint64_t grain, loop_body body, void *context) {
+  bad_pool *pool = self;
+  (void)grain;
+  if (pool->loops++ >= pool->bad_from) pool->loop(body, context, count);
+  else body(context, 0, count, 0);
+}
+
+static void test_bad_pools(void **state) {
+  static const char *const kReference[] = {"backend", "cpu-reference", NULL};
+  static const struct {
+    void (*loop)(loop_body, void *, uint64_t);
+    const char *text;
+  } kBad[] = {
+      {skips, "indices to body, expected each of"},
+      {repeats, "indices to body, expected each of"},
+      {repeats_and_skips, "and gave others twice"},
+      {unknown_worker, "called body with worker 3, expected one under 3"},
+      {far_worker, "called body with worker 4294967295, expected one under 3"},
+      {past_the_end, "expected a part of [0, count)"},
+      {backwards, "expected a part of [0, count)"},
+  };
+  size_t i;
+  (void)state;
+  for (i = 0; i < sizeof kBad / sizeof *kBad; ++i) {
+    bad_pool own = {kBad[i].loop, 1 << 30, 0};
+    qr_runtime_options options = QR_RUNTIME_OPTIONS_INIT;
+    qr_thread_pool pool = QR_THREAD_POOL_INIT;
+    qr_runtime *runtime = NULL;
+    qr_model *model = NULL;
+    qr_session *session = NULL;
+    float out[10], expected[10];
+    int good;
+    pool.worker_count = 3, pool.self = &own, pool.parallel_for = bad_parallel_for;
+    options.thread_pool = &pool;
+    OK(qr_runtime_create(&options, &runtime));
+    OK(qr_model_open_path(runtime, str(digits_path()), NULL, &model));
+    OK(create(runtime, model, kReference, &session));
+    own.loops = 0;
+    OK(run_once(session, expected));
+    good = own.loops; /* loops of a run */
+    assert_true(good > 1);
+    own.loops = 0, own.bad_from = 1;
+    FAILS("QR-R0101", kBad[i].text, run_once(session, out));
+    assert_int_equal(own.loops, 2); /* not asked again in that run */
+    own.bad_from = 1 << 30;
+    OK(run_once(session, out)); /* the session has taken no harm */
+    assert_memory_equal(out, expected, sizeof out);
+    qr_session_destroy(session);
+    qr_model_destroy(model);
+    qr_runtime_destroy(runtime);
+  }
+}
+
+/* A call that comes after its loop has ended, between two runs. */
+static void test_a_late_call(void **state) {
+  static const char *const kReference[] = {"backend", "cpu-reference", NULL};
+  bad_pool own = {calls_late, 0, 0};
+  qr_runtime_options options = QR_RUNTIME_OPTIONS_INIT;
+  qr_thread_pool pool = QR_THREAD_POOL_INIT;
+  qr_runtime *runtime = NULL;
+  qr_model *model = NULL;
+  qr_session *session = NULL;
+  float out[10];
+  (void)state;
+  pool.worker_count = 3, pool.self = &own, pool.parallel_for = bad_parallel_for;
+  options.thread_pool = &pool;
+  OK(qr_runtime_create(&options, &runtime));
+  OK(qr_model_open_path(runtime, str(digits_path()), NULL, &model));
+  OK(create(runtime, model, kReference, &session));
+  OK(run_once(session, out));
+  last_body(last_context, 0, 1, 0);
+  FAILS("QR-R0101", "after parallel_for had returned", run_once(session, out));
+  OK(run_once(session, out));
+  qr_session_destroy(session);
+  qr_model_destroy(model);
+  qr_runtime_destroy(runtime);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_sessions_share_a_pool),
-      cmocka_unit_test(test_thread_options),
-      cmocka_unit_test(test_callers_parallel_for),
+      cmocka_unit_test(test_sessions_share_a_pool), cmocka_unit_test(test_thread_options),
+      cmocka_unit_test(test_callers_parallel_for),  cmocka_unit_test(test_bad_pools),
+      cmocka_unit_test(test_a_late_call),
   };
   container = digits_qrm("pools");
   return cmocka_run_group_tests(tests, NULL, NULL);

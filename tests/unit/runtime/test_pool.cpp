@@ -16,6 +16,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+Process g_process;
+
 // A loop that checks its own coverage, and that no worker's number is used twice at a time.
 struct Loop {
   explicit Loop(std::uint32_t workers) : inside(workers) {}
@@ -45,7 +47,7 @@ std::vector<std::uint32_t> usable() {
 TEST_CASE("several callers share a pool") {
   for (const std::uint32_t workers : {2u, 4u})
     for (const std::uint32_t spin_us : {0u, 30u}) {
-      ThreadPool pool(PoolSettings{workers, spin_us, {}});
+      ThreadPool pool(PoolSettings{workers, spin_us, {}}, g_process);
       std::atomic<int> failures{0};
       std::vector<std::thread> callers;
       for (int c = 0; c < 20; ++c)  // more than there are places for loops
@@ -65,19 +67,20 @@ TEST_CASE("several callers share a pool") {
 
 TEST_CASE("pools of every size end at any moment") {
   for (int i = 0; i < 200; ++i) {
-    ThreadPool pool(PoolSettings{1 + static_cast<std::uint32_t>(i % 6), static_cast<std::uint32_t>(i % 3) * 20, {}});
+    ThreadPool pool(PoolSettings{1 + static_cast<std::uint32_t>(i % 6), static_cast<std::uint32_t>(i % 3) * 20, {}},
+                    g_process);
     Loop loop(pool.workers());
     const ThreadPool::RunScope scope(i % 2 ? &pool : nullptr);
     pool.parallel_for(64, 1, Loop::body, &loop);
     CHECK_EQ(loop.covered.load(), 64u * 65u / 2);
   }
-  const ThreadPool unused(PoolSettings{8, 50, {}});
+  const ThreadPool unused(PoolSettings{8, 50, {}}, g_process);
   CHECK_EQ(unused.started(), 0);
 }
 
 // Waits until every thread of a pool works on the same loop.
 TEST_CASE("all threads take part") {
-  ThreadPool pool(PoolSettings{3, 0, {}});
+  ThreadPool pool(PoolSettings{3, 0, {}}, g_process);
   struct Meeting {
     std::atomic<int> here{0};
   } meeting;
@@ -96,7 +99,7 @@ TEST_CASE("all threads take part") {
 // Each begins with its own part of the indices, and what is left of a part whose thread is held up is done by the
 // others.
 TEST_CASE("workers have shares and take from others") {
-  ThreadPool pool(PoolSettings{2, 0, {}});
+  ThreadPool pool(PoolSettings{2, 0, {}}, g_process);
   struct Seen {
     std::atomic<std::uint64_t> first[2] = {~std::uint64_t{0}, ~std::uint64_t{0}};
     std::atomic<std::uint64_t> done{0};
@@ -141,7 +144,7 @@ TEST_CASE("threads stay on their processors") {
   const std::vector<std::uint32_t> processors = usable();
   REQUIRE(!processors.empty());
   const std::uint32_t wanted = processors.back();
-  ThreadPool pool(PoolSettings{3, 0, {{wanted, wanted}}});
+  ThreadPool pool(PoolSettings{3, 0, {{wanted, wanted}}}, g_process);
   struct Seen {
     std::uint32_t wanted;
     std::atomic<int> helpers{0}, elsewhere{0}, here{0};
@@ -174,7 +177,7 @@ TEST_CASE("threads stay on their processors") {
 }
 
 TEST_CASE("named pools") {
-  SharedPools pools;
+  SharedPools pools(g_process);
   auto a = pools.pool_for("a", PoolSettings{2, 10, {}}), again = pools.pool_for("a", PoolSettings{2, 10, {}});
   auto b = pools.pool_for("b", PoolSettings{3, 0, {}}), none = pools.pool_for("", PoolSettings{2, 10, {}});
   REQUIRE_OK(a);

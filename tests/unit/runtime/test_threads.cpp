@@ -9,6 +9,8 @@ using namespace quarry;
 
 namespace {
 
+Process g_process;
+
 // Counts how often each index was visited and whether two calls ever ran at once under one worker's number.
 struct Visits {
   Visits(std::uint64_t count, std::uint32_t workers) : seen(count), inside(workers) {}
@@ -37,7 +39,7 @@ struct Visits {
 
 TEST_CASE("covers every index once") {
   for (const std::uint32_t workers : {1u, 2u, 5u}) {
-    ThreadPool pool(workers);
+    ThreadPool pool(PoolSettings{workers, 0, {}}, g_process);
     for (const std::uint64_t count : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{7}, std::uint64_t{1000}})
       for (const std::uint64_t grain :
            {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{3}, std::uint64_t{999}, UINT64_MAX}) {
@@ -49,7 +51,7 @@ TEST_CASE("covers every index once") {
 }
 
 TEST_CASE("starts no thread before it is needed") {
-  ThreadPool pool(4);
+  ThreadPool pool(PoolSettings{4, 0, {}}, g_process);
   Visits few(8, 4);
   pool.parallel_for(8, 8, Visits::body, &few);
   CHECK_EQ(pool.started(), 0);
@@ -59,7 +61,7 @@ TEST_CASE("starts no thread before it is needed") {
 }
 
 TEST_CASE("many loops") {
-  ThreadPool pool(3);
+  ThreadPool pool(PoolSettings{3, 0, {}}, g_process);
   std::atomic<std::uint64_t> sum{0};
   for (int i = 0; i < 2000; ++i)
     pool.parallel_for(
@@ -73,7 +75,7 @@ TEST_CASE("many loops") {
 
 TEST_CASE("nested loops run on their worker") {
   struct Outer {
-    ThreadPool pool{3};
+    ThreadPool pool{PoolSettings{3, 0, {}}, g_process};
     std::atomic<int> inner{0};
     std::atomic<bool> wrong{false};
   } outer;
@@ -100,23 +102,12 @@ TEST_CASE("nested loops run on their worker") {
   CHECK(!outer.wrong);
 }
 
-TEST_CASE("callers pool") {
-  ThreadPool own(2);
-  qr_thread_pool callers = QR_THREAD_POOL_INIT;
-  CHECK_EQ(host_threads(callers, own).worker_count, 2);
-  int calls = 0;
-  callers.worker_count = 7;
-  callers.self = &calls;
-  callers.parallel_for = [](void *self, std::uint64_t count, std::uint64_t,
-                            void (*body)(void *, std::uint64_t, std::uint64_t, std::uint32_t), void *context) {
-    ++*static_cast<int *>(self);
-    body(context, 0, count, 0);
-  };
-  const qr_host_threads threads = host_threads(callers, own);
-  CHECK_EQ(threads.worker_count, 7);
-  Visits visits(10, 7);
+TEST_CASE("as the plugin ABI wants it") {
+  ThreadPool pool(PoolSettings{2, 0, {}}, g_process);
+  const qr_host_threads threads = host_threads(pool);
+  CHECK_EQ(threads.worker_count, 2);
+  Visits visits(10, 2);
   threads.parallel_for(threads.self, 10, 1, Visits::body, &visits);
   CHECK(visits.all_once());
-  CHECK_EQ(calls, 1);
   CHECK(usable_processors() >= 1);
 }

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sessions in children of fork(): the threads that the parent started are not there. */
+#include <pthread.h>
+
+#include "capi_test.h"
+#include "child.h"
+
+typedef struct world {
+  qr_runtime *runtime;
+  qr_model *model;
+  qr_session *session, *sharing;
+  float expected[10];
+} world;
+
+static qr_status *create(world *w, const char *pool, qr_session **session) {
+  qr_options *options = NULL;
+  qr_status *status = qr_options_create(w->runtime, &options);
+  if (!status) status = qr_options_set(options, str("threads"), str("4"));
+  if (!status) status = qr_options_set(options, str("backend"), str("cpu-reference")); /* shares every loop */
+  if (!status && pool) status = qr_options_set(options, str("thread_pool"), str(pool));
+  if (!status) status = qr_session_create(w->model, options, NULL, session);
+  qr_options_destroy(options);
+  return status;
+}
+static qr_status *run_once(qr_session *session, float *out) {
+  static const float zeros[64];
+  qr_tensor in = QR_TENSOR_INIT, result = QR_TENSOR_INIT;
+  const qr_tensor *inputs[1] = {&in};
+  qr_tensor *outputs[1] = {&result};
+  in.dtype = QR_DTYPE_F32, in.rank = 4, in.dims[0] = in.dims[1] = 1, in.dims[2] = in.dims[3] = 8;
+  in.data = (void *)zeros, in.size_bytes = sizeof zeros;
+  result.data = out, result.size_bytes = 10 * sizeof *out;
+  return qr_session_run(session, NULL, inputs, 1, outputs, 1);
+}
+
+static void make(world *w, const qr_runtime_options *options) {
+  memset(w, 0, sizeof *w);
+  OK(qr_runtime_create(options, &w->runtime));
+  OK(qr_model_open_path(w->runtime, str(digits_path()), NULL, &w->model));
+  OK(create(w, NULL, &w->session));
+  OK(create(w, "ours", &w->sharing));
+  OK(run_once(w->session, w->expected)); /* now the pools have threads */
+  OK(run_once(w->sharing, w->expected));
+}
+static void destroy(world *w) {
+  qr_session_destroy(w->session);
+  qr_session_destroy(w->sharing);
+  qr_model_destroy(w->model);
+  qr_runtime_destroy(w->runtime);
+}
+
+static int threads_of_this_process(void) {
+  char line[256];
+  int threads = 0;
+  FILE *file = fopen("/proc/self/status", "r");
+  while (file && fgets(line, sizeof line, file)) sscanf(line, "Threads: %d", &threads);
+  if (file) fclose(file);
+  return threads;
+}
+
+static void destroys(void *argument) { destroy(argument); }
+
+static void runs_and_destroys(void *argument) {
+  world *w = argument;
+  qr_session *made = NULL, *clone = NULL;
+  float out[10];
+  int i;
+  CHILD_CHECK(threads_of_this_process() == 1);
+  for (i = 0; i < 20; ++i) {
+    CHILD_OK(run_once(w->session, out));
+    CHILD_CHECK(memcmp(out, w->expected, sizeof out) == 0);
+    CHILD_OK(run_once(w->sharing, out));
+    CHILD_CHECK(memcmp(out, w->expected, sizeof out) == 0);
+  }
+  CHILD_CHECK(threads_of_this_process() == 1 + 3 + 3); /* made anew */
+  CHILD_OK(create(w, "ours", &made));
+  CHILD_OK(qr_session_clone(w->session, &clone));
+  CHILD_OK(run_once(made, out));
+  CHILD_OK(run_once(clone, out));
+  qr_session_destroy(made);
+  qr_session_destroy(clone);
+  destroy(w);
+  CHILD_CHECK(threads_of_this_process() == 1);
+}
+
+static void has_a_child_that_runs(void *argument) {
+  world *w = argument;
+  float out[10];
+  CHILD_OK(run_once(w->session, out));
+  CHILD_CHECK(child_ends_well(runs_and_destroys, argument));
+  CHILD_OK(run_once(w->session, out));
+  destroy(w);
+}
+
+static void test_children(void **state) {
+  world w;
+  float out[10];
+  (void)state;
+  make(&w, NULL);
+  assert_true(child_ends_well(destroys, &w));
+  assert_true(child_ends_well(runs_and_destroys, &w));
+  assert_true(child_ends_well(has_a_child_that_runs, &w));
+  OK(run_once(w.session, out)); /* the parent has lost nothing */
+  assert_memory_equal(out, w.expected, sizeof out);
+  destroy(&w);
+}
+
+/* A thread of the parent's runs and runs while children are made: whatever it is at, they do not hang. */
+static volatile int stop;
+static void *run_on(void *session) {
+  float out[10];
+  while (!stop) OK(run_once(session, out));
+  return NULL;
+}
+static void runs_the_other(void *argument) {
+  world *w = argument;
+  float out[10];
+  qr_session *made = NULL;
+  CHILD_OK(create(w, "ours", &made));
+  CHILD_OK(run_once(made, out));
+  CHILD_CHECK(memcmp(out, w->expected, sizeof out) == 0);
+  qr_session_destroy(made);
+  destroy(w); /* the other session too, whose run nobody will end */
+}
+static void test_children_made_in_the_middle_of_runs(void **state) {
+  world w;
+  pthread_t thread;
+  int i;
+  (void)state;
+  make(&w, NULL);
+  stop = 0;
+  assert_int_equal(pthread_create(&thread, NULL, run_on, w.sharing), 0);
+  for (i = 0; i < 30; ++i) assert_true(child_ends_well(runs_the_other, &w));
+  stop = 1;
+  pthread_join(thread, NULL);
+  destroy(&w);
+}
+
+/* A lock that a thread of the parent's holds: an allocation waits inside qr_runtime_scan while a child is made. */
+static counting_allocator counter;
+static volatile int hold, held;
+static void *holding_alloc(void *self, uint64_t size, uint64_t align) {
+  if (__atomic_load_n(&hold, __ATOMIC_ACQUIRE)) {
+    __atomic_store_n(&held, 1, __ATOMIC_RELEASE);
+    while (__atomic_load_n(&hold, __ATOMIC_ACQUIRE)) usleep(1000);
+  }
+  return counting_alloc(self, size, align);
+}
+static void *open_backends(void *runtime) {
+  uint64_t count = 0;
+  OK(qr_runtime_scan(runtime, &count));
+  return NULL;
+}
+static void meets_the_lock(void *argument) {
+  world *w = argument;
+  qr_session *made = NULL;
+  qr_status *status;
+  float out[10];
+  hold = 0;
+  status = create(w, NULL, &made);
+  CHILD_CHECK(status && strcmp(qr_status_id(status), "QR-C0201") == 0);
+  CHILD_CHECK(strstr(qr_status_message(status), "forked") != NULL);
+  qr_status_destroy(status);
+  CHILD_OK(run_once(w->session, out)); /* needs no plugin opened */
+  destroy(w);
+  make(w, NULL); /* another runtime */
+  destroy(w);
+}
+static void test_a_lock_that_nobody_lets_go(void **state) {
+  qr_runtime_options options = QR_RUNTIME_OPTIONS_INIT;
+  qr_allocator allocator = counting(&counter);
+  world w;
+  pthread_t thread;
+  (void)state;
+  allocator.alloc = holding_alloc;
+  options.allocator = &allocator;
+  make(&w, &options);
+  hold = 1;
+  assert_int_equal(pthread_create(&thread, NULL, open_backends, w.runtime), 0);
+  while (!__atomic_load_n(&held, __ATOMIC_ACQUIRE)) usleep(1000);
+  assert_true(child_ends_well(meets_the_lock, &w));
+  __atomic_store_n(&hold, 0, __ATOMIC_RELEASE);
+  pthread_join(thread, NULL);
+  destroy(&w);
+  assert_int_equal(counter.live, 0);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_children),
+      cmocka_unit_test(test_children_made_in_the_middle_of_runs),
+      cmocka_unit_test(test_a_lock_that_nobody_lets_go),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
