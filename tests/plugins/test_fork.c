@@ -64,7 +64,7 @@ static int reports(world *w, const char *what) {
   qr_status *status = qr_session_report(w->session, &report);
   if (status) abort();
   found = strstr(report, what) != NULL;
-  qr_string_destroy(w->runtime, report);
+  qr_string_destroy(report);
   return found;
 }
 
