@@ -50,7 +50,9 @@ const char *code_name(qr_code code) noexcept {
                                     "DEADLINE_EXCEEDED",
                                     "CANCELLED",
                                     "PERMISSION_DENIED",
-                                    "INTERNAL"};
+                                    "INTERNAL",
+                                    "BUSY",
+                                    "DEVICE_LOST"};
   return code >= 0 && code < static_cast<qr_code>(std::size(kNames)) ? kNames[code] : "UNKNOWN";
 }
 

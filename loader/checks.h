@@ -2,7 +2,9 @@
 // Internal to loader/: what the checked calls share.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
+#include <cstring>
 #include <mutex>
 #include <optional>
 #include <string_view>
@@ -14,10 +16,21 @@
 namespace quarry::loader {
 
 // Whether `table` reaches as far as `slot` and has it. Slots of an older table lie past its end.
-#define QR_HAS_SLOT(table, slot)                                                                              \
-  ((table) &&                                                                                                 \
-   (table)->struct_size >= offsetof(std::remove_cvref_t<decltype(*(table))>, slot) + sizeof((table)->slot) && \
-   (table)->slot)
+#define QR_HAS_SLOT(table, slot)                                                                                      \
+  ((table) && (table)->struct_size >= offsetof(std::remove_cvref_t<decltype(*(table))>, slot) + sizeof((table)->slot) \
+       ? (table)->slot                                                                                                \
+       : nullptr)
+
+// A struct of the plugin's, of whatever minor, as ours: what an older plugin does not have is zero, what a newer one
+// has more is left out. Nothing where it is smaller than its first release.
+template <class T>
+std::optional<T> taken(const T *from, std::uint32_t first) noexcept {
+  if (!from || from->struct_size < first) return std::nullopt;
+  T out{};
+  std::memcpy(&out, from, std::min<std::size_t>(from->struct_size, sizeof out));
+  out.struct_size = sizeof out;
+  return out;
+}
 
 inline constexpr std::uint64_t kMaxTextBytes = 64u << 10;  // of any text that a plugin gives
 inline constexpr std::uint64_t kMaxDevices = 256;

@@ -40,7 +40,7 @@ std::uint64_t monotonic_ns() noexcept {
 }
 
 qr_host make_host(HostEnvironment &environment) noexcept {
-  return {sizeof(qr_host), QR_PLUGIN_ABI_MAJOR, 0,        QR_PLUGIN_ABI_MINOR, QR_PLUGIN_MAGIC, &environment,
+  return {sizeof(qr_host), QR_PLUGIN_ABI_MAJOR, 1,        QR_PLUGIN_ABI_MINOR, QR_PLUGIN_MAGIC, &environment,
           host_alloc,      host_free,           host_log, host_clock,          host_extension};
 }
 

@@ -13,7 +13,7 @@ namespace quarry::loader {
 // What a note is held against.
 struct HostFacts {
   std::uint32_t abi_major = QR_PLUGIN_ABI_MAJOR;
-  std::uint32_t abi_minor_min = 0;
+  std::uint32_t abi_minor_min = 1;
   std::uint32_t abi_minor_max = QR_PLUGIN_ABI_MINOR;
   std::uint32_t flavour = QR_PLUGIN_BUILD_FLAVOUR;
   std::string_view target = QR_PLUGIN_BUILD_TARGET;

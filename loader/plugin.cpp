@@ -14,6 +14,7 @@
 
 #include "loader/checks.h"
 #include "loader/judge.h"
+#include "quarry/runtime.h"
 
 namespace quarry::loader {
 
@@ -65,8 +66,8 @@ void ErrorCollector::detail(void *self, qr_plugin_string key, qr_plugin_string v
 Status ErrorCollector::finish(const char *slot, qr_plugin_code code) noexcept try {
   if (bad_text_) return plugin_.misbehaved(slot, "gave the error sink a text without data or over 64 KiB");
   if (code == QR_OK) return {};
-  if (code < 0 || code > QR_INTERNAL)
-    return plugin_.misbehaved(slot, format("returned %d, expected a status code from 0 to 13", code));
+  if (code < 0 || code > QR_DEVICE_LOST)
+    return plugin_.misbehaved(slot, format("returned %d, expected a status code from 0 to %d", code, QR_DEVICE_LOST));
   if (!told_) return plugin_.misbehaved(slot, format("returned %d (%s) and gave no reason", code, code_name(code)));
   if (said_.id() == "QR-C0001") return Status::out_of_memory();
   ErrorId fallback = ErrorId::backend_limit;
@@ -75,6 +76,8 @@ Status ErrorCollector::finish(const char *slot, qr_plugin_code code) noexcept tr
     case QR_DEADLINE_EXCEEDED: fallback = ErrorId::deadline_exceeded; break;
     case QR_CANCELLED: fallback = ErrorId::cancelled; break;
     case QR_UNAVAILABLE: fallback = ErrorId::backend_no_device; break;
+    case QR_BUSY: fallback = ErrorId::device_busy; break;
+    case QR_DEVICE_LOST: fallback = ErrorId::device_lost; break;
     case QR_CORRUPT: fallback = ErrorId::backend_bad_blob; break;
     default: break;
   }
@@ -99,7 +102,8 @@ Status Plugin::misbehaved(const char *slot, std::string_view what) noexcept try 
 
 // ---- opening ------------------------------------------------------------------------------------
 
-Plugin::Plugin(HostEnvironment &environment) noexcept : environment_(environment), host_(make_host(environment)) {}
+Plugin::Plugin(HostEnvironment &environment) noexcept
+    : environment_(environment), host_(make_host(environment)), process_(getpid()) {}
 
 Plugin::~Plugin() {
   if (backend_) table_->destroy(backend_);
@@ -251,9 +255,10 @@ Status Plugin::negotiate(qr_plugin_query_fn query, const PluginNote *note) {
 
 namespace {
 
-// What is wrong with a table, as found and expected; empty: nothing. `end` is where its last required slot ends.
-String table_fault(const char *name, std::uint32_t struct_size, std::size_t end) {
-  if (struct_size < end) return format("%s.struct_size found %u, expected at least %zu", name, struct_size, end);
+// What is wrong with a table, as found and expected; empty: nothing. It may be older than ours (down to `first`, the
+// size of its first release) or newer: slots are looked for before they are called.
+String table_fault(const char *name, std::uint32_t struct_size, std::uint32_t first) {
+  if (struct_size < first) return format("%s.struct_size found %u, expected at least %u", name, struct_size, first);
   if (struct_size > kMaxTableBytes || struct_size % 8)
     return format("%s.struct_size found %u, expected a multiple of 8 up to %u", name, struct_size, kMaxTableBytes);
   return {};
@@ -267,23 +272,20 @@ Status Plugin::check_tables(const qr_plugin *table, const PluginNote *note) {
     environment_.log(QR_LOG_PLUGIN_MISBEHAVING, "plugin", message);
     return Status::error(ErrorId::plugin_bad_table, message).with("backend", id_);
   };
-#define QR_CHECK_SIZE(pointer, name, last)                                                                  \
-  if (const String fault =                                                                                  \
-          table_fault(name, (pointer)->struct_size,                                                         \
-                      offsetof(std::remove_cvref_t<decltype(*(pointer))>, last) + sizeof((pointer)->last)); \
-      !fault.empty())                                                                                       \
-    return bad(fault);
+#define QR_CHECK_SIZE(pointer, name, first) \
+  if (const String fault = table_fault(name, (pointer)->struct_size, first); !fault.empty()) return bad(fault);
 #define QR_CHECK_SLOT(pointer, name, slot) \
   if (!(pointer)->slot) return bad(#name "." #slot " found NULL, expected a function");
 #define QR_CHECK_TABLE(slot) \
   if (!table->slot) return bad(#slot " found NULL, expected a table");
 
-  QR_CHECK_SIZE(table, "plugin", destroy)
+  QR_CHECK_SIZE(table, "plugin", QR_PLUGIN_FIRST_SIZE)
   if (table->magic != QR_PLUGIN_MAGIC)
     return bad(format("magic found 0x%llx, expected 0x%llx", ull(table->magic), ull(QR_PLUGIN_MAGIC)));
-  if (table->abi_minor < host_.abi_minor_min || table->abi_minor > host_.abi_minor_max)
-    return bad(
-        format("abi_minor found %u, expected %u to %u", table->abi_minor, host_.abi_minor_min, host_.abi_minor_max));
+  // Newer than this host is no fault: both keep to the smaller minor.
+  if (table->abi_minor < host_.abi_minor_min || table->abi_minor_min > host_.abi_minor_max)
+    return bad(format("abi_minor found %u to %u, expected one of %u to %u", table->abi_minor_min, table->abi_minor,
+                      host_.abi_minor_min, host_.abi_minor_max));
   if (!table->id || id_ != std::string_view(table->id, strnlen(table->id, 64)))
     return bad(format("id found \"%s\", expected \"%s\" as in the note",
                       table->id ? printable({table->id, strnlen(table->id, 64)}).c_str() : "", id_.c_str()));
@@ -294,16 +296,16 @@ Status Plugin::check_tables(const qr_plugin *table, const PluginNote *note) {
   QR_CHECK_SLOT(table, plugin, destroy)
 
   QR_CHECK_TABLE(device)
-  QR_CHECK_SIZE(table->device, "device", info)
+  QR_CHECK_SIZE(table->device, "device", QR_PLUGIN_DEVICE_API_FIRST_SIZE)
   QR_CHECK_SLOT(table->device, device, count)
   QR_CHECK_SLOT(table->device, device, info)
   if (table->compiler) {
-    QR_CHECK_SIZE(table->compiler, "compiler", compile)
+    QR_CHECK_SIZE(table->compiler, "compiler", QR_PLUGIN_COMPILER_API_FIRST_SIZE)
     QR_CHECK_SLOT(table->compiler, compiler, check)
     QR_CHECK_SLOT(table->compiler, compiler, compile)
   }
   QR_CHECK_TABLE(context)
-  QR_CHECK_SIZE(table->context, "context", destroy)
+  QR_CHECK_SIZE(table->context, "context", QR_PLUGIN_CONTEXT_API_FIRST_SIZE)
   QR_CHECK_SLOT(table->context, context, grade)
   QR_CHECK_SLOT(table->context, context, load)
   QR_CHECK_SLOT(table->context, context, input_count)
@@ -311,17 +313,21 @@ Status Plugin::check_tables(const qr_plugin *table, const PluginNote *note) {
   QR_CHECK_SLOT(table->context, context, tensor)
   QR_CHECK_SLOT(table->context, context, destroy)
   QR_CHECK_TABLE(execution)
-  QR_CHECK_SIZE(table->execution, "execution", destroy)
+  QR_CHECK_SIZE(table->execution, "execution", QR_PLUGIN_EXECUTION_API_FIRST_SIZE)
   QR_CHECK_SLOT(table->execution, execution, create)
   QR_CHECK_SLOT(table->execution, execution, run)
   QR_CHECK_SLOT(table->execution, execution, destroy)
   if (table->memory) {
-    QR_CHECK_SIZE(table->memory, "memory", release)
+    QR_CHECK_SIZE(table->memory, "memory", QR_PLUGIN_MEMORY_API_FIRST_SIZE)
     if (table->memory->allocate || table->memory->import_fd || table->memory->register_pointer)
       QR_CHECK_SLOT(table->memory, memory, release)
+    if ((QR_HAS_SLOT(table->memory, map) != nullptr) != (QR_HAS_SLOT(table->memory, unmap) != nullptr))
+      return bad("memory.map and memory.unmap: found one of them, expected both or none");
   }
+  if ((QR_HAS_SLOT(table->execution, submit) != nullptr) != (QR_HAS_SLOT(table->execution, wait) != nullptr))
+    return bad("execution.submit and execution.wait: found one of them, expected both or none");
   if (table->options) {
-    QR_CHECK_SIZE(table->options, "options", info)
+    QR_CHECK_SIZE(table->options, "options", QR_PLUGIN_OPTION_API_FIRST_SIZE)
     QR_CHECK_SLOT(table->options, options, count)
     QR_CHECK_SLOT(table->options, options, info)
   }
@@ -375,13 +381,13 @@ Status Plugin::read_devices() {
 Status Plugin::read_options() {
   if (!table_->options) return {};
   const auto take = [this](std::uint64_t i, const qr_plugin_option_info &info) -> Status {
-    const auto key = checked_text(info.key), values = checked_text(info.values), fallback = checked_text(info.fallback),
-               help = checked_text(info.help);
-    if (!key || !values || !fallback || !help || key->empty() || values->empty())
+    const auto key = checked_text(info.key), values = checked_text(info.values),
+               default_value = checked_text(info.default_value), help = checked_text(info.help);
+    if (!key || !values || !default_value || !help || key->empty() || values->empty())
       return misbehaved("options.info", format("returned 0 and left key or values of row %llu unset", ull(i)));
     if (find_option(*key)) return misbehaved("options.info", format("gave the key %s twice", printable(*key).c_str()));
-    options_.push_back(
-        {info.changes_at_run_time != 0, String(*key), String(*values), String(*fallback), String(*help)});
+    options_.push_back({info.changes_at_run_time != 0, info.applies, String(*key), String(*values),
+                        String(*default_value), String(*help)});
     return {};
   };
   return read_rows<qr_plugin_option_info>("options", *table_->options, kMaxOptionRows, take);
@@ -400,6 +406,29 @@ const OptionRow *Plugin::find_option(std::string_view key) const noexcept {
   for (const OptionRow &row : options_)
     if (row.key == key) return &row;
   return nullptr;
+}
+
+Status Plugin::no_slot(ErrorId id, const char *what) const {
+  return Status::error(id, format("backend %s: found no way to %s, expected one", id_.c_str(), what))
+      .with("backend", id_);
+}
+
+Status Plugin::check_process(std::uint32_t device) const {
+  if (!(devices_[device].features & QR_DEVICE_NO_FORK) || process_ == getpid()) return {};
+  return Status::error(
+             ErrorId::forked_child,
+             format("backend %s: found process %d, expected %d, in which it was opened: its device %s is of no "
+                    "use after fork()",
+                    id_.c_str(), getpid(), process_, devices_[device].name.c_str()))
+      .with("backend", id_);
+}
+
+bool Plugin::recovers() const noexcept { return QR_HAS_SLOT(table_->device, recover) != nullptr; }
+
+Status Plugin::recover(std::uint32_t device) {
+  if (!recovers()) return no_slot(ErrorId::cannot_recover, "bring a device back");
+  ErrorCollector errors(*this);
+  return errors.finish("device.recover", table_->device->recover(backend_, device, errors.sink()));
 }
 
 const void *Plugin::extension(const char *id) {

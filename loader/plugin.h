@@ -4,8 +4,8 @@
 // that the plugin kept its side: nothing that a plugin says is used unchecked. A broken promise is the status QR-L0115
 // and a log line of level PLUGIN_MISBEHAVING.
 //
-// Lifetime: Execution -> Context -> Plugin -> HostEnvironment, each holding the next. A shared object is never
-// unloaded. All of it expects the caller to have opened an AllocatorScope.
+// Lifetime: Execution -> Context -> Plugin -> HostEnvironment, each holding the next; Registration -> Plugin. A shared
+// object is never unloaded. All of it expects the caller to have opened an AllocatorScope.
 #pragma once
 
 #include <cstdint>
@@ -29,12 +29,15 @@ struct DeviceInfo {
 
 struct OptionRow {
   bool changes_at_run_time = false;
-  String key, values, fallback, help;
+  std::uint32_t applies = 0;  // QR_PLUGIN_OPTION_*; 0: not told
+  String key, values, default_value, help;
 };
 
 struct Verdict {
   bool supported = false;
-  String id, reason, hint;  // id and reason are never empty where refused
+  std::uint32_t path = QR_PLUGIN_PATH_UNKNOWN;  // of a supported node
+  String id, reason, hint;                      // id and reason are never empty where refused
+  String kernel;                                // of a supported node; may be empty
 };
 
 // Owned bytes of a stated alignment.
@@ -58,7 +61,8 @@ class Block {
 };
 
 struct CompiledSegment {
-  bool kept = false;  // a segment of the request as it is: `request_segment`; otherwise `bytes`
+  bool kept = false;  // a segment of a graph of the request as it is; otherwise `bytes`
+  std::uint64_t request_graph = 0;
   std::uint64_t request_segment = 0;
   std::uint64_t align = 64;
   Block bytes;
@@ -100,18 +104,36 @@ class Registration : public HeapObject {
   Registration(const Registration &) = delete;
   Registration &operator=(const Registration &) = delete;
   qr_registration *handle() const noexcept { return handle_; }
-  void *data() const noexcept { return data_; }
+  void *data() const noexcept { return data_; }  // nullptr: the host has no view
   std::uint64_t size() const noexcept { return size_; }
+  bool coherent() const noexcept { return coherent_; }
+
+  Result<void *> map(std::uint32_t access);  // QR-R0010 where the plugin has no such slot
+  Status unmap();
+  // Nothing to do where the memory is coherent or the plugin has no such slot.
+  Status begin_access(std::uint32_t access);
+  Status end_access(std::uint32_t access);
+  struct File {
+    std::int32_t fd = -1;  // the caller's to close
+    std::uint64_t offset = 0;
+  };
+  Result<File> export_fd();  // QR-R0010 where the plugin has no such slot
 
  private:
-  friend class Context;
-  std::shared_ptr<Context> context_;
+  friend class Plugin;
+  std::shared_ptr<Plugin> plugin_;
   qr_registration *handle_ = nullptr;
   void *data_ = nullptr;
   std::uint64_t size_ = 0;
+  bool coherent_ = true;
 };
 
-// A loaded context: weights and programs, shared by its executions. Thread-safe.
+// What one graph of a context takes and gives.
+struct GraphTensors {
+  Vector<TensorInfo> inputs, outputs;
+};
+
+// A loaded context: weights and programs of one or several graphs, shared by its executions. Thread-safe.
 class Context : public HeapObject, public std::enable_shared_from_this<Context> {
  public:
   Context(std::shared_ptr<Plugin> plugin, qr_context *handle) noexcept;
@@ -120,44 +142,44 @@ class Context : public HeapObject, public std::enable_shared_from_this<Context> 
   Context &operator=(const Context &) = delete;
 
   const std::shared_ptr<Plugin> &plugin() const noexcept { return plugin_; }
-  const Vector<TensorInfo> &inputs() const noexcept { return inputs_; }
-  const Vector<TensorInfo> &outputs() const noexcept { return outputs_; }
+  const Vector<GraphTensors> &graphs() const noexcept { return graphs_; }
 
-  Result<Unique<Execution>> create_execution(const qr_plugin_option *options, std::uint64_t option_count);
-
-  // What the plugin has of qr_plugin_memory_api. A null Registration with an ok status: the slot is not there, use
-  // plain memory (allocate, register_pointer). import_fd without a slot is QR-R0010.
-  Result<Unique<Registration>> allocate(std::uint64_t size);
-  Result<Unique<Registration>> import_fd(std::int32_t fd, std::uint64_t offset, std::uint64_t size);
-  Result<Unique<Registration>> register_pointer(void *data, std::uint64_t size);
+  // `queue_depth`: so many runs will be submitted at a time; 0: none.
+  Result<Unique<Execution>> create_execution(std::uint32_t graph, const qr_plugin_option *options,
+                                             std::uint64_t option_count, std::uint64_t queue_depth);
+  // By what the nodes of a graph run, by index; a node that the plugin says nothing of is unsupported here. Empty: the
+  // plugin has no such slot.
+  Status nodes(std::uint32_t graph, std::uint32_t node_count, Vector<Verdict> &out);
 
  private:
   friend class Plugin;
   friend class Execution;
-  friend class Registration;
-  Status read_tensors();
-  Status read_side(bool is_output, std::uint64_t count, Vector<TensorInfo> &out);
-  Result<Unique<Registration>> finish_registration(const char *slot, qr_plugin_code code, ErrorCollector &errors,
-                                                   void *data, qr_registration *handle, std::uint64_t size);
+  Status read_tensors(std::uint64_t graph_count);
+  Status read_side(std::uint64_t graph, bool is_output, std::uint64_t count, Vector<TensorInfo> &out);
   std::shared_ptr<Plugin> plugin_;
   qr_context *handle_;
-  Vector<TensorInfo> inputs_, outputs_;
+  Vector<GraphTensors> graphs_;
 };
 
-// One execution state; one caller at a time.
+// One execution state of one graph; one caller at a time, but for wait(), which may overlap submit().
 class Execution : public HeapObject {
  public:
-  Execution(std::shared_ptr<Context> context, qr_execution *handle);
+  Execution(std::shared_ptr<Context> context, std::uint32_t graph, std::uint64_t queue_depth, qr_execution *handle);
   ~Execution();
   Execution(const Execution &) = delete;
   Execution &operator=(const Execution &) = delete;
 
   // Runs once. Outputs' rank and used_bytes are overwritten before the call, so that what the plugin left out shows. On
-  // success every wanted output has data, a rank, dims that fit the context's, and used_bytes that fit dims and room.
-  // Allocates on failure only. UNAVAILABLE always has the id QR-R0009.
+  // success every wanted output has data, a rank, dims that fit the graph's, and used_bytes that fit dims and room.
+  // Allocates on failure only. DEVICE_LOST always has the id QR-R0009.
   Status run(const qr_run_request &request);
+  // The two halves of run(); only where submits(). The request stays as it is until wait() has returned for it; up to
+  // queue_depth at a time, waited for in the order of their submission.
+  bool submits() const noexcept;
+  Result<std::uint64_t> submit(const qr_run_request &request);
+  Status wait(std::uint64_t ticket, const qr_run_request &request);
+
   Status set_option(std::string_view key, std::string_view value);  // QR-C0104 where the plugin has no such slot
-  Status recover();                                                 // QR-R0008 where the plugin has no such slot
   const std::shared_ptr<Context> &context() const noexcept { return context_; }
 
  private:
@@ -165,11 +187,19 @@ class Execution : public HeapObject {
   struct Given {
     void *data = nullptr;
     std::uint64_t room = 0;
+    bool is_memory = false;  // registered: the host may have no view of it
   };
+  const GraphTensors &tensors() const noexcept { return context_->graphs_[graph_]; }
+  Status prepare(const qr_run_request &request, Given *given);
+  Status judge(const char *slot, Status status, const qr_run_request &request, const Given *given);
 
   std::shared_ptr<Context> context_;
-  Vector<Given> given_;
-  qr_execution *handle_;  // last: nothing throws once it is ours
+  std::uint32_t graph_;
+  std::uint64_t places_;         // of runs under way: one more than queue_depth, for run()
+  Vector<Given> given_;          // of each place, and each output
+  std::uint64_t submitted_ = 0;  // so many
+  std::uint64_t waited_ = 0;     // so many; touched by wait() alone
+  qr_execution *handle_;         // last: nothing throws once it is ours
 };
 
 class Plugin : public HeapObject, public std::enable_shared_from_this<Plugin> {
@@ -199,17 +229,31 @@ class Plugin : public HeapObject, public std::enable_shared_from_this<Plugin> {
   const Vector<OptionRow> &options() const noexcept { return options_; }
   const OptionRow *find_option(std::string_view key) const noexcept;
 
-  bool has_compiler() const noexcept;  // false: check and compile give QR-B0007
-  // One verdict per node of the graph, by index.
+  bool has_compiler() const noexcept;     // false: check and compile give QR-B0007
+  bool compiles_groups() const noexcept;  // whether compile takes several graphs
+  // One verdict per node of the one graph, by index.
   Status check(const qr_compile_request &request, std::uint32_t node_count, Vector<Verdict> &out);
   Result<Compiled> compile(const qr_compile_request &request);
-  // 1 or 0; -1: the plugin does not say. Texts are static in the plugin.
-  std::int32_t supports(std::uint32_t op, String *out_types, String *out_note);
+  // 1 or 0; -1: the plugin does not say.
+  std::int32_t supports(std::string_view domain, std::string_view name, std::uint32_t version, String *out_types,
+                        String *out_note);
 
-  Result<Grade> grade(std::uint32_t device, const qr_blob &blob);
+  Result<Grade> grade(const qr_load_request &request);
   // `out_known` false: the plugin has no such slot, use the plan of the container.
-  Status plan(std::uint32_t device, const qr_blob &blob, qr_plugin_plan *out_plan, bool *out_known);
+  Status plan(const qr_load_request &request, qr_plugin_plan *out_plan, bool *out_known);
   Result<std::shared_ptr<Context>> load(const qr_load_request &request);
+
+  // What the plugin has of qr_plugin_memory_api. A null Registration with an ok status: the slot is not there, use
+  // plain memory (allocate, register_pointer). import_fd without a slot is QR-R0010.
+  Result<Unique<Registration>> allocate(const qr_plugin_memory_request &request);
+  Result<Unique<Registration>> import_fd(const qr_plugin_memory_request &request);
+  Result<Unique<Registration>> register_pointer(const qr_plugin_memory_request &request);
+
+  // Whether this process may use the device: a forked child may not where the device says so (QR-R0016).
+  Status check_process(std::uint32_t device) const;
+
+  bool recovers() const noexcept;
+  Status recover(std::uint32_t device);  // QR-R0008 where the plugin has no such slot
   const void *extension(const char *id);
 
   // "backend cpu: execution.run <what>" as status QR-L0115, also logged.
@@ -221,6 +265,10 @@ class Plugin : public HeapObject, public std::enable_shared_from_this<Plugin> {
   friend class Registration;
   Status negotiate(qr_plugin_query_fn query, const PluginNote *note);
   Status check_tables(const qr_plugin *table, const PluginNote *note);
+  Result<Unique<Registration>> finish_registration(const char *slot, qr_plugin_code code, ErrorCollector &errors,
+                                                   const qr_plugin_memory_info &info, qr_registration *handle,
+                                                   const qr_plugin_memory_request &request);
+  Status no_slot(ErrorId id, const char *what) const;
   template <class Info, class Table, class Take>
   Status read_rows(const char *name, const Table &table, std::uint64_t most, Take &&take);
   Status read_devices();
@@ -228,6 +276,7 @@ class Plugin : public HeapObject, public std::enable_shared_from_this<Plugin> {
 
   HostEnvironment &environment_;
   qr_host host_;
+  const std::int32_t process_;  // that the backend was created in
   const qr_plugin *table_ = nullptr;
   qr_backend *backend_ = nullptr;
   String id_, path_, version_, description_;

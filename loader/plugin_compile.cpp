@@ -16,6 +16,7 @@ Block Block::copy(const void *data, std::uint64_t size, std::uint64_t align) {
 }
 
 bool Plugin::has_compiler() const noexcept { return table_->compiler != nullptr; }
+bool Plugin::compiles_groups() const noexcept { return QR_HAS_SLOT(table_->compiler, compile_group) != nullptr; }
 
 namespace {
 
@@ -69,24 +70,34 @@ struct VerdictCollector {
   Vector<Verdict> &verdicts;
   Vector<std::uint8_t> given;
 
-  static void take(void *self, std::uint32_t node, std::int32_t supported, qr_plugin_string id, qr_plugin_string reason,
-                   qr_plugin_string hint) {
+  static void take(void *self, const qr_plugin_verdict *from) {
     VerdictCollector &to = *static_cast<VerdictCollector *>(self);
     to.state.call([&] {
-      const auto id_text = checked_text(id), reason_text = checked_text(reason), hint_text = checked_text(hint);
+      const auto told = taken(from, QR_PLUGIN_VERDICT_FIRST_SIZE);
+      if (!told)
+        return to.state.fault(format("gave a verdict with struct_size %u, expected at least %u",
+                                     from ? from->struct_size : 0, QR_PLUGIN_VERDICT_FIRST_SIZE));
+      const std::uint32_t node = told->node;
+      const auto id = checked_text(told->id), reason = checked_text(told->reason), hint = checked_text(told->hint),
+                 kernel = checked_text(told->kernel);
       if (node >= to.verdicts.size())
         return to.state.fault(format("gave a verdict on node %u of %zu", node, to.verdicts.size()));
       if (to.given[node]) return to.state.fault(format("gave two verdicts on node %u", node));
-      if (!id_text || !reason_text || !hint_text)
+      if (!id || !reason || !hint || !kernel)
         return to.state.fault(format("gave a verdict on node %u with a text without data or over 64 KiB", node));
-      if (!supported && reason_text->empty()) return to.state.fault(format("refused node %u and gave no reason", node));
+      if (!told->supported && reason->empty())
+        return to.state.fault(format("refused node %u and gave no reason", node));
       to.given[node] = 1;
       Verdict &verdict = to.verdicts[node];
-      verdict.supported = supported != 0;
-      if (verdict.supported) return;
-      verdict.id = id_text->empty() ? String(error_row(ErrorId::backend_op).id) : printable(*id_text, 64);
-      verdict.reason = printable(*reason_text, 4096);
-      verdict.hint = printable(*hint_text, 4096);
+      verdict.supported = told->supported != 0;
+      if (verdict.supported) {
+        verdict.path = told->path <= QR_PLUGIN_PATH_NONE ? told->path : QR_PLUGIN_PATH_UNKNOWN;  // of a later minor
+        verdict.kernel = printable(*kernel, 256);
+        return;
+      }
+      verdict.id = id->empty() ? String(error_row(ErrorId::backend_op).id) : printable(*id, 64);
+      verdict.reason = printable(*reason, 4096);
+      verdict.hint = printable(*hint, 4096);
     });
   }
 };
@@ -94,18 +105,22 @@ struct VerdictCollector {
 struct BlobCollector {
   SinkState state;
   Compiled &out;
-  std::uint64_t request_segments;
+  const qr_compile_request &request;
   bool has_blob = false, has_compatibility = false;
 
   static BlobCollector &of(void *self) noexcept { return *static_cast<BlobCollector *>(self); }
 
-  static qr_plugin_code keep_segment(void *self, std::uint64_t segment, std::uint32_t *out_segment) {
+  static qr_plugin_code keep_segment(void *self, std::uint64_t graph, std::uint64_t segment,
+                                     std::uint32_t *out_segment) {
     BlobCollector &to = of(self);
     return to.state.code([&] {
-      if (segment >= to.request_segments)
-        return to.state.fault(format("kept segment %llu of %llu", ull(segment), ull(to.request_segments)));
+      if (graph >= to.request.graph_count)
+        return to.state.fault(format("kept a segment of graph %llu of %llu", ull(graph), ull(to.request.graph_count)));
+      const std::uint64_t count = to.request.graphs[graph]->segment_count;
+      if (segment >= count) return to.state.fault(format("kept segment %llu of %llu", ull(segment), ull(count)));
       CompiledSegment kept;
       kept.kept = true;
+      kept.request_graph = graph;
       kept.request_segment = segment;
       to.append(std::move(kept), out_segment);
     });
@@ -146,10 +161,11 @@ struct BlobCollector {
   static qr_plugin_code plan(void *self, const qr_plugin_plan *plan) {
     BlobCollector &to = of(self);
     return to.state.code([&] {
-      if (!plan || plan->struct_size < sizeof *plan)
-        return to.state.fault(format("gave a plan with struct_size %u, expected at least %zu",
-                                     plan ? plan->struct_size : 0, sizeof *plan));
-      to.out.plan = *plan;
+      const auto told = taken(plan, QR_PLUGIN_PLAN_FIRST_SIZE);
+      if (!told)
+        return to.state.fault(format("gave a plan with struct_size %u, expected at least %u",
+                                     plan ? plan->struct_size : 0, QR_PLUGIN_PLAN_FIRST_SIZE));
+      to.out.plan = *told;
       to.out.has_plan = true;
     });
   }
@@ -177,15 +193,19 @@ Status Plugin::check(const qr_compile_request &request, std::uint32_t node_count
   for (std::uint32_t node = 0; node < node_count; ++node) {
     if (collector.given[node]) continue;
     Status missing = misbehaved("compiler.check", format("returned 0 and gave no verdict on node %u", node));
-    out[node] = {false, String(missing.id()), String(missing.message()), String(missing.hint())};
+    out[node] = {false, QR_PLUGIN_PATH_UNKNOWN, String(missing.id()), String(missing.message()), String(missing.hint()),
+                 {}};
   }
   return {};
 }
 
 Result<Compiled> Plugin::compile(const qr_compile_request &request) {
   if (!has_compiler()) return no_compiler(id_);
+  const bool several = request.graph_count > 1;
+  const char *const slot = several ? "compiler.compile_group" : "compiler.compile";
+  if (several && !compiles_groups()) return no_slot(ErrorId::backend_cannot_compile, "compile several graphs into one");
   Compiled compiled;
-  BlobCollector collector{SinkState(environment_), compiled, request.segment_count};
+  BlobCollector collector{SinkState(environment_), compiled, request};
   const qr_blob_sink sink{sizeof sink,
                           0,
                           &collector,
@@ -195,31 +215,33 @@ Result<Compiled> Plugin::compile(const qr_compile_request &request) {
                           BlobCollector::compatibility,
                           BlobCollector::plan};
   ErrorCollector errors(*this);
-  const qr_plugin_code code = table_->compiler->compile(backend_, &request, &sink, errors.sink());
-  QR_RETURN_IF_ERROR(collector.state.finish(*this, "compiler.compile"));
-  QR_RETURN_IF_ERROR(errors.finish("compiler.compile", code));
-  if (!collector.has_blob) return misbehaved("compiler.compile", "returned 0 and gave no blob");
-  if (!collector.has_compatibility) return misbehaved("compiler.compile", "returned 0 and gave no target");
+  const auto compile = several ? table_->compiler->compile_group : table_->compiler->compile;
+  const qr_plugin_code code = compile(backend_, &request, &sink, errors.sink());
+  QR_RETURN_IF_ERROR(collector.state.finish(*this, slot));
+  QR_RETURN_IF_ERROR(errors.finish(slot, code));
+  if (!collector.has_blob) return misbehaved(slot, "returned 0 and gave no blob");
+  if (!collector.has_compatibility) return misbehaved(slot, "returned 0 and gave no target");
   return compiled;
 }
 
-std::int32_t Plugin::supports(std::uint32_t op, String *out_types, String *out_note) {
+std::int32_t Plugin::supports(std::string_view domain, std::string_view name, std::uint32_t version, String *out_types,
+                              String *out_note) {
   if (!has_compiler() || !QR_HAS_SLOT(table_->compiler, supports)) return -1;
   qr_plugin_string types{}, note{};
-  const std::int32_t supported = table_->compiler->supports(backend_, op, &types, &note);
+  const std::int32_t supported =
+      table_->compiler->supports(backend_, plugin_text(domain), plugin_text(name), version, &types, &note);
   const auto types_text = checked_text(types), note_text = checked_text(note);
   if (out_types) *out_types = types_text ? printable(*types_text, 1024) : String();
   if (out_note) *out_note = note_text ? printable(*note_text, 1024) : String();
-  return supported != 0;
+  return supported < 0 ? -1 : supported != 0;
 }
 
 // ---- blobs --------------------------------------------------------------------------------------
 
-Result<Grade> Plugin::grade(std::uint32_t device, const qr_blob &blob) {
+Result<Grade> Plugin::grade(const qr_load_request &request) {
   std::int32_t grade = 0;
   ErrorCollector reason(*this);
-  QR_RETURN_IF_ERROR(
-      reason.finish("context.grade", table_->context->grade(backend_, device, &blob, &grade, reason.sink())));
+  QR_RETURN_IF_ERROR(reason.finish("context.grade", table_->context->grade(backend_, &request, &grade, reason.sink())));
   if (grade < QR_PLUGIN_GRADE_OPTIMAL || grade > QR_PLUGIN_GRADE_INCOMPATIBLE)
     return misbehaved("context.grade", format("returned 0 and grade %d, expected 1 to 4", grade));
   if (grade != QR_PLUGIN_GRADE_OPTIMAL && reason.message().empty())
@@ -227,14 +249,13 @@ Result<Grade> Plugin::grade(std::uint32_t device, const qr_blob &blob) {
   return Grade{grade, String(reason.message())};
 }
 
-Status Plugin::plan(std::uint32_t device, const qr_blob &blob, qr_plugin_plan *out_plan, bool *out_known) {
+Status Plugin::plan(const qr_load_request &request, qr_plugin_plan *out_plan, bool *out_known) {
   *out_known = false;
   if (!QR_HAS_SLOT(table_->context, plan)) return {};
   qr_plugin_plan plan{};
   plan.struct_size = sizeof plan;
   ErrorCollector errors(*this);
-  QR_RETURN_IF_ERROR(
-      errors.finish("context.plan", table_->context->plan(backend_, device, &blob, &plan, errors.sink())));
+  QR_RETURN_IF_ERROR(errors.finish("context.plan", table_->context->plan(backend_, &request, &plan, errors.sink())));
   *out_plan = plan;
   *out_known = true;
   return {};
@@ -252,8 +273,21 @@ Result<std::shared_ptr<Context>> Plugin::load(const qr_load_request &request) {
     table_->context->destroy(handle);
     throw;
   }
-  QR_RETURN_IF_ERROR(context->read_tensors());
+  QR_RETURN_IF_ERROR(context->read_tensors(request.blob->graph_count));
   return context;
+}
+
+Status Context::nodes(std::uint32_t graph, std::uint32_t node_count, Vector<Verdict> &out) {
+  out.clear();
+  const qr_plugin_context_api *const api = plugin_->table_->context;
+  if (!QR_HAS_SLOT(api, nodes)) return {};
+  out.resize(node_count);
+  VerdictCollector collector{SinkState(plugin_->environment_), out, Vector<std::uint8_t>(node_count)};
+  const qr_verdict_sink sink{sizeof sink, 0, &collector, VerdictCollector::take};
+  ErrorCollector errors(*plugin_);
+  const qr_plugin_code code = api->nodes(handle_, graph, &sink, errors.sink());
+  QR_RETURN_IF_ERROR(collector.state.finish(*plugin_, "context.nodes"));
+  return errors.finish("context.nodes", code);
 }
 
 }  // namespace quarry::loader

@@ -25,13 +25,21 @@ Context::Context(std::shared_ptr<Plugin> plugin, qr_context *handle) noexcept
 
 Context::~Context() { plugin_->table_->context->destroy(handle_); }
 
-Status Context::read_tensors() {
+Status Context::read_tensors(std::uint64_t graph_count) {
   const qr_plugin_context_api &api = *plugin_->table_->context;
-  QR_RETURN_IF_ERROR(read_side(false, api.input_count(handle_), inputs_));
-  return read_side(true, api.output_count(handle_), outputs_);
+  const std::uint64_t found = QR_HAS_SLOT(&api, graph_count) ? api.graph_count(handle_) : 1;
+  if (found != graph_count)
+    return plugin_->misbehaved("context.graph_count",
+                               format("returned %llu, expected %llu as in the blob", ull(found), ull(graph_count)));
+  graphs_.resize(graph_count);
+  for (std::uint64_t graph = 0; graph < graph_count; ++graph) {
+    QR_RETURN_IF_ERROR(read_side(graph, false, api.input_count(handle_, graph), graphs_[graph].inputs));
+    QR_RETURN_IF_ERROR(read_side(graph, true, api.output_count(handle_, graph), graphs_[graph].outputs));
+  }
+  return {};
 }
 
-Status Context::read_side(bool is_output, std::uint64_t count, Vector<TensorInfo> &out) {
+Status Context::read_side(std::uint64_t graph, bool is_output, std::uint64_t count, Vector<TensorInfo> &out) {
   const char *const side = is_output ? "output" : "input";
   if (count > kMaxTensors)
     return plugin_->misbehaved(is_output ? "context.output_count" : "context.input_count",
@@ -42,8 +50,8 @@ Status Context::read_side(bool is_output, std::uint64_t count, Vector<TensorInfo
     info.struct_size = sizeof info;
     info.rank = kUnsetRank;
     ErrorCollector errors(*plugin_);
-    QR_RETURN_IF_ERROR(
-        errors.finish("context.tensor", plugin_->table_->context->tensor(handle_, is_output, i, &info, errors.sink())));
+    QR_RETURN_IF_ERROR(errors.finish(
+        "context.tensor", plugin_->table_->context->tensor(handle_, graph, is_output, i, &info, errors.sink())));
     const auto name = checked_text(info.name);
     if (info.rank == kUnsetRank)
       return plugin_->misbehaved("context.tensor", format("returned 0 and left %s %llu unset", side, ull(i)));
@@ -80,86 +88,31 @@ Status Context::read_side(bool is_output, std::uint64_t count, Vector<TensorInfo
   return {};
 }
 
-Result<Unique<Execution>> Context::create_execution(const qr_plugin_option *options, std::uint64_t option_count) {
+Result<Unique<Execution>> Context::create_execution(std::uint32_t graph, const qr_plugin_option *options,
+                                                    std::uint64_t option_count, std::uint64_t queue_depth) {
   const qr_plugin_execution_api &api = *plugin_->table_->execution;
+  const qr_execution_request request{sizeof request, graph, options, option_count, queue_depth};
   qr_execution *handle = nullptr;
   ErrorCollector errors(*plugin_);
-  QR_RETURN_IF_ERROR(
-      errors.finish("execution.create", api.create(handle_, options, option_count, &handle, errors.sink())));
+  QR_RETURN_IF_ERROR(errors.finish("execution.create", api.create(handle_, &request, &handle, errors.sink())));
   if (!handle) return plugin_->misbehaved("execution.create", "returned 0 and left its execution NULL");
   try {
-    return quarry::make_unique<Execution>(shared_from_this(), handle);
+    return quarry::make_unique<Execution>(shared_from_this(), graph, queue_depth, handle);
   } catch (...) {
     api.destroy(handle);
     throw;
   }
 }
 
-// ---- registered memory --------------------------------------------------------------------------
-
-Registration::~Registration() {
-  if (handle_) context_->plugin_->table_->memory->release(context_->handle_, handle_);
-}
-
-Result<Unique<Registration>> Context::finish_registration(const char *slot, qr_plugin_code code, ErrorCollector &errors,
-                                                          void *data, qr_registration *handle, std::uint64_t size) {
-  QR_RETURN_IF_ERROR(errors.finish(slot, code));
-  if (!handle) return plugin_->misbehaved(slot, "returned 0 and left its registration NULL");
-  const auto release = [&] { plugin_->table_->memory->release(handle_, handle); };
-  if (!data) {
-    release();
-    return plugin_->misbehaved(slot, "returned 0 and left its data NULL");
-  }
-  Unique<Registration> registration;
-  try {
-    registration = make_unique<Registration>();
-  } catch (...) {
-    release();
-    throw;
-  }
-  registration->context_ = shared_from_this();
-  registration->handle_ = handle;
-  registration->data_ = data;
-  registration->size_ = size;
-  return registration;
-}
-
-Result<Unique<Registration>> Context::allocate(std::uint64_t size) {
-  const qr_plugin_memory_api *api = plugin_->table_->memory;
-  if (!QR_HAS_SLOT(api, allocate)) return Unique<Registration>();
-  void *data = nullptr;
-  qr_registration *handle = nullptr;
-  ErrorCollector errors(*plugin_);
-  const qr_plugin_code code = api->allocate(handle_, size, &data, &handle, errors.sink());
-  return finish_registration("memory.allocate", code, errors, data, handle, size);
-}
-
-Result<Unique<Registration>> Context::import_fd(std::int32_t fd, std::uint64_t offset, std::uint64_t size) {
-  const qr_plugin_memory_api *api = plugin_->table_->memory;
-  if (!QR_HAS_SLOT(api, import_fd))
-    return Status::error(ErrorId::memory_unsupported,
-                         format("backend %s: found no import of file descriptors, expected one", plugin_->id_.c_str()))
-        .with("backend", plugin_->id());
-  void *data = nullptr;
-  qr_registration *handle = nullptr;
-  ErrorCollector errors(*plugin_);
-  const qr_plugin_code code = api->import_fd(handle_, fd, offset, size, &data, &handle, errors.sink());
-  return finish_registration("memory.import_fd", code, errors, data, handle, size);
-}
-
-Result<Unique<Registration>> Context::register_pointer(void *data, std::uint64_t size) {
-  const qr_plugin_memory_api *api = plugin_->table_->memory;
-  if (!QR_HAS_SLOT(api, register_pointer)) return Unique<Registration>();
-  qr_registration *handle = nullptr;
-  ErrorCollector errors(*plugin_);
-  const qr_plugin_code code = api->register_pointer(handle_, data, size, &handle, errors.sink());
-  return finish_registration("memory.register_pointer", code, errors, data, handle, size);
-}
-
 // ---- execution ----------------------------------------------------------------------------------
 
-Execution::Execution(std::shared_ptr<Context> context, qr_execution *handle)
-    : context_(std::move(context)), given_(context_->outputs().size()), handle_(handle) {}
+Execution::Execution(std::shared_ptr<Context> context, std::uint32_t graph, std::uint64_t queue_depth,
+                     qr_execution *handle)
+    : context_(std::move(context)),
+      graph_(graph),
+      places_(queue_depth + 1),
+      given_(places_ * context_->graphs()[graph].outputs.size()),
+      handle_(handle) {}
 
 Execution::~Execution() { context_->plugin_->table_->execution->destroy(handle_); }
 
@@ -167,16 +120,17 @@ namespace {
 
 // Whether an output of a shape known beforehand is as it must be: what nearly every output is. output_fault tells what
 // is wrong.
-bool as_declared(const TensorInfo &declared, const qr_io_buffer &output, const void *given_data, std::uint64_t room) {
-  bool fits = declared.is_static && output.rank == declared.rank && output.used_bytes == declared.bytes && given_data &&
-              output.data == given_data && output.used_bytes <= room;
+bool as_declared(const TensorInfo &declared, const qr_io_buffer &output, const void *given_data, std::uint64_t room,
+                 bool is_memory) {
+  bool fits = declared.is_static && output.rank == declared.rank && output.used_bytes == declared.bytes &&
+              (given_data || is_memory) && output.data == given_data && output.used_bytes <= room;
   for (std::uint32_t axis = 0; axis < declared.rank; ++axis) fits = fits && output.dims[axis] == declared.dims[axis];
   return fits;
 }
 
 // What is wrong with an output after a run that returned 0; empty: nothing. Allocates only when something is.
 String output_fault(const TensorInfo &declared, const qr_io_buffer &output, const void *given_data, std::uint64_t room,
-                    std::uint64_t index) {
+                    bool is_memory, std::uint64_t index) {
   const auto fault = [&](const String &what) {
     return format("returned 0 and output %llu (%s) %s", ull(index), printable(declared.name).c_str(), what.c_str());
   };
@@ -195,7 +149,7 @@ String output_fault(const TensorInfo &declared, const qr_io_buffer &output, cons
   if (output.used_bytes != bytes)
     return fault(format("of %llu bytes, expected %llu for %s of %s", ull(output.used_bytes), ull(bytes),
                         dtype_name(static_cast<DType>(declared.dtype)), shape_text(output.dims, output.rank).c_str()));
-  if (given_data) {
+  if (given_data || is_memory) {
     if (output.data != given_data) return fault("at another address than the host gave");
     if (output.used_bytes > room)
       return fault(format("of %llu bytes, expected at most the room of %llu", ull(output.used_bytes), ull(room)));
@@ -207,33 +161,71 @@ String output_fault(const TensorInfo &declared, const qr_io_buffer &output, cons
 
 }  // namespace
 
-Status Execution::run(const qr_run_request &request) {
-  Plugin &plugin = *context_->plugin_;
-  const Vector<TensorInfo> &declared = context_->outputs_;
-  if (request.output_count != declared.size() || request.input_count != context_->inputs_.size())
+Status Execution::prepare(const qr_run_request &request, Given *given) {
+  const GraphTensors &declared = tensors();
+  if (request.output_count != declared.outputs.size() || request.input_count != declared.inputs.size())
     return Status::error(ErrorId::internal, format("run: found %llu inputs and %llu outputs, expected %zu and %zu",
                                                    ull(request.input_count), ull(request.output_count),
-                                                   context_->inputs_.size(), declared.size()));
+                                                   declared.inputs.size(), declared.outputs.size()));
   for (std::uint64_t i = 0; i < request.output_count; ++i) {
     qr_io_buffer &output = request.outputs[i];
-    given_[i] = {output.data, output.size_bytes};
+    given[i] = {output.data, output.size_bytes, output.memory != nullptr};
     output.rank = kUnsetRank;
     output.used_bytes = kUnsetBytes;
   }
+  return {};
+}
 
-  ErrorCollector errors(plugin);
-  Status status = errors.finish("execution.run", plugin.table_->execution->run(handle_, &request, errors.sink()));
-  if (status.code() == QR_UNAVAILABLE && status.id() != error_row(ErrorId::device_lost).id)
-    return Status::error(ErrorId::device_lost, status.message()).with("backend", plugin.id());
+Status Execution::judge(const char *slot, Status status, const qr_run_request &request, const Given *given) {
+  Plugin &plugin = *context_->plugin_;
+  if (status.code() == QR_DEVICE_LOST && status.id() != error_row(ErrorId::device_lost).id) {
+    Status lost = Status::error(ErrorId::device_lost, status.message(), status.hint());
+    for (const Status::Detail &frame : status.payload()->details) lost.with(frame.key, frame.value);
+    return lost;
+  }
   if (!status.ok()) return status;
+  const Vector<TensorInfo> &declared = tensors().outputs;
   for (std::uint64_t i = 0; i < request.output_count; ++i) {
-    if (!request.outputs[i].wanted || as_declared(declared[i], request.outputs[i], given_[i].data, given_[i].room))
-      continue;
-    if (const String fault = output_fault(declared[i], request.outputs[i], given_[i].data, given_[i].room, i);
-        !fault.empty())
-      return plugin.misbehaved("execution.run", fault);
+    const qr_io_buffer &output = request.outputs[i];
+    const Given &was = given[i];
+    if (!output.wanted || as_declared(declared[i], output, was.data, was.room, was.is_memory)) continue;
+    if (const String fault = output_fault(declared[i], output, was.data, was.room, was.is_memory, i); !fault.empty())
+      return plugin.misbehaved(slot, fault);
   }
   return {};
+}
+
+Status Execution::run(const qr_run_request &request) {
+  Plugin &plugin = *context_->plugin_;
+  Given *const given = given_.data() + (places_ - 1) * tensors().outputs.size();
+  QR_RETURN_IF_ERROR(prepare(request, given));
+  ErrorCollector errors(plugin);
+  Status status = errors.finish("execution.run", plugin.table_->execution->run(handle_, &request, errors.sink()));
+  return judge("execution.run", std::move(status), request, given);
+}
+
+bool Execution::submits() const noexcept {
+  return QR_HAS_SLOT(context_->plugin_->table_->execution, submit) != nullptr;
+}
+
+Result<std::uint64_t> Execution::submit(const qr_run_request &request) {
+  Plugin &plugin = *context_->plugin_;
+  const std::uint64_t place = submitted_ % (places_ - 1);
+  QR_RETURN_IF_ERROR(prepare(request, given_.data() + place * tensors().outputs.size()));
+  std::uint64_t ticket = 0;
+  ErrorCollector errors(plugin);
+  QR_RETURN_IF_ERROR(
+      errors.finish("execution.submit", plugin.table_->execution->submit(handle_, &request, &ticket, errors.sink())));
+  ++submitted_;
+  return ticket;
+}
+
+Status Execution::wait(std::uint64_t ticket, const qr_run_request &request) {
+  Plugin &plugin = *context_->plugin_;
+  const std::uint64_t place = waited_++ % (places_ - 1);
+  ErrorCollector errors(plugin);
+  Status status = errors.finish("execution.wait", plugin.table_->execution->wait(handle_, ticket, errors.sink()));
+  return judge("execution.wait", std::move(status), request, given_.data() + place * tensors().outputs.size());
 }
 
 Status Execution::set_option(std::string_view key, std::string_view value) {
@@ -246,16 +238,6 @@ Status Execution::set_option(std::string_view key, std::string_view value) {
   ErrorCollector errors(plugin);
   return errors.finish("execution.set_option",
                        api.set_option(handle_, plugin_text(key), plugin_text(value), errors.sink()));
-}
-
-Status Execution::recover() {
-  Plugin &plugin = *context_->plugin_;
-  const qr_plugin_execution_api &api = *plugin.table_->execution;
-  if (!QR_HAS_SLOT(&api, recover))
-    return Status::error(ErrorId::cannot_recover, format("backend %s: its device does not recover", plugin.id_.c_str()))
-        .with("backend", plugin.id());
-  ErrorCollector errors(plugin);
-  return errors.finish("execution.recover", api.recover(handle_, errors.sink()));
 }
 
 }  // namespace quarry::loader

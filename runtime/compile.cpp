@@ -11,19 +11,44 @@
 namespace quarry {
 namespace {
 
-qr_compile_request request_for(const Compilation &compilation, const PortableGraph &graph) noexcept {
-  qr_compile_request request = {};
-  request.struct_size = sizeof request;
-  request.device = compilation.device;
-  request.qir = graph.qir;
-  request.segments = graph.segments.data();
-  request.segment_count = graph.segments.size();
-  request.options = compilation.plugin_options.own.data();
-  request.option_count = compilation.plugin_options.own.size();
-  request.signal = compilation.signal.plugin();
-  request.threads = compilation.threads.table();
-  return request;
+qr_plugin_graph plugin_graph(const PortableGraph &graph) noexcept {
+  return {sizeof(qr_plugin_graph), 0, plugin_string(graph.name), graph.qir, graph.segments.data(),
+          graph.segments.size()};
 }
+
+// What the backend is told of a compilation, and where it reports to. Lives on the stack of a call of a slot.
+class CompileCall {
+ public:
+  CompileCall(Compilation &compilation, const Portable &portable, const Vector<std::uint32_t> &graphs)
+      : progress_{sizeof progress_, 0, &compilation, report} {
+    for (const std::uint32_t index : graphs) graphs_.push_back(plugin_graph(portable.graphs()[index]));
+    for (const qr_plugin_graph &graph : graphs_) pointers_.push_back(&graph);
+    sink_.attach(compilation.profile ? &compilation.profile->log() : nullptr, ProfileLevel::Trace);
+    request_.struct_size = sizeof request_;
+    request_.device = compilation.device;
+    request_.graphs = pointers_.data();
+    request_.graph_count = pointers_.size();
+    request_.options = compilation.plugin_options.own.data();
+    request_.option_count = compilation.plugin_options.own.size();
+    request_.signal = compilation.signal.plugin();
+    request_.threads = compilation.threads.table();
+    request_.progress = &progress_;
+    request_.profile = sink_.plugin_sink();
+  }
+  CompileCall(const CompileCall &) = delete;
+  CompileCall &operator=(const CompileCall &) = delete;
+  const qr_compile_request &request() const noexcept { return request_; }
+
+ private:
+  static void report(void *self, std::uint64_t done, std::uint64_t total, qr_plugin_string what) {
+    static_cast<const Compilation *>(self)->progress.report(done, total, text_of(what));
+  }
+  Vector<qr_plugin_graph> graphs_;
+  Vector<const qr_plugin_graph *> pointers_;
+  qr_progress_sink progress_;
+  EventSink sink_;
+  qr_compile_request request_ = {};
+};
 
 // The backend's verdicts on the nodes of every graph.
 Status judge(Compilation &compilation, const Portable &portable, const Vector<qir::Graph> &graphs,
@@ -32,8 +57,9 @@ Status judge(Compilation &compilation, const Portable &portable, const Vector<qi
   for (std::size_t g = 0; g < graphs.size(); ++g) {
     QR_RETURN_IF_ERROR(compilation.signal.check("compile"));
     compilation.progress.report(g, 2 * graphs.size(), "check");
-    QR_RETURN_IF_ERROR(compilation.plugin->check(request_for(compilation, portable.graphs()[g]),
-                                                 static_cast<std::uint32_t>(graphs[g].nodes.size()), out[g]));
+    const CompileCall call(compilation, portable, {static_cast<std::uint32_t>(g)});
+    QR_RETURN_IF_ERROR(
+        compilation.plugin->check(call.request(), static_cast<std::uint32_t>(graphs[g].nodes.size()), out[g]));
     QR_RETURN_IF_ERROR(compilation.threads.take_fault());
   }
   return {};
@@ -115,22 +141,22 @@ Status keep_contexts(const Compilation &compilation, std::string_view target, qr
 }  // namespace
 
 Compilation::Compilation(const Model &from, const OptionSet *given, Settings settled,
-                         std::shared_ptr<ThreadPool> workers, Signal *stop, const Progress &reports)
+                         std::shared_ptr<ThreadPool> workers, const CallWatch &watch)
     : model(from),
       options(given),
       settings(std::move(settled)),
-      signal(stop),
-      progress(reports),
+      signal(watch.signal),
+      progress(watch.progress),
+      profile(watch.profile),
       pool(std::move(workers)),
       threads(from.runtime().thread_pool(), *pool) {}
 
-Result<Unique<Compilation>> Compilation::begin(const Model &model, const OptionSet *options, Signal *signal,
-                                               const Progress &progress, DeviceUse use) {
+Result<Unique<Compilation>> Compilation::begin(const Model &model, const OptionSet *options, const CallWatch &watch,
+                                               DeviceUse use) {
   QR_ASSIGN_OR_RETURN(Settings settings, settle(options));
   QR_ASSIGN_OR_RETURN(std::shared_ptr<ThreadPool> pool,
                       model.runtime().pools().pool_for(settings.pool_name, settings.pool));
-  auto compilation =
-      quarry::make_unique<Compilation>(model, options, std::move(settings), std::move(pool), signal, progress);
+  auto compilation = quarry::make_unique<Compilation>(model, options, std::move(settings), std::move(pool), watch);
   QR_RETURN_IF_ERROR(compilation->signal.check("opening the backend"));
   QR_ASSIGN_OR_RETURN(compilation->plugin, model.runtime().open_backend(compilation->settings.backend));
   const loader::Plugin &plugin = *compilation->plugin;
@@ -160,12 +186,16 @@ Result<Ref<CompiledModel>> CompiledModel::make(Compilation &compilation) {
       out->output_dims_.push_back(shapes_of(graph, graph.outputs));
     }
   }
+  // A backend that can gets all graphs at once, so that they share their weights.
   const std::size_t count = portable.graphs().size();
-  for (std::size_t g = 0; g < count; ++g) {
+  const std::size_t step = compilation.plugin->compiles_groups() ? count : 1;
+  for (std::size_t g = 0; g < count; g += step) {
     QR_RETURN_IF_ERROR(compilation.signal.check("compile"));
     compilation.progress.report(count + g, 2 * count, "compile");
-    QR_ASSIGN_OR_RETURN(loader::Compiled program,
-                        compilation.plugin->compile(request_for(compilation, portable.graphs()[g])));
+    CompiledProgram program;
+    for (std::size_t k = g; k < g + step; ++k) program.graphs.push_back(static_cast<std::uint32_t>(k));
+    const CompileCall call(compilation, portable, program.graphs);
+    QR_ASSIGN_OR_RETURN(program.compiled, compilation.plugin->compile(call.request()));
     QR_RETURN_IF_ERROR(compilation.threads.take_fault());
     out->programs_.push_back(std::move(program));
   }
@@ -173,14 +203,24 @@ Result<Ref<CompiledModel>> CompiledModel::make(Compilation &compilation) {
   return out;
 }
 
+const char *path_name(std::uint32_t path) noexcept {
+  switch (path) {
+    case QR_PLUGIN_PATH_NATIVE: return "native";
+    case QR_PLUGIN_PATH_REFERENCE: return "reference";
+    case QR_PLUGIN_PATH_NONE: return "none";
+    default: return "unknown";
+  }
+}
+
 qrm::Plan plan_of(const qr_plugin_plan &plan) noexcept {
-  return {plan.weights_bytes, plan.arena_bytes, plan.io_bytes, plan.device_bytes, plan.scratchpad_bytes};
+  return {plan.weights_bytes, plan.arena_bytes,      plan.io_bytes,
+          plan.device_bytes,  plan.scratchpad_bytes, plan.spill_fill_bytes};
 }
 
 Status write_container(const Compilation &compilation, const CompiledModel &compiled, std::string_view path) {
   const Portable &portable = compiled.portable();
   const loader::Plugin &plugin = *compilation.plugin;
-  const std::string_view target = compiled.programs()[0].target;
+  const std::string_view target = compiled.programs()[0].compiled.target;
   const std::uint32_t align = qrm::Writer::mapping_align(target);
   const String id(plugin.id());
 
@@ -207,24 +247,22 @@ Status write_container(const Compilation &compilation, const CompiledModel &comp
   for (const qr_plugin_option &option : compilation.plugin_options.own)
     context.options.push_back({String(text_of(option.key)), String(text_of(option.value))});
 
+  const auto keep = [&](std::uint64_t graph, std::uint64_t segment) {
+    const qr_plugin_bytes &bytes = portable.graphs()[graph].segments[segment];
+    return writer.add_segment(
+        qrm::SegmentKind::Weights,
+        segment ? format("weights %llu", static_cast<unsigned long long>(segment)) : String("weights"),
+        {bytes.data, bytes.size}, align);
+  };
   for (std::uint32_t g = 0; g < portable.graphs().size(); ++g) {
     const PortableGraph &graph = portable.graphs()[g];
-    const loader::Compiled &program = compiled.programs()[g];
-    const auto keep = [&](std::uint64_t segment) {
-      const qr_plugin_bytes &bytes = graph.segments[segment];
-      return writer.add_segment(
-          qrm::SegmentKind::Weights,
-          segment ? format("weights %llu", static_cast<unsigned long long>(segment)) : String("weights"),
-          {bytes.data, bytes.size}, align);
-    };
-
     qrm::GraphInfo info;
     info.name = graph.name;
     info.input_dims = compiled.input_dims()[g];
     info.output_dims = compiled.output_dims()[g];
     if (compilation.settings.keep_graph) {
       for (std::uint64_t s = 0; s < graph.segments.size(); ++s) {
-        QR_ASSIGN_OR_RETURN(const std::uint32_t number, keep(s));
+        QR_ASSIGN_OR_RETURN(const std::uint32_t number, keep(g, s));
         info.segments.push_back(number);
       }
       QR_ASSIGN_OR_RETURN(info.qir_segment,
@@ -232,23 +270,26 @@ Status write_container(const Compilation &compilation, const CompiledModel &comp
                                              {graph.qir.data, graph.qir.size}, qrm::kMinSegmentAlign));
     }
     metadata.graphs.push_back(std::move(info));
-
+  }
+  for (const CompiledProgram &made : compiled.programs()) {
+    const loader::Compiled &program = made.compiled;
+    const std::uint32_t first = made.graphs[0];
     qrm::Program stored;
-    stored.graphs = {g};
+    stored.graphs = made.graphs;
     stored.key = program.key;
     if (program.has_plan) stored.plan = plan_of(program.plan);
     for (std::size_t s = 0; s < program.segments.size(); ++s) {
       const loader::CompiledSegment &segment = program.segments[s];
-      auto number = segment.kept
-                        ? keep(segment.request_segment)
-                        : writer.add_segment(qrm::SegmentKind::Weights, format("%s packed %u.%zu", id.c_str(), g, s),
-                                             {segment.bytes.data(), segment.bytes.size()},
-                                             std::max(align, static_cast<std::uint32_t>(segment.align)));
+      auto number =
+          segment.kept ? keep(made.graphs[segment.request_graph], segment.request_segment)
+                       : writer.add_segment(qrm::SegmentKind::Weights, format("%s packed %u.%zu", id.c_str(), first, s),
+                                            {segment.bytes.data(), segment.bytes.size()},
+                                            std::max(align, static_cast<std::uint32_t>(segment.align)));
       if (!number.ok()) return number.status();
       stored.segments.push_back(number.value());
     }
     QR_ASSIGN_OR_RETURN(stored.blob_segment,
-                        writer.add_segment(qrm::SegmentKind::Blob, format("%s blob %u", id.c_str(), g),
+                        writer.add_segment(qrm::SegmentKind::Blob, format("%s blob %u", id.c_str(), first),
                                            {program.blob.data(), program.blob.size()}, align));
     context.programs.push_back(std::move(stored));
   }
@@ -284,6 +325,7 @@ Result<String> check_report(Compilation &compilation) {
       if (graphs.size() > 1) json.field("graph", portable->graphs()[g].name);
       json.field("name", node.name).field("op", qir::op_name(node.op)).field("supported", verdict.supported);
       if (!verdict.supported) json.field("reason", verdict.reason).field("id", verdict.id).field("hint", verdict.hint);
+      else json.field("path", path_name(verdict.path)).field("kernel", verdict.kernel);
       json.end_object();
     }
   return json.end_array().end_object().take();

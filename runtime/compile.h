@@ -10,6 +10,13 @@
 
 namespace quarry {
 
+// How a long call is stopped, followed and measured: qr_call_options.
+struct CallWatch {
+  Signal *signal = nullptr;
+  Progress progress;
+  Profile *profile = nullptr;
+};
+
 // One compilation: who compiles for which device with which options. Lives on the stack of a call.
 struct Compilation {
   const Model &model;
@@ -20,15 +27,22 @@ struct Compilation {
   PluginOptions plugin_options;
   CallSignal signal;
   Progress progress;
+  Profile *profile;  // may be null
   std::shared_ptr<ThreadPool> pool;
   CallThreads threads;
 
   // Opens the backend and settles everything but the graphs.
-  static Result<Unique<Compilation>> begin(const Model &model, const OptionSet *options, Signal *signal,
-                                           const Progress &progress, DeviceUse use);
+  static Result<Unique<Compilation>> begin(const Model &model, const OptionSet *options, const CallWatch &watch,
+                                           DeviceUse use);
   // By `begin` alone.
   Compilation(const Model &from, const OptionSet *given, Settings settled, std::shared_ptr<ThreadPool> workers,
-              Signal *stop, const Progress &reports);
+              const CallWatch &watch);
+};
+
+// Graphs that a backend compiled into one blob.
+struct CompiledProgram {
+  Vector<std::uint32_t> graphs;  // of the model; graphs[k] is graph k of the blob
+  loader::Compiled compiled;
 };
 
 // A model compiled by one backend, with everything that its bytes point into.
@@ -39,7 +53,7 @@ class CompiledModel : public Counted<CompiledModel> {
 
   const Portable &portable() const noexcept { return *portable_; }
   const Signature &signature() const noexcept { return signature_; }
-  const Vector<loader::Compiled> &programs() const noexcept { return programs_; }  // one per graph
+  const Vector<CompiledProgram> &programs() const noexcept { return programs_; }  // each graph is in one of them
   // Per graph.
   const Vector<Vector<qir::Shape>> &input_dims() const noexcept { return input_dims_; }
   const Vector<Vector<qir::Shape>> &output_dims() const noexcept { return output_dims_; }
@@ -48,7 +62,7 @@ class CompiledModel : public Counted<CompiledModel> {
  private:
   Ref<Portable> portable_;
   Signature signature_;
-  Vector<loader::Compiled> programs_;
+  Vector<CompiledProgram> programs_;
   Vector<Vector<qir::Shape>> input_dims_, output_dims_;
   std::uint64_t node_count_ = 0;
 };
@@ -59,6 +73,9 @@ Status write_container(const Compilation &compilation, const CompiledModel &comp
 
 // qr_model_check: asks about every node and compiles nothing.
 Result<String> check_report(Compilation &compilation);
+
+// "native", "reference", "none" or "unknown": QR_PLUGIN_PATH_*.
+const char *path_name(std::uint32_t path) noexcept;
 
 // qr_memory_plan's figures of a program: what the plugin says, else what stands in the container.
 qrm::Plan plan_of(const qr_plugin_plan &plan) noexcept;

@@ -20,7 +20,7 @@ void raise(std::uint64_t &figure, std::uint64_t by) noexcept { figure = std::max
 
 // A context must take and give what the model's signature says; the plugin is the only one that could have mixed them
 // up.
-Status check_signature(loader::Plugin &plugin, const ReadyModel &signature, const loader::Context &context) {
+Status check_signature(loader::Plugin &plugin, const ReadyModel &signature, const loader::GraphTensors &tensors) {
   const auto side = [&](const char *what, const Vector<qrm::TensorInfo> &expected,
                         const Vector<loader::TensorInfo> &found) -> Status {
     if (found.size() != expected.size())
@@ -40,8 +40,8 @@ Status check_signature(loader::Plugin &plugin, const ReadyModel &signature, cons
     }
     return {};
   };
-  QR_RETURN_IF_ERROR(side("input", signature.inputs(), context.inputs()));
-  return side("output", signature.outputs(), context.outputs());
+  QR_RETURN_IF_ERROR(side("input", signature.inputs(), tensors.inputs));
+  return side("output", signature.outputs(), tensors.outputs);
 }
 
 }  // namespace
@@ -76,17 +76,24 @@ Result<Unique<Loaded>> load_contexts(const Compilation &compilation, Ref<ReadyMo
   auto loaded = quarry::make_unique<Loaded>(std::move(ready));
   for (const ReadyProgram &program : loaded->ready->programs()) {
     QR_RETURN_IF_ERROR(compilation.signal.check("loading the context"));
-    qr_load_request request = {};
-    request.struct_size = sizeof request;
-    request.device = compilation.device;
-    request.blob = &program.blob;
-    request.options = compilation.plugin_options.own.data();
-    request.option_count = compilation.plugin_options.own.size();
-    request.signal = compilation.signal.plugin();
-    QR_ASSIGN_OR_RETURN(std::shared_ptr<loader::Context> context, compilation.plugin->load(request));
-    QR_RETURN_IF_ERROR(check_signature(*compilation.plugin, signature, *context));
-    loaded->buckets.push_back({program.bucket, std::move(context)});
+    const qr_progress_sink progress{sizeof progress, 0, const_cast<Progress *>(&compilation.progress),
+                                    [](void *self, std::uint64_t done, std::uint64_t total, qr_plugin_string what) {
+                                      static_cast<const Progress *>(self)->report(done, total, text_of(what));
+                                    }};
+    EventSink events;
+    events.attach(compilation.profile ? &compilation.profile->log() : nullptr, ProfileLevel::Trace);
+    qr_load_request request = load_request(compilation, program);
+    request.group = plugin_string(compilation.settings.group);
+    request.progress = &progress;
+    request.profile = events.plugin_sink();
+    QR_ASSIGN_OR_RETURN(const std::shared_ptr<loader::Context> context, compilation.plugin->load(request));
+    for (std::uint32_t g = 0; g < program.graphs.size(); ++g) {
+      QR_RETURN_IF_ERROR(check_signature(*compilation.plugin, signature, context->graphs()[g]));
+      loaded->buckets.push_back({program.graphs[g].bucket, program.graphs[g].index, context, g});
+    }
   }
+  std::sort(loaded->buckets.begin(), loaded->buckets.end(),
+            [](const SessionBucket &a, const SessionBucket &b) { return a.index < b.index; });
   QR_ASSIGN_OR_RETURN(loaded->plan, plan_all(compilation, *loaded->ready));
   return loaded;
 }
@@ -100,6 +107,7 @@ Result<qrm::Plan> plan_all(const Compilation &compilation, const ReadyModel &rea
     raise(largest.io_bytes, plan.io_bytes);
     raise(largest.device_bytes, plan.device_bytes);
     raise(largest.scratchpad_bytes, plan.scratchpad_bytes);
+    raise(largest.spill_fill_bytes, plan.spill_fill_bytes);
   }
   return largest;
 }

@@ -9,14 +9,18 @@ namespace quarry {
 // What the shapes of a bucket were compiled to.
 struct SessionBucket {
   String name;
+  std::uint32_t index;  // of the model's graphs
   std::shared_ptr<loader::Context> context;
+  std::uint32_t graph;  // of the context's
+  const loader::GraphTensors &tensors() const noexcept { return context->graphs()[graph]; }
 };
 
 struct Loaded : HeapObject {
   explicit Loaded(Ref<ReadyModel> from) : ready(std::move(from)) {}
 
   Ref<ReadyModel> ready;          // the bytes that the contexts were loaded from; freed after them
-  Vector<SessionBucket> buckets;  // none while nothing of the container runs here and it is being compiled again
+  Vector<SessionBucket> buckets;  // in the order of the model's graphs; none while nothing of the container runs here
+                                  // and it is being compiled again
   qrm::Plan plan;                 // the largest of each figure over all programs
 };
 

@@ -9,59 +9,62 @@
 #include <cstring>
 
 #include "base/checked.h"
+#include "runtime/runtime.h"
 
 namespace quarry {
 
 constexpr std::size_t kMemoryAlign = 64;
 
+Memory::Memory(Runtime &runtime, Device device, std::uint64_t size)
+    : runtime_(&runtime), device_(std::move(device)), size_(size) {}
+
 Memory::~Memory() {
-  later_.clear();
-  registrations_.clear();  // before what they describe
+  registration_.reset();  // before what it describes
   free_block(own_);
   if (fd_ >= 0) close(fd_);
 }
 
-Result<Ref<Memory>> Memory::begin(SessionCore &core, std::uint64_t size) {
-  auto memory = Ref<Memory>::make(core);
-  QR_ASSIGN_OR_RETURN(memory->first_, core.runnable(CallSignal(nullptr)));
-  memory->size_ = size;
-  return memory;
+qr_plugin_memory_request Memory::request(const qr_memory_options &how) const noexcept {
+  qr_plugin_memory_request request = {};
+  request.struct_size = sizeof request;
+  request.device = device_->index();
+  request.size_bytes = size_;
+  request.device_access = how.device_access ? how.device_access : QR_PLUGIN_ACCESS_READ | QR_PLUGIN_ACCESS_WRITE;
+  request.flags = how.flags & QR_MEMORY_NO_HOST_POINTER ? QR_PLUGIN_MEMORY_NO_HOST_POINTER : 0;
+  request.fd = -1;
+  return request;
 }
 
-// The first context has the memory (or gave it); the contexts of the other buckets get to know it too.
-Status Memory::register_with_others(const Loaded &loaded, Registrations &known) {
-  for (std::size_t bucket = known.size(); bucket < loaded.buckets.size(); ++bucket) {
-    QR_ASSIGN_OR_RETURN(Unique<loader::Registration> registration,
-                        loaded.buckets[bucket].context->register_pointer(data_, size_));
-    known.push_back(std::move(registration));
-  }
+Status Memory::take(Result<Unique<loader::Registration>> registration) {
+  if (!registration.ok()) return device_->note(registration.status());
+  registration_ = std::move(*registration);
+  if (registration_) data_ = registration_->data();
   return {};
 }
 
-Result<qr_registration *> Memory::handle(const Loaded &loaded, std::size_t bucket) {
-  const auto of = [bucket](const Registrations &known) { return known[bucket] ? known[bucket]->handle() : nullptr; };
-  if (&loaded == first_) return of(registrations_);
-  const std::lock_guard lock(mutex_);
-  QR_RETURN_IF_ERROR(register_with_others(loaded, later_));
-  return of(later_);
-}
-
-Result<Ref<Memory>> Memory::allocate(SessionCore &core, std::uint64_t size) {
-  QR_ASSIGN_OR_RETURN(Ref<Memory> memory, begin(core, size));
-  QR_ASSIGN_OR_RETURN(Unique<loader::Registration> registration, memory->first_->buckets[0].context->allocate(size));
-  if (registration) {
-    memory->data_ = registration->data();
-    memory->registrations_.push_back(std::move(registration));
-  } else {
-    memory->own_ = memory->data_ = allocate_block(size, kMemoryAlign);
+Result<Ref<Memory>> Memory::allocate(Runtime &runtime, Device device, std::uint64_t size,
+                                     const qr_memory_options &how) {
+  QR_RETURN_IF_ERROR(device->check("qr_memory_allocate"));
+  auto memory = Ref<Memory>::make(runtime, std::move(device), size);
+  QR_RETURN_IF_ERROR(memory->take(memory->device_->plugin().allocate(memory->request(how))));
+  if (!memory->registration_) memory->own_ = memory->data_ = allocate_block(size, kMemoryAlign);
+  if (memory->data_) {
+    QR_RETURN_IF_ERROR(memory->begin_access(QR_ACCESS_WRITE));
+    std::memset(memory->data_, 0, size);
+    QR_RETURN_IF_ERROR(memory->end_access(QR_ACCESS_WRITE));
   }
-  std::memset(memory->data_, 0, size);
-  QR_RETURN_IF_ERROR(memory->register_with_others(*memory->first_, memory->registrations_));
+  if (memory->own_) {  // the backend allocates nothing, but may want to know of it
+    qr_plugin_memory_request known = memory->request(how);
+    known.data = memory->own_;
+    QR_RETURN_IF_ERROR(memory->take(memory->device_->plugin().register_pointer(known)));
+  }
   return memory;
 }
 
-Result<Ref<Memory>> Memory::import_fd(SessionCore &core, int fd, std::uint64_t offset, std::uint64_t size) {
-  QR_ASSIGN_OR_RETURN(Ref<Memory> memory, begin(core, size));
+Result<Ref<Memory>> Memory::import_fd(Runtime &runtime, Device device, int fd, std::uint64_t offset, std::uint64_t size,
+                                      const qr_memory_options &how) {
+  QR_RETURN_IF_ERROR(device->check("qr_memory_import_fd"));
+  auto memory = Ref<Memory>::make(runtime, std::move(device), size);
   memory->fd_ = fcntl(fd, F_DUPFD_CLOEXEC, 0);
   if (memory->fd_ < 0)
     return Status::error(ErrorId::bad_argument,
@@ -76,20 +79,74 @@ Result<Ref<Memory>> Memory::import_fd(SessionCore &core, int fd, std::uint64_t o
         format("qr_memory_import_fd: offset %llu and size %llu, expected a range inside the file's %llu bytes",
                static_cast<unsigned long long>(offset), static_cast<unsigned long long>(size),
                static_cast<unsigned long long>(end)));
-  for (const SessionBucket &bucket : memory->first_->buckets) {
-    QR_ASSIGN_OR_RETURN(Unique<loader::Registration> registration,
-                        bucket.context->import_fd(memory->fd_, offset, size));
-    if (!memory->data_) memory->data_ = registration->data();
-    memory->registrations_.push_back(std::move(registration));
-  }
+  memory->offset_ = offset;
+  qr_plugin_memory_request request = memory->request(how);
+  request.fd = memory->fd_;
+  request.offset = offset;
+  QR_RETURN_IF_ERROR(memory->take(memory->device_->plugin().import_fd(request)));
   return memory;
 }
 
-Result<Ref<Memory>> Memory::adopt(SessionCore &core, void *data, std::uint64_t size) {
-  QR_ASSIGN_OR_RETURN(Ref<Memory> memory, begin(core, size));
+Result<Ref<Memory>> Memory::adopt(Runtime &runtime, Device device, void *data, std::uint64_t size,
+                                  const qr_memory_options &how) {
+  QR_RETURN_IF_ERROR(device->check("qr_memory_register"));
+  auto memory = Ref<Memory>::make(runtime, std::move(device), size);
   memory->data_ = data;
-  QR_RETURN_IF_ERROR(memory->register_with_others(*memory->first_, memory->registrations_));
+  qr_plugin_memory_request request = memory->request(how);
+  request.data = data;
+  QR_RETURN_IF_ERROR(memory->take(memory->device_->plugin().register_pointer(request)));
   return memory;
+}
+
+// ---- the host's access --------------------------------------------------------------------------
+
+Result<void *> Memory::map(std::uint32_t access) {
+  QR_RETURN_IF_ERROR(device_->check("qr_memory_map"));
+  if (is_mapped())
+    return Status::error(ErrorId::memory_state, "qr_memory_map: the memory is mapped already, expected it not to be");
+  void *data = data_;
+  if (!data) {
+    auto mapped = registration_->map(access);
+    if (!mapped.ok()) return device_->note(mapped.status());
+    data = *mapped;
+  } else {
+    QR_RETURN_IF_ERROR(begin_access(access));
+  }
+  mapped_access_ = access;
+  mapped_.store(true, std::memory_order_release);
+  return data;
+}
+
+Status Memory::unmap() {
+  if (!is_mapped())
+    return Status::error(ErrorId::memory_state, "qr_memory_unmap: the memory is not mapped, expected it to be");
+  mapped_.store(false, std::memory_order_release);
+  return data_ ? end_access(mapped_access_) : device_->note(registration_->unmap());
+}
+
+Status Memory::begin_access(std::uint32_t access) {
+  return registration_ ? device_->note(registration_->begin_access(access)) : Status();
+}
+
+Status Memory::end_access(std::uint32_t access) {
+  return registration_ ? device_->note(registration_->end_access(access)) : Status();
+}
+
+// What was imported is given out again; for the rest the backend is asked.
+Result<loader::Registration::File> Memory::export_fd() {
+  if (fd_ >= 0) {
+    const int copy = fcntl(fd_, F_DUPFD_CLOEXEC, 0);
+    if (copy < 0)
+      return Status::error(ErrorId::no_descriptor,
+                           format("qr_memory_export_fd: the system gives no descriptor: %s", std::strerror(errno)));
+    return loader::Registration::File{copy, offset_};
+  }
+  if (registration_) return registration_->export_fd();
+  return Status::error(
+      ErrorId::memory_unsupported,
+      format("qr_memory_export_fd: found plain memory of backend %s, expected memory with a descriptor",
+             String(device_->plugin().id()).c_str()),
+      "import a memfd with qr_memory_import_fd");
 }
 
 }  // namespace quarry

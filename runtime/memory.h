@@ -1,42 +1,56 @@
 // SPDX-License-Identifier: Apache-2.0
-// qr_memory: a buffer that the contexts of a session know.
+// qr_memory: memory of a device, usable by every session of the runtime on it.
 #pragma once
 
+#include "quarry/memory.h"
+#include "runtime/device.h"
 #include "runtime/object.h"
-#include "runtime/session.h"
 
 namespace quarry {
 
+class Runtime;
+
 class Memory : public Counted<Memory> {
  public:
-  static Result<Ref<Memory>> allocate(SessionCore &core, std::uint64_t size);
-  static Result<Ref<Memory>> import_fd(SessionCore &core, int fd, std::uint64_t offset, std::uint64_t size);
-  static Result<Ref<Memory>> adopt(SessionCore &core, void *data, std::uint64_t size);  // qr_memory_register
+  using Device = std::shared_ptr<DeviceState>;
+  static Result<Ref<Memory>> allocate(Runtime &runtime, Device device, std::uint64_t size,
+                                      const qr_memory_options &how);
+  static Result<Ref<Memory>> import_fd(Runtime &runtime, Device device, int fd, std::uint64_t offset,
+                                       std::uint64_t size, const qr_memory_options &how);
+  static Result<Ref<Memory>> adopt(Runtime &runtime, Device device, void *data, std::uint64_t size,
+                                   const qr_memory_options &how);
 
-  explicit Memory(SessionCore &core) : core_(&core) {}  // by begin() alone
+  Memory(Runtime &runtime, Device device, std::uint64_t size);  // by the three above
   ~Memory();
 
-  void *data() const noexcept { return data_; }
+  void *data() const noexcept { return data_; }  // nullptr: the host has no view
   std::uint64_t size() const noexcept { return size_; }
-  const SessionCore &core() const noexcept { return *core_; }
-  // As context `bucket` of `loaded` knows it; nullptr: as plain memory.
-  __attribute__((noinline)) Result<qr_registration *> handle(const Loaded &loaded, std::size_t bucket);
+  bool is_mapped() const noexcept { return mapped_.load(std::memory_order_acquire); }
+  const DeviceState &device() const noexcept { return *device_; }
+  Runtime &runtime() const noexcept { return *runtime_; }
+  qr_registration *handle() const noexcept { return registration_ ? registration_->handle() : nullptr; }
   ExclusiveUse &use() const noexcept { return use_; }
 
- private:
-  using Registrations = Vector<Unique<loader::Registration>>;  // one per bucket
-  static Result<Ref<Memory>> begin(SessionCore &core, std::uint64_t size);
-  Status register_with_others(const Loaded &loaded, Registrations &known);
+  Result<void *> map(std::uint32_t access);
+  Status unmap();
+  Status begin_access(std::uint32_t access);
+  Status end_access(std::uint32_t access);
+  Result<loader::Registration::File> export_fd();
 
-  Ref<SessionCore> core_;
+ private:
+  qr_plugin_memory_request request(const qr_memory_options &how) const noexcept;
+  Status take(Result<Unique<loader::Registration>> registration);
+
+  Ref<Runtime> runtime_;
+  Device device_;
   void *data_ = nullptr;
-  std::uint64_t size_ = 0;
-  void *own_ = nullptr;            // our block, where the backend allocates none
-  int fd_ = -1;                    // our duplicate
-  const Loaded *first_ = nullptr;  // what the session ran when the memory was made
-  Registrations registrations_;    // with it
-  std::mutex mutex_;               // clones may meet what was compiled later at the same time
-  Registrations later_;            // with that: made when a run first uses it
+  std::uint64_t size_;
+  void *own_ = nullptr;  // our block, where the backend allocates none
+  int fd_ = -1;          // our duplicate
+  std::uint64_t offset_ = 0;
+  std::uint32_t mapped_access_ = 0;
+  std::atomic<bool> mapped_{false};
+  Unique<loader::Registration> registration_;  // null: plain memory
   mutable ExclusiveUse use_;
 };
 

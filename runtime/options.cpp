@@ -9,8 +9,8 @@ namespace quarry {
 namespace {
 
 constexpr OptionRow kRows[] = {
-#define QR_OPTION(key, values, fallback, scope, at_run_time, help) \
-  {key, values, fallback, scope, (at_run_time) != 0, help},
+#define QR_OPTION(key, values, default_value, scope, at_run_time, help) \
+  {key, values, default_value, scope, (at_run_time) != 0, help},
 #include "base/options.inc"
 #undef QR_OPTION
 };
@@ -131,9 +131,9 @@ Status OptionSet::set(std::string_view key, std::string_view value) {
 
 Result<std::string_view> OptionSet::get(std::string_view key) const {
   if (const auto found = values_.find(key); found != values_.end()) return std::string_view(found->second);
-  if (const OptionRow *row = find_option_row(key)) return row->fallback;
+  if (const OptionRow *row = find_option_row(key)) return row->default_value;
   QR_ASSIGN_OR_RETURN(const BackendOption *own, runtime_->backend_option(key));
-  return std::string_view(own->fallback);
+  return std::string_view(own->default_value);
 }
 
 std::string_view OptionSet::given(std::string_view key) const noexcept {
@@ -145,7 +145,7 @@ std::string_view OptionSet::in_force(std::string_view key) const noexcept {
   const auto found = values_.find(key);
   if (found != values_.end()) return found->second;
   const OptionRow *row = find_option_row(key);
-  return row ? row->fallback : std::string_view();
+  return row ? row->default_value : std::string_view();
 }
 
 }  // namespace quarry

@@ -14,7 +14,7 @@ namespace quarry {
 class Runtime;
 
 struct OptionRow {
-  std::string_view key, values, fallback, scope;
+  std::string_view key, values, default_value, scope;
   bool changes_at_run_time;
   std::string_view help;
 };
@@ -34,7 +34,7 @@ Status check_option_value(std::string_view key, std::string_view values, std::st
 
 // A row of a backend's own table, kept by the runtime.
 struct BackendOption {
-  String backend, key, values, fallback, help;
+  String backend, key, values, default_value, help;
   bool changes_at_run_time;
 };
 

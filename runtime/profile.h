@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Profiles: collected events, and their export.
+// Profiles: events of calls as a tree, and their export.
 #pragma once
 
 #include <mutex>
@@ -12,48 +12,69 @@ namespace quarry {
 
 class Runtime;
 
-// What is worth recording; the words of the option "profiling_level".
-enum class ProfileLevel : std::uint8_t { Off, Basic, Detailed, All };
+// What is worth recording; the numbers of QR_PROFILE_*.
+enum class ProfileLevel : std::uint8_t { Off, Basic, Detailed, Linting, Trace };
+// The words of the option "profiling_level".
 ProfileLevel profile_level(std::string_view word) noexcept;
 
-// Events may arrive from several threads at once.
+// Events may arrive from several threads at once, a child before its parent.
 class EventLog {
  public:
-  void add(const qr_plugin_event &event) noexcept;  // without memory the event is lost and counted
+  // A call whose events follow; its number goes into their ids.
+  std::uint64_t begin_call() noexcept { return calls_.fetch_add(1, std::memory_order_relaxed) + 1; }
+  // Adds an event of a call. Its id 0 is the call itself. Without memory the event is lost and counted.
+  void add(std::uint64_t call, const qr_plugin_event &event) noexcept;
+  void lose(std::uint64_t count) noexcept;
   void clear() noexcept;
   std::uint64_t count() const noexcept;
   std::uint64_t lost() const noexcept;
-  bool at(std::uint64_t index, qr_profile_event &out) const noexcept;
+  bool at(std::uint64_t index, qr_profile_event &out) const;  // in the order of qr_profile_event_at
 
   static bool knows_format(std::string_view format) noexcept { return format == "chrome" || format == "csv"; }
   String text(std::string_view format) const;
 
  private:
   struct Event {
-    const String *name, *kind, *op, *unit;  // in texts_, whose elements stay where they are
-    std::uint64_t begin_ns, end_ns, value, thread;
+    const String *name, *kind, *op;  // in texts_, whose elements stay where they are
+    std::uint64_t id, parent;
+    std::uint32_t level, clock, thread;
+    std::uint64_t begin, end;
+    std::int64_t node;
+    std::size_t first_counter, counter_count, first_attribute, attribute_count;
   };
+  void arrange() const;
+  qr_profile_event told(const Event &event) const noexcept;
   String chrome() const;
   String csv() const;
 
   mutable std::mutex mutex_;
+  std::atomic<std::uint64_t> calls_{0};
   StringSet texts_;
   Vector<Event> events_;
+  Vector<qr_profile_counter> counters_;
+  Vector<qr_profile_attribute> attributes_;
   std::uint64_t lost_ = 0;
+  mutable Vector<std::uint32_t> order_;  // of events_, as they are told; made when somebody asks
 };
 
-// A sink that adds to one or two logs, at their levels. Lives on the stack of a run.
+// The events of one call, for one or two logs at their levels. Lives as long as the call.
 class EventSink {
  public:
+  EventSink() noexcept = default;
+  EventSink(const EventSink &) = delete;
+  EventSink &operator=(const EventSink &) = delete;
   void attach(EventLog *log, ProfileLevel level) noexcept;
   bool wanted() const noexcept { return count_ > 0; }
-  void add(const qr_plugin_event &event) noexcept;
+  // The call itself: "run" from begin to end on the host's clock.
+  void add_call(std::string_view name, std::uint64_t begin_ns, std::uint64_t end_ns) noexcept;
   const qr_profile_sink *plugin_sink() noexcept;  // nullptr where nothing is wanted of the plugin
 
  private:
+  void add(const qr_plugin_event &event) noexcept;
   struct Target {
     EventLog *log;
     ProfileLevel level;
+    std::uint64_t call;
   };
   Target targets_[2] = {};
   int count_ = 0;

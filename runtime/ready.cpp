@@ -10,34 +10,40 @@ namespace quarry {
 namespace {
 
 // Fills in `blob` and what it borrows. The program must have its final place: reserve first.
-void describe_blob(ReadyProgram &program, std::uint32_t version, qr_plugin_bytes bytes) noexcept {
+void describe_blob(ReadyProgram &program, std::uint32_t version, const qr_plugin_segment &bytes) noexcept {
   program.blob = {sizeof(qr_blob),
                   version,
                   bytes,
                   program.segments.data(),
                   program.segments.size(),
                   plugin_string(program.target),
-                  plugin_string(program.key)};
+                  plugin_string(program.key),
+                  program.graphs.size()};
+}
+
+// Bytes that lie in memory alone.
+qr_plugin_segment in_memory(const void *data, std::uint64_t size) noexcept { return {data, size, -1, 0, 0, 0}; }
+
+qr_plugin_segment in_file(const qrm::ValidatedModel &container, std::uint32_t index, const qir::Bytes &bytes) noexcept {
+  const qrm::SegmentFile file = container.segment_file(index);
+  return {bytes.data, bytes.size, file.fd, 0, file.offset, file.sum};
 }
 
 Result<ReadyProgram *> add_program(const qrm::ValidatedModel &container, const qrm::ContextInfo &context,
                                    const qrm::Program &stored, Vector<ReadyProgram> &out) {
-  if (stored.graphs.size() != 1)
-    return Status::error(ErrorId::qrm_incompatible_context,
-                         format("context of backend %s: found a program of %zu graphs, expected one graph in each",
-                                printable(context.backend).c_str(), stored.graphs.size()))
-        .with("backend", context.backend);
-  const qrm::GraphInfo &graph = container.metadata().graphs[stored.graphs[0]];
   QR_ASSIGN_OR_RETURN(const qir::Bytes blob, container.segment(stored.blob_segment));
   QR_ASSIGN_OR_RETURN(const Vector<qir::Bytes> segments, container.mapped_segments(stored.segments));
   ReadyProgram &program = out.emplace_back();
-  program.bucket = graph.name;
-  for (const qir::Bytes &segment : segments) program.segments.push_back({segment.data, segment.size});
+  for (const std::uint32_t index : stored.graphs) {
+    const qrm::GraphInfo &graph = container.metadata().graphs[index];
+    program.graphs.push_back({graph.name, index, graph.input_dims});
+  }
+  for (std::size_t i = 0; i < segments.size(); ++i)
+    program.segments.push_back(in_file(container, stored.segments[i], segments[i]));
   program.target = context.target;
   program.key = stored.key;
-  program.input_dims = graph.input_dims;
   program.plan = stored.plan;
-  describe_blob(program, context.blob_version, {blob.data, blob.size});
+  describe_blob(program, context.blob_version, in_file(container, stored.blob_segment, blob));
   return &program;
 }
 
@@ -84,7 +90,7 @@ Result<GradedContext> grade_contexts(const Compilation &compilation) {
     for (const qrm::Program &stored : context.programs) {
       Vector<ReadyProgram> one;
       QR_ASSIGN_OR_RETURN(const ReadyProgram *program, add_program(container, context, stored, one));
-      QR_ASSIGN_OR_RETURN(loader::Grade judged, compilation.plugin->grade(compilation.device, program->blob));
+      QR_ASSIGN_OR_RETURN(loader::Grade judged, compilation.plugin->grade(load_request(compilation, *program)));
       if (judged.grade > grade.grade || (judged.grade == grade.grade && grade.reason.empty()))
         grade = std::move(judged);
     }
@@ -112,19 +118,24 @@ Status ReadyModel::compile(Compilation &compilation) {
   QR_ASSIGN_OR_RETURN(compiled_, CompiledModel::make(compilation));
   grade_ = {QR_PLUGIN_GRADE_OPTIMAL, {}};
   const auto &graphs = compiled_->portable().graphs();
-  programs_.reserve(graphs.size());
-  for (std::size_t g = 0; g < graphs.size(); ++g) {
-    const loader::Compiled &from = compiled_->programs()[g];
+  programs_.reserve(compiled_->programs().size());
+  for (const CompiledProgram &made : compiled_->programs()) {
+    const loader::Compiled &from = made.compiled;
     ReadyProgram &program = programs_.emplace_back();
-    program.bucket = graphs[g].name;
-    for (const loader::CompiledSegment &segment : from.segments)
-      program.segments.push_back(segment.kept ? graphs[g].segments[segment.request_segment]
-                                              : qr_plugin_bytes{segment.bytes.data(), segment.bytes.size()});
+    for (const std::uint32_t index : made.graphs)
+      program.graphs.push_back({graphs[index].name, index, compiled_->input_dims()[index]});
+    for (const loader::CompiledSegment &segment : from.segments) {
+      if (segment.kept) {
+        const qr_plugin_bytes &kept = graphs[made.graphs[segment.request_graph]].segments[segment.request_segment];
+        program.segments.push_back(in_memory(kept.data, kept.size));
+      } else {
+        program.segments.push_back(in_memory(segment.bytes.data(), segment.bytes.size()));
+      }
+    }
     program.target = from.target;
     program.key = from.key;
-    program.input_dims = compiled_->input_dims()[g];
     if (from.has_plan) program.plan = plan_of(from.plan);
-    describe_blob(program, compilation.plugin->blob_version(), {from.blob.data(), from.blob.size()});
+    describe_blob(program, compilation.plugin->blob_version(), in_memory(from.blob.data(), from.blob.size()));
   }
   return {};
 }
@@ -187,9 +198,11 @@ Result<Ref<ReadyModel>> ReadyModel::make(Compilation &compilation) {
   QR_RETURN_IF_ERROR(ready->take_context(*graded.context));
   ready->grade_ = std::move(graded.grade);
   ready->wants_recompilation_ =
-      when == Recompile::Background && ready->grade_.grade == QR_PLUGIN_GRADE_USABLE && keeps_graphs(*ready->model_);
+      when == Recompile::Background && ready->grade_.grade == QR_PLUGIN_GRADE_USABLE && ready->keeps_graphs();
   return ready;
 }
+
+bool ReadyModel::keeps_graphs() const noexcept { return !model_->is_container() || quarry::keeps_graphs(*model_); }
 
 Result<Ref<ReadyModel>> ReadyModel::make_again(Compilation &compilation) {
   auto ready = Ref<ReadyModel>::make(Ref<const Model>(&compilation.model));
@@ -198,11 +211,22 @@ Result<Ref<ReadyModel>> ReadyModel::make_again(Compilation &compilation) {
   return ready;
 }
 
+qr_load_request load_request(const Compilation &compilation, const ReadyProgram &program) noexcept {
+  qr_load_request request = {};
+  request.struct_size = sizeof request;
+  request.device = compilation.device;
+  request.blob = &program.blob;
+  request.options = compilation.plugin_options.own.data();
+  request.option_count = compilation.plugin_options.own.size();
+  request.signal = compilation.signal.plugin();
+  return request;
+}
+
 Result<qrm::Plan> plan_program(const Compilation &compilation, const ReadyProgram &program) {
   qr_plugin_plan plan = {};
   plan.struct_size = sizeof plan;
   bool known = false;
-  QR_RETURN_IF_ERROR(compilation.plugin->plan(compilation.device, program.blob, &plan, &known));
+  QR_RETURN_IF_ERROR(compilation.plugin->plan(load_request(compilation, program), &plan, &known));
   return known ? plan_of(plan) : program.plan;
 }
 

@@ -6,12 +6,17 @@
 
 namespace quarry {
 
+// What a backend loads at once: one blob, of one graph or several.
 struct ReadyProgram {
-  String bucket;
+  struct Graph {
+    String bucket;
+    std::uint32_t index;  // of the model's graphs
+    Vector<qir::Shape> input_dims;
+  };
+  Vector<Graph> graphs;
   qr_blob blob;  // borrows from the members below and from the ReadyModel
-  Vector<qr_plugin_bytes> segments;
+  Vector<qr_plugin_segment> segments;
   String target, key;
-  Vector<qir::Shape> input_dims;
   qrm::Plan plan;
 };
 
@@ -39,6 +44,8 @@ class ReadyModel : public Counted<ReadyModel> {
   // By the option context.recompile: compile it once more in the background. There are no programs before that where
   // the grade is "recompile".
   bool wants_recompilation() const noexcept { return wants_recompilation_; }
+  // Whether the model's graphs can be had, to compile them again or to look at them.
+  bool keeps_graphs() const noexcept;
 
  private:
   Status take_context(const qrm::ContextInfo &context);
@@ -61,6 +68,9 @@ struct GradedContext {
 Result<GradedContext> grade_contexts(const Compilation &compilation);
 
 Status no_context(const Compilation &compilation);
+
+// A request to grade, plan or load a program.
+qr_load_request load_request(const Compilation &compilation, const ReadyProgram &program) noexcept;
 
 // What `program` needs, from the backend where it can tell.
 Result<qrm::Plan> plan_program(const Compilation &compilation, const ReadyProgram &program);

@@ -78,7 +78,7 @@ void *Recompilation::enter(void *argument) {
 Status Recompilation::work() {
   const Model &model = from_->model();
   QR_ASSIGN_OR_RETURN(const Unique<Compilation> compilation,
-                      Compilation::begin(model, options_.get(), signal_.get(), Progress(), DeviceUse::Run));
+                      Compilation::begin(model, options_.get(), {.signal = signal_.get()}, DeviceUse::Run));
   QR_ASSIGN_OR_RETURN(Ref<ReadyModel> ready, ReadyModel::make_again(*compilation));
   QR_RETURN_IF_ERROR(keep_context(*compilation, *ready));
   QR_ASSIGN_OR_RETURN(result_, load_contexts(*compilation, std::move(ready), *from_));

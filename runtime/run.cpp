@@ -37,16 +37,27 @@ constinit char g_nothing[64] = {};
 // Whose memory it is; where it ends is the caller's to check.
 QR_COLD Status check_memory(const SessionCore &core, const char *what, const String &name, const qr_tensor &tensor) {
   const Memory &memory = *memory_of(tensor);
-  if (&memory.core() != &core)
-    return Status::error(ErrorId::run_bad_memory,
-                         format("%s %s: its memory was made for another session, expected this one or a clone of it",
-                                what, printable(name).c_str()))
+  if (&memory.device() != &core.device())
+    return Status::error(
+               ErrorId::run_bad_memory,
+               format("%s %s: found memory of device %u of backend %s%s, expected device %u of backend %s%s", what,
+                      printable(name).c_str(), memory.device().index(), String(memory.device().plugin().id()).c_str(),
+                      &memory.runtime() == &core.runtime() ? "" : " in another runtime", core.device().index(),
+                      String(core.plugin().id()).c_str(), &memory.runtime() == &core.runtime() ? "" : " in this one"))
+        .with("tensor", name);
+  if (memory.is_mapped())
+    return Status::error(ErrorId::memory_state, format("%s %s: its memory is mapped by the host, expected it not to be",
+                                                       what, printable(name).c_str()))
         .with("tensor", name);
   if (tensor.data)
     return Status::error(ErrorId::run_bad_memory, format("%s %s: both data and memory are set, expected one of them",
                                                          what, printable(name).c_str()))
         .with("tensor", name);
   return {};
+}
+
+void *view_of(const Memory &memory, std::uint64_t offset) noexcept {
+  return memory.data() ? static_cast<char *>(memory.data()) + offset : nullptr;
 }
 
 // What lies behind memory_offset.
@@ -62,15 +73,6 @@ QR_COLD Status no_room(const String &name, std::uint64_t found, const loader::Te
                               printable(name).c_str(), ull(found), ull(needed),
                               dtype_name(static_cast<DType>(info.dtype)), shape_text(dims, info.rank).c_str()))
       .with("tensor", name);
-}
-
-qr_plugin_event run_event(std::uint64_t begin, std::uint64_t end) noexcept {
-  qr_plugin_event event = {};
-  event.name = plugin_string("run");
-  event.kind = plugin_string("run");
-  event.begin_ns = begin;
-  event.end_ns = end;
-  return event;
 }
 
 }  // namespace
@@ -91,7 +93,7 @@ Status Session::choose_bucket(const qr_tensor *const *inputs, std::size_t *out_b
           .with("tensor", signature[i].name);
   }
   for (std::size_t b = 0; b < buckets.size(); ++b) {
-    const Vector<loader::TensorInfo> &expected = buckets[b].context->inputs();
+    const Vector<loader::TensorInfo> &expected = buckets[b].tensors().inputs;
     std::size_t i = 0;
     while (i < expected.size() && dims_equal(*inputs[i], expected[i])) ++i;
     if (i == expected.size()) {
@@ -107,11 +109,11 @@ QR_COLD Status Session::no_bucket(const qr_tensor *const *inputs) const {
   const Vector<SessionBucket> &buckets = loaded_->buckets;
   const Vector<qrm::TensorInfo> &signature = core_->inputs();
   for (std::size_t i = 0; i < signature.size(); ++i) {
-    const auto fits = [&](const SessionBucket &bucket) { return dims_equal(*inputs[i], bucket.context->inputs()[i]); };
+    const auto fits = [&](const SessionBucket &bucket) { return dims_equal(*inputs[i], bucket.tensors().inputs[i]); };
     if (std::any_of(buckets.begin(), buckets.end(), fits)) continue;
     String expected;
     for (const SessionBucket &bucket : buckets) {
-      const loader::TensorInfo &info = bucket.context->inputs()[i];
+      const loader::TensorInfo &info = bucket.tensors().inputs[i];
       const String text = shape_text(info.dims, info.rank);
       if (expected.find(text) != String::npos) continue;
       expected += expected.empty() ? "" : " or ";
@@ -133,7 +135,7 @@ QR_COLD Status Session::no_bucket(const qr_tensor *const *inputs) const {
 }
 
 Status Session::bind_input(std::size_t bucket, std::size_t index, const qr_tensor &tensor) {
-  const loader::TensorInfo &info = loaded_->buckets[bucket].context->inputs()[index];
+  const loader::TensorInfo &info = loaded_->buckets[bucket].tensors().inputs[index];
   const String &name = core_->inputs()[index].name;
   const std::uint64_t needed = info.bytes;
   qr_io_buffer &buffer = input_buffers_[index];
@@ -150,8 +152,8 @@ Status Session::bind_input(std::size_t bucket, std::size_t index, const qr_tenso
                  format("input %s: found %llu bytes behind offset %llu of its memory, expected %llu",
                         printable(name).c_str(), ull(memory_room(tensor)), ull(tensor.memory_offset), ull(needed)))
           .with("tensor", name);
-    buffer.data = static_cast<char *>(memory->data()) + tensor.memory_offset;
-    QR_ASSIGN_OR_RETURN(buffer.memory, memory->handle(*loaded_, bucket));
+    buffer.data = view_of(*memory, tensor.memory_offset);
+    buffer.memory = memory->handle();
     buffer.memory_offset = tensor.memory_offset;
     return {};
   }
@@ -172,7 +174,7 @@ Status Session::bind_input(std::size_t bucket, std::size_t index, const qr_tenso
 }
 
 Status Session::bind_output(std::size_t bucket, std::size_t index, const qr_tensor *tensor) {
-  const loader::TensorInfo &info = loaded_->buckets[bucket].context->outputs()[index];
+  const loader::TensorInfo &info = loaded_->buckets[bucket].tensors().outputs[index];
   const String &name = core_->outputs()[index].name;
   qr_io_buffer &buffer = output_buffers_[index];
   buffer = {};
@@ -180,16 +182,25 @@ Status Session::bind_output(std::size_t bucket, std::size_t index, const qr_tens
   buffer.wanted = 1;
   // A shape that the run finds out: the backend points to its own memory, and check_room and give_output see to the
   // caller's.
-  if (!info.is_static) return tensor->memory ? check_memory(*core_, "output", name, *tensor) : Status();
+  if (!info.is_static) {
+    if (!tensor->memory) return {};
+    QR_RETURN_IF_ERROR(check_memory(*core_, "output", name, *tensor));
+    if (memory_of(*tensor)->data()) return {};
+    return Status::error(ErrorId::run_bad_memory,
+                         format("output %s: its memory has no view for the host, expected one: only the run knows the "
+                                "output's shape",
+                                printable(name).c_str()))
+        .with("tensor", name);
+  }
 
   const std::uint64_t needed = info.bytes;
   OutputRoom &room = rooms_[index];
   if (Memory *memory = memory_of(*tensor)) {
     QR_RETURN_IF_ERROR(check_memory(*core_, "output", name, *tensor));
     if (memory_room(*tensor) < needed) return no_room(name, memory_room(*tensor), info, info.dims, needed);
-    buffer.data = static_cast<char *>(memory->data()) + tensor->memory_offset;
+    buffer.data = view_of(*memory, tensor->memory_offset);
     buffer.size_bytes = needed;
-    QR_ASSIGN_OR_RETURN(buffer.memory, memory->handle(*loaded_, bucket));
+    buffer.memory = memory->handle();
     buffer.memory_offset = tensor->memory_offset;
   } else if (tensor->data && tensor->data != room.last) {
     if (tensor->size_bytes < needed) return no_room(name, tensor->size_bytes, info, info.dims, needed);
@@ -210,16 +221,23 @@ Status Session::bind_output(std::size_t bucket, std::size_t index, const qr_tens
 
 // An input must not lie where this run writes: a backend may write outputs before it has read all inputs.
 Status Session::check_overlap() const {
-  const auto begin = [](const qr_io_buffer &buffer) { return reinterpret_cast<std::uintptr_t>(buffer.data); };
+  // Memory without a view for the host is told apart by its registration.
+  const auto begin = [](const qr_io_buffer &buffer) {
+    return buffer.data ? reinterpret_cast<std::uintptr_t>(buffer.data) : buffer.memory_offset;
+  };
   for (std::size_t o = 0; o < output_buffers_.size(); ++o) {
     const qr_io_buffer &output = output_buffers_[o];
     if (!output.wanted) continue;
     for (std::size_t i = 0; i < input_buffers_.size(); ++i) {
       const qr_io_buffer &input = input_buffers_[i];
       if (input.size_bytes == 0) continue;
-      const bool overlap = output.data ? begin(input) < begin(output) + output.size_bytes &&
-                                             begin(output) < begin(input) + input.size_bytes
-                                       : input.data == rooms_[o].last;
+      const bool placed = output.data || output.memory;
+      const bool comparable =
+          (input.data != nullptr) == (output.data != nullptr) && (input.data || input.memory == output.memory);
+      if (placed && !comparable) continue;
+      const bool overlap =
+          placed ? begin(input) < begin(output) + output.size_bytes && begin(output) < begin(input) + input.size_bytes
+                 : input.data == rooms_[o].last;
       if (!overlap) continue;
       return Status::error(
                  ErrorId::run_bad_memory,
@@ -234,7 +252,7 @@ Status Session::check_overlap() const {
 
 // For outputs of unknown shape, once the shape is known and before anything is handed out.
 Status Session::check_room(std::size_t bucket, std::size_t index, const qr_tensor &tensor) const {
-  const loader::TensorInfo &info = loaded_->buckets[bucket].context->outputs()[index];
+  const loader::TensorInfo &info = loaded_->buckets[bucket].tensors().outputs[index];
   if (info.is_static) return {};
   const String &name = core_->outputs()[index].name;
   const qr_io_buffer &buffer = output_buffers_[index];
@@ -245,7 +263,7 @@ Status Session::check_room(std::size_t bucket, std::size_t index, const qr_tenso
 }
 
 void Session::give_output(std::size_t bucket, std::size_t index, qr_tensor &tensor) {
-  const loader::TensorInfo &info = loaded_->buckets[bucket].context->outputs()[index];
+  const loader::TensorInfo &info = loaded_->buckets[bucket].tensors().outputs[index];
   const qr_io_buffer &buffer = output_buffers_[index];
   OutputRoom &room = rooms_[index];
   const bool callers = tensor.memory || (tensor.data && tensor.data != room.last);
@@ -264,10 +282,8 @@ void Session::give_output(std::size_t bucket, std::size_t index, qr_tensor &tens
 }
 
 Status Session::run(const qr_run_options &options, const qr_tensor *const *inputs, qr_tensor *const *outputs) {
-  if (lost_)
-    return Status::error(ErrorId::device_lost, format("session on backend %s: its device was lost in an earlier run",
-                                                      String(core_->plugin().id()).c_str()))
-        .with("backend", core_->plugin().id());
+  if (core_->device().lost() || (core_->device().info().features & QR_DEVICE_NO_FORK))
+    QR_RETURN_IF_ERROR(core_->device().check("run"));
   const CallSignal signal(reinterpret_cast<Signal *>(options.signal));
   QR_RETURN_IF_ERROR(signal.check("run"));
   if (&core_->loaded() != loaded_ || executions_.empty()) QR_RETURN_IF_ERROR(change_over(signal));
@@ -281,7 +297,7 @@ Status Session::run(const qr_run_options &options, const qr_tensor *const *input
   const ThreadPool::RunScope under_way(own_threads_);
   EventSink sink;
   const Profile *profile = reinterpret_cast<Profile *>(options.profile);
-  if (profile) sink.attach(&profile->log(), ProfileLevel::All);
+  if (profile) sink.attach(&profile->log(), ProfileLevel::Trace);
   sink.attach(events_.get(), core_->profiling());
 
   qr_run_request request = {};
@@ -299,14 +315,13 @@ Status Session::run(const qr_run_options &options, const qr_tensor *const *input
   if (Status broken = threads_.take_fault(); !broken.ok()) status = std::move(broken);
   if (sink.wanted()) {
     const std::uint64_t end = loader::monotonic_ns();
-    sink.add(run_event(begin, end));
+    sink.add_call("run", begin, end);
     if (events_ && core_->profiling_path().empty())
       core_->runtime().journal().write(QR_LOG_INFO, "profile",
                                        format("run: %.3f ms", static_cast<double>(end - begin) / 1e6));
   }
   if (!status.ok()) {
-    if (status.code() == QR_UNAVAILABLE) lost_ = true;
-    return status;
+    return core_->device().note(std::move(status));
   }
   for (std::size_t i = 0; i < output_buffers_.size(); ++i)
     if (outputs[i]) QR_RETURN_IF_ERROR(check_room(bucket, i, *outputs[i]));

@@ -58,7 +58,7 @@ void Runtime::learn_options_locked(const loader::Plugin &plugin) {
     if (known->backend == plugin.id()) return;
   for (const loader::OptionRow &row : plugin.options())
     options_.push_back(make_unique<BackendOption>(
-        BackendOption{String(plugin.id()), row.key, row.values, row.fallback, row.help, row.changes_at_run_time}));
+        BackendOption{String(plugin.id()), row.key, row.values, row.default_value, row.help, row.changes_at_run_time}));
 }
 
 Result<Vector<const BackendOption *>> Runtime::backend_options() {

@@ -6,6 +6,7 @@
 #include "loader/loader.h"
 #include "quarry/options.h"
 #include "quarry/runtime.h"
+#include "runtime/device.h"
 #include "runtime/log.h"
 #include "runtime/object.h"
 #include "runtime/options.h"
@@ -34,6 +35,7 @@ class Runtime final : public Counted<Runtime>, private loader::HostEnvironment {
   const qr_host &host() const noexcept { return host_; }
   Process &process() noexcept { return process_; }
   SharedPools &pools() noexcept { return pools_; }
+  DeviceStates &devices() noexcept { return devices_; }
   PrepareLibrary &prepare() noexcept { return prepare_; }
   loader::Loader &loader() noexcept { return loader_; }
   const char *cpu_features() const noexcept { return cpu_features_.c_str(); }
@@ -66,6 +68,7 @@ class Runtime final : public Counted<Runtime>, private loader::HostEnvironment {
   Log log_;
   qr_thread_pool thread_pool_;
   SharedPools pools_;
+  DeviceStates devices_;
   qr_host host_;
   PrepareLibrary prepare_;
   String cpu_features_;

@@ -35,12 +35,14 @@ SessionCore::SessionCore(const Compilation &compilation, Unique<Loaded> loaded)
     : runtime_(&compilation.model.runtime()),
       plugin_(compilation.plugin),
       first_(std::move(loaded)),
-      device_(compilation.device),
+      device_(runtime_->devices().of(plugin_, compilation.device)),
+      queue_depth_(compilation.settings.queue_depth),
       pool_settings_(compilation.settings.pool),
       pool_name_(compilation.settings.pool_name),
       shared_pool_(pool_name_.empty() ? nullptr : compilation.pool),
       profiling_(compilation.settings.profiling),
-      profiling_path_(compilation.settings.profiling_path) {
+      profiling_path_(compilation.settings.profiling_path),
+      group_(compilation.settings.group) {
   for (const qr_plugin_option &option : compilation.plugin_options.own)
     options_.push_back({String(text_of(option.key)), String(text_of(option.value))});
   for (const KeyValue &option : compilation.plugin_options.foreign)
@@ -60,6 +62,8 @@ std::string_view SessionCore::option(std::string_view key) const noexcept {
 
 Result<Ref<SessionCore>> SessionCore::make(Compilation &compilation, Ref<ReadyModel> ready) {
   const ReadyModel &signature = *ready;
+  const auto device = compilation.model.runtime().devices().of(compilation.plugin, compilation.device);
+  if (device->lost()) QR_RETURN_IF_ERROR(device->recover());  // there may be no session left to ask for it
   QR_ASSIGN_OR_RETURN(Unique<Loaded> loaded, load_contexts(compilation, std::move(ready), signature));
   auto core = Ref<SessionCore>::make(compilation, std::move(loaded));
   if (signature.wants_recompilation()) {
@@ -115,9 +119,8 @@ Status Session::change_over(const CallSignal &signal) {
   return {};
 }
 
-Result<Ref<Session>> Session::create(const Model &model, const OptionSet *options, Signal *signal) {
-  QR_ASSIGN_OR_RETURN(const Unique<Compilation> compilation,
-                      Compilation::begin(model, options, signal, Progress(), DeviceUse::Run));
+Result<Ref<Session>> Session::create(const Model &model, const OptionSet *options, const CallWatch &watch) {
+  QR_ASSIGN_OR_RETURN(const Unique<Compilation> compilation, Compilation::begin(model, options, watch, DeviceUse::Run));
   QR_ASSIGN_OR_RETURN(Ref<ReadyModel> ready, ReadyModel::make(*compilation));
   QR_RETURN_IF_ERROR(keep_context(*compilation, *ready));
   QR_ASSIGN_OR_RETURN(const Ref<SessionCore> core, SessionCore::make(*compilation, std::move(ready)));
@@ -127,8 +130,8 @@ Result<Ref<Session>> Session::create(const Model &model, const OptionSet *option
   model.runtime().journal().write(
       QR_LOG_INFO, "session",
       format("%s on backend %s, device %u (%s): %s, %zu bucket%s, weights %llu bytes, arena %llu bytes",
-             model.describe().c_str(), String(core->plugin().id()).c_str(), core->device(),
-             core->plugin().devices()[core->device()].target.c_str(), loaded.ready->source(), loaded.buckets.size(),
+             model.describe().c_str(), String(core->plugin().id()).c_str(), core->device().index(),
+             core->device().info().target.c_str(), loaded.ready->source(), loaded.buckets.size(),
              loaded.buckets.size() == 1 ? "" : "s", static_cast<unsigned long long>(loaded.plan.weights_bytes),
              static_cast<unsigned long long>(loaded.plan.arena_bytes)));
   return session;
@@ -147,8 +150,9 @@ Result<loader::Execution *> Session::execution(std::size_t bucket) {
     Vector<qr_plugin_option> options;
     for (const SessionCore::Pair &pair : core_->options())
       options.push_back({plugin_string(pair.key), plugin_string(pair.value)});
+    const SessionBucket &from = loaded_->buckets[bucket];
     QR_ASSIGN_OR_RETURN(Unique<loader::Execution> made,
-                        loaded_->buckets[bucket].context->create_execution(options.data(), options.size()));
+                        from.context->create_execution(from.graph, options.data(), options.size(), 0));
     for (const SessionCore::Pair &pair : changed_) QR_RETURN_IF_ERROR(made->set_option(pair.key, pair.value));
     executions_[bucket] = std::move(made);
   }
@@ -164,8 +168,8 @@ Status Session::set_option(std::string_view key, std::string_view value) {
       return Status::error(ErrorId::option_not_at_run_time, format("option %s: backend %s cannot change it at run time",
                                                                    printable(key).c_str(), String(plugin.id()).c_str()))
           .with("option", key);
-    for (const Unique<loader::Execution> &made : executions_)
-      if (made) QR_RETURN_IF_ERROR(made->set_option(key, value));
+    QR_RETURN_IF_ERROR(core_->device().check("qr_session_set_option"));
+    QR_RETURN_IF_ERROR(set_in_all(key, value));
     put(changed_, key, value);
     return {};
   }
@@ -189,17 +193,52 @@ Status Session::set_option(std::string_view key, std::string_view value) {
   return {};
 }
 
-Status Session::recover() {
-  if (!lost_) return {};
-  for (const Unique<loader::Execution> &made : executions_)
-    if (made) QR_RETURN_IF_ERROR(made->recover());
-  lost_ = false;
+// In the executions of all buckets, or in none: what an execution took is taken back when a later one refuses.
+Status Session::set_in_all(std::string_view key, std::string_view value) {
+  for (std::size_t bucket = 0; bucket < executions_.size(); ++bucket) {
+    if (!executions_[bucket]) continue;
+    Status refused = core_->device().note(executions_[bucket]->set_option(key, value));
+    if (refused.ok()) continue;
+    std::string_view before = core_->option(key);
+    for (const SessionCore::Pair &pair : changed_)
+      if (pair.key == key) before = pair.value;
+    for (std::size_t done = 0; done < bucket; ++done) {
+      if (!executions_[done]) continue;
+      if (const Status lost = executions_[done]->set_option(key, before); !lost.ok())
+        core_->runtime().journal().write(
+            QR_LOG_ERROR, "options",
+            format("option %s: it was refused, and its value before cannot be set again: %s", printable(key).c_str(),
+                   String(lost.message()).c_str()));
+    }
+    return refused;
+  }
   return {};
+}
+
+// By what the nodes of the first bucket run, as far as the backend tells.
+void Session::write_paths(JsonWriter &json) const {
+  if (loaded_->buckets.empty()) return;
+  const SessionBucket &bucket = loaded_->buckets[0];
+  const ReadyModel &ready = *loaded_->ready;
+  Result<qir::Graph> graph = ready.compiled()       ? ready.compiled()->portable().read(bucket.index)
+                             : ready.keeps_graphs() ? ready.model().container().read_graph(bucket.index)
+                                                    : Result<qir::Graph>(Status::error(ErrorId::qrm_no_graph, ""));
+  if (!graph.ok()) return;
+  Vector<loader::Verdict> verdicts;
+  if (!bucket.context->nodes(bucket.graph, static_cast<std::uint32_t>(graph->nodes.size()), verdicts).ok()) return;
+  if (verdicts.empty()) return;
+  json.key("node_paths").begin_array();
+  for (std::size_t n = 0; n < verdicts.size(); ++n) {
+    const qir::Node &node = graph->nodes[n];
+    json.begin_object().field("name", node.name).field("op", qir::op_name(node.op));
+    json.field("path", path_name(verdicts[n].path)).field("kernel", verdicts[n].kernel).end_object();
+  }
+  json.end_array();
 }
 
 String Session::report() const {
   const loader::Plugin &plugin = core_->plugin();
-  const loader::DeviceInfo &device = plugin.devices()[core_->device()];
+  const loader::DeviceInfo &device = core_->device().info();
   const ReadyModel &ready = *loaded_->ready;
   const qrm::Plan &plan = loaded_->plan;
   JsonWriter json;
@@ -208,7 +247,7 @@ String Session::report() const {
       .field("backend", plugin.id())
       .field("backend_version", plugin.version());
   json.field("plugin", plugin.path())
-      .field("device", core_->device())
+      .field("device", core_->device().index())
       .field("device_name", device.name)
       .field("target", device.target);
   json.field("context_target", ready.programs().empty() ? String() : ready.programs()[0].target)
@@ -231,12 +270,14 @@ String Session::report() const {
   json.end_array();
   json.field("threads", threads_.table()->worker_count)
       .field("thread_pool", core_->pool_name())
-      .field("device_lost", lost_);
+      .field("device_lost", core_->device().lost());
   json.key("memory").begin_object().field("weights_bytes", plan.weights_bytes).field("arena_bytes", plan.arena_bytes);
   json.field("io_bytes", plan.io_bytes)
       .field("device_bytes", plan.device_bytes)
       .field("scratchpad_bytes", plan.scratchpad_bytes)
+      .field("spill_fill_bytes", plan.spill_fill_bytes)
       .end_object();
+  write_paths(json);
 
   Vector<SessionCore::Pair> in_force = core_->given(), foreign = core_->foreign();
   for (const SessionCore::Pair &pair : core_->options()) put(in_force, pair.key, pair.value);

@@ -4,6 +4,7 @@
 
 #include "quarry/session.h"
 #include "runtime/call_threads.h"
+#include "runtime/device.h"
 #include "runtime/profile.h"
 #include "runtime/recompile.h"
 #include "runtime/threads.h"
@@ -35,7 +36,9 @@ class SessionCore : public Counted<SessionCore> {
   const Recompilation *recompilation() const noexcept {
     return recompilation_.get();
   }  // null: none was asked for or needed
-  std::uint32_t device() const noexcept { return device_; }
+  DeviceState &device() const noexcept { return *device_; }
+  const std::shared_ptr<DeviceState> &shared_device() const noexcept { return device_; }
+  std::uint64_t queue_depth() const noexcept { return queue_depth_; }
   const std::shared_ptr<ThreadPool> &shared_pool() const noexcept {
     return shared_pool_;
   }  // null: each session has its own
@@ -51,24 +54,27 @@ class SessionCore : public Counted<SessionCore> {
   const Vector<Pair> &foreign() const noexcept { return foreign_; }  // given, but for other backends
   const Vector<Pair> &given() const noexcept { return given_; }      // Quarry's own that were given
   std::string_view option(std::string_view key) const noexcept;      // of the backend
+  const String &group() const noexcept { return group_; }
 
  private:
   Ref<Runtime> runtime_;
   std::shared_ptr<loader::Plugin> plugin_;
   Unique<Loaded> first_;
-  std::uint32_t device_;
+  std::shared_ptr<DeviceState> device_;
+  std::uint64_t queue_depth_;
   PoolSettings pool_settings_;
   String pool_name_;
   std::shared_ptr<ThreadPool> shared_pool_;
   ProfileLevel profiling_;
   String profiling_path_;
+  String group_;
   Vector<Pair> options_, foreign_, given_;
   Unique<Recompilation> recompilation_;  // last, so that its thread ends first
 };
 
 class Session : public Counted<Session> {
  public:
-  static Result<Ref<Session>> create(const Model &model, const OptionSet *options, Signal *signal);
+  static Result<Ref<Session>> create(const Model &model, const OptionSet *options, const CallWatch &watch);
   Result<Ref<Session>> clone();
 
   explicit Session(SessionCore &core);
@@ -80,7 +86,7 @@ class Session : public Counted<Session> {
   // The arrays' elements were read by the edge: `outputs` may hold nulls. Writes to the tensors on success only.
   Status run(const qr_run_options &options, const qr_tensor *const *inputs, qr_tensor *const *outputs);
   Status set_option(std::string_view key, std::string_view value);
-  Status recover();
+  Status recover() { return core_->device().recover(); }
   String report() const;
 
  private:
@@ -101,6 +107,8 @@ class Session : public Counted<Session> {
   Status check_overlap() const;
   Status check_room(std::size_t bucket, std::size_t index, const qr_tensor &tensor) const;
   void give_output(std::size_t bucket, std::size_t index, qr_tensor &tensor);
+  Status set_in_all(std::string_view key, std::string_view value);
+  void write_paths(class JsonWriter &json) const;
   void write_profile() noexcept;
 
   Ref<SessionCore> core_;
@@ -115,7 +123,6 @@ class Session : public Counted<Session> {
   Vector<qr_io_buffer> input_buffers_, output_buffers_;
   Vector<OutputRoom> rooms_;
   Unique<EventLog> events_;  // of the option profiling_level
-  bool lost_ = false;
   mutable ExclusiveUse use_;
 };
 

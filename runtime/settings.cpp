@@ -54,7 +54,7 @@ void split_shapes(std::string_view text, Vector<std::string_view> &out) {
 Result<Settings> settle(const OptionSet *options) {
   Settings settings;
   settings.backend = QR_DEFAULT_BACKEND;
-  settings.pool.spin_us = number(find_option_row("thread_spin_us")->fallback);
+  settings.pool.spin_us = number(find_option_row("thread_spin_us")->default_value);
   if (!options) return settings;
 
   const char *named_by = nullptr;
@@ -78,6 +78,8 @@ Result<Settings> settle(const OptionSet *options) {
   settings.pool.spin_us = number(options->in_force("thread_spin_us"));
   QR_ASSIGN_OR_RETURN(settings.pool.affinity, parse_affinity(options->in_force("thread_affinity")));
   settings.pool_name = options->in_force("thread_pool");
+  settings.group = options->in_force("context.group");
+  settings.queue_depth = number(options->in_force("queue_depth"));
   settings.keep_graph = options->in_force("container.keep_graph") == "1";
   const std::string_view recompile = options->in_force("context.recompile");
   settings.recompile = recompile == "never"        ? Recompile::Never
@@ -114,13 +116,13 @@ Result<PluginOptions> plugin_options(const Settings &settings, const OptionSet *
   PluginOptions out;
   for (const loader::OptionRow &row : plugin.options()) {
     const OptionRow *ours = find_option_row(row.key);
-    std::string_view value = row.fallback;
+    std::string_view value = row.default_value;
     if (options) {
       if (const auto found = options->values().find(row.key); found != options->values().end()) value = found->second;
-      else if (ours && value.empty()) value = ours->fallback;
+      else if (ours && value.empty()) value = ours->default_value;
     }
     // A plugin may allow less than Quarry's table does.
-    if (value != row.fallback)
+    if (value != row.default_value)
       QR_RETURN_IF_ERROR(check_option_value(row.key, row.values, value).with("backend", plugin.id()));
     out.own.push_back({plugin_string(row.key), plugin_string(value)});
   }

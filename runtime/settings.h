@@ -31,6 +31,8 @@ struct Settings {
   Vector<std::string_view> shapes;  // one text per bucket
   PoolSettings pool;                // of the session's threads
   std::string_view pool_name;       // empty: the session has its own
+  std::string_view group;           // of contexts; empty: none
+  std::uint32_t queue_depth = 2;
   bool keep_graph = true;
   Recompile recompile = Recompile::Wait;
   bool write_context = false;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <mutex>
 
 #include "loader/host.h"
 #include "quarry/backend.h"
@@ -16,11 +17,14 @@ class Signal : public Counted<Signal> {
  public:
   explicit Signal(Ref<Runtime> runtime);
   ~Signal();
-  void abort() noexcept { aborted_.store(1, std::memory_order_release); }
-  void reset() noexcept { aborted_.store(0, std::memory_order_release); }
+  // Safe in a signal handler. Wakes who polls fd().
+  void abort() noexcept;
+  void reset() noexcept;
   void set_timeout(std::uint64_t timeout_ns) noexcept { timeout_ns_.store(timeout_ns, std::memory_order_relaxed); }
   bool aborted() const noexcept { return aborted_.load(std::memory_order_acquire) != 0; }
   std::uint64_t timeout_ns() const noexcept { return timeout_ns_.load(std::memory_order_relaxed); }
+  // A descriptor that polls readable while the signal is aborted, made when it is first asked for; -1: none to be had.
+  int fd() noexcept;
   // Plain memory, as the plugin ABI wants it.
   const std::uint32_t *word() const noexcept { return reinterpret_cast<const std::uint32_t *>(&aborted_); }
 
@@ -30,6 +34,8 @@ class Signal : public Counted<Signal> {
   Ref<Runtime> runtime_;
   std::atomic<std::uint32_t> aborted_{0};
   std::atomic<std::uint64_t> timeout_ns_{0};
+  std::atomic<int> fd_{-1};
+  std::mutex fd_mutex_;  // of making it, and of setting it back
 };
 
 // A signal as it applies to one call: the timeout counts from here. Works without a signal too.
@@ -38,10 +44,14 @@ class CallSignal {
   explicit CallSignal(Signal *signal) noexcept : signal_(signal) {
     if (!signal) return;
     const std::uint64_t timeout = signal->timeout_ns(), now = loader::monotonic_ns();
-    plugin_ = {sizeof(qr_plugin_signal), 0, signal->word(),
+    plugin_ = {sizeof(qr_plugin_signal),
+               0,
+               signal->word(),
                timeout == 0                 ? 0
                : timeout > UINT64_MAX - now ? UINT64_MAX
-                                            : now + timeout};
+                                            : now + timeout,
+               signal,
+               [](void *self) -> std::int32_t { return static_cast<Signal *>(self)->fd(); }};
   }
   const qr_plugin_signal *plugin() const noexcept { return signal_ ? &plugin_ : nullptr; }
 

@@ -20,7 +20,7 @@ nlohmann::json option_table(const qr::Runtime &runtime) {
     }
     rows.push_back({{"key", qr::from_c(info.key)},
                     {"values", qr::from_c(info.values)},
-                    {"default", qr::from_c(info.fallback)},
+                    {"default", qr::from_c(info.default_value)},
                     {"scope", qr::from_c(info.scope)},
                     {"changes_at_run_time", info.changes_at_run_time != 0},
                     {"help", qr::from_c(info.help)}});

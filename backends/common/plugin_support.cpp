@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/common/plugin_support.h"
 
-#include <algorithm>
-#include <cstring>
-
 namespace quarry::plugin {
 
 std::string_view view(qr_plugin_string string) noexcept {
@@ -22,24 +19,28 @@ qr_plugin_code report(const qr_error_sink *errors, const Status &status) noexcep
   return status.code();
 }
 
-Status negotiate(const qr_host *host, std::uint32_t minor_min, std::uint32_t *out_minor) noexcept try {
-  if (host->magic != QR_PLUGIN_MAGIC || host->abi_major != QR_PLUGIN_ABI_MAJOR)
+namespace {
+
+Status shares_a_minor(const qr_host &host, const qr_plugin &table) {
+  if (host.magic != QR_PLUGIN_MAGIC || host.abi_major != QR_PLUGIN_ABI_MAJOR)
     return Status::error(ErrorId::plugin_abi_major,
-                         format("host: found plugin ABI major %u, expected %u", host->abi_major, QR_PLUGIN_ABI_MAJOR));
-  if (host->abi_minor_max < minor_min || host->abi_minor_min > QR_PLUGIN_ABI_MINOR)
+                         format("host: found plugin ABI major %u, expected %u", host.abi_major, QR_PLUGIN_ABI_MAJOR));
+  if (host.abi_minor_max < table.abi_minor_min || host.abi_minor_min > table.abi_minor)
     return Status::error(ErrorId::plugin_abi_minor,
-                         format("host: found plugin ABI minors %u to %u, expected one of %u to %u", host->abi_minor_min,
-                                host->abi_minor_max, minor_min, QR_PLUGIN_ABI_MINOR));
-  *out_minor = std::min(host->abi_minor_max, std::uint32_t{QR_PLUGIN_ABI_MINOR});
+                         format("host: found plugin ABI minors %u to %u, expected one of %u to %u", host.abi_minor_min,
+                                host.abi_minor_max, table.abi_minor_min, table.abi_minor));
   return {};
-} catch (const std::bad_alloc &) {
-  return Status::out_of_memory();
 }
+
+}  // namespace
 
 qr_plugin_code answer_query(const qr_host *host, const qr_plugin &table, const qr_plugin **out_plugin,
                             const qr_error_sink *errors) noexcept {
-  std::uint32_t minor;
-  if (const Status status = negotiate(host, 0, &minor); !status.ok()) return report(errors, status);
+  try {
+    if (const Status status = shares_a_minor(*host, table); !status.ok()) return report(errors, status);
+  } catch (const std::bad_alloc &) {
+    return report(errors, Status::out_of_memory());
+  }
   *out_plugin = &table;
   return QR_OK;
 }
@@ -57,11 +58,41 @@ Status Stop::status(std::string_view what) const noexcept {
   }
 }
 
-Result<qir::Graph> read_request(const qr_compile_request &request) {
-  Vector<qir::Bytes> segments(request.segment_count);
-  for (std::uint64_t i = 0; i < request.segment_count; ++i)
-    segments[i] = {request.segments[i].data, request.segments[i].size};
-  return qir::read_graph({request.qir.data, request.qir.size}, segments.data(), segments.size());
+Result<qir::Graph> read_graph(const qr_plugin_graph &graph) {
+  Vector<qir::Bytes> segments(graph.segment_count);
+  for (std::uint64_t i = 0; i < graph.segment_count; ++i)
+    segments[i] = {graph.segments[i].data, graph.segments[i].size};
+  return qir::read_graph({graph.qir.data, graph.qir.size}, segments.data(), segments.size());
+}
+
+void tell_verdict(const qr_verdict_sink &verdicts, std::uint32_t node, const Status &refused, std::uint32_t path,
+                  std::string_view kernel) noexcept {
+  qr_plugin_verdict verdict{};
+  verdict.struct_size = sizeof verdict;
+  verdict.node = node;
+  verdict.supported = refused.ok();
+  verdict.path = refused.ok() ? path : QR_PLUGIN_PATH_UNKNOWN;
+  verdict.id = text(refused.id());
+  verdict.reason = text(refused.message());
+  verdict.hint = text(refused.hint());
+  verdict.kernel = text(kernel);
+  verdicts.verdict(verdicts.self, &verdict);
+}
+
+qr_plugin_event node_event(std::uint64_t id, std::int64_t node, std::string_view name, std::string_view op,
+                           std::uint64_t begin_ns, std::uint64_t end_ns) noexcept {
+  qr_plugin_event event{};
+  event.struct_size = sizeof event;
+  event.level = QR_PLUGIN_PROFILE_DETAILED;
+  event.id = id;
+  event.clock = QR_PLUGIN_CLOCK_HOST;
+  event.begin = begin_ns;
+  event.end = end_ns;
+  event.node = node;
+  event.name = text(name);
+  event.kind = text("node");
+  event.op = text(op);
+  return event;
 }
 
 std::string_view option(const qr_plugin_option *options, std::uint64_t count, std::string_view key,

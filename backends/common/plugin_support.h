@@ -3,8 +3,10 @@
 // out.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <cstring>
 #include <string_view>
 
 #include "base/alloc.h"
@@ -16,6 +18,22 @@ namespace quarry::plugin {
 
 inline qr_plugin_string text(std::string_view view) noexcept { return {view.data(), view.size()}; }
 std::string_view view(qr_plugin_string string) noexcept;
+
+// A struct of the host's, of whatever minor, as ours: what an older host does not have is zero.
+template <class T>
+T incoming(const T &from) noexcept {
+  T out{};
+  std::memcpy(&out, &from, std::min<std::size_t>(from.struct_size, sizeof out));
+  out.struct_size = sizeof out;
+  return out;
+}
+// Fills in a struct of the host's as far as that reaches.
+template <class T>
+void give(const T &made, T *out) noexcept {
+  const std::uint32_t size = out->struct_size;
+  std::memcpy(out, &made, std::min<std::size_t>(size, sizeof made));
+  out->struct_size = size;
+}
 
 // Memory from qr_host. Part of the backend object: `struct qr_backend : ... { HostAllocator allocator; ... }`, which
 // itself is made with make_unique inside a scope over a HostAllocator on the stack (see create_object).
@@ -71,11 +89,7 @@ qr_plugin_code guard(Allocator &allocator, const qr_error_sink *errors, Body &&b
   }
 }
 
-// For qr_plugin_query: does the host speak a minor that this plugin can? Otherwise says both ranges.
-Status negotiate(const qr_host *host, std::uint32_t minor_min, std::uint32_t *out_minor) noexcept;
-
-// The whole of a qr_plugin_query: negotiates, and hands out the table. For a host that it cannot speak with it says
-// both ranges.
+// The whole of a qr_plugin_query: hands out the table. For a host with which it shares no minor it says both ranges.
 qr_plugin_code answer_query(const qr_host *host, const qr_plugin &table, const qr_plugin **out_plugin,
                             const qr_error_sink *errors) noexcept;
 
@@ -113,8 +127,18 @@ class Stop {
   const qr_host *host_;
 };
 
-// The request's graph; its constants point into the request's segments.
-Result<qir::Graph> read_request(const qr_compile_request &request);
+// A graph of a request; its constants point into the request's segments.
+Result<qir::Graph> read_graph(const qr_plugin_graph &graph);
+// That of a request for one graph.
+inline Result<qir::Graph> read_request(const qr_compile_request &request) { return read_graph(*request.graphs[0]); }
+
+// Tells the verdict on a node: a refusal where `refused` holds an error, else by what it runs.
+void tell_verdict(const qr_verdict_sink &verdicts, std::uint32_t node, const Status &refused,
+                  std::uint32_t path = QR_PLUGIN_PATH_UNKNOWN, std::string_view kernel = {}) noexcept;
+
+// An event of a node that ran on the host. `id` as in qr_plugin_event.
+qr_plugin_event node_event(std::uint64_t id, std::int64_t node, std::string_view name, std::string_view op,
+                           std::uint64_t begin_ns, std::uint64_t end_ns) noexcept;
 
 // The value of an option of a request, or `fallback`.
 std::string_view option(const qr_plugin_option *options, std::uint64_t count, std::string_view key,

@@ -13,9 +13,9 @@ Status check_index(const char *what, std::uint64_t index, std::uint64_t count) {
 }
 
 Status keep_segments(const qr_compile_request &request, const qr_blob_sink &result) {
-  for (std::uint64_t i = 0; i < request.segment_count; ++i) {
+  for (std::uint64_t i = 0; i < request.graphs[0]->segment_count; ++i) {
     std::uint32_t number = 0;
-    if (result.keep_segment(result.self, i, &number) != QR_OK || number != i)
+    if (result.keep_segment(result.self, 0, i, &number) != QR_OK || number != i)
       return Status::error(ErrorId::internal, format("compile: segment %llu was not kept under its number",
                                                      static_cast<unsigned long long>(i)));
   }
@@ -34,11 +34,12 @@ void give_grade(std::int32_t grade, const String &why, std::int32_t *out_grade, 
 }
 
 void give_tensor(DType dtype, const qir::Shape &shape, const String &name, qr_plugin_tensor_info *out_info) {
-  out_info->dtype = static_cast<std::int32_t>(dtype);
-  out_info->rank = static_cast<std::uint32_t>(shape.size());
-  std::fill_n(out_info->dims, QR_PLUGIN_MAX_RANK, 0);
-  std::copy(shape.begin(), shape.end(), out_info->dims);
-  out_info->name = text(name);
+  qr_plugin_tensor_info info{};
+  info.dtype = static_cast<std::int32_t>(dtype);
+  info.rank = static_cast<std::uint32_t>(shape.size());
+  std::copy(shape.begin(), shape.end(), info.dims);
+  info.name = text(name);
+  give(info, out_info);
 }
 
 Status check_counts(const qr_run_request &request, std::size_t inputs, std::size_t outputs) {

@@ -21,7 +21,8 @@ struct ProcessorBackend {
 // An error for an index at or beyond `count`.
 Status check_index(const char *what, std::uint64_t index, std::uint64_t count);
 
-// Keeps all segments of a request, under the numbers that they have there: what is compiled points into them.
+// Keeps all segments of a request for one graph, under the numbers that they have there: what is compiled points into
+// them.
 Status keep_segments(const qr_compile_request &request, const qr_blob_sink &result);
 Vector<qir::Bytes> segments_of(const qr_blob &blob);
 
@@ -34,16 +35,19 @@ qr_plugin_code processor_device_info(Backend *backend, std::uint64_t index, qr_p
                                      const qr_error_sink *errors) {
   return guard(backend->allocator, errors, [&]() -> Status {
     QR_RETURN_IF_ERROR(check_index("device", index, 1));
-    out_info->usable = 1;
-    out_info->name = text(backend->device_name);
-    out_info->target = text(QR_PLUGIN_BUILD_ARCH);
-    out_info->memory_bytes = memory_bytes();
+    qr_plugin_device_info info{};
+    info.usable = 1;
+    info.name = text(backend->device_name);
+    info.target = text(QR_PLUGIN_BUILD_ARCH);
+    info.memory_bytes = memory_bytes();
+    give(info, out_info);
     return {};
   });
 }
 template <class Backend>
-inline constexpr qr_plugin_device_api kProcessorDevice = {
-    sizeof(qr_plugin_device_api), 0, [](Backend *) -> std::uint64_t { return 1; }, processor_device_info<Backend>};
+inline constexpr qr_plugin_device_api kProcessorDevice = {sizeof(qr_plugin_device_api), 0,
+                                                          [](Backend *) -> std::uint64_t { return 1; },
+                                                          processor_device_info<Backend>, nullptr};
 
 // The slots `destroy` of contexts and executions; `owner` leads to the backend.
 template <class Object, class Backend>

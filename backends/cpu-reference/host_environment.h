@@ -36,9 +36,7 @@ class HostEnvironment final : public Environment {
   bool profiled() const noexcept override { return request_.profile != nullptr; }
   std::uint64_t clock_ns() noexcept override { return host_.clock_ns(host_.self); }
   void node_ran(const qir::Node &node, std::uint64_t begin_ns, std::uint64_t end_ns) override {
-    using plugin::text;
-    const qr_plugin_event event{text(node.name), text("node"), text(qir::op_name(node.op)), text("ns"),
-                                begin_ns,        end_ns,       end_ns - begin_ns,           0};
+    const qr_plugin_event event = plugin::node_event(++events_, -1, node.name, qir::op_name(node.op), begin_ns, end_ns);
     request_.profile->event(request_.profile->self, &event);
   }
 
@@ -46,6 +44,7 @@ class HostEnvironment final : public Environment {
   const qr_host &host_;
   const qr_run_request &request_;
   plugin::Stop stop_;
+  std::uint64_t events_ = 0;
 };
 
 }  // namespace quarry::reference

@@ -67,13 +67,14 @@ qr_plugin_code compiler_compile(qr_backend *backend, const qr_compile_request *r
     QR_ASSIGN_OR_RETURN(qir::Graph graph, plugin::read_request(*request));
     QR_RETURN_IF_ERROR(reference::widen_halves(graph));
     QR_ASSIGN_OR_RETURN(const Unique<reference::Program> program, reference::Program::build(graph));
-    const Vector<std::uint8_t> blob = reference::write_blob(*program, {request->qir.data, request->qir.size});
+    const Vector<std::uint8_t> blob =
+        reference::write_blob(*program, {request->graphs[0]->qir.data, request->graphs[0]->qir.size});
     if (stop.stopped()) return stop.status("compile");
     // The QIR stays as it is, so the blob's segments are to have the numbers of the request's.
     QR_RETURN_IF_ERROR(plugin::keep_segments(*request, *result));
     const reference::BlobFigures figures = reference::figures_of(*program);
     const qr_plugin_plan plan{
-        sizeof(qr_plugin_plan), 0, figures.weights_bytes, figures.arena_bytes, figures.io_bytes, 0, 0};
+        sizeof(qr_plugin_plan), 0, figures.weights_bytes, figures.arena_bytes, figures.io_bytes, 0, 0, 0};
     if (result->blob(result->self, blob.data(), blob.size()) != QR_OK ||
         result->compatibility(result->self, text(QR_PLUGIN_BUILD_ARCH), text("")) != QR_OK ||
         result->plan(result->self, &plan) != QR_OK)
@@ -82,20 +83,21 @@ qr_plugin_code compiler_compile(qr_backend *backend, const qr_compile_request *r
   });
 }
 
-std::int32_t compiler_supports(qr_backend *, std::uint32_t op, qr_plugin_string *out_types,
-                               qr_plugin_string *out_note) {
-  return reference::supports(op, out_types, out_note);
+std::int32_t compiler_supports(qr_backend *, qr_plugin_string domain, qr_plugin_string name, std::uint32_t,
+                               qr_plugin_string *out_types, qr_plugin_string *out_note) {
+  return reference::supports(domain, name, out_types, out_note);
 }
 
-constexpr qr_plugin_compiler_api kCompiler = {sizeof(qr_plugin_compiler_api), 0, compiler_check, compiler_compile,
-                                              compiler_supports};
+constexpr qr_plugin_compiler_api kCompiler = {
+    sizeof(qr_plugin_compiler_api), 0, compiler_check, compiler_compile, compiler_supports, nullptr};
 
 // ---- context ------------------------------------------------------------------------------------
 
 // Nothing in a blob depends on the machine, as far as all are little-endian.
-qr_plugin_code context_grade(qr_backend *backend, std::uint32_t, const qr_blob *blob, std::int32_t *out_grade,
+qr_plugin_code context_grade(qr_backend *backend, const qr_load_request *request, std::int32_t *out_grade,
                              const qr_error_sink *reason) {
   return guard(backend->allocator, nullptr, [&]() -> Status {
+    const qr_blob *const blob = request->blob;
     const auto grade = [&](std::int32_t value, const String &why) {
       plugin::give_grade(value, why, out_grade, *reason);
     };
@@ -113,15 +115,14 @@ qr_plugin_code context_grade(qr_backend *backend, std::uint32_t, const qr_blob *
   });
 }
 
-qr_plugin_code context_plan(qr_backend *backend, std::uint32_t, const qr_blob *blob, qr_plugin_plan *out_plan,
+qr_plugin_code context_plan(qr_backend *backend, const qr_load_request *request, qr_plugin_plan *out_plan,
                             const qr_error_sink *errors) {
   return guard(backend->allocator, errors, [&]() -> Status {
-    QR_ASSIGN_OR_RETURN(const reference::BlobView read, reference::read_blob({blob->bytes.data, blob->bytes.size}));
-    out_plan->weights_bytes = read.figures.weights_bytes;
-    out_plan->arena_bytes = read.figures.arena_bytes;
-    out_plan->io_bytes = read.figures.io_bytes;
-    out_plan->device_bytes = 0;
-    out_plan->scratchpad_bytes = 0;
+    QR_ASSIGN_OR_RETURN(const reference::BlobView read,
+                        reference::read_blob({request->blob->bytes.data, request->blob->bytes.size}));
+    plugin::give(qr_plugin_plan{sizeof(qr_plugin_plan), 0, read.figures.weights_bytes, read.figures.arena_bytes,
+                                read.figures.io_bytes, 0, 0, 0},
+                 out_plan);
     return {};
   });
 }
@@ -147,10 +148,10 @@ qr_plugin_code context_load(qr_backend *backend, const qr_load_request *request,
   });
 }
 
-std::uint64_t context_input_count(qr_context *context) { return context->graph.inputs.size(); }
-std::uint64_t context_output_count(qr_context *context) { return context->graph.outputs.size(); }
+std::uint64_t context_input_count(qr_context *context, std::uint64_t) { return context->graph.inputs.size(); }
+std::uint64_t context_output_count(qr_context *context, std::uint64_t) { return context->graph.outputs.size(); }
 
-qr_plugin_code context_tensor(qr_context *context, std::int32_t is_output, std::uint64_t index,
+qr_plugin_code context_tensor(qr_context *context, std::uint64_t, std::int32_t is_output, std::uint64_t index,
                               qr_plugin_tensor_info *out_info, const qr_error_sink *errors) {
   return guard(context->backend->allocator, errors, [&]() -> Status {
     const auto &list = is_output ? context->graph.outputs : context->graph.inputs;
@@ -173,12 +174,14 @@ constexpr qr_plugin_context_api kContext = {sizeof(qr_plugin_context_api),
                                             context_input_count,
                                             context_output_count,
                                             context_tensor,
-                                            context_destroy};
+                                            context_destroy,
+                                            nullptr,
+                                            nullptr};
 
 // ---- execution ----------------------------------------------------------------------------------
 
-qr_plugin_code execution_create(qr_context *context, const qr_plugin_option *, std::uint64_t,
-                                qr_execution **out_execution, const qr_error_sink *errors) {
+qr_plugin_code execution_create(qr_context *context, const qr_execution_request *, qr_execution **out_execution,
+                                const qr_error_sink *errors) {
   return guard(context->backend->allocator, errors, [&]() -> Status {
     *out_execution = new qr_execution(context);
     return {};
@@ -218,7 +221,7 @@ void execution_destroy(qr_execution *execution) {
 }
 
 constexpr qr_plugin_execution_api kExecution = {
-    sizeof(qr_plugin_execution_api), 0, execution_create, execution_run, nullptr, nullptr, execution_destroy};
+    sizeof(qr_plugin_execution_api), 0, execution_create, execution_run, nullptr, execution_destroy, nullptr, nullptr};
 
 }  // namespace
 
@@ -231,7 +234,7 @@ extern "C" QR_QUERY_VISIBILITY qr_plugin_code qr_plugin_query(const qr_host *hos
                                         QR_REFERENCE_VERSION,
                                         "every operator in plain loops: what the others are tested against",
                                         reference::kBlobVersion,
-                                        0,
+                                        QR_PLUGIN_ABI_MINOR_MIN,
                                         &plugin::kProcessorDevice<qr_backend>,
                                         &kCompiler,
                                         &kContext,

@@ -90,14 +90,9 @@ Status Execution::run(const qr_run_request &request, const qr_host &host) {
     }
     if (request.profile) {
       const std::uint64_t end = host.clock_ns(host.self);
-      const qr_plugin_event event{plugin::text(plan_.name(step.name)),
-                                  plugin::text("node"),
-                                  plugin::text(plan_.name(step.op)),
-                                  plugin::text("ns"),
-                                  begin,
-                                  end,
-                                  end - begin,
-                                  0};
+      const auto index = static_cast<std::uint64_t>(&step - plan_.steps.data());
+      const qr_plugin_event event =
+          plugin::node_event(index + 1, -1, plan_.name(step.name), plan_.name(step.op), begin, end);
       request.profile->event(request.profile->self, &event);
     }
   }

@@ -44,7 +44,7 @@ namespace {
 // ---- options ------------------------------------------------------------------------------------
 
 struct OptionRow {
-  std::string_view key, values, fallback, help;
+  std::string_view key, values, default_value, help;
 };
 constexpr OptionRow kOptions[] = {
     {"cpu.isa", "auto|avx512|avx2|sse2|dotprod|neon", "auto",
@@ -66,11 +66,13 @@ qr_plugin_code option_info(qr_backend *backend, std::uint64_t index, qr_plugin_o
   return guard(backend->allocator, errors, [&]() -> Status {
     QR_RETURN_IF_ERROR(plugin::check_index("option", index, std::size(kOptions)));
     const OptionRow &row = kOptions[index];
-    out_info->changes_at_run_time = 0;
-    out_info->key = text(row.key);
-    out_info->values = text(row.values);
-    out_info->fallback = text(row.fallback);
-    out_info->help = text(row.help);
+    qr_plugin_option_info info{};
+    info.applies = QR_PLUGIN_OPTION_COMPILE;
+    info.key = text(row.key);
+    info.values = text(row.values);
+    info.default_value = text(row.default_value);
+    info.help = text(row.help);
+    plugin::give(info, out_info);
     return {};
   });
 }
@@ -109,11 +111,12 @@ qr_plugin_code compiler_compile(qr_backend *backend, const qr_compile_request *r
                       : weights == "bf16" ? cpu::WeightStorage::BF16
                                           : cpu::WeightStorage::Exact;
     QR_ASSIGN_OR_RETURN(qir::Graph graph, plugin::read_request(*request));
-    Vector<qir::Bytes> segments(request->segment_count);
-    for (std::uint64_t i = 0; i < request->segment_count; ++i)
-      segments[i] = {request->segments[i].data, request->segments[i].size};
+    const qr_plugin_graph &given = *request->graphs[0];
+    Vector<qir::Bytes> segments(given.segment_count);
+    for (std::uint64_t i = 0; i < given.segment_count; ++i)
+      segments[i] = {given.segments[i].data, given.segments[i].size};
     QR_ASSIGN_OR_RETURN(const cpu::Compiled compiled,
-                        cpu::compile(std::move(graph), {request->qir.data, request->qir.size}, segments, options));
+                        cpu::compile(std::move(graph), {given.qir.data, given.qir.size}, segments, options));
     if (stop.stopped()) return stop.status("compile");
     // Constants that are used as they are stay in the segments of the request, under their numbers.
     if (compiled.kept_segments != 0) QR_RETURN_IF_ERROR(plugin::keep_segments(*request, *result));
@@ -128,7 +131,8 @@ qr_plugin_code compiler_compile(qr_backend *backend, const qr_compile_request *r
                               compiled.plan.arena_bytes,
                               compiled.io_bytes,
                               0,
-                              compiled.plan.scratch_bytes + compiled.plan.shared_bytes};
+                              compiled.plan.scratch_bytes + compiled.plan.shared_bytes,
+                              0};
     if (result->blob(result->self, blob.data(), blob.size()) != QR_OK ||
         result->compatibility(result->self, text(QR_PLUGIN_BUILD_ARCH), text(compiled.plan.isa->name)) != QR_OK ||
         result->plan(result->self, &plan) != QR_OK)
@@ -137,19 +141,20 @@ qr_plugin_code compiler_compile(qr_backend *backend, const qr_compile_request *r
   });
 }
 
-std::int32_t compiler_supports(qr_backend *, std::uint32_t op, qr_plugin_string *out_types,
-                               qr_plugin_string *out_note) {
-  return reference::supports(op, out_types, out_note);
+std::int32_t compiler_supports(qr_backend *, qr_plugin_string domain, qr_plugin_string name, std::uint32_t,
+                               qr_plugin_string *out_types, qr_plugin_string *out_note) {
+  return reference::supports(domain, name, out_types, out_note);
 }
 
-constexpr qr_plugin_compiler_api kCompiler = {sizeof(qr_plugin_compiler_api), 0, compiler_check, compiler_compile,
-                                              compiler_supports};
+constexpr qr_plugin_compiler_api kCompiler = {
+    sizeof(qr_plugin_compiler_api), 0, compiler_check, compiler_compile, compiler_supports, nullptr};
 
 // ---- context ------------------------------------------------------------------------------------
 
-qr_plugin_code context_grade(qr_backend *backend, std::uint32_t, const qr_blob *blob, std::int32_t *out_grade,
+qr_plugin_code context_grade(qr_backend *backend, const qr_load_request *request, std::int32_t *out_grade,
                              const qr_error_sink *reason) {
   return guard(backend->allocator, nullptr, [&]() -> Status {
+    const qr_blob *const blob = request->blob;
     const auto grade = [&](std::int32_t value, const String &why) {
       plugin::give_grade(value, why, out_grade, *reason);
     };
@@ -171,15 +176,14 @@ qr_plugin_code context_grade(qr_backend *backend, std::uint32_t, const qr_blob *
   });
 }
 
-qr_plugin_code context_plan(qr_backend *backend, std::uint32_t, const qr_blob *blob, qr_plugin_plan *out_plan,
+qr_plugin_code context_plan(qr_backend *backend, const qr_load_request *request, qr_plugin_plan *out_plan,
                             const qr_error_sink *errors) {
   return guard(backend->allocator, errors, [&]() -> Status {
-    QR_ASSIGN_OR_RETURN(const cpu::BlobFigures figures, cpu::read_figures({blob->bytes.data, blob->bytes.size}));
-    out_plan->weights_bytes = figures.weights_bytes;
-    out_plan->arena_bytes = figures.arena_bytes;
-    out_plan->io_bytes = figures.io_bytes;
-    out_plan->device_bytes = 0;
-    out_plan->scratchpad_bytes = figures.scratch_bytes;
+    QR_ASSIGN_OR_RETURN(const cpu::BlobFigures figures,
+                        cpu::read_figures({request->blob->bytes.data, request->blob->bytes.size}));
+    plugin::give(qr_plugin_plan{sizeof(qr_plugin_plan), 0, figures.weights_bytes, figures.arena_bytes, figures.io_bytes,
+                                0, figures.scratch_bytes, 0},
+                 out_plan);
     return {};
   });
 }
@@ -198,10 +202,10 @@ qr_plugin_code context_load(qr_backend *backend, const qr_load_request *request,
   });
 }
 
-std::uint64_t context_input_count(qr_context *context) { return context->plan->inputs.size(); }
-std::uint64_t context_output_count(qr_context *context) { return context->plan->outputs.size(); }
+std::uint64_t context_input_count(qr_context *context, std::uint64_t) { return context->plan->inputs.size(); }
+std::uint64_t context_output_count(qr_context *context, std::uint64_t) { return context->plan->outputs.size(); }
 
-qr_plugin_code context_tensor(qr_context *context, std::int32_t is_output, std::uint64_t index,
+qr_plugin_code context_tensor(qr_context *context, std::uint64_t, std::int32_t is_output, std::uint64_t index,
                               qr_plugin_tensor_info *out_info, const qr_error_sink *errors) {
   return guard(context->backend->allocator, errors, [&]() -> Status {
     const auto &list = is_output ? context->plan->outputs : context->plan->inputs;
@@ -224,12 +228,14 @@ constexpr qr_plugin_context_api kContext = {sizeof(qr_plugin_context_api),
                                             context_input_count,
                                             context_output_count,
                                             context_tensor,
-                                            context_destroy};
+                                            context_destroy,
+                                            nullptr,
+                                            nullptr};
 
 // ---- execution ----------------------------------------------------------------------------------
 
-qr_plugin_code execution_create(qr_context *context, const qr_plugin_option *, std::uint64_t,
-                                qr_execution **out_execution, const qr_error_sink *errors) {
+qr_plugin_code execution_create(qr_context *context, const qr_execution_request *, qr_execution **out_execution,
+                                const qr_error_sink *errors) {
   return guard(context->backend->allocator, errors, [&]() -> Status {
     *out_execution = new qr_execution(context);
     return {};
@@ -250,7 +256,7 @@ void execution_destroy(qr_execution *execution) {
 }
 
 constexpr qr_plugin_execution_api kExecution = {
-    sizeof(qr_plugin_execution_api), 0, execution_create, execution_run, nullptr, nullptr, execution_destroy};
+    sizeof(qr_plugin_execution_api), 0, execution_create, execution_run, nullptr, execution_destroy, nullptr, nullptr};
 
 }  // namespace
 
@@ -264,7 +270,7 @@ extern "C" QR_QUERY_VISIBILITY qr_plugin_code qr_plugin_query(const qr_host *hos
       QR_CPU_VERSION,
       "the fast one: plans compiled ahead of time, own kernels for x86-64 and aarch64",
       cpu::kBlobVersion,
-      0,
+      QR_PLUGIN_ABI_MINOR_MIN,
       &plugin::kProcessorDevice<qr_backend>,
       &kCompiler,
       &kContext,

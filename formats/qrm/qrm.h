@@ -69,7 +69,8 @@ struct GraphInfo {
 };
 
 struct Plan {
-  std::uint64_t weights_bytes = 0, arena_bytes = 0, io_bytes = 0, device_bytes = 0, scratchpad_bytes = 0;
+  std::uint64_t weights_bytes = 0, arena_bytes = 0, io_bytes = 0, device_bytes = 0, scratchpad_bytes = 0,
+                spill_fill_bytes = 0;
 };
 
 // Graphs compiled by a backend into one blob: one load, and the graphs share what they have in common.

@@ -3,8 +3,8 @@
 #ifndef QUARRY_MODEL_H
 #define QUARRY_MODEL_H
 
+#include <quarry/call.h>
 #include <quarry/options.h>
-#include <quarry/signal.h>
 #include <quarry/tensor.h>
 
 #ifdef __cplusplus
@@ -112,47 +112,39 @@ QR_API QR_MUST_USE qr_status *qr_model_inspect(const qr_model *model, char **out
  * @since   0.1 */
 QR_API QR_MUST_USE qr_status *qr_model_verify(const qr_model *model);
 
-/* Called with how far a long call has come: `done` of `total` steps (total 0: not known) and what it is doing. */
-typedef struct qr_progress {
-  uint32_t struct_size;
-  uint32_t reserved;
-  void *self;
-  void (*report)(void *self, uint64_t done, uint64_t total, qr_string what);
-} qr_progress;
-#define QR_PROGRESS_INIT \
-  { sizeof(qr_progress), 0, NULL, NULL }
-
 /* Compiles a model for a backend into a .qrm file. The file appears whole or not at all (it is written beside its place
  * and renamed). Options of use: "backend", "device_id", "shape" (several: shape buckets), "container.keep_graph",
  * "metadata.<key>" and the backend's own.
  * @param model     borrows: an ONNX model, or a container that kept its graph.
  * @param options   borrows: may be NULL: the backend is then cpu.
  * @param path      borrows: UTF-8: the file to write.
- * @param signal    borrows: may be NULL.
- * @param progress  borrows: may be NULL.
+ * @param call      borrows: may be NULL.
  * @thread  [thread-safe] [blocking]
  * @errors  UNSUPPORTED (nodes the backend refuses: one "reason" detail for each), INVALID_ARGUMENT, NOT_FOUND,
  *          CANCELLED, DEADLINE_EXCEEDED, PERMISSION_DENIED, RESOURCE_EXHAUSTED
  * @since   0.1 */
 QR_API QR_MUST_USE qr_status *qr_model_compile(const qr_model *model, const qr_options *options, qr_string path,
-                                               qr_signal *signal, const qr_progress *progress);
+                                               const qr_call_options *call);
 
 /* Asks a backend about every node and compiles nothing. JSON: {"backend", "supported", "refused", "nodes": [{"name",
- * "op", "supported", "reason", "id", "hint"}]}.
+ * "op", "supported", "reason", "id", "hint", "path", "kernel"}]}. "path" says by what a supported node runs: "native",
+ * "reference" (right, and slow), "none" (fused, folded or a view) or "unknown".
  * @param model     borrows: an ONNX model, or a container that kept its graph.
  * @param options   borrows: may be NULL; as for qr_model_compile.
+ * @param call      borrows: may be NULL.
  * @param out_json  gives: qr_string_destroy; NUL-terminated.
  * @thread  [thread-safe] [blocking]
  * @errors  INVALID_ARGUMENT, NOT_FOUND, UNSUPPORTED (the model has no graph to ask about), RESOURCE_EXHAUSTED
  * @since   0.1 */
-QR_API QR_MUST_USE qr_status *qr_model_check(const qr_model *model, const qr_options *options, char **out_json);
+QR_API QR_MUST_USE qr_status *qr_model_check(const qr_model *model, const qr_options *options,
+                                             const qr_call_options *call, char **out_json);
 
 /* How well a context of a container fits a backend of this machine. */
 typedef int32_t qr_compatibility;
-#define QR_COMPATIBILITY_OPTIMAL ((qr_compatibility)1)
-#define QR_COMPATIBILITY_USABLE ((qr_compatibility)2)       /* runs, but another compilation would be better */
-#define QR_COMPATIBILITY_RECOMPILE ((qr_compatibility)3)    /* does not run; the kept graph can be compiled again */
-#define QR_COMPATIBILITY_INCOMPATIBLE ((qr_compatibility)4) /* does not run, and there is no graph to compile */
+#define QR_COMPATIBILITY_OPTIMAL 1
+#define QR_COMPATIBILITY_USABLE 2       /* runs, but another compilation would be better */
+#define QR_COMPATIBILITY_RECOMPILE 3    /* does not run; the kept graph can be compiled again */
+#define QR_COMPATIBILITY_INCOMPATIBLE 4 /* does not run, and there is no graph to compile */
 
 /* Grades a container's context for a backend without loading it and without a session.
  * @param model       borrows.

@@ -51,15 +51,19 @@ typedef struct qr_option_info {
   uint32_t struct_size;
   uint32_t changes_at_run_time; /* 1: qr_session_set_option takes it */
   qr_string key;
-  qr_string values;   /* "0|1", "integer 0..1048576", "path": what a value may be */
-  qr_string fallback; /* the default; may be empty */
-  qr_string scope;    /* "runtime", "model", "session", or the ids of the backends it is for */
-  qr_string help;     /* one sentence */
+  qr_string values;        /* "0|1", "integer 0..1048576", "path": what a value may be */
+  qr_string default_value; /* may be empty */
+  qr_string scope;         /* "runtime", "model", "session", or the ids of the backends it is for */
+  qr_string help;          /* one sentence */
+  uint64_t applies;        /* QR_OPTION_*: when it is looked at; what comes later has no effect; 0: not told */
 } qr_option_info;
-#define QR_OPTION_INFO_INIT                                                            \
-  {                                                                                    \
-    sizeof(qr_option_info), 0, {NULL, 0}, {NULL, 0}, {NULL, 0}, {NULL, 0}, { NULL, 0 } \
-  }
+#define QR_OPTION_INFO_FIRST_SIZE 96u
+#define QR_OPTION_INFO_INIT \
+  { sizeof(qr_option_info), 0, {NULL, 0}, {NULL, 0}, {NULL, 0}, {NULL, 0}, {NULL, 0}, 0 }
+
+#define QR_OPTION_COMPILE 1 /* it shapes what is compiled, and stands in the container */
+#define QR_OPTION_LOAD 2    /* when a session is created */
+#define QR_OPTION_RUN 4     /* in runs */
 
 /* One row of the table of all options, those of the usable backends' own tables included.
  * @param runtime   borrows.

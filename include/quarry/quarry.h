@@ -20,10 +20,11 @@
 #include <quarry/runtime.h>
 #include <quarry/options.h>
 #include <quarry/signal.h>
+#include <quarry/profile.h>
+#include <quarry/call.h>
 #include <quarry/tensor.h>
 #include <quarry/model.h>
 #include <quarry/memory.h>
-#include <quarry/profile.h>
 #include <quarry/session.h>
 
 #endif

@@ -120,8 +120,9 @@ class Profile : public Handle<qr_profile, qr_profile_destroy> {
     return detail::make<Profile>(qr_profile_create, runtime.get());
   }
   std::uint64_t size() const noexcept { return qr_profile_event_count(get()); }
+  std::uint64_t lost() const noexcept { return qr_profile_lost_count(get()); }
   Result<qr_profile_event> try_event(std::uint64_t index) const noexcept {
-    return detail::ask(qr_profile_event{}, qr_profile_event_at, get(), index);
+    return detail::ask(qr_profile_event QR_PROFILE_EVENT_INIT, qr_profile_event_at, get(), index);
   }
   Result<Text> try_export_as(std::string_view format) const noexcept {
     return detail::make<Text>(qr_profile_export, get(), to_c(format));
@@ -298,6 +299,14 @@ class ProgressCall {
   std::exception_ptr thrown_;
 };
 
+inline qr_call_options call(Signal *signal, Profile *profile, const qr_progress *progress) noexcept {
+  qr_call_options call = QR_CALL_OPTIONS_INIT;
+  call.signal = get(signal);
+  call.profile = get(profile);
+  call.progress = progress;
+  return call;
+}
+
 // The array of pointers that a run takes; on the stack where they are few.
 template <class T>
 class Pointers {
@@ -358,7 +367,7 @@ class Model : public Handle<qr_model, qr_model_destroy> {
   Result<Text> try_inspect() const noexcept { return detail::make<Text>(qr_model_inspect, get()); }
   Status try_verify() const noexcept { return Status(qr_model_verify(get())); }
   Result<Text> try_check_nodes(const Options &options) const noexcept {
-    return detail::make<Text>(qr_model_check, get(), options.get());
+    return detail::make<Text>(qr_model_check, get(), options.get(), nullptr);
   }
   Result<std::pair<qr_compatibility, Text>> try_compatibility(const Options &options) const noexcept {
     using Answer = std::pair<qr_compatibility, Text>;
@@ -370,10 +379,11 @@ class Model : public Handle<qr_model, qr_model_destroy> {
   }
   // What `progress` throws comes out of here, when the call has ended.
   Status try_compile(std::string_view path, const Options *options = nullptr, Signal *signal = nullptr,
-                     const Progress &progress = {}) const {
-    const detail::ProgressCall call(progress);
-    Status status(qr_model_compile(get(), detail::get(options), to_c(path), detail::get(signal), call.get()));
-    call.rethrow();
+                     const Progress &progress = {}, Profile *profile = nullptr) const {
+    const detail::ProgressCall progress_call(progress);
+    const qr_call_options call = detail::call(signal, profile, progress_call.get());
+    Status status(qr_model_compile(get(), detail::get(options), to_c(path), &call));
+    progress_call.rethrow();
     return status;
   }
 #if QR_HAS_EXCEPTIONS
@@ -396,8 +406,8 @@ class Model : public Handle<qr_model, qr_model_destroy> {
     return {grade, reason.str()};
   }
   void compile(std::string_view path, const Options *options = nullptr, Signal *signal = nullptr,
-               const Progress &progress = {}) const {
-    check(try_compile(path, options, signal, progress));
+               const Progress &progress = {}, Profile *profile = nullptr) const {
+    check(try_compile(path, options, signal, progress, profile));
   }
 #endif
 };
@@ -406,9 +416,10 @@ class Session : public Handle<qr_session, qr_session_destroy> {
  public:
   using Handle::Handle;
   Session() noexcept = default;  // empty, to be assigned to
-  static Result<Session> try_create(const Model &model, const Options *options = nullptr,
-                                    Signal *signal = nullptr) noexcept {
-    return detail::make<Session>(qr_session_create, model.get(), detail::get(options), detail::get(signal));
+  static Result<Session> try_create(const Model &model, const Options *options = nullptr, Signal *signal = nullptr,
+                                    Profile *profile = nullptr) noexcept {
+    const qr_call_options call = detail::call(signal, profile, nullptr);
+    return detail::make<Session>(qr_session_create, model.get(), detail::get(options), &call);
   }
   Result<Session> try_clone() const noexcept { return detail::make<Session>(qr_session_clone, get()); }
   std::uint64_t input_count() const noexcept { return qr_session_input_count(get()); }
@@ -476,12 +487,19 @@ class Memory : public Handle<qr_memory, qr_memory_destroy> {
  public:
   using Handle::Handle;
   Memory() noexcept = default;  // empty, to be assigned to
-  static Result<Memory> try_allocate(const Session &session, std::uint64_t size_bytes) noexcept {
-    return detail::make<Memory>(qr_memory_allocate, session.get(), size_bytes);
+  static Result<Memory> try_allocate(const Session &session, std::uint64_t size_bytes,
+                                     const qr_memory_options *how = nullptr) noexcept {
+    return detail::make<Memory>(qr_memory_allocate, session.get(), size_bytes, how);
   }
   // `data` must stay valid until the memory is gone.
-  static Result<Memory> try_register(const Session &session, void *data, std::uint64_t size_bytes) noexcept {
-    return detail::make<Memory>(qr_memory_register, session.get(), data, size_bytes);
+  static Result<Memory> try_register(const Session &session, void *data, std::uint64_t size_bytes,
+                                     const qr_memory_options *how = nullptr) noexcept {
+    return detail::make<Memory>(qr_memory_register, session.get(), data, size_bytes, how);
+  }
+  // The descriptor stays the caller's.
+  static Result<Memory> try_import(const Session &session, int fd, std::uint64_t offset, std::uint64_t size_bytes,
+                                   const qr_memory_options *how = nullptr) noexcept {
+    return detail::make<Memory>(qr_memory_import_fd, session.get(), fd, offset, size_bytes, how);
   }
   void *data() const noexcept { return qr_memory_data(get()); }
   std::uint64_t size() const noexcept { return qr_memory_size(get()); }

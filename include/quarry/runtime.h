@@ -20,6 +20,7 @@ typedef struct qr_allocator {
   void *(*resize)(void *self, void *ptr, uint64_t old_size_bytes, uint64_t new_size_bytes, uint64_t align_bytes);
   void (*free)(void *self, void *ptr, uint64_t size_bytes, uint64_t align_bytes);
 } qr_allocator;
+#define QR_ALLOCATOR_FIRST_SIZE 40u
 #define QR_ALLOCATOR_INIT \
   { sizeof(qr_allocator), 0, NULL, NULL, NULL, NULL }
 
@@ -30,6 +31,7 @@ typedef struct qr_log_sink {
   void *self;
   void (*write)(void *self, qr_log_level level, qr_string topic, qr_string message);
 } qr_log_sink;
+#define QR_LOG_SINK_FIRST_SIZE 24u
 #define QR_LOG_SINK_INIT \
   { sizeof(qr_log_sink), 0, NULL, NULL }
 
@@ -43,6 +45,7 @@ typedef struct qr_thread_pool {
   void (*parallel_for)(void *self, uint64_t count, uint64_t grain,
                        void (*body)(void *context, uint64_t begin, uint64_t end, uint32_t worker), void *context);
 } qr_thread_pool;
+#define QR_THREAD_POOL_FIRST_SIZE 24u
 #define QR_THREAD_POOL_INIT \
   { sizeof(qr_thread_pool), 0, NULL, NULL }
 
@@ -56,13 +59,14 @@ typedef struct qr_runtime_options {
   qr_string backend_path;            /* folders to look for plugins in, ':' between; before the others; may be empty */
   qr_string prepare_path;            /* file of the compiler library; empty: beside libquarry or in its libdir */
 } qr_runtime_options;
+#define QR_RUNTIME_OPTIONS_FIRST_SIZE 72u
 #define QR_RUNTIME_OPTIONS_INIT                                                \
   {                                                                            \
     sizeof(qr_runtime_options), 0, 0, NULL, NULL, NULL, {NULL, 0}, { NULL, 0 } \
   }
 
 /* Neither QUARRY_BACKEND_PATH nor the folders of the library's own: only `backend_path` and static backends count. */
-#define QR_RUNTIME_ONLY_GIVEN_PATHS ((uint64_t)1)
+#define QR_RUNTIME_ONLY_GIVEN_PATHS 1ull
 
 /* Creates a runtime. Starts no thread and opens no plugin.
  * @param options      borrows: may be NULL for the defaults.
@@ -93,6 +97,7 @@ typedef struct qr_backend_info {
   qr_string verdict;     /* one line: why it is or is not usable */
   qr_string hint;        /* what to do; may be empty */
 } qr_backend_info;
+#define QR_BACKEND_INFO_FIRST_SIZE 120u
 #define QR_BACKEND_INFO_INIT                                                                                \
   {                                                                                                         \
     sizeof(qr_backend_info), 0, 0, 0, 0, {NULL, 0}, {NULL, 0}, {NULL, 0}, {NULL, 0}, {NULL, 0}, { NULL, 0 } \
@@ -107,15 +112,20 @@ typedef struct qr_device_info {
   qr_string target;  /* what blobs are compiled for: "x86_64", "v75"; the same word stands in the container */
   qr_string why_not; /* one line; empty when usable */
 } qr_device_info;
+#define QR_DEVICE_INFO_FIRST_SIZE 72u
 #define QR_DEVICE_INFO_INIT                                            \
   {                                                                    \
     sizeof(qr_device_info), 0, 0, 0, {NULL, 0}, {NULL, 0}, { NULL, 0 } \
   }
 
-#define QR_DEVICE_IMPORTS_FD ((uint64_t)1)        /* qr_memory_import_fd works */
-#define QR_DEVICE_REGISTERS_POINTER ((uint64_t)2) /* qr_memory_register avoids a copy */
-#define QR_DEVICE_SIMULATED ((uint64_t)4)         /* results are real, times are predicted */
-#define QR_DEVICE_RECOVERS ((uint64_t)8)          /* qr_session_recover can bring it back after a loss */
+#define QR_DEVICE_IMPORTS_FD 1ull        /* qr_memory_import_fd works */
+#define QR_DEVICE_REGISTERS_POINTER 2ull /* qr_memory_register avoids a copy */
+#define QR_DEVICE_SIMULATED 4ull         /* results are real, times are predicted */
+#define QR_DEVICE_RECOVERS 8ull          /* qr_session_recover can bring it back after a loss */
+#define QR_DEVICE_SUBMITS 16ull          /* qr_session_submit queues on the device; else a thread of Quarry's runs */
+#define QR_DEVICE_GROUPS 32ull           /* contexts of one "context.group" share weights or buffers */
+#define QR_DEVICE_NO_FORK 64ull          /* of no use in a forked child: calls there return FAILED_PRECONDITION */
+#define QR_DEVICE_EXPORTS_FD 128ull      /* qr_memory_export_fd works */
 
 /* Looks at every candidate plugin: opens the usable ones, runs no code of the others. The list is kept until the next
  * call.

@@ -6,7 +6,6 @@
 
 #include <quarry/memory.h>
 #include <quarry/model.h>
-#include <quarry/profile.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -21,11 +20,14 @@ typedef struct qr_memory_plan {
   uint64_t io_bytes;         /* inputs and outputs */
   uint64_t device_bytes;     /* on the device beside the above: address space, spill and fill */
   uint64_t scratchpad_bytes; /* fast on-chip memory (VTCM) */
+  uint64_t spill_fill_bytes; /* a part of device_bytes that contexts of one "context.group" can share */
 } qr_memory_plan;
+#define QR_MEMORY_PLAN_FIRST_SIZE 56u
 #define QR_MEMORY_PLAN_INIT \
-  { sizeof(qr_memory_plan), 0, 0, 0, 0, 0, 0 }
+  { sizeof(qr_memory_plan), 0, 0, 0, 0, 0, 0, 0 }
 
-/* Says what a session would need, without creating it.
+/* Says what a session would need, without creating it. Works for a target that is not there (see the options of the
+ * backend that name one): then it says what compiling for it found out.
  * @param model     borrows.
  * @param options   borrows: may be NULL; as for qr_session_create.
  * @param out_plan  borrows: set its struct_size. With shape buckets: the largest of each figure.
@@ -41,14 +43,14 @@ QR_API QR_MUST_USE qr_status *qr_session_plan(const qr_model *model, const qr_op
  * each.
  * @param model        borrows: kept alive by the session.
  * @param options      borrows: may be NULL: then all defaults, on cpu.
- * @param signal       borrows: may be NULL: aborts or limits the creation.
+ * @param call         borrows: may be NULL.
  * @param out_session  gives: qr_session_destroy.
  * @thread  [thread-safe] [blocking]
  * @errors  NOT_FOUND (backend, context), INCOMPATIBLE (found and expected), UNSUPPORTED, INVALID_ARGUMENT, CANCELLED,
  *          DEADLINE_EXCEEDED, UNAVAILABLE, RESOURCE_EXHAUSTED
  * @since   0.1 */
-QR_API QR_MUST_USE qr_status *qr_session_create(const qr_model *model, const qr_options *options, qr_signal *signal,
-                                                qr_session **out_session);
+QR_API QR_MUST_USE qr_status *qr_session_create(const qr_model *model, const qr_options *options,
+                                                const qr_call_options *call, qr_session **out_session);
 
 /* Another execution state of the same context: shares weights and programs, has its own working memory.
  * @param session      borrows.
@@ -98,6 +100,7 @@ typedef struct qr_run_options {
   qr_signal *signal;   /* borrows: aborts or limits the run; may be NULL */
   qr_profile *profile; /* borrows: receives the events of the run; may be NULL */
 } qr_run_options;
+#define QR_RUN_OPTIONS_FIRST_SIZE 32u
 #define QR_RUN_OPTIONS_INIT \
   { sizeof(qr_run_options), 0, 0, NULL, NULL }
 
@@ -112,7 +115,8 @@ typedef struct qr_run_options {
  * @param output_count  must equal qr_session_output_count.
  * @thread  [exclusive:session] [blocking]
  * @errors  INVALID_ARGUMENT (count, dtype or shape: found and expected), OUT_OF_RANGE (an output's room is too small),
- *          CANCELLED, DEADLINE_EXCEEDED, UNAVAILABLE (device lost: qr_session_recover), RESOURCE_EXHAUSTED
+ *          CANCELLED, DEADLINE_EXCEEDED, DEVICE_LOST (qr_session_recover), BUSY (the device is taken: try again),
+ *          RESOURCE_EXHAUSTED
  * @since   0.1 */
 QR_API QR_MUST_USE qr_status *qr_session_run(qr_session *session, const qr_run_options *options,
                                              const qr_tensor *const *inputs, uint64_t input_count,
@@ -123,15 +127,18 @@ QR_API QR_MUST_USE qr_status *qr_session_run(qr_session *session, const qr_run_o
  * @param key      borrows.
  * @param value    borrows.
  * @thread  [exclusive:session]
- * @errors  NOT_FOUND, INVALID_ARGUMENT, FAILED_PRECONDITION (not an option that changes at run time), UNSUPPORTED
+ * @errors  NOT_FOUND, INVALID_ARGUMENT, FAILED_PRECONDITION (not an option that changes at run time), UNSUPPORTED.
+ *          On failure nothing has changed, in no shape bucket
  * @since   0.1 */
 QR_API QR_MUST_USE qr_status *qr_session_set_option(qr_session *session, qr_string key, qr_string value);
 
-/* Brings a session back whose device was lost (a run returned UNAVAILABLE with id QR-R0009). Does nothing to a healthy
- * one.
+/* Brings the session's device back after a run returned DEVICE_LOST. It is the device that is lost and recovered: all
+ * sessions of the runtime on it fail with DEVICE_LOST in between, and all work again afterwards, clones too. Runs that
+ * were queued end with DEVICE_LOST. Memory objects stay valid; what was in device memory is undefined. Does nothing
+ * where the device is healthy.
  * @param session  borrows.
  * @thread  [exclusive:session] [blocking]
- * @errors  UNAVAILABLE (still lost), UNSUPPORTED (the device cannot recover: create a new session), INVALID_ARGUMENT
+ * @errors  DEVICE_LOST (still), UNSUPPORTED (the device cannot recover: create a new session), INVALID_ARGUMENT
  * @since   0.1 */
 QR_API QR_MUST_USE qr_status *qr_session_recover(qr_session *session);
 

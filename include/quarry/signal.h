@@ -38,6 +38,14 @@ QR_API void qr_signal_reset(qr_signal *signal);
  * @since   0.1 */
 QR_API void qr_signal_set_timeout(qr_signal *signal, uint64_t timeout_ns);
 
+/* A descriptor that poll() calls readable while the signal is aborted, for a caller that waits for several things.
+ * @param signal  borrows.
+ * @param out_fd  borrows: until the signal is destroyed; never read, written or closed by the caller.
+ * @thread  [thread-safe]
+ * @errors  INVALID_ARGUMENT, RESOURCE_EXHAUSTED (no descriptor to be had)
+ * @since   0.1 */
+QR_API QR_MUST_USE qr_status *qr_signal_fd(qr_signal *signal, int32_t *out_fd);
+
 /* Frees a signal; calls that use it keep it alive. Accepts NULL.
  * @param signal  takes.
  * @thread  [thread-safe]

@@ -26,6 +26,7 @@ typedef struct qr_tensor {
   qr_memory *memory;
   uint64_t memory_offset;
 } qr_tensor;
+#define QR_TENSOR_FIRST_SIZE 112u
 #define QR_TENSOR_INIT \
   { sizeof(qr_tensor), 0, 0, 0, {0, 0, 0, 0, 0, 0, 0, 0}, NULL, 0, NULL, 0 }
 
@@ -42,6 +43,7 @@ typedef struct qr_tensor_info {
   double scale; /* of a per-tensor quantisation */
   int64_t zero_point;
 } qr_tensor_info;
+#define QR_TENSOR_INFO_FIRST_SIZE 120u
 #define QR_TENSOR_INFO_INIT \
   { sizeof(qr_tensor_info), 0, 0, 0, {0, 0, 0, 0, 0, 0, 0, 0}, 0, {NULL, 0}, 0.0, 0 }
 

@@ -42,17 +42,18 @@ extern "C" {
  *   [blocking]             may take long (reads files, compiles, runs a network).
  *
  * Structs grow: `struct_size` is set by the caller (use the _INIT macro), zero in a field always means the earlier
- * behaviour, a non-zero byte or flag that this library does not know is an error that names it.
+ * behaviour, a non-zero byte or flag that this library does not know is an error that names it. QR_..._FIRST_SIZE is
+ * the size of the first release: nothing smaller is a struct of that type.
  * ------------------------------------------------------------------------------------------------------------- */
 
 /* The largest number of dimensions of a tensor. */
 #define QR_MAX_RANK 8
 
 /* An extent that is not known before the run (an output of NonZero, say). */
-#define QR_DIM_UNKNOWN ((int64_t)-1)
+#define QR_DIM_UNKNOWN (-1ll)
 
 /* `size` of a qr_string whose data ends at a NUL byte. */
-#define QR_NUL_TERMINATED ((uint64_t)-1)
+#define QR_NUL_TERMINATED 0xffffffffffffffffull
 
 /* FROZEN. UTF-8 text. As an argument `size` may be QR_NUL_TERMINATED; as a result it is always explicit and `data` is
  * never promised to be NUL-terminated. */
@@ -63,58 +64,60 @@ typedef struct qr_string {
 
 /* Status codes: programs branch on these, people read the message, search engines find the id. */
 typedef int32_t qr_code;
-#define QR_OK ((qr_code)0)
-#define QR_INVALID_ARGUMENT ((qr_code)1)    /* the call is wrong whatever the state of the system */
-#define QR_FAILED_PRECONDITION ((qr_code)2) /* right call, wrong time: the object is not in the state for it */
-#define QR_NOT_FOUND ((qr_code)3)           /* a file, backend, tensor or option of that name does not exist */
-#define QR_OUT_OF_RANGE ((qr_code)4)        /* an index, size or offset past the end */
-#define QR_UNSUPPORTED ((qr_code)5)         /* valid, but this backend or version cannot do it */
-#define QR_INCOMPATIBLE ((qr_code)6)        /* versions, targets or formats that do not fit together */
-#define QR_CORRUPT ((qr_code)7)             /* a file that does not keep its own rules */
-#define QR_RESOURCE_EXHAUSTED ((qr_code)8)  /* out of memory, address space, handles or a stated budget */
-#define QR_UNAVAILABLE ((qr_code)9)         /* the device is lost or busy; recovering or trying again may help */
-#define QR_DEADLINE_EXCEEDED ((qr_code)10)  /* the signal's timeout ran out */
-#define QR_CANCELLED ((qr_code)11)          /* the signal was aborted */
-#define QR_PERMISSION_DENIED ((qr_code)12)  /* the operating system said no */
-#define QR_INTERNAL ((qr_code)13)           /* our fault: please report it with its id */
+#define QR_OK 0
+#define QR_INVALID_ARGUMENT 1    /* the call is wrong whatever the state of the system */
+#define QR_FAILED_PRECONDITION 2 /* right call, wrong time: the object is not in the state for it */
+#define QR_NOT_FOUND 3           /* a file, backend, tensor or option of that name does not exist */
+#define QR_OUT_OF_RANGE 4        /* an index, size or offset past the end */
+#define QR_UNSUPPORTED 5         /* valid, but this backend or version cannot do it */
+#define QR_INCOMPATIBLE 6        /* versions, targets or formats that do not fit together */
+#define QR_CORRUPT 7             /* a file that does not keep its own rules */
+#define QR_RESOURCE_EXHAUSTED 8  /* out of memory, address space, handles or a stated budget */
+#define QR_UNAVAILABLE 9         /* the device or service cannot be used now; the hint says what would help */
+#define QR_DEADLINE_EXCEEDED 10  /* the signal's timeout ran out */
+#define QR_CANCELLED 11          /* the signal was aborted */
+#define QR_PERMISSION_DENIED 12  /* the operating system said no */
+#define QR_INTERNAL 13           /* our fault: please report it with its id */
+#define QR_BUSY 14               /* a queue is full or a device is taken: the same call may succeed later */
+#define QR_DEVICE_LOST 15        /* the device fell away: see qr_session_recover */
 
 /* Element types. The numbers are those of ONNX's TensorProto.DataType. Types under 8 bits are packed, the first
  * element in the low bits. */
 typedef int32_t qr_dtype;
-#define QR_DTYPE_UNKNOWN ((qr_dtype)0)
-#define QR_DTYPE_F32 ((qr_dtype)1)
-#define QR_DTYPE_U8 ((qr_dtype)2)
-#define QR_DTYPE_I8 ((qr_dtype)3)
-#define QR_DTYPE_U16 ((qr_dtype)4)
-#define QR_DTYPE_I16 ((qr_dtype)5)
-#define QR_DTYPE_I32 ((qr_dtype)6)
-#define QR_DTYPE_I64 ((qr_dtype)7)
-#define QR_DTYPE_BOOL ((qr_dtype)9)
-#define QR_DTYPE_F16 ((qr_dtype)10)
-#define QR_DTYPE_F64 ((qr_dtype)11)
-#define QR_DTYPE_U32 ((qr_dtype)12)
-#define QR_DTYPE_U64 ((qr_dtype)13)
-#define QR_DTYPE_BF16 ((qr_dtype)16)
-#define QR_DTYPE_F8E4M3FN ((qr_dtype)17)
-#define QR_DTYPE_F8E4M3FNUZ ((qr_dtype)18)
-#define QR_DTYPE_F8E5M2 ((qr_dtype)19)
-#define QR_DTYPE_F8E5M2FNUZ ((qr_dtype)20)
-#define QR_DTYPE_U4 ((qr_dtype)21)
-#define QR_DTYPE_I4 ((qr_dtype)22)
-#define QR_DTYPE_F4E2M1 ((qr_dtype)23)
-#define QR_DTYPE_F8E8M0 ((qr_dtype)24)
-#define QR_DTYPE_U2 ((qr_dtype)25)
-#define QR_DTYPE_I2 ((qr_dtype)26)
+#define QR_DTYPE_UNKNOWN 0
+#define QR_DTYPE_F32 1
+#define QR_DTYPE_U8 2
+#define QR_DTYPE_I8 3
+#define QR_DTYPE_U16 4
+#define QR_DTYPE_I16 5
+#define QR_DTYPE_I32 6
+#define QR_DTYPE_I64 7
+#define QR_DTYPE_BOOL 9
+#define QR_DTYPE_F16 10
+#define QR_DTYPE_F64 11
+#define QR_DTYPE_U32 12
+#define QR_DTYPE_U64 13
+#define QR_DTYPE_BF16 16
+#define QR_DTYPE_F8E4M3FN 17
+#define QR_DTYPE_F8E4M3FNUZ 18
+#define QR_DTYPE_F8E5M2 19
+#define QR_DTYPE_F8E5M2FNUZ 20
+#define QR_DTYPE_U4 21
+#define QR_DTYPE_I4 22
+#define QR_DTYPE_F4E2M1 23
+#define QR_DTYPE_F8E8M0 24
+#define QR_DTYPE_U2 25
+#define QR_DTYPE_I2 26
 
 /* Log levels. The two MISBEHAVING levels are contract violations by the caller and by a plugin. */
 typedef int32_t qr_log_level;
-#define QR_LOG_ERROR ((qr_log_level)1)
-#define QR_LOG_WARN ((qr_log_level)2)
-#define QR_LOG_INFO ((qr_log_level)3)
-#define QR_LOG_DEBUG ((qr_log_level)4)
-#define QR_LOG_TRACE ((qr_log_level)5)
-#define QR_LOG_CALLER_MISBEHAVING ((qr_log_level)6)
-#define QR_LOG_PLUGIN_MISBEHAVING ((qr_log_level)7)
+#define QR_LOG_ERROR 1
+#define QR_LOG_WARN 2
+#define QR_LOG_INFO 3
+#define QR_LOG_DEBUG 4
+#define QR_LOG_TRACE 5
+#define QR_LOG_CALLER_MISBEHAVING 6
+#define QR_LOG_PLUGIN_MISBEHAVING 7
 
 /* Opaque objects, each with its header. */
 typedef struct qr_status qr_status;

@@ -69,6 +69,23 @@ Status check_flags(const char *function, const char *type, std::uint64_t flags, 
              std::countr_zero(flags & ~known), static_cast<unsigned long long>(known)));
 }
 
+Status read_call(const char *function, const qr_call_options *call, CallWatch &out) {
+  if (!call) return {};
+  qr_call_options given = QR_CALL_OPTIONS_INIT;
+  QR_RETURN_IF_ERROR(read_struct(function, "qr_call_options", call, given, QR_CALL_OPTIONS_FIRST_SIZE));
+  if (given.reserved) return unknown_field(function, "qr_call_options", "reserved");
+  QR_RETURN_IF_ERROR(check_flags(function, "qr_call_options", given.flags, 0));
+  if (given.progress) {
+    qr_progress progress = QR_PROGRESS_INIT;
+    QR_RETURN_IF_ERROR(read_struct(function, "qr_progress", given.progress, progress, QR_PROGRESS_FIRST_SIZE));
+    if (progress.reserved) return unknown_field(function, "qr_progress", "reserved");
+    out.progress = Progress(progress);
+  }
+  out.signal = object(given.signal);
+  out.profile = object(given.profile);
+  return {};
+}
+
 Status index_out_of_range(const char *function, const char *what, std::uint64_t index, std::uint64_t count) {
   return Status::error(ErrorId::index_out_of_range,
                        format("%s: %s is %llu, expected less than %llu", function, what,
@@ -104,7 +121,7 @@ Status give_tensor_info(const char *function, const char *what, const Vector<qrm
                         std::uint64_t index, qr_tensor_info *out_info) {
   if (index >= tensors.size()) return index_out_of_range(function, what, index, tensors.size());
   QR_RETURN_IF_ERROR(
-      check_struct(function, "qr_tensor_info", out_info, sizeof(qr_tensor_info), sizeof(qr_tensor_info)));
+      check_struct(function, "qr_tensor_info", out_info, QR_TENSOR_INFO_FIRST_SIZE, sizeof(qr_tensor_info)));
   write_struct(tensor_info(tensors[index]), out_info);
   return {};
 }

@@ -78,7 +78,7 @@ Status check_flags(const char *function, const char *type, std::uint64_t flags, 
 
 // Copies a caller's struct, whatever its age, into ours: what an older caller does not have is zero.
 template <class T>
-Status read_struct(const char *function, const char *type, const T *from, T &out, std::uint32_t first = sizeof(T)) {
+Status read_struct(const char *function, const char *type, const T *from, T &out, std::uint32_t first) {
   if (Status status = check_struct(function, type, from, first, sizeof(T)); !status.ok() || !from) return status;
   std::memset(&out, 0, sizeof(T));
   std::memcpy(&out, from, from->struct_size < sizeof(T) ? from->struct_size : sizeof(T));
@@ -95,6 +95,9 @@ void write_struct(const T &from, T *out) noexcept {
 
 Status index_out_of_range(const char *function, const char *what, std::uint64_t index, std::uint64_t count);
 
+// The call argument of long calls: null is allowed.
+Status read_call(const char *function, const qr_call_options *call, CallWatch &out);
+
 // An [exclusive] object for the length of a call.
 #define QR_ENTER(scope, of, what)                              \
   ::quarry::ExclusiveScope scope((of)->use(), __func__, what); \
@@ -110,6 +113,7 @@ inline Allocator &memory_of(const Runtime *runtime) noexcept { return runtime->m
 inline Allocator &memory_of(const OptionSet *options) noexcept { return options->runtime().memory(); }
 inline Allocator &memory_of(const Model *model) noexcept { return model->runtime().memory(); }
 inline Allocator &memory_of(const Session *session) noexcept { return session->core().runtime().memory(); }
+inline Allocator &memory_of(const Memory *memory) noexcept { return memory->runtime().memory(); }
 inline Allocator &memory_of(const Profile *profile) noexcept { return profile->runtime().memory(); }
 template <class Object, class Body>
 qr_status *guard(const Object *object, Body &&body) noexcept {

@@ -103,35 +103,34 @@ qr_status *qr_model_verify(const qr_model *model) {
   return guard(object(model), [&] { return object(model)->verify(); });
 }
 
-qr_status *qr_model_compile(const qr_model *model, const qr_options *options, qr_string path, qr_signal *signal,
-                            const qr_progress *progress) {
+qr_status *qr_model_compile(const qr_model *model, const qr_options *options, qr_string path,
+                            const qr_call_options *call) {
   QR_REQUIRE(model);
   return guard(object(model), [&]() -> Status {
     std::string_view file;
     QR_RETURN_IF_ERROR(read_text("qr_model_compile", "path", path, Empty::Refused, &file));
-    qr_progress reports = QR_PROGRESS_INIT;
-    if (progress) {
-      QR_RETURN_IF_ERROR(read_struct("qr_model_compile", "qr_progress", progress, reports));
-      if (reports.reserved) return unknown_field("qr_model_compile", "qr_progress", "reserved");
-    }
+    CallWatch watch;
+    QR_RETURN_IF_ERROR(read_call("qr_model_compile", call, watch));
     const OptionsArgument given(options, "qr_model_compile");
     QR_RETURN_IF_ERROR(given.status());
-    QR_ASSIGN_OR_RETURN(
-        const Unique<Compilation> compilation,
-        Compilation::begin(*object(model), given.get(), object(signal), Progress(reports), DeviceUse::CompileOnly));
+    QR_ASSIGN_OR_RETURN(const Unique<Compilation> compilation,
+                        Compilation::begin(*object(model), given.get(), watch, DeviceUse::CompileOnly));
     QR_ASSIGN_OR_RETURN(const Ref<CompiledModel> compiled, CompiledModel::make(*compilation));
     return write_container(*compilation, *compiled, file);
   });
 }
 
-qr_status *qr_model_check(const qr_model *model, const qr_options *options, char **out_json) {
+qr_status *qr_model_check(const qr_model *model, const qr_options *options, const qr_call_options *call,
+                          char **out_json) {
   QR_REQUIRE(model);
   QR_REQUIRE(out_json);
   return guard(object(model), [&]() -> Status {
+    CallWatch watch;
+    QR_RETURN_IF_ERROR(read_call("qr_model_check", call, watch));
     const OptionsArgument given(options, "qr_model_check");
     QR_RETURN_IF_ERROR(given.status());
     QR_ASSIGN_OR_RETURN(const Unique<Compilation> compilation,
-                        Compilation::begin(*object(model), given.get(), nullptr, Progress(), DeviceUse::CompileOnly));
+                        Compilation::begin(*object(model), given.get(), watch, DeviceUse::CompileOnly));
     QR_ASSIGN_OR_RETURN(const String json, check_report(*compilation));
     *out_json = give_text(json);
     return {};
@@ -152,7 +151,7 @@ qr_status *qr_model_compatibility(const qr_model *model, const qr_options *optio
     const OptionsArgument given(options, "qr_model_compatibility");
     QR_RETURN_IF_ERROR(given.status());
     QR_ASSIGN_OR_RETURN(const Unique<Compilation> compilation,
-                        Compilation::begin(*object(model), given.get(), nullptr, Progress(), DeviceUse::Run));
+                        Compilation::begin(*object(model), given.get(), {}, DeviceUse::Run));
     QR_ASSIGN_OR_RETURN(const GradedContext graded, grade_contexts(*compilation));
     if (!graded.context) return no_context(*compilation);
     *out_reason = give_text(graded.grade.reason);

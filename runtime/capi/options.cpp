@@ -48,15 +48,15 @@ qr_status *qr_runtime_option(qr_runtime *runtime, uint64_t index, qr_option_info
   QR_REQUIRE(out_info);
   QR_ENTER(scope, object(runtime), "runtime");
   return guard(object(runtime), [&]() -> Status {
-    QR_RETURN_IF_ERROR(
-        check_struct("qr_runtime_option", "qr_option_info", out_info, sizeof(qr_option_info), sizeof(qr_option_info)));
+    QR_RETURN_IF_ERROR(check_struct("qr_runtime_option", "qr_option_info", out_info, QR_OPTION_INFO_FIRST_SIZE,
+                                    sizeof(qr_option_info)));
     qr_option_info info = QR_OPTION_INFO_INIT;
     if (index < option_row_count()) {
       const OptionRow &row = option_row(index);
       info.changes_at_run_time = row.changes_at_run_time;
       info.key = string_of(row.key);
       info.values = string_of(row.values);
-      info.fallback = string_of(row.fallback);
+      info.default_value = string_of(row.default_value);
       info.scope = string_of(row.scope);
       info.help = string_of(row.help);
     } else {
@@ -68,7 +68,7 @@ qr_status *qr_runtime_option(qr_runtime *runtime, uint64_t index, qr_option_info
       info.changes_at_run_time = row->changes_at_run_time;
       info.key = string_of(row->key);
       info.values = string_of(row->values);
-      info.fallback = string_of(row->fallback);
+      info.default_value = string_of(row->default_value);
       info.scope = string_of(row->backend);
       info.help = string_of(row->help);
     }

@@ -17,14 +17,21 @@ qr_status *qr_profile_create(qr_runtime *runtime, qr_profile **out_profile) {
 
 uint64_t qr_profile_event_count(const qr_profile *profile) { return profile ? object(profile)->log().count() : 0; }
 
+uint64_t qr_profile_lost_count(const qr_profile *profile) { return profile ? object(profile)->log().lost() : 0; }
+
 qr_status *qr_profile_event_at(const qr_profile *profile, uint64_t index, qr_profile_event *out_event) {
   QR_REQUIRE(profile);
   QR_REQUIRE(out_event);
   QR_ENTER(scope, object(profile), "profile");
   return guard(object(profile), [&]() -> Status {
+    constexpr const char *kAt = "qr_profile_event_at";
     const EventLog &log = object(profile)->log();
-    return log.at(index, *out_event) ? Status()
-                                     : index_out_of_range("qr_profile_event_at", "index", index, log.count());
+    QR_RETURN_IF_ERROR(
+        check_struct(kAt, "qr_profile_event", out_event, QR_PROFILE_EVENT_FIRST_SIZE, sizeof(qr_profile_event)));
+    qr_profile_event event;
+    if (!log.at(index, event)) return index_out_of_range(kAt, "index", index, log.count());
+    write_struct(event, out_event);
+    return {};
   });
 }
 

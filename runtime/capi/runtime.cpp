@@ -14,14 +14,14 @@ constexpr const char *kCreate = "qr_runtime_create";
 // The caller's structs that qr_runtime_options points to.
 Status read_hooks(const qr_runtime_options &options, qr_allocator &allocator, Runtime::Config &config) {
   if (options.allocator) {
-    QR_RETURN_IF_ERROR(read_struct(kCreate, "qr_allocator", options.allocator, allocator));
+    QR_RETURN_IF_ERROR(read_struct(kCreate, "qr_allocator", options.allocator, allocator, QR_ALLOCATOR_FIRST_SIZE));
     if (allocator.reserved) return unknown_field(kCreate, "qr_allocator", "reserved");
     if (!allocator.alloc) return null_argument(kCreate, "allocator->alloc");
     if (!allocator.free) return null_argument(kCreate, "allocator->free");
   }
   if (options.log) {
     qr_log_sink sink;
-    QR_RETURN_IF_ERROR(read_struct(kCreate, "qr_log_sink", options.log, sink));
+    QR_RETURN_IF_ERROR(read_struct(kCreate, "qr_log_sink", options.log, sink, QR_LOG_SINK_FIRST_SIZE));
     if (!sink.write) return null_argument(kCreate, "log->write");
     if (sink.level < 0 || sink.level > QR_LOG_PLUGIN_MISBEHAVING)
       return Status::error(ErrorId::bad_argument,
@@ -29,7 +29,8 @@ Status read_hooks(const qr_runtime_options &options, qr_allocator &allocator, Ru
     config.log = Log(sink);
   }
   if (options.thread_pool) {
-    QR_RETURN_IF_ERROR(read_struct(kCreate, "qr_thread_pool", options.thread_pool, config.thread_pool));
+    QR_RETURN_IF_ERROR(
+        read_struct(kCreate, "qr_thread_pool", options.thread_pool, config.thread_pool, QR_THREAD_POOL_FIRST_SIZE));
     if (!config.thread_pool.parallel_for) return null_argument(kCreate, "thread_pool->parallel_for");
     if (config.thread_pool.worker_count == 0)
       return Status::error(ErrorId::bad_argument,
@@ -52,7 +53,8 @@ void write_operator(JsonWriter &json, const qir::OpRow &row, loader::Plugin *plu
     json.field("min_outputs", row.min_outputs).field("max_outputs", row.max_outputs);
   } else {
     String types, note;
-    const int32_t supported = plugin->supports(static_cast<uint32_t>(row.op), &types, &note);
+    const int32_t supported =
+        plugin->supports(row.domain, row.name, static_cast<uint32_t>(qir::kNormalOpset), &types, &note);
     json.key("supported");
     if (supported < 0) json.null();
     else json.value(supported == 1);
@@ -72,7 +74,7 @@ qr_status *qr_runtime_create(const qr_runtime_options *options, qr_runtime **out
   if (options) {
     qr_status *refused = guard([&]() -> Status {
       qr_runtime_options copy;
-      QR_RETURN_IF_ERROR(read_struct(kCreate, "qr_runtime_options", options, copy));
+      QR_RETURN_IF_ERROR(read_struct(kCreate, "qr_runtime_options", options, copy, QR_RUNTIME_OPTIONS_FIRST_SIZE));
       if (copy.reserved) return unknown_field(kCreate, "qr_runtime_options", "reserved");
       QR_RETURN_IF_ERROR(check_flags(kCreate, "qr_runtime_options", copy.flags, QR_RUNTIME_ONLY_GIVEN_PATHS));
       config.only_given_paths = (copy.flags & QR_RUNTIME_ONLY_GIVEN_PATHS) != 0;
@@ -143,8 +145,8 @@ qr_status *qr_runtime_device(const qr_runtime *runtime, uint64_t index, uint64_t
   QR_REQUIRE(out_info);
   QR_ENTER(scope, object(runtime), "runtime");
   return guard(object(runtime), [&]() -> Status {
-    QR_RETURN_IF_ERROR(
-        check_struct("qr_runtime_device", "qr_device_info", out_info, sizeof(qr_device_info), sizeof(qr_device_info)));
+    QR_RETURN_IF_ERROR(check_struct("qr_runtime_device", "qr_device_info", out_info, QR_DEVICE_INFO_FIRST_SIZE,
+                                    sizeof(qr_device_info)));
     const loader::Candidate *found = candidate(*object(runtime), index);
     if (!found) return index_out_of_range("qr_runtime_device", "index", index, object(runtime)->candidates().size());
     const uint64_t count = found->plugin ? found->plugin->devices().size() : 0;

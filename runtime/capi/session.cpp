@@ -12,7 +12,7 @@ constexpr const char *kRun = "qr_session_run";
 Status check_tensor(const char *side, uint64_t index, const qr_tensor *tensor) {
   if (tensor->struct_size == sizeof(qr_tensor) && tensor->reserved == 0) return {};  // the way it nearly always is
   const String name = format("qr_tensor %s[%llu]", side, static_cast<unsigned long long>(index));
-  QR_RETURN_IF_ERROR(check_struct(kRun, name.c_str(), tensor, sizeof(qr_tensor), sizeof(qr_tensor)));
+  QR_RETURN_IF_ERROR(check_struct(kRun, name.c_str(), tensor, QR_TENSOR_FIRST_SIZE, sizeof(qr_tensor)));
   return tensor->reserved ? unknown_field(kRun, name.c_str(), "reserved") : Status();
 }
 
@@ -46,11 +46,11 @@ qr_status *qr_session_plan(const qr_model *model, const qr_options *options, qr_
   QR_REQUIRE(out_plan);
   return guard(object(model), [&]() -> Status {
     QR_RETURN_IF_ERROR(
-        check_struct("qr_session_plan", "qr_memory_plan", out_plan, sizeof(qr_memory_plan), sizeof(qr_memory_plan)));
+        check_struct("qr_session_plan", "qr_memory_plan", out_plan, QR_MEMORY_PLAN_FIRST_SIZE, sizeof(qr_memory_plan)));
     const OptionsArgument given(options, "qr_session_plan");
     QR_RETURN_IF_ERROR(given.status());
     QR_ASSIGN_OR_RETURN(const Unique<Compilation> compilation,
-                        Compilation::begin(*object(model), given.get(), nullptr, Progress(), DeviceUse::Run));
+                        Compilation::begin(*object(model), given.get(), {}, DeviceUse::CompileOnly));
     if (compilation->settings.recompile == Recompile::Background)
       compilation->settings.recompile = Recompile::Wait;  // the figures are wanted now
     QR_ASSIGN_OR_RETURN(const Ref<ReadyModel> ready, ReadyModel::make(*compilation));
@@ -61,19 +61,22 @@ qr_status *qr_session_plan(const qr_model *model, const qr_options *options, qr_
     out.io_bytes = plan.io_bytes;
     out.device_bytes = plan.device_bytes;
     out.scratchpad_bytes = plan.scratchpad_bytes;
+    out.spill_fill_bytes = plan.spill_fill_bytes;
     write_struct(out, out_plan);
     return {};
   });
 }
 
-qr_status *qr_session_create(const qr_model *model, const qr_options *options, qr_signal *signal,
+qr_status *qr_session_create(const qr_model *model, const qr_options *options, const qr_call_options *call,
                              qr_session **out_session) {
   QR_REQUIRE(model);
   QR_REQUIRE(out_session);
   return guard(object(model), [&]() -> Status {
     const OptionsArgument given(options, "qr_session_create");
     QR_RETURN_IF_ERROR(given.status());
-    QR_ASSIGN_OR_RETURN(Ref<Session> session, Session::create(*object(model), given.get(), object(signal)));
+    CallWatch watch;
+    QR_RETURN_IF_ERROR(read_call("qr_session_create", call, watch));
+    QR_ASSIGN_OR_RETURN(Ref<Session> session, Session::create(*object(model), given.get(), watch));
     *out_session = handle_of(session.give());
     return {};
   });
@@ -121,7 +124,7 @@ qr_status *qr_session_run(qr_session *session, const qr_run_options *options, co
   return guard(self.get(), [&]() -> Status {
     qr_run_options run = QR_RUN_OPTIONS_INIT;
     if (options) {
-      QR_RETURN_IF_ERROR(read_struct(kRun, "qr_run_options", options, run));
+      QR_RETURN_IF_ERROR(read_struct(kRun, "qr_run_options", options, run, QR_RUN_OPTIONS_FIRST_SIZE));
       if (run.reserved) return unknown_field(kRun, "qr_run_options", "reserved");
       QR_RETURN_IF_ERROR(check_flags(kRun, "qr_run_options", run.flags, 0));
     }

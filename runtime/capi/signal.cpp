@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <cerrno>
+
 #include "runtime/capi/edge.h"
-
-namespace quarry {
-
-Signal::Signal(Ref<Runtime> runtime) : runtime_(std::move(runtime)) {}
-Signal::~Signal() = default;
-
-}  // namespace quarry
 
 using namespace quarry;
 using namespace quarry::capi;
@@ -32,6 +27,19 @@ void qr_signal_reset(qr_signal *signal) {
 
 void qr_signal_set_timeout(qr_signal *signal, uint64_t timeout_ns) {
   if (signal) object(signal)->set_timeout(timeout_ns);
+}
+
+qr_status *qr_signal_fd(qr_signal *signal, int32_t *out_fd) {
+  QR_REQUIRE(signal);
+  QR_REQUIRE(out_fd);
+  return guard([&]() -> Status {
+    const int fd = object(signal)->fd();
+    if (fd < 0)
+      return Status::error(ErrorId::no_descriptor,
+                           quarry::format("qr_signal_fd: the system gives no descriptor: %s", std::strerror(errno)));
+    *out_fd = fd;
+    return {};
+  });
 }
 
 void qr_signal_destroy(qr_signal *signal) {

@@ -29,7 +29,7 @@ int main(void) {
   SIZE(qr_progress), AT(qr_progress, self), AT(qr_progress, report);
   SIZE(qr_memory_plan), AT(qr_memory_plan, weights_bytes), AT(qr_memory_plan, scratchpad_bytes);
   SIZE(qr_run_options), AT(qr_run_options, flags), AT(qr_run_options, signal), AT(qr_run_options, profile);
-  SIZE(qr_profile_event), AT(qr_profile_event, begin_ns), AT(qr_profile_event, thread);
+  SIZE(qr_profile_event), AT(qr_profile_event, begin), AT(qr_profile_event, thread);
   SIZE(qr_plugin_note), AT(qr_plugin_note, abi_major), AT(qr_plugin_note, flavour), AT(qr_plugin_note, id),
       AT(qr_plugin_note, target);
   SIZE(qr_plugin_note_section), AT(qr_plugin_note_section, name), AT(qr_plugin_note_section, note);

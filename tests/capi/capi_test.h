@@ -109,7 +109,7 @@ static inline const char *digits_qrm(const char *name) {
   snprintf(path, sizeof path, "./%s.qrm", name);
   OK(qr_runtime_create(NULL, &runtime));
   OK(qr_model_open_path(runtime, str(digits_path()), NULL, &model));
-  OK(qr_model_compile(model, NULL, str(path), NULL, NULL));
+  OK(qr_model_compile(model, NULL, str(path), NULL));
   qr_model_destroy(model);
   qr_runtime_destroy(runtime);
   return path;

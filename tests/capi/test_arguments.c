@@ -26,7 +26,7 @@ static int set_up(void **state) {
   OK(qr_session_create(f->model, f->options, NULL, &f->session));
   OK(qr_signal_create(f->runtime, &f->signal));
   OK(qr_profile_create(f->runtime, &f->profile));
-  OK(qr_memory_allocate(f->session, 256, &f->memory));
+  OK(qr_memory_allocate(f->session, 256, NULL, &f->memory));
   in.dtype = QR_DTYPE_F32, in.rank = 4, in.dims[0] = in.dims[1] = 1, in.dims[2] = in.dims[3] = 8, in.data = f->input,
   in.size_bytes = sizeof f->input;
   out.data = f->output, out.size_bytes = sizeof f->output;
@@ -62,7 +62,7 @@ static void test_null_arguments(void **state) {
   qr_option_info option = QR_OPTION_INFO_INIT;
   qr_tensor_info tensor = QR_TENSOR_INFO_INIT;
   qr_memory_plan plan = QR_MEMORY_PLAN_INIT;
-  qr_profile_event event;
+  qr_profile_event event = QR_PROFILE_EVENT_INIT;
   const qr_tensor *inputs[1] = {&f->in};
   qr_tensor *outputs[1] = {&f->out};
 
@@ -105,10 +105,10 @@ static void test_null_arguments(void **state) {
   NULLED("model", qr_model_inspect(NULL, &json));
   NULLED("out_json", qr_model_inspect(f->model, NULL));
   NULLED("model", qr_model_verify(NULL));
-  NULLED("model", qr_model_compile(NULL, NULL, str("x"), NULL, NULL));
-  NULLED("path", qr_model_compile(f->model, NULL, (qr_string){NULL, 1}, NULL, NULL));
-  NULLED("model", qr_model_check(NULL, NULL, &json));
-  NULLED("out_json", qr_model_check(f->model, NULL, NULL));
+  NULLED("model", qr_model_compile(NULL, NULL, str("x"), NULL));
+  NULLED("path", qr_model_compile(f->model, NULL, (qr_string){NULL, 1}, NULL));
+  NULLED("model", qr_model_check(NULL, NULL, NULL, &json));
+  NULLED("out_json", qr_model_check(f->model, NULL, NULL, NULL));
   NULLED("model", qr_model_compatibility(NULL, NULL, &grade, &json));
   NULLED("out_grade", qr_model_compatibility(f->model, NULL, NULL, &json));
   NULLED("out_reason", qr_model_compatibility(f->model, NULL, &grade, NULL));
@@ -133,13 +133,13 @@ static void test_null_arguments(void **state) {
   NULLED("session", qr_session_recover(NULL));
   NULLED("session", qr_session_report(NULL, &json));
   NULLED("out_json", qr_session_report(f->session, NULL));
-  NULLED("session", qr_memory_allocate(NULL, 1, &memory));
-  NULLED("out_memory", qr_memory_allocate(f->session, 1, NULL));
-  NULLED("session", qr_memory_import_fd(NULL, 0, 0, 1, &memory));
-  NULLED("out_memory", qr_memory_import_fd(f->session, 0, 0, 1, NULL));
-  NULLED("session", qr_memory_register(NULL, f->input, 1, &memory));
-  NULLED("data", qr_memory_register(f->session, NULL, 1, &memory));
-  NULLED("out_memory", qr_memory_register(f->session, f->input, 1, NULL));
+  NULLED("session", qr_memory_allocate(NULL, 1, NULL, &memory));
+  NULLED("out_memory", qr_memory_allocate(f->session, 1, NULL, NULL));
+  NULLED("session", qr_memory_import_fd(NULL, 0, 0, 1, NULL, &memory));
+  NULLED("out_memory", qr_memory_import_fd(f->session, 0, 0, 1, NULL, NULL));
+  NULLED("session", qr_memory_register(NULL, f->input, 1, NULL, &memory));
+  NULLED("data", qr_memory_register(f->session, NULL, 1, NULL, &memory));
+  NULLED("out_memory", qr_memory_register(f->session, f->input, 1, NULL, NULL));
   NULLED("runtime", qr_signal_create(NULL, &signal));
   NULLED("out_signal", qr_signal_create(f->runtime, NULL));
   NULLED("runtime", qr_profile_create(NULL, &profile));
@@ -250,8 +250,15 @@ static void test_struct_sizes(void **state) {
   WRONG_SIZES(qr_tensor, f->in, (inputs[0] = arg, qr_session_run(f->session, NULL, inputs, 1, outputs, 1)));
   inputs[0] = &f->in;
   WRONG_SIZES(qr_tensor, f->out, (outputs[0] = arg, qr_session_run(f->session, NULL, inputs, 1, outputs, 1)));
+  WRONG_SIZES(qr_call_options, QR_CALL_OPTIONS_INIT, qr_model_compile(f->model, NULL, str("./sizes.qrm"), arg));
+  qr_call_options call = QR_CALL_OPTIONS_INIT;
   WRONG_SIZES(qr_progress, ((qr_progress){sizeof(qr_progress), 0, NULL, ignore_progress}),
-              qr_model_compile(f->model, NULL, str("./sizes.qrm"), NULL, arg));
+              (call.progress = arg, qr_model_compile(f->model, NULL, str("./sizes.qrm"), &call)));
+  outputs[0] = &f->out;
+  qr_run_options profiled = QR_RUN_OPTIONS_INIT;
+  profiled.profile = f->profile;
+  OK(qr_session_run(f->session, &profiled, inputs, 1, outputs, 1)); /* so that there is an event */
+  WRONG_SIZES(qr_profile_event, QR_PROFILE_EVENT_INIT, qr_profile_event_at(f->profile, 0, arg));
   remove("./sizes.qrm");
   assert_int_equal(counter.live, 0);
 }
@@ -287,7 +294,7 @@ static void test_zero_and_out_of_range(void **state) {
   qr_device_info device = QR_DEVICE_INFO_INIT;
   qr_option_info option = QR_OPTION_INFO_INIT;
   qr_tensor_info tensor = QR_TENSOR_INFO_INIT;
-  qr_profile_event event;
+  qr_profile_event event = QR_PROFILE_EVENT_INIT;
   qr_model *model = NULL;
   qr_memory *memory = NULL;
   qr_string text, origin;
@@ -306,9 +313,9 @@ static void test_zero_and_out_of_range(void **state) {
   FAILS("QR-C0008", "", qr_session_input(f->session, 1, &tensor));
   FAILS("QR-C0008", "", qr_session_output(f->session, 1, &tensor));
   FAILS("QR-C0008", "", qr_profile_event_at(f->profile, 0, &event));
-  FAILS("QR-C0007", "", qr_memory_allocate(f->session, 0, &memory));
-  FAILS("QR-C0007", "", qr_memory_register(f->session, f->input, 0, &memory));
-  FAILS("QR-C0007", "", qr_memory_import_fd(f->session, -1, 0, 16, &memory));
+  FAILS("QR-C0007", "", qr_memory_allocate(f->session, 0, NULL, &memory));
+  FAILS("QR-C0007", "", qr_memory_register(f->session, f->input, 0, NULL, &memory));
+  FAILS("QR-C0007", "", qr_memory_import_fd(f->session, -1, 0, 16, NULL, &memory));
   FAILS("QR-C0007", "format", qr_profile_export(f->profile, str("xml"), &json));
   FAILS("QR-F0006", "", qr_model_open_memory(f->runtime, "", 0, NULL, &model));
   FAILS("QR-F0001", "", qr_model_open_path(f->runtime, kNull, NULL, &model));

@@ -127,7 +127,7 @@ static void test_replaced_under_a_session(void **state) {
   OK(qr_options_create(runtime, &options));
   OK(qr_options_set(options, str("container.keep_graph"), str("0")));
   for (i = 0; i < 3; ++i) {
-    OK(qr_model_compile(onnx, options, str(path), NULL, NULL));
+    OK(qr_model_compile(onnx, options, str(path), NULL));
     OK(run(session, after));
     assert_memory_equal(before, after, sizeof before);
     OK(qr_model_verify(old_model));

@@ -45,7 +45,7 @@ static void make_all(objects *o, counting_allocator *counter) {
   OK(qr_session_clone(o->session, &o->clone));
   OK(qr_signal_create(o->runtime, &o->signal));
   OK(qr_profile_create(o->runtime, &o->profile));
-  OK(qr_memory_allocate(o->session, 1000, &o->memory));
+  OK(qr_memory_allocate(o->session, 1000, NULL, &o->memory));
 }
 static qr_status *run_zeros(qr_session *session, qr_signal *signal, qr_profile *profile) {
   static const float zeros[64];

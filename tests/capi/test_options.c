@@ -66,7 +66,9 @@ static void test_a_set_overlaps_a_read(void **state) {
   OK(qr_options_create(runtime, &shared));
   OK(qr_model_open_path(runtime, str(digits_path()), NULL, &model));
   progress.self = &calls, progress.report = report;
-  OK(qr_model_compile(model, shared, str("./overlap.qrm"), NULL, &progress));
+  qr_call_options call = QR_CALL_OPTIONS_INIT;
+  call.progress = &progress;
+  OK(qr_model_compile(model, shared, str("./overlap.qrm"), &call));
   assert_true(calls > 0);
   OK(qr_options_set(shared, str("threads"), str("4")));
   qr_model_destroy(model);

@@ -143,8 +143,8 @@ static void test_memory(void **state) {
   open_fixture(&f, container), open_fixture(&other, container);
   OK(run(&f));
   memcpy(expected, f.output, sizeof expected);
-  OK(qr_memory_allocate(f.session, 512, &in_memory));
-  OK(qr_memory_allocate(f.session, 64, &out_memory));
+  OK(qr_memory_allocate(f.session, 512, NULL, &in_memory));
+  OK(qr_memory_allocate(f.session, 64, NULL, &out_memory));
   assert_int_equal(qr_memory_size(in_memory), 512);
   assert_int_equal((uintptr_t)qr_memory_data(in_memory) % 64, 0);
   memcpy((char *)qr_memory_data(in_memory) + 256, f.input, 256);
@@ -159,12 +159,12 @@ static void test_memory(void **state) {
   f.in.memory_offset = 256, f.out.memory_offset = 32;
   FAILS("QR-R0005", "scores", run(&f));
   f.out.memory_offset = 0;
-  OK(qr_memory_allocate(other.session, 512, &foreign));
+  OK(qr_memory_allocate(other.session, 512, NULL, &foreign));
   f.in.memory = foreign;
   FAILS("QR-R0006", "image", run(&f));
   f.in.memory = in_memory;
 
-  OK(qr_memory_register(f.session, plain, sizeof plain, &registered));
+  OK(qr_memory_register(f.session, plain, sizeof plain, NULL, &registered));
   assert_ptr_equal(qr_memory_data(registered), plain);
   memcpy(plain, f.input, 256);
   f.in.memory = registered, f.in.memory_offset = 0;
@@ -176,7 +176,7 @@ static void test_memory(void **state) {
   assert_int_equal(ftruncate(fd, 8192), 0);
   assert_int_equal(pwrite(fd, f.input, 256, 4096), 256);
   /* The cpu backend has no import; tests/plugins/test_scripted.c imports with a backend that has. */
-  FAILS("QR-R0010", "import", qr_memory_import_fd(f.session, fd, 4096, 4096, &imported));
+  FAILS("QR-R0010", "import", qr_memory_import_fd(f.session, fd, 4096, 4096, NULL, &imported));
   assert_null(imported);
   close(fd);
   qr_memory_destroy(in_memory), qr_memory_destroy(out_memory), qr_memory_destroy(registered),
@@ -198,9 +198,11 @@ static void test_signals(void **state) {
   {
     qr_session *session = NULL;
     qr_model *model = NULL;
+    qr_call_options call = QR_CALL_OPTIONS_INIT;
+    call.signal = signal;
     OK(qr_model_open_path(f.runtime, str(digits_path()), NULL, &model));
-    FAILS("QR-C0011", "", qr_session_create(model, NULL, signal, &session));
-    FAILS("QR-C0011", "", qr_model_compile(model, NULL, str("./aborted.qrm"), signal, NULL));
+    FAILS("QR-C0011", "", qr_session_create(model, NULL, &call, &session));
+    FAILS("QR-C0011", "", qr_model_compile(model, NULL, str("./aborted.qrm"), &call));
     assert_int_equal(access("./aborted.qrm", F_OK), -1);
     qr_model_destroy(model);
   }
@@ -217,7 +219,7 @@ static void test_profile(void **state) {
   fixture f;
   qr_profile *profile = NULL;
   qr_run_options options = QR_RUN_OPTIONS_INIT;
-  qr_profile_event event;
+  qr_profile_event event = QR_PROFILE_EVENT_INIT;
   char *text = NULL;
   uint64_t i, nodes = 0;
   (void)state;
@@ -227,7 +229,7 @@ static void test_profile(void **state) {
   OK(qr_session_run(f.session, &options, f.inputs, 1, f.outputs, 1));
   for (i = 0; i < qr_profile_event_count(profile); ++i) {
     OK(qr_profile_event_at(profile, i, &event));
-    assert_true(event.end_ns >= event.begin_ns);
+    assert_true(event.end >= event.begin);
     nodes += event.kind.size == 4 && memcmp(event.kind.data, "node", 4) == 0;
   }
   assert_true(nodes >= 4); /* two convolutions and two Gemm; what they take in, and views, have no event */

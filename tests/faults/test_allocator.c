@@ -27,8 +27,9 @@ static qr_status *whole_way(counting_allocator *counter, const char *path, int *
   options.allocator = &allocator;
   in.dtype = QR_DTYPE_F32, in.rank = 4, in.dims[0] = in.dims[1] = 1, in.dims[2] = in.dims[3] = 8;
   in.data = (void *)zeros, in.size_bytes = sizeof zeros;
-#define STEP(call) \
-  if (!status) ++*out_steps, status = (call)
+  qr_call_options call = QR_CALL_OPTIONS_INIT;
+#define STEP(made) \
+  if (!status) ++*out_steps, status = (made)
   status = qr_runtime_create(&options, &runtime);
   STEP(qr_options_create(runtime, &session_options));
   STEP(qr_options_set(session_options, str("threads"), str("2")));
@@ -37,9 +38,10 @@ static qr_status *whole_way(counting_allocator *counter, const char *path, int *
   STEP(qr_profile_create(runtime, &profile));
   STEP(qr_model_open_path(runtime, str(path), session_options, &model));
   STEP(qr_model_inspect(model, &json));
-  STEP(qr_session_create(model, session_options, signal, &session));
+  call.signal = signal;
+  STEP(qr_session_create(model, session_options, &call, &session));
   STEP(qr_session_clone(session, &clone));
-  STEP(qr_memory_allocate(session, 256, &memory));
+  STEP(qr_memory_allocate(session, 256, NULL, &memory));
   run.signal = signal, run.profile = profile;
   STEP(qr_session_run(session, &run, inputs, 1, outputs, 1));
   STEP((out.data = NULL, out.size_bytes = 0, qr_session_run(clone, NULL, inputs, 1, outputs, 1)));

@@ -51,7 +51,7 @@ static void open_damaged(damaged *d, const char *backend, const char *verify) {
   OK(qr_options_set(d->options, str("threads"), str("1")));
   OK(qr_options_set(d->options, str("verify"), str(verify)));
   OK(qr_model_open_path(d->runtime, str(digits_path()), d->options, &model));
-  OK(qr_model_compile(model, d->options, str(path), NULL, NULL));
+  OK(qr_model_compile(model, d->options, str(path), NULL));
   qr_model_destroy(model);
   file = fopen(path, "rb");
   assert_non_null(file);

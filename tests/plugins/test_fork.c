@@ -30,7 +30,7 @@ static void make(world *w, const char *grade, const char *slow) {
   set(w, "script", grade);
   snprintf(path, sizeof path, "%s/accepted.onnx", g_models);
   OK(qr_model_open_path(w->runtime, str(path), NULL, &onnx));
-  OK(qr_model_compile(onnx, w->options, str("./forked.qrm"), NULL, NULL));
+  OK(qr_model_compile(onnx, w->options, str("./forked.qrm"), NULL));
   qr_model_destroy(onnx);
   OK(qr_model_open_path(w->runtime, str("./forked.qrm"), NULL, &w->model));
   set(w, "script", slow);

@@ -93,30 +93,36 @@ Status whole_way(HostEnvironment &environment, const Model &model) try {
   const qr_plugin_bytes segment{model.pool.data(), model.pool.size()};
   const qr_host_threads threads{sizeof threads, 1, nullptr, run_serially};
   const qr_plugin_option option{{"script", 6}, {"grade=2", 7}};
-  const qr_compile_request request{
-      sizeof request, 0, {model.qir.data(), model.qir.size()}, &segment, 1, &option, 1, nullptr, &threads};
+  const qr_plugin_graph graph{sizeof graph, 0, {"", 0}, {model.qir.data(), model.qir.size()}, &segment, 1};
+  const qr_plugin_graph *const graphs[] = {&graph};
+  const qr_compile_request request{sizeof request, 0, graphs, 1, &option, 1, nullptr, &threads, nullptr, nullptr};
   Vector<Verdict> verdicts;
   QR_RETURN_IF_ERROR(plugin->check(request, 3, verdicts));
   for (const Verdict &verdict : verdicts) CHECK(verdict.supported);
   QR_ASSIGN_OR_RETURN(const Compiled compiled, plugin->compile(request));
   CHECK_EQ(compiled.segments.size(), 2u);
 
-  Vector<qr_plugin_bytes> segments;
+  Vector<qr_plugin_segment> segments;
   for (const CompiledSegment &made : compiled.segments)
-    segments.push_back(made.kept ? segment : qr_plugin_bytes{made.bytes.data(), made.bytes.size()});
+    segments.push_back(made.kept ? qr_plugin_segment{segment.data, segment.size, -1, 0, 0, 0}
+                                 : qr_plugin_segment{made.bytes.data(), made.bytes.size(), -1, 0, 0, 0});
   const qr_blob blob{sizeof blob,
                      plugin->blob_version(),
-                     {compiled.blob.data(), compiled.blob.size()},
+                     {compiled.blob.data(), compiled.blob.size(), -1, 0, 0, 0},
                      segments.data(),
                      segments.size(),
                      {compiled.target.data(), compiled.target.size()},
-                     {compiled.key.data(), compiled.key.size()}};
-  QR_ASSIGN_OR_RETURN(const Grade grade, plugin->grade(0, blob));
+                     {compiled.key.data(), compiled.key.size()},
+                     1};
+  const qr_load_request load{sizeof load, 0, &blob, nullptr, 0, nullptr, {nullptr, 0}, nullptr, nullptr};
+  QR_ASSIGN_OR_RETURN(const Grade grade, plugin->grade(load));
   CHECK_EQ(grade.grade, QR_PLUGIN_GRADE_USABLE);
-  const qr_load_request load{sizeof load, 0, &blob, nullptr, 0, nullptr};
   QR_ASSIGN_OR_RETURN(auto context, plugin->load(load));
-  QR_ASSIGN_OR_RETURN(auto memory, context->allocate(64));
-  QR_ASSIGN_OR_RETURN(auto execution, context->create_execution(nullptr, 0));
+  qr_plugin_memory_request wanted{};
+  wanted.struct_size = sizeof wanted;
+  wanted.size_bytes = 64;
+  QR_ASSIGN_OR_RETURN(auto memory, plugin->allocate(wanted));
+  QR_ASSIGN_OR_RETURN(auto execution, context->create_execution(0, nullptr, 0, 0));
 
   const float x[6] = {-1, 2, 0, 3, -4, 5}, expected[6] = {1, 4, 3, 7, 5, 11};
   const std::int64_t places[6] = {0, 1, 1, 1, 0, 2};
@@ -172,27 +178,37 @@ TEST_CASE("a damaged blob is refused") {
   AllocatorScope scope(environment);
   auto plugin = Plugin::open_file(environment, QR_SCRIPTED_PLUGIN);
   REQUIRE_OK(plugin);
-  const qr_plugin_bytes both[2] = {{model.pool.data(), model.pool.size()}, {"x", 1}};
+  const qr_plugin_segment both[2] = {{model.pool.data(), model.pool.size(), -1, 0, 0, 0}, {"x", 1, -1, 0, 0, 0}};
+  // A blob as compile of the scripted backend writes it: how many graphs, where each is, and its QIR.
+  const std::vector<std::uint8_t> whole = [&] {
+    const std::uint64_t head[] = {1, 64, model.qir.size(), 1};
+    std::vector<std::uint8_t> bytes(64);
+    std::memcpy(bytes.data(), "script04", 8);
+    std::memcpy(bytes.data() + 8, head, sizeof head);
+    bytes.insert(bytes.end(), model.qir.begin(), model.qir.end());
+    return bytes;
+  }();
   const auto outcome_of = [&](const std::vector<std::uint8_t> &bytes, std::size_t size, std::uint64_t segments) {
-    const qr_blob blob{sizeof blob, 3, {bytes.data(), size}, both, segments, {"scripted-v1", 11}, {"grade=1", 7}};
-    const qr_load_request load{sizeof load, 0, &blob, nullptr, 0, nullptr};
+    const qr_blob blob{sizeof blob,    4, {bytes.data(), size, -1, 0, 0, 0}, both, segments, {"scripted-v1", 11},
+                       {"grade=1", 7}, 1};
+    const qr_load_request load{sizeof load, 0, &blob, nullptr, 0, nullptr, {nullptr, 0}, nullptr, nullptr};
     return test::outcome((*plugin)->load(load));
   };
   const auto is_refused = [](const std::string &outcome) {  // with an error of a blob or a graph, and its reason
     return (outcome.starts_with("QR-B") || outcome.starts_with("QR-G")) && outcome.size() > 20;
   };
-  CHECK_EQ(outcome_of(model.qir, model.qir.size(), 2), "ok");
+  CHECK_EQ(outcome_of(whole, whole.size(), 2), "ok");
   const std::uint64_t live = environment.live;
-  for (std::size_t size = 0; size + 8 < model.qir.size(); ++size) {  // the last bytes may be padding
-    const std::string outcome = outcome_of(model.qir, size, 2);
+  for (std::size_t size = 0; size + 8 < whole.size(); ++size) {  // the last bytes may be padding
+    const std::string outcome = outcome_of(whole, size, 2);
     CHECK_MESSAGE(is_refused(outcome), size, " bytes: ", outcome);
   }
-  const std::string without = outcome_of(model.qir, model.qir.size(), 0);
+  const std::string without = outcome_of(whole, whole.size(), 0);
   CHECK_MESSAGE(is_refused(without), "without its segments: ", without);
   std::uint64_t state = 7;
   int loaded = 0, refused = 0;
   for (int round = 0; round < 2000; ++round) {
-    std::vector<std::uint8_t> bytes = model.qir;
+    std::vector<std::uint8_t> bytes = whole;
     for (int i = 0; i < 3; ++i) {
       state = state * 6364136223846793005u + 1442695040888963407u;
       bytes[(state >> 33) % bytes.size()] = static_cast<std::uint8_t>(state >> 24);

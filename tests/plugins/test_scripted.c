@@ -2,6 +2,7 @@
 /* Every feature of the plugin ABI as it shows in the C ABI, on the scripted backend. Arguments: folder of the plugin,
  * folder of the models, file of the compiler library. */
 #include <math.h>
+#include <poll.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -139,7 +141,7 @@ static qr_status *run(qr_session *session, qr_signal *signal, qr_profile *profil
 
 /* The event of a name in a profile; fails when there is none. */
 static qr_profile_event find_event(qr_profile *profile, const char *name) {
-  qr_profile_event event;
+  qr_profile_event event = QR_PROFILE_EVENT_INIT;
   for (uint64_t i = qr_profile_event_count(profile); i-- > 0;) {
     ok(qr_profile_event_at(profile, i, &event));
     if (event.name.size == strlen(name) && !memcmp(event.name.data, name, event.name.size)) return event;
@@ -153,7 +155,7 @@ static uint64_t event_value(fixture *f, qr_session *session, const char *name) {
   qr_profile *profile = NULL;
   ok(qr_profile_create(f->runtime, &profile));
   ok(run(session, NULL, profile));
-  const uint64_t value = find_event(profile, name).value;
+  const uint64_t value = find_event(profile, name).counters[0].value;
   qr_profile_destroy(profile);
   return value;
 }
@@ -203,12 +205,12 @@ static void test_run_and_profile(void **state) {
   qr_profile *profile = NULL;
   ok(qr_profile_create(f->runtime, &profile));
   ok(run(session, NULL, profile));
-  assert_int_equal(find_event(profile, "relu").value, 1);
+  assert_int_equal(find_event(profile, "relu").counters[0].value, 1);
   const qr_profile_event add = find_event(profile, "add");
   assert_int_equal(add.op.size, 3);
-  assert_true(add.end_ns >= add.begin_ns);
-  assert_int_equal(find_event(profile, "workers").value, 2);
-  assert_int_equal(find_event(profile, "registered").value, 0);
+  assert_true(add.end >= add.begin);
+  assert_int_equal(find_event(profile, "workers").counters[0].value, 2);
+  assert_int_equal(find_event(profile, "registered").counters[0].value, 0);
   qr_profile_destroy(profile);
   qr_session *clone = NULL;
   ok(qr_session_clone(session, &clone));
@@ -253,7 +255,7 @@ static qr_model *compile(fixture *f, const char *script, const char *keep_graph,
   snprintf(path, sizeof path, "%s/%s.qrm", g_folder, name);
   set(f, "script", script);
   set(f, "container.keep_graph", keep_graph);
-  ok(qr_model_compile(f->model, f->options, text(path), NULL, NULL));
+  ok(qr_model_compile(f->model, f->options, text(path), NULL));
   set(f, "script", "");
   qr_model *model = NULL;
   ok(qr_model_open_path(f->runtime, text(path), NULL, &model));
@@ -317,12 +319,14 @@ static void test_deadlines(void **state) {
   fixture *f = *state;
   qr_signal *signal = NULL;
   ok(qr_signal_create(f->runtime, &signal));
+  qr_call_options call = QR_CALL_OPTIONS_INIT;
+  call.signal = signal;
   static const char *const scripts[] = {"slow_check=20000", "slow_compile=20000", "slow_load=20000"};
   for (int i = 0; i < 3; ++i) {
     qr_session *session = NULL;
     set(f, "script", scripts[i]);
     qr_signal_set_timeout(signal, 300000000u);
-    fails(qr_session_create(f->model, f->options, signal, &session), QR_DEADLINE_EXCEEDED, "QR-C0012");
+    fails(qr_session_create(f->model, f->options, &call, &session), QR_DEADLINE_EXCEEDED, "QR-C0012");
     assert_null(session);
   }
   set(f, "script", "slow_run=20000");
@@ -346,6 +350,8 @@ static void test_abort(void **state) {
   fixture *f = *state;
   qr_signal *signal = NULL;
   ok(qr_signal_create(f->runtime, &signal));
+  qr_call_options call = QR_CALL_OPTIONS_INIT;
+  call.signal = signal;
   set(f, "script", "slow_run=20000");
   qr_session *session = create(f);
   pthread_t thread;
@@ -359,7 +365,7 @@ static void test_abort(void **state) {
   set(f, "script", "slow_compile=20000");
   qr_session *none = NULL;
   pthread_create(&thread, NULL, abort_soon, signal);
-  fails(qr_session_create(f->model, f->options, signal, &none), QR_CANCELLED, "QR-C0011");
+  fails(qr_session_create(f->model, f->options, &call, &none), QR_CANCELLED, "QR-C0011");
   pthread_join(thread, NULL);
   qr_signal_destroy(signal);
   qr_session_destroy(session);
@@ -398,10 +404,10 @@ static void test_device_loss(void **state) {
   qr_session *session = create(f);
   ok(qr_session_recover(session)); /* nothing to do */
   ok(run(session, NULL, NULL));
-  fails(run(session, NULL, NULL), QR_UNAVAILABLE, "QR-R0009");
-  fails(run(session, NULL, NULL), QR_UNAVAILABLE, "QR-R0009");
-  fails(qr_session_recover(session), QR_UNAVAILABLE, "QR-R0009");
-  fails(run(session, NULL, NULL), QR_UNAVAILABLE, "QR-R0009");
+  fails(run(session, NULL, NULL), QR_DEVICE_LOST, "QR-R0009");
+  fails(run(session, NULL, NULL), QR_DEVICE_LOST, "QR-R0009");
+  fails(qr_session_recover(session), QR_DEVICE_LOST, "QR-R0009");
+  fails(run(session, NULL, NULL), QR_DEVICE_LOST, "QR-R0009");
   ok(qr_session_recover(session));
   ok(run(session, NULL, NULL));
   qr_session_destroy(session);
@@ -425,7 +431,7 @@ static void run_in_memory(fixture *f, qr_session *session, qr_memory *in, uint64
   options.profile = profile;
   ok(qr_session_run(session, &options, inputs, 1, outputs, 2));
   assert_memory_equal((char *)qr_memory_data(out) + out_offset, kY, sizeof kY);
-  assert_int_equal(find_event(profile, "registered").value, 2);
+  assert_int_equal(find_event(profile, "registered").counters[0].value, 2);
   qr_profile_destroy(profile);
 }
 
@@ -434,14 +440,14 @@ static void test_memory(void **state) {
   qr_session *session = create(f);
   qr_memory *allocated = NULL, *imported = NULL, *registered = NULL;
   assert_int_equal(event_value(f, session, "registrations"), 0);
-  ok(qr_memory_allocate(session, 256, &allocated));
+  ok(qr_memory_allocate(session, 256, NULL, &allocated));
   assert_int_equal(qr_memory_size(allocated), 256);
   const int fd = memfd_create("quarry", 0);
   assert_int_equal(ftruncate(fd, 8192), 0);
-  ok(qr_memory_import_fd(session, fd, 128, 64, &imported));
-  fails(qr_memory_import_fd(session, fd, 8190, 64, &imported), QR_OUT_OF_RANGE, "QR-C0008");
+  ok(qr_memory_import_fd(session, fd, 128, 64, NULL, &imported));
+  fails(qr_memory_import_fd(session, fd, 8190, 64, NULL, &imported), QR_OUT_OF_RANGE, "QR-C0008");
   static float own[32];
-  ok(qr_memory_register(session, own, sizeof own, &registered));
+  ok(qr_memory_register(session, own, sizeof own, NULL, &registered));
   assert_ptr_equal(qr_memory_data(registered), own);
   assert_int_equal(event_value(f, session, "registrations"), 3);
   run_in_memory(f, session, allocated, 64, registered, 32);
@@ -489,10 +495,10 @@ static void test_replaced_in_background(void **state) {
   assert_true(reports(session, "\"source\": \"container\""));
   ok(qr_session_clone(session, &clone));
   qr_memory *allocated = NULL, *imported = NULL;
-  ok(qr_memory_allocate(session, 256, &allocated));
+  ok(qr_memory_allocate(session, 256, NULL, &allocated));
   const int fd = memfd_create("quarry", 0);
   assert_int_equal(ftruncate(fd, 8192), 0);
-  ok(qr_memory_import_fd(session, fd, 128, 64, &imported));
+  ok(qr_memory_import_fd(session, fd, 128, 64, NULL, &imported));
   close(fd);
   run_in_memory(f, session, allocated, 64, imported, 16);
   ok(qr_session_set_option(clone, text("script"), text("wrong=silent")));
@@ -539,7 +545,7 @@ static void test_pending_in_background(void **state) {
 
   session = create_in_background(f, model, "slow_compile=200");
   qr_memory *memory = NULL;
-  ok(qr_memory_allocate(session, 256, &memory)); /* waits too */
+  ok(qr_memory_allocate(session, 256, NULL, &memory)); /* waits too */
   run_in_memory(f, session, memory, 0, memory, 64);
   qr_memory_destroy(memory);
   qr_session_destroy(session);
@@ -574,12 +580,51 @@ static void test_failed_in_background(void **state) {
   qr_model_destroy(model);
 }
 
+static void test_mapping(void **state) {
+  fixture *f = *state;
+  qr_session *session = create(f);
+  qr_memory *memory = NULL;
+  void *view = NULL;
+  ok(qr_memory_allocate(session, 256, NULL, &memory));
+  fails(qr_memory_unmap(memory), QR_FAILED_PRECONDITION, "QR-R0017");
+  ok(qr_memory_map(memory, QR_ACCESS_READ, &view));
+  assert_ptr_equal(view, qr_memory_data(memory));
+  fails(qr_memory_map(memory, QR_ACCESS_READ, &view), QR_FAILED_PRECONDITION, "QR-R0017");
+  ok(qr_memory_unmap(memory));
+  qr_memory_destroy(memory);
+  qr_session_destroy(session);
+}
+
+/* A signal's descriptor is readable exactly while it is aborted; without descriptors it says so. */
+static void test_signal_descriptor(void **state) {
+  fixture *f = *state;
+  qr_signal *signal = NULL;
+  ok(qr_signal_create(f->runtime, &signal));
+  struct rlimit limit, none;
+  assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+  none = limit;
+  none.rlim_cur = 0;
+  int32_t fd = -1;
+  setrlimit(RLIMIT_NOFILE, &none);
+  qr_status *status = qr_signal_fd(signal, &fd);
+  setrlimit(RLIMIT_NOFILE, &limit);
+  fails(status, QR_RESOURCE_EXHAUSTED, "QR-R0018");
+  ok(qr_signal_fd(signal, &fd));
+  struct pollfd wait = {fd, POLLIN, 0};
+  assert_int_equal(poll(&wait, 1, 0), 0);
+  qr_signal_abort(signal);
+  assert_int_equal(poll(&wait, 1, 0), 1);
+  qr_signal_reset(signal);
+  assert_int_equal(poll(&wait, 1, 0), 0);
+  qr_signal_destroy(signal);
+}
+
 static void test_no_memory(void **state) {
   fixture *f = *state;
   set(f, "script", "no_memory");
   qr_session *session = create(f);
   qr_memory *memory = NULL;
-  fails(qr_memory_allocate(session, 64, &memory), QR_UNSUPPORTED, "QR-R0010");
+  fails(qr_memory_allocate(session, 64, NULL, &memory), QR_UNSUPPORTED, "QR-R0010");
   assert_null(memory);
   qr_session_destroy(session);
 }
@@ -620,6 +665,8 @@ int main(int argc, char **argv) {
       SCRIPTED(test_options),
       SCRIPTED(test_device_loss),
       SCRIPTED(test_memory),
+      SCRIPTED(test_mapping),
+      SCRIPTED(test_signal_descriptor),
       SCRIPTED(test_no_memory),
       SCRIPTED(test_misbehaviour),
       SCRIPTED(test_replaced_in_background),

@@ -249,6 +249,9 @@ struct Bench {
   std::shared_ptr<Plugin> plugin;
   qr_plugin_option option{};
   qr_plugin_bytes segment{"0123456789", 10};
+  qr_plugin_graph graph{};
+  const qr_plugin_graph *graphs[1] = {&graph};
+  qr_plugin_memory_request memory{};
   qr_compile_request compile{};
   qr_load_request load{};
   qr_blob blob{};
@@ -256,11 +259,17 @@ struct Bench {
   Bench(std::shared_ptr<Plugin> opened, const std::string &lie) : plugin(std::move(opened)) {
     option = {{"zoo.lie", 7}, {lie.data(), lie.size()}};
     compile.struct_size = sizeof compile;
-    compile.segments = &segment;
-    compile.segment_count = 1;
+    graph.struct_size = sizeof graph;
+    graph.segments = &segment;
+    graph.segment_count = 1;
+    compile.graphs = graphs;
+    compile.graph_count = 1;
+    memory.struct_size = sizeof memory;
+    memory.size_bytes = lie == "registration NULL" ? 1 : lie == "memory NULL" ? 2 : 64;
     compile.options = &option;
     compile.option_count = 1;
     blob.struct_size = sizeof blob;
+    blob.graph_count = 1;
     blob.version = static_cast<std::uint32_t>(std::atoi(lie.c_str()));
     load.struct_size = sizeof load;
     load.blob = &blob;
@@ -270,7 +279,7 @@ struct Bench {
 
   Status run(std::uint64_t room, bool with_data) {
     QR_ASSIGN_OR_RETURN(auto context, plugin->load(load));
-    QR_ASSIGN_OR_RETURN(auto execution, context->create_execution(&option, 1));
+    QR_ASSIGN_OR_RETURN(auto execution, context->create_execution(0, &option, 1, 0));
     const float x[4] = {1, 2, 3, 4};
     float y[4] = {};
     qr_io_buffer in{}, out{};
@@ -297,14 +306,14 @@ struct Bench {
                                    : Status::foreign(QR_INTERNAL, verdicts[0].id, verdicts[0].reason, verdicts[0].hint);
     }
     if (name == "compile") return plugin->compile(compile).status();
-    if (name == "grade") return plugin->grade(0, blob).status();
+    if (name == "grade") return plugin->grade(load).status();
     if (name == "load") return plugin->load(load).status();
     if (name == "run") return run(16, true);
     if (name == "run_no_room") return run(0, false);
     if (name == "run_little_room") return run(8, true);
     QR_ASSIGN_OR_RETURN(auto context, plugin->load(load));
-    if (name == "allocate") return context->allocate(64).status();
-    return context->create_execution(&option, 1).status();
+    if (name == "allocate") return plugin->allocate(memory).status();
+    return context->create_execution(0, &option, 1, 0).status();
   }
 };
 
@@ -344,11 +353,11 @@ TEST_CASE("slots that are not there") {
   for (const char *call : {"grade", "load", "run"}) CHECK_OK(bench.call(call));
   auto context = (*plugin)->load(bench.load);
   REQUIRE_OK(context);
-  auto execution = (*context)->create_execution(nullptr, 0);
+  auto execution = (*context)->create_execution(0, nullptr, 0, 0);
   REQUIRE_OK(execution);
-  const Status status = (*execution)->recover();
+  const Status status = (*plugin)->recover(0);
   CHECK_EQ(status.id(), "QR-R0008");
-  CHECK_EQ(status.message(), "backend zoo-loads-only: its device does not recover");
+  CHECK_EQ(status.message(), "backend zoo-loads-only: found no way to bring a device back, expected one");
   CHECK_EQ(environment.logged.size(), 0u);  // leaving them out is no misbehaviour
 }
 
@@ -394,7 +403,7 @@ TEST_CASE("scan lists every candidate") {
   const std::vector<std::string> expected = {
       "zoo-good||1.0|usable, 1 device: copies four floats",
       "zoo-abi-major|QR-L0107|1.0|" + second.string() +
-          "/quarry-backend-zoo-abi-major.so: plugin ABI major found 2, expected 1",
+          "/quarry-backend-zoo-abi-major.so: plugin ABI major found 2, expected 0",
       "zoo-device-unusable|QR-B0006|1.0|no device can be used: zoo device: found no /dev/zoo, expected one",
       "zoo-good|QR-L0118||" + second.string() + "/quarry-backend-zoo-good.so: shadowed by " + first.string() +
           "/quarry-backend-zoo-good.so, which comes first",

@@ -12,7 +12,9 @@
 #include <ctime>
 
 #include "backends/common/plugin_support.h"
+#include "base/checked.h"
 #include "base/dtype.h"
+#include "quarry/runtime.h"
 #include "tests/plugins/scripted/script.h"
 
 using namespace quarry;
@@ -22,28 +24,31 @@ using plugin::text;
 using plugin::view;
 using scripted::Script;
 
-QR_PLUGIN_NOTE("scripted", "1.0", 3);
+QR_PLUGIN_NOTE("scripted", "1.0", 4);
 
 struct qr_backend {
   explicit qr_backend(const qr_host *host) noexcept : allocator(host) {
     plugin::log(*host, QR_LOG_INFO, "scripted", "created");
   }
   plugin::HostAllocator allocator;
+  std::atomic<std::uint64_t> registrations{0};
+  std::atomic<bool> no_memory{false};  // of the script of the last load
+  std::atomic<bool> lost{false};
+  std::atomic<std::uint64_t> stay_lost{0};  // so many recoveries are still to fail
 };
 
 struct qr_context {
   qr_backend *backend;
-  qir::Graph graph;
+  Vector<qir::Graph> graphs;
   Script script;
-  std::atomic<std::uint64_t> registrations{0};
 };
 
 struct qr_execution {
   qr_context *context;
+  const qir::Graph *graph;
   Script script;
   String priority;
   std::uint64_t runs = 0;
-  bool lost = false;
   Vector<Vector<float>> buffers;       // of tensors that are neither inputs, outputs nor constants
   Vector<Vector<std::int64_t>> found;  // of NonZero outputs, by tensor: memory of the plugin's own
   Vector<const float *> read;          // where each tensor lies in this run
@@ -90,37 +95,56 @@ std::uint64_t elements(const qir::Tensor &tensor) noexcept {
 std::uint64_t device_count(qr_backend *) { return 2; }
 
 qr_plugin_code device_info(qr_backend *, std::uint64_t index, qr_plugin_device_info *out, const qr_error_sink *) {
-  out->name = text(index == 0 ? "scripted device" : "broken device");
-  out->target = text("scripted-v1");
-  out->memory_bytes = 123456;
-  out->features = 1 | 2 | 4 | 8;  // imports fd, registers pointers, simulated, recovers
-  out->usable = index == 0;
-  if (index == 1) out->why_not = text("found a device that is broken on purpose, expected a whole one");
+  qr_plugin_device_info info{};
+  info.name = text(index == 0 ? "scripted device" : "broken device");
+  info.target = text("scripted-v1");
+  info.memory_bytes = 123456;
+  info.features = QR_DEVICE_IMPORTS_FD | QR_DEVICE_REGISTERS_POINTER | QR_DEVICE_SIMULATED | QR_DEVICE_RECOVERS;
+  info.usable = index == 0;
+  if (index == 1) info.why_not = text("found a device that is broken on purpose, expected a whole one");
+  plugin::give(info, out);
   return QR_OK;
 }
 
-constexpr qr_plugin_device_api kDevice = {sizeof(qr_plugin_device_api), 0, device_count, device_info};
+qr_plugin_code device_recover(qr_backend *backend, std::uint64_t, const qr_error_sink *errors) {
+  return guard(backend->allocator, errors, [&]() -> Status {
+    if (backend->stay_lost > 0) {
+      --backend->stay_lost;
+      return Status::error(ErrorId::device_lost, "scripted device: still lost");
+    }
+    backend->lost = false;
+    return {};
+  });
+}
+
+constexpr qr_plugin_device_api kDevice = {sizeof(qr_plugin_device_api), 0, device_count, device_info, device_recover};
 
 struct Row {
-  const char *key, *values, *fallback, *help;
+  const char *key, *values, *default_value, *help;
   bool at_run_time;
+  std::uint32_t applies;
 };
 constexpr Row kRows[] = {
-    {"script", "text", "", "What to do: see tests/plugins/scripted/script.h", true},
+    {"script", "text", "", "What to do: see tests/plugins/scripted/script.h", true,
+     QR_PLUGIN_OPTION_LOAD | QR_PLUGIN_OPTION_RUN},
     {"qnn_context_priority", "low|normal|normal_high|high", "normal", "Told back as the profile event \"priority\"",
-     true},
-    {"scripted.fixed", "integer 0..7", "3", "An option that does not change at run time", false},
+     true, QR_PLUGIN_OPTION_RUN},
+    {"scripted.fixed", "integer 0..7", "3", "An option that does not change at run time", false,
+     QR_PLUGIN_OPTION_COMPILE},
 };
 
 std::uint64_t option_count(qr_backend *) { return std::size(kRows); }
 
 qr_plugin_code option_info(qr_backend *, std::uint64_t index, qr_plugin_option_info *out, const qr_error_sink *) {
   const Row &row = kRows[index];
-  out->changes_at_run_time = row.at_run_time;
-  out->key = text(row.key);
-  out->values = text(row.values);
-  out->fallback = text(row.fallback);
-  out->help = text(row.help);
+  qr_plugin_option_info info{};
+  info.changes_at_run_time = row.at_run_time;
+  info.applies = row.applies;
+  info.key = text(row.key);
+  info.values = text(row.values);
+  info.default_value = text(row.default_value);
+  info.help = text(row.help);
+  plugin::give(info, out);
   return QR_OK;
 }
 
@@ -155,16 +179,17 @@ qr_plugin_code compiler_check(qr_backend *backend, const qr_compile_request *req
     QR_ASSIGN_OR_RETURN(const qir::Graph graph, plugin::read_request(*request));
     for (std::uint32_t i = 0; i < graph.nodes.size(); ++i) {
       const String reason = refusal(graph, graph.nodes[i]);
-      verdicts->verdict(verdicts->self, i, reason.empty(),
-                        text(reason.empty() ? "" : error_row(ErrorId::backend_op).id), text(reason),
-                        text(reason.empty() ? "" : "choose another backend"));
+      plugin::tell_verdict(
+          *verdicts, i,
+          reason.empty() ? Status() : Status::error(ErrorId::backend_op, reason, "choose another backend"),
+          QR_PLUGIN_PATH_NATIVE, "scripted_elementwise");
     }
     return {};
   });
 }
 
 qr_plugin_plan plan_of(const qir::Graph &graph) {
-  qr_plugin_plan plan{sizeof(qr_plugin_plan), 0, 0, 0, 0, 1000, 2000};
+  qr_plugin_plan plan{sizeof(qr_plugin_plan), 0, 0, 0, 0, 1000, 2000, 300};
   for (const qir::Tensor &tensor : graph.tensors)
     (tensor.is_constant ? plan.weights_bytes : plan.arena_bytes) += tensor.is_constant ? tensor.data.size : 64;
   for (const auto *side : {&graph.inputs, &graph.outputs})
@@ -174,60 +199,105 @@ qr_plugin_plan plan_of(const qir::Graph &graph) {
   return plan;
 }
 
-// The blob is the QIR itself; every segment is kept; one is added, to show that it can be.
+// What stands at the beginning of a blob: how many graphs follow, and of each how long it is and how many segments it
+// has. The graphs' QIR follows, each at a multiple of 64; after their segments comes one that is added, to show that it
+// can be.
+struct BlobHeader {
+  char magic[8];
+  std::uint64_t count;
+};
+struct BlobGraph {
+  std::uint64_t offset, size, segments;
+};
+constexpr char kBlobMagic[8] = {'s', 'c', 'r', 'i', 'p', 't', '0', '4'};
+
 qr_plugin_code compiler_compile(qr_backend *backend, const qr_compile_request *request, const qr_blob_sink *result,
                                 const qr_error_sink *errors) {
   return guard(backend->allocator, errors, [&]() -> Status {
     QR_ASSIGN_OR_RETURN(const Script script, script_of(request->options, request->option_count));
     QR_RETURN_IF_ERROR(take_time(script.slow_compile, request->signal, backend->allocator.host(), "compile"));
     if (script.fail_compile) return Status::error(ErrorId::internal, "option script: fail_compile is set, as told");
-    QR_ASSIGN_OR_RETURN(const qir::Graph graph, plugin::read_request(*request));
     const auto told = [](qr_plugin_code code) {
       return code == QR_OK ? Status()
              : code == QR_RESOURCE_EXHAUSTED
                  ? Status::out_of_memory()
                  : Status::error(ErrorId::internal, "the host refused a part of the result");
     };
+    BlobHeader header{{}, request->graph_count};
+    std::memcpy(header.magic, kBlobMagic, sizeof kBlobMagic);
+    Vector<char> blob(sizeof header + request->graph_count * sizeof(BlobGraph));
+    std::memcpy(blob.data(), &header, sizeof header);
     std::uint32_t segment;
-    for (std::uint64_t i = 0; i < request->segment_count; ++i)
-      QR_RETURN_IF_ERROR(told(result->keep_segment(result->self, i, &segment)));
+    qr_plugin_plan plan{};
+    for (std::uint64_t g = 0; g < request->graph_count; ++g) {
+      const qr_plugin_graph &given = *request->graphs[g];
+      QR_ASSIGN_OR_RETURN(const qir::Graph graph, plugin::read_graph(given));
+      plan = plan_of(graph);
+      for (std::uint64_t i = 0; i < given.segment_count; ++i)
+        QR_RETURN_IF_ERROR(told(result->keep_segment(result->self, g, i, &segment)));
+      blob.resize((blob.size() + 63) / 64 * 64);
+      const BlobGraph row{blob.size(), given.qir.size, given.segment_count};
+      std::memcpy(blob.data() + sizeof header + g * sizeof row, &row, sizeof row);
+      const char *bytes = static_cast<const char *>(given.qir.data);
+      blob.insert(blob.end(), bytes, bytes + given.qir.size);
+    }
     constexpr char kPacked[] = "packed by the scripted backend";
     QR_RETURN_IF_ERROR(told(result->add_segment(result->self, kPacked, sizeof kPacked, 4096, &segment)));
-    QR_RETURN_IF_ERROR(told(result->blob(result->self, request->qir.data, request->qir.size)));
+    QR_RETURN_IF_ERROR(told(result->blob(result->self, blob.data(), blob.size())));
     const String key = format("grade=%llu", static_cast<unsigned long long>(script.grade));
     QR_RETURN_IF_ERROR(told(result->compatibility(result->self, text("scripted-v1"), text(key))));
-    const qr_plugin_plan plan = plan_of(graph);
     return told(result->plan(result->self, &plan));
   });
 }
 
-std::int32_t compiler_supports(qr_backend *, std::uint32_t op, qr_plugin_string *out_types,
-                               qr_plugin_string *out_note) {
-  const qir::Op which = static_cast<qir::Op>(op);
-  const bool supported =
-      which == qir::Op::Identity || which == qir::Op::Relu || which == qir::Op::Add || which == qir::Op::NonZero;
+std::int32_t compiler_supports(qr_backend *, qr_plugin_string domain, qr_plugin_string name, std::uint32_t version,
+                               qr_plugin_string *out_types, qr_plugin_string *out_note) {
+  const std::string_view which = view(name);
+  const bool supported = view(domain).empty() && version >= 7 &&
+                         (which == "Identity" || which == "Relu" || which == "Add" || which == "NonZero");
   *out_types = text(supported ? "f32" : "");
-  *out_note = text(which == qir::Op::Add ? "equal shapes only" : "");
+  *out_note = text(which == "Add" ? "equal shapes only" : "");
   return supported;
 }
 
-constexpr qr_plugin_compiler_api kCompiler = {sizeof(qr_plugin_compiler_api), 0, compiler_check, compiler_compile,
-                                              compiler_supports};
+constexpr qr_plugin_compiler_api kCompiler = {
+    sizeof(qr_plugin_compiler_api), 0, compiler_check, compiler_compile, compiler_supports, compiler_compile};
 
 // ---- context ------------------------------------------------------------------------------------
 
-Result<qir::Graph> read_blob(const qr_blob &blob) {
-  if (blob.segment_count == 0)
-    return Status::error(ErrorId::backend_bad_blob, "blob: found no segment, expected the packed one last");
-  Vector<qir::Bytes> segments;
-  for (std::uint64_t i = 0; i + 1 < blob.segment_count; ++i)
-    segments.push_back({blob.segments[i].data, blob.segments[i].size});
-  return qir::read_graph({blob.bytes.data, blob.bytes.size}, segments.data(), segments.size());
+Result<Vector<qir::Graph>> read_blob(const qr_blob &blob) {
+  const auto bad = [](const char *what) { return Status::error(ErrorId::backend_bad_blob, what); };
+  const char *const bytes = static_cast<const char *>(blob.bytes.data);
+  BlobHeader header;
+  if (blob.bytes.size < sizeof header) return bad("blob: found no header, expected one");
+  std::memcpy(&header, bytes, sizeof header);
+  if (std::memcmp(header.magic, kBlobMagic, sizeof kBlobMagic) != 0 || header.count != blob.graph_count ||
+      header.count > (blob.bytes.size - sizeof header) / sizeof(BlobGraph))
+    return bad("blob: found another beginning or count of graphs, expected those that compile writes");
+  Vector<qir::Graph> graphs;
+  std::uint64_t first = 0;
+  for (std::uint64_t g = 0; g < header.count; ++g) {
+    BlobGraph row;
+    std::memcpy(&row, bytes + sizeof header + g * sizeof row, sizeof row);
+    if (!range_fits(row.offset, row.size, blob.bytes.size) || row.offset % 8 ||
+        !range_fits(first, row.segments, blob.segment_count))
+      return bad("blob: found a graph or segment outside, expected them inside");
+    Vector<qir::Bytes> segments;
+    for (std::uint64_t i = first; i < first + row.segments; ++i)
+      segments.push_back({blob.segments[i].data, blob.segments[i].size});
+    first += row.segments;
+    QR_ASSIGN_OR_RETURN(qir::Graph graph,
+                        qir::read_graph({bytes + row.offset, row.size}, segments.data(), segments.size()));
+    graphs.push_back(std::move(graph));
+  }
+  if (first + 1 != blob.segment_count) return bad("blob: found other segments, expected the packed one last");
+  return graphs;
 }
 
-qr_plugin_code context_grade(qr_backend *backend, std::uint32_t, const qr_blob *blob, std::int32_t *out_grade,
+qr_plugin_code context_grade(qr_backend *backend, const qr_load_request *request, std::int32_t *out_grade,
                              const qr_error_sink *reason) {
   return guard(backend->allocator, reason, [&]() -> Status {
+    const qr_blob *const blob = request->blob;
     QR_ASSIGN_OR_RETURN(const Script script, Script::parse(view(blob->key)));
     *out_grade = static_cast<std::int32_t>(script.grade);
     const String why = format("key found \"%s\", expected \"grade=1\"", String(view(blob->key)).c_str());
@@ -236,11 +306,11 @@ qr_plugin_code context_grade(qr_backend *backend, std::uint32_t, const qr_blob *
   });
 }
 
-qr_plugin_code context_plan(qr_backend *backend, std::uint32_t, const qr_blob *blob, qr_plugin_plan *out_plan,
+qr_plugin_code context_plan(qr_backend *backend, const qr_load_request *request, qr_plugin_plan *out_plan,
                             const qr_error_sink *errors) {
   return guard(backend->allocator, errors, [&]() -> Status {
-    QR_ASSIGN_OR_RETURN(const qir::Graph graph, read_blob(*blob));
-    *out_plan = plan_of(graph);
+    QR_ASSIGN_OR_RETURN(const Vector<qir::Graph> graphs, read_blob(*request->blob));
+    plugin::give(plan_of(graphs.back()), out_plan);
     return {};
   });
 }
@@ -252,27 +322,40 @@ qr_plugin_code context_load(qr_backend *backend, const qr_load_request *request,
     context->backend = backend;
     QR_ASSIGN_OR_RETURN(context->script, script_of(request->options, request->option_count));
     QR_RETURN_IF_ERROR(take_time(context->script.slow_load, request->signal, backend->allocator.host(), "load"));
-    QR_ASSIGN_OR_RETURN(context->graph, read_blob(*request->blob));
-    for (const qir::Node &node :
-         context->graph.nodes)  // the blob is untrusted: what compile refused may stand in it all the same
-      if (const String reason = refusal(context->graph, node); !reason.empty())
-        return Status::error(ErrorId::backend_bad_blob, "blob: " + reason);
+    backend->no_memory = context->script.no_memory;
+    QR_ASSIGN_OR_RETURN(context->graphs, read_blob(*request->blob));
+    // The blob is untrusted: what compile refused may stand in it all the same.
+    for (const qir::Graph &graph : context->graphs)
+      for (const qir::Node &node : graph.nodes)
+        if (const String reason = refusal(graph, node); !reason.empty())
+          return Status::error(ErrorId::backend_bad_blob, "blob: " + reason);
     *out_context = context.release();
     return {};
   });
 }
 
-std::uint64_t context_input_count(qr_context *context) { return context->graph.inputs.size(); }
-std::uint64_t context_output_count(qr_context *context) { return context->graph.outputs.size(); }
+std::uint64_t context_graph_count(qr_context *context) { return context->graphs.size(); }
+std::uint64_t context_input_count(qr_context *context, std::uint64_t g) { return context->graphs[g].inputs.size(); }
+std::uint64_t context_output_count(qr_context *context, std::uint64_t g) { return context->graphs[g].outputs.size(); }
 
-qr_plugin_code context_tensor(qr_context *context, std::int32_t is_output, std::uint64_t index,
+qr_plugin_code context_tensor(qr_context *context, std::uint64_t g, std::int32_t is_output, std::uint64_t index,
                               qr_plugin_tensor_info *out, const qr_error_sink *) {
-  const auto &side = is_output ? context->graph.outputs : context->graph.inputs;
-  const qir::Tensor &tensor = context->graph.tensors[static_cast<std::size_t>(side[index])];
-  out->dtype = static_cast<std::int32_t>(tensor.dtype);
-  out->rank = static_cast<std::uint32_t>(tensor.shape.size());
-  for (std::size_t axis = 0; axis < tensor.shape.size(); ++axis) out->dims[axis] = tensor.shape[axis];
-  out->name = text(tensor.name);
+  const qir::Graph &graph = context->graphs[g];
+  const auto &side = is_output ? graph.outputs : graph.inputs;
+  const qir::Tensor &tensor = graph.tensors[static_cast<std::size_t>(side[index])];
+  qr_plugin_tensor_info info{};
+  info.dtype = static_cast<std::int32_t>(tensor.dtype);
+  info.rank = static_cast<std::uint32_t>(tensor.shape.size());
+  for (std::size_t axis = 0; axis < tensor.shape.size(); ++axis) info.dims[axis] = tensor.shape[axis];
+  info.name = text(tensor.name);
+  plugin::give(info, out);
+  return QR_OK;
+}
+
+qr_plugin_code context_nodes(qr_context *context, std::uint64_t g, const qr_verdict_sink *verdicts,
+                             const qr_error_sink *) {
+  for (std::uint32_t i = 0; i < context->graphs[g].nodes.size(); ++i)
+    plugin::tell_verdict(*verdicts, i, {}, QR_PLUGIN_PATH_NATIVE, "scripted_elementwise");
   return QR_OK;
 }
 
@@ -286,18 +369,21 @@ constexpr qr_plugin_context_api kContext = {sizeof(qr_plugin_context_api),
                                             context_input_count,
                                             context_output_count,
                                             context_tensor,
-                                            context_destroy};
+                                            context_destroy,
+                                            context_graph_count,
+                                            context_nodes};
 
 // ---- execution ----------------------------------------------------------------------------------
 
-qr_plugin_code execution_create(qr_context *context, const qr_plugin_option *options, std::uint64_t option_count,
-                                qr_execution **out_execution, const qr_error_sink *errors) {
+qr_plugin_code execution_create(qr_context *context, const qr_execution_request *request, qr_execution **out_execution,
+                                const qr_error_sink *errors) {
   return guard(context->backend->allocator, errors, [&]() -> Status {
     auto execution = quarry::make_unique<qr_execution>();
     execution->context = context;
-    QR_ASSIGN_OR_RETURN(execution->script, script_of(options, option_count));
-    execution->priority = plugin::option(options, option_count, "qnn_context_priority", "normal");
-    const qir::Graph &graph = context->graph;
+    execution->graph = &context->graphs[request->graph];
+    QR_ASSIGN_OR_RETURN(execution->script, script_of(request->options, request->option_count));
+    execution->priority = plugin::option(request->options, request->option_count, "qnn_context_priority", "normal");
+    const qir::Graph &graph = *execution->graph;
     execution->buffers.resize(graph.tensors.size());
     execution->found.resize(graph.tensors.size());
     execution->read.resize(graph.tensors.size());
@@ -354,22 +440,30 @@ std::uint64_t non_zero(const float *data, const qir::Shape &shape, Vector<std::i
 }
 
 Status run(qr_execution &execution, const qr_run_request &request) {
-  qr_context &context = *execution.context;
-  const qir::Graph &graph = context.graph;
+  qr_backend &backend = *execution.context->backend;
+  const qir::Graph &graph = *execution.graph;
   const Script &script = execution.script;
-  const qr_host &host = context.backend->allocator.host();
+  const qr_host &host = backend.allocator.host();
   const Stop stop(request.signal, host);
   const auto now = [&] { return host.clock_ns(host.self); };
+  std::uint64_t events = 0;
   const auto tell = [&](std::string_view name, std::string_view kind, std::string_view op, std::uint64_t begin,
                         std::uint64_t value, std::string_view unit) {
     if (!request.profile) return;
-    const qr_plugin_event event{text(name), text(kind), text(op), text(unit), begin, now(), value, 0};
+    qr_plugin_event event = plugin::node_event(++events, -1, name, op, begin, now());
+    const qr_plugin_counter counter{text("value"), text(unit), value};
+    event.kind = text(kind);
+    event.counters = &counter;
+    event.counter_count = 1;
     request.profile->event(request.profile->self, &event);
   };
 
   ++execution.runs;
-  if (script.lose_at && execution.runs == script.lose_at) execution.lost = true;
-  if (execution.lost)
+  if (script.lose_at && execution.runs == script.lose_at) {
+    backend.lost = true;
+    backend.stay_lost = script.stay_lost;
+  }
+  if (backend.lost)
     return Status::error(ErrorId::device_lost,
                          format("scripted device: lost at run %llu", static_cast<unsigned long long>(execution.runs)));
   const std::uint64_t begin = now();
@@ -431,7 +525,7 @@ Status run(qr_execution &execution, const qr_run_request &request) {
   tell("run", "run", "", begin, execution.runs, "runs");
   tell("priority", "run", execution.priority, begin, 0, "");
   tell("registered", "run", "", begin, registered, "buffers");
-  tell("registrations", "run", "", begin, context.registrations.load(), "registrations");
+  tell("registrations", "run", "", begin, backend.registrations.load(), "registrations");
   tell("workers", "run", "", begin, request.threads->worker_count, "workers");
   return {};
 }
@@ -454,17 +548,6 @@ qr_plugin_code execution_set_option(qr_execution *execution, qr_plugin_string ke
   });
 }
 
-qr_plugin_code execution_recover(qr_execution *execution, const qr_error_sink *errors) {
-  return guard(execution->context->backend->allocator, errors, [&]() -> Status {
-    if (execution->script.stay_lost) {
-      --execution->script.stay_lost;
-      return Status::error(ErrorId::device_lost, "scripted device: still lost");
-    }
-    execution->lost = false;
-    return {};
-  });
-}
-
 void execution_destroy(qr_execution *execution) { FreeDelete<qr_execution>()(execution); }
 
 constexpr qr_plugin_execution_api kExecution = {sizeof(qr_plugin_execution_api),
@@ -472,64 +555,79 @@ constexpr qr_plugin_execution_api kExecution = {sizeof(qr_plugin_execution_api),
                                                 execution_create,
                                                 execution_run,
                                                 execution_set_option,
-                                                execution_recover,
-                                                execution_destroy};
+                                                execution_destroy,
+                                                nullptr,
+                                                nullptr};
 
 // ---- memory -------------------------------------------------------------------------------------
 
 template <class Body>
-qr_plugin_code make_registration(qr_context *context, qr_registration **out, const qr_error_sink *errors, Body &&body) {
-  return guard(context->backend->allocator, errors, [&]() -> Status {
-    if (context->script.no_memory)
+qr_plugin_code make_registration(qr_backend *backend, qr_registration **out, const qr_error_sink *errors, Body &&body) {
+  return guard(backend->allocator, errors, [&]() -> Status {
+    if (backend->no_memory)
       return Status::error(ErrorId::memory_unsupported, "memory: the script says that there is none");
     auto registration = quarry::make_unique<qr_registration>();
     QR_RETURN_IF_ERROR(body(*registration));
-    ++context->registrations;
+    ++backend->registrations;
     *out = registration.release();
     return {};
   });
 }
 
-qr_plugin_code memory_allocate(qr_context *context, std::uint64_t size, void **out_data, qr_registration **out,
-                               const qr_error_sink *errors) {
-  return make_registration(context, out, errors, [&](qr_registration &made) -> Status {
-    char *data = static_cast<char *>(allocate_block(size, 4096));
-    std::memset(data, 0, size);
-    made = {data, size, qr_registration::Allocated, nullptr, 0};
-    *out_data = data;
+void give_view(void *data, qr_plugin_memory_info *out_info) {
+  plugin::give(qr_plugin_memory_info{sizeof(qr_plugin_memory_info), 1, data}, out_info);
+}
+
+qr_plugin_code memory_allocate(qr_backend *backend, const qr_plugin_memory_request *request,
+                               qr_plugin_memory_info *out_info, qr_registration **out, const qr_error_sink *errors) {
+  return make_registration(backend, out, errors, [&](qr_registration &made) -> Status {
+    char *data = static_cast<char *>(allocate_block(request->size_bytes, 4096));
+    made = {data, request->size_bytes, qr_registration::Allocated, nullptr, 0};
+    give_view(data, out_info);
     return {};
   });
 }
 
-qr_plugin_code memory_import_fd(qr_context *context, std::int32_t fd, std::uint64_t offset, std::uint64_t size,
-                                void **out_data, qr_registration **out, const qr_error_sink *errors) {
-  return make_registration(context, out, errors, [&](qr_registration &made) -> Status {
-    const std::uint64_t page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE)), lead = offset % page;
-    void *base = mmap(nullptr, lead + size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, static_cast<off_t>(offset - lead));
+qr_plugin_code memory_import_fd(qr_backend *backend, const qr_plugin_memory_request *request,
+                                qr_plugin_memory_info *out_info, qr_registration **out, const qr_error_sink *errors) {
+  return make_registration(backend, out, errors, [&](qr_registration &made) -> Status {
+    const std::uint64_t page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE)), lead = request->offset % page;
+    void *base = mmap(nullptr, lead + request->size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, request->fd,
+                      static_cast<off_t>(request->offset - lead));
     if (base == MAP_FAILED) return Status::error(ErrorId::io_error, "memory: the descriptor cannot be mapped");
-    made = {static_cast<char *>(base) + lead, size, qr_registration::Mapped, base, lead + size};
-    *out_data = made.data;
+    made = {static_cast<char *>(base) + lead, request->size_bytes, qr_registration::Mapped, base,
+            lead + request->size_bytes};
+    give_view(made.data, out_info);
     return {};
   });
 }
 
-qr_plugin_code memory_register_pointer(qr_context *context, void *data, std::uint64_t size, qr_registration **out,
-                                       const qr_error_sink *errors) {
-  return make_registration(context, out, errors, [&](qr_registration &made) -> Status {
-    made = {static_cast<char *>(data), size, qr_registration::Pointer, nullptr, 0};
+qr_plugin_code memory_register_pointer(qr_backend *backend, const qr_plugin_memory_request *request,
+                                       qr_plugin_memory_info *, qr_registration **out, const qr_error_sink *errors) {
+  return make_registration(backend, out, errors, [&](qr_registration &made) -> Status {
+    made = {static_cast<char *>(request->data), request->size_bytes, qr_registration::Pointer, nullptr, 0};
     return {};
   });
 }
 
-void memory_release(qr_context *context, qr_registration *registration) {
+void memory_release(qr_backend *backend, qr_registration *registration) {
   if (registration->kind == qr_registration::Allocated) free_block(registration->data);
   if (registration->kind == qr_registration::Mapped) munmap(registration->map_base, registration->map_size);
   FreeDelete<qr_registration>()(registration);
-  --context->registrations;
+  --backend->registrations;
 }
 
-constexpr qr_plugin_memory_api kMemory = {
-    sizeof(qr_plugin_memory_api), 0, memory_allocate, memory_import_fd, memory_register_pointer, memory_release};
+constexpr qr_plugin_memory_api kMemory = {sizeof(qr_plugin_memory_api),
+                                          0,
+                                          memory_allocate,
+                                          memory_import_fd,
+                                          memory_register_pointer,
+                                          memory_release,
+                                          nullptr,
+                                          nullptr,
+                                          nullptr,
+                                          nullptr,
+                                          nullptr};
 
 // ---- the plugin ---------------------------------------------------------------------------------
 
@@ -548,8 +646,8 @@ extern "C" QR_PLUGIN_EXPORT qr_plugin_code qr_plugin_query(const qr_host *host, 
                                         "scripted",
                                         "1.0",
                                         "does what a test tells it to",
-                                        3,
-                                        0,
+                                        4,
+                                        QR_PLUGIN_ABI_MINOR_MIN,
                                         &kDevice,
                                         &kCompiler,
                                         &kContext,

@@ -14,13 +14,17 @@
 #define NOTE_MAGIC QR_PLUGIN_NOTE_MAGIC
 #define NOTE_SIZE sizeof(qr_plugin_note)
 #define NOTE_MAJOR QR_PLUGIN_ABI_MAJOR
-#define NOTE_MINOR_MIN 0u
+#define NOTE_MINOR_MIN QR_PLUGIN_ABI_MINOR_MIN
 #define NOTE_FLAVOUR QR_PLUGIN_BUILD_FLAVOUR
 #define NOTE_ID ZOO_ID
 #define NOTE_TARGET QR_PLUGIN_BUILD_TARGET
 #define TABLE_SIZE sizeof(qr_plugin)
 #define TABLE_MAGIC QR_PLUGIN_MAGIC
 #define TABLE_MINOR QR_PLUGIN_ABI_MINOR
+#define TABLE_MINOR_MIN QR_PLUGIN_ABI_MINOR_MIN
+#define WAIT_SLOT NULL
+#define SUBMIT_SLOT NULL
+#define MAP_SLOT NULL
 #define TABLE_ID ZOO_ID
 #define TABLE_BLOB 1u
 #define TABLE_VERSION "1.0"
@@ -76,6 +80,8 @@
 #elif defined(ZOO_table_minor)
 #undef TABLE_MINOR
 #define TABLE_MINOR 7u
+#undef TABLE_MINOR_MIN
+#define TABLE_MINOR_MIN 5u
 #elif defined(ZOO_table_id)
 #undef TABLE_ID
 #define TABLE_ID "gpu"
@@ -100,6 +106,12 @@
 #elif defined(ZOO_null_release)
 #undef RELEASE_SLOT
 #define RELEASE_SLOT NULL
+#elif defined(ZOO_submit_alone)
+#undef SUBMIT_SLOT
+#define SUBMIT_SLOT execution_submit
+#elif defined(ZOO_map_alone)
+#undef MAP_SLOT
+#define MAP_SLOT memory_map
 #elif defined(ZOO_no_device)
 #undef DEVICE_COUNT
 #define DEVICE_COUNT 0
@@ -227,20 +239,29 @@ static qr_plugin_code option_info(qr_backend *backend, uint64_t index, qr_plugin
   return 0;
 }
 
+static void judge(const qr_verdict_sink *verdicts, uint32_t node, int32_t supported) {
+  const qr_plugin_verdict verdict = {sizeof verdict, node, supported, 0, text(""), text(""), text(""), text("")};
+  verdicts->verdict(verdicts->self, &verdict);
+}
+
 static qr_plugin_code compiler_check(qr_backend *backend, const qr_compile_request *request,
                                      const qr_verdict_sink *verdicts, const qr_error_sink *errors) {
   (void)backend, (void)errors;
   char lie[64];
   copy_lie(&lie, request->options, request->option_count);
   if (!strcmp(lie, "no verdict")) return 0;
-  if (!strcmp(lie, "verdict past the end")) verdicts->verdict(verdicts->self, 77, 1, text(""), text(""), text(""));
-  if (!strcmp(lie, "two verdicts")) verdicts->verdict(verdicts->self, 0, 1, text(""), text(""), text(""));
+  if (!strcmp(lie, "verdict past the end")) judge(verdicts, 77, 1);
+  if (!strcmp(lie, "two verdicts")) judge(verdicts, 0, 1);
+  if (!strcmp(lie, "small verdict")) {
+    const qr_plugin_verdict small = {16, 0, 1, 0, {0}, {0}, {0}, {0}};
+    verdicts->verdict(verdicts->self, &small);
+  }
   if (!strcmp(lie, "refusal without reason")) {
-    verdicts->verdict(verdicts->self, 0, 0, text(""), text(""), text(""));
+    judge(verdicts, 0, 0);
     return 0;
   }
   if (!strcmp(lie, "check without reason")) return 5;
-  verdicts->verdict(verdicts->self, 0, 1, text(""), text(""), text(""));
+  judge(verdicts, 0, 1);
   return 0;
 }
 
@@ -254,12 +275,13 @@ static qr_plugin_code compiler_compile(qr_backend *backend, const qr_compile_req
   if (!strcmp(lie, "no target")) return result->blob(result->self, "ZOO1", 4);
   if (!strcmp(lie, "empty target")) return result->compatibility(result->self, text(""), text(""));
   if (!strcmp(lie, "empty blob")) return result->blob(result->self, "ZOO1", 0);
-  if (!strcmp(lie, "segment past the end")) return result->keep_segment(result->self, 3, &segment);
+  if (!strcmp(lie, "segment past the end")) return result->keep_segment(result->self, 0, 3, &segment);
+  if (!strcmp(lie, "graph past the end")) return result->keep_segment(result->self, 2, 0, &segment);
   if (!strcmp(lie, "bad alignment")) return result->add_segment(result->self, "abc", 3, 48, &segment);
   if (!strcmp(lie, "segment without data")) return result->add_segment(result->self, NULL, 3, 64, &segment);
   if (!strcmp(lie, "two blobs")) result->blob(result->self, "ZOO0", 4);
   if (!strcmp(lie, "small plan")) {
-    qr_plugin_plan plan = {8, 0, 1, 2, 3, 4, 5};
+    qr_plugin_plan plan = {8, 0, 1, 2, 3, 4, 5, 6};
     result->plan(result->self, &plan);
   }
   result->blob(result->self, "ZOO1", 4);
@@ -267,12 +289,12 @@ static qr_plugin_code compiler_compile(qr_backend *backend, const qr_compile_req
   return 0;
 }
 
-static qr_plugin_code context_grade(qr_backend *backend, uint32_t device, const qr_blob *blob, int32_t *out_grade,
+static qr_plugin_code context_grade(qr_backend *backend, const qr_load_request *request, int32_t *out_grade,
                                     const qr_error_sink *reason) {
-  (void)backend, (void)device, (void)reason;
+  (void)backend, (void)reason;
   *out_grade = QR_PLUGIN_GRADE_OPTIMAL;
-  if (blob->version == 77) *out_grade = 77;
-  if (blob->version == 78) *out_grade = QR_PLUGIN_GRADE_RECOMPILE;
+  if (request->blob->version == 77) *out_grade = 77;
+  if (request->blob->version == 78) *out_grade = QR_PLUGIN_GRADE_RECOMPILE;
   return 0;
 }
 
@@ -285,17 +307,19 @@ static qr_plugin_code context_load(qr_backend *backend, const qr_load_request *r
   return 0;
 }
 
-static uint64_t context_count(qr_context *context) {
+static uint64_t context_graph_count(qr_context *context) { return strcmp(context->lie, "two graphs") ? 1 : 2; }
+static uint64_t context_count(qr_context *context, uint64_t graph) {
+  (void)graph;
   return strcmp(context->lie, "many inputs") ? 1 : (uint64_t)1 << 50;
 }
-static uint64_t context_output_count(qr_context *context) {
-  (void)context;
+static uint64_t context_output_count(qr_context *context, uint64_t graph) {
+  (void)context, (void)graph;
   return 1;
 }
 
-static qr_plugin_code context_tensor(qr_context *context, int32_t is_output, uint64_t index, qr_plugin_tensor_info *out,
-                                     const qr_error_sink *errors) {
-  (void)index, (void)errors;
+static qr_plugin_code context_tensor(qr_context *context, uint64_t graph, int32_t is_output, uint64_t index,
+                                     qr_plugin_tensor_info *out, const qr_error_sink *errors) {
+  (void)graph, (void)index, (void)errors;
   if (!strcmp(context->lie, "tensor unset")) return 0;
   out->dtype = 1;
   out->rank = 1;
@@ -310,10 +334,10 @@ static qr_plugin_code context_tensor(qr_context *context, int32_t is_output, uin
 
 static void context_destroy(qr_context *context) { context->lie[0] = 0; }
 
-static qr_plugin_code execution_create(qr_context *context, const qr_plugin_option *options, uint64_t count,
-                                       qr_execution **out, const qr_error_sink *errors) {
+static qr_plugin_code execution_create(qr_context *context, const qr_execution_request *request, qr_execution **out,
+                                       const qr_error_sink *errors) {
   (void)errors;
-  copy_lie(&the_execution.lie, options, count);
+  copy_lie(&the_execution.lie, request->options, request->option_count);
   the_execution.context = context;
   if (!strcmp(the_execution.lie, "execution NULL")) return 0;
   *out = &the_execution;
@@ -324,7 +348,8 @@ static qr_plugin_code execution_run(qr_execution *execution, const qr_run_reques
                                     const qr_error_sink *errors) {
   const char *lie = execution->lie;
   if (!strcmp(lie, "run without reason")) return 5;
-  if (!strcmp(lie, "device lost")) return refuse(errors, 9, "the zoo burnt down");
+  if (!strcmp(lie, "device busy")) return refuse(errors, 14, "the zoo is full");
+  if (!strcmp(lie, "device lost")) return refuse(errors, 15, "the zoo burnt down");
   qr_io_buffer *y = &request->outputs[0];
   static float own[64];
   if (!y->data) y->data = own;
@@ -341,18 +366,36 @@ static qr_plugin_code execution_run(qr_execution *execution, const qr_run_reques
   return 0;
 }
 
+#ifdef ZOO_submit_alone
+static qr_plugin_code execution_submit(qr_execution *execution, const qr_run_request *request, uint64_t *out_ticket,
+                                       const qr_error_sink *errors) {
+  (void)execution, (void)request, (void)out_ticket, (void)errors;
+  return 0;
+}
+#endif
+
 static void execution_destroy(qr_execution *execution) { execution->context = NULL; }
 
-static qr_plugin_code memory_allocate(qr_context *context, uint64_t size, void **out_data, qr_registration **out,
+/* Memory is the backend's, which gets no options: its lies are told by size. */
+static qr_plugin_code memory_allocate(qr_backend *backend, const qr_plugin_memory_request *request,
+                                      qr_plugin_memory_info *out_info, qr_registration **out,
                                       const qr_error_sink *errors) {
-  (void)size, (void)errors;
+  (void)backend, (void)errors;
   static float room[64];
-  if (strcmp(context->lie, "registration NULL")) *out = &the_registration;
-  if (strcmp(context->lie, "memory NULL")) *out_data = room;
+  if (request->size_bytes != 1) *out = &the_registration;
+  if (request->size_bytes != 2) out_info->data = room;
   return 0;
 }
 
-static void memory_release(qr_context *context, qr_registration *registration) { (void)context, (void)registration; }
+static void memory_release(qr_backend *backend, qr_registration *registration) { (void)backend, (void)registration; }
+
+#ifdef ZOO_map_alone
+static qr_plugin_code memory_map(qr_backend *backend, qr_registration *registration, uint32_t access, void **out_data,
+                                 const qr_error_sink *errors) {
+  (void)backend, (void)registration, (void)access, (void)out_data, (void)errors;
+  return 0;
+}
+#endif
 
 static qr_plugin_code create(const qr_host *host, qr_backend **out, const qr_error_sink *errors) {
   (void)errors;
@@ -369,26 +412,33 @@ static qr_plugin_code create(const qr_host *host, qr_backend **out, const qr_err
 
 static void destroy(qr_backend *backend) { backend->host = NULL; }
 
-static const qr_plugin_device_api device_table = {sizeof(qr_plugin_device_api), 0, device_count, device_info};
+static const qr_plugin_device_api device_table = {sizeof(qr_plugin_device_api), 0, device_count, device_info, NULL};
 static const qr_plugin_option_api option_table = {sizeof(qr_plugin_option_api), 0, option_count, option_info};
-__attribute__((unused)) static const qr_plugin_compiler_api compiler_table = {sizeof(qr_plugin_compiler_api), 0,
-                                                                              compiler_check, compiler_compile, NULL};
-__attribute__((unused)) static const qr_plugin_context_api context_table = {
-    CONTEXT_SIZE,   0, context_grade, NULL, context_load, context_count, context_output_count, context_tensor,
-    context_destroy};
+__attribute__((unused)) static const qr_plugin_compiler_api compiler_table = {
+    sizeof(qr_plugin_compiler_api), 0, compiler_check, compiler_compile, NULL, NULL};
+__attribute__((unused)) static const qr_plugin_context_api context_table = {CONTEXT_SIZE,
+                                                                            0,
+                                                                            context_grade,
+                                                                            NULL,
+                                                                            context_load,
+                                                                            context_count,
+                                                                            context_output_count,
+                                                                            context_tensor,
+                                                                            context_destroy,
+                                                                            context_graph_count,
+                                                                            NULL};
 __attribute__((unused)) static qr_plugin_code (*const run_slot)(qr_execution *, const qr_run_request *,
                                                                 const qr_error_sink *) = execution_run;
-__attribute__((unused)) static void (*const release_slot)(qr_context *, qr_registration *) = memory_release;
+__attribute__((unused)) static void (*const release_slot)(qr_backend *, qr_registration *) = memory_release;
 static const qr_plugin_execution_api execution_table = {
-    sizeof(qr_plugin_execution_api), 0, execution_create, RUN_SLOT, NULL, NULL, execution_destroy};
+    sizeof(qr_plugin_execution_api), 0, execution_create, RUN_SLOT, NULL, execution_destroy, SUBMIT_SLOT, WAIT_SLOT};
 static const qr_plugin_memory_api memory_table = {
-    sizeof(qr_plugin_memory_api), 0, memory_allocate, NULL, NULL, RELEASE_SLOT};
+    sizeof(qr_plugin_memory_api), 0, memory_allocate, NULL, NULL, RELEASE_SLOT, MAP_SLOT, NULL, NULL, NULL, NULL};
 
-static const qr_plugin plugin = {TABLE_SIZE,    TABLE_MINOR,          TABLE_MAGIC,   TABLE_ID,
-                                 TABLE_VERSION, "copies four floats", TABLE_BLOB,    0,
-                                 &device_table, COMPILER_TABLE,       CONTEXT_TABLE, &execution_table,
-                                 &memory_table, &option_table,        create,        destroy,
-                                 NULL};
+static const qr_plugin plugin = {
+    TABLE_SIZE,    TABLE_MINOR,     TABLE_MAGIC,   TABLE_ID,       TABLE_VERSION, "copies four floats",
+    TABLE_BLOB,    TABLE_MINOR_MIN, &device_table, COMPILER_TABLE, CONTEXT_TABLE, &execution_table,
+    &memory_table, &option_table,   create,        destroy,        NULL};
 
 #ifdef ZOO_no_symbol
 #define qr_plugin_query qr_plugin_query_of_another_name

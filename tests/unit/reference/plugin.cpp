@@ -65,7 +65,7 @@ struct Compiled {
   Compiled() {
     sink.struct_size = sizeof sink;
     sink.self = this;
-    sink.keep_segment = [](void *self, std::uint64_t, std::uint32_t *out) -> qr_plugin_code {
+    sink.keep_segment = [](void *self, std::uint64_t, std::uint64_t, std::uint32_t *out) -> qr_plugin_code {
       *out = static_cast<Compiled *>(self)->kept++;
       return 0;
     };
@@ -94,6 +94,9 @@ struct Sample {
   Builder b;
   Vector<std::uint8_t> qir, pool;
   qr_plugin_bytes segment{};
+  qr_plugin_segment loaded{};  // the same, as a container gives it
+  qr_plugin_graph graph{};
+  const qr_plugin_graph *graphs[1] = {&graph};
   qr_compile_request request{};
 
   Sample() {
@@ -112,9 +115,13 @@ struct Sample {
     constants.write_to(pool.data());
     segment = {pool.data(), constants.size()};
     request.struct_size = sizeof request;
-    request.qir = {qir.data(), qir.size()};
-    request.segments = &segment;
-    request.segment_count = 1;
+    loaded = {segment.data, segment.size, -1, 0, 0, 0};
+    graph.struct_size = sizeof graph;
+    graph.qir = {qir.data(), qir.size()};
+    graph.segments = &segment;
+    graph.segment_count = 1;
+    request.graphs = graphs;
+    request.graph_count = 1;
   }
 };
 
@@ -133,7 +140,8 @@ qr_plugin_code load_and_run(Host &host, const qr_plugin &plugin, qr_backend *bac
   qr_context *context = nullptr;
   if (const qr_plugin_code code = plugin.context->load(backend, &load, &context, &host.errors)) return code;
   qr_execution *execution = nullptr;
-  qr_plugin_code code = plugin.execution->create(context, nullptr, 0, &execution, &host.errors);
+  const qr_execution_request execution_request{sizeof execution_request, 0, nullptr, 0, 0};
+  qr_plugin_code code = plugin.execution->create(context, &execution_request, &execution, &host.errors);
   if (code == 0) {
     float x[4] = {1, 2, 3, 4};
     qr_io_buffer input{}, outputs[2] = {};
@@ -145,9 +153,9 @@ qr_plugin_code load_and_run(Host &host, const qr_plugin &plugin, qr_backend *bac
     qr_run_request run{};
     run.struct_size = sizeof run;
     run.inputs = &input;
-    run.input_count = plugin.context->input_count(context);
+    run.input_count = plugin.context->input_count(context, 0);
     run.outputs = outputs;
-    run.output_count = plugin.context->output_count(context);
+    run.output_count = plugin.context->output_count(context, 0);
     // A damaged blob may ask for other tensors than the sample has; a host would give those.
     if (run.input_count == 1 && run.output_count == 2) code = plugin.execution->run(execution, &run, &host.errors);
     if (code == 0 && outputs[0].used_bytes == 16 && out_y) {
@@ -168,25 +176,31 @@ TEST_CASE("plugin compiles loads and runs") {
   qr_backend *backend = nullptr;
   CHECK_EQ(plugin.create(&host.table, &backend, &host.errors), 0);
   qr_plugin_device_info device{};
+  device.struct_size = sizeof device;
   CHECK_EQ(plugin.device->info(backend, 0, &device, &host.errors), 0);
   CHECK((device.usable == 1 && !view(device.name).empty()));
   {
     Sample sample;
-    qr_verdict_sink verdicts{sizeof verdicts, 0, &host,
-                             [](void *, std::uint32_t, std::int32_t supported, qr_plugin_string, qr_plugin_string,
-                                qr_plugin_string) { CHECK_EQ(supported, 1); }};
+    qr_verdict_sink verdicts{sizeof verdicts, 0, &host, [](void *, const qr_plugin_verdict *verdict) {
+                               CHECK_EQ(verdict->supported, 1);
+                               CHECK_EQ(verdict->path, QR_PLUGIN_PATH_REFERENCE);
+                             }};
     CHECK_EQ(plugin.compiler->check(backend, &sample.request, &verdicts, &host.errors), 0);
     Compiled compiled;
     CHECK_EQ(plugin.compiler->compile(backend, &sample.request, &compiled.sink, &host.errors), 0);
     CHECK_EQ(host.message, "");
     CHECK_EQ(compiled.plan.weights_bytes, 8u);
     CHECK_EQ(compiled.kept, 1u);
-    qr_blob blob{sizeof blob, 1, {compiled.bytes, compiled.size}, &sample.segment, 1, text(compiled.target), text("")};
+    qr_blob blob{sizeof blob, 1, {compiled.bytes, compiled.size, -1, 0, 0, 0}, &sample.loaded, 1, text(compiled.target),
+                 text(""),    1};
+    qr_load_request load{};
+    load.struct_size = sizeof load;
+    load.blob = &blob;
     std::int32_t grade = 0;
-    CHECK_EQ(plugin.context->grade(backend, 0, &blob, &grade, &host.errors), 0);
+    CHECK_EQ(plugin.context->grade(backend, &load, &grade, &host.errors), 0);
     CHECK_EQ(grade, QR_PLUGIN_GRADE_OPTIMAL);
     blob.version = 2;
-    CHECK_EQ(plugin.context->grade(backend, 0, &blob, &grade, &host.errors), 0);
+    CHECK_EQ(plugin.context->grade(backend, &load, &grade, &host.errors), 0);
     CHECK_EQ(grade, QR_PLUGIN_GRADE_RECOMPILE);
     CHECK_EQ(host.message, "blob: found version 2, expected 1");
     float y[4] = {};
@@ -209,7 +223,8 @@ TEST_CASE("damaged blobs are refused or run") {
     Compiled good, bad;
     REQUIRE_EQ(plugin.compiler->compile(backend, &sample.request, &good.sink, &host.errors), 0);
     REQUIRE(good.size > 0);
-    qr_blob blob{sizeof blob, 1, {bad.bytes, good.size}, &sample.segment, 1, text(good.target), text("")};
+    qr_blob blob{sizeof blob, 1, {bad.bytes, good.size, -1, 0, 0, 0}, &sample.loaded, 1, text(good.target),
+                 text(""),    1};
     int accepted = 0;
     for (std::uint64_t length = 0; length < good.size; ++length) {
       std::memcpy(bad.bytes, good.bytes, good.size);
@@ -227,7 +242,7 @@ TEST_CASE("damaged blobs are refused or run") {
       if (load_and_run(host, plugin, backend, blob, nullptr, nullptr) != 0) CHECK(!host.message.empty());
     }
     // A segment that is too short for what the graph says.
-    qr_plugin_bytes cut{sample.segment.data, 4};
+    qr_plugin_segment cut{sample.segment.data, 4, -1, 0, 0, 0};
     std::memcpy(bad.bytes, good.bytes, good.size);
     blob.segments = &cut;
     CHECK(load_and_run(host, plugin, backend, blob, nullptr, nullptr) != 0);
@@ -249,8 +264,9 @@ TEST_CASE("out of memory anywhere leaks nothing") {
       Compiled compiled;
       code = plugin.compiler->compile(backend, &sample.request, &compiled.sink, &host.errors);
       if (code == 0) {
-        qr_blob blob{sizeof blob,           1,       {compiled.bytes, compiled.size}, &sample.segment, 1,
-                     text(compiled.target), text("")};
+        qr_blob blob{sizeof blob,    1, {compiled.bytes, compiled.size, -1, 0, 0, 0},
+                     &sample.loaded, 1, text(compiled.target),
+                     text(""),       1};
         code = load_and_run(host, plugin, backend, blob, nullptr, nullptr);
       }
       plugin.destroy(backend);

@@ -56,12 +56,18 @@ TEST_CASE("utf8") {
 
 namespace {
 
-qr_plugin_event event(const char *name, const char *kind, std::uint64_t begin, std::uint64_t end) {
+qr_plugin_event event(std::uint64_t id, std::uint64_t parent, const char *name, std::uint32_t level,
+                      std::uint64_t begin, std::uint64_t end) {
   qr_plugin_event made = {};
+  made.struct_size = sizeof made;
+  made.id = id;
+  made.parent = parent;
+  made.level = level;
   made.name = plugin_string(name);
-  made.kind = plugin_string(kind);
-  made.begin_ns = begin;
-  made.end_ns = end;
+  made.kind = plugin_string(id ? "node" : "run");
+  made.node = -1;
+  made.begin = begin;
+  made.end = end;
   return made;
 }
 
@@ -69,35 +75,79 @@ qr_plugin_event event(const char *name, const char *kind, std::uint64_t begin, s
 
 TEST_CASE("events") {
   EventLog log;
-  log.add(event("late", "node", 10, 40));
-  log.add(event("early, \"quoted\"", "node", 5, 20));
+  const std::uint64_t call = log.begin_call();
+  CHECK_EQ(call, 1);
+  log.add(call, event(2, 1, "inner", 2, 6, 8));            // a part before the whole
+  qr_plugin_event late = event(3, 99, "late", 2, 10, 40);  // of a parent that never comes: a part of the call
+  const qr_plugin_counter counter{plugin_string("bytes"), plugin_string("B"), 77};
+  const qr_plugin_attribute attribute{plugin_string("kernel"), plugin_string("gemm")};
+  late.counters = &counter, late.counter_count = 1;
+  late.attributes = &attribute, late.attribute_count = 1;
+  log.add(call, late);
+  log.add(call, event(1, 0, "early, \"quoted\"", 2, 5, 20));
+  log.add(call, event(0, 0, "run", 1, 4, 50));
+  const char *const order[] = {"run", "early, \"quoted\"", "inner", "late"};
   qr_profile_event out;
-  CHECK(log.at(0, out));
-  CHECK_EQ(text_of(out.name), "early, \"quoted\"");  // in the order of their ends
-  CHECK(!log.at(2, out));
+  for (std::uint64_t i = 0; i < 4; ++i) {
+    CHECK(log.at(i, out));
+    CHECK_EQ(text_of(out.name), order[i]);
+  }
+  CHECK_EQ(out.counter_count, 1);
+  CHECK_EQ(out.counters[0].value, 77);
+  CHECK_EQ(text_of(out.attributes[0].value), "gemm");
+  CHECK(!log.at(4, out));
   CHECK_EQ(log.text("csv"),
-           "name,kind,op,thread,begin_ns,end_ns,duration_ns,value,unit\n\"early, "
-           "\"\"quoted\"\"\",node,,0,5,20,15,,\nlate,node,,0,10,40,30,,\n");
-  CHECK(log.text("chrome").find("\"ts\": 5") == String::npos);  // from the first event on
+           "id,parent,level,name,kind,op,node,thread,clock,begin,end,duration,counters,attributes\n"
+           "4294967296,0,1,run,run,,,0,host,4,50,46,,\n"
+           "4294967297,4294967296,2,\"early, \"\"quoted\"\"\",node,,,0,host,5,20,15,,\n"
+           "4294967298,4294967297,2,inner,node,,,0,host,6,8,2,,\n"
+           "4294967299,4294967395,2,late,node,,,0,host,10,40,30,bytes=77 B,kernel=gemm\n");
+  CHECK(log.text("chrome").find("\"ts\": 0.001") != String::npos);  // from the first event on
   CHECK(log.text("chrome").find("\"dur\": 0.015") != String::npos);
+  log.lose(3);
+  CHECK(log.text("csv").ends_with("# 3 events were lost\n"));
+  CHECK(log.text("chrome").find("\"lost_events\": 3") != String::npos);
   log.clear();
   CHECK_EQ(log.count(), 0);
+  CHECK_EQ(log.lost(), 0);
+}
+
+TEST_CASE("events of plugins that cannot be are lost, and counted") {
+  EventLog log;
+  EventSink sink;
+  sink.attach(&log, ProfileLevel::Trace);
+  const qr_profile_sink *to = sink.plugin_sink();
+  const auto tell = [&](const qr_plugin_event &made) { to->event(to->self, &made); };
+  qr_plugin_event small = event(1, 0, "small", 1, 0, 1), no_id = event(0, 0, "no id", 1, 0, 1),
+                  no_data = event(1, 0, "no data", 1, 0, 1);
+  small.struct_size = 16;
+  no_data.counter_count = 2;
+  for (const qr_plugin_event &bad : {small, no_id, no_data}) tell(bad);
+  to->lost(to->self, 5);
+  CHECK_EQ(log.count(), 0);
+  CHECK_EQ(log.lost(), 8);
+  tell(event(1, 0, "good", 1, 0, 1));
+  CHECK_EQ(log.count(), 1);
 }
 
 TEST_CASE("profile levels") {
-  EventLog basic, detailed, all;
-  const std::pair<EventLog *, ProfileLevel> targets[] = {
-      {&basic, ProfileLevel::Basic}, {&detailed, ProfileLevel::Detailed}, {&all, ProfileLevel::All}};
+  EventLog basic, detailed, linting, trace;
+  const std::pair<EventLog *, ProfileLevel> targets[] = {{&basic, ProfileLevel::Basic},
+                                                         {&detailed, ProfileLevel::Detailed},
+                                                         {&linting, ProfileLevel::Linting},
+                                                         {&trace, ProfileLevel::Trace}};
   for (const auto &[log, level] : targets) {
     EventSink sink;
     sink.attach(log, level);
-    CHECK((sink.plugin_sink() == nullptr) == (level == ProfileLevel::Basic));
-    for (const char *kind : {"run", "node", "copy", "counter"}) sink.add(event("e", kind, 1, 2));
+    const qr_profile_sink *to = sink.plugin_sink();
+    CHECK_EQ(to->level, static_cast<std::uint32_t>(level));
+    for (std::uint32_t of = 1; of <= 4; ++of) {
+      const qr_plugin_event made = event(of, 0, "e", of, 1, 2);
+      to->event(to->self, &made);
+    }
+    CHECK_EQ(log->count(), static_cast<std::uint64_t>(level));
   }
-  CHECK_EQ(basic.count(), 1);
-  CHECK_EQ(detailed.count(), 3);
-  CHECK_EQ(all.count(), 4);
   EventSink none;
-  none.attach(nullptr, ProfileLevel::All);
+  none.attach(nullptr, ProfileLevel::Trace);
   CHECK(!none.wanted());
 }

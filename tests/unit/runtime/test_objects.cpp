@@ -93,20 +93,21 @@ TEST_CASE("a scope ends") {
 
 TEST_CASE("structs grow") {
   qr_run_options from = QR_RUN_OPTIONS_INIT, to;
-  CHECK_OK(read_struct("f", "options", &from, to));
+  CHECK_OK(read_struct("f", "options", &from, to, QR_RUN_OPTIONS_FIRST_SIZE));
   from.struct_size = 8;
-  const Status small = read_struct("f", "options", &from, to);
+  const Status small = read_struct("f", "options", &from, to, QR_RUN_OPTIONS_FIRST_SIZE);
   CHECK_EQ(small.id(), "QR-C0003");
   CHECK_EQ(small.message(), "f: options.struct_size is 8, expected at least 32");
   from.struct_size = 1u << 20;
-  CHECK_EQ(read_struct("f", "options", &from, to).id(), "QR-C0003");
-  CHECK_EQ(read_struct("f", "options", static_cast<qr_run_options *>(nullptr), to).id(), "QR-C0002");
+  CHECK_EQ(read_struct("f", "options", &from, to, QR_RUN_OPTIONS_FIRST_SIZE).id(), "QR-C0003");
+  CHECK_EQ(read_struct("f", "options", static_cast<qr_run_options *>(nullptr), to, QR_RUN_OPTIONS_FIRST_SIZE).id(),
+           "QR-C0002");
 
   Newer<qr_run_options> newer = {QR_RUN_OPTIONS_INIT, 0};
   newer.known.struct_size = sizeof newer;
-  CHECK_OK(read_struct("f", "options", &newer.known, to));
+  CHECK_OK(read_struct("f", "options", &newer.known, to, QR_RUN_OPTIONS_FIRST_SIZE));
   newer.later = 0x100;  // the byte at offset 33
-  const Status unknown = read_struct("f", "options", &newer.known, to);
+  const Status unknown = read_struct("f", "options", &newer.known, to, QR_RUN_OPTIONS_FIRST_SIZE);
   CHECK_EQ(unknown.id(), "QR-C0004");
   CHECK_EQ(unknown.message(), "f: options has a value at offset 33, this library knows 32 bytes of it");
 }

@@ -23,7 +23,7 @@ TEST_CASE("table is well formed") {
     CHECK(!row.help.empty());
     CHECK(!row.scope.empty());
     // The default is one of the values; "" stands for "not set" where no word fits.
-    if (!row.fallback.empty()) CHECK_OK(check_option_value(row.key, row.values, row.fallback));
+    if (!row.default_value.empty()) CHECK_OK(check_option_value(row.key, row.values, row.default_value));
     for (std::size_t j = 0; j < i; ++j) CHECK(option_row(j).key != row.key);
   }
   CHECK(find_option_row("vtcm_mb") != nullptr);
