@@ -1,26 +1,37 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Installs what is needed, builds (release, static, with sanitizers), runs the unit, ABI, plugin, fault and format tests, ONNX's own backend
-# tests, and the real models of $QUARRY_SHARED (default ../shared) where they are. A step that cannot run here says why and counts as skipped.
-# The last line counts the steps; the exit status is 1 when one failed.
-#   tools/test.sh                  (under 40 minutes on two cores)
-#   tools/test.sh --no-sanitizers  without the builds with the address, undefined-behaviour and thread sanitizers
+# Installs what is needed, builds and tests. A step that cannot run here says why and counts as skipped. The last line counts the steps; the exit
+# status is 1 when one failed.
+#   tools/test.sh                  what matters most: the release build and all its tests, ONNX's backend tests of Debian's release, the real models of
+#                                  $QUARRY_SHARED (default ../shared) where they are, the program (at most 12 minutes on two cores)
+#   tools/test.sh --all            that, and the builds with the address, undefined-behaviour and thread sanitizers, the static builds, aarch64, an installed
+#                                  tree, the tests of ONNX's newest package, everything through containers too (at most 60 minutes)
+#   tools/test.sh --no-sanitizers  --all without the builds with sanitizers
 #   tools/test.sh --quick          the release build, its tests and ONNX's tests of Debian's release
 #   tools/test.sh --avx512         the same, and the kernels for AVX-512 with its instructions emulated: after changes to backends/common/kernels
-#                                  (not a part of the whole run, which has no room for it; a processor with AVX-512 runs them in every run)
+#                                  (not a part of --all, which has no room for it; a processor with AVX-512 runs them in every run)
 . "$(dirname "$0")/setup.sh"
 cd "$root" || exit 1
+models='' all='' sanitizers='' emulate=false  # what is run beyond the release build, its tests and Debian's ONNX tests
 case "${1-}" in
-  "") quick='' sanitizers=1 emulate=false ;;
-  --no-sanitizers) quick='' sanitizers='' emulate=false ;;
-  --quick) quick=1 sanitizers='' emulate=false ;;
-  --avx512) quick=1 sanitizers='' emulate=true ;;
-  *) echo "usage: tools/test.sh [--quick|--no-sanitizers|--avx512]" >&2; exit 2 ;;
+  "") models=1 ;;
+  --all) models=1 all=1 sanitizers=1 ;;
+  --no-sanitizers) models=1 all=1 ;;
+  --quick) ;;
+  --avx512) emulate=true ;;
+  *) echo "usage: tools/test.sh [--all|--no-sanitizers|--quick|--avx512]" >&2; exit 2 ;;
 esac
+begun=$(date +%s)
 shared=${QUARRY_SHARED:-$root/../shared}
 build=${QUARRY_BUILD_DIR:-$root/build}-test
 quarry=$build/tools/quarry
 passed=0 failed=0 skipped=0 failures=
+
+# Some builds have the kernels for one instruction set: the best of this processor.
+isas=$(if grep -qw avx512_vnni /proc/cpuinfo; then echo avx512; elif grep -qw avx2 /proc/cpuinfo; then echo avx2; fi)
+# The release build has them all; that of the short run the best and the plainest, which takes a minute less.
+release_isas=
+[ -n "$all" ] || [ -z "$isas" ] || release_isas=$isas,sse2
 
 step() {  # NAME COMMAND...
   name=$1 start=$(date +%s)
@@ -95,8 +106,9 @@ static_build() {
 }
 
 install_packages || { echo "cannot install the packages of tools/packages.txt" >&2; exit 1; }
-[ ! -f "$build/build.ninja" ] || meson configure "$build" "-Demulate_avx512=$emulate"  # from a run before
-step "build: release, warnings are errors" build_in "$build" --buildtype=release -Dwerror=true "-Demulate_avx512=$emulate"
+# A build of a run before may have been set up otherwise.
+[ ! -f "$build/build.ninja" ] || meson configure "$build" "-Demulate_avx512=$emulate" "-Dkernel_isas=$release_isas"
+step "build: release, warnings are errors" build_in "$build" --buildtype=release -Dwerror=true "-Demulate_avx512=$emulate" "-Dkernel_isas=$release_isas"
 if [ $failed -gt 0 ]; then
   echo "nothing else can run"
   echo "$passed passed, $failed failed, $skipped skipped"
@@ -109,7 +121,17 @@ if [ -d /usr/share/libonnx-testdata/data ]; then
 else
   skip "ONNX's backend tests, Debian's release" "libonnx-testdata is not installed"
 fi
-if [ -z "$quick" ]; then
+if [ -n "$models" ]; then
+  if [ -d "$shared/models" ]; then
+    step "real models, on cpu-reference" conform models cpu-reference 24 "$shared/models"
+    step "real models, on cpu through .qrm containers" conform models-qrm cpu 24 --compiled "$shared/models"
+  else
+    skip "real models" "there is no $shared/models (set QUARRY_SHARED)"
+  fi
+  step "the program, as a user would" python3 tests/integration/check_program.py "$build" "$shared"
+  step "docs made from tables are up to date" python3 tools/generate_docs.py --check "$quarry"
+fi
+if [ -n "$all" ]; then
   [ ! -d /usr/share/libonnx-testdata/data ] ||
     step "ONNX's backend tests, Debian's release, through .qrm containers" conform debian-qrm cpu-reference 1000 --compiled /usr/share/libonnx-testdata/data
   if newest_onnx; then
@@ -121,22 +143,14 @@ if [ -z "$quick" ]; then
     skip "ONNX's backend tests, newest package" "the onnx package cannot be installed here: $(tail -n 1 "$build/pip.log" 2>/dev/null)"
   fi
   if [ -d "$shared/models" ]; then
-    step "real models, on cpu-reference" conform models cpu-reference 24 "$shared/models"
     step "real models, on cpu-reference through .qrm containers" conform models-qrm cpu-reference 24 --compiled "$shared/models"
     step "real models, on cpu" conform models cpu 24 "$shared/models"
-    step "real models, on cpu through .qrm containers" conform models-qrm cpu 24 --compiled "$shared/models"
-  else
-    skip "real models" "there is no $shared/models (set QUARRY_SHARED)"
   fi
-  step "the program, as a user would" python3 tests/integration/check_program.py "$build" "$shared"
-  step "docs made from tables are up to date" python3 tools/generate_docs.py --check "$quarry"
   step "installed tree" installed_tree
   step "static build without dlopen" static_build
 fi
 # -O1, names of functions without line numbers (-g1 has those), traps in place of messages (the address sanitizer shows where a trap was met), and not three checks of
 # -fsanitize=undefined: a null or overrun pointer is caught where it is used, and no base class of ours is cast down. Each halves the time to compile.
-# Kernels for one instruction set: the best of this processor.
-isas=$(if grep -qw avx512_vnni /proc/cpuinfo; then echo avx512; elif grep -qw avx2 /proc/cpuinfo; then echo avx2; fi)
 few='-fno-sanitize=null,object-size,vptr -fsanitize-undefined-trap-on-error'
 if [ -n "$sanitizers" ]; then
   step "configure: address and undefined-behaviour sanitizers" configure "$build-asan" -Db_sanitize=address,undefined -Db_lundef=false \
@@ -152,9 +166,11 @@ if [ -n "$sanitizers" ]; then
   step "configure: thread sanitizer" configure "$build-tsan" -Db_sanitize=thread -Db_lundef=false -Doptimization=1 -Ddebug=false "-Dkernel_isas=$isas"
   step "thread sanitizer: build and tests of threads" sanitized_tests tsan "$build-tsan" threads
 fi
-if [ -z "$quick" ]; then
+if [ -n "$all" ]; then
   step "aarch64: cross-built, kernels under qemu" tools/test_aarch64.sh "$build-aarch64"
 fi
 [ -z "$failures" ] || echo "failed steps:$failures"
+seconds=$(($(date +%s) - begun))
+echo "$((seconds / 60)) min $((seconds % 60)) s"
 echo "$passed passed, $failed failed, $skipped skipped"
 [ $failed -eq 0 ]
