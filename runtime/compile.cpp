@@ -162,6 +162,10 @@ Result<Unique<Compilation>> Compilation::begin(const Model &model, const OptionS
   const loader::Plugin &plugin = *compilation->plugin;
   QR_ASSIGN_OR_RETURN(compilation->device, choose_device(compilation->settings, plugin, use));
   QR_ASSIGN_OR_RETURN(compilation->plugin_options, ::quarry::plugin_options(compilation->settings, options, plugin));
+  if (!compilation->settings.group.empty() && !(plugin.devices()[compilation->device].features & QR_DEVICE_GROUPS)) {
+    compilation->plugin_options.foreign.push_back({"context.group", compilation->settings.group});
+    compilation->settings.group = {};
+  }
   for (const KeyValue &foreign : compilation->plugin_options.foreign)
     model.runtime().journal().write(QR_LOG_INFO, "options",
                                     format("option %s is not one of backend %s: it has no effect",

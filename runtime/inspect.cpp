@@ -105,7 +105,8 @@ Status write_container(JsonWriter &json, const qrm::ValidatedModel &model) {
           .field("weights_bytes", program.plan.weights_bytes)
           .field("arena_bytes", program.plan.arena_bytes);
       json.field("io_bytes", program.plan.io_bytes).field("device_bytes", program.plan.device_bytes);
-      json.field("scratchpad_bytes", program.plan.scratchpad_bytes).end_object().end_object();
+      json.field("scratchpad_bytes", program.plan.scratchpad_bytes);
+      json.field("spill_fill_bytes", program.plan.spill_fill_bytes).end_object().end_object();
     }
     json.end_array().end_object();
   }

@@ -79,6 +79,57 @@ Status no_context(const Compilation &compilation) {
       .with("backend", compilation.plugin->id());
 }
 
+namespace {
+
+bool shapes_programs(const loader::OptionRow &row) noexcept { return row.applies & QR_PLUGIN_OPTION_COMPILE; }
+
+// What a context was compiled with; a key that its plugin did not have yet had the default.
+std::string_view option_of(const qrm::ContextInfo &context, const loader::OptionRow &row) noexcept {
+  for (const qrm::KeyValue &pair : context.options)
+    if (pair.key == row.key) return pair.value;
+  return row.default_value;
+}
+
+bool is_given(const Compilation &compilation, std::string_view key) {
+  return compilation.options && compilation.options->values().find(key) != compilation.options->values().end();
+}
+
+Vector<CompileOption> other_options(const Compilation &compilation, const qrm::ContextInfo &context) {
+  Vector<CompileOption> out;
+  for (const loader::OptionRow &row : compilation.plugin->options()) {
+    if (!shapes_programs(row) || !is_given(compilation, row.key)) continue;
+    const std::string_view asked = compilation.options->values().find(row.key)->second;
+    if (asked != option_of(context, row)) out.push_back({row.key, String(asked)});
+  }
+  return out;
+}
+
+String text_of_options(const Compilation &compilation, const GradedContext &graded) {
+  String text;
+  for (const CompileOption &option : graded.asked_for) {
+    const loader::OptionRow &row = *compilation.plugin->find_option(option.key);
+    text += format("%s%s: compiled with \"%s\", asked for \"%s\"", text.empty() ? "" : "; ", option.key.c_str(),
+                   printable(option_of(*graded.context, row), 200).c_str(), printable(option.value, 200).c_str());
+  }
+  return text;
+}
+
+// Compile-time options that were not given are the context's: what the container was made with is not forgotten when it
+// is compiled again, and the report does not call defaults what is otherwise. `same_machine`: those that name the
+// machine too.
+void adopt_options(Compilation &compilation, const qrm::ContextInfo &context, bool same_machine) {
+  for (qr_plugin_option &option : compilation.plugin_options.own) {
+    const std::string_view key = text_of(option.key);
+    const loader::OptionRow *const row = compilation.plugin->find_option(key);
+    if (!row || !shapes_programs(*row) || is_given(compilation, key)) continue;
+    if ((row->applies & QR_PLUGIN_OPTION_TARGET) && !same_machine) continue;
+    const std::string_view value = option_of(context, *row);
+    if (check_option_value(key, row->values, value).ok()) option.value = plugin_string(value);
+  }
+}
+
+}  // namespace
+
 Result<GradedContext> grade_contexts(const Compilation &compilation) {
   const qrm::ValidatedModel &container = compilation.model.container();
   const String &target = compilation.plugin->devices()[compilation.device].target;
@@ -100,9 +151,22 @@ Result<GradedContext> grade_contexts(const Compilation &compilation) {
     }
     const bool better = !best.context || grade.grade < best.grade.grade ||
                         (grade.grade == best.grade.grade && context.target == target && best.context->target != target);
-    if (better) best = {&context, std::move(grade)};
+    if (better) best = {&context, std::move(grade), {}};
+  }
+  if (best.context) {
+    best.asked_for = other_options(compilation, *best.context);
+  } else if (keeps_graphs(compilation.model) && compilation.plugin->has_compiler()) {
+    best.grade = {QR_PLUGIN_GRADE_RECOMPILE,
+                  format("the container has no context of backend %s, but its portable graph",
+                         String(compilation.plugin->id()).c_str())};
   }
   return best;
+}
+
+loader::Grade session_grade(const Compilation &compilation, const GradedContext &graded) {
+  if (graded.asked_for.empty() || graded.grade.grade >= QR_PLUGIN_GRADE_RECOMPILE) return graded.grade;
+  return {keeps_graphs(compilation.model) ? QR_PLUGIN_GRADE_RECOMPILE : QR_PLUGIN_GRADE_INCOMPATIBLE,
+          text_of_options(compilation, graded)};
 }
 
 Status ReadyModel::take_context(const qrm::ContextInfo &context) {
@@ -117,6 +181,7 @@ Status ReadyModel::take_context(const qrm::ContextInfo &context) {
 Status ReadyModel::compile(Compilation &compilation) {
   QR_ASSIGN_OR_RETURN(compiled_, CompiledModel::make(compilation));
   grade_ = {QR_PLUGIN_GRADE_OPTIMAL, {}};
+  note_options(compilation);
   const auto &graphs = compiled_->portable().graphs();
   programs_.reserve(compiled_->programs().size());
   for (const CompiledProgram &made : compiled_->programs()) {
@@ -156,10 +221,11 @@ Result<Ref<ReadyModel>> ReadyModel::make(Compilation &compilation) {
                          "bind shapes when compiling from the .onnx")
         .with("option", "shape");
   QR_ASSIGN_OR_RETURN(GradedContext graded, grade_contexts(compilation));
-  if (!graded.context) return no_context(compilation);
+  if (!graded.context && graded.grade.grade != QR_PLUGIN_GRADE_RECOMPILE) return no_context(compilation);
   const loader::DeviceInfo &device = compilation.plugin->devices()[compilation.device];
   const String id(compilation.plugin->id());
-  if (graded.grade.grade == QR_PLUGIN_GRADE_INCOMPATIBLE)
+  const Recompile when = compilation.settings.recompile;
+  if (graded.context && graded.grade.grade == QR_PLUGIN_GRADE_INCOMPATIBLE)
     return Status::error(
                ErrorId::qrm_incompatible_context,
                format("%s: its context of backend %s was compiled for %s (blob version %u), this device is %s (blob "
@@ -168,8 +234,8 @@ Result<Ref<ReadyModel>> ReadyModel::make(Compilation &compilation) {
                       graded.context->blob_version, device.target.c_str(), compilation.plugin->blob_version(),
                       graded.grade.reason.empty() ? "incompatible" : printable(graded.grade.reason, 1000).c_str()))
         .with("backend", id);
-  const Recompile when = compilation.settings.recompile;
   if (graded.grade.grade == QR_PLUGIN_GRADE_RECOMPILE) {
+    if (when == Recompile::Never && !graded.context) return no_context(compilation);
     if (when == Recompile::Never)
       return Status::error(
                  ErrorId::qrm_incompatible_context,
@@ -182,13 +248,29 @@ Result<Ref<ReadyModel>> ReadyModel::make(Compilation &compilation) {
     if (when == Recompile::Background) {
       ready->source_ = "pending";
       ready->grade_ = std::move(graded.grade);
+      ready->asked_for_ = std::move(graded.asked_for);
       ready->wants_recompilation_ = true;
       return ready;
     }
     log.write(QR_LOG_INFO, "session",
-              format("%s: its context is compiled again for backend %s, %s: %s", compilation.model.describe().c_str(),
+              format("%s: it is compiled again for backend %s, %s: %s", compilation.model.describe().c_str(),
                      id.c_str(), device.target.c_str(), printable(graded.grade.reason, 1000).c_str()));
     return make_again(compilation);
+  }
+  if (!graded.asked_for.empty()) {
+    const String differs = text_of_options(compilation, graded);
+    const bool kept = ready->keeps_graphs();
+    if (when == Recompile::Never || !kept)
+      return Status::error(ErrorId::qrm_other_options,
+                           format("%s: its context of backend %s was compiled with other options, and %s: %s",
+                                  compilation.model.describe().c_str(), id.c_str(),
+                                  kept ? "option context.recompile is never" : "its portable graph was not kept",
+                                  differs.c_str()))
+          .with("backend", id)
+          .with("option", graded.asked_for[0].key);
+    log.write(QR_LOG_INFO, "session",
+              format("%s: its context is compiled again: %s", compilation.model.describe().c_str(), differs.c_str()));
+    if (when == Recompile::Wait) return make_again(compilation);
   }
   if (graded.grade.grade == QR_PLUGIN_GRADE_USABLE)
     log.write(QR_LOG_INFO, "session",
@@ -196,10 +278,22 @@ Result<Ref<ReadyModel>> ReadyModel::make(Compilation &compilation) {
                      compilation.model.describe().c_str(), device.target.c_str(),
                      printable(graded.grade.reason, 1000).c_str()));
   QR_RETURN_IF_ERROR(ready->take_context(*graded.context));
+  adopt_options(compilation, *graded.context, true);
+  for (const loader::OptionRow &row : compilation.plugin->options())
+    if (shapes_programs(row)) ready->compiled_with_.push_back({row.key, String(option_of(*graded.context, row))});
+  const bool better = graded.grade.grade == QR_PLUGIN_GRADE_USABLE || !graded.asked_for.empty();
   ready->grade_ = std::move(graded.grade);
-  ready->wants_recompilation_ =
-      when == Recompile::Background && ready->grade_.grade == QR_PLUGIN_GRADE_USABLE && ready->keeps_graphs();
+  ready->asked_for_ = std::move(graded.asked_for);
+  ready->wants_recompilation_ = when == Recompile::Background && better && ready->keeps_graphs();
   return ready;
+}
+
+// Of what was just compiled.
+void ReadyModel::note_options(const Compilation &compilation) {
+  for (const qr_plugin_option &option : compilation.plugin_options.own) {
+    const loader::OptionRow *const row = compilation.plugin->find_option(text_of(option.key));
+    if (row && shapes_programs(*row)) compiled_with_.push_back({row->key, String(text_of(option.value))});
+  }
 }
 
 bool ReadyModel::keeps_graphs() const noexcept { return !model_->is_container() || quarry::keeps_graphs(*model_); }
@@ -207,6 +301,8 @@ bool ReadyModel::keeps_graphs() const noexcept { return !model_->is_container() 
 Result<Ref<ReadyModel>> ReadyModel::make_again(Compilation &compilation) {
   auto ready = Ref<ReadyModel>::make(Ref<const Model>(&compilation.model));
   ready->source_ = "recompiled";
+  QR_ASSIGN_OR_RETURN(const GradedContext graded, grade_contexts(compilation));
+  if (graded.context) adopt_options(compilation, *graded.context, false);
   QR_RETURN_IF_ERROR(ready->compile(compilation));
   return ready;
 }

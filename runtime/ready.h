@@ -20,11 +20,17 @@ struct ReadyProgram {
   qrm::Plan plan;
 };
 
+// A compile-time option, and what it was or is to be.
+struct CompileOption {
+  String key, value;
+};
+
 class ReadyModel : public Counted<ReadyModel> {
  public:
   // The way that qr_session_create goes: from a container the best context of the backend is taken, and compiled again
-  // from the kept graph where the backend says "recompile" (the option context.recompile: at once, later or never);
-  // from ONNX the model is compiled.
+  // from the kept graph where there is none, where the backend says "recompile", or where compile-time options were
+  // given that differ from those it was compiled with (the option context.recompile: at once, later or never); from
+  // ONNX the model is compiled. In `compilation` the compile-time options that were not given become the context's.
   static Result<Ref<ReadyModel>> make(Compilation &compilation);
   // A container's kept graphs compiled for this machine, whatever contexts it has.
   static Result<Ref<ReadyModel>> make_again(Compilation &compilation);
@@ -39,6 +45,9 @@ class ReadyModel : public Counted<ReadyModel> {
   }
   const Vector<ReadyProgram> &programs() const noexcept { return programs_; }
   const CompiledModel *compiled() const noexcept { return compiled_.get(); }
+  // Of the programs; and of those the ones that the caller asked to be otherwise, which is not so yet or not at all.
+  const Vector<CompileOption> &compiled_with() const noexcept { return compiled_with_; }
+  const Vector<CompileOption> &asked_for() const noexcept { return asked_for_; }
   const char *source() const noexcept { return source_; }
   const loader::Grade &grade() const noexcept { return grade_; }
   // By the option context.recompile: compile it once more in the background. There are no programs before that where
@@ -50,10 +59,12 @@ class ReadyModel : public Counted<ReadyModel> {
  private:
   Status take_context(const qrm::ContextInfo &context);
   Status compile(Compilation &compilation);
+  void note_options(const Compilation &compilation);
 
   Ref<const Model> model_;  // its mapping holds what the programs point into
   Ref<CompiledModel> compiled_;
   Vector<ReadyProgram> programs_;
+  Vector<CompileOption> compiled_with_, asked_for_;
   const char *source_ = "container";
   loader::Grade grade_;
   bool wants_recompilation_ = false;
@@ -63,9 +74,13 @@ class ReadyModel : public Counted<ReadyModel> {
 struct GradedContext {
   const qrm::ContextInfo *context = nullptr;
   loader::Grade grade;
+  Vector<CompileOption> asked_for;  // compile-time options that were given and differ from the context's
 };
 // The best of those that the container has for the backend; "recompile" without a kept graph counts as incompatible.
+// Without a context for the backend but with a kept graph: "recompile".
 Result<GradedContext> grade_contexts(const Compilation &compilation);
+// The grade that a session would see: other compile-time options make it "recompile" too.
+loader::Grade session_grade(const Compilation &compilation, const GradedContext &graded);
 
 Status no_context(const Compilation &compilation);
 

@@ -49,7 +49,9 @@ SessionCore::SessionCore(const Compilation &compilation, Unique<Loaded> loaded)
     foreign_.push_back({String(option.key), String(option.value)});
   if (!compilation.options) return;
   for (const auto &[key, value] : compilation.options->values())
-    if (const OptionRow *row = find_option_row(key); row && is_core_scope(row->scope)) given_.push_back({key, value});
+    if (const OptionRow *row = find_option_row(key);
+        row && is_core_scope(row->scope) && (key != "context.group" || !group_.empty()))
+      given_.push_back({key, value});
 }
 
 SessionCore::~SessionCore() = default;
@@ -254,6 +256,14 @@ String Session::report() const {
       .field("source", ready.source())
       .field("grade", grade_name(ready.grade().grade));
   json.field("grade_reason", ready.grade().reason);
+  const auto write_options = [&](const char *name, const Vector<CompileOption> &options) {
+    json.key(name).begin_object();
+    for (const CompileOption &option : options) json.field(option.key, option.value);
+    json.end_object();
+  };
+  write_options("compiled_with", ready.compiled_with());
+  write_options("asked_for", ready.asked_for());
+  json.field("group", core_->group());
   constexpr const char *kStates[] = {"running", "done", "failed", "left behind"};
   const Recompilation *const recompilation = core_->recompilation();
   json.field("recompilation", recompilation ? kStates[static_cast<int>(recompilation->state())] : "none");

@@ -67,7 +67,7 @@ qr_plugin_code option_info(qr_backend *backend, std::uint64_t index, qr_plugin_o
     QR_RETURN_IF_ERROR(plugin::check_index("option", index, std::size(kOptions)));
     const OptionRow &row = kOptions[index];
     qr_plugin_option_info info{};
-    info.applies = QR_PLUGIN_OPTION_COMPILE;
+    info.applies = QR_PLUGIN_OPTION_COMPILE | (row.key == "cpu.isa" ? QR_PLUGIN_OPTION_TARGET : 0u);
     info.key = text(row.key);
     info.values = text(row.values);
     info.default_value = text(row.default_value);

@@ -70,7 +70,7 @@ Offset<fb::Program> program(FlatBufferBuilder &builder, const Program &from) {
   const auto segments = flat::optional_vector(builder, from.segments);
   const auto key = flat::optional_text(builder, from.key);
   const auto plan = fb::CreatePlan(builder, from.plan.weights_bytes, from.plan.arena_bytes, from.plan.io_bytes,
-                                   from.plan.device_bytes, from.plan.scratchpad_bytes);
+                                   from.plan.device_bytes, from.plan.scratchpad_bytes, from.plan.spill_fill_bytes);
   const auto graphs = flat::optional_vector(builder, from.graphs);
   // The old field serves readers of format 1.0, which know programs of one graph.
   return fb::CreateProgram(builder, from.graphs.empty() ? 0 : from.graphs[0], from.blob_segment, segments, key, plan,
@@ -151,8 +151,8 @@ class Reader {
     out.segments = copy_.vector(from.segments());
     out.key = copy_.text(from.key());
     if (const fb::Plan *plan = from.plan())
-      out.plan = {plan->weights_bytes(), plan->arena_bytes(), plan->io_bytes(), plan->device_bytes(),
-                  plan->scratchpad_bytes()};
+      out.plan = {plan->weights_bytes(), plan->arena_bytes(),      plan->io_bytes(),
+                  plan->device_bytes(),  plan->scratchpad_bytes(), plan->spill_fill_bytes()};
   }
 
   void context(const fb::Context &from, ContextInfo &out) {

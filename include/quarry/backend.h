@@ -282,6 +282,8 @@ typedef struct qr_registration qr_registration;
 #define QR_PLUGIN_OPTION_COMPILE 1u /* it shapes the blob */
 #define QR_PLUGIN_OPTION_LOAD 2u
 #define QR_PLUGIN_OPTION_RUN 4u
+/* Beside COMPILE: it names the machine that is compiled for, so it is not carried over to a compilation for another. */
+#define QR_PLUGIN_OPTION_TARGET 8u
 
 /* A row of a backend's option table. A key of the plugin's own begins with its id and a dot; keys of Quarry's own table
  * may be listed too, to say that they are honoured. */

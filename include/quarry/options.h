@@ -64,6 +64,7 @@ typedef struct qr_option_info {
 #define QR_OPTION_COMPILE 1 /* it shapes what is compiled, and stands in the container */
 #define QR_OPTION_LOAD 2    /* when a session is created */
 #define QR_OPTION_RUN 4     /* in runs */
+#define QR_OPTION_TARGET 8  /* beside COMPILE: it names the machine that is compiled for */
 
 /* One row of the table of all options, those of the usable backends' own tables included.
  * @param runtime   borrows.

@@ -143,8 +143,10 @@ QR_API QR_MUST_USE qr_status *qr_session_set_option(qr_session *session, qr_stri
 QR_API QR_MUST_USE qr_status *qr_session_recover(qr_session *session);
 
 /* What the session is, as JSON: backend, plugin file, device, target, grade, source of the context ("container",
- * "compiled", "recompiled", "pending"), recompilation in the background ("none", "running", "done", "failed"), nodes,
- * memory plan, options in force, options given that are for other backends.
+ * "compiled", "recompiled", "pending"), recompilation in the background ("none", "running", "done", "failed"), nodes
+ * and by what they run ("node_paths", as in qr_model_check, where the backend tells), the compile-time options that the
+ * context was compiled with ("compiled_with") and those of them that were asked to be otherwise ("asked_for"), memory
+ * plan, options in force, options given that are for other backends.
  * @param session   borrows.
  * @param out_json  gives: qr_string_destroy; NUL-terminated.
  * @thread  [exclusive:session]

@@ -153,9 +153,10 @@ qr_status *qr_model_compatibility(const qr_model *model, const qr_options *optio
     QR_ASSIGN_OR_RETURN(const Unique<Compilation> compilation,
                         Compilation::begin(*object(model), given.get(), {}, DeviceUse::Run));
     QR_ASSIGN_OR_RETURN(const GradedContext graded, grade_contexts(*compilation));
-    if (!graded.context) return no_context(*compilation);
-    *out_reason = give_text(graded.grade.reason);
-    *out_grade = graded.grade.grade;
+    if (!graded.context && graded.grade.grade != QR_PLUGIN_GRADE_RECOMPILE) return no_context(*compilation);
+    const loader::Grade grade = session_grade(*compilation, graded);
+    *out_reason = give_text(grade.reason);
+    *out_grade = grade.grade;
     return {};
   });
 }

@@ -75,7 +75,9 @@ check("compile --check", run("compile", model, "--check", "--backend", "null"), 
 check("compile into a missing folder", run("compile", model, "-o", os.path.join(folder, "no", "x.qrm")), 3, "QR-F0003")
 require("nothing is left behind", sorted(os.listdir(folder)) == ["digits.qrm"], os.listdir(folder))
 
-check("a container without a context for the backend", run("run", qrm, image, "--backend", "null"), 3, "QR-M0009", "null", "cpu")
+check("a container without a context for the backend", run("run", qrm, image, "--backend", "null", "-O", "context.recompile=never"), 3,
+      "QR-M0009", "null", "cpu")
+check("its graph, for a backend that refuses it", run("run", qrm, image, "--backend", "null"), 1, "QR-B0001", "null")
 
 # ---- models that cannot be taken are refused by name
 def field(number, payload):  # a length-delimited protobuf field

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <mutex>
 #include <cstring>
 #include <ctime>
 
@@ -32,6 +33,8 @@ struct qr_backend {
   }
   plugin::HostAllocator allocator;
   std::atomic<std::uint64_t> registrations{0};
+  std::mutex groups_mutex;
+  Vector<qr_context *> grouped;        // those with a group
   std::atomic<bool> no_memory{false};  // of the script of the last load
   std::atomic<bool> lost{false};
   std::atomic<std::uint64_t> stay_lost{0};  // so many recoveries are still to fail
@@ -39,6 +42,7 @@ struct qr_backend {
 
 struct qr_context {
   qr_backend *backend;
+  String group;
   Vector<qir::Graph> graphs;
   Script script;
 };
@@ -80,6 +84,20 @@ Status take_time(std::uint64_t milliseconds, const qr_plugin_signal *signal, con
   return {};
 }
 
+// Tells an event with one counter, where somebody listens.
+void tell_count(const qr_profile_sink *profile, std::uint64_t id, std::string_view name, std::string_view kind,
+                std::uint64_t value) {
+  if (!profile) return;
+  const qr_plugin_counter counter{text("value"), text(""), value};
+  qr_plugin_event event = plugin::node_event(id, -1, name, "", 0, 0);
+  event.level = QR_PLUGIN_PROFILE_BASIC;
+  event.clock = QR_PLUGIN_CLOCK_NONE;
+  event.kind = text(kind);
+  event.counters = &counter;
+  event.counter_count = 1;
+  profile->event(profile->self, &event);
+}
+
 Result<Script> script_of(const qr_plugin_option *options, std::uint64_t count) {
   return Script::parse(plugin::option(options, count, "script", ""));
 }
@@ -99,7 +117,8 @@ qr_plugin_code device_info(qr_backend *, std::uint64_t index, qr_plugin_device_i
   info.name = text(index == 0 ? "scripted device" : "broken device");
   info.target = text("scripted-v1");
   info.memory_bytes = 123456;
-  info.features = QR_DEVICE_IMPORTS_FD | QR_DEVICE_REGISTERS_POINTER | QR_DEVICE_SIMULATED | QR_DEVICE_RECOVERS;
+  info.features =
+      QR_DEVICE_IMPORTS_FD | QR_DEVICE_REGISTERS_POINTER | QR_DEVICE_SIMULATED | QR_DEVICE_RECOVERS | QR_DEVICE_GROUPS;
   info.usable = index == 0;
   if (index == 1) info.why_not = text("found a device that is broken on purpose, expected a whole one");
   plugin::give(info, out);
@@ -215,7 +234,13 @@ qr_plugin_code compiler_compile(qr_backend *backend, const qr_compile_request *r
                                 const qr_error_sink *errors) {
   return guard(backend->allocator, errors, [&]() -> Status {
     QR_ASSIGN_OR_RETURN(const Script script, script_of(request->options, request->option_count));
-    QR_RETURN_IF_ERROR(take_time(script.slow_compile, request->signal, backend->allocator.host(), "compile"));
+    // In four parts, so that there is progress to tell.
+    for (std::uint64_t part = 0; part < 4; ++part) {
+      if (request->progress) request->progress->report(request->progress->self, part, 4, text("pretends"));
+      QR_RETURN_IF_ERROR(
+          take_time((script.slow_compile + 3) / 4, request->signal, backend->allocator.host(), "compile"));
+    }
+    tell_count(request->profile, 1, "graphs compiled", "compile", request->graph_count);
     if (script.fail_compile) return Status::error(ErrorId::internal, "option script: fail_compile is set, as told");
     const auto told = [](qr_plugin_code code) {
       return code == QR_OK ? Status()
@@ -315,6 +340,15 @@ qr_plugin_code context_plan(qr_backend *backend, const qr_load_request *request,
   });
 }
 
+// Whether the bytes of a segment are found in its file too, where it is in one.
+bool read_again(const qr_plugin_segment &segment) {
+  if (segment.fd < 0) return false;
+  Vector<char> bytes(segment.size);
+  return pread(segment.fd, bytes.data(), bytes.size(), static_cast<off_t>(segment.offset)) ==
+             static_cast<ssize_t>(bytes.size()) &&
+         std::memcmp(bytes.data(), segment.data, bytes.size()) == 0;
+}
+
 qr_plugin_code context_load(qr_backend *backend, const qr_load_request *request, qr_context **out_context,
                             const qr_error_sink *errors) {
   return guard(backend->allocator, errors, [&]() -> Status {
@@ -329,6 +363,16 @@ qr_plugin_code context_load(qr_backend *backend, const qr_load_request *request,
       for (const qir::Node &node : graph.nodes)
         if (const String reason = refusal(graph, node); !reason.empty())
           return Status::error(ErrorId::backend_bad_blob, "blob: " + reason);
+    context->group = view(request->group);
+    if (!context->group.empty()) {
+      const std::lock_guard lock(backend->groups_mutex);
+      backend->grouped.push_back(context.get());
+    }
+    if (request->progress) request->progress->report(request->progress->self, 0, 0, text("loading."));
+    std::uint64_t in_file = read_again(request->blob->bytes);
+    for (std::uint64_t i = 0; i < request->blob->segment_count; ++i) in_file += read_again(request->blob->segments[i]);
+    tell_count(request->profile, 1, "graphs loaded", "load", context->graphs.size());
+    tell_count(request->profile, 2, "segments in the file", "load", in_file);
     *out_context = context.release();
     return {};
   });
@@ -359,7 +403,20 @@ qr_plugin_code context_nodes(qr_context *context, std::uint64_t g, const qr_verd
   return QR_OK;
 }
 
-void context_destroy(qr_context *context) { FreeDelete<qr_context>()(context); }
+void context_destroy(qr_context *context) {
+  {
+    const std::lock_guard lock(context->backend->groups_mutex);
+    std::erase(context->backend->grouped, context);
+  }
+  FreeDelete<qr_context>()(context);
+}
+
+std::uint64_t contexts_in_group(const qr_context &context) {
+  const std::lock_guard lock(context.backend->groups_mutex);
+  return static_cast<std::uint64_t>(
+      std::count_if(context.backend->grouped.begin(), context.backend->grouped.end(),
+                    [&](const qr_context *other) { return other->group == context.group; }));
+}
 
 constexpr qr_plugin_context_api kContext = {sizeof(qr_plugin_context_api),
                                             0,
@@ -526,6 +583,7 @@ Status run(qr_execution &execution, const qr_run_request &request) {
   tell("priority", "run", execution.priority, begin, 0, "");
   tell("registered", "run", "", begin, registered, "buffers");
   tell("registrations", "run", "", begin, backend.registrations.load(), "registrations");
+  tell("contexts in the group", "run", "", begin, contexts_in_group(*execution.context), "contexts");
   tell("workers", "run", "", begin, request.threads->worker_count, "workers");
   return {};
 }

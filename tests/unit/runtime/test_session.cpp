@@ -271,6 +271,55 @@ TEST_CASE("containers") {
   for (const std::string &file : {path, bare, again}) unlink(file.c_str());
 }
 
+// A container serves every backend that takes its graph, not only the one that it was compiled for.
+TEST_CASE("containers of another backend") {
+  const qr::Runtime runtime = make_runtime();
+  const qr::Model model(runtime, kFakeOnnx, sizeof kFakeOnnx);
+  const std::string path = scratch("reference.qrm"), bare = scratch("reference_bare.qrm");
+  qr::Options options(runtime, {{"shape", "x=2x3"}, {"backend", "cpu-reference"}});
+  model.compile(path, &options);
+  options.set("container.keep_graph", "0");
+  model.compile(bare, &options);
+  const qr::Model kept(runtime, path), stripped(runtime, bare);
+  for (const char *when : {"wait", "background"}) {
+    const qr::Options on_cpu(runtime, {{"backend", "cpu"}, {"context.recompile", when}});
+    qr::Session session(kept, &on_cpu);
+    CHECK(floats(session.run({qr::Tensor::of(kSix.data(), {2, 3})})[0]) == kSixPlusTen);
+    CHECK(session.report().find("\"source\": \"recompiled\"") != std::string::npos);
+  }
+  const qr::Options never(runtime, {{"backend", "cpu"}, {"context.recompile", "never"}}),
+      plain(runtime, {{"backend", "cpu"}});
+  CHECK(thrown([&] { qr::Session(kept, &never); }).find("QR-M0009: ") == 0);
+  CHECK(thrown([&] { qr::Session(stripped, &plain); }).find("QR-M0009: ") == 0);
+  const auto [grade, reason] = kept.compatibility(plain);
+  CHECK_EQ(grade, QR_COMPATIBILITY_RECOMPILE);
+  CHECK_EQ(reason, "the container has no context of backend cpu, but its portable graph");
+  for (const std::string &file : {path, bare}) unlink(file.c_str());
+}
+
+TEST_CASE("how weights are stored is asked of the container") {
+  const qr::Runtime runtime = make_runtime();
+  const qr::Model model(runtime, kFakeOnnx, sizeof kFakeOnnx);
+  const std::string path = scratch("weights.qrm");
+  const qr::Options half(runtime, {{"shape", "x=2x3"}, {"cpu.weights", "f16"}}),
+      exact(runtime, {{"cpu.weights", "exact"}}),
+      never(runtime, {{"cpu.weights", "exact"}, {"context.recompile", "never"}});
+  model.compile(path, &half);
+  const qr::Model container(runtime, path);
+  const auto weights = [](const qr::Session &session, const char *word) {
+    return session.report().find(std::string("\"cpu.weights\": \"") + word + "\"") != std::string::npos;
+  };
+  const qr::Session as_it_is(container);
+  CHECK((weights(as_it_is, "f16") && !weights(as_it_is, "exact")));
+  const qr::Session again(container, &exact);
+  CHECK((weights(again, "exact") && !weights(again, "f16")));
+  CHECK(again.report().find("\"source\": \"recompiled\"") != std::string::npos);
+  const std::string refused = thrown([&] { qr::Session(container, &never); });
+  CHECK(refused.find("QR-M0012: ") == 0);
+  CHECK(refused.find("cpu.weights: compiled with \"f16\", asked for \"exact\"") != std::string::npos);
+  unlink(path.c_str());
+}
+
 TEST_CASE("options for other backends") {
   Logged log;
   const qr::Runtime runtime = make_runtime(&log);
