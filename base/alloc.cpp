@@ -19,6 +19,8 @@ class MallocAllocator final : public Allocator {
 // Constant-initialised and trivially destroyed: no global constructor runs.
 constinit MallocAllocator g_malloc;
 constinit thread_local Allocator *t_current = nullptr;
+// std::bad_alloc carries no size: the edge that catches it asks here.
+constinit thread_local std::size_t t_refused = 0;
 
 // Stands directly before each block. `offset` leads back to what the allocator gave.
 struct alignas(16) Header {
@@ -34,7 +36,10 @@ static_assert(sizeof(Header) == 32);
 Allocator &malloc_allocator() noexcept { return g_malloc; }
 Allocator &current_allocator() noexcept { return t_current ? *t_current : g_malloc; }
 
-AllocatorScope::AllocatorScope(Allocator &allocator) noexcept : previous_(t_current) { t_current = &allocator; }
+AllocatorScope::AllocatorScope(Allocator &allocator) noexcept : previous_(t_current) {
+  if (!t_current) t_refused = 0;  // of a call before this one
+  t_current = &allocator;
+}
 AllocatorScope::~AllocatorScope() { t_current = previous_; }
 
 void *try_allocate_block(std::size_t size, std::size_t align) noexcept {
@@ -51,9 +56,14 @@ void *try_allocate_block(std::size_t size, std::size_t align) noexcept {
 
 void *allocate_block(std::size_t size, std::size_t align) {
   void *ptr = try_allocate_block(size, align);
-  if (!ptr) throw std::bad_alloc();
+  if (!ptr) {
+    t_refused = size;
+    throw std::bad_alloc();
+  }
   return ptr;
 }
+
+std::size_t take_refused_size() noexcept { return std::exchange(t_refused, 0); }
 
 void free_block(void *ptr) noexcept {
   if (!ptr) return;

@@ -70,7 +70,18 @@ Status Status::adopt(Payload *payload) noexcept {
   return status;
 }
 
-Status Status::out_of_memory() noexcept { return adopt(&oom_payload()); }
+Status Status::out_of_memory(std::string_view what) noexcept {
+  const std::size_t size = take_refused_size();
+  if (size == 0 && what.empty()) return adopt(&oom_payload());
+  try {
+    const String text = format("%.*s%sout of memory%s", static_cast<int>(what.size()), what.data(),
+                               what.empty() ? "" : ": ", size ? ": found no room for " : "");
+    return error(ErrorId::out_of_memory, size ? text + format("%zu bytes", size) : text);
+  } catch (const std::bad_alloc &) {
+    take_refused_size();
+    return adopt(&oom_payload());
+  }
+}
 
 Status Status::foreign(qr_code code, std::string_view id, std::string_view message, std::string_view hint) noexcept {
   // A plugin that ran out of memory tells so in these words: the caller gets the same status as from ourselves.
@@ -79,13 +90,12 @@ Status Status::foreign(qr_code code, std::string_view id, std::string_view messa
   try {
     return adopt(make_unique<Payload>(Payload{code, String(id), String(message), String(hint), {}}).release());
   } catch (const std::bad_alloc &) {
-    return out_of_memory();
+    return adopt(&oom_payload());
   }
 }
 
 Status Status::error(ErrorId id, std::string_view message, std::string_view hint) noexcept {
   const ErrorRow &row = error_row(id);
-  if (id == ErrorId::out_of_memory && message.empty()) return out_of_memory();
   return foreign(row.code, row.id, message, hint.empty() ? std::string_view(row.hint) : hint);
 }
 

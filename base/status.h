@@ -55,7 +55,8 @@ class [[nodiscard]] Status {
   // For ids that come from a plugin.
   __attribute__((cold)) static Status foreign(qr_code code, std::string_view id, std::string_view message,
                                               std::string_view hint) noexcept;
-  static Status out_of_memory() noexcept;
+  // Says what ran out of memory and which size was refused, as far as there is memory to say it.
+  __attribute__((cold)) static Status out_of_memory(std::string_view what = {}) noexcept;
 
   bool ok() const noexcept { return payload_ == nullptr; }
   explicit operator bool() const noexcept { return !ok(); }  // like qr_status*: true means there is an error

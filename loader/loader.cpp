@@ -10,6 +10,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "base/os_error.h"
+#include "base/text.h"
 #include "loader/judge.h"
 
 #ifndef QR_BACKEND_DIR
@@ -35,11 +37,15 @@ void add_folder(std::string_view path, const char *origin, Vector<Folder> &out) 
   }
 }
 
-// The plugin files of a folder, by name. A folder that is not there holds none.
-Vector<String> plugin_files(const Folder &folder) {
+// The plugin files of a folder, by name. A folder that is not there holds none; `out_error` tells of one that could not
+// be looked at.
+Vector<String> plugin_files(const Folder &folder, int *out_error = nullptr) {
   Vector<String> files;
   DIR *directory = opendir(folder.path.c_str());
-  if (!directory) return files;
+  if (!directory) {
+    if (out_error) *out_error = errno;
+    return files;
+  }
   const std::unique_ptr<DIR, int (*)(DIR *)> closer(directory, closedir);
   while (const dirent *entry = readdir(directory))
     if (!id_of_file(entry->d_name).empty()) files.push_back(folder.path + "/" + entry->d_name);
@@ -113,11 +119,16 @@ Status Loader::not_found(std::string_view id) {
   std::sort(ids.begin(), ids.end());
   ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
   String known;
-  for (const String &one : ids) known += known.empty() ? printable(one) : ", " + printable(one);
+  NearestWord nearest(id);
+  for (const String &one : ids) {
+    known += known.empty() ? printable(one) : ", " + printable(one);
+    nearest.offer(one);
+  }
   return Status::error(
       ErrorId::backend_not_found,
       format("backend \"%s\": found %s in %s", printable(id).c_str(), known.empty() ? "no backend" : known.c_str(),
-             folders.empty() ? "this program" : printable(folders, 2048).c_str()));
+             folders.empty() ? "this program" : printable(folders, 2048).c_str()),
+      nearest.word().empty() ? String() : format("did you mean \"%s\"?", String(nearest.word()).c_str()));
 }
 
 Result<std::shared_ptr<Plugin>> Loader::open(std::string_view id) {
@@ -125,9 +136,15 @@ Result<std::shared_ptr<Plugin>> Loader::open(std::string_view id) {
   const std::lock_guard lock(mutex_);
   for (std::size_t i = 0; i < kStaticBackendCount; ++i)
     if (id == kStaticBackends[i].id) return open_static_locked(kStaticBackends[i]);
-  for (const Folder &folder : folders_)
-    for (const String &file : plugin_files(folder))
+  for (const Folder &folder : folders_) {
+    int error = 0;
+    for (const String &file : plugin_files(folder, &error))
       if (id_of_file(file) == id) return open_locked(file, nullptr);
+    if (error == EMFILE || error == ENFILE || error == ENOMEM)
+      return Status::error(os_error_id(error, ErrorId::io_error),
+                           format("backend \"%s\": folder %s cannot be looked at: %s", printable(id).c_str(),
+                                  printable(folder.path, 1024).c_str(), os_error_text(error).c_str()));
+  }
   return not_found(id);
 }
 

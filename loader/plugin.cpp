@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/os_error.h"
 #include "loader/checks.h"
 #include "loader/judge.h"
 #include "quarry/runtime.h"
@@ -69,7 +70,6 @@ Status ErrorCollector::finish(const char *slot, qr_plugin_code code) noexcept tr
   if (code < 0 || code > QR_DEVICE_LOST)
     return plugin_.misbehaved(slot, format("returned %d, expected a status code from 0 to %d", code, QR_DEVICE_LOST));
   if (!told_) return plugin_.misbehaved(slot, format("returned %d (%s) and gave no reason", code, code_name(code)));
-  if (said_.id() == "QR-C0001") return Status::out_of_memory();
   ErrorId fallback = ErrorId::backend_limit;
   switch (code) {
     case QR_RESOURCE_EXHAUSTED: fallback = ErrorId::out_of_memory; break;
@@ -152,10 +152,9 @@ Result<PluginNote> read_note_of_file(const String &path) {
     if (error == ENXIO && stat(path.c_str(), &info) == 0)
       return Status::error(ErrorId::not_a_file, format("%s: found %s, expected a plugin file",
                                                        printable(path, 1024).c_str(), kind_of(info.st_mode)));
-    const ErrorId id = error == ENOENT || error == ENOTDIR ? ErrorId::file_not_found
-                       : error == EACCES || error == EPERM ? ErrorId::file_not_readable
-                                                           : ErrorId::io_error;
-    return Status::error(id, format("%s: cannot be opened: %s", printable(path, 1024).c_str(), strerror(error)));
+    return Status::error(
+        os_error_id(error, ErrorId::io_error),
+        format("%s: cannot be opened: %s", printable(path, 1024).c_str(), os_error_text(error).c_str()));
   }
   struct stat info;
   if (fstat(file.get(), &info) != 0)
@@ -184,7 +183,7 @@ Result<std::shared_ptr<Plugin>> Plugin::open_file(HostEnvironment &environment, 
   void *handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!handle) {
     const char *why = dlerror();
-    return Status::error(ErrorId::plugin_dlopen,
+    return Status::error(out_of_descriptors() ? ErrorId::out_of_descriptors : ErrorId::plugin_dlopen,
                          format("%s: the dynamic linker refused it: %s", printable(path, 1024).c_str(),
                                 printable(why ? why : "no reason", 2048).c_str()))
         .with("file", path);

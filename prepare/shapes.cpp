@@ -93,8 +93,10 @@ class Binder {
     if (missing.empty()) return std::move(shapes_);
     String list;
     for (const String &one : missing) (list += list.empty() ? "" : ", ") += one;
-    Status status = Status::error(ErrorId::onnx_unbound_shape,
-                                  format("the model has unbound dimensions: %s", list.c_str()), hint());
+    Status status =
+        Status::error(ErrorId::onnx_unbound_shape, format("the model has unbound dimensions: %s", list.c_str()),
+                      format("bind them with the option shape: %s", wanted().c_str()));
+    status.with("shape", wanted());
     for (const String &one : missing) status.with("reason", one);
     return status;
   }
@@ -138,8 +140,8 @@ class Binder {
     return {};
   }
 
-  // What to type, for this model.
-  String hint() const {
+  // What to give for the option, for this model.
+  String wanted() const {
     String text;
     for (const auto &[name, bound] : symbols_)
       if (bound < 0) (text += text.empty() ? "" : ",") += format("%s=N", printable(name).c_str());
@@ -150,7 +152,7 @@ class Binder {
       if (nameless && !given_[i])
         (text += text.empty() ? "" : ",") += format("%s=1x...", printable(input.name).c_str());
     }
-    return "bind them: --shape " + text;
+    return text;
   }
 
   const onnx_import::Model &model_;

@@ -8,18 +8,17 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 
+#include "base/os_error.h"
 #include "quarry/types.h"
 
 namespace quarry {
 namespace {
 
 Status failure(std::string_view path, int error) {
-  const ErrorId id = error == ENOSPC || error == EDQUOT ? ErrorId::disk_full
-                     : error == EIO                     ? ErrorId::io_error
-                                                        : ErrorId::file_not_writable;
-  return Status::error(id, format("%s: it cannot be written: %s", printable(path, 1000).c_str(), std::strerror(error)))
+  return Status::error(
+             os_error_id(error, ErrorId::file_not_writable),
+             format("%s: it cannot be written: %s", printable(path, 1000).c_str(), os_error_text(error).c_str()))
       .with("file", path);
 }
 

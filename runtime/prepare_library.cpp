@@ -6,6 +6,7 @@
 #include <unistd.h>
 #endif
 
+#include "base/os_error.h"
 #include "runtime/file.h"
 #include "runtime/plugin_text.h"
 
@@ -35,7 +36,7 @@ Result<const qr_prepare_api *> open_file(const char *file) {
   void *library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
   if (!library) {
     const char *why = dlerror();
-    return Status::error(ErrorId::prepare_missing,
+    return Status::error(out_of_descriptors() ? ErrorId::out_of_descriptors : ErrorId::prepare_missing,
                          format("compiler library %s: it cannot be opened: %s", printable(file, 1000).c_str(),
                                 why ? printable(why, 1000).c_str() : "no reason given"));
   }

@@ -74,8 +74,7 @@ Status no_context(const Compilation &compilation) {
                        format("%s: found %s, expected a context of backend %s", compilation.model.describe().c_str(),
                               there.empty() ? "no context" : format("contexts of %s", there.c_str()).c_str(),
                               String(compilation.plugin->id()).c_str()),
-                       format("compile it for this backend: quarry compile --backend %s",
-                              String(compilation.plugin->id()).c_str()))
+                       format("compile it for backend %s", String(compilation.plugin->id()).c_str()))
       .with("backend", compilation.plugin->id());
 }
 

@@ -10,15 +10,19 @@
 #include <unistd.h>
 
 #include "base/checked.h"
+#include "base/os_error.h"
 
 namespace quarry::onnx_import {
 namespace {
 
 constexpr std::int32_t kLocationExternal = 1;
 
-Status external_error(std::string_view location, const char *what) {
-  return Status::error(ErrorId::onnx_external_data,
-                       format("external data file '%s': %s", printable(location).c_str(), what));
+Status external_error(std::string_view location, const char *what, ErrorId id = ErrorId::onnx_external_data) {
+  return Status::error(id, format("external data file '%s': %s", printable(location).c_str(), what));
+}
+
+Status external_error(std::string_view location, int number) {
+  return external_error(location, os_error_text(number).c_str(), os_error_id(number, ErrorId::onnx_external_data));
 }
 
 // A location may name files in and below the model's folder, nothing else.
@@ -57,21 +61,20 @@ ExternalData::~ExternalData() {
     if (file.data) munmap(file.data, file.size);
 }
 
-// What went wrong; nullptr: nothing.
-const char *ExternalData::map_file(const char *path, Mapping *out) {
+Status ExternalData::map_file(std::string_view location, const char *path, Mapping *out) {
   const int fd = ::open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) return errno == ENOENT ? "is not there" : std::strerror(errno);
+  if (fd < 0) return errno == ENOENT ? external_error(location, "is not there") : external_error(location, errno);
   struct stat info;
-  const char *what = nullptr;
+  Status status;
   if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
-    what = "is no regular file";
+    status = external_error(location, "is no regular file");
   } else if (info.st_size > 0) {
     void *data = mmap(nullptr, static_cast<std::size_t>(info.st_size), PROT_READ, MAP_PRIVATE, fd, 0);
-    if (data == MAP_FAILED) what = std::strerror(errno);
+    if (data == MAP_FAILED) status = external_error(location, errno);
     else *out = {data, static_cast<std::uint64_t>(info.st_size)};
   }
   ::close(fd);
-  return what;
+  return status;
 }
 
 Result<qir::Bytes> ExternalData::bytes(std::string_view location, std::uint64_t offset, std::uint64_t size) {
@@ -82,9 +85,9 @@ Result<qir::Bytes> ExternalData::bytes(std::string_view location, std::uint64_t 
   if (found == files_.end()) {
     const String path = folder_ + "/" + String(location);
     found = files_.emplace(String(location), Mapping{nullptr, 0}).first;  // before mapping: memory may run out here
-    if (const char *what = map_file(path.c_str(), &found->second)) {
+    if (Status status = map_file(location, path.c_str(), &found->second); !status.ok()) {
       files_.erase(found);
-      return external_error(location, what);
+      return status;
     }
   }
   const Mapping &file = found->second;

@@ -25,7 +25,7 @@ class ExternalData {
     void *data;
     std::uint64_t size;
   };
-  static const char *map_file(const char *path, Mapping *out);
+  static Status map_file(std::string_view location, const char *path, Mapping *out);
 
   String folder_;
   StringMap<Mapping> files_;

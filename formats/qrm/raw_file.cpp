@@ -105,7 +105,7 @@ Result<RawFile> RawFile::load(OpenFd fd, std::string_view name, std::uint64_t of
   const std::uint64_t lead = offset % page_size();
   void *base = ::mmap(nullptr, static_cast<std::size_t>(lead + size), PROT_READ, MAP_PRIVATE, fd.get(),
                       static_cast<off_t>(offset - lead));
-  if (base == MAP_FAILED) return os_error(errno, name, "mapping");
+  if (base == MAP_FAILED) return os_error(errno, name, format("mapping its %" PRIu64 " bytes", size).c_str());
   file.base_ = base;
   file.base_size_ = lead + size;
   file.owner_ = Owner::Mapping;

@@ -36,15 +36,15 @@ QR_HANDLE(qr_status, Status::Payload)
 
 inline qr_status *give(Status status) noexcept { return handle_of(status.release()); }
 
-// ---- the wrapper of every function that can fail ------------------------------------------------
+// ---- the wrapper of every function that can fail: `function` is the one that calls it -----------
 
 template <class Body>
-qr_status *guard(Allocator &allocator, Body &&body) noexcept {
+qr_status *guard(Allocator &allocator, Body &&body, const char *function = __builtin_FUNCTION()) noexcept {
   AllocatorScope scope(allocator);
   try {
     return give(body());
   } catch (const std::bad_alloc &) {
-    return give(Status::out_of_memory());
+    return give(Status::out_of_memory(function));
   } catch (...) {
     return give(Status::error(ErrorId::internal, "an exception reached the edge of the C ABI"));
   }
@@ -52,8 +52,8 @@ qr_status *guard(Allocator &allocator, Body &&body) noexcept {
 
 // Before an object is known to be there, statuses come from malloc.
 template <class Body>
-qr_status *guard(Body &&body) noexcept {
-  return guard(malloc_allocator(), std::forward<Body>(body));
+qr_status *guard(Body &&body, const char *function = __builtin_FUNCTION()) noexcept {
+  return guard(malloc_allocator(), std::forward<Body>(body), function);
 }
 
 // ---- arguments ----------------------------------------------------------------------------------
@@ -116,8 +116,8 @@ inline Allocator &memory_of(const Session *session) noexcept { return session->c
 inline Allocator &memory_of(const Memory *memory) noexcept { return memory->runtime().memory(); }
 inline Allocator &memory_of(const Profile *profile) noexcept { return profile->runtime().memory(); }
 template <class Object, class Body>
-qr_status *guard(const Object *object, Body &&body) noexcept {
-  return guard(memory_of(object), std::forward<Body>(body));
+qr_status *guard(const Object *object, Body &&body, const char *function = __builtin_FUNCTION()) noexcept {
+  return guard(memory_of(object), std::forward<Body>(body), function);
 }
 
 // A text for the caller, freed by qr_string_destroy.

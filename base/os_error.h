@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// What an errno means in an error of ours: one reading of the numbers for every file that is opened, mapped or written.
+#pragma once
+
+#include "base/status.h"
+
+namespace quarry {
+
+// The id of an errno; `fallback` is for numbers that say nothing better. A file that is not there or may not be read is
+// told as such where `fallback` is io_error: about a file to be written those mean something else.
+ErrorId os_error_id(int number, ErrorId fallback) noexcept;
+
+// The errno in words; where descriptors ran out, with how many this process may have.
+String os_error_text(int number);
+
+// dlopen and others do not say why they could not open a file: true when this process has no descriptor left.
+bool out_of_descriptors() noexcept;
+
+}  // namespace quarry
