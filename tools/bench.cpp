@@ -13,7 +13,9 @@
 #include <thread>
 
 #include "command.h"
+#include "interrupt.h"
 #include "progress.h"
+#include "shapes.h"
 #include "tensor_file.h"
 
 namespace tools {
@@ -41,13 +43,21 @@ TensorData made_input(const qr::TensorInfo &info) {
   const bool is_float = info.dtype == QR_DTYPE_F32 || info.dtype == QR_DTYPE_F64 || info.dtype == QR_DTYPE_F16 ||
                         info.dtype == QR_DTYPE_BF16;
   const bool is_byte = info.dtype == QR_DTYPE_U8 || info.dtype == QR_DTYPE_U16;
+  out.bytes = room_for(packed_bytes(info.dtype, info.dims), "input '" + info.name + "'");
   if (!is_float && qr_dtype_bits(info.dtype) < 8) {
-    out.bytes.assign(packed_bytes(info.dtype, info.dims), 0x11);
+    std::fill(out.bytes.begin(), out.bytes.end(), uint8_t{0x11});
     return out;
   }
-  std::vector<double> values(static_cast<size_t>(count));
-  for (double &value : values) value = is_float ? random() / 2147483648.0 - 1 : is_byte ? random() % 256 : random() % 2;
-  out.bytes = from_doubles(info.dtype, values);
+  // In pieces: the doubles of a whole tensor would take several times its memory.
+  std::vector<double> values;
+  auto to = out.bytes.begin();
+  for (int64_t left = count; left > 0; left -= static_cast<int64_t>(values.size())) {
+    values.resize(static_cast<size_t>(std::min<int64_t>(left, 65536)));
+    for (double &value : values)
+      value = is_float ? random() / 2147483648.0 - 1 : is_byte ? random() % 256 : random() % 2;
+    const std::vector<uint8_t> piece = from_doubles(info.dtype, values);
+    to = std::copy(piece.begin(), piece.end(), to);
+  }
   return out;
 }
 
@@ -70,19 +80,22 @@ struct MeasuredSession {
       : session(std::move(made)), outputs(session.outputs().size()) {
     for (TensorData &tensor : data) inputs.push_back(tensor.tensor());
   }
-  double once(uint64_t group = 1) {
+  double once(uint64_t group = 1, qr::Signal *signal = nullptr) {
     const Clock::time_point start = Clock::now();
-    for (uint64_t i = 0; i < group; ++i) session.run(inputs, outputs);
+    for (uint64_t i = 0; i < group; ++i) session.run(inputs, outputs, signal);
     return ms_since(start) / static_cast<double>(group);
   }
-  void measure(const BenchFlags &flags, ProgressLine *progress) {
+  // Ends early when the program is interrupted; `times` is then what there is so far.
+  void measure(const BenchFlags &flags, qr::Signal *signal, ProgressLine *progress) try {
     const Clock::time_point start = Clock::now();
     const double duration_ms = flags.duration_s > 0 ? flags.duration_s * 1000 : flags.iterations ? INFINITY : 2000;
     const uint64_t most = flags.iterations ? flags.iterations : UINT64_MAX;
-    while (times.empty() || (times.size() < most && ms_since(start) < duration_ms)) {
-      times.push_back(once(flags.group));
+    while (!interrupted() && (times.empty() || (times.size() < most && ms_since(start) < duration_ms))) {
+      times.push_back(once(flags.group, signal));
       if (progress) progress->show(times.size(), flags.iterations, "runs");
     }
+  } catch (const qr::Error &error) {
+    if (!interrupted() || error.code() != QR_CANCELLED) throw;
   }
 
   qr::Session session;
@@ -91,11 +104,11 @@ struct MeasuredSession {
 };
 
 // All runners at once, each on a thread of its own; the wall time in ms.
-double measure_together(std::vector<MeasuredSession> &runners, const BenchFlags &flags) {
+double measure_together(std::vector<MeasuredSession> &runners, const BenchFlags &flags, qr::Signal *signal) {
   if (runners.size() == 1) {
     ProgressLine progress;
     const Clock::time_point start = Clock::now();
-    runners[0].measure(flags, &progress);
+    runners[0].measure(flags, signal, &progress);
     const double wall = ms_since(start);
     progress.clear();
     return wall;
@@ -107,7 +120,7 @@ double measure_together(std::vector<MeasuredSession> &runners, const BenchFlags 
     threads.emplace_back([&, i] {
       ready.arrive_and_wait();
       try {
-        runners[i].measure(flags, nullptr);
+        runners[i].measure(flags, signal, nullptr);
       } catch (...) {
         failures[i] = std::current_exception();
       }
@@ -124,19 +137,22 @@ double measure_together(std::vector<MeasuredSession> &runners, const BenchFlags 
 int bench(const BenchFlags &flags) {
   const Clock::time_point before = Clock::now();
   const qr::Runtime runtime = flags.session.runtime();
-  qr::Options options = flags.session.make_options(runtime);
+  qr::Options options = flags.session.make_options(runtime, SessionFlags::Shapes::None);
   const double runtime_ms = ms_since(before);
   const Clock::time_point begin = Clock::now();
   const qr::Model model(runtime, flags.model, &options);
   const double open_ms = ms_since(begin);
+  const Buckets buckets(model, flags.session.shapes);
+  if (!buckets.of_container())
+    for (const std::string &shape : flags.session.shapes) options.set("shape", shape);
+  const Clock::time_point opened = Clock::now();
   qr::Session session(model, &options);
-  const double create_ms = ms_since(begin);
+  const double create_ms = open_ms + ms_since(opened);
 
   std::vector<TensorData> data;
-  for (const qr::TensorInfo &info : session.inputs()) {
-    if (element_count(info.dims) < 0)
-      throw UsageError("input '" + info.name + "' " + shape_text(info.dims) + " has unknown dimensions",
-                       "bind them with --shape");
+  const std::vector<qr::TensorInfo> inputs = buckets.of_container() ? buckets.inputs() : session.inputs();
+  for (const qr::TensorInfo &info : inputs) {
+    if (!is_known(info.dims)) buckets.refuse_unknown(info);
     data.push_back(made_input(info));
   }
   std::vector<MeasuredSession> runners;
@@ -147,41 +163,52 @@ int bench(const BenchFlags &flags) {
     for (MeasuredSession &runner : runners) runner.once();
   // Before the list of times grows: what is told is the memory of the model, not of its measurement.
   const long peak_kb = peak_rss_kb();
-  const double wall_ms = measure_together(runners, flags);
+  qr::Signal signal(runtime);
+  // Looking at a signal costs a short run some of its time; a long one should not be waited for.
+  const bool is_long = first_ms * static_cast<double>(flags.group) > 100;
+  double wall_ms = 0;
+  {
+    const Interruptible interruptible([&signal] { signal.abort(); });
+    wall_ms = measure_together(runners, flags, is_long ? &signal : nullptr);
+  }
 
   std::vector<double> times;
   for (const MeasuredSession &runner : runners) times.insert(times.end(), runner.times.begin(), runner.times.end());
   std::sort(times.begin(), times.end());
   const uint64_t runs = times.size() * flags.group;
   const nlohmann::json report = nlohmann::json::parse(runners[0].session.report());
-  const nlohmann::json result = {{"model", flags.model},
-                                 {"backend", report.value("backend", "")},
-                                 {"threads", report.value("threads", 0)},
-                                 {"sessions", flags.sessions},
-                                 {"runs", runs},
-                                 {"runtime_ms", runtime_ms},
-                                 {"open_ms", open_ms},
-                                 {"create_ms", create_ms},
-                                 {"first_ms", first_ms},
-                                 {"min_ms", times.front()},
-                                 {"median_ms", percentile(times, 0.5)},
-                                 {"p90_ms", percentile(times, 0.9)},
-                                 {"p99_ms", percentile(times, 0.99)},
-                                 {"runs_per_s", static_cast<double>(runs) / wall_ms * 1000},
-                                 {"peak_rss_kb", peak_kb}};
+  nlohmann::json result = {{"model", flags.model},
+                           {"backend", report.value("backend", "")},
+                           {"threads", report.value("threads", 0)},
+                           {"sessions", flags.sessions},
+                           {"runs", runs},
+                           {"interrupted", interrupted() != 0},
+                           {"runtime_ms", runtime_ms},
+                           {"open_ms", open_ms},
+                           {"create_ms", create_ms},
+                           {"first_ms", first_ms},
+                           {"peak_rss_kb", peak_kb}};
+  if (!times.empty()) {  // an interrupt may come before the first one
+    result["min_ms"] = times.front();
+    result["median_ms"] = percentile(times, 0.5);
+    result["p90_ms"] = percentile(times, 0.9);
+    result["p99_ms"] = percentile(times, 0.99);
+    result["runs_per_s"] = static_cast<double>(runs) / wall_ms * 1000;
+  }
   if (flags.json != "-") {
-    std::printf("%s on %s: %llu runs\n", flags.model.c_str(), result["backend"].get<std::string>().c_str(),
-                static_cast<unsigned long long>(runs));
+    print("%s on %s: %llu runs%s\n", flags.model.c_str(), result["backend"].get<std::string>().c_str(),
+          static_cast<unsigned long long>(runs), interrupted() ? ", then interrupted" : "");
     for (const auto &[title, key] : {std::pair{"create", "create_ms"},
                                      {"first run", "first_ms"},
                                      {"median", "median_ms"},
                                      {"p90", "p90_ms"},
                                      {"p99", "p99_ms"}})
-      std::printf("  %-9s %10.*f ms\n", title, result[key].get<double>() < 0.1 ? 5 : 3, result[key].get<double>());
-    if (flags.sessions > 1)
-      std::printf("  together  %10.1f runs a second in %llu sessions\n", result["runs_per_s"].get<double>(),
-                  static_cast<unsigned long long>(flags.sessions));
-    std::printf("  peak memory %8.1f MB\n", static_cast<double>(peak_kb) / 1000);
+      if (result.contains(key))
+        print("  %-9s %10.*f ms\n", title, result[key].get<double>() < 0.1 ? 5 : 3, result[key].get<double>());
+    if (flags.sessions > 1 && runs)
+      print("  together  %10.1f runs a second in %llu sessions\n", result["runs_per_s"].get<double>(),
+            static_cast<unsigned long long>(flags.sessions));
+    print("  peak memory %8.1f MB\n", static_cast<double>(peak_kb) / 1000);
   }
   if (!flags.json.empty()) write_text(flags.json, result.dump(2) + "\n");
   return 0;

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "command.h"
 
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
 
 namespace tools {
 namespace {
@@ -56,22 +54,17 @@ qr::Runtime SessionFlags::runtime() const {
   return qr::Runtime(options);
 }
 
-qr::Options SessionFlags::make_options(const qr::Runtime &runtime) const {
+qr::Options SessionFlags::make_options(const qr::Runtime &runtime, Shapes with) const {
   qr::Options made(runtime);
   if (!backend.empty()) made.set("backend", backend);
   if (threads) made.set("threads", std::to_string(threads));
-  for (const std::string &shape : shapes) made.set("shape", shape);
+  if (with == Shapes::Given)
+    for (const std::string &shape : shapes) made.set("shape", shape);
   for (const std::string &option : options) {
     const auto [key, value] = split_pair(option, "--option");
     made.set(key, value);
   }
   return made;
-}
-
-void print_error(const qr::Error &error) {
-  std::fprintf(stderr, "quarry: error %s: %s\n", error.id().c_str(), error.message().c_str());
-  for (const auto &[key, value] : error.details()) std::fprintf(stderr, "  %s: %s\n", key.c_str(), value.c_str());
-  if (!error.hint().empty()) std::fprintf(stderr, "  hint: %s\n", error.hint().c_str());
 }
 
 std::string shape_text(const std::vector<int64_t> &dims) {
@@ -96,20 +89,6 @@ std::pair<std::string, std::string> split_pair(const std::string &text, const ch
   if (at == std::string::npos || at == 0)
     throw UsageError(std::string(what) + ": found '" + text + "', expected KEY=VALUE");
   return {text.substr(0, at), text.substr(at + 1)};
-}
-
-void write_text(const std::string &path, const std::string &text) {
-  if (path == "-") {
-    std::fwrite(text.data(), 1, text.size(), stdout);
-    if (text.empty() || text.back() != '\n') std::fputc('\n', stdout);
-    return;
-  }
-  FILE *file = std::fopen(path.c_str(), "wb");
-  if (!file)
-    throw UsageError("cannot write '" + path + "': " + std::strerror(errno),
-                     "check that the folder exists and may be written");
-  const bool whole = std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  if (std::fclose(file) != 0 || !whole) throw UsageError("cannot write all of '" + path + "': " + std::strerror(errno));
 }
 
 }  // namespace tools

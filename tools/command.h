@@ -10,10 +10,14 @@
 #include <string>
 #include <vector>
 
+#include "failure.h"
+#include "output.h"
+
 namespace tools {
 
 // A subcommand adds itself to the application; its action runs after parsing and returns the exit status:
-// 0 done, 1 the answer is no (a case failed, nothing usable was found), 2 wrong use, 3 an error.
+// 0 done, 1 the answer is no (a case failed, nothing usable was found), 2 wrong use, 3 an error. The program then ends
+// by the signal that interrupted the action, if one did.
 using Action = std::function<int()>;
 void register_run(CLI::App &app, Action &action);
 void register_compile(CLI::App &app, Action &action);
@@ -24,13 +28,6 @@ void register_bench(CLI::App &app, Action &action);
 void register_doctor(CLI::App &app, Action &action);
 void register_options(CLI::App &app, Action &action);
 void register_ops(CLI::App &app, Action &action);
-
-// A mistake of the user's that the library never saw. `hint` may be empty.
-struct UsageError : std::runtime_error {
-  explicit UsageError(const std::string &message, std::string hint_text = {})
-      : std::runtime_error(message), hint(std::move(hint_text)) {}
-  std::string hint;
-};
 
 // --backend, --option, --shape, --threads, --backend-path: what a session is made with.
 struct SessionFlags {
@@ -43,17 +40,13 @@ struct SessionFlags {
 
   void add_to(CLI::App &command, bool with_threads = true);
   qr::Runtime runtime() const;  // log lines go to stderr: warnings, or more with --verbose
-  qr::Options make_options(const qr::Runtime &runtime) const;
+  enum class Shapes { Given, None };
+  qr::Options make_options(const qr::Runtime &runtime, Shapes with = Shapes::Given) const;
 };
 
-// Tells an error on stderr: id, message, each reason, hint.
-void print_error(const qr::Error &error);
 // As in std::to_string, but short and readable.
 std::string shape_text(const std::vector<int64_t> &dims);
 std::string bytes_text(uint64_t bytes);
 std::pair<std::string, std::string> split_pair(const std::string &text, const char *what);  // "key=value"
-
-// Writes text to a file, or to stdout for "-".
-void write_text(const std::string &path, const std::string &text);
 
 }  // namespace tools

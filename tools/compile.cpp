@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "command.h"
+#include "interrupt.h"
 #include "progress.h"
 #include "tensor_file.h"
 
@@ -21,14 +22,14 @@ int check_only(const CompileFlags &flags, const qr::Model &model, const qr::Opti
   const std::string text = model.check_nodes(options);
   const nlohmann::json report = nlohmann::json::parse(text);
   if (flags.json) {
-    std::printf("%s\n", report.dump(2).c_str());
+    print("%s\n", report.dump(2).c_str());
   } else {
     for (const nlohmann::json &node : report["nodes"])
       if (!node.value("supported", false))
-        std::printf("refused %s (%s): %s %s\n", node.value("name", "").c_str(), node.value("op", "").c_str(),
-                    node.value("id", "").c_str(), node.value("reason", "").c_str());
-    std::printf("backend %s: %d nodes supported, %d refused\n", report.value("backend", "").c_str(),
-                report.value("supported", 0), report.value("refused", 0));
+        print("refused %s (%s): %s %s\n", node.value("name", "").c_str(), node.value("op", "").c_str(),
+              node.value("id", "").c_str(), node.value("reason", "").c_str());
+    print("backend %s: %d nodes supported, %d refused\n", report.value("backend", "").c_str(),
+          report.value("supported", 0), report.value("refused", 0));
   }
   return report.value("refused", 0) == 0 ? 0 : 1;
 }
@@ -52,16 +53,21 @@ int compile(const CompileFlags &flags) {
       throw UsageError("compiling '" + flags.model + "' again would overwrite it", "name the result: -o FILE");
   }
   ProgressLine progress;
-  model.compile(out, &options, nullptr,
-                [&](uint64_t done, uint64_t total, std::string_view what) { progress.show(done, total, what); });
+  {
+    // The library writes beside the file's place and renames: stopped by its signal it leaves nothing there.
+    qr::Signal signal(runtime);
+    const Interruptible interruptible([&signal] { signal.abort(); });
+    model.compile(out, &options, &signal,
+                  [&](uint64_t done, uint64_t total, std::string_view what) { progress.show(done, total, what); });
+  }
   progress.clear();
   const qr::Model made(runtime, out);
   const nlohmann::json info = nlohmann::json::parse(made.inspect());
-  std::printf("%s: %s", out.c_str(), bytes_text(info.value("file_bytes", uint64_t{0})).c_str());
+  print("%s: %s", out.c_str(), bytes_text(info.value("file_bytes", uint64_t{0})).c_str());
   for (const nlohmann::json &context : info.value("contexts", nlohmann::json::array()))
-    std::printf(", backend %s for %s", context.value("backend", "?").c_str(), context.value("target", "?").c_str());
+    print(", backend %s for %s", context.value("backend", "?").c_str(), context.value("target", "?").c_str());
   const size_t graphs = info.value("graphs", nlohmann::json::array()).size();
-  std::printf(", %zu graph%s\n", graphs, graphs == 1 ? "" : "s");
+  print(", %zu graph%s\n", graphs, graphs == 1 ? "" : "s");
   return 0;
 }
 

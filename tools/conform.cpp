@@ -8,7 +8,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cerrno>
 #include <cstdio>
+#include <cstdlib>
+#include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -16,8 +19,10 @@
 
 #include "command.h"
 #include "compare.h"
+#include "interrupt.h"
 #include "onnx_operators.h"
 #include "progress.h"
+#include "shapes.h"
 #include "tensor_file.h"
 #include "worker_pool.h"
 
@@ -43,11 +48,11 @@ bool is_folder(const std::string &path) {
 
 std::vector<std::string> entries(const std::string &folder) {
   std::vector<std::string> names;
-  if (DIR *dir = opendir(folder.c_str())) {
-    while (const dirent *entry = readdir(dir))
-      if (entry->d_name[0] != '.') names.emplace_back(entry->d_name);
-    closedir(dir);
-  }
+  DIR *dir = opendir(folder.c_str());
+  if (!dir) throw Failure("cannot read the folder '" + folder + "': " + os_text(errno));
+  while (const dirent *entry = readdir(dir))
+    if (entry->d_name[0] != '.') names.emplace_back(entry->d_name);
+  closedir(dir);
   std::sort(names.begin(), names.end());
   return names;
 }
@@ -112,9 +117,31 @@ bool is_quantized_model(const Json &info) {
   return quantized && sums;
 }
 
+// A folder for files that are of no use later: gone with what is in it, however the cases in it ended.
+class ScratchFolder {
+ public:
+  ScratchFolder() {
+    const char *place = std::getenv("TMPDIR");
+    path_ = std::string(place && *place ? place : "/tmp") + "/quarry-conform-XXXXXX";
+    if (!mkdtemp(path_.data())) throw Failure("cannot make the folder '" + path_ + "': " + os_text(errno));
+  }
+  ~ScratchFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  ScratchFolder(const ScratchFolder &) = delete;
+  ScratchFolder &operator=(const ScratchFolder &) = delete;
+  const std::string &path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
 class Runner {
  public:
-  explicit Runner(const ConformFlags &flags) : flags_(flags), runtime_(flags.session.runtime()) {}
+  // `scratch`: where compiled models go; its owner outlives this process, which may be killed.
+  Runner(const ConformFlags &flags, std::string scratch)
+      : flags_(flags), runtime_(flags.session.runtime()), scratch_(std::move(scratch)) {}
 
   // {"name", "folder", "operators", "result": "passed", "failed" or "refused", "reason", "id", "worst_of_range",
   // "rule"}
@@ -130,9 +157,9 @@ class Runner {
       for (const auto &[key, value] : error.details())
         if (key == "reason") reason += "; " + value;
       out["reason"] = reason;
-    } catch (const std::exception &error) {
+    } catch (...) {
       out["result"] = "failed";
-      out["reason"] = error.what();
+      out["reason"] = failure_text();
     }
     return out;
   }
@@ -200,32 +227,18 @@ class Runner {
 
   qr::Session make_session(const qr::Model &model, const std::vector<TensorData> &inputs) const {
     qr::Options options = flags_.session.make_options(runtime_);
-    std::string shape;
-    const std::vector<qr::TensorInfo> wanted = model.inputs();
-    for (size_t i = 0; i < wanted.size() && i < inputs.size(); ++i) {
-      const auto &dims = wanted[i].dims;
-      if (dims == inputs[i].dims || inputs[i].dims.empty()) continue;
-      shape += (shape.empty() ? "" : ",") + wanted[i].name + "=";
-      for (size_t d = 0; d < inputs[i].dims.size(); ++d) shape += (d ? "x" : "") + std::to_string(inputs[i].dims[d]);
-    }
-    if (!shape.empty()) options.set("shape", shape);
+    std::vector<std::vector<int64_t>> dims;
+    for (const TensorData &input : inputs) dims.push_back(input.dims);
+    if (const std::string shape = binding_text(model.inputs(), dims); !shape.empty()) options.set("shape", shape);
     if (!flags_.compiled) return qr::Session(model, &options);
-    // The way through a container: what a user ships.
-    char file[] = "/tmp/quarry-conform-XXXXXX";
-    const int fd = mkstemp(file);
-    if (fd >= 0) close(fd);
-    try {
-      model.compile(file, &options);
-      const qr::Model compiled(runtime_, file);
-      qr::Options plain(runtime_);
-      if (!flags_.session.backend.empty()) plain.set("backend", flags_.session.backend);
-      qr::Session session(compiled, &plain);
-      unlink(file);
-      return session;
-    } catch (...) {
-      unlink(file);
-      throw;
-    }
+    // The way through a container: what a user ships. Mapped, it needs its name no longer.
+    const std::string file = scratch_ + "/" + std::to_string(getpid()) + ".qrm";
+    model.compile(file, &options);
+    const qr::Model compiled(runtime_, file);
+    unlink(file.c_str());
+    qr::Options plain(runtime_);
+    if (!flags_.session.backend.empty()) plain.set("backend", flags_.session.backend);
+    return qr::Session(compiled, &plain);
   }
 
   void check_set(qr::Session &session, std::vector<TensorData> &data, const std::string &set, bool quantized,
@@ -270,6 +283,7 @@ class Runner {
 
   const ConformFlags &flags_;
   qr::Runtime runtime_;
+  std::string scratch_;
 };
 
 int conform(const ConformFlags &flags) {
@@ -288,7 +302,7 @@ int conform(const ConformFlags &flags) {
       });
     });
   if (flags.list) {
-    for (const std::string &folder : cases) std::printf("%s\n", folder.c_str());
+    for (const std::string &folder : cases) print("%s\n", folder.c_str());
     return 0;
   }
   if (cases.empty()) throw UsageError("no case is left by --filter");
@@ -300,39 +314,48 @@ int conform(const ConformFlags &flags) {
     progress.show(++finished, cases.size(), result.value("name", ""));
     results[index] = std::move(result);
   };
+  const Interruptible interruptible;
+  std::optional<ScratchFolder> scratch;
+  if (flags.compiled) scratch.emplace();
+  const std::string scratch_path = scratch ? scratch->path() : "";
   if (flags.in_process) {
-    const Runner runner(flags);
-    for (uint64_t i = 0; i < cases.size(); ++i) take(i, runner.run(cases[i]));
+    const Runner runner(flags, scratch_path);
+    for (uint64_t i = 0; i < cases.size() && !interrupted(); ++i) take(i, runner.run(cases[i]));
   } else {
     std::optional<Runner> runner;  // made in each worker, after the fork
     const int jobs = flags.jobs > 0 ? flags.jobs : static_cast<int>(std::max(1l, sysconf(_SC_NPROCESSORS_ONLN)));
     run_in_workers(
         cases.size(), jobs, flags.timeout_s,
         [&](uint64_t i) {
-          if (!runner) runner.emplace(flags);
+          if (!runner) runner.emplace(flags, scratch_path);
           return runner->run(cases[i]).dump(-1, ' ', false, Json::error_handler_t::replace);
         },
         [&](uint64_t i, const std::string &text, bool died) {
           if (!died) return take(i, Json::parse(text));
           take(i, {{"name", last_part(cases[i])}, {"folder", cases[i]}, {"result", "failed"}, {"reason", text}});
-        });
+        },
+        [] { return interrupted() != 0; });
   }
   progress.clear();
 
+  std::erase_if(results, [](const Json &result) { return result.is_null(); });  // not come to
   std::map<std::string, int> counts{{"passed", 0}, {"failed", 0}, {"refused", 0}};
   for (const Json &result : results) ++counts[result["result"].get<std::string>()];
   FILE *listing = flags.json == "-" ? stderr : stdout;
   for (const char *kind : {"refused", "failed"})
     for (const Json &result : results)
       if (result["result"] == kind)
-        std::fprintf(listing, "%s %s: %s\n", kind, result["name"].get<std::string>().c_str(),
-                     result.value("reason", "").c_str());
-  std::fprintf(listing, "%d passed, %d failed, %d refused\n", counts["passed"], counts["failed"], counts["refused"]);
+        print_to(listing, "%s %s: %s\n", kind, result["name"].get<std::string>().c_str(),
+                 result.value("reason", "").c_str());
+  print_to(listing, "%d passed, %d failed, %d refused", counts["passed"], counts["failed"], counts["refused"]);
+  if (const size_t left = cases.size() - results.size()) print_to(listing, ", %zu not run: interrupted", left);
+  print_to(listing, "\n");
   if (!flags.json.empty()) {
     const Json report = {{"backend", flags.session.backend.empty() ? "cpu" : flags.session.backend},
                          {"passed", counts["passed"]},
                          {"failed", counts["failed"]},
                          {"refused", counts["refused"]},
+                         {"not_run", cases.size() - results.size()},
                          {"cases", results}};
     write_text(flags.json, report.dump(1, ' ', false, Json::error_handler_t::replace) + "\n");
   }

@@ -53,35 +53,35 @@ int doctor(const SessionFlags &flags, bool as_json) {
     report["backends"].push_back(row);
   }
   if (as_json) {
-    std::printf("%s\n", report.dump(2).c_str());
+    print("%s\n", report.dump(2).c_str());
     return usable ? 0 : 1;
   }
-  std::printf("Quarry %s\n\nProcessor\n  %d online; %s\n\nPlugin folders, in order\n", qr_version(),
-              report["processors"].get<int>(), qr_runtime_cpu_features(runtime.get()));
+  print("Quarry %s\n\nProcessor\n  %d online; %s\n\nPlugin folders, in order\n", qr_version(),
+        report["processors"].get<int>(), qr_runtime_cpu_features(runtime.get()));
   for (const nlohmann::json &row : report["search_path"])
-    std::printf("  %s (%s)%s\n", row["path"].get<std::string>().c_str(), row["origin"].get<std::string>().c_str(),
-                row["exists"].get<bool>() ? "" : ": does not exist");
-  std::printf("\nBackends\n");
+    print("  %s (%s)%s\n", row["path"].get<std::string>().c_str(), row["origin"].get<std::string>().c_str(),
+          row["exists"].get<bool>() ? "" : ": does not exist");
+  print("\nBackends\n");
   for (const nlohmann::json &row : report["backends"]) {
-    std::printf("  %-4s %s %s  %s\n", row["usable"].get<bool>() ? "ok" : "NO", row["id"].get<std::string>().c_str(),
-                row["version"].get<std::string>().c_str(),
-                row["static"].get<bool>() ? "(linked in)" : row["path"].get<std::string>().c_str());
+    print("  %-4s %s %s  %s\n", row["usable"].get<bool>() ? "ok" : "NO", row["id"].get<std::string>().c_str(),
+          row["version"].get<std::string>().c_str(),
+          row["static"].get<bool>() ? "(linked in)" : row["path"].get<std::string>().c_str());
     if (!row["verdict"].get<std::string>().empty())
-      std::printf("       %s%s%s\n", row["error"].get<std::string>().c_str(),
-                  row["error"].get<std::string>().empty() ? "" : ": ", row["verdict"].get<std::string>().c_str());
+      print("       %s%s%s\n", row["error"].get<std::string>().c_str(),
+            row["error"].get<std::string>().empty() ? "" : ": ", row["verdict"].get<std::string>().c_str());
     if (!row["usable"].get<bool>() && !row["hint"].get<std::string>().empty())
-      std::printf("       what to do: %s\n", row["hint"].get<std::string>().c_str());
+      print("       what to do: %s\n", row["hint"].get<std::string>().c_str());
     for (const nlohmann::json &device : row["devices"])
-      std::printf("       device: %s, target %s%s%s%s\n", device["name"].get<std::string>().c_str(),
-                  device["target"].get<std::string>().c_str(), device["simulated"].get<bool>() ? ", simulated" : "",
-                  device["usable"].get<bool>() ? "" : ", NOT usable: ", device["why_not"].get<std::string>().c_str());
+      print("       device: %s, target %s%s%s%s\n", device["name"].get<std::string>().c_str(),
+            device["target"].get<std::string>().c_str(), device["simulated"].get<bool>() ? ", simulated" : "",
+            device["usable"].get<bool>() ? "" : ", NOT usable: ", device["why_not"].get<std::string>().c_str());
   }
-  if (!count) std::printf("  none found\n");
+  if (!count) print("  none found\n");
   if (!usable)
-    std::printf(
+    print(
         "\nNo backend can be used. Install Quarry's backends, or name their folder with --backend-path or "
         "QUARRY_BACKEND_PATH.\n");
-  else std::printf("\n%d backend%s usable. Choose one with --backend ID.\n", usable, usable == 1 ? "" : "s");
+  else print("\n%d backend%s usable. Choose one with --backend ID.\n", usable, usable == 1 ? "" : "s");
   return usable ? 0 : 1;
 }
 

@@ -19,6 +19,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
+#include <tuple>
 
 #include "command.h"
 
@@ -35,8 +36,7 @@ Pixels load(const std::string &path, int channels) {
   Pixels out;
   out.channels = channels;
   int found = 0;
-  stbi_uc *data =
-      stbi_load_from_memory(file.data(), static_cast<int>(file.size()), &out.width, &out.height, &found, channels);
+  stbi_uc *data = stbi_load_from_memory(file.data(), int_size(file, path), &out.width, &out.height, &found, channels);
   if (!data)
     throw UsageError("'" + path + "' is no image that can be read: " + stbi_failure_reason(), "PNG, JPEG and BMP work");
   out.data.assign(
@@ -51,6 +51,25 @@ std::pair<int, int> parse_size(const std::string &text, const char *what) {
   if (std::sscanf(text.c_str(), "%dx%d%c", &width, &height, &rest) == 2 && width > 0 && height > 0)
     return {width, height};
   throw UsageError(std::string(what) + ": found '" + text + "', expected WIDTHxHEIGHT");
+}
+
+// What --resize makes of a picture of this size.
+std::pair<int, int> size_after_resize(int width, int height, const std::string &resize) {
+  if (resize.empty()) return {width, height};
+  if (resize.find('x') != std::string::npos) return parse_size(resize, "--resize");
+  char *end = nullptr;
+  const long side = std::strtol(resize.c_str(), &end, 10);
+  if (*end || side < 1 || side > 32768)
+    throw UsageError("--resize: found '" + resize + "', expected WIDTHxHEIGHT or the length of the short side");
+  const double factor = static_cast<double>(side) / std::min(width, height);
+  return {std::max<int>(1, static_cast<int>(std::lround(width * factor))),
+          std::max<int>(1, static_cast<int>(std::lround(height * factor)))};
+}
+
+// Where the channels are in a shape of 4 extents.
+bool channels_last(const std::vector<int64_t> &dims, const ImageFlags &flags) {
+  const auto is_channels = [](int64_t extent) { return extent == 1 || extent == 3; };
+  return flags.layout == "auto" ? !is_channels(dims[1]) && is_channels(dims[3]) : flags.layout == "nhwc";
 }
 
 // The weights of the input samples that make one output sample along an axis: a triangle as wide as the scale when
@@ -162,6 +181,23 @@ void ImageFlags::add_to(CLI::App &command) {
       ->group(group);
 }
 
+std::vector<int64_t> image_shape(const std::string &path, const qr::TensorInfo &input, const ImageFlags &flags) {
+  const size_t rank = input.dims.size();
+  if (rank != 3 && rank != 4) return input.dims;  // told by image_tensor
+  std::vector<int64_t> dims = input.dims;
+  if (rank == 3) dims.insert(dims.begin(), 1);
+  const std::vector<uint8_t> file = read_file(path);
+  int width = 0, height = 0, channels = 0;
+  if (!stbi_info_from_memory(file.data(), int_size(file, path), &width, &height, &channels)) return input.dims;
+  std::tie(width, height) = size_after_resize(width, height, flags.resize);
+  if (!flags.crop.empty()) std::tie(width, height) = parse_size(flags.crop, "--crop");
+  const bool last = channels_last(dims, flags);
+  const int64_t found[4] = {1, last ? height : 3, last ? width : height, last ? 3 : width};
+  for (size_t i = 0; i < 4; ++i)
+    if (dims[i] < 0) dims[i] = found[i];
+  return {dims.end() - static_cast<std::ptrdiff_t>(rank), dims.end()};
+}
+
 TensorData image_tensor(const std::string &path, const qr::TensorInfo &input, const ImageFlags &flags) {
   const auto unfit = [&](const std::string &why) {
     return UsageError("'" + path + "' does not fit input '" + input.name + "' " + qr_dtype_name(input.dtype) +
@@ -173,8 +209,7 @@ TensorData image_tensor(const std::string &path, const qr::TensorInfo &input, co
   for (int64_t dim : dims)
     if (dim == QR_DIM_UNKNOWN) throw unfit("bind its dimensions with --shape");
   const auto is_channels = [](int64_t extent) { return extent == 1 || extent == 3; };
-  bool last = flags.layout == "nhwc";
-  if (flags.layout == "auto") last = !is_channels(dims[1]) && is_channels(dims[3]);
+  const bool last = channels_last(dims, flags);
   const int64_t channels = last ? dims[3] : dims[1], height = last ? dims[1] : dims[2],
                 width = last ? dims[2] : dims[3];
   if (dims[0] != 1) throw unfit("it has a batch of " + std::to_string(dims[0]) + ", expected 1");
@@ -192,17 +227,8 @@ TensorData image_tensor(const std::string &path, const qr::TensorInfo &input, co
   Pixels pixels = load(path, static_cast<int>(channels));
   if (flags.resize.empty()) {
     if (flags.crop.empty()) pixels = resized(std::move(pixels), static_cast<int>(width), static_cast<int>(height));
-  } else if (flags.resize.find('x') != std::string::npos) {
-    const auto [w, h] = parse_size(flags.resize, "--resize");
-    pixels = resized(std::move(pixels), w, h);
   } else {
-    char *end = nullptr;
-    const long side = std::strtol(flags.resize.c_str(), &end, 10);
-    if (*end || side < 1 || side > 32768)
-      throw UsageError("--resize: found '" + flags.resize + "', expected WIDTHxHEIGHT or the length of the short side");
-    const double factor = static_cast<double>(side) / std::min(pixels.width, pixels.height);
-    const int w = std::max<int>(1, static_cast<int>(std::lround(pixels.width * factor))),
-              h = std::max<int>(1, static_cast<int>(std::lround(pixels.height * factor)));
+    const auto [w, h] = size_after_resize(pixels.width, pixels.height, flags.resize);
     pixels = resized(std::move(pixels), w, h);
   }
   if (!flags.crop.empty()) {

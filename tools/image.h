@@ -28,6 +28,9 @@ struct ImageFlags {
   void add_to(CLI::App &command);
 };
 
+// The input's shape with its unknown extents taken from the picture, as --resize and --crop leave it.
+std::vector<int64_t> image_shape(const std::string &path, const qr::TensorInfo &input, const ImageFlags &flags);
+
 // Makes the tensor that the input wants out of an image file. Throws UsageError naming file, found, expected.
 TensorData image_tensor(const std::string &path, const qr::TensorInfo &input, const ImageFlags &flags);
 

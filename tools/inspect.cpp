@@ -20,19 +20,19 @@ std::string dims_text(const Json &dims) {
 }
 
 void print_tensors(const char *title, const Json &tensors) {
-  std::printf("%s\n", title);
+  print("%s\n", title);
   for (const Json &tensor : tensors) {
-    std::printf("  %s %s%s", tensor.value("name", "").c_str(), tensor.value("dtype", "").c_str(),
-                dims_text(tensor["dims"]).c_str());
+    print("  %s %s%s", tensor.value("name", "").c_str(), tensor.value("dtype", "").c_str(),
+          dims_text(tensor["dims"]).c_str());
     if (tensor.contains("quantization")) {
       const Json &quantization = tensor["quantization"];
       const size_t entries = quantization["scales"].size();
       if (entries == 1)
-        std::printf(", (q - %s) * %s", quantization["zero_points"][0].dump().c_str(),
-                    quantization["scales"][0].dump().c_str());
-      else std::printf(", quantised with %zu scales", entries);
+        print(", (q - %s) * %s", quantization["zero_points"][0].dump().c_str(),
+              quantization["scales"][0].dump().c_str());
+      else print(", quantised with %zu scales", entries);
     }
-    std::printf("\n");
+    print("\n");
   }
 }
 
@@ -40,70 +40,69 @@ void print_operators(const Json &operators) {
   std::string line = "   ";
   for (const auto &[name, count] : operators.items()) {
     const std::string word = " " + name + " " + count.dump();
-    if (line.size() + word.size() > 110) std::printf("%s\n", line.c_str()), line = "   ";
+    if (line.size() + word.size() > 110) print("%s\n", line.c_str()), line = "   ";
     line += word;
   }
-  if (line.size() > 3) std::printf("%s\n", line.c_str());
+  if (line.size() > 3) print("%s\n", line.c_str());
 }
 
 void print_pairs(const char *title, const Json &pairs) {
   if (pairs.empty()) return;
-  std::printf("%s\n", title);
+  print("%s\n", title);
   for (const auto &[key, value] : pairs.items())
-    std::printf("  %s = %s\n", key.c_str(),
-                value.is_string() ? value.get<std::string>().c_str() : value.dump().c_str());
+    print("  %s = %s\n", key.c_str(), value.is_string() ? value.get<std::string>().c_str() : value.dump().c_str());
 }
 
 void print_onnx(const Json &info) {
   const Json &onnx = info["onnx"];
-  std::printf("  producer %s, IR version %s, opsets %s\n", onnx.value("producer", "?").c_str(),
-              onnx.value("ir_version", Json()).dump().c_str(), onnx.value("opsets", Json()).dump().c_str());
-  if (onnx.contains("parameters")) std::printf("  %s parameters\n", onnx["parameters"].dump().c_str());
+  print("  producer %s, IR version %s, opsets %s\n", onnx.value("producer", "?").c_str(),
+        onnx.value("ir_version", Json()).dump().c_str(), onnx.value("opsets", Json()).dump().c_str());
+  if (onnx.contains("parameters")) print("  %s parameters\n", onnx["parameters"].dump().c_str());
   print_tensors("inputs", info["inputs"]);
   print_tensors("outputs", info["outputs"]);
-  std::printf("operators\n");
+  print("operators\n");
   print_operators(onnx.value("operators", Json::object()));
   print_pairs("metadata", onnx.value("metadata", Json::object()));
 }
 
 void print_container(const Json &info) {
-  std::printf("  container format %s, written by %s%s%s\n", info.value("format", "?").c_str(),
-              info.value("producer", "?").c_str(), info.value("source", "").empty() ? "" : " from ",
-              info.value("source", "").c_str());
+  print("  container format %s, written by %s%s%s\n", info.value("format", "?").c_str(),
+        info.value("producer", "?").c_str(), info.value("source", "").empty() ? "" : " from ",
+        info.value("source", "").c_str());
   print_tensors("inputs", info["inputs"]);
   print_tensors("outputs", info["outputs"]);
-  std::printf("graphs\n");
+  print("graphs\n");
   for (const Json &graph : info["graphs"]) {
     std::string dims;
     for (const Json &one : graph["input_dims"]) dims += " " + dims_text(one);
-    std::printf("  %s%s inputs%s", graph.value("name", "").c_str(), graph.value("name", "").empty() ? "main:" : ":",
-                dims.c_str());
+    print("  %s%s inputs%s", graph.value("name", "").c_str(), graph.value("name", "").empty() ? "main:" : ":",
+          dims.c_str());
     if (graph.value("kept", false))
-      std::printf(", %s nodes, graph kept\n", graph["nodes"].dump().c_str()), print_operators(graph["operators"]);
-    else std::printf(", graph not kept\n");
+      print(", %s nodes, graph kept\n", graph["nodes"].dump().c_str()), print_operators(graph["operators"]);
+    else print(", graph not kept\n");
   }
-  std::printf("contexts\n");
+  print("contexts\n");
   for (const Json &context : info["contexts"]) {
-    std::printf("  %s %s for %s, blob version %s\n", context.value("backend", "?").c_str(),
-                context.value("backend_version", "").c_str(), context.value("target", "?").c_str(),
-                context["blob_version"].dump().c_str());
+    print("  %s %s for %s, blob version %s\n", context.value("backend", "?").c_str(),
+          context.value("backend_version", "").c_str(), context.value("target", "?").c_str(),
+          context["blob_version"].dump().c_str());
     for (const Json &program : context["programs"]) {
       const Json &memory = program["memory"];
       std::string graphs;
       for (const Json &graph : program["graphs"]) graphs += (graphs.empty() ? "graph " : ", ") + graph.dump();
-      std::printf("    %s: weights %s, arena %s, inputs and outputs %s\n", graphs.c_str(),
-                  bytes_text(memory["weights_bytes"].get<uint64_t>()).c_str(),
-                  bytes_text(memory["arena_bytes"].get<uint64_t>()).c_str(),
-                  bytes_text(memory["io_bytes"].get<uint64_t>()).c_str());
+      print("    %s: weights %s, arena %s, inputs and outputs %s\n", graphs.c_str(),
+            bytes_text(memory["weights_bytes"].get<uint64_t>()).c_str(),
+            bytes_text(memory["arena_bytes"].get<uint64_t>()).c_str(),
+            bytes_text(memory["io_bytes"].get<uint64_t>()).c_str());
     }
     for (const auto &[key, value] : context["options"].items())
-      std::printf("    %s = %s\n", key.c_str(), value.get<std::string>().c_str());
+      print("    %s = %s\n", key.c_str(), value.get<std::string>().c_str());
   }
-  std::printf("segments\n  %-10s %14s %14s %6s  %-16s %s\n", "kind", "offset", "size", "align", "xxh3", "name");
+  print("segments\n  %-10s %14s %14s %6s  %-16s %s\n", "kind", "offset", "size", "align", "xxh3", "name");
   for (const Json &segment : info["segments"])
-    std::printf("  %-10s %14s %14s %6s  %-16s %s\n", segment.value("kind", "").c_str(),
-                segment["offset"].dump().c_str(), segment["size"].dump().c_str(), segment["align"].dump().c_str(),
-                segment.value("xxh3", "").c_str(), segment.value("name", "").c_str());
+    print("  %-10s %14s %14s %6s  %-16s %s\n", segment.value("kind", "").c_str(), segment["offset"].dump().c_str(),
+          segment["size"].dump().c_str(), segment["align"].dump().c_str(), segment.value("xxh3", "").c_str(),
+          segment.value("name", "").c_str());
   print_pairs("created with", info.value("created_by", Json::object()));
   print_pairs("metadata", info.value("metadata", Json::object()));
 }
@@ -125,11 +124,11 @@ void register_inspect(CLI::App &app, Action &action) {
       const qr::Runtime runtime;
       const Json info = Json::parse(qr::Model(runtime, flags->model).inspect());
       if (flags->json) {
-        std::printf("%s\n", info.dump(2, ' ', false, Json::error_handler_t::replace).c_str());
+        print("%s\n", info.dump(2, ' ', false, Json::error_handler_t::replace).c_str());
         return 0;
       }
-      std::printf("%s: %s, %s\n", flags->model.c_str(), info.value("kind", "?").c_str(),
-                  bytes_text(info.value("file_bytes", uint64_t{0})).c_str());
+      print("%s: %s, %s\n", flags->model.c_str(), info.value("kind", "?").c_str(),
+            bytes_text(info.value("file_bytes", uint64_t{0})).c_str());
       if (info.value("kind", "") == "onnx") print_onnx(info);
       else print_container(info);
       return 0;

@@ -33,7 +33,7 @@ OnnxOperators onnx_operators(const std::string &path) {
   const std::vector<uint8_t> file = read_file(path);
   onnx::ModelProto model;
   OnnxOperators out;
-  if (!model.ParseFromArray(file.data(), static_cast<int>(file.size()))) return out;
+  if (!model.ParseFromArray(file.data(), int_size(file, path))) return out;
   collect(model.graph().node(), out);
   for (const onnx::FunctionProto &function : model.functions()) collect(function.node(), out);
   return out;

@@ -34,7 +34,7 @@ int ops(const SessionFlags &flags, bool as_json, bool markdown) {
     report["backends"].push_back(std::move(one));
   }
   if (as_json) {
-    std::printf("%s\n", report.dump(2).c_str());
+    print("%s\n", report.dump(2).c_str());
     return 0;
   }
   // The skeleton runs nothing: no column for it in the page.
@@ -45,34 +45,34 @@ int ops(const SessionFlags &flags, bool as_json, bool markdown) {
         return cell != row.second.end() && cell->second.value("supported", false);
       });
     });
-  std::printf(markdown ? "| operator |" : "%-32s", "operator");
-  for (const std::string &backend : backends) std::printf(markdown ? " %s |" : " %-16s", backend.c_str());
-  std::printf(markdown ? " types | notes |\n|---|" : " types\n");
+  print(markdown ? "| operator |" : "%-32s", "operator");
+  for (const std::string &backend : backends) print(markdown ? " %s |" : " %-16s", backend.c_str());
+  print(markdown ? " types | notes |\n|---|" : " types\n");
   if (markdown) {
-    for (size_t i = 0; i < backends.size(); ++i) std::printf("---|");
-    std::printf("---|---|\n");
+    for (size_t i = 0; i < backends.size(); ++i) print("---|");
+    print("---|---|\n");
   }
   std::map<std::string, int> supported;
   for (const nlohmann::json &row : report["operators"]["operators"]) {
     const std::string name = full_name(row);
-    std::printf(markdown ? "| %s |" : "%-32s", name.c_str());
+    print(markdown ? "| %s |" : "%-32s", name.c_str());
     std::string types, note;
     for (const std::string &backend : backends) {
       const nlohmann::json &cell = cells[name][backend];
       const bool yes = cell.is_object() && cell.value("supported", false);
       supported[backend] += yes;
-      std::printf(markdown ? " %s |" : " %-16s", yes ? "yes" : "-");
+      print(markdown ? " %s |" : " %-16s", yes ? "yes" : "-");
       if (yes && types.empty()) types = cell.value("types", ""), note = cell.value("note", "");
     }
-    std::printf(markdown ? " %s | %s |\n" : " %s%s%s\n", types.c_str(),
-                markdown       ? note.c_str()
-                : note.empty() ? ""
-                               : "; ",
-                markdown ? "" : note.c_str());
+    print(markdown ? " %s | %s |\n" : " %s%s%s\n", types.c_str(),
+          markdown       ? note.c_str()
+          : note.empty() ? ""
+                         : "; ",
+          markdown ? "" : note.c_str());
   }
   if (!markdown)
     for (const auto &[backend, count] : supported)
-      std::printf("%s: %d of %zu operators\n", backend.c_str(), count, report["operators"]["operators"].size());
+      print("%s: %d of %zu operators\n", backend.c_str(), count, report["operators"]["operators"].size());
   return 0;
 }
 

@@ -39,21 +39,21 @@ int options(const SessionFlags &flags, const std::string &filter, bool as_json, 
   for (const nlohmann::json &row : option_table(runtime))
     if (filter.empty() || row["key"].get<std::string>().find(filter) != std::string::npos) rows.push_back(row);
   if (as_json) {
-    std::printf("%s\n", rows.dump(2).c_str());
+    print("%s\n", rows.dump(2).c_str());
   } else if (markdown) {
-    std::printf("| key | values | default | for | help |\n|---|---|---|---|---|\n");
+    print("| key | values | default | for | help |\n|---|---|---|---|---|\n");
     for (const nlohmann::json &row : rows)
-      std::printf("| `%s` | %s | %s | %s%s | %s |\n", row["key"].get<std::string>().c_str(),
-                  cell(row["values"]).c_str(), cell(row["default"]).c_str(), row["scope"].get<std::string>().c_str(),
-                  row["changes_at_run_time"].get<bool>() ? ", at run time" : "", cell(row["help"]).c_str());
+      print("| `%s` | %s | %s | %s%s | %s |\n", row["key"].get<std::string>().c_str(), cell(row["values"]).c_str(),
+            cell(row["default"]).c_str(), row["scope"].get<std::string>().c_str(),
+            row["changes_at_run_time"].get<bool>() ? ", at run time" : "", cell(row["help"]).c_str());
   } else {
     for (const nlohmann::json &row : rows) {
       const std::string fallback = row["default"].get<std::string>();
-      std::printf("%s = %s\n    %s\n    for: %s%s%s\n", row["key"].get<std::string>().c_str(),
-                  row["values"].get<std::string>().c_str(), row["help"].get<std::string>().c_str(),
-                  row["scope"].get<std::string>().c_str(),
-                  row["changes_at_run_time"].get<bool>() ? "; may change at run time" : "",
-                  fallback.empty() ? "" : ("; default: " + fallback).c_str());
+      print("%s = %s\n    %s\n    for: %s%s%s\n", row["key"].get<std::string>().c_str(),
+            row["values"].get<std::string>().c_str(), row["help"].get<std::string>().c_str(),
+            row["scope"].get<std::string>().c_str(),
+            row["changes_at_run_time"].get<bool>() ? "; may change at run time" : "",
+            fallback.empty() ? "" : ("; default: " + fallback).c_str());
     }
   }
   if (rows.empty() && !filter.empty()) {

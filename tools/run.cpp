@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // quarry run: a model on real inputs, from .onnx or .qrm.
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
-#include <random>
+#include <optional>
+#include <sstream>
 
 #include "command.h"
 #include "image.h"
+#include "saved_files.h"
+#include "shapes.h"
 #include "tensor_file.h"
 
 namespace tools {
@@ -27,18 +27,6 @@ struct RunFlags {
   int top = 5;
   bool softmax = false, picture = false, zeros = false, json = false;
 };
-
-std::string base_name(const std::string &path) {
-  const size_t slash = path.find_last_of('/');
-  return slash == std::string::npos ? path : path.substr(slash + 1);
-}
-
-// A tensor's name as a part of a file name.
-std::string file_stem(std::string name) {
-  for (char &c : name)
-    if (c == '/' || c == '\0') c = '_';
-  return name.empty() ? "output" : name;
-}
 
 bool has_ending(const std::string &path, const char *ending) {
   const std::string_view end(ending);
@@ -63,8 +51,8 @@ TensorData load_input(const std::string &path, const qr::TensorInfo &info, const
 std::vector<std::string> load_labels(const std::string &path) {
   std::vector<std::string> labels;
   if (path.empty()) return labels;
-  std::ifstream in(path);
-  if (!in) throw UsageError("--labels: cannot read '" + path + "'", "one label a line, the first for class 0");
+  const std::vector<uint8_t> file = read_file(path);
+  std::istringstream in(std::string(file.begin(), file.end()));
   for (std::string line; std::getline(in, line);) {
     while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.pop_back();
     labels.push_back(line);
@@ -79,12 +67,12 @@ bool is_scores(const std::vector<int64_t> &dims) {
 }
 
 nlohmann::json report_output(const RunFlags &flags, const std::vector<std::string> &labels, const qr::TensorInfo &info,
-                             const qr::Tensor &tensor, bool print) {
+                             const qr::Tensor &tensor, bool show) {
   const std::vector<int64_t> dims = tensor.shape();
   const int64_t count = element_count(dims);
   std::vector<double> values = to_doubles(tensor.dtype, tensor.bytes(), count);
   nlohmann::json out = {{"name", info.name}, {"dtype", qr_dtype_name(tensor.dtype)}, {"dims", dims}};
-  if (print) std::printf("  %s %s%s\n", info.name.c_str(), qr_dtype_name(tensor.dtype), shape_text(dims).c_str());
+  if (show) print("  %s %s%s\n", info.name.c_str(), qr_dtype_name(tensor.dtype), shape_text(dims).c_str());
   if (is_scores(dims) && count > 1) {
     if (flags.softmax) {
       const double high = *std::max_element(values.begin(), values.end());
@@ -101,7 +89,7 @@ nlohmann::json report_output(const RunFlags &flags, const std::vector<std::strin
     for (size_t i = 0; i < top; ++i) {
       const std::string label = order[i] < labels.size() ? labels[order[i]] : "";
       out["top"].push_back({{"index", order[i]}, {"value", values[order[i]]}, {"label", label}});
-      if (print) std::printf("    %8.4f  %5zu  %s\n", values[order[i]], order[i], label.c_str());
+      if (show) print("    %8.4f  %5zu  %s\n", values[order[i]], order[i], label.c_str());
     }
   } else if (count > 0) {
     double low = INFINITY, high = -INFINITY, sum = 0;
@@ -112,29 +100,25 @@ nlohmann::json report_output(const RunFlags &flags, const std::vector<std::strin
     }
     out["min"] = low, out["max"] = high, out["mean"] = sum / static_cast<double>(std::max<int64_t>(count - bad, 1)),
     out["not_finite"] = bad;
-    if (print && count <= 8) {
-      std::printf("   ");
-      for (double value : values) std::printf(" %.6g", value);
-      std::printf("\n");
-    } else if (print) {
-      std::printf("    min %.6g  max %.6g  mean %.6g%s\n", low, high,
-                  sum / static_cast<double>(std::max<int64_t>(count - bad, 1)),
-                  bad ? ("  not finite: " + std::to_string(bad)).c_str() : "");
+    if (show && count <= 8) {
+      print("   ");
+      for (double value : values) print(" %.6g", value);
+      print("\n");
+    } else if (show) {
+      print("    min %.6g  max %.6g  mean %.6g%s\n", low, high,
+            sum / static_cast<double>(std::max<int64_t>(count - bad, 1)),
+            bad ? ("  not finite: " + std::to_string(bad)).c_str() : "");
     }
   }
   return out;
 }
 
-int run(const RunFlags &flags) {
-  const std::vector<std::string> labels = load_labels(flags.labels);
-  const qr::Runtime runtime = flags.session.runtime();
-  qr::Options options = flags.session.make_options(runtime);
-  const qr::Model model(runtime, flags.model, &options);
-  qr::Session session(model, &options);
-  const std::vector<qr::TensorInfo> wanted = session.inputs(), given = session.outputs();
+// The files of one run, by the names of the inputs.
+using RunFiles = std::map<std::string, std::string>;
 
-  // The runs: files one by one for a model with one input; --input NAME=FILE for all inputs of one run.
-  std::vector<std::map<std::string, std::string>> runs;
+// The runs: files one by one for a model with one input; --input NAME=FILE for all inputs of one run.
+std::vector<RunFiles> plan_runs(const RunFlags &flags, const std::vector<qr::TensorInfo> &wanted) {
+  std::vector<RunFiles> runs;
   if (!flags.inputs.empty()) {
     if (!flags.files.empty())
       throw UsageError("files and --input exclude each other", "name every input with --input NAME=FILE");
@@ -168,21 +152,90 @@ int run(const RunFlags &flags) {
     throw UsageError("no input given; the model wants" + list,
                      "give files (.npy, .pb, raw, PNG, JPEG), --input NAME=FILE, or --zeros");
   }
-  if (!flags.save.empty() && mkdir(flags.save.c_str(), 0777) != 0 && errno != EEXIST)
-    throw UsageError("--save: cannot make the folder '" + flags.save + "'");
+  return runs;
+}
+
+// Raw bytes do not say their shape.
+bool says_its_shape(const std::string &path) {
+  return is_image_path(path) || has_ending(path, ".npy") || has_ending(path, ".pb");
+}
+
+// The shape of what a file holds, for an input whose extents are not all known; empty where the file does not say.
+std::vector<int64_t> file_shape(const std::string &path, const qr::TensorInfo &info, const ImageFlags &image) {
+  if (is_image_path(path)) return image_shape(path, info, image);
+  return says_its_shape(path) ? load_input(path, info, image).dims : std::vector<int64_t>();
+}
+
+// Each run's shapes of the inputs, as far as model and files tell them.
+std::vector<std::vector<int64_t>> run_shapes(const RunFiles &files, const std::vector<qr::TensorInfo> &wanted,
+                                             const ImageFlags &image) {
+  std::vector<std::vector<int64_t>> shapes;
+  for (const qr::TensorInfo &info : wanted) {
+    shapes.push_back(info.dims);
+    const auto at = files.find(info.name);
+    if (is_known(info.dims) || at == files.end()) continue;
+    if (std::vector<int64_t> found = file_shape(at->second, info, image); !found.empty()) shapes.back() = found;
+  }
+  return shapes;
+}
+
+// The buckets of an .onnx: what --shape says, and where that leaves room, one for each shape among the input files.
+void bind_shapes(const RunFlags &flags, const std::vector<qr::TensorInfo> &wanted,
+                 const std::vector<std::vector<std::vector<int64_t>>> &shapes, qr::Options &options) {
+  const std::vector<std::string> &asked = flags.session.shapes;
+  std::vector<std::string> texts = asked;
+  if (asked.size() <= 1) {
+    std::vector<std::string> bound;
+    for (const auto &one : shapes) {
+      std::vector<std::vector<int64_t>> left = one;
+      for (size_t i = 0; i < wanted.size(); ++i)  // --shape has the first word
+        if (!asked.empty() && ("," + asked[0]).find("," + wanted[i].name + "=") != std::string::npos) left[i].clear();
+      std::string text = binding_text(wanted, left);
+      if (!asked.empty()) text = text.empty() ? asked[0] : asked[0] + "," + text;
+      if (!text.empty() && std::find(bound.begin(), bound.end(), text) == bound.end()) bound.push_back(text);
+    }
+    if (!bound.empty()) texts = bound;
+  }
+  for (const std::string &text : texts) options.set("shape", text);
+}
+
+int run(const RunFlags &flags) {
+  const std::vector<std::string> labels = load_labels(flags.labels);
+  const qr::Runtime runtime = flags.session.runtime();
+  qr::Options options = flags.session.make_options(runtime, SessionFlags::Shapes::None);
+  const qr::Model model(runtime, flags.model, &options);
+  const Buckets buckets(model, flags.session.shapes);
+  const std::vector<qr::TensorInfo> &declared = buckets.inputs();
+  const std::vector<RunFiles> runs = plan_runs(flags, declared);
+  std::vector<std::vector<std::vector<int64_t>>> shapes;
+  for (const RunFiles &files : runs) shapes.push_back(run_shapes(files, declared, flags.image));
+  if (!buckets.of_container()) bind_shapes(flags, declared, shapes, options);
+  qr::Session session(model, &options);
+  const std::vector<qr::TensorInfo> wanted = session.inputs(), given = session.outputs();
+  std::optional<SavedFiles> saved;
+  if (!flags.save.empty()) {
+    std::vector<std::string> inputs;
+    for (const RunFiles &files : runs)
+      for (const auto &[name, path] : files) inputs.push_back(path);
+    saved.emplace(flags.save, inputs);
+  }
 
   nlohmann::json results = nlohmann::json::array();
   qr::Profile profile(runtime);
   for (size_t r = 0; r < runs.size(); ++r) {
     std::vector<TensorData> data;
-    for (const qr::TensorInfo &info : wanted) {
+    for (size_t i = 0; i < wanted.size(); ++i) {
+      qr::TensorInfo info = wanted[i];
+      if (is_known(shapes[r][i])) info.dims = shapes[r][i];
       const auto at = runs[r].find(info.name);
       if (at != runs[r].end()) {
+        if (!is_known(info.dims) && !says_its_shape(at->second)) buckets.refuse_unknown(info);
         data.push_back(load_input(at->second, info, flags.image));
       } else if (flags.zeros) {
         TensorData zero;
         zero.dtype = info.dtype, zero.dims = info.dims;
-        zero.bytes.assign(packed_bytes(info.dtype, info.dims), 0);
+        if (!is_known(info.dims)) buckets.refuse_unknown(info);
+        zero.bytes = room_for(packed_bytes(info.dtype, info.dims), "input '" + info.name + "'");
         data.push_back(std::move(zero));
       } else {
         throw UsageError("no file for input '" + info.name + "' " + qr_dtype_name(info.dtype) + shape_text(info.dims),
@@ -196,21 +249,22 @@ int run(const RunFlags &flags) {
     const double ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
     std::string title;
     for (const auto &[name, path] : runs[r]) title += (title.empty() ? "" : ", ") + path;
-    if (!flags.json) std::printf("%s%s%.1f ms\n", title.c_str(), title.empty() ? "" : ": ", ms);
+    if (!flags.json) print("%s%s%.1f ms\n", title.c_str(), title.empty() ? "" : ": ", ms);
     if (!flags.json && flags.picture)
       for (const auto &[name, path] : runs[r])
-        if (is_image_path(path)) std::fputs(picture_text(path).c_str(), stdout);
+        if (is_image_path(path)) print_text(picture_text(path));
     nlohmann::json one = {{"inputs", runs[r]}, {"ms", ms}, {"outputs", nlohmann::json::array()}};
     for (size_t i = 0; i < given.size(); ++i) {
       one["outputs"].push_back(report_output(flags, labels, given[i], outputs[i], !flags.json));
-      if (flags.save.empty()) continue;
-      const std::string stem = runs.size() > 1 ? file_stem(base_name(title)) + "." : "";
-      write_npy(flags.save + "/" + stem + file_stem(given[i].name) + ".npy", outputs[i].dtype, outputs[i].shape(),
-                outputs[i].bytes(), outputs[i].size_bytes);
+      if (!saved) continue;
+      const std::string path = saved->path(runs.size() > 1 ? title : "", given[i].name);
+      write_npy(path, outputs[i].dtype, outputs[i].shape(), outputs[i].bytes(), outputs[i].size_bytes);
+      one["outputs"].back()["file"] = path;
+      if (!flags.json) print("    saved as %s\n", path.c_str());
     }
     results.push_back(one);
   }
-  if (flags.json) std::printf("%s\n", results.dump(2, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+  if (flags.json) print("%s\n", results.dump(2, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
   if (!flags.profile.empty())
     write_text(flags.profile, profile.export_as(has_ending(flags.profile, ".csv") ? "csv" : "chrome"));
   return 0;

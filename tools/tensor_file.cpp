@@ -3,12 +3,16 @@
 
 #include <onnx/onnx_pb.h>
 
+#include <sys/stat.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <climits>
 #include <cmath>
+#include <cstdio>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 #include <limits>
+#include <memory>
 
 #include "command.h"
 
@@ -90,13 +94,47 @@ int64_t element_count(const std::vector<int64_t> &dims) {
 
 uint64_t packed_bytes(qr_dtype dtype, const std::vector<int64_t> &dims) {
   const int64_t count = element_count(dims);
-  return count < 0 ? 0 : (static_cast<uint64_t>(count) * qr_dtype_bits(dtype) + 7) / 8;
+  uint64_t bits = 0;
+  if (count < 0) return 0;
+  if (__builtin_mul_overflow(static_cast<uint64_t>(count), qr_dtype_bits(dtype), &bits)) return UINT64_MAX / 8;
+  return bits / 8 + (bits % 8 != 0);
 }
 
 std::vector<uint8_t> read_file(const std::string &path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) throw UsageError("cannot read '" + path + "': " + std::strerror(errno), "check the path");
-  return {std::istreambuf_iterator<char>(in), {}};
+  const auto failed = [&](int number) {
+    const std::string message = "cannot read '" + path + "': " + os_text(number);
+    if (number == EMFILE || number == ENFILE || number == EIO) throw Failure(message);
+    throw UsageError(message, "check the path");
+  };
+  FILE *opened = std::fopen(path.c_str(), "rbe");
+  if (!opened) failed(errno);
+  const std::unique_ptr<FILE, int (*)(FILE *)> file(opened, std::fclose);
+  struct stat info {};
+  if (fstat(fileno(opened), &info) == 0 && S_ISDIR(info.st_mode)) failed(EISDIR);
+  // A regular file says its size; what comes out of a pipe is read until its end.
+  std::vector<uint8_t> bytes = room_for(S_ISREG(info.st_mode) ? static_cast<uint64_t>(info.st_size) : 0, path);
+  size_t used = 0;
+  for (;;) {
+    if (used == bytes.size()) {
+      const int next = std::fgetc(opened);
+      if (next == EOF) break;
+      std::vector<uint8_t> more = room_for(2 * bytes.size() + 65536, path);
+      std::copy(bytes.begin(), bytes.end(), more.begin());
+      bytes.swap(more);
+      bytes[used++] = static_cast<uint8_t>(next);
+    }
+    const size_t got = std::fread(bytes.data() + used, 1, bytes.size() - used, opened);
+    used += got;
+    if (got == 0) break;
+  }
+  if (std::ferror(opened)) failed(errno);
+  bytes.resize(used);
+  return bytes;
+}
+
+int int_size(const std::vector<uint8_t> &file, const std::string &path) {
+  if (file.size() <= INT_MAX) return static_cast<int>(file.size());
+  throw UsageError("'" + path + "': found " + std::to_string(file.size()) + " bytes, expected at most 2 GiB");
 }
 
 TensorData read_npy(const std::string &path) {
@@ -183,7 +221,7 @@ TensorData read_raw(const std::string &path, qr_dtype dtype, const std::vector<i
 TensorData read_tensor_proto(const std::string &path) {
   const std::vector<uint8_t> file = read_file(path);
   onnx::TensorProto proto;
-  if (!proto.ParseFromArray(file.data(), static_cast<int>(file.size())))
+  if (!proto.ParseFromArray(file.data(), int_size(file, path)))
     throw UsageError("'" + path + "' is no ONNX TensorProto");
   TensorData out;
   out.name = proto.name();
@@ -226,7 +264,8 @@ TensorData read_tensor_proto(const std::string &path) {
 }
 
 std::vector<double> to_doubles(qr_dtype dtype, const void *data, int64_t count) {
-  std::vector<double> out(static_cast<size_t>(count));
+  auto out = with_room(8 * static_cast<uint64_t>(count), "the values of a tensor",
+                       [&] { return std::vector<double>(static_cast<size_t>(count)); });
   for (int64_t i = 0; i < count; ++i)
     out[static_cast<size_t>(i)] = decode(dtype, static_cast<const uint8_t *>(data), i);
   return out;

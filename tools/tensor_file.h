@@ -21,6 +21,8 @@ struct TensorData {
 int64_t element_count(const std::vector<int64_t> &dims);  // -1 when an extent is unknown
 uint64_t packed_bytes(qr_dtype dtype, const std::vector<int64_t> &dims);
 std::vector<uint8_t> read_file(const std::string &path);
+// The size as the readers of protobuf and images take it.
+int int_size(const std::vector<uint8_t> &file, const std::string &path);
 
 // All throw UsageError naming file, found, expected.
 TensorData read_npy(const std::string &path);

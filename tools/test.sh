@@ -128,7 +128,9 @@ if [ -n "$models" ]; then
   else
     skip "real models" "there is no $shared/models (set QUARRY_SHARED)"
   fi
-  step "the program, as a user would" python3 tests/integration/check_program.py "$build" "$shared"
+  for subject in program outputs shapes trouble; do
+    step "the program, as a user would: $subject" python3 "tests/integration/check_$subject.py" "$build" "$shared"
+  done
   step "docs made from tables are up to date" python3 tools/generate_docs.py --check "$quarry"
 fi
 if [ -n "$all" ]; then

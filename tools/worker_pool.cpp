@@ -10,8 +10,9 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
-#include <stdexcept>
 #include <vector>
+
+#include "failure.h"
 
 namespace tools {
 namespace {
@@ -37,11 +38,10 @@ void write_all(int fd, const void *data, size_t size) {
 
 Worker start(const std::function<std::string(uint64_t)> &job, const std::vector<Worker> &others) {
   int down[2], up[2];
-  if (pipe(down) != 0 || pipe(up) != 0)
-    throw std::runtime_error(std::string("cannot make a pipe: ") + std::strerror(errno));
+  if (pipe(down) != 0 || pipe(up) != 0) throw Failure("cannot make a pipe to a worker process: " + os_text(errno));
   Worker worker;
   worker.pid = fork();
-  if (worker.pid < 0) throw std::runtime_error(std::string("cannot start a worker process: ") + std::strerror(errno));
+  if (worker.pid < 0) throw Failure("cannot start a worker process: " + os_text(errno));
   if (worker.pid == 0) {
     for (const Worker &other : others)
       if (other.pid > 0) close(other.to), close(other.from);
@@ -69,7 +69,8 @@ std::string how_it_ended(int status) {
 }  // namespace
 
 void run_in_workers(uint64_t count, int worker_count, double timeout_s, const std::function<std::string(uint64_t)> &job,
-                    const std::function<void(uint64_t, const std::string &, bool died)> &done) {
+                    const std::function<void(uint64_t, const std::string &, bool died)> &done,
+                    const std::function<bool()> &stop) {
   struct sigaction ignore {
   }, before{};
   ignore.sa_handler = SIG_IGN;
@@ -84,7 +85,7 @@ void run_in_workers(uint64_t count, int worker_count, double timeout_s, const st
     worker = Worker{};
     return status;
   };
-  while (finished < count) {
+  while (finished < count && !stop()) {
     for (Worker &worker : workers) {
       if (worker.job >= 0 || next >= count) continue;
       if (worker.pid < 0) worker = start(job, workers);
@@ -124,8 +125,11 @@ void run_in_workers(uint64_t count, int worker_count, double timeout_s, const st
       }
     }
   }
-  for (Worker &worker : workers)
-    if (worker.pid > 0) retire(worker);
+  for (Worker &worker : workers) {
+    if (worker.pid <= 0) continue;
+    if (worker.job >= 0) kill(worker.pid, SIGKILL);  // stopped amid its job
+    retire(worker);
+  }
   sigaction(SIGPIPE, &before, nullptr);
 }
 

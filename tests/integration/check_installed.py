@@ -4,6 +4,7 @@
 check_installed.py DESTDIR BUILD_DIR SOURCE_ROOT
 """
 import glob
+import json
 import os
 import subprocess
 import sys
@@ -14,6 +15,7 @@ if len(pc) != 1:
     sys.exit(f"FAILED: found {len(pc)} quarry.pc under {destdir}, expected 1")
 environment = dict(os.environ, PKG_CONFIG_PATH=os.path.dirname(pc[0]), PKG_CONFIG_SYSROOT_DIR=destdir)
 environment.pop("QUARRY_BACKEND_PATH", None)
+environment.pop("LD_LIBRARY_PATH", None)
 
 
 def run(*command, **kwargs):
@@ -31,10 +33,23 @@ if not {"quarry-backend-cpu-reference.so", "quarry-backend-cpu.so"} <= set(found
     sys.exit(f"FAILED: installed backends are {found}, expected quarry-backend-cpu.so and quarry-backend-cpu-reference.so among them")
 run("cc", "-std=c99", f"{root}/bindings/c/hello.c", "-o", f"{destdir}/hello", *flags)
 run("c++", "-std=c++17", f"{root}/bindings/cpp/digits.cpp", "-o", f"{destdir}/digits", *flags)
+# The program starts from any prefix, also one that the tree was moved to after its installation, and finds there what belongs to it.
+program = glob.glob(destdir + "/**/bin/quarry", recursive=True)[0]
+prefix, moved = os.path.dirname(os.path.dirname(program)), destdir + "/moved to elsewhere"
+image = f"{root}/models/digits/images/digit_3.png"
+run(program, "run", f"{root}/models/digits/digits.onnx", image)
+os.rename(prefix, moved)
+try:
+    run(f"{moved}/bin/quarry", "run", f"{root}/models/digits/digits.onnx", image)
+    report = json.loads(run(f"{moved}/bin/quarry", "doctor", "--json"))
+    paths = [b["path"] for b in report["backends"] if b["usable"] and b["id"] == "cpu"]
+    if not (paths and paths[0].startswith(moved + "/")):
+        sys.exit(f"FAILED: the moved program uses the backend {paths}, expected that below {moved}")
+finally:
+    os.rename(moved, prefix)
 # Plugins and compiler library are found beside libquarry, wherever the installed tree was moved to.
 environment["LD_LIBRARY_PATH"] = libdir
 print("  ", run(f"{destdir}/hello", f"{root}/models/digits/digits.onnx"))
-program = glob.glob(destdir + "/**/bin/quarry", recursive=True)[0]
 run(program, "compile", f"{root}/models/digits/digits.onnx", "-o", f"{destdir}/digits.qrm")
 print("  ", run(f"{destdir}/digits", f"{root}/models/digits", f"{destdir}/digits.qrm").splitlines()[-1])
 for header in sorted(os.listdir(os.path.join(root, "include", "quarry"))):

@@ -6,45 +6,11 @@ check_program.py BUILD_DIR SHARED_DIR
 import json
 import os
 import shutil
-import struct
-import subprocess
-import sys
-import tempfile
 
-build, shared = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
-root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-digits = os.path.join(root, "models", "digits")
-quarry = os.path.join(build, "tools", "quarry")
-environment = {k: v for k, v in os.environ.items() if k != "QUARRY_BACKEND_PATH"}  # a build tree finds its own backends
-passed = failed = 0
+from program import check, digits, field, finish, image, model, new_folder, npy, onnx_model, require, run, shared, tensor_proto
 
-
-def run(*args, **kwargs):
-    return subprocess.run([quarry, *args], capture_output=True, text=True, env=kwargs.pop("env", environment), timeout=300, **kwargs)
-
-
-def check(name, result, status, *texts):
-    """The exit status, and every text in what was printed (stdout and stderr)."""
-    global passed, failed
-    printed = result.stdout + result.stderr
-    missing = [t for t in texts if t not in printed]
-    good = result.returncode == status and not missing
-    passed, failed = passed + good, failed + (not good)
-    if not good:
-        print(f"   FAILED {name}: status {result.returncode} (expected {status}), missing {missing}\n{printed[-2000:]}")
-    return result
-
-
-def require(name, condition, found=""):
-    global passed, failed
-    passed, failed = passed + bool(condition), failed + (not condition)
-    if not condition:
-        print(f"   FAILED {name}: {found}")
-
-
-folder = tempfile.mkdtemp(prefix="quarry-program-")
-model, qrm = os.path.join(digits, "digits.onnx"), os.path.join(folder, "digits.qrm")
-image = os.path.join(digits, "images", "digit_3.png")
+folder = new_folder()
+qrm = os.path.join(folder, "digits.qrm")
 
 # ---- help and wrong use
 check("help", run("--help"), 0, "run", "compile", "inspect", "verify", "conform", "bench", "doctor", "options", "ops")
@@ -80,22 +46,6 @@ check("a container without a context for the backend", run("run", qrm, image, "-
 check("its graph, for a backend that refuses it", run("run", qrm, image, "--backend", "null"), 1, "QR-B0001", "null")
 
 # ---- models that cannot be taken are refused by name
-def field(number, payload):  # a length-delimited protobuf field
-    size, length = len(payload), b""
-    while size > 127:
-        length, size = length + bytes([size & 127 | 128]), size >> 7
-    return bytes([number << 3 | 2]) + length + bytes([size]) + payload
-
-
-def onnx_model(op, *initializers, attributes=b"", opset=17):
-    def value(name):
-        shape = field(2, field(1, b"\x08\x02"))
-        return field(1, name) + field(2, field(1, b"\x08\x01" + shape))
-    node = field(1, b"x") + b"".join(field(1, name) for name, _ in initializers) + field(2, b"y") + field(3, b"n") + field(4, op) + attributes
-    graph = field(1, node) + field(2, b"g") + b"".join(field(5, t) for _, t in initializers) + field(11, value(b"x")) + field(12, value(b"y"))
-    return b"\x08\x08" + field(7, graph) + field(8, b"\x10" + bytes([opset]))
-
-
 external = b"\x08\x02\x10\x01" + field(8, b"w") + field(13, field(1, b"location") + field(2, b"weights.bin")) + b"\x70\x01"
 for name, model_bytes, *texts in (
         ("missing external data", onnx_model(b"Add", (b"w", external)), "QR-O0007", "weights.bin"),
@@ -160,12 +110,7 @@ check("raw input", run("run", qrm, zeros), 0, "scores")
 with open(zeros, "ab") as out:
     out.write(b"\0")
 check("raw input of a wrong size", run("run", qrm, zeros), 2, "257", "256")
-npy = os.path.join(folder, "x.npy")
-header = b"{'descr': '<f4', 'fortran_order': False, 'shape': (1, 1, 8, 7), }"
-header += b" " * (64 - (10 + len(header) + 1) % 64) + b"\n"
-with open(npy, "wb") as out:
-    out.write(b"\x93NUMPY\x01\0" + struct.pack("<H", len(header)) + header + b"\0" * 224)
-check("npy of a wrong shape", run("run", qrm, npy), 3, "QR-R0003", "[1,1,8,7]", "[1,1,8,8]")
+check("npy of a wrong shape", run("run", qrm, npy(os.path.join(folder, "x.npy"), [1, 1, 8, 7])), 3, "QR-R0003", "[1,1,8,7]", "[1,1,8,8]")
 with open(os.path.join(folder, "broken.png"), "wb") as out:
     out.write(b"\x89PNG\r\n\x1a\nnonsense")
 check("broken image", run("run", qrm, os.path.join(folder, "broken.png")), 2, "broken.png")
@@ -204,17 +149,6 @@ for key in ("create_ms", "first_ms", "median_ms", "p90_ms", "p99_ms", "peak_rss_
 case = os.path.join(folder, "suite", "case")
 os.makedirs(os.path.join(case, "test_data_set_0"))
 shutil.copy(model, os.path.join(case, "model.onnx"))
-
-
-def tensor_proto(dims, values):
-    body = b"".join(b"\x08" + bytes([d]) for d in dims) + b"\x10\x01"
-    raw = struct.pack(f"<{len(values)}f", *values)
-    size, length = len(raw), b""
-    while size > 127:
-        length, size = length + bytes([size & 127 | 128]), size >> 7
-    return body + b"\x4a" + length + bytes([size]) + raw
-
-
 with open(os.path.join(case, "test_data_set_0", "input_0.pb"), "wb") as out:
     out.write(tensor_proto([1, 1, 8, 8], [0.0] * 64))
 with open(os.path.join(case, "test_data_set_0", "output_0.pb"), "wb") as out:
@@ -236,5 +170,4 @@ else:
     print(f"   photographs: skipped, there is no {shared}/models")
 
 shutil.rmtree(folder)
-print(f"   {passed} checks passed, {failed} failed")
-sys.exit(1 if failed else 0)
+finish()

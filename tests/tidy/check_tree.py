@@ -117,6 +117,21 @@ for name, number in rows:
     if number not in errors_page:
         problems.append(f"docs/errors.md has no {number}: run tools/generate_docs.py")
 
+# ---- the library's texts speak of functions and options; what to type on the command line says the program
+for path in sources:
+    in_program = path.startswith("tools/")
+    if path.startswith(("tests/", "bindings/")):
+        continue
+    for number, line in enumerate(read(path).splitlines(), 1):
+        if line.lstrip().startswith(("//", "*", "/*")):
+            continue
+        for text in re.findall(r'"(?:[^"\\]|\\.)*"', line):
+            if not in_program and re.search(r"(^|[^-\w])--[a-z]|\bquarry (run|compile|bench|conform)\b", text[1:-1]):
+                problems.append(f"{path}:{number}: {text} speaks of the command line")
+        # Through `print`, a write that fails is told.
+        if in_program and path.endswith(".cpp") and path != "tools/output.cpp" and re.search(r"std::(printf|puts|putchar|cout)\b|\bstdout\)", line):
+            problems.append(f"{path}:{number}: {line.strip()}: use print of output.h")
+
 # ---- every folder with sources has a README; no leftovers
 folders = {os.path.dirname(f) for f in sources}
 for folder in sorted(folders):

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the program writes to standard output. A write that fails (a full disk, a closed pipe) is an error of the
+// program: whoever reads the output would take a part for the whole.
+#pragma once
+
+#include <cstdio>
+#include <string>
+
+namespace tools {
+
+// Like printf; throws Failure when the text cannot be written. `print_to` writes to another stream the same way.
+void print(const char *pattern, ...) __attribute__((format(printf, 1, 2)));
+void print_to(FILE *stream, const char *pattern, ...) __attribute__((format(printf, 2, 3)));
+
+// Writes a text as it is, NUL bytes included.
+void print_text(const std::string &text);
+
+// At the start of the program: where a caller closed descriptor 0, 1 or 2, a file of the model's would get its number
+// and be written into. They are opened so that using them is an error, as before.
+void occupy_standard_descriptors();
+
+// At the end: writes what is still in the buffer. Throws Failure when that, or a print before it, failed.
+void finish_output();
+
+// Writes text to a file, or to standard output for "-". Throws UsageError or Failure.
+void write_text(const std::string &path, const std::string &text);
+
+}  // namespace tools
