@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "prepare/lower.h"
 
-#include "prepare/fold.h"
-#include "prepare/passes.h"
+#include "backends/cpu-reference/folder.h"
+#include "passes/passes.h"
 
 namespace quarry::prepare {
 
 Result<qir::Graph> lower_graph(onnx_import::Model &model, const Vector<qir::Shape> &shapes, onnx_import::Store &store,
                                onnx_import::Watcher *watcher) {
-  ReferenceFolder folder;
+  reference::ReferenceFolder folder;
   QR_ASSIGN_OR_RETURN(qir::Graph graph, onnx_import::import_graph(model, shapes, store, &folder, watcher));
-  remove_unused(graph);
-  remove_no_ops(graph);
-  fold_batch_normalization(graph, store);
-  make_quantized_types(graph, store);
-  fold_constants(graph, store);
-  remove_no_ops(graph);
-  remove_unused(graph);
+  passes::remove_unused(graph);
+  passes::remove_no_ops(graph);
+  passes::fold_batch_normalization(graph, store);
+  passes::put_together_quantized(graph);
+  // What was left for the pass before to see (DequantizeLinear), and what became constant since.
+  passes::fold_constants(graph, store, folder);
+  passes::remove_no_ops(graph);
+  passes::remove_unused(graph);
   if (graph.name.empty()) graph.name = "main";
   // What the passes made is held to the same rules as what a file brings.
   if (Status status = qir::validate_graph(graph); !status.ok()) return status;

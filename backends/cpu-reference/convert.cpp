@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/float16.h"
+#include "formats/qir/quantization.h"
 
 namespace quarry::reference {
 namespace {
@@ -41,15 +42,6 @@ void for_entries(const EntryMap &map, Run &&run) {
 // Adding and taking away 1.5 * 2^52 rounds to the nearest integer, ties to even, for everything up to 2^51; it
 // vectorises.
 inline double round_even(double value) noexcept { return (value + 0x1.8p52) - 0x1.8p52; }
-
-struct Range {
-  double low, high;
-};
-Range range_of(DType dtype) noexcept {
-  const int bits = static_cast<int>(dtype_bits(dtype));
-  return dtype_kind(dtype) == DTypeKind::Signed ? Range{-std::ldexp(1.0, bits - 1), std::ldexp(1.0, bits - 1) - 1}
-                                                : Range{0, std::ldexp(1.0, bits) - 1};
-}
 
 }  // namespace
 
@@ -158,7 +150,7 @@ void quantize(DType dtype, const EntryMap &map, const float *scales, const std::
     });
     return;
   }
-  const Range range = range_of(dtype);
+  const qir::IntegerRange range = qir::integer_range(dtype);
   dispatch<std::int8_t, std::uint8_t, std::int16_t, std::uint16_t, std::int32_t, std::uint32_t>(dtype, [&](auto tag) {
     using T = decltype(tag);
     using Wide = std::conditional_t<sizeof(T) < 4, std::int32_t, std::int64_t>;
@@ -167,7 +159,7 @@ void quantize(DType dtype, const EntryMap &map, const float *scales, const std::
       const float scale = scales[entry];
       const double zero = zero_points ? zero_points[entry] : 0;
       // Clamping the quotient first (its bounds are integers) keeps rounding and conversion in range.
-      const double low = range.low - zero, high = range.high - zero;
+      const double low = static_cast<double>(range.low) - zero, high = static_cast<double>(range.high) - zero;
       for (std::int64_t i = at; i < at + length; ++i) {
         double quotient = static_cast<double>(values[i] / scale);
         quotient = quotient < low ? low : quotient;

@@ -6,6 +6,7 @@
 #include "backends/cpu-reference/convert.h"
 #include "backends/cpu-reference/scratch.h"
 #include "base/checked.h"
+#include "formats/qir/quantization.h"
 
 namespace quarry::reference {
 namespace {
@@ -182,7 +183,7 @@ class NodeContext final : public Context {
       state_.input_pointers[i] = &view;
       const qir::Tensor &tensor = state_.tensor(t);
       const TensorState &state = state_.state(t);
-      const bool bias = is_quantized_bias(i);
+      const bool bias = qir::is_counted_bias(state_.graph(), node_, i);
       const Form wanted = bias ? Form::Real : form(tensor, reads_stored(node_, i));
       describe(view, tensor, state, wanted);
       view.data = wanted == Form::Stored ? state.data
@@ -232,22 +233,13 @@ class NodeContext final : public Context {
     }
   }
 
-  // The bias of a quantised Conv, ConvTranspose or Gemm that does not say its quantisation is in units of scale(x) *
-  // scale(w).
-  bool is_quantized_bias(std::size_t input) const noexcept {
-    const bool takes_bias =
-        node_.op == qir::Op::Conv || node_.op == qir::Op::ConvTranspose || node_.op == qir::Op::Gemm;
-    if (!takes_bias || input != 2) return false;
-    const qir::Tensor &bias = state_.tensor(node_.inputs[2]);
-    return bias.dtype == DType::I32 && !bias.quant && state_.tensor(node_.inputs[0]).quant &&
-           state_.tensor(node_.inputs[1]).quant;
-  }
+  // check_node has seen that its unit has a meaning.
   void read_bias(const TensorState &bias, float *out) {
-    const float x_scale = state_.tensor(node_.inputs[0]).quant->scales[0];
-    const Vector<float> &w_scales = state_.tensor(node_.inputs[1]).quant->scales;
+    const auto unit = qir::BiasUnit::of(node_, state_.tensor(node_.inputs[0]), state_.tensor(node_.inputs[1]),
+                                        state_.tensor(node_.inputs[2]));
     const auto *stored = static_cast<const std::int32_t *>(bias.data);
     for (std::int64_t i = 0; i < bias.count; ++i)
-      out[i] = static_cast<float>(stored[i]) * (x_scale * w_scales[static_cast<std::size_t>(i) % w_scales.size()]);
+      out[i] = static_cast<float>(stored[i]) * unit->unit(static_cast<std::size_t>(i));
   }
 
   // Makes room for an output whose extents are known.

@@ -5,6 +5,7 @@
 
 #include "backends/cpu-reference/convert.h"
 #include "base/checked.h"
+#include "formats/qir/quantization.h"
 
 namespace quarry::reference {
 namespace {
@@ -19,10 +20,6 @@ bool is_known(const qir::Shape &shape) noexcept {
 
 String describe(const qir::Node &node) {
   return format("%s '%s'", qir::op_name(node.op), printable(node.name).c_str());
-}
-
-bool has_own_zero(qir::Op op) noexcept {  // writes zeros that no input holds
-  return op == qir::Op::Pad || op == qir::Op::CenterCropPad || op == qir::Op::Trilu;
 }
 
 bool has_subgraphs(qir::Op op) noexcept { return op == qir::Op::If || op == qir::Op::Loop || op == qir::Op::Scan; }
@@ -51,8 +48,7 @@ Handling handling_of(const qir::Graph &graph, const qir::Node &node, const Kerne
     }
   });
   if (!common) return Handling::Move;
-  const bool zero_differs = has_own_zero(node.op) && common->zero_points[0] != 0;
-  return same && !unquantized_float && !zero_differs ? Handling::Move : Handling::Compute;
+  return same && !unquantized_float ? Handling::Move : Handling::Compute;
 }
 
 // First fit over lifetimes: walks births in order of time, giving each tensor the lowest gap that is large enough.
@@ -133,6 +129,14 @@ Status check_node(const qir::Graph &graph, const qir::Node &node) {
     }
   });
   QR_RETURN_IF_ERROR(std::move(status));
+  const auto operand = [&](std::size_t i) -> const qir::Tensor & { return at(graph, node.inputs[i]); };
+  if (is_counted_bias(graph, node, 2) && !qir::BiasUnit::of(node, operand(0), operand(1), operand(2))) {
+    return Status::error(
+        ErrorId::backend_type,
+        format("%s: tensor '%s' is i32 without a quantisation, expected one element per output channel and weights "
+               "quantised per tensor or along their output channels: it counts in units of their scales",
+               describe(node).c_str(), printable(operand(2).name).c_str()));
+  }
   for (const qir::Graph &body : node.subgraphs) {
     for (const qir::Node &inner : body.nodes) {
       if (Status refused = check_node(body, inner); !refused.ok())

@@ -70,9 +70,10 @@ Result<Compiled> compile(qir::Graph graph, qir::Bytes qir, std::span<const qir::
     whole_graph(graph, qir, out.plan);
     return out;
   }
+  qir::Store store;
   Constants constants;
   qir::ConstantPool pool;
-  QR_RETURN_IF_ERROR(rewrite(graph, constants.owned));
+  QR_RETURN_IF_ERROR(rewrite(graph, store));
   Lowering lowering(graph, out.plan, constants, pool, options.winograd, options.weights);
   QR_RETURN_IF_ERROR(lowering.run());
   place_values(out.plan);

@@ -3,6 +3,8 @@
 
 #include <limits>
 
+#include "passes/attention.h"
+
 namespace quarry::cpu {
 
 using kernels::Act;
@@ -167,12 +169,6 @@ std::int32_t Fusion::only_user(std::int32_t tensor) const {
   return taken(static_cast<std::size_t>(user)) ? -1 : user;
 }
 
-std::int32_t Fusion::maker(std::int32_t tensor) const {
-  if (tensor == qir::kAbsent || !uses_.used_once(tensor)) return -1;
-  const std::int32_t node = uses_.maker(tensor);
-  return node < 0 || taken(static_cast<std::size_t>(node)) ? -1 : node;
-}
-
 // Takes the nodes behind the group's output as long as the step can do them.
 void Fusion::grow(Group &group) {
   const Op root = graph_.nodes[static_cast<std::size_t>(group.root)].op;
@@ -224,64 +220,19 @@ void Fusion::grow(Group &group) {
   }
 }
 
-// MatMul(Softmax(MatMul(q, k^T) [* or / scale] [+ mask]), v)
 bool Fusion::grow_attention(std::size_t n, Group &group) {
-  const qir::Node &second = graph_.nodes[n];
-  if (taken(n) || !plain_f32(graph_, second.outputs[0]) || !plain_f32(graph_, second.inputs[1])) return false;
-  Vector<std::int32_t> members{static_cast<std::int32_t>(n)};
-  std::int32_t at_node = maker(second.inputs[0]);
-  const auto node = [&](std::int32_t i) -> const qir::Node & { return graph_.nodes[static_cast<std::size_t>(i)]; };
-  const auto rank = [&](std::int32_t id) { return static_cast<std::int64_t>(at(graph_, id).shape.size()); };
-  if (at_node < 0 || node(at_node).op != Op::Softmax) return false;
-  const std::int64_t axis = node(at_node).get_int("axis", -1);
-  if (axis != -1 && axis != rank(node(at_node).inputs[0]) - 1) return false;
-  members.push_back(at_node);
-  at_node = maker(node(at_node).inputs[0]);
-  if (at_node < 0) return false;
-  if (node(at_node).op == Op::Add) {
-    const qir::Node &add = node(at_node);
-    std::int32_t scores = -1;
-    for (int side = 0; side < 2 && scores < 0; ++side) {
-      const std::int32_t made = maker(add.inputs[static_cast<std::size_t>(side)]);
-      if (made < 0 || (node(made).op != Op::MatMul && node(made).op != Op::Mul && node(made).op != Op::Div)) continue;
-      // The scores are the side that has the sum's shape.
-      if (at(graph_, add.inputs[static_cast<std::size_t>(side)]).shape != at(graph_, add.outputs[0]).shape) continue;
-      scores = made;
-      group.mask = add.inputs[static_cast<std::size_t>(1 - side)];
-    }
-    if (scores < 0 || !plain_f32(graph_, group.mask)) return false;
-    members.push_back(at_node);
-    at_node = scores;
-  }
-  if (node(at_node).op == Op::Mul || node(at_node).op == Op::Div) {
-    const qir::Node &scaled = node(at_node);
-    std::size_t side = 1;
-    auto factor = bound(graph_, scaled.inputs[1], 1);
-    if (!factor && scaled.op == Op::Mul) factor = bound(graph_, scaled.inputs[0], 1), side = 0;
-    if (!factor || (scaled.op == Op::Div && *factor == 0)) return false;
-    group.scale = scaled.op == Op::Mul ? *factor : 1 / *factor;
-    members.push_back(at_node);
-    at_node = maker(scaled.inputs[1 - side]);
-    if (at_node < 0) return false;
-  }
-  const qir::Node &first = node(at_node);
-  if (first.op != Op::MatMul || !plain_f32(graph_, first.outputs[0])) return false;
-  members.push_back(at_node);
-  group.q = first.inputs[0], group.k_transposed = first.inputs[1], group.v = second.inputs[1];
-  // The same batches and heads on all sides.
-  for (const std::int32_t id : {group.q, group.k_transposed, group.v}) {
-    const qir::Shape &shape = at(graph_, id).shape;
-    if (rank(id) != rank(group.q) || rank(id) < 3 || rank(id) > 4) return false;
-    for (std::size_t d = 0; d + 2 < shape.size(); ++d)
-      if (shape[d] != at(graph_, group.q).shape[d]) return false;
-  }
-  if (group.mask != qir::kAbsent && rank(group.mask) > rank(group.q)) return false;
+  const auto pieces = passes::match_attention(graph_, uses_, n);
+  if (!pieces) return false;
+  for (const std::int32_t node : pieces->nodes)
+    if (taken(static_cast<std::size_t>(node))) return false;
   group.attention = true;
   group.root = group.last = static_cast<std::int32_t>(n);
-  group.output = second.outputs[0];
-  group.members.assign(members.rbegin(), members.rend());
-  for (const std::int32_t member : members)
-    of_node_[static_cast<std::size_t>(member)] = static_cast<std::int32_t>(groups_.size());
+  group.output = graph_.nodes[n].outputs[0];
+  group.members = pieces->nodes;
+  group.q = pieces->q, group.k_transposed = pieces->k_transposed, group.v = pieces->v, group.mask = pieces->mask;
+  group.scale = pieces->scale;
+  for (const std::int32_t node : pieces->nodes)
+    of_node_[static_cast<std::size_t>(node)] = static_cast<std::int32_t>(groups_.size());
   return true;
 }
 

@@ -45,7 +45,6 @@ class Fusion {
   void find_blocks();
   bool taken(std::size_t node) const { return of_node_[node] >= 0; }
   std::int32_t only_user(std::int32_t tensor) const;  // a node that is free, or -1
-  std::int32_t maker(std::int32_t tensor) const;      // likewise, where the tensor has one use
 
   const qir::Graph &graph_;
   const qir::Uses &uses_;

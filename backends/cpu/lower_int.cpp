@@ -28,12 +28,8 @@ struct Range {
   std::int32_t low, high;
 };
 Range range_of(DType dtype) {
-  switch (dtype) {
-    case DType::U8: return {0, 255};
-    case DType::I8: return {-128, 127};
-    case DType::U16: return {0, 65535};
-    default: return {-32768, 32767};
-  }
+  const qir::IntegerRange range = qir::integer_range(dtype);
+  return {narrow(range.low), narrow(range.high)};
 }
 
 }  // namespace
@@ -137,7 +133,7 @@ Status Lowering::lower_quantize(const qir::Node &node, bool *done) {
   Quant q{static_cast<std::uint32_t>(tensor(integer).dtype), 0, *scale, 0};
   if (const std::int32_t zero = input(node, 2); zero != qir::kAbsent) {
     if (!constant(zero) || count_of(tensor(zero).shape) != 1 || tensor(zero).dtype != tensor(integer).dtype) return {};
-    q.zero = stored(tensor(zero), 0);
+    q.zero = narrow(qir::stored_integer(tensor(zero).dtype, tensor(zero).data.data, 0));
   }
   const View x = dense(xi), y = new_like(x, width(yi));
   define(yi, y);
@@ -190,15 +186,14 @@ Status Lowering::lower_conv_int(const Group &group, bool *done) {
   // Weights without their zero points, and the factor from sums of products to what is stored first.
   const std::int64_t per_group = p.ic / p.groups, channels = p.oc;
   const qir::Quantization &wq = *w.quant;
-  Vector<std::int32_t> weights(static_cast<std::size_t>(count_of(w.shape)));
+  Vector<std::int32_t> weights = qir::stored_integers(w, static_cast<std::uint64_t>(count_of(w.shape)));
   std::int32_t low = 0, high = 0;
   for (std::int64_t c = 0; c < channels; ++c) {
     const std::int32_t zero = wq.zero_points[wq.per_tensor() ? 0 : static_cast<std::size_t>(c)];
     for (std::int64_t i = 0; i < per_group; ++i) {
       for (std::int64_t t = 0; t < taps; ++t) {
         const std::int64_t at = conv ? c * oc_stride + i * ic_stride + t : c * oc_stride + i * ic_stride;
-        const std::int32_t value = stored(w, at) - zero;
-        weights[static_cast<std::size_t>(at)] = value;
+        const std::int32_t value = weights[static_cast<std::size_t>(at)] -= zero;
         low = std::min(low, value), high = std::max(high, value);
       }
     }

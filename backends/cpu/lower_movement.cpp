@@ -4,6 +4,7 @@
 
 #include "backends/cpu/lowering.h"
 #include "formats/qir/infer.h"
+#include "formats/qir/quantization.h"
 
 namespace quarry::cpu {
 
@@ -146,7 +147,8 @@ Status Lowering::lower_movement(const qir::Node &node, bool *done) {
       return {};
     }
     case Op::Pad: {
-      if (node.get_string("mode", "constant") != "constant" || (tensor(xi).quant && input(node, 2) != qir::kAbsent))
+      if (node.get_string("mode", "constant") != "constant" ||
+          (tensor(xi).quant && !qir::moves_real_values(graph_, node)))
         return {};
       const auto pads = integers(input(node, 1));
       Vector<std::int64_t> axes;
@@ -163,11 +165,11 @@ Status Lowering::lower_movement(const qir::Node &node, bool *done) {
       kernels::Fill fill;
       fill.width = static_cast<std::uint32_t>(width(xi));
       if (fill.width > 8) return {};
-      if (const std::int32_t with = input(node, 2); with != qir::kAbsent) {
+      if (tensor(xi).quant) {
+        fill.value = static_cast<std::uint64_t>(tensor(xi).quant->zero_points[0]);
+      } else if (const std::int32_t with = input(node, 2); with != qir::kAbsent) {
         if (!constant(with) || tensor(with).data.size != fill.width) return {};
         std::memcpy(&fill.value, tensor(with).data.data, fill.width);
-      } else if (tensor(xi).quant) {
-        fill.value = static_cast<std::uint64_t>(tensor(xi).quant->zero_points[0]);
       }
       const View x = any(xi);
       View y = new_dense(tensor(yi).shape, memory_order(x), fill.width);

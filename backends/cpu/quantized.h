@@ -2,13 +2,12 @@
 // Which quantised nodes have a way in integers.
 #pragma once
 
-#include "formats/qir/graph_edit.h"
+#include "formats/qir/quantization.h"
 
 namespace quarry::cpu {
 
-bool integer_dtype(DType dtype) noexcept;                                     // u8, i8, u16, i16
-bool quantized_activation(const qir::Tensor &tensor) noexcept;                // of these, per tensor, not constant
-std::int32_t stored(const qir::Tensor &tensor, std::int64_t index) noexcept;  // an element of a constant of these
+bool integer_dtype(DType dtype) noexcept;                       // u8, i8, u16, i16
+bool quantized_activation(const qir::Tensor &tensor) noexcept;  // of these, per tensor, not constant
 // A function of one 8-bit input; everything else is constant.
 bool byte_function(const qir::Graph &graph, const qir::Node &node);
 // Lowering::lower_int takes the node, or it only moves elements of one quantisation.

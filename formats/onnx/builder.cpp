@@ -6,6 +6,7 @@
 
 #include "base/checked.h"
 #include "base/float16.h"
+#include "formats/qir/graph_edit.h"
 
 namespace quarry::onnx_import {
 namespace {
@@ -16,19 +17,6 @@ constexpr std::uint64_t kFoldFreely = std::uint64_t{1} << 20;
 constexpr std::uint64_t kFoldGrowth = 4;
 
 }  // namespace
-
-bool is_random(qir::Op op) noexcept {
-  switch (op) {
-    case qir::Op::RandomNormal:
-    case qir::Op::RandomNormalLike:
-    case qir::Op::RandomUniform:
-    case qir::Op::RandomUniformLike:
-    case qir::Op::Bernoulli:
-    case qir::Op::Multinomial:
-    case qir::Op::Dropout: return true;
-    default: return false;
-  }
-}
 
 bool Builder::is_static(std::int32_t id) const noexcept {
   return std::ranges::none_of(tensor(id).shape, [](std::int64_t dim) { return dim < 0; });
@@ -129,7 +117,7 @@ std::optional<Vector<float>> Builder::floats(std::int32_t id) const {
 
 bool Builder::worth_folding(const qir::Node &node, const Vector<qir::InferType> &types) const {
   // What is dequantised stays visible as such until the quantised types are made.
-  if (!folder_ || !node.subgraphs.empty() || is_random(node.op) || node.op == qir::Op::DequantizeLinear) return false;
+  if (!folder_ || !node.subgraphs.empty() || qir::is_random(node.op) || node.op == qir::Op::DequantizeLinear) return false;
   std::uint64_t in = 0, out = 0;
   for (const std::int32_t id : node.inputs) {
     if (id == qir::kAbsent) continue;

@@ -6,22 +6,13 @@
 
 #include <span>
 
-#include "formats/onnx/store.h"
 #include "formats/onnx/tensor_data.h"
 #include "formats/qir/graph.h"
+#include "formats/qir/store.h"
 
 namespace quarry::onnx_import {
 
-// Computes a node whose inputs are all constant. What a node means is the reference interpreter's to say, which
-// `formats` does not know.
-class Folder {
- public:
-  // False: leave the node as it is.
-  virtual bool fold(const qir::Graph &graph, const qir::Node &node, Store &store, Vector<Constant> *outputs) = 0;
-
- protected:
-  ~Folder() = default;
-};
+using qir::Folder;
 
 class Builder {
  public:
@@ -61,8 +52,5 @@ class Builder {
   Folder *folder_;
   StringSet names_;
 };
-
-// True where two runs of the operator on the same inputs may differ.
-bool is_random(qir::Op op) noexcept;
 
 }  // namespace quarry::onnx_import

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operators on quantised values. Where scales and zero points are constant, a QLinear operator is written as what it
 // means: dequantise, the operator in real numbers, quantise. A pass turns that into quantised types
-// (prepare/quantize.cpp), as it does for Q/DQ models.
+// (passes/quantized_types.cpp), as it does for Q/DQ models.
 #include <algorithm>
 #include <iterator>
 

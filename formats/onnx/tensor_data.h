@@ -4,7 +4,7 @@
 
 #include "base/status.h"
 #include "formats/onnx/proto.h"
-#include "formats/onnx/store.h"
+#include "formats/qir/store.h"
 #include "formats/qir/graph.h"
 
 namespace quarry::onnx_import {
@@ -31,11 +31,8 @@ class ExternalData {
   StringMap<Mapping> files_;
 };
 
-struct Constant {
-  DType dtype = DType::Unknown;
-  qir::Shape shape;
-  qir::Bytes data;
-};
+using qir::Constant;
+using qir::Store;
 
 // The name of an ONNX element type, those that Quarry has not included: "string", "complex64", "type 99".
 String element_type_name(std::int32_t number);

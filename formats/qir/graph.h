@@ -4,7 +4,8 @@
 // Semantics are ONNX's at one normal opset (kNormalOpset); ops.inc is the table of operators. Parameters that ONNX made
 // inputs (axes of Squeeze, min of Clip) are inputs here. Quantisation is part of a tensor's type: an operator with
 // quantised tensors means dequantise -> the operator in real numbers -> quantise (round half to even, saturate), and a
-// quantised Conv, Gemm or MatMul takes its bias as i32 in units of scale(x) * scale(w). QuantizeLinear's output and
+// quantised Conv, ConvTranspose or Gemm takes a bias of i32 without a quantisation of its own in units of scale(x) *
+// scale(w) (quantization.h has all such rules). QuantizeLinear's output and
 // DequantizeLinear's first input are the exception: they are always the stored integers, whether the tensor's type is
 // quantised or not (they stand where a quantised part meets a float part).
 //
@@ -79,6 +80,7 @@ struct Attribute {
 struct Graph;
 
 inline constexpr std::int32_t kAbsent = -1;  // an optional input or output that is not there
+inline constexpr std::int32_t kNoSource = -1;
 
 struct Node {
   Op op{};
@@ -87,6 +89,9 @@ struct Node {
   Vector<std::int32_t> outputs;
   Vector<Attribute> attributes;  // every attribute of the op's row that has no default is there
   Vector<Graph> subgraphs;
+  // For passes, not stored: the node of the graph that somebody handed in which this one is, or was made from; an index
+  // (number_sources), or kNoSource.
+  std::int32_t source = kNoSource;
 
   const Attribute *find(std::string_view attribute) const noexcept;
   std::int64_t get_int(std::string_view attribute, std::int64_t fallback) const noexcept;

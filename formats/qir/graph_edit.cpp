@@ -65,6 +65,23 @@ void compact(Graph &graph, const Vector<bool> &dead) {
   for (Node &node : graph.nodes) renumber(node.inputs), renumber(node.outputs);
 }
 
+void number_sources(Graph &graph) {
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) graph.nodes[i].source = static_cast<std::int32_t>(i);
+}
+
+bool is_random(Op op) noexcept {
+  switch (op) {
+    case Op::RandomNormal:
+    case Op::RandomNormalLike:
+    case Op::RandomUniform:
+    case Op::RandomUniformLike:
+    case Op::Bernoulli:
+    case Op::Multinomial:
+    case Op::Dropout: return true;
+    default: return false;
+  }
+}
+
 String fresh_name(const Graph &graph, std::string_view wanted) {
   const auto taken = [&](std::string_view name) {
     return std::ranges::any_of(graph.tensors, [&](const Tensor &t) { return t.name == name; });

@@ -14,6 +14,8 @@ class Uses {
   Uses(const Graph &graph, const Vector<bool> &dead);  // nodes marked dead use nothing
 
   static constexpr std::int32_t kNobody = -1;
+  // False: the tensor was added since.
+  bool knows(std::int32_t tensor) const { return static_cast<std::size_t>(tensor) < makers_.size(); }
   std::int32_t maker(std::int32_t tensor) const {
     return makers_[static_cast<std::size_t>(tensor)];
   }  // a node, or kNobody
@@ -43,6 +45,10 @@ inline std::int32_t input_of(const Node &node, std::size_t i) {
 const float *constant_floats(const Graph &graph, std::int32_t id);
 // Takes out the nodes that are marked, and tensors that no node, input or output mentions any more.
 void compact(Graph &graph, const Vector<bool> &dead);
+// Numbers the nodes: Node::source becomes the index.
+void number_sources(Graph &graph);
+// True where two runs of the operator on the same inputs may differ.
+bool is_random(Op op) noexcept;
 // A name that no tensor of the graph has.
 String fresh_name(const Graph &graph, std::string_view wanted);
 

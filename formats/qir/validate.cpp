@@ -9,6 +9,7 @@
 #include "formats/qir/graph.h"
 #include "formats/qir/infer.h"
 #include "formats/qir/limits.h"
+#include "formats/qir/quantization.h"
 
 namespace quarry::qir {
 namespace {
@@ -35,8 +36,7 @@ bool shapes_agree(const Shape &a, const Shape &b) {
 }
 
 Status validate_quantization(const Tensor &t, const Quantization &quant, const String &subject) {
-  const std::uint32_t bits = dtype_bits(t.dtype);
-  if (!is_integer(t.dtype) || bits > 32)
+  if (!may_have_quantization(t.dtype))
     return Status::error(ErrorId::qir_type, format("%s: found a quantised %s, expected an integer of at most 32 bits",
                                                    subject.c_str(), dtype_name(t.dtype)));
   if (quant.scales.size() > kMaxQuantEntries)
@@ -67,14 +67,12 @@ Status validate_quantization(const Tensor &t, const Quantization &quant, const S
                          format("%s: found %zu scales for %s along axis %d in blocks of %" PRId64, subject.c_str(),
                                 quant.scales.size(), dims_text(t.shape).c_str(), quant.axis, quant.block_size));
 
-  const bool has_sign = dtype_kind(t.dtype) == DTypeKind::Signed;
-  const std::int64_t low = has_sign ? -(std::int64_t{1} << (bits - 1)) : 0;
-  const std::int64_t high = (std::int64_t{1} << (has_sign ? bits - 1 : bits)) - 1;
+  const IntegerRange range = integer_range(t.dtype);
   for (std::size_t i = 0; i < quant.scales.size(); ++i) {
     if (!(quant.scales[i] > 0) || std::isinf(quant.scales[i]))
       return Status::error(ErrorId::qir_bad, format("%s: found scale %g, expected a finite one above 0",
                                                     subject.c_str(), static_cast<double>(quant.scales[i])));
-    if (quant.zero_points[i] < low || quant.zero_points[i] > high)
+    if (quant.zero_points[i] < range.low || quant.zero_points[i] > range.high)
       return Status::error(ErrorId::qir_bad, format("%s: found zero point %d, expected one of %s", subject.c_str(),
                                                     quant.zero_points[i], dtype_name(t.dtype)));
   }

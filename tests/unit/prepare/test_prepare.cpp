@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "backends/cpu-reference/folder.h"
 #include "backends/cpu-reference/interpreter.h"
-#include "prepare/fold.h"
 #include "prepare/lower.h"
 #include "prepare/prepare_api.h"
 #include "prepare/shapes.h"

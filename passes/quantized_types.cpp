@@ -3,91 +3,17 @@
 // throughout, give them their quantisation, then take the DequantizeLinear before and the QuantizeLinear behind each
 // operator into it.
 #include <algorithm>
-#include <cmath>
 
-#include "formats/qir/graph_edit.h"
-#include "prepare/passes.h"
-#include "prepare/quantize.h"
+#include "passes/passes.h"
+#include "formats/qir/quantization.h"
 
-namespace quarry::prepare {
+namespace quarry::passes {
 namespace {
 
 using qir::Op;
 using qir::Quantization;
 
 constexpr std::int32_t kNone = -1;
-
-// Operators that may take and give quantised values: their first input and first output are data. Everything else stays
-// in float.
-bool may_quantize(Op op) {
-  switch (op) {
-    case Op::Conv:
-    case Op::ConvTranspose:
-    case Op::Gemm:
-    case Op::MatMul:
-    case Op::Add:
-    case Op::Sub:
-    case Op::Mul:
-    case Op::Div:
-    case Op::Pow:
-    case Op::Min:
-    case Op::Max:
-    case Op::Sum:
-    case Op::Mean:
-    case Op::AveragePool:
-    case Op::GlobalAveragePool:
-    case Op::GlobalMaxPool:
-    case Op::LpPool:
-    case Op::ReduceMean:
-    case Op::ReduceSum:
-    case Op::ReduceMax:
-    case Op::ReduceMin:
-    case Op::Relu:
-    case Op::LeakyRelu:
-    case Op::PRelu:
-    case Op::Clip:
-    case Op::Elu:
-    case Op::Sigmoid:
-    case Op::HardSigmoid:
-    case Op::HardSwish:
-    case Op::Tanh:
-    case Op::Gelu:
-    case Op::QuickGelu:
-    case Op::Mish:
-    case Op::Softplus:
-    case Op::Softsign:
-    case Op::Swish:
-    case Op::Erf:
-    case Op::Exp:
-    case Op::Log:
-    case Op::Sqrt:
-    case Op::Reciprocal:
-    case Op::Abs:
-    case Op::Neg:
-    case Op::Floor:
-    case Op::Ceil:
-    case Op::Round:
-    case Op::Sin:
-    case Op::Cos:
-    case Op::Sign:
-    case Op::Softmax:
-    case Op::LogSoftmax:
-    case Op::LRN:
-    case Op::LpNormalization:
-    case Op::BatchNormalization:
-    case Op::InstanceNormalization:
-    case Op::LayerNormalization:
-    case Op::GroupNormalization:
-    case Op::RMSNormalization:
-    case Op::Concat:
-    case Op::Resize:
-    case Op::Pad:
-    case Op::GridSample: return true;
-    default: return moves_values(op);
-  }
-}
-
-bool takes_bias(Op op) { return op == Op::Conv || op == Op::ConvTranspose || op == Op::Gemm; }
 
 // The groups of integer tensors that share one quantisation because values only move between them.
 class Classes {
@@ -170,12 +96,12 @@ void merge_and_split(qir::Graph &graph) {
 void give_types(qir::Graph &graph) {
   Classes classes(graph);
   const auto is_candidate = [&](std::int32_t id) {
-    return id != qir::kAbsent && is_integer(at(graph, id).dtype) && dtype_bits(at(graph, id).dtype) <= 32;
+    return id != qir::kAbsent && qir::may_have_quantization(at(graph, id).dtype);
   };
   for (const qir::Node &node : graph.nodes) {
     const bool quantizes = node.op == Op::QuantizeLinear, dequantizes = node.op == Op::DequantizeLinear;
     const auto quant = quantizes || dequantizes ? read_quantization(graph, node) : std::nullopt;
-    const bool moves = moves_values(node.op) && is_candidate(node.inputs[0]) &&
+    const bool moves = moves_values(graph, node) && is_candidate(node.inputs[0]) &&
                        dtype_bits(at(graph, node.inputs[0]).dtype) <= 16 && node.outputs.size() >= 1;
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       const std::int32_t id = node.inputs[i];
@@ -243,8 +169,7 @@ class Fuser {
     qir::Node &quantizer = graph_.nodes[i];
     if (quantizer.op != Op::QuantizeLinear) return false;
     const std::int32_t from = dequantized_from(quantizer.inputs[0]), to = quantizer.outputs[0];
-    if (from == kNone || at(graph_, from).quant != at(graph_, to).quant ||
-        at(graph_, from).dtype != at(graph_, to).dtype || uses_.is_output(to))
+    if (from == kNone || !quantize_undoes_dequantize(at(graph_, from), at(graph_, to)) || uses_.is_output(to))
       return false;
     replace_uses(graph_, to, from);
     dead_[i] = true;
@@ -255,45 +180,26 @@ class Fuser {
   // Whether what Relu or Clip does is done by saturation already: everything below the lower bound quantises to the
   // smallest value, and so on.
   bool saturation_implies(const qir::Node &clip, const qir::Tensor &result) {
-    const double scale = result.quant->scales[0];
-    const auto [lowest, highest] = integer_range(result.dtype);
-    const auto quantized = [&](double x) {
-      return std::clamp<double>(
-          std::nearbyint(static_cast<float>(x) / static_cast<float>(scale)) + result.quant->zero_points[0],
-          static_cast<double>(lowest), static_cast<double>(highest));
+    const qir::IntegerRange range = qir::integer_range(result.dtype);
+    const auto quantized = [&](float x) {
+      return qir::quantized_value(x, result.quant->scales[0], result.quant->zero_points[0], result.dtype);
     };
-    if (clip.op == Op::Relu) return quantized(0) == static_cast<double>(lowest);
+    if (clip.op == Op::Relu) return quantized(0) == range.low;
     if (clip.op != Op::Clip) return false;
     for (std::size_t i = 1; i < clip.inputs.size(); ++i) {
       if (clip.inputs[i] == qir::kAbsent) continue;
       const float *bound = constant_floats(graph_, clip.inputs[i]);
       if (!bound || at(graph_, clip.inputs[i]).data.size != sizeof(float)) return false;
-      if (quantized(*bound) != static_cast<double>(i == 1 ? lowest : highest)) return false;
+      if (quantized(*bound) != (i == 1 ? range.low : range.high)) return false;
     }
     return true;
-  }
-
-  // The bias of a quantised product has no scale of its own: it must be that of the products, to the rounding of f32.
-  bool bias_fits(const qir::Tensor &x, const qir::Tensor &w, const qir::Tensor &bias) {
-    if (bias.dtype != DType::I32 || !bias.quant || bias.quant->block_size != 0 || !x.quant->per_tensor() ||
-        w.quant->block_size != 0)
-      return false;
-    const std::size_t count = std::max(bias.quant->scales.size(), w.quant->scales.size());
-    for (std::size_t c = 0; c < count; ++c) {
-      const double product =
-          static_cast<double>(x.quant->scales[0]) * w.quant->scales[w.quant->scales.size() == 1 ? 0 : c];
-      const std::size_t entry = bias.quant->scales.size() == 1 ? 0 : c;
-      if (bias.quant->zero_points[entry] != 0 || std::fabs(bias.quant->scales[entry] - product) > 1e-6 * product)
-        return false;
-    }
-    return bias.quant->scales.size() == 1 || w.quant->scales.size() == 1 ||
-           bias.quant->scales.size() == w.quant->scales.size();
   }
 
   // DequantizeLinear -> node -> (Relu or Clip that saturation does) -> QuantizeLinear.
   bool fuse(std::size_t i) {
     qir::Node &n = graph_.nodes[i];
-    if (!may_quantize(n.op) || n.inputs.empty() || !n.subgraphs.empty() || n.outputs.empty()) return false;
+    if (!computes_on_quantized(graph_, n) || n.inputs.empty() || !n.subgraphs.empty() || n.outputs.empty())
+      return false;
     for (std::size_t k = 1; k < n.outputs.size(); ++k)
       if (n.outputs[k] != qir::kAbsent) return false;
     if (at(graph_, n.outputs[0]).dtype != DType::F32) return false;
@@ -314,7 +220,8 @@ class Fuser {
     if (!any) return false;
     if (takes_bias(n.op) && input_of(n, 2) != qir::kAbsent) {
       if (n.op == Op::Gemm && (n.get_float("alpha", 1) != 1 || n.get_float("beta", 1) != 1)) return false;
-      if (!bias_fits(at(graph_, inputs[0]), at(graph_, inputs[1]), at(graph_, inputs[2]))) return false;
+      const qir::Tensor &bias = at(graph_, inputs[2]);
+      if (!bias.quant || !bias_counts_products(n, at(graph_, inputs[0]), at(graph_, inputs[1]), bias)) return false;
     }
     std::int32_t quantizer = quantizer_of(n.outputs[0]), between = kNone;
     if (quantizer == kNone) {
@@ -346,7 +253,7 @@ class Fuser {
   // f -> move -> QuantizeLinear becomes f -> QuantizeLinear -> move, so that what makes f can take the QuantizeLinear.
   bool move_up(std::size_t i) {
     qir::Node &move = graph_.nodes[i];
-    if (!moves_values(move.op) || move.op == Op::Split || moved_inputs(move) != 1 || move.outputs.size() != 1)
+    if (!moves_real_values(graph_, move) || move.op == Op::Split || moved_inputs(move) != 1 || move.outputs.size() != 1)
       return false;
     const std::int32_t from = move.inputs[0], quantizer = quantizer_of(move.outputs[0]);
     if (quantizer == kNone || uses_.maker(from) == qir::Uses::kNobody || !uses_.used_once(from) ||
@@ -369,7 +276,8 @@ class Fuser {
   // DequantizeLinear.
   bool sink(std::size_t i) {
     qir::Node &move = graph_.nodes[i];
-    if (!moves_values(move.op) || moved_inputs(move) != 1 || (move.op != Op::Split && move.outputs.size() != 1))
+    if (!moves_real_values(graph_, move) || moved_inputs(move) != 1 ||
+        (move.op != Op::Split && move.outputs.size() != 1))
       return false;
     if (std::ranges::find(move.outputs, qir::kAbsent) != move.outputs.end()) return false;
     const std::int32_t from = dequantized_from(move.inputs[0]);
@@ -377,7 +285,7 @@ class Fuser {
     // Only where it helps: somebody behind takes quantised values.
     const bool helps = std::ranges::any_of(move.outputs, [&](std::int32_t output) {
       return std::ranges::any_of(uses_.users(output), [&](std::int32_t user) {
-        return may_quantize(node(user).op) || node(user).op == Op::QuantizeLinear;
+        return computes_on_quantized(graph_, node(user)) || node(user).op == Op::QuantizeLinear;
       });
     });
     if (!helps) return false;
@@ -421,82 +329,9 @@ class Fuser {
 
 }  // namespace
 
-bool moves_values(Op op) {
-  switch (op) {
-    case Op::Identity:
-    case Op::Reshape:
-    case Op::Flatten:
-    case Op::Squeeze:
-    case Op::Unsqueeze:
-    case Op::Transpose:
-    case Op::Split:
-    case Op::Slice:
-    case Op::Gather:
-    case Op::GatherElements:
-    case Op::GatherND:
-    case Op::DepthToSpace:
-    case Op::SpaceToDepth:
-    case Op::Expand:
-    case Op::Tile:
-    case Op::MaxPool:
-    case Op::Concat: return true;
-    default: return false;
-  }
-}
-
-bool is_moved_input(Op op, std::size_t input) { return input == 0 || op == Op::Concat; }
-std::size_t moved_inputs(const qir::Node &node) { return node.op == Op::Concat ? node.inputs.size() : 1; }
-
-std::pair<std::int64_t, std::int64_t> integer_range(DType dtype) {
-  const std::uint32_t bits = dtype_bits(dtype);
-  if (dtype_kind(dtype) == DTypeKind::Unsigned) return {0, (std::int64_t{1} << bits) - 1};
-  return {-(std::int64_t{1} << (bits - 1)), (std::int64_t{1} << (bits - 1)) - 1};
-}
-
-std::optional<Quantization> read_quantization(const qir::Graph &graph, const qir::Node &node) {
-  const bool quantizes = node.op == Op::QuantizeLinear;
-  const qir::Tensor &stored = at(graph, quantizes ? node.outputs[0] : node.inputs[0]);
-  const qir::Tensor &real = at(graph, quantizes ? node.inputs[0] : node.outputs[0]);
-  if (!is_integer(stored.dtype) || dtype_bits(stored.dtype) > 32 || real.dtype != DType::F32) return std::nullopt;
-  if (quantizes && node.get_int("precision", 0) != 0 &&
-      node.get_int("precision", 0) != static_cast<std::int64_t>(DType::F32))
-    return std::nullopt;
-  const float *scale = constant_floats(graph, node.inputs[1]);
-  const std::int32_t zero = input_of(node, 2);
-  if (!scale || (zero != qir::kAbsent && !at(graph, zero).is_constant)) return std::nullopt;
-  const qir::Shape &shape = at(graph, node.inputs[1]).shape;
-
-  Quantization out;
-  out.scales.assign(scale, scale + at(graph, node.inputs[1]).data.size / sizeof(float));
-  for (const float s : out.scales)
-    if (!std::isfinite(s) || s <= 0) return std::nullopt;
-  out.zero_points.assign(out.scales.size(), 0);
-  if (zero != qir::kAbsent) {
-    const qir::Tensor &tensor = at(graph, zero);
-    const auto *bytes = static_cast<const std::uint8_t *>(tensor.data.data);
-    const std::uint32_t bits = dtype_bits(tensor.dtype);
-    const bool is_signed = dtype_kind(tensor.dtype) == DTypeKind::Signed;
-    for (std::size_t i = 0; i < out.zero_points.size(); ++i) {
-      std::int64_t value = 0;
-      if (bits < 8) value = (bytes[i * bits / 8] >> (i * bits % 8)) & ((1 << bits) - 1);
-      else std::memcpy(&value, bytes + i * (bits / 8), bits / 8);
-      if (is_signed && bits < 64 && (value >> (bits - 1)) & 1) value -= std::int64_t{1} << bits;
-      out.zero_points[i] = static_cast<std::int32_t>(value);
-    }
-  }
-  if (shape.empty()) return out;
-  const auto rank = static_cast<std::int64_t>(stored.shape.size());
-  const std::int64_t axis = node.get_int("axis", 1), normal = axis < 0 ? axis + rank : axis;
-  if (normal < 0 || normal >= rank) return std::nullopt;
-  out.axis = static_cast<std::int32_t>(normal);
-  out.block_size = node.get_int("block_size", 0);
-  if (out.block_size == 0 && out.scales.size() == 1) out.axis = 0;
-  return out;
-}
-
-void make_quantized_types(qir::Graph &graph, Store &store) {
+void put_together_quantized(qir::Graph &graph) {
   for (qir::Node &node : graph.nodes)
-    for (qir::Graph &body : node.subgraphs) make_quantized_types(body, store);
+    for (qir::Graph &body : node.subgraphs) put_together_quantized(body);
   const bool any = std::ranges::any_of(graph.nodes, [](const qir::Node &node) {
     return node.op == Op::QuantizeLinear || node.op == Op::DequantizeLinear;
   });
@@ -508,4 +343,4 @@ void make_quantized_types(qir::Graph &graph, Store &store) {
   remove_unused(graph);
 }
 
-}  // namespace quarry::prepare
+}  // namespace quarry::passes

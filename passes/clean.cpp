@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
-#include "formats/onnx/builder.h"
 #include "formats/qir/graph_edit.h"
-#include "prepare/passes.h"
+#include "passes/passes.h"
 
-namespace quarry::prepare {
+namespace quarry::passes {
 namespace {
 
 using qir::Op;
@@ -85,4 +84,4 @@ void remove_unused(qir::Graph &graph) {
   compact(graph, dead);
 }
 
-}  // namespace quarry::prepare
+}  // namespace quarry::passes

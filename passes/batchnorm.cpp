@@ -2,9 +2,9 @@
 #include <cmath>
 
 #include "formats/qir/graph_edit.h"
-#include "prepare/passes.h"
+#include "passes/passes.h"
 
-namespace quarry::prepare {
+namespace quarry::passes {
 namespace {
 
 using qir::Op;
@@ -105,4 +105,4 @@ void fold_batch_normalization(qir::Graph &graph, Store &store) {
   compact(graph, dead);
 }
 
-}  // namespace quarry::prepare
+}  // namespace quarry::passes

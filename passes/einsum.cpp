@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <cstring>
 
-#include "backends/cpu/rewrite.h"
 #include "formats/qir/infer.h"
+#include "passes/edit.h"
 
-namespace quarry::cpu {
+namespace quarry::passes {
 
 using qir::at;
 using qir::EinsumPlan;
@@ -53,10 +52,9 @@ bool find_roles(const EinsumPlan &plan, Roles *roles) {
   return true;
 }
 
-class Rewriting {
+class Product {
  public:
-  Rewriting(const Additions &add, const qir::Node &node, const EinsumPlan &plan, Vector<qir::Node> &nodes)
-      : add_(add), node_(node), plan_(plan), nodes_(nodes) {}
+  Product(Rewriting &to, const qir::Node &node, const EinsumPlan &plan) : to_(to), node_(node), plan_(plan) {}
 
   void run(const Roles &roles) {
     const std::int32_t a = matrix(0, roles.batch, roles.rows, roles.summed),
@@ -75,8 +73,8 @@ class Rewriting {
     const bool reshaped = made != product_shape, moved = !std::is_sorted(perm.begin(), perm.end());
     const std::int32_t out = node_.outputs[0];
     const std::int32_t product =
-        reshaped || moved ? add_.tensor(node_.name + "/product", DType::F32, product_shape) : out;
-    emit(qir::Op::MatMul, {a, b}, product);
+        reshaped || moved ? to_.tensor(node_.name + "/product", DType::F32, product_shape) : out;
+    to_.emit(qir::Op::MatMul, node_, {a, b}, product);
     std::int32_t last = product;
     if (reshaped) last = reshape(product, made, moved ? qir::kAbsent : out);
     if (moved) transpose(last, std::move(perm), out);
@@ -88,31 +86,18 @@ class Rewriting {
     for (const std::uint8_t label : labels) product *= plan_.extent[label];
     return product;
   }
-  void emit(qir::Op op, Vector<std::int32_t> inputs, std::int32_t output) {
-    qir::Node node;
-    node.op = op;
-    node.name = node_.name;
-    node.inputs = std::move(inputs);
-    node.outputs = {output};
-    nodes_.push_back(std::move(node));
-  }
   std::int32_t reshape(std::int32_t id, const qir::Shape &shape, std::int32_t to) {
-    Vector<std::uint8_t> bytes(shape.size() * sizeof(std::int64_t));
-    if (!bytes.empty()) std::memcpy(bytes.data(), shape.data(), bytes.size());
-    const std::int32_t extents =
-        add_.constant(node_.name + "/shape", DType::I64, {static_cast<std::int64_t>(shape.size())}, std::move(bytes));
-    if (to == qir::kAbsent) to = add_.tensor(node_.name + "/reshaped", DType::F32, shape);
-    emit(qir::Op::Reshape, {id, extents}, to);
+    const std::int32_t extents = to_.integers(node_.name + "/shape", shape);
+    if (to == qir::kAbsent) to = to_.tensor(node_.name + "/reshaped", DType::F32, shape);
     // An extent of zero means zero, not "as it was".
-    nodes_.back().set("allowzero", std::int64_t{1});
+    to_.emit(qir::Op::Reshape, node_, {id, extents}, to).set("allowzero", std::int64_t{1});
     return to;
   }
   std::int32_t transpose(std::int32_t id, Vector<std::int64_t> perm, std::int32_t to) {
     qir::Shape shape;
-    for (const std::int64_t axis : perm) shape.push_back(at(add_.graph, id).shape[static_cast<std::size_t>(axis)]);
-    if (to == qir::kAbsent) to = add_.tensor(node_.name + "/transposed", DType::F32, shape);
-    emit(qir::Op::Transpose, {id}, to);
-    nodes_.back().set("perm", std::move(perm));
+    for (const std::int64_t axis : perm) shape.push_back(at(to_.graph, id).shape[static_cast<std::size_t>(axis)]);
+    if (to == qir::kAbsent) to = to_.tensor(node_.name + "/transposed", DType::F32, shape);
+    to_.emit(qir::Op::Transpose, node_, {id}, to).set("perm", std::move(perm));
     return to;
   }
   // The operand as [batch..., rows, columns].
@@ -124,46 +109,42 @@ class Rewriting {
       for (const std::uint8_t label : *labels)
         perm.push_back(std::find(operand.label, operand.label + operand.rank, label) - operand.label);
     if (!std::is_sorted(perm.begin(), perm.end())) id = transpose(id, std::move(perm), qir::kAbsent);
-    const qir::Shape from = at(add_.graph, id).shape;
+    const qir::Shape from = at(to_.graph, id).shape;
     qir::Shape shape(from.begin(), from.begin() + static_cast<std::ptrdiff_t>(batch.size()));
     shape.push_back(count(rows));
     shape.push_back(count(columns));
     return shape == from ? id : reshape(id, shape, qir::kAbsent);
   }
 
-  const Additions &add_;
+  Rewriting &to_;
   const qir::Node &node_;
   const EinsumPlan &plan_;
-  Vector<qir::Node> &nodes_;
 };
 
 }  // namespace
 
-Status einsum_to_matmul(const Additions &additions) {
-  qir::Graph &graph = additions.graph;
-  if (std::none_of(graph.nodes.begin(), graph.nodes.end(),
-                   [](const qir::Node &node) { return node.op == qir::Op::Einsum; }))
-    return {};
-  Vector<qir::Node> nodes = std::move(graph.nodes);
-  graph.nodes = {};
-  for (qir::Node &node : nodes) {
+Status einsum_to_matmul(qir::Graph &graph, Store &store) {
+  if (std::ranges::none_of(graph.nodes, [](const qir::Node &node) { return node.op == qir::Op::Einsum; })) return {};
+  Rewriting rewriting(graph, store);
+  Status status;
+  for (qir::Node &node : rewriting.old) {
     const auto plain = [&](std::int32_t id) { return at(graph, id).dtype == DType::F32 && !at(graph, id).quant; };
-    if (node.op == qir::Op::Einsum && node.inputs.size() == 2 && plain(node.inputs[0]) && plain(node.inputs[1]) &&
-        plain(node.outputs[0])) {
+    if (status.ok() && node.op == qir::Op::Einsum && node.inputs.size() == 2 && plain(node.inputs[0]) &&
+        plain(node.inputs[1]) && plain(node.outputs[0])) {
       const qir::Shape shapes[] = {at(graph, node.inputs[0]).shape, at(graph, node.inputs[1]).shape};
       const qir::Dims dims[] = {{shapes[0].data(), shapes[0].size()}, {shapes[1].data(), shapes[1].size()}};
       EinsumPlan plan;
-      QR_RETURN_IF_ERROR(qir::parse_einsum(node, dims, &plan));
+      status = qir::parse_einsum(node, dims, &plan);
       Roles roles;
       // Two more extents than the equation has batches.
-      if (find_roles(plan, &roles) && roles.batch.size() + 2 <= qir::kMaxRank) {
-        Rewriting(additions, node, plan, graph.nodes).run(roles);
+      if (status.ok() && find_roles(plan, &roles) && roles.batch.size() + 2 <= qir::kMaxRank) {
+        Product(rewriting, node, plan).run(roles);
         continue;
       }
     }
-    graph.nodes.push_back(std::move(node));
+    rewriting.keep(std::move(node));
   }
-  return {};
+  return status;
 }
 
-}  // namespace quarry::cpu
+}  // namespace quarry::passes

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// Constant folding: a node is run by cpu-reference, so that folding has the meaning that running has.
+#pragma once
+
+#include "formats/qir/store.h"
+
+namespace quarry::reference {
+
+class ReferenceFolder final : public qir::Folder {
+ public:
+  bool fold(const qir::Graph &graph, const qir::Node &node, qir::Store &store, Vector<qir::Constant> *outputs) override;
+};
+
+}  // namespace quarry::reference

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// Graph to graph, for whoever asks: libquarry-prepare and backends. A pass keeps what the graph computes on
+// cpu-reference, to the bit where it says nothing else, and the result is valid where the graph was. Constants that a
+// pass makes lie in the store. compose.h is the pass that makes composite operators of their pieces.
+#pragma once
+
+#include "formats/qir/graph_edit.h"
+#include "formats/qir/store.h"
+
+namespace quarry::passes {
+
+using qir::Store;
+
+// Nodes that change nothing (Reshape to the same shape, Transpose in order, Cast to the same type, ...) go; and what
+// nobody uses: nodes, and tensors. Graph inputs stay. Bodies too.
+void remove_no_ops(qir::Graph &graph);
+void remove_unused(qir::Graph &graph);
+
+// Conv, ConvTranspose and Gemm take over the BatchNormalization behind them: f32, constant parameters, no other user.
+// Rounding differs. Bodies too.
+void fold_batch_normalization(qir::Graph &graph, Store &store);
+
+// Computes nodes whose inputs are constant. A node that gives more than four times the bytes that it reads, and more
+// than 1 MB, stays unless `may_grow`.
+struct FoldLimits {
+  bool (*wanted)(qir::Op op) = nullptr;  // nullptr: every operator
+  bool may_grow = false;
+};
+void fold_constants(qir::Graph &graph, Store &store, qir::Folder &folder, const FoldLimits &limits = {});
+
+// DequantizeLinear -> operator -> QuantizeLinear becomes the operator on tensors of quantised types (see
+// formats/qir/graph.h). Bodies too.
+void put_together_quantized(qir::Graph &graph);
+
+// The reverse, for a backend that has no integer way for a node: an operator on quantised tensors becomes
+// DequantizeLinear -> operator -> QuantizeLinear. `keep` says which nodes stay as they are. Nodes whose types no
+// QuantizeLinear gives (i32 and wider results) stay too. Rounding differs where an operator's result was quantised
+// once and would now be read by another as f32: never, for each result still passes its QuantizeLinear.
+void take_apart_quantized(qir::Graph &graph, Store &store, bool (*keep)(const qir::Graph &, const qir::Node &));
+
+// Einsum of two f32 tensors, where each label is a batch, a row, a column or summed over, becomes MatMul between
+// Transpose and Reshape. Rounding differs. Extents must be known.
+Status einsum_to_matmul(qir::Graph &graph, Store &store);
+
+}  // namespace quarry::passes

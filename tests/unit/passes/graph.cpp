@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// Einsum as a product, constants, nodes that do nothing.
+#include "backends/cpu-reference/folder.h"
+#include "tests/unit/passes/pieces.h"
+
+using namespace quarry;
+using namespace quarry::test;
+
+TEST_CASE("einsum as a product of matrices") {
+  struct Case {
+    const char *equation;
+    qir::Shape a, b;
+    bool product;
+  };
+  const Case cases[] = {
+      {"bhid,bhjd->bhij", {2, 3, 5, 4}, {2, 3, 6, 4}, true},
+      {"b h i j, b h j d -> b h i d", {2, 3, 5, 6}, {2, 3, 6, 4}, true},
+      {"ij,jk", {3, 4}, {4, 5}, true},
+      {"bnqd,bknd->bkqn", {2, 3, 4, 5}, {2, 6, 3, 5}, true},  // batches out of order, the result moved
+      {"abcd,cde->eab", {2, 3, 4, 5}, {4, 5, 6}, true},       // several rows, several summed
+      {"...ij,...jk->...ik", {7, 1, 2, 3}, {4, 3, 5}, true},  // batches stretched
+      {"i,j->ji", {3}, {4}, true},                            // nothing summed
+      {"ab,ab->", {3, 4}, {3, 4}, true},                      // all summed
+      {"ii,ij->j", {3, 3}, {3, 4}, false},                    // a diagonal
+      {"aij,jk->ik", {2, 3, 4}, {4, 5}, false},               // summed before there is a product
+  };
+  for (const Case &c : cases) {
+    CAPTURE(c.equation);
+    Pieces p;
+    const i32 a = p.input(c.a), b = p.input(c.b);
+    p.gives({p.node(Op::Einsum, {a, b}, {Pieces::attribute("equation", std::string_view(c.equation))})});
+    const std::vector<double> expected = run(p.graph);
+    REQUIRE_OK(passes::einsum_to_matmul(p.graph, p.store));
+    CHECK_EQ(count(p.graph, Op::Einsum), c.product ? 0u : 1u);
+    CHECK_EQ(count(p.graph, Op::MatMul), c.product ? 1u : 0u);
+    CHECK(difference(run(p.graph), expected) < 1e-6);
+    for (const qir::Node &node : p.graph.nodes) CHECK_EQ(node.source, 0);
+  }
+}
+
+TEST_CASE("constants are computed where somebody wants it") {
+  reference::ReferenceFolder folder;
+  const auto left = [&](const passes::FoldLimits &limits) {
+    Pieces p;
+    const i32 sum = p.add(p.scalar(1), p.scalar(2)),
+              cast = p.node(Op::Cast, {sum}, {Pieces::attribute("to", std::int64_t{1})});
+    p.gives({p.mul(p.input({2}), cast)});
+    passes::fold_constants(p.graph, p.store, folder, limits);
+    CHECK_EQ(run(p.graph).size(), 2u);
+    return ops(p.graph);
+  };
+  CHECK_EQ(left({}), "Mul");
+  CHECK_EQ(left({.wanted = [](Op op) { return op == Op::Add; }}), "Cast Mul");
+
+  const auto grown = [&](bool may_grow) {
+    Pieces p;
+    p.gives({p.add(p.input({1}), p.node(Op::Expand, {p.scalar(1), p.integers({1 << 19})}))});
+    passes::fold_constants(p.graph, p.store, folder, {.may_grow = may_grow});
+    return ops(p.graph);
+  };
+  CHECK_EQ(grown(false), "Expand Add");
+  CHECK_EQ(grown(true), "Add");
+}
+
+TEST_CASE("nodes that do nothing go") {
+  Pieces p;
+  const i32 x = p.input({2, 3});
+  const i32 same = p.transpose(p.node(Op::Reshape, {x, p.integers({2, 3})}), {0, 1});
+  p.of(Op::Exp, same);  // nobody reads it
+  p.gives({p.of(Op::Neg, same)});
+  passes::remove_no_ops(p.graph);
+  passes::remove_unused(p.graph);
+  CHECK_EQ(ops(p.graph), "Neg");
+  CHECK_OK(qir::validate_graph(p.graph));
+}
