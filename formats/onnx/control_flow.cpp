@@ -208,10 +208,67 @@ Status import_loop(Rewriter &node) {
   return node.finish(std::move(made));
 }
 
-Status import_scan(Rewriter &node) {
-  if (node.opset < 9)
+namespace {
+
+// Scan of opset 8 runs once per batch: inputs are the lengths of the sequences, then states [batch, ...] and scanned
+// values [batch, sequence, ...]. It becomes a Scan over the batch, without states, around a Scan over the sequence.
+Status import_scan_of_batches(Rewriter &node) {
+  QR_ASSIGN_OR_RETURN(const pb::GraphProto *body, graph_attribute(node, "body"));
+  if (node.has(0))
     return node.error(ErrorId::onnx_attribute,
-                      "is Scan of opset 8, which runs over batches; opset 9 and later are supported");
+                      "is Scan of opset 8 with lengths of sequences, supported are sequences of one length");
+  const std::size_t values = node.input_count() ? node.input_count() - 1 : 0;
+  const std::int64_t scanned = node.get_int("num_scan_inputs", 0);
+  if (scanned < 1 || static_cast<std::uint64_t>(scanned) > values)
+    return node.error(ErrorId::onnx_invalid, "num_scan_inputs is %lld, the node has %zu states and scanned inputs",
+                      static_cast<long long>(scanned), values);
+  const std::size_t states = values - static_cast<std::size_t>(scanned);
+  QR_ASSIGN_OR_RETURN(const Vector<Capture> captures, find_captures(node, {body}));
+  const Vector<std::int32_t> passed = passed_values(node, captures);
+
+  // The graph around the inner Scan: one entry of the batch.
+  Builder entry(node.builder.store(), node.builder.folder());
+  entry.graph.name = node.name + "/batch";
+  Vector<BodyInput> inputs;
+  qir::Node outer = node.make(Op::Scan, {}, ""), inner = node.make(Op::Scan, {}, "sequence");
+  for (std::size_t i = 1; i <= values; ++i) {
+    if (!node.has(i)) return node.error(ErrorId::onnx_invalid, "input %zu is missing", i);
+    BodyInput type = type_of(node.tensor(i));
+    const std::size_t leading = i <= states ? 1 : 2;  // batch; batch and sequence
+    if (type.shape.size() < leading)
+      return node.error(ErrorId::onnx_invalid, "input %zu has %zu dimensions, expected at least %zu", i,
+                        type.shape.size(), leading);
+    type.shape.erase(type.shape.begin());
+    outer.inputs.push_back(node.in(i));
+    inner.inputs.push_back(entry.add_input(node.tensor(i).name, type.dtype, type.shape));
+    if (leading == 2) type.shape.erase(type.shape.begin());
+    inputs.push_back(std::move(type));
+  }
+  for (const std::int32_t id : passed) {
+    const qir::Tensor &from = node.builder.tensor(id);
+    outer.inputs.push_back(id);
+    inner.inputs.push_back(entry.add_input(from.name, from.dtype, from.shape));
+  }
+  QR_ASSIGN_OR_RETURN(qir::Graph graph, import_cycle(node, *body, std::move(inputs), 0, 0, states, captures, passed));
+  Vector<String> names;
+  for (const std::int32_t id : graph.outputs) names.push_back(graph.tensors[static_cast<std::size_t>(id)].name);
+  inner.subgraphs.push_back(std::move(graph));
+  inner.set("states", static_cast<std::int64_t>(states));
+  inner.set("num_scan_inputs", scanned);
+  if (const auto directions = node.get_ints("directions")) inner.set("scan_input_directions", *directions);
+  Vector<std::int32_t> results;
+  QR_RETURN_IF_ERROR(entry.emit(std::move(inner), names, &results));
+  for (std::size_t i = 0; i < results.size(); ++i) QR_RETURN_IF_ERROR(entry.add_output(results[i], names[i]));
+  outer.subgraphs.push_back(std::move(entry.graph));
+  outer.set("states", std::int64_t{0});
+  outer.set("num_scan_inputs", static_cast<std::int64_t>(values));
+  return node.finish(std::move(outer));
+}
+
+}  // namespace
+
+Status import_scan(Rewriter &node) {
+  if (node.opset < 9) return import_scan_of_batches(node);
   QR_ASSIGN_OR_RETURN(const pb::GraphProto *body, graph_attribute(node, "body"));
   const std::int64_t scanned = node.get_int("num_scan_inputs", 0);
   if (scanned < 1 || scanned > static_cast<std::int64_t>(node.input_count()))

@@ -21,7 +21,7 @@ struct Declared {
   DType dtype = DType::Unknown;
   bool has_shape = false;
   qir::Shape shape;          // kUnknownDim: symbolic or unknown
-  Vector<String> dim_names;  // of symbolic ones; as many as shape
+  Vector<String> dim_names;  // of symbolic ones, "" for one without a name; as many as shape
 };
 
 class Model : public HeapObject {

@@ -173,6 +173,8 @@ Rule find_rule(std::string_view domain, std::string_view op, std::int64_t opset)
   if (domain.empty()) {
     if (opset < 7)
       if (const Rule rule = find_legacy_rule(op)) return rule;
+    if (opset < 10)
+      if (const Rule rule = find_experimental_rule(op)) return rule;
     if (op == "If") return import_if;
     if (op == "Loop") return import_loop;
     if (op == "Scan") return import_scan;

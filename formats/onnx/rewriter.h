@@ -98,11 +98,12 @@ inline Status poisoned_status() { return Status::foreign(QR_UNSUPPORTED, "", "",
 using Rule = Status (*)(Rewriter &);
 // The rule of an operator; nullptr: it is in the normal form as it stands, if the op table has it.
 Rule find_rule(std::string_view domain, std::string_view op, std::int64_t opset);
-Rule find_legacy_rule(std::string_view op);     // rules_legacy.cpp: opsets 1 to 6
-Rule find_standard_rule(std::string_view op);   // rules_standard.cpp
-Rule find_quantized_rule(std::string_view op);  // rules_quantized.cpp (QLinear*, com.microsoft)
-Rule find_contrib_rule(std::string_view op);    // rules_contrib.cpp (com.microsoft)
-Status import_if(Rewriter &node);               // control_flow.cpp
+Rule find_legacy_rule(std::string_view op);        // rules_legacy.cpp: opsets 1 to 6
+Rule find_experimental_rule(std::string_view op);  // rules_experimental.cpp: opsets 1 to 9
+Rule find_standard_rule(std::string_view op);      // rules_standard.cpp
+Rule find_quantized_rule(std::string_view op);     // rules_quantized.cpp (QLinear*, com.microsoft)
+Rule find_contrib_rule(std::string_view op);       // rules_contrib.cpp (com.microsoft)
+Status import_if(Rewriter &node);                  // control_flow.cpp
 Status import_loop(Rewriter &node);
 Status import_scan(Rewriter &node);
 

@@ -88,6 +88,10 @@ class ModelText {
     auto *to = attribute(node, name, ::onnx::AttributeProto_AttributeType_INTS);
     for (const std::int64_t value : values) to->add_ints(value);
   }
+  static void set_floats(::onnx::NodeProto *node, const std::string &name, const std::vector<float> &values) {
+    auto *to = attribute(node, name, ::onnx::AttributeProto_AttributeType_FLOATS);
+    for (const float value : values) to->add_floats(value);
+  }
   static ::onnx::GraphProto *graph(::onnx::NodeProto *node, const std::string &name) {
     return attribute(node, name, ::onnx::AttributeProto_AttributeType_GRAPH)->mutable_g();
   }

@@ -97,21 +97,27 @@ struct Lowered {
   }
 };
 
+// The first output for one input.
 std::vector<float> run(const qir::Graph &graph, std::vector<float> input) {
   auto program = reference::Program::build(graph);
   REQUIRE_OK(program);
   reference::Execution execution(**program);
   struct Alone final : reference::Environment {
   } alone;
-  reference::IoBuffer in, out;
+  reference::IoBuffer in;
+  std::vector<reference::IoBuffer> out(graph.outputs.size());
   in.data = input.data();
   in.size_bytes = input.size() * sizeof(float);
   const qir::Shape &shape = graph.tensors[static_cast<std::size_t>(graph.inputs[0])].shape;
   in.rank = static_cast<std::uint32_t>(shape.size());
   std::copy(shape.begin(), shape.end(), in.dims);
-  REQUIRE_OK(execution.run(&in, 1, &out, 1, alone));
-  const auto *data = static_cast<const float *>(out.data);
-  return std::vector<float>(data, data + out.used_bytes / sizeof(float));
+  REQUIRE_OK(execution.run(&in, 1, out.data(), out.size(), alone));
+  const auto *data = static_cast<const float *>(out[0].data);
+  return std::vector<float>(data, data + out[0].used_bytes / sizeof(float));
+}
+
+std::vector<float> run_lowered(const Lowered &done, std::vector<float> input) {
+  return done.graphs.empty() ? std::vector<float>() : run(done.graphs[0], std::move(input));
 }
 
 // What the model means as imported: no pass but folding has touched it.
@@ -233,6 +239,34 @@ TEST_CASE("shapes are bound") {
     CHECK((done.graphs[0].tensors[static_cast<std::size_t>(done.graphs[0].inputs[0])].shape == qir::Shape{2, 3}));
   }
   CHECK_EQ(live_blocks, 0);
+}
+
+TEST_CASE("extents without a name stand for themselves") {
+  for (const char *name : {"?", ""}) {
+    ModelText model(13);
+    model.input("a", {-1, -1});
+    model.input("b", {-1, 3});
+    for (int i = 0; i < 2; ++i)
+      for (auto &dim : *model.proto.mutable_graph()
+                            ->mutable_input(i)
+                            ->mutable_type()
+                            ->mutable_tensor_type()
+                            ->mutable_shape()
+                            ->mutable_dim())
+        if (dim.has_dim_param()) dim.set_dim_param(name);
+    model.node("MatMul", {"a", "b"}, {"y"});
+    model.output("y");
+    const Lowered done(model, {"a=2x5,b=5x3"});
+    CHECK_EQ(done.code, 0);
+    CHECK_EQ(done.graphs.size(), 1u);
+    if (done.graphs.size() == 1)
+      CHECK((done.graphs[0].tensors[static_cast<std::size_t>(done.graphs[0].outputs[0])].shape == qir::Shape{2, 3}));
+    const Lowered open(model, {"a=2x5"});
+    CHECK_EQ(open.errors.id, "QR-O0008");
+    CHECK(open.errors.says("input 'b' [?,3]"));
+    CHECK_EQ(open.errors.hint, "bind them: --shape b=1x...");
+    CHECK_EQ(Lowered(model, {"?=5"}).errors.id, "QR-O0009");
+  }
 }
 
 TEST_CASE("a scalar may be given as one element") {
@@ -418,4 +452,87 @@ TEST_CASE("an aborted signal stops") {
   const Lowered one(model, {}, &abort), two(model, {}, &late);
   CHECK_EQ(one.errors.id, "QR-C0011");
   CHECK_EQ(two.errors.id, "QR-C0012");
+}
+
+// ---- operators that ai.onnx had on trial, and Scan over batches: values by hand --------------------
+
+TEST_CASE("old image operators") {
+  ModelText affine(9);
+  affine.input("x", {1, 1, 2, 2});
+  auto *node = affine.node("Affine", {"x"}, {"y"});
+  ModelText::set(node, "alpha", 2.0f);
+  ModelText::set(node, "beta", -1.0f);
+  affine.output("y");
+  const Lowered affine_done(affine);
+  CHECK_EQ(affine_done.code, 0);
+  CHECK(run_lowered(affine_done, {1, 2, 3, 4}) == std::vector<float>({1, 3, 5, 7}));
+
+  ModelText scaler(1);
+  scaler.input("x", {1, 2, 1, 2});
+  node = scaler.node("ImageScaler", {"x"}, {"y"});
+  ModelText::set(node, "scale", 0.5f);
+  ModelText::set_floats(node, "bias", {10, -10});
+  scaler.output("y");
+  const Lowered scaler_done(scaler);
+  CHECK_EQ(scaler_done.code, 0);
+  CHECK(run_lowered(scaler_done, {2, 4, 6, 8}) == std::vector<float>({11, 12, -7, -6}));
+  scaler.proto.mutable_graph()->mutable_node(0)->mutable_attribute(1)->add_floats(0);
+  CHECK(Lowered(scaler).errors.says("bias has 3 entries, the image has 2 channels"));
+
+  // 3 high, 4 wide: 0 1 2 3 / 4 5 6 7 / 8 9 10 11
+  const std::vector<float> image = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
+  ModelText crop(7);
+  crop.input("x", {1, 1, 3, 4});
+  node = crop.node("Crop", {"x"}, {"y"});
+  ModelText::set(node, "border", std::vector<std::int64_t>{1, 0, 2, 1});  // left, top, right, bottom
+  crop.output("y");
+  const Lowered crop_done(crop);
+  CHECK_EQ(crop_done.code, 0);
+  CHECK(run_lowered(crop_done, image) == std::vector<float>({1, 5}));
+  ModelText::set(node, "scale", std::vector<std::int64_t>{2, 3});  // height, width from the corner on
+  const Lowered kept(crop);
+  CHECK_EQ(kept.code, 0);
+  CHECK(run_lowered(kept, image) == std::vector<float>({1, 2, 3, 5, 6, 7}));
+  node->mutable_attribute(1)->set_ints(0, 4);
+  CHECK(Lowered(crop).errors.says("the image is 3 high, too little"));
+  node->mutable_attribute(1)->clear_ints();
+  node->mutable_attribute(0)->set_ints(3, 0);  // nothing off the bottom
+  CHECK(run_lowered(Lowered(crop), image) == std::vector<float>({1, 5, 9}));
+
+  crop.proto.mutable_opset_import(0)->set_version(10);
+  CHECK(Lowered(crop).errors.says("operator ai.onnx.Crop is not supported"));
+}
+
+TEST_CASE("scan of opset 8 runs over batches") {
+  // state + slice -> state and slice out: running sums, for each of two batches, the sequence backwards
+  ModelText model(8);
+  model.input("x", {2, 3, 2});
+  model.floats("start", {2, 2}, {0, 0, 100, 200});
+  model.floats("factor", {}, {10});  // taken from outside
+  auto *scan = model.node("Scan", {"", "start", "x"}, {"last", "sums"});
+  ModelText::set(scan, "num_scan_inputs", std::int64_t{1});
+  ModelText::set(scan, "directions", std::vector<std::int64_t>{1});
+  auto *body = ModelText::graph(scan, "body");
+  body->set_name("body");
+  ModelText::fill(body->add_input(), "sum_in", 1, {2});
+  ModelText::fill(body->add_input(), "slice", 1, {2});
+  ModelText::add_node(body->add_node(), "Mul", {"slice", "factor"}, {"scaled"});
+  ModelText::add_node(body->add_node(), "Add", {"sum_in", "scaled"}, {"sum_out"});
+  ModelText::add_node(body->add_node(), "Identity", {"sum_out"}, {"scan_out"});
+  ModelText::fill(body->add_output(), "sum_out", 1, {2});
+  ModelText::fill(body->add_output(), "scan_out", 1, {2});
+  model.output("sums", {2, 3, 2});
+  model.output("last", {2, 2});
+  const Lowered done(model);
+  CHECK_EQ(done.code, 0);
+  CHECK_EQ(done.errors.message, "");
+  CHECK(run_lowered(done, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}) ==
+        std::vector<float>({50, 60, 80, 100, 90, 120, 210, 320, 300, 420, 370, 500}));
+
+  scan->set_input(0, "lengths");
+  model.ints("lengths", {3, 2});
+  CHECK(Lowered(model).errors.says("Scan of opset 8 with lengths of sequences"));
+  scan->set_input(0, "");
+  scan->mutable_attribute(0)->set_i(3);
+  CHECK(Lowered(model).errors.says("num_scan_inputs is 3, the node has 2 states and scanned inputs"));
 }
