@@ -78,7 +78,7 @@ Status refusal(const Compilation &compilation, const Vector<qir::Graph> &graphs,
       if (verdict.supported) continue;
       ++here;
       const qir::Node &node = graphs[g].nodes[n];
-      String reason = format("node %s (%s): %s [%s]", printable(node.name).c_str(), qir::op_name(node.op),
+      String reason = format("node %s (%s): %s [%s]", printable(node.name).c_str(), qir::op_text(node).c_str(),
                              printable(verdict.reason, 1000).c_str(), printable(verdict.id).c_str());
       if (!verdict.hint.empty()) reason += format("; %s", printable(verdict.hint, 1000).c_str());
       if (told.insert(reason).second) reasons.push_back(std::move(reason));
@@ -327,7 +327,7 @@ Result<String> check_report(Compilation &compilation) {
       const loader::Verdict &verdict = verdicts[g][n];
       json.begin_object();
       if (graphs.size() > 1) json.field("graph", portable->graphs()[g].name);
-      json.field("name", node.name).field("op", qir::op_name(node.op)).field("supported", verdict.supported);
+      json.field("name", node.name).field("op", qir::op_text(node)).field("supported", verdict.supported);
       if (!verdict.supported) json.field("reason", verdict.reason).field("id", verdict.id).field("hint", verdict.hint);
       else json.field("path", path_name(verdict.path)).field("kernel", verdict.kernel);
       json.end_object();

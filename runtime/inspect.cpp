@@ -56,9 +56,9 @@ void write_numbers(JsonWriter &json, const char *name, const Vector<T> &numbers)
   json.end_array();
 }
 
-void count_operators(const qir::Graph &graph, OrderedMap<std::string_view, std::uint64_t> &counts) {
+void count_operators(const qir::Graph &graph, OrderedMap<String, std::uint64_t> &counts) {
   for (const qir::Node &node : graph.nodes) {
-    ++counts[qir::op_name(node.op)];
+    ++counts[qir::op_text(node)];
     for (const qir::Graph &body : node.subgraphs) count_operators(body, counts);
   }
 }
@@ -78,7 +78,7 @@ Status write_container(JsonWriter &json, const qrm::ValidatedModel &model) {
     write_shapes(json, "output_dims", graph.output_dims);
     if (graph.qir_segment) {
       QR_ASSIGN_OR_RETURN(const qir::Graph kept, model.read_graph(i));
-      OrderedMap<std::string_view, std::uint64_t> counts;
+      OrderedMap<String, std::uint64_t> counts;
       count_operators(kept, counts);
       json.field("nodes", kept.nodes.size()).key("operators").begin_object();
       for (const auto &[name, count] : counts) json.field(name, count);

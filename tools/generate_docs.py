@@ -66,7 +66,7 @@ def main():
           "or the allowed values. Keys known from ONNX Runtime and its QNN execution provider keep their names and values. An option that is for another backend than the session's is checked, "
           "kept out of the way, logged and listed in `qr_session_report`: a configuration may hold the options of several backends. This page is the output of `quarry options --markdown`.\n\n" +
           program(quarry, "options", "--markdown"))
-    write("operators.md", "# Operators\n\nEach ONNX opset from 7 to 28 is rewritten to one normal form; a backend then sees one version of each operator. This page is the output of `quarry ops --markdown`.\n\n" +
+    write("operators.md", "# Operators\n\nEach ONNX opset from 7 to 28 is rewritten to one normal form; a backend then sees one version of each operator. `quarry.Custom` stands for every operator that Quarry does not know: a backend says for each by name whether it has a package for it. This page is the output of `quarry ops --markdown`.\n\n" +
           program(quarry, "ops", "--markdown"))
     if check and stale:
         print(f"not up to date: {', '.join(stale)}; run tools/generate_docs.py {quarry}")

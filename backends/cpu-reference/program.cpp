@@ -19,7 +19,7 @@ bool is_known(const qir::Shape &shape) noexcept {
 }
 
 String describe(const qir::Node &node) {
-  return format("%s '%s'", qir::op_name(node.op), printable(node.name).c_str());
+  return format("%s '%s'", qir::op_text(node).c_str(), printable(node.name).c_str());
 }
 
 bool has_subgraphs(qir::Op op) noexcept { return op == qir::Op::If || op == qir::Op::Loop || op == qir::Op::Scan; }
@@ -104,6 +104,12 @@ bool sweep(const List &by_first, Born &&born, Died &&died) {
 }  // namespace
 
 Status check_node(const qir::Graph &graph, const qir::Node &node) {
+  if (node.op == qir::Op::Custom)
+    return Status::error(
+        ErrorId::backend_op,
+        format("custom operator %s version %lld: this backend has no package for it", qir::op_text(node).c_str(),
+               node.custom ? static_cast<long long>(node.custom->version) : 0),
+        "choose a backend that has a package for it, or take the operator out of the model");
   const KernelRow *row = find_kernel(node.op);
   if (!row) {
     return Status::error(ErrorId::backend_op,

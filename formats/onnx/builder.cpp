@@ -134,13 +134,31 @@ bool Builder::worth_folding(const qir::Node &node, const Vector<qir::InferType> 
   return out <= kFoldFreely || out / kFoldGrowth <= in;
 }
 
-Status Builder::emit(qir::Node node, const Vector<String> &names, Vector<std::int32_t> *outputs) {
+Vector<qir::InferValue> Builder::input_values(const qir::Node &node) const {
   Vector<qir::InferValue> inputs(node.inputs.size());
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (node.inputs[i] == qir::kAbsent) continue;
     const qir::Tensor &from = tensor(node.inputs[i]);
     inputs[i] = {true, from.dtype, from.shape, &from.quant, from.is_constant ? from.data : qir::Bytes{}};
   }
+  return inputs;
+}
+
+Status Builder::emit_stated(qir::Node node, const Vector<String> &names, Vector<qir::InferType> types,
+                            Vector<std::int32_t> *outputs) {
+  outputs->clear();
+  std::int32_t next = static_cast<std::int32_t>(graph.tensors.size());
+  for (const String &name : names) outputs->push_back(name.empty() ? qir::kAbsent : next++);
+  node.outputs = *outputs;
+  QR_RETURN_IF_ERROR(qir::infer_node(node, input_values(node), types));
+  for (std::size_t i = 0; i < names.size(); ++i)
+    if (!names[i].empty()) add_tensor(names[i], types[i].dtype, std::move(types[i].shape));
+  graph.nodes.push_back(std::move(node));
+  return {};
+}
+
+Status Builder::emit(qir::Node node, const Vector<String> &names, Vector<std::int32_t> *outputs) {
+  const Vector<qir::InferValue> inputs = input_values(node);
   node.outputs.clear();
   std::int32_t next = static_cast<std::int32_t>(graph.tensors.size());
   for (const String &name : names) node.outputs.push_back(name.empty() ? qir::kAbsent : next++);

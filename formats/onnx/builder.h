@@ -41,11 +41,15 @@ class Builder {
 
   // Adds a node with one output per name; an empty name is an absent output. `node.outputs` is set here.
   Status emit(qir::Node node, const Vector<String> &names, Vector<std::int32_t> *outputs);
+  // The same for a node whose results have the types that are given (a custom operator). Such a node is never folded.
+  Status emit_stated(qir::Node node, const Vector<String> &names, Vector<qir::InferType> types,
+                     Vector<std::int32_t> *outputs);
   // Makes `id` the graph output called `name`: renames it, or copies it with Identity where it cannot carry the name.
   Status add_output(std::int32_t id, std::string_view name);
   void rename(std::int32_t id, std::string_view name);
 
  private:
+  Vector<qir::InferValue> input_values(const qir::Node &node) const;
   bool worth_folding(const qir::Node &node, const Vector<qir::InferType> &types) const;
 
   Store &store_;

@@ -122,7 +122,23 @@ void Importer::poison(const pb::NodeProto &proto, Scope &scope) {
     if (!output.empty()) scope.names[String(output)] = Scope::kPoisoned;
 }
 
+void Importer::bind_extents(const Vector<Declared> &inputs, const Vector<qir::Shape> &shapes) {
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    for (std::size_t d = 0; d < inputs[i].dim_names.size() && d < shapes[i].size(); ++d)
+      if (!inputs[i].dim_names[d].empty()) extents_.emplace(inputs[i].dim_names[d], shapes[i][d]);
+}
+
+qir::Shape Importer::known_extents(const Declared &value, const Scope &scope) const {
+  qir::Shape shape = value.shape;
+  if (scope.arguments) return shape;  // the names of a function are its own
+  for (std::size_t d = 0; d < shape.size(); ++d)
+    if (const auto found = extents_.find(value.dim_names[d]); shape[d] < 0 && found != extents_.end())
+      shape[d] = found->second;
+  return shape;
+}
+
 void Importer::body(const pb::GraphProto &graph, Scope &scope) {
+  scope.graph = &graph;
   const auto add = [&](const std::string &name, const char *kind, Result<Constant> constant) {
     const String subject = format("%s '%s'", kind, printable(name).c_str());
     std::int32_t id = Scope::kPoisoned;
@@ -178,18 +194,13 @@ Status Importer::rewrite(Rewriter &node, std::string_view domain) {
   if (proto.op_type() == "EPContext") return refuse_ep_context(node);
   const Rule rule = find_rule(domain, proto.op_type(), node.opset);
   const qir::OpRow *row = rule ? nullptr : qir::find_op(domain, proto.op_type());
-  if (!rule && !row)
-    return node.error(ErrorId::onnx_op, "operator %s%s%s is not supported",
-                      printable(domain.empty() ? std::string_view("ai.onnx") : domain).c_str(), ".",
-                      printable(proto.op_type()).c_str());
+  if (row && row->op == qir::Op::Custom) row = nullptr;  // a model cannot name the row that stands for all others
+  if (!rule && !row && domain.empty())
+    return node.error(ErrorId::onnx_op, "operator ai.onnx.%s is not supported", printable(proto.op_type()).c_str());
   if (domain.empty() && node.opset == 0)
     return node.error(ErrorId::onnx_invalid, "the model imports no opset of ai.onnx");
-  for (std::size_t i = 0; i < node.input_count(); ++i) {
-    if (node.in(i) == Scope::kPoisoned) return poisoned_status();
-    if (node.in(i) == Scope::kUnknown)
-      return node.error(ErrorId::onnx_invalid, "input %zu '%s' is made by no node, input or initializer", i,
-                        printable(proto.input(static_cast<int>(i))).c_str());
-  }
+  if (!rule && !row) return import_custom(node, domain);
+  QR_RETURN_IF_ERROR(node.check_inputs());
   if (rule) return rule(node);
   QR_ASSIGN_OR_RETURN(qir::Node made, node.copy(row->op, node.inputs()));
   return node.finish(std::move(made));
@@ -231,6 +242,7 @@ Status Importer::call(const pb::FunctionProto &function, Rewriter &node) {
   scope.builder = node.scope.builder;
   scope.opsets = &opsets;
   scope.arguments = &arguments;
+  scope.function = &function;
   scope.prefix = node.name + "/";
   scope.depth = node.scope.depth + 1;
   for (int i = 0; i < function.input_size(); ++i)
@@ -261,6 +273,7 @@ Result<qir::Graph> import_graph(Model &model, const Vector<qir::Shape> &shapes, 
     const Declared &input = model.inputs()[i];
     scope.names[input.name] = builder.add_input(input.name, input.dtype, shapes[i]);
   }
+  importer.bind_extents(model.inputs(), shapes);
   // Outputs keep their names, whatever is made on the way.
   importer.body(graph, scope);
   if (!importer.stopped.ok()) return std::move(importer.stopped);

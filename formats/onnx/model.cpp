@@ -41,6 +41,8 @@ const char *type_kind(const pb::TypeProto &type) {
   return "unknown";
 }
 
+}  // namespace
+
 Declared declare(const pb::ValueInfoProto &info, const char *role, Reasons &reasons) {
   Declared out;
   out.name = info.name();
@@ -68,8 +70,6 @@ Declared declare(const pb::ValueInfoProto &info, const char *role, Reasons &reas
   }
   return out;
 }
-
-}  // namespace
 
 String unknown_string(const google::protobuf::Message &message, int field) {
   const auto &fields = message.GetReflection()->GetUnknownFields(message);
@@ -165,7 +165,7 @@ void count_operators(const pb::GraphProto &graph, OrderedMap<String, std::uint64
   }
   for (const auto &node : graph.node()) {
     const std::string_view domain = normal_domain(node.domain());
-    ++counts[domain.empty() ? String(node.op_type()) : String(domain) + "." + String(node.op_type())];
+    ++counts[domain.empty() ? String(node.op_type()) : String(domain) + "::" + String(node.op_type())];
     for (const auto &attribute : node.attribute())
       if (attribute.has_g()) count_operators(attribute.g(), counts, parameters);
   }

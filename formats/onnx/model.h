@@ -15,7 +15,7 @@ inline constexpr std::int64_t kOldestOpset = 1;
 
 using Opsets = StringMap<std::int64_t>;  // domain ("ai.onnx" is "") -> version
 
-// A graph input or output as declared.
+// A value as declared: an input or output of the graph, or one inside it.
 struct Declared {
   String name;
   DType dtype = DType::Unknown;
@@ -23,6 +23,10 @@ struct Declared {
   qir::Shape shape;          // kUnknownDim: symbolic or unknown
   Vector<String> dim_names;  // of symbolic ones, "" for one without a name; as many as shape
 };
+
+class Reasons;
+// What a value_info says; what Quarry does not take goes to `reasons`. `role`: "input".
+Declared declare(const pb::ValueInfoProto &info, const char *role, Reasons &reasons);
 
 class Model : public HeapObject {
  public:

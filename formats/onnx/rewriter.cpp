@@ -8,20 +8,39 @@
 
 namespace quarry::onnx_import {
 
-namespace {
-
 // Old exporters leave `type` out; the field that is there tells it.
-pb::AttributeProto_AttributeType kind_of(const pb::AttributeProto &attribute) {
+pb::AttributeProto_AttributeType Rewriter::kind_of(const pb::AttributeProto &attribute) {
   if (attribute.type() != pb::AttributeProto_AttributeType_UNDEFINED) return attribute.type();
   if (attribute.has_i()) return pb::AttributeProto_AttributeType_INT;
   if (attribute.has_f()) return pb::AttributeProto_AttributeType_FLOAT;
   if (attribute.has_s()) return pb::AttributeProto_AttributeType_STRING;
   if (attribute.floats_size() > 0) return pb::AttributeProto_AttributeType_FLOATS;
   if (attribute.strings_size() > 0) return pb::AttributeProto_AttributeType_STRINGS;
+  if (attribute.has_t()) return pb::AttributeProto_AttributeType_TENSOR;
+  if (attribute.has_g()) return pb::AttributeProto_AttributeType_GRAPH;
   return pb::AttributeProto_AttributeType_INTS;
 }
 
-}  // namespace
+bool Rewriter::add_attribute(const pb::AttributeProto &from, std::string_view key, qir::Node *to) {
+  switch (kind_of(from)) {
+    case pb::AttributeProto_AttributeType_INT: to->set(key, static_cast<std::int64_t>(from.i())); return true;
+    case pb::AttributeProto_AttributeType_FLOAT: to->set(key, from.f()); return true;
+    case pb::AttributeProto_AttributeType_STRING: to->set(key, std::string_view(from.s())); return true;
+    case pb::AttributeProto_AttributeType_INTS:
+      to->set(key, Vector<std::int64_t>(from.ints().begin(), from.ints().end()));
+      return true;
+    case pb::AttributeProto_AttributeType_FLOATS:
+      to->set(key, Vector<float>(from.floats().begin(), from.floats().end()));
+      return true;
+    case pb::AttributeProto_AttributeType_STRINGS: {
+      Vector<String> strings;
+      for (const auto &text : from.strings()) strings.emplace_back(text);
+      to->set(key, std::move(strings));
+      return true;
+    }
+    default: return false;
+  }
+}
 
 std::int32_t Scope::lookup(std::string_view name) const {
   if (name.empty()) return qir::kAbsent;
@@ -44,6 +63,16 @@ Rewriter::Rewriter(Importer &importer_, Scope &scope_, const pb::NodeProto &prot
 Status Rewriter::need_inputs(std::size_t count) const {
   for (std::size_t i = 0; i < count; ++i)
     if (!has(i)) return error(ErrorId::onnx_invalid, "input %zu is missing, expected %zu inputs", i, count);
+  return {};
+}
+
+Status Rewriter::check_inputs() const {
+  for (std::size_t i = 0; i < input_count(); ++i) {
+    if (in(i) == Scope::kPoisoned) return poisoned_status();
+    if (in(i) == Scope::kUnknown)
+      return error(ErrorId::onnx_invalid, "input %zu '%s' is made by no node, input or initializer", i,
+                   printable(proto.input(static_cast<int>(i))).c_str());
+  }
   return {};
 }
 
@@ -94,27 +123,10 @@ Result<qir::Node> Rewriter::copy(qir::Op op, Vector<std::int32_t> inputs,
       continue;                                        // a hint of opsets 1 to 5
     const pb::AttributeProto *found = attribute(key);  // follows a reference
     if (!found) continue;
-    switch (kind_of(*found)) {
-      case pb::AttributeProto_AttributeType_INT: node.set(key, static_cast<std::int64_t>(found->i())); break;
-      case pb::AttributeProto_AttributeType_FLOAT: node.set(key, found->f()); break;
-      case pb::AttributeProto_AttributeType_STRING: node.set(key, std::string_view(found->s())); break;
-      case pb::AttributeProto_AttributeType_INTS:
-        node.set(key, Vector<std::int64_t>(found->ints().begin(), found->ints().end()));
-        break;
-      case pb::AttributeProto_AttributeType_FLOATS:
-        node.set(key, Vector<float>(found->floats().begin(), found->floats().end()));
-        break;
-      case pb::AttributeProto_AttributeType_STRINGS: {
-        Vector<String> strings;
-        for (const auto &text : found->strings()) strings.emplace_back(text);
-        node.set(key, std::move(strings));
-        break;
-      }
-      default:
-        return error(ErrorId::onnx_attribute,
-                     "attribute '%s' holds a tensor, graph or type, which the operator does not take here",
-                     printable(key).c_str());
-    }
+    if (!add_attribute(*found, key, &node))
+      return error(ErrorId::onnx_attribute,
+                   "attribute '%s' holds a tensor, graph or type, which the operator does not take here",
+                   printable(key).c_str());
   }
   return node;
 }

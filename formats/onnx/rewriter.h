@@ -22,7 +22,9 @@ struct Scope {
   Builder *builder = nullptr;
   const Opsets *opsets = nullptr;
   const StringMap<const pb::AttributeProto *> *arguments =
-      nullptr;    // attributes of the function call; nullptr outside functions
+      nullptr;                            // attributes of the function call; nullptr outside functions
+  const pb::GraphProto *graph = nullptr;  // whose nodes these are; one of them is set
+  const pb::FunctionProto *function = nullptr;
   String prefix;  // of the names made in here: "call1/"
   StringMap<std::int32_t> names;
   int depth = 0;  // of functions and subgraphs
@@ -49,6 +51,8 @@ class Rewriter {
   bool has(std::size_t i) const noexcept { return in(i) != qir::kAbsent; }
   const qir::Tensor &tensor(std::size_t i) const noexcept { return builder.tensor(in(i)); }
   Status need_inputs(std::size_t count) const;  // the first `count` are there
+  // Every input that is named is made by something; poisoned_status() where that was refused.
+  Status check_inputs() const;
   bool wants(int output) const noexcept { return output < proto.output_size() && !proto.output(output).empty(); }
   // The output is a value that exists already.
   void bind(int output, std::int32_t id);
@@ -60,6 +64,10 @@ class Rewriter {
   std::string_view get_string(std::string_view name, std::string_view fallback) const;
   std::optional<Vector<std::int64_t>> get_ints(std::string_view name) const;
   std::optional<Vector<float>> get_floats(std::string_view name) const;
+
+  static pb::AttributeProto_AttributeType kind_of(const pb::AttributeProto &attribute);
+  // Gives a node an attribute of the kinds that every operator may have; false: it holds a tensor, a graph or the like.
+  static bool add_attribute(const pb::AttributeProto &from, std::string_view key, qir::Node *to);
 
   // ---- making nodes
   // A node with the ONNX node's attributes, less `without`.
@@ -106,6 +114,7 @@ Rule find_contrib_rule(std::string_view op);       // rules_contrib.cpp (com.mic
 Status import_if(Rewriter &node);                  // control_flow.cpp
 Status import_loop(Rewriter &node);
 Status import_scan(Rewriter &node);
+Status import_custom(Rewriter &node, std::string_view domain);  // custom.cpp
 
 // The state of one import.
 class Importer {
@@ -126,6 +135,10 @@ class Importer {
   void nodes(const google::protobuf::RepeatedPtrField<pb::NodeProto> &list, Scope &scope);
   // The names that a graph takes from its surroundings, in order of first use.
   static Vector<String> free_names(const pb::GraphProto &graph);
+  // Binds the symbolic extents of the model's inputs: a name means the same extent everywhere in the model's graph.
+  void bind_extents(const Vector<Declared> &inputs, const Vector<qir::Shape> &shapes);
+  // The shape of a value as far as it is known for the bound inputs.
+  qir::Shape known_extents(const Declared &value, const Scope &scope) const;
 
  private:
   void node(const pb::NodeProto &proto, Scope &scope);
@@ -134,6 +147,7 @@ class Importer {
   void poison(const pb::NodeProto &proto, Scope &scope);
 
   std::uint64_t done_ = 0, total_ = 0;
+  StringMap<std::int64_t> extents_;  // of symbolic names
 };
 
 }  // namespace quarry::onnx_import

@@ -21,6 +21,11 @@ Attribute &reset(Node &node, std::string_view name, Attribute::Kind kind) {
 
 }  // namespace
 
+String op_text(const Node &node) {
+  if (!node.custom) return op_name(node.op);
+  return printable(node.custom->domain) + "::" + printable(node.custom->type);
+}
+
 const Attribute *Node::find(std::string_view attribute) const noexcept {
   for (const Attribute &candidate : attributes)
     if (candidate.name == attribute) return &candidate;

@@ -16,9 +16,14 @@
 //         scanned...].
 //   Scan: node.inputs = [states..., scanned..., captures...]; attributes "num_scan_inputs" and "states";
 //         subgraph 0 takes [states..., slices..., captures...] and gives [states..., slices...].
+//
+// An operator that is not in the table (a custom operator, of a domain that is not ONNX's) is a node with Op::Custom
+// and Node::custom, which names it. What it computes only a backend with a package for it knows; the types of its
+// outputs are those that the graph states, with attributes of any kind.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string_view>
 
@@ -66,7 +71,7 @@ struct Tensor {
 };
 
 struct Attribute {
-  enum class Kind : std::uint8_t { Int, Float, String, Ints, Floats, Strings };
+  enum class Kind : std::uint8_t { Int, Float, String, Ints, Floats, Strings, Tensor, Tensors };
   String name;
   Kind kind = Kind::Int;
   std::int64_t i = 0;
@@ -75,6 +80,14 @@ struct Attribute {
   Vector<std::int64_t> ints;
   Vector<float> floats;
   Vector<String> strings;
+  Vector<qir::Tensor> tensors;  // constants; one of kind Tensor. Custom operators alone have them
+};
+
+// What tells a custom operator.
+struct CustomOp {
+  String domain;             // neither empty nor "ai.onnx"
+  String type;               // the operator's name in its domain
+  std::int64_t version = 1;  // of the domain, as the model imports it
 };
 
 struct Graph;
@@ -89,6 +102,7 @@ struct Node {
   Vector<std::int32_t> outputs;
   Vector<Attribute> attributes;  // every attribute of the op's row that has no default is there
   Vector<Graph> subgraphs;
+  std::shared_ptr<const CustomOp> custom;  // of Op::Custom alone; nodes of one operator may share it
   // For passes, not stored: the node of the graph that somebody handed in which this one is, or was made from; an index
   // (number_sources), or kNoSource.
   std::int32_t source = kNoSource;
@@ -137,7 +151,7 @@ using ShapeRule = Status (*)(const Node &node, const Vector<InferValue> &inputs,
 struct OpRow {
   Op op;
   const char *name;                     // ONNX's
-  const char *domain;                   // "", "com.microsoft", "ai.onnx.ml", "quarry" (fused ops of ours)
+  const char *domain;                   // "", "com.microsoft", "ai.onnx.ml", "quarry" (ours)
   std::int16_t min_inputs, max_inputs;  // max -1: any number
   std::int16_t min_outputs, max_outputs;
   // "axis:int=0; axes:ints?; mode:string=constant{constant,reflect,edge,wrap}; alpha:float": `?` optional, no default;
@@ -152,10 +166,13 @@ const OpRow &op_row(Op op) noexcept;
 std::size_t op_count() noexcept;
 const OpRow *find_op(std::string_view domain, std::string_view name) noexcept;  // "ai.onnx" is ""
 inline const char *op_name(Op op) noexcept { return op_row(op).name; }
+// The operator of a node, for messages and listings: "Conv", or "my.domain::MyOp" of a custom one.
+String op_text(const Node &node);
 
 // Types and shapes of a node's outputs. Checks arity, attributes and types against the row first. The dtype that a rule
 // gives for an output of a node with quantised tensors is that of the real value (f32); callers keep the tensor's own
-// dtype and quantisation.
+// dtype and quantisation. A custom operator has no rule: `outputs` comes with the types that the graph states
+// (stated_types).
 Status infer_node(const Node &node, const Vector<InferValue> &inputs, Vector<InferType> &outputs);
 
 // Infers every node of a graph (and subgraphs) in order, writing dtype and shape of the tensors that nodes make. `all`

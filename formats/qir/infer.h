@@ -19,6 +19,9 @@ inline constexpr std::size_t kMaxSpatial = kMaxRank - 2;
 // this.
 Status node_error(const Node &node, ErrorId id, const char *pattern, ...) __attribute__((format(printf, 3, 4)));
 
+// The types that the graph states for the outputs of a node: what infer_node wants to know of a custom operator.
+void stated_types(const Graph &graph, const Node &node, Vector<InferType> *out);
+
 // ---- lists of integers --------------------------------------------------------------------------
 
 // A list no longer than two entries per dimension (pads, axes, a shape).

@@ -75,6 +75,7 @@ Status infer_all(Graph &graph, const Vector<InferValue> *inputs) {
     }
     if (sound) {  // what hangs on a failed node has no types to look at
       Status status = node.subgraphs.empty() ? Status() : infer_subgraphs(node, arguments);
+      if (node.op == Op::Custom) stated_types(graph, node, &results);
       if (status.ok()) status = infer_node(node, arguments, results);
       sound = status.ok();
       if (!sound) failures.add(std::move(status));

@@ -46,6 +46,8 @@ QR_RULE(unique) QR_RULE(compress) QR_RULE(window) QR_RULE(mel_weight_matrix) QR_
 QR_RULE(multinomial) QR_RULE(random) QR_RULE(random_like)
 // infer_control.cpp
 QR_RULE(if_) QR_RULE(loop) QR_RULE(scan)
+// infer.cpp
+QR_RULE(custom)
 // clang-format on
 #undef QR_RULE
 

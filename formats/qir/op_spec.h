@@ -34,7 +34,7 @@ class AttributeSpecs {
 // One input or output: a variable ("T") or a type ("i64").
 struct TypeSlot {
   std::string_view type;
-  bool optional = false;  // "T?"
+  bool optional = false;  // "T?"; "T*?": each of them may be absent
   bool variadic = false;  // "T..." all of one type, "T*" each of its own
   bool mixed = false;
 };
@@ -155,9 +155,9 @@ constexpr bool TypeSpec::next(std::string_view *list, TypeSlot *out) noexcept {
   if (list->empty()) return false;
   std::string_view item = detail::take(list, ",");
   *out = TypeSlot();
+  if (item.ends_with('?')) out->optional = true, item.remove_suffix(1);
   if (item.ends_with("...")) out->variadic = true, item.remove_suffix(3);
   else if (item.ends_with('*')) out->variadic = out->mixed = true, item.remove_suffix(1);
-  else if (item.ends_with('?')) out->optional = true, item.remove_suffix(1);
   out->type = item;
   return true;
 }

@@ -89,6 +89,8 @@ const char *attribute_kind_name(Attribute::Kind kind) noexcept {
     case Attribute::Kind::Ints: return "ints";
     case Attribute::Kind::Floats: return "floats";
     case Attribute::Kind::Strings: return "strings";
+    case Attribute::Kind::Tensor: return "tensor";
+    case Attribute::Kind::Tensors: return "tensors";
   }
   return "unknown";
 }
@@ -108,6 +110,7 @@ Status check_arity(const Node &node) {
 }
 
 Status check_attributes(const Node &node) {
+  if (node.op == Op::Custom) return {};  // its attributes are its own
   const OpRow &row = op_row(node.op);
   std::size_t matched = 0;
   AttributeSpec spec;
@@ -189,6 +192,7 @@ Status check_output_types(const Node &node, const Vector<InferType> &outputs) {
   TypeSlot slot;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     if (!slot.variadic && !TypeSpec::next(&list, &slot)) break;
+    if (node.op == Op::Custom && node.outputs[i] == kAbsent) continue;  // nobody states a type of what is not there
     const std::uint32_t mask = types.mask(slot.type);
     if (outputs[i].dtype == DType::Unknown || !(mask & dtype_bit(outputs[i].dtype)))
       return node_error(node, ErrorId::qir_type, "output %zu would be %s, expected %s", i, dtype_name(outputs[i].dtype),

@@ -39,7 +39,8 @@ class Printer {
     String text;
     for (std::size_t i = 0; i < n.outputs.size(); ++i) text += (i ? ", " : "") + declared(graph, n.outputs[i]);
     const OpRow &row = op_row(n.op);
-    text += format(" = %s%s%s(", row.domain, row.domain[0] ? "." : "", row.name);
+    if (n.custom) text += format(" = %s(", op_text(n).c_str());
+    else text += format(" = %s%s%s(", row.domain, row.domain[0] ? "::" : "", row.name);
     for (std::size_t i = 0; i < n.inputs.size(); ++i) text += (i ? ", " : "") + named(graph, n.inputs[i]);
     text += ")";
     if (!n.attributes.empty()) {
@@ -50,6 +51,7 @@ class Printer {
       }
       text += "}";
     }
+    if (n.custom) text += format(" version %" PRId64, n.custom->version);
     text += "  # " + printable(n.name);
     line(indent, text);
     for (const Graph &body : n.subgraphs) this->graph(body, indent + 4);
@@ -95,6 +97,11 @@ class Printer {
       case Attribute::Kind::Floats:
         return list(a.floats, [](float each) { return format("%.9g", static_cast<double>(each)); });
       case Attribute::Kind::Strings: return list(a.strings, [](const String &each) { return quoted(each); });
+      case Attribute::Kind::Tensor:
+      case Attribute::Kind::Tensors:
+        return list(a.tensors, [](const Tensor &each) {
+          return "const " + String(dtype_name(each.dtype)) + shape_text(each.shape.data(), each.shape.size());
+        });
     }
     return {};
   }

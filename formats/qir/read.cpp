@@ -37,13 +37,22 @@ class GraphReader {
   Status operators(const flatbuffers::Vector<flatbuffers::Offset<fb::Operator>> *from) {
     for (std::uint32_t i = 0, n = copy_.count(from); i < n; ++i) {
       const std::string_view domain = copy_.view(from->Get(i)->domain()), name = copy_.view(from->Get(i)->name());
+      if (from->Get(i)->version() != 0) {
+        // Which domains and versions there may be validate_graph says.
+        CustomOp op;
+        op.domain = String(domain);
+        op.type = String(name);
+        op.version = from->Get(i)->version();
+        operators_.push_back({Op::Custom, quarry::make_shared<const CustomOp>(std::move(op))});
+        continue;
+      }
       const OpRow *row = find_op(domain, name);
       if (!row)
         return Status::error(ErrorId::qir_bad,
                              format("graph: found operator '%s' of domain '%s', expected one that this version knows",
                                     printable(name).c_str(), printable(domain).c_str()),
                              "update Quarry, or compile the model again with this version");
-      operators_.push_back(row->op);
+      operators_.push_back({row->op, nullptr});
     }
     return {};
   }
@@ -108,7 +117,8 @@ class GraphReader {
     if (from.op() >= operators_.size())
       return Status::error(ErrorId::qir_bad, format("node '%s': found operator number %u, expected one under %zu",
                                                     printable(out.name).c_str(), from.op(), operators_.size()));
-    out.op = operators_[from.op()];
+    out.op = operators_[from.op()].op;
+    out.custom = operators_[from.op()].custom;
     out.inputs = copy_.vector(from.inputs());
     out.outputs = copy_.vector(from.outputs());
     const std::uint32_t attribute_count = copy_.count(from.attributes());
@@ -140,6 +150,11 @@ class GraphReader {
         for (std::uint32_t i = 0, n = copy_.count(from.strings()); i < n; ++i)
           out.strings.push_back(copy_.text(from.strings()->Get(i)));
         break;
+      case Attribute::Kind::Tensor:
+      case Attribute::Kind::Tensors:
+        for (std::uint32_t i = 0, n = copy_.count(from.tensors()); i < n; ++i)
+          QR_RETURN_IF_ERROR(tensor(*from.tensors()->Get(i), out.tensors.emplace_back()));
+        break;
     }
     return {};
   }
@@ -147,7 +162,11 @@ class GraphReader {
   flat::Copier copy_;
   const Bytes *segments_;
   std::uint64_t segment_count_;
-  Vector<Op> operators_;
+  struct Operator {
+    Op op;
+    std::shared_ptr<const CustomOp> custom;
+  };
+  Vector<Operator> operators_;
 };
 
 Result<Graph> read_checked(Bytes qir, const Bytes *segments, std::uint64_t segment_count,

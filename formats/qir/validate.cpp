@@ -146,7 +146,8 @@ class Validator {
     if (n.name.empty())
       return Status::error(ErrorId::qir_bad, format("graph '%s': found a %s node without a name",
                                                     printable(graph.name).c_str(), op_name(n.op)));
-    const String subject = format("%s '%s'", op_name(n.op), printable(n.name).c_str());
+    const String subject = format("%s '%s'", op_text(n).c_str(), printable(n.name).c_str());
+    QR_RETURN_IF_ERROR(custom(n, subject));
     if (n.name.size() > kMaxNameBytes) return limit_error(subject, "bytes of name", n.name.size(), kMaxNameBytes);
     if (n.inputs.size() > kMaxNodeArity) return limit_error(subject, "inputs", n.inputs.size(), kMaxNodeArity);
     if (n.outputs.size() > kMaxNodeArity) return limit_error(subject, "outputs", n.outputs.size(), kMaxNodeArity);
@@ -179,6 +180,48 @@ class Validator {
     else return {};
   }
 
+  // What names a custom operator is there for those and only for those.
+  static Status custom(const Node &n, const String &subject) {
+    if (n.op != Op::Custom && !n.custom) return {};
+    if (n.op != Op::Custom || !n.custom)
+      return Status::error(ErrorId::qir_bad,
+                           format("%s: found %s, expected a custom operator and its name together", subject.c_str(),
+                                  n.custom ? "the name of a custom operator" : "a custom operator without its name"));
+    const CustomOp &op = *n.custom;
+    if (op.domain.size() > kMaxNameBytes)
+      return limit_error(subject, "bytes of domain", op.domain.size(), kMaxNameBytes);
+    if (op.type.size() > kMaxNameBytes) return limit_error(subject, "bytes of operator", op.type.size(), kMaxNameBytes);
+    if (op.domain.empty() || op.domain == "ai.onnx" || op.type.empty())
+      return Status::error(ErrorId::qir_bad,
+                           format("%s: found a custom operator '%s' of domain '%s', expected a name and a domain that "
+                                  "is not ONNX's",
+                                  subject.c_str(), printable(op.type).c_str(), printable(op.domain).c_str()));
+    if (op.version < 1)
+      return Status::error(ErrorId::qir_bad, format("%s: found version %" PRId64 " of its domain, expected 1 or more",
+                                                    subject.c_str(), op.version));
+    return {};
+  }
+
+  static Status attribute_tensors(const Node &n, const Attribute &a, const String &subject) {
+    const bool is_tensor = a.kind == Attribute::Kind::Tensor, is_list = a.kind == Attribute::Kind::Tensors;
+    if (is_tensor != (a.tensors.size() == 1) && !is_list)
+      return Status::error(ErrorId::qir_attribute,
+                           format("%s: found %zu tensors in attribute '%s', expected %d", subject.c_str(),
+                                  a.tensors.size(), printable(a.name).c_str(), is_tensor ? 1 : 0));
+    if ((is_tensor || is_list) && n.op != Op::Custom)
+      return Status::error(ErrorId::qir_attribute,
+                           format("%s: found tensors in attribute '%s', expected them of a custom operator alone",
+                                  subject.c_str(), printable(a.name).c_str()));
+    for (const Tensor &t : a.tensors) {
+      QR_RETURN_IF_ERROR(validate_tensor(t));
+      if (!t.is_constant)
+        return Status::error(ErrorId::qir_attribute,
+                             format("%s: found a tensor without data in attribute '%s', expected constants",
+                                    subject.c_str(), printable(a.name).c_str()));
+    }
+    return {};
+  }
+
   static Status attributes(const Node &n, const String &subject) {
     if (n.attributes.size() > kMaxAttributes)
       return limit_error(subject, "attributes", n.attributes.size(), kMaxAttributes);
@@ -192,9 +235,10 @@ class Validator {
         if (n.attributes[k].name == a.name)
           return Status::error(ErrorId::qir_attribute,
                                format("%s: found attribute '%s' twice", subject.c_str(), printable(a.name).c_str()));
-      const std::size_t elements = a.s.size() + a.ints.size() + a.floats.size() + a.strings.size();
+      const std::size_t elements = a.s.size() + a.ints.size() + a.floats.size() + a.strings.size() + a.tensors.size();
       if (elements > kMaxAttributeElements)
         return limit_error(subject, "elements in one attribute", elements, kMaxAttributeElements);
+      QR_RETURN_IF_ERROR(attribute_tensors(n, a, subject));
     }
     return {};
   }
@@ -203,6 +247,7 @@ class Validator {
   static Status types(const Graph &graph, const Node &n, const Vector<InferValue> &inputs, bool quantised,
                       const String &subject) {
     Vector<InferType> outputs;
+    if (n.op == Op::Custom) stated_types(graph, n, &outputs);
     QR_RETURN_IF_ERROR(infer_node(n, inputs, outputs));
     for (std::size_t i = 0; i < n.outputs.size() && i < outputs.size(); ++i) {
       if (n.outputs[i] == kAbsent) continue;

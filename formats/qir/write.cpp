@@ -72,7 +72,7 @@ class GraphWriter {
     }
     Offsets<fb::Graph> subgraphs;
     for (const Graph &body : n.subgraphs) subgraphs.push_back(graph(body));
-    const std::uint32_t op = operator_index(n.op);
+    const std::uint32_t op = n.custom ? custom_index(*n.custom) : operator_index(n.op);
     const auto name = flat::text(builder_, n.name);
     const auto inputs = flat::optional_vector(builder_, n.inputs);
     const auto outputs = flat::optional_vector(builder_, n.outputs);
@@ -87,6 +87,7 @@ class GraphWriter {
     Offset<flatbuffers::Vector<std::int64_t>> ints;
     Offset<flatbuffers::Vector<float>> floats;
     Offset<flatbuffers::Vector<Offset<flatbuffers::String>>> strings;
+    Offset<flatbuffers::Vector<Offset<fb::Tensor>>> tensors;
     switch (a.kind) {
       case Attribute::Kind::String: s = flat::optional_text(builder_, a.s); break;
       case Attribute::Kind::Ints: ints = flat::optional_vector(builder_, a.ints); break;
@@ -95,6 +96,13 @@ class GraphWriter {
         Offsets<flatbuffers::String> all;
         for (const String &each : a.strings) all.push_back(flat::text(builder_, each));
         strings = flat::optional_vector(builder_, all);
+        break;
+      }
+      case Attribute::Kind::Tensor:
+      case Attribute::Kind::Tensors: {
+        Offsets<fb::Tensor> all;
+        for (const Tensor &each : a.tensors) all.push_back(tensor(each));
+        tensors = flat::optional_vector(builder_, all);
         break;
       }
       default: break;
@@ -112,6 +120,7 @@ class GraphWriter {
     out.add_ints(ints);
     out.add_floats(floats);
     out.add_strings(strings);
+    out.add_tensors(tensors);
     return out.Finish();
   }
 
@@ -127,14 +136,26 @@ class GraphWriter {
     return it->second;
   }
 
+  std::uint32_t custom_index(const CustomOp &op) {
+    const String key = op.domain + '\0' + op.type + '\0' + format("%" PRId64, op.version);
+    const auto [it, is_new] = custom_indices_.try_emplace(key, static_cast<std::uint32_t>(operators_.size()));
+    if (is_new) {
+      const auto domain = flat::text(builder_, op.domain);
+      const auto name = flat::text(builder_, op.type);
+      operators_.push_back(fb::CreateOperator(builder_, domain, name, op.version));
+    }
+    return it->second;
+  }
+
   FlatBufferBuilder &builder_;
   ConstantPool &pool_;
   std::uint32_t segment_;
   Offsets<fb::Operator> operators_;
   HashMap<std::uint16_t, std::uint32_t> operator_indices_;
+  StringMap<std::uint32_t> custom_indices_;
 };
 
-static_assert(static_cast<int>(fb::AttributeKind::STRINGS) == static_cast<int>(Attribute::Kind::Strings) + 1);
+static_assert(static_cast<int>(fb::AttributeKind::TENSORS) == static_cast<int>(Attribute::Kind::Tensors) + 1);
 
 }  // namespace
 
