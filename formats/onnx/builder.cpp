@@ -117,7 +117,8 @@ std::optional<Vector<float>> Builder::floats(std::int32_t id) const {
 
 bool Builder::worth_folding(const qir::Node &node, const Vector<qir::InferType> &types) const {
   // What is dequantised stays visible as such until the quantised types are made.
-  if (!folder_ || !node.subgraphs.empty() || qir::is_random(node.op) || node.op == qir::Op::DequantizeLinear) return false;
+  if (!folder_ || !node.subgraphs.empty() || qir::is_random(node.op) || node.op == qir::Op::DequantizeLinear)
+    return false;
   std::uint64_t in = 0, out = 0;
   for (const std::int32_t id : node.inputs) {
     if (id == qir::kAbsent) continue;

@@ -46,7 +46,7 @@ static void test_descriptors_of_a_model(void **state) {
   runs_out_of_descriptors(qr_model_open_path(runtime, str(container), NULL, &model), "this process may have");
   OK(qr_model_open_path(runtime, str(container), NULL, &model));
   limit_descriptors(0);
-  runs_out_of_descriptors(qr_model_compile(model, NULL, str("./limits2.qrm"), NULL, NULL), "backend \"cpu\"");
+  runs_out_of_descriptors(qr_model_compile(model, NULL, str("./limits2.qrm"), NULL), "backend \"cpu\"");
   qr_model_destroy(model);
   qr_runtime_destroy(runtime);
 }

@@ -264,7 +264,7 @@ TEST_CASE("extents without a name stand for themselves") {
     const Lowered open(model, {"a=2x5"});
     CHECK_EQ(open.errors.id, "QR-O0008");
     CHECK(open.errors.says("input 'b' [?,3]"));
-    CHECK_EQ(open.errors.hint, "bind them: --shape b=1x...");
+    CHECK_EQ(open.errors.hint, "bind them with the option shape: b=1x...");
     CHECK_EQ(Lowered(model, {"?=5"}).errors.id, "QR-O0009");
   }
 }
