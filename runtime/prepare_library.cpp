@@ -10,8 +10,13 @@
 #include "runtime/file.h"
 #include "runtime/plugin_text.h"
 
-// There when the program itself links libquarry-prepare, as a static build does.
+#ifdef QR_STATIC_PREPARE
+// Not weak: this reference takes libquarry-prepare out of its archive.
+extern "C" const qr_prepare_api *qr_prepare_query(uint32_t version);
+#else
+// There when the program itself links libquarry-prepare.
 extern "C" __attribute__((weak, visibility("default"))) const qr_prepare_api *qr_prepare_query(uint32_t version);
+#endif
 
 #define QR_TEXT_(x) #x
 #define QR_TEXT(x) QR_TEXT_(x)
@@ -25,6 +30,15 @@ Result<const qr_prepare_api *> ask(qr_prepare_query_fn query, const char *where)
   return Status::error(ErrorId::prepare_mismatch,
                        format("compiler library %s: it is of another release, expected one with interface version %u",
                               printable(where, 1000).c_str(), QR_PREPARE_VERSION));
+}
+
+// The function of a libquarry-prepare that is a part of this program; nullptr: there is none.
+qr_prepare_query_fn linked_in() {
+#ifdef QR_STATIC_PREPARE
+  return qr_prepare_query;
+#else
+  return &qr_prepare_query ? qr_prepare_query : nullptr;
+#endif
 }
 
 #ifndef QR_NO_DLOPEN
@@ -61,11 +75,16 @@ Result<const qr_prepare_api *> PrepareLibrary::api() {
 }
 
 Result<const qr_prepare_api *> PrepareLibrary::find() {
-  if (&qr_prepare_query && path_.empty()) return ask(qr_prepare_query, "linked into this program");
+  if (qr_prepare_query_fn query = linked_in(); query && path_.empty()) return ask(query, "linked into this program");
 #ifdef QR_NO_DLOPEN
+  if (!path_.empty())
+    return Status::error(ErrorId::prepare_missing,
+                         format("compiler library %s: this program was linked statically and opens no libraries",
+                                printable(path_, 1000).c_str()),
+                         "leave prepare_path empty: what there is is linked in");
   return Status::error(ErrorId::prepare_missing,
-                       "opening an .onnx model needs the compiler library, which is not linked into this program",
-                       "link libquarry-prepare.a too, or run a compiled .qrm");
+                       "opening an .onnx model needs the compiler library, which was left out of this static build",
+                       "run a compiled .qrm, or build Quarry with -Dprepare=true");
 #else
   if (!path_.empty()) return open_file(path_.c_str());
   String tried;
