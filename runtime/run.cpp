@@ -237,7 +237,7 @@ Status Session::check_overlap() const {
       if (placed && !comparable) continue;
       const bool overlap =
           placed ? begin(input) < begin(output) + output.size_bytes && begin(output) < begin(input) + input.size_bytes
-                 : input.data == rooms_[o].last;
+                 : input.data && input.data == rooms_[o].last;
       if (!overlap) continue;
       return Status::error(
                  ErrorId::run_bad_memory,

@@ -5,6 +5,7 @@
 
 #include "backends/common/plugin_support.h"
 #include "backends/common/processor_backend.h"
+#include "backends/common/processor_memory.h"
 #include "backends/cpu-reference/blob.h"
 #include "backends/cpu-reference/coverage.h"
 #include "backends/cpu-reference/host_environment.h"
@@ -192,6 +193,7 @@ qr_plugin_code execution_run(qr_execution *execution, const qr_run_request *requ
   const plugin::HostAllocator &allocator = execution->context->backend->allocator;
   return guard(execution->context->backend->allocator, errors, [&]() -> Status {
     auto &inputs = execution->inputs, &outputs = execution->outputs;
+    const plugin::DmaAccess access(*request);
     QR_RETURN_IF_ERROR(plugin::check_counts(*request, inputs.size(), outputs.size()));
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       const qr_io_buffer &io = request->inputs[i];
@@ -239,7 +241,7 @@ extern "C" QR_QUERY_VISIBILITY qr_plugin_code qr_plugin_query(const qr_host *hos
                                         &kCompiler,
                                         &kContext,
                                         &kExecution,
-                                        nullptr,  // memory: plain pointers
+                                        &plugin::kProcessorMemory<qr_backend>,
                                         nullptr,  // options: none of its own
                                         plugin::create_backend<qr_backend>,
                                         plugin::destroy_backend<qr_backend>,

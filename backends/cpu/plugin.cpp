@@ -4,6 +4,7 @@
 
 #include "backends/common/plugin_support.h"
 #include "backends/common/processor_backend.h"
+#include "backends/common/processor_memory.h"
 #include "backends/cpu-reference/coverage.h"
 #include "backends/cpu/blob.h"
 #include "backends/cpu/executor.h"
@@ -246,6 +247,7 @@ qr_plugin_code execution_run(qr_execution *execution, const qr_run_request *requ
   plugin::HostAllocator &allocator = execution->context->backend->allocator;
   return guard(allocator, errors, [&]() -> Status {
     const cpu::LoadedPlan &plan = *execution->context->plan;
+    const plugin::DmaAccess access(*request);
     QR_RETURN_IF_ERROR(plugin::check_counts(*request, plan.inputs.size(), plan.outputs.size()));
     return execution->execution.run(*request, allocator.host());
   });
@@ -275,7 +277,7 @@ extern "C" QR_QUERY_VISIBILITY qr_plugin_code qr_plugin_query(const qr_host *hos
       &kCompiler,
       &kContext,
       &kExecution,
-      nullptr,  // memory: plain pointers
+      &plugin::kProcessorMemory<qr_backend>,
       &kOptionApi,
       plugin::create_backend<qr_backend>,
       plugin::destroy_backend<qr_backend>,

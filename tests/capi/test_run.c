@@ -171,13 +171,37 @@ static void test_memory(void **state) {
   OK(run(&f));
   assert_memory_equal(qr_memory_data(out_memory), expected, 40);
 
+  qr_memory *nothing = NULL;
   fd = memfd_create("quarry-test", MFD_CLOEXEC);
   assert_true(fd >= 0);
   assert_int_equal(ftruncate(fd, 8192), 0);
   assert_int_equal(pwrite(fd, f.input, 256, 4096), 256);
-  /* The cpu backend has no import; tests/plugins/test_scripted.c imports with a backend that has. */
-  FAILS("QR-R0010", "import", qr_memory_import_fd(f.session, fd, 4096, 4096, NULL, &imported));
-  assert_null(imported);
+  /* The input is read where it lies in the file, and what is written to the file later is seen. */
+  OK(qr_memory_import_fd(f.session, fd, 4096, 4096, NULL, &imported));
+  f.in.memory = imported, f.in.memory_offset = 0;
+  memset(qr_memory_data(out_memory), 0, 40);
+  OK(run(&f));
+  assert_memory_equal(qr_memory_data(out_memory), expected, 40);
+  assert_int_equal(pwrite(fd, (float[64]){0}, 256, 4096), 256);
+  OK(run(&f));
+  assert_memory_not_equal(qr_memory_data(out_memory), expected, 40);
+  /* And it can be given on, as the file that it is. */
+  {
+    int32_t copy = -1;
+    uint64_t offset = 0;
+    float first[64];
+    OK(qr_memory_export_fd(imported, &copy, &offset));
+    assert_true(copy != fd && copy >= 0);
+    assert_int_equal(offset, 4096);
+    memset(qr_memory_data(imported), 0x40, 256);
+    assert_int_equal(pread(copy, first, 256, (off_t)offset), 256);
+    assert_memory_equal(first, qr_memory_data(imported), 256);
+    close(copy);
+    FAILS("QR-R0010", "descriptor", qr_memory_export_fd(in_memory, &copy, &offset));
+  }
+  close(fd);
+  fd = open("/dev/null", O_RDONLY);
+  FAILS("QR-C0008", "", qr_memory_import_fd(f.session, fd, 0, 64, NULL, &nothing));
   close(fd);
   qr_memory_destroy(in_memory), qr_memory_destroy(out_memory), qr_memory_destroy(registered),
       qr_memory_destroy(imported), qr_memory_destroy(foreign);

@@ -14,17 +14,17 @@ static void test_devices(void **state) {
     ok(qr_runtime_backend(f->runtime, i, &info));
     if (info.id.size != 8 || memcmp(info.id.data, "scripted", 8)) continue;
     assert_int_equal(info.usable, 1);
-    assert_int_equal(info.device_count, 2);
+    assert_int_equal(info.device_count, 3);
     qr_device_info device = QR_DEVICE_INFO_INIT;
     ok(qr_runtime_device(f->runtime, i, 0, &device));
     assert_int_equal(device.usable, 1);
     assert_int_equal(device.memory_bytes, 123456);
     assert_int_equal(device.features, QR_DEVICE_IMPORTS_FD | QR_DEVICE_REGISTERS_POINTER | QR_DEVICE_SIMULATED |
-                                          QR_DEVICE_RECOVERS | QR_DEVICE_GROUPS);
+                                          QR_DEVICE_RECOVERS | QR_DEVICE_GROUPS | QR_DEVICE_EXPORTS_FD);
     ok(qr_runtime_device(f->runtime, i, 1, &device));
     assert_int_equal(device.usable, 0);
     assert_true(device.why_not.size > 0);
-    fails(qr_runtime_device(f->runtime, i, 2, &device), QR_OUT_OF_RANGE, "QR-C0008");
+    fails(qr_runtime_device(f->runtime, i, 3, &device), QR_OUT_OF_RANGE, "QR-C0008");
     return;
   }
   fail();
@@ -35,7 +35,7 @@ static void test_unusable_device(void **state) {
   qr_session *session = NULL;
   set(f, "device_id", "1");
   fails(qr_session_create(f->model, f->options, NULL, &session), QR_UNAVAILABLE, "QR-B0006");
-  set(f, "device_id", "2");
+  set(f, "device_id", "3");
   fails(qr_session_create(f->model, f->options, NULL, &session), QR_UNAVAILABLE, "QR-B0006");
   assert_null(session);
 }

@@ -3,6 +3,7 @@
 // (script.h), so that tests can see the host's side of each. It computes Identity, Relu and Add of equal shapes in f32,
 // and NonZero (an output whose shape only the run knows). What it notices it tells as profile events: see `tell` in
 // run().
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -65,7 +66,12 @@ struct qr_registration {
   enum { Allocated, Mapped, Pointer } kind;
   void *map_base;
   std::uint64_t map_size;
+  int fd = -1;           // of allocated memory: a memfd
+  char *view = nullptr;  // of memory that is not coherent: what the host sees, apart from what the device does
 };
+
+// Memory of this size is not coherent: the host's view is a copy, brought up to date by begin_access and end_access.
+constexpr std::uint64_t kApart = 4242;
 
 namespace {
 
@@ -110,16 +116,18 @@ std::uint64_t elements(const qir::Tensor &tensor) noexcept {
 
 // ---- devices and options ------------------------------------------------------------------------
 
-std::uint64_t device_count(qr_backend *) { return 2; }
+std::uint64_t device_count(qr_backend *) { return 3; }
 
 qr_plugin_code device_info(qr_backend *, std::uint64_t index, qr_plugin_device_info *out, const qr_error_sink *) {
   qr_plugin_device_info info{};
-  info.name = text(index == 0 ? "scripted device" : "broken device");
+  constexpr const char *kNames[] = {"scripted device", "broken device", "device that fork() breaks"};
+  info.name = text(kNames[index]);
   info.target = text("scripted-v1");
   info.memory_bytes = 123456;
-  info.features =
-      QR_DEVICE_IMPORTS_FD | QR_DEVICE_REGISTERS_POINTER | QR_DEVICE_SIMULATED | QR_DEVICE_RECOVERS | QR_DEVICE_GROUPS;
-  info.usable = index == 0;
+  info.features = QR_DEVICE_IMPORTS_FD | QR_DEVICE_REGISTERS_POINTER | QR_DEVICE_SIMULATED | QR_DEVICE_RECOVERS |
+                  QR_DEVICE_GROUPS | QR_DEVICE_EXPORTS_FD;
+  if (index == 2) info.features |= QR_DEVICE_NO_FORK;
+  info.usable = index != 1;
   if (index == 1) info.why_not = text("found a device that is broken on purpose, expected a whole one");
   plugin::give(info, out);
   return QR_OK;
@@ -597,6 +605,10 @@ qr_plugin_code execution_set_option(qr_execution *execution, qr_plugin_string ke
                                     const qr_error_sink *errors) {
   return guard(execution->context->backend->allocator, errors, [&]() -> Status {
     if (view(key) == "qnn_context_priority") {
+      const qir::Shape &rows = execution->graph->tensors[static_cast<std::size_t>(execution->graph->inputs[0])].shape;
+      if (view(value) == "high" && rows[0] == 2 && execution->graph->nodes.size() == 1)
+        return Status::error(ErrorId::backend_limit,
+                             "priority high: found a graph of one node and two rows, which has none");
       execution->priority = view(value);
       return {};
     }
@@ -639,9 +651,16 @@ void give_view(void *data, qr_plugin_memory_info *out_info) {
 qr_plugin_code memory_allocate(qr_backend *backend, const qr_plugin_memory_request *request,
                                qr_plugin_memory_info *out_info, qr_registration **out, const qr_error_sink *errors) {
   return make_registration(backend, out, errors, [&](qr_registration &made) -> Status {
-    char *data = static_cast<char *>(allocate_block(request->size_bytes, 4096));
-    made = {data, request->size_bytes, qr_registration::Allocated, nullptr, 0};
-    give_view(data, out_info);
+    const int fd = memfd_create("scripted", MFD_CLOEXEC);
+    if (fd < 0 || ftruncate(fd, static_cast<off_t>(request->size_bytes)) != 0)
+      return Status::error(ErrorId::io_error, "memory: the system gives no memfd");
+    void *base = mmap(nullptr, request->size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (base == MAP_FAILED) return Status::error(ErrorId::io_error, "memory: the memfd cannot be mapped");
+    made = {static_cast<char *>(base), request->size_bytes, qr_registration::Allocated, base, request->size_bytes, fd};
+    const bool apart = request->size_bytes == kApart;
+    if (apart) made.view = static_cast<char *>(allocate_block(kApart, 64));
+    void *const view = request->flags & QR_PLUGIN_MEMORY_NO_HOST_POINTER ? nullptr : apart ? made.view : base;
+    plugin::give(qr_plugin_memory_info{sizeof(qr_plugin_memory_info), !apart, view}, out_info);
     return {};
   });
 }
@@ -669,10 +688,42 @@ qr_plugin_code memory_register_pointer(qr_backend *backend, const qr_plugin_memo
 }
 
 void memory_release(qr_backend *backend, qr_registration *registration) {
-  if (registration->kind == qr_registration::Allocated) free_block(registration->data);
-  if (registration->kind == qr_registration::Mapped) munmap(registration->map_base, registration->map_size);
+  if (registration->kind != qr_registration::Pointer) munmap(registration->map_base, registration->map_size);
+  if (registration->fd >= 0) close(registration->fd);
+  free_block(registration->view);
   FreeDelete<qr_registration>()(registration);
   --backend->registrations;
+}
+
+qr_plugin_code memory_map(qr_backend *, qr_registration *registration, std::uint32_t, void **out_data,
+                          const qr_error_sink *) {
+  *out_data = registration->data;
+  return QR_OK;
+}
+
+qr_plugin_code memory_unmap(qr_backend *, qr_registration *, const qr_error_sink *) { return QR_OK; }
+
+qr_plugin_code memory_begin_access(qr_backend *, qr_registration *registration, std::uint32_t access,
+                                   const qr_error_sink *) {
+  if (access & QR_PLUGIN_ACCESS_READ) std::memcpy(registration->view, registration->data, registration->size);
+  return QR_OK;
+}
+
+qr_plugin_code memory_end_access(qr_backend *, qr_registration *registration, std::uint32_t access,
+                                 const qr_error_sink *) {
+  if (access & QR_PLUGIN_ACCESS_WRITE) std::memcpy(registration->data, registration->view, registration->size);
+  return QR_OK;
+}
+
+qr_plugin_code memory_export_fd(qr_backend *backend, qr_registration *registration, std::int32_t *out_fd,
+                                std::uint64_t *out_offset, const qr_error_sink *errors) {
+  return guard(backend->allocator, errors, [&]() -> Status {
+    if (registration->fd < 0)
+      return Status::error(ErrorId::memory_unsupported, "memory: the caller's own has no descriptor");
+    *out_fd = fcntl(registration->fd, F_DUPFD_CLOEXEC, 0);
+    *out_offset = 0;
+    return *out_fd >= 0 ? Status() : Status::error(ErrorId::no_descriptor, "memory: the system gives no descriptor");
+  });
 }
 
 constexpr qr_plugin_memory_api kMemory = {sizeof(qr_plugin_memory_api),
@@ -681,11 +732,11 @@ constexpr qr_plugin_memory_api kMemory = {sizeof(qr_plugin_memory_api),
                                           memory_import_fd,
                                           memory_register_pointer,
                                           memory_release,
-                                          nullptr,
-                                          nullptr,
-                                          nullptr,
-                                          nullptr,
-                                          nullptr};
+                                          memory_map,
+                                          memory_unmap,
+                                          memory_begin_access,
+                                          memory_end_access,
+                                          memory_export_fd};
 
 // ---- the plugin ---------------------------------------------------------------------------------
 
