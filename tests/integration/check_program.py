@@ -43,7 +43,7 @@ require("nothing is left behind", sorted(os.listdir(folder)) == ["digits.qrm"], 
 
 check("a container without a context for the backend", run("run", qrm, image, "--backend", "null", "-O", "context.recompile=never"), 3,
       "QR-M0009", "null", "cpu")
-check("its graph, for a backend that refuses it", run("run", qrm, image, "--backend", "null"), 1, "QR-B0001", "null")
+check("its graph, for a backend that refuses it", run("run", qrm, image, "--backend", "null"), 3, "QR-B0001", "null")
 
 # ---- models that cannot be taken are refused by name
 external = b"\x08\x02\x10\x01" + field(8, b"w") + field(13, field(1, b"location") + field(2, b"weights.bin")) + b"\x70\x01"
@@ -67,7 +67,7 @@ os.remove(made)
 os.remove(path)
 scan = "/usr/share/libonnx-testdata/data/node/test_scan_sum"  # Scan of opset 8, which runs over batches
 if os.path.isdir(scan):
-    check("an old meaning of an operator", run("conform", scan, "--json", "-"), 0, "QR-O0010", "Scan of opset 8")
+    check("an old meaning of an operator", run("conform", scan), 0, "1 passed")
 
 # A container for another processor: it runs, and is compiled again meanwhile.
 other = os.path.join(folder, "other.qrm")
