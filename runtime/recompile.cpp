@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/recompile.h"
 
-#include <chrono>
-
 #include "runtime/runtime.h"
 
 namespace quarry {
@@ -45,7 +43,6 @@ void Recompilation::begin_anew() noexcept {
     state_.store(State::LeftBehind, std::memory_order_relaxed);
   }
   ::new (&mutex_) std::mutex;
-  ::new (&ended_) std::condition_variable;
 }
 
 Recompilation::State Recompilation::state() const noexcept {
@@ -67,11 +64,8 @@ void *Recompilation::enter(void *argument) {
   const bool done = status.ok();
   if (!done && !self.signal_->aborted()) model.runtime().journal().write(QR_LOG_WARN, "session", status.message());
   self.failure_ = std::move(status);
-  {
-    const std::lock_guard lock(self.mutex_);
-    self.state_.store(done ? State::Done : State::Failed, std::memory_order_release);
-  }
-  self.ended_.notify_all();
+  self.state_.store(done ? State::Done : State::Failed, std::memory_order_release);
+  self.ended_.wake();
   return nullptr;
 }
 
@@ -92,7 +86,7 @@ Status Recompilation::work() {
 Status Recompilation::wait(const CallSignal &signal) {
   process_.enter(entered_, [this] { begin_anew(); });
   {
-    std::unique_lock lock(mutex_);
+    const std::lock_guard lock(mutex_);
     if (state() == State::LeftBehind) {
       state_.store(State::Running, std::memory_order_relaxed);
       if (Status refused = start_thread(); !refused.ok()) {
@@ -100,10 +94,14 @@ Status Recompilation::wait(const CallSignal &signal) {
         return refused;
       }
     }
-    while (state() == State::Running) {  // signals are plain words: somebody has to look
-      QR_RETURN_IF_ERROR(signal.check("waiting for the compilation in the background"));
-      ended_.wait_for(lock, std::chrono::milliseconds(1));
-    }
+  }
+  WakingFollower follower(ended_);
+  const SignalLink link(signal.signal(), follower);
+  for (;;) {
+    const std::uint32_t seen = ended_.seen();
+    if (state() != State::Running) break;
+    QR_RETURN_IF_ERROR(signal.check("waiting for the compilation in the background"));
+    ended_.sleep(seen, signal.deadline_ns());
   }
   if (state() == State::Done) return {};
   return Status::foreign(failure_.code(), failure_.id(), failure_.message(), failure_.hint());

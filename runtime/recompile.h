@@ -5,7 +5,6 @@
 
 #include <pthread.h>
 
-#include <condition_variable>
 #include <mutex>
 
 #include "runtime/loaded.h"
@@ -47,8 +46,8 @@ class Recompilation : public HeapObject {
   Unique<Loaded> result_;  // written before state_ is Done
   Status failure_;         // written before state_ is Failed
   std::atomic<State> state_{State::Running};
-  std::mutex mutex_;  // of waiting
-  std::condition_variable ended_;
+  std::mutex mutex_;  // of beginning anew
+  Wakeup ended_;      // with state_
 };
 
 }  // namespace quarry

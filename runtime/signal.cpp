@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/signal.h"
 
+#include <sched.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -12,6 +13,7 @@ Signal::Signal(Ref<Runtime> runtime) : runtime_(std::move(runtime)) {}
 
 Signal::~Signal() {
   if (const int fd = fd_.load(std::memory_order_relaxed); fd >= 0) close(fd);
+  for (Place *place = places_.load(std::memory_order_relaxed); place;) delete std::exchange(place, place->next);
 }
 
 namespace {
@@ -26,10 +28,41 @@ void raise(int fd) noexcept {
 void Signal::abort() noexcept {
   aborted_.store(1, std::memory_order_seq_cst);
   if (const int fd = fd_.load(std::memory_order_seq_cst); fd >= 0) raise(fd);
+  for (Place *place = places_.load(std::memory_order_seq_cst); place; place = place->next) {
+    place->inside.fetch_add(1, std::memory_order_seq_cst);
+    if (SignalFollower *follower = place->follower.load(std::memory_order_seq_cst)) follower->on_abort();
+    place->inside.fetch_sub(1, std::memory_order_release);
+  }
+}
+
+Signal::Place *Signal::follow(SignalFollower &follower) {
+  Place *place;
+  {
+    const std::lock_guard lock(mutex_);
+    place = places_.load(std::memory_order_relaxed);
+    while (place && place->follower.load(std::memory_order_relaxed)) place = place->next;
+    if (place) {
+      place->follower.store(&follower, std::memory_order_seq_cst);
+    } else {
+      place = new Place;
+      place->follower.store(&follower, std::memory_order_relaxed);
+      place->next = places_.load(std::memory_order_relaxed);
+      places_.store(place, std::memory_order_seq_cst);
+    }
+  }
+  // Whoever aborted before it could see the follower did not tell it.
+  if (aborted_.load(std::memory_order_seq_cst)) follower.on_abort();
+  return place;
+}
+
+// An abort() either sees that the follower has left, or is seen inside and waited for.
+void Signal::leave(Place &place) noexcept {
+  place.follower.store(nullptr, std::memory_order_seq_cst);
+  while (place.inside.load(std::memory_order_seq_cst) != 0) sched_yield();
 }
 
 void Signal::reset() noexcept {
-  const std::lock_guard lock(fd_mutex_);
+  const std::lock_guard lock(mutex_);
   aborted_.store(0, std::memory_order_release);
   if (const int fd = fd_.load(std::memory_order_relaxed); fd >= 0) {
     std::uint64_t count;
@@ -38,7 +71,7 @@ void Signal::reset() noexcept {
 }
 
 int Signal::fd() noexcept {
-  const std::lock_guard lock(fd_mutex_);
+  const std::lock_guard lock(mutex_);
   int fd = fd_.load(std::memory_order_relaxed);
   if (fd >= 0) return fd;
   fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

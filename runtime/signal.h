@@ -8,16 +8,26 @@
 #include "loader/host.h"
 #include "quarry/backend.h"
 #include "runtime/object.h"
+#include "runtime/wakeup.h"
 
 namespace quarry {
 
 class Runtime;
 
+// Told when a signal is aborted; see SignalLink.
+class SignalFollower {
+ public:
+  virtual void on_abort() noexcept = 0;  // as Signal::abort: it may be called in a signal handler
+
+ protected:
+  ~SignalFollower() = default;
+};
+
 class Signal : public Counted<Signal> {
  public:
   explicit Signal(Ref<Runtime> runtime);
   ~Signal();
-  // Safe in a signal handler. Wakes who polls fd().
+  // Safe in a signal handler. Wakes who polls fd(), and tells the followers.
   void abort() noexcept;
   void reset() noexcept;
   void set_timeout(std::uint64_t timeout_ns) noexcept { timeout_ns_.store(timeout_ns, std::memory_order_relaxed); }
@@ -35,7 +45,46 @@ class Signal : public Counted<Signal> {
   std::atomic<std::uint32_t> aborted_{0};
   std::atomic<std::uint64_t> timeout_ns_{0};
   std::atomic<int> fd_{-1};
-  std::mutex fd_mutex_;  // of making it, and of setting it back
+
+  friend class SignalLink;
+  // A place for a follower. Places are used again and live as long as the signal, so that abort() walks over them
+  // without a lock.
+  struct Place : HeapObject {
+    std::atomic<SignalFollower *> follower{nullptr};
+    std::atomic<std::uint32_t> inside{0};  // calls of abort() that look at it
+    Place *next = nullptr;
+  };
+  Place *follow(SignalFollower &follower);
+  static void leave(Place &place) noexcept;
+  std::atomic<Place *> places_{nullptr};
+  std::mutex mutex_;  // of making the descriptor and setting it back, and of taking a place
+};
+
+// Has a follower told of the signal's abort, at once where it is aborted already, as long as the link lives. No signal:
+// no link.
+class SignalLink {
+ public:
+  SignalLink(Signal *signal, SignalFollower &follower)
+      : signal_(signal), place_(signal ? signal->follow(follower) : nullptr) {}
+  ~SignalLink() {
+    if (place_) Signal::leave(*place_);
+  }
+  SignalLink(const SignalLink &) = delete;
+  SignalLink &operator=(const SignalLink &) = delete;
+
+ private:
+  Ref<Signal> signal_;
+  Signal::Place *place_;
+};
+
+// Ends a sleep when a signal is aborted.
+class WakingFollower final : public SignalFollower {
+ public:
+  explicit WakingFollower(Wakeup &wakeup) noexcept : wakeup_(wakeup) {}
+  void on_abort() noexcept override { wakeup_.wake(); }
+
+ private:
+  Wakeup &wakeup_;
 };
 
 // A signal as it applies to one call: the timeout counts from here. Works without a signal too.
@@ -54,6 +103,8 @@ class CallSignal {
                [](void *self) -> std::int32_t { return static_cast<Signal *>(self)->fd(); }};
   }
   const qr_plugin_signal *plugin() const noexcept { return signal_ ? &plugin_ : nullptr; }
+  Signal *signal() const noexcept { return signal_.get(); }
+  std::uint64_t deadline_ns() const noexcept { return plugin_.deadline_ns; }  // 0: none
 
   // Whether to go on; `what` names the call and the step.
   Status check(const char *what) const {
