@@ -75,6 +75,13 @@ QR_COLD Status no_room(const String &name, std::uint64_t found, const loader::Te
       .with("tensor", name);
 }
 
+QR_COLD Status no_callers_room(const String &name, const qr_tensor &tensor) {
+  return Status::error(ErrorId::run_no_data,
+                       format("output %s: %s, expected room of the caller's for a queued run", printable(name).c_str(),
+                              tensor.data ? "data is what the session gave out" : "neither data nor memory is set"))
+      .with("tensor", name);
+}
+
 }  // namespace
 
 Status Session::choose_bucket(const qr_tensor *const *inputs, std::size_t *out_bucket) const {
@@ -134,11 +141,11 @@ QR_COLD Status Session::no_bucket(const qr_tensor *const *inputs) const {
                                                   found.c_str(), expected.c_str()));
 }
 
-Status Session::bind_input(std::size_t bucket, std::size_t index, const qr_tensor &tensor) {
-  const loader::TensorInfo &info = loaded_->buckets[bucket].tensors().inputs[index];
+Status Session::bind_input(RunFrame &frame, std::size_t index, const qr_tensor &tensor) {
+  const loader::TensorInfo &info = frame.tensors->inputs[index];
   const String &name = core_->inputs()[index].name;
   const std::uint64_t needed = info.bytes;
-  qr_io_buffer &buffer = input_buffers_[index];
+  qr_io_buffer &buffer = frame.inputs[index];
   buffer = {};
   buffer.size_bytes = needed;
   buffer.wanted = 1;
@@ -173,13 +180,19 @@ Status Session::bind_input(std::size_t bucket, std::size_t index, const qr_tenso
   return {};
 }
 
-Status Session::bind_output(std::size_t bucket, std::size_t index, const qr_tensor *tensor) {
-  const loader::TensorInfo &info = loaded_->buckets[bucket].tensors().outputs[index];
+// Whether the caller gave an output room; what the last run gave out is the session's, though it comes back.
+bool Session::has_room(std::size_t index, const qr_tensor &tensor) const noexcept {
+  return tensor.memory || (tensor.data && tensor.data != rooms_[index].last);
+}
+
+Status Session::bind_output(RunFrame &frame, std::size_t index, const qr_tensor *tensor, Room from) {
+  const loader::TensorInfo &info = frame.tensors->outputs[index];
   const String &name = core_->outputs()[index].name;
-  qr_io_buffer &buffer = output_buffers_[index];
+  qr_io_buffer &buffer = frame.outputs[index];
   buffer = {};
   if (!tensor) return {};
   buffer.wanted = 1;
+  if (from == Room::OfCaller && !has_room(index, *tensor)) return no_callers_room(name, *tensor);
   // A shape that the run finds out: the backend points to its own memory, and check_room and give_output see to the
   // caller's.
   if (!info.is_static) {
@@ -220,16 +233,16 @@ Status Session::bind_output(std::size_t bucket, std::size_t index, const qr_tens
 }
 
 // An input must not lie where this run writes: a backend may write outputs before it has read all inputs.
-Status Session::check_overlap() const {
+Status Session::check_overlap(const RunFrame &frame) const {
   // Memory without a view for the host is told apart by its registration.
   const auto begin = [](const qr_io_buffer &buffer) {
     return buffer.data ? reinterpret_cast<std::uintptr_t>(buffer.data) : buffer.memory_offset;
   };
-  for (std::size_t o = 0; o < output_buffers_.size(); ++o) {
-    const qr_io_buffer &output = output_buffers_[o];
+  for (std::size_t o = 0; o < frame.outputs.size(); ++o) {
+    const qr_io_buffer &output = frame.outputs[o];
     if (!output.wanted) continue;
-    for (std::size_t i = 0; i < input_buffers_.size(); ++i) {
-      const qr_io_buffer &input = input_buffers_[i];
+    for (std::size_t i = 0; i < frame.inputs.size(); ++i) {
+      const qr_io_buffer &input = frame.inputs[i];
       if (input.size_bytes == 0) continue;
       const bool placed = output.data || output.memory;
       const bool comparable =
@@ -251,25 +264,23 @@ Status Session::check_overlap() const {
 }
 
 // For outputs of unknown shape, once the shape is known and before anything is handed out.
-Status Session::check_room(std::size_t bucket, std::size_t index, const qr_tensor &tensor) const {
-  const loader::TensorInfo &info = loaded_->buckets[bucket].tensors().outputs[index];
+Status Session::check_room(const RunFrame &frame, std::size_t index, const qr_tensor &tensor) const {
+  const loader::TensorInfo &info = frame.tensors->outputs[index];
   if (info.is_static) return {};
   const String &name = core_->outputs()[index].name;
-  const qr_io_buffer &buffer = output_buffers_[index];
-  if (!tensor.memory && (!tensor.data || tensor.data == rooms_[index].last)) return {};
+  const qr_io_buffer &buffer = frame.outputs[index];
+  if (!has_room(index, tensor)) return {};
   const std::uint64_t room = tensor.memory ? memory_room(tensor) : tensor.size_bytes;
   if (room < buffer.used_bytes) return no_room(name, room, info, buffer.dims, buffer.used_bytes);
   return {};
 }
 
-void Session::give_output(std::size_t bucket, std::size_t index, qr_tensor &tensor) {
-  const loader::TensorInfo &info = loaded_->buckets[bucket].tensors().outputs[index];
-  const qr_io_buffer &buffer = output_buffers_[index];
-  OutputRoom &room = rooms_[index];
-  const bool callers = tensor.memory || (tensor.data && tensor.data != room.last);
-  if (!callers) {
+void Session::give_output(const RunFrame &frame, std::size_t index, qr_tensor &tensor) {
+  const loader::TensorInfo &info = frame.tensors->outputs[index];
+  const qr_io_buffer &buffer = frame.outputs[index];
+  if (!has_room(index, tensor)) {
     tensor.data = buffer.data ? buffer.data : g_nothing;
-    room.last = tensor.data;
+    rooms_[index].last = tensor.data;
   } else if (!info.is_static && buffer.used_bytes > 0) {
     void *to = tensor.memory ? static_cast<char *>(memory_of(tensor)->data()) + tensor.memory_offset : tensor.data;
     if (to != buffer.data) std::memcpy(to, buffer.data, buffer.used_bytes);
@@ -281,52 +292,66 @@ void Session::give_output(std::size_t bucket, std::size_t index, qr_tensor &tens
   tensor.size_bytes = buffer.used_bytes;
 }
 
-Status Session::run(const qr_run_options &options, const qr_tensor *const *inputs, qr_tensor *const *outputs) {
+Status Session::prepare(RunFrame &frame, const CallSignal &signal, Profile *profile, const qr_tensor *const *inputs,
+                        qr_tensor *const *outputs, Room room) {
   if (core_->device().lost() || (core_->device().info().features & QR_DEVICE_NO_FORK))
     QR_RETURN_IF_ERROR(core_->device().check("run"));
-  const CallSignal signal(reinterpret_cast<Signal *>(options.signal));
   QR_RETURN_IF_ERROR(signal.check("run"));
   if (&core_->loaded() != loaded_ || executions_.empty()) QR_RETURN_IF_ERROR(change_over(signal));
   std::size_t bucket = 0;
   QR_RETURN_IF_ERROR(choose_bucket(inputs, &bucket));
-  for (std::size_t i = 0; i < input_buffers_.size(); ++i) QR_RETURN_IF_ERROR(bind_input(bucket, i, *inputs[i]));
-  for (std::size_t i = 0; i < output_buffers_.size(); ++i) QR_RETURN_IF_ERROR(bind_output(bucket, i, outputs[i]));
-  QR_RETURN_IF_ERROR(check_overlap());
-  QR_ASSIGN_OR_RETURN(loader::Execution *const execution, this->execution(bucket));
+  frame.tensors = &loaded_->buckets[bucket].tensors();
+  for (std::size_t i = 0; i < frame.inputs.size(); ++i) QR_RETURN_IF_ERROR(bind_input(frame, i, *inputs[i]));
+  for (std::size_t i = 0; i < frame.outputs.size(); ++i) QR_RETURN_IF_ERROR(bind_output(frame, i, outputs[i], room));
+  QR_RETURN_IF_ERROR(check_overlap(frame));
+  QR_ASSIGN_OR_RETURN(frame.execution, this->execution(bucket));
 
-  const ThreadPool::RunScope under_way(own_threads_);
-  EventSink sink;
-  const Profile *profile = reinterpret_cast<Profile *>(options.profile);
+  EventSink &sink = frame.sink.emplace();
   if (profile) sink.attach(&profile->log(), ProfileLevel::Trace);
   sink.attach(events_.get(), core_->profiling());
-
-  qr_run_request request = {};
+  qr_run_request &request = frame.request;
+  request = {};
   request.struct_size = sizeof request;
-  request.inputs = input_buffers_.data();
-  request.input_count = input_buffers_.size();
-  request.outputs = output_buffers_.data();
-  request.output_count = output_buffers_.size();
+  request.inputs = frame.inputs.data();
+  request.input_count = frame.inputs.size();
+  request.outputs = frame.outputs.data();
+  request.output_count = frame.outputs.size();
   request.signal = signal.plugin();
   request.profile = sink.plugin_sink();
-  request.threads = threads_.table();
+  request.threads = frame.threads.table();
+  frame.begin_ns = sink.wanted() ? loader::monotonic_ns() : 0;
+  return {};
+}
 
-  const std::uint64_t begin = sink.wanted() ? loader::monotonic_ns() : 0;
-  Status status = execution->run(request);
-  if (Status broken = threads_.take_fault(); !broken.ok()) status = std::move(broken);
-  if (sink.wanted()) {
+Status Session::execute(RunFrame &frame) {
+  const ThreadPool::RunScope under_way(own_threads_);
+  return frame.execution->run(frame.request);
+}
+
+Status Session::complete(RunFrame &frame, Status status, qr_tensor *const *outputs) {
+  if (Status broken = frame.threads.take_fault(); !broken.ok()) status = std::move(broken);
+  if (frame.sink->wanted()) {
     const std::uint64_t end = loader::monotonic_ns();
-    sink.add_call("run", begin, end);
+    frame.sink->add_call("run", frame.begin_ns, end);
     if (events_ && core_->profiling_path().empty())
       core_->runtime().journal().write(QR_LOG_INFO, "profile",
-                                       format("run: %.3f ms", static_cast<double>(end - begin) / 1e6));
+                                       format("run: %.3f ms", static_cast<double>(end - frame.begin_ns) / 1e6));
   }
-  if (!status.ok()) {
-    return core_->device().note(std::move(status));
-  }
-  for (std::size_t i = 0; i < output_buffers_.size(); ++i)
-    if (outputs[i]) QR_RETURN_IF_ERROR(check_room(bucket, i, *outputs[i]));
-  for (std::size_t i = 0; i < output_buffers_.size(); ++i)
-    if (outputs[i]) give_output(bucket, i, *outputs[i]);
+  if (!status.ok()) return core_->device().note(std::move(status));
+  for (std::size_t i = 0; i < frame.outputs.size(); ++i)
+    if (outputs[i]) QR_RETURN_IF_ERROR(check_room(frame, i, *outputs[i]));
+  for (std::size_t i = 0; i < frame.outputs.size(); ++i)
+    if (outputs[i]) give_output(frame, i, *outputs[i]);
+  return {};
+}
+
+Status Session::run(const qr_run_options &options, const qr_tensor *const *inputs, qr_tensor *const *outputs) {
+  const CallSignal signal(reinterpret_cast<Signal *>(options.signal));
+  const RunQueue::Alone alone(queue_, "qr_session_run", RunQueue::Until::Empty, signal);
+  QR_RETURN_IF_ERROR(alone.status());
+  QR_RETURN_IF_ERROR(
+      prepare(frame_, signal, reinterpret_cast<Profile *>(options.profile), inputs, outputs, Room::OfSession));
+  QR_RETURN_IF_ERROR(complete(frame_, execute(frame_), outputs));
   if (!retired_.empty()) retired_.clear();
   return {};
 }

@@ -90,16 +90,16 @@ Session::Session(SessionCore &core)
       loaded_(&core.loaded()),
       pool_(core.shared_pool() ? core.shared_pool()
                                : quarry::make_shared<ThreadPool>(core.pool_settings(), core.runtime().process())),
-      threads_(core.runtime().thread_pool(), *pool_),
-      own_threads_(!threads_.are_callers() && pool_->workers() > 1 ? pool_.get() : nullptr),
-      input_buffers_(core.inputs().size()),
-      output_buffers_(core.outputs().size()),
-      rooms_(core.outputs().size()) {
+      frame_(core.inputs().size(), core.outputs().size(), core.runtime().thread_pool(), *pool_),
+      own_threads_(!frame_.threads.are_callers() && pool_->workers() > 1 ? pool_.get() : nullptr),
+      rooms_(core.outputs().size()),
+      queue_(*this) {
   executions_.resize(loaded_->buckets.size());
   if (core.profiling() != ProfileLevel::Off) events_ = make_unique<EventLog>();
 }
 
 Session::~Session() {
+  queue_.close();
   write_profile();
   executions_.clear();
   retired_.clear();
@@ -153,15 +153,34 @@ Result<loader::Execution *> Session::execution(std::size_t bucket) {
     for (const SessionCore::Pair &pair : core_->options())
       options.push_back({plugin_string(pair.key), plugin_string(pair.value)});
     const SessionBucket &from = loaded_->buckets[bucket];
-    QR_ASSIGN_OR_RETURN(Unique<loader::Execution> made,
-                        from.context->create_execution(from.graph, options.data(), options.size(), 0));
+    QR_ASSIGN_OR_RETURN(
+        Unique<loader::Execution> made,
+        from.context->create_execution(from.graph, options.data(), options.size(), core_->queue_depth()));
     for (const SessionCore::Pair &pair : changed_) QR_RETURN_IF_ERROR(made->set_option(pair.key, pair.value));
     executions_[bucket] = std::move(made);
   }
   return executions_[bucket].get();
 }
 
+Unique<RunFrame> Session::make_frame() const {
+  return quarry::make_unique<RunFrame>(core_->inputs().size(), core_->outputs().size(), core_->runtime().thread_pool(),
+                                       *pool_);
+}
+
+void Session::abandon_executions() noexcept {
+  for (Vector<Unique<loader::Execution>> *const list : {&executions_, &retired_})
+    for (Unique<loader::Execution> &execution : *list) static_cast<void>(execution.release());
+}
+
+Status Session::recover() {
+  const RunQueue::Alone alone(queue_, "qr_session_recover", RunQueue::Until::Empty);
+  QR_RETURN_IF_ERROR(alone.status());
+  return core_->device().recover();
+}
+
 Status Session::set_option(std::string_view key, std::string_view value) {
+  const RunQueue::Alone alone(queue_, "qr_session_set_option", RunQueue::Until::Empty);
+  QR_RETURN_IF_ERROR(alone.status());
   const loader::Plugin &plugin = core_->plugin();
   const OptionRow *ours = find_option_row(key);
   if (const loader::OptionRow *row = plugin.find_option(key)) {
@@ -238,7 +257,9 @@ void Session::write_paths(JsonWriter &json) const {
   json.end_array();
 }
 
-String Session::report() const {
+Result<String> Session::report() const {
+  const RunQueue::Alone alone(queue_, "qr_session_report", RunQueue::Until::NoneIsAdded);
+  QR_RETURN_IF_ERROR(alone.status());
   const loader::Plugin &plugin = core_->plugin();
   const loader::DeviceInfo &device = core_->device().info();
   const ReadyModel &ready = *loaded_->ready;
@@ -278,7 +299,7 @@ String Session::report() const {
   json.key("buckets").begin_array();
   for (const SessionBucket &bucket : loaded_->buckets) json.value(bucket.name);
   json.end_array();
-  json.field("threads", threads_.table()->worker_count)
+  json.field("threads", frame_.threads.table()->worker_count)
       .field("thread_pool", core_->pool_name())
       .field("device_lost", core_->device().lost());
   json.key("memory").begin_object().field("weights_bytes", plan.weights_bytes).field("arena_bytes", plan.arena_bytes);

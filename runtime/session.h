@@ -3,11 +3,10 @@
 #pragma once
 
 #include "quarry/session.h"
-#include "runtime/call_threads.h"
 #include "runtime/device.h"
-#include "runtime/profile.h"
+#include "runtime/queue.h"
 #include "runtime/recompile.h"
-#include "runtime/threads.h"
+#include "runtime/run_frame.h"
 
 namespace quarry {
 
@@ -86,8 +85,24 @@ class Session : public Counted<Session> {
   // The arrays' elements were read by the edge: `outputs` may hold nulls. Writes to the tensors on success only.
   Status run(const qr_run_options &options, const qr_tensor *const *inputs, qr_tensor *const *outputs);
   Status set_option(std::string_view key, std::string_view value);
-  Status recover() { return core_->device().recover(); }
-  String report() const;
+  Status recover();
+  Result<String> report() const;
+  RunQueue &queue() noexcept { return queue_; }
+
+  // The steps of a run, for the queue. `prepare` binds the tensors and makes the request; what it changes of the
+  // session is the caller's to guard. `outputs` of a queued run must have room.
+  enum class Room : std::uint8_t { OfSession, OfCaller };
+  Status prepare(RunFrame &frame, const CallSignal &signal, Profile *profile, const qr_tensor *const *inputs,
+                 qr_tensor *const *outputs, Room room);
+  Status execute(RunFrame &frame);
+  // Takes what the backend returned, and gives the outputs.
+  Status complete(RunFrame &frame, Status status, qr_tensor *const *outputs);
+  Unique<RunFrame> make_frame() const;
+  // Frees what was run before the change over to a better context; no run of it is under way.
+  void drop_retired() noexcept { retired_.clear(); }
+  bool has_retired() const noexcept { return !retired_.empty(); }
+  // In a child of fork(), where runs were under way: nobody knows what their executions are in the midst of.
+  void abandon_executions() noexcept;
 
  private:
   // Memory for an output that the caller gives no room for; grows, never shrinks.
@@ -102,11 +117,12 @@ class Session : public Counted<Session> {
   Result<loader::Execution *> execution(std::size_t bucket);
   Status choose_bucket(const qr_tensor *const *inputs, std::size_t *out_bucket) const;
   Status no_bucket(const qr_tensor *const *inputs) const;
-  Status bind_input(std::size_t bucket, std::size_t index, const qr_tensor &tensor);
-  Status bind_output(std::size_t bucket, std::size_t index, const qr_tensor *tensor);
-  Status check_overlap() const;
-  Status check_room(std::size_t bucket, std::size_t index, const qr_tensor &tensor) const;
-  void give_output(std::size_t bucket, std::size_t index, qr_tensor &tensor);
+  Status bind_input(RunFrame &frame, std::size_t index, const qr_tensor &tensor);
+  Status bind_output(RunFrame &frame, std::size_t index, const qr_tensor *tensor, Room from);
+  bool has_room(std::size_t index, const qr_tensor &tensor) const noexcept;
+  Status check_overlap(const RunFrame &frame) const;
+  Status check_room(const RunFrame &frame, std::size_t index, const qr_tensor &tensor) const;
+  void give_output(const RunFrame &frame, std::size_t index, qr_tensor &tensor);
   Status set_in_all(std::string_view key, std::string_view value);
   void write_paths(class JsonWriter &json) const;
   void write_profile() noexcept;
@@ -118,12 +134,12 @@ class Session : public Counted<Session> {
   Vector<SessionCore::Pair> changed_;          // by set_option, in order
   Vector<SessionCore::Pair> foreign_;          // likewise, for other backends
   std::shared_ptr<ThreadPool> pool_;
-  CallThreads threads_;
+  RunFrame frame_;           // of run()
   ThreadPool *own_threads_;  // pool_ where runs use it; null: one worker, or the caller's threads
-  Vector<qr_io_buffer> input_buffers_, output_buffers_;
   Vector<OutputRoom> rooms_;
   Unique<EventLog> events_;  // of the option profiling_level
   mutable ExclusiveUse use_;
+  mutable RunQueue queue_;  // last, so that its thread ends first
 };
 
 }  // namespace quarry

@@ -462,8 +462,8 @@ typedef struct qr_plugin_tensor_info {
 
 /* FROZEN. Data of one input or output for one run. With `memory` the data lies there at memory_offset, and `data` is
  * the host's view of it, NULL where the memory has none. For an output of unknown shape `data` may be NULL: the plugin
- * then points it to its own memory, valid until the next run of the execution object or its end. The plugin writes
- * dims, rank and used_bytes of every output. */
+ * then points it to its own memory, valid until the next run of the execution object or its end; that of a submitted
+ * run until queue_depth more have been submitted. The plugin writes dims, rank and used_bytes of every output. */
 typedef struct qr_io_buffer {
   void *data;
   uint64_t size_bytes;     /* room (output) or length (input) */

@@ -453,6 +453,32 @@ class Session : public Handle<qr_session, qr_session_destroy> {
                  Profile *profile = nullptr) noexcept {
     return try_run(std::data(inputs), std::size(inputs), std::data(outputs), std::size(outputs), signal, profile);
   }
+  // Queues a run and gives its ticket. Inputs, outputs and their data stay until the run has ended; wanted outputs have
+  // data or memory. `how`: a QR_SUBMIT_OPTIONS_INIT with what is to be called then, and signal and profile.
+  Result<std::uint64_t> try_submit(const Tensor *inputs, std::size_t input_count, Tensor *outputs,
+                                   std::size_t output_count, const qr_submit_options *how = nullptr) noexcept {
+    const detail::Pointers<const qr_tensor> in(inputs, input_count);
+    const detail::Pointers<qr_tensor> out(outputs, output_count);
+    if (!in.get() || !out.get()) return Result<std::uint64_t>(Status::out_of_memory());
+    std::uint64_t ticket = 0;
+    Status status(qr_session_submit(get(), how, in.get(), input_count, out.get(), output_count, &ticket));
+    if (!status.ok()) return Result<std::uint64_t>(std::move(status));
+    return Result<std::uint64_t>(ticket);
+  }
+  template <class Inputs, class Outputs>
+  Result<std::uint64_t> try_submit(const Inputs &inputs, Outputs &outputs,
+                                   const qr_submit_options *how = nullptr) noexcept {
+    return try_submit(std::data(inputs), std::size(inputs), std::data(outputs), std::size(outputs), how);
+  }
+  // The outcome of a run, once; without a ticket: waits until none is under way.
+  Status try_wait(std::uint64_t ticket = 0, Signal *signal = nullptr) noexcept {
+    return Status(qr_session_wait(get(), ticket, detail::get(signal)));
+  }
+  void abort(std::uint64_t ticket = 0) noexcept { qr_session_abort(get(), ticket); }  // one, or all
+  // Polls readable while there is an outcome to wait for; it stays the session's.
+  Result<std::int32_t> try_completion_fd() noexcept {
+    return detail::ask(std::int32_t{-1}, qr_session_completion_fd, get());
+  }
   Status try_set_option(std::string_view key, std::string_view value) noexcept {
     return Status(qr_session_set_option(get(), to_c(key), to_c(value)));
   }
@@ -477,6 +503,12 @@ class Session : public Handle<qr_session, qr_session_destroy> {
            Profile *profile = nullptr) {
     check(try_run(inputs, outputs, signal, profile));
   }
+  std::uint64_t submit(const std::vector<Tensor> &inputs, std::vector<Tensor> &outputs,
+                       const qr_submit_options *how = nullptr) {
+    return try_submit(inputs, outputs, how).value();
+  }
+  void wait(std::uint64_t ticket = 0, Signal *signal = nullptr) { check(try_wait(ticket, signal)); }
+  std::int32_t completion_fd() { return try_completion_fd().value(); }
   void set_option(std::string_view key, std::string_view value) { check(try_set_option(key, value)); }
   void recover() { check(try_recover()); }
   std::string report() const { return try_report().value().str(); }

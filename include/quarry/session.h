@@ -132,6 +132,77 @@ QR_API QR_MUST_USE qr_status *qr_session_run(qr_session *session, const qr_run_o
  * @since   0.1 */
 QR_API QR_MUST_USE qr_status *qr_session_set_option(qr_session *session, qr_string key, qr_string value);
 
+/* ---- runs in a queue -------------------------------------------------------------------------
+ *
+ * qr_session_submit queues a run and returns; runs of a session end in the order in which they were submitted. At most
+ * "queue_depth" (an option) are under way: one more is refused with BUSY. A backend with QR_DEVICE_SUBMITS queues them
+ * on the device, elsewhere a thread of Quarry's runs them. qr_session_run waits until the queue is empty, and so do
+ * qr_session_set_option and qr_session_recover; qr_session_destroy aborts what is queued and waits for its end. A clone
+ * has a queue of its own. In a child of fork() the queue is empty: what the parent queued ends in the parent alone. */
+
+/* Options of a submitted run. */
+typedef struct qr_submit_options {
+  uint32_t struct_size;
+  uint32_t reserved;
+  uint64_t flags;      /* none yet: must be 0 */
+  qr_signal *signal;   /* borrows: kept alive by the run; its timeout counts from the submission; may be NULL */
+  qr_profile *profile; /* borrows: kept alive by the run; may be NULL */
+  void *self;
+  /* Called once when the run has ended, on a thread of Quarry's, before qr_session_wait returns for it. It may call
+   * qr_session_submit on the same session, and what is marked [in-callback]; calls that wait for the queue are refused,
+   * and it must not destroy the session. `status` is given: qr_status_destroy; NULL: the outputs are complete. May be
+   * NULL. */
+  void (*done)(void *self, uint64_t ticket, qr_status *status);
+} qr_submit_options;
+#define QR_SUBMIT_OPTIONS_FIRST_SIZE 48u
+#define QR_SUBMIT_OPTIONS_INIT \
+  { sizeof(qr_submit_options), 0, 0, NULL, NULL, NULL, NULL }
+
+/* Queues a run. Every wanted output must have room (data or memory): the session's own is not given to queued runs.
+ * Several threads may submit; while one is inside qr_session_run, set_option or recover, the others wait for it. The
+ * CPU backends allocate nothing for it once queue_depth runs of the same shapes have been submitted.
+ * @param session       borrows.
+ * @param options       borrows: may be NULL.
+ * @param inputs        borrows: the array until the call returns; the tensors and their data until the run has ended.
+ * @param input_count   must equal qr_session_input_count.
+ * @param outputs       borrows: likewise; a NULL entry is not wanted.
+ * @param output_count  must equal qr_session_output_count.
+ * @param out_ticket    borrows: the run's number, from 1, larger with each; may be NULL.
+ * @thread  [thread-safe] [in-callback]
+ * @errors  as qr_session_run as far as the tensors show it; BUSY (queue_depth runs are under way),
+ *          INVALID_ARGUMENT (an output without room), DEVICE_LOST
+ * @since   0.1 */
+QR_API QR_MUST_USE qr_status *qr_session_submit(qr_session *session, const qr_submit_options *options,
+                                                const qr_tensor *const *inputs, uint64_t input_count,
+                                                qr_tensor *const *outputs, uint64_t output_count, uint64_t *out_ticket);
+
+/* Waits until a submitted run has ended and gives its status, once; a run that nobody waits for is forgotten when the
+ * session ends, or once 2 * queue_depth more have ended after it.
+ * @param session  borrows.
+ * @param ticket   of qr_session_submit; 0: waits until the queue is empty, and gives OK.
+ * @param signal   borrows: aborts or limits the waiting, not the run; may be NULL.
+ * @thread  [thread-safe] [blocking]
+ * @errors  those of the run; NOT_FOUND (no such ticket, or its status was given before), CANCELLED, DEADLINE_EXCEEDED,
+ *          FAILED_PRECONDITION (called by a run's callback)
+ * @since   0.1 */
+QR_API QR_MUST_USE qr_status *qr_session_wait(qr_session *session, uint64_t ticket, qr_signal *signal);
+
+/* Aborts a submitted run, or all; they end with CANCELLED as soon as they can. One that has ended is left alone.
+ * @param session  borrows: NULL is ignored.
+ * @param ticket   of qr_session_submit; 0: all.
+ * @thread  [thread-safe] [in-callback]
+ * @errors  none
+ * @since   0.1 */
+QR_API void qr_session_abort(qr_session *session, uint64_t ticket);
+
+/* A descriptor that poll() calls readable while runs have ended whose status qr_session_wait has not given yet.
+ * @param session  borrows.
+ * @param out_fd   borrows: until the session is destroyed; never read, written or closed by the caller.
+ * @thread  [thread-safe]
+ * @errors  INVALID_ARGUMENT, RESOURCE_EXHAUSTED (no descriptor to be had)
+ * @since   0.1 */
+QR_API QR_MUST_USE qr_status *qr_session_completion_fd(qr_session *session, int32_t *out_fd);
+
 /* Brings the session's device back after a run returned DEVICE_LOST. It is the device that is lost and recovered: all
  * sessions of the runtime on it fail with DEVICE_LOST in between, and all work again afterwards, clones too. Runs that
  * were queued end with DEVICE_LOST. Memory objects stay valid; what was in device memory is undefined. Does nothing

@@ -6,34 +6,36 @@ using namespace quarry::capi;
 
 namespace {
 
-constexpr const char *kRun = "qr_session_run";
+constexpr const char *kRun = "qr_session_run", *kSubmit = "qr_session_submit";
 
 // A tensor that the caller built with other headers, or not at all. Ours is the first release: there is no smaller one.
-Status check_tensor(const char *side, uint64_t index, const qr_tensor *tensor) {
+Status check_tensor(const char *function, const char *side, uint64_t index, const qr_tensor *tensor) {
   if (tensor->struct_size == sizeof(qr_tensor) && tensor->reserved == 0) return {};  // the way it nearly always is
   const String name = format("qr_tensor %s[%llu]", side, static_cast<unsigned long long>(index));
-  QR_RETURN_IF_ERROR(check_struct(kRun, name.c_str(), tensor, QR_TENSOR_FIRST_SIZE, sizeof(qr_tensor)));
-  return tensor->reserved ? unknown_field(kRun, name.c_str(), "reserved") : Status();
+  QR_RETURN_IF_ERROR(check_struct(function, name.c_str(), tensor, QR_TENSOR_FIRST_SIZE, sizeof(qr_tensor)));
+  return tensor->reserved ? unknown_field(function, name.c_str(), "reserved") : Status();
 }
 
-Status check_count(ErrorId id, const char *what, uint64_t found, std::size_t expected) {
+Status check_count(const char *function, ErrorId id, const char *what, uint64_t found, std::size_t expected) {
   if (found == expected) return {};
   return Status::error(
-      id, format("%s: found %llu %ss, expected %zu", kRun, static_cast<unsigned long long>(found), what, expected));
+      id, format("%s: found %llu %ss, expected %zu", function, static_cast<unsigned long long>(found), what, expected));
 }
 
-Status check_arguments(const Session &session, const qr_tensor *const *inputs, uint64_t input_count,
-                       qr_tensor *const *outputs, uint64_t output_count) {
-  QR_RETURN_IF_ERROR(check_count(ErrorId::run_input_count, "input", input_count, session.core().inputs().size()));
-  QR_RETURN_IF_ERROR(check_count(ErrorId::run_output_count, "output", output_count, session.core().outputs().size()));
-  if (input_count && !inputs) return null_argument(kRun, "inputs");
-  if (output_count && !outputs) return null_argument(kRun, "outputs");
+Status check_arguments(const char *function, const Session &session, const qr_tensor *const *inputs,
+                       uint64_t input_count, qr_tensor *const *outputs, uint64_t output_count) {
+  QR_RETURN_IF_ERROR(
+      check_count(function, ErrorId::run_input_count, "input", input_count, session.core().inputs().size()));
+  QR_RETURN_IF_ERROR(
+      check_count(function, ErrorId::run_output_count, "output", output_count, session.core().outputs().size()));
+  if (input_count && !inputs) return null_argument(function, "inputs");
+  if (output_count && !outputs) return null_argument(function, "outputs");
   for (uint64_t i = 0; i < input_count; ++i) {
-    if (!inputs[i]) return null_argument(kRun, format("inputs[%llu]", static_cast<unsigned long long>(i)).c_str());
-    QR_RETURN_IF_ERROR(check_tensor("inputs", i, inputs[i]));
+    if (!inputs[i]) return null_argument(function, format("inputs[%llu]", static_cast<unsigned long long>(i)).c_str());
+    QR_RETURN_IF_ERROR(check_tensor(function, "inputs", i, inputs[i]));
   }
   for (uint64_t i = 0; i < output_count; ++i)
-    if (outputs[i]) QR_RETURN_IF_ERROR(check_tensor("outputs", i, outputs[i]));
+    if (outputs[i]) QR_RETURN_IF_ERROR(check_tensor(function, "outputs", i, outputs[i]));
   return {};
 }
 
@@ -128,8 +130,46 @@ qr_status *qr_session_run(qr_session *session, const qr_run_options *options, co
       if (run.reserved) return unknown_field(kRun, "qr_run_options", "reserved");
       QR_RETURN_IF_ERROR(check_flags(kRun, "qr_run_options", run.flags, 0));
     }
-    QR_RETURN_IF_ERROR(check_arguments(*self, inputs, input_count, outputs, output_count));
+    QR_RETURN_IF_ERROR(check_arguments(kRun, *self, inputs, input_count, outputs, output_count));
     return self->run(run, inputs, outputs);
+  });
+}
+
+qr_status *qr_session_submit(qr_session *session, const qr_submit_options *options, const qr_tensor *const *inputs,
+                             uint64_t input_count, qr_tensor *const *outputs, uint64_t output_count,
+                             uint64_t *out_ticket) {
+  QR_REQUIRE(session);
+  const Ref<Session> self(object(session));
+  return guard(self.get(), [&]() -> Status {
+    qr_submit_options how = QR_SUBMIT_OPTIONS_INIT;
+    if (options) {
+      QR_RETURN_IF_ERROR(read_struct(kSubmit, "qr_submit_options", options, how, QR_SUBMIT_OPTIONS_FIRST_SIZE));
+      if (how.reserved) return unknown_field(kSubmit, "qr_submit_options", "reserved");
+      QR_RETURN_IF_ERROR(check_flags(kSubmit, "qr_submit_options", how.flags, 0));
+    }
+    QR_RETURN_IF_ERROR(check_arguments(kSubmit, *self, inputs, input_count, outputs, output_count));
+    QR_ASSIGN_OR_RETURN(const uint64_t ticket, self->queue().submit(how, inputs, outputs));
+    if (out_ticket) *out_ticket = ticket;
+    return {};
+  });
+}
+
+qr_status *qr_session_wait(qr_session *session, uint64_t ticket, qr_signal *signal) {
+  QR_REQUIRE(session);
+  const Ref<Session> self(object(session));
+  return guard(self.get(), [&] { return self->queue().wait(ticket, CallSignal(object(signal))); });
+}
+
+void qr_session_abort(qr_session *session, uint64_t ticket) {
+  if (session) object(session)->queue().abort(ticket);
+}
+
+qr_status *qr_session_completion_fd(qr_session *session, int32_t *out_fd) {
+  QR_REQUIRE(session);
+  QR_REQUIRE(out_fd);
+  return guard(object(session), [&]() -> Status {
+    QR_ASSIGN_OR_RETURN(*out_fd, object(session)->queue().completion_fd());
+    return {};
   });
 }
 
@@ -155,7 +195,8 @@ qr_status *qr_session_report(const qr_session *session, char **out_json) {
   QR_REQUIRE(out_json);
   QR_ENTER(scope, object(session), "session");
   return guard(object(session), [&]() -> Status {
-    *out_json = give_text(object(session)->report());
+    QR_ASSIGN_OR_RETURN(const String report, object(session)->report());
+    *out_json = give_text(report);
     return {};
   });
 }
@@ -167,6 +208,11 @@ void qr_session_destroy(qr_session *session) {
     ExclusiveScope scope(object(session)->use(), __func__, "session");
     if (!scope.held()) object(session)->core().runtime().journal().misuse(scope.status());
   }
+  if (!object(session)->queue().close())
+    return object(session)->core().runtime().journal().misuse(
+        Status::error(ErrorId::overlapping_calls,
+                      "qr_session_destroy: called by the callback of a submitted run, expected another thread; the "
+                      "session was not destroyed"));
   object(session)->release();
 }
 

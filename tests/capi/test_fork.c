@@ -136,6 +136,63 @@ static void test_children_made_in_the_middle_of_runs(void **state) {
   destroy(&w);
 }
 
+/* The parent's queue is full, and its thread is somewhere in a run: what it queued ends in the parent alone. */
+typedef struct queued {
+  world w;
+  qr_tensor in, out[2];
+  const qr_tensor *inputs[1];
+  float results[2][10];
+  int32_t fd;
+} queued;
+static const float kZeros[64];
+static qr_status *submit_both(queued *q, uint64_t *ticket) {
+  qr_tensor in = QR_TENSOR_INIT, out = QR_TENSOR_INIT;
+  qr_status *status = NULL;
+  int i;
+  in.dtype = QR_DTYPE_F32, in.rank = 4, in.dims[0] = in.dims[1] = 1, in.dims[2] = in.dims[3] = 8;
+  in.data = (void *)(uintptr_t)kZeros, in.size_bytes = sizeof kZeros;
+  q->in = in, q->inputs[0] = &q->in;
+  for (i = 0; i < 2 && !status; ++i) {
+    qr_tensor *outputs[1];
+    memset(q->results[i], 0, sizeof q->results[i]);
+    out.data = q->results[i], out.size_bytes = sizeof q->results[i];
+    q->out[i] = out, outputs[0] = &q->out[i];
+    status = qr_session_submit(q->w.session, NULL, q->inputs, 1, outputs, 1, ticket);
+  }
+  return status;
+}
+static void queues_its_own(void *argument) {
+  queued *q = argument;
+  uint64_t ticket = 0;
+  float out[10];
+  CHILD_OK(qr_session_wait(q->w.session, 0, NULL)); /* empty */
+  CHILD_OK(run_once(q->w.session, out));
+  CHILD_OK(submit_both(q, &ticket));
+  CHILD_OK(qr_session_wait(q->w.session, ticket, NULL));
+  CHILD_CHECK(memcmp(q->results, q->w.expected, sizeof out) == 0);
+  CHILD_CHECK(memcmp(q->results[1], q->w.expected, sizeof out) == 0);
+  CHILD_OK(submit_both(q, &ticket));
+  destroy(&q->w);
+}
+static void destroys_queued(void *argument) { destroy(&((queued *)argument)->w); }
+static void test_children_of_a_queue(void **state) {
+  queued q;
+  uint64_t ticket = 0;
+  int i;
+  (void)state;
+  make(&q.w, NULL);
+  OK(qr_session_completion_fd(q.w.session, &q.fd));
+  for (i = 0; i < 20; ++i) {
+    OK(submit_both(&q, &ticket));
+    if (i % 4 == 3) OK(qr_session_wait(q.w.session, 0, NULL));
+    assert_true(child_ends_well(i % 2 ? queues_its_own : destroys_queued, &q));
+    OK(qr_session_wait(q.w.session, ticket, NULL));
+    assert_memory_equal(q.results[1], q.w.expected, sizeof q.w.expected);
+    OK(qr_session_wait(q.w.session, ticket - 1, NULL));
+  }
+  destroy(&q.w);
+}
+
 /* A lock that a thread of the parent's holds: an allocation waits inside qr_runtime_scan while a child is made. */
 static counting_allocator counter;
 static volatile int hold, held;
@@ -189,6 +246,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_children),
       cmocka_unit_test(test_children_made_in_the_middle_of_runs),
+      cmocka_unit_test(test_children_of_a_queue),
       cmocka_unit_test(test_a_lock_that_nobody_lets_go),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -292,6 +292,34 @@ TEST_CASE("runs take arrays and vectors of tensors, and refuse a wrong number of
   CHECK(must(qr::Memory::try_register(clone, own.data(), own.size())).size() == own.size());
 }
 
+TEST_CASE("runs in a queue") {
+  PoisoningAllocator allocator;
+  Everything all = make_everything(allocator);
+  std::array<float, 64> pixels{};
+  std::array<float, 10> expected{}, scores{};
+  const std::vector<qr::Tensor> inputs{qr::Tensor::of(pixels.data(), {1, 1, 8, 8})};
+  qr::Tensor outputs[1] = {qr::Tensor::of(expected.data(), {1, 10})};
+  must(all.session.try_run(inputs, outputs));
+  outputs[0] = qr::Tensor::of(scores.data(), {1, 10});
+  int ended = 0;
+  qr_submit_options how = QR_SUBMIT_OPTIONS_INIT;
+  how.self = &ended;
+  how.done = [](void *self, std::uint64_t, qr_status *status) {
+    *static_cast<int *>(self) += qr::Status(status).ok() ? 1 : 100;
+  };
+  const std::uint64_t ticket = must(all.session.try_submit(inputs, outputs, &how));
+  must(all.session.try_wait(ticket, &all.signal));
+  CHECK(ended == 1);
+  CHECK(scores == expected);
+  CHECK(std::string(all.session.try_wait(ticket).id()) == "QR-R0015");
+  all.session.abort(ticket);
+  all.session.abort();
+  must(all.session.try_wait());
+  CHECK(must(all.session.try_completion_fd()) >= 0);
+  qr::Tensor none[1];
+  CHECK(std::string(all.session.try_submit(inputs, none).status().id()) == "QR-R0004");
+}
+
 #if QR_HAS_EXCEPTIONS
 
 // As a program writes it that has exceptions.
@@ -334,6 +362,18 @@ TEST_CASE("the throwing functions: a struct of objects is moved") {
   CHECK(qr::Memory(all.session, 100).size() == 100);
   std::array<char, 4096> own{};
   CHECK(qr::Memory(all.session, own.data(), own.size()).data() == own.data());
+}
+
+TEST_CASE("the throwing functions: runs in a queue") {
+  Throwing all;
+  const std::vector<float> pixels(64);
+  std::vector<float> scores(10);
+  const std::vector<qr::Tensor> inputs{qr::Tensor::of(pixels.data(), {1, 1, 8, 8})};
+  std::vector<qr::Tensor> outputs{qr::Tensor::of(scores.data(), {1, 10})};
+  all.session.wait(all.session.submit(inputs, outputs));
+  CHECK(scores[0] != 0);
+  CHECK(all.session.completion_fd() >= 0);
+  CHECK_THROWS_AS(all.session.wait(99), qr::Error);
 }
 
 TEST_CASE("the throwing functions throw what the others give") {

@@ -15,6 +15,8 @@ Result<Script> Script::parse(std::string_view text) {
                  {"slow_compile", &Script::slow_compile},
                  {"slow_load", &Script::slow_load},
                  {"slow_run", &Script::slow_run},
+                 {"sleep_run", &Script::sleep_run},
+                 {"fail_at", &Script::fail_at},
                  {"lose_at", &Script::lose_at},
                  {"stay_lost", &Script::stay_lost},
                  {"fail_compile", &Script::fail_compile}};

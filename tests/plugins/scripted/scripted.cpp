@@ -2,8 +2,9 @@
 // The scripted backend: a real plugin that uses every slot of quarry/backend.h and does what the option "script" says
 // (script.h), so that tests can see the host's side of each. It computes Identity, Relu and Add of equal shapes in f32,
 // and NonZero (an output whose shape only the run knows). What it notices it tells as profile events: see `tell` in
-// run().
+// run(). Built a second time with SCRIPTED_SUBMITS, it queues runs itself (worker.h).
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -18,6 +19,7 @@
 #include "base/dtype.h"
 #include "quarry/runtime.h"
 #include "tests/plugins/scripted/script.h"
+#include "tests/plugins/scripted/worker.h"
 
 using namespace quarry;
 using plugin::guard;
@@ -25,6 +27,13 @@ using plugin::Stop;
 using plugin::text;
 using plugin::view;
 using scripted::Script;
+using scripted::Worker;
+
+#ifdef SCRIPTED_SUBMITS
+constexpr bool kSubmits = true;
+#else
+constexpr bool kSubmits = false;
+#endif
 
 QR_PLUGIN_NOTE("scripted", "1.0", 4);
 
@@ -54,10 +63,12 @@ struct qr_execution {
   Script script;
   String priority;
   std::uint64_t runs = 0;
-  Vector<Vector<float>> buffers;       // of tensors that are neither inputs, outputs nor constants
-  Vector<Vector<std::int64_t>> found;  // of NonZero outputs, by tensor: memory of the plugin's own
-  Vector<const float *> read;          // where each tensor lies in this run
+  Vector<Vector<float>> buffers;  // of tensors that are neither inputs, outputs nor constants
+  // Of NonZero outputs, by tensor: memory of the plugin's own. One for each run that may be under way, and one more.
+  Vector<Vector<Vector<std::int64_t>>> found;
+  Vector<const float *> read;  // where each tensor lies in this run
   Vector<float *> write;
+  Unique<Worker> worker;  // last, so that its thread ends first
 };
 
 struct qr_registration {
@@ -126,6 +137,7 @@ qr_plugin_code device_info(qr_backend *, std::uint64_t index, qr_plugin_device_i
   info.memory_bytes = 123456;
   info.features = QR_DEVICE_IMPORTS_FD | QR_DEVICE_REGISTERS_POINTER | QR_DEVICE_SIMULATED | QR_DEVICE_RECOVERS |
                   QR_DEVICE_GROUPS | QR_DEVICE_EXPORTS_FD;
+  if (kSubmits) info.features |= QR_DEVICE_SUBMITS;
   if (index == 2) info.features |= QR_DEVICE_NO_FORK;
   info.usable = index != 1;
   if (index == 1) info.why_not = text("found a device that is broken on purpose, expected a whole one");
@@ -440,6 +452,8 @@ constexpr qr_plugin_context_api kContext = {sizeof(qr_plugin_context_api),
 
 // ---- execution ----------------------------------------------------------------------------------
 
+Status run(qr_execution &execution, const qr_run_request &request);
+
 qr_plugin_code execution_create(qr_context *context, const qr_execution_request *request, qr_execution **out_execution,
                                 const qr_error_sink *errors) {
   return guard(context->backend->allocator, errors, [&]() -> Status {
@@ -450,18 +464,22 @@ qr_plugin_code execution_create(qr_context *context, const qr_execution_request 
     execution->priority = plugin::option(request->options, request->option_count, "qnn_context_priority", "normal");
     const qir::Graph &graph = *execution->graph;
     execution->buffers.resize(graph.tensors.size());
-    execution->found.resize(graph.tensors.size());
+    execution->found.resize(request->queue_depth + 1);
+    for (auto &found : execution->found) found.resize(graph.tensors.size());
     execution->read.resize(graph.tensors.size());
     execution->write.resize(graph.tensors.size());
     for (const qir::Node &node : graph.nodes) {
       const auto out = static_cast<std::size_t>(node.outputs[0]);
       if (node.op == qir::Op::NonZero) {
         const qir::Tensor &input = graph.tensors[static_cast<std::size_t>(node.inputs[0])];
-        execution->found[out].resize(elements(input) * input.shape.size());
+        for (auto &found : execution->found) found[out].resize(elements(input) * input.shape.size());
       } else {
         execution->buffers[out].resize(elements(graph.tensors[out]));
       }
     }
+    if (kSubmits && request->queue_depth)
+      execution->worker =
+          quarry::make_unique<Worker>(*execution, run, context->backend->allocator, request->queue_depth);
     *out_execution = execution.release();
     return {};
   });
@@ -524,6 +542,7 @@ Status run(qr_execution &execution, const qr_run_request &request) {
   };
 
   ++execution.runs;
+  Vector<Vector<std::int64_t>> &all_found = execution.found[execution.runs % execution.found.size()];
   if (script.lose_at && execution.runs == script.lose_at) {
     backend.lost = true;
     backend.stay_lost = script.stay_lost;
@@ -533,6 +552,13 @@ Status run(qr_execution &execution, const qr_run_request &request) {
                          format("scripted device: lost at run %llu", static_cast<unsigned long long>(execution.runs)));
   const std::uint64_t begin = now();
   QR_RETURN_IF_ERROR(take_time(script.slow_run, request.signal, host, "run"));
+  if (script.sleep_run) {
+    pollfd abort{request.signal ? request.signal->event_fd(request.signal->self) : -1, POLLIN, 0};
+    poll(&abort, 1, static_cast<int>(script.sleep_run));
+    QR_RETURN_IF_ERROR(stop.status("run"));
+  }
+  if (script.fail_at && execution.runs == script.fail_at)
+    return Status::error(ErrorId::internal, "option script: fail_at is this run, as told");
 
   for (std::size_t i = 0; i < graph.tensors.size(); ++i) {
     execution.write[i] = execution.buffers[i].data();
@@ -552,9 +578,9 @@ Status run(qr_execution &execution, const qr_run_request &request) {
     const std::uint64_t start = now();
     const auto in = static_cast<std::size_t>(node.inputs[0]), out = static_cast<std::size_t>(node.outputs[0]);
     if (node.op == qir::Op::NonZero) {
-      execution.found[out].resize(graph.tensors[in].shape.size() * elements(graph.tensors[in]));
-      execution.found[out].resize(graph.tensors[in].shape.size() *
-                                  non_zero(execution.read[in], graph.tensors[in].shape, execution.found[out]));
+      all_found[out].resize(graph.tensors[in].shape.size() * elements(graph.tensors[in]));
+      all_found[out].resize(graph.tensors[in].shape.size() *
+                            non_zero(execution.read[in], graph.tensors[in].shape, all_found[out]));
     } else {
       Elementwise work{node.op, execution.read[in],
                        node.inputs.size() > 1 ? execution.read[static_cast<std::size_t>(node.inputs[1])] : nullptr,
@@ -572,7 +598,7 @@ Status run(qr_execution &execution, const qr_run_request &request) {
     buffer.rank = static_cast<std::uint32_t>(tensor.shape.size());
     for (std::size_t axis = 0; axis < tensor.shape.size(); ++axis) buffer.dims[axis] = tensor.shape[axis];
     if (tensor.dtype == DType::I64) {
-      const Vector<std::int64_t> &found = execution.found[index];
+      const Vector<std::int64_t> &found = all_found[index];
       buffer.dims[1] = buffer.dims[0] ? static_cast<std::int64_t>(found.size()) / buffer.dims[0] : 0;
       buffer.used_bytes = found.size() * 8;
       buffer.data = const_cast<std::int64_t *>(found.data());
@@ -601,6 +627,18 @@ qr_plugin_code execution_run(qr_execution *execution, const qr_run_request *requ
   return guard(execution->context->backend->allocator, errors, [&] { return run(*execution, *request); });
 }
 
+qr_plugin_code execution_submit(qr_execution *execution, const qr_run_request *request, std::uint64_t *out_ticket,
+                                const qr_error_sink *errors) {
+  return guard(execution->context->backend->allocator, errors, [&]() -> Status {
+    QR_ASSIGN_OR_RETURN(*out_ticket, execution->worker->submit(*request));
+    return {};
+  });
+}
+
+qr_plugin_code execution_wait(qr_execution *execution, std::uint64_t ticket, const qr_error_sink *errors) {
+  return guard(execution->context->backend->allocator, errors, [&] { return execution->worker->wait(ticket); });
+}
+
 qr_plugin_code execution_set_option(qr_execution *execution, qr_plugin_string key, qr_plugin_string value,
                                     const qr_error_sink *errors) {
   return guard(execution->context->backend->allocator, errors, [&]() -> Status {
@@ -626,8 +664,8 @@ constexpr qr_plugin_execution_api kExecution = {sizeof(qr_plugin_execution_api),
                                                 execution_run,
                                                 execution_set_option,
                                                 execution_destroy,
-                                                nullptr,
-                                                nullptr};
+                                                kSubmits ? execution_submit : nullptr,
+                                                kSubmits ? execution_wait : nullptr};
 
 // ---- memory -------------------------------------------------------------------------------------
 

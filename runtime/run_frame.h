@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// What one run is made of: the caller's tensors as the backend takes them, and the request. The session has one for
+// qr_session_run, and its queue one for each place. Used again and again, so that runs allocate nothing.
+#pragma once
+
+#include <optional>
+
+#include "runtime/call_threads.h"
+#include "runtime/loaded.h"
+#include "runtime/profile.h"
+
+namespace quarry {
+
+struct RunFrame {
+  RunFrame(std::size_t input_count, std::size_t output_count, const qr_thread_pool &callers, ThreadPool &own)
+      : inputs(input_count), outputs(output_count), threads(callers, own) {}
+  RunFrame(const RunFrame &) = delete;
+  RunFrame &operator=(const RunFrame &) = delete;
+
+  const loader::GraphTensors *tensors = nullptr;  // what the chosen bucket takes and gives
+  loader::Execution *execution = nullptr;         // of that bucket
+  Vector<qr_io_buffer> inputs, outputs;
+  CallThreads threads;
+  std::optional<EventSink> sink;
+  qr_run_request request = {};
+  std::uint64_t begin_ns = 0;  // where events are wanted
+};
+
+}  // namespace quarry
