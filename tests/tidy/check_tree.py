@@ -132,6 +132,11 @@ for path in sources:
         if in_program and path.endswith(".cpp") and path != "tools/output.cpp" and re.search(r"std::(printf|puts|putchar|cout)\b|\bstdout\)", line):
             problems.append(f"{path}:{number}: {line.strip()}: use print of output.h")
 
+# ---- every public header is installed
+for path in sources:
+    if path.startswith("include/quarry/") and f"'{path[len('include/'):]}'" not in read("include/meson.build"):
+        problems.append(f"include/meson.build: {path} is not installed")
+
 # ---- every folder with sources has a README; no leftovers
 folders = {os.path.dirname(f) for f in sources}
 for folder in sorted(folders):
