@@ -251,7 +251,7 @@ void Session::write_paths(JsonWriter &json) const {
   json.key("node_paths").begin_array();
   for (std::size_t n = 0; n < verdicts.size(); ++n) {
     const qir::Node &node = graph->nodes[n];
-    json.begin_object().field("name", node.name).field("op", qir::op_name(node.op));
+    json.begin_object().field("name", node.name).field("op", qir::op_text(node));
     json.field("path", path_name(verdicts[n].path)).field("kernel", verdicts[n].kernel).end_object();
   }
   json.end_array();

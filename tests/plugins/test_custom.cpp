@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// A custom operator from an ONNX model to the backends: shown by inspect, and refused by name by those that have no
-// package for it.
+// A custom operator from an ONNX model to the backends: shown by inspect, refused by name by those that have no package
+// for it, run by the scripted backend, which has one.
+#include <unistd.h>
+
+#include <filesystem>
+
 #include <quarry/quarry.hpp>
 
 #include "tests/support/check.h"
@@ -69,4 +73,51 @@ TEST_CASE("a backend without operators names them too") {
   const qr::Model model(runtime, bytes.data(), bytes.size());
   const std::string report = model.check_nodes(qr::Options(runtime, {{"backend", "null"}}));
   CHECK(has(report, "found my.domain::MyOp, expected nothing"));
+}
+
+TEST_CASE("a backend with a package gets the operator whole and runs it") {
+  ModelText text(13);
+  auto *import = text.proto.add_opset_import();
+  import->set_domain("test.scripted");
+  import->set_version(1);
+  text.input("x", {-1, 2});
+  auto *node = text.node("Tabled", {"x"}, {"hidden"}, "test.scripted");
+  ModelText::set(node, "offset", 0.5f);
+  auto *table = node->add_attribute();
+  table->set_name("table");
+  table->set_type(::onnx::AttributeProto_AttributeType_TENSOR);
+  table->mutable_t()->set_data_type(1);
+  table->mutable_t()->add_dims(3);
+  for (const float value : {1.f, -10.f, 100.f}) table->mutable_t()->add_float_data(value);
+  ModelText::fill(text.proto.mutable_graph()->add_value_info(), "hidden", 1, {-1, 2});
+  text.node("Relu", {"hidden"}, {"y"});
+  text.output("y", {-1, 2});
+  const std::string bytes = text.bytes();
+  const std::string file =
+      (std::filesystem::temp_directory_path() / ("quarry-custom-" + std::to_string(getpid()) + ".qrm")).string();
+  qr::Runtime runtime;
+  const qr::Options options(runtime, {{"backend", "scripted"}, {"shape", "n=2"}});
+  const qr::Model onnx(runtime, bytes.data(), bytes.size());
+  CHECK(has(onnx.check_nodes(options), "\"kernel\": \"scripted_package\""));
+  onnx.compile(file, &options);
+  const qr::Model container(runtime, file);
+  container.verify();
+  CHECK(has(container.inspect(), "\"test.scripted::Tabled\": 1"));
+  for (const qr::Model *model : {&onnx, &container}) {
+    qr::Session session(*model, &options);
+    CHECK(has(session.report(), "\"op\": \"test.scripted::Tabled\""));
+    const float x[4] = {1, 2, 3, -4};
+    const auto results = session.run({qr::Tensor::of(x, {2, 2})});
+    REQUIRE_EQ(results.size(), 1u);
+    CHECK(results[0].shape() == std::vector<std::int64_t>{2, 2});
+    const float expected[4] = {1.5f, 0, 300.5f, 0};  // 1 * 1, 2 * -10, 3 * 100, -4 * 1; each + 0.5; not under 0
+    for (int i = 0; i < 4; ++i) CHECK_EQ(results[0].data<float>()[i], expected[i]);
+  }
+  std::filesystem::remove(file);
+
+  // Another version is another operator.
+  import->set_version(2);
+  const std::string newer = text.bytes();
+  const qr::Model refused(runtime, newer.data(), newer.size());
+  CHECK(has(refused.check_nodes(options), "custom operator test.scripted::Tabled version 2: the package has"));
 }

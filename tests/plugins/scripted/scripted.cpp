@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The scripted backend: a real plugin that uses every slot of quarry/backend.h and does what the option "script" says
 // (script.h), so that tests can see the host's side of each. It computes Identity, Relu and Add of equal shapes in f32,
-// and NonZero (an output whose shape only the run knows). What it notices it tells as profile events: see `tell` in
+// and NonZero (an output whose shape only the run knows); and, as a package would, the custom operator
+// test.scripted::Tabled of version 1: y[i] = x[i] * table[i % n] + offset, with the tensor `table`, f32[n], and the
+// float `offset` (0) as its attributes. What it notices it tells as profile events: see `tell` in
 // run(). Built a second time with SCRIPTED_SUBMITS, it queues runs itself (worker.h).
 #include <fcntl.h>
 #include <poll.h>
@@ -191,15 +193,41 @@ constexpr qr_plugin_option_api kOptions = {sizeof(qr_plugin_option_api), 0, opti
 
 // ---- compiler -----------------------------------------------------------------------------------
 
+bool is_tabled(const qir::CustomOp &op) {
+  return op.domain == "test.scripted" && op.type == "Tabled" && op.version == 1;
+}
+
+// Why a custom operator is refused; empty: it is in the package.
+String custom_refusal(const qir::Graph &graph, const qir::Node &node) {
+  if (!is_tabled(*node.custom))
+    return format("custom operator %s version %lld: the package has test.scripted::Tabled version 1",
+                  qir::op_text(node).c_str(), static_cast<long long>(node.custom->version));
+  const qir::Attribute *table = node.find("table");
+  if (!table || table->kind != qir::Attribute::Kind::Tensor || table->tensors[0].dtype != DType::F32 ||
+      table->tensors[0].shape.size() != 1 || table->tensors[0].shape[0] == 0)
+    return "found test.scripted::Tabled without a table, expected one: f32[n]";
+  if (node.inputs.size() != 1 || node.outputs.size() != 1 || node.inputs[0] == qir::kAbsent ||
+      node.outputs[0] == qir::kAbsent)
+    return "found test.scripted::Tabled of other operands, expected one input and one output";
+  const qir::Tensor &x = graph.tensors[static_cast<std::size_t>(node.inputs[0])],
+                    &y = graph.tensors[static_cast<std::size_t>(node.outputs[0])];
+  return y.dtype == DType::F32 && !y.quant && x.shape == y.shape
+             ? String()
+             : String("found test.scripted::Tabled with results of another type, expected that of its input");
+}
+
 // Why a node is refused; empty: it is not.
 String refusal(const qir::Graph &graph, const qir::Node &node) {
   const auto &tensor = [&](std::int32_t index) -> const qir::Tensor & {
     return graph.tensors[static_cast<std::size_t>(index)];
   };
-  if (node.op != qir::Op::Identity && node.op != qir::Op::Relu && node.op != qir::Op::Add &&
-      node.op != qir::Op::NonZero)
+  if (node.op == qir::Op::Custom) {
+    if (String reason = custom_refusal(graph, node); !reason.empty()) return reason;
+  } else if (node.op != qir::Op::Identity && node.op != qir::Op::Relu && node.op != qir::Op::Add &&
+             node.op != qir::Op::NonZero)
     return format("found %s, expected Identity, Relu, Add or NonZero", qir::op_name(node.op));
   for (const std::int32_t index : node.inputs) {
+    if (index == qir::kAbsent) return "found an input that is absent, expected all";
     if (tensor(index).dtype != DType::F32 || tensor(index).quant)
       return format("found %s %s, expected plain f32", tensor(index).name.c_str(), dtype_name(tensor(index).dtype));
     for (const std::int64_t extent : tensor(index).shape)
@@ -208,6 +236,10 @@ String refusal(const qir::Graph &graph, const qir::Node &node) {
       return "found Add that broadcasts, expected equal shapes";
   }
   return {};
+}
+
+const char *kernel_of(const qir::Node &node) noexcept {
+  return node.op == qir::Op::Custom ? "scripted_package" : "scripted_elementwise";
 }
 
 qr_plugin_code compiler_check(qr_backend *backend, const qr_compile_request *request, const qr_verdict_sink *verdicts,
@@ -221,7 +253,7 @@ qr_plugin_code compiler_check(qr_backend *backend, const qr_compile_request *req
       plugin::tell_verdict(
           *verdicts, i,
           reason.empty() ? Status() : Status::error(ErrorId::backend_op, reason, "choose another backend"),
-          QR_PLUGIN_PATH_NATIVE, "scripted_elementwise");
+          QR_PLUGIN_PATH_NATIVE, kernel_of(graph.nodes[i]));
     }
     return {};
   });
@@ -298,10 +330,11 @@ qr_plugin_code compiler_compile(qr_backend *backend, const qr_compile_request *r
 std::int32_t compiler_supports(qr_backend *, qr_plugin_string domain, qr_plugin_string name, std::uint32_t version,
                                qr_plugin_string *out_types, qr_plugin_string *out_note) {
   const std::string_view which = view(name);
-  const bool supported = view(domain).empty() && version >= 7 &&
-                         (which == "Identity" || which == "Relu" || which == "Add" || which == "NonZero");
+  const bool supported = (view(domain).empty() && version >= 7 &&
+                          (which == "Identity" || which == "Relu" || which == "Add" || which == "NonZero")) ||
+                         (view(domain) == "quarry" && which == "Custom");
   *out_types = text(supported ? "f32" : "");
-  *out_note = text(which == "Add" ? "equal shapes only" : "");
+  *out_note = text(which == "Add" ? "equal shapes only" : which == "Custom" ? "test.scripted::Tabled version 1" : "");
   return supported;
 }
 
@@ -419,7 +452,7 @@ qr_plugin_code context_tensor(qr_context *context, std::uint64_t g, std::int32_t
 qr_plugin_code context_nodes(qr_context *context, std::uint64_t g, const qr_verdict_sink *verdicts,
                              const qr_error_sink *) {
   for (std::uint32_t i = 0; i < context->graphs[g].nodes.size(); ++i)
-    plugin::tell_verdict(*verdicts, i, {}, QR_PLUGIN_PATH_NATIVE, "scripted_elementwise");
+    plugin::tell_verdict(*verdicts, i, {}, QR_PLUGIN_PATH_NATIVE, kernel_of(context->graphs[g].nodes[i]));
   return QR_OK;
 }
 
@@ -495,11 +528,15 @@ struct Elementwise {
   qir::Op op;
   const float *a, *b;
   float *out;
+  const float *table;  // of a Tabled
+  std::uint64_t table_size;
+  float offset;
   static void body(void *context, std::uint64_t begin, std::uint64_t end, std::uint32_t) {
     const Elementwise &work = *static_cast<const Elementwise *>(context);
     for (std::uint64_t i = begin; i < end; ++i)
       work.out[i] = work.op == qir::Op::Add    ? work.a[i] + work.b[i]
                     : work.op == qir::Op::Relu ? (work.a[i] > 0 ? work.a[i] : 0)
+                    : work.table               ? work.a[i] * work.table[i % work.table_size] + work.offset
                                                : work.a[i];
   }
 };
@@ -582,12 +619,21 @@ Status run(qr_execution &execution, const qr_run_request &request) {
       all_found[out].resize(graph.tensors[in].shape.size() *
                             non_zero(execution.read[in], graph.tensors[in].shape, all_found[out]));
     } else {
-      Elementwise work{node.op, execution.read[in],
+      Elementwise work{node.op,
+                       execution.read[in],
                        node.inputs.size() > 1 ? execution.read[static_cast<std::size_t>(node.inputs[1])] : nullptr,
-                       execution.write[out]};
+                       execution.write[out],
+                       nullptr,
+                       0,
+                       node.get_float("offset", 0)};
+      if (node.op == qir::Op::Custom) {
+        const qir::Tensor &table = node.find("table")->tensors[0];
+        work.table = static_cast<const float *>(table.data.data);
+        work.table_size = elements(table);
+      }
       request.threads->parallel_for(request.threads->self, elements(graph.tensors[out]), 16, Elementwise::body, &work);
     }
-    tell(node.name, "node", qir::op_name(node.op), start, 1, "cycles");
+    tell(node.name, "node", qir::op_text(node), start, 1, "cycles");
   }
 
   for (std::uint64_t i = 0; i < request.output_count; ++i) {

@@ -536,3 +536,31 @@ TEST_CASE("scan of opset 8 runs over batches") {
   scan->mutable_attribute(0)->set_i(3);
   CHECK(Lowered(model).errors.says("num_scan_inputs is 3, the node has 2 states and scanned inputs"));
 }
+
+TEST_CASE("passes leave custom operators alone") {
+  ModelText model(13);
+  auto *import = model.proto.add_opset_import();
+  import->set_domain("my.domain");
+  import->set_version(1);
+  model.input("x", {2});
+  model.floats("c", {2}, {1, 2});
+  model.floats("s", {}, {0.5f});
+  model.constant<std::uint8_t>("z", 2, {}, {3});
+  model.node("QuantizeLinear", {"x", "s", "z"}, {"q"});
+  model.node("MyOp", {"c"}, {"a"}, "my.domain");  // constant inputs, and yet not folded
+  model.node("MyOp", {"q", "a"}, {"b"}, "my.domain");
+  model.node("DequantizeLinear", {"b", "s", "z"}, {"y"});
+  ModelText::fill(model.proto.mutable_graph()->add_value_info(), "a", 1, {2});
+  ModelText::fill(model.proto.mutable_graph()->add_value_info(), "b", 2, {2});
+  model.output("y", {2});
+  const Lowered done(model);
+  CHECK_EQ(done.errors.message, "");
+  REQUIRE_EQ(done.graphs.size(), 1u);
+  const qir::Graph &graph = done.graphs[0];
+  CHECK_EQ(count(graph, qir::Op::Custom), 2u);
+  // What goes into it and comes out of it is what the model says: stored integers, not a quantised type.
+  for (const qir::Node &node : graph.nodes)
+    if (node.op == qir::Op::Custom)
+      for (const auto *list : {&node.inputs, &node.outputs})
+        for (const std::int32_t id : *list) CHECK(!graph.tensors[static_cast<std::size_t>(id)].quant);
+}
