@@ -28,6 +28,17 @@ int check_only(const CompileFlags &flags, const qr::Model &model, const qr::Opti
       if (!node.value("supported", false))
         print("refused %s (%s): %s %s\n", node.value("name", "").c_str(), node.value("op", "").c_str(),
               node.value("id", "").c_str(), node.value("reason", "").c_str());
+    int slow = 0, gone = 0;
+    for (const nlohmann::json &node : report["nodes"]) {
+      const std::string path = node.value("path", "");
+      gone += path == "none";
+      if (path != "reference") continue;
+      ++slow;
+      print("slow %s (%s): %s\n", node.value("name", "").c_str(), node.value("op", "").c_str(),
+            node.value("kernel", "").c_str());
+    }
+    if (slow > 0 || gone > 0)
+      print("%d nodes run by the reference's kernels, %d need no step of their own\n", slow, gone);
     print("backend %s: %d nodes supported, %d refused\n", report.value("backend", "").c_str(),
           report.value("supported", 0), report.value("refused", 0));
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which nodes and operators cpu-reference runs; so does `cpu`, whose last resort it is.
+// Which nodes and operators cpu-reference runs, and what reports say of them; so does `cpu`, whose last resort it is.
 #pragma once
 
 #include "backends/common/plugin_support.h"
@@ -8,11 +8,15 @@
 
 namespace quarry::reference {
 
+// What reports say of a node that its kernel runs.
+inline String way_of(qir::Op op) { return format("reference: %s", qir::op_name(op)); }
+
 // The slot `check` of a compiler.
 inline Status give_verdicts(const qr_compile_request &request, const qr_verdict_sink &verdicts) {
   QR_ASSIGN_OR_RETURN(const qir::Graph graph, plugin::read_request(request));
   for (std::uint32_t i = 0; i < graph.nodes.size(); ++i)
-    plugin::tell_verdict(verdicts, i, check_node(graph, graph.nodes[i]), QR_PLUGIN_PATH_REFERENCE);
+    plugin::tell_verdict(verdicts, i, check_node(graph, graph.nodes[i]), QR_PLUGIN_PATH_REFERENCE,
+                         way_of(graph.nodes[i].op));
   return {};
 }
 

@@ -36,7 +36,8 @@ class HostEnvironment final : public Environment {
   bool profiled() const noexcept override { return request_.profile != nullptr; }
   std::uint64_t clock_ns() noexcept override { return host_.clock_ns(host_.self); }
   void node_ran(const qir::Node &node, std::uint64_t begin_ns, std::uint64_t end_ns) override {
-    const qr_plugin_event event = plugin::node_event(++events_, -1, node.name, qir::op_name(node.op), begin_ns, end_ns);
+    const qr_plugin_event event =
+        plugin::node_event(++events_, node.source, node.name, qir::op_name(node.op), begin_ns, end_ns);
     request_.profile->event(request_.profile->self, &event);
   }
 

@@ -11,6 +11,7 @@
 #include "backends/cpu-reference/host_environment.h"
 #include "backends/cpu-reference/interpreter.h"
 #include "backends/cpu-reference/widen.h"
+#include "formats/qir/graph_edit.h"
 
 using namespace quarry;
 using plugin::guard;
@@ -137,6 +138,7 @@ qr_plugin_code context_load(qr_backend *backend, const qr_load_request *request,
     QR_ASSIGN_OR_RETURN(const reference::BlobView read, reference::read_blob({blob.bytes.data, blob.bytes.size}));
     const Vector<qir::Bytes> segments = plugin::segments_of(blob);
     QR_ASSIGN_OR_RETURN(qir::Graph graph, qir::read_graph(read.qir, segments.data(), segments.size()));
+    qir::number_sources(graph);
     QR_RETURN_IF_ERROR(reference::widen_halves(graph));
     std::unique_ptr<qr_context> context(new qr_context(backend, std::move(graph)));
     std::span<const std::uint64_t> offsets = read.offsets;
@@ -167,6 +169,17 @@ void context_destroy(qr_context *context) {
   if (context) plugin::destroy_in(context, context->backend);
 }
 
+qr_plugin_code context_nodes(qr_context *context, std::uint64_t, const qr_verdict_sink *verdicts,
+                             const qr_error_sink *errors) {
+  return guard(context->backend->allocator, errors, [&]() -> Status {
+    for (const qir::Node &node : context->graph.nodes)  // but for casts of ours
+      if (node.source != qir::kNoSource)
+        plugin::tell_verdict(*verdicts, static_cast<std::uint32_t>(node.source), {}, QR_PLUGIN_PATH_REFERENCE,
+                             reference::way_of(node.op));
+    return {};
+  });
+}
+
 constexpr qr_plugin_context_api kContext = {sizeof(qr_plugin_context_api),
                                             0,
                                             context_grade,
@@ -177,7 +190,7 @@ constexpr qr_plugin_context_api kContext = {sizeof(qr_plugin_context_api),
                                             context_tensor,
                                             context_destroy,
                                             nullptr,
-                                            nullptr};
+                                            context_nodes};
 
 // ---- execution ----------------------------------------------------------------------------------
 

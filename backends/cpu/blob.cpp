@@ -18,7 +18,7 @@ struct Header {
   std::uint32_t version, header_bytes;
   char isa[16];
   std::uint64_t weights_bytes, arena_bytes, io_bytes, scratch_bytes, shared_bytes;
-  std::uint32_t kept_segments, values, steps, operands, pieces, inputs, outputs, params_bytes, names_bytes, reserved;
+  std::uint32_t kept_segments, values, steps, operands, pieces, inputs, outputs, params_bytes, names_bytes, ways;
 };
 struct IoRow {
   std::uint32_t dtype, rank;
@@ -138,6 +138,7 @@ Vector<std::uint8_t> write_blob(const Compiled &compiled) {
   header.outputs = static_cast<std::uint32_t>(plan.outputs.size());
   header.params_bytes = static_cast<std::uint32_t>(plan.params.size()),
   header.names_bytes = static_cast<std::uint32_t>(names.size());
+  header.ways = static_cast<std::uint32_t>(plan.ways.size());
   Writer writer;
   writer.put(&header, sizeof header);
   writer.table(plan.values);
@@ -145,6 +146,7 @@ Vector<std::uint8_t> write_blob(const Compiled &compiled) {
   writer.table(plan.operands);
   writer.table(plan.params);
   writer.table(names);
+  writer.table(plan.ways);
   writer.table(io);
   writer.table(pieces);
   for (const Piece &piece : plan.pieces) writer.table(piece.qir);
@@ -295,6 +297,8 @@ Status Loader::check_step(const Step &step) {
   if (!range_fits(step.first_operand, step.operand_count, plan_->operands.size()))
     return bad("operands of step", step.first_operand, "a range of the table");
   if (!is_name(step.name) || !is_name(step.op)) return bad("name of step", step.name, "one of the names");
+  if (step.source < qir::kNoSource || step.source >= static_cast<std::int64_t>(plan_->ways.size()))
+    return bad("node of step", static_cast<std::uint32_t>(step.source), "one of the graph, or none");
   for (std::uint32_t i = 0; i < step.operand_count; ++i)
     if (plan_->operands[step.first_operand + i].value >= plan_->values.size())
       return bad("value of operand", plan_->operands[step.first_operand + i].value, "one of the table");
@@ -347,6 +351,10 @@ Result<Unique<LoadedPlan>> Loader::run() {
   plan_->names = {reinterpret_cast<const char *>(names), header_->names_bytes};
   if (plan_->names.empty() || plan_->names.back() != '\0')
     return bad("names", header_->names_bytes, "texts that end in NUL");
+  QR_ASSIGN_OR_RETURN(plan_->ways, reader_.table<NodeWay>(header_->ways));
+  for (const NodeWay &way : plan_->ways)
+    if (!is_name(way.text) || way.path < NodePath::Native || way.path > NodePath::None)
+      return bad("way of a node", way.text, "a path and one of the names");
   std::uint32_t io;
   if (!checked_add(header_->inputs, header_->outputs, &io)) return bad("inputs", header_->inputs, "fewer");
   QR_ASSIGN_OR_RETURN(io_, reader_.table<IoRow>(io));

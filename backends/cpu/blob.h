@@ -11,7 +11,7 @@
 
 namespace quarry::cpu {
 
-inline constexpr std::uint32_t kBlobVersion = 4;
+inline constexpr std::uint32_t kBlobVersion = 5;
 
 Vector<std::uint8_t> write_blob(const Compiled &compiled);
 
@@ -30,6 +30,7 @@ struct LoadedPlan : HeapObject {
   const std::uint8_t *params = nullptr;
   std::string_view names;
   Vector<const std::byte *> constants;  // per value; nullptr: not a constant
+  std::span<const NodeWay> ways;        // per node of the graph that was compiled
   Vector<Io> inputs, outputs;
   std::uint64_t arena_bytes = 0, scratch_bytes = 0, shared_bytes = 0;
   struct LoadedPiece : HeapObject {

@@ -65,17 +65,23 @@ Result<Compiled> compile(qir::Graph graph, qir::Bytes qir, std::span<const qir::
   }
   for (const qir::Tensor &tensor : graph.tensors)
     if (tensor.is_constant) out.weights_bytes += tensor.data.size;
+  qir::number_sources(graph);
+  Ways ways(graph);
   if (!known(graph)) {
     out.kept_segments = segments.size();
     whole_graph(graph, qir, out.plan);
+    ways.all_reference();
+    ways.write(out.plan);
     return out;
   }
   qir::Store store;
   Constants constants;
   qir::ConstantPool pool;
-  QR_RETURN_IF_ERROR(rewrite(graph, store));
-  Lowering lowering(graph, out.plan, constants, pool, options.winograd, options.weights);
+  QR_RETURN_IF_ERROR(rewrite(graph, store, ways, options.look_only));
+  Lowering lowering(graph, out.plan, constants, pool, ways, options);
   QR_RETURN_IF_ERROR(lowering.run());
+  ways.write(out.plan);
+  if (options.look_only) return out;
   place_values(out.plan);
 
   // Constants: what is large and lies in a segment stays there, the rest is packed. Only what a step reads.

@@ -20,6 +20,8 @@ struct CompileOptions {
   const kernels::Isa *isa = nullptr;
   bool winograd = true;
   WeightStorage weights = WeightStorage::Exact;
+  // Steps alone, to see by what each node would run: weights are not packed, nothing is placed. The result is no plan.
+  bool look_only = false;
 };
 
 // `segments` are those that the graph's constants point into; where they are kept they keep their numbers. Then come

@@ -92,7 +92,7 @@ Status Execution::run(const qr_run_request &request, const qr_host &host) {
       const std::uint64_t end = host.clock_ns(host.self);
       const auto index = static_cast<std::uint64_t>(&step - plan_.steps.data());
       const qr_plugin_event event =
-          plugin::node_event(index + 1, -1, plan_.name(step.name), plan_.name(step.op), begin, end);
+          plugin::node_event(index + 1, step.source, plan_.name(step.name), plan_.name(step.op), begin, end);
       request.profile->event(request.profile->self, &event);
     }
   }

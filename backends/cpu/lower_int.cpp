@@ -183,6 +183,26 @@ Status Lowering::lower_conv_int(const Group &group, bool *done) {
     y = new_row_major(tensor(yi).shape, width(yi));
     define(yi, y);
   }
+  const qir::Tensor &first = tensor(residual ? group.mid : yi);  // what the sums are rounded to
+  p.x = quant_of(tensor(xi)), p.y = quant_of(tensor(yi)), p.mid = quant_of(first);
+  p.has_residual = residual;
+  if (residual) p.r = quant_of(tensor(group.residual));
+  const Range y_range = range_of(tensor(yi).dtype), mid_range = range_of(first.dtype);
+  p.lo = y_range.low, p.hi = y_range.high, p.mid_lo = mid_range.low, p.mid_hi = mid_range.high;
+  kernels::Needs needs;
+  const auto finish = [&](Vector<Arg> args) {
+    if (residual) args.push_back(arg(r, width(group.residual)));
+    args.push_back(arg(y, width(yi)));
+    *done = true;
+    return emit(Kernel::ConvInt, &p, args);
+  };
+  if (look_only_) {
+    p.w_bits = dtype_bits(w.dtype);
+    QR_RETURN_IF_ERROR(kernels::kernel_row(Kernel::ConvInt).check(&p, *plan_.isa, needs));
+    Vector<Arg> args{arg(x, width(xi))};
+    for (std::size_t i = 1; i <= 3; ++i) args.push_back(arg(packed_constant(needs.operand_bytes[i], [](auto &) {})));
+    return finish(std::move(args));
+  }
   // Weights without their zero points, and the factor from sums of products to what is stored first.
   const std::int64_t per_group = p.ic / p.groups, channels = p.oc;
   const qir::Quantization &wq = *w.quant;
@@ -199,12 +219,6 @@ Status Lowering::lower_conv_int(const Group &group, bool *done) {
     }
   }
   p.w_bits = low >= -128 && high <= 127 ? 8 : low >= -256 && high <= 255 ? 9 : low >= -32767 && high <= 32767 ? 16 : 17;
-  const qir::Tensor &first = tensor(residual ? group.mid : yi);  // what the sums are rounded to
-  p.x = quant_of(tensor(xi)), p.y = quant_of(tensor(yi)), p.mid = quant_of(first);
-  p.has_residual = residual;
-  if (residual) p.r = quant_of(tensor(group.residual));
-  const Range y_range = range_of(tensor(yi).dtype), mid_range = range_of(first.dtype);
-  p.lo = y_range.low, p.hi = y_range.high, p.mid_lo = mid_range.low, p.mid_hi = mid_range.high;
   Vector<float> multiplier(static_cast<std::size_t>(channels));
   for (std::size_t c = 0; c < multiplier.size(); ++c)
     multiplier[c] =
@@ -217,7 +231,6 @@ Status Lowering::lower_conv_int(const Group &group, bool *done) {
     for (std::size_t c = 0; c < bias.size(); ++c)
       bias[c] = static_cast<const std::int32_t *>(b.data.data)[count == 1 ? 0 : c];
   }
-  kernels::Needs needs;
   Vector<std::uint8_t> packed, packed_bias;
   if (kernels::may_pair_bytes(p, *plan_.isa)) p.form = kernels::IntForm::BytePairs2;
   for (;;) {
@@ -240,10 +253,7 @@ Status Lowering::lower_conv_int(const Group &group, bool *done) {
   kernels::pack_channels(multiplier.data(), channels, factors.data(), factors.size());
   Vector<Arg> args{arg(x, width(xi)), arg(own_constant(std::move(packed))), arg(own_constant(std::move(packed_bias))),
                    arg(own_constant(std::move(factors)))};
-  if (residual) args.push_back(arg(r, width(group.residual)));
-  args.push_back(arg(y, width(yi)));
-  *done = true;
-  return emit(Kernel::ConvInt, &p, args);
+  return finish(std::move(args));
 }
 
 }  // namespace quarry::cpu

@@ -73,6 +73,7 @@ bool Lowering::bias_of(const Group &group, std::int64_t channels, float scale, s
 }
 
 kernels::WeightType Lowering::weight_type(const float *values, std::int64_t count) const {
+  if (look_only_) return kernels::WeightType::F32;
   switch (weights_) {
     case WeightStorage::F16: return kernels::WeightType::F16;
     case WeightStorage::BF16: return kernels::WeightType::BF16;
@@ -191,13 +192,11 @@ template <class P, class Pack>
 Status Lowering::add_packed(Kernel kernel, const P &params, const Vector<float> &bias, Pack &&pack, Vector<Arg> *args) {
   kernels::Needs needs;
   QR_RETURN_IF_ERROR(kernels::kernel_row(kernel).check(&params, *plan_.isa, needs));
-  Vector<std::uint8_t> packed(needs.operand_bytes[1]);
-  pack(packed.data());
-  args->push_back(arg(own_constant(std::move(packed))));
+  args->push_back(arg(packed_constant(needs.operand_bytes[1], [&](auto &packed) { pack(packed.data()); })));
   if (bias.empty()) return {};
-  Vector<std::uint8_t> padded(needs.operand_bytes[2]);
-  kernels::pack_channels(bias.data(), static_cast<std::int64_t>(bias.size()), padded.data(), padded.size());
-  args->push_back(arg(own_constant(std::move(padded))));
+  args->push_back(arg(packed_constant(needs.operand_bytes[2], [&](auto &padded) {
+    kernels::pack_channels(bias.data(), static_cast<std::int64_t>(bias.size()), padded.data(), padded.size());
+  })));
   return {};
 }
 
@@ -251,7 +250,7 @@ Status Lowering::lower_gemm(const Group &group, bool *done) {
   }
   const float *weights = qir::constant_floats(graph_, bi);
   Vector<float> scaled;
-  if (alpha != 1) {
+  if (alpha != 1 && !look_only_) {
     scaled.assign(weights, weights + n * k);
     for (float &w : scaled) w *= alpha;
     weights = scaled.data();

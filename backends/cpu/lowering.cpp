@@ -10,8 +10,8 @@ namespace quarry::cpu {
 using kernels::Kernel;
 using qir::Op;
 
-Lowering::Lowering(const qir::Graph &graph, Plan &plan, Constants &constants, qir::ConstantPool &pool, bool winograd,
-                   WeightStorage weights)
+Lowering::Lowering(const qir::Graph &graph, Plan &plan, Constants &constants, qir::ConstantPool &pool, Ways &ways,
+                   const CompileOptions &options)
     : graph_(graph),
       plan_(plan),
       constants_(constants),
@@ -20,8 +20,10 @@ Lowering::Lowering(const qir::Graph &graph, Plan &plan, Constants &constants, qi
       slots_(graph.tensors.size()),
       forms_(graph.tensors.size()),
       pool_(pool),
-      winograd_(winograd),
-      weights_(weights) {}
+      ways_(ways),
+      winograd_(options.winograd),
+      look_only_(options.look_only),
+      weights_(options.weights) {}
 
 Status Lowering::run() {
   for (std::size_t i = 0; i < graph_.inputs.size(); ++i) {
@@ -250,6 +252,7 @@ Status Lowering::emit(Kernel kernel, const void *params, std::span<const Arg> ar
   step.operand_count = static_cast<std::uint32_t>(args.size());
   step.name = name_of(current_ ? std::string_view(current_->name) : "output");
   step.op = name_of(current_ ? qir::op_name(current_->op) : "Copy");
+  step.source = current_ ? current_->source : qir::kNoSource;
   for (std::size_t i = 0; i < args.size(); ++i) {
     Operand operand;
     operand.value = args[i].view ? static_cast<std::uint32_t>(args[i].view->value) : args[i].value;
@@ -277,8 +280,15 @@ Status Lowering::lower(std::size_t n) {
   if (group.expand >= 0) {
     bool done = false;
     current_ = &graph_.nodes[static_cast<std::size_t>(group.root)];
+    const std::size_t before = plan_.steps.size();
     QR_RETURN_IF_ERROR(lower_block(group, &done));
-    if (done) return std::move(failed_);
+    if (done) {
+      tell(group, before);
+      for (const std::int32_t part : {group.expand, group.depthwise})
+        for (const std::int32_t member : fusion_.group(part).members)
+          ways_.fused(graph_.nodes[static_cast<std::size_t>(member)].source, current_->source);
+      return std::move(failed_);
+    }
     QR_RETURN_IF_ERROR(lower_members(fusion_.group(group.expand)));
     QR_RETURN_IF_ERROR(lower_members(fusion_.group(group.depthwise)));
   }
@@ -289,7 +299,9 @@ Status Lowering::lower(std::size_t n) {
 Status Lowering::lower_members(const Group &group) {
   current_ = &graph_.nodes[static_cast<std::size_t>(group.root)];
   bool done = false;
+  std::size_t before = plan_.steps.size();
   QR_RETURN_IF_ERROR(lower_group(group, &done));
+  if (done) tell(group, before);
   if (!done) {
     for (const std::int32_t member : group.members) {
       Group single;
@@ -298,11 +310,20 @@ Status Lowering::lower_members(const Group &group) {
       current_ = &graph_.nodes[static_cast<std::size_t>(member)];
       single.output = current_->outputs[0];
       done = false;
+      before = plan_.steps.size();
       if (group.members.size() > 1) QR_RETURN_IF_ERROR(lower_group(single, &done));
-      if (!done) QR_RETURN_IF_ERROR(lower_reference(*current_));
+      if (done) tell(single, before);
+      else QR_RETURN_IF_ERROR(lower_reference(*current_));
     }
   }
   return std::move(failed_);
+}
+
+void Lowering::tell(const Group &group, std::size_t before) {
+  const std::int32_t root = graph_.nodes[static_cast<std::size_t>(group.root)].source;
+  ways_.steps(root, std::span(plan_.steps).subspan(before));
+  for (const std::int32_t member : group.members)
+    ways_.fused(graph_.nodes[static_cast<std::size_t>(member)].source, root);
 }
 
 Status Lowering::lower_group(const Group &group, bool *done) {
@@ -398,7 +419,11 @@ Status Lowering::lower_reference(const qir::Node &node) {
     piece.outputs.push_back(id);
   }
   piece.nodes.push_back(std::move(copy_of));
-  QR_ASSIGN_OR_RETURN(Vector<std::uint8_t> bytes, qir::write_graph(piece, pool_));
+  ways_.reference(node.source, node.op);
+  Vector<std::uint8_t> bytes;
+  if (!look_only_) {
+    QR_ASSIGN_OR_RETURN(bytes, qir::write_graph(piece, pool_));
+  }
   Step step;
   step.kernel = kReferenceStep;
   step.params = static_cast<std::uint32_t>(plan_.pieces.size());
@@ -406,6 +431,7 @@ Status Lowering::lower_reference(const qir::Node &node) {
   step.operand_count = static_cast<std::uint32_t>(reads.size() + writes.size());
   step.name = name_of(node.name);
   step.op = name_of(qir::op_name(node.op));
+  step.source = node.source;
   plan_.operands.insert(plan_.operands.end(), reads.begin(), reads.end());
   plan_.operands.insert(plan_.operands.end(), writes.begin(), writes.end());
   plan_.pieces.push_back(

@@ -4,9 +4,10 @@
 // it); forms are made when somebody needs them.
 #pragma once
 
+#include "backends/cpu/compile.h"
 #include "backends/cpu/fusion.h"
-#include "backends/cpu/plan.h"
 #include "backends/cpu/view.h"
+#include "backends/cpu/ways.h"
 #include "formats/qir/graph_edit.h"
 #include "formats/qir/infer.h"
 
@@ -18,9 +19,9 @@ bool conv_window(const qir::ConvGeometry &geometry, kernels::Window *out);
 class Lowering {
  public:
   // All must outlive it. The graph is rewritten already (rewrite.h) and has no unknown extents. `pool` takes the
-  // constants of reference pieces.
-  Lowering(const qir::Graph &graph, Plan &plan, Constants &constants, qir::ConstantPool &pool, bool winograd,
-           WeightStorage weights);
+  // constants of reference pieces, `ways` what each node became.
+  Lowering(const qir::Graph &graph, Plan &plan, Constants &constants, qir::ConstantPool &pool, Ways &ways,
+           const CompileOptions &options);
   Status run();
 
  private:
@@ -38,6 +39,18 @@ class Lowering {
   std::uint32_t new_value(std::uint64_t bytes);
   std::uint32_t borrow_constant(qir::Bytes contents);  // lives as long as the graph
   std::uint32_t own_constant(Vector<std::uint8_t> contents, std::uint64_t align = 64);
+  // What `fill(bytes)` writes; nothing is written where one only looks.
+  template <class Fill>
+  std::uint32_t packed_constant(std::uint64_t bytes, Fill &&fill) {
+    if (look_only_) {
+      const std::uint32_t value = new_value(bytes);
+      plan_.values[value].place = Place::Constant;
+      return value;
+    }
+    Vector<std::uint8_t> packed(bytes);
+    fill(packed);
+    return own_constant(std::move(packed));
+  }
   View constant_floats(const Vector<float> &values, Dims dims);
   std::uint64_t width(std::int32_t id) const;  // bytes per element; 0 under 8 bits
   View new_dense(const Dims &dims, std::span<const std::size_t> order, std::uint64_t width);
@@ -105,6 +118,8 @@ class Lowering {
   bool pool_window(const qir::Node &node, kernels::Window *window, std::int32_t *pad_bottom, std::int32_t *pad_right,
                    kernels::PoolOp *op) const;
   Status lower_reference(const qir::Node &node);  // the last resort
+  // Tells `ways_` of steps made since there were `before`.
+  void tell(const Group &group, std::size_t before);
 
   template <class P, class Pack>
   Status emit_packed(kernels::Kernel kernel, const P &params, const View &x, const Vector<float> &bias, const View *r,
@@ -134,7 +149,8 @@ class Lowering {
   const qir::Node *current_ = nullptr;  // whose steps are being made
   Status failed_;                       // of a copy
   qir::ConstantPool &pool_;
-  const bool winograd_;
+  Ways &ways_;
+  const bool winograd_, look_only_;
   const WeightStorage weights_;
 };
 

@@ -45,6 +45,14 @@ struct Step {
   std::uint32_t params = 0;  // offset into Plan::params; of a reference step its number
   std::uint32_t first_operand = 0, operand_count = 0;
   std::uint32_t name = 0, op = 0;  // of the node that it came from: offset into Plan::names, and the op's name likewise
+  std::int32_t source = -1;        // the node of the graph that was given; -1: none
+};
+
+// By what a node of the graph that was given runs. The numbers are those of QR_PLUGIN_PATH_*.
+enum class NodePath : std::uint32_t { Native = 1, Reference = 2, None = 3 };
+struct NodeWay {
+  NodePath path = NodePath::None;
+  std::uint32_t text = 0;  // "ConvF32", "fused into conv_3", "no work: a view", "reference: LSTM": offset into names
 };
 
 // A piece of the graph for cpu-reference: QIR bytes; constants in the kept segments (the whole graph) or in the one
@@ -67,7 +75,8 @@ struct Plan {
   Vector<Step> steps;
   Vector<Operand> operands;
   Vector<std::uint8_t> params;
-  Vector<char> names;  // NUL-terminated, one after the other
+  Vector<char> names;    // NUL-terminated, one after the other
+  Vector<NodeWay> ways;  // one per node of the graph that was given
   Vector<Piece> pieces;
   Vector<Io> inputs, outputs;
   std::uint64_t arena_bytes = 0;

@@ -17,12 +17,12 @@ using plugin::view;
 #define QR_CPU_VERSION "0.1.0"
 
 #ifndef qr_plugin_query  // linked into the library: nobody looks for a note
-QR_PLUGIN_NOTE("cpu", QR_CPU_VERSION, 4);
+QR_PLUGIN_NOTE("cpu", QR_CPU_VERSION, 5);
 #define QR_QUERY_VISIBILITY QR_PLUGIN_EXPORT
 #else
 #define QR_QUERY_VISIBILITY
 #endif
-static_assert(cpu::kBlobVersion == 4, "QR_PLUGIN_NOTE names it too");
+static_assert(cpu::kBlobVersion == 5, "QR_PLUGIN_NOTE names it too");
 
 struct qr_backend : plugin::ProcessorBackend {
   using ProcessorBackend::ProcessorBackend;
@@ -82,11 +82,6 @@ constexpr qr_plugin_option_api kOptionApi = {sizeof(qr_plugin_option_api), 0, op
 
 // ---- compiler -----------------------------------------------------------------------------------
 
-qr_plugin_code compiler_check(qr_backend *backend, const qr_compile_request *request, const qr_verdict_sink *verdicts,
-                              const qr_error_sink *errors) {
-  return guard(backend->allocator, errors, [&] { return reference::give_verdicts(*request, *verdicts); });
-}
-
 Result<const kernels::Isa *> wanted_isa(const qr_plugin_option *options, std::uint64_t count) {
   const std::string_view name = plugin::option(options, count, "cpu.isa", "auto");
   if (name == "auto") return &kernels::best_isa();
@@ -99,25 +94,62 @@ Result<const kernels::Isa *> wanted_isa(const qr_plugin_option *options, std::ui
   return isa;
 }
 
+Result<cpu::CompileOptions> options_of(const qr_compile_request &request) {
+  cpu::CompileOptions options;
+  QR_ASSIGN_OR_RETURN(options.isa, wanted_isa(request.options, request.option_count));
+  options.winograd = plugin::option(request.options, request.option_count, "cpu.winograd", "auto") != "off";
+  const std::string_view weights = plugin::option(request.options, request.option_count, "cpu.weights", "exact");
+  options.weights = weights == "f16"    ? cpu::WeightStorage::F16
+                    : weights == "bf16" ? cpu::WeightStorage::BF16
+                                        : cpu::WeightStorage::Exact;
+  return options;
+}
+
+Vector<qir::Bytes> segments_of(const qr_plugin_graph &graph) {
+  Vector<qir::Bytes> segments(graph.segment_count);
+  for (std::uint64_t i = 0; i < graph.segment_count; ++i)
+    segments[i] = {graph.segments[i].data, graph.segments[i].size};
+  return segments;
+}
+
+static_assert(static_cast<std::uint32_t>(cpu::NodePath::Native) == QR_PLUGIN_PATH_NATIVE &&
+              static_cast<std::uint32_t>(cpu::NodePath::Reference) == QR_PLUGIN_PATH_REFERENCE &&
+              static_cast<std::uint32_t>(cpu::NodePath::None) == QR_PLUGIN_PATH_NONE);
+
+// What cpu-reference takes is taken; the steps that a plan would have say by what each node runs.
+qr_plugin_code compiler_check(qr_backend *backend, const qr_compile_request *request, const qr_verdict_sink *verdicts,
+                              const qr_error_sink *errors) {
+  return guard(backend->allocator, errors, [&]() -> Status {
+    QR_ASSIGN_OR_RETURN(cpu::CompileOptions options, options_of(*request));
+    options.look_only = true;
+    QR_ASSIGN_OR_RETURN(qir::Graph graph, plugin::read_request(*request));
+    Vector<Status> refused;
+    for (const qir::Node &node : graph.nodes) refused.push_back(reference::check_node(graph, node));
+    const qr_plugin_graph &given = *request->graphs[0];
+    const auto looked = cpu::compile(std::move(graph), {given.qir.data, given.qir.size}, segments_of(given), options);
+    for (std::uint32_t i = 0; i < refused.size(); ++i) {
+      if (!looked.ok()) {
+        plugin::tell_verdict(*verdicts, i, refused[i]);  // compiling says why
+        continue;
+      }
+      const cpu::NodeWay &way = looked->plan.ways[i];
+      plugin::tell_verdict(*verdicts, i, refused[i], static_cast<std::uint32_t>(way.path),
+                           looked->plan.names.data() + way.text);
+    }
+    return {};
+  });
+}
+
 qr_plugin_code compiler_compile(qr_backend *backend, const qr_compile_request *request, const qr_blob_sink *result,
                                 const qr_error_sink *errors) {
   return guard(backend->allocator, errors, [&]() -> Status {
     const plugin::Stop stop(request->signal, backend->allocator.host());
     if (stop.stopped()) return stop.status("compile");
-    cpu::CompileOptions options;
-    QR_ASSIGN_OR_RETURN(options.isa, wanted_isa(request->options, request->option_count));
-    options.winograd = plugin::option(request->options, request->option_count, "cpu.winograd", "auto") != "off";
-    const std::string_view weights = plugin::option(request->options, request->option_count, "cpu.weights", "exact");
-    options.weights = weights == "f16"    ? cpu::WeightStorage::F16
-                      : weights == "bf16" ? cpu::WeightStorage::BF16
-                                          : cpu::WeightStorage::Exact;
+    QR_ASSIGN_OR_RETURN(const cpu::CompileOptions options, options_of(*request));
     QR_ASSIGN_OR_RETURN(qir::Graph graph, plugin::read_request(*request));
     const qr_plugin_graph &given = *request->graphs[0];
-    Vector<qir::Bytes> segments(given.segment_count);
-    for (std::uint64_t i = 0; i < given.segment_count; ++i)
-      segments[i] = {given.segments[i].data, given.segments[i].size};
     QR_ASSIGN_OR_RETURN(const cpu::Compiled compiled,
-                        cpu::compile(std::move(graph), {given.qir.data, given.qir.size}, segments, options));
+                        cpu::compile(std::move(graph), {given.qir.data, given.qir.size}, segments_of(given), options));
     if (stop.stopped()) return stop.status("compile");
     // Constants that are used as they are stay in the segments of the request, under their numbers.
     if (compiled.kept_segments != 0) QR_RETURN_IF_ERROR(plugin::keep_segments(*request, *result));
@@ -221,6 +253,17 @@ void context_destroy(qr_context *context) {
   if (context) plugin::destroy_in(context, context->backend);
 }
 
+qr_plugin_code context_nodes(qr_context *context, std::uint64_t, const qr_verdict_sink *verdicts,
+                             const qr_error_sink *errors) {
+  return guard(context->backend->allocator, errors, [&]() -> Status {
+    const cpu::LoadedPlan &plan = *context->plan;
+    for (std::uint32_t i = 0; i < plan.ways.size(); ++i)
+      plugin::tell_verdict(*verdicts, i, {}, static_cast<std::uint32_t>(plan.ways[i].path),
+                           plan.name(plan.ways[i].text));
+    return {};
+  });
+}
+
 constexpr qr_plugin_context_api kContext = {sizeof(qr_plugin_context_api),
                                             0,
                                             context_grade,
@@ -231,7 +274,7 @@ constexpr qr_plugin_context_api kContext = {sizeof(qr_plugin_context_api),
                                             context_tensor,
                                             context_destroy,
                                             nullptr,
-                                            nullptr};
+                                            context_nodes};
 
 // ---- execution ----------------------------------------------------------------------------------
 

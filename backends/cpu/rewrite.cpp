@@ -1,20 +1,51 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/cpu/rewrite.h"
 
+#include <cstring>
+
 #include "backends/cpu-reference/folder.h"
 #include "backends/cpu-reference/widen.h"
 #include "backends/cpu/quantized.h"
+#include "base/checked.h"
 
 namespace quarry::cpu {
 
-Status rewrite(qir::Graph &graph, qir::Store &store) {
+namespace {
+
+// Zeros for what is large: who only looks does not read it.
+class Blanks final : public qir::Folder {
+ public:
+  bool fold(const qir::Graph &graph, const qir::Node &node, qir::Store &store,
+            Vector<qir::Constant> *outputs) override {
+    constexpr std::uint64_t kSmall = 4096;
+    const qir::Tensor &made = at(graph, node.outputs[0]);
+    const auto count = element_count(made.shape.data(), made.shape.size());
+    const auto bytes = count ? packed_size(made.dtype, *count) : std::nullopt;
+    if (!bytes || *bytes <= kSmall) return folder_.fold(graph, node, store, outputs);
+    void *const zeros = store.allocate(*bytes);
+    std::memset(zeros, 0, *bytes);
+    outputs->push_back({made.dtype, made.shape, {zeros, *bytes}});
+    return true;
+  }
+
+ private:
+  reference::ReferenceFolder folder_;
+};
+
+}  // namespace
+
+Status rewrite(qir::Graph &graph, qir::Store &store, Ways &ways, bool look_only) {
   QR_RETURN_IF_ERROR(reference::widen_halves(graph));
   passes::take_apart_quantized(graph, store, integer_way);
   QR_RETURN_IF_ERROR(passes::einsum_to_matmul(graph, store));
   reference::ReferenceFolder folder;
+  Blanks blanks;
   const auto conversions = [](qir::Op op) { return op == qir::Op::Cast || op == qir::Op::DequantizeLinear; };
-  passes::fold_constants(graph, store, folder, {.wanted = conversions, .may_grow = true});
-  passes::compose(graph, store, kComposites);
+  passes::fold_constants(graph, store, look_only ? static_cast<qir::Folder &>(blanks) : folder,
+                         {.wanted = conversions, .may_grow = true});
+  Vector<passes::Composed> found;
+  passes::compose(graph, store, kComposites, &found);
+  ways.composed(found);
   return qir::validate_graph(graph);
 }
 

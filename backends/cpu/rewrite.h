@@ -3,7 +3,7 @@
 // the rounding of f32.
 #pragma once
 
-#include "passes/compose.h"
+#include "backends/cpu/ways.h"
 #include "passes/passes.h"
 
 namespace quarry::cpu {
@@ -20,7 +20,7 @@ inline constexpr passes::Composites kComposites = {passes::Composite::Gelu,
 
 // f16 and bf16 widened as cpu-reference does it; quantised operators without a way in integers taken apart; Einsum of
 // two tensors as MatMul; casts and dequantisations of constants computed; composite operators. New constants lie in
-// the store.
-Status rewrite(qir::Graph &graph, qir::Store &store);
+// the store; `ways` learns what went into what. `look_only`: large constants are not computed, but zeros.
+Status rewrite(qir::Graph &graph, qir::Store &store, Ways &ways, bool look_only);
 
 }  // namespace quarry::cpu

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// What became of each node of the graph that was given: which kernels run it, whose step it went into, or that it needs
+// none. Nodes are named by Node::source, which passes keep.
+#pragma once
+
+#include "backends/cpu/plan.h"
+#include "passes/compose.h"
+
+namespace quarry::cpu {
+
+class Ways {
+ public:
+  // The graph as it was given; its nodes have been numbered.
+  explicit Ways(const qir::Graph &given);
+
+  void composed(const Vector<passes::Composed> &found);
+  // The node has steps of its own, or none: it is another view of what is there.
+  void steps(std::int32_t source, std::span<const Step> made);
+  void reference(std::int32_t source, qir::Op op);
+  void fused(std::int32_t source, std::int32_t into);
+  // All nodes are run by cpu-reference.
+  void all_reference();
+
+  void write(Plan &plan) const;
+
+ private:
+  struct Way {
+    String name;  // of the node
+    qir::Op op{};
+    Vector<String> kernels;
+    bool reference = false, native = false, view = false;
+    std::int32_t into = qir::kNoSource;
+  };
+  Way *of(std::int32_t source);
+  void add(Way &way, String kernel);
+
+  Vector<Way> ways_;
+};
+
+}  // namespace quarry::cpu
