@@ -126,7 +126,7 @@ qr_plugin_code compiler_check(qr_backend *backend, const qr_compile_request *req
     Vector<Status> refused;
     for (const qir::Node &node : graph.nodes) refused.push_back(reference::check_node(graph, node));
     const qr_plugin_graph &given = *request->graphs[0];
-    const auto looked = cpu::compile(std::move(graph), {given.qir.data, given.qir.size}, segments_of(given), options);
+    auto looked = cpu::compile(std::move(graph), {given.qir.data, given.qir.size}, segments_of(given), options);
     for (std::uint32_t i = 0; i < refused.size(); ++i) {
       if (!looked.ok()) {
         plugin::tell_verdict(*verdicts, i, refused[i]);  // compiling says why

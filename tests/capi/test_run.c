@@ -317,13 +317,13 @@ static void test_report_and_plan(void **state) {
   OK(qr_session_report(f.session, &text));
   assert_non_null(strstr(text, "\"cpu\"")), assert_non_null(strstr(text, "\"container\""));
   /* Each node says by what it runs, here and before anything is compiled. */
-  assert_non_null(strstr(text, "\"node_paths\"")), assert_non_null(strstr(text, "\"kernel\":\"ConvF32\""));
-  assert_non_null(strstr(text, "\"kernel\":\"fused into "));
+  assert_non_null(strstr(text, "\"node_paths\"")), assert_non_null(strstr(text, "\"kernel\": \"ConvF32\""));
+  assert_non_null(strstr(text, "\"kernel\": \"fused into "));
   qr_string_destroy(text);
   OK(qr_model_check(f.model, NULL, NULL, &text));
-  assert_non_null(strstr(text, "\"path\":\"native\",\"kernel\":\"ConvF32\""));
-  assert_non_null(strstr(text, "\"path\":\"none\",\"kernel\":\"fused into "));
-  assert_null(strstr(text, "\"path\":\"reference\"")), assert_null(strstr(text, "\"path\":\"unknown\""));
+  assert_non_null(strstr(text, "\"path\": \"native\"")), assert_non_null(strstr(text, "\"kernel\": \"ConvF32\""));
+  assert_non_null(strstr(text, "\"path\": \"none\"")), assert_non_null(strstr(text, "\"kernel\": \"fused into "));
+  assert_null(strstr(text, "\"path\": \"reference\"")), assert_null(strstr(text, "\"path\": \"unknown\""));
   qr_string_destroy(text);
   OK(qr_session_plan(f.model, NULL, &plan));
   assert_true(plan.weights_bytes >= (16 * 9 + 16 + 32 * 144 + 32 + 512 * 64 + 64 + 640 + 10) * 4);

@@ -33,7 +33,7 @@ std::vector<std::string> looked(const qir::Graph &graph) {
   cpu::CompileOptions options;
   options.isa = &kernels::best_isa();
   options.look_only = true;
-  const auto made = cpu::compile(std::move(*read), {bytes->data(), bytes->size()}, {&segment, 1}, options);
+  auto made = cpu::compile(std::move(*read), {bytes->data(), bytes->size()}, {&segment, 1}, options);
   REQUIRE_OK(made);
   CHECK(made->packed.empty());
   return ways_of(made->plan);
