@@ -18,6 +18,8 @@ class HostEnvironment {
   virtual void log(qr_log_level level, std::string_view topic, std::string_view message) noexcept = 0;
   // A host extension for plugins, "qr.<name>/<rev>"; nullptr: not there.
   virtual const void *extension(std::string_view) noexcept { return nullptr; }
+  // Whether Quarry itself has an option of this key, so that any plugin may say that it honours it.
+  virtual bool knows_option(std::string_view) noexcept { return false; }
 
  protected:
   ~HostEnvironment() = default;

@@ -384,6 +384,10 @@ Status Plugin::read_options() {
                default_value = checked_text(info.default_value), help = checked_text(info.help);
     if (!key || !values || !default_value || !help || key->empty() || values->empty())
       return misbehaved("options.info", format("returned 0 and left key or values of row %llu unset", ull(i)));
+    // So that the key alone says which plugin to ask about it, and two plugins cannot mean different things by one key.
+    if (!key->starts_with(id_ + ".") && !environment_.knows_option(*key))
+      return misbehaved("options.info", format("gave the key %s, expected one that begins with %s. or one of Quarry's",
+                                               printable(*key).c_str(), id_.c_str()));
     if (find_option(*key)) return misbehaved("options.info", format("gave the key %s twice", printable(*key).c_str()));
     options_.push_back({info.changes_at_run_time != 0, info.applies, String(*key), String(*values),
                         String(*default_value), String(*help)});

@@ -8,15 +8,6 @@
 namespace quarry {
 namespace {
 
-constexpr OptionRow kRows[] = {
-#define QR_OPTION(key, values, default_value, scope, at_run_time, help) \
-  {key, values, default_value, scope, (at_run_time) != 0, help},
-#include "base/options.inc"
-#undef QR_OPTION
-};
-
-constexpr std::string_view kWildcard = ".*";
-
 // Calls `visit` with each part of `text` between separators until it returns true; tells whether one did.
 template <class Visit>
 bool any_part(std::string_view text, char separator, Visit visit) {
@@ -42,24 +33,6 @@ Status bad_value(std::string_view key, std::string_view value, std::string_view 
 }
 
 }  // namespace
-
-std::size_t option_row_count() noexcept { return std::size(kRows); }
-const OptionRow &option_row(std::size_t index) noexcept { return kRows[index]; }
-
-const OptionRow *find_option_row(std::string_view key) noexcept {
-  for (const OptionRow &row : kRows) {
-    if (key == row.key) return &row;
-    if (row.key.ends_with(kWildcard)) {
-      const std::string_view stem = row.key.substr(0, row.key.size() - 1);  // with the dot
-      if (key.starts_with(stem) && key.size() > stem.size()) return &row;
-    }
-  }
-  return nullptr;
-}
-
-void offer_option_keys(NearestWord &nearest) noexcept {
-  for (const OptionRow &row : kRows) nearest.offer(row.key);
-}
 
 bool scope_names_backend(std::string_view scope, std::string_view id) noexcept {
   return any_part(scope, ' ', [&](std::string_view word) { return word == id; });
@@ -103,6 +76,18 @@ Status check_option_value(std::string_view key, std::string_view values, std::st
                    near.empty() || value.size() < 2 ? String() : format("did you mean \"%s\"?", String(near).c_str()));
 }
 
+Status check_known_value(std::string_view key, std::string_view value) {
+  Status first;
+  for (std::size_t i = 0; i < option_row_count(); ++i) {
+    const OptionRow &row = option_row(i);
+    if (!stands_for(row, key)) continue;
+    Status status = check_option_value(key, row.values, value);
+    if (status.ok()) return status;
+    if (first.ok()) first = std::move(status);
+  }
+  return first;
+}
+
 OptionSet::OptionSet(Ref<Runtime> runtime) : runtime_(std::move(runtime)) {}
 OptionSet::~OptionSet() = default;
 
@@ -113,9 +98,8 @@ Ref<OptionSet> OptionSet::copy() const {
 }
 
 Status OptionSet::set(std::string_view key, std::string_view value) {
-  const OptionRow *row = find_option_row(key);
-  if (row) {
-    QR_RETURN_IF_ERROR(check_option_value(key, row->values, value));
+  if (find_option_row(key)) {
+    QR_RETURN_IF_ERROR(check_known_value(key, value));
   } else {
     QR_ASSIGN_OR_RETURN(const BackendOption *own, runtime_->backend_option(key));
     QR_RETURN_IF_ERROR(check_option_value(key, own->values, value));

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The option table (base/options.inc and the backends' own rows), checks of values, and sets of options.
+// The tables of options, checks of values, and sets of options.
 #pragma once
 
 #include <string_view>
 
 #include "base/alloc.h"
+#include "base/option_row.h"
 #include "base/status.h"
 #include "base/text.h"
 #include "runtime/object.h"
@@ -13,16 +14,15 @@ namespace quarry {
 
 class Runtime;
 
-struct OptionRow {
-  std::string_view key, values, default_value, scope;
-  bool changes_at_run_time;
-  std::string_view help;
-};
-
-// Quarry's own table, in the order of options.inc.
+// The rows that are known without opening a plugin (known_options.cpp): Quarry's own, then those of the backends of
+// this tree.
 std::size_t option_row_count() noexcept;
 const OptionRow &option_row(std::size_t index) noexcept;
-const OptionRow *find_option_row(std::string_view key) noexcept;  // "metadata.author" finds "metadata.*"; nullptr: none
+// The first of that key; "metadata.author" finds "metadata.*"; nullptr: none.
+bool stands_for(const OptionRow &row, std::string_view key) noexcept;
+const OptionRow *find_option_row(std::string_view key) noexcept;
+// Whether one of them is `backend`'s.
+bool is_known_option_of(std::string_view backend, std::string_view key) noexcept;
 void offer_option_keys(NearestWord &nearest) noexcept;
 
 // True where the row is for backend `id` (and not for "runtime", "model" or "session").
@@ -32,9 +32,13 @@ bool is_core_scope(std::string_view scope) noexcept;
 // Checks a value against the grammar of a row: see options.inc.
 Status check_option_value(std::string_view key, std::string_view values, std::string_view value);
 
-// A row of a backend's own table, kept by the runtime.
+// The same for a value of a known key: it is right for one of the rows at least.
+Status check_known_value(std::string_view key, std::string_view value);
+
+// A row that only the plugin knows, kept by the runtime.
 struct BackendOption {
   String backend, key, values, default_value, help;
+  std::uint32_t applies;
   bool changes_at_run_time;
 };
 

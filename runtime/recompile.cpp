@@ -14,11 +14,15 @@ Recompilation::Recompilation(const ReadyModel &ready, const OptionSet *options)
 
 Result<Unique<Recompilation>> Recompilation::start(const ReadyModel &ready, const OptionSet *options) {
   auto made = quarry::make_unique<Recompilation>(ready, options);
-  QR_RETURN_IF_ERROR(made->start_thread());
+  QR_RETURN_IF_ERROR(made->begin_and_start());
   return made;
 }
 
-Status Recompilation::start_thread() {
+// The backend is opened here and not on the thread: a child of fork() must not miss a lock of the runtime's because of
+// a thread that the application knows nothing of.
+Status Recompilation::begin_and_start() {
+  QR_ASSIGN_OR_RETURN(compilation_,
+                      Compilation::begin(from_->model(), options_.get(), {.signal = signal_.get()}, DeviceUse::Run));
   started_ = quarry::start_thread(&thread_, "quarry-compile", enter, this);
   if (started_) return {};
   return Status::error(ErrorId::out_of_memory,
@@ -38,6 +42,7 @@ Recompilation::~Recompilation() {
 void Recompilation::begin_anew() noexcept {
   started_ = false;
   if (state_.load(std::memory_order_relaxed) == State::Running) {
+    ::new (&compilation_) Unique<Compilation>;
     ::new (&result_) Unique<Loaded>;
     ::new (&failure_) Status;
     state_.store(State::LeftBehind, std::memory_order_relaxed);
@@ -71,8 +76,7 @@ void *Recompilation::enter(void *argument) {
 
 Status Recompilation::work() {
   const Model &model = from_->model();
-  QR_ASSIGN_OR_RETURN(const Unique<Compilation> compilation,
-                      Compilation::begin(model, options_.get(), {.signal = signal_.get()}, DeviceUse::Run));
+  const Unique<Compilation> compilation = std::move(compilation_);
   QR_ASSIGN_OR_RETURN(Ref<ReadyModel> ready, ReadyModel::make_again(*compilation));
   QR_RETURN_IF_ERROR(keep_context(*compilation, *ready));
   QR_ASSIGN_OR_RETURN(result_, load_contexts(*compilation, std::move(ready), *from_));
@@ -89,7 +93,7 @@ Status Recompilation::wait(const CallSignal &signal) {
     const std::lock_guard lock(mutex_);
     if (state() == State::LeftBehind) {
       state_.store(State::Running, std::memory_order_relaxed);
-      if (Status refused = start_thread(); !refused.ok()) {
+      if (Status refused = begin_and_start(); !refused.ok()) {
         state_.store(State::LeftBehind, std::memory_order_relaxed);
         return refused;
       }

@@ -32,7 +32,7 @@ class Recompilation : public HeapObject {
 
  private:
   static void *enter(void *self);
-  Status start_thread();
+  Status begin_and_start();
   void begin_anew() noexcept;
   Status work();
 
@@ -41,6 +41,7 @@ class Recompilation : public HeapObject {
   Ref<const ReadyModel> from_;
   Ref<OptionSet> options_;  // null: all defaults
   Ref<Signal> signal_;
+  Unique<Compilation> compilation_;  // the thread's while it runs
   pthread_t thread_ = {};
   bool started_ = false;
   Unique<Loaded> result_;  // written before state_ is Done

@@ -32,8 +32,8 @@ constexpr const char *kPlugins = "the plugins of this runtime";
 Result<std::shared_ptr<loader::Plugin>> Runtime::open_backend(std::string_view id_or_path) {
   const ProcessLock lock(plugins_mutex_);
   QR_RETURN_IF_ERROR(lock.status(kPlugins));
-  if (!is_plugin_path(id_or_path)) return loader_.open(id_or_path);
-  QR_ASSIGN_OR_RETURN(std::shared_ptr<loader::Plugin> plugin, loader_.open_file(id_or_path));
+  QR_ASSIGN_OR_RETURN(std::shared_ptr<loader::Plugin> plugin,
+                      is_plugin_path(id_or_path) ? loader_.open_file(id_or_path) : loader_.open(id_or_path));
   learn_options_locked(*plugin);
   return plugin;
 }
@@ -45,41 +45,51 @@ Status Runtime::scan() {
   return {};
 }
 
-void Runtime::open_all_locked() {
-  if (options_known_) return;
-  const Vector<loader::Candidate> all = loader_.scan();
-  for (const loader::Candidate &candidate : all)
-    if (candidate.plugin) learn_options_locked(*candidate.plugin);
-  options_known_ = true;
+const BackendOption *Runtime::learned_locked(std::string_view key) const noexcept {
+  for (const auto &row : options_)
+    if (row->key == key) return row.get();
+  return nullptr;
 }
 
 void Runtime::learn_options_locked(const loader::Plugin &plugin) {
-  for (const auto &known : options_)
-    if (known->backend == plugin.id()) return;
+  for (const auto &row : options_)
+    if (row->backend == plugin.id()) return;
   for (const loader::OptionRow &row : plugin.options())
-    options_.push_back(make_unique<BackendOption>(
-        BackendOption{String(plugin.id()), row.key, row.values, row.default_value, row.help, row.changes_at_run_time}));
+    if (!is_known_option_of(plugin.id(), row.key))
+      options_.push_back(
+          make_unique<BackendOption>(BackendOption{String(plugin.id()), row.key, row.values, row.default_value,
+                                                   row.help, row.applies, row.changes_at_run_time}));
 }
 
 Result<Vector<const BackendOption *>> Runtime::backend_options() {
   const ProcessLock lock(plugins_mutex_);
   QR_RETURN_IF_ERROR(lock.status(kPlugins));
-  open_all_locked();
+  if (!all_opened_) {
+    for (const loader::Candidate &candidate : loader_.scan())
+      if (candidate.plugin) learn_options_locked(*candidate.plugin);
+    all_opened_ = true;
+  }
   Vector<const BackendOption *> rows;
   for (const auto &row : options_) rows.push_back(row.get());
   return rows;
 }
 
 Result<const BackendOption *> Runtime::backend_option(std::string_view key) {
-  NearestWord nearest(key);
-  offer_option_keys(nearest);
   const ProcessLock lock(plugins_mutex_);
   QR_RETURN_IF_ERROR(lock.status(kPlugins));
-  open_all_locked();
-  for (const auto &row : options_) {
-    if (row->key == key) return row.get();
-    nearest.offer(row->key);
+  if (const BackendOption *row = learned_locked(key)) return row;
+  if (const std::size_t dot = key.find('.'); dot != std::string_view::npos) {
+    Result<std::shared_ptr<loader::Plugin>> plugin = loader_.open(key.substr(0, dot));
+    if (plugin.ok()) {
+      learn_options_locked(**plugin);
+      if (const BackendOption *row = learned_locked(key)) return row;
+    } else if (plugin.peek_status().id() != error_row(ErrorId::backend_not_found).id) {
+      return plugin.status().with("option", key);
+    }
   }
+  NearestWord nearest(key);
+  offer_option_keys(nearest);
+  for (const auto &row : options_) nearest.offer(row->key);
   const std::string_view near = nearest.word();
   return Status::error(ErrorId::unknown_option,
                        format("option %s: there is no option of that name%s", printable(key).c_str(),

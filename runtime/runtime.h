@@ -48,9 +48,10 @@ class Runtime final : public Counted<Runtime>, private loader::HostEnvironment {
   Status scan();
   const Vector<loader::Candidate> &candidates() const noexcept { return candidates_; }
 
-  // The rows of the usable backends' own option tables. Opening the backends is put off until a key is not in Quarry's
-  // own table. Rows stay where they are, and as they are, until the runtime's end.
+  // Rows of options that only a plugin knows. They stay where they are, and as they are, until the runtime's end.
+  // By key: opens at most the plugin that the key's beginning names ("acme.speed": acme).
   Result<const BackendOption *> backend_option(std::string_view key);
+  // Those of all usable backends, which it opens.
   Result<Vector<const BackendOption *>> backend_options();
 
  private:
@@ -59,8 +60,9 @@ class Runtime final : public Counted<Runtime>, private loader::HostEnvironment {
     log_.write(level, topic, message);
   }
 
-  void open_all_locked();
+  bool knows_option(std::string_view key) noexcept override { return find_option_row(key) != nullptr; }
   void learn_options_locked(const loader::Plugin &plugin);
+  const BackendOption *learned_locked(std::string_view key) const noexcept;
 
   Allocator *allocator_;
   CallerAllocator *callers_;
@@ -75,7 +77,7 @@ class Runtime final : public Counted<Runtime>, private loader::HostEnvironment {
   loader::Loader loader_;
   Vector<loader::Candidate> candidates_;
   ProcessMutex plugins_mutex_;  // of the loader and the rows of options
-  bool options_known_ = false;
+  bool all_opened_ = false;
   Vector<Unique<BackendOption>> options_;
   mutable ExclusiveUse use_;
 };

@@ -182,7 +182,6 @@ Status Session::set_option(std::string_view key, std::string_view value) {
   const RunQueue::Alone alone(queue_, "qr_session_set_option", RunQueue::Until::Empty);
   QR_RETURN_IF_ERROR(alone.status());
   const loader::Plugin &plugin = core_->plugin();
-  const OptionRow *ours = find_option_row(key);
   if (const loader::OptionRow *row = plugin.find_option(key)) {
     QR_RETURN_IF_ERROR(check_option_value(key, row->values, value));
     if (!row->changes_at_run_time)
@@ -195,9 +194,9 @@ Status Session::set_option(std::string_view key, std::string_view value) {
     return {};
   }
   bool at_run_time;
-  if (ours) {
-    QR_RETURN_IF_ERROR(check_option_value(key, ours->values, value));
-    at_run_time = ours->changes_at_run_time;
+  if (const OptionRow *known = find_option_row(key)) {
+    QR_RETURN_IF_ERROR(check_known_value(key, value));
+    at_run_time = known->changes_at_run_time;
   } else {
     QR_ASSIGN_OR_RETURN(const BackendOption *other, core_->runtime().backend_option(key));
     QR_RETURN_IF_ERROR(check_option_value(key, other->values, value));

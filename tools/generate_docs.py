@@ -64,7 +64,7 @@ def main():
     write("errors.md", errors(open(path, encoding="utf-8").read() if os.path.exists(path) else ""))
     write("options.md", "# Options\n\nKeys and values are strings: `qr_options_set` in C, `--option key=value` in the program. An unknown key or a bad value is an error that names the nearest key "
           "or the allowed values. Keys known from ONNX Runtime and its QNN execution provider keep their names and values. An option that is for another backend than the session's is checked, "
-          "kept out of the way, logged and listed in `qr_session_report`: a configuration may hold the options of several backends. This page is the output of `quarry options --markdown`.\n\n" +
+          "kept out of the way, logged and listed in `qr_session_report`: a configuration may hold the options of several backends. The column \"in\" says what an option has a part in: what is compiled (and so stands in a container), an opened model or session (load), or runs; \"at run time\": `qr_session_set_option` takes it. This page is the output of `quarry options --markdown`.\n\n" +
           program(quarry, "options", "--markdown"))
     write("operators.md", "# Operators\n\nEach ONNX opset from 7 to 28 is rewritten to one normal form; a backend then sees one version of each operator. `quarry.Custom` stands for every operator that Quarry does not know: a backend says for each by name whether it has a package for it. This page is the output of `quarry ops --markdown`.\n\n" +
           program(quarry, "ops", "--markdown"))

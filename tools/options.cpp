@@ -8,6 +8,21 @@
 namespace tools {
 namespace {
 
+// What an option has a part in: "compile", "load", "run".
+nlohmann::json applies(const qr_option_info &info) {
+  nlohmann::json words = nlohmann::json::array();
+  if (info.applies & QR_OPTION_COMPILE) words.push_back("compile");
+  if (info.applies & QR_OPTION_LOAD) words.push_back("load");
+  if (info.applies & QR_OPTION_RUN) words.push_back("run");
+  return words;
+}
+
+std::string in_one_line(const nlohmann::json &words) {
+  std::string line;
+  for (const nlohmann::json &word : words) line += (line.empty() ? "" : ", ") + word.get<std::string>();
+  return line;
+}
+
 nlohmann::json option_table(const qr::Runtime &runtime) {
   nlohmann::json rows = nlohmann::json::array();
   for (uint64_t i = 0;; ++i) {
@@ -22,6 +37,7 @@ nlohmann::json option_table(const qr::Runtime &runtime) {
                     {"values", qr::from_c(info.values)},
                     {"default", qr::from_c(info.default_value)},
                     {"scope", qr::from_c(info.scope)},
+                    {"applies", applies(info)},
                     {"changes_at_run_time", info.changes_at_run_time != 0},
                     {"help", qr::from_c(info.help)}});
   }
@@ -41,19 +57,19 @@ int options(const SessionFlags &flags, const std::string &filter, bool as_json, 
   if (as_json) {
     print("%s\n", rows.dump(2).c_str());
   } else if (markdown) {
-    print("| key | values | default | for | help |\n|---|---|---|---|---|\n");
+    print("| key | values | default | for | in | help |\n|---|---|---|---|---|---|\n");
     for (const nlohmann::json &row : rows)
-      print("| `%s` | %s | %s | %s%s | %s |\n", row["key"].get<std::string>().c_str(), cell(row["values"]).c_str(),
-            cell(row["default"]).c_str(), row["scope"].get<std::string>().c_str(),
+      print("| `%s` | %s | %s | %s | %s%s | %s |\n", row["key"].get<std::string>().c_str(), cell(row["values"]).c_str(),
+            cell(row["default"]).c_str(), row["scope"].get<std::string>().c_str(), in_one_line(row["applies"]).c_str(),
             row["changes_at_run_time"].get<bool>() ? ", at run time" : "", cell(row["help"]).c_str());
   } else {
     for (const nlohmann::json &row : rows) {
-      const std::string fallback = row["default"].get<std::string>();
-      print("%s = %s\n    %s\n    for: %s%s%s\n", row["key"].get<std::string>().c_str(),
+      const std::string default_value = row["default"].get<std::string>(), when = in_one_line(row["applies"]);
+      print("%s = %s\n    %s\n    for: %s%s%s%s\n", row["key"].get<std::string>().c_str(),
             row["values"].get<std::string>().c_str(), row["help"].get<std::string>().c_str(),
-            row["scope"].get<std::string>().c_str(),
+            row["scope"].get<std::string>().c_str(), when.empty() ? "" : ("; in: " + when).c_str(),
             row["changes_at_run_time"].get<bool>() ? "; may change at run time" : "",
-            fallback.empty() ? "" : ("; default: " + fallback).c_str());
+            default_value.empty() ? "" : ("; default: " + default_value).c_str());
     }
   }
   if (rows.empty() && !filter.empty()) {

@@ -2,6 +2,7 @@
 // The plugin's edge: backend.h on one side, plans on the other.
 #include <algorithm>
 
+#include "backends/common/option_slots.h"
 #include "backends/common/plugin_support.h"
 #include "backends/common/processor_backend.h"
 #include "backends/common/processor_memory.h"
@@ -44,41 +45,11 @@ namespace {
 
 // ---- options ------------------------------------------------------------------------------------
 
-struct OptionRow {
-  std::string_view key, values, default_value, help;
-};
 constexpr OptionRow kOptions[] = {
-    {"cpu.isa", "auto|avx512|avx2|sse2|dotprod|neon", "auto",
-     "Instruction set that weights are packed for; auto: the best that this processor has. A container packed for "
-     "another is prepared again"},
-    {"cpu.winograd", "auto|off", "auto",
-     "auto: 3x3 convolutions by Winograd's F(4x4, 3x3) where that is quicker (rounding about ten times that of a "
-     "direct sum); off: never"},
-    {"cpu.weights", "exact|f16|bf16", "exact",
-     "As what the weights of convolutions and matrix products are stored: exact: in 16 bits where f16 or bf16 holds "
-     "all of a tensor's, else as f32; f16, bf16: "
-     "rounded to it. Sums are of f32. Not where Winograd's algorithm is chosen"},
+#define QR_OPTION QR_OPTION_ROW
+#include "backends/cpu/options.inc"
+#undef QR_OPTION
 };
-
-std::uint64_t option_count(qr_backend *) { return std::size(kOptions); }
-
-qr_plugin_code option_info(qr_backend *backend, std::uint64_t index, qr_plugin_option_info *out_info,
-                           const qr_error_sink *errors) {
-  return guard(backend->allocator, errors, [&]() -> Status {
-    QR_RETURN_IF_ERROR(plugin::check_index("option", index, std::size(kOptions)));
-    const OptionRow &row = kOptions[index];
-    qr_plugin_option_info info{};
-    info.applies = QR_PLUGIN_OPTION_COMPILE | (row.key == "cpu.isa" ? QR_PLUGIN_OPTION_TARGET : 0u);
-    info.key = text(row.key);
-    info.values = text(row.values);
-    info.default_value = text(row.default_value);
-    info.help = text(row.help);
-    plugin::give(info, out_info);
-    return {};
-  });
-}
-
-constexpr qr_plugin_option_api kOptionApi = {sizeof(qr_plugin_option_api), 0, option_count, option_info};
 
 // ---- compiler -----------------------------------------------------------------------------------
 
@@ -321,7 +292,7 @@ extern "C" QR_QUERY_VISIBILITY qr_plugin_code qr_plugin_query(const qr_host *hos
       &kContext,
       &kExecution,
       &plugin::kProcessorMemory<qr_backend>,
-      &kOptionApi,
+      &plugin::kOptionSlots<qr_backend, kOptions>,
       plugin::create_backend<qr_backend>,
       plugin::destroy_backend<qr_backend>,
       nullptr};

@@ -51,26 +51,23 @@ qr_status *qr_runtime_option(qr_runtime *runtime, uint64_t index, qr_option_info
     QR_RETURN_IF_ERROR(check_struct("qr_runtime_option", "qr_option_info", out_info, QR_OPTION_INFO_FIRST_SIZE,
                                     sizeof(qr_option_info)));
     qr_option_info info = QR_OPTION_INFO_INIT;
-    if (index < option_row_count()) {
-      const OptionRow &row = option_row(index);
+    const auto give = [&info](const auto &row, std::string_view whose) {
       info.changes_at_run_time = row.changes_at_run_time;
       info.key = string_of(row.key);
       info.values = string_of(row.values);
+      info.applies = row.applies;
       info.default_value = string_of(row.default_value);
-      info.scope = string_of(row.scope);
+      info.scope = string_of(whose);
       info.help = string_of(row.help);
+    };
+    const std::size_t known = option_row_count();
+    if (index < known) {
+      give(option_row(index), option_row(index).scope);
     } else {
       QR_ASSIGN_OR_RETURN(const Vector<const BackendOption *> rows, object(runtime)->backend_options());
-      const uint64_t at = index - option_row_count();
-      if (at >= rows.size())
-        return index_out_of_range("qr_runtime_option", "index", index, option_row_count() + rows.size());
-      const BackendOption *const row = rows[at];
-      info.changes_at_run_time = row->changes_at_run_time;
-      info.key = string_of(row->key);
-      info.values = string_of(row->values);
-      info.default_value = string_of(row->default_value);
-      info.scope = string_of(row->backend);
-      info.help = string_of(row->help);
+      if (index - known >= rows.size())
+        return index_out_of_range("qr_runtime_option", "index", index, known + rows.size());
+      give(*rows[index - known], rows[index - known]->backend);
     }
     write_struct(info, out_info);
     return {};

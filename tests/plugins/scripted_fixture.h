@@ -181,10 +181,10 @@ __attribute__((unused)) static qr_model *compile(fixture *f, const char *script,
                                                  const char *name) {
   char path[512];
   snprintf(path, sizeof path, "%s/%s.qrm", g_folder, name);
-  set(f, "script", script);
+  set(f, "scripted.script", script);
   set(f, "container.keep_graph", keep_graph);
   ok(qr_model_compile(f->model, f->options, text(path), NULL));
-  set(f, "script", "");
+  set(f, "scripted.script", "");
   qr_model *model = NULL;
   ok(qr_model_open_path(f->runtime, text(path), NULL, &model));
   return model;

@@ -129,7 +129,7 @@ static void test_compile_time_options(void **state) {
   fails(qr_session_create(model, f->options, NULL, &session), QR_INCOMPATIBLE, "QR-M0012");
 
   set(f, "context.recompile", "background");
-  set(f, "script", "slow_compile=300");
+  set(f, "scripted.script", "slow_compile=300");
   session = create_on(f, model);
   assert_true(reports(session, "\"compiled_with\": {\n    \"scripted.fixed\": \"5\""));
   assert_true(reports(session, "\"asked_for\": {\n    \"scripted.fixed\": \"2\""));
@@ -222,7 +222,7 @@ static void test_watched_compilation(void **state) {
   qr_call_options call = QR_CALL_OPTIONS_INIT;
   call.progress = &progress;
   ok(qr_profile_create(f->runtime, &call.profile));
-  set(f, "script", "slow_compile=40");
+  set(f, "scripted.script", "slow_compile=40");
   qr_session *session = NULL;
   ok(qr_session_create(f->model, f->options, &call, &session));
   assert_true(t.compiled >= 3);
@@ -233,7 +233,7 @@ static void test_watched_compilation(void **state) {
   qr_profile_destroy(call.profile);
   call.profile = NULL;
 
-  set(f, "script", "slow_compile=20000");
+  set(f, "scripted.script", "slow_compile=20000");
   ok(qr_signal_create(f->runtime, &t.abort));
   t.compiled = 0;
   call.signal = t.abort;

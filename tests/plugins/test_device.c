@@ -176,7 +176,7 @@ static void test_loss_is_the_devices(void **state) {
   ok(qr_memory_allocate(healthy, 64, NULL, &memory));
   memcpy(qr_memory_data(memory), kX, sizeof kX);
   ok(run_in(healthy, memory, 0));
-  set(f, "script", "lose_at=1;stay_lost=1");
+  set(f, "scripted.script", "lose_at=1;stay_lost=1");
   qr_session *loser = create(f);
   fails(run(loser, NULL, NULL), QR_DEVICE_LOST, "QR-R0009");
   assert_true(reports(healthy, "\"device_lost\": true"));
@@ -191,7 +191,7 @@ static void test_loss_is_the_devices(void **state) {
   ok(run(healthy, NULL, NULL));
   ok(run(clone, NULL, NULL));
   ok(run_in(healthy, memory, 0)); /* the memory is still registered */
-  ok(qr_session_set_option(loser, text("script"), text("")));
+  ok(qr_session_set_option(loser, text("scripted.script"), text("")));
   ok(run(loser, NULL, NULL));
   qr_memory_destroy(memory);
   qr_session_destroy(loser);
@@ -203,11 +203,11 @@ static void test_loss_is_the_devices(void **state) {
 static void test_new_session_recovers(void **state) {
   fixture *f = *state;
   qr_session *keeper = create(f);
-  set(f, "script", "lose_at=1");
+  set(f, "scripted.script", "lose_at=1");
   qr_session *loser = create(f);
   fails(run(loser, NULL, NULL), QR_DEVICE_LOST, "QR-R0009");
   qr_session_destroy(loser);
-  set(f, "script", "");
+  set(f, "scripted.script", "");
   qr_session *fresh = create(f);
   ok(run(fresh, NULL, NULL));
   ok(run(keeper, NULL, NULL));

@@ -27,13 +27,13 @@ static void make(world *w, const char *grade, const char *slow) {
   OK(qr_runtime_create(&options, &w->runtime));
   OK(qr_options_create(w->runtime, &w->options));
   set(w, "backend", "scripted");
-  set(w, "script", grade);
+  set(w, "scripted.script", grade);
   snprintf(path, sizeof path, "%s/accepted.onnx", g_models);
   OK(qr_model_open_path(w->runtime, str(path), NULL, &onnx));
   OK(qr_model_compile(onnx, w->options, str("./forked.qrm"), NULL));
   qr_model_destroy(onnx);
   OK(qr_model_open_path(w->runtime, str("./forked.qrm"), NULL, &w->model));
-  set(w, "script", slow);
+  set(w, "scripted.script", slow);
   set(w, "context.recompile", "background");
   OK(qr_session_create(w->model, w->options, NULL, &w->session));
 }

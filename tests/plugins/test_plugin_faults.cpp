@@ -19,6 +19,7 @@ class FailingEnvironment final : public HostEnvironment, public Allocator {
   void log(qr_log_level level, std::string_view, std::string_view message) noexcept override {
     if (level == QR_LOG_PLUGIN_MISBEHAVING) FAIL_CHECK("misbehaving: ", message);
   }
+  bool knows_option(std::string_view key) noexcept override { return key == "qnn_context_priority"; }
   void *allocate(std::size_t size, std::size_t align) noexcept override {
     ++calls;
     if (fail_at && (calls == fail_at || (fail_after && calls > fail_at))) {
@@ -92,7 +93,7 @@ Status whole_way(HostEnvironment &environment, const Model &model) try {
   QR_ASSIGN_OR_RETURN(auto plugin, Plugin::open_file(environment, QR_SCRIPTED_PLUGIN));
   const qr_plugin_bytes segment{model.pool.data(), model.pool.size()};
   const qr_host_threads threads{sizeof threads, 1, nullptr, run_serially};
-  const qr_plugin_option option{{"script", 6}, {"grade=2", 7}};
+  const qr_plugin_option option{{"scripted.script", 15}, {"grade=2", 7}};
   const qr_plugin_graph graph{sizeof graph, 0, {"", 0}, {model.qir.data(), model.qir.size()}, &segment, 1};
   const qr_plugin_graph *const graphs[] = {&graph};
   const qr_compile_request request{sizeof request, 0, graphs, 1, &option, 1, nullptr, &threads, nullptr, nullptr};

@@ -48,7 +48,7 @@ static void make(world *w, const char *depth, const char *script) {
   OK(qr_options_create(w->runtime, &w->options));
   set(w, "backend", "scripted");
   set(w, "queue_depth", depth);
-  set(w, "script", script);
+  set(w, "scripted.script", script);
   snprintf(path, sizeof path, "%s/accepted.onnx", g_models);
   OK(qr_model_open_path(w->runtime, str(path), NULL, &w->model));
   OK(qr_session_create(w->model, w->options, NULL, &w->session));
@@ -314,7 +314,7 @@ static void test_wait_for_recompilation(void **state) {
   make(&w, "2", "grade=3");
   OK(qr_model_compile(w.model, w.options, str(path), NULL));
   OK(qr_model_open_path(w.runtime, str(path), NULL, &container));
-  set(&w, "script", "slow_compile=20000");
+  set(&w, "scripted.script", "slow_compile=20000");
   set(&w, "context.recompile", "background");
   OK(qr_session_create(container, w.options, NULL, &session));
   OK(qr_signal_create(w.runtime, &signal));
@@ -353,7 +353,7 @@ static void test_calls_wait(void **state) {
   OK(run(w.session, &jobs[2], NULL));
   assert_int_equal(g_ended, 2);
   submit_all(w.session, jobs, 2);
-  OK(qr_session_set_option(w.session, str("script"), str("slow_run=70")));
+  OK(qr_session_set_option(w.session, str("scripted.script"), str("slow_run=70")));
   assert_int_equal(g_ended, 2);
   submit_all(w.session, jobs, 2);
   OK(qr_session_recover(w.session));
@@ -381,7 +381,7 @@ static void on_link(void *self, uint64_t ticket, qr_status *status) {
   if (status) abort();
   refused[0] = qr_session_run(c->w->session, NULL, c->job.inputs, 1, c->job.outputs, 2);
   refused[1] = qr_session_wait(c->w->session, 0, NULL);
-  refused[2] = qr_session_set_option(c->w->session, str("script"), str(""));
+  refused[2] = qr_session_set_option(c->w->session, str("scripted.script"), str(""));
   refused[3] = qr_session_recover(c->w->session);
   refused[4] = NULL;
   for (i = 0; refused[i]; ++i) {
@@ -457,7 +457,7 @@ static void test_change_over(void **state) {
   make(&w, "2", "grade=2");
   OK(qr_model_compile(w.model, w.options, str(path), NULL));
   OK(qr_model_open_path(w.runtime, str(path), NULL, &container));
-  set(&w, "script", "slow_compile=150;slow_run=5");
+  set(&w, "scripted.script", "slow_compile=150;slow_run=5");
   set(&w, "context.recompile", "background");
   OK(qr_session_create(container, w.options, NULL, &session));
   submit_all(session, jobs, 2);

@@ -147,16 +147,16 @@ static void test_deadlines(void **state) {
   static const char *const scripts[] = {"slow_check=20000", "slow_compile=20000", "slow_load=20000"};
   for (int i = 0; i < 3; ++i) {
     qr_session *session = NULL;
-    set(f, "script", scripts[i]);
+    set(f, "scripted.script", scripts[i]);
     qr_signal_set_timeout(signal, 300000000u);
     fails(qr_session_create(f->model, f->options, &call, &session), QR_DEADLINE_EXCEEDED, "QR-C0012");
     assert_null(session);
   }
-  set(f, "script", "slow_run=20000");
+  set(f, "scripted.script", "slow_run=20000");
   qr_session *session = create(f);
   qr_signal_set_timeout(signal, 50000000u);
   fails(run(session, signal, NULL), QR_DEADLINE_EXCEEDED, "QR-C0012");
-  ok(qr_session_set_option(session, text("script"), text("slow_run=20")));
+  ok(qr_session_set_option(session, text("scripted.script"), text("slow_run=20")));
   qr_signal_set_timeout(signal, 0);
   ok(run(session, signal, NULL)); /* a stopped session goes on */
   qr_session_destroy(session);
@@ -175,7 +175,7 @@ static void test_abort(void **state) {
   ok(qr_signal_create(f->runtime, &signal));
   qr_call_options call = QR_CALL_OPTIONS_INIT;
   call.signal = signal;
-  set(f, "script", "slow_run=20000");
+  set(f, "scripted.script", "slow_run=20000");
   qr_session *session = create(f);
   pthread_t thread;
   pthread_create(&thread, NULL, abort_soon, signal);
@@ -183,9 +183,9 @@ static void test_abort(void **state) {
   pthread_join(thread, NULL);
   fails(run(session, signal, NULL), QR_CANCELLED, "QR-C0011"); /* until it is reset */
   qr_signal_reset(signal);
-  ok(qr_session_set_option(session, text("script"), text("")));
+  ok(qr_session_set_option(session, text("scripted.script"), text("")));
   ok(run(session, signal, NULL));
-  set(f, "script", "slow_compile=20000");
+  set(f, "scripted.script", "slow_compile=20000");
   qr_session *none = NULL;
   pthread_create(&thread, NULL, abort_soon, signal);
   fails(qr_session_create(f->model, f->options, &call, &none), QR_CANCELLED, "QR-C0011");
@@ -212,7 +212,7 @@ static void test_options(void **state) {
   fails(qr_session_set_option(session, text("qnn_context_priority"), text("urgent")), QR_INVALID_ARGUMENT, "QR-C0102");
   fails(qr_session_set_option(session, text("scripted.fixed"), text("4")), QR_FAILED_PRECONDITION, "QR-C0104");
   fails(qr_session_set_option(session, text("scripted.nothing"), text("4")), QR_NOT_FOUND, "QR-C0101");
-  fails(qr_session_set_option(session, text("script"), text("dance")), QR_INVALID_ARGUMENT, "QR-C0102");
+  fails(qr_session_set_option(session, text("scripted.script"), text("dance")), QR_INVALID_ARGUMENT, "QR-C0102");
   qr_profile_destroy(profile);
   qr_session_destroy(clone);
   qr_session_destroy(session);
@@ -223,7 +223,7 @@ static void test_options(void **state) {
 
 static void test_device_loss(void **state) {
   fixture *f = *state;
-  set(f, "script", "lose_at=2;stay_lost=1");
+  set(f, "scripted.script", "lose_at=2;stay_lost=1");
   qr_session *session = create(f);
   ok(qr_session_recover(session)); /* nothing to do */
   ok(run(session, NULL, NULL));
@@ -291,10 +291,10 @@ static void test_memory(void **state) {
 
 static qr_session *create_in_background(fixture *f, qr_model *model, const char *script) {
   qr_session *session = NULL;
-  set(f, "script", script);
+  set(f, "scripted.script", script);
   set(f, "context.recompile", "background");
   ok(qr_session_create(model, f->options, NULL, &session));
-  set(f, "script", "");
+  set(f, "scripted.script", "");
   set(f, "context.recompile", "wait");
   return session;
 }
@@ -324,7 +324,7 @@ static void test_replaced_in_background(void **state) {
   ok(qr_memory_import_fd(session, fd, 128, 64, NULL, &imported));
   close(fd);
   run_in_memory(f, session, allocated, 64, imported, 16);
-  ok(qr_session_set_option(clone, text("script"), text("wrong=silent")));
+  ok(qr_session_set_option(clone, text("scripted.script"), text("wrong=silent")));
   wait_until(session, "\"recompilation\": \"done\"");
   run_in_memory(f, session, allocated, 64, imported, 16);
   assert_true(reports(session, "\"source\": \"recompiled\""));
@@ -444,7 +444,7 @@ static void test_signal_descriptor(void **state) {
 
 static void test_no_memory(void **state) {
   fixture *f = *state;
-  set(f, "script", "no_memory");
+  set(f, "scripted.script", "no_memory");
   qr_session *session = create(f);
   qr_memory *memory = NULL;
   fails(qr_memory_allocate(session, 64, NULL, &memory), QR_UNSUPPORTED, "QR-R0010");
@@ -459,12 +459,12 @@ static void test_misbehaviour(void **state) {
   qr_session *session = create(f);
   static const char *const ways[] = {"wrong=unset", "wrong=bytes", "wrong=moved", "wrong=silent"};
   for (int i = 0; i < 4; ++i) {
-    ok(qr_session_set_option(session, text("script"), text(ways[i])));
+    ok(qr_session_set_option(session, text("scripted.script"), text(ways[i])));
     f->misbehaving = 0;
     fails(run(session, NULL, NULL), QR_INTERNAL, "QR-L0115");
     assert_int_equal(f->misbehaving, 1);
   }
-  ok(qr_session_set_option(session, text("script"), text("")));
+  ok(qr_session_set_option(session, text("scripted.script"), text("")));
   ok(run(session, NULL, NULL));
   qr_session_destroy(session);
 }

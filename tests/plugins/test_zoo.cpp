@@ -257,7 +257,7 @@ struct Bench {
   qr_blob blob{};
 
   Bench(std::shared_ptr<Plugin> opened, const std::string &lie) : plugin(std::move(opened)) {
-    option = {{"zoo.lie", 7}, {lie.data(), lie.size()}};
+    option = {{"zoo-liar.lie", 12}, {lie.data(), lie.size()}};
     compile.struct_size = sizeof compile;
     graph.struct_size = sizeof graph;
     graph.segments = &segment;

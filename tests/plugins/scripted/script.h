@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the scripted backend is told to do: the option "script", words with ';' between, each `word` or `word=value`.
+// What the scripted backend is told to do: the option "scripted.script", words with ';' between, each `word` or
+// `word=value`.
 //
 //   grade=N              compile: the context will be graded N (1 optimal ... 4 incompatible)
 //   slow_check=MS        check, compile, load, run: take so long, polling the signal every millisecond

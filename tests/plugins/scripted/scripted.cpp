@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The scripted backend: a real plugin that uses every slot of quarry/backend.h and does what the option "script" says
-// (script.h), so that tests can see the host's side of each. It computes Identity, Relu and Add of equal shapes in f32,
-// and NonZero (an output whose shape only the run knows); and, as a package would, the custom operator
-// test.scripted::Tabled of version 1: y[i] = x[i] * table[i % n] + offset, with the tensor `table`, f32[n], and the
-// float `offset` (0) as its attributes. What it notices it tells as profile events: see `tell` in
-// run(). Built a second time with SCRIPTED_SUBMITS, it queues runs itself (worker.h).
+// The scripted backend: a real plugin that uses every slot of quarry/backend.h and does what the option
+// "scripted.script" says (script.h), so that tests can see the host's side of each. It computes Identity, Relu and Add
+// of equal shapes in f32, and NonZero (an output whose shape only the run knows); and, as a package would, the custom
+// operator test.scripted::Tabled of version 1: y[i] = x[i] * table[i % n] + offset, with the tensor `table`, f32[n],
+// and the float `offset` (0) as its attributes. What it notices it tells as profile events: see `tell` in run(). Built
+// a second time with SCRIPTED_SUBMITS, it queues runs itself (worker.h).
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/mman.h>
@@ -118,7 +118,7 @@ void tell_count(const qr_profile_sink *profile, std::uint64_t id, std::string_vi
 }
 
 Result<Script> script_of(const qr_plugin_option *options, std::uint64_t count) {
-  return Script::parse(plugin::option(options, count, "script", ""));
+  return Script::parse(plugin::option(options, count, "scripted.script", ""));
 }
 
 std::uint64_t elements(const qir::Tensor &tensor) noexcept {
@@ -166,7 +166,7 @@ struct Row {
   std::uint32_t applies;
 };
 constexpr Row kRows[] = {
-    {"script", "text", "", "What to do: see tests/plugins/scripted/script.h", true,
+    {"scripted.script", "text", "", "What to do: see tests/plugins/scripted/script.h", true,
      QR_PLUGIN_OPTION_LOAD | QR_PLUGIN_OPTION_RUN},
     {"qnn_context_priority", "low|normal|normal_high|high", "normal", "Told back as the profile event \"priority\"",
      true, QR_PLUGIN_OPTION_RUN},

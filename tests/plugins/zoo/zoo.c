@@ -228,10 +228,13 @@ static uint64_t option_count(qr_backend *backend) {
 static qr_plugin_code option_info(qr_backend *backend, uint64_t index, qr_plugin_option_info *out,
                                   const qr_error_sink *errors) {
   (void)backend, (void)errors;
-  out->key = text(index == 0 ? "zoo.lie" : "zoo.other");
+  out->key = text(index == 0 ? ZOO_ID ".lie" : ZOO_ID ".other");
   out->values = text("text");
 #ifdef ZOO_option_twice
-  out->key = text("zoo.lie");
+  out->key = text(ZOO_ID ".lie");
+#endif
+#ifdef ZOO_option_of_another
+  if (index == 1) out->key = text("zoo.lie");
 #endif
 #ifdef ZOO_option_unset
   out->values = text("");
