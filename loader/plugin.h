@@ -94,7 +94,7 @@ struct TensorInfo {
 class Plugin;
 class Context;
 class Execution;
-class ErrorCollector;  // plugin.cpp
+class ErrorCollector;  // loader/checks.h
 
 // Memory that the plugin knows. Released with the object.
 class Registration : public HeapObject {

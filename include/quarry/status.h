@@ -24,7 +24,7 @@ QR_API qr_code qr_status_code(const qr_status *status);
  * @since   0.1 */
 QR_API const char *qr_code_name(qr_code code);
 
-/* The stable id, "QR-C0107"; empty for NULL. docs/errors has a page for each id.
+/* The stable id, "QR-C0107"; empty for NULL. docs/errors.md has a section for each id.
  * @param status  borrows: may be NULL.
  * @return  borrows: until the status is destroyed; NUL-terminated.
  * @thread  [thread-safe] [in-callback]
