@@ -107,8 +107,11 @@ class Signal : public Handle<qr_signal, qr_signal_destroy> {
   void set_timeout(std::chrono::nanoseconds timeout) noexcept {
     qr_signal_set_timeout(get(), static_cast<std::uint64_t>(timeout.count()));
   }
+  // poll() calls it readable while the signal is aborted; it stays the signal's.
+  Result<int> try_fd() noexcept { return detail::ask(-1, qr_signal_fd, get()); }
 #if QR_HAS_EXCEPTIONS
   explicit Signal(const Runtime &runtime) : Signal(try_create(runtime).value()) {}
+  int fd() { return try_fd().value(); }
 #endif
 };
 
@@ -343,6 +346,11 @@ class Model : public Handle<qr_model, qr_model_destroy> {
                                 const Options *options = nullptr) noexcept {
     return detail::make<Model>(qr_model_open_memory, runtime.get(), data, size_bytes, detail::get(options));
   }
+  // `size_bytes` 0: to the end of the file. The descriptor stays the caller's.
+  static Result<Model> try_open_fd(const Runtime &runtime, int fd, std::uint64_t offset = 0,
+                                   std::uint64_t size_bytes = 0, const Options *options = nullptr) noexcept {
+    return detail::make<Model>(qr_model_open_fd, runtime.get(), fd, offset, size_bytes, detail::get(options));
+  }
   std::uint64_t input_count() const noexcept { return qr_model_input_count(get()); }
   std::uint64_t output_count() const noexcept { return qr_model_output_count(get()); }
   Result<TensorInfo> try_input(std::uint64_t index) const noexcept {
@@ -391,6 +399,10 @@ class Model : public Handle<qr_model, qr_model_destroy> {
       : Model(try_open(runtime, path, options).value()) {}
   Model(const Runtime &runtime, const void *data, std::uint64_t size_bytes, const Options *options = nullptr)
       : Model(try_open(runtime, data, size_bytes, options).value()) {}
+  static Model open_fd(const Runtime &runtime, int fd, std::uint64_t offset = 0, std::uint64_t size_bytes = 0,
+                       const Options *options = nullptr) {
+    return try_open_fd(runtime, fd, offset, size_bytes, options).value();
+  }
   TensorInfo input(std::uint64_t index) const { return try_input(index).value(); }
   TensorInfo output(std::uint64_t index) const { return try_output(index).value(); }
   std::vector<TensorInfo> inputs() const { return try_inputs().value(); }
@@ -420,6 +432,10 @@ class Session : public Handle<qr_session, qr_session_destroy> {
                                     Profile *profile = nullptr) noexcept {
     const qr_call_options call = detail::call(signal, profile, nullptr);
     return detail::make<Session>(qr_session_create, model.get(), detail::get(options), &call);
+  }
+  // What a session would need, without one.
+  static Result<qr_memory_plan> try_plan(const Model &model, const Options *options = nullptr) noexcept {
+    return detail::ask(qr_memory_plan QR_MEMORY_PLAN_INIT, qr_session_plan, model.get(), detail::get(options));
   }
   Result<Session> try_clone() const noexcept { return detail::make<Session>(qr_session_clone, get()); }
   std::uint64_t input_count() const noexcept { return qr_session_input_count(get()); }
@@ -487,6 +503,9 @@ class Session : public Handle<qr_session, qr_session_destroy> {
 #if QR_HAS_EXCEPTIONS
   explicit Session(const Model &model, const Options *options = nullptr, Signal *signal = nullptr)
       : Session(try_create(model, options, signal).value()) {}
+  static qr_memory_plan plan(const Model &model, const Options *options = nullptr) {
+    return try_plan(model, options).value();
+  }
   Session clone() const { return try_clone().value(); }
   TensorInfo input(std::uint64_t index) const { return try_input(index).value(); }
   TensorInfo output(std::uint64_t index) const { return try_output(index).value(); }
@@ -535,10 +554,36 @@ class Memory : public Handle<qr_memory, qr_memory_destroy> {
   }
   void *data() const noexcept { return qr_memory_data(get()); }
   std::uint64_t size() const noexcept { return qr_memory_size(get()); }
+  // A view of memory that has none of its own, until try_unmap. `access`: QR_ACCESS_*, what the host will do.
+  Result<void *> try_map(std::uint32_t access) noexcept {
+    return detail::ask(static_cast<void *>(nullptr), qr_memory_map, get(), access);
+  }
+  Status try_unmap() noexcept { return Status(qr_memory_unmap(get())); }
+  // Around what the host does with data(), where it and the device do not see each other's writes by themselves.
+  Status try_begin_access(std::uint32_t access) noexcept { return Status(qr_memory_begin_access(get(), access)); }
+  Status try_end_access(std::uint32_t access) noexcept { return Status(qr_memory_end_access(get(), access)); }
+  // A descriptor for another process or device, which the caller closes, and where the memory begins in it.
+  Result<std::pair<int, std::uint64_t>> try_export_fd() noexcept {
+    using Place = std::pair<int, std::uint64_t>;
+    Place place(-1, 0);
+    Status status(qr_memory_export_fd(get(), &place.first, &place.second));
+    if (!status.ok()) return Result<Place>(std::move(status));
+    return Result<Place>(place);
+  }
 #if QR_HAS_EXCEPTIONS
-  Memory(const Session &session, std::uint64_t size_bytes) : Memory(try_allocate(session, size_bytes).value()) {}
-  Memory(const Session &session, void *data, std::uint64_t size_bytes)
-      : Memory(try_register(session, data, size_bytes).value()) {}
+  Memory(const Session &session, std::uint64_t size_bytes, const qr_memory_options *how = nullptr)
+      : Memory(try_allocate(session, size_bytes, how).value()) {}
+  Memory(const Session &session, void *data, std::uint64_t size_bytes, const qr_memory_options *how = nullptr)
+      : Memory(try_register(session, data, size_bytes, how).value()) {}
+  static Memory import(const Session &session, int fd, std::uint64_t offset, std::uint64_t size_bytes,
+                       const qr_memory_options *how = nullptr) {
+    return try_import(session, fd, offset, size_bytes, how).value();
+  }
+  void *map(std::uint32_t access) { return try_map(access).value(); }
+  void unmap() { check(try_unmap()); }
+  void begin_access(std::uint32_t access) { check(try_begin_access(access)); }
+  void end_access(std::uint32_t access) { check(try_end_access(access)); }
+  std::pair<int, std::uint64_t> export_fd() { return try_export_fd().value(); }
 #endif
 };
 

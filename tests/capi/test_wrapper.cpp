@@ -8,6 +8,9 @@
 #include <doctest/doctest.h>
 #include <quarry/quarry.hpp>
 
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <array>
@@ -320,6 +323,38 @@ TEST_CASE("runs in a queue") {
   CHECK(std::string(all.session.try_submit(inputs, none).status().id()) == "QR-R0004");
 }
 
+TEST_CASE("descriptors: of a model's file, of a signal, of memory") {
+  PoisoningAllocator allocator;
+  Everything all = make_everything(allocator);
+  const int file = open(container().c_str(), O_RDONLY | O_CLOEXEC);
+  REQUIRE(file >= 0);
+  CHECK(must(qr::Model::try_open_fd(all.runtime, file)).input_count() == 1);
+  close(file);
+  CHECK(must(qr::Session::try_plan(all.model, &all.options)).io_bytes >= 64 * 4 + 40);
+
+  pollfd ready{must(all.signal.try_fd()), POLLIN, 0};
+  CHECK(poll(&ready, 1, 0) == 0);
+  all.signal.abort();
+  CHECK(poll(&ready, 1, 0) == 1);
+
+  const int shared = memfd_create("test_wrapper", MFD_CLOEXEC);
+  REQUIRE(shared >= 0);
+  REQUIRE(ftruncate(shared, 8192) == 0);
+  CHECK(qr::Memory::try_import(all.session, shared, 8192, 4096).status().code() == QR_OUT_OF_RANGE);
+  qr::Memory imported = must(qr::Memory::try_import(all.session, shared, 4096, 4096));
+  close(shared);
+  CHECK(imported.size() == 4096);
+  must(imported.try_begin_access(QR_ACCESS_WRITE));
+  must(imported.try_end_access(QR_ACCESS_WRITE));
+  void *view = must(imported.try_map(QR_ACCESS_READ));
+  CHECK(view != nullptr);
+  must(imported.try_unmap());
+  CHECK(imported.try_unmap().code() == QR_FAILED_PRECONDITION);
+  const auto [descriptor, offset] = must(imported.try_export_fd());
+  CHECK(offset == 4096);
+  close(descriptor);
+}
+
 #if QR_HAS_EXCEPTIONS
 
 // As a program writes it that has exceptions.
@@ -361,7 +396,17 @@ TEST_CASE("the throwing functions: a struct of objects is moved") {
   CHECK(all.runtime.operators("").find("Conv") != std::string::npos);
   CHECK(qr::Memory(all.session, 100).size() == 100);
   std::array<char, 4096> own{};
-  CHECK(qr::Memory(all.session, own.data(), own.size()).data() == own.data());
+  qr::Memory memory(all.session, own.data(), own.size());
+  CHECK(memory.data() == own.data());
+  memory.begin_access(QR_ACCESS_READ);
+  memory.end_access(QR_ACCESS_READ);
+  CHECK(memory.map(QR_ACCESS_READ) == own.data());
+  memory.unmap();
+  CHECK_THROWS_AS(memory.export_fd(), qr::Error);  // it has no descriptor
+  CHECK_THROWS_AS(qr::Memory::import(all.session, -1, 0, 1), qr::Error);
+  CHECK_THROWS_AS(qr::Model::open_fd(all.runtime, -1), qr::Error);
+  CHECK(qr::Session::plan(all.model).io_bytes >= 64 * 4 + 40);
+  CHECK(qr::Signal(all.runtime).fd() >= 0);
 }
 
 TEST_CASE("the throwing functions: runs in a queue") {
