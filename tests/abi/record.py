@@ -4,7 +4,7 @@
 
 record.py check|update CC INCLUDE_DIR ABI_TXT ABI_CHANGES_MD [LIBRARY NM]
 
-An addition wants the record brought up to date: `update` does it. Anything else is a break, which `update` refuses as well until a new line of
+An addition wants the record brought up to date: `update` does it, and has vary.py derive the headers of other minors. Anything else is a break, which `update` refuses as well until a new line of
 docs/abi-changes.md names each symbol that it breaks. The record counts the lines it has seen, so an old line allows no later break.
 Without a library the exports of the record stay as they are.
 """
@@ -117,6 +117,8 @@ def main():
             out.write("# Written by tests/abi/record.py, never by hand.\n")
             out.write(f"{USED} {len(lines)}\n")
             out.writelines(f"{key} {row}".rstrip() + "\n" for key, row in new.items())
+        subprocess.run([sys.executable, os.path.join(os.path.dirname(os.path.abspath(__file__)), "vary.py"), "write", compiler, include,
+                        os.path.dirname(os.path.abspath(record_path))], check=True)
         print(f"{len(new)} rows: {len(additions)} added or grown, {len(breaks)} broken as docs/abi-changes.md says")
     elif command == "check" and not problems and (additions or breaks or used != len(lines)):
         problems.append(f"the record is behind by {len(additions)} additions ({', '.join(additions[:5])}), {len(breaks)} breaks and "

@@ -286,13 +286,14 @@ qr_plugin_code compiler_compile(qr_backend *backend, const qr_compile_request *r
                                 const qr_error_sink *errors) {
   return guard(backend->allocator, errors, [&]() -> Status {
     QR_ASSIGN_OR_RETURN(const Script script, script_of(request->options, request->option_count));
+    const qr_compile_request known = plugin::incoming(*request);
     // In four parts, so that there is progress to tell.
     for (std::uint64_t part = 0; part < 4; ++part) {
-      if (request->progress) request->progress->report(request->progress->self, part, 4, text("pretends"));
+      if (known.progress) known.progress->report(known.progress->self, part, 4, text("pretends"));
       QR_RETURN_IF_ERROR(
           take_time((script.slow_compile + 3) / 4, request->signal, backend->allocator.host(), "compile"));
     }
-    tell_count(request->profile, 1, "graphs compiled", "compile", request->graph_count);
+    tell_count(known.profile, 1, "graphs compiled", "compile", request->graph_count);
     if (script.fail_compile) return Status::error(ErrorId::internal, "option script: fail_compile is set, as told");
     const auto told = [](qr_plugin_code code) {
       return code == QR_OK ? Status()
@@ -416,16 +417,17 @@ qr_plugin_code context_load(qr_backend *backend, const qr_load_request *request,
       for (const qir::Node &node : graph.nodes)
         if (const String reason = refusal(graph, node); !reason.empty())
           return Status::error(ErrorId::backend_bad_blob, "blob: " + reason);
-    context->group = view(request->group);
+    const qr_load_request known = plugin::incoming(*request);
+    context->group = view(known.group);
     if (!context->group.empty()) {
       const std::lock_guard lock(backend->groups_mutex);
       backend->grouped.push_back(context.get());
     }
-    if (request->progress) request->progress->report(request->progress->self, 0, 0, text("loading."));
+    if (known.progress) known.progress->report(known.progress->self, 0, 0, text("loading."));
     std::uint64_t in_file = read_again(request->blob->bytes);
     for (std::uint64_t i = 0; i < request->blob->segment_count; ++i) in_file += read_again(request->blob->segments[i]);
-    tell_count(request->profile, 1, "graphs loaded", "load", context->graphs.size());
-    tell_count(request->profile, 2, "segments in the file", "load", in_file);
+    tell_count(known.profile, 1, "graphs loaded", "load", context->graphs.size());
+    tell_count(known.profile, 2, "segments in the file", "load", in_file);
     *out_context = context.release();
     return {};
   });
@@ -497,7 +499,8 @@ qr_plugin_code execution_create(qr_context *context, const qr_execution_request 
     execution->priority = plugin::option(request->options, request->option_count, "qnn_context_priority", "normal");
     const qir::Graph &graph = *execution->graph;
     execution->buffers.resize(graph.tensors.size());
-    execution->found.resize(request->queue_depth + 1);
+    const std::uint64_t depth = plugin::incoming(*request).queue_depth;
+    execution->found.resize(depth + 1);
     for (auto &found : execution->found) found.resize(graph.tensors.size());
     execution->read.resize(graph.tensors.size());
     execution->write.resize(graph.tensors.size());
@@ -510,9 +513,8 @@ qr_plugin_code execution_create(qr_context *context, const qr_execution_request 
         execution->buffers[out].resize(elements(graph.tensors[out]));
       }
     }
-    if (kSubmits && request->queue_depth)
-      execution->worker =
-          quarry::make_unique<Worker>(*execution, run, context->backend->allocator, request->queue_depth);
+    if (kSubmits && depth)
+      execution->worker = quarry::make_unique<Worker>(*execution, run, context->backend->allocator, depth);
     *out_execution = execution.release();
     return {};
   });
@@ -590,7 +592,8 @@ Status run(qr_execution &execution, const qr_run_request &request) {
   const std::uint64_t begin = now();
   QR_RETURN_IF_ERROR(take_time(script.slow_run, request.signal, host, "run"));
   if (script.sleep_run) {
-    pollfd abort{request.signal ? request.signal->event_fd(request.signal->self) : -1, POLLIN, 0};
+    const qr_plugin_signal signal = request.signal ? plugin::incoming(*request.signal) : qr_plugin_signal{};
+    pollfd abort{signal.event_fd ? signal.event_fd(signal.self) : -1, POLLIN, 0};
     poll(&abort, 1, static_cast<int>(script.sleep_run));
     QR_RETURN_IF_ERROR(stop.status("run"));
   }

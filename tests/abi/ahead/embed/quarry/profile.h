@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Derived by tests/abi/vary.py: never edited by hand. */
+/* qr_profile: what a call did and how long it took, as a tree of events. Given to a run in qr_run_options, and to what
+ * compiles or creates in qr_call_options. */
+#ifndef QUARRY_PROFILE_H
+#define QUARRY_PROFILE_H
+
+#include <quarry/runtime.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* How much is recorded; each level holds those before it. Words of the option "profiling_level" in brackets. */
+#define QR_PROFILE_BASIC 1    /* the call and its phases (basic) */
+#define QR_PROFILE_DETAILED 2 /* its nodes (detailed) */
+#define QR_PROFILE_LINTING 3  /* what the device says about each node beyond its time (linting) */
+#define QR_PROFILE_TRACE 4    /* everything there is (optrace) */
+
+/* What `begin` and `end` count. */
+#define QR_CLOCK_HOST 0          /* nanoseconds of the monotonic clock */
+#define QR_CLOCK_DEVICE_NS 1     /* nanoseconds from some beginning of the device's */
+#define QR_CLOCK_DEVICE_CYCLES 2 /* cycles of the device, likewise */
+#define QR_CLOCK_NONE 3          /* no times: the event has counters alone */
+
+/* FROZEN. What was counted in an event: {"bytes read", "bytes", 4096}. */
+typedef struct qr_profile_counter {
+  qr_string name;
+  qr_string unit; /* may be empty */
+  uint64_t value;
+} qr_profile_counter;
+
+/* FROZEN. What else is known of an event: "kernel", "shapes", "fused" (the nodes that run inside this one). */
+typedef struct qr_profile_attribute {
+  qr_string key;
+  qr_string value;
+} qr_profile_attribute;
+
+/* One event. */
+typedef struct qr_profile_event {
+  uint32_t struct_size;
+  uint32_t level;  /* QR_PROFILE_* */
+  uint64_t id;     /* unique in the profile, never 0 */
+  uint64_t parent; /* the event that it is a part of; 0: none */
+  uint32_t clock;  /* QR_CLOCK_* */
+  uint32_t thread; /* the worker or device thread it ran on, from 0 */
+  uint64_t begin;
+  uint64_t end;
+  int64_t node; /* index of the source node in its graph; -1: no node's */
+  qr_string name;
+  qr_string kind; /* "compile", "load", "run", "phase", "node", or a word of the backend's */
+  qr_string op;   /* the operator; empty where the event is no node */
+  const qr_profile_counter *counters;
+  uint64_t counter_count;
+  const qr_profile_attribute *attributes;
+  uint64_t attribute_count;
+  /* since one minor later */
+  uint64_t later;
+} qr_profile_event;
+#define QR_PROFILE_EVENT_FIRST_SIZE 136u
+#define QR_PROFILE_EVENT_INIT \
+  { sizeof(qr_profile_event), 0, 0, 0, 0, 0, 0, 0, -1, {NULL, 0}, {NULL, 0}, {NULL, 0}, NULL, 0, NULL, 0 }
+
+/* Creates an empty profile.
+ * @param runtime      borrows: kept alive by the profile.
+ * @param out_profile  gives: qr_profile_destroy.
+ * @thread  [thread-safe]
+ * @errors  INVALID_ARGUMENT, RESOURCE_EXHAUSTED
+ * @since   0.1 */
+QR_API QR_MUST_USE qr_status *qr_profile_create(qr_runtime *runtime, qr_profile **out_profile);
+
+/* The number of events so far; 0 for NULL.
+ * @param profile  borrows.
+ * @thread  [exclusive:profile]
+ * @errors  none
+ * @since   0.1 */
+QR_API uint64_t qr_profile_event_count(const qr_profile *profile);
+
+/* The number of events that could not be kept: for want of memory, or by the device; 0 for NULL.
+ * @param profile  borrows.
+ * @thread  [exclusive:profile]
+ * @errors  none
+ * @since   0.1 */
+QR_API uint64_t qr_profile_lost_count(const qr_profile *profile);
+
+/* One event. A call comes before its parts; among the parts of one, in the order of their begins.
+ * @param profile    borrows.
+ * @param index      under qr_profile_event_count.
+ * @param out_event  borrows: set its struct_size; its strings and arrays live until the profile is cleared, destroyed
+ * or given to another call.
+ * @thread  [exclusive:profile]
+ * @errors  OUT_OF_RANGE, INVALID_ARGUMENT
+ * @since   0.1 */
+QR_API QR_MUST_USE qr_status *qr_profile_event_at(const qr_profile *profile, uint64_t index,
+                                                  qr_profile_event *out_event);
+
+/* The events as a file's content: "chrome" (trace JSON for Perfetto and chrome://tracing) or "csv".
+ * Both tell how many events were lost.
+ * @param profile   borrows.
+ * @param format    borrows.
+ * @param out_text  gives: qr_string_destroy; NUL-terminated.
+ * @thread  [exclusive:profile]
+ * @errors  INVALID_ARGUMENT (unknown format), RESOURCE_EXHAUSTED
+ * @since   0.1 */
+QR_API QR_MUST_USE qr_status *qr_profile_export(const qr_profile *profile, qr_string format, char **out_text);
+
+/* Forgets all events. NULL is ignored.
+ * @param profile  borrows.
+ * @thread  [exclusive:profile]
+ * @errors  none
+ * @since   0.1 */
+QR_API void qr_profile_clear(qr_profile *profile);
+
+/* Frees a profile. Accepts NULL.
+ * @param profile  takes.
+ * @thread  [exclusive:profile]
+ * @errors  none
+ * @since   0.1 */
+QR_API void qr_profile_destroy(qr_profile *profile);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
