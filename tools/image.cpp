@@ -4,6 +4,10 @@
 #define STB_IMAGE_IMPLEMENTATION
 #define STB_IMAGE_STATIC
 #define STBI_FAILURE_USERMSG
+#define STBI_ONLY_PNG
+#define STBI_ONLY_JPEG
+#define STBI_ONLY_BMP
+#define STBI_MAX_DIMENSIONS 32768  // as the inputs that take an image: image_tensor
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wunused-function"
 #pragma GCC diagnostic ignored "-Wsign-compare"
@@ -100,6 +104,9 @@ std::vector<Taps> triangle_taps(int from, int to) {
 
 Pixels resized(Pixels in, int width, int height) {
   if (in.width == width && in.height == height) return in;
+  if (width > 32768 || height > 32768)
+    throw UsageError("--resize: found " + std::to_string(width) + "x" + std::to_string(height) +
+                     " for the whole image, expected at most 32768x32768");
   const size_t channels = static_cast<size_t>(in.channels), w = static_cast<size_t>(width),
                rows = static_cast<size_t>(in.height);
   const std::vector<Taps> across = triangle_taps(in.width, width), down = triangle_taps(in.height, height);
