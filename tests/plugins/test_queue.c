@@ -125,7 +125,7 @@ static void test_order(void **state) {
   uint64_t ticket;
   int i;
   (void)state;
-  make(&w, "4", "slow_run=30");
+  make(&w, "4", "slow_run=200");
   submit_all(w.session, jobs, 4);
   prepare(&more);
   FAILS("QR-R0014", "found 4 runs under way, expected fewer than queue_depth", submit(w.session, &more));
@@ -138,6 +138,7 @@ static void test_order(void **state) {
   FAILS("QR-R0015", "found ticket 2", qr_session_wait(w.session, 2, NULL)); /* given already */
   FAILS("QR-R0015", "found ticket 5", qr_session_wait(w.session, 5, NULL));
   /* What nobody waits for is forgotten when 2 * queue_depth more have ended. */
+  OK(qr_session_set_option(w.session, str("scripted.script"), str("")));
   prepare(&more);
   OK(submit(w.session, &more));
   ticket = more.ticket;
@@ -280,7 +281,7 @@ static void test_signal_of_wait(void **state) {
   qr_signal *signal = NULL;
   pthread_t thread;
   (void)state;
-  make(&w, "2", "slow_run=1000");
+  make(&w, "2", "slow_run=4000");
   OK(qr_signal_create(w.runtime, &signal));
   submit_all(w.session, jobs, 1);
   pthread_create(&thread, NULL, abort_soon, signal);
@@ -344,7 +345,7 @@ static void test_calls_wait(void **state) {
   char *report = NULL;
   qr_session *clone = NULL;
   (void)state;
-  make(&w, "2", "slow_run=60");
+  make(&w, "2", "slow_run=500");
   submit_all(w.session, jobs, 2);
   OK(qr_session_report(w.session, &report)); /* does not wait, nor does a clone */
   qr_string_destroy(report);
@@ -353,7 +354,7 @@ static void test_calls_wait(void **state) {
   OK(run(w.session, &jobs[2], NULL));
   assert_int_equal(g_ended, 2);
   submit_all(w.session, jobs, 2);
-  OK(qr_session_set_option(w.session, str("scripted.script"), str("slow_run=70")));
+  OK(qr_session_set_option(w.session, str("scripted.script"), str("slow_run=20")));
   assert_int_equal(g_ended, 2);
   submit_all(w.session, jobs, 2);
   OK(qr_session_recover(w.session));
@@ -431,7 +432,7 @@ static void test_device_loss(void **state) {
   job jobs[4];
   int i;
   (void)state;
-  make(&w, "4", "slow_run=30;lose_at=2");
+  make(&w, "4", "slow_run=200;lose_at=2");
   submit_all(w.session, jobs, 4);
   OK(qr_session_wait(w.session, 1, NULL));
   for (i = 2; i <= 4; ++i) FAILS("QR-R0009", "", qr_session_wait(w.session, (uint64_t)i, NULL));
@@ -521,7 +522,7 @@ static void test_descriptor(void **state) {
   job jobs[2];
   int32_t fd = -1, again = -1;
   (void)state;
-  make(&w, "2", "slow_run=50");
+  make(&w, "2", "slow_run=500");
   OK(qr_session_completion_fd(w.session, &fd));
   assert_false(readable(fd, 0));
   submit_all(w.session, jobs, 2);
