@@ -69,7 +69,7 @@ struct CompiledSegment {
 };
 
 // The result of a compilation, in the plugin's own numbering of segments.
-struct Compiled {
+struct CompiledBlob {
   Block blob;  // 64-byte aligned
   Vector<CompiledSegment> segments;
   String target, key;
@@ -233,7 +233,7 @@ class Plugin : public HeapObject, public std::enable_shared_from_this<Plugin> {
   bool compiles_groups() const noexcept;  // whether compile takes several graphs
   // One verdict per node of the one graph, by index.
   Status check(const qr_compile_request &request, std::uint32_t node_count, Vector<Verdict> &out);
-  Result<Compiled> compile(const qr_compile_request &request);
+  Result<CompiledBlob> compile(const qr_compile_request &request);
   // 1 or 0; -1: the plugin does not say.
   std::int32_t supports(std::string_view domain, std::string_view name, std::uint32_t version, String *out_types,
                         String *out_note);

@@ -104,7 +104,7 @@ struct VerdictCollector {
 
 struct BlobCollector {
   SinkState state;
-  Compiled &out;
+  CompiledBlob &out;
   const qr_compile_request &request;
   bool has_blob = false, has_compatibility = false;
 
@@ -199,12 +199,12 @@ Status Plugin::check(const qr_compile_request &request, std::uint32_t node_count
   return {};
 }
 
-Result<Compiled> Plugin::compile(const qr_compile_request &request) {
+Result<CompiledBlob> Plugin::compile(const qr_compile_request &request) {
   if (!has_compiler()) return no_compiler(id_);
   const bool several = request.graph_count > 1;
   const char *const slot = several ? "compiler.compile_group" : "compiler.compile";
   if (several && !compiles_groups()) return no_slot(ErrorId::backend_cannot_compile, "compile several graphs into one");
-  Compiled compiled;
+  CompiledBlob compiled;
   BlobCollector collector{SinkState(environment_), compiled, request};
   const qr_blob_sink sink{sizeof sink,
                           0,

@@ -45,7 +45,7 @@ struct Destroyer {
 template <class T>
 using Owned = std::unique_ptr<T, Destroyer<T>>;
 
-qr_plugin_code open_model(const qr_host *host, qr_plugin_bytes data, qr_plugin_string folder,
+qr_plugin_code open_model(const qr_host *host, qr_plugin_bytes data, qr_plugin_string folder, int32_t read_external,
                           qr_prepared_model **out_model, const qr_error_sink *errors) {
   plugin::HostAllocator allocator(host);
   Owned<qr_prepared_model> model;
@@ -56,7 +56,8 @@ qr_plugin_code open_model(const qr_host *host, qr_plugin_bytes data, qr_plugin_s
   if (made != 0) return made;
   // From here on blocks are the model's, a failure's text too: the model ends after that has been told.
   return plugin::guard(model->allocator, errors, [&]() -> Status {
-    QR_ASSIGN_OR_RETURN(model->model, onnx_import::Model::open({data.data, data.size}, view(folder)));
+    const auto use = read_external ? onnx_import::ExternalUse::Read : onnx_import::ExternalUse::Map;
+    QR_ASSIGN_OR_RETURN(model->model, onnx_import::Model::open({data.data, data.size}, view(folder), use));
     *out_model = model.release();
     return {};
   });
@@ -103,7 +104,7 @@ qr_plugin_code inspect(qr_prepared_model *model, qr_plugin_string *out_json, con
 // Polls the signal and passes progress on; a bucket is a whole number of steps.
 class LowerWatcher final : public onnx_import::Watcher {
  public:
-  LowerWatcher(const plugin::Stop &stop, const qr_prepare_progress *progress, std::uint64_t buckets)
+  LowerWatcher(const plugin::StopToken &stop, const qr_prepare_progress *progress, std::uint64_t buckets)
       : stop_(stop), progress_(progress), buckets_(buckets) {}
   std::uint64_t bucket = 0;
 
@@ -115,7 +116,7 @@ class LowerWatcher final : public onnx_import::Watcher {
   }
 
  private:
-  const plugin::Stop &stop_;
+  const plugin::StopToken &stop_;
   const qr_prepare_progress *progress_;
   std::uint64_t buckets_;
 };
@@ -124,7 +125,7 @@ qr_plugin_code lower(qr_prepared_model *model, const qr_plugin_string *shapes, u
                      const qr_plugin_signal *signal, const qr_prepare_progress *progress, qr_lowered **out_lowered,
                      const qr_error_sink *errors) {
   return plugin::guard(model->allocator, errors, [&]() -> Status {
-    const plugin::Stop stop(signal, model->allocator.host());
+    const plugin::StopToken stop(signal, model->allocator.host());
     const std::uint64_t buckets = shape_count ? shape_count : 1;
     LowerWatcher watcher(stop, progress, buckets);
     onnx_import::Store store;

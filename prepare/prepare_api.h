@@ -10,7 +10,7 @@
 extern "C" {
 #endif
 
-#define QR_PREPARE_VERSION 2u
+#define QR_PREPARE_VERSION 3u
 
 typedef struct qr_prepared_model qr_prepared_model; /* a parsed ONNX model */
 typedef struct qr_lowered qr_lowered;               /* its graphs as QIR */
@@ -38,8 +38,8 @@ typedef struct qr_prepare_api {
   uint32_t struct_size;
   uint32_t version;
   /* Parses and checks a model. `data` is borrowed until model_destroy. `folder` is where external data lie (UTF-8;
-   * empty: there are none). */
-  qr_plugin_code (*open)(const qr_host *host, qr_plugin_bytes data, qr_plugin_string folder,
+   * empty: there are none); not 0 `read_external`: they are read here, and not mapped when they are used. */
+  qr_plugin_code (*open)(const qr_host *host, qr_plugin_bytes data, qr_plugin_string folder, int32_t read_external,
                          qr_prepared_model **out_model, const qr_error_sink *errors);
   void (*destroy)(qr_prepared_model *model);
   uint64_t (*input_count)(qr_prepared_model *model);

@@ -5,7 +5,7 @@
 
 #include "loader/plugin.h"
 #include "runtime/call_threads.h"
-#include "runtime/portable.h"
+#include "runtime/portable_graphs.h"
 #include "runtime/settings.h"
 
 namespace quarry {
@@ -18,7 +18,7 @@ struct CallWatch {
 };
 
 // One compilation: who compiles for which device with which options. Lives on the stack of a call.
-struct Compilation {
+struct CompileJob {
   const Model &model;
   const OptionSet *options;  // may be null
   Settings settings;
@@ -27,31 +27,31 @@ struct Compilation {
   PluginOptions plugin_options;
   CallSignal signal;
   Progress progress;
-  Profile *profile;  // may be null
+  CallEvents events;  // "compile" or "load": what is done with the job
   std::shared_ptr<ThreadPool> pool;
   CallThreads threads;
 
-  // Opens the backend and settles everything but the graphs.
-  static Result<Unique<Compilation>> begin(const Model &model, const OptionSet *options, const CallWatch &watch,
-                                           DeviceUse use);
+  // Opens the backend and resolves everything but the graphs.
+  static Result<Unique<CompileJob>> begin(const Model &model, const OptionSet *options, const CallWatch &watch,
+                                          DeviceUse use);
   // By `begin` alone.
-  Compilation(const Model &from, const OptionSet *given, Settings settled, std::shared_ptr<ThreadPool> workers,
-              const CallWatch &watch);
+  CompileJob(DeviceUse use, const Model &from, const OptionSet *given, Settings resolved,
+             std::shared_ptr<ThreadPool> workers, const CallWatch &watch);
 };
 
 // Graphs that a backend compiled into one blob.
 struct CompiledProgram {
   Vector<std::uint32_t> graphs;  // of the model; graphs[k] is graph k of the blob
-  loader::Compiled compiled;
+  loader::CompiledBlob compiled;
 };
 
 // A model compiled by one backend, with everything that its bytes point into.
 class CompiledModel : public Counted<CompiledModel> {
  public:
   // Checks and compiles all graphs. Where nodes are refused: QR-B0001 with one "reason" frame for each.
-  static Result<Ref<CompiledModel>> make(Compilation &compilation);
+  static Result<Ref<CompiledModel>> make(CompileJob &job);
 
-  const Portable &portable() const noexcept { return *portable_; }
+  const PortableGraphs &portable_graphs() const noexcept { return *portable_graphs_; }
   const Signature &signature() const noexcept { return signature_; }
   const Vector<CompiledProgram> &programs() const noexcept { return programs_; }  // each graph is in one of them
   // Per graph.
@@ -60,7 +60,7 @@ class CompiledModel : public Counted<CompiledModel> {
   std::uint64_t node_count() const noexcept { return node_count_; }  // of the first graph
 
  private:
-  Ref<Portable> portable_;
+  Ref<PortableGraphs> portable_graphs_;
   Signature signature_;
   Vector<CompiledProgram> programs_;
   Vector<Vector<qir::Shape>> input_dims_, output_dims_;
@@ -69,10 +69,10 @@ class CompiledModel : public Counted<CompiledModel> {
 
 // Writes a container: the graphs (if they are to be kept), the new context, and, when the model is a container itself,
 // the contexts that it has for other backends and targets.
-Status write_container(const Compilation &compilation, const CompiledModel &compiled, std::string_view path);
+Status write_container(const CompileJob &job, const CompiledModel &compiled, std::string_view path);
 
 // qr_model_check: asks about every node and compiles nothing.
-Result<String> check_report(Compilation &compilation);
+Result<String> check_report(CompileJob &job);
 
 // "native", "reference", "none" or "unknown": QR_PLUGIN_PATH_*.
 const char *path_name(std::uint32_t path) noexcept;

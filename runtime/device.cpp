@@ -12,19 +12,22 @@ Status DeviceState::check(const char *what) const {
 }
 
 Status DeviceState::recover() {
-  const std::lock_guard lock(recovering_);
+  const ProcessLock lock(recovering_);
+  QR_RETURN_IF_ERROR(lock.status("the recovery of a device"));
   if (!lost()) return {};
   QR_RETURN_IF_ERROR(plugin_->recover(index_));
   lost_.store(false, std::memory_order_release);
   return {};
 }
 
-std::shared_ptr<DeviceState> DeviceStates::of(const std::shared_ptr<loader::Plugin> &plugin, std::uint32_t index) {
-  const std::lock_guard lock(mutex_);
+Result<std::shared_ptr<DeviceState>> DeviceStates::of(const std::shared_ptr<loader::Plugin> &plugin,
+                                                      std::uint32_t index) {
+  const ProcessLock lock(mutex_);
+  QR_RETURN_IF_ERROR(lock.status("the devices of this runtime"));
   std::erase_if(states_, [](const std::weak_ptr<DeviceState> &state) { return state.expired(); });
   for (const std::weak_ptr<DeviceState> &known : states_)
     if (auto state = known.lock(); state && state->shared_plugin() == plugin && state->index() == index) return state;
-  auto made = quarry::make_shared<DeviceState>(plugin, index);
+  auto made = quarry::make_shared<DeviceState>(plugin, index, process_);
   states_.push_back(made);
   return made;
 }

@@ -4,16 +4,16 @@
 
 #include <atomic>
 #include <memory>
-#include <mutex>
 
 #include "loader/plugin.h"
+#include "runtime/process.h"
 
 namespace quarry {
 
 class DeviceState : public HeapObject {
  public:
-  DeviceState(std::shared_ptr<loader::Plugin> plugin, std::uint32_t index) noexcept
-      : plugin_(std::move(plugin)), index_(index) {}
+  DeviceState(std::shared_ptr<loader::Plugin> plugin, std::uint32_t index, Process &process) noexcept
+      : plugin_(std::move(plugin)), index_(index), recovering_(process) {}
 
   loader::Plugin &plugin() const noexcept { return *plugin_; }
   const std::shared_ptr<loader::Plugin> &shared_plugin() const noexcept { return plugin_; }
@@ -35,16 +35,18 @@ class DeviceState : public HeapObject {
   std::shared_ptr<loader::Plugin> plugin_;
   std::uint32_t index_;
   std::atomic<bool> lost_{false};
-  std::mutex recovering_;
+  ProcessMutex recovering_;
 };
 
 // The devices that a runtime's sessions and memory use.
 class DeviceStates {
  public:
-  std::shared_ptr<DeviceState> of(const std::shared_ptr<loader::Plugin> &plugin, std::uint32_t index);
+  explicit DeviceStates(Process &process) noexcept : process_(process), mutex_(process) {}
+  Result<std::shared_ptr<DeviceState>> of(const std::shared_ptr<loader::Plugin> &plugin, std::uint32_t index);
 
  private:
-  std::mutex mutex_;
+  Process &process_;
+  ProcessMutex mutex_;
   Vector<std::weak_ptr<DeviceState>> states_;
 };
 

@@ -108,12 +108,12 @@ Result<Ref<Model>> Model::open(Ref<Runtime> runtime, qrm::RawFile file, qrm::Fil
             : format("%s: neither an .onnx model nor a .qrm container, its %llu bytes begin with %s",
                      model->describe().c_str(), static_cast<unsigned long long>(bytes.size),
                      first_bytes(bytes).c_str())));
-  return finish(model->parse_onnx());
+  return finish(model->parse_onnx(use));
 }
 
 String Model::describe() const { return path_.empty() ? String("the model in memory") : printable(path_, 1000); }
 
-Status Model::parse_onnx() {
+Status Model::parse_onnx(qrm::FileUse use) {
   QR_ASSIGN_OR_RETURN(api_, runtime_->prepare().api());
   const std::size_t slash = path_.rfind('/');
   const std::string_view folder = path_.empty()           ? std::string_view()
@@ -122,9 +122,9 @@ Status Model::parse_onnx() {
                                                           : std::string_view(path_).substr(0, slash);
   const qir::Bytes bytes = file_->bytes();
   ErrorCollector errors;
-  QR_RETURN_IF_ERROR(errors.status(
-      api_->open(&runtime_->host(), {bytes.data, bytes.size}, plugin_string(folder), &prepared_, errors.sink()),
-      "open"));
+  QR_RETURN_IF_ERROR(errors.status(api_->open(&runtime_->host(), {bytes.data, bytes.size}, plugin_string(folder),
+                                              use == qrm::FileUse::Read, &prepared_, errors.sink()),
+                                   "open"));
   const auto read = [&](auto count, auto get, Vector<qrm::TensorInfo> &out) -> Status {
     for (std::uint64_t i = 0; i < count(prepared_); ++i) {
       qr_prepare_io io = {};
@@ -162,15 +162,15 @@ Vector<qrm::KeyValue> Model::properties() const {
       found.push_back({String(key), String(value)});
       continue;
     }
-    runtime_->journal().write(QR_LOG_WARN, "compile",
-                              format("%s: metadata \"%s\" is left out of the container: %s", describe().c_str(),
-                                     printable(key).c_str(), why));
+    runtime_->log().write(QR_LOG_WARN, "compile",
+                          format("%s: metadata \"%s\" is left out of the container: %s", describe().c_str(),
+                                 printable(key).c_str(), why));
   }
   return found;
 }
 
-Result<Lowered> Model::lower(const Vector<std::string_view> &shapes, const CallSignal &signal,
-                             const Progress &progress) const {
+Result<LoweredGraphs> Model::lower(const Vector<std::string_view> &shapes, const CallSignal &signal,
+                                   const Progress &progress) const {
   Vector<std::string_view> buckets = shapes;
   if (buckets.empty()) split_shapes(shapes_, buckets);
   Vector<qr_plugin_string> texts;
@@ -193,7 +193,7 @@ Result<Lowered> Model::lower(const Vector<std::string_view> &shapes, const CallS
     if (!path_.empty()) status.with("file", path_);
     return status;
   }
-  return Lowered(api_, lowered);
+  return LoweredGraphs(api_, lowered);
 }
 
 Status Model::verify() const {

@@ -28,17 +28,17 @@ class Progress {
 };
 
 // The graphs that the compiler library made of an ONNX model.
-class Lowered {
+class LoweredGraphs {
  public:
-  Lowered() noexcept = default;
-  Lowered(const qr_prepare_api *api, qr_lowered *handle) noexcept : api_(api), handle_(handle) {}
-  Lowered(Lowered &&other) noexcept : api_(other.api_), handle_(std::exchange(other.handle_, nullptr)) {}
-  Lowered &operator=(Lowered &&other) noexcept {
+  LoweredGraphs() noexcept = default;
+  LoweredGraphs(const qr_prepare_api *api, qr_lowered *handle) noexcept : api_(api), handle_(handle) {}
+  LoweredGraphs(LoweredGraphs &&other) noexcept : api_(other.api_), handle_(std::exchange(other.handle_, nullptr)) {}
+  LoweredGraphs &operator=(LoweredGraphs &&other) noexcept {
     std::swap(api_, other.api_);
     std::swap(handle_, other.handle_);
     return *this;
   }
-  ~Lowered() {
+  ~LoweredGraphs() {
     if (handle_) api_->lowered_destroy(handle_);
   }
   std::uint64_t graph_count() const { return api_->graph_count(handle_); }
@@ -87,8 +87,8 @@ class Model : public Counted<Model> {
   Vector<qrm::KeyValue> properties() const;
 
   // Lowers an ONNX model for the given buckets; none: those of the options it was opened with.
-  Result<Lowered> lower(const Vector<std::string_view> &shapes, const CallSignal &signal,
-                        const Progress &progress) const;
+  Result<LoweredGraphs> lower(const Vector<std::string_view> &shapes, const CallSignal &signal,
+                              const Progress &progress) const;
 
   Result<String> inspect() const;
   Status verify() const;
@@ -96,7 +96,7 @@ class Model : public Counted<Model> {
  private:
   static Result<Ref<Model>> open(Ref<Runtime> runtime, qrm::RawFile file, qrm::FileUse use, std::string_view path,
                                  const OptionSet *options);
-  Status parse_onnx();
+  Status parse_onnx(qrm::FileUse use);
 
   Ref<Runtime> runtime_;
   String path_, shapes_;

@@ -4,12 +4,11 @@
 // After fork() an object that a thread of the parent was inside stays so in the child: calls on it are refused.
 #pragma once
 
-#include <unistd.h>
-
 #include <atomic>
 
 #include "base/alloc.h"
 #include "base/status.h"
+#include "runtime/process.h"
 
 namespace quarry {
 
@@ -62,13 +61,6 @@ class Ref {
   T *object_ = nullptr;
 };
 
-// The system's id of the calling thread, never 0.
-inline std::uint32_t thread_id() noexcept {
-  static constinit thread_local std::uint32_t id = 0;
-  if (id == 0) id = static_cast<std::uint32_t>(::gettid());
-  return id;
-}
-
 // Who is inside an [exclusive] object just now.
 class ExclusiveUse {
  public:
@@ -83,10 +75,9 @@ class ExclusiveUse {
 
 class ExclusiveScope {
  public:
-  ExclusiveScope(ExclusiveUse &use, const char *function, const char *object) noexcept
-      : use_(use), function_(function), object_(object) {
-    held_ =
-        use_.thread_.compare_exchange_strong(other_, thread_id(), std::memory_order_acquire, std::memory_order_relaxed);
+  ExclusiveScope(ExclusiveUse &use, Process &process, const char *function, const char *object) noexcept
+      : use_(use), function_(function), object_(object), thread_(process.thread_id()) {
+    held_ = use_.thread_.compare_exchange_strong(other_, thread_, std::memory_order_acquire, std::memory_order_relaxed);
   }
   ~ExclusiveScope() {
     if (held_) use_.thread_.store(0, std::memory_order_release);
@@ -99,21 +90,22 @@ class ExclusiveScope {
     if (held_) return {};
     return Status::error(
         ErrorId::overlapping_calls,
-        other_ == thread_id()
+        other_ == thread_
             ? format(
                   "%s: called on thread %u while the same thread is inside another call on this %s, expected one call "
                   "at a time",
-                  function_, thread_id(), object_)
+                  function_, thread_, object_)
             : format(
                   "%s: called on thread %u while thread %u is inside another call on this %s, expected one call at a "
                   "time",
-                  function_, thread_id(), other_, object_));
+                  function_, thread_, other_, object_));
   }
 
  private:
   ExclusiveUse &use_;
   const char *function_;
   const char *object_;
+  const std::uint32_t thread_;
   std::uint32_t other_ = 0;
   bool held_;
 };
@@ -134,8 +126,12 @@ enum class Access : std::uint8_t { Read, Change };
 
 class SharedScope {
  public:
-  SharedScope(SharedUse &use, Access access, const char *function, const char *object) noexcept
-      : use_(use), function_(function), object_(object), mine_(access == Access::Read ? 1 : changed_by(thread_id())) {
+  SharedScope(SharedUse &use, Process &process, Access access, const char *function, const char *object) noexcept
+      : use_(use),
+        process_(process),
+        function_(function),
+        object_(object),
+        mine_(access == Access::Read ? 1 : changed_by(process.thread_id())) {
     for (;;) {
       held_ = access == Access::Read ? (other_ >> 32) == 0 : other_ == 0;
       if (!held_ || use_.state_.compare_exchange_weak(other_, other_ + mine_, std::memory_order_acquire,
@@ -156,15 +152,16 @@ class SharedScope {
     return Status::error(
         ErrorId::overlapping_calls,
         thread ? format("%s: called on thread %u while thread %u changes this %s, expected no other call meanwhile",
-                        function_, thread_id(), thread, object_)
+                        function_, process_.thread_id(), thread, object_)
                : format("%s: called on thread %u while %u call%s this %s, expected none meanwhile", function_,
-                        thread_id(), readers, readers == 1 ? " reads" : "s read", object_));
+                        process_.thread_id(), readers, readers == 1 ? " reads" : "s read", object_));
   }
 
  private:
   static constexpr std::uint64_t changed_by(std::uint32_t thread) noexcept { return std::uint64_t{thread} << 32; }
 
   SharedUse &use_;
+  Process &process_;
   const char *function_;
   const char *object_;
   const std::uint64_t mine_;

@@ -7,9 +7,11 @@
 
 #include <new>
 
+#include "loader/host.h"
+
 namespace quarry {
 
-Process::Process() noexcept {
+Process::Process() noexcept : made_ns_(loader::monotonic_ns()) {
   const std::size_t size = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
   void *page = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (page != MAP_FAILED && madvise(page, size, MADV_WIPEONFORK) == 0) {
@@ -31,6 +33,26 @@ std::uint32_t Process::generation() noexcept {
   if (page_) once(*page_, 1, another);
   else once(pid_, static_cast<std::uint32_t>(getpid()), another);
   return generation_.load(std::memory_order_relaxed);
+}
+
+bool Process::is(std::uint32_t generation) const noexcept {
+  const bool entered = page_ ? page_->load(std::memory_order_acquire) == 1
+                             : pid_.load(std::memory_order_acquire) == static_cast<std::uint32_t>(getpid());
+  return entered && generation_.load(std::memory_order_relaxed) == generation;
+}
+
+// A child's thread has what its parent's thread noted, but asks in another generation.
+std::uint32_t Process::thread_id() noexcept {
+  struct Known {
+    const Process *process;
+    std::uint64_t made_ns;
+    std::uint32_t generation, id;
+  };
+  static constinit thread_local Known known{nullptr, 0, 0, 0};
+  const std::uint32_t now = generation();
+  if (known.process != this || known.made_ns != made_ns_ || known.generation != now)
+    known = {this, made_ns_, now, static_cast<std::uint32_t>(gettid())};
+  return known.id;
 }
 
 bool ProcessMutex::lock() noexcept {

@@ -22,6 +22,11 @@ class Process {
   // 1 in the process that made this object, one more in its child, and so on. Makes no system call (but on kernels
   // older than 4.14, which cannot clear the page).
   std::uint32_t generation() noexcept;
+  // Whether generation() gives or would give this number. Safe in a signal handler.
+  bool is(std::uint32_t generation) const noexcept;
+
+  // The system's id of the calling thread, never 0. Makes no system call where the thread asked this process before.
+  std::uint32_t thread_id() noexcept;
 
   // Calls `reset` where the object was last used in another process than this; `entered` keeps the generation of the
   // last use. Threads that come at the same time wait until it is done.
@@ -52,6 +57,7 @@ class Process {
   std::atomic<std::uint32_t> *page_ = nullptr;  // 1, until the kernel clears it
   std::atomic<std::uint32_t> pid_{0};           // instead, where there is no page
   std::atomic<std::uint32_t> generation_{1};
+  const std::uint64_t made_ns_;  // tells this object from one that was at its address before
 };
 
 // A lock that does not hang in a child whose parent was forked while another thread held it.

@@ -7,11 +7,14 @@
 #include <tuple>
 
 #include "base/json_writer.h"
+#include "loader/host.h"
 #include "runtime/plugin_text.h"
 #include "runtime/runtime.h"
 
 namespace quarry {
 namespace {
+
+constexpr const char *kEvents = "the events of a profile";
 
 qr_string to_c(const String *text) noexcept { return {text->data(), text->size()}; }
 
@@ -40,15 +43,16 @@ ProfileLevel profile_level(std::string_view word) noexcept {
 
 // ---- keeping ------------------------------------------------------------------------------------
 
-void EventLog::add(std::uint64_t call, const qr_plugin_event &event) noexcept {
-  const std::lock_guard lock(mutex_);
+void EventLog::add(std::uint64_t call, const qr_plugin_event &event, std::uint64_t part_of) noexcept {
+  const ProcessLock lock(mutex_);
+  if (!lock.held()) return lose(1);
   const std::size_t counters = counters_.size(), attributes = attributes_.size();
   try {
     const auto keep = [&](const qr_plugin_string &text) { return &*texts_.emplace(text_of(text)).first; };
     Event made{};
     made.name = keep(event.name), made.kind = keep(event.kind), made.op = keep(event.op);
     made.id = call << 32 | event.id;
-    made.parent = event.id == 0 ? 0 : call << 32 | event.parent;
+    made.parent = event.id == 0 ? part_of << 32 : call << 32 | event.parent;
     made.level = event.level, made.clock = event.clock, made.thread = event.thread;
     made.begin = event.begin, made.end = std::max(event.begin, event.end);
     made.node = event.node;
@@ -64,29 +68,20 @@ void EventLog::add(std::uint64_t call, const qr_plugin_event &event) noexcept {
     order_.clear();
   } catch (const std::bad_alloc &) {
     counters_.resize(counters), attributes_.resize(attributes);
-    ++lost_;
+    lose(1);
   }
 }
 
-void EventLog::lose(std::uint64_t count) noexcept {
-  const std::lock_guard lock(mutex_);
-  lost_ += count;
-}
-
 void EventLog::clear() noexcept {
-  const std::lock_guard lock(mutex_);
+  const ProcessLock lock(mutex_);
+  if (!lock.held()) return;
   events_.clear(), order_.clear(), counters_.clear(), attributes_.clear(), texts_.clear();
-  lost_ = 0;
+  lost_.store(0, std::memory_order_relaxed);
 }
 
 std::uint64_t EventLog::count() const noexcept {
-  const std::lock_guard lock(mutex_);
-  return events_.size();
-}
-
-std::uint64_t EventLog::lost() const noexcept {
-  const std::lock_guard lock(mutex_);
-  return lost_;
+  const ProcessLock lock(mutex_);
+  return lock.held() ? events_.size() : 0;
 }
 
 // ---- telling ------------------------------------------------------------------------------------
@@ -167,16 +162,18 @@ qr_profile_event EventLog::told(const Event &event) const noexcept {
   return out;
 }
 
-bool EventLog::at(std::uint64_t index, qr_profile_event &out) const {
-  const std::lock_guard lock(mutex_);
+Result<bool> EventLog::at(std::uint64_t index, qr_profile_event &out) const {
+  const ProcessLock lock(mutex_);
+  QR_RETURN_IF_ERROR(lock.status(kEvents));
   if (index >= events_.size()) return false;
   arrange();
   out = told(events_[order_[index]]);
   return true;
 }
 
-String EventLog::text(std::string_view format) const {
-  const std::lock_guard lock(mutex_);
+Result<String> EventLog::text(std::string_view format) const {
+  const ProcessLock lock(mutex_);
+  QR_RETURN_IF_ERROR(lock.status(kEvents));
   arrange();
   return format == "csv" ? csv() : chrome();
 }
@@ -197,7 +194,7 @@ String EventLog::chrome() const {
     if (event.clock < std::size(kClocks)) origin[event.clock] = std::min(origin[event.clock], event.begin);
   JsonWriter json;
   json.begin_object().field("displayTimeUnit", "ns").key("otherData").begin_object();
-  json.field("lost_events", lost_).end_object().key("traceEvents").begin_array();
+  json.field("lost_events", lost()).end_object().key("traceEvents").begin_array();
   for (std::uint32_t clock = 0; clock < std::size(kClocks); ++clock) {
     if (origin[clock] == UINT64_MAX) continue;
     json.begin_object().field("name", "process_name").field("ph", "M").field("pid", clock + 1).key("args");
@@ -260,22 +257,32 @@ String EventLog::csv() const {
     append_field(out, field);
     out += '\n';
   }
-  if (lost_) out += format("# %" PRIu64 " events were lost\n", lost_);
+  if (lost()) out += format("# %" PRIu64 " events were lost\n", lost());
   return out;
 }
 
 // ---- taking from plugins ------------------------------------------------------------------------
 
 void EventSink::attach(EventLog *log, ProfileLevel level) noexcept {
-  if (log && level != ProfileLevel::Off) targets_[count_++] = {log, level, log->begin_call()};
+  if (log && level != ProfileLevel::Off) targets_[count_++] = {log, level, log->begin_call(), 0};
+}
+
+void EventSink::attach_part_of(const EventSink &whole) noexcept {
+  count_ = whole.count_;
+  for (int i = 0; i < count_; ++i) {
+    const Target &target = whole.targets_[i];
+    targets_[i] = {target.log, target.level, target.log->begin_call(), target.call};
+  }
 }
 
 void EventSink::add(const qr_plugin_event &event) noexcept {
   for (int i = 0; i < count_; ++i)
-    if (event.level <= static_cast<std::uint32_t>(targets_[i].level)) targets_[i].log->add(targets_[i].call, event);
+    if (event.level <= static_cast<std::uint32_t>(targets_[i].level))
+      targets_[i].log->add(targets_[i].call, event, targets_[i].part_of);
 }
 
-void EventSink::add_call(std::string_view name, std::uint64_t begin_ns, std::uint64_t end_ns) noexcept {
+void EventSink::add_call(std::string_view name, std::string_view kind, std::uint64_t begin_ns, std::uint64_t end_ns,
+                         std::string_view graph) noexcept {
   qr_plugin_event event = {};
   event.struct_size = sizeof event;
   event.level = QR_PLUGIN_PROFILE_BASIC;
@@ -283,7 +290,11 @@ void EventSink::add_call(std::string_view name, std::uint64_t begin_ns, std::uin
   event.begin = begin_ns;
   event.end = end_ns;
   event.node = -1;
-  event.name = event.kind = plugin_string(name);
+  event.name = plugin_string(name);
+  event.kind = plugin_string(kind);
+  const qr_plugin_attribute about{plugin_string("graph"), plugin_string(graph)};
+  event.attributes = &about;
+  event.attribute_count = graph.empty() ? 0 : 1;
   add(event);
 }
 
@@ -314,7 +325,36 @@ const qr_profile_sink *EventSink::plugin_sink() noexcept {
   return &sink_;
 }
 
-Profile::Profile(Ref<Runtime> runtime) : runtime_(std::move(runtime)) {}
+// ---- calls that compile or load -----------------------------------------------------------------
+
+void CallEvents::begin() noexcept {
+  if (!log_) return;
+  sink_.emplace().attach(log_, ProfileLevel::Trace);
+  begin_ns_ = loader::monotonic_ns();
+}
+
+void CallEvents::end() noexcept {
+  if (sink_) sink_->add_call(name_, name_, begin_ns_, loader::monotonic_ns());
+}
+
+void CallEvents::next(const char *name) noexcept {
+  end();
+  name_ = name;
+  begin();
+}
+
+CallEvents::Phase::Phase(const CallEvents &call, const char *name, std::string_view graph) noexcept
+    : name_(name), graph_(graph) {
+  if (!call.sink_) return;
+  sink_.attach_part_of(*call.sink_);
+  begin_ns_ = loader::monotonic_ns();
+}
+
+CallEvents::Phase::~Phase() {
+  if (sink_.wanted()) sink_.add_call(name_, "phase", begin_ns_, loader::monotonic_ns(), graph_);
+}
+
+Profile::Profile(Ref<Runtime> runtime) : runtime_(std::move(runtime)), log_(runtime_->process()) {}
 Profile::~Profile() = default;
 
 }  // namespace quarry

@@ -2,11 +2,13 @@
 // Profiles: events of calls as a tree, and their export.
 #pragma once
 
-#include <mutex>
+#include <atomic>
+#include <optional>
 
 #include "quarry/backend.h"
 #include "quarry/profile.h"
 #include "runtime/object.h"
+#include "runtime/process.h"
 
 namespace quarry {
 
@@ -17,21 +19,25 @@ enum class ProfileLevel : std::uint8_t { Off, Basic, Detailed, Linting, Trace };
 // The words of the option "profiling_level".
 ProfileLevel profile_level(std::string_view word) noexcept;
 
-// Events may arrive from several threads at once, a child before its parent.
+// Events may arrive from several threads at once, a child before its parent. In a process that was forked while a
+// thread of its parent was adding one, the log has no events, and all that come are lost.
 class EventLog {
  public:
+  explicit EventLog(Process &process) noexcept : mutex_(process) {}
   // A call whose events follow; its number goes into their ids.
   std::uint64_t begin_call() noexcept { return calls_.fetch_add(1, std::memory_order_relaxed) + 1; }
-  // Adds an event of a call. Its id 0 is the call itself. Without memory the event is lost and counted.
-  void add(std::uint64_t call, const qr_plugin_event &event) noexcept;
-  void lose(std::uint64_t count) noexcept;
+  // Adds an event of a call. Its id 0 is the call itself, which is a part of the call `part_of` (0: of none). Without
+  // memory the event is lost and counted.
+  void add(std::uint64_t call, const qr_plugin_event &event, std::uint64_t part_of = 0) noexcept;
+  void lose(std::uint64_t count) noexcept { lost_.fetch_add(count, std::memory_order_relaxed); }
   void clear() noexcept;
   std::uint64_t count() const noexcept;
-  std::uint64_t lost() const noexcept;
-  bool at(std::uint64_t index, qr_profile_event &out) const;  // in the order of qr_profile_event_at
+  std::uint64_t lost() const noexcept { return lost_.load(std::memory_order_relaxed); }
+  // False where there are not so many. In the order of qr_profile_event_at.
+  Result<bool> at(std::uint64_t index, qr_profile_event &out) const;
 
   static bool knows_format(std::string_view format) noexcept { return format == "chrome" || format == "csv"; }
-  String text(std::string_view format) const;
+  Result<String> text(std::string_view format) const;
 
  private:
   struct Event {
@@ -47,13 +53,13 @@ class EventLog {
   String chrome() const;
   String csv() const;
 
-  mutable std::mutex mutex_;
+  mutable ProcessMutex mutex_;
   std::atomic<std::uint64_t> calls_{0};
   StringSet texts_;
   Vector<Event> events_;
   Vector<qr_profile_counter> counters_;
   Vector<qr_profile_attribute> attributes_;
-  std::uint64_t lost_ = 0;
+  std::atomic<std::uint64_t> lost_{0};
   mutable Vector<std::uint32_t> order_;  // of events_, as they are told; made when somebody asks
 };
 
@@ -64,9 +70,13 @@ class EventSink {
   EventSink(const EventSink &) = delete;
   EventSink &operator=(const EventSink &) = delete;
   void attach(EventLog *log, ProfileLevel level) noexcept;
+  // For a part of a call, which may be a call of a plugin: each numbers its events from 1.
+  void attach_part_of(const EventSink &whole) noexcept;
   bool wanted() const noexcept { return count_ > 0; }
-  // The call itself: "run" from begin to end on the host's clock.
-  void add_call(std::string_view name, std::uint64_t begin_ns, std::uint64_t end_ns) noexcept;
+  // The call itself, or the part: from begin to end on the host's clock. `graph` names the graphs that it is about; it
+  // may be empty.
+  void add_call(std::string_view name, std::string_view kind, std::uint64_t begin_ns, std::uint64_t end_ns,
+                std::string_view graph = {}) noexcept;
   const qr_profile_sink *plugin_sink() noexcept;  // nullptr where nothing is wanted of the plugin
 
  private:
@@ -74,11 +84,51 @@ class EventSink {
   struct Target {
     EventLog *log;
     ProfileLevel level;
-    std::uint64_t call;
+    std::uint64_t call, part_of;
   };
   Target targets_[2] = {};
   int count_ = 0;
   qr_profile_sink sink_ = {};
+};
+
+// The events of a call that compiles or loads: the call itself, and its phases one after the other. Does nothing where
+// there is no log.
+class CallEvents {
+ public:
+  // Names are static texts.
+  CallEvents(EventLog *log, const char *name) noexcept : log_(log), name_(name) { begin(); }
+  ~CallEvents() { end(); }
+  CallEvents(const CallEvents &) = delete;
+  CallEvents &operator=(const CallEvents &) = delete;
+  void rename(const char *name) noexcept { name_ = name; }  // a load that turns out to compile
+  // Ends the call here; what follows is another.
+  void next(const char *name) noexcept;
+
+  // From here to the end of the scope.
+  class Phase {
+   public:
+    // `graph` is borrowed; it may be empty.
+    Phase(const CallEvents &call, const char *name, std::string_view graph = {}) noexcept;
+    ~Phase();
+    Phase(const Phase &) = delete;
+    Phase &operator=(const Phase &) = delete;
+    const qr_profile_sink *plugin_sink() noexcept { return sink_.plugin_sink(); }
+
+   private:
+    EventSink sink_;
+    const char *name_;
+    std::string_view graph_;
+    std::uint64_t begin_ns_ = 0;
+  };
+
+ private:
+  void begin() noexcept;
+  void end() noexcept;
+
+  EventLog *log_;
+  const char *name_;
+  std::optional<EventSink> sink_;
+  std::uint64_t begin_ns_ = 0;
 };
 
 // qr_profile.

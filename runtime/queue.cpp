@@ -16,6 +16,9 @@
 namespace quarry {
 namespace {
 
+// A thread that was held up between its submission and its waiting still finds its outcome, whatever others submit.
+constexpr std::uint64_t kKeptOutcomes = 1024;
+
 unsigned long long ull(std::uint64_t value) noexcept { return value; }
 
 // For the callback and for wait(): each gets one of its own.
@@ -26,11 +29,11 @@ Status copy_of(const Status &status) noexcept {
   return copy;
 }
 
-Status same_thread(const char *function) {
+Status same_thread(const char *function, std::uint32_t thread) {
   return Status::error(ErrorId::overlapping_calls,
                        format("%s: called on thread %u while the same thread is inside another call on this session, "
                               "expected one call at a time",
-                              function, thread_id()));
+                              function, thread));
 }
 
 Status closing() {
@@ -87,7 +90,9 @@ void RunQueue::begin_anew() noexcept {
   }
 }
 
-bool RunQueue::on_own_thread() const noexcept { return thread_id_.load(std::memory_order_relaxed) == thread_id(); }
+bool RunQueue::on_own_thread() const noexcept {
+  return thread_id_.load(std::memory_order_relaxed) == process_.thread_id();
+}
 
 Status RunQueue::refuse_own_thread(const char *function) const {
   if (!on_own_thread()) return {};
@@ -123,8 +128,9 @@ Status RunQueue::enter(const char *function, Until until, const CallSignal &sign
     Status stopped;
     while (!is_free() && stopped.ok()) {
       const std::uint32_t seen = changed_.seen();
-      stopped = adding_ == thread_id() || alone_ == thread_id() ? same_thread(function)
-                                                                : signal.check("waiting for the queue");
+      stopped = adding_ == process_.thread_id() || alone_ == process_.thread_id()
+                    ? same_thread(function, process_.thread_id())
+                    : signal.check("waiting for the queue");
       if (!stopped.ok()) break;
       lock.unlock();
       changed_.sleep(seen, signal.deadline_ns());
@@ -136,7 +142,7 @@ Status RunQueue::enter(const char *function, Until until, const CallSignal &sign
       return stopped;
     }
   }
-  alone_ = thread_id();
+  alone_ = process_.thread_id();
   return {};
 }
 
@@ -155,7 +161,8 @@ Status RunQueue::begin_adding(Lock &lock) {
   for (;;) {
     if (closing_) return closing();
     if (!adding_ && !alone_ && (!wanting_alone_ || on_own_thread())) break;
-    if (adding_ == thread_id() || alone_ == thread_id()) return same_thread("qr_session_submit");
+    if (adding_ == process_.thread_id() || alone_ == process_.thread_id())
+      return same_thread("qr_session_submit", process_.thread_id());
     sleep(lock);
   }
   const std::uint64_t under_way = submitted_ - ended_, depth = session_.core().queue_depth();
@@ -163,7 +170,7 @@ Status RunQueue::begin_adding(Lock &lock) {
     return Status::error(ErrorId::queue_full, format("qr_session_submit: found %llu runs under way, expected fewer "
                                                      "than queue_depth, which is %llu",
                                                      ull(under_way), ull(depth)));
-  adding_ = thread_id();
+  adding_ = process_.thread_id();
   return {};
 }
 
@@ -232,7 +239,7 @@ Result<std::uint64_t> RunQueue::submit(const qr_submit_options &options, const q
     first_after_change_ = 0;
   }
   if (places_.size() < session_.core().queue_depth()) make_places();
-  if (outcomes_.empty()) outcomes_ = Vector<Outcome>(2 * session_.core().queue_depth());
+  if (outcomes_.empty()) outcomes_ = Vector<Outcome>(std::max(kKeptOutcomes, 2 * session_.core().queue_depth()));
   QR_RETURN_IF_ERROR(start());
   Place &place = place_of(ticket);
   if (Status refused = fill(place, options, inputs, outputs); !refused.ok()) {
@@ -261,7 +268,7 @@ void *RunQueue::serve(void *self) noexcept {
 
 void RunQueue::serve() noexcept {
   AllocatorScope scope(session_.core().runtime().memory());
-  thread_id_.store(thread_id(), std::memory_order_relaxed);
+  thread_id_.store(process_.thread_id(), std::memory_order_relaxed);
   Lock lock(mutex_);
   for (;;) {
     if (ended_ == submitted_) {

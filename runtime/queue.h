@@ -112,7 +112,7 @@ class RunQueue {
   pthread_t thread_ = {};
   bool started_ = false, closing_ = false;
   std::atomic<std::uint32_t> thread_id_{0};
-  // Threads by thread_id(), 0 for none: the one inside submit(), and the one inside an Alone call; never both.
+  // Threads by Process::thread_id(), 0 for none: the one inside submit(), and the one inside an Alone call; never both.
   std::uint32_t adding_ = 0, alone_ = 0;
   std::uint32_t wanting_alone_ = 0;  // threads that wait for it: runs are added by callbacks only
   // Tickets: the last that was submitted, whose run has ended, and whose outcome was told.

@@ -5,15 +5,15 @@
 
 namespace quarry {
 
-Recompilation::Recompilation(const ReadyModel &ready, const OptionSet *options)
-    : process_(ready.model().runtime().process()),
+Recompilation::Recompilation(const LoadableModel &loadable, const OptionSet *options)
+    : process_(loadable.model().runtime().process()),
       entered_(process_.generation()),
-      from_(&ready),
+      from_(&loadable),
       options_(options ? options->copy() : Ref<OptionSet>()),
-      signal_(Ref<Signal>::make(Ref<Runtime>(&ready.model().runtime()))) {}
+      signal_(Ref<Signal>::make(Ref<Runtime>(&loadable.model().runtime()))) {}
 
-Result<Unique<Recompilation>> Recompilation::start(const ReadyModel &ready, const OptionSet *options) {
-  auto made = quarry::make_unique<Recompilation>(ready, options);
+Result<Unique<Recompilation>> Recompilation::start(const LoadableModel &loadable, const OptionSet *options) {
+  auto made = quarry::make_unique<Recompilation>(loadable, options);
   QR_RETURN_IF_ERROR(made->begin_and_start());
   return made;
 }
@@ -21,8 +21,8 @@ Result<Unique<Recompilation>> Recompilation::start(const ReadyModel &ready, cons
 // The backend is opened here and not on the thread: a child of fork() must not miss a lock of the runtime's because of
 // a thread that the application knows nothing of.
 Status Recompilation::begin_and_start() {
-  QR_ASSIGN_OR_RETURN(compilation_,
-                      Compilation::begin(from_->model(), options_.get(), {.signal = signal_.get()}, DeviceUse::Run));
+  QR_ASSIGN_OR_RETURN(job_,
+                      CompileJob::begin(from_->model(), options_.get(), {.signal = signal_.get()}, DeviceUse::Run));
   started_ = quarry::start_thread(&thread_, "quarry-compile", enter, this);
   if (started_) return {};
   return Status::error(ErrorId::out_of_memory,
@@ -42,8 +42,8 @@ Recompilation::~Recompilation() {
 void Recompilation::begin_anew() noexcept {
   started_ = false;
   if (state_.load(std::memory_order_relaxed) == State::Running) {
-    ::new (&compilation_) Unique<Compilation>;
-    ::new (&result_) Unique<Loaded>;
+    ::new (&job_) Unique<CompileJob>;
+    ::new (&result_) Unique<LoadedModel>;
     ::new (&failure_) Status;
     state_.store(State::LeftBehind, std::memory_order_relaxed);
   }
@@ -67,7 +67,7 @@ void *Recompilation::enter(void *argument) {
     status = Status::out_of_memory();
   }
   const bool done = status.ok();
-  if (!done && !self.signal_->aborted()) model.runtime().journal().write(QR_LOG_WARN, "session", status.message());
+  if (!done && !self.signal_->aborted()) model.runtime().log().write(QR_LOG_WARN, "session", status.message());
   self.failure_ = std::move(status);
   self.state_.store(done ? State::Done : State::Failed, std::memory_order_release);
   self.ended_.wake();
@@ -76,39 +76,52 @@ void *Recompilation::enter(void *argument) {
 
 Status Recompilation::work() {
   const Model &model = from_->model();
-  const Unique<Compilation> compilation = std::move(compilation_);
-  QR_ASSIGN_OR_RETURN(Ref<ReadyModel> ready, ReadyModel::make_again(*compilation));
-  QR_RETURN_IF_ERROR(keep_context(*compilation, *ready));
-  QR_ASSIGN_OR_RETURN(result_, load_contexts(*compilation, std::move(ready), *from_));
-  model.runtime().journal().write(
+  const Unique<CompileJob> job = std::move(job_);
+  QR_ASSIGN_OR_RETURN(Ref<LoadableModel> loadable, LoadableModel::make_again(*job));
+  QR_RETURN_IF_ERROR(keep_context(*job, *loadable));
+  QR_ASSIGN_OR_RETURN(result_, load_contexts(*job, std::move(loadable), *from_));
+  model.runtime().log().write(
       QR_LOG_INFO, "session",
       format("%s: compiled again in the background for %s; sessions change over at their next run",
-             model.describe().c_str(), compilation->plugin->devices()[compilation->device].target.c_str()));
+             model.describe().c_str(), job->plugin->devices()[job->device].target.c_str()));
+  return {};
+}
+
+// Where nobody in this process has begun yet. Whoever waits meanwhile is woken when it cannot be begun, to try itself.
+Status Recompilation::begin_what_was_left() {
+  const std::lock_guard lock(mutex_);
+  if (state() != State::LeftBehind) return {};
+  state_.store(State::Running, std::memory_order_relaxed);
+  struct Begun {
+    Recompilation &self;
+    bool done = false;
+    ~Begun() {
+      if (done) return;
+      self.state_.store(State::LeftBehind, std::memory_order_release);
+      self.ended_.wake();
+    }
+  } begun{*this};
+  QR_RETURN_IF_ERROR(begin_and_start());
+  begun.done = true;
   return {};
 }
 
 Status Recompilation::wait(const CallSignal &signal) {
   process_.enter(entered_, [this] { begin_anew(); });
-  {
-    const std::lock_guard lock(mutex_);
-    if (state() == State::LeftBehind) {
-      state_.store(State::Running, std::memory_order_relaxed);
-      if (Status refused = begin_and_start(); !refused.ok()) {
-        state_.store(State::LeftBehind, std::memory_order_relaxed);
-        return refused;
-      }
-    }
-  }
   WakingFollower follower(ended_);
   const SignalLink link(signal.signal(), follower);
   for (;;) {
     const std::uint32_t seen = ended_.seen();
-    if (state() != State::Running) break;
-    QR_RETURN_IF_ERROR(signal.check("waiting for the compilation in the background"));
-    ended_.sleep(seen, signal.deadline_ns());
+    switch (state()) {
+      case State::Done: return {};
+      case State::Failed: return Status::foreign(failure_.code(), failure_.id(), failure_.message(), failure_.hint());
+      case State::LeftBehind: QR_RETURN_IF_ERROR(begin_what_was_left()); break;
+      case State::Running:
+        QR_RETURN_IF_ERROR(signal.check("waiting for the compilation in the background"));
+        ended_.sleep(seen, signal.deadline_ns());
+        break;
+    }
   }
-  if (state() == State::Done) return {};
-  return Status::foreign(failure_.code(), failure_.id(), failure_.message(), failure_.hint());
 }
 
 }  // namespace quarry

@@ -7,7 +7,7 @@
 
 #include <mutex>
 
-#include "runtime/loaded.h"
+#include "runtime/loaded_model.h"
 #include "runtime/process.h"
 
 namespace quarry {
@@ -17,35 +17,36 @@ class Recompilation : public HeapObject {
   // LeftBehind: it was under way when this process was forked, and nobody here has waited for it yet.
   enum class State : std::uint8_t { Running, Done, Failed, LeftBehind };
 
-  // Begins. `ready` gives the model and the signature; the options are copied.
-  static Result<Unique<Recompilation>> start(const ReadyModel &ready, const OptionSet *options);
+  // Begins. `loadable` gives the model and the signature; the options are copied.
+  static Result<Unique<Recompilation>> start(const LoadableModel &loadable, const OptionSet *options);
   ~Recompilation();  // stops it and waits until it has
 
   State state() const noexcept;
-  const Loaded *result() const noexcept {
+  const LoadedModel *result() const noexcept {
     return state_.load(std::memory_order_acquire) == State::Done ? result_.get() : nullptr;
   }
   // Until it has ended; says why it failed, or that the signal ended the wait. One that was left behind is begun again.
   Status wait(const CallSignal &signal);
 
-  Recompilation(const ReadyModel &ready, const OptionSet *options);  // by start() alone
+  Recompilation(const LoadableModel &loadable, const OptionSet *options);  // by start() alone
 
  private:
   static void *enter(void *self);
   Status begin_and_start();
+  Status begin_what_was_left();
   void begin_anew() noexcept;
   Status work();
 
   Process &process_;
   std::atomic<std::uint32_t> entered_;  // the generation of the process that the thread is in
-  Ref<const ReadyModel> from_;
+  Ref<const LoadableModel> from_;
   Ref<OptionSet> options_;  // null: all defaults
   Ref<Signal> signal_;
-  Unique<Compilation> compilation_;  // the thread's while it runs
+  Unique<CompileJob> job_;  // the thread's while it runs
   pthread_t thread_ = {};
   bool started_ = false;
-  Unique<Loaded> result_;  // written before state_ is Done
-  Status failure_;         // written before state_ is Failed
+  Unique<LoadedModel> result_;  // written before state_ is Done
+  Status failure_;              // written before state_ is Failed
   std::atomic<State> state_{State::Running};
   std::mutex mutex_;  // of beginning anew
   Wakeup ended_;      // with state_

@@ -332,10 +332,10 @@ Status Session::complete(RunFrame &frame, Status status, qr_tensor *const *outpu
   if (Status broken = frame.threads.take_fault(); !broken.ok()) status = std::move(broken);
   if (frame.sink->wanted()) {
     const std::uint64_t end = loader::monotonic_ns();
-    frame.sink->add_call("run", frame.begin_ns, end);
+    frame.sink->add_call("run", "run", frame.begin_ns, end);
     if (events_ && core_->profiling_path().empty())
-      core_->runtime().journal().write(QR_LOG_INFO, "profile",
-                                       format("run: %.3f ms", static_cast<double>(end - frame.begin_ns) / 1e6));
+      core_->runtime().log().write(QR_LOG_INFO, "profile",
+                                   format("run: %.3f ms", static_cast<double>(end - frame.begin_ns) / 1e6));
   }
   if (!status.ok()) return core_->device().note(std::move(status));
   for (std::size_t i = 0; i < frame.outputs.size(); ++i)

@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "runtime/call_threads.h"
-#include "runtime/loaded.h"
+#include "runtime/loaded_model.h"
 #include "runtime/profile.h"
 
 namespace quarry {

@@ -30,10 +30,10 @@ class Runtime final : public Counted<Runtime>, private loader::HostEnvironment {
   ~Runtime();
 
   Allocator &memory() const noexcept { return *allocator_; }
-  const Log &journal() const noexcept { return log_; }
+  const Log &log() const noexcept { return log_; }
   const qr_thread_pool &thread_pool() const noexcept { return thread_pool_; }
   const qr_host &host() const noexcept { return host_; }
-  Process &process() noexcept { return process_; }
+  Process &process() const noexcept { return process_; }
   SharedPools &pools() noexcept { return pools_; }
   DeviceStates &devices() noexcept { return devices_; }
   PrepareLibrary &prepare() noexcept { return prepare_; }
@@ -66,11 +66,11 @@ class Runtime final : public Counted<Runtime>, private loader::HostEnvironment {
 
   Allocator *allocator_;
   CallerAllocator *callers_;
-  Process process_;
+  mutable Process process_;
   Log log_;
   qr_thread_pool thread_pool_;
   SharedPools pools_;
-  DeviceStates devices_;
+  DeviceStates devices_{process_};
   qr_host host_;
   PrepareLibrary prepare_;
   String cpu_features_;

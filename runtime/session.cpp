@@ -31,24 +31,24 @@ void put(Vector<SessionCore::Pair> &pairs, std::string_view key, std::string_vie
 
 // ---- what clones share --------------------------------------------------------------------------
 
-SessionCore::SessionCore(const Compilation &compilation, Unique<Loaded> loaded)
-    : runtime_(&compilation.model.runtime()),
-      plugin_(compilation.plugin),
+SessionCore::SessionCore(const CompileJob &job, std::shared_ptr<DeviceState> device, Unique<LoadedModel> loaded)
+    : runtime_(&job.model.runtime()),
+      plugin_(job.plugin),
       first_(std::move(loaded)),
-      device_(runtime_->devices().of(plugin_, compilation.device)),
-      queue_depth_(compilation.settings.queue_depth),
-      pool_settings_(compilation.settings.pool),
-      pool_name_(compilation.settings.pool_name),
-      shared_pool_(pool_name_.empty() ? nullptr : compilation.pool),
-      profiling_(compilation.settings.profiling),
-      profiling_path_(compilation.settings.profiling_path),
-      group_(compilation.settings.group) {
-  for (const qr_plugin_option &option : compilation.plugin_options.own)
+      device_(std::move(device)),
+      queue_depth_(job.settings.queue_depth),
+      pool_settings_(job.settings.pool),
+      pool_name_(job.settings.pool_name),
+      shared_pool_(pool_name_.empty() ? nullptr : job.pool),
+      profiling_(job.settings.profiling),
+      profiling_path_(job.settings.profiling_path),
+      group_(job.settings.group) {
+  for (const qr_plugin_option &option : job.plugin_options.own)
     options_.push_back({String(text_of(option.key)), String(text_of(option.value))});
-  for (const KeyValue &option : compilation.plugin_options.foreign)
+  for (const KeyValue &option : job.plugin_options.foreign)
     foreign_.push_back({String(option.key), String(option.value)});
-  if (!compilation.options) return;
-  for (const auto &[key, value] : compilation.options->values())
+  if (!job.options) return;
+  for (const auto &[key, value] : job.options->values())
     if (const OptionRow *row = find_option_row(key);
         row && is_core_scope(row->scope) && (key != "context.group" || !group_.empty()))
       given_.push_back({key, value});
@@ -62,20 +62,20 @@ std::string_view SessionCore::option(std::string_view key) const noexcept {
   return {};
 }
 
-Result<Ref<SessionCore>> SessionCore::make(Compilation &compilation, Ref<ReadyModel> ready) {
-  const ReadyModel &signature = *ready;
-  const auto device = compilation.model.runtime().devices().of(compilation.plugin, compilation.device);
+Result<Ref<SessionCore>> SessionCore::make(CompileJob &job, Ref<LoadableModel> loadable) {
+  const LoadableModel &signature = *loadable;
+  QR_ASSIGN_OR_RETURN(std::shared_ptr<DeviceState> device, job.model.runtime().devices().of(job.plugin, job.device));
   if (device->lost()) QR_RETURN_IF_ERROR(device->recover());  // there may be no session left to ask for it
-  QR_ASSIGN_OR_RETURN(Unique<Loaded> loaded, load_contexts(compilation, std::move(ready), signature));
-  auto core = Ref<SessionCore>::make(compilation, std::move(loaded));
+  QR_ASSIGN_OR_RETURN(Unique<LoadedModel> loaded, load_contexts(job, std::move(loadable), signature));
+  auto core = Ref<SessionCore>::make(job, std::move(device), std::move(loaded));
   if (signature.wants_recompilation()) {
-    QR_ASSIGN_OR_RETURN(core->recompilation_, Recompilation::start(signature, compilation.options));
+    QR_ASSIGN_OR_RETURN(core->recompilation_, Recompilation::start(signature, job.options));
   }
   return core;
 }
 
-Result<const Loaded *> SessionCore::runnable(const CallSignal &signal) const {
-  const Loaded *now = &loaded();
+Result<const LoadedModel *> SessionCore::runnable(const CallSignal &signal) const {
+  const LoadedModel *now = &loaded();
   if (now->buckets.empty() && recompilation_) {
     QR_RETURN_IF_ERROR(recompilation_->wait(signal));
     now = &loaded();
@@ -95,7 +95,7 @@ Session::Session(SessionCore &core)
       rooms_(core.outputs().size()),
       queue_(*this) {
   executions_.resize(loaded_->buckets.size());
-  if (core.profiling() != ProfileLevel::Off) events_ = make_unique<EventLog>();
+  if (core.profiling() != ProfileLevel::Off) events_ = make_unique<EventLog>(core.runtime().process());
 }
 
 Session::~Session() {
@@ -112,7 +112,7 @@ Status Session::start_first_execution() { return executions_.empty() ? Status() 
 
 // To what was compiled meanwhile: executions of it are made as they are needed, with the options that were set since.
 Status Session::change_over(const CallSignal &signal) {
-  QR_ASSIGN_OR_RETURN(const Loaded *const now, core_->runnable(signal));
+  QR_ASSIGN_OR_RETURN(const LoadedModel *const now, core_->runnable(signal));
   if (now == loaded_) return {};
   Vector<Unique<loader::Execution>> fresh;
   fresh.resize(now->buckets.size());
@@ -122,18 +122,22 @@ Status Session::change_over(const CallSignal &signal) {
 }
 
 Result<Ref<Session>> Session::create(const Model &model, const OptionSet *options, const CallWatch &watch) {
-  QR_ASSIGN_OR_RETURN(const Unique<Compilation> compilation, Compilation::begin(model, options, watch, DeviceUse::Run));
-  QR_ASSIGN_OR_RETURN(Ref<ReadyModel> ready, ReadyModel::make(*compilation));
-  QR_RETURN_IF_ERROR(keep_context(*compilation, *ready));
-  QR_ASSIGN_OR_RETURN(const Ref<SessionCore> core, SessionCore::make(*compilation, std::move(ready)));
+  QR_ASSIGN_OR_RETURN(const Unique<CompileJob> job, CompileJob::begin(model, options, watch, DeviceUse::Run));
+  QR_ASSIGN_OR_RETURN(Ref<LoadableModel> loadable, LoadableModel::make(*job));
+  QR_RETURN_IF_ERROR(keep_context(*job, *loadable));
+  if (loadable->compiled()) job->events.next("load");
+  QR_ASSIGN_OR_RETURN(const Ref<SessionCore> core, SessionCore::make(*job, std::move(loadable)));
   auto session = Ref<Session>::make(*core);
-  QR_RETURN_IF_ERROR(session->start_first_execution());
-  const Loaded &loaded = core->loaded();
-  model.runtime().journal().write(
+  {
+    const CallEvents::Phase phase(job->events, "create execution");
+    QR_RETURN_IF_ERROR(session->start_first_execution());
+  }
+  const LoadedModel &loaded = core->loaded();
+  model.runtime().log().write(
       QR_LOG_INFO, "session",
       format("%s on backend %s, device %u (%s): %s, %zu bucket%s, weights %llu bytes, arena %llu bytes",
              model.describe().c_str(), String(core->plugin().id()).c_str(), core->device().index(),
-             core->device().info().target.c_str(), loaded.ready->source(), loaded.buckets.size(),
+             core->device().info().target.c_str(), loaded.loadable->source(), loaded.buckets.size(),
              loaded.buckets.size() == 1 ? "" : "s", static_cast<unsigned long long>(loaded.plan.weights_bytes),
              static_cast<unsigned long long>(loaded.plan.arena_bytes)));
   return session;
@@ -206,9 +210,9 @@ Status Session::set_option(std::string_view key, std::string_view value) {
     return Status::error(ErrorId::option_not_at_run_time,
                          format("option %s: it cannot change while the session lives", printable(key).c_str()))
         .with("option", key);
-  core_->runtime().journal().write(QR_LOG_INFO, "options",
-                                   format("option %s is not one of backend %s: it has no effect",
-                                          printable(key).c_str(), String(plugin.id()).c_str()));
+  core_->runtime().log().write(QR_LOG_INFO, "options",
+                               format("option %s is not one of backend %s: it has no effect", printable(key).c_str(),
+                                      String(plugin.id()).c_str()));
   put(foreign_, key, value);
   return {};
 }
@@ -225,10 +229,9 @@ Status Session::set_in_all(std::string_view key, std::string_view value) {
     for (std::size_t done = 0; done < bucket; ++done) {
       if (!executions_[done]) continue;
       if (const Status lost = executions_[done]->set_option(key, before); !lost.ok())
-        core_->runtime().journal().write(
-            QR_LOG_ERROR, "options",
-            format("option %s: it was refused, and its value before cannot be set again: %s", printable(key).c_str(),
-                   String(lost.message()).c_str()));
+        core_->runtime().log().write(QR_LOG_ERROR, "options",
+                                     format("option %s: it was refused, and its value before cannot be set again: %s",
+                                            printable(key).c_str(), String(lost.message()).c_str()));
     }
     return refused;
   }
@@ -239,10 +242,10 @@ Status Session::set_in_all(std::string_view key, std::string_view value) {
 void Session::write_paths(JsonWriter &json) const {
   if (loaded_->buckets.empty()) return;
   const SessionBucket &bucket = loaded_->buckets[0];
-  const ReadyModel &ready = *loaded_->ready;
-  Result<qir::Graph> graph = ready.compiled()       ? ready.compiled()->portable().read(bucket.index)
-                             : ready.keeps_graphs() ? ready.model().container().read_graph(bucket.index)
-                                                    : Result<qir::Graph>(Status::error(ErrorId::qrm_no_graph, ""));
+  const LoadableModel &loadable = *loaded_->loadable;
+  Result<qir::Graph> graph = loadable.compiled()       ? loadable.compiled()->portable_graphs().read(bucket.index)
+                             : loadable.keeps_graphs() ? loadable.model().container().read_graph(bucket.index)
+                                                       : Result<qir::Graph>(Status::error(ErrorId::qrm_no_graph, ""));
   if (!graph.ok()) return;
   Vector<loader::Verdict> verdicts;
   if (!bucket.context->nodes(bucket.graph, static_cast<std::uint32_t>(graph->nodes.size()), verdicts).ok()) return;
@@ -261,36 +264,36 @@ Result<String> Session::report() const {
   QR_RETURN_IF_ERROR(alone.status());
   const loader::Plugin &plugin = core_->plugin();
   const loader::DeviceInfo &device = core_->device().info();
-  const ReadyModel &ready = *loaded_->ready;
+  const LoadableModel &loadable = *loaded_->loadable;
   const qrm::Plan &plan = loaded_->plan;
   JsonWriter json;
   json.begin_object()
-      .field("model", ready.model().path())
+      .field("model", loadable.model().path())
       .field("backend", plugin.id())
       .field("backend_version", plugin.version());
   json.field("plugin", plugin.path())
       .field("device", core_->device().index())
       .field("device_name", device.name)
       .field("target", device.target);
-  json.field("context_target", ready.programs().empty() ? String() : ready.programs()[0].target)
-      .field("source", ready.source())
-      .field("grade", grade_name(ready.grade().grade));
-  json.field("grade_reason", ready.grade().reason);
+  json.field("context_target", loadable.programs().empty() ? String() : loadable.programs()[0].target)
+      .field("source", loadable.source())
+      .field("grade", grade_name(loadable.grade().grade));
+  json.field("grade_reason", loadable.grade().reason);
   const auto write_options = [&](const char *name, const Vector<CompileOption> &options) {
     json.key(name).begin_object();
     for (const CompileOption &option : options) json.field(option.key, option.value);
     json.end_object();
   };
-  write_options("compiled_with", ready.compiled_with());
-  write_options("asked_for", ready.asked_for());
+  write_options("compiled_with", loadable.compiled_with());
+  write_options("asked_for", loadable.asked_for());
   json.field("group", core_->group());
   constexpr const char *kStates[] = {"running", "done", "failed", "left behind"};
   const Recompilation *const recompilation = core_->recompilation();
   json.field("recompilation", recompilation ? kStates[static_cast<int>(recompilation->state())] : "none");
   json.key("nodes");
-  if (ready.compiled()) {
-    json.value(ready.compiled()->node_count());
-  } else if (const auto graph = ready.model().container().read_graph(0); graph.ok()) {
+  if (loadable.compiled()) {
+    json.value(loadable.compiled()->node_count());
+  } else if (const auto graph = loadable.model().container().read_graph(0); graph.ok()) {
     json.value(graph.value().nodes.size());
   } else {
     json.null();  // the graph was not kept
@@ -322,10 +325,11 @@ Result<String> Session::report() const {
 void Session::write_profile() noexcept {
   if (!events_ || core_->profiling_path().empty()) return;
   try {
-    if (Status status = write_text_file(core_->profiling_path(), events_->text("csv")); !status.ok())
-      core_->runtime().journal().write(QR_LOG_ERROR, "profile", status.message());
+    Result<String> text = events_->text("csv");
+    const Status status = text.ok() ? write_text_file(core_->profiling_path(), *text) : text.status();
+    if (!status.ok()) core_->runtime().log().write(QR_LOG_ERROR, "profile", status.message());
   } catch (const std::bad_alloc &) {
-    core_->runtime().journal().write(QR_LOG_ERROR, "profile", "the profile was not written: out of memory");
+    core_->runtime().log().write(QR_LOG_ERROR, "profile", "the profile was not written: out of memory");
   }
 }
 

@@ -15,23 +15,23 @@ class Memory;
 // What a session and its clones share; immutable but for loaded().
 class SessionCore : public Counted<SessionCore> {
  public:
-  static Result<Ref<SessionCore>> make(Compilation &compilation, Ref<ReadyModel> ready);
+  static Result<Ref<SessionCore>> make(CompileJob &job, Ref<LoadableModel> loadable);
 
-  SessionCore(const Compilation &compilation, Unique<Loaded> loaded);
+  SessionCore(const CompileJob &job, std::shared_ptr<DeviceState> device, Unique<LoadedModel> loaded);
   ~SessionCore();
 
   Runtime &runtime() const noexcept { return *runtime_; }
   const loader::Plugin &plugin() const noexcept { return *plugin_; }
-  const Vector<qrm::TensorInfo> &inputs() const noexcept { return first_->ready->inputs(); }
-  const Vector<qrm::TensorInfo> &outputs() const noexcept { return first_->ready->outputs(); }
+  const Vector<qrm::TensorInfo> &inputs() const noexcept { return first_->loadable->inputs(); }
+  const Vector<qrm::TensorInfo> &outputs() const noexcept { return first_->loadable->outputs(); }
   // What runs use: the first, until a better one was compiled. It has no buckets where there is nothing to run before
   // that.
-  const Loaded &loaded() const noexcept {
-    const Loaded *better = recompilation_ ? recompilation_->result() : nullptr;
+  const LoadedModel &loaded() const noexcept {
+    const LoadedModel *better = recompilation_ ? recompilation_->result() : nullptr;
     return better ? *better : *first_;
   }
   // The same, but waits until there is something to run.
-  Result<const Loaded *> runnable(const CallSignal &signal) const;
+  Result<const LoadedModel *> runnable(const CallSignal &signal) const;
   const Recompilation *recompilation() const noexcept {
     return recompilation_.get();
   }  // null: none was asked for or needed
@@ -58,7 +58,7 @@ class SessionCore : public Counted<SessionCore> {
  private:
   Ref<Runtime> runtime_;
   std::shared_ptr<loader::Plugin> plugin_;
-  Unique<Loaded> first_;
+  Unique<LoadedModel> first_;
   std::shared_ptr<DeviceState> device_;
   std::uint64_t queue_depth_;
   PoolSettings pool_settings_;
@@ -128,7 +128,7 @@ class Session : public Counted<Session> {
   void write_profile() noexcept;
 
   Ref<SessionCore> core_;
-  const Loaded *loaded_;                          // what the executions are of
+  const LoadedModel *loaded_;                     // what the executions are of
   Vector<Unique<loader::Execution>> executions_;  // one per bucket, made when it is first used
   Vector<Unique<loader::Execution>> retired_;  // of what was run before; inputs of the next run may lie in their memory
   Vector<SessionCore::Pair> changed_;          // by set_option, in order

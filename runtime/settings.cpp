@@ -51,7 +51,7 @@ void split_shapes(std::string_view text, Vector<std::string_view> &out) {
   }
 }
 
-Result<Settings> settle(const OptionSet *options) {
+Result<Settings> resolve_settings(const OptionSet *options) {
   Settings settings;
   settings.backend = QR_DEFAULT_BACKEND;
   settings.pool.spin_us = number(find_option_row("thread_spin_us")->default_value);

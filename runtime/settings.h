@@ -45,7 +45,7 @@ struct Settings {
 };
 
 // `options` may be null: all defaults.
-Result<Settings> settle(const OptionSet *options);
+Result<Settings> resolve_settings(const OptionSet *options);
 
 // The buckets of a "shape" text.
 void split_shapes(std::string_view text, Vector<std::string_view> &out);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/signal.h"
 
+#include <fcntl.h>
 #include <sched.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -9,7 +10,8 @@
 
 namespace quarry {
 
-Signal::Signal(Ref<Runtime> runtime) : runtime_(std::move(runtime)) {}
+Signal::Signal(Ref<Runtime> runtime)
+    : runtime_(std::move(runtime)), process_(runtime_->process()), entered_(process_.generation()) {}
 
 Signal::~Signal() {
   if (const int fd = fd_.load(std::memory_order_relaxed); fd >= 0) close(fd);
@@ -23,12 +25,19 @@ void raise(int fd) noexcept {
   [[maybe_unused]] const ssize_t written = write(fd, &one, sizeof one);  // a full counter is readable already
 }
 
+int new_descriptor() noexcept { return eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK); }
+
 }  // namespace
 
+// The fences: either this sees the descriptor of fd(), or fd() sees that the signal is aborted.
 void Signal::abort() noexcept {
   aborted_.store(1, std::memory_order_seq_cst);
-  if (const int fd = fd_.load(std::memory_order_seq_cst); fd >= 0) raise(fd);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (const int fd = fd_.load(std::memory_order_seq_cst);
+      fd >= 0 && process_.is(entered_.load(std::memory_order_acquire)))
+    raise(fd);
   for (Place *place = places_.load(std::memory_order_seq_cst); place; place = place->next) {
+    if (!process_.is(place->generation)) continue;
     place->inside.fetch_add(1, std::memory_order_seq_cst);
     if (SignalFollower *follower = place->follower.load(std::memory_order_seq_cst)) follower->on_abort();
     place->inside.fetch_sub(1, std::memory_order_release);
@@ -36,18 +45,19 @@ void Signal::abort() noexcept {
 }
 
 Signal::Place *Signal::follow(SignalFollower &follower) {
-  Place *place;
-  {
-    const std::lock_guard lock(mutex_);
-    place = places_.load(std::memory_order_relaxed);
-    while (place && place->follower.load(std::memory_order_relaxed)) place = place->next;
-    if (place) {
-      place->follower.store(&follower, std::memory_order_seq_cst);
-    } else {
-      place = new Place;
-      place->follower.store(&follower, std::memory_order_relaxed);
-      place->next = places_.load(std::memory_order_relaxed);
-      places_.store(place, std::memory_order_seq_cst);
+  const std::uint32_t here = process_.generation();
+  Place *place = places_.load(std::memory_order_acquire);
+  for (; place; place = place->next) {
+    SignalFollower *nobody = nullptr;
+    if (place->generation == here &&
+        place->follower.compare_exchange_strong(nobody, &follower, std::memory_order_seq_cst))
+      break;
+  }
+  if (!place) {
+    place = new Place(here);
+    place->follower.store(&follower, std::memory_order_relaxed);
+    place->next = places_.load(std::memory_order_relaxed);
+    while (!places_.compare_exchange_weak(place->next, place, std::memory_order_seq_cst)) {
     }
   }
   // Whoever aborted before it could see the follower did not tell it.
@@ -62,23 +72,37 @@ void Signal::leave(Place &place) noexcept {
 }
 
 void Signal::reset() noexcept {
-  const std::lock_guard lock(mutex_);
   aborted_.store(0, std::memory_order_release);
-  if (const int fd = fd_.load(std::memory_order_relaxed); fd >= 0) {
+  if (const int fd = fd_.load(std::memory_order_acquire);
+      fd >= 0 && process_.is(entered_.load(std::memory_order_acquire))) {
     std::uint64_t count;
     [[maybe_unused]] const ssize_t taken = read(fd, &count, sizeof count);
   }
 }
 
 int Signal::fd() noexcept {
-  const std::lock_guard lock(mutex_);
-  int fd = fd_.load(std::memory_order_relaxed);
-  if (fd >= 0) return fd;
-  fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  if (fd < 0) return -1;
-  fd_.store(fd, std::memory_order_seq_cst);
+  bool fresh = false;
+  process_.enter(entered_, [&] {
+    const int inherited = fd_.load(std::memory_order_relaxed), own = inherited >= 0 ? new_descriptor() : -1;
+    if (own < 0) return fd_.store(-1, std::memory_order_relaxed);
+    dup3(own, inherited, O_CLOEXEC);
+    close(own);
+    fresh = true;
+  });
+  int fd = fd_.load(std::memory_order_acquire);
+  if (fd < 0) {
+    const int made = new_descriptor();
+    if (made < 0) return -1;
+    if (fd_.compare_exchange_strong(fd, made, std::memory_order_seq_cst)) {
+      fd = made;
+      fresh = true;
+    } else {
+      close(made);  // another thread was here first
+    }
+  }
   // Whoever aborted before it could see the descriptor did not raise it.
-  if (aborted_.load(std::memory_order_seq_cst)) raise(fd);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (fresh && aborted_.load(std::memory_order_seq_cst)) raise(fd);
   return fd;
 }
 

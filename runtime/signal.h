@@ -3,7 +3,6 @@
 #pragma once
 
 #include <atomic>
-#include <mutex>
 
 #include "loader/host.h"
 #include "quarry/backend.h"
@@ -34,6 +33,7 @@ class Signal : public Counted<Signal> {
   bool aborted() const noexcept { return aborted_.load(std::memory_order_acquire) != 0; }
   std::uint64_t timeout_ns() const noexcept { return timeout_ns_.load(std::memory_order_relaxed); }
   // A descriptor that polls readable while the signal is aborted, made when it is first asked for; -1: none to be had.
+  // In a child of fork() another one takes its number when it is asked for there: until then it is the parent's.
   int fd() noexcept;
   // Plain memory, as the plugin ABI wants it.
   const std::uint32_t *word() const noexcept { return reinterpret_cast<const std::uint32_t *>(&aborted_); }
@@ -42,14 +42,19 @@ class Signal : public Counted<Signal> {
   static_assert(sizeof(std::atomic<std::uint32_t>) == sizeof(std::uint32_t) &&
                 std::atomic<std::uint32_t>::is_always_lock_free);
   Ref<Runtime> runtime_;
+  Process &process_;
   std::atomic<std::uint32_t> aborted_{0};
   std::atomic<std::uint64_t> timeout_ns_{0};
+  std::atomic<std::uint32_t> entered_;  // the generation of the process that fd_ is of
   std::atomic<int> fd_{-1};
 
   friend class SignalLink;
-  // A place for a follower. Places are used again and live as long as the signal, so that abort() walks over them
-  // without a lock.
+  // A place for a follower. Places are used again and live as long as the signal, so that everybody walks over them
+  // without a lock. Those of a process that this one was forked from stand for threads that are not here: they are left
+  // as they are, and stay unused.
   struct Place : HeapObject {
+    explicit Place(std::uint32_t made_in) noexcept : generation(made_in) {}
+    const std::uint32_t generation;
     std::atomic<SignalFollower *> follower{nullptr};
     std::atomic<std::uint32_t> inside{0};  // calls of abort() that look at it
     Place *next = nullptr;
@@ -57,7 +62,6 @@ class Signal : public Counted<Signal> {
   Place *follow(SignalFollower &follower);
   static void leave(Place &place) noexcept;
   std::atomic<Place *> places_{nullptr};
-  std::mutex mutex_;  // of making the descriptor and setting it back, and of taking a place
 };
 
 // Has a follower told of the signal's abort, at once where it is aborted already, as long as the link lives. No signal:

@@ -9,12 +9,15 @@
 #include <exception>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <random>
 #include <thread>
 
 #include "command.h"
 #include "interrupt.h"
+#include "profile_output.h"
 #include "progress.h"
+#include "queued_runs.h"
 #include "shapes.h"
 #include "tensor_file.h"
 
@@ -25,9 +28,13 @@ using Clock = std::chrono::steady_clock;
 
 struct BenchFlags {
   SessionFlags session;
+  ProfileFlags profile;
   std::string model, json;
-  uint64_t iterations = 0, warmup = 1, sessions = 1, group = 1;
+  uint64_t iterations = 0, warmup = 1, sessions = 1, group = 1, queue = 0;
   double duration_s = 0;
+
+  double duration_ms() const { return duration_s > 0 ? duration_s * 1000 : iterations ? INFINITY : 2000; }
+  uint64_t most() const { return iterations ? iterations : UINT64_MAX; }
 };
 
 double ms_since(Clock::time_point begin) {
@@ -88,11 +95,23 @@ struct MeasuredSession {
   // Ends early when the program is interrupted; `times` is then what there is so far.
   void measure(const BenchFlags &flags, qr::Signal *signal, ProgressLine *progress) try {
     const Clock::time_point start = Clock::now();
-    const double duration_ms = flags.duration_s > 0 ? flags.duration_s * 1000 : flags.iterations ? INFINITY : 2000;
-    const uint64_t most = flags.iterations ? flags.iterations : UINT64_MAX;
-    while (!interrupted() && (times.empty() || (times.size() < most && ms_since(start) < duration_ms))) {
+    while (!interrupted() &&
+           (times.empty() || (times.size() < flags.most() && ms_since(start) < flags.duration_ms()))) {
       times.push_back(once(flags.group, signal));
       if (progress) progress->show(times.size(), flags.iterations, "runs");
+    }
+  } catch (const qr::Error &error) {
+    if (!interrupted() || error.code() != QR_CANCELLED) throw;
+  }
+
+  // Some more runs, to see where their time goes: recording it takes some itself.
+  void profile(qr::Profile &events, qr::Signal *signal) try {
+    constexpr int kMost = 30, kFewest = 3;
+    constexpr double kLongMs = 2000;
+    const Clock::time_point start = Clock::now();
+    while (!interrupted() && profiled < kMost && (profiled < kFewest || ms_since(start) < kLongMs)) {
+      session.run(inputs, outputs, signal, &events);
+      ++profiled;
     }
   } catch (const qr::Error &error) {
     if (!interrupted() || error.code() != QR_CANCELLED) throw;
@@ -101,6 +120,7 @@ struct MeasuredSession {
   qr::Session session;
   std::vector<qr::Tensor> inputs, outputs;
   std::vector<double> times;  // of one run each, in ms
+  int profiled = 0;           // runs
 };
 
 // All runners at once, each on a thread of its own; the wall time in ms.
@@ -135,6 +155,7 @@ double measure_together(std::vector<MeasuredSession> &runners, const BenchFlags 
 }
 
 int bench(const BenchFlags &flags) {
+  flags.profile.check();
   const Clock::time_point before = Clock::now();
   const qr::Runtime runtime = flags.session.runtime();
   qr::Options options = flags.session.make_options(runtime, SessionFlags::Shapes::None);
@@ -145,6 +166,7 @@ int bench(const BenchFlags &flags) {
   const Buckets buckets(model, flags.session.shapes);
   if (!buckets.of_container())
     for (const std::string &shape : flags.session.shapes) options.set("shape", shape);
+  if (flags.queue) options.set("queue_depth", std::to_string(flags.queue));
   const Clock::time_point opened = Clock::now();
   qr::Session session(model, &options);
   const double create_ms = open_ms + ms_since(opened);
@@ -167,9 +189,15 @@ int bench(const BenchFlags &flags) {
   // Looking at a signal costs a short run some of its time; a long one should not be waited for.
   const bool is_long = first_ms * static_cast<double>(flags.group) > 100;
   double wall_ms = 0;
+  qr::Profile profile(runtime);
+  QueuedRuns queued;
   {
     const Interruptible interruptible([&signal] { signal.abort(); });
     wall_ms = measure_together(runners, flags, is_long ? &signal : nullptr);
+    if (flags.queue && !interrupted())
+      queued = run_queued(runners[0].session, runners[0].inputs, runners[0].outputs, flags.queue, flags.most(),
+                          flags.duration_ms(), signal);
+    if (flags.profile.wanted()) runners[0].profile(profile, &signal);
   }
 
   std::vector<double> times;
@@ -195,6 +223,16 @@ int bench(const BenchFlags &flags) {
     result["p99_ms"] = percentile(times, 0.99);
     result["runs_per_s"] = static_cast<double>(runs) / wall_ms * 1000;
   }
+  if (!queued.times.empty()) {
+    std::sort(queued.times.begin(), queued.times.end());
+    result["queue"] = {{"depth", flags.queue},
+                       {"runs", queued.times.size()},
+                       {"mean_ms", std::accumulate(queued.times.begin(), queued.times.end(), 0.0) /
+                                       static_cast<double>(queued.times.size())},
+                       {"median_ms", percentile(queued.times, 0.5)},
+                       {"p99_ms", percentile(queued.times, 0.99)},
+                       {"runs_per_s", static_cast<double>(queued.times.size()) / queued.wall_ms * 1000}};
+  }
   if (flags.json != "-") {
     print("%s on %s: %llu runs%s\n", flags.model.c_str(), result["backend"].get<std::string>().c_str(),
           static_cast<unsigned long long>(runs), interrupted() ? ", then interrupted" : "");
@@ -208,9 +246,18 @@ int bench(const BenchFlags &flags) {
     if (flags.sessions > 1 && runs)
       print("  together  %10.1f runs a second in %llu sessions\n", result["runs_per_s"].get<double>(),
             static_cast<unsigned long long>(flags.sessions));
+    if (result.contains("queue"))
+      print("  queued    %10.1f runs a second with %llu under way, each done %.3f ms after its submission (median)\n",
+            result["queue"]["runs_per_s"].get<double>(), static_cast<unsigned long long>(flags.queue),
+            result["queue"]["median_ms"].get<double>());
     print("  peak memory %8.1f MB\n", static_cast<double>(peak_kb) / 1000);
   }
+  if (flags.profile.wanted()) result["profile"] = ProfileFlags::json(profile);
   if (!flags.json.empty()) write_text(flags.json, result.dump(2) + "\n");
+  flags.profile.tell(profile,
+                     "profile of " + std::to_string(runners[0].profiled) +
+                         " more warm runs, medians (the times above are of runs without one):",
+                     flags.json != "-");
   return 0;
 }
 
@@ -228,14 +275,21 @@ void register_bench(CLI::App &app, Action &action) {
                    "Seconds of timed runs (default: 2, or no limit with --iterations)")
       ->check(CLI::PositiveNumber);
   command->add_option("--warmup", flags->warmup, "Untimed runs after the first")->capture_default_str();
+  CLI::Option *const sessions =
+      command
+          ->add_option("--sessions", flags->sessions,
+                       "Sessions (clones of one) that run at the same time, each on a thread of the program's")
+          ->check(CLI::Range(1, 1024))
+          ->capture_default_str();
   command
-      ->add_option("--sessions", flags->sessions,
-                   "Sessions (clones of one) that run at the same time, each on a thread of the program's")
-      ->check(CLI::Range(1, 1024))
-      ->capture_default_str();
+      ->add_option("--queue", flags->queue,
+                   "Measures runs in a queue too: how many a second when so many are under way (option queue_depth)")
+      ->check(CLI::Range(1, 64))
+      ->excludes(sessions);
   command->add_option("--group", flags->group, "Runs that are timed together, for runs of a microsecond or less")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
+  flags->profile.add_to(*command, "in warm runs, which are others than the timed ones");
   command->add_option("--json", flags->json, "Write the figures as JSON to a file, or to standard output for -")
       ->type_name("FILE|-");
   command->callback([&action, flags] { action = [flags] { return bench(*flags); }; });

@@ -295,7 +295,7 @@ def compare(args):
         command += ["--input", f"{value.name}={args.work}/input{i}.npy"]
     for option in args.option:
         command += ["--option", option]
-    outputs = json.loads(run(command + ["--json"]))[0]["outputs"]
+    outputs = json.loads(run(command + ["--json"]))["runs"][0]["outputs"]
     errors = []
     for session in sessions:
         worst = 0.0

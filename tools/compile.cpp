@@ -5,6 +5,7 @@
 
 #include "command.h"
 #include "interrupt.h"
+#include "profile_output.h"
 #include "progress.h"
 #include "tensor_file.h"
 
@@ -13,6 +14,7 @@ namespace {
 
 struct CompileFlags {
   SessionFlags session;
+  ProfileFlags profile;
   std::string model, out;
   std::vector<std::string> metadata;
   bool check = false, json = false;
@@ -46,6 +48,9 @@ int check_only(const CompileFlags &flags, const qr::Model &model, const qr::Opti
 }
 
 int compile(const CompileFlags &flags) {
+  flags.profile.check();
+  if (flags.check && flags.profile.wanted())
+    throw UsageError("--profile: found --check, which compiles nothing, expected one of the two");
   const qr::Runtime runtime = flags.session.runtime();
   qr::Options options = flags.session.make_options(runtime);
   for (const std::string &text : flags.metadata) {
@@ -64,12 +69,15 @@ int compile(const CompileFlags &flags) {
       throw UsageError("compiling '" + flags.model + "' again would overwrite it", "name the result: -o FILE");
   }
   ProgressLine progress;
+  qr::Profile profile(runtime);
   {
     // The library writes beside the file's place and renames: stopped by its signal it leaves nothing there.
     qr::Signal signal(runtime);
     const Interruptible interruptible([&signal] { signal.abort(); });
-    model.compile(out, &options, &signal,
-                  [&](uint64_t done, uint64_t total, std::string_view what) { progress.show(done, total, what); });
+    model.compile(
+        out, &options, &signal,
+        [&](uint64_t done, uint64_t total, std::string_view what) { progress.show(done, total, what); },
+        flags.profile.wanted() ? &profile : nullptr);
   }
   progress.clear();
   const qr::Model made(runtime, out);
@@ -79,6 +87,7 @@ int compile(const CompileFlags &flags) {
     print(", backend %s for %s", context.value("backend", "?").c_str(), context.value("target", "?").c_str());
   const size_t graphs = info.value("graphs", nlohmann::json::array()).size();
   print(", %zu graph%s\n", graphs, graphs == 1 ? "" : "s");
+  flags.profile.tell(profile, "profile of runs:", true);
   return 0;
 }
 
@@ -93,6 +102,7 @@ void register_compile(CLI::App &app, Action &action) {
   command->add_option("--output,-o", flags->out, "The container to write (default: the model's name with .qrm)")
       ->type_name("FILE");
   flags->session.add_to(*command, false);
+  flags->profile.add_to(*command, "when the model is compiled");
   command->add_option("--metadata", flags->metadata, "A key and value to keep in the container")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);

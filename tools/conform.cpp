@@ -341,7 +341,7 @@ int conform(const ConformFlags &flags) {
   std::erase_if(results, [](const Json &result) { return result.is_null(); });  // not come to
   std::map<std::string, int> counts{{"passed", 0}, {"failed", 0}, {"refused", 0}};
   for (const Json &result : results) ++counts[result["result"].get<std::string>()];
-  FILE *listing = flags.json == "-" ? stderr : stdout;
+  FILE *listing = flags.json == "-" ? stderr : standard_output();
   for (const char *kind : {"refused", "failed"})
     for (const Json &result : results)
       if (result["result"] == kind)

@@ -85,6 +85,7 @@ int status_of(Body body) {
 
 int main(int argc, char **argv) {
   tools::occupy_standard_descriptors();
+  tools::keep_standard_output();
   int status = tools::status_of([&] { return tools::run_program(argc, argv); });
   if (status <= 1)  // otherwise the reader was told already that this is not the whole
     status = tools::status_of([&] {

@@ -2,6 +2,7 @@
 #include "output.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -12,12 +13,55 @@
 namespace tools {
 namespace {
 
+FILE *g_output = stdout;  // see keep_standard_output
+
 [[noreturn]] void refused(int number) {
   throw Failure(std::string("standard output: writing failed: ") + os_text(number));
 }
 
+void write_all(FILE *file, const std::string &path, const std::string &text) {
+  const bool whole = std::fwrite(text.data(), 1, text.size(), file) == text.size();
+  const int number = errno;
+  if (std::fclose(file) != 0) throw Failure("cannot write all of '" + path + "': " + os_text(errno));
+  if (!whole) throw Failure("cannot write all of '" + path + "': " + os_text(number));
+}
+
+// Writes a file that has no name until it is whole: one that is there stays as it was until then, and nothing is left
+// behind when the disk is full or the program ends. Gives false where that cannot be: the path is no plain file of the
+// user's, or the file system or the folder does not allow it.
+bool replace_file(const std::string &path, const std::string &text) {
+  struct stat info {};
+  const bool there = lstat(path.c_str(), &info) == 0;
+  if (there && (!S_ISREG(info.st_mode) || info.st_uid != geteuid() || access(path.c_str(), W_OK) != 0)) return false;
+  const size_t slash = path.find_last_of('/');
+  const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+  const int fd = open(folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
+  const struct Closing {
+    int fd;
+    ~Closing() {
+      if (fd >= 0) close(fd);
+    }
+  } closing{fd};
+  // Closing the stream tells whether all was written; the file needs its name after that.
+  const int copy = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 3);
+  FILE *file = copy < 0 ? nullptr : fdopen(copy, "wb");
+  if (!file) {
+    if (copy >= 0) close(copy);
+    return false;
+  }
+  if (there && fchmod(fd, info.st_mode & 07777) != 0) return std::fclose(file), false;
+  write_all(file, path, text);
+  // Only a rename takes the place of another file, and for that there must be a name.
+  const std::string from = "/proc/self/fd/" + std::to_string(fd);
+  const std::string name = there ? path + "." + std::to_string(getpid()) : path;
+  if (linkat(AT_FDCWD, from.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) != 0) return false;
+  if (!there || rename(name.c_str(), path.c_str()) == 0) return true;
+  unlink(name.c_str());
+  return false;
+}
+
 void print_list(FILE *stream, const char *pattern, va_list values) {
-  if (std::vfprintf(stream, pattern, values) < 0 && stream == stdout) refused(errno);
+  if (std::vfprintf(stream, pattern, values) < 0 && stream == g_output) refused(errno);
 }
 
 }  // namespace
@@ -25,7 +69,7 @@ void print_list(FILE *stream, const char *pattern, va_list values) {
 void print(const char *pattern, ...) {
   va_list values;
   va_start(values, pattern);
-  print_list(stdout, pattern, values);
+  print_list(g_output, pattern, values);
   va_end(values);
 }
 
@@ -37,7 +81,7 @@ void print_to(FILE *stream, const char *pattern, ...) {
 }
 
 void print_text(const std::string &text) {
-  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size()) refused(errno);
+  if (std::fwrite(text.data(), 1, text.size(), g_output) != text.size()) refused(errno);
 }
 
 void occupy_standard_descriptors() {
@@ -48,9 +92,25 @@ void occupy_standard_descriptors() {
   }
 }
 
+void keep_standard_output() {
+  const int fd = fcntl(1, F_DUPFD_CLOEXEC, 3);
+  FILE *own = fd < 0 ? nullptr : fdopen(fd, "w");  // not of a descriptor that cannot be written: its errors stay
+  if (!own) {
+    if (fd >= 0) close(fd);
+    return;
+  }
+  if (dup2(2, 1) < 0) {
+    std::fclose(own);
+    return;
+  }
+  g_output = own;
+}
+
+FILE *standard_output() { return g_output; }
+
 void finish_output() {
   const bool failed = std::ferror(stdout) != 0;  // told by the print that failed, unless nobody looked
-  if (std::fflush(stdout) != 0) refused(errno);
+  if (std::fflush(g_output) != 0) refused(errno);
   if (failed) refused(EIO);
 }
 
@@ -60,14 +120,12 @@ void write_text(const std::string &path, const std::string &text) {
     if (text.empty() || text.back() != '\n') print("\n");
     return;
   }
+  if (replace_file(path, text)) return;
   FILE *file = std::fopen(path.c_str(), "wbe");
   if (!file)
     throw UsageError("cannot write '" + path + "': " + os_text(errno),
                      "check that the folder exists and may be written");
-  const bool whole = std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  const int number = errno;
-  if (std::fclose(file) != 0) throw Failure("cannot write all of '" + path + "': " + os_text(errno));
-  if (!whole) throw Failure("cannot write all of '" + path + "': " + os_text(number));
+  write_all(file, path, text);
 }
 
 }  // namespace tools

@@ -19,10 +19,17 @@ void print_text(const std::string &text);
 // and be written into. They are opened so that using them is an error, as before.
 void occupy_standard_descriptors();
 
+// After that: libraries of others that a backend opens may print, and what they print must not stand among the data.
+// From here on what this program prints goes by a descriptor of its own, and descriptor 1 is standard error.
+void keep_standard_output();
+// Where `print` writes, for print_to.
+FILE *standard_output();
+
 // At the end: writes what is still in the buffer. Throws Failure when that, or a print before it, failed.
 void finish_output();
 
-// Writes text to a file, or to standard output for "-". Throws UsageError or Failure.
+// Writes text to a file, or to standard output for "-". A file that is there is replaced by the whole of the new one.
+// Throws UsageError or Failure.
 void write_text(const std::string &path, const std::string &text);
 
 }  // namespace tools

@@ -12,6 +12,7 @@
 
 #include "command.h"
 #include "image.h"
+#include "profile_output.h"
 #include "saved_files.h"
 #include "shapes.h"
 #include "tensor_file.h"
@@ -22,7 +23,8 @@ namespace {
 struct RunFlags {
   SessionFlags session;
   ImageFlags image;
-  std::string model, labels, save, profile;
+  ProfileFlags profile;
+  std::string model, labels, save;
   std::vector<std::string> files, inputs;
   int top = 5;
   bool softmax = false, picture = false, zeros = false, json = false;
@@ -200,6 +202,7 @@ void bind_shapes(const RunFlags &flags, const std::vector<qr::TensorInfo> &wante
 }
 
 int run(const RunFlags &flags) {
+  flags.profile.check(flags.files);
   const std::vector<std::string> labels = load_labels(flags.labels);
   const qr::Runtime runtime = flags.session.runtime();
   qr::Options options = flags.session.make_options(runtime, SessionFlags::Shapes::None);
@@ -210,7 +213,9 @@ int run(const RunFlags &flags) {
   std::vector<std::vector<std::vector<int64_t>>> shapes;
   for (const RunFiles &files : runs) shapes.push_back(run_shapes(files, declared, flags.image));
   if (!buckets.of_container()) bind_shapes(flags, declared, shapes, options);
-  qr::Session session(model, &options);
+  qr::Profile profile(runtime);
+  qr::Profile *const profiled = flags.profile.wanted() ? &profile : nullptr;
+  qr::Session session = qr::Session::try_create(model, &options, nullptr, profiled).value();
   const std::vector<qr::TensorInfo> wanted = session.inputs(), given = session.outputs();
   std::optional<SavedFiles> saved;
   if (!flags.save.empty()) {
@@ -221,7 +226,6 @@ int run(const RunFlags &flags) {
   }
 
   nlohmann::json results = nlohmann::json::array();
-  qr::Profile profile(runtime);
   for (size_t r = 0; r < runs.size(); ++r) {
     std::vector<TensorData> data;
     for (size_t i = 0; i < wanted.size(); ++i) {
@@ -245,7 +249,7 @@ int run(const RunFlags &flags) {
     std::vector<qr::Tensor> inputs, outputs(given.size());
     for (TensorData &tensor : data) inputs.push_back(tensor.tensor());
     const auto begin = std::chrono::steady_clock::now();
-    session.run(inputs, outputs, nullptr, flags.profile.empty() ? nullptr : &profile);
+    session.run(inputs, outputs, nullptr, profiled);
     const double ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
     std::string title;
     for (const auto &[name, path] : runs[r]) title += (title.empty() ? "" : ", ") + path;
@@ -264,9 +268,15 @@ int run(const RunFlags &flags) {
     }
     results.push_back(one);
   }
-  if (flags.json) print("%s\n", results.dump(2, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
-  if (!flags.profile.empty())
-    write_text(flags.profile, profile.export_as(has_ending(flags.profile, ".csv") ? "csv" : "chrome"));
+  if (flags.json) {
+    nlohmann::json report = {{"runs", std::move(results)}};
+    if (profiled) report["profile"] = ProfileFlags::json(profile);
+    print("%s\n", report.dump(2, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+  }
+  const std::string title = runs.size() > 1
+                                ? "profile of the " + std::to_string(runs.size()) + " runs, the first a cold one"
+                                : "profile of the run, a cold one";
+  flags.profile.tell(profile, title + " (`quarry bench --profile` has warm ones):", !flags.json);
   return 0;
 }
 
@@ -291,8 +301,7 @@ void register_run(CLI::App &app, Action &action) {
   command->add_flag("--softmax", flags->softmax, "Show scores as probabilities");
   command->add_flag("--picture", flags->picture, "Show input images in characters");
   command->add_option("--save,-o", flags->save, "Folder to write each output to, as .npy")->type_name("DIR");
-  command->add_option("--profile", flags->profile, "File for the events of the runs: .csv, else Chrome trace JSON")
-      ->type_name("FILE");
+  flags->profile.add_to(*command, "when the session is made and in the runs");
   command->add_flag("--json", flags->json, "Print the results as JSON");
   command->callback([&action, flags] { action = [flags] { return run(*flags); }; });
 }

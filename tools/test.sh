@@ -86,6 +86,9 @@ under_asan() {  # COMMAND...: the release build's program with the sanitized lib
   env "LD_PRELOAD=$(gcc -print-file-name=libasan.so):$(gcc -print-file-name=libubsan.so)" "LD_LIBRARY_PATH=$build-asan/runtime" \
     "QUARRY_BACKEND_PATH=$build-asan/backends/cpu:$build-asan/backends/cpu-reference" "$@"
 }
+qnn_libraries() {  # prints the folder of Qualcomm's libraries, fetched once; fails where they cannot be had
+  [ "$(uname -m)" = x86_64 ] && tools/get_qnn.sh "$build/qnn" 2>"$build/qnn.log"
+}
 newest_onnx() {  # the newest onnx and onnxruntime packages, in a folder of their own
   venv=$build/venv
   [ -x "$venv/bin/python" ] || python3 -m venv "$venv" || return 1
@@ -131,9 +134,15 @@ if [ -n "$models" ]; then
   else
     skip "real models" "there is no $shared/models (set QUARRY_SHARED)"
   fi
-  for subject in program outputs shapes trouble; do
+  for subject in program outputs shapes trouble profile; do
     step "the program, as a user would: $subject" python3 "tests/integration/check_$subject.py" "$build" "$shared"
   done
+  if libraries=$(qnn_libraries); then
+    step "htp, on Qualcomm's libraries and their emulator" python3 tests/integration/check_htp.py "$build" "$shared" "$libraries"
+  else
+    step "htp without Qualcomm's libraries" python3 tests/integration/check_htp.py "$build" "$shared"
+    skip "htp, on Qualcomm's libraries and their emulator" "they are for x86-64 and cannot be fetched here: $(tail -n 1 "$build/qnn.log" 2>/dev/null)"
+  fi
   step "docs made from tables are up to date" python3 tools/generate_docs.py --check "$quarry"
 fi
 if [ -n "$all" ]; then

@@ -45,7 +45,7 @@ qr_plugin_code answer_query(const qr_host *host, const qr_plugin &table, const q
   return QR_OK;
 }
 
-Status Stop::status(std::string_view what) const noexcept {
+Status StopToken::status(std::string_view what) const noexcept {
   try {
     if (aborted())
       return Status::error(ErrorId::cancelled, format("%.*s: the signal was aborted", int(what.size()), what.data()));
@@ -77,22 +77,6 @@ void tell_verdict(const qr_verdict_sink &verdicts, std::uint32_t node, const Sta
   verdict.hint = text(refused.hint());
   verdict.kernel = text(kernel);
   verdicts.verdict(verdicts.self, &verdict);
-}
-
-qr_plugin_event node_event(std::uint64_t id, std::int64_t node, std::string_view name, std::string_view op,
-                           std::uint64_t begin_ns, std::uint64_t end_ns) noexcept {
-  qr_plugin_event event{};
-  event.struct_size = sizeof event;
-  event.level = QR_PLUGIN_PROFILE_DETAILED;
-  event.id = id;
-  event.clock = QR_PLUGIN_CLOCK_HOST;
-  event.begin = begin_ns;
-  event.end = end_ns;
-  event.node = node;
-  event.name = text(name);
-  event.kind = text("node");
-  event.op = text(op);
-  return event;
 }
 
 std::string_view option(const qr_plugin_option *options, std::uint64_t count, std::string_view key,

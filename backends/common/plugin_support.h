@@ -109,9 +109,9 @@ void destroy_backend(Backend *backend) {
 }
 
 // Abort and deadline of one call. Cheap enough for every node and every few milliseconds inside one.
-class Stop {
+class StopToken {
  public:
-  Stop(const qr_plugin_signal *signal, const qr_host &host) noexcept : signal_(signal), host_(&host) {}
+  StopToken(const qr_plugin_signal *signal, const qr_host &host) noexcept : signal_(signal), host_(&host) {}
   bool stopped() const noexcept { return aborted() || late(); }
   // QR-C0011 or QR-C0012 when stopped, ok otherwise. `what` names the work: "run".
   Status status(std::string_view what) const noexcept;
@@ -135,10 +135,6 @@ inline Result<qir::Graph> read_request(const qr_compile_request &request) { retu
 // Tells the verdict on a node: a refusal where `refused` holds an error, else by what it runs.
 void tell_verdict(const qr_verdict_sink &verdicts, std::uint32_t node, const Status &refused,
                   std::uint32_t path = QR_PLUGIN_PATH_UNKNOWN, std::string_view kernel = {}) noexcept;
-
-// An event of a node that ran on the host. `id` as in qr_plugin_event.
-qr_plugin_event node_event(std::uint64_t id, std::int64_t node, std::string_view name, std::string_view op,
-                           std::uint64_t begin_ns, std::uint64_t end_ns) noexcept;
 
 // The value of an option of a request, or `fallback`.
 std::string_view option(const qr_plugin_option *options, std::uint64_t count, std::string_view key,

@@ -21,7 +21,7 @@ int sync(int fd, std::uint64_t flags) noexcept {
 
 }  // namespace
 
-Status import_memory(const qr_plugin_memory_request &request, qr_plugin_memory_info *out_info, qr_registration **out) {
+Status import_memory(const qr_plugin_memory_request &request, qr_plugin_memory_info *out_info, ProcessorMemory &out) {
   const std::uint64_t page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE)), lead = request.offset % page;
   if (request.size_bytes > UINT64_MAX - lead)
     return Status::error(ErrorId::bad_argument, "memory: found a size past the address space, expected less");
@@ -35,29 +35,19 @@ Status import_memory(const qr_plugin_memory_request &request, qr_plugin_memory_i
   // Only a dma-buf knows this call; ended at once, it changes nothing.
   const bool is_dma = sync(request.fd, DMA_BUF_SYNC_START | DMA_BUF_SYNC_RW) == 0;
   if (is_dma) sync(request.fd, DMA_BUF_SYNC_END | DMA_BUF_SYNC_RW);
-  Unique<qr_registration> made;
-  try {
-    made = quarry::make_unique<qr_registration>(qr_registration{base, bytes, request.fd, is_dma});
-  } catch (...) {
-    munmap(base, bytes);
-    throw;
-  }
   give(qr_plugin_memory_info{sizeof(qr_plugin_memory_info), !is_dma, static_cast<char *>(base) + lead}, out_info);
-  *out = made.release();
+  out = {base, bytes, request.fd, is_dma};
   return {};
 }
 
-void release_memory(qr_registration *registration) noexcept {
-  munmap(registration->base, registration->mapped_bytes);
-  FreeDelete<qr_registration>()(registration);
-}
+void unmap_memory(const ProcessorMemory &memory) noexcept { munmap(memory.base, memory.mapped_bytes); }
 
-Status tell_access(const qr_registration &registration, std::uint32_t access, bool begins) {
-  if (!registration.is_dma) return {};
+Status tell_access(const ProcessorMemory &memory, std::uint32_t access, bool begins) {
+  if (!memory.is_dma) return {};
   const std::uint64_t flags = (begins ? DMA_BUF_SYNC_START : DMA_BUF_SYNC_END) |
                               (access & QR_PLUGIN_ACCESS_READ ? DMA_BUF_SYNC_READ : 0u) |
                               (access & QR_PLUGIN_ACCESS_WRITE ? DMA_BUF_SYNC_WRITE : 0u);
-  if (sync(registration.fd, flags) == 0) return {};
+  if (sync(memory.fd, flags) == 0) return {};
   return Status::error(ErrorId::io_error, format("memory: the dma-buf refuses %s of an access: %s",
                                                  begins ? "the begin" : "the end", std::strerror(errno)));
 }
@@ -65,10 +55,10 @@ Status tell_access(const qr_registration &registration, std::uint32_t access, bo
 void DmaAccess::tell(bool begins) const noexcept {
   const std::uint64_t edge = begins ? DMA_BUF_SYNC_START : DMA_BUF_SYNC_END;
   for (std::uint64_t i = 0; i < request_.input_count; ++i)
-    if (const qr_registration *memory = request_.inputs[i].memory; memory && memory->is_dma)
+    if (const ProcessorMemory *memory = request_.inputs[i].memory; memory && memory->is_dma)
       sync(memory->fd, edge | DMA_BUF_SYNC_READ);
   for (std::uint64_t i = 0; i < request_.output_count; ++i)
-    if (const qr_registration *memory = request_.outputs[i].memory; memory && memory->is_dma)
+    if (const ProcessorMemory *memory = request_.outputs[i].memory; memory && memory->is_dma)
       sync(memory->fd, edge | DMA_BUF_SYNC_WRITE);
 }
 

@@ -5,17 +5,25 @@
 
 #include "backends/common/plugin_support.h"
 
-struct qr_registration {
-  void *base;  // of the mapping
-  std::uint64_t mapped_bytes;
-  int fd;       // borrows: open until release
-  bool is_dma;  // the kernel wants to know when the processor uses it
+namespace quarry::plugin {
+
+struct ProcessorMemory {
+  void *base = nullptr;  // of the mapping
+  std::uint64_t mapped_bytes = 0;
+  int fd = -1;          // borrows: open until release
+  bool is_dma = false;  // the kernel wants to know when the processor uses it
 };
+
+}  // namespace quarry::plugin
+
+// Of a name of its own in each backend that is linked in statically, so what is compiled once for all knows its base
+// alone.
+struct qr_registration : quarry::plugin::ProcessorMemory {};
 
 namespace quarry::plugin {
 
-Status import_memory(const qr_plugin_memory_request &request, qr_plugin_memory_info *out_info, qr_registration **out);
-void release_memory(qr_registration *registration) noexcept;
+Status import_memory(const qr_plugin_memory_request &request, qr_plugin_memory_info *out_info, ProcessorMemory &out);
+void unmap_memory(const ProcessorMemory &memory) noexcept;
 
 // Tells the kernel that the processor reads or writes dma-bufs of a run, for as long as it lives.
 class DmaAccess {
@@ -31,18 +39,24 @@ class DmaAccess {
 };
 
 // The same for the host's own access, QR_PLUGIN_ACCESS_*.
-Status tell_access(const qr_registration &registration, std::uint32_t access, bool begins);
+Status tell_access(const ProcessorMemory &memory, std::uint32_t access, bool begins);
 
 template <class Backend>
 qr_plugin_code processor_import_fd(Backend *backend, const qr_plugin_memory_request *request,
                                    qr_plugin_memory_info *out_info, qr_registration **out_registration,
                                    const qr_error_sink *errors) {
-  return guard(backend->allocator, errors, [&] { return import_memory(*request, out_info, out_registration); });
+  return guard(backend->allocator, errors, [&]() -> Status {
+    auto made = quarry::make_unique<qr_registration>();
+    QR_RETURN_IF_ERROR(import_memory(*request, out_info, *made));
+    *out_registration = made.release();
+    return {};
+  });
 }
 template <class Backend>
 void processor_release(Backend *backend, qr_registration *registration) {
   const AllocatorScope scope(backend->allocator);
-  release_memory(registration);
+  unmap_memory(*registration);
+  FreeDelete<qr_registration>()(registration);
 }
 template <class Backend, bool begins>
 qr_plugin_code processor_access(Backend *backend, qr_registration *registration, std::uint32_t access,

@@ -4,10 +4,14 @@
 
 #include <algorithm>
 
+#include "backends/common/node_event.h"
 #include "backends/common/plugin_support.h"
 #include "backends/cpu-reference/interpreter.h"
 
 namespace quarry::reference {
+
+// What profiles call the kernel of a node that runs here.
+inline constexpr std::string_view kProfiledKernel = "reference";
 
 class HostEnvironment final : public Environment {
  public:
@@ -33,18 +37,35 @@ class HostEnvironment final : public Environment {
   }
   bool stopped() const noexcept override { return stop_.stopped(); }
   Status stop_reason() override { return stop_.status("run"); }
-  bool profiled() const noexcept override { return request_.profile != nullptr; }
+  bool profiled() const noexcept override { return plugin::wants_nodes(request_.profile); }
   std::uint64_t clock_ns() noexcept override { return host_.clock_ns(host_.self); }
-  void node_ran(const qir::Node &node, std::uint64_t begin_ns, std::uint64_t end_ns) override {
-    const qr_plugin_event event =
-        plugin::node_event(++events_, node.source, node.name, qir::op_name(node.op), begin_ns, end_ns);
-    request_.profile->event(request_.profile->self, &event);
+  void node_ran(const NodeRan &ran) override {
+    plugin::NodeRun told{.id = ++events_,
+                         .node = ran.node.source,
+                         .name = ran.node.name,
+                         .op = qir::op_name(ran.node.op),
+                         .begin_ns = ran.begin_ns,
+                         .end_ns = ran.end_ns,
+                         .kernel = kProfiledKernel};
+    plugin::ShapesText shapes;
+    if (plugin::wants_node_facts(request_.profile)) {
+      for (const RanTensor &input : ran.inputs) {
+        shapes.input(input.dtype, input.dims, input.rank);
+        told.bytes_read += input.bytes;
+      }
+      for (const RanTensor &output : ran.outputs) {
+        shapes.output(output.dtype, output.dims, output.rank);
+        told.bytes_written += output.bytes;
+      }
+      told.shapes = shapes.view();
+    }
+    plugin::tell_node(*request_.profile, told);
   }
 
  private:
   const qr_host &host_;
   const qr_run_request &request_;
-  plugin::Stop stop_;
+  plugin::StopToken stop_;
   std::uint64_t events_ = 0;
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/cpu-reference/interpreter.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "backends/cpu-reference/convert.h"
@@ -76,12 +77,30 @@ struct Execution::State {
   Vector<View> input_views, output_views;  // of the node that runs
   Vector<const View *> input_pointers;
   Vector<View *> output_pointers;
+  Vector<RanTensor> ran;  // of the node that ran, for a profile
 
   const qir::Graph &graph() const noexcept { return program->graph(); }
   const qir::Tensor &tensor(std::int32_t index) const noexcept {
     return graph().tensors[static_cast<std::size_t>(index)];
   }
   TensorState &state(std::int32_t index) noexcept { return tensors[static_cast<std::size_t>(index)]; }
+
+  void tell(std::size_t node_index, std::uint64_t begin_ns, Environment &environment) {
+    const std::uint64_t end_ns = environment.clock_ns();
+    const qir::Node &node = graph().nodes[node_index];
+    ran.clear();
+    std::size_t inputs = 0;
+    for (const auto *list : {&node.inputs, &node.outputs}) {
+      for (const std::int32_t t : *list) {
+        if (t == qir::kAbsent) continue;
+        const TensorState &there = state(t);
+        ran.push_back({tensor(t).dtype, there.rank, there.dims, there.bytes});
+      }
+      if (list == &node.inputs) inputs = ran.size();
+    }
+    const std::span<const RanTensor> all(ran);
+    environment.node_ran({node, all.first(inputs), all.subspan(inputs), begin_ns, end_ns});
+  }
 };
 
 // The Context of one node of one execution.
@@ -350,6 +369,10 @@ Execution::Execution(const Program &program) : state_(make_unique<State>()) {
   state.program = &program;
   state.tensors.resize(graph.tensors.size());
   state.bodies.resize(graph.nodes.size());
+  std::size_t most_operands = 0;
+  for (const qir::Node &node : graph.nodes)
+    most_operands = std::max(most_operands, node.inputs.size() + node.outputs.size());
+  state.ran.reserve(most_operands);
   char *arena = static_cast<char *>(state.arena.reserve(program.arena_bytes()));
   for (std::size_t t = 0; t < graph.tensors.size(); ++t) {
     const qir::Tensor &tensor = graph.tensors[t];
@@ -421,7 +444,7 @@ Status Execution::run(IoBuffer *inputs, std::size_t input_count, IoBuffer *outpu
     Status status = NodeContext(state, n, environment).run();
     if (environment.stopped()) return stop(environment);
     QR_RETURN_IF_ERROR(std::move(status));
-    if (environment.profiled()) environment.node_ran(graph.nodes[n], begin, environment.clock_ns());
+    if (environment.profiled()) state.tell(n, begin, environment);
   }
 
   for (std::size_t i = 0; i < output_count; ++i) {

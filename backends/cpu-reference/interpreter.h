@@ -8,6 +8,19 @@
 
 namespace quarry::reference {
 
+// A tensor of a node that ran, as it is stored.
+struct RanTensor {
+  DType dtype;
+  std::uint32_t rank;
+  const std::int64_t *dims;
+  std::uint64_t bytes;
+};
+struct NodeRan {
+  const qir::Node &node;
+  std::span<const RanTensor> inputs, outputs;  // those that are there
+  std::uint64_t begin_ns, end_ns;
+};
+
 // What a run needs of the world around it. The base class does without: one thread, never stopped, nobody profiles.
 class Environment {
  public:
@@ -19,7 +32,7 @@ class Environment {
   virtual Status stop_reason() { return {}; }              // after stopped(): cancelled or deadline_exceeded
   virtual bool profiled() const noexcept { return false; }
   virtual std::uint64_t clock_ns() noexcept { return 0; }
-  virtual void node_ran(const qir::Node &, std::uint64_t /*begin_ns*/, std::uint64_t /*end_ns*/) {}
+  virtual void node_ran(const NodeRan &) {}
 
  protected:
   ~Environment() = default;

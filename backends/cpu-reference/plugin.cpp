@@ -64,7 +64,7 @@ qr_plugin_code compiler_check(qr_backend *backend, const qr_compile_request *req
 qr_plugin_code compiler_compile(qr_backend *backend, const qr_compile_request *request, const qr_blob_sink *result,
                                 const qr_error_sink *errors) {
   return guard(backend->allocator, errors, [&]() -> Status {
-    const plugin::Stop stop(request->signal, backend->allocator.host());
+    const plugin::StopToken stop(request->signal, backend->allocator.host());
     if (stop.stopped()) return stop.status("compile");
     QR_ASSIGN_OR_RETURN(qir::Graph graph, plugin::read_request(*request));
     QR_RETURN_IF_ERROR(reference::widen_halves(graph));
@@ -132,7 +132,7 @@ qr_plugin_code context_plan(qr_backend *backend, const qr_load_request *request,
 qr_plugin_code context_load(qr_backend *backend, const qr_load_request *request, qr_context **out_context,
                             const qr_error_sink *errors) {
   return guard(backend->allocator, errors, [&]() -> Status {
-    const plugin::Stop stop(request->signal, backend->allocator.host());
+    const plugin::StopToken stop(request->signal, backend->allocator.host());
     if (stop.stopped()) return stop.status("load");
     const qr_blob &blob = *request->blob;
     QR_ASSIGN_OR_RETURN(const reference::BlobView read, reference::read_blob({blob.bytes.data, blob.bytes.size}));

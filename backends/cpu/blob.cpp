@@ -18,14 +18,14 @@ struct Header {
   std::uint32_t version, header_bytes;
   char isa[16];
   std::uint64_t weights_bytes, arena_bytes, io_bytes, scratch_bytes, shared_bytes;
-  std::uint32_t kept_segments, values, steps, operands, pieces, inputs, outputs, params_bytes, names_bytes, ways;
+  std::uint32_t kept_segments, values, steps, operands, subgraphs, inputs, outputs, params_bytes, names_bytes, ways;
 };
 struct IoRow {
   std::uint32_t dtype, rank;
   std::int64_t dims[qir::kMaxRank];
   std::uint32_t name, reserved;
 };
-struct PieceRow {
+struct SubgraphRow {
   std::uint64_t bytes;
   std::uint32_t whole, inputs, outputs, reserved;
 };
@@ -102,7 +102,7 @@ bool reads_packed(std::uint32_t kernel) {
 
 }  // namespace
 
-Vector<std::uint8_t> write_blob(const Compiled &compiled) {
+Vector<std::uint8_t> write_blob(const CompiledPlan &compiled) {
   const Plan &plan = compiled.plan;
   Vector<char> names = plan.names;
   Vector<IoRow> io;
@@ -119,9 +119,9 @@ Vector<std::uint8_t> write_blob(const Compiled &compiled) {
       names.push_back('\0');
     }
   }
-  Vector<PieceRow> pieces;
-  for (const Piece &piece : plan.pieces)
-    pieces.push_back({piece.qir.size(), piece.whole ? 1u : 0u, piece.inputs, piece.outputs, 0});
+  Vector<SubgraphRow> subgraphs;
+  for (const ReferenceSubgraph &subgraph : plan.subgraphs)
+    subgraphs.push_back({subgraph.qir.size(), subgraph.whole ? 1u : 0u, subgraph.inputs, subgraph.outputs, 0});
   Header header{};
   std::memcpy(header.magic, kMagic, sizeof kMagic);
   header.version = kBlobVersion, header.header_bytes = sizeof(Header);
@@ -133,7 +133,7 @@ Vector<std::uint8_t> write_blob(const Compiled &compiled) {
   header.values = static_cast<std::uint32_t>(plan.values.size()),
   header.steps = static_cast<std::uint32_t>(plan.steps.size());
   header.operands = static_cast<std::uint32_t>(plan.operands.size()),
-  header.pieces = static_cast<std::uint32_t>(pieces.size());
+  header.subgraphs = static_cast<std::uint32_t>(subgraphs.size());
   header.inputs = static_cast<std::uint32_t>(plan.inputs.size()),
   header.outputs = static_cast<std::uint32_t>(plan.outputs.size());
   header.params_bytes = static_cast<std::uint32_t>(plan.params.size()),
@@ -143,13 +143,14 @@ Vector<std::uint8_t> write_blob(const Compiled &compiled) {
   writer.put(&header, sizeof header);
   writer.table(plan.values);
   writer.table(plan.steps);
+  writer.table(plan.notes);
   writer.table(plan.operands);
   writer.table(plan.params);
   writer.table(names);
   writer.table(plan.ways);
   writer.table(io);
-  writer.table(pieces);
-  for (const Piece &piece : plan.pieces) writer.table(piece.qir);
+  writer.table(subgraphs);
+  for (const ReferenceSubgraph &subgraph : plan.subgraphs) writer.table(subgraph.qir);
   return writer.take();
 }
 
@@ -170,7 +171,7 @@ class Loader {
  private:
   Status read_io();
   Status read_values();
-  Status read_piece(const PieceRow &row);
+  Status read_subgraph(const SubgraphRow &row);
   Status check_step(const Step &step);
   Status check_piece_step(const Step &step);
   bool is_name(std::uint32_t offset) const noexcept { return offset < plan_->names.size(); }
@@ -247,37 +248,36 @@ Status Loader::read_values() {
   return {};
 }
 
-Status Loader::read_piece(const PieceRow &row) {
+Status Loader::read_subgraph(const SubgraphRow &row) {
   QR_ASSIGN_OR_RETURN(const std::uint8_t *bytes, reader_.take(row.bytes));
-  // Pieces have one segment of their own, behind the kept and the packed one; the whole graph has the kept ones.
+  // Subgraphs have one segment of their own, behind the kept and the packed one; the whole graph has the kept ones.
   const std::size_t own = header_->kept_segments + std::size_t{1};
   const std::span<const qir::Bytes> given =
       row.whole ? segments_.first(std::min<std::size_t>(header_->kept_segments, segments_.size()))
                 : segments_.subspan(std::min(own, segments_.size()), own < segments_.size() ? 1 : 0);
-  Unique<LoadedPlan::LoadedPiece> piece(new LoadedPlan::LoadedPiece);
-  QR_ASSIGN_OR_RETURN(piece->graph, qir::read_graph({bytes, row.bytes}, given.data(), given.size()));
-  QR_RETURN_IF_ERROR(reference::widen_halves(piece->graph));
-  QR_ASSIGN_OR_RETURN(piece->program, reference::Program::build(piece->graph));
-  piece->whole = row.whole != 0;
-  if (piece->graph.inputs.size() != row.inputs || piece->graph.outputs.size() != row.outputs)
-    return bad("operands of a piece", row.inputs, "those of its graph");
-  plan_->pieces.push_back(std::move(piece));
+  Unique<LoadedPlan::LoadedSubgraph> subgraph(new LoadedPlan::LoadedSubgraph);
+  QR_ASSIGN_OR_RETURN(subgraph->graph, qir::read_graph({bytes, row.bytes}, given.data(), given.size()));
+  QR_RETURN_IF_ERROR(reference::widen_halves(subgraph->graph));
+  QR_ASSIGN_OR_RETURN(subgraph->program, reference::Program::build(subgraph->graph));
+  subgraph->whole = row.whole != 0;
+  if (subgraph->graph.inputs.size() != row.inputs || subgraph->graph.outputs.size() != row.outputs)
+    return bad("operands of a subgraph", row.inputs, "those of its graph");
+  plan_->subgraphs.push_back(std::move(subgraph));
   return {};
 }
 
 Status Loader::check_piece_step(const Step &step) {
-  if (step.params >= plan_->pieces.size()) return bad("piece", step.params, "one that the blob has");
-  const LoadedPlan::LoadedPiece &piece = *plan_->pieces[step.params];
-  const std::size_t inputs = piece.graph.inputs.size();
-  if (step.operand_count != inputs + piece.graph.outputs.size())
-    return bad("operands of a piece", step.operand_count, "those of its graph");
+  if (step.params >= plan_->subgraphs.size()) return bad("subgraph", step.params, "one that the blob has");
+  const LoadedPlan::LoadedSubgraph &subgraph = *plan_->subgraphs[step.params];
+  const std::size_t inputs = subgraph.graph.inputs.size();
+  if (step.operand_count != inputs + subgraph.graph.outputs.size())
+    return bad("operands of a subgraph", step.operand_count, "those of its graph");
   for (std::size_t i = 0; i < step.operand_count; ++i) {
     const Operand &operand = plan_->operands[step.first_operand + i];
     const Value &value = plan_->values[operand.value];
-    const qir::Tensor &tensor =
-        piece.graph
-            .tensors[static_cast<std::size_t>(i < inputs ? piece.graph.inputs[i] : piece.graph.outputs[i - inputs])];
-    if (piece.whole) {
+    const qir::Tensor &tensor = subgraph.graph.tensors[static_cast<std::size_t>(
+        i < inputs ? subgraph.graph.inputs[i] : subgraph.graph.outputs[i - inputs])];
+    if (subgraph.whole) {
       const std::size_t place = i < inputs ? i : i - inputs;
       if (value.place != (i < inputs ? Place::Input : Place::Output) || value.index != place)
         return bad("operand of the whole graph", operand.value, "its input or output");
@@ -345,6 +345,7 @@ Result<Unique<LoadedPlan>> Loader::run() {
     return bad("bytes of memory", plan_->arena_bytes, "at most 2^46");
   QR_ASSIGN_OR_RETURN(plan_->values, reader_.table<Value>(header_->values));
   QR_ASSIGN_OR_RETURN(plan_->steps, reader_.table<Step>(header_->steps));
+  QR_ASSIGN_OR_RETURN(plan_->notes, reader_.table<StepNote>(header_->steps));
   QR_ASSIGN_OR_RETURN(plan_->operands, reader_.table<Operand>(header_->operands));
   QR_ASSIGN_OR_RETURN(plan_->params, reader_.take(header_->params_bytes));
   QR_ASSIGN_OR_RETURN(const std::uint8_t *names, reader_.take(header_->names_bytes));
@@ -355,15 +356,17 @@ Result<Unique<LoadedPlan>> Loader::run() {
   for (const NodeWay &way : plan_->ways)
     if (!is_name(way.text) || way.path < NodePath::Native || way.path > NodePath::None)
       return bad("way of a node", way.text, "a path and one of the names");
+  for (const StepNote &note : plan_->notes)
+    if (!is_name(note.shapes) || !is_name(note.fused)) return bad("note of a step", note.shapes, "names");
   std::uint32_t io;
   if (!checked_add(header_->inputs, header_->outputs, &io)) return bad("inputs", header_->inputs, "fewer");
   QR_ASSIGN_OR_RETURN(io_, reader_.table<IoRow>(io));
-  QR_ASSIGN_OR_RETURN(const std::span<const PieceRow> pieces, reader_.table<PieceRow>(header_->pieces));
+  QR_ASSIGN_OR_RETURN(const std::span<const SubgraphRow> subgraphs, reader_.table<SubgraphRow>(header_->subgraphs));
   QR_RETURN_IF_ERROR(read_io());
-  for (const PieceRow &row : pieces) QR_RETURN_IF_ERROR(read_piece(row));
-  if (plan_->pieces.size() > 1 &&
-      std::any_of(plan_->pieces.begin(), plan_->pieces.end(), [](const auto &piece) { return piece->whole; }))
-    return bad("pieces", plan_->pieces.size(), "one, where it is the whole graph");
+  for (const SubgraphRow &row : subgraphs) QR_RETURN_IF_ERROR(read_subgraph(row));
+  if (plan_->subgraphs.size() > 1 && std::any_of(plan_->subgraphs.begin(), plan_->subgraphs.end(),
+                                                 [](const auto &subgraph) { return subgraph->whole; }))
+    return bad("subgraphs", plan_->subgraphs.size(), "one, where it is the whole graph");
   if (reader_.left() != 0) return bad("bytes at the end", reader_.left(), "none");
   QR_RETURN_IF_ERROR(read_values());
   for (const Step &step : plan_->steps) QR_RETURN_IF_ERROR(check_step(step));

@@ -11,9 +11,9 @@
 
 namespace quarry::cpu {
 
-inline constexpr std::uint32_t kBlobVersion = 5;
+inline constexpr std::uint32_t kBlobVersion = 6;
 
-Vector<std::uint8_t> write_blob(const Compiled &compiled);
+Vector<std::uint8_t> write_blob(const CompiledPlan &compiled);
 
 // What a header says without looking at the rest.
 struct BlobFigures {
@@ -26,6 +26,7 @@ struct LoadedPlan : HeapObject {
   const kernels::Isa *isa = nullptr;
   std::span<const Value> values;
   std::span<const Step> steps;
+  std::span<const StepNote> notes;  // per step
   std::span<const Operand> operands;
   const std::uint8_t *params = nullptr;
   std::string_view names;
@@ -33,13 +34,13 @@ struct LoadedPlan : HeapObject {
   std::span<const NodeWay> ways;        // per node of the graph that was compiled
   Vector<Io> inputs, outputs;
   std::uint64_t arena_bytes = 0, scratch_bytes = 0, shared_bytes = 0;
-  struct LoadedPiece : HeapObject {
+  struct LoadedSubgraph : HeapObject {
     qir::Graph graph;
     Unique<reference::Program> program;
     bool whole = false;
   };
-  Vector<Unique<LoadedPiece>> pieces;
-  bool whole() const noexcept { return pieces.size() == 1 && pieces[0]->whole; }
+  Vector<Unique<LoadedSubgraph>> subgraphs;
+  bool whole() const noexcept { return subgraphs.size() == 1 && subgraphs[0]->whole; }
   const char *name(std::uint32_t offset) const noexcept { return names.data() + offset; }
 };
 Result<Unique<LoadedPlan>> read_blob(qir::Bytes blob, std::span<const qir::Bytes> segments);

@@ -30,30 +30,31 @@ std::uint64_t bytes_of(const qir::Tensor &tensor) {
   return packed_size(tensor.dtype, count).value_or(0);
 }
 
-// The graph as one piece for cpu-reference: extents that are known only at run time have no place in a plan.
+// The whole graph as one subgraph for cpu-reference: extents that are known only at run time have no place in a plan.
 void whole_graph(const qir::Graph &graph, qir::Bytes qir, Plan &plan) {
-  Piece piece;
+  ReferenceSubgraph subgraph;
   const std::uint8_t *bytes = static_cast<const std::uint8_t *>(qir.data);
-  piece.qir.assign(bytes, bytes + qir.size);
-  piece.whole = true;
-  piece.inputs = static_cast<std::uint32_t>(graph.inputs.size());
-  piece.outputs = static_cast<std::uint32_t>(graph.outputs.size());
+  subgraph.qir.assign(bytes, bytes + qir.size);
+  subgraph.whole = true;
+  subgraph.inputs = static_cast<std::uint32_t>(graph.inputs.size());
+  subgraph.outputs = static_cast<std::uint32_t>(graph.outputs.size());
   Step step;
   step.kernel = kReferenceStep;
-  step.operand_count = piece.inputs + piece.outputs;
+  step.operand_count = subgraph.inputs + subgraph.outputs;
   plan.names.push_back('\0');
-  for (std::uint32_t i = 0; i < piece.inputs; ++i) plan.values.push_back({Place::Input, i, 0, 0});
-  for (std::uint32_t i = 0; i < piece.outputs; ++i) plan.values.push_back({Place::Output, i, 0, 0});
+  for (std::uint32_t i = 0; i < subgraph.inputs; ++i) plan.values.push_back({Place::Input, i, 0, 0});
+  for (std::uint32_t i = 0; i < subgraph.outputs; ++i) plan.values.push_back({Place::Output, i, 0, 0});
   for (std::uint32_t v = 0; v < step.operand_count; ++v) plan.operands.push_back({v, 0, 0});
-  plan.pieces.push_back(std::move(piece));
+  plan.subgraphs.push_back(std::move(subgraph));
   plan.steps.push_back(step);
+  plan.notes.emplace_back();  // its nodes have events of their own
 }
 
 }  // namespace
 
-Result<Compiled> compile(qir::Graph graph, qir::Bytes qir, std::span<const qir::Bytes> segments,
-                         const CompileOptions &options) {
-  Compiled out;
+Result<CompiledPlan> compile(qir::Graph graph, qir::Bytes qir, std::span<const qir::Bytes> segments,
+                             const CompileOptions &options) {
+  CompiledPlan out;
   out.plan.isa = options.isa;
   for (const auto &[ids, list] :
        {std::pair{&graph.inputs, &out.plan.inputs}, std::pair{&graph.outputs, &out.plan.outputs}}) {
@@ -127,9 +128,9 @@ Result<Compiled> compile(qir::Graph graph, qir::Bytes qir, std::span<const qir::
     if (value.bytes > 0 && value.index == out.kept_segments)
       std::memcpy(out.packed.data() + value.offset, entry.contents.data, entry.contents.size);
   }
-  out.piece_constants.resize(pool.size());
-  if (pool.size() > 0) pool.write_to(out.piece_constants.data());
-  // Pieces were written with their constants in segment 0; blob.cpp gives the reader just that segment.
+  out.subgraph_constants.resize(pool.size());
+  if (pool.size() > 0) pool.write_to(out.subgraph_constants.data());
+  // Subgraphs were written with their constants in segment 0; blob.cpp gives the reader just that segment.
   return out;
 }
 

@@ -6,13 +6,13 @@
 
 namespace quarry::cpu {
 
-struct Compiled {
+struct CompiledPlan {
   Plan plan;
   std::size_t kept_segments =
       0;  // of those that the graph's constants point into: all where the plan reads one, or none
-  // What becomes segments behind the kept ones: packed weights, and constants of pieces that cpu-reference runs (empty
-  // where there are none).
-  Vector<std::uint8_t> packed, piece_constants;
+  // What becomes segments behind the kept ones: packed weights, and constants of subgraphs that cpu-reference runs
+  // (empty where there are none).
+  Vector<std::uint8_t> packed, subgraph_constants;
   std::uint64_t weights_bytes = 0, io_bytes = 0;
 };
 
@@ -25,9 +25,9 @@ struct CompileOptions {
 };
 
 // `segments` are those that the graph's constants point into; where they are kept they keep their numbers. Then come
-// `packed` and `piece_constants`.
-Result<Compiled> compile(qir::Graph graph, qir::Bytes qir, std::span<const qir::Bytes> segments,
-                         const CompileOptions &options);
+// `packed` and `subgraph_constants`.
+Result<CompiledPlan> compile(qir::Graph graph, qir::Bytes qir, std::span<const qir::Bytes> segments,
+                             const CompileOptions &options);
 
 // Gives every arena and output value its offset, and lets elementwise steps write where they read (arena.cpp).
 void place_values(Plan &plan);

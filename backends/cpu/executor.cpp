@@ -2,6 +2,7 @@
 #include "backends/cpu/executor.h"
 
 #include <algorithm>
+#include <cstdio>
 
 #include "backends/cpu-reference/host_environment.h"
 #include "base/checked.h"
@@ -24,13 +25,13 @@ Execution::Execution(const LoadedPlan &plan) : plan_(plan), arena_(plan.arena_by
     }
   }
   std::size_t most_inputs = 0, most_outputs = 0;
-  for (const auto &piece : plan.pieces) {
-    pieces_.push_back(make_unique<reference::Execution>(*piece->program));
-    most_inputs = std::max(most_inputs, piece->graph.inputs.size());
-    most_outputs = std::max(most_outputs, piece->graph.outputs.size());
+  for (const auto &subgraph : plan.subgraphs) {
+    subgraphs_.push_back(make_unique<reference::Execution>(*subgraph->program));
+    most_inputs = std::max(most_inputs, subgraph->graph.inputs.size());
+    most_outputs = std::max(most_outputs, subgraph->graph.outputs.size());
   }
-  piece_inputs_.resize(most_inputs);
-  piece_outputs_.resize(most_outputs);
+  subgraph_inputs_.resize(most_inputs);
+  subgraph_outputs_.resize(most_outputs);
 }
 
 void Execution::bind(const qr_run_request &request) {
@@ -68,13 +69,14 @@ Status Execution::run(const qr_run_request &request, const qr_host &host) {
                                  given ? given->parallel_for : nullptr};
   make_scratch(threads.workers);
   bind(request);
-  const plugin::Stop stop(request.signal, host);
+  const plugin::StopToken stop(request.signal, host);
+  const bool profiled = plugin::wants_nodes(request.profile);
   std::int64_t bad_index[2] = {};
   for (const Step &step : plan_.steps) {
     if (stop.stopped()) return stop.status("run");
-    const std::uint64_t begin = request.profile ? host.clock_ns(host.self) : 0;
+    const std::uint64_t begin = profiled ? host.clock_ns(host.self) : 0;
     if (step.kernel == kReferenceStep) {
-      QR_RETURN_IF_ERROR(run_piece(step, request, host));
+      QR_RETURN_IF_ERROR(run_subgraph(step, request, host));
     } else {
       plan_.isa->run[step.kernel]({plan_.params + step.params, operands_.data() + step.first_operand, threads,
                                    static_cast<std::byte *>(scratch_.data), plan_.scratch_bytes, bad_index});
@@ -88,13 +90,7 @@ Status Execution::run(const qr_run_request &request, const qr_host &host) {
                    static_cast<long long>(-gather.rows), static_cast<long long>(gather.rows - 1)));
       }
     }
-    if (request.profile) {
-      const std::uint64_t end = host.clock_ns(host.self);
-      const auto index = static_cast<std::uint64_t>(&step - plan_.steps.data());
-      const qr_plugin_event event =
-          plugin::node_event(index + 1, step.source, plan_.name(step.name), plan_.name(step.op), begin, end);
-      request.profile->event(request.profile->self, &event);
-    }
+    if (profiled) tell(step, begin, host.clock_ns(host.self), *request.profile);
   }
   for (std::uint64_t i = 0; i < request.output_count; ++i) {
     qr_io_buffer &io = request.outputs[i];
@@ -110,12 +106,36 @@ Status Execution::run(const qr_run_request &request, const qr_host &host) {
   return {};
 }
 
-Status Execution::run_piece(const Step &step, const qr_run_request &request, const qr_host &host) {
-  const LoadedPlan::LoadedPiece &piece = *plan_.pieces[step.params];
+void Execution::tell(const Step &step, std::uint64_t begin_ns, std::uint64_t end_ns,
+                     const qr_profile_sink &profile) const {
+  const auto index = static_cast<std::size_t>(&step - plan_.steps.data());
+  const StepNote &note = plan_.notes[index];
+  char kernel[64];  // "ConvF32 (avx2)"
+  std::string_view name = reference::kProfiledKernel;
+  if (step.kernel != kReferenceStep) {
+    const int length = std::snprintf(kernel, sizeof kernel, "%s (%s)",
+                                     kernels::kernel_row(std::uint64_t{step.kernel})->name, plan_.isa->name);
+    name = {kernel, std::min(static_cast<std::size_t>(length), sizeof kernel - 1)};
+  }
+  plugin::tell_node(profile, {.id = index + 1,
+                              .node = step.source,
+                              .name = plan_.name(step.name),
+                              .op = plan_.name(step.op),
+                              .begin_ns = begin_ns,
+                              .end_ns = end_ns,
+                              .kernel = name,
+                              .shapes = plan_.name(note.shapes),
+                              .fused = plan_.name(note.fused),
+                              .bytes_read = note.bytes_read,
+                              .bytes_written = note.bytes_written});
+}
+
+Status Execution::run_subgraph(const Step &step, const qr_run_request &request, const qr_host &host) {
+  const LoadedPlan::LoadedSubgraph &subgraph = *plan_.subgraphs[step.params];
   std::byte *const *operands = operands_.data() + step.first_operand;
-  const std::size_t inputs = piece.graph.inputs.size(), outputs = piece.graph.outputs.size();
+  const std::size_t inputs = subgraph.graph.inputs.size(), outputs = subgraph.graph.outputs.size();
   const auto fill = [&](reference::IoBuffer &io, std::int32_t id, std::byte *data) {
-    const qir::Tensor &tensor = piece.graph.tensors[static_cast<std::size_t>(id)];
+    const qir::Tensor &tensor = subgraph.graph.tensors[static_cast<std::size_t>(id)];
     io = {data,
           *packed_size(tensor.dtype, *element_count(tensor.shape.data(), tensor.shape.size())),
           0,
@@ -124,31 +144,31 @@ Status Execution::run_piece(const Step &step, const qr_run_request &request, con
           {}};
     std::copy(tensor.shape.begin(), tensor.shape.end(), io.dims);
   };
-  for (std::size_t i = 0; i < inputs; ++i) fill(piece_inputs_[i], piece.graph.inputs[i], operands[i]);
-  for (std::size_t i = 0; i < outputs; ++i) fill(piece_outputs_[i], piece.graph.outputs[i], operands[inputs + i]);
+  for (std::size_t i = 0; i < inputs; ++i) fill(subgraph_inputs_[i], subgraph.graph.inputs[i], operands[i]);
+  for (std::size_t i = 0; i < outputs; ++i) fill(subgraph_outputs_[i], subgraph.graph.outputs[i], operands[inputs + i]);
   // The step's own event tells of it.
   qr_run_request quiet = request;
   quiet.profile = nullptr;
   reference::HostEnvironment environment(host, quiet);
-  return pieces_[step.params]->run(piece_inputs_.data(), inputs, piece_outputs_.data(), outputs, environment);
+  return subgraphs_[step.params]->run(subgraph_inputs_.data(), inputs, subgraph_outputs_.data(), outputs, environment);
 }
 
 Status Execution::run_whole(const qr_run_request &request, const qr_host &host) {
-  for (std::size_t i = 0; i < piece_inputs_.size(); ++i) {
+  for (std::size_t i = 0; i < subgraph_inputs_.size(); ++i) {
     const qr_io_buffer &io = request.inputs[i];
-    piece_inputs_[i] = {io.data, io.size_bytes, 0, true, io.rank, {}};
-    std::copy_n(io.dims, qir::kMaxRank, piece_inputs_[i].dims);
+    subgraph_inputs_[i] = {io.data, io.size_bytes, 0, true, io.rank, {}};
+    std::copy_n(io.dims, qir::kMaxRank, subgraph_inputs_[i].dims);
   }
-  for (std::size_t i = 0; i < piece_outputs_.size(); ++i) {
+  for (std::size_t i = 0; i < subgraph_outputs_.size(); ++i) {
     const qr_io_buffer &io = request.outputs[i];
-    piece_outputs_[i] = {io.data, io.size_bytes, 0, io.wanted != 0, 0, {}};
+    subgraph_outputs_[i] = {io.data, io.size_bytes, 0, io.wanted != 0, 0, {}};
   }
   reference::HostEnvironment environment(host, request);
-  QR_RETURN_IF_ERROR(pieces_[0]->run(piece_inputs_.data(), piece_inputs_.size(), piece_outputs_.data(),
-                                     piece_outputs_.size(), environment));
-  for (std::size_t i = 0; i < piece_outputs_.size(); ++i) {
+  QR_RETURN_IF_ERROR(subgraphs_[0]->run(subgraph_inputs_.data(), subgraph_inputs_.size(), subgraph_outputs_.data(),
+                                        subgraph_outputs_.size(), environment));
+  for (std::size_t i = 0; i < subgraph_outputs_.size(); ++i) {
     qr_io_buffer &io = request.outputs[i];
-    const reference::IoBuffer &made = piece_outputs_[i];
+    const reference::IoBuffer &made = subgraph_outputs_[i];
     io.data = made.data, io.used_bytes = made.used_bytes, io.rank = made.rank;
     std::copy_n(made.dims, qir::kMaxRank, io.dims);
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs a loaded plan. One execution is one caller's state: memory, pointers, the pieces' interpreters.
+// Runs a loaded plan. One execution is one caller's state: memory, pointers, the subgraphs' interpreters.
 #pragma once
 
 #include "backends/common/plugin_support.h"
@@ -18,8 +18,9 @@ class Execution : public HeapObject {
   Status run(const qr_run_request &request, const qr_host &host);
 
  private:
-  Status run_piece(const Step &step, const qr_run_request &request, const qr_host &host);
+  Status run_subgraph(const Step &step, const qr_run_request &request, const qr_host &host);
   Status run_whole(const qr_run_request &request, const qr_host &host);
+  void tell(const Step &step, std::uint64_t begin_ns, std::uint64_t end_ns, const qr_profile_sink &profile) const;
   void bind(const qr_run_request &request);
   void make_scratch(std::uint32_t workers);
 
@@ -45,8 +46,8 @@ class Execution : public HeapObject {
     std::uint64_t arena_offset;  // of an output that the caller gave no room
   };
   Vector<Patch> inputs_, outputs_;
-  Vector<Unique<reference::Execution>> pieces_;
-  Vector<reference::IoBuffer> piece_inputs_, piece_outputs_;  // of the piece that runs
+  Vector<Unique<reference::Execution>> subgraphs_;
+  Vector<reference::IoBuffer> subgraph_inputs_, subgraph_outputs_;  // of the subgraph that runs
 };
 
 }  // namespace quarry::cpu

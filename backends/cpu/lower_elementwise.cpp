@@ -66,7 +66,7 @@ View Lowering::beside(std::int32_t id, const View &like) {
   for (const View &form : forms_[static_cast<std::size_t>(id)])
     if (memory_order(form) == order) return form;
   View made = new_like(like, width(id));
-  copy(any(id), made, width(id));
+  copy(any(id), made, width(id), id);
   define(id, made);
   return made;
 }

@@ -142,7 +142,7 @@ Status Lowering::lower_movement(const qir::Node &node, bool *done) {
       }
       if (!from || !to)
         return Status::error(ErrorId::internal, format("plan: %s: an image could not be split", qir::op_name(node.op)));
-      copy(transposed(*from, perm), *to, width(xi));
+      copy(transposed(*from, perm), *to, width(xi), xi);
       *done = true;
       return {};
     }
@@ -177,7 +177,7 @@ Status Lowering::lower_movement(const qir::Node &node, bool *done) {
       QR_RETURN_IF_ERROR(emit_step(Kernel::Fill, fill, {arg(y, fill.width)}));
       View middle = y;
       for (std::size_t d = 0; d < pad.rank; ++d) middle = sliced(middle, d, pad.begin[d], shape[d]);
-      copy(x, middle, fill.width);
+      copy(x, middle, fill.width, xi);
       define(yi, y);
       *done = true;
       return {};
@@ -230,11 +230,11 @@ Status Lowering::lower_concat(const qir::Node &node, bool *done) {
     const View from = any(id);
     if (from.value == part.value && from.offset == part.offset) continue;
     if (same_type(tensor(id), tensor(yi))) {
-      copy(from, part, each);
+      copy(from, part, each, id);
     } else {
       View own;
       QR_RETURN_IF_ERROR(requantized(id, yi, &own));
-      copy(own, part, each);
+      copy(own, part, each, id);
     }
   }
   *done = true;

@@ -327,7 +327,7 @@ Status Lowering::lower_attention(const Group &group, bool *done) {
     for (std::size_t d = 0; d < rank; ++d) order[d] = d;
     std::swap(order[row], order[col]);
     k = new_dense(from.dims, order, 4);
-    copy(from, k, 4);
+    copy(from, k, 4, group.k_transposed);
     define(group.k_transposed, k);
   }
   kernels::AttentionF32 p;

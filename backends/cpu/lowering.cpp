@@ -3,12 +3,25 @@
 
 #include <algorithm>
 
+#include "backends/common/node_event.h"
 #include "base/checked.h"
 
 namespace quarry::cpu {
 
 using kernels::Kernel;
 using qir::Op;
+
+namespace {
+
+// Those that lie in memory: a repeated one counts once.
+std::uint64_t elements_of(const View &view) {
+  std::uint64_t count = 1;
+  for (std::size_t d = 0; d < view.rank(); ++d)
+    if (view.strides[d] != 0) count *= static_cast<std::uint64_t>(view.dims[d]);
+  return count;
+}
+
+}  // namespace
 
 Lowering::Lowering(const qir::Graph &graph, Plan &plan, Constants &constants, qir::ConstantPool &pool, Ways &ways,
                    const CompileOptions &options)
@@ -58,7 +71,7 @@ Status Lowering::run() {
     View source = from;
     source.dims = {static_cast<std::int64_t>(bytes)}, source.strides = {1},
     source.offset *= static_cast<std::int64_t>(each ? each : 1);
-    copy(source, View{static_cast<std::int32_t>(value), 0, source.dims, source.strides}, 1);
+    copy(source, View{static_cast<std::int32_t>(value), 0, source.dims, source.strides}, 1, id);
   }
   return {};
 }
@@ -143,7 +156,7 @@ View Lowering::row_major(std::int32_t id) {
   for (const View &form : forms_[static_cast<std::size_t>(id)])
     if (is_row_major(form)) return form;
   View made = new_row_major(first.dims, width(id));
-  copy(first, made, width(id));
+  copy(first, made, width(id), id);
   define(id, made);
   return made;
 }
@@ -153,7 +166,7 @@ View Lowering::dense(std::int32_t id) {
   for (const View &form : forms_[static_cast<std::size_t>(id)])
     if (is_dense(form)) return form;
   View made = new_like(first, width(id));
-  copy(first, made, width(id));
+  copy(first, made, width(id), id);
   define(id, made);
   return made;
 }
@@ -164,7 +177,7 @@ View Lowering::channels_last(std::int32_t id, bool dense_pixels) {
   for (const View &form : forms_[static_cast<std::size_t>(id)])
     if (is_channels_last(form, &pixel) && (!dense_pixels || pixel == form.dims[1])) return form;
   View made = new_dense(first.dims, channels_last_order(first.rank()), width(id));
-  copy(first, made, width(id));
+  copy(first, made, width(id), id);
   define(id, made);
   return made;
 }
@@ -208,7 +221,7 @@ void Lowering::find_slots() {
   }
 }
 
-void Lowering::copy(const View &from, const View &to, std::uint64_t each) {
+void Lowering::copy(const View &from, const View &to, std::uint64_t each, std::int32_t of) {
   Nest nest;
   const View *const views[] = {&to, &from};
   make_nest(views, kernels::kCopyRank, nest);  // ranks are at most kMaxRank
@@ -220,7 +233,15 @@ void Lowering::copy(const View &from, const View &to, std::uint64_t each) {
   std::copy(nest.strides[1].begin(), nest.strides[1].end(), params.from);
   // Copies are always possible, so a refusal is a mistake of the lowering: lower() reports it.
   Status status = emit_step(Kernel::Copy, params, {arg(from, each), arg(to, each)});
-  if (!status.ok() && failed_.ok()) failed_ = std::move(status);
+  if (!status.ok()) {
+    if (failed_.ok()) failed_ = std::move(status);
+    return;
+  }
+  const qir::Tensor &copied = tensor(of);
+  plugin::ShapesText shapes;
+  shapes.input(copied.dtype, copied.shape.data(), copied.shape.size());
+  shapes.output(copied.dtype, copied.shape.data(), copied.shape.size());
+  plan_.notes.back().shapes = name_of(shapes.view());
 }
 
 // ---- steps --------------------------------------------------------------------------------------
@@ -253,6 +274,9 @@ Status Lowering::emit(Kernel kernel, const void *params, std::span<const Arg> ar
   step.name = name_of(current_ ? std::string_view(current_->name) : "output");
   step.op = name_of(current_ ? qir::op_name(current_->op) : "Copy");
   step.source = current_ ? current_->source : qir::kNoSource;
+  StepNote note;
+  note.shapes = note.fused = name_of("");
+  std::uint64_t gathered = UINT64_MAX;  // from a table, of which only some rows are read
   for (std::size_t i = 0; i < args.size(); ++i) {
     Operand operand;
     operand.value = args[i].view ? static_cast<std::uint32_t>(args[i].view->value) : args[i].value;
@@ -265,10 +289,18 @@ Status Lowering::emit(Kernel kernel, const void *params, std::span<const Arg> ar
                                   static_cast<unsigned long long>(value.bytes - operand.offset),
                                   static_cast<unsigned long long>(needs.operand_bytes[i])));
     plan_.operands.push_back(operand);
+    // A view may leave elements out between its first and its last.
+    const std::uint64_t used =
+        std::min(needs.operand_bytes[i], args[i].view ? elements_of(*args[i].view) * args[i].width : value.bytes);
+    if (needs.written[i]) note.bytes_written += used;
+    else if (kernel == Kernel::Gather && i == 0) gathered = used;
+    else note.bytes_read += used;
   }
+  if (kernel == Kernel::Gather) note.bytes_read += std::min(gathered, note.bytes_written);
   plan_.scratch_bytes = std::max(plan_.scratch_bytes, needs.scratch_bytes);
   plan_.shared_bytes = std::max(plan_.shared_bytes, needs.shared_bytes);
   plan_.steps.push_back(step);
+  plan_.notes.push_back(note);
   return {};
 }
 
@@ -283,10 +315,12 @@ Status Lowering::lower(std::size_t n) {
     const std::size_t before = plan_.steps.size();
     QR_RETURN_IF_ERROR(lower_block(group, &done));
     if (done) {
-      tell(group, before);
-      for (const std::int32_t part : {group.expand, group.depthwise})
-        for (const std::int32_t member : fusion_.group(part).members)
-          ways_.fused(graph_.nodes[static_cast<std::size_t>(member)].source, current_->source);
+      Group block = group;
+      for (const std::int32_t part : {group.depthwise, group.expand}) {
+        const Vector<std::int32_t> &members = fusion_.group(part).members;
+        block.members.insert(block.members.begin(), members.begin(), members.end());
+      }
+      tell(block, before);
       return std::move(failed_);
     }
     QR_RETURN_IF_ERROR(lower_members(fusion_.group(group.expand)));
@@ -324,6 +358,30 @@ void Lowering::tell(const Group &group, std::size_t before) {
   ways_.steps(root, std::span(plan_.steps).subspan(before));
   for (const std::int32_t member : group.members)
     ways_.fused(graph_.nodes[static_cast<std::size_t>(member)].source, root);
+  const std::uint32_t shapes = shapes_of(group);
+  for (std::size_t s = before; s < plan_.steps.size(); ++s)  // copies have said what they copy
+    if (plan_.steps[s].kernel != static_cast<std::uint32_t>(Kernel::Copy)) plan_.notes[s].shapes = shapes;
+}
+
+// What the group takes from outside, and what it makes. Of the nodes behind its first, single constants (the bounds of
+// a Clip) are left out.
+std::uint32_t Lowering::shapes_of(const Group &group) {
+  plugin::ShapesText shapes;
+  Vector<std::int32_t> seen;  // or made inside
+  for (const std::int32_t member : group.members)
+    for (const std::int32_t id : graph_.nodes[static_cast<std::size_t>(member)].outputs) seen.push_back(id);
+  for (const std::int32_t member : group.members) {
+    for (const std::int32_t id : graph_.nodes[static_cast<std::size_t>(member)].inputs) {
+      if (id == qir::kAbsent || std::ranges::find(seen, id) != seen.end()) continue;
+      const qir::Tensor &t = tensor(id);
+      if (member != group.root && t.is_constant && count_of(t.shape) == 1) continue;
+      seen.push_back(id);
+      shapes.input(t.dtype, t.shape.data(), t.shape.size());
+    }
+  }
+  for (const std::int32_t id : graph_.nodes[static_cast<std::size_t>(group.last)].outputs)
+    if (id != qir::kAbsent) shapes.output(tensor(id).dtype, tensor(id).shape.data(), tensor(id).shape.size());
+  return name_of(shapes.view());
 }
 
 Status Lowering::lower_group(const Group &group, bool *done) {
@@ -381,28 +439,33 @@ Status Lowering::lower_group(const Group &group, bool *done) {
 
 // One node as a graph of its own.
 Status Lowering::lower_reference(const qir::Node &node) {
-  qir::Graph piece;
-  piece.name = "piece";
+  StepNote note;
+  plugin::ShapesText shapes;
+  qir::Graph subgraph;
+  subgraph.name = "subgraph";
   qir::Node copy_of = node;
   Vector<Operand> reads, writes;
   HashMap<std::int32_t, std::int32_t> place;
   const auto import = [&](std::int32_t id) -> std::int32_t {
     const auto found = place.find(id);
     if (found != place.end()) return found->second;
-    piece.tensors.push_back(tensor(id));
-    const std::int32_t number = static_cast<std::int32_t>(piece.tensors.size() - 1);
+    subgraph.tensors.push_back(tensor(id));
+    const std::int32_t number = static_cast<std::int32_t>(subgraph.tensors.size() - 1);
     place.emplace(id, number);
     return number;
   };
   for (std::int32_t &id : copy_of.inputs) {
     if (id == qir::kAbsent) continue;
+    const qir::Tensor &read = tensor(id);
+    shapes.input(read.dtype, read.shape.data(), read.shape.size());
+    note.bytes_read += packed_size(read.dtype, count_of(read.shape)).value_or(0);
     const bool known = place.contains(id);
     if (!known && !constant(id)) {
       const View view = row_major(id);
       reads.push_back({static_cast<std::uint32_t>(view.value), 0, static_cast<std::uint64_t>(view.offset) * width(id)});
     }
     const std::int32_t local = import(id);
-    if (!known && !constant(id)) piece.inputs.push_back(local);
+    if (!known && !constant(id)) subgraph.inputs.push_back(local);
     id = local;
   }
   for (std::int32_t &id : copy_of.outputs) {
@@ -411,32 +474,37 @@ Status Lowering::lower_reference(const qir::Node &node) {
     if (!bytes)
       return Status::error(ErrorId::run_shape,
                            format("tensor '%s' is larger than memory can be", printable(tensor(id).name).c_str()));
+    shapes.output(tensor(id).dtype, tensor(id).shape.data(), tensor(id).shape.size());
+    note.bytes_written += *bytes;
     View made{static_cast<std::int32_t>(new_value(*bytes)), 0, tensor(id).shape,
               quarry::cpu::row_major(tensor(id).shape)};
     writes.push_back({static_cast<std::uint32_t>(made.value), 0, 0});
     define(id, std::move(made));
     id = import(id);
-    piece.outputs.push_back(id);
+    subgraph.outputs.push_back(id);
   }
-  piece.nodes.push_back(std::move(copy_of));
+  subgraph.nodes.push_back(std::move(copy_of));
   ways_.reference(node.source, node.op);
   Vector<std::uint8_t> bytes;
   if (!look_only_) {
-    QR_ASSIGN_OR_RETURN(bytes, qir::write_graph(piece, pool_));
+    QR_ASSIGN_OR_RETURN(bytes, qir::write_graph(subgraph, pool_));
   }
   Step step;
   step.kernel = kReferenceStep;
-  step.params = static_cast<std::uint32_t>(plan_.pieces.size());
+  step.params = static_cast<std::uint32_t>(plan_.subgraphs.size());
   step.first_operand = static_cast<std::uint32_t>(plan_.operands.size());
   step.operand_count = static_cast<std::uint32_t>(reads.size() + writes.size());
   step.name = name_of(node.name);
   step.op = name_of(qir::op_name(node.op));
   step.source = node.source;
+  note.shapes = name_of(shapes.view());
+  note.fused = name_of("");
   plan_.operands.insert(plan_.operands.end(), reads.begin(), reads.end());
   plan_.operands.insert(plan_.operands.end(), writes.begin(), writes.end());
-  plan_.pieces.push_back(
+  plan_.subgraphs.push_back(
       {std::move(bytes), false, static_cast<std::uint32_t>(reads.size()), static_cast<std::uint32_t>(writes.size())});
   plan_.steps.push_back(step);
+  plan_.notes.push_back(note);
   return {};
 }
 

@@ -19,7 +19,7 @@ bool conv_window(const qir::ConvGeometry &geometry, kernels::Window *out);
 class Lowering {
  public:
   // All must outlive it. The graph is rewritten already (rewrite.h) and has no unknown extents. `pool` takes the
-  // constants of reference pieces, `ways` what each node became.
+  // constants of reference subgraphs, `ways` what each node became.
   Lowering(const qir::Graph &graph, Plan &plan, Constants &constants, qir::ConstantPool &pool, Ways &ways,
            const CompileOptions &options);
   Status run();
@@ -61,8 +61,8 @@ class Lowering {
   View row_major(std::int32_t id);   // dense, in ONNX's order
   View dense(std::int32_t id);       // dense in any order
   View channels_last(std::int32_t id, bool dense_pixels = false);
-  void define(std::int32_t id, View view);  // makes a form known
-  void copy(const View &from, const View &to, std::uint64_t width);
+  void define(std::int32_t id, View view);                                            // makes a form known
+  void copy(const View &from, const View &to, std::uint64_t width, std::int32_t of);  // `of`: the tensor, for profiles
   View elementwise_output(const Dims &dims, std::span<const std::int32_t> operands, std::uint64_t each);
   View beside(std::int32_t id, const View &like);
   // Where a node's output of rank 3 or 4 goes, channels-last: a slice of a concatenation, or a value of its own.
@@ -118,8 +118,9 @@ class Lowering {
   bool pool_window(const qir::Node &node, kernels::Window *window, std::int32_t *pad_bottom, std::int32_t *pad_right,
                    kernels::PoolOp *op) const;
   Status lower_reference(const qir::Node &node);  // the last resort
-  // Tells `ways_` of steps made since there were `before`.
+  // Tells `ways_` and profiles of steps made since there were `before`.
   void tell(const Group &group, std::size_t before);
+  std::uint32_t shapes_of(const Group &group);  // offset into names
 
   template <class P, class Pack>
   Status emit_packed(kernels::Kernel kernel, const P &params, const View &x, const Vector<float> &bias, const View *r,

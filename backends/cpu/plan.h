@@ -38,7 +38,7 @@ struct Operand {
 };
 
 inline constexpr std::uint32_t kReferenceStep =
-    0xffffffffu;  // instead of a kernel's number: a piece of the graph that cpu-reference's kernels run
+    0xffffffffu;  // instead of a kernel's number: a part of the graph that cpu-reference's kernels run
 
 struct Step {
   std::uint32_t kernel = 0;  // a number of kernels.inc, or kReferenceStep
@@ -48,6 +48,13 @@ struct Step {
   std::int32_t source = -1;        // the node of the graph that was given; -1: none
 };
 
+// What profiles say of a step beyond its time.
+struct StepNote {
+  std::uint64_t bytes_read = 0, bytes_written = 0;  // of its operands
+  std::uint32_t shapes = 0;  // "1x3x8x8 f32 -> 1x4x8x8 f32", of the node and what was fused into it: offset into names
+  std::uint32_t fused = 0;   // names of the nodes that were fused into it: likewise
+};
+
 // By what a node of the graph that was given runs. The numbers are those of QR_PLUGIN_PATH_*.
 enum class NodePath : std::uint32_t { Native = 1, Reference = 2, None = 3 };
 struct NodeWay {
@@ -55,9 +62,9 @@ struct NodeWay {
   std::uint32_t text = 0;  // "ConvF32", "fused into conv_3", "no work: a view", "reference: LSTM": offset into names
 };
 
-// A piece of the graph for cpu-reference: QIR bytes; constants in the kept segments (the whole graph) or in the one
-// added for pieces.
-struct Piece {
+// A part of the graph for cpu-reference: QIR bytes; constants in the kept segments (the whole graph) or in the one
+// added for subgraphs.
+struct ReferenceSubgraph {
   Vector<std::uint8_t> qir;
   bool whole = false;
   std::uint32_t inputs = 0, outputs = 0;  // operands of its step: inputs first
@@ -73,11 +80,12 @@ struct Plan {
   const kernels::Isa *isa = nullptr;
   Vector<Value> values;
   Vector<Step> steps;
+  Vector<StepNote> notes;  // one per step
   Vector<Operand> operands;
   Vector<std::uint8_t> params;
   Vector<char> names;    // NUL-terminated, one after the other
   Vector<NodeWay> ways;  // one per node of the graph that was given
-  Vector<Piece> pieces;
+  Vector<ReferenceSubgraph> subgraphs;
   Vector<Io> inputs, outputs;
   std::uint64_t arena_bytes = 0;
   std::uint64_t scratch_bytes = 0;  // the most of any step, per worker

@@ -18,12 +18,12 @@ using plugin::view;
 #define QR_CPU_VERSION "0.1.0"
 
 #ifndef qr_plugin_query  // linked into the library: nobody looks for a note
-QR_PLUGIN_NOTE("cpu", QR_CPU_VERSION, 5);
+QR_PLUGIN_NOTE("cpu", QR_CPU_VERSION, 6);
 #define QR_QUERY_VISIBILITY QR_PLUGIN_EXPORT
 #else
 #define QR_QUERY_VISIBILITY
 #endif
-static_assert(cpu::kBlobVersion == 5, "QR_PLUGIN_NOTE names it too");
+static_assert(cpu::kBlobVersion == 6, "QR_PLUGIN_NOTE names it too");
 
 struct qr_backend : plugin::ProcessorBackend {
   using ProcessorBackend::ProcessorBackend;
@@ -114,18 +114,18 @@ qr_plugin_code compiler_check(qr_backend *backend, const qr_compile_request *req
 qr_plugin_code compiler_compile(qr_backend *backend, const qr_compile_request *request, const qr_blob_sink *result,
                                 const qr_error_sink *errors) {
   return guard(backend->allocator, errors, [&]() -> Status {
-    const plugin::Stop stop(request->signal, backend->allocator.host());
+    const plugin::StopToken stop(request->signal, backend->allocator.host());
     if (stop.stopped()) return stop.status("compile");
     QR_ASSIGN_OR_RETURN(const cpu::CompileOptions options, options_of(*request));
     QR_ASSIGN_OR_RETURN(qir::Graph graph, plugin::read_request(*request));
     const qr_plugin_graph &given = *request->graphs[0];
-    QR_ASSIGN_OR_RETURN(const cpu::Compiled compiled,
+    QR_ASSIGN_OR_RETURN(const cpu::CompiledPlan compiled,
                         cpu::compile(std::move(graph), {given.qir.data, given.qir.size}, segments_of(given), options));
     if (stop.stopped()) return stop.status("compile");
     // Constants that are used as they are stay in the segments of the request, under their numbers.
     if (compiled.kept_segments != 0) QR_RETURN_IF_ERROR(plugin::keep_segments(*request, *result));
     std::uint32_t number = 0;
-    for (const auto *added : {&compiled.packed, &compiled.piece_constants})
+    for (const auto *added : {&compiled.packed, &compiled.subgraph_constants})
       if (result->add_segment(result->self, added->data(), added->size(), 4096, &number) != QR_OK)
         return Status::error(ErrorId::internal, "compile: the host did not take the packed weights");
     const Vector<std::uint8_t> blob = cpu::write_blob(compiled);
@@ -195,7 +195,7 @@ qr_plugin_code context_plan(qr_backend *backend, const qr_load_request *request,
 qr_plugin_code context_load(qr_backend *backend, const qr_load_request *request, qr_context **out_context,
                             const qr_error_sink *errors) {
   return guard(backend->allocator, errors, [&]() -> Status {
-    const plugin::Stop stop(request->signal, backend->allocator.host());
+    const plugin::StopToken stop(request->signal, backend->allocator.host());
     if (stop.stopped()) return stop.status("load");
     const qr_blob &blob = *request->blob;
     const Vector<qir::Bytes> segments = plugin::segments_of(blob);

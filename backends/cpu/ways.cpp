@@ -56,20 +56,46 @@ void Ways::all_reference() {
   for (std::size_t i = 0; i < ways_.size(); ++i) reference(static_cast<std::int32_t>(i), ways_[i].op);
 }
 
+// Whose step it is in the end; itself where it went into none.
+std::size_t Ways::runs_in(std::size_t node) const {
+  const auto has_steps = [](const Way &way) { return way.native || way.reference; };
+  // Each node is asked once at most, so that this ends.
+  for (std::size_t i = 0; i < ways_.size() && !has_steps(ways_[node]) && ways_[node].into != qir::kNoSource; ++i)
+    node = static_cast<std::size_t>(ways_[node].into);
+  return node;
+}
+
+// Each step says which other nodes it does the work of. Of several steps of a node that is the last one that is no
+// copy.
+void Ways::write_fused(Plan &plan) const {
+  Vector<String> fused(ways_.size());
+  for (std::size_t i = 0; i < ways_.size(); ++i)
+    if (const std::size_t in = runs_in(i); in != i)
+      fused[in].append(fused[in].empty() ? "" : ", ").append(ways_[i].name);
+  for (std::size_t s = plan.steps.size(); s-- > 0;) {
+    const Step &step = plan.steps[s];
+    if (step.source < 0 || step.kernel == static_cast<std::uint32_t>(Kernel::Copy)) continue;
+    String &text = fused[static_cast<std::size_t>(step.source)];
+    if (text.empty()) continue;
+    plan.notes[s].fused = static_cast<std::uint32_t>(plan.names.size());
+    plan.names.insert(plan.names.end(), text.begin(), text.end());
+    plan.names.push_back('\0');
+    text.clear();
+  }
+}
+
 void Ways::write(Plan &plan) const {
+  write_fused(plan);
   StringMap<std::uint32_t> known;
-  for (const Way &way : ways_) {
+  for (std::size_t i = 0; i < ways_.size(); ++i) {
+    const Way &way = ways_[i];
     NodeWay out;
     String text;
     if (way.native || way.reference) {
       out.path = way.reference ? NodePath::Reference : NodePath::Native;
       for (const String &kernel : way.kernels) (text += text.empty() ? "" : ", ") += kernel;
     } else if (way.into != qir::kNoSource) {
-      // Whose step it is in the end; each node is asked once at most, so that this ends.
-      const Way *to = &ways_[static_cast<std::size_t>(way.into)];
-      for (std::size_t i = 0; i < ways_.size() && !to->native && !to->reference && to->into != qir::kNoSource; ++i)
-        to = &ways_[static_cast<std::size_t>(to->into)];
-      text = format("fused into %s", to->name.c_str());
+      text = format("fused into %s", ways_[runs_in(i)].name.c_str());
     } else {
       text = way.view ? "no work: a view" : "no work: computed when compiled";
     }

@@ -32,6 +32,8 @@ class Ways {
     std::int32_t into = qir::kNoSource;
   };
   Way *of(std::int32_t source);
+  std::size_t runs_in(std::size_t node) const;
+  void write_fused(Plan &plan) const;
   void add(Way &way, String kernel);
 
   Vector<Way> ways_;

@@ -95,19 +95,54 @@ Status read_opsets(const google::protobuf::RepeatedPtrField<pb::OperatorSetIdPro
   return {};
 }
 
-Result<Unique<Model>> Model::open(qir::Bytes data, std::string_view folder) {
+namespace {
+
+Status take_files_of(const pb::GraphProto &graph, ExternalData &external);
+
+// Of the tensors in the attributes of nodes, and in their bodies.
+template <class Nodes>
+Status take_files_of_nodes(const Nodes &nodes, ExternalData &external) {
+  for (const pb::NodeProto &node : nodes)
+    for (const pb::AttributeProto &attribute : node.attribute()) {
+      QR_RETURN_IF_ERROR(external.take_file_of(attribute.t()));
+      QR_RETURN_IF_ERROR(external.take_file_of(attribute.sparse_tensor().values()));
+      QR_RETURN_IF_ERROR(external.take_file_of(attribute.sparse_tensor().indices()));
+      for (const pb::TensorProto &tensor : attribute.tensors()) QR_RETURN_IF_ERROR(external.take_file_of(tensor));
+      if (attribute.has_g()) QR_RETURN_IF_ERROR(take_files_of(attribute.g(), external));
+      for (const pb::GraphProto &body : attribute.graphs()) QR_RETURN_IF_ERROR(take_files_of(body, external));
+    }
+  return {};
+}
+
+Status take_files_of(const pb::GraphProto &graph, ExternalData &external) {
+  for (const pb::TensorProto &tensor : graph.initializer()) QR_RETURN_IF_ERROR(external.take_file_of(tensor));
+  for (const pb::SparseTensorProto &tensor : graph.sparse_initializer()) {
+    QR_RETURN_IF_ERROR(external.take_file_of(tensor.values()));
+    QR_RETURN_IF_ERROR(external.take_file_of(tensor.indices()));
+  }
+  return take_files_of_nodes(graph.node(), external);
+}
+
+}  // namespace
+
+Result<Unique<Model>> Model::open(qir::Bytes data, std::string_view folder, ExternalUse use) {
   if (data.size == 0) return Status::error(ErrorId::onnx_parse, "the model is empty");
   if (data.size > INT32_MAX)
     return Status::error(
         ErrorId::onnx_parse,
         format("the model has %llu bytes, protobuf's limit is 2 GB", static_cast<unsigned long long>(data.size)),
         "keep the weights as external data (onnx.save_model with save_as_external_data=True)");
-  auto model = quarry::make_unique<Model>(folder);
+  auto model = quarry::make_unique<Model>(folder, use);
   if (!parse(data, &model->proto_))
     return Status::error(ErrorId::onnx_parse, "the bytes are no ONNX model: protobuf cannot parse them");
   model->producer_ = model->proto_.producer_name();
   if (!model->proto_.producer_version().empty()) (model->producer_ += ' ') += model->proto_.producer_version();
   QR_RETURN_IF_ERROR(model->check());
+  if (use == ExternalUse::Read) {
+    QR_RETURN_IF_ERROR(take_files_of(model->proto_.graph(), model->external_));
+    for (const pb::FunctionProto &function : model->proto_.functions())
+      QR_RETURN_IF_ERROR(take_files_of_nodes(function.node(), model->external_));
+  }
   return model;
 }
 

@@ -32,7 +32,7 @@ class Model : public HeapObject {
  public:
   // Parses and checks what needs no shapes: versions, names, types of inputs and outputs. Finds every reason, not the
   // first.
-  static Result<Unique<Model>> open(qir::Bytes data, std::string_view folder);
+  static Result<Unique<Model>> open(qir::Bytes data, std::string_view folder, ExternalUse use = ExternalUse::Map);
 
   const pb::ModelProto &proto() const noexcept { return proto_; }
   const Opsets &opsets() const noexcept { return opsets_; }
@@ -44,7 +44,7 @@ class Model : public HeapObject {
   std::string_view producer() const noexcept { return producer_; }  // name and version; may be empty
   String inspect() const;                                           // JSON, see prepare/prepare_api.h
 
-  explicit Model(std::string_view folder) : external_(folder) {}
+  Model(std::string_view folder, ExternalUse use) : external_(folder, use) {}
 
  private:
   Status check();

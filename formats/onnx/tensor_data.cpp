@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <memory>
+
 #include "base/checked.h"
 #include "base/os_error.h"
 
@@ -57,48 +59,80 @@ void copy_narrowed(const Field &field, std::uint32_t bytes, unsigned char *to) {
 }  // namespace
 
 ExternalData::~ExternalData() {
-  for (auto &[name, file] : files_)
-    if (file.data) munmap(file.data, file.size);
-}
-
-Status ExternalData::map_file(std::string_view location, const char *path, Mapping *out) {
-  const int fd = ::open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) return errno == ENOENT ? external_error(location, "is not there") : external_error(location, errno);
-  struct stat info;
-  Status status;
-  if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
-    status = external_error(location, "is no regular file");
-  } else if (info.st_size > 0) {
-    void *data = mmap(nullptr, static_cast<std::size_t>(info.st_size), PROT_READ, MAP_PRIVATE, fd, 0);
-    if (data == MAP_FAILED) status = external_error(location, errno);
-    else *out = {data, static_cast<std::uint64_t>(info.st_size)};
+  for (auto &[name, bytes] : files_) {
+    void *const data = const_cast<void *>(bytes.data);
+    if (use_ == ExternalUse::Read) free_block(data);
+    else if (data) munmap(data, bytes.size);
   }
-  ::close(fd);
-  return status;
 }
 
-Result<qir::Bytes> ExternalData::bytes(std::string_view location, std::uint64_t offset, std::uint64_t size) {
+Result<qir::Bytes> ExternalData::open_file(std::string_view location) const {
+  const String path = folder_ + "/" + String(location);
+  struct OpenFile {
+    const int fd;
+    ~OpenFile() {
+      if (fd >= 0) ::close(fd);
+    }
+  } const file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
+  if (file.fd < 0) return errno == ENOENT ? external_error(location, "is not there") : external_error(location, errno);
+  struct stat info;
+  if (fstat(file.fd, &info) != 0 || !S_ISREG(info.st_mode)) return external_error(location, "is no regular file");
+  const auto size = static_cast<std::uint64_t>(info.st_size);
+  if (size == 0) return qir::Bytes{};
+  if (use_ == ExternalUse::Map) {
+    void *const data = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.fd, 0);
+    if (data == MAP_FAILED) return external_error(location, errno);
+    return qir::Bytes{data, size};
+  }
+  struct Freed {
+    void operator()(void *block) const noexcept { free_block(block); }
+  };
+  std::unique_ptr<void, Freed> block(allocate_block(size, 64));
+  for (std::uint64_t done = 0; done < size;) {
+    const ssize_t got = pread(file.fd, static_cast<char *>(block.get()) + done, size - done, static_cast<off_t>(done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return external_error(location, errno);
+    if (got == 0) return external_error(location, "became shorter while it was read");
+    done += static_cast<std::uint64_t>(got);
+  }
+  return qir::Bytes{block.release(), size};
+}
+
+Result<qir::Bytes> ExternalData::file(std::string_view location) {
   if (const char *what = bad_location(location)) return external_error(location, what);
   if (folder_.empty())
     return external_error(location, "the model was not opened from a file, so there is no folder to look in");
-  auto found = files_.find(location);
-  if (found == files_.end()) {
-    const String path = folder_ + "/" + String(location);
-    found = files_.emplace(String(location), Mapping{nullptr, 0}).first;  // before mapping: memory may run out here
-    if (Status status = map_file(location, path.c_str(), &found->second); !status.ok()) {
-      files_.erase(found);
-      return status;
+  if (const auto known = files_.find(location); known != files_.end()) return known->second;
+  struct Place {
+    StringMap<qir::Bytes> &files;
+    StringMap<qir::Bytes>::iterator at;
+    bool filled = false;
+    ~Place() {
+      if (!filled) files.erase(at);
     }
-  }
-  const Mapping &file = found->second;
-  if (size == UINT64_MAX) size = offset <= file.size ? file.size - offset : 0;
-  if (!range_fits(offset, size, file.size))
+  } place{files_, files_.emplace(String(location), qir::Bytes{}).first};
+  QR_ASSIGN_OR_RETURN(place.at->second, open_file(location));
+  place.filled = true;
+  return place.at->second;
+}
+
+Result<qir::Bytes> ExternalData::bytes(std::string_view location, std::uint64_t offset, std::uint64_t size) {
+  QR_ASSIGN_OR_RETURN(const qir::Bytes all, file(location));
+  if (size == UINT64_MAX) size = offset <= all.size ? all.size - offset : 0;
+  if (!range_fits(offset, size, all.size))
     return external_error(
         location,
-        format("has %llu bytes; the model wants %llu at offset %llu", static_cast<unsigned long long>(file.size),
+        format("has %llu bytes; the model wants %llu at offset %llu", static_cast<unsigned long long>(all.size),
                static_cast<unsigned long long>(size), static_cast<unsigned long long>(offset))
             .c_str());
-  return qir::Bytes{static_cast<const char *>(file.data) + offset, size};
+  return qir::Bytes{static_cast<const char *>(all.data) + offset, size};
+}
+
+Status ExternalData::take_file_of(const pb::TensorProto &tensor) {
+  if (tensor.data_location() != kLocationExternal) return {};
+  for (const auto &entry : tensor.external_data())
+    if (entry.key() == "location") return file(entry.value()).status();
+  return {};  // read_tensor says that there is none
 }
 
 String element_type_name(std::int32_t number) {

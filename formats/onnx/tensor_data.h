@@ -9,26 +9,31 @@
 
 namespace quarry::onnx_import {
 
-// Maps files of external data, each once. Only plain relative paths inside the model's folder are taken.
+// How files of external data are had: mapped where they are first used, or read into memory when the model is opened,
+// so that what happens to them afterwards does not matter.
+enum class ExternalUse : std::uint8_t { Map, Read };
+
+// Files of external data, each mapped or read once. Only plain relative paths inside the model's folder are taken.
 class ExternalData {
  public:
-  explicit ExternalData(std::string_view folder) : folder_(folder) {}
+  ExternalData(std::string_view folder, ExternalUse use) : folder_(folder), use_(use) {}
   ~ExternalData();
   ExternalData(const ExternalData &) = delete;
   ExternalData &operator=(const ExternalData &) = delete;
 
   // `size` bytes at `offset` of the file; with size == UINT64_MAX what is left of it.
   Result<qir::Bytes> bytes(std::string_view location, std::uint64_t offset, std::uint64_t size);
+  // The whole file that holds a tensor, so that it is there; nothing to do where the tensor is none of external data.
+  Status take_file_of(const pb::TensorProto &tensor);
 
  private:
-  struct Mapping {
-    void *data;
-    std::uint64_t size;
-  };
-  static Status map_file(std::string_view location, const char *path, Mapping *out);
+  // The whole of each file.
+  Result<qir::Bytes> file(std::string_view location);
+  Result<qir::Bytes> open_file(std::string_view location) const;
 
   String folder_;
-  StringMap<Mapping> files_;
+  const ExternalUse use_;
+  StringMap<qir::Bytes> files_;
 };
 
 using qir::Constant;

@@ -28,7 +28,7 @@ typedef struct qr_call_options {
   uint32_t reserved;
   uint64_t flags;              /* none yet: must be 0 */
   qr_signal *signal;           /* borrows: aborts or limits the call */
-  qr_profile *profile;         /* borrows: receives the events of compiling and loading */
+  qr_profile *profile;         /* borrows: receives the events of compiling and loading, see profile.h */
   const qr_progress *progress; /* borrows: is told how far the call is */
 } qr_call_options;
 #define QR_CALL_OPTIONS_FIRST_SIZE 40u

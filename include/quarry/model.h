@@ -12,8 +12,9 @@ extern "C" {
 #endif
 
 /* Opens a model file. A .qrm is mapped, or read into memory with the option "container.map" at 0; an .onnx is parsed
- * and checked. The kind is told from the content. A mapped file must not be cut or written to in place as long as the
- * model or a session of it lives: replace it by renaming another over it.
+ * and checked, and its external data are mapped or read likewise. The kind is told from the content. A mapped file must
+ * not be cut or written to in place as long as the model or a session of it lives: replace it by renaming another over
+ * it.
  * @param runtime    borrows: kept alive by the model.
  * @param path       borrows: UTF-8.
  * @param options    borrows: may be NULL; of use here: "verify", "container.map" and, for ONNX, "shape".

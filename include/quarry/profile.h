@@ -1,6 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* qr_profile: what a call did and how long it took, as a tree of events. Given to a run in qr_run_options, and to what
- * compiles or creates in qr_call_options. */
+ * compiles or creates in qr_call_options.
+ *
+ * Roots, whose name is their kind: "run" for each run; "compile" for qr_model_compile; "check" for qr_model_check;
+ * "load" for qr_session_create, with a "compile" before it where that compiled. A call that fails has its root too.
+ *
+ * Parts of "compile", "check" and "load" are phases, in the order in which they occur: "open backend"; "grade contexts"
+ * (of a container); "import" (ONNX to graphs, or those that a container kept); "read graphs"; "check" (the backend
+ * judges the nodes of a graph); "compile program"; "write container"; "load context"; "plan"; "create execution". Where
+ * one is about a graph with a name (a shape bucket), the attribute "graph" says which. What a backend tells is a part
+ * of the phase in which it was called.
+ *
+ * Parts of "run" are what the backend tells. Where it tells of nodes, each has, from the level "linting" on and as far
+ * as the backend knows: the attributes "kernel", "shapes" ("1x3x8x8 f32, 4x3x3x3 f32 -> 1x4x8x8 f32") and "fused"
+ * (names of other nodes that ran with this one, ", " between them); the counters "bytes read" and "bytes written", in
+ * bytes, of its tensors and weights. */
 #ifndef QUARRY_PROFILE_H
 #define QUARRY_PROFILE_H
 
@@ -29,7 +43,7 @@ typedef struct qr_profile_counter {
   uint64_t value;
 } qr_profile_counter;
 
-/* FROZEN. What else is known of an event: "kernel", "shapes", "fused" (the nodes that run inside this one). */
+/* FROZEN. What else is known of an event: "kernel", "shapes", "fused", "graph". */
 typedef struct qr_profile_attribute {
   qr_string key;
   qr_string value;
@@ -47,7 +61,7 @@ typedef struct qr_profile_event {
   uint64_t end;
   int64_t node; /* index of the source node in its graph; -1: no node's */
   qr_string name;
-  qr_string kind; /* "compile", "load", "run", "phase", "node", or a word of the backend's */
+  qr_string kind; /* "compile", "check", "load", "run", "phase", "node", or a word of the backend's */
   qr_string op;   /* the operator; empty where the event is no node */
   const qr_profile_counter *counters;
   uint64_t counter_count;

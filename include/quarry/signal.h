@@ -38,7 +38,8 @@ QR_API void qr_signal_reset(qr_signal *signal);
  * @since   0.1 */
 QR_API void qr_signal_set_timeout(qr_signal *signal, uint64_t timeout_ns);
 
-/* A descriptor that poll() calls readable while the signal is aborted, for a caller that waits for several things.
+/* A descriptor that poll() calls readable while the signal is aborted, for a caller that waits for several things. A
+ * child of fork() asks for it again: the number stays, and is from then on of what happens to the signal in the child.
  * @param signal  borrows.
  * @param out_fd  borrows: until the signal is destroyed; never read, written or closed by the caller.
  * @thread  [thread-safe]

@@ -99,22 +99,32 @@ Status index_out_of_range(const char *function, const char *what, std::uint64_t 
 Status read_call(const char *function, const qr_call_options *call, CallWatch &out);
 
 // An [exclusive] object for the length of a call.
-#define QR_ENTER(scope, of, what)                              \
-  ::quarry::ExclusiveScope scope((of)->use(), __func__, what); \
+#define QR_ENTER(scope, of, what)                                                              \
+  ::quarry::ExclusiveScope scope((of)->use(), ::quarry::capi::process_of(of), __func__, what); \
   if (!scope.held()) return ::quarry::capi::guard((of), [&] { return scope.status(); })
 
 // One that several calls may read at a time and one may change: qr_options.
-#define QR_ENTER_SHARED(scope, of, what, access)                    \
-  ::quarry::SharedScope scope((of)->use(), access, __func__, what); \
+#define QR_ENTER_SHARED(scope, of, what, access)                                                    \
+  ::quarry::SharedScope scope((of)->use(), ::quarry::capi::process_of(of), access, __func__, what); \
   if (!scope.held()) return ::quarry::capi::guard((of), [&] { return scope.status(); })
 
+// The runtime that an object is of.
+inline const Runtime &runtime_of(const Runtime *runtime) noexcept { return *runtime; }
+inline const Runtime &runtime_of(const Session *session) noexcept { return session->core().runtime(); }
+template <class Object>
+const Runtime &runtime_of(const Object *object) noexcept {
+  return object->runtime();
+}
+template <class Object>
+Process &process_of(const Object *object) noexcept {
+  return runtime_of(object).process();
+}
+
 // Statuses about an object come from its runtime's memory.
-inline Allocator &memory_of(const Runtime *runtime) noexcept { return runtime->memory(); }
-inline Allocator &memory_of(const OptionSet *options) noexcept { return options->runtime().memory(); }
-inline Allocator &memory_of(const Model *model) noexcept { return model->runtime().memory(); }
-inline Allocator &memory_of(const Session *session) noexcept { return session->core().runtime().memory(); }
-inline Allocator &memory_of(const Memory *memory) noexcept { return memory->runtime().memory(); }
-inline Allocator &memory_of(const Profile *profile) noexcept { return profile->runtime().memory(); }
+template <class Object>
+Allocator &memory_of(const Object *object) noexcept {
+  return runtime_of(object).memory();
+}
 template <class Object, class Body>
 qr_status *guard(const Object *object, Body &&body, const char *function = __builtin_FUNCTION()) noexcept {
   return guard(memory_of(object), std::forward<Body>(body), function);
@@ -136,7 +146,7 @@ Status give_tensor_info(const char *function, const char *what, const Vector<qrm
 class OptionsArgument {
  public:
   OptionsArgument(const qr_options *options, const char *function) noexcept : options_(object(options)) {
-    if (options_) scope_.emplace(options_->use(), Access::Read, function, "options");
+    if (options_) scope_.emplace(options_->use(), process_of(options_), Access::Read, function, "options");
   }
   Status status() const { return scope_ ? scope_->status() : Status(); }
   const OptionSet *get() const noexcept { return options_; }

@@ -113,10 +113,10 @@ qr_status *qr_model_compile(const qr_model *model, const qr_options *options, qr
     QR_RETURN_IF_ERROR(read_call("qr_model_compile", call, watch));
     const OptionsArgument given(options, "qr_model_compile");
     QR_RETURN_IF_ERROR(given.status());
-    QR_ASSIGN_OR_RETURN(const Unique<Compilation> compilation,
-                        Compilation::begin(*object(model), given.get(), watch, DeviceUse::CompileOnly));
-    QR_ASSIGN_OR_RETURN(const Ref<CompiledModel> compiled, CompiledModel::make(*compilation));
-    return write_container(*compilation, *compiled, file);
+    QR_ASSIGN_OR_RETURN(const Unique<CompileJob> job,
+                        CompileJob::begin(*object(model), given.get(), watch, DeviceUse::CompileOnly));
+    QR_ASSIGN_OR_RETURN(const Ref<CompiledModel> compiled, CompiledModel::make(*job));
+    return write_container(*job, *compiled, file);
   });
 }
 
@@ -129,9 +129,9 @@ qr_status *qr_model_check(const qr_model *model, const qr_options *options, cons
     QR_RETURN_IF_ERROR(read_call("qr_model_check", call, watch));
     const OptionsArgument given(options, "qr_model_check");
     QR_RETURN_IF_ERROR(given.status());
-    QR_ASSIGN_OR_RETURN(const Unique<Compilation> compilation,
-                        Compilation::begin(*object(model), given.get(), watch, DeviceUse::CompileOnly));
-    QR_ASSIGN_OR_RETURN(const String json, check_report(*compilation));
+    QR_ASSIGN_OR_RETURN(const Unique<CompileJob> job,
+                        CompileJob::begin(*object(model), given.get(), watch, DeviceUse::CompileOnly));
+    QR_ASSIGN_OR_RETURN(const String json, check_report(*job));
     *out_json = give_text(json);
     return {};
   });
@@ -150,11 +150,11 @@ qr_status *qr_model_compatibility(const qr_model *model, const qr_options *optio
                            "an ONNX model is compiled when a session is created");
     const OptionsArgument given(options, "qr_model_compatibility");
     QR_RETURN_IF_ERROR(given.status());
-    QR_ASSIGN_OR_RETURN(const Unique<Compilation> compilation,
-                        Compilation::begin(*object(model), given.get(), {}, DeviceUse::Run));
-    QR_ASSIGN_OR_RETURN(const GradedContext graded, grade_contexts(*compilation));
-    if (!graded.context && graded.grade.grade != QR_PLUGIN_GRADE_RECOMPILE) return no_context(*compilation);
-    const loader::Grade grade = session_grade(*compilation, graded);
+    QR_ASSIGN_OR_RETURN(const Unique<CompileJob> job,
+                        CompileJob::begin(*object(model), given.get(), {}, DeviceUse::Run));
+    QR_ASSIGN_OR_RETURN(const GradedContext graded, grade_contexts(*job));
+    if (!graded.context && graded.grade.grade != QR_PLUGIN_GRADE_RECOMPILE) return no_context(*job);
+    const loader::Grade grade = session_grade(*job, graded);
     *out_reason = give_text(grade.reason);
     *out_grade = grade.grade;
     return {};

@@ -29,7 +29,8 @@ qr_status *qr_profile_event_at(const qr_profile *profile, uint64_t index, qr_pro
     QR_RETURN_IF_ERROR(
         check_struct(kAt, "qr_profile_event", out_event, QR_PROFILE_EVENT_FIRST_SIZE, sizeof(qr_profile_event)));
     qr_profile_event event;
-    if (!log.at(index, event)) return index_out_of_range(kAt, "index", index, log.count());
+    QR_ASSIGN_OR_RETURN(const bool found, log.at(index, event));
+    if (!found) return index_out_of_range(kAt, "index", index, log.count());
     write_struct(event, out_event);
     return {};
   });
@@ -46,7 +47,8 @@ qr_status *qr_profile_export(const qr_profile *profile, qr_string format, char *
       return Status::error(
           ErrorId::bad_argument,
           quarry::format("qr_profile_export: format is \"%s\", expected chrome or csv", printable(name).c_str()));
-    *out_text = give_text(object(profile)->log().text(name));
+    QR_ASSIGN_OR_RETURN(const String text, object(profile)->log().text(name));
+    *out_text = give_text(text);
     return {};
   });
 }

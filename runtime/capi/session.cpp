@@ -51,12 +51,12 @@ qr_status *qr_session_plan(const qr_model *model, const qr_options *options, qr_
         check_struct("qr_session_plan", "qr_memory_plan", out_plan, QR_MEMORY_PLAN_FIRST_SIZE, sizeof(qr_memory_plan)));
     const OptionsArgument given(options, "qr_session_plan");
     QR_RETURN_IF_ERROR(given.status());
-    QR_ASSIGN_OR_RETURN(const Unique<Compilation> compilation,
-                        Compilation::begin(*object(model), given.get(), {}, DeviceUse::CompileOnly));
-    if (compilation->settings.recompile == Recompile::Background)
-      compilation->settings.recompile = Recompile::Wait;  // the figures are wanted now
-    QR_ASSIGN_OR_RETURN(const Ref<ReadyModel> ready, ReadyModel::make(*compilation));
-    QR_ASSIGN_OR_RETURN(const qrm::Plan plan, plan_all(*compilation, *ready));
+    QR_ASSIGN_OR_RETURN(const Unique<CompileJob> job,
+                        CompileJob::begin(*object(model), given.get(), {}, DeviceUse::CompileOnly));
+    if (job->settings.recompile == Recompile::Background)
+      job->settings.recompile = Recompile::Wait;  // the figures are wanted now
+    QR_ASSIGN_OR_RETURN(const Ref<LoadableModel> loadable, LoadableModel::make(*job));
+    QR_ASSIGN_OR_RETURN(const qrm::Plan plan, plan_all(*job, *loadable));
     qr_memory_plan out = QR_MEMORY_PLAN_INIT;
     out.weights_bytes = plan.weights_bytes;
     out.arena_bytes = plan.arena_bytes;
@@ -205,11 +205,11 @@ void qr_session_destroy(qr_session *session) {
   if (!session) return;
   AllocatorScope memory(memory_of(object(session)));
   {
-    ExclusiveScope scope(object(session)->use(), __func__, "session");
-    if (!scope.held()) object(session)->core().runtime().journal().misuse(scope.status());
+    ExclusiveScope scope(object(session)->use(), process_of(object(session)), __func__, "session");
+    if (!scope.held()) object(session)->core().runtime().log().misuse(scope.status());
   }
   if (!object(session)->queue().close())
-    return object(session)->core().runtime().journal().misuse(
+    return object(session)->core().runtime().log().misuse(
         Status::error(ErrorId::overlapping_calls,
                       "qr_session_destroy: called by the callback of a submitted run, expected another thread; the "
                       "session was not destroyed"));

@@ -52,6 +52,7 @@ struct made {
   unsigned char blob[4096];
   uint64_t blob_size, verdicts, supported, events, progress, segments;
   qr_plugin_segment segment[4];
+  void *added[4]; /* those that are the host's own */
   char target[64], key[64];
   const qr_plugin_graph *graph;
 };
@@ -104,9 +105,10 @@ static qr_plugin_code add_segment(void *self, const void *data, uint64_t size, u
   struct made *made = self;
   void *copy = made->segments < 4 ? host_alloc(NULL, size, align < 64 ? 64 : align) : NULL;
   if (!copy) return 8;
-  memcpy(copy, data, size);
-  qr_plugin_segment added = {copy, size, -1, 0, 0, 0}; /* as long as the test lives */
+  if (size) memcpy(copy, data, size);
+  qr_plugin_segment added = {copy, size, -1, 0, 0, 0};
   *out_segment = (uint32_t)made->segments;
+  made->added[made->segments] = copy;
   made->segment[made->segments++] = added;
   return 0;
 }
@@ -312,5 +314,6 @@ int GROWTH_HOST(const char *file, const void *qir, uint64_t qir_size) {
   contexts->destroy(context);
   plugin->destroy(backend);
   free(bytes);
+  for (int i = 0; i < 4; ++i) free(made.added[i]);
   return 0;
 }

@@ -170,11 +170,71 @@ static void test_sums_of_what_is_read(void **state) {
   unlink("./damaged");
 }
 
+/* y = x + w, f32[2], where w lies in ./weights.bin. */
+static const char kExternal[] =
+    "\010\010B\002\020\015:Y\012\016\012\001x\012\001w\022\001y\042\003Add\022\001g*"
+    "\042\010\002\020\001B\001wj\027\012\010location"
+    "\022\013weights."
+    "binp\001Z\017\012\001x\022\012\012\010\010\001\022\004\012\002\010\002b\017\012\001y\022\012\012\010\010\001\022"
+    "\004\012\002\010\002";
+
+/* Opened with container.map at `map`; then the file of the weights is damaged, and only then a session is made. In a
+ * child, for a mapped file may end it. */
+static int use_damaged_weights(const char *map, enum damage damage) {
+  static const float kW[2] = {10, 20}, kX[2] = {1, 2}, kOther[2] = {-1, -1};
+  qr_runtime *runtime = NULL;
+  qr_options *options = NULL;
+  qr_model *model = NULL;
+  qr_session *session = NULL;
+  qr_tensor in = QR_TENSOR_INIT, out = QR_TENSOR_INIT;
+  const qr_tensor *inputs[1] = {&in};
+  qr_tensor *outputs[1] = {&out};
+  float y[2];
+  const int fd = open("./weights.bin", O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (fd < 0 || pwrite(fd, kW, sizeof kW, 0) != sizeof kW) return 1;
+  signal(SIGBUS, SIG_DFL), signal(SIGSEGV, SIG_DFL);
+  if (qr_runtime_create(NULL, &runtime) || qr_options_create(runtime, &options) ||
+      qr_options_set(options, str("container.map"), str(map)) ||
+      qr_model_open_path(runtime, str("./external.onnx"), options, &model))
+    return 2;
+  if (damage == CUT ? ftruncate(fd, 0) != 0 : pwrite(fd, kOther, sizeof kOther, 0) != sizeof kOther) return 3;
+  close(fd);
+  if (qr_session_create(model, NULL, NULL, &session)) return 4;
+  in.dtype = QR_DTYPE_F32, in.rank = 1, in.dims[0] = 2, in.data = (void *)(uintptr_t)kX, in.size_bytes = sizeof kX;
+  out.data = y, out.size_bytes = sizeof y;
+  if (qr_session_run(session, NULL, inputs, 1, outputs, 1)) return 5;
+  if (y[0] != 11 || y[1] != 22) return 6;
+  qr_session_destroy(session), qr_model_destroy(model);
+  qr_options_destroy(options), qr_runtime_destroy(runtime);
+  return 0;
+}
+
+static void test_damaged_external_data(void **state) {
+  const struct {
+    const char *map;
+    enum damage damage;
+    int result;
+  } ways[] = {{"0", CUT, 0}, {"0", WRITTEN_OVER, 0}, {"1", CUT, 4}, {"1", WRITTEN_OVER, 6}};
+  size_t i;
+  (void)state;
+  close(new_file("./external.onnx", kExternal, sizeof kExternal - 1));
+  for (i = 0; i < sizeof ways / sizeof *ways; ++i) {
+    int status = 0;
+    const pid_t child = fork();
+    if (child == 0) _exit(use_damaged_weights(ways[i].map, ways[i].damage));
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), ways[i].result);
+  }
+  unlink("./weights.bin"), unlink("./external.onnx");
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_damaged_under_a_session),
       cmocka_unit_test(test_replaced_under_a_session),
       cmocka_unit_test(test_sums_of_what_is_read),
+      cmocka_unit_test(test_damaged_external_data),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

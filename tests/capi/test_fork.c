@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sessions in children of fork(): the threads that the parent started are not there. */
+#include <poll.h>
 #include <pthread.h>
 
 #include "capi_test.h"
@@ -193,53 +194,226 @@ static void test_children_of_a_queue(void **state) {
   destroy(&q.w);
 }
 
-/* A lock that a thread of the parent's holds: an allocation waits inside qr_runtime_scan while a child is made. */
+/* A lock that a thread of the parent's holds: an allocation of that thread waits while a child is made. */
 static counting_allocator counter;
 static volatile int hold, held;
+static __thread int holds; /* this thread's allocations wait */
 static void *holding_alloc(void *self, uint64_t size, uint64_t align) {
-  if (__atomic_load_n(&hold, __ATOMIC_ACQUIRE)) {
+  if (holds && __atomic_load_n(&hold, __ATOMIC_ACQUIRE)) {
     __atomic_store_n(&held, 1, __ATOMIC_RELEASE);
     while (__atomic_load_n(&hold, __ATOMIC_ACQUIRE)) usleep(1000);
   }
   return counting_alloc(self, size, align);
 }
-static void *open_backends(void *runtime) {
+static void make_holding(world *w) {
+  qr_runtime_options options = QR_RUNTIME_OPTIONS_INIT;
+  qr_allocator allocator = counting(&counter);
+  allocator.alloc = holding_alloc;
+  options.allocator = &allocator;
+  make(w, &options);
+}
+/* `body` runs on a thread until it allocates: then `child` in a child of this process. */
+static void with_held(void *(*body)(void *), void (*child)(void *), void *argument) {
+  pthread_t thread;
+  hold = 1, held = 0;
+  assert_int_equal(pthread_create(&thread, NULL, body, argument), 0);
+  while (!__atomic_load_n(&held, __ATOMIC_ACQUIRE)) usleep(1000);
+  assert_true(child_ends_well(child, argument));
+  __atomic_store_n(&hold, 0, __ATOMIC_RELEASE);
+  pthread_join(thread, NULL);
+}
+static int is_lost_lock(qr_status *status) {
+  const int is = status && strcmp(qr_status_id(status), "QR-C0201") == 0 && strstr(qr_status_message(status), "forked");
+  qr_status_destroy(status);
+  return is;
+}
+
+static void *open_backends(void *w) {
   uint64_t count = 0;
-  OK(qr_runtime_scan(runtime, &count));
+  holds = 1;
+  OK(qr_runtime_scan(((world *)w)->runtime, &count));
   return NULL;
 }
 static void meets_the_lock(void *argument) {
   world *w = argument;
   qr_session *made = NULL;
-  qr_status *status;
   float out[10];
-  hold = 0;
-  status = create(w, NULL, &made);
-  CHILD_CHECK(status && strcmp(qr_status_id(status), "QR-C0201") == 0);
-  CHILD_CHECK(strstr(qr_status_message(status), "forked") != NULL);
-  qr_status_destroy(status);
+  CHILD_CHECK(is_lost_lock(create(w, NULL, &made)));
   CHILD_OK(run_once(w->session, out)); /* needs no plugin opened */
   destroy(w);
   make(w, NULL); /* another runtime */
   destroy(w);
 }
 static void test_a_lock_that_nobody_lets_go(void **state) {
-  qr_runtime_options options = QR_RUNTIME_OPTIONS_INIT;
-  qr_allocator allocator = counting(&counter);
   world w;
-  pthread_t thread;
   (void)state;
-  allocator.alloc = holding_alloc;
-  options.allocator = &allocator;
-  make(&w, &options);
-  hold = 1;
-  assert_int_equal(pthread_create(&thread, NULL, open_backends, w.runtime), 0);
-  while (!__atomic_load_n(&held, __ATOMIC_ACQUIRE)) usleep(1000);
-  assert_true(child_ends_well(meets_the_lock, &w));
-  __atomic_store_n(&hold, 0, __ATOMIC_RELEASE);
-  pthread_join(thread, NULL);
+  make_holding(&w);
+  with_held(open_backends, meets_the_lock, &w);
   destroy(&w);
   assert_int_equal(counter.live, 0);
+}
+
+/* A profile into which a thread of the parent's writes. */
+typedef struct profiled {
+  world w;
+  qr_profile *profile;
+} profiled;
+static qr_status *run_profiled(profiled *p, qr_session *session, float *out) {
+  qr_tensor in = QR_TENSOR_INIT, result = QR_TENSOR_INIT;
+  const qr_tensor *inputs[1] = {&in};
+  qr_tensor *outputs[1] = {&result};
+  qr_run_options options = QR_RUN_OPTIONS_INIT;
+  options.profile = p->profile;
+  in.dtype = QR_DTYPE_F32, in.rank = 4, in.dims[0] = in.dims[1] = 1, in.dims[2] = in.dims[3] = 8;
+  in.data = (void *)(uintptr_t)kZeros, in.size_bytes = sizeof kZeros;
+  result.data = out, result.size_bytes = 10 * sizeof *out;
+  return qr_session_run(session, &options, inputs, 1, outputs, 1);
+}
+static void *writes_events(void *argument) {
+  profiled *p = argument;
+  float out[10];
+  holds = 1;
+  OK(run_profiled(p, p->w.sharing, out)); /* allocates for its events alone */
+  return NULL;
+}
+static void writes_more(void *argument) {
+  profiled *p = argument;
+  qr_profile_event event = QR_PROFILE_EVENT_INIT;
+  char *text = NULL;
+  float out[10];
+  CHILD_OK(run_profiled(p, p->w.session, out));
+  CHILD_CHECK(qr_profile_event_count(p->profile) == 0);
+  CHILD_CHECK(qr_profile_lost_count(p->profile) > 0);
+  CHILD_CHECK(is_lost_lock(qr_profile_event_at(p->profile, 0, &event)));
+  CHILD_CHECK(is_lost_lock(qr_profile_export(p->profile, str("csv"), &text)));
+  qr_profile_clear(p->profile);
+  qr_profile_destroy(p->profile);
+  p->profile = NULL;
+  CHILD_OK(qr_profile_create(p->w.runtime, &p->profile));
+  CHILD_OK(run_profiled(p, p->w.session, out));
+  CHILD_CHECK(qr_profile_event_count(p->profile) > 0);
+  qr_profile_destroy(p->profile);
+}
+static void test_a_profile_that_is_written(void **state) {
+  profiled p = {0};
+  (void)state;
+  make_holding(&p.w);
+  OK(qr_profile_create(p.w.runtime, &p.profile));
+  with_held(writes_events, writes_more, &p);
+  assert_true(qr_profile_event_count(p.profile) > 0);
+  assert_int_equal(qr_profile_lost_count(p.profile), 0);
+  qr_profile_destroy(p.profile);
+  destroy(&p.w);
+  assert_int_equal(counter.live, 0);
+}
+
+/* A signal that a thread of the parent's begins to follow, and one that a thread waits with. */
+typedef struct signalled {
+  queued q;
+  qr_signal *signal;
+  uint64_t ticket;
+} signalled;
+static qr_status *submit_with(signalled *s, void (*done)(void *, uint64_t, qr_status *)) {
+  qr_submit_options options = QR_SUBMIT_OPTIONS_INIT;
+  qr_tensor in = QR_TENSOR_INIT, out = QR_TENSOR_INIT;
+  qr_tensor *outputs[1];
+  options.signal = s->signal, options.done = done;
+  in.dtype = QR_DTYPE_F32, in.rank = 4, in.dims[0] = in.dims[1] = 1, in.dims[2] = in.dims[3] = 8;
+  in.data = (void *)(uintptr_t)kZeros, in.size_bytes = sizeof kZeros;
+  out.data = s->q.results[0], out.size_bytes = sizeof s->q.results[0];
+  s->q.in = in, s->q.inputs[0] = &s->q.in;
+  s->q.out[0] = out, outputs[0] = &s->q.out[0];
+  return qr_session_submit(s->q.w.session, &options, s->q.inputs, 1, outputs, 1, &s->ticket);
+}
+static int is_readable(int fd) {
+  struct pollfd one = {fd, POLLIN, 0};
+  return poll(&one, 1, 0) == 1;
+}
+static void *fills_its_stack(void *argument) {
+  volatile char junk[256 * 1024];
+  size_t i;
+  (void)argument;
+  for (i = 0; i < sizeof junk; ++i) junk[i] = 0x5a;
+  return NULL;
+}
+/* Everything that a signal can do works in the child, and reaches nobody of the parent's. */
+static void uses_the_signal(void *argument) {
+  signalled *s = argument;
+  pthread_t thread;
+  qr_status *status;
+  int32_t fd = -1;
+  CHILD_CHECK(pthread_create(&thread, NULL, fills_its_stack, NULL) == 0);
+  CHILD_CHECK(pthread_join(thread, NULL) == 0);
+  qr_signal_abort(s->signal); /* before there is a descriptor of the child's own */
+  qr_signal_reset(s->signal);
+  CHILD_OK(qr_signal_fd(s->signal, &fd));
+  CHILD_CHECK(s->q.fd < 0 || fd == s->q.fd);
+  CHILD_CHECK(!is_readable(fd));
+  qr_signal_abort(s->signal);
+  CHILD_CHECK(is_readable(fd));
+  status = submit_with(s, NULL);
+  CHILD_CHECK(status && strcmp(qr_status_id(status), "QR-C0011") == 0);
+  qr_status_destroy(status);
+  qr_signal_reset(s->signal);
+  CHILD_CHECK(!is_readable(fd));
+  CHILD_OK(submit_with(s, NULL));
+  CHILD_OK(qr_session_wait(s->q.w.session, s->ticket, s->signal));
+  qr_signal_abort(s->signal);
+}
+static void *submits_with_signal(void *argument) {
+  holds = 1;
+  OK(submit_with(argument, NULL)); /* allocates a place for a follower */
+  return NULL;
+}
+static void test_a_signal_that_is_followed(void **state) {
+  signalled s = {0};
+  uint64_t ticket = 0;
+  (void)state;
+  make_holding(&s.q.w);
+  OK(submit_both(&s.q, &ticket)); /* now the queue is there */
+  OK(qr_session_wait(s.q.w.session, 0, NULL));
+  OK(qr_signal_create(s.q.w.runtime, &s.signal));
+  s.q.fd = -1;
+  with_held(submits_with_signal, uses_the_signal, &s);
+  OK(qr_session_wait(s.q.w.session, s.ticket, NULL));
+  qr_signal_destroy(s.signal);
+  destroy(&s.q.w);
+  assert_int_equal(counter.live, 0);
+}
+
+static void stays_until_told(void *self, uint64_t ticket, qr_status *status) {
+  (void)self, (void)ticket;
+  qr_status_destroy(status);
+  while (__atomic_load_n(&hold, __ATOMIC_ACQUIRE)) usleep(1000);
+}
+static void *waits_with_signal(void *argument) {
+  signalled *s = argument;
+  /* Ends with the run, or at once where it sees the signal aborted before that is taken back. */
+  qr_status *status = qr_session_wait(s->q.w.session, s->ticket, s->signal);
+  if (status && strcmp(qr_status_id(status), "QR-C0011") != 0) OK(status);
+  else qr_status_destroy(status);
+  return NULL;
+}
+static void test_a_signal_that_is_waited_with(void **state) {
+  signalled s = {0};
+  pthread_t thread;
+  (void)state;
+  make(&s.q.w, NULL);
+  OK(qr_signal_create(s.q.w.runtime, &s.signal));
+  OK(qr_signal_fd(s.signal, &s.q.fd));
+  hold = 1;
+  OK(submit_with(&s, stays_until_told));
+  assert_int_equal(pthread_create(&thread, NULL, waits_with_signal, &s), 0);
+  usleep(100000); /* it follows the signal now */
+  assert_true(child_ends_well(uses_the_signal, &s));
+  assert_false(is_readable(s.q.fd));
+  qr_signal_abort(s.signal);
+  assert_true(is_readable(s.q.fd));
+  qr_signal_reset(s.signal);
+  __atomic_store_n(&hold, 0, __ATOMIC_RELEASE);
+  pthread_join(thread, NULL);
+  qr_signal_destroy(s.signal);
+  destroy(&s.q.w);
 }
 
 int main(void) {
@@ -248,6 +422,9 @@ int main(void) {
       cmocka_unit_test(test_children_made_in_the_middle_of_runs),
       cmocka_unit_test(test_children_of_a_queue),
       cmocka_unit_test(test_a_lock_that_nobody_lets_go),
+      cmocka_unit_test(test_a_profile_that_is_written),
+      cmocka_unit_test(test_a_signal_that_is_followed),
+      cmocka_unit_test(test_a_signal_that_is_waited_with),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -239,36 +239,6 @@ static void test_signals(void **state) {
   close_fixture(&f);
 }
 
-static void test_profile(void **state) {
-  fixture f;
-  qr_profile *profile = NULL;
-  qr_run_options options = QR_RUN_OPTIONS_INIT;
-  qr_profile_event event = QR_PROFILE_EVENT_INIT;
-  char *text = NULL;
-  uint64_t i, nodes = 0;
-  (void)state;
-  open_fixture(&f, container);
-  OK(qr_profile_create(f.runtime, &profile));
-  options.profile = profile;
-  OK(qr_session_run(f.session, &options, f.inputs, 1, f.outputs, 1));
-  for (i = 0; i < qr_profile_event_count(profile); ++i) {
-    OK(qr_profile_event_at(profile, i, &event));
-    assert_true(event.end >= event.begin);
-    nodes += event.kind.size == 4 && memcmp(event.kind.data, "node", 4) == 0;
-  }
-  assert_true(nodes >= 4); /* two convolutions and two Gemm; what they take in, and views, have no event */
-  OK(qr_profile_export(profile, str("csv"), &text));
-  assert_non_null(strstr(text, "conv1")), assert_non_null(strstr(text, "Gemm"));
-  qr_string_destroy(text);
-  OK(qr_profile_export(profile, str("chrome"), &text));
-  assert_non_null(strstr(text, "\"conv2\""));
-  qr_string_destroy(text);
-  qr_profile_clear(profile);
-  assert_int_equal(qr_profile_event_count(profile), 0);
-  qr_profile_destroy(profile);
-  close_fixture(&f);
-}
-
 static void test_models_from_memory_and_fd(void **state) {
   fixture f;
   qr_model *model = NULL;
@@ -365,7 +335,6 @@ int main(void) {
       cmocka_unit_test(test_wrong_inputs),
       cmocka_unit_test(test_memory),
       cmocka_unit_test(test_signals),
-      cmocka_unit_test(test_profile),
       cmocka_unit_test(test_models_from_memory_and_fd),
       cmocka_unit_test(test_report_and_plan),
   };

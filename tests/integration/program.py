@@ -3,6 +3,7 @@
 Each check file is called with BUILD_DIR SHARED_DIR.
 """
 import os
+import signal
 import struct
 import subprocess
 import sys
@@ -14,6 +15,9 @@ digits = os.path.join(root, "models", "digits")
 quarry = os.path.join(build, "tools", "quarry")
 environment = {k: v for k, v in os.environ.items() if k != "QUARRY_BACKEND_PATH"}  # a build tree finds its own backends
 passed = failed = 0
+# Whoever runs this in the background may have had these ignored, and a child inherits that; with a handler it gets the default.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 model = os.path.join(digits, "digits.onnx")
 image = os.path.join(digits, "images", "digit_3.png")
@@ -68,12 +72,12 @@ def field(number, payload):  # a length-delimited protobuf field
     return bytes([number << 3 | 2]) + varint(len(payload)) + payload
 
 
-def onnx_model(op, *initializers, attributes=b"", opset=17, dims=(2,)):
+def onnx_model(op, *initializers, attributes=b"", opset=17, dims=(2,), name=b"n"):
     """y = op(x, initializers...), f32; a dimension is a number or a name."""
-    def value(name):
+    def value(tensor):
         shape = field(2, b"".join(field(1, b"\x08" + varint(d) if isinstance(d, int) else field(2, d.encode())) for d in dims))
-        return field(1, name) + field(2, field(1, b"\x08\x01" + shape))
-    node = field(1, b"x") + b"".join(field(1, name) for name, _ in initializers) + field(2, b"y") + field(3, b"n") + field(4, op) + attributes
+        return field(1, tensor) + field(2, field(1, b"\x08\x01" + shape))
+    node = field(1, b"x") + b"".join(field(1, tensor) for tensor, _ in initializers) + field(2, b"y") + field(3, name) + field(4, op) + attributes
     graph = field(1, node) + field(2, b"g") + b"".join(field(5, t) for _, t in initializers) + field(11, value(b"x")) + field(12, value(b"y"))
     return b"\x08\x08" + field(7, graph) + field(8, b"\x10" + bytes([opset]))
 

@@ -53,6 +53,24 @@ static void test_several_graphs(void **state) {
   call.profile = profile;
   ok(qr_session_create(model, f->options, &call, &session));
   assert_int_equal(find_event(profile, "graphs loaded").counters[0].value, 3);
+  /* What the backend tells is a part of the phase in which it was called. */
+  assert_int_equal(find_event(profile, "graphs loaded").parent, find_event(profile, "load context").id);
+  assert_int_equal(find_event(profile, "load context").parent, find_event(profile, "load").id);
+  assert_int_equal(find_event(profile, "load").parent, 0);
+  qr_profile_clear(profile);
+  ok(qr_model_check(model, f->options, &call, &json));
+  qr_string_destroy(json);
+  uint64_t judged = 0;
+  for (uint64_t i = 0; i < qr_profile_event_count(profile); ++i) {
+    qr_profile_event event = QR_PROFILE_EVENT_INIT;
+    ok(qr_profile_event_at(profile, i, &event));
+    if (event.parent == 0 || event.name.size != 5 || memcmp(event.name.data, "check", 5)) continue;
+    ++judged;
+    assert_int_equal(event.attribute_count, 1);
+    assert_memory_equal(event.attributes[0].key.data, "graph", 5);
+    assert_true(event.attributes[0].value.size > 0);
+  }
+  assert_int_equal(judged, 3);
   for (int64_t rows = 1; rows <= 5; rows += rows == 2 ? 3 : 1) run_rows(session, rows);
   run_rows(session, 1);
   qr_session_destroy(session);

@@ -1,10 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Children of fork() while a container is compiled again in the background: its thread stays in the parent. Arguments
- * as for test_scripted.c. */
+/* Children of fork() while a container is compiled again in the background, whose thread stays in the parent, and while
+ * a device is recovered. Arguments as for test_scripted.c. */
+#include <pthread.h>
+
 #include "tests/capi/capi_test.h"
 #include "tests/capi/child.h"
 
 static const char *g_plugins, *g_models, *g_prepare;
+
+/* An allocator that fails or waits on threads that say so. */
+static counting_allocator counter;
+static __thread int64_t fails_after = -1; /* so many allocations of this thread succeed; -1: all */
+static __thread int holds;
+static volatile int hold, held;
+static void *odd_alloc(void *self, uint64_t size, uint64_t align) {
+  if (holds && __atomic_load_n(&hold, __ATOMIC_ACQUIRE)) {
+    __atomic_store_n(&held, 1, __ATOMIC_RELEASE);
+    while (__atomic_load_n(&hold, __ATOMIC_ACQUIRE)) usleep(1000);
+  }
+  if (fails_after == 0) return NULL;
+  if (fails_after > 0) --fails_after;
+  return counting_alloc(self, size, align);
+}
 
 typedef struct world {
   qr_runtime *runtime;
@@ -18,9 +35,12 @@ static void set(world *w, const char *key, const char *value) { OK(qr_options_se
 /* `grade`: how the backend grades what is in the container; `slow`: how long it compiles again, in milliseconds. */
 static void make(world *w, const char *grade, const char *slow) {
   qr_runtime_options options = QR_RUNTIME_OPTIONS_INIT;
+  qr_allocator allocator = counting(&counter);
   qr_model *onnx = NULL;
   char path[4096];
   memset(w, 0, sizeof *w);
+  allocator.alloc = odd_alloc;
+  options.allocator = &allocator;
   options.flags = QR_RUNTIME_ONLY_GIVEN_PATHS;
   options.backend_path = str(g_plugins);
   options.prepare_path = str(g_prepare);
@@ -28,6 +48,7 @@ static void make(world *w, const char *grade, const char *slow) {
   OK(qr_options_create(w->runtime, &w->options));
   set(w, "backend", "scripted");
   set(w, "scripted.script", grade);
+  set(w, "queue_depth", "2");
   snprintf(path, sizeof path, "%s/accepted.onnx", g_models);
   OK(qr_model_open_path(w->runtime, str(path), NULL, &onnx));
   OK(qr_model_compile(onnx, w->options, str("./forked.qrm"), NULL));
@@ -120,12 +141,108 @@ static void test_pending(void **state) {
   destroy(&w);
 }
 
+/* Without memory for each of the child's steps: what was left behind stays so until it can be begun. */
+static void compiles_at_last(void *argument) {
+  world *w = argument;
+  int64_t n;
+  for (n = 0;; ++n) {
+    qr_status *status;
+    fails_after = n;
+    status = run(w);
+    fails_after = -1;
+    if (!status) break;
+    CHILD_CHECK(qr_status_code(status) == QR_RESOURCE_EXHAUSTED);
+    qr_status_destroy(status);
+  }
+  CHILD_CHECK(n > 3);
+  CHILD_CHECK(reports(w, "\"recompilation\": \"done\""));
+  destroy(w);
+}
+static void test_pending_without_memory(void **state) {
+  world w;
+  (void)state;
+  make(&w, "grade=3", "slow_compile=1000");
+  assert_true(child_ends_well(compiles_at_last, &w));
+  OK(run(&w));
+  destroy(&w);
+}
+
+/* A thread of the parent's is recovering the device. */
+static void *recovers(void *session) {
+  holds = 1;
+  FAILS("QR-R0009", "still lost", qr_session_recover(session)); /* which takes memory for its reason */
+  return NULL;
+}
+static void cannot_recover(void *argument) {
+  world *w = argument;
+  qr_session *other = NULL;
+  qr_status *status = run(w);
+  CHILD_CHECK(status && strcmp(qr_status_id(status), "QR-R0009") == 0);
+  qr_status_destroy(status);
+  status = qr_session_create(w->model, w->options, NULL, &other);
+  CHILD_CHECK(status && strcmp(qr_status_id(status), "QR-C0201") == 0);
+  qr_status_destroy(status);
+}
+static void test_recovering(void **state) {
+  world w;
+  pthread_t thread;
+  qr_session *other = NULL;
+  (void)state;
+  make(&w, "grade=1", "lose_at=1;stay_lost=1");
+  OK(qr_session_clone(w.session, &other));
+  FAILS("QR-R0009", "lost at run 1", run(&w));
+  hold = 1;
+  assert_int_equal(pthread_create(&thread, NULL, recovers, other), 0);
+  while (!__atomic_load_n(&held, __ATOMIC_ACQUIRE)) usleep(1000);
+  assert_true(child_ends_well(cannot_recover, &w));
+  __atomic_store_n(&hold, 0, __ATOMIC_RELEASE);
+  pthread_join(thread, NULL);
+  OK(qr_session_recover(w.session));
+  qr_session_destroy(other);
+  destroy(&w);
+}
+
+/* A device whose own thread ends at fork() says that it is of no use in a child: there a run is refused, and what was
+ * made before can be destroyed. */
+static void is_refused_and_destroys(void *argument) {
+  world *w = argument;
+  qr_status *status = run(w);
+  CHILD_CHECK(status && strcmp(qr_status_id(status), "QR-R0016") == 0);
+  qr_status_destroy(status);
+  destroy(w);
+}
+static void test_device_with_a_thread(void **state) {
+  static float in[8], out[8];
+  static int64_t found[16];
+  world w;
+  qr_tensor x = QR_TENSOR_INIT, y = QR_TENSOR_INIT, z = QR_TENSOR_INIT;
+  const qr_tensor *inputs[] = {&x};
+  qr_tensor *outputs[] = {&y, &z};
+  uint64_t ticket = 0;
+  (void)state;
+  make(&w, "grade=1", "");
+  x.dtype = QR_DTYPE_F32, x.rank = 2, x.dims[0] = 2, x.dims[1] = 4, x.data = in, x.size_bytes = sizeof in;
+  y.data = out, y.size_bytes = sizeof out, z.data = found, z.size_bytes = sizeof found;
+  OK(qr_session_submit(w.session, NULL, inputs, 1, outputs, 2, &ticket)); /* now the thread is there */
+  OK(qr_session_wait(w.session, ticket, NULL));
+  assert_true(child_ends_well(is_refused_and_destroys, &w));
+  OK(run(&w));
+  destroy(&w);
+}
+
+/* argv[4], where it is given: the backend has a queue of its own. */
 int main(int argc, char **argv) {
+  const struct CMUnitTest with_queue[] = {
+      cmocka_unit_test(test_device_with_a_thread),
+  };
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_replaced),
       cmocka_unit_test(test_pending),
+      cmocka_unit_test(test_pending_without_memory),
+      cmocka_unit_test(test_recovering),
   };
-  if (argc != 4) return 2;
+  if (argc != 4 && argc != 5) return 2;
   g_plugins = argv[1], g_models = argv[2], g_prepare = argv[3];
+  if (argc == 5) return cmocka_run_group_tests(with_queue, NULL, NULL);
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

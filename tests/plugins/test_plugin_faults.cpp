@@ -100,7 +100,7 @@ Status whole_way(HostEnvironment &environment, const Model &model) try {
   Vector<Verdict> verdicts;
   QR_RETURN_IF_ERROR(plugin->check(request, 3, verdicts));
   for (const Verdict &verdict : verdicts) CHECK(verdict.supported);
-  QR_ASSIGN_OR_RETURN(const Compiled compiled, plugin->compile(request));
+  QR_ASSIGN_OR_RETURN(const CompiledBlob compiled, plugin->compile(request));
   CHECK_EQ(compiled.segments.size(), 2u);
 
   Vector<qr_plugin_segment> segments;

@@ -54,26 +54,26 @@ struct Space {
         out_size(size) {}
 };
 
-// The output positions [first, first + columns) as pieces of rows along the last axis.
+// The output positions [first, first + columns) as runs of rows along the last axis.
 struct Rows {
-  struct Piece {
+  struct Run {
     std::int64_t column, length, x;
     std::int64_t outer[qir::kMaxSpatial];
   };
   std::int64_t count = 0;
-  Piece pieces[kTileColumns];
+  Run runs[kTileColumns];
 
   Rows(const Space &s, std::int64_t first, std::int64_t columns) {
     const std::uint32_t last = s.rank - 1;
     for (std::int64_t column = 0; column < columns;) {
-      Piece &piece = pieces[count++];
+      Run &run = runs[count++];
       std::int64_t rest = first + column;
-      piece.column = column;
-      piece.x = rest % s.out[last];
-      piece.length = std::min(columns - column, s.out[last] - piece.x);
+      run.column = column;
+      run.x = rest % s.out[last];
+      run.length = std::min(columns - column, s.out[last] - run.x);
       rest /= s.out[last];
-      for (std::uint32_t i = last; i-- > 0; rest /= s.out[i]) piece.outer[i] = rest % s.out[i];
-      column += piece.length;
+      for (std::uint32_t i = last; i-- > 0; rest /= s.out[i]) run.outer[i] = rest % s.out[i];
+      column += run.length;
     }
   }
 };
@@ -102,30 +102,30 @@ void load_patches(const Space &s, const Rows &rows, const X *x, double zero, std
     for (std::uint32_t i = s.rank; i-- > 0; rest /= s.kernel[i]) tap[i] = rest % s.kernel[i];
     const X *plane = x + (k + row) / s.kernel_size * s.in_size;
     for (std::int64_t i = 0; i < rows.count; ++i) {
-      const Rows::Piece &piece = rows.pieces[i];
-      double *to = b.at[row] + piece.column;
+      const Rows::Run &run = rows.runs[i];
+      double *to = b.at[row] + run.column;
       std::int64_t offset = 0;
       bool inside = true;
       for (std::uint32_t axis = 0; axis < last; ++axis) {
-        const std::int64_t at = source<Transposed>(s, axis, piece.outer[axis], tap[axis]);
+        const std::int64_t at = source<Transposed>(s, axis, run.outer[axis], tap[axis]);
         inside = inside && at >= 0;
         offset = offset * s.in[axis] + at;
       }
       if (!inside) {
-        std::fill_n(to, piece.length, 0.0);
+        std::fill_n(to, run.length, 0.0);
         continue;
       }
       const X *line = plane + offset * s.in[last];
       if (!Transposed && s.stride[last] == 1) {
-        const std::int64_t begin = piece.x - s.pad[last] + tap[last] * s.dilation[last];  // of the first position
-        const std::int64_t from = std::clamp<std::int64_t>(-begin, 0, piece.length);
-        const std::int64_t until = std::clamp(s.in[last] - begin, from, piece.length);
+        const std::int64_t begin = run.x - s.pad[last] + tap[last] * s.dilation[last];  // of the first position
+        const std::int64_t from = std::clamp<std::int64_t>(-begin, 0, run.length);
+        const std::int64_t until = std::clamp(s.in[last] - begin, from, run.length);
         std::fill_n(to, from, 0.0);
         for (std::int64_t p = from; p < until; ++p) to[p] = static_cast<double>(line[begin + p]) - zero;
-        std::fill(to + until, to + piece.length, 0.0);
+        std::fill(to + until, to + run.length, 0.0);
       } else {
-        for (std::int64_t p = 0; p < piece.length; ++p) {
-          const std::int64_t at = source<Transposed>(s, last, piece.x + p, tap[last]);
+        for (std::int64_t p = 0; p < run.length; ++p) {
+          const std::int64_t at = source<Transposed>(s, last, run.x + p, tap[last]);
           to[p] = at < 0 ? 0.0 : static_cast<double>(line[at]) - zero;
         }
       }

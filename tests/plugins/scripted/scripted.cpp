@@ -4,129 +4,32 @@
 // of equal shapes in f32, and NonZero (an output whose shape only the run knows); and, as a package would, the custom
 // operator test.scripted::Tabled of version 1: y[i] = x[i] * table[i % n] + offset, with the tensor `table`, f32[n],
 // and the float `offset` (0) as its attributes. What it notices it tells as profile events: see `tell` in run(). Built
-// a second time with SCRIPTED_SUBMITS, it queues runs itself (worker.h).
-#include <fcntl.h>
+// a second time with SCRIPTED_SUBMITS, it queues runs itself (queue.h).
 #include <poll.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include <atomic>
-#include <mutex>
+#include <algorithm>
 #include <cstring>
-#include <ctime>
 
-#include "backends/common/plugin_support.h"
-#include "base/checked.h"
+#include "backends/common/node_event.h"
 #include "base/dtype.h"
 #include "quarry/runtime.h"
-#include "tests/plugins/scripted/script.h"
-#include "tests/plugins/scripted/worker.h"
+#include "tests/plugins/scripted/compiler.h"
+#include "tests/plugins/scripted/memory.h"
+#include "tests/plugins/scripted/objects.h"
 
 using namespace quarry;
+using namespace quarry::scripted;
 using plugin::guard;
-using plugin::Stop;
+using plugin::StopToken;
 using plugin::text;
 using plugin::view;
-using scripted::Script;
-using scripted::Worker;
-
-#ifdef SCRIPTED_SUBMITS
-constexpr bool kSubmits = true;
-#else
-constexpr bool kSubmits = false;
-#endif
 
 QR_PLUGIN_NOTE("scripted", "1.0", 4);
-
-struct qr_backend {
-  explicit qr_backend(const qr_host *host) noexcept : allocator(host) {
-    plugin::log(*host, QR_LOG_INFO, "scripted", "created");
-  }
-  plugin::HostAllocator allocator;
-  std::atomic<std::uint64_t> registrations{0};
-  std::mutex groups_mutex;
-  Vector<qr_context *> grouped;        // those with a group
-  std::atomic<bool> no_memory{false};  // of the script of the last load
-  std::atomic<bool> lost{false};
-  std::atomic<std::uint64_t> stay_lost{0};  // so many recoveries are still to fail
-};
-
-struct qr_context {
-  qr_backend *backend;
-  String group;
-  Vector<qir::Graph> graphs;
-  Script script;
-};
-
-struct qr_execution {
-  qr_context *context;
-  const qir::Graph *graph;
-  Script script;
-  String priority;
-  std::uint64_t runs = 0;
-  Vector<Vector<float>> buffers;  // of tensors that are neither inputs, outputs nor constants
-  // Of NonZero outputs, by tensor: memory of the plugin's own. One for each run that may be under way, and one more.
-  Vector<Vector<Vector<std::int64_t>>> found;
-  Vector<const float *> read;  // where each tensor lies in this run
-  Vector<float *> write;
-  Unique<Worker> worker;  // last, so that its thread ends first
-};
-
-struct qr_registration {
-  char *data;
-  std::uint64_t size;
-  enum { Allocated, Mapped, Pointer } kind;
-  void *map_base;
-  std::uint64_t map_size;
-  int fd = -1;           // of allocated memory: a memfd
-  char *view = nullptr;  // of memory that is not coherent: what the host sees, apart from what the device does
-};
-
-// Memory of this size is not coherent: the host's view is a copy, brought up to date by begin_access and end_access.
-constexpr std::uint64_t kApart = 4242;
 
 namespace {
 
 constexpr std::uint64_t kMillisecond = 1'000'000;
-
-// Takes its time in small steps and stops when the signal says so.
-Status take_time(std::uint64_t milliseconds, const qr_plugin_signal *signal, const qr_host &host, const char *what) {
-  const Stop stop(signal, host);
-  const std::uint64_t end = host.clock_ns(host.self) + milliseconds * kMillisecond;
-  QR_RETURN_IF_ERROR(stop.status(what));
-  while (host.clock_ns(host.self) < end) {
-    const timespec step{0, static_cast<long>(kMillisecond)};
-    nanosleep(&step, nullptr);
-    QR_RETURN_IF_ERROR(stop.status(what));
-  }
-  return {};
-}
-
-// Tells an event with one counter, where somebody listens.
-void tell_count(const qr_profile_sink *profile, std::uint64_t id, std::string_view name, std::string_view kind,
-                std::uint64_t value) {
-  if (!profile) return;
-  const qr_plugin_counter counter{text("value"), text(""), value};
-  qr_plugin_event event = plugin::node_event(id, -1, name, "", 0, 0);
-  event.level = QR_PLUGIN_PROFILE_BASIC;
-  event.clock = QR_PLUGIN_CLOCK_NONE;
-  event.kind = text(kind);
-  event.counters = &counter;
-  event.counter_count = 1;
-  profile->event(profile->self, &event);
-}
-
-Result<Script> script_of(const qr_plugin_option *options, std::uint64_t count) {
-  return Script::parse(plugin::option(options, count, "scripted.script", ""));
-}
-
-std::uint64_t elements(const qir::Tensor &tensor) noexcept {
-  std::uint64_t count = 1;
-  for (const std::int64_t extent : tensor.shape) count *= static_cast<std::uint64_t>(extent);
-  return count;
-}
-
 // ---- devices and options ------------------------------------------------------------------------
 
 std::uint64_t device_count(qr_backend *) { return 3; }
@@ -139,7 +42,7 @@ qr_plugin_code device_info(qr_backend *, std::uint64_t index, qr_plugin_device_i
   info.memory_bytes = 123456;
   info.features = QR_DEVICE_IMPORTS_FD | QR_DEVICE_REGISTERS_POINTER | QR_DEVICE_SIMULATED | QR_DEVICE_RECOVERS |
                   QR_DEVICE_GROUPS | QR_DEVICE_EXPORTS_FD;
-  if (kSubmits) info.features |= QR_DEVICE_SUBMITS;
+  if (kSubmits) info.features |= QR_DEVICE_SUBMITS | QR_DEVICE_NO_FORK;  // the queue's thread ends at fork()
   if (index == 2) info.features |= QR_DEVICE_NO_FORK;
   info.usable = index != 1;
   if (index == 1) info.why_not = text("found a device that is broken on purpose, expected a whole one");
@@ -191,187 +94,7 @@ qr_plugin_code option_info(qr_backend *, std::uint64_t index, qr_plugin_option_i
 
 constexpr qr_plugin_option_api kOptions = {sizeof(qr_plugin_option_api), 0, option_count, option_info};
 
-// ---- compiler -----------------------------------------------------------------------------------
-
-bool is_tabled(const qir::CustomOp &op) {
-  return op.domain == "test.scripted" && op.type == "Tabled" && op.version == 1;
-}
-
-// Why a custom operator is refused; empty: it is in the package.
-String custom_refusal(const qir::Graph &graph, const qir::Node &node) {
-  if (!is_tabled(*node.custom))
-    return format("custom operator %s version %lld: the package has test.scripted::Tabled version 1",
-                  qir::op_text(node).c_str(), static_cast<long long>(node.custom->version));
-  const qir::Attribute *table = node.find("table");
-  if (!table || table->kind != qir::Attribute::Kind::Tensor || table->tensors[0].dtype != DType::F32 ||
-      table->tensors[0].shape.size() != 1 || table->tensors[0].shape[0] == 0)
-    return "found test.scripted::Tabled without a table, expected one: f32[n]";
-  if (node.inputs.size() != 1 || node.outputs.size() != 1 || node.inputs[0] == qir::kAbsent ||
-      node.outputs[0] == qir::kAbsent)
-    return "found test.scripted::Tabled of other operands, expected one input and one output";
-  const qir::Tensor &x = graph.tensors[static_cast<std::size_t>(node.inputs[0])],
-                    &y = graph.tensors[static_cast<std::size_t>(node.outputs[0])];
-  return y.dtype == DType::F32 && !y.quant && x.shape == y.shape
-             ? String()
-             : String("found test.scripted::Tabled with results of another type, expected that of its input");
-}
-
-// Why a node is refused; empty: it is not.
-String refusal(const qir::Graph &graph, const qir::Node &node) {
-  const auto &tensor = [&](std::int32_t index) -> const qir::Tensor & {
-    return graph.tensors[static_cast<std::size_t>(index)];
-  };
-  if (node.op == qir::Op::Custom) {
-    if (String reason = custom_refusal(graph, node); !reason.empty()) return reason;
-  } else if (node.op != qir::Op::Identity && node.op != qir::Op::Relu && node.op != qir::Op::Add &&
-             node.op != qir::Op::NonZero)
-    return format("found %s, expected Identity, Relu, Add or NonZero", qir::op_name(node.op));
-  for (const std::int32_t index : node.inputs) {
-    if (index == qir::kAbsent) return "found an input that is absent, expected all";
-    if (tensor(index).dtype != DType::F32 || tensor(index).quant)
-      return format("found %s %s, expected plain f32", tensor(index).name.c_str(), dtype_name(tensor(index).dtype));
-    for (const std::int64_t extent : tensor(index).shape)
-      if (extent < 0) return format("found %s of unknown shape, expected a known one", tensor(index).name.c_str());
-    if (node.op == qir::Op::Add && tensor(index).shape != tensor(node.outputs[0]).shape)
-      return "found Add that broadcasts, expected equal shapes";
-  }
-  return {};
-}
-
-const char *kernel_of(const qir::Node &node) noexcept {
-  return node.op == qir::Op::Custom ? "scripted_package" : "scripted_elementwise";
-}
-
-qr_plugin_code compiler_check(qr_backend *backend, const qr_compile_request *request, const qr_verdict_sink *verdicts,
-                              const qr_error_sink *errors) {
-  return guard(backend->allocator, errors, [&]() -> Status {
-    QR_ASSIGN_OR_RETURN(const Script script, script_of(request->options, request->option_count));
-    QR_RETURN_IF_ERROR(take_time(script.slow_check, request->signal, backend->allocator.host(), "check"));
-    QR_ASSIGN_OR_RETURN(const qir::Graph graph, plugin::read_request(*request));
-    for (std::uint32_t i = 0; i < graph.nodes.size(); ++i) {
-      const String reason = refusal(graph, graph.nodes[i]);
-      plugin::tell_verdict(
-          *verdicts, i,
-          reason.empty() ? Status() : Status::error(ErrorId::backend_op, reason, "choose another backend"),
-          QR_PLUGIN_PATH_NATIVE, kernel_of(graph.nodes[i]));
-    }
-    return {};
-  });
-}
-
-qr_plugin_plan plan_of(const qir::Graph &graph) {
-  qr_plugin_plan plan{sizeof(qr_plugin_plan), 0, 0, 0, 0, 1000, 2000, 300};
-  for (const qir::Tensor &tensor : graph.tensors)
-    (tensor.is_constant ? plan.weights_bytes : plan.arena_bytes) += tensor.is_constant ? tensor.data.size : 64;
-  for (const auto *side : {&graph.inputs, &graph.outputs})
-    for (const std::int32_t index : *side)
-      if (const qir::Tensor &tensor = graph.tensors[static_cast<std::size_t>(index)]; tensor.dtype == DType::F32)
-        plan.io_bytes += 4 * elements(tensor);
-  return plan;
-}
-
-// What stands at the beginning of a blob: how many graphs follow, and of each how long it is and how many segments it
-// has. The graphs' QIR follows, each at a multiple of 64; after their segments comes one that is added, to show that it
-// can be.
-struct BlobHeader {
-  char magic[8];
-  std::uint64_t count;
-};
-struct BlobGraph {
-  std::uint64_t offset, size, segments;
-};
-constexpr char kBlobMagic[8] = {'s', 'c', 'r', 'i', 'p', 't', '0', '4'};
-
-qr_plugin_code compiler_compile(qr_backend *backend, const qr_compile_request *request, const qr_blob_sink *result,
-                                const qr_error_sink *errors) {
-  return guard(backend->allocator, errors, [&]() -> Status {
-    QR_ASSIGN_OR_RETURN(const Script script, script_of(request->options, request->option_count));
-    const qr_compile_request known = plugin::incoming(*request);
-    // In four parts, so that there is progress to tell.
-    for (std::uint64_t part = 0; part < 4; ++part) {
-      if (known.progress) known.progress->report(known.progress->self, part, 4, text("pretends"));
-      QR_RETURN_IF_ERROR(
-          take_time((script.slow_compile + 3) / 4, request->signal, backend->allocator.host(), "compile"));
-    }
-    tell_count(known.profile, 1, "graphs compiled", "compile", request->graph_count);
-    if (script.fail_compile) return Status::error(ErrorId::internal, "option script: fail_compile is set, as told");
-    const auto told = [](qr_plugin_code code) {
-      return code == QR_OK ? Status()
-             : code == QR_RESOURCE_EXHAUSTED
-                 ? Status::out_of_memory()
-                 : Status::error(ErrorId::internal, "the host refused a part of the result");
-    };
-    BlobHeader header{{}, request->graph_count};
-    std::memcpy(header.magic, kBlobMagic, sizeof kBlobMagic);
-    Vector<char> blob(sizeof header + request->graph_count * sizeof(BlobGraph));
-    std::memcpy(blob.data(), &header, sizeof header);
-    std::uint32_t segment;
-    qr_plugin_plan plan{};
-    for (std::uint64_t g = 0; g < request->graph_count; ++g) {
-      const qr_plugin_graph &given = *request->graphs[g];
-      QR_ASSIGN_OR_RETURN(const qir::Graph graph, plugin::read_graph(given));
-      plan = plan_of(graph);
-      for (std::uint64_t i = 0; i < given.segment_count; ++i)
-        QR_RETURN_IF_ERROR(told(result->keep_segment(result->self, g, i, &segment)));
-      blob.resize((blob.size() + 63) / 64 * 64);
-      const BlobGraph row{blob.size(), given.qir.size, given.segment_count};
-      std::memcpy(blob.data() + sizeof header + g * sizeof row, &row, sizeof row);
-      const char *bytes = static_cast<const char *>(given.qir.data);
-      blob.insert(blob.end(), bytes, bytes + given.qir.size);
-    }
-    constexpr char kPacked[] = "packed by the scripted backend";
-    QR_RETURN_IF_ERROR(told(result->add_segment(result->self, kPacked, sizeof kPacked, 4096, &segment)));
-    QR_RETURN_IF_ERROR(told(result->blob(result->self, blob.data(), blob.size())));
-    const String key = format("grade=%llu", static_cast<unsigned long long>(script.grade));
-    QR_RETURN_IF_ERROR(told(result->compatibility(result->self, text("scripted-v1"), text(key))));
-    return told(result->plan(result->self, &plan));
-  });
-}
-
-std::int32_t compiler_supports(qr_backend *, qr_plugin_string domain, qr_plugin_string name, std::uint32_t version,
-                               qr_plugin_string *out_types, qr_plugin_string *out_note) {
-  const std::string_view which = view(name);
-  const bool supported = (view(domain).empty() && version >= 7 &&
-                          (which == "Identity" || which == "Relu" || which == "Add" || which == "NonZero")) ||
-                         (view(domain) == "quarry" && which == "Custom");
-  *out_types = text(supported ? "f32" : "");
-  *out_note = text(which == "Add" ? "equal shapes only" : which == "Custom" ? "test.scripted::Tabled version 1" : "");
-  return supported;
-}
-
-constexpr qr_plugin_compiler_api kCompiler = {
-    sizeof(qr_plugin_compiler_api), 0, compiler_check, compiler_compile, compiler_supports, compiler_compile};
-
 // ---- context ------------------------------------------------------------------------------------
-
-Result<Vector<qir::Graph>> read_blob(const qr_blob &blob) {
-  const auto bad = [](const char *what) { return Status::error(ErrorId::backend_bad_blob, what); };
-  const char *const bytes = static_cast<const char *>(blob.bytes.data);
-  BlobHeader header;
-  if (blob.bytes.size < sizeof header) return bad("blob: found no header, expected one");
-  std::memcpy(&header, bytes, sizeof header);
-  if (std::memcmp(header.magic, kBlobMagic, sizeof kBlobMagic) != 0 || header.count != blob.graph_count ||
-      header.count > (blob.bytes.size - sizeof header) / sizeof(BlobGraph))
-    return bad("blob: found another beginning or count of graphs, expected those that compile writes");
-  Vector<qir::Graph> graphs;
-  std::uint64_t first = 0;
-  for (std::uint64_t g = 0; g < header.count; ++g) {
-    BlobGraph row;
-    std::memcpy(&row, bytes + sizeof header + g * sizeof row, sizeof row);
-    if (!range_fits(row.offset, row.size, blob.bytes.size) || row.offset % 8 ||
-        !range_fits(first, row.segments, blob.segment_count))
-      return bad("blob: found a graph or segment outside, expected them inside");
-    Vector<qir::Bytes> segments;
-    for (std::uint64_t i = first; i < first + row.segments; ++i)
-      segments.push_back({blob.segments[i].data, blob.segments[i].size});
-    first += row.segments;
-    QR_ASSIGN_OR_RETURN(qir::Graph graph,
-                        qir::read_graph({bytes + row.offset, row.size}, segments.data(), segments.size()));
-    graphs.push_back(std::move(graph));
-  }
-  if (first + 1 != blob.segment_count) return bad("blob: found other segments, expected the packed one last");
-  return graphs;
-}
 
 qr_plugin_code context_grade(qr_backend *backend, const qr_load_request *request, std::int32_t *out_grade,
                              const qr_error_sink *reason) {
@@ -397,6 +120,7 @@ qr_plugin_code context_plan(qr_backend *backend, const qr_load_request *request,
 // Whether the bytes of a segment are found in its file too, where it is in one.
 bool read_again(const qr_plugin_segment &segment) {
   if (segment.fd < 0) return false;
+  if (segment.size == 0) return true;
   Vector<char> bytes(segment.size);
   return pread(segment.fd, bytes.data(), bytes.size(), static_cast<off_t>(segment.offset)) ==
              static_cast<ssize_t>(bytes.size()) &&
@@ -514,16 +238,10 @@ qr_plugin_code execution_create(qr_context *context, const qr_execution_request 
       }
     }
     if (kSubmits && depth)
-      execution->worker = quarry::make_unique<Worker>(*execution, run, context->backend->allocator, depth);
+      execution->queue = quarry::make_unique<RunQueue>(*execution, run, context->backend->allocator, depth);
     *out_execution = execution.release();
     return {};
   });
-}
-
-// Where an input or output lies: registered memory is read through its registration, to prove that the host passed the
-// right one.
-char *place_of(const qr_io_buffer &buffer) noexcept {
-  return buffer.memory ? buffer.memory->data + buffer.memory_offset : static_cast<char *>(buffer.data);
 }
 
 struct Elementwise {
@@ -566,13 +284,14 @@ Status run(qr_execution &execution, const qr_run_request &request) {
   const qir::Graph &graph = *execution.graph;
   const Script &script = execution.script;
   const qr_host &host = backend.allocator.host();
-  const Stop stop(request.signal, host);
+  const StopToken stop(request.signal, host);
   const auto now = [&] { return host.clock_ns(host.self); };
   std::uint64_t events = 0;
   const auto tell = [&](std::string_view name, std::string_view kind, std::string_view op, std::uint64_t begin,
                         std::uint64_t value, std::string_view unit) {
     if (!request.profile) return;
-    qr_plugin_event event = plugin::node_event(++events, -1, name, op, begin, now());
+    qr_plugin_event event =
+        plugin::node_event({.id = ++events, .name = name, .op = op, .begin_ns = begin, .end_ns = now()});
     const qr_plugin_counter counter{text("value"), text(unit), value};
     event.kind = text(kind);
     event.counters = &counter;
@@ -676,18 +395,6 @@ qr_plugin_code execution_run(qr_execution *execution, const qr_run_request *requ
   return guard(execution->context->backend->allocator, errors, [&] { return run(*execution, *request); });
 }
 
-qr_plugin_code execution_submit(qr_execution *execution, const qr_run_request *request, std::uint64_t *out_ticket,
-                                const qr_error_sink *errors) {
-  return guard(execution->context->backend->allocator, errors, [&]() -> Status {
-    QR_ASSIGN_OR_RETURN(*out_ticket, execution->worker->submit(*request));
-    return {};
-  });
-}
-
-qr_plugin_code execution_wait(qr_execution *execution, std::uint64_t ticket, const qr_error_sink *errors) {
-  return guard(execution->context->backend->allocator, errors, [&] { return execution->worker->wait(ticket); });
-}
-
 qr_plugin_code execution_set_option(qr_execution *execution, qr_plugin_string key, qr_plugin_string value,
                                     const qr_error_sink *errors) {
   return guard(execution->context->backend->allocator, errors, [&]() -> Status {
@@ -715,115 +422,6 @@ constexpr qr_plugin_execution_api kExecution = {sizeof(qr_plugin_execution_api),
                                                 execution_destroy,
                                                 kSubmits ? execution_submit : nullptr,
                                                 kSubmits ? execution_wait : nullptr};
-
-// ---- memory -------------------------------------------------------------------------------------
-
-template <class Body>
-qr_plugin_code make_registration(qr_backend *backend, qr_registration **out, const qr_error_sink *errors, Body &&body) {
-  return guard(backend->allocator, errors, [&]() -> Status {
-    if (backend->no_memory)
-      return Status::error(ErrorId::memory_unsupported, "memory: the script says that there is none");
-    auto registration = quarry::make_unique<qr_registration>();
-    QR_RETURN_IF_ERROR(body(*registration));
-    ++backend->registrations;
-    *out = registration.release();
-    return {};
-  });
-}
-
-void give_view(void *data, qr_plugin_memory_info *out_info) {
-  plugin::give(qr_plugin_memory_info{sizeof(qr_plugin_memory_info), 1, data}, out_info);
-}
-
-qr_plugin_code memory_allocate(qr_backend *backend, const qr_plugin_memory_request *request,
-                               qr_plugin_memory_info *out_info, qr_registration **out, const qr_error_sink *errors) {
-  return make_registration(backend, out, errors, [&](qr_registration &made) -> Status {
-    const int fd = memfd_create("scripted", MFD_CLOEXEC);
-    if (fd < 0 || ftruncate(fd, static_cast<off_t>(request->size_bytes)) != 0)
-      return Status::error(ErrorId::io_error, "memory: the system gives no memfd");
-    void *base = mmap(nullptr, request->size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (base == MAP_FAILED) return Status::error(ErrorId::io_error, "memory: the memfd cannot be mapped");
-    made = {static_cast<char *>(base), request->size_bytes, qr_registration::Allocated, base, request->size_bytes, fd};
-    const bool apart = request->size_bytes == kApart;
-    if (apart) made.view = static_cast<char *>(allocate_block(kApart, 64));
-    void *const view = request->flags & QR_PLUGIN_MEMORY_NO_HOST_POINTER ? nullptr : apart ? made.view : base;
-    plugin::give(qr_plugin_memory_info{sizeof(qr_plugin_memory_info), !apart, view}, out_info);
-    return {};
-  });
-}
-
-qr_plugin_code memory_import_fd(qr_backend *backend, const qr_plugin_memory_request *request,
-                                qr_plugin_memory_info *out_info, qr_registration **out, const qr_error_sink *errors) {
-  return make_registration(backend, out, errors, [&](qr_registration &made) -> Status {
-    const std::uint64_t page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE)), lead = request->offset % page;
-    void *base = mmap(nullptr, lead + request->size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, request->fd,
-                      static_cast<off_t>(request->offset - lead));
-    if (base == MAP_FAILED) return Status::error(ErrorId::io_error, "memory: the descriptor cannot be mapped");
-    made = {static_cast<char *>(base) + lead, request->size_bytes, qr_registration::Mapped, base,
-            lead + request->size_bytes};
-    give_view(made.data, out_info);
-    return {};
-  });
-}
-
-qr_plugin_code memory_register_pointer(qr_backend *backend, const qr_plugin_memory_request *request,
-                                       qr_plugin_memory_info *, qr_registration **out, const qr_error_sink *errors) {
-  return make_registration(backend, out, errors, [&](qr_registration &made) -> Status {
-    made = {static_cast<char *>(request->data), request->size_bytes, qr_registration::Pointer, nullptr, 0};
-    return {};
-  });
-}
-
-void memory_release(qr_backend *backend, qr_registration *registration) {
-  if (registration->kind != qr_registration::Pointer) munmap(registration->map_base, registration->map_size);
-  if (registration->fd >= 0) close(registration->fd);
-  free_block(registration->view);
-  FreeDelete<qr_registration>()(registration);
-  --backend->registrations;
-}
-
-qr_plugin_code memory_map(qr_backend *, qr_registration *registration, std::uint32_t, void **out_data,
-                          const qr_error_sink *) {
-  *out_data = registration->data;
-  return QR_OK;
-}
-
-qr_plugin_code memory_unmap(qr_backend *, qr_registration *, const qr_error_sink *) { return QR_OK; }
-
-qr_plugin_code memory_begin_access(qr_backend *, qr_registration *registration, std::uint32_t access,
-                                   const qr_error_sink *) {
-  if (access & QR_PLUGIN_ACCESS_READ) std::memcpy(registration->view, registration->data, registration->size);
-  return QR_OK;
-}
-
-qr_plugin_code memory_end_access(qr_backend *, qr_registration *registration, std::uint32_t access,
-                                 const qr_error_sink *) {
-  if (access & QR_PLUGIN_ACCESS_WRITE) std::memcpy(registration->data, registration->view, registration->size);
-  return QR_OK;
-}
-
-qr_plugin_code memory_export_fd(qr_backend *backend, qr_registration *registration, std::int32_t *out_fd,
-                                std::uint64_t *out_offset, const qr_error_sink *errors) {
-  return guard(backend->allocator, errors, [&]() -> Status {
-    if (registration->fd < 0)
-      return Status::error(ErrorId::memory_unsupported, "memory: the caller's own has no descriptor");
-    *out_fd = fcntl(registration->fd, F_DUPFD_CLOEXEC, 0);
-    *out_offset = 0;
-    return *out_fd >= 0 ? Status() : Status::error(ErrorId::no_descriptor, "memory: the system gives no descriptor");
-  });
-}
-
-constexpr qr_plugin_memory_api kMemory = {sizeof(qr_plugin_memory_api),
-                                          0,
-                                          memory_allocate,
-                                          memory_import_fd,
-                                          memory_register_pointer,
-                                          memory_release,
-                                          memory_map,
-                                          memory_unmap,
-                                          memory_begin_access,
-                                          memory_end_access,
-                                          memory_export_fd};
 
 // ---- the plugin ---------------------------------------------------------------------------------
 

@@ -96,7 +96,7 @@ PlanCase::PlanCase(const qir::Graph &graph, bool winograd) {
   REQUIRE_OK(compiled);
   compiled_ = std::move(compiled.value());
   segments_.resize(compiled_.kept_segments);
-  for (const auto *part : {&compiled_.packed, &compiled_.piece_constants}) {
+  for (const auto *part : {&compiled_.packed, &compiled_.subgraph_constants}) {
     memory_.emplace_back(part->size());
     if (!part->empty()) std::memcpy(memory_.back().data(), part->data(), part->size());
     segments_.push_back(memory_.back().bytes());

@@ -95,7 +95,7 @@ class PlanCase {
   Vector<Guarded> memory_, blob_;
   Vector<qir::Bytes> segments_;
   qir::Graph graph_;
-  cpu::Compiled compiled_;
+  cpu::CompiledPlan compiled_;
   Unique<cpu::LoadedPlan> loaded_;
 };
 

@@ -34,9 +34,7 @@ struct Imported {
   }
 };
 
-inline void import(const test::ModelText &text, Imported &out, std::string_view folder = "") {
-  const std::string bytes = text.bytes();
-  auto model = Model::open({bytes.data(), bytes.size()}, folder);
+inline void import(Result<Unique<Model>> model, Imported &out) {
   if (!model.ok()) {
     out.status = model.status();
     return;
@@ -51,6 +49,10 @@ inline void import(const test::ModelText &text, Imported &out, std::string_view 
   if (!graph.ok()) out.status = graph.status();
   else out.graph = std::move(*graph);
   if (out.status.ok()) CHECK_OK(qir::validate_graph(out.graph));
+}
+inline void import(const test::ModelText &text, Imported &out, std::string_view folder = "") {
+  const std::string bytes = text.bytes();
+  import(Model::open({bytes.data(), bytes.size()}, folder), out);
 }
 
 }  // namespace quarry::onnx_import

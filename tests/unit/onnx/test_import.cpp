@@ -235,6 +235,69 @@ TEST_CASE("external data") {
   std::filesystem::remove_all(folder);
 }
 
+TEST_CASE("external data that is read at opening is needed no more") {
+  const std::filesystem::path folder = std::filesystem::temp_directory_path() / "quarry-read-data";
+  const auto external = [&](::onnx::TensorProto *tensor, const char *name, int dtype, auto value) {
+    std::filesystem::create_directories(folder);
+    std::ofstream(folder / name, std::ios::binary).write(reinterpret_cast<const char *>(&value), sizeof value);
+    tensor->set_name(name);
+    tensor->set_data_type(dtype);
+    tensor->add_dims(1);
+    tensor->set_data_location(::onnx::TensorProto_DataLocation_EXTERNAL);
+    auto *entry = tensor->add_external_data();
+    entry->set_key("location");
+    entry->set_value(name);
+  };
+  const auto constant = [&](::onnx::NodeProto *node, const char *name, float value) {
+    auto *attribute = node->add_attribute();
+    attribute->set_name("value");
+    attribute->set_type(::onnx::AttributeProto_AttributeType_TENSOR);
+    external(attribute->mutable_t(), name, 1, value);
+  };
+  ModelText text(13);
+  auto *graph = text.proto.mutable_graph();
+  external(graph->add_initializer(), "initializer", 1, 1.0f);
+  auto *sparse = graph->add_sparse_initializer();
+  external(sparse->mutable_values(), "values", 1, 2.0f);
+  external(sparse->mutable_indices(), "indices", 7, std::int64_t{0});
+  sparse->add_dims(1);
+  constant(text.node("Constant", {}, {"attribute"}), "attribute", 3);
+  text.input("c", {}, 9);
+  auto *node = text.node("If", {"c"}, {"chosen"});
+  for (const char *branch : {"then_branch", "else_branch"}) {
+    auto *body = ModelText::graph(node, branch);
+    external(body->add_initializer(), branch, 1, 4.0f);
+    ModelText::add_node(body->add_node(), "Neg", {branch}, {std::string(branch) + "/y"});
+    ModelText::fill(body->add_output(), std::string(branch) + "/y", 1, {1});
+  }
+  auto *function = text.proto.add_functions();
+  function->set_name("Five");
+  function->set_domain("local");
+  function->add_output("five");
+  auto *import_of_function = function->add_opset_import();
+  import_of_function->set_version(13);
+  constant(ModelText::add_node(function->add_node(), "Constant", {}, {"five"}), "function", 5);
+  auto *local = text.proto.add_opset_import();
+  local->set_domain("local");
+  local->set_version(1);
+  text.node("Five", {}, {"five"}, "local");
+  text.node("Sum", {"initializer", "values", "attribute", "chosen", "five"}, {"y"});
+  text.output("y");
+  const std::string bytes = text.bytes();
+  const auto open = [&](ExternalUse use) { return Model::open({bytes.data(), bytes.size()}, folder.string(), use); };
+
+  Imported whole, read, mapped;
+  import(open(ExternalUse::Map), whole);
+  CHECK_OK(whole.status);
+  auto kept = open(ExternalUse::Read), later = open(ExternalUse::Map);
+  std::filesystem::remove_all(folder);
+  import(std::move(kept), read);
+  CHECK_OK(read.status);
+  import(std::move(later), mapped);
+  CHECK(mapped.has_reason("is not there"));
+  CHECK_EQ(test::outcome(open(ExternalUse::Read)), "QR-O0007 external data file 'initializer': is not there");
+}
+
 TEST_CASE("captures are passed") {
   ModelText text(13);
   text.input("c", {}, 9);

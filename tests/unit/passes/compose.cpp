@@ -77,6 +77,8 @@ TEST_CASE("gelu by erf") {
        {"two instead of one",
         [](Pieces &p, i32 x) { return p.mul(p.mul(x, p.add(p.of(Op::Erf, p.div(x, kRoot2)), 2.0)), 0.5); }},
        {"another x", [](Pieces &p, i32 x) { return p.mul(p.mul(p.of(Op::Abs, x), one_plus_erf(p, x)), 0.5); }},
+       {"another factor",
+        [](Pieces &p, i32 x) { return p.mul(p.mul(p.mul(x, p.of(Op::Abs, x)), one_plus_erf(p, x)), 0.5); }},
        {"a square too many", [](Pieces &p, i32 x) { return p.mul(p.mul(p.mul(x, x), one_plus_erf(p, x)), 0.5); }}},
       "Gelu");
 }
@@ -87,6 +89,12 @@ TEST_CASE("gelu by tanh") {
   };
   const auto with = [&](double cubic, double root) {
     return [=](Pieces &p, i32 x) { return gelu(p, x, p.mul(p.add(x, p.mul(p.pow(x, 3), cubic)), root)); };
+  };
+  // x * sqrt(2 / pi) * (part * x^power + one)
+  const auto bracketed = [&](double power, double part, double one) {
+    return [=](Pieces &p, i32 x) {
+      return gelu(p, x, p.mul(p.mul(x, kRoot2OverPi), p.add(p.mul(p.pow(x, power), part), one)));
+    };
   };
   all_become(
       {{"PyTorch", with(0.044715, kRoot2OverPi)},
@@ -101,16 +109,16 @@ TEST_CASE("gelu by tanh") {
         [&](Pieces &p, i32 x) {
           return gelu(p, x, p.mul(p.mul(x, kRoot2OverPi), p.add(p.mul(p.mul(x, 0.044715), x), 1.0)));
         }},
-       {"a square by Pow",
-        [&](Pieces &p, i32 x) {
-          return gelu(p, x, p.mul(p.mul(x, kRoot2OverPi), p.add(p.mul(p.pow(x, 2), 0.044715), 1.0)));
-        }}},
+       {"a square by Pow", bracketed(2, 0.044715, 1)}},
       "Gelu");
   none_becomes(
       {{"another cubic part", with(0.05, kRoot2OverPi)},
        {"another root", with(0.044715, 0.8)},
        {"a fourth power",
-        [&](Pieces &p, i32 x) { return gelu(p, x, p.mul(p.add(x, p.mul(p.pow(x, 4), 0.044715)), kRoot2OverPi)); }}},
+        [&](Pieces &p, i32 x) { return gelu(p, x, p.mul(p.add(x, p.mul(p.pow(x, 4), 0.044715)), kRoot2OverPi)); }},
+       {"another part of the square", bracketed(2, 0.05, 1)},
+       {"a cube in the brackets", bracketed(3, 0.044715, 1)},
+       {"two in the brackets", bracketed(2, 0.044715, 2)}},
       "Gelu");
   // The two are told apart.
   CHECK_EQ(composed(with(0.044715, kRoot2OverPi), {Composite::Gelu}).find("Gelu"), std::string::npos);
@@ -141,12 +149,19 @@ TEST_CASE("gates") {
               {"the gate first", [&](Pieces &p, i32 x) { return p.mul(x, p.div(relu6(p, x), 6.0)); }},
               {"a sixth of x", [&](Pieces &p, i32 x) { return p.mul(p.mul(x, 1.0 / 6), relu6(p, x)); }}},
              "HardSwish");
-  none_becomes({{"ONNX's slope of 0.2", [&](Pieces &p, i32 x) { return p.mul(x, hard(p, x, 0.2)); }},
-                {"another bound", [&](Pieces &p, i32 x) { return p.div(p.mul(x, p.clip(p.add(x, 3.0), 0, 5)), 6.0); }},
-                {"another shift", [&](Pieces &p, i32 x) { return p.div(p.mul(x, p.clip(p.add(x, 2.0), 0, 6)), 6.0); }},
-                {"a seventh", [&](Pieces &p, i32 x) { return p.div(p.mul(x, relu6(p, x)), 7.0); }},
-                {"another x", [&](Pieces &p, i32 x) { return p.div(p.mul(p.of(Op::Abs, x), relu6(p, x)), 6.0); }}},
-               "HardSwish");
+  none_becomes(
+      {{"a gate that is not a half at 0",
+        [&](Pieces &p, i32 x) {
+          return p.mul(
+              x, p.node(Op::HardSigmoid, {x}, {Pieces::attribute("alpha", 1.0f / 6), Pieces::attribute("beta", 0.4f)}));
+        }},
+       {"a sixth of another x", [&](Pieces &p, i32 x) { return p.mul(p.mul(p.of(Op::Abs, x), 1.0 / 6), relu6(p, x)); }},
+       {"ONNX's slope of 0.2", [&](Pieces &p, i32 x) { return p.mul(x, hard(p, x, 0.2)); }},
+       {"another bound", [&](Pieces &p, i32 x) { return p.div(p.mul(x, p.clip(p.add(x, 3.0), 0, 5)), 6.0); }},
+       {"another shift", [&](Pieces &p, i32 x) { return p.div(p.mul(x, p.clip(p.add(x, 2.0), 0, 6)), 6.0); }},
+       {"a seventh", [&](Pieces &p, i32 x) { return p.div(p.mul(x, relu6(p, x)), 7.0); }},
+       {"another x", [&](Pieces &p, i32 x) { return p.div(p.mul(p.of(Op::Abs, x), relu6(p, x)), 6.0); }}},
+      "HardSwish");
 
   all_become({{"divided", [&](Pieces &p, i32 x) { return p.div(relu6(p, x), 6.0); }},
               {"a sixth", [&](Pieces &p, i32 x) { return p.mul(relu6(p, x), 1.0 / 6); }}},
@@ -159,7 +174,13 @@ TEST_CASE("gates") {
                [](Pieces &p, i32 x) { return p.mul(p.of(Op::Tanh, p.of(Op::Log, p.add(p.of(Op::Exp, x), 1.0))), x); }}},
              "Mish");
   none_becomes(
-      {{"log(2 + exp)",
+      {{"Softplus of another x",
+        [](Pieces &p, i32 x) { return p.mul(x, p.of(Op::Tanh, p.of(Op::Softplus, p.of(Op::Abs, x)))); }},
+       {"log(1 + exp) of another x",
+        [](Pieces &p, i32 x) {
+          return p.mul(p.of(Op::Tanh, p.of(Op::Log, p.add(p.of(Op::Exp, p.of(Op::Neg, x)), 1.0))), x);
+        }},
+       {"log(2 + exp)",
         [](Pieces &p, i32 x) { return p.mul(p.of(Op::Tanh, p.of(Op::Log, p.add(p.of(Op::Exp, x), 2.0))), x); }}},
       "Mish");
 }
@@ -195,6 +216,11 @@ TEST_CASE("layer normalization") {
                  const i32 c = centred(p, x);
                  return shifted(p, p.mul(c, p.pow(p.add(p.mean(p.mul(c, c)), 1e-5), -0.5)));
                }},
+              {"by a root that is a power",
+               [&](Pieces &p, i32 x) {
+                 const i32 c = centred(p, x);
+                 return shifted(p, p.div(c, p.pow(p.add(p.mean(p.pow(c, 2)), 1e-5), 0.5)));
+               }},
               {"TensorFlow",
                [&](Pieces &p, i32 x) {
                  const i32 mean = p.mean(x), c = p.sub(x, mean);
@@ -229,6 +255,38 @@ TEST_CASE("layer normalization") {
                  }},
                 {"the spread of another tensor",
                  [&](Pieces &p, i32 x) { return shifted(p, p.div(centred(p, x), root_of_mean_square(p, x))); }},
+                {"TensorFlow's, with another tensor's mean",
+                 [&](Pieces &p, i32 x) {
+                   const i32 mean = p.mean(x), c = p.sub(x, mean);
+                   const i32 k = p.mul(p.of(Op::Reciprocal, root_of_mean_square(p, c)), p.column(16));
+                   return p.add(p.mul(x, k), p.sub(p.column(16), p.mul(p.mean(p.of(Op::Abs, x)), k)));
+                 }},
+                {"TensorFlow's, with the spread of another tensor",
+                 [&](Pieces &p, i32 x) {
+                   const i32 other = p.of(Op::Abs, x), c = p.sub(other, p.mean(other));
+                   const i32 k = p.mul(p.of(Op::Reciprocal, root_of_mean_square(p, c)), p.column(16));
+                   return p.add(p.mul(x, k), p.sub(p.column(16), p.mul(p.mean(x), k)));
+                 }},
+                {"no root but a power of 0.4",
+                 [&](Pieces &p, i32 x) {
+                   const i32 c = centred(p, x);
+                   return shifted(p, p.div(c, p.pow(p.add(p.mean(p.pow(c, 2)), 1e-5), 0.4)));
+                 }},
+                {"no root but a power of -0.4",
+                 [&](Pieces &p, i32 x) {
+                   const i32 c = centred(p, x);
+                   return shifted(p, p.mul(c, p.pow(p.add(p.mean(p.pow(c, 2)), 1e-5), -0.4)));
+                 }},
+                {"a fourth power",
+                 [&](Pieces &p, i32 x) {
+                   const i32 c = centred(p, x);
+                   return shifted(p, p.div(c, p.of(Op::Sqrt, p.add(p.mean(p.pow(c, 4)), 1e-5))));
+                 }},
+                {"a product that is no square",
+                 [&](Pieces &p, i32 x) {
+                   const i32 c = centred(p, x);
+                   return shifted(p, p.div(c, p.of(Op::Sqrt, p.add(p.mean(p.mul(c, p.of(Op::Abs, c))), 100.0))));
+                 }},
                 {"a cube",
                  [&](Pieces &p, i32 x) {
                    const i32 c = centred(p, x);
@@ -241,6 +299,21 @@ TEST_CASE("layer normalization") {
              return p.mul(p.div(c, root_of_mean_square(p, c)), p.column(5, {5, 1}));
            }),
            "LayerNormalization Mul");
+  // Nor is one for all columns.
+  CHECK_EQ(composed([&](Pieces &p, i32 x) {
+             const i32 c = centred(p, x);
+             return p.mul(p.div(c, root_of_mean_square(p, c)), p.column(1));
+           }),
+           "LayerNormalization Mul");
+  // A mean without its axis belongs to other rows, though it fits where there are as many rows as columns.
+  CHECK_EQ(composed(
+               [&](Pieces &p, i32 x) {
+                 const i32 c = p.sub(x, p.mean(x, -1, 0));
+                 return p.div(c, root_of_mean_square(p, c));
+               },
+               {Composite::LayerNormalization}, {16, 16})
+               .find("LayerNormalization"),
+           std::string::npos);
 }
 
 TEST_CASE("epsilon and axis of a normalization") {
@@ -300,6 +373,11 @@ TEST_CASE("quantised and half pieces are left alone") {
   p.gives({p.quantized(p.mul(x, gate), DType::U8, {0.05f}, {128})});
   passes::compose(p.graph, p.store, Composites::all());
   CHECK_EQ(ops(p.graph), "Sigmoid Mul");
+  Pieces half;
+  const i32 h = half.input({16}, DType::F16);
+  half.gives({half.mul(h, half.of(Op::Sigmoid, h))});
+  passes::compose(half.graph, half.store, Composites::all());
+  CHECK_EQ(ops(half.graph), "Sigmoid Mul");
 }
 
 TEST_CASE("what went into a composite is told") {
@@ -327,6 +405,7 @@ struct AttentionNet {
   double scale = 0.5;
   std::int64_t softmax_axis = -1;
   bool read_twice = false;
+  bool divided = false;  // by 1 / scale
 
   std::string ops_after() const {
     Pieces p;
@@ -341,7 +420,7 @@ struct AttentionNet {
     perm.push_back(static_cast<std::int64_t>(batch.size()) + 1),
         perm.push_back(static_cast<std::int64_t>(batch.size()));
     i32 scores = p.node(Op::MatMul, {q, p.transpose(k, perm)});
-    if (scale != 1) scores = p.mul(scores, scale);
+    if (scale != 1) scores = divided ? p.div(scores, 1 / scale) : p.mul(scores, scale);
     if (!mask.empty()) scores = p.add(scores, p.input(mask));
     const i32 weights = p.node(Op::Softmax, {scores}, {Pieces::attribute("axis", softmax_axis)});
     const i32 y = p.node(Op::MatMul, {weights, v});
@@ -359,6 +438,7 @@ struct AttentionNet {
 TEST_CASE("attention") {
   CHECK_EQ(AttentionNet().ops_after(), "Transpose Transpose Attention");
   CHECK_EQ(AttentionNet{.mask = {}}.ops_after(), "Transpose Transpose Attention");
+  CHECK_EQ(AttentionNet{.divided = true}.ops_after(), "Transpose Transpose Attention");
   CHECK_EQ(AttentionNet{.mask = {5, 7}, .scale = 1}.ops_after(), "Transpose Transpose Attention");
   // Heads and batches as one extent: Attention has them as two.
   CHECK_NE(AttentionNet{.batch = {6}, .mask = {6, 5, 7}}.ops_after().find("Attention Squeeze"), std::string::npos);
@@ -368,5 +448,6 @@ TEST_CASE("attention") {
   CHECK_EQ(AttentionNet{.softmax_axis = 2}.ops_after(), pieces);
   CHECK_EQ(AttentionNet{.read_twice = true}.ops_after(), pieces);
   CHECK_EQ(AttentionNet{.mask = {2, 1, 5, 1}}.ops_after(), pieces);
+  CHECK_EQ(AttentionNet{.batch = {1, 3}, .mask = {2, 1, 5, 7}}.ops_after(), pieces);  // it has more batches
   CHECK_EQ(AttentionNet{.scale = -0.5}.ops_after(), pieces);
 }

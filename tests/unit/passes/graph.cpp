@@ -20,9 +20,11 @@ TEST_CASE("einsum as a product of matrices") {
       {"abcd,cde->eab", {2, 3, 4, 5}, {4, 5, 6}, true},       // several rows, several summed
       {"...ij,...jk->...ik", {7, 1, 2, 3}, {4, 3, 5}, true},  // batches stretched
       {"i,j->ji", {3}, {4}, true},                            // nothing summed
+      {"abc,cd->abd", {2, 0, 3}, {3, 4}, true},               // no elements: an extent of 0 is no "as it was"
       {"ab,ab->", {3, 4}, {3, 4}, true},                      // all summed
       {"ii,ij->j", {3, 3}, {3, 4}, false},                    // a diagonal
       {"aij,jk->ik", {2, 3, 4}, {4, 5}, false},               // summed before there is a product
+      {"...i,...j->ij", {1, 3}, {2, 4}, false},               // stretched and summed
   };
   for (const Case &c : cases) {
     CAPTURE(c.equation);
@@ -72,4 +74,22 @@ TEST_CASE("nodes that do nothing go") {
   passes::remove_unused(p.graph);
   CHECK_EQ(ops(p.graph), "Neg");
   CHECK_OK(qir::validate_graph(p.graph));
+}
+
+TEST_CASE("nodes that do something stay") {
+  Pieces p;
+  const i32 x = p.input({2, 2});
+  const i32 flat = p.node(Op::Reshape, {p.transpose(x, {1, 0}), p.integers({4})});
+  const i32 backwards =
+      p.node(Op::Slice, {flat, p.integers({-1}), p.integers({INT64_MIN + 1}), p.integers({0}), p.integers({-1})});
+  p.gives({p.node(Op::Max, {backwards, p.column(4)})});
+  const std::vector<double> expected = run(p.graph);
+  passes::remove_no_ops(p.graph);
+  CHECK_EQ(ops(p.graph), "Transpose Reshape Slice Max");
+  CHECK_EQ(difference(run(p.graph), expected), 0);
+  // An output is no input: somebody has to copy.
+  Pieces copy;
+  copy.gives({copy.of(Op::Identity, copy.input({2}))});
+  passes::remove_no_ops(copy.graph);
+  CHECK_EQ(ops(copy.graph), "Identity");
 }

@@ -197,11 +197,13 @@ TEST_CASE("what somebody keeps stays") {
 }
 
 TEST_CASE("the unit of a bias") {
-  const auto unit = [](const QuantizedConv &conv) {
+  // That of the second channel.
+  const auto unit = [](const QuantizedConv &conv) -> std::optional<float> {
     Pieces p;
     conv.write(p);
     const qir::Node &node = p.graph.nodes[0];
-    return qir::BiasUnit::of(node, p.at(node.inputs[0]), p.at(node.inputs[1]), p.at(node.inputs[2]));
+    const auto found = qir::BiasUnit::of(node, p.at(node.inputs[0]), p.at(node.inputs[1]), p.at(node.inputs[2]));
+    return found ? std::optional<float>(found->unit(1)) : std::nullopt;
   };
   const auto counts = [](const QuantizedConv &conv) {
     Pieces p;
@@ -210,7 +212,7 @@ TEST_CASE("the unit of a bias") {
     return qir::bias_counts_products(node, p.at(node.inputs[0]), p.at(node.inputs[1]), p.at(node.inputs[2]));
   };
   REQUIRE(unit(QuantizedConv{}).has_value());
-  CHECK_EQ(unit(QuantizedConv{})->unit(1), 0.1f * 0.03f);
+  CHECK_EQ(*unit(QuantizedConv{}), 0.1f * 0.03f);
   CHECK(unit(QuantizedConv{.w_scales = {0.02f}}).has_value());
   // Scales along the input channels, or one element for scales that differ: no unit.
   CHECK_FALSE(unit(QuantizedConv{.w_axis = 1}).has_value());

@@ -63,7 +63,7 @@ struct Errors {
 qr_plugin_string text(const char *from) { return {from, std::strlen(from)}; }
 
 // A model through the table: opened, lowered for the given buckets, read back.
-struct Lowered {
+struct LoweredModel {
   const qr_prepare_api *api = qr_prepare_query(QR_PREPARE_VERSION);
   std::string bytes;
   qr_prepared_model *model = nullptr;
@@ -73,9 +73,9 @@ struct Lowered {
   Vector<qir::Graph> graphs;
   qir::Bytes pool;
 
-  Lowered(const ModelText &from, std::vector<const char *> buckets = {}, const qr_plugin_signal *signal = nullptr)
+  LoweredModel(const ModelText &from, std::vector<const char *> buckets = {}, const qr_plugin_signal *signal = nullptr)
       : bytes(from.bytes()) {
-    code = api->open(&kHost, {bytes.data(), bytes.size()}, text(""), &model, &errors.sink);
+    code = api->open(&kHost, {bytes.data(), bytes.size()}, text(""), 0, &model, &errors.sink);
     if (code != 0) return;
     std::vector<qr_plugin_string> shapes;
     for (const char *bucket : buckets) shapes.push_back(text(bucket));
@@ -91,7 +91,7 @@ struct Lowered {
       graphs.push_back(std::move(*graph));
     }
   }
-  ~Lowered() {
+  ~LoweredModel() {
     api->lowered_destroy(lowered);
     api->destroy(model);
   }
@@ -116,7 +116,7 @@ std::vector<float> run(const qir::Graph &graph, std::vector<float> input) {
   return std::vector<float>(data, data + out[0].used_bytes / sizeof(float));
 }
 
-std::vector<float> run_lowered(const Lowered &done, std::vector<float> input) {
+std::vector<float> run_lowered(const LoweredModel &done, std::vector<float> input) {
   return done.graphs.empty() ? std::vector<float>() : run(done.graphs[0], std::move(input));
 }
 
@@ -192,7 +192,7 @@ TEST_CASE("io and inspect") {
   const qr_prepare_api *api = qr_prepare_query(QR_PREPARE_VERSION);
   Errors errors;
   qr_prepared_model *opened = nullptr;
-  REQUIRE_EQ(api->open(&kHost, {bytes.data(), bytes.size()}, text(""), &opened, &errors.sink), 0);
+  REQUIRE_EQ(api->open(&kHost, {bytes.data(), bytes.size()}, text(""), 0, &opened, &errors.sink), 0);
   CHECK_EQ(api->input_count(opened), 1u);
   qr_prepare_io io;
   api->input(opened, 0, &io);
@@ -228,12 +228,12 @@ TEST_CASE("shapes are bound") {
              {"n=9223372036854775807", "QR-O0009", "more elements than a tensor can"},
              {"image=2x", "QR-O0009", "expected extents"}};
   for (const auto &one : bad) {
-    const Lowered done(model, {one.shape});
+    const LoweredModel done(model, {one.shape});
     CHECK_EQ(done.errors.id, one.id);
     CHECK_MESSAGE(done.errors.says(one.part), one.shape, ": ", done.errors.message);
   }
   for (const char *good : {"n=2", "image=2x3", " image = 2x3 , n = 2 ", "other=2"}) {
-    const Lowered done(model, {good});
+    const LoweredModel done(model, {good});
     REQUIRE_EQ(done.code, 0);
 
     CHECK((done.graphs[0].tensors[static_cast<std::size_t>(done.graphs[0].inputs[0])].shape == qir::Shape{2, 3}));
@@ -256,16 +256,16 @@ TEST_CASE("extents without a name stand for themselves") {
         if (dim.has_dim_param()) dim.set_dim_param(name);
     model.node("MatMul", {"a", "b"}, {"y"});
     model.output("y");
-    const Lowered done(model, {"a=2x5,b=5x3"});
+    const LoweredModel done(model, {"a=2x5,b=5x3"});
     CHECK_EQ(done.code, 0);
     CHECK_EQ(done.graphs.size(), 1u);
     if (done.graphs.size() == 1)
       CHECK((done.graphs[0].tensors[static_cast<std::size_t>(done.graphs[0].outputs[0])].shape == qir::Shape{2, 3}));
-    const Lowered open(model, {"a=2x5"});
+    const LoweredModel open(model, {"a=2x5"});
     CHECK_EQ(open.errors.id, "QR-O0008");
     CHECK(open.errors.says("input 'b' [?,3]"));
     CHECK_EQ(open.errors.hint, "bind them with the option shape: b=1x...");
-    CHECK_EQ(Lowered(model, {"?=5"}).errors.id, "QR-O0009");
+    CHECK_EQ(LoweredModel(model, {"?=5"}).errors.id, "QR-O0009");
   }
 }
 
@@ -275,8 +275,8 @@ TEST_CASE("a scalar may be given as one element") {
   model.input("rate", {});
   model.node("Mul", {"x", "rate"}, {"y"});
   model.output("y", {2});
-  for (const char *good : {"rate=", "rate=1", ""}) CHECK_EQ(Lowered(model, {good}).code, 0);
-  CHECK_EQ(Lowered(model, {"rate=2"}).errors.id, "QR-O0009");
+  for (const char *good : {"rate=", "rate=1", ""}) CHECK_EQ(LoweredModel(model, {good}).code, 0);
+  CHECK_EQ(LoweredModel(model, {"rate=2"}).errors.id, "QR-O0009");
 }
 
 TEST_CASE("buckets share constants") {
@@ -285,7 +285,7 @@ TEST_CASE("buckets share constants") {
   model.floats("w", {64, 64}, ramp(64 * 64));
   model.node("MatMul", {"x", "w"}, {"y"});
   model.output("y", {-1, 64});
-  const Lowered one(model, {"n=1"}), three(model, {"n=1", "n=2", "n=7"});
+  const LoweredModel one(model, {"n=1"}), three(model, {"n=1", "n=2", "n=7"});
   CHECK_EQ(three.graphs.size(), 3u);
   CHECK_EQ(one.pool.size, three.pool.size);
   CHECK((three.graphs[2].tensors[static_cast<std::size_t>(three.graphs[2].outputs[0])].shape == qir::Shape{7, 64}));
@@ -303,7 +303,7 @@ TEST_CASE("shape chains fold") {
   model.node("Reshape", {"r", "t"}, {"again"});  // changes nothing
   model.node("Relu", {"again"}, {"y"});
   model.output("y");
-  const Lowered done(model);
+  const LoweredModel done(model);
   REQUIRE_EQ(done.code, 0);
   CHECK_EQ(done.graphs[0].nodes.size(), 2u);
   CHECK((done.graphs[0].tensors[static_cast<std::size_t>(done.graphs[0].outputs[0])].shape == qir::Shape{2, 12}));
@@ -317,7 +317,7 @@ TEST_CASE("folding does not blow up") {
   model.node("Expand", {"one", "big"}, {"e"});
   model.node("Add", {"e", "x"}, {"y"});
   model.output("y");
-  const Lowered done(model);
+  const LoweredModel done(model);
   REQUIRE_EQ(done.code, 0);
   CHECK_EQ(count(done.graphs[0], qir::Op::Expand), 1u);
   CHECK(done.pool.size < 1024u);
@@ -334,7 +334,7 @@ TEST_CASE("batch normalization folds") {
     model.floats("var", {4}, {0.1f, 1, 2, 3});
     model.node("BatchNormalization", {"c", "scale", "bias", "mean", "var"}, {"y"});
     model.output("y");
-    const Lowered done(model);
+    const LoweredModel done(model);
     REQUIRE_EQ(done.code, 0);
     CHECK_EQ(count(done.graphs[0], qir::Op::BatchNormalization), 0u);
     const auto input = ramp(4 * 3 * 3);
@@ -347,7 +347,7 @@ TEST_CASE("batch normalization folds") {
 
 TEST_CASE("qdq becomes quantised types") {
   const ModelText model = quantized_conv(false, 100);
-  const Lowered done(model);
+  const LoweredModel done(model);
   REQUIRE_EQ(done.code, 0);
   const qir::Graph &graph = done.graphs[0];
   CHECK_EQ(graph.nodes.size(), 3u);  // QuantizeLinear, Conv, DequantizeLinear: the model's edge is float
@@ -366,7 +366,7 @@ TEST_CASE("qdq becomes quantised types") {
 
 TEST_CASE("relu that saturation does") {
   const ModelText implied = quantized_conv(true, 0), needed = quantized_conv(true, 100);
-  const Lowered gone(implied), kept(needed);
+  const LoweredModel gone(implied), kept(needed);
   REQUIRE_EQ(gone.code, 0);
   REQUIRE_EQ(kept.code, 0);
   CHECK_EQ(count(gone.graphs[0], qir::Op::Relu), 0u);
@@ -378,7 +378,7 @@ TEST_CASE("relu that saturation does") {
 
 TEST_CASE("bias of another scale stays float") {
   const ModelText model = quantized_conv(false, 100, 1.5f);
-  const Lowered done(model);
+  const LoweredModel done(model);
   REQUIRE_EQ(done.code, 0);
   for (const qir::Node &node : done.graphs[0].nodes)
     if (node.op == qir::Op::Conv) CHECK(!done.graphs[0].tensors[static_cast<std::size_t>(node.inputs[0])].quant);
@@ -399,7 +399,7 @@ TEST_CASE("moves between quantised operators") {
   model.node("Add", {"r", "r"}, {"sum"});
   quantize(model, "sum", "y", "s", "z");
   model.output("y", {1, 4});
-  const Lowered done(model);
+  const LoweredModel done(model);
   REQUIRE_EQ(done.code, 0);
   const qir::Graph &graph = done.graphs[0];
   CHECK_EQ(count(graph, qir::Op::QuantizeLinear), 1u);
@@ -420,7 +420,7 @@ TEST_CASE("qlinear operators") {
   auto *import = model.proto.add_opset_import();
   import->set_domain("com.microsoft");
   import->set_version(1);
-  const Lowered done(model);
+  const LoweredModel done(model);
   REQUIRE_EQ(done.code, 0);
   CHECK_EQ(done.graphs[0].nodes.size(), 3u);
   const auto found = run(done.graphs[0], {-1.03f, 0.22f, 0.5f, 3});
@@ -434,7 +434,7 @@ TEST_CASE("reasons cross the edge") {
   ModelText::set(model.node("Cast", {"x"}, {"b"}), "to", std::int64_t{8});  // to string
   model.output("a");
   model.output("b");
-  const Lowered done(model);
+  const LoweredModel done(model);
   CHECK_EQ(done.errors.id, "QR-O0004");
   CHECK_EQ(done.errors.details.size(), 2u);
   CHECK(done.errors.says("2 reasons"));
@@ -449,7 +449,7 @@ TEST_CASE("an aborted signal stops") {
   const qr_plugin_signal abort = {sizeof(qr_plugin_signal), 0, &aborted, 0};
   const uint32_t running = 0;
   const qr_plugin_signal late = {sizeof(qr_plugin_signal), 0, &running, 1};
-  const Lowered one(model, {}, &abort), two(model, {}, &late);
+  const LoweredModel one(model, {}, &abort), two(model, {}, &late);
   CHECK_EQ(one.errors.id, "QR-C0011");
   CHECK_EQ(two.errors.id, "QR-C0012");
 }
@@ -463,7 +463,7 @@ TEST_CASE("old image operators") {
   ModelText::set(node, "alpha", 2.0f);
   ModelText::set(node, "beta", -1.0f);
   affine.output("y");
-  const Lowered affine_done(affine);
+  const LoweredModel affine_done(affine);
   CHECK_EQ(affine_done.code, 0);
   CHECK(run_lowered(affine_done, {1, 2, 3, 4}) == std::vector<float>({1, 3, 5, 7}));
 
@@ -473,11 +473,11 @@ TEST_CASE("old image operators") {
   ModelText::set(node, "scale", 0.5f);
   ModelText::set_floats(node, "bias", {10, -10});
   scaler.output("y");
-  const Lowered scaler_done(scaler);
+  const LoweredModel scaler_done(scaler);
   CHECK_EQ(scaler_done.code, 0);
   CHECK(run_lowered(scaler_done, {2, 4, 6, 8}) == std::vector<float>({11, 12, -7, -6}));
   scaler.proto.mutable_graph()->mutable_node(0)->mutable_attribute(1)->add_floats(0);
-  CHECK(Lowered(scaler).errors.says("bias has 3 entries, the image has 2 channels"));
+  CHECK(LoweredModel(scaler).errors.says("bias has 3 entries, the image has 2 channels"));
 
   // 3 high, 4 wide: 0 1 2 3 / 4 5 6 7 / 8 9 10 11
   const std::vector<float> image = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
@@ -486,21 +486,21 @@ TEST_CASE("old image operators") {
   node = crop.node("Crop", {"x"}, {"y"});
   ModelText::set(node, "border", std::vector<std::int64_t>{1, 0, 2, 1});  // left, top, right, bottom
   crop.output("y");
-  const Lowered crop_done(crop);
+  const LoweredModel crop_done(crop);
   CHECK_EQ(crop_done.code, 0);
   CHECK(run_lowered(crop_done, image) == std::vector<float>({1, 5}));
   ModelText::set(node, "scale", std::vector<std::int64_t>{2, 3});  // height, width from the corner on
-  const Lowered kept(crop);
+  const LoweredModel kept(crop);
   CHECK_EQ(kept.code, 0);
   CHECK(run_lowered(kept, image) == std::vector<float>({1, 2, 3, 5, 6, 7}));
   node->mutable_attribute(1)->set_ints(0, 4);
-  CHECK(Lowered(crop).errors.says("the image is 3 high, too little"));
+  CHECK(LoweredModel(crop).errors.says("the image is 3 high, too little"));
   node->mutable_attribute(1)->clear_ints();
   node->mutable_attribute(0)->set_ints(3, 0);  // nothing off the bottom
-  CHECK(run_lowered(Lowered(crop), image) == std::vector<float>({1, 5, 9}));
+  CHECK(run_lowered(LoweredModel(crop), image) == std::vector<float>({1, 5, 9}));
 
   crop.proto.mutable_opset_import(0)->set_version(10);
-  CHECK(Lowered(crop).errors.says("operator ai.onnx.Crop is not supported"));
+  CHECK(LoweredModel(crop).errors.says("operator ai.onnx.Crop is not supported"));
 }
 
 TEST_CASE("scan of opset 8 runs over batches") {
@@ -523,7 +523,7 @@ TEST_CASE("scan of opset 8 runs over batches") {
   ModelText::fill(body->add_output(), "scan_out", 1, {2});
   model.output("sums", {2, 3, 2});
   model.output("last", {2, 2});
-  const Lowered done(model);
+  const LoweredModel done(model);
   CHECK_EQ(done.code, 0);
   CHECK_EQ(done.errors.message, "");
   CHECK(run_lowered(done, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}) ==
@@ -531,10 +531,10 @@ TEST_CASE("scan of opset 8 runs over batches") {
 
   scan->set_input(0, "lengths");
   model.ints("lengths", {3, 2});
-  CHECK(Lowered(model).errors.says("Scan of opset 8 with lengths of sequences"));
+  CHECK(LoweredModel(model).errors.says("Scan of opset 8 with lengths of sequences"));
   scan->set_input(0, "");
   scan->mutable_attribute(0)->set_i(3);
-  CHECK(Lowered(model).errors.says("num_scan_inputs is 3, the node has 2 states and scanned inputs"));
+  CHECK(LoweredModel(model).errors.says("num_scan_inputs is 3, the node has 2 states and scanned inputs"));
 }
 
 TEST_CASE("passes leave custom operators alone") {
@@ -553,7 +553,7 @@ TEST_CASE("passes leave custom operators alone") {
   ModelText::fill(model.proto.mutable_graph()->add_value_info(), "a", 1, {2});
   ModelText::fill(model.proto.mutable_graph()->add_value_info(), "b", 2, {2});
   model.output("y", {2});
-  const Lowered done(model);
+  const LoweredModel done(model);
   CHECK_EQ(done.errors.message, "");
   REQUIRE_EQ(done.graphs.size(), 1u);
   const qir::Graph &graph = done.graphs[0];

@@ -54,7 +54,7 @@ struct Host {
 };
 
 // What a compilation gives. The blob is aligned as the host's would be.
-struct Compiled {
+struct CollectedBlob {
   std::uint8_t *bytes = static_cast<std::uint8_t *>(std::aligned_alloc(64, 1 << 16));
   std::uint64_t size = 0;
   qr_plugin_plan plan{};
@@ -62,15 +62,15 @@ struct Compiled {
   std::uint32_t kept = 0;
   qr_blob_sink sink{};
 
-  Compiled() {
+  CollectedBlob() {
     sink.struct_size = sizeof sink;
     sink.self = this;
     sink.keep_segment = [](void *self, std::uint64_t, std::uint64_t, std::uint32_t *out) -> qr_plugin_code {
-      *out = static_cast<Compiled *>(self)->kept++;
+      *out = static_cast<CollectedBlob *>(self)->kept++;
       return 0;
     };
     sink.blob = [](void *self, const void *data, std::uint64_t length) -> qr_plugin_code {
-      Compiled &to = *static_cast<Compiled *>(self);
+      CollectedBlob &to = *static_cast<CollectedBlob *>(self);
       if (length > 1 << 16) return 8;
       std::memcpy(to.bytes, data, length);
       to.size = length;
@@ -78,15 +78,15 @@ struct Compiled {
     };
     sink.compatibility = [](void *self, qr_plugin_string target, qr_plugin_string) -> qr_plugin_code {
       AllocatorScope scope(malloc_allocator());
-      static_cast<Compiled *>(self)->target = view(target);
+      static_cast<CollectedBlob *>(self)->target = view(target);
       return 0;
     };
     sink.plan = [](void *self, const qr_plugin_plan *plan) -> qr_plugin_code {
-      static_cast<Compiled *>(self)->plan = *plan;
+      static_cast<CollectedBlob *>(self)->plan = *plan;
       return 0;
     };
   }
-  ~Compiled() { std::free(bytes); }
+  ~CollectedBlob() { std::free(bytes); }
 };
 
 // y = neg(x + c), z = non-zero positions of y
@@ -133,7 +133,7 @@ const qr_plugin &table(Host &host) {
 
 // Loads and runs the blob once; the code of the first slot that failed.
 qr_plugin_code load_and_run(Host &host, const qr_plugin &plugin, qr_backend *backend, const qr_blob &blob, float *out_y,
-                            i64 *out_positions) {
+                            i64 *out_positions, const qr_profile_sink *profile = nullptr) {
   qr_load_request load{};
   load.struct_size = sizeof load;
   load.blob = &blob;
@@ -152,6 +152,7 @@ qr_plugin_code load_and_run(Host &host, const qr_plugin &plugin, qr_backend *bac
     outputs[0].wanted = outputs[1].wanted = 1;
     qr_run_request run{};
     run.struct_size = sizeof run;
+    run.profile = profile;
     run.inputs = &input;
     run.input_count = plugin.context->input_count(context, 0);
     run.outputs = outputs;
@@ -186,7 +187,7 @@ TEST_CASE("plugin compiles loads and runs") {
                                CHECK_EQ(verdict->path, QR_PLUGIN_PATH_REFERENCE);
                              }};
     CHECK_EQ(plugin.compiler->check(backend, &sample.request, &verdicts, &host.errors), 0);
-    Compiled compiled;
+    CollectedBlob compiled;
     CHECK_EQ(plugin.compiler->compile(backend, &sample.request, &compiled.sink, &host.errors), 0);
     CHECK_EQ(host.message, "");
     CHECK_EQ(compiled.plan.weights_bytes, 8u);
@@ -208,6 +209,29 @@ TEST_CASE("plugin compiles loads and runs") {
     CHECK_EQ(load_and_run(host, plugin, backend, blob, y, &positions), 0);
     CHECK((y[0] == -11 && y[1] == 0 && y[3] == -2));
     CHECK_EQ(positions, 3);
+
+    // Each node tells what it ran with: NonZero's shape is known after the run.
+    std::string told;
+    qr_profile_sink profile{sizeof profile, QR_PLUGIN_PROFILE_LINTING, &told,
+                            [](void *self, const qr_plugin_event *event) {
+                              std::string &to = *static_cast<std::string *>(self);
+                              to += std::to_string(event->node) + " " + std::string(view(event->op));
+                              for (std::uint64_t i = 0; i < event->attribute_count; ++i)
+                                to += " " + std::string(view(event->attributes[i].value));
+                              for (std::uint64_t i = 0; i < event->counter_count; ++i)
+                                to += " " + std::to_string(event->counters[i].value);
+                              to += "\n";
+                            },
+                            nullptr};
+    CHECK_EQ(load_and_run(host, plugin, backend, blob, y, &positions, &profile), 0);
+    CHECK_EQ(told,
+             "0 Add reference 2x2 f32, 2 f32 -> 2x2 f32 24 16\n"
+             "1 Neg reference 2x2 f32 -> 2x2 f32 16 16\n"
+             "2 NonZero reference 2x2 f32 -> 2x3 i64 16 48\n");
+    told.clear();
+    profile.level = QR_PLUGIN_PROFILE_BASIC;
+    CHECK_EQ(load_and_run(host, plugin, backend, blob, y, &positions, &profile), 0);
+    CHECK_EQ(told, "");
   }
   plugin.destroy(backend);
   CHECK_EQ(host.alive, 0);
@@ -220,7 +244,7 @@ TEST_CASE("damaged blobs are refused or run") {
   CHECK_EQ(plugin.create(&host.table, &backend, &host.errors), 0);
   {
     Sample sample;
-    Compiled good, bad;
+    CollectedBlob good, bad;
     REQUIRE_EQ(plugin.compiler->compile(backend, &sample.request, &good.sink, &host.errors), 0);
     REQUIRE(good.size > 0);
     qr_blob blob{sizeof blob, 1, {bad.bytes, good.size, -1, 0, 0, 0}, &sample.loaded, 1, text(good.target),
@@ -261,7 +285,7 @@ TEST_CASE("out of memory anywhere leaks nothing") {
     qr_backend *backend = nullptr;
     qr_plugin_code code = plugin.create(&host.table, &backend, &host.errors);
     if (code == 0) {
-      Compiled compiled;
+      CollectedBlob compiled;
       code = plugin.compiler->compile(backend, &sample.request, &compiled.sink, &host.errors);
       if (code == 0) {
         qr_blob blob{sizeof blob,    1, {compiled.bytes, compiled.size, -1, 0, 0, 0},

@@ -101,7 +101,7 @@ extern "C" const qr_prepare_api *qr_prepare_query(uint32_t version) {
   static const qr_prepare_api api = {
       sizeof(qr_prepare_api),
       QR_PREPARE_VERSION,
-      [](const qr_host *, qr_plugin_bytes, qr_plugin_string, qr_prepared_model **out,
+      [](const qr_host *, qr_plugin_bytes, qr_plugin_string, std::int32_t, qr_prepared_model **out,
          const qr_error_sink *) -> qr_plugin_code {
         ++g_alive;
         *out = new qr_prepared_model{0};

@@ -74,7 +74,8 @@ qr_plugin_event event(std::uint64_t id, std::uint64_t parent, const char *name, 
 }  // namespace
 
 TEST_CASE("events") {
-  EventLog log;
+  Process process;
+  EventLog log(process);
   const std::uint64_t call = log.begin_call();
   CHECK_EQ(call, 1);
   log.add(call, event(2, 1, "inner", 2, 6, 8));            // a part before the whole
@@ -89,31 +90,32 @@ TEST_CASE("events") {
   const char *const order[] = {"run", "early, \"quoted\"", "inner", "late"};
   qr_profile_event out;
   for (std::uint64_t i = 0; i < 4; ++i) {
-    CHECK(log.at(i, out));
+    CHECK(log.at(i, out).value());
     CHECK_EQ(text_of(out.name), order[i]);
   }
   CHECK_EQ(out.counter_count, 1);
   CHECK_EQ(out.counters[0].value, 77);
   CHECK_EQ(text_of(out.attributes[0].value), "gemm");
-  CHECK(!log.at(4, out));
-  CHECK_EQ(log.text("csv"),
+  CHECK(!log.at(4, out).value());
+  CHECK_EQ(log.text("csv").value(),
            "id,parent,level,name,kind,op,node,thread,clock,begin,end,duration,counters,attributes\n"
            "4294967296,0,1,run,run,,,0,host,4,50,46,,\n"
            "4294967297,4294967296,2,\"early, \"\"quoted\"\"\",node,,,0,host,5,20,15,,\n"
            "4294967298,4294967297,2,inner,node,,,0,host,6,8,2,,\n"
            "4294967299,4294967395,2,late,node,,,0,host,10,40,30,bytes=77 B,kernel=gemm\n");
-  CHECK(log.text("chrome").find("\"ts\": 0.001") != String::npos);  // from the first event on
-  CHECK(log.text("chrome").find("\"dur\": 0.015") != String::npos);
+  CHECK(log.text("chrome").value().find("\"ts\": 0.001") != String::npos);  // from the first event on
+  CHECK(log.text("chrome").value().find("\"dur\": 0.015") != String::npos);
   log.lose(3);
-  CHECK(log.text("csv").ends_with("# 3 events were lost\n"));
-  CHECK(log.text("chrome").find("\"lost_events\": 3") != String::npos);
+  CHECK(log.text("csv").value().ends_with("# 3 events were lost\n"));
+  CHECK(log.text("chrome").value().find("\"lost_events\": 3") != String::npos);
   log.clear();
   CHECK_EQ(log.count(), 0);
   CHECK_EQ(log.lost(), 0);
 }
 
 TEST_CASE("events of plugins that cannot be are lost, and counted") {
-  EventLog log;
+  Process process;
+  EventLog log(process);
   EventSink sink;
   sink.attach(&log, ProfileLevel::Trace);
   const qr_profile_sink *to = sink.plugin_sink();
@@ -131,7 +133,8 @@ TEST_CASE("events of plugins that cannot be are lost, and counted") {
 }
 
 TEST_CASE("profile levels") {
-  EventLog basic, detailed, linting, trace;
+  Process process;
+  EventLog basic(process), detailed(process), linting(process), trace(process);
   const std::pair<EventLog *, ProfileLevel> targets[] = {{&basic, ProfileLevel::Basic},
                                                          {&detailed, ProfileLevel::Detailed},
                                                          {&linting, ProfileLevel::Linting},

@@ -63,31 +63,33 @@ TEST_CASE("references") {
 }
 
 TEST_CASE("overlapping calls") {
+  Process process;
   ExclusiveUse use;
-  const ExclusiveScope first(use, "qr_session_run", "session");
+  const ExclusiveScope first(use, process, "qr_session_run", "session");
   CHECK(first.held());
   CHECK_OK(first.status());
   {
-    const ExclusiveScope again(use, "qr_session_clone", "session");
+    const ExclusiveScope again(use, process, "qr_session_clone", "session");
     CHECK(!again.held());
     CHECK_EQ(again.status().id(), "QR-C0006");
     CHECK(again.status().message().find("the same thread is inside another call on this session") !=
           std::string_view::npos);
   }
-  const std::uint32_t here = thread_id();
+  const std::uint32_t here = process.thread_id();
   std::thread([&] {
-    const ExclusiveScope other(use, "qr_session_run", "session");
+    const ExclusiveScope other(use, process, "qr_session_run", "session");
     CHECK_EQ(other.status().message(),
              format("qr_session_run: called on thread %u while thread %u is inside another call on this session, "
                     "expected one call at a time",
-                    thread_id(), here));
+                    process.thread_id(), here));
   }).join();
 }
 
 TEST_CASE("a scope ends") {
+  Process process;
   ExclusiveUse use;
-  { const ExclusiveScope scope(use, "a", "session"); }
-  const ExclusiveScope scope(use, "b", "session");
+  { const ExclusiveScope scope(use, process, "a", "session"); }
+  const ExclusiveScope scope(use, process, "b", "session");
   CHECK(scope.held());
 }
 

@@ -110,7 +110,7 @@ TEST_CASE("backends by qnn names") {
 TEST_CASE("settings") {
   const Ref<Runtime> runtime = make_runtime();
   {
-    const Result<Settings> defaults = settle(nullptr);
+    const Result<Settings> defaults = resolve_settings(nullptr);
     CHECK_EQ(defaults.value().backend, "cpu");
     CHECK(defaults.value().keep_graph);
   }
@@ -123,7 +123,7 @@ TEST_CASE("settings") {
     CHECK_OK(options.set("vtcm_mb", "8"));
     CHECK_OK(options.set("container.keep_graph", "0"));
     CHECK_OK(options.set("profiling_level", "detailed"));
-    const Result<Settings> settings = settle(&options);
+    const Result<Settings> settings = resolve_settings(&options);
     CHECK_EQ(settings.value().backend, "htp");
     CHECK_EQ(settings.value().shapes.size(), 2);
     CHECK_EQ(settings.value().shapes[1], "x=2");
@@ -137,7 +137,7 @@ TEST_CASE("settings") {
     OptionSet options(runtime);
     CHECK_OK(options.set("backend", "cpu"));
     CHECK_OK(options.set("backend_path", "libQnnHtp.so"));
-    Status conflict = settle(&options).status();
+    Status conflict = resolve_settings(&options).status();
     CHECK_EQ(conflict.id(), "QR-C0103");
     CHECK_EQ(message(conflict),
              "options backend and backend_path: they name two backends, \"cpu\" and \"htp\", expected one");
@@ -145,6 +145,6 @@ TEST_CASE("settings") {
   {
     OptionSet options(runtime);
     CHECK_OK(options.set("session.disable_cpu_ep_fallback", "0"));
-    CHECK_EQ(settle(&options).status().id(), "QR-C0102");
+    CHECK_EQ(resolve_settings(&options).status().id(), "QR-C0102");
   }
 }

@@ -56,6 +56,25 @@ TEST_CASE("objects are reset once in each process") {
            1);
 }
 
+TEST_CASE("threads have the system's number, in a child too") {
+  Process process, other;
+  const auto is_mine = [&] { return process.thread_id() == static_cast<std::uint32_t>(gettid()); };
+  CHECK(is_mine());
+  CHECK_EQ(other.thread_id(), process.thread_id());
+  CHECK(is_mine());
+  std::thread([&] { CHECK(is_mine()); }).join();
+  CHECK_EQ(in_child([&] { return is_mine() && in_child([&] { return is_mine() ? 0 : 1; }) == 0 ? 0 : 1; }), 0);
+}
+
+TEST_CASE("a number of another process is not this one's") {
+  Process process;
+  const std::uint32_t first = process.generation();
+  CHECK(process.is(first));
+  // Also before anybody in the child has asked for its own number.
+  CHECK_EQ(in_child([&] { return !process.is(first) && process.is(process.generation()) ? 0 : 1; }), 0);
+  CHECK(process.is(first));
+}
+
 TEST_CASE("a mutex excludes") {
   Process process;
   ProcessMutex mutex(process);

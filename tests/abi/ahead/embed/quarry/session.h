@@ -184,7 +184,7 @@ QR_API QR_MUST_USE qr_status *qr_session_submit(qr_session *session, const qr_su
                                                 qr_tensor *const *outputs, uint64_t output_count, uint64_t *out_ticket);
 
 /* Waits until a submitted run has ended and gives its status, once; a run that nobody waits for is forgotten when the
- * session ends, or once 2 * queue_depth more have ended after it.
+ * session ends, or, at the earliest, once 1024 more have ended after it.
  * @param session  borrows.
  * @param ticket   of qr_session_submit; 0: waits until the queue is empty, and gives OK.
  * @param signal   borrows: aborts or limits the waiting, not the run; may be NULL.

@@ -200,7 +200,7 @@ typedef struct qr_plugin_counter {
   uint64_t value;
 } qr_plugin_counter;
 
-/* FROZEN. What else is known of an event. Keys with a meaning: "kernel", "shapes", "fused". */
+/* FROZEN. What else is known of an event. Keys with a meaning: "kernel", "shapes", "fused"; see profile.h. */
 typedef struct qr_plugin_attribute {
   qr_plugin_string key;
   qr_plugin_string value;

@@ -2,7 +2,7 @@
 // Contexts that a backend has loaded: what sessions run.
 #pragma once
 
-#include "runtime/ready.h"
+#include "runtime/loadable_model.h"
 
 namespace quarry {
 
@@ -15,23 +15,23 @@ struct SessionBucket {
   const loader::GraphTensors &tensors() const noexcept { return context->graphs()[graph]; }
 };
 
-struct Loaded : HeapObject {
-  explicit Loaded(Ref<ReadyModel> from) : ready(std::move(from)) {}
+struct LoadedModel : HeapObject {
+  explicit LoadedModel(Ref<LoadableModel> from) : loadable(std::move(from)) {}
 
-  Ref<ReadyModel> ready;          // the bytes that the contexts were loaded from; freed after them
+  Ref<LoadableModel> loadable;    // the bytes that the contexts were loaded from; freed after them
   Vector<SessionBucket> buckets;  // in the order of the model's graphs; none while nothing of the container runs here
                                   // and it is being compiled again
   qrm::Plan plan;                 // the largest of each figure over all programs
 };
 
 // Has the backend load every program; its contexts must take and give what `signature` does.
-Result<Unique<Loaded>> load_contexts(const Compilation &compilation, Ref<ReadyModel> ready,
-                                     const ReadyModel &signature);
+Result<Unique<LoadedModel>> load_contexts(const CompileJob &job, Ref<LoadableModel> loadable,
+                                          const LoadableModel &signature);
 
 // The largest of each figure over all programs.
-Result<qrm::Plan> plan_all(const Compilation &compilation, const ReadyModel &ready);
+Result<qrm::Plan> plan_all(const CompileJob &job, const LoadableModel &loadable);
 
 // The option ep.context_enable: keeps what was compiled.
-Status keep_context(const Compilation &compilation, const ReadyModel &ready);
+Status keep_context(const CompileJob &job, const LoadableModel &loadable);
 
 }  // namespace quarry

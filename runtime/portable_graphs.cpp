@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/portable.h"
+#include "runtime/portable_graphs.h"
 
 #include "runtime/plugin_text.h"
 
@@ -24,21 +24,22 @@ void name_dims(qrm::TensorInfo &info, const Vector<qrm::TensorInfo> &model_tenso
 
 }  // namespace
 
-Result<Ref<Portable>> Portable::make(Ref<const Model> model, const Vector<std::string_view> &shapes,
-                                     const CallSignal &signal, const Progress &progress) {
-  auto portable = Ref<Portable>::make(std::move(model));
-  const Model &from = portable->model();
+Result<Ref<PortableGraphs>> PortableGraphs::make(Ref<const Model> model, const Vector<std::string_view> &shapes,
+                                                 const CallSignal &signal, const Progress &progress) {
+  auto portable_graphs = Ref<PortableGraphs>::make(std::move(model));
+  const Model &from = portable_graphs->model();
   if (!from.is_container()) {
-    QR_ASSIGN_OR_RETURN(portable->lowered_, from.lower(shapes, signal, progress));
-    const std::uint64_t count = portable->lowered_.graph_count();
+    QR_ASSIGN_OR_RETURN(portable_graphs->lowered_, from.lower(shapes, signal, progress));
+    const std::uint64_t count = portable_graphs->lowered_.graph_count();
     if (count == 0)
       return Status::error(ErrorId::internal,
                            format("%s: the compiler library made no graph of it", from.describe().c_str()));
     for (std::uint64_t i = 0; i < count; ++i) {
-      const qr_lowered_graph graph = portable->lowered_.graph(i);
-      portable->graphs_.push_back({String(text_of(graph.name)), graph.qir, {portable->lowered_.pool()}, {}});
+      const qr_lowered_graph graph = portable_graphs->lowered_.graph(i);
+      portable_graphs->graphs_.push_back(
+          {String(text_of(graph.name)), graph.qir, {portable_graphs->lowered_.pool()}, {}});
     }
-    return portable;
+    return portable_graphs;
   }
 
   if (!shapes.empty())
@@ -59,12 +60,12 @@ Result<Ref<Portable>> Portable::make(Ref<const Model> model, const Vector<std::s
     QR_ASSIGN_OR_RETURN(const Vector<qir::Bytes> segments, container.segments(info.segments));
     PortableGraph graph{info.name, plugin_bytes(qir), {}, info.segments};
     for (const qir::Bytes &segment : segments) graph.segments.push_back(plugin_bytes(segment));
-    portable->graphs_.push_back(std::move(graph));
+    portable_graphs->graphs_.push_back(std::move(graph));
   }
-  return portable;
+  return portable_graphs;
 }
 
-Result<qir::Graph> Portable::read(std::size_t index) const {
+Result<qir::Graph> PortableGraphs::read(std::size_t index) const {
   const PortableGraph &graph = graphs_[index];
   Vector<qir::Bytes> segments;
   for (const qr_plugin_bytes &segment : graph.segments) segments.push_back({segment.data, segment.size});

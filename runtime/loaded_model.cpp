@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/loaded.h"
+#include "runtime/loaded_model.h"
 
 #include <algorithm>
 
@@ -20,7 +20,7 @@ void raise(std::uint64_t &figure, std::uint64_t by) noexcept { figure = std::max
 
 // A context must take and give what the model's signature says; the plugin is the only one that could have mixed them
 // up.
-Status check_signature(loader::Plugin &plugin, const ReadyModel &signature, const loader::GraphTensors &tensors) {
+Status check_signature(loader::Plugin &plugin, const LoadableModel &signature, const loader::GraphTensors &tensors) {
   const auto side = [&](const char *what, const Vector<qrm::TensorInfo> &expected,
                         const Vector<loader::TensorInfo> &found) -> Status {
     if (found.size() != expected.size())
@@ -46,62 +46,64 @@ Status check_signature(loader::Plugin &plugin, const ReadyModel &signature, cons
 
 }  // namespace
 
-Status keep_context(const Compilation &compilation, const ReadyModel &ready) {
-  const Settings &settings = compilation.settings;
+Status keep_context(const CompileJob &job, const LoadableModel &loadable) {
+  const Settings &settings = job.settings;
   if (!settings.write_context) return {};
-  const Log &log = compilation.model.runtime().journal();
-  if (!ready.compiled()) {
-    log.write(QR_LOG_INFO, "session",
-              format("ep.context_enable: %s holds the context already, nothing is written",
-                     compilation.model.describe().c_str()));
+  const Log &log = job.model.runtime().log();
+  if (!loadable.compiled()) {
+    log.write(
+        QR_LOG_INFO, "session",
+        format("ep.context_enable: %s holds the context already, nothing is written", job.model.describe().c_str()));
     return {};
   }
   if (!settings.context_embedded)
     log.write(QR_LOG_INFO, "session", "ep.context_embed_mode is 0: a .qrm holds everything in one file all the same");
-  if (settings.context_path.empty() && compilation.model.path().empty())
+  if (settings.context_path.empty() && job.model.path().empty())
     return Status::error(ErrorId::option_conflict,
                          "option ep.context_file_path: it is not set and the model has no path, expected a file to "
                          "write the context to",
                          "set ep.context_file_path")
         .with("option", "ep.context_file_path");
   const String path =
-      settings.context_path.empty() ? default_context_path(compilation.model.path()) : String(settings.context_path);
-  QR_RETURN_IF_ERROR(write_container(compilation, *ready.compiled(), path));
+      settings.context_path.empty() ? default_context_path(job.model.path()) : String(settings.context_path);
+  QR_RETURN_IF_ERROR(write_container(job, *loadable.compiled(), path));
   log.write(QR_LOG_INFO, "session", format("the compiled model was written to %s", printable(path, 1000).c_str()));
   return {};
 }
 
-Result<Unique<Loaded>> load_contexts(const Compilation &compilation, Ref<ReadyModel> ready,
-                                     const ReadyModel &signature) {
-  auto loaded = quarry::make_unique<Loaded>(std::move(ready));
-  for (const ReadyProgram &program : loaded->ready->programs()) {
-    QR_RETURN_IF_ERROR(compilation.signal.check("loading the context"));
-    const qr_progress_sink progress{sizeof progress, 0, const_cast<Progress *>(&compilation.progress),
+Result<Unique<LoadedModel>> load_contexts(const CompileJob &job, Ref<LoadableModel> loadable,
+                                          const LoadableModel &signature) {
+  auto loaded = quarry::make_unique<LoadedModel>(std::move(loadable));
+  for (const LoadableProgram &program : loaded->loadable->programs()) {
+    QR_RETURN_IF_ERROR(job.signal.check("loading the context"));
+    const qr_progress_sink progress{sizeof progress, 0, const_cast<Progress *>(&job.progress),
                                     [](void *self, std::uint64_t done, std::uint64_t total, qr_plugin_string what) {
                                       static_cast<const Progress *>(self)->report(done, total, text_of(what));
                                     }};
-    EventSink events;
-    events.attach(compilation.profile ? &compilation.profile->log() : nullptr, ProfileLevel::Trace);
-    qr_load_request request = load_request(compilation, program);
-    request.group = plugin_string(compilation.settings.group);
+    CallEvents::Phase phase(
+        job.events, "load context",
+        program.graphs.size() == 1 ? std::string_view(program.graphs[0].bucket) : std::string_view());
+    qr_load_request request = load_request(job, program);
+    request.group = plugin_string(job.settings.group);
     request.progress = &progress;
-    request.profile = events.plugin_sink();
-    QR_ASSIGN_OR_RETURN(const std::shared_ptr<loader::Context> context, compilation.plugin->load(request));
+    request.profile = phase.plugin_sink();
+    QR_ASSIGN_OR_RETURN(const std::shared_ptr<loader::Context> context, job.plugin->load(request));
     for (std::uint32_t g = 0; g < program.graphs.size(); ++g) {
-      QR_RETURN_IF_ERROR(check_signature(*compilation.plugin, signature, context->graphs()[g]));
+      QR_RETURN_IF_ERROR(check_signature(*job.plugin, signature, context->graphs()[g]));
       loaded->buckets.push_back({program.graphs[g].bucket, program.graphs[g].index, context, g});
     }
   }
   std::sort(loaded->buckets.begin(), loaded->buckets.end(),
             [](const SessionBucket &a, const SessionBucket &b) { return a.index < b.index; });
-  QR_ASSIGN_OR_RETURN(loaded->plan, plan_all(compilation, *loaded->ready));
+  QR_ASSIGN_OR_RETURN(loaded->plan, plan_all(job, *loaded->loadable));
   return loaded;
 }
 
-Result<qrm::Plan> plan_all(const Compilation &compilation, const ReadyModel &ready) {
+Result<qrm::Plan> plan_all(const CompileJob &job, const LoadableModel &loadable) {
+  const CallEvents::Phase phase(job.events, "plan");
   qrm::Plan largest;
-  for (const ReadyProgram &program : ready.programs()) {
-    QR_ASSIGN_OR_RETURN(const qrm::Plan plan, plan_program(compilation, program));
+  for (const LoadableProgram &program : loadable.programs()) {
+    QR_ASSIGN_OR_RETURN(const qrm::Plan plan, plan_program(job, program));
     raise(largest.weights_bytes, plan.weights_bytes);
     raise(largest.arena_bytes, plan.arena_bytes);
     raise(largest.io_bytes, plan.io_bytes);

@@ -18,12 +18,12 @@ struct Signature {
   Vector<qrm::TensorInfo> inputs, outputs;
 };
 
-class Portable : public Counted<Portable> {
+class PortableGraphs : public Counted<PortableGraphs> {
  public:
-  static Result<Ref<Portable>> make(Ref<const Model> model, const Vector<std::string_view> &shapes,
-                                    const CallSignal &signal, const Progress &progress);
+  static Result<Ref<PortableGraphs>> make(Ref<const Model> model, const Vector<std::string_view> &shapes,
+                                          const CallSignal &signal, const Progress &progress);
 
-  explicit Portable(Ref<const Model> model) : model_(std::move(model)) {}
+  explicit PortableGraphs(Ref<const Model> model) : model_(std::move(model)) {}
   const Model &model() const noexcept { return *model_; }
   const Vector<PortableGraph> &graphs() const noexcept { return graphs_; }
   // Reads a graph; its constants point into the bytes that this object holds.
@@ -31,7 +31,7 @@ class Portable : public Counted<Portable> {
 
  private:
   Ref<const Model> model_;
-  Lowered lowered_;
+  LoweredGraphs lowered_;
   Vector<PortableGraph> graphs_;
 };
 

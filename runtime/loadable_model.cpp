@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/ready.h"
+#include "runtime/loadable_model.h"
 
 #include <algorithm>
 
@@ -10,7 +10,7 @@ namespace quarry {
 namespace {
 
 // Fills in `blob` and what it borrows. The program must have its final place: reserve first.
-void describe_blob(ReadyProgram &program, std::uint32_t version, const qr_plugin_segment &bytes) noexcept {
+void describe_blob(LoadableProgram &program, std::uint32_t version, const qr_plugin_segment &bytes) noexcept {
   program.blob = {sizeof(qr_blob),
                   version,
                   bytes,
@@ -29,11 +29,11 @@ qr_plugin_segment in_file(const qrm::ValidatedModel &container, std::uint32_t in
   return {bytes.data, bytes.size, file.fd, 0, file.offset, file.sum};
 }
 
-Result<ReadyProgram *> add_program(const qrm::ValidatedModel &container, const qrm::ContextInfo &context,
-                                   const qrm::Program &stored, Vector<ReadyProgram> &out) {
+Result<LoadableProgram *> add_program(const qrm::ValidatedModel &container, const qrm::ContextInfo &context,
+                                      const qrm::Program &stored, Vector<LoadableProgram> &out) {
   QR_ASSIGN_OR_RETURN(const qir::Bytes blob, container.segment(stored.blob_segment));
   QR_ASSIGN_OR_RETURN(const Vector<qir::Bytes> segments, container.mapped_segments(stored.segments));
-  ReadyProgram &program = out.emplace_back();
+  LoadableProgram &program = out.emplace_back();
   for (const std::uint32_t index : stored.graphs) {
     const qrm::GraphInfo &graph = container.metadata().graphs[index];
     program.graphs.push_back({graph.name, index, graph.input_dims});
@@ -64,18 +64,18 @@ const char *grade_name(std::int32_t grade) noexcept {
   }
 }
 
-Status no_context(const Compilation &compilation) {
+Status no_context(const CompileJob &job) {
   String there;
-  for (const qrm::ContextInfo &context : compilation.model.container().metadata().contexts) {
+  for (const qrm::ContextInfo &context : job.model.container().metadata().contexts) {
     if (!there.empty()) there += ", ";
     there += format("%s for %s", printable(context.backend).c_str(), printable(context.target).c_str());
   }
   return Status::error(ErrorId::qrm_no_context,
-                       format("%s: found %s, expected a context of backend %s", compilation.model.describe().c_str(),
+                       format("%s: found %s, expected a context of backend %s", job.model.describe().c_str(),
                               there.empty() ? "no context" : format("contexts of %s", there.c_str()).c_str(),
-                              String(compilation.plugin->id()).c_str()),
-                       format("compile it for backend %s", String(compilation.plugin->id()).c_str()))
-      .with("backend", compilation.plugin->id());
+                              String(job.plugin->id()).c_str()),
+                       format("compile it for backend %s", String(job.plugin->id()).c_str()))
+      .with("backend", job.plugin->id());
 }
 
 namespace {
@@ -89,24 +89,24 @@ std::string_view option_of(const qrm::ContextInfo &context, const loader::Option
   return row.default_value;
 }
 
-bool is_given(const Compilation &compilation, std::string_view key) {
-  return compilation.options && compilation.options->values().find(key) != compilation.options->values().end();
+bool is_given(const CompileJob &job, std::string_view key) {
+  return job.options && job.options->values().find(key) != job.options->values().end();
 }
 
-Vector<CompileOption> other_options(const Compilation &compilation, const qrm::ContextInfo &context) {
+Vector<CompileOption> other_options(const CompileJob &job, const qrm::ContextInfo &context) {
   Vector<CompileOption> out;
-  for (const loader::OptionRow &row : compilation.plugin->options()) {
-    if (!shapes_programs(row) || !is_given(compilation, row.key)) continue;
-    const std::string_view asked = compilation.options->values().find(row.key)->second;
+  for (const loader::OptionRow &row : job.plugin->options()) {
+    if (!shapes_programs(row) || !is_given(job, row.key)) continue;
+    const std::string_view asked = job.options->values().find(row.key)->second;
     if (asked != option_of(context, row)) out.push_back({row.key, String(asked)});
   }
   return out;
 }
 
-String text_of_options(const Compilation &compilation, const GradedContext &graded) {
+String text_of_options(const CompileJob &job, const GradedContext &graded) {
   String text;
   for (const CompileOption &option : graded.asked_for) {
-    const loader::OptionRow &row = *compilation.plugin->find_option(option.key);
+    const loader::OptionRow &row = *job.plugin->find_option(option.key);
     text += format("%s%s: compiled with \"%s\", asked for \"%s\"", text.empty() ? "" : "; ", option.key.c_str(),
                    printable(option_of(*graded.context, row), 200).c_str(), printable(option.value, 200).c_str());
   }
@@ -116,11 +116,11 @@ String text_of_options(const Compilation &compilation, const GradedContext &grad
 // Compile-time options that were not given are the context's: what the container was made with is not forgotten when it
 // is compiled again, and the report does not call defaults what is otherwise. `same_machine`: those that name the
 // machine too.
-void adopt_options(Compilation &compilation, const qrm::ContextInfo &context, bool same_machine) {
-  for (qr_plugin_option &option : compilation.plugin_options.own) {
+void adopt_options(CompileJob &job, const qrm::ContextInfo &context, bool same_machine) {
+  for (qr_plugin_option &option : job.plugin_options.own) {
     const std::string_view key = text_of(option.key);
-    const loader::OptionRow *const row = compilation.plugin->find_option(key);
-    if (!row || !shapes_programs(*row) || is_given(compilation, key)) continue;
+    const loader::OptionRow *const row = job.plugin->find_option(key);
+    if (!row || !shapes_programs(*row) || is_given(job, key)) continue;
     if ((row->applies & QR_PLUGIN_OPTION_TARGET) && !same_machine) continue;
     const std::string_view value = option_of(context, *row);
     if (check_option_value(key, row->values, value).ok()) option.value = plugin_string(value);
@@ -129,22 +129,23 @@ void adopt_options(Compilation &compilation, const qrm::ContextInfo &context, bo
 
 }  // namespace
 
-Result<GradedContext> grade_contexts(const Compilation &compilation) {
-  const qrm::ValidatedModel &container = compilation.model.container();
-  const String &target = compilation.plugin->devices()[compilation.device].target;
+Result<GradedContext> grade_contexts(const CompileJob &job) {
+  const qrm::ValidatedModel &container = job.model.container();
+  const String &target = job.plugin->devices()[job.device].target;
+  const CallEvents::Phase phase(job.events, "grade contexts");
   GradedContext best;
   for (const qrm::ContextInfo &context : container.metadata().contexts) {
-    if (context.backend != compilation.plugin->id()) continue;
+    if (context.backend != job.plugin->id()) continue;
     // A context is as good as the worst of its programs.
     loader::Grade grade{QR_PLUGIN_GRADE_OPTIMAL, {}};
     for (const qrm::Program &stored : context.programs) {
-      Vector<ReadyProgram> one;
-      QR_ASSIGN_OR_RETURN(const ReadyProgram *program, add_program(container, context, stored, one));
-      QR_ASSIGN_OR_RETURN(loader::Grade judged, compilation.plugin->grade(load_request(compilation, *program)));
+      Vector<LoadableProgram> one;
+      QR_ASSIGN_OR_RETURN(const LoadableProgram *program, add_program(container, context, stored, one));
+      QR_ASSIGN_OR_RETURN(loader::Grade judged, job.plugin->grade(load_request(job, *program)));
       if (judged.grade > grade.grade || (judged.grade == grade.grade && grade.reason.empty()))
         grade = std::move(judged);
     }
-    if (grade.grade == QR_PLUGIN_GRADE_RECOMPILE && !keeps_graphs(compilation.model)) {
+    if (grade.grade == QR_PLUGIN_GRADE_RECOMPILE && !keeps_graphs(job.model)) {
       grade.grade = QR_PLUGIN_GRADE_INCOMPATIBLE;
       grade.reason += grade.reason.empty() ? "the portable graph was not kept" : "; the portable graph was not kept";
     }
@@ -153,39 +154,39 @@ Result<GradedContext> grade_contexts(const Compilation &compilation) {
     if (better) best = {&context, std::move(grade), {}};
   }
   if (best.context) {
-    best.asked_for = other_options(compilation, *best.context);
-  } else if (keeps_graphs(compilation.model) && compilation.plugin->has_compiler()) {
-    best.grade = {QR_PLUGIN_GRADE_RECOMPILE,
-                  format("the container has no context of backend %s, but its portable graph",
-                         String(compilation.plugin->id()).c_str())};
+    best.asked_for = other_options(job, *best.context);
+  } else if (keeps_graphs(job.model) && job.plugin->has_compiler()) {
+    best.grade = {
+        QR_PLUGIN_GRADE_RECOMPILE,
+        format("the container has no context of backend %s, but its portable graph", String(job.plugin->id()).c_str())};
   }
   return best;
 }
 
-loader::Grade session_grade(const Compilation &compilation, const GradedContext &graded) {
+loader::Grade session_grade(const CompileJob &job, const GradedContext &graded) {
   if (graded.asked_for.empty() || graded.grade.grade >= QR_PLUGIN_GRADE_RECOMPILE) return graded.grade;
-  return {keeps_graphs(compilation.model) ? QR_PLUGIN_GRADE_RECOMPILE : QR_PLUGIN_GRADE_INCOMPATIBLE,
-          text_of_options(compilation, graded)};
+  return {keeps_graphs(job.model) ? QR_PLUGIN_GRADE_RECOMPILE : QR_PLUGIN_GRADE_INCOMPATIBLE,
+          text_of_options(job, graded)};
 }
 
-Status ReadyModel::take_context(const qrm::ContextInfo &context) {
+Status LoadableModel::take_context(const qrm::ContextInfo &context) {
   programs_.reserve(context.programs.size());
   for (const qrm::Program &stored : context.programs) {
-    QR_ASSIGN_OR_RETURN(const ReadyProgram *program, add_program(model_->container(), context, stored, programs_));
+    QR_ASSIGN_OR_RETURN(const LoadableProgram *program, add_program(model_->container(), context, stored, programs_));
     (void)program;
   }
   return {};
 }
 
-Status ReadyModel::compile(Compilation &compilation) {
-  QR_ASSIGN_OR_RETURN(compiled_, CompiledModel::make(compilation));
+Status LoadableModel::compile(CompileJob &job) {
+  QR_ASSIGN_OR_RETURN(compiled_, CompiledModel::make(job));
   grade_ = {QR_PLUGIN_GRADE_OPTIMAL, {}};
-  note_options(compilation);
-  const auto &graphs = compiled_->portable().graphs();
+  note_options(job);
+  const auto &graphs = compiled_->portable_graphs().graphs();
   programs_.reserve(compiled_->programs().size());
   for (const CompiledProgram &made : compiled_->programs()) {
-    const loader::Compiled &from = made.compiled;
-    ReadyProgram &program = programs_.emplace_back();
+    const loader::CompiledBlob &from = made.compiled;
+    LoadableProgram &program = programs_.emplace_back();
     for (const std::uint32_t index : made.graphs)
       program.graphs.push_back({graphs[index].name, index, compiled_->input_dims()[index]});
     for (const loader::CompiledSegment &segment : from.segments) {
@@ -199,129 +200,129 @@ Status ReadyModel::compile(Compilation &compilation) {
     program.target = from.target;
     program.key = from.key;
     if (from.has_plan) program.plan = plan_of(from.plan);
-    describe_blob(program, compilation.plugin->blob_version(), in_memory(from.blob.data(), from.blob.size()));
+    describe_blob(program, job.plugin->blob_version(), in_memory(from.blob.data(), from.blob.size()));
   }
   return {};
 }
 
-Result<Ref<ReadyModel>> ReadyModel::make(Compilation &compilation) {
-  auto ready = Ref<ReadyModel>::make(Ref<const Model>(&compilation.model));
-  const Log &log = compilation.model.runtime().journal();
-  if (!compilation.model.is_container()) {
-    ready->source_ = "compiled";
-    QR_RETURN_IF_ERROR(ready->compile(compilation));
-    return ready;
+Result<Ref<LoadableModel>> LoadableModel::make(CompileJob &job) {
+  auto loadable = Ref<LoadableModel>::make(Ref<const Model>(&job.model));
+  const Log &log = job.model.runtime().log();
+  if (!job.model.is_container()) {
+    loadable->source_ = "compiled";
+    QR_RETURN_IF_ERROR(loadable->compile(job));
+    return loadable;
   }
 
-  if (!compilation.settings.shapes.empty())
-    return Status::error(ErrorId::option_conflict,
-                         format("option shape: %s is a container, whose shapes are bound already",
-                                compilation.model.describe().c_str()),
-                         "bind shapes when compiling from the .onnx")
+  if (!job.settings.shapes.empty())
+    return Status::error(
+               ErrorId::option_conflict,
+               format("option shape: %s is a container, whose shapes are bound already", job.model.describe().c_str()),
+               "bind shapes when compiling from the .onnx")
         .with("option", "shape");
-  QR_ASSIGN_OR_RETURN(GradedContext graded, grade_contexts(compilation));
-  if (!graded.context && graded.grade.grade != QR_PLUGIN_GRADE_RECOMPILE) return no_context(compilation);
-  const loader::DeviceInfo &device = compilation.plugin->devices()[compilation.device];
-  const String id(compilation.plugin->id());
-  const Recompile when = compilation.settings.recompile;
+  QR_ASSIGN_OR_RETURN(GradedContext graded, grade_contexts(job));
+  if (!graded.context && graded.grade.grade != QR_PLUGIN_GRADE_RECOMPILE) return no_context(job);
+  const loader::DeviceInfo &device = job.plugin->devices()[job.device];
+  const String id(job.plugin->id());
+  const Recompile when = job.settings.recompile;
   if (graded.context && graded.grade.grade == QR_PLUGIN_GRADE_INCOMPATIBLE)
     return Status::error(
                ErrorId::qrm_incompatible_context,
                format("%s: its context of backend %s was compiled for %s (blob version %u), this device is %s (blob "
                       "version %u): %s",
-                      compilation.model.describe().c_str(), id.c_str(), printable(graded.context->target).c_str(),
-                      graded.context->blob_version, device.target.c_str(), compilation.plugin->blob_version(),
+                      job.model.describe().c_str(), id.c_str(), printable(graded.context->target).c_str(),
+                      graded.context->blob_version, device.target.c_str(), job.plugin->blob_version(),
                       graded.grade.reason.empty() ? "incompatible" : printable(graded.grade.reason, 1000).c_str()))
         .with("backend", id);
   if (graded.grade.grade == QR_PLUGIN_GRADE_RECOMPILE) {
-    if (when == Recompile::Never && !graded.context) return no_context(compilation);
+    if (when == Recompile::Never && !graded.context) return no_context(job);
     if (when == Recompile::Never)
       return Status::error(
                  ErrorId::qrm_incompatible_context,
                  format("%s: its context of backend %s, compiled for %s, must be compiled again for %s, and option "
                         "context.recompile is never: %s",
-                        compilation.model.describe().c_str(), id.c_str(), printable(graded.context->target).c_str(),
+                        job.model.describe().c_str(), id.c_str(), printable(graded.context->target).c_str(),
                         device.target.c_str(), printable(graded.grade.reason, 1000).c_str()))
           .with("backend", id)
           .with("option", "context.recompile");
     if (when == Recompile::Background) {
-      ready->source_ = "pending";
-      ready->grade_ = std::move(graded.grade);
-      ready->asked_for_ = std::move(graded.asked_for);
-      ready->wants_recompilation_ = true;
-      return ready;
+      loadable->source_ = "pending";
+      loadable->grade_ = std::move(graded.grade);
+      loadable->asked_for_ = std::move(graded.asked_for);
+      loadable->wants_recompilation_ = true;
+      return loadable;
     }
     log.write(QR_LOG_INFO, "session",
-              format("%s: it is compiled again for backend %s, %s: %s", compilation.model.describe().c_str(),
-                     id.c_str(), device.target.c_str(), printable(graded.grade.reason, 1000).c_str()));
-    return make_again(compilation);
+              format("%s: it is compiled again for backend %s, %s: %s", job.model.describe().c_str(), id.c_str(),
+                     device.target.c_str(), printable(graded.grade.reason, 1000).c_str()));
+    return make_again(job);
   }
   if (!graded.asked_for.empty()) {
-    const String differs = text_of_options(compilation, graded);
-    const bool kept = ready->keeps_graphs();
+    const String differs = text_of_options(job, graded);
+    const bool kept = loadable->keeps_graphs();
     if (when == Recompile::Never || !kept)
       return Status::error(ErrorId::qrm_other_options,
                            format("%s: its context of backend %s was compiled with other options, and %s: %s",
-                                  compilation.model.describe().c_str(), id.c_str(),
+                                  job.model.describe().c_str(), id.c_str(),
                                   kept ? "option context.recompile is never" : "its portable graph was not kept",
                                   differs.c_str()))
           .with("backend", id)
           .with("option", graded.asked_for[0].key);
     log.write(QR_LOG_INFO, "session",
-              format("%s: its context is compiled again: %s", compilation.model.describe().c_str(), differs.c_str()));
-    if (when == Recompile::Wait) return make_again(compilation);
+              format("%s: its context is compiled again: %s", job.model.describe().c_str(), differs.c_str()));
+    if (when == Recompile::Wait) return make_again(job);
   }
   if (graded.grade.grade == QR_PLUGIN_GRADE_USABLE)
-    log.write(QR_LOG_INFO, "session",
-              format("%s: its context runs on %s, but another compilation would be better: %s",
-                     compilation.model.describe().c_str(), device.target.c_str(),
-                     printable(graded.grade.reason, 1000).c_str()));
-  QR_RETURN_IF_ERROR(ready->take_context(*graded.context));
-  adopt_options(compilation, *graded.context, true);
-  for (const loader::OptionRow &row : compilation.plugin->options())
-    if (shapes_programs(row)) ready->compiled_with_.push_back({row.key, String(option_of(*graded.context, row))});
+    log.write(
+        QR_LOG_INFO, "session",
+        format("%s: its context runs on %s, but another compilation would be better: %s", job.model.describe().c_str(),
+               device.target.c_str(), printable(graded.grade.reason, 1000).c_str()));
+  QR_RETURN_IF_ERROR(loadable->take_context(*graded.context));
+  adopt_options(job, *graded.context, true);
+  for (const loader::OptionRow &row : job.plugin->options())
+    if (shapes_programs(row)) loadable->compiled_with_.push_back({row.key, String(option_of(*graded.context, row))});
   const bool better = graded.grade.grade == QR_PLUGIN_GRADE_USABLE || !graded.asked_for.empty();
-  ready->grade_ = std::move(graded.grade);
-  ready->asked_for_ = std::move(graded.asked_for);
-  ready->wants_recompilation_ = when == Recompile::Background && better && ready->keeps_graphs();
-  return ready;
+  loadable->grade_ = std::move(graded.grade);
+  loadable->asked_for_ = std::move(graded.asked_for);
+  loadable->wants_recompilation_ = when == Recompile::Background && better && loadable->keeps_graphs();
+  return loadable;
 }
 
 // Of what was just compiled.
-void ReadyModel::note_options(const Compilation &compilation) {
-  for (const qr_plugin_option &option : compilation.plugin_options.own) {
-    const loader::OptionRow *const row = compilation.plugin->find_option(text_of(option.key));
+void LoadableModel::note_options(const CompileJob &job) {
+  for (const qr_plugin_option &option : job.plugin_options.own) {
+    const loader::OptionRow *const row = job.plugin->find_option(text_of(option.key));
     if (row && shapes_programs(*row)) compiled_with_.push_back({row->key, String(text_of(option.value))});
   }
 }
 
-bool ReadyModel::keeps_graphs() const noexcept { return !model_->is_container() || quarry::keeps_graphs(*model_); }
+bool LoadableModel::keeps_graphs() const noexcept { return !model_->is_container() || quarry::keeps_graphs(*model_); }
 
-Result<Ref<ReadyModel>> ReadyModel::make_again(Compilation &compilation) {
-  auto ready = Ref<ReadyModel>::make(Ref<const Model>(&compilation.model));
-  ready->source_ = "recompiled";
-  QR_ASSIGN_OR_RETURN(const GradedContext graded, grade_contexts(compilation));
-  if (graded.context) adopt_options(compilation, *graded.context, false);
-  QR_RETURN_IF_ERROR(ready->compile(compilation));
-  return ready;
+Result<Ref<LoadableModel>> LoadableModel::make_again(CompileJob &job) {
+  auto loadable = Ref<LoadableModel>::make(Ref<const Model>(&job.model));
+  loadable->source_ = "recompiled";
+  QR_ASSIGN_OR_RETURN(const GradedContext graded, grade_contexts(job));
+  if (graded.context) adopt_options(job, *graded.context, false);
+  QR_RETURN_IF_ERROR(loadable->compile(job));
+  return loadable;
 }
 
-qr_load_request load_request(const Compilation &compilation, const ReadyProgram &program) noexcept {
+qr_load_request load_request(const CompileJob &job, const LoadableProgram &program) noexcept {
   qr_load_request request = {};
   request.struct_size = sizeof request;
-  request.device = compilation.device;
+  request.device = job.device;
   request.blob = &program.blob;
-  request.options = compilation.plugin_options.own.data();
-  request.option_count = compilation.plugin_options.own.size();
-  request.signal = compilation.signal.plugin();
+  request.options = job.plugin_options.own.data();
+  request.option_count = job.plugin_options.own.size();
+  request.signal = job.signal.plugin();
   return request;
 }
 
-Result<qrm::Plan> plan_program(const Compilation &compilation, const ReadyProgram &program) {
+Result<qrm::Plan> plan_program(const CompileJob &job, const LoadableProgram &program) {
   qr_plugin_plan plan = {};
   plan.struct_size = sizeof plan;
   bool known = false;
-  QR_RETURN_IF_ERROR(compilation.plugin->plan(load_request(compilation, program), &plan, &known));
+  QR_RETURN_IF_ERROR(job.plugin->plan(load_request(job, program), &plan, &known));
   return known ? plan_of(plan) : program.plan;
 }
 

@@ -7,14 +7,14 @@
 namespace quarry {
 
 // What a backend loads at once: one blob, of one graph or several.
-struct ReadyProgram {
+struct LoadableProgram {
   struct Graph {
     String bucket;
     std::uint32_t index;  // of the model's graphs
     Vector<qir::Shape> input_dims;
   };
   Vector<Graph> graphs;
-  qr_blob blob;  // borrows from the members below and from the ReadyModel
+  qr_blob blob;  // borrows from the members below and from the LoadableModel
   Vector<qr_plugin_segment> segments;
   String target, key;
   qrm::Plan plan;
@@ -25,17 +25,17 @@ struct CompileOption {
   String key, value;
 };
 
-class ReadyModel : public Counted<ReadyModel> {
+class LoadableModel : public Counted<LoadableModel> {
  public:
   // The way that qr_session_create goes: from a container the best context of the backend is taken, and compiled again
   // from the kept graph where there is none, where the backend says "recompile", or where compile-time options were
   // given that differ from those it was compiled with (the option context.recompile: at once, later or never); from
-  // ONNX the model is compiled. In `compilation` the compile-time options that were not given become the context's.
-  static Result<Ref<ReadyModel>> make(Compilation &compilation);
+  // ONNX the model is compiled. In `job` the compile-time options that were not given become the context's.
+  static Result<Ref<LoadableModel>> make(CompileJob &job);
   // A container's kept graphs compiled for this machine, whatever contexts it has.
-  static Result<Ref<ReadyModel>> make_again(Compilation &compilation);
+  static Result<Ref<LoadableModel>> make_again(CompileJob &job);
 
-  explicit ReadyModel(Ref<const Model> model) : model_(std::move(model)) {}
+  explicit LoadableModel(Ref<const Model> model) : model_(std::move(model)) {}
   const Model &model() const noexcept { return *model_; }
   const Vector<qrm::TensorInfo> &inputs() const noexcept {
     return compiled_ ? compiled_->signature().inputs : model_->inputs();
@@ -43,7 +43,7 @@ class ReadyModel : public Counted<ReadyModel> {
   const Vector<qrm::TensorInfo> &outputs() const noexcept {
     return compiled_ ? compiled_->signature().outputs : model_->outputs();
   }
-  const Vector<ReadyProgram> &programs() const noexcept { return programs_; }
+  const Vector<LoadableProgram> &programs() const noexcept { return programs_; }
   const CompiledModel *compiled() const noexcept { return compiled_.get(); }
   // Of the programs; and of those the ones that the caller asked to be otherwise, which is not so yet or not at all.
   const Vector<CompileOption> &compiled_with() const noexcept { return compiled_with_; }
@@ -58,12 +58,12 @@ class ReadyModel : public Counted<ReadyModel> {
 
  private:
   Status take_context(const qrm::ContextInfo &context);
-  Status compile(Compilation &compilation);
-  void note_options(const Compilation &compilation);
+  Status compile(CompileJob &job);
+  void note_options(const CompileJob &job);
 
   Ref<const Model> model_;  // its mapping holds what the programs point into
   Ref<CompiledModel> compiled_;
-  Vector<ReadyProgram> programs_;
+  Vector<LoadableProgram> programs_;
   Vector<CompileOption> compiled_with_, asked_for_;
   const char *source_ = "container";
   loader::Grade grade_;
@@ -78,17 +78,17 @@ struct GradedContext {
 };
 // The best of those that the container has for the backend; "recompile" without a kept graph counts as incompatible.
 // Without a context for the backend but with a kept graph: "recompile".
-Result<GradedContext> grade_contexts(const Compilation &compilation);
+Result<GradedContext> grade_contexts(const CompileJob &job);
 // The grade that a session would see: other compile-time options make it "recompile" too.
-loader::Grade session_grade(const Compilation &compilation, const GradedContext &graded);
+loader::Grade session_grade(const CompileJob &job, const GradedContext &graded);
 
-Status no_context(const Compilation &compilation);
+Status no_context(const CompileJob &job);
 
 // A request to grade, plan or load a program.
-qr_load_request load_request(const Compilation &compilation, const ReadyProgram &program) noexcept;
+qr_load_request load_request(const CompileJob &job, const LoadableProgram &program) noexcept;
 
 // What `program` needs, from the backend where it can tell.
-Result<qrm::Plan> plan_program(const Compilation &compilation, const ReadyProgram &program);
+Result<qrm::Plan> plan_program(const CompileJob &job, const LoadableProgram &program);
 
 const char *grade_name(std::int32_t grade) noexcept;
 

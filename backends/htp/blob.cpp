@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/htp/blob.h"
+
+#include <cstring>
+
+#include "base/checked.h"
+
+namespace quarry::htp {
+
+namespace {
+
+constexpr char kMagic[8] = {'Q', 'R', 'H', 'T', 'P', 'B', 'L', 'B'};
+
+class Writer {
+ public:
+  void bytes(const void *data, std::size_t size) {
+    const auto *const from = static_cast<const std::uint8_t *>(data);
+    if (size > 0) out_.insert(out_.end(), from, from + size);
+  }
+  void u32(std::uint32_t value) { bytes(&value, sizeof value); }
+  void u64(std::uint64_t value) { bytes(&value, sizeof value); }
+  void text(std::string_view value) {
+    u32(static_cast<std::uint32_t>(value.size()));
+    bytes(value.data(), value.size());
+  }
+  void tensors(const Vector<BlobTensor> &list) {
+    u32(static_cast<std::uint32_t>(list.size()));
+    for (const BlobTensor &tensor : list) {
+      text(tensor.name);
+      u32(static_cast<std::uint32_t>(tensor.dtype));
+      u32(static_cast<std::uint32_t>(tensor.shape.size()));
+      for (const std::int64_t extent : tensor.shape) u64(static_cast<std::uint64_t>(extent));
+      u32(static_cast<std::uint32_t>(tensor.place));
+      if (tensor.place == BlobPlace::Constant)
+        text({reinterpret_cast<const char *>(tensor.constant.data()), tensor.constant.size()});
+      if (tensor.place != BlobPlace::Device) continue;
+      u32(tensor.id);
+      u32(static_cast<std::uint32_t>(tensor.device_dtype));
+      u32(static_cast<std::uint32_t>(tensor.device_dims.size()));
+      for (const std::uint32_t extent : tensor.device_dims) u32(extent);
+    }
+  }
+  Vector<std::uint8_t> take() { return std::move(out_); }
+
+ private:
+  Vector<std::uint8_t> out_;
+};
+
+Status bad(const char *what) { return Status::error(ErrorId::backend_bad_blob, format("htp blob: %s", what)); }
+
+// Reads past the end give zeros and are remembered.
+class Reader {
+ public:
+  explicit Reader(std::span<const std::uint8_t> bytes) : left_(bytes) {}
+  bool ok() const noexcept { return ok_; }
+  bool at_end() const noexcept { return left_.empty(); }
+  void bytes(void *to, std::size_t size) {
+    if (size > left_.size()) {
+      ok_ = false;
+      std::memset(to, 0, size);
+      return;
+    }
+    std::memcpy(to, left_.data(), size);
+    left_ = left_.subspan(size);
+  }
+  std::uint32_t u32() {
+    std::uint32_t value;
+    bytes(&value, sizeof value);
+    return value;
+  }
+  std::uint64_t u64() {
+    std::uint64_t value;
+    bytes(&value, sizeof value);
+    return value;
+  }
+  // A count of things that have at least `least` bytes each: never more than can be there.
+  std::uint32_t count(std::size_t least) {
+    const std::uint32_t value = u32();
+    if (value <= left_.size() / least) return value;
+    ok_ = false;
+    return 0;
+  }
+  String text() {
+    const std::uint32_t size = count(1);
+    String value(reinterpret_cast<const char *>(left_.data()), size);
+    left_ = left_.subspan(size);
+    return value;
+  }
+
+ private:
+  std::span<const std::uint8_t> left_;
+  bool ok_ = true;
+};
+
+// Values have the size that they have in the session, or are 64-bit integers that have 32 bits on the device; and the
+// library counts their bytes in 32 bits.
+bool fits_device(DType dtype, std::int64_t count, qnn::DataType device) {
+  const std::optional<std::uint64_t> bytes = packed_size(dtype, count);
+  const std::uint64_t there = static_cast<std::uint64_t>(count) * element_bytes(device);
+  if (!bytes || there > UINT32_MAX) return false;
+  if (dtype == DType::I64) return device == qnn::DataType::I32;
+  if (dtype == DType::U64) return device == qnn::DataType::U32;
+  return *bytes == there;
+}
+
+Status read_tensors(Reader &reader, Vector<BlobTensor> &list) {
+  const std::uint32_t count = reader.count(16);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    BlobTensor tensor;
+    tensor.name = reader.text();
+    tensor.dtype = static_cast<DType>(reader.u32());
+    const std::uint32_t rank = reader.u32();
+    if (rank > qir::kMaxRank) return bad("found a tensor of a rank past 8");
+    for (std::uint32_t d = 0; d < rank; ++d) tensor.shape.push_back(static_cast<std::int64_t>(reader.u64()));
+    const std::optional<std::int64_t> model = element_count(tensor.shape.data(), rank);
+    if (!model || *model > (std::int64_t{1} << 40) || dtype_bits(tensor.dtype) == 0)
+      return bad("found a tensor without a size that it can have");
+    tensor.place = static_cast<BlobPlace>(reader.u32());
+    if (tensor.place > BlobPlace::Constant) return bad("found a tensor in no known place");
+    if (tensor.place == BlobPlace::Constant) {
+      const String bytes = reader.text();
+      tensor.constant.assign(bytes.begin(), bytes.end());
+      if (tensor.constant.size() != packed_size(tensor.dtype, *model))
+        return bad("found a constant of another size than its shape has");
+    }
+    if (tensor.place != BlobPlace::Device) {
+      if (!reader.ok()) return bad("it ends in the midst of a tensor");
+      list.push_back(std::move(tensor));
+      continue;
+    }
+    tensor.id = reader.u32();
+    tensor.device_dtype = static_cast<qnn::DataType>(reader.u32());
+    const std::uint32_t device_rank = reader.u32();
+    if (device_rank == 0 || device_rank > qir::kMaxRank)
+      return bad("found a device tensor without a rank that it can have");
+    std::int64_t elements = 1;
+    for (std::uint32_t d = 0; d < device_rank; ++d) {
+      tensor.device_dims.push_back(reader.u32());
+      if (tensor.device_dims.back() == 0 || !checked_mul<std::int64_t>(elements, tensor.device_dims.back(), &elements))
+        return bad("found a device tensor without an extent that it can have");
+    }
+    if (!reader.ok()) return bad("it ends in the midst of a tensor");
+    if (element_bytes(tensor.device_dtype) == 0) return bad("found a tensor of an unknown type");
+    if (!fits_device(tensor.dtype, *model, tensor.device_dtype))
+      return bad("found a tensor whose type on the device is another than its own");
+    if (*model != elements) return bad("found a tensor whose two shapes have different sizes");
+    list.push_back(std::move(tensor));
+  }
+  return {};
+}
+
+}  // namespace
+
+Vector<std::uint8_t> write_blob(const Blob &blob) {
+  Writer writer;
+  writer.bytes(kMagic, sizeof kMagic);
+  writer.u32(kBlobVersion);
+  writer.u32(blob.soc);
+  writer.u32(blob.arch);
+  for (const qnn::Version &version : {blob.version.core, blob.version.backend})
+    for (const std::uint32_t part : {version.major, version.minor, version.patch}) writer.u32(part);
+  writer.text(blob.build_id);
+  writer.u64(blob.binary_bytes);
+  writer.u64(blob.binary_hash);
+  writer.u32(static_cast<std::uint32_t>(blob.graphs.size()));
+  for (const BlobGraph &graph : blob.graphs) {
+    writer.text(graph.name);
+    writer.u32(graph.on_device ? 1 : 0);
+    writer.tensors(graph.inputs);
+    writer.tensors(graph.outputs);
+    writer.u32(static_cast<std::uint32_t>(graph.nodes.size()));
+    for (const BlobNode &node : graph.nodes) writer.u32(node.path), writer.text(node.text);
+    writer.u32(graph.layout_copies);
+  }
+  return writer.take();
+}
+
+Result<Blob> read_blob(std::span<const std::uint8_t> bytes) {
+  Reader reader(bytes);
+  char magic[sizeof kMagic];
+  reader.bytes(magic, sizeof magic);
+  if (!reader.ok() || std::memcmp(magic, kMagic, sizeof magic) != 0) return bad("found another kind of blob");
+  if (const std::uint32_t version = reader.u32(); version != kBlobVersion)
+    return Status::error(ErrorId::backend_bad_blob,
+                         format("htp blob: found version %u, expected %u", version, kBlobVersion));
+  Blob blob;
+  blob.soc = reader.u32();
+  blob.arch = reader.u32();
+  for (qnn::Version *version : {&blob.version.core, &blob.version.backend})
+    version->major = reader.u32(), version->minor = reader.u32(), version->patch = reader.u32();
+  blob.build_id = reader.text();
+  blob.binary_bytes = reader.u64();
+  blob.binary_hash = reader.u64();
+  const std::uint32_t graphs = reader.count(20);
+  for (std::uint32_t i = 0; i < graphs; ++i) {
+    BlobGraph &graph = blob.graphs.emplace_back();
+    graph.name = reader.text();
+    graph.on_device = reader.u32() != 0;
+    QR_RETURN_IF_ERROR(read_tensors(reader, graph.inputs));
+    QR_RETURN_IF_ERROR(read_tensors(reader, graph.outputs));
+    const std::uint32_t nodes = reader.count(8);
+    for (std::uint32_t n = 0; n < nodes; ++n) {
+      BlobNode &node = graph.nodes.emplace_back();
+      node.path = reader.u32();
+      node.text = reader.text();
+      if (node.path > 3) return bad("found a node that runs by no known path");
+    }
+    graph.layout_copies = reader.u32();
+  }
+  for (const BlobGraph &graph : blob.graphs)
+    for (const auto *list : {&graph.inputs, &graph.outputs})
+      for (const BlobTensor &tensor : *list)
+        if (tensor.place == BlobPlace::Device && (!graph.on_device || blob.binary_bytes == 0))
+          return bad("found a tensor of a graph that is not on the device");
+  if (!reader.ok()) return bad("it ends too early");
+  if (!reader.at_end()) return bad("found bytes behind its end");
+  if (blob.graphs.empty()) return bad("found no graph");
+  return blob;
+}
+
+}  // namespace quarry::htp

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// The blob: what stands around a context binary of the library, which is segment 0. The library has no sum over its
+// binaries and crashes on damaged ones, or computes nonsense; so nothing of a binary reaches it before its hash was
+// found right here.
+#pragma once
+
+#include <span>
+
+#include "backends/htp/lower/draft.h"
+#include "backends/htp/qnn/abi.h"
+
+namespace quarry::htp {
+
+inline constexpr std::uint32_t kBlobVersion = 1;
+
+// Where the value of an input or output is.
+enum class BlobPlace : std::uint32_t {
+  Device,    // the library takes or gives it
+  Unused,    // an input that nobody reads
+  Constant,  // an output that is always the same
+};
+// An input or output: the session's side, and the library's.
+struct BlobTensor {
+  String name;
+  DType dtype = DType::Unknown;
+  qir::Shape shape;
+  BlobPlace place = BlobPlace::Device;
+  Vector<std::uint8_t> constant;  // its bytes
+  std::uint32_t id = 0;           // the library's
+  qnn::DataType device_dtype = qnn::DataType::Undef;
+  Vector<std::uint32_t> device_dims;
+};
+// By what a node of the model runs: QR_PLUGIN_PATH_*, and words.
+struct BlobNode {
+  std::uint32_t path = 0;
+  String text;
+};
+struct BlobGraph {
+  String name;            // as the library knows it
+  bool on_device = true;  // else nothing is computed: its outputs are constants
+  Vector<BlobTensor> inputs, outputs;
+  Vector<BlobNode> nodes;
+  std::uint32_t layout_copies = 0;
+};
+struct Blob {
+  std::uint32_t soc = 0, arch = 0;
+  qnn::ApiVersion version = {};
+  String build_id;
+  std::uint64_t binary_bytes = 0, binary_hash = 0;
+  Vector<BlobGraph> graphs;
+};
+
+Vector<std::uint8_t> write_blob(const Blob &blob);
+// Checks everything; the bytes may come from anywhere.
+Result<Blob> read_blob(std::span<const std::uint8_t> bytes);
+
+}  // namespace quarry::htp

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/htp/compile.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "backends/htp/lower/lowering.h"
+#include "backends/htp/metadata.h"
+#include "base/hash.h"
+#include "passes/passes.h"
+
+namespace quarry::htp {
+
+namespace {
+
+constexpr std::uint32_t kNative = QR_PLUGIN_PATH_NATIVE, kNone = QR_PLUGIN_PATH_NONE;
+
+// The composites that the device has operations for.
+constexpr passes::Composites kComposites = {
+    passes::Composite::Gelu,        passes::Composite::GeluTanh,           passes::Composite::HardSwish,
+    passes::Composite::HardSigmoid, passes::Composite::LayerNormalization, passes::Composite::RMSNormalization};
+
+Status describe(const Vector<Border> &borders, const Draft &draft, const qnn::Tensor *given, std::uint32_t count,
+                Vector<BlobTensor> &out) {
+  for (const Border &border : borders) {
+    if (border.tensor < 0) {
+      BlobTensor &tensor = out.emplace_back();
+      tensor.name = border.name, tensor.dtype = border.dtype, tensor.shape = border.shape;
+      const auto *const bytes = static_cast<const std::uint8_t *>(border.constant.data);
+      tensor.place = bytes ? BlobPlace::Constant : BlobPlace::Unused;
+      if (bytes) tensor.constant.assign(bytes, bytes + border.constant.size);
+      continue;
+    }
+    const DraftTensor &from = draft.tensors[static_cast<std::size_t>(border.tensor)];
+    const qnn::Tensor *const end = given + count;
+    const qnn::Tensor *const found =
+        std::find_if(given, end, [&](const qnn::Tensor &t) { return t.v1.name && from.name == t.v1.name; });
+    if (found == end)
+      return Status::error(
+          ErrorId::backend_library_call,
+          format("the binary says nothing of tensor %s, which is one of its borders", printable(from.name).c_str()));
+    BlobTensor &tensor = out.emplace_back();
+    tensor.name = border.name, tensor.dtype = border.dtype, tensor.shape = border.shape;
+    tensor.id = found->v1.id, tensor.device_dtype = from.dtype, tensor.device_dims = from.dims;
+  }
+  return {};
+}
+
+// A context that ends with the scope.
+struct ScopedContext {
+  const qnn::Api &api;
+  qnn::Handle handle = nullptr;
+  ~ScopedContext() {
+    if (handle) (void)api.contextFree(handle, nullptr);
+  }
+};
+
+Result<Vector<std::uint8_t>> binary_of(const qnn::Api &api, qnn::Handle context) {
+  qnn::LogLines lines;
+  qnn::BinSize size = 0, written = 0;
+  if (const qnn::Error error = api.contextGetBinarySize(context, &size))
+    return qnn::call_failed("contextGetBinarySize", error, &lines);
+  Vector<std::uint8_t> binary(size);
+  if (const qnn::Error error = api.contextGetBinary(context, binary.data(), size, &written))
+    return qnn::call_failed("contextGetBinary", error, &lines);
+  binary.resize(std::min<std::uint64_t>(size, written));
+  return binary;
+}
+
+}  // namespace
+
+Result<Unique<Prepared>> Prepared::make(qir::Graph graph, const CompileOptions &options) {
+  auto made = quarry::make_unique<Prepared>(std::move(graph));
+  qir::Graph &g = made->graph_;
+  qir::number_sources(g);
+  for (const qir::Node &node : g.nodes) made->names_.push_back(node.name);
+  made->refused_.resize(g.nodes.size());
+  passes::fold_batch_normalization(g, made->store_);
+  passes::compose(g, made->store_, kComposites, &made->composed_);
+  QR_RETURN_IF_ERROR(passes::einsum_to_matmul(g, made->store_));
+  passes::remove_no_ops(g);
+  passes::remove_unused(g);
+  Lowering lowering(g, *options.soc, made->store_, made->draft_);
+  QR_RETURN_IF_ERROR(lowering.run(made->refused_));
+  return made;
+}
+
+Vector<BlobNode> Prepared::nodes() const {
+  Vector<BlobNode> out(names_.size());
+  for (BlobNode &node : out) {
+    node.path = kNone;
+    node.text = "no work: a view, or folded into another node";
+  }
+  for (const passes::Composed &one : composed_)
+    for (const std::int32_t piece : one.pieces)
+      if (one.node >= 0)
+        out[static_cast<std::size_t>(piece)].text = "fused into " + names_[static_cast<std::size_t>(one.node)];
+  for (const DraftNode &node : draft_.nodes) {
+    if (node.source < 0) continue;
+    BlobNode &at = out[static_cast<std::size_t>(node.source)];
+    if (at.path != kNative) {
+      at.path = kNative;
+      at.text.clear();
+    }
+    if (!at.text.empty()) at.text += ", ";
+    at.text += node.type;
+  }
+  return out;
+}
+
+Result<CompiledContext> compile(const std::shared_ptr<const qnn::Library> &library, Vector<qir::Graph> graphs,
+                                const CompileOptions &options, const Writer::Step &step) {
+  QR_ASSIGN_OR_RETURN(const std::shared_ptr<Engine> engine, Engine::make(library, *options.soc, false));
+  const qnn::Api &api = engine->api();
+  ScopedContext context{api};
+  qnn::LogLines lines;
+  if (const qnn::Error error = api.contextCreate(engine->backend(), engine->device(), nullptr, &context.handle))
+    return qnn::call_failed("contextCreate", error, &lines);
+  CompiledContext out;
+  Vector<Unique<Prepared>> prepared;
+  StringMap<bool> names;
+  bool has_graph = false;  // a model may give constants alone
+  for (std::size_t i = 0; i < graphs.size(); ++i) {
+    QR_ASSIGN_OR_RETURN(Unique<Prepared> one, Prepared::make(std::move(graphs[i]), options));
+    for (Status &status : one->refused())
+      if (!status.ok()) return std::move(status);
+    String &name = one->draft().name;  // names of graphs must differ in a context
+    if (!names.emplace(name, true).second) name += format("#%zu", i);
+    if (!one->draft().nodes.empty()) {
+      GraphConfigs configs(options);
+      QR_RETURN_IF_ERROR(Writer(*engine, one->draft()).write(context.handle, configs.list(), step).status());
+      has_graph = true;
+    }
+    prepared.push_back(std::move(one));
+  }
+  Unique<Metadata> metadata;
+  if (has_graph) {
+    QR_ASSIGN_OR_RETURN(out.binary, binary_of(api, context.handle));
+    QR_ASSIGN_OR_RETURN(metadata, Metadata::read(*library, out.binary));
+  }
+  Blob &blob = out.blob;
+  blob.soc = options.soc->number, blob.arch = options.soc->arch;
+  blob.version = library->version(), blob.build_id = library->build_id();
+  blob.binary_bytes = out.binary.size(), blob.binary_hash = hash64(out.binary.data(), out.binary.size());
+  for (const Unique<Prepared> &one : prepared) {
+    const Draft &draft = one->draft();
+    BlobGraph &graph = blob.graphs.emplace_back();
+    graph.name = draft.name, graph.nodes = one->nodes(), graph.layout_copies = draft.layout_copies;
+    const qnn::GraphInfo *const info = draft.nodes.empty() ? nullptr : metadata->find(draft.name);
+    if (!info && !draft.nodes.empty())
+      return Status::error(ErrorId::backend_library_call,
+                           format("the binary says nothing of graph %s", printable(draft.name).c_str()));
+    graph.on_device = info != nullptr;
+    QR_RETURN_IF_ERROR(describe(draft.inputs, draft, info ? info->in : nullptr, info ? info->n_in : 0, graph.inputs));
+    QR_RETURN_IF_ERROR(
+        describe(draft.outputs, draft, info ? info->out : nullptr, info ? info->n_out : 0, graph.outputs));
+  }
+  return out;
+}
+
+}  // namespace quarry::htp

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// Models to context binaries: passes, lowering, the library's validation, finalisation.
+#pragma once
+
+#include "backends/htp/blob.h"
+#include "backends/htp/config.h"
+#include "backends/htp/writer.h"
+#include "passes/compose.h"
+
+namespace quarry::htp {
+
+// A graph made ready for the library, and what became of each node that was given.
+class Prepared {
+ public:
+  // `graph` is changed by passes.
+  static Result<Unique<Prepared>> make(qir::Graph graph, const CompileOptions &options);
+  explicit Prepared(qir::Graph given) : graph_(std::move(given)) {}  // by make() alone
+
+  Draft &draft() noexcept { return draft_; }
+  // One entry per node that was given: why it is refused, or ok.
+  Vector<Status> &refused() noexcept { return refused_; }
+  // Likewise: by what it runs.
+  Vector<BlobNode> nodes() const;
+
+ private:
+  qir::Graph graph_;
+  qir::Store store_;
+  Draft draft_;
+  Vector<Status> refused_;
+  Vector<String> names_;  // of the nodes that were given
+  Vector<passes::Composed> composed_;
+};
+
+struct CompiledContext {
+  Vector<std::uint8_t> binary;
+  Blob blob;
+};
+
+// All graphs into one context. The first refusal ends it.
+Result<CompiledContext> compile(const std::shared_ptr<const qnn::Library> &library, Vector<qir::Graph> graphs,
+                                const CompileOptions &options, const Writer::Step &step);
+
+}  // namespace quarry::htp

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/htp/lower/draft.h"
+
+namespace quarry::htp {
+
+using qnn::DataType;
+
+std::size_t element_bytes(DataType dtype) noexcept {
+  switch (dtype) {
+    case DataType::I8:
+    case DataType::U8:
+    case DataType::SQ8:
+    case DataType::UQ8:
+    case DataType::Bool8: return 1;
+    case DataType::I16:
+    case DataType::U16:
+    case DataType::F16:
+    case DataType::BF16:
+    case DataType::SQ16:
+    case DataType::UQ16: return 2;
+    case DataType::I32:
+    case DataType::U32:
+    case DataType::F32:
+    case DataType::SQ32:
+    case DataType::UQ32: return 4;
+    case DataType::I64:
+    case DataType::U64:
+    case DataType::F64: return 8;
+    default: return 0;
+  }
+}
+
+std::uint64_t tensor_bytes(const DraftTensor &tensor) noexcept {
+  std::uint64_t count = element_bytes(tensor.dtype);
+  for (const std::uint32_t extent : tensor.dims) count *= extent;
+  return count;
+}
+
+const char *type_name(DataType dtype) noexcept {
+  switch (dtype) {
+    case DataType::I8: return "i8";
+    case DataType::I16: return "i16";
+    case DataType::I32: return "i32";
+    case DataType::I64: return "i64";
+    case DataType::U8: return "u8";
+    case DataType::U16: return "u16";
+    case DataType::U32: return "u32";
+    case DataType::U64: return "u64";
+    case DataType::F16: return "f16";
+    case DataType::BF16: return "bf16";
+    case DataType::F32: return "f32";
+    case DataType::F64: return "f64";
+    case DataType::SQ8: return "quantised i8";
+    case DataType::SQ16: return "quantised i16";
+    case DataType::SQ32: return "quantised i32";
+    case DataType::UQ8: return "quantised u8";
+    case DataType::UQ16: return "quantised u16";
+    case DataType::UQ32: return "quantised u32";
+    case DataType::Bool8: return "bool";
+    default: return "another type";
+  }
+}
+
+}  // namespace quarry::htp

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// A QNN graph in our own words, before any library has seen it: what lowering makes, the library's validation is asked
+// about, and compiling writes into a context.
+#pragma once
+
+#include <variant>
+
+#include "backends/htp/qnn/abi.h"
+#include "formats/qir/graph.h"
+
+namespace quarry::htp {
+
+// real = (stored - zero_point) * scale; the library wants the zero point with the other sign.
+struct Encoding {
+  Vector<float> scales;              // none: not quantised; one: of the tensor; several: along `axis`
+  Vector<std::int32_t> zero_points;  // as many
+  std::int32_t axis = 0;
+  std::uint32_t bits = 0;  // of each stored value, where fewer than its type has (4-bit weights in bytes); 0: all
+};
+
+struct DraftTensor {
+  String name;
+  qnn::TensorType type = qnn::TensorType::Native;
+  qnn::DataType dtype = qnn::DataType::Undef;
+  Vector<std::uint32_t> dims;
+  Encoding encoding;
+  qir::Bytes data;  // of a static tensor; lies in the draft's store or in a segment of the model
+};
+
+struct DraftParam {
+  const char *name;
+  // A static tensor of the draft is Ref.
+  struct Ref {
+    std::int32_t tensor;
+  };
+  std::variant<std::uint32_t, std::int32_t, float, bool, Ref> value;
+};
+
+struct DraftNode {
+  String name;
+  const char *type;  // of the package qti.aisw
+  Vector<std::int32_t> inputs, outputs;
+  Vector<DraftParam> params;
+  std::int32_t source = qir::kNoSource;  // the node of the model that it was made for
+};
+
+// An input or output of the session: what the model says it is, and the tensor that the library gets or gives. An input
+// that nobody reads and an output that is a constant have none: the library knows neither.
+struct Border {
+  String name;
+  DType dtype = DType::Unknown;
+  qir::Shape shape;
+  std::int32_t tensor = -1;
+  qir::Bytes constant = {};  // of such an output
+};
+
+struct Draft {
+  String name;
+  Vector<DraftTensor> tensors;
+  Vector<DraftNode> nodes;  // in an order in which they can run
+  Vector<Border> inputs, outputs;
+  std::uint32_t layout_copies = 0;  // Transposes that no node of the model asked for
+};
+
+// Bytes of one stored element; 0: it has no size of its own.
+std::size_t element_bytes(qnn::DataType dtype) noexcept;
+std::uint64_t tensor_bytes(const DraftTensor &tensor) noexcept;
+const char *type_name(qnn::DataType dtype) noexcept;  // "u8 (fixed point)"
+
+}  // namespace quarry::htp

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// Activations with parameters.
+#include <limits>
+
+#include "backends/htp/lower/rules.h"
+
+namespace quarry::htp::rules {
+
+namespace {
+
+// Operations of ElementWiseNeuron.
+constexpr std::uint32_t kNeuronHardSigmoid = 2, kNeuronSoftplus = 7;
+
+}  // namespace
+
+Status clip(Lowering &l, const qir::Node &node) {
+  const std::int32_t low_id = qir::input_of(node, 1), high_id = qir::input_of(node, 2);
+  const std::optional<float> low = scalar_of(l, low_id), high = scalar_of(l, high_id);
+  if ((low_id != qir::kAbsent && !low) || (high_id != qir::kAbsent && !high))
+    return refuse(ErrorId::backend_limit, "bounds are known only at run time, expected constants",
+                  "write the bounds as constants, or as Max and Min");
+  const Order order = l.order(node.inputs[0]);
+  const std::int32_t x = l.stored(node.inputs[0], order);
+  if (!low && !high) {
+    l.same_as(node.outputs[0], x, order);
+    return {};
+  }
+  DraftNode &made = l.node("ReluMinMax", {x}, {l.result(node.outputs[0], order)});
+  l.param(made, "min_value", low.value_or(std::numeric_limits<float>::lowest()));
+  l.param(made, "max_value", high.value_or(std::numeric_limits<float>::max()));
+  return {};
+}
+
+Status elu(Lowering &l, const qir::Node &node) {
+  const Order order = l.order(node.inputs[0]);
+  const std::int32_t x = l.stored(node.inputs[0], order);
+  l.param(l.node("Elu", {x}, {l.result(node.outputs[0], order)}), "alpha", node.get_float("alpha", 1));
+  return {};
+}
+
+Status hard_sigmoid(Lowering &l, const qir::Node &node) {
+  const Order order = l.order(node.inputs[0]);
+  const std::int32_t x = l.stored(node.inputs[0], order);
+  DraftNode &made = l.node("ElementWiseNeuron", {x}, {l.result(node.outputs[0], order)});
+  l.param(made, "operation", kNeuronHardSigmoid);
+  l.param(made, "alpha", node.get_float("alpha", 0.2f));
+  l.param(made, "beta", node.get_float("beta", 0.5f));
+  return {};
+}
+
+Status softplus(Lowering &l, const qir::Node &node) {
+  const Order order = l.order(node.inputs[0]);
+  const std::int32_t x = l.stored(node.inputs[0], order);
+  DraftNode &made = l.node("ElementWiseNeuron", {x}, {l.result(node.outputs[0], order)});
+  l.param(made, "operation", kNeuronSoftplus);
+  return {};
+}
+
+Status leaky_relu(Lowering &l, const qir::Node &node) {
+  const Order order = l.order(node.inputs[0]);
+  const std::int32_t x = l.stored(node.inputs[0], order),
+                     slope = scalar_like(l, node.inputs[0], "slope", node.get_float("alpha", 0.01f));
+  l.node("Prelu", {x, slope}, {l.result(node.outputs[0], order)});
+  return {};
+}
+
+Status prelu(Lowering &l, const qir::Node &node) {
+  const Order order = l.order(node.inputs[0]);
+  const std::int32_t x = l.stored(node.inputs[0], order), slope = l.broadcast(node.inputs[1], order);
+  l.node("Prelu", {x, slope}, {l.result(node.outputs[0], order)});
+  return {};
+}
+
+Status swish(Lowering &l, const qir::Node &node) {
+  const Order order = l.order(node.inputs[0]);
+  const std::int32_t x = l.stored(node.inputs[0], order);
+  const Vector<std::uint32_t> dims = Lowering::dims_of(l.tensor(node.inputs[0]).shape, order);
+  if (l.tensor(node.inputs[0]).quant)
+    return refuse(ErrorId::backend_type,
+                  "Swish on quantised tensors, expected its pieces with a quantisation of their own");
+  std::int32_t inner = x;
+  if (const float alpha = node.get_float("alpha", 1); alpha != 1) {
+    inner = l.between(node.inputs[0], "~scaled", dims);
+    l.node("ElementWiseMultiply", {x, scalar_like(l, node.inputs[0], "alpha", alpha)}, {inner});
+  }
+  const std::int32_t gate = l.between(node.inputs[0], "~gate", dims);
+  l.node("Sigmoid", {inner}, {gate});
+  l.node("ElementWiseMultiply", {x, gate}, {l.result(node.outputs[0], order)});
+  return {};
+}
+
+}  // namespace quarry::htp::rules

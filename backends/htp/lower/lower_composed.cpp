@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operators that the device lacks, written as several that it has. For floats alone: between the pieces of a quantised
+// operator there would be values of a range that nobody measured.
+#include <cmath>
+
+#include "backends/htp/lower/rules.h"
+
+namespace quarry::htp::rules {
+
+using qir::Op;
+
+namespace {
+
+Status want_float(Lowering &l, const qir::Node &node) {
+  if (!l.tensor(node.inputs[0]).quant) return {};
+  return refuse(ErrorId::backend_type,
+                format("%s on quantised tensors, expected its data as f32 between DequantizeLinear and QuantizeLinear",
+                       qir::op_text(node).c_str()));
+}
+
+// Writes the pieces of one operator on elements; every value is shaped like the operator's input.
+class Chain {
+ public:
+  Chain(Lowering &l, const qir::Node &node)
+      : l_(l),
+        node_(node),
+        order_(l.order(node.inputs[0])),
+        dims_(Lowering::dims_of(l.tensor(node.inputs[0]).shape, order_)),
+        x_(l.stored(node.inputs[0], order_)) {}
+  std::int32_t x() const { return x_; }
+  std::int32_t number(const char *name, float value) { return scalar_like(l_, node_.inputs[0], name, value); }
+  std::int32_t of(const char *type, std::initializer_list<std::int32_t> inputs) {
+    const std::int32_t made = l_.between(node_.inputs[0], "~", dims_);
+    l_.node(type, inputs, {made});
+    return made;
+  }
+  DraftNode &last(const char *type, std::initializer_list<std::int32_t> inputs) {
+    return l_.node(type, inputs, {l_.result(node_.outputs[0], order_)});
+  }
+  DraftNode &with_param(const char *type, std::int32_t input, std::int32_t *made) {
+    *made = l_.between(node_.inputs[0], "~", dims_);
+    return l_.node(type, {input}, {*made});
+  }
+
+ private:
+  Lowering &l_;
+  const qir::Node &node_;
+  const Order order_;
+  const Vector<std::uint32_t> dims_;
+  const std::int32_t x_;
+};
+
+// A reduction between an operator before it and one behind it; either may be missing.
+Status reduce_between(Lowering &l, const qir::Node &node, const char *before, const char *reduction,
+                      const char *behind) {
+  QR_RETURN_IF_ERROR(want_float(l, node));
+  const std::size_t rank = l.rank(node.inputs[0]);
+  QR_ASSIGN_OR_RETURN(const Vector<std::int64_t> given, constant_ints(l, node, 1, "axes"));
+  bool gone[qir::kMaxRank] = {};
+  QR_RETURN_IF_ERROR(qir::resolve_reduce(node, given, rank, &gone));
+  std::int32_t x = l.natural(node.inputs[0]);
+  Vector<std::uint32_t> axes;
+  for (std::uint32_t axis = 0; axis < rank; ++axis)
+    if (gone[axis]) axes.push_back(axis);
+  if (before) {
+    const std::int32_t made = l.between(node.inputs[0], "~", l.drafted(x).dims);
+    if (std::string_view(before) == "ElementWiseMultiply") l.node(before, {x, x}, {made});
+    else l.node(before, {x}, {made});
+    x = made;
+  }
+  const std::int32_t y = l.result(node.outputs[0]);
+  const std::int32_t sum = behind && !axes.empty() ? l.between(node.outputs[0], "~", l.drafted(y).dims) : y;
+  if (axes.empty()) {
+    l.node(behind ? behind : "Reshape", {x}, {y});
+    return {};
+  }
+  DraftNode &made = l.node(reduction, {x}, {sum});
+  l.param(made, "axes", axes);
+  l.param(made, "keep_dims", node.get_int("keepdims", 1) != 0);
+  if (behind) l.node(behind, {sum}, {y});
+  return {};
+}
+
+}  // namespace
+
+Status reduce_composed(Lowering &l, const qir::Node &node) {
+  switch (node.op) {
+    case Op::ReduceL1: return reduce_between(l, node, "ElementWiseAbs", "ReduceSum", nullptr);
+    case Op::ReduceL2: return reduce_between(l, node, "ElementWiseMultiply", "ReduceSum", "ElementWiseSquareRoot");
+    case Op::ReduceSumSquare: return reduce_between(l, node, "ElementWiseMultiply", "ReduceSum", nullptr);
+    case Op::ReduceLogSum: return reduce_between(l, node, nullptr, "ReduceSum", "ElementWiseLog");
+    default: return reduce_between(l, node, "ElementWiseExp", "ReduceSum", "ElementWiseLog");
+  }
+}
+
+Status softsign(Lowering &l, const qir::Node &node) {
+  QR_RETURN_IF_ERROR(want_float(l, node));
+  Chain c(l, node);
+  const std::int32_t below = c.of("ElementWiseAdd", {c.of("ElementWiseAbs", {c.x()}), c.number("one", 1)});
+  c.last("ElementWiseDivide", {c.x(), below});
+  return {};
+}
+
+// alpha * elu(x / alpha).
+Status celu(Lowering &l, const qir::Node &node) {
+  QR_RETURN_IF_ERROR(want_float(l, node));
+  const float alpha = node.get_float("alpha", 1);
+  if (alpha == 0) return refuse(ErrorId::backend_limit, "alpha 0, expected another number");
+  Chain c(l, node);
+  const std::int32_t scaled = c.of("ElementWiseMultiply", {c.x(), c.number("one over alpha", 1 / alpha)});
+  std::int32_t elu = -1;
+  l.param(c.with_param("Elu", scaled, &elu), "alpha", 1.0f);
+  c.last("ElementWiseMultiply", {elu, c.number("alpha", alpha)});
+  return {};
+}
+
+Status selu(Lowering &l, const qir::Node &node) {
+  QR_RETURN_IF_ERROR(want_float(l, node));
+  Chain c(l, node);
+  std::int32_t elu = -1;
+  l.param(c.with_param("Elu", c.x(), &elu), "alpha", node.get_float("alpha", 1.6732632f));
+  c.last("ElementWiseMultiply", {elu, c.number("gamma", node.get_float("gamma", 1.050701f))});
+  return {};
+}
+
+Status mish(Lowering &l, const qir::Node &node) {
+  QR_RETURN_IF_ERROR(want_float(l, node));
+  Chain c(l, node);
+  std::int32_t soft = -1;
+  l.param(c.with_param("ElementWiseNeuron", c.x(), &soft), "operation", std::uint32_t{7});
+  c.last("ElementWiseMultiply", {c.x(), c.of("Tanh", {soft})});
+  return {};
+}
+
+// tanh(sqrt(4 / pi) * (x + 0.08943 * x^3)), off by at most 5e-4, which is one step of f16 near 1.
+Status erf(Lowering &l, const qir::Node &node) {
+  QR_RETURN_IF_ERROR(want_float(l, node));
+  Chain c(l, node);
+  // Past 4 the cube would only overflow.
+  std::int32_t near = -1;
+  DraftNode &clamp = c.with_param("ReluMinMax", c.x(), &near);
+  l.param(clamp, "min_value", -4.0f);
+  l.param(clamp, "max_value", 4.0f);
+  const std::int32_t square = c.of("ElementWiseMultiply", {near, near});
+  const std::int32_t factor =
+      c.of("ElementWiseAdd",
+           {c.of("ElementWiseMultiply", {square, c.number("cubic", 0.100909f)}), c.number("linear", 1.128379f)});
+  c.last("Tanh", {c.of("ElementWiseMultiply", {near, factor})});
+  return {};
+}
+
+Status mean(Lowering &l, const qir::Node &node) {
+  QR_RETURN_IF_ERROR(want_float(l, node));
+  const Order order = common_order(l, node);
+  const Vector<std::uint32_t> dims = Lowering::dims_of(l.tensor(node.outputs[0]).shape, order);
+  std::int32_t sum = l.broadcast(node.inputs[0], order);
+  for (std::size_t i = 1; i < node.inputs.size(); ++i) {
+    const std::int32_t next = l.broadcast(node.inputs[i], order), made = l.between(node.outputs[0], "~sum", dims);
+    l.node("ElementWiseAdd", {sum, next}, {made});
+    sum = made;
+  }
+  const float part = 1.0f / static_cast<float>(node.inputs.size());
+  l.node("ElementWiseMultiply", {sum, scalar_like(l, node.inputs[0], "part", part)},
+         {l.result(node.outputs[0], order)});
+  return {};
+}
+
+}  // namespace quarry::htp::rules

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operators on images: channels last.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "backends/htp/lower/rules.h"
+#include "base/checked.h"
+
+namespace quarry::htp::rules {
+
+using qir::Op;
+
+namespace {
+
+void window_params(Lowering &l, DraftNode &made, const qir::Window &w) {
+  l.param(made, "filter_size", unsigned_of({w.kernel, 2}));
+  l.param(made, "stride", unsigned_of({w.stride, 2}));
+  const std::uint32_t pads[4] = {static_cast<std::uint32_t>(w.pad_begin[0]), static_cast<std::uint32_t>(w.pad_end[0]),
+                                 static_cast<std::uint32_t>(w.pad_begin[1]), static_cast<std::uint32_t>(w.pad_end[1])};
+  l.param(made, "pad_amount", pads, {2, 2});
+}
+
+// So much must stand behind the input for the last window to lie in it.
+std::int64_t needed_behind(const qir::Window &w, int axis) {
+  return std::max<std::int64_t>(0,
+                                (w.out[axis] - 1) * w.stride[axis] + w.kernel[axis] - w.in[axis] - w.pad_begin[axis]);
+}
+
+// Padding for which the library's average gives wrong numbers, or crashes.
+bool has_odd_edges(const qir::Window &w, bool counts) {
+  for (int i = 0; i < 2; ++i) {
+    if (w.pad_begin[i] == 0 && w.pad_end[i] == 0 && needed_behind(w, i) == 0) continue;
+    if (counts || w.pad_begin[i] != w.pad_end[i] || 2 * w.pad_begin[i] >= w.kernel[i] ||
+        needed_behind(w, i) > w.pad_end[i])
+      return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+Status pool(Lowering &l, const qir::Node &node) {
+  if (node.outputs.size() > 1 && node.outputs[1] != qir::kAbsent)
+    return refuse(ErrorId::backend_limit, "the indices of MaxPool are asked for, expected its first output alone");
+  qir::Window w;
+  QR_RETURN_IF_ERROR(qir::resolve_pool(node, l.tensor(node.inputs[0]).shape, &w));
+  if (w.rank > 2) return refuse(ErrorId::backend_limit, format("%u spatial axes, expected at most 2", w.rank));
+  for (std::uint32_t i = 0; i < w.rank; ++i)
+    if (w.dilation[i] != 1)
+      return refuse(ErrorId::backend_limit, format("dilation %lld, expected 1", static_cast<long long>(w.dilation[i])));
+  const bool counts_padding = node.get_int("count_include_pad", 0) != 0;
+  if (node.op == Op::AveragePool && !l.tensor(node.inputs[0]).quant && has_odd_edges(w, counts_padding))
+    return refuse(
+        ErrorId::backend_limit,
+        "padding that counts, is uneven, half a window or more, or that a last window goes beyond, for which the "
+        "library's average is wrong; expected even padding of less than half a window that does not count",
+        "pad by a Pad before the node");
+  const Order order = channels_last(l.rank(node.inputs[0]));
+  std::int32_t x = l.stored(node.inputs[0], order);
+  Vector<std::uint32_t> dims = Lowering::dims_of(l.tensor(node.outputs[0]).shape, order);
+  const bool flat = w.rank == 1;
+  if (flat) {
+    Vector<std::uint32_t> in = l.drafted(x).dims;
+    in.insert(in.begin() + 1, 1), dims.insert(dims.begin() + 1, 1);
+    const std::int32_t wide = l.between(node.inputs[0], "~2d", in);
+    l.node("Reshape", {x}, {wide});
+    x = wide;
+    w.kernel[1] = w.kernel[0], w.stride[1] = w.stride[0], w.pad_begin[1] = w.pad_begin[0], w.pad_end[1] = w.pad_end[0];
+    w.in[1] = w.in[0], w.out[1] = w.out[0];
+    w.kernel[0] = w.stride[0] = w.in[0] = w.out[0] = 1, w.pad_begin[0] = w.pad_end[0] = 0;
+  }
+  const std::int32_t y = flat ? l.between(node.outputs[0], "~2d", dims) : l.result(node.outputs[0], order);
+  const bool is_average = node.op == Op::AveragePool;
+  DraftNode &made = l.node(is_average ? "PoolAvg2d" : "PoolMax2d", {x}, {y});
+  window_params(l, made, w);
+  if (is_average) l.param(made, "count_pad_for_edges", counts_padding);
+  if (node.get_int("ceil_mode", 0) != 0) l.param(made, "rounding_mode", std::uint32_t{1});
+  if (flat) l.node("Reshape", {y}, {l.result(node.outputs[0], order)});
+  return {};
+}
+
+// A mean or a maximum over the image: the pool refuses windows of that size.
+Status global_pool(Lowering &l, const qir::Node &node) {
+  const std::size_t rank = l.rank(node.inputs[0]);
+  const Order order = channels_last(rank);
+  const std::int32_t x = l.stored(node.inputs[0], order);
+  DraftNode &made =
+      l.node(node.op == Op::GlobalMaxPool ? "ReduceMax" : "ReduceMean", {x}, {l.result(node.outputs[0], order)});
+  Vector<std::uint32_t> axes;
+  for (std::uint32_t i = 1; i + 1 < rank; ++i) axes.push_back(i);
+  l.param(made, "axes", axes);
+  l.param(made, "keep_dims", true);
+  return {};
+}
+
+Status resize(Lowering &l, const qir::Node &node) {
+  const qir::Shape &in = l.tensor(node.inputs[0]).shape, &out = l.tensor(node.outputs[0]).shape;
+  if (in.size() != 4 || in[0] != out[0] || in[1] != out[1])
+    return refuse(ErrorId::backend_limit,
+                  format("a resize of %s to %s, expected one of the last two of four axes",
+                         shape_text(in.data(), in.size()).c_str(), shape_text(out.data(), out.size()).c_str()));
+  const std::string_view mode = node.get_string("mode", "nearest"),
+                         where = node.get_string("coordinate_transformation_mode", "half_pixel"),
+                         nearest = node.get_string("nearest_mode", "round_prefer_floor");
+  if (mode == "cubic" || where == "tf_crop_and_resize" || where == "half_pixel_symmetric" ||
+      node.get_int("antialias", 0) != 0)
+    return refuse(
+        ErrorId::backend_limit,
+        format(
+            "mode %s with coordinates by %s%s, expected nearest or linear by half_pixel, align_corners or asymmetric",
+            printable(mode).c_str(), printable(where).c_str(),
+            node.get_int("antialias", 0) != 0 ? " and antialias" : ""));
+  // The device knows no scales, only extents: those must say the same.
+  if (const std::int32_t id = qir::input_of(node, 2);
+      id != qir::kAbsent && l.tensor(id).is_constant && l.tensor(id).shape.size() == 1) {
+    const std::int64_t count = l.tensor(id).shape[0];
+    for (std::int64_t i = 0; i < count && count == 4; ++i) {
+      float scale;
+      std::memcpy(&scale, static_cast<const std::uint8_t *>(l.tensor(id).data.data) + 4 * i, 4);
+      const float exact =
+          static_cast<float>(out[static_cast<std::size_t>(i)]) / static_cast<float>(in[static_cast<std::size_t>(i)]);
+      if (where != "align_corners" && std::fabs(scale - exact) > 1e-3f * exact)
+        return refuse(ErrorId::backend_limit,
+                      format("a scale of %g to an extent that is %g times as large, expected one scale for both",
+                             static_cast<double>(scale), static_cast<double>(exact)));
+    }
+  }
+  const Order order = channels_last(4);
+  const std::int32_t x = l.stored(node.inputs[0], order), y = l.result(node.outputs[0], order);
+  const bool half = where == "half_pixel" || (where == "pytorch_half_pixel" && out[2] > 1 && out[3] > 1),
+             corners = where == "align_corners";
+  if (mode == "linear") {
+    if (where == "pytorch_half_pixel" && !half)
+      return refuse(ErrorId::backend_limit, "pytorch_half_pixel to an extent of 1, expected half_pixel");
+    DraftNode &made = l.node("ResizeBilinear", {x}, {y});
+    l.param(made, "align_corners", corners);
+    l.param(made, "half_pixel_centers", half);
+    return {};
+  }
+  if (where == "asymmetric" && nearest == "floor") {
+    DraftNode &made = l.node("ResizeNearestNeighbor", {x}, {y});
+    l.param(made, "align_corners", false);
+    l.param(made, "half_pixel_centers", false);
+    return {};
+  }
+  DraftNode &made = l.node("Resize", {x}, {y});
+  l.param(made, "transformation_mode",
+          std::uint32_t{where == "half_pixel"           ? 0u
+                        : where == "pytorch_half_pixel" ? 1u
+                        : corners                       ? 2u
+                                                        : 3u});
+  l.param(made, "interpolation_mode", std::uint32_t{0});
+  l.param(made, "nearest_mode",
+          std::uint32_t{nearest == "round_prefer_floor"  ? 0u
+                        : nearest == "round_prefer_ceil" ? 1u
+                        : nearest == "floor"             ? 2u
+                                                         : 3u});
+  return {};
+}
+
+Status depth_space(Lowering &l, const qir::Node &node) {
+  const Order order = channels_last(4);
+  const std::int32_t x = l.stored(node.inputs[0], order);
+  const std::uint32_t block = static_cast<std::uint32_t>(node.get_int("blocksize", 1));
+  const std::uint32_t blocks[2] = {block, block};
+  const bool to_space = node.op == Op::DepthToSpace;
+  DraftNode &made = l.node(to_space ? "DepthToSpace" : "SpaceToDepth", {x}, {l.result(node.outputs[0], order)});
+  l.param(made, "block_size", std::span<const std::uint32_t>(blocks));
+  l.param(made, "mode", std::uint32_t{to_space && node.get_string("mode", "DCR") == "CRD" ? 1u : 0u});
+  return {};
+}
+
+Status lrn(Lowering &l, const qir::Node &node) {
+  const std::int64_t size = node.get_int("size", 1);
+  if (size % 2 == 0)
+    return refuse(ErrorId::backend_limit, format("size %lld, expected an odd number", static_cast<long long>(size)));
+  const Order order = channels_last(l.rank(node.inputs[0]));
+  const std::int32_t x = l.stored(node.inputs[0], order);
+  DraftNode &made = l.node("Lrn", {x}, {l.result(node.outputs[0], order)});
+  l.param(made, "alpha", node.get_float("alpha", 0.0001f) / static_cast<float>(size));
+  l.param(made, "beta", node.get_float("beta", 0.75f));
+  l.param(made, "bias", node.get_float("bias", 1));
+  l.param(made, "radius", static_cast<std::int32_t>(size / 2));
+  return {};
+}
+
+}  // namespace quarry::htp::rules

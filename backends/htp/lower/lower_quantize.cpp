@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where quantised and float parts meet. The integers on the quantised side have the node's own scale and zero point,
+// whatever the type of the model's tensor says of them.
+#include "backends/htp/lower/rules.h"
+#include "formats/qir/quantization.h"
+
+namespace quarry::htp::rules {
+
+using qnn::DataType;
+
+namespace {
+
+Result<DataType> fixed_point(DType dtype) {
+  switch (dtype) {
+    case DType::U8: return DataType::UQ8;
+    case DType::I8: return DataType::SQ8;
+    case DType::U16: return DataType::UQ16;
+    case DType::I16: return DataType::SQ16;
+    case DType::I32: return DataType::SQ32;
+    default: break;
+  }
+  return refuse(ErrorId::backend_type, format("found %s, expected 8 or 16 bits", dtype_name(dtype)));
+}
+
+Result<Encoding> encoding_at(Lowering &l, const qir::Node &node, const Order &order) {
+  const std::optional<qir::Quantization> read = qir::read_quantization(l.graph(), node);
+  if (!read || read->block_size != 0)
+    return refuse(ErrorId::backend_limit, "scale or zero point is no constant of a tensor or of an axis, expected one");
+  Encoding encoding;
+  encoding.scales = read->scales, encoding.zero_points = read->zero_points;
+  if (!read->per_tensor())
+    encoding.axis = static_cast<std::int32_t>(place_of(order, static_cast<std::size_t>(read->axis)));
+  return encoding;
+}
+
+}  // namespace
+
+Status quantize(Lowering &l, const qir::Node &node) {
+  const Order order = l.order(node.inputs[0]);
+  QR_ASSIGN_OR_RETURN(const DataType dtype, fixed_point(l.tensor(node.outputs[0]).dtype));
+  QR_ASSIGN_OR_RETURN(Encoding encoding, encoding_at(l, node, order));
+  const std::int32_t x = l.stored(node.inputs[0], order), y = l.result(node.outputs[0], order);
+  l.drafted(y).dtype = dtype;
+  l.drafted(y).encoding = std::move(encoding);
+  l.node("Quantize", {x}, {y});
+  return {};
+}
+
+Status dequantize(Lowering &l, const qir::Node &node) {
+  const Order order = l.order(node.inputs[0]);
+  QR_ASSIGN_OR_RETURN(const DataType dtype, fixed_point(l.tensor(node.inputs[0]).dtype));
+  QR_ASSIGN_OR_RETURN(Encoding encoding, encoding_at(l, node, order));
+  const std::int32_t x = l.stored(node.inputs[0], order);
+  DraftTensor &from = l.drafted(x);
+  if (from.encoding.scales.empty()) {  // plain integers: they are given their meaning
+    from.dtype = dtype;
+    from.encoding = std::move(encoding);
+  } else if (from.encoding.scales != encoding.scales || from.encoding.zero_points != encoding.zero_points) {
+    return refuse(ErrorId::backend_limit,
+                  "integers of one quantisation are read as those of another, expected the same on both sides");
+  }
+  l.node("Dequantize", {x}, {l.result(node.outputs[0], order)});
+  return {};
+}
+
+}  // namespace quarry::htp::rules

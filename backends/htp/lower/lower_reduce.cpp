@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reductions over axes.
+#include "backends/htp/lower/rules.h"
+
+namespace quarry::htp::rules {
+
+using qir::Op;
+
+namespace {
+
+// The order of what is left when axes go: they keep their order among themselves.
+Order without(const Order &order, const bool *gone, bool keep) {
+  if (keep) return order;
+  Order left;
+  for (const std::uint8_t axis : order) {
+    if (gone[axis]) continue;
+    std::uint8_t number = 0;
+    for (std::uint8_t i = 0; i < axis; ++i) number = static_cast<std::uint8_t>(number + !gone[i]);
+    left.push_back(number);
+  }
+  return left;
+}
+
+}  // namespace
+
+Status reduce(Lowering &l, const qir::Node &node) {
+  const std::size_t rank = l.rank(node.inputs[0]);
+  QR_ASSIGN_OR_RETURN(const Vector<std::int64_t> given, constant_ints(l, node, 1, "axes"));
+  bool gone[qir::kMaxRank] = {};
+  QR_RETURN_IF_ERROR(qir::resolve_reduce(node, given, rank, &gone));
+  const Order order = l.order(node.inputs[0]);
+  const bool keep = node.get_int("keepdims", 1) != 0;
+  Vector<std::uint32_t> axes;
+  for (std::size_t axis = 0; axis < rank; ++axis)
+    if (gone[axis]) axes.push_back(place_of(order, axis));
+  const std::int32_t x = l.stored(node.inputs[0], order);
+  if (axes.empty()) {
+    l.same_as(node.outputs[0], x, order);
+    return {};
+  }
+  const char *const name = node.op == Op::ReduceMax   ? "ReduceMax"
+                           : node.op == Op::ReduceMin ? "ReduceMin"
+                           : node.op == Op::ReduceSum ? "ReduceSum"
+                                                      : "ReduceMean";
+  DraftNode &made = l.node(name, {x}, {l.result(node.outputs[0], without(order, gone, keep))});
+  l.param(made, "axes", axes);
+  l.param(made, "keep_dims", keep);
+  return {};
+}
+
+Status arg_reduce(Lowering &l, const qir::Node &node) {
+  if (node.get_int("select_last_index", 0) != 0)
+    return refuse(ErrorId::backend_limit, "select_last_index 1, expected 0");
+  const std::size_t rank = l.rank(node.inputs[0]), axis = axis_of(node, "axis", 0, rank);
+  const bool keep = node.get_int("keepdims", 1) != 0;
+  const Order order = l.order(node.inputs[0]);
+  bool gone[qir::kMaxRank] = {};
+  gone[axis] = true;
+  const std::int32_t x = l.stored(node.inputs[0], order);
+  DraftNode &made =
+      l.node(node.op == Op::ArgMax ? "Argmax" : "Argmin", {x}, {l.result(node.outputs[0], without(order, gone, keep))});
+  l.param(made, "axis", place_of(order, axis));
+  l.param(made, "keep_dims", keep);
+  return {};
+}
+
+Status top_k(Lowering &l, const qir::Node &node) {
+  const std::size_t rank = l.rank(node.inputs[0]), axis = axis_of(node, "axis", -1, rank);
+  QR_ASSIGN_OR_RETURN(const Vector<std::int64_t> k, constant_ints(l, node, 1, "k"));
+  Order order = natural_order(rank);
+  order.erase(order.begin() + static_cast<std::ptrdiff_t>(axis));
+  order.push_back(static_cast<std::uint8_t>(axis));
+  const std::int32_t x = l.stored(node.inputs[0], order);
+  const std::int32_t values =
+      node.outputs[0] == qir::kAbsent
+          ? l.between(node.inputs[0], "~values", Lowering::dims_of(l.tensor(node.outputs[1]).shape, order))
+          : l.result(node.outputs[0], order);
+  const std::int32_t indices = node.outputs.size() < 2 || node.outputs[1] == qir::kAbsent
+                                   ? l.between(node.name + ".indices", qnn::DataType::I32,
+                                               Lowering::dims_of(l.tensor(node.outputs[0]).shape, order))
+                                   : l.result(node.outputs[1], order);
+  DraftNode &made = l.node("TopK", {x}, {values, indices});
+  l.param(made, "k", static_cast<std::uint32_t>(k.empty() ? 1 : k[0]));
+  l.param(made, "largest", node.get_int("largest", 1) != 0);
+  return {};
+}
+
+}  // namespace quarry::htp::rules

@@ -1,0 +1,437 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/htp/lower/lowering.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+#include "base/checked.h"
+#include "formats/qir/quantization.h"
+
+namespace quarry::htp {
+
+using qnn::DataType;
+using qnn::TensorType;
+
+Order natural_order(std::size_t rank) {
+  Order order(rank);
+  std::iota(order.begin(), order.end(), std::uint8_t{0});
+  return order;
+}
+
+Order channels_last(std::size_t rank) {
+  Order order = natural_order(rank);
+  if (rank > 2) std::rotate(order.begin() + 1, order.begin() + 2, order.end());
+  return order;
+}
+
+bool is_natural(const Order &order) noexcept { return std::is_sorted(order.begin(), order.end()); }
+
+std::uint32_t place_of(const Order &order, std::size_t axis) noexcept {
+  return static_cast<std::uint32_t>(std::find(order.begin(), order.end(), axis) - order.begin());
+}
+
+Status refuse(ErrorId id, String reason, std::string_view hint) { return Status::error(id, reason, hint); }
+
+Lowering::Lowering(const qir::Graph &graph, const Soc &soc, qir::Store &store, Draft &draft)
+    : graph_(graph), soc_(soc), store_(store), draft_(draft), values_(graph.tensors.size()) {}
+
+Result<DataType> Lowering::type_of(const qir::Tensor &tensor) {
+  if (tensor.quant) {
+    switch (tensor.dtype) {
+      case DType::U8: return DataType::UQ8;
+      case DType::I8: return DataType::SQ8;
+      case DType::U16: return DataType::UQ16;
+      case DType::I16: return DataType::SQ16;
+      case DType::I32: return DataType::SQ32;
+      case DType::I4: return DataType::SQ8;
+      default: break;
+    }
+  } else {
+    switch (tensor.dtype) {
+      case DType::F32: return DataType::F32;
+      case DType::F16: return DataType::F16;
+      case DType::BF16: return DataType::BF16;
+      case DType::U8: return DataType::U8;
+      case DType::I8: return DataType::I8;
+      case DType::U16: return DataType::U16;
+      case DType::I16: return DataType::I16;
+      case DType::I64:  // the device has no arithmetic on 64 bits
+      case DType::I32: return DataType::I32;
+      case DType::U64:
+      case DType::U32: return DataType::U32;
+      case DType::Bool: return DataType::Bool8;
+      default: break;
+    }
+  }
+  return refuse(ErrorId::backend_type,
+                format("tensor %s: found %s%s, which the device has no type for", printable(tensor.name).c_str(),
+                       dtype_name(tensor.dtype), tensor.quant ? " with a quantisation" : ""));
+}
+
+Encoding Lowering::encoding_of(const qir::Tensor &tensor, const Order &order) {
+  Encoding encoding;
+  if (!tensor.quant) return encoding;
+  encoding.scales = tensor.quant->scales;
+  encoding.zero_points = tensor.quant->zero_points;
+  if (!tensor.quant->per_tensor())
+    encoding.axis = static_cast<std::int32_t>(place_of(order, static_cast<std::size_t>(tensor.quant->axis)));
+  if (tensor.dtype == DType::I4) encoding.bits = 4;
+  return encoding;
+}
+
+Vector<std::uint32_t> Lowering::dims_of(const qir::Shape &shape, const Order &order) {
+  Vector<std::uint32_t> dims;
+  for (const std::uint8_t axis : order) dims.push_back(static_cast<std::uint32_t>(shape[axis]));
+  if (dims.empty()) dims.push_back(1);
+  return dims;
+}
+
+String Lowering::unique(std::string_view name) {
+  String wanted(name.empty() ? std::string_view("value") : name);
+  while (true) {
+    std::uint32_t &used = names_[wanted];
+    if (used++ == 0) return wanted;
+    wanted = format("%s#%u", String(name).c_str(), used);
+  }
+}
+
+std::int32_t Lowering::add(DraftTensor tensor) {
+  tensor.name = unique(tensor.name);
+  draft_.tensors.push_back(std::move(tensor));
+  return static_cast<std::int32_t>(draft_.tensors.size() - 1);
+}
+
+std::int32_t Lowering::between(std::string_view name, DataType dtype, Vector<std::uint32_t> dims, Encoding encoding) {
+  return add({String(name), TensorType::Native, dtype, std::move(dims), std::move(encoding), {}});
+}
+
+std::int32_t Lowering::between(std::int32_t like, const char *suffix, Vector<std::uint32_t> dims) {
+  const qir::Tensor &tensor = this->tensor(like);
+  const Result<DataType> dtype = type_of(tensor);
+  return between(tensor.name + suffix, dtype.ok() ? dtype.value() : DataType::F32, std::move(dims),
+                 encoding_of(tensor, natural_order(tensor.shape.size())));
+}
+
+std::int32_t Lowering::constant(std::string_view name, DataType dtype, Vector<std::uint32_t> dims, qir::Bytes data,
+                                Encoding encoding) {
+  return add({String(name), TensorType::Static, dtype, std::move(dims), std::move(encoding), data});
+}
+
+// ---- constants ----------------------------------------------------------------------------------
+
+namespace {
+
+// Elements of `size` bytes, put into another order of the axes.
+void reorder(const std::uint8_t *from, std::uint8_t *to, const qir::Shape &shape, const Order &order,
+             std::size_t size) {
+  const std::size_t rank = shape.size();
+  Vector<std::uint64_t> strides(rank, size);
+  for (std::size_t i = rank; i-- > 1;) strides[i - 1] = strides[i] * static_cast<std::uint64_t>(shape[i]);
+  Vector<std::int64_t> at(rank, 0);
+  const std::uint64_t count = static_cast<std::uint64_t>(*element_count(shape.data(), rank));
+  for (std::uint64_t n = 0; n < count; ++n, to += size) {
+    std::uint64_t offset = 0;
+    for (std::size_t i = 0; i < rank; ++i) offset += strides[order[i]] * static_cast<std::uint64_t>(at[i]);
+    std::memcpy(to, from + offset, size);
+    for (std::size_t i = rank; i-- > 0;) {
+      if (++at[i] < shape[order[i]]) break;
+      at[i] = 0;
+    }
+  }
+}
+
+}  // namespace
+
+// The bytes as the device has them: 4 bits in bytes of their own, 64-bit integers in 32 bits.
+std::int32_t Lowering::constant_in(const qir::Tensor &tensor, const qir::Shape &shape, const Order &order) {
+  const DataType dtype = type_of(tensor).ok() ? type_of(tensor).value() : DataType::F32;
+  const std::size_t size = element_bytes(dtype);
+  const std::uint64_t count = static_cast<std::uint64_t>(*element_count(shape.data(), shape.size()));
+  qir::Bytes data = tensor.data;
+  if (tensor.dtype == DType::I64 || tensor.dtype == DType::U64) {
+    std::int32_t *const narrow = static_cast<std::int32_t *>(store_.allocate(count * 4));
+    for (std::uint64_t i = 0; i < count; ++i) {
+      std::int64_t wide;
+      std::memcpy(&wide, static_cast<const std::uint8_t *>(data.data) + 8 * i, 8);
+      narrow[i] = static_cast<std::int32_t>(std::clamp<std::int64_t>(wide, std::numeric_limits<std::int32_t>::min(),
+                                                                     std::numeric_limits<std::int32_t>::max()));
+    }
+    data = {narrow, count * 4};
+  } else if (tensor.dtype == DType::I4) {
+    std::int8_t *const bytes = static_cast<std::int8_t *>(store_.allocate(count));
+    for (std::uint64_t i = 0; i < count; ++i)
+      bytes[i] = static_cast<std::int8_t>(qir::stored_integer(tensor.dtype, data.data, i));
+    data = {bytes, count};
+  }
+  if (!is_natural(order) && count > 0) {
+    void *const place = store_.allocate(count * size);
+    reorder(static_cast<const std::uint8_t *>(data.data), static_cast<std::uint8_t *>(place), shape, order, size);
+    data = {place, count * size};
+  }
+  return constant(tensor.name, dtype, dims_of(shape, order), data, encoding_of(tensor, order));
+}
+
+// ---- values -------------------------------------------------------------------------------------
+
+Order Lowering::order(std::int32_t id) const {
+  const Value &value = values_[static_cast<std::size_t>(id)];
+  return value.tensor < 0 ? natural_order(rank(id)) : value.order;
+}
+
+void Lowering::move(const Value &value, const Order &order, std::int32_t to) {
+  Vector<std::uint32_t> perm, wide;
+  for (const std::uint8_t axis : order) {
+    perm.push_back(place_of(value.order, axis));
+    // Moving extents of 1 about moves nothing.
+    if (drafted(value.tensor).dims[perm.back()] != 1) wide.push_back(perm.back());
+  }
+  if (std::is_sorted(wide.begin(), wide.end())) {
+    node("Reshape", {value.tensor}, {to});
+  } else {
+    param(node("Transpose", {value.tensor}, {to}), "perm", perm);
+    ++draft_.layout_copies;
+  }
+}
+
+std::int32_t Lowering::stored(std::int32_t id, const Order &order) {
+  const Value &value = values_[static_cast<std::size_t>(id)];
+  if (value.tensor >= 0 && value.order == order) return value.tensor;
+  const auto key = std::make_pair(id, order);
+  if (const auto found = copies_.find(key); found != copies_.end()) return found->second;
+  std::int32_t made;
+  if (tensor(id).is_constant) {
+    made = constant_in(tensor(id), tensor(id).shape, order);
+  } else {
+    const DraftTensor from = drafted(value.tensor);
+    made = between(tensor(id).name, from.dtype, dims_of(tensor(id).shape, order), encoding_of(tensor(id), order));
+    move(value, order, made);
+  }
+  copies_.emplace(key, made);
+  return made;
+}
+
+std::int32_t Lowering::broadcast(std::int32_t id, const Order &order) {
+  const qir::Tensor &given = tensor(id);
+  const std::size_t rank = order.size(), own = given.shape.size();
+  if (own == rank) return stored(id, order);
+  const auto key = std::make_pair(id, order);
+  if (const auto found = copies_.find(key); found != copies_.end()) return found->second;
+  qir::Shape shape(rank - own, 1);
+  shape.insert(shape.end(), given.shape.begin(), given.shape.end());
+  std::int32_t made;
+  if (given.is_constant) {
+    made = constant_in(given, shape, order);
+  } else {
+    const std::int32_t from = natural(id);
+    const DataType dtype = drafted(from).dtype;
+    const Encoding encoding = drafted(from).encoding;
+    const bool moves =
+        !is_natural(order) && std::count_if(shape.begin(), shape.end(), [](std::int64_t d) { return d != 1; }) > 1;
+    made = between(given.name, dtype, dims_of(shape, moves ? natural_order(rank) : order), encoding);
+    node("Reshape", {from}, {made});
+    if (moves) {
+      const std::int32_t moved = between(given.name, dtype, dims_of(shape, order), encoding);
+      const Vector<std::uint32_t> perm(order.begin(), order.end());
+      param(node("Transpose", {made}, {moved}), "perm", perm);
+      ++draft_.layout_copies;
+      made = moved;
+    }
+  }
+  copies_.emplace(key, made);
+  return made;
+}
+
+std::int32_t Lowering::result(std::int32_t id, const Order &order) {
+  const qir::Tensor &tensor = this->tensor(id);
+  const bool is_output = std::find(graph_.outputs.begin(), graph_.outputs.end(), id) != graph_.outputs.end();
+  const Result<DataType> dtype = type_of(tensor);
+  const std::int32_t made = add({tensor.name,
+                                 is_output && is_natural(order) ? TensorType::AppRead : TensorType::Native,
+                                 dtype.ok() ? dtype.value() : DataType::F32,
+                                 dims_of(tensor.shape, order),
+                                 encoding_of(tensor, order),
+                                 {}});
+  values_[static_cast<std::size_t>(id)] = {made, order, qir::kAbsent};
+  return made;
+}
+
+void Lowering::same_as(std::int32_t id, std::int32_t draft_id, Order order) {
+  values_[static_cast<std::size_t>(id)] = {draft_id, std::move(order), qir::kAbsent};
+}
+
+DraftNode &Lowering::node(const char *type, std::initializer_list<std::int32_t> inputs,
+                          std::initializer_list<std::int32_t> outputs) {
+  DraftNode made;
+  made.name = at_ ? at_->name : String(type);
+  made.type = type;
+  for (const std::int32_t input : inputs)
+    if (input >= 0) made.inputs.push_back(input);
+  made.outputs = outputs;
+  made.source = at_ ? at_->source : qir::kNoSource;
+  return draft_.nodes.emplace_back(std::move(made));
+}
+
+void Lowering::param(DraftNode &node, const char *name, std::span<const std::uint32_t> values,
+                     Vector<std::uint32_t> dims) {
+  if (dims.empty()) dims = {static_cast<std::uint32_t>(values.size())};
+  const std::int32_t made =
+      constant(node.name + "." + name, DataType::U32, std::move(dims), values.data(), values.size_bytes());
+  node.params.push_back({name, DraftParam::Ref{made}});
+}
+void Lowering::param(DraftNode &node, const char *name, std::span<const std::int32_t> values,
+                     Vector<std::uint32_t> dims) {
+  if (dims.empty()) dims = {static_cast<std::uint32_t>(values.size())};
+  const std::int32_t made =
+      constant(node.name + "." + name, DataType::I32, std::move(dims), values.data(), values.size_bytes());
+  node.params.push_back({name, DraftParam::Ref{made}});
+}
+
+// ---- the graph ----------------------------------------------------------------------------------
+
+// What stands at a border is copied byte for byte, or from 64 to 32 bits.
+Status Lowering::check_border(std::int32_t id) const {
+  const qir::Tensor &tensor = this->tensor(id);
+  QR_ASSIGN_OR_RETURN(const DataType dtype, type_of(tensor));
+  const bool narrows = tensor.dtype == DType::I64 || tensor.dtype == DType::U64;
+  if (narrows || dtype_bits(tensor.dtype) == 8 * element_bytes(dtype)) return {};
+  return refuse(ErrorId::backend_type, format("tensor %s: found %s at the model's border, expected whole bytes",
+                                              printable(tensor.name).c_str(), dtype_name(tensor.dtype)));
+}
+
+Status Lowering::check_types(const qir::Node &node) const {
+  for (const auto *list : {&node.inputs, &node.outputs}) {
+    for (const std::int32_t id : *list) {
+      if (id == qir::kAbsent) continue;
+      const qir::Tensor &tensor = this->tensor(id);
+      QR_RETURN_IF_ERROR(type_of(tensor).status());
+      for (const auto *borders : {&graph_.inputs, &graph_.outputs})
+        if (std::find(borders->begin(), borders->end(), id) != borders->end()) QR_RETURN_IF_ERROR(check_border(id));
+      for (const std::int64_t extent : tensor.shape) {
+        if (extent < 0)
+          return refuse(
+              ErrorId::backend_limit,
+              format("tensor %s: found shape %s, expected one that is known before the run",
+                     printable(tensor.name).c_str(), shape_text(tensor.shape.data(), tensor.shape.size()).c_str()),
+              "bind symbolic extents by the option shape; for extents that depend on data cut the model before this "
+              "node");
+        if (extent == 0 || extent > std::numeric_limits<std::uint32_t>::max())
+          return refuse(ErrorId::backend_limit, format("tensor %s: found shape %s, expected extents of at least 1",
+                                                       printable(tensor.name).c_str(),
+                                                       shape_text(tensor.shape.data(), tensor.shape.size()).c_str()));
+      }
+    }
+  }
+  return {};
+}
+
+Status Lowering::lower_node(const qir::Node &node) {
+  const OperatorRow *row = node.op == qir::Op::Custom ? nullptr : find_operator(node.op);
+  if (!row)
+    return refuse(
+        ErrorId::backend_op, format("operator %s has no form on this device", qir::op_text(node).c_str()),
+        "docs/htp.md says what is taken; cut the model before and behind this node and run it on another backend");
+  QR_RETURN_IF_ERROR(check_types(node));
+  return row->rule(*this, node);
+}
+
+void Lowering::border(std::int32_t id, bool output) {
+  const qir::Tensor &tensor = this->tensor(id);
+  Border made{tensor.name, tensor.dtype, tensor.shape, -1, {}};
+  Value &value = values_[static_cast<std::size_t>(id)];
+  if (!output) {
+    const Result<DataType> dtype = type_of(tensor);
+    const Order order = natural_order(tensor.shape.size());
+    made.tensor = add({tensor.name,
+                       TensorType::AppWrite,
+                       dtype.ok() ? dtype.value() : DataType::F32,
+                       dims_of(tensor.shape, order),
+                       encoding_of(tensor, order),
+                       {}});
+    value = {made.tensor, order, qir::kAbsent};
+    draft_.inputs.push_back(std::move(made));
+    return;
+  }
+  const std::int32_t constant = tensor.is_constant ? id : value.constant;
+  if (constant != qir::kAbsent) {
+    made.constant = this->tensor(constant).data;
+    draft_.outputs.push_back(std::move(made));
+    return;
+  }
+  const bool taken = std::any_of(draft_.outputs.begin(), draft_.outputs.end(),
+                                 [&](const Border &other) { return other.tensor == value.tensor; });
+  if (value.tensor >= 0 && is_natural(value.order) && drafted(value.tensor).type == TensorType::AppRead && !taken) {
+    made.tensor = value.tensor;
+  } else {
+    const DraftTensor &like = drafted(value.tensor);
+    const Order order = natural_order(tensor.shape.size());
+    made.tensor = add({tensor.name,
+                       TensorType::AppRead,
+                       like.dtype,
+                       dims_of(tensor.shape, order),
+                       like.encoding.scales.size() > 1 ? encoding_of(tensor, order) : like.encoding,
+                       {}});
+    move(value, order, made.tensor);
+  }
+  draft_.outputs.push_back(std::move(made));
+}
+
+Status Lowering::run(Vector<Status> &refused) {
+  draft_.name = graph_.name.empty() ? String("graph") : graph_.name;
+  for (const std::int32_t id : graph_.inputs) border(id, false);
+  for (const qir::Node &node : graph_.nodes) {
+    at_ = &node;
+    const std::size_t nodes = draft_.nodes.size();
+    Status status = lower_node(node);
+    const bool failed = !status.ok();
+    const auto source = static_cast<std::size_t>(node.source);
+    if (node.source >= 0 && source < refused.size() && refused[source].ok()) refused[source] = std::move(status);
+    if (!failed) continue;
+    draft_.nodes.erase(draft_.nodes.begin() + static_cast<std::ptrdiff_t>(nodes), draft_.nodes.end());
+    for (const std::int32_t id : node.outputs) {
+      if (id == qir::kAbsent) continue;
+      for (const std::int64_t extent : tensor(id).shape)
+        if (extent < 0) return {};  // nothing behind it can be judged
+      result(id);
+    }
+  }
+  at_ = nullptr;
+  for (const std::int32_t id : graph_.outputs) border(id, true);
+  // The library takes out an input that nobody reads, and then wants to hear nothing of it.
+  Vector<bool> read(draft_.tensors.size());
+  for (const DraftNode &node : draft_.nodes)
+    for (const std::int32_t id : node.inputs) read[static_cast<std::size_t>(id)] = true;
+  for (Border &input : draft_.inputs) {
+    if (read[static_cast<std::size_t>(input.tensor)]) continue;
+    drafted(input.tensor).type = TensorType::Null;
+    input.tensor = -1;
+  }
+  return {};
+}
+
+Result<Vector<std::int64_t>> constant_ints(const Lowering &lowering, const qir::Node &node, std::size_t input,
+                                           const char *what) {
+  const std::int32_t id = qir::input_of(node, input);
+  Vector<std::int64_t> values;
+  if (id == qir::kAbsent) return values;
+  const qir::Tensor &tensor = lowering.tensor(id);
+  if (!tensor.is_constant || (tensor.dtype != DType::I64 && tensor.dtype != DType::I32))
+    return refuse(ErrorId::backend_limit,
+                  format("%s (input %zu) is known only at run time, expected a constant", what, input),
+                  "export the model with fixed shapes");
+  const std::size_t count = static_cast<std::size_t>(*element_count(tensor.shape.data(), tensor.shape.size()));
+  for (std::size_t i = 0; i < count; ++i) {
+    if (tensor.dtype == DType::I64) {
+      std::int64_t value;
+      std::memcpy(&value, static_cast<const std::uint8_t *>(tensor.data.data) + 8 * i, 8);
+      values.push_back(value);
+    } else {
+      std::int32_t value;
+      std::memcpy(&value, static_cast<const std::uint8_t *>(tensor.data.data) + 4 * i, 4);
+      values.push_back(value);
+    }
+  }
+  return values;
+}
+
+}  // namespace quarry::htp

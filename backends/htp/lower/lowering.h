@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// QIR to a QNN graph. Each operator has a rule (operators.inc) that writes nodes; this is what rules write with.
+//
+// Layout: the NPU wants images with the channels last, models have them second. Every value is stored in some order of
+// its axes; a rule takes its inputs in the order that it needs or in the one they have, and says in which its result
+// is. A Transpose is written only where a value is asked for in an order that it is not stored in, once for each order;
+// Transposes of the model itself move nothing where the next rule can take what is there.
+#pragma once
+
+#include <map>
+#include <span>
+
+#include "backends/htp/lower/draft.h"
+#include "backends/htp/soc/soc.h"
+#include "formats/qir/graph_edit.h"
+#include "formats/qir/store.h"
+
+namespace quarry::htp {
+
+// order[i]: the axis of the tensor that is stored as the i-th.
+using Order = Vector<std::uint8_t>;
+Order natural_order(std::size_t rank);
+Order channels_last(std::size_t rank);  // N, spatial axes, C
+bool is_natural(const Order &order) noexcept;
+// The place where an axis of the tensor is stored.
+std::uint32_t place_of(const Order &order, std::size_t axis) noexcept;
+
+class Lowering {
+ public:
+  Lowering(const qir::Graph &graph, const Soc &soc, qir::Store &store, Draft &draft);
+
+  const qir::Graph &graph() const noexcept { return graph_; }
+  const Soc &soc() const noexcept { return soc_; }
+  qir::Store &store() noexcept { return store_; }
+  const qir::Tensor &tensor(std::int32_t id) const { return qir::at(graph_, id); }
+  std::size_t rank(std::int32_t id) const { return tensor(id).shape.size(); }
+  DraftTensor &drafted(std::int32_t draft_id) { return draft_.tensors[static_cast<std::size_t>(draft_id)]; }
+
+  // ---- what nodes read ----
+  Order order(std::int32_t id) const;  // in which a value is stored now; natural for constants
+  std::int32_t stored(std::int32_t id, const Order &order);
+  std::int32_t natural(std::int32_t id) { return stored(id, natural_order(rank(id))); }
+  // For operators that broadcast: of `rank` axes in the given order, with extents of 1 in front.
+  std::int32_t broadcast(std::int32_t id, const Order &order);
+
+  // ---- what nodes write ----
+  std::int32_t result(std::int32_t id, const Order &order);
+  std::int32_t result(std::int32_t id) { return result(id, natural_order(rank(id))); }
+  // The value of `id` is what another tensor holds, its axes stored in this order.
+  void same_as(std::int32_t id, std::int32_t draft_id, Order order);
+  // The value of `id` is a constant of the model.
+  void constant_is(std::int32_t id, std::int32_t constant) {
+    values_[static_cast<std::size_t>(id)].constant = constant;
+  }
+  // A value between two nodes of a rule: like the QIR tensor, in its own shape.
+  std::int32_t between(std::int32_t like, const char *suffix, Vector<std::uint32_t> dims);
+  std::int32_t between(std::string_view name, qnn::DataType dtype, Vector<std::uint32_t> dims, Encoding encoding = {});
+  std::int32_t constant(std::string_view name, qnn::DataType dtype, Vector<std::uint32_t> dims, qir::Bytes data,
+                        Encoding encoding = {});
+  std::int32_t constant(std::string_view name, qnn::DataType dtype, Vector<std::uint32_t> dims, const void *data,
+                        std::size_t bytes, Encoding encoding = {}) {
+    return constant(name, dtype, std::move(dims), store_.copy(data, bytes), std::move(encoding));
+  }
+
+  DraftNode &node(const char *type, std::initializer_list<std::int32_t> inputs,
+                  std::initializer_list<std::int32_t> outputs);
+  void param(DraftNode &node, const char *name, std::uint32_t value) { node.params.push_back({name, value}); }
+  void param(DraftNode &node, const char *name, std::int32_t value) { node.params.push_back({name, value}); }
+  void param(DraftNode &node, const char *name, float value) { node.params.push_back({name, value}); }
+  void param(DraftNode &node, const char *name, bool value) { node.params.push_back({name, value}); }
+  void param(DraftNode &node, const char *name, const void *) = delete;  // an array would become a bool
+  void param(DraftNode &node, const char *name, std::span<const std::uint32_t> values, Vector<std::uint32_t> dims = {});
+  void param(DraftNode &node, const char *name, std::span<const std::int32_t> values, Vector<std::uint32_t> dims = {});
+
+  // ---- types ----
+  // What the library calls a tensor of the model: 64-bit integers are 32 bits wide there.
+  static Result<qnn::DataType> type_of(const qir::Tensor &tensor);
+  static Encoding encoding_of(const qir::Tensor &tensor, const Order &order);
+  // Extents in the order, at least one axis.
+  static Vector<std::uint32_t> dims_of(const qir::Shape &shape, const Order &order);
+
+  // Runs the rules of all nodes. `refused` has one entry per node; a refused node's results are taken as if they were
+  // there, so that the rest is judged too.
+  Status run(Vector<Status> &refused);
+
+ private:
+  struct Value {
+    std::int32_t tensor = -1;
+    Order order;
+    std::int32_t constant = qir::kAbsent;  // the tensor of the model that it is
+  };
+  Status lower_node(const qir::Node &node);
+  Status check_types(const qir::Node &node) const;
+  Status check_border(std::int32_t id) const;
+  // Writes a value into a tensor in another order of its axes.
+  void move(const Value &value, const Order &order, std::int32_t to);
+  String unique(std::string_view name);
+  std::int32_t add(DraftTensor tensor);
+  std::int32_t constant_in(const qir::Tensor &tensor, const qir::Shape &shape, const Order &order);
+  void border(std::int32_t id, bool output);
+
+  const qir::Graph &graph_;
+  const Soc &soc_;
+  qir::Store &store_;
+  Draft &draft_;
+  const qir::Node *at_ = nullptr;  // whose rule runs
+  StringMap<std::uint32_t> names_;
+  Vector<Value> values_;  // per tensor of the graph: as its maker gave it
+  using Copy = std::pair<std::int32_t, Order>;
+  std::map<Copy, std::int32_t, std::less<>, Alloc<std::pair<const Copy, std::int32_t>>> copies_;
+};
+
+// A node with a constant operand whose value the rule needs, as integers; a refusal where it is not constant.
+Result<Vector<std::int64_t>> constant_ints(const Lowering &lowering, const qir::Node &node, std::size_t input,
+                                           const char *what);
+
+using Rule = Status (*)(Lowering &, const qir::Node &);
+struct OperatorRow {
+  qir::Op op;
+  Rule rule;
+  const char *note;  // what it does not take; empty: nothing
+};
+const OperatorRow *find_operator(qir::Op op) noexcept;
+
+// A refusal: subject and found in `reason`.
+Status refuse(ErrorId id, String reason, std::string_view hint = {});
+
+}  // namespace quarry::htp

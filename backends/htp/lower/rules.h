@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// The rules of operators.inc, one file a family, and what they share.
+#pragma once
+
+#include "backends/htp/lower/lowering.h"
+#include "formats/qir/infer.h"
+
+namespace quarry::htp::rules {
+
+#define QR_HTP_RULE(name) Status name(Lowering &l, const qir::Node &node);
+// clang-format off
+// lower_elementwise.cpp
+QR_HTP_RULE(unary) QR_HTP_RULE(binary) QR_HTP_RULE(variadic) QR_HTP_RULE(power) QR_HTP_RULE(where) QR_HTP_RULE(cast) QR_HTP_RULE(identity)
+QR_HTP_RULE(reciprocal)
+// lower_activation.cpp
+QR_HTP_RULE(clip) QR_HTP_RULE(elu) QR_HTP_RULE(hard_sigmoid) QR_HTP_RULE(leaky_relu) QR_HTP_RULE(prelu) QR_HTP_RULE(softplus) QR_HTP_RULE(swish)
+// lower_product.cpp
+QR_HTP_RULE(conv) QR_HTP_RULE(conv_transpose) QR_HTP_RULE(gemm) QR_HTP_RULE(matmul)
+// lower_image.cpp
+QR_HTP_RULE(pool) QR_HTP_RULE(global_pool) QR_HTP_RULE(resize) QR_HTP_RULE(depth_space) QR_HTP_RULE(lrn)
+// lower_normalization.cpp
+QR_HTP_RULE(batch_normalization) QR_HTP_RULE(instance_normalization) QR_HTP_RULE(layer_normalization) QR_HTP_RULE(softmax)
+// lower_reduce.cpp
+QR_HTP_RULE(reduce) QR_HTP_RULE(arg_reduce) QR_HTP_RULE(top_k)
+// lower_movement.cpp
+QR_HTP_RULE(reshape) QR_HTP_RULE(transpose) QR_HTP_RULE(concat) QR_HTP_RULE(split) QR_HTP_RULE(slice) QR_HTP_RULE(pad) QR_HTP_RULE(tile)
+QR_HTP_RULE(expand) QR_HTP_RULE(gather)
+// lower_index.cpp
+QR_HTP_RULE(gather_elements) QR_HTP_RULE(gather_nd) QR_HTP_RULE(scatter_elements) QR_HTP_RULE(scatter_nd) QR_HTP_RULE(cumulative_sum)
+QR_HTP_RULE(grid_sample) QR_HTP_RULE(trilu)
+// lower_composed.cpp
+QR_HTP_RULE(reduce_composed) QR_HTP_RULE(softsign) QR_HTP_RULE(celu) QR_HTP_RULE(selu) QR_HTP_RULE(mish) QR_HTP_RULE(erf)
+QR_HTP_RULE(mean)
+// lower_quantize.cpp
+QR_HTP_RULE(quantize) QR_HTP_RULE(dequantize)
+// clang-format on
+#undef QR_HTP_RULE
+
+    // The order in which an operator on elements gives its result: that of the largest operand which is not a constant.
+    Order common_order(Lowering &l, const qir::Node &node);
+// An axis attribute, from 0.
+inline std::size_t axis_of(const qir::Node &node, const char *name, std::int64_t fallback, std::size_t rank) {
+  const std::int64_t axis = node.get_int(name, fallback);
+  return static_cast<std::size_t>(axis < 0 ? axis + static_cast<std::int64_t>(rank) : axis);
+}
+// An f32 constant of one element, however it is shaped; nothing otherwise.
+std::optional<float> scalar_of(const Lowering &l, std::int32_t id);
+// One number as an operand beside a tensor: in its type, quantised where that is.
+std::int32_t scalar_like(Lowering &l, std::int32_t like, const char *name, float value);
+// Indices from 0, of data that has these extents (lower_index.cpp).
+Result<std::int32_t> indices_of(Lowering &l, const qir::Node &node, std::size_t input,
+                                std::span<const std::int64_t> extents);
+// A shape as the library has it.
+Vector<std::uint32_t> unsigned_of(std::span<const std::int64_t> values);
+
+}  // namespace quarry::htp::rules

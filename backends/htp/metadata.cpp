@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/htp/metadata.h"
+
+#include <algorithm>
+
+#include "backends/htp/qnn/log.h"
+
+namespace quarry::htp {
+
+namespace {
+
+bool says_the_same(const BlobTensor &tensor, const qnn::Tensor &given) {
+  return given.v1.dtype == tensor.device_dtype && given.v1.rank == tensor.device_dims.size() &&
+         std::equal(tensor.device_dims.begin(), tensor.device_dims.end(), given.v1.dims);
+}
+
+Status check_list(const Vector<BlobTensor> &list, const qnn::Tensor *given, std::uint32_t count) {
+  std::uint32_t on_device = 0;
+  for (const BlobTensor &tensor : list) {
+    if (tensor.place != BlobPlace::Device) continue;
+    ++on_device;
+    const qnn::Tensor *const end = given + count;
+    const qnn::Tensor *const found =
+        std::find_if(given, end, [&](const qnn::Tensor &t) { return t.v1.id == tensor.id; });
+    if (found == end || !says_the_same(tensor, *found))
+      return Status::error(ErrorId::backend_bad_blob,
+                           format("htp blob: tensor %s: found another id, type or shape than the binary has",
+                                  printable(tensor.name).c_str()));
+  }
+  if (on_device == count) return {};
+  return Status::error(ErrorId::backend_bad_blob,
+                       format("htp blob: found %u inputs or outputs, the binary has %u", on_device, count));
+}
+
+}  // namespace
+
+Result<Unique<Metadata>> Metadata::read(const qnn::Library &library, std::span<const std::uint8_t> binary) {
+  auto made = quarry::make_unique<Metadata>(library);
+  qnn::LogLines lines;
+  if (const qnn::Error error = library.system().contextCreate(&made->handle_))
+    return qnn::call_failed("contextCreate of the system library", error, &lines);
+  if (const qnn::Error error =
+          library.system().contextGetMetadata(made->handle_, binary.data(), binary.size(), &made->info_))
+    return qnn::call_failed("contextGetMetadata", error, &lines);
+  return made;
+}
+
+Metadata::~Metadata() {
+  if (handle_) (void)library_.system().contextFree(handle_);
+}
+
+const qnn::GraphInfo *Metadata::find(std::string_view name) const noexcept {
+  const bool is_third = info_->version == 3;  // the two before it begin alike
+  const std::uint32_t count = is_third ? info_->v3.n_graphs : info_->v1.n_graphs;
+  const qnn::GraphInfo *const graphs = is_third ? info_->v3.graphs : info_->v1.graphs;
+  for (std::uint32_t i = 0; i < count; ++i)
+    if (graphs[i].name && name == graphs[i].name) return &graphs[i];
+  return nullptr;
+}
+
+Status Metadata::check(const BlobGraph &graph) const {
+  const qnn::GraphInfo *const info = find(graph.name);
+  if (!info)
+    return Status::error(ErrorId::backend_bad_blob,
+                         format("htp blob: graph %s: the binary has none of this name", printable(graph.name).c_str()));
+  QR_RETURN_IF_ERROR(check_list(graph.inputs, info->in, info->n_in));
+  return check_list(graph.outputs, info->out, info->n_out);
+}
+
+}  // namespace quarry::htp

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/htp/qnn/library.h"
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "backends/htp/qnn/log.h"
+#include "base/os_error.h"
+
+namespace quarry::qnn {
+
+namespace {
+
+constexpr char kHtpFile[] = "libQnnHtp.so", kSystemFile[] = "libQnnSystem.so";
+constexpr char kHowToGet[] =
+    "tools/get_qnn.sh fetches the libraries; name their folder by the option htp.library_path or the environment "
+    "variable QUARRY_QNN_PATH";
+
+bool is_folder(const String &path) {
+  struct stat info;
+  return stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
+}
+bool is_file(const String &path) {
+  struct stat info;
+  return stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode);
+}
+String folder_of(const String &file) {
+  const std::size_t slash = file.rfind('/');
+  return slash == String::npos ? String() : file.substr(0, slash);
+}
+
+#if defined(__x86_64__)
+constexpr std::uint16_t kMachine = EM_X86_64;
+#elif defined(__aarch64__)
+constexpr std::uint16_t kMachine = EM_AARCH64;
+#else
+constexpr std::uint16_t kMachine = EM_NONE;
+#endif
+
+const char *machine_name(std::uint16_t machine) {
+  return machine == EM_X86_64    ? "x86-64"
+         : machine == EM_AARCH64 ? "aarch64"
+         : machine == 164        ? "Hexagon"
+                                 : "another machine";
+}
+
+Status unfit(const String &path, const String &found, const String &expected, std::string_view hint = kHowToGet) {
+  return Status::error(
+      ErrorId::backend_library,
+      format("%s: found %s, expected %s", printable(path, 1000).c_str(), found.c_str(), expected.c_str()), hint);
+}
+
+// The dynamic loader says little about a file of another kind; a look at its header says it in words.
+Status judge_file(const String &path) {
+  std::FILE *file = std::fopen(path.c_str(), "rb");
+  if (!file) {
+    const int number = errno;
+    return Status::error(os_error_id(number, ErrorId::backend_library),
+                         format("%s: %s; expected libQnnHtp.so, or the folder that has it",
+                                printable(path, 1000).c_str(), os_error_text(number).c_str()),
+                         kHowToGet);
+  }
+  Elf64_Ehdr header{};
+  const std::size_t read = std::fread(&header, 1, sizeof header, file);
+  std::fclose(file);
+  const String expected = format("a shared library for %s", machine_name(kMachine));
+  if (read != sizeof header || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0)
+    return unfit(path, "no ELF file", expected);
+  if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_machine != kMachine)
+    return unfit(path, format("a file for %s", machine_name(header.e_machine)), expected,
+                 "each machine has libraries of its own; take those for this one");
+  return {};
+}
+
+Result<void *> open_file(const String &path) {
+  if (path.find('/') != String::npos) QR_RETURN_IF_ERROR(judge_file(path));
+  void *const handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle) return handle;
+  const char *const why = dlerror();
+  return Status::error(
+      ErrorId::backend_library,
+      format("%s: the loader says: %s", printable(path, 1000).c_str(), printable(why ? why : "nothing", 1000).c_str()),
+      kHowToGet);
+}
+
+// How many slots of the table a core version has for certain.
+std::size_t slots_of(std::uint32_t core_minor) {
+  if (core_minor >= 32) return 71;
+  if (core_minor >= 28) return 69;
+  if (core_minor >= 27) return 68;
+  return 62;
+}
+
+Result<std::shared_ptr<const Library>> missing(const LibraryPlaces &places) {
+  String looked;
+  if (!places.plugin_folder.empty()) looked = "the folder " + printable(places.plugin_folder, 1000) + " and ";
+  return Status::error(ErrorId::backend_library,
+                       format("%s: not found in %sthe system's library path", kHtpFile, looked.c_str()), kHowToGet);
+}
+
+}  // namespace
+
+LibraryPlaces library_places(std::string_view option) {
+  LibraryPlaces places;
+  places.option = option;
+  if (const char *const set = std::getenv("QUARRY_QNN_PATH")) places.environment = set;
+  static const char here = 0;
+  Dl_info info;
+  if (dladdr(&here, &info) != 0 && info.dli_fname) places.plugin_folder = folder_of(info.dli_fname);
+  return places;
+}
+
+Result<std::shared_ptr<const Library>> Library::open(const LibraryPlaces &places) {
+  const String &named = places.option.empty() ? places.environment : places.option;
+  String path;
+  if (!named.empty()) {
+    path = is_folder(named) ? named + "/" + kHtpFile : named;
+  } else {
+    path = places.plugin_folder + "/" + kHtpFile;
+    if (places.plugin_folder.empty() || !is_file(path)) path = kHtpFile;
+  }
+  auto opened = open_file(path);
+  if (!opened.ok()) return path == kHtpFile ? missing(places) : opened.status();
+  auto library = std::allocate_shared<Library>(Alloc<Library>());
+  // The loader knows where the file is that it found by its name.
+  Dl_info info;
+  void *const query = dlsym(*opened, "QnnInterface_getProviders");
+  library->path_ = query && dladdr(query, &info) != 0 && info.dli_fname ? String(info.dli_fname) : path;
+  QR_RETURN_IF_ERROR(library->judge(*opened));
+  const String folder = folder_of(library->path_);
+  QR_ASSIGN_OR_RETURN(void *const system, open_file(folder.empty() ? String(kSystemFile) : folder + "/" + kSystemFile));
+  QR_RETURN_IF_ERROR(library->judge_system(system));
+  return std::shared_ptr<const Library>(std::move(library));
+}
+
+Status Library::judge(const void *handle) {
+  const auto query = reinterpret_cast<GetProvidersFn>(dlsym(const_cast<void *>(handle), "QnnInterface_getProviders"));
+  const Provider **list = nullptr;
+  std::uint32_t count = 0;
+  if (!query || query(&list, &count) != kOk || count == 0 || !list || !list[0])
+    return unfit(path_, "no providers of the QNN interface", "a QNN backend library");
+  const Provider &provider = *list[0];
+  version_ = provider.version;
+  if (provider.backend_id != static_cast<std::uint32_t>(BackendId::Htp))
+    return unfit(
+        path_,
+        format("QNN backend %u (%s)", provider.backend_id, printable(provider.name ? provider.name : "?").c_str()),
+        "backend 6, HTP");
+  if (version_.core.major != 2 || version_.core.minor < 18)
+    return unfit(path_, "QNN interface " + version_text(version_.core), "2.18 or a later 2.x (SDK 2.25 or newer)");
+  if (version_.backend.major != 5) return unfit(path_, "HTP interface " + version_text(version_.backend), "5.x");
+  const std::size_t bytes = std::min(slots_of(version_.core.minor) * sizeof(void *), sizeof(Api));
+  std::memcpy(&api_, &provider.api, bytes);
+  const void *const needed[] = {reinterpret_cast<void *>(api_.backendCreate),
+                                reinterpret_cast<void *>(api_.backendGetBuildId),
+                                reinterpret_cast<void *>(api_.backendValidateOpConfig),
+                                reinterpret_cast<void *>(api_.backendFree),
+                                reinterpret_cast<void *>(api_.contextCreate),
+                                reinterpret_cast<void *>(api_.contextGetBinarySize),
+                                reinterpret_cast<void *>(api_.contextGetBinary),
+                                reinterpret_cast<void *>(api_.contextCreateFromBinary),
+                                reinterpret_cast<void *>(api_.contextFree),
+                                reinterpret_cast<void *>(api_.graphCreate),
+                                reinterpret_cast<void *>(api_.graphAddNode),
+                                reinterpret_cast<void *>(api_.graphFinalize),
+                                reinterpret_cast<void *>(api_.graphRetrieve),
+                                reinterpret_cast<void *>(api_.graphExecute),
+                                reinterpret_cast<void *>(api_.tensorCreateGraphTensor),
+                                reinterpret_cast<void *>(api_.logCreate),
+                                reinterpret_cast<void *>(api_.logFree),
+                                reinterpret_cast<void *>(api_.deviceCreate),
+                                reinterpret_cast<void *>(api_.deviceFree)};
+  for (const void *const slot : needed)
+    if (!slot)
+      return unfit(path_, "a table without functions that are needed",
+                   "a library that compiles and runs (not a saver)");
+  const char *build = nullptr;
+  if (api_.backendGetBuildId(&build) == kOk && build) build_id_ = printable(build);
+  return {};
+}
+
+Status Library::judge_system(const void *handle) {
+  const auto query =
+      reinterpret_cast<GetSystemProvidersFn>(dlsym(const_cast<void *>(handle), "QnnSystemInterface_getProviders"));
+  const SystemProvider **list = nullptr;
+  std::uint32_t count = 0;
+  const String path = folder_of(path_) + "/" + kSystemFile;
+  if (!query || query(&list, &count) != kOk || count == 0 || !list || !list[0])
+    return unfit(path, "no providers of the QNN system interface", "the QNN system library");
+  system_version_ = list[0]->version;
+  if (system_version_.major != 1 || system_version_.minor < 1)
+    return unfit(path, "system interface " + version_text(system_version_), "1.1 or a later 1.x");
+  // Later slots were moved in one release and moved back in the next; these four were never touched.
+  system_.contextCreate = list[0]->api.contextCreate;
+  system_.contextGetBinaryInfo = list[0]->api.contextGetBinaryInfo;
+  system_.contextGetMetadata = list[0]->api.contextGetMetadata;
+  system_.contextFree = list[0]->api.contextFree;
+  if (!system_.contextCreate || !system_.contextGetMetadata || !system_.contextFree)
+    return unfit(path, "a table without what reads binaries", "the QNN system library");
+  return {};
+}
+
+String Library::describe() const {
+  return format("QNN %s (core %s, HTP %s)", build_id_.c_str(), version_text(version_.core).c_str(),
+                version_text(version_.backend).c_str());
+}
+
+String version_text(const Version &version) { return format("%u.%u.%u", version.major, version.minor, version.patch); }
+
+String error_text(Error error) {
+  const Code code = code_of(error);
+  switch (code) {
+#define QNN_ERROR(name, number, text) \
+  case Code::name:                    \
+    return format("%u " #name ": " text, static_cast<unsigned>(code));
+#include "backends/htp/qnn/error.inc"
+#undef QNN_ERROR
+  }
+  return format("%u, which is not known", static_cast<unsigned>(code));
+}
+
+Status call_failed(std::string_view call, Error error, const LogLines *lines, std::string_view hint) {
+  const String said = lines ? lines->text() : String();
+  return Status::error(ErrorId::backend_library_call,
+                       format("%s: error %s%s%s", String(call).c_str(), error_text(error).c_str(),
+                              said.empty() ? "" : "; the library says: ", said.c_str()),
+                       hint);
+}
+
+}  // namespace quarry::qnn

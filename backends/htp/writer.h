@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// Drafts given to the library: each node for its opinion, or the whole into a context.
+#pragma once
+
+#include <functional>
+
+#include "backends/htp/engine.h"
+#include "backends/htp/lower/draft.h"
+
+namespace quarry::htp {
+
+// The draft's tensors and nodes as the library's structs, which point into the draft.
+class Writer {
+ public:
+  Writer(const Engine &engine, Draft &draft);
+
+  // Asks about every node. A node that is refused leaves its reason, the library's own words, at its source in
+  // `refused`.
+  void validate(Vector<Status> &refused);
+
+  // Makes the graph in the context, and finishes it. `step` is called between the parts of the work and ends it by an
+  // error.
+  using Step = std::function<Status(std::size_t done, std::size_t total, std::string_view what)>;
+  Result<qnn::Handle> write(qnn::Handle context, const qnn::GraphConfig **configs, const Step &step);
+
+ private:
+  qnn::Op op_of(const DraftNode &node, Vector<qnn::Param> &params, Vector<qnn::Tensor> &inputs,
+                Vector<qnn::Tensor> &outputs);
+
+  const Engine &engine_;
+  Draft &draft_;
+  Vector<qnn::Tensor> tensors_;
+  Vector<Vector<qnn::ScaleOffset>> scales_;
+  Vector<Vector<std::int32_t>> offsets_;
+};
+
+}  // namespace quarry::htp

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// Blobs: what is written is read, and whatever was damaged is refused or says something that can be.
+#include "backends/htp/blob.h"
+
+#include "base/checked.h"
+#include "tests/support/check.h"
+
+using namespace quarry;
+using namespace quarry::htp;
+
+namespace {
+
+Blob sample() {
+  Blob blob;
+  blob.soc = 57, blob.arch = 75, blob.build_id = "v2.0", blob.binary_bytes = 4096, blob.binary_hash = 99;
+  BlobGraph &graph = blob.graphs.emplace_back();
+  graph.name = "main";
+  graph.inputs.push_back({"x", DType::I64, {2, 3}, BlobPlace::Device, {}, 4, qnn::DataType::I32, {2, 3}});
+  graph.inputs.push_back({"unread", DType::F32, {5}, BlobPlace::Unused, {}, 0, qnn::DataType::Undef, {}});
+  graph.outputs.push_back({"y", DType::F32, {}, BlobPlace::Device, {}, 5, qnn::DataType::F32, {1}});
+  graph.outputs.push_back({"seven", DType::U8, {1}, BlobPlace::Constant, {7}, 0, qnn::DataType::Undef, {}});
+  graph.nodes.push_back({1, "Conv2d, Transpose"});
+  graph.nodes.push_back({3, ""});
+  return blob;
+}
+
+}  // namespace
+
+TEST_CASE("a blob is read as it was written") {
+  const Blob written = sample();
+  const Vector<std::uint8_t> bytes = write_blob(written);
+  const auto read = read_blob(bytes);
+  REQUIRE_OK(read);
+  const Blob &blob = read.value();
+  CHECK_EQ(blob.soc, 57u);
+  CHECK_EQ(blob.binary_hash, 99u);
+  REQUIRE_EQ(blob.graphs.size(), 1u);
+  const BlobGraph &graph = blob.graphs[0];
+  CHECK_EQ(graph.inputs[0].id, 4u);
+  CHECK((graph.inputs[0].shape == qir::Shape{2, 3}));
+  CHECK(graph.inputs[1].place == BlobPlace::Unused);
+  CHECK((graph.outputs[1].constant == Vector<std::uint8_t>{7}));
+  CHECK_EQ(graph.nodes[0].text, "Conv2d, Transpose");
+}
+
+TEST_CASE("damaged blobs") {
+  const Vector<std::uint8_t> bytes = write_blob(sample());
+  for (std::size_t size = 0; size < bytes.size(); ++size) {
+    const auto read = read_blob({bytes.data(), size});
+    CHECK_MESSAGE(!read.ok(), size, " bytes");
+    CHECK_EQ(read.peek_status().id(), "QR-B0005");
+  }
+  Vector<std::uint8_t> longer = bytes;
+  longer.push_back(0);
+  CHECK_FALSE(read_blob(longer).ok());
+  // One byte changed: refused, or shapes and sizes that fit each other.
+  for (std::size_t at = 0; at < bytes.size(); ++at) {
+    for (const std::uint8_t value : {0x00, 0x01, 0x7f, 0xff}) {
+      Vector<std::uint8_t> other = bytes;
+      other[at] = value;
+      const auto read = read_blob(other);
+      if (!read.ok()) {
+        CHECK_EQ(read.peek_status().id(), "QR-B0005");
+        continue;
+      }
+      for (const BlobGraph &graph : read.value().graphs) {
+        for (const auto *list : {&graph.inputs, &graph.outputs}) {
+          for (const BlobTensor &tensor : *list) {
+            const auto count = element_count(tensor.shape.data(), tensor.shape.size());
+            REQUIRE(count.has_value());
+            std::int64_t device = 1;
+            for (const std::uint32_t extent : tensor.device_dims) device *= extent;
+            if (tensor.place == BlobPlace::Device) CHECK_EQ(device, *count);
+            if (tensor.place == BlobPlace::Constant)
+              CHECK_EQ(tensor.constant.size(), packed_size(tensor.dtype, *count));
+          }
+        }
+      }
+    }
+  }
+}
+
+// The library takes buffers without a look at their size, so a blob must not promise it larger ones than callers give.
+TEST_CASE("types that a run could not copy are refused") {
+  const auto refused = [](const auto &change) {
+    Blob blob = sample();
+    change(blob);
+    return !read_blob(write_blob(blob)).ok();
+  };
+  CHECK_FALSE(refused([](Blob &) {}));
+  CHECK(refused([](Blob &b) { b.graphs[0].inputs[0].dtype = DType::U8; }));   // 1 byte here, 4 there
+  CHECK(refused([](Blob &b) { b.graphs[0].inputs[0].dtype = DType::U64; }));  // unsigned here, signed there
+  CHECK(refused([](Blob &b) { b.graphs[0].inputs[0].dtype = DType::I4; }));
+  CHECK(refused([](Blob &b) { b.graphs[0].outputs[0].device_dtype = qnn::DataType::F16; }));
+  CHECK(refused([](Blob &b) {  // past what the library counts bytes in
+    b.graphs[0].outputs[0].shape = {1 << 30};
+    b.graphs[0].outputs[0].device_dims = {1u << 30};
+  }));
+  CHECK(refused([](Blob &b) { b.graphs[0].on_device = false; }));
+  CHECK(refused([](Blob &b) { b.binary_bytes = 0; }));
+}

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where layouts change, what weights look like, what is refused and how: drafts, which no library has seen.
+#include "backends/htp/lower/lowering.h"
+
+#include "tests/unit/passes/pieces.h"
+
+using namespace quarry;
+using namespace quarry::test;
+
+namespace {
+
+// A graph lowered for one SoC.
+struct Lowered {
+  explicit Lowered(Pieces &pieces) : refused(pieces.graph.nodes.size()) {
+    htp::Lowering lowering(pieces.graph, *htp::find_soc(57), pieces.store, draft);
+    REQUIRE_OK(lowering.run(refused));
+  }
+  std::string types() const {
+    std::string text;
+    for (const htp::DraftNode &node : draft.nodes) text += (text.empty() ? "" : " ") + std::string(node.type);
+    return text;
+  }
+  const htp::DraftTensor &input(std::size_t node, std::size_t which) const {
+    return draft.tensors[static_cast<std::size_t>(draft.nodes[node].inputs[which])];
+  }
+  const htp::DraftTensor &output(std::size_t node) const {
+    return draft.tensors[static_cast<std::size_t>(draft.nodes[node].outputs[0])];
+  }
+  htp::Draft draft;
+  Vector<Status> refused;
+};
+
+using Dims = Vector<std::uint32_t>;
+
+i32 conv(Pieces &p, i32 x, std::int64_t from, std::int64_t to, std::int64_t size = 3) {
+  const std::int64_t pad = size / 2;
+  return p.node(Op::Conv, {x, p.column(to * from * size * size, {to, from, size, size}), p.column(to)},
+                {Pieces::attribute("pads", Ints{pad, pad, pad, pad})});
+}
+
+}  // namespace
+
+TEST_CASE("an image's layout changes at the borders alone") {
+  Pieces p;
+  const i32 x = p.input({1, 3, 8, 8});
+  const i32 a = p.of(Op::Relu, conv(p, x, 3, 16));
+  const i32 b = conv(p, a, 16, 16);
+  p.gives({conv(p, p.add(a, b), 16, 5, 1)});
+  const Lowered made(p);
+  CHECK_EQ(made.types(), "Transpose Conv2d Relu Conv2d ElementWiseAdd Conv2d Transpose");
+  CHECK_EQ(made.draft.layout_copies, 2u);
+  CHECK_EQ(made.output(1).dims, Dims({1, 8, 8, 16}));
+  CHECK_EQ(made.input(1, 1).dims, Dims({3, 3, 3, 16}));  // kernel, in, out
+}
+
+TEST_CASE("weights are turned on the host") {
+  Pieces p;
+  const i32 x = p.input({1, 1, 4, 4});
+  const i32 w = p.constant<float>(DType::F32, {2, 1, 1, 3}, {1, 2, 3, 4, 5, 6});
+  p.gives({p.node(Op::Conv, {x, w})});
+  const Lowered made(p);
+  const htp::DraftTensor &weights = made.input(1, 1);
+  REQUIRE_EQ(weights.data.size, 24u);
+  const float *const values = static_cast<const float *>(weights.data.data);
+  CHECK_EQ(std::vector<float>(values, values + 6), std::vector<float>({1, 4, 2, 5, 3, 6}));
+}
+
+TEST_CASE("a transpose of the model moves nothing where the next node takes what is there") {
+  Pieces p;
+  const i32 x = p.input({1, 8, 8, 3});  // channels last already, as TensorFlow's exports have it
+  p.gives({p.transpose(conv(p, p.transpose(x, {0, 3, 1, 2}), 3, 4), {0, 2, 3, 1})});
+  const Lowered made(p);
+  CHECK_EQ(made.types(), "Conv2d Reshape");
+  CHECK_EQ(made.draft.layout_copies, 0u);
+}
+
+TEST_CASE("operands that broadcast lie as the image does") {
+  Pieces p;
+  const i32 x = p.input({1, 3, 8, 8});
+  const i32 image = conv(p, x, 3, 4);
+  p.gives({p.mul(image, p.column(4, {4, 1, 1}))});
+  const Lowered made(p);
+  CHECK_EQ(made.types(), "Transpose Conv2d ElementWiseMultiply Transpose");
+  CHECK_EQ(made.input(2, 1).dims, Dims({1, 1, 1, 4}));
+}
+
+TEST_CASE("extents of 1 are not moved") {
+  Pieces p;
+  const i32 x = p.input({1, 3, 8, 8});
+  const i32 pooled = p.of(Op::GlobalAveragePool, conv(p, x, 3, 4));
+  p.gives({p.node(Op::Flatten, {pooled})});
+  const Lowered made(p);
+  CHECK_EQ(made.draft.layout_copies, 1u);
+  CHECK_EQ(made.types(), "Transpose Conv2d ReduceMean Reshape Reshape");
+}
+
+// The library takes a bias as zero where weights have scales per channel and the bias has one scale.
+TEST_CASE("weights with a scale per channel get a bias with one per channel") {
+  Pieces p;
+  const i32 x = p.quantized(p.input({1, 2, 4, 4}, DType::U8), DType::U8, {0.5f}, {128});
+  const i32 w =
+      p.quantized(p.constant<std::int8_t>(DType::I8, {2, 2, 1, 1}, {1, 2, 3, 4}), DType::I8, {0.25f, 2}, {0, 0});
+  const i32 b = p.constant<std::int32_t>(DType::I32, {2}, {10, 20});
+  const i32 y = p.quantized(p.node(Op::Conv, {x, w, b}), DType::U8, {1}, {0});
+  p.gives({y});
+  const Lowered made(p);
+  const htp::DraftTensor &weights = made.input(1, 1), &bias = made.input(1, 2);
+  CHECK_EQ(weights.encoding.axis, 3);
+  CHECK(bias.dtype == qnn::DataType::SQ32);
+  CHECK((bias.encoding.scales == Vector<float>{0.125f, 1}));
+}
+
+TEST_CASE("what is refused is said, and what comes behind is judged all the same") {
+  Pieces p;
+  const i32 x = p.input({1, 3, 8, 8});
+  const i32 det = p.node(Op::Det, {x});
+  p.gives({p.of(Op::Relu, det), p.node(Op::Resize, {x, qir::kAbsent, p.constant<float>(DType::F32, {4}, {1, 1, 2, 2})},
+                                       {Pieces::attribute("mode", std::string_view("cubic"))})});
+  const Lowered made(p);
+  CHECK_EQ(made.refused[0].id(), "QR-B0002");
+  CHECK_OK(made.refused[1]);
+  CHECK_EQ(made.refused[2].id(), "QR-B0004");
+  CHECK_NE(made.refused[2].message().find("mode cubic"), std::string_view::npos);
+}
+
+TEST_CASE("inputs that nobody reads and outputs that are constants are none of the library's business") {
+  Pieces p;
+  const i32 x = p.input({2}), unread = p.input({3});
+  (void)unread;
+  const i32 seven = p.constant<std::int64_t>(DType::I64, {1}, {7});
+  p.gives({p.of(Op::Relu, x), seven});
+  const Lowered made(p);
+  REQUIRE_EQ(made.draft.inputs.size(), 2u);
+  CHECK_GE(made.draft.inputs[0].tensor, 0);
+  CHECK_EQ(made.draft.inputs[1].tensor, -1);
+  CHECK_EQ(made.draft.outputs[1].tensor, -1);
+  CHECK_EQ(made.draft.outputs[1].constant.size, 8u);
+}
+
+// The library takes negative indices for 0.
+TEST_CASE("negative indices are counted from the end, on the host where they are constants") {
+  Pieces p;
+  const i32 x = p.input({5, 2}), at = p.input({3}, DType::I64);
+  const i32 known = p.constant<std::int64_t>(DType::I64, {2}, {-1, 1});
+  p.gives({p.node(Op::Gather, {x, at}), p.node(Op::Gather, {x, known})});
+  const Lowered made(p);
+  CHECK_EQ(made.types(), "ElementWiseLess ElementWiseAdd ElementWiseSelect Gather Gather");
+  const auto *const end = static_cast<const std::int32_t *>(made.input(1, 1).data.data);
+  CHECK_EQ(*end, 5);
+  const auto *const indices = static_cast<const std::int32_t *>(made.input(4, 1).data.data);
+  CHECK_EQ(std::vector<std::int32_t>(indices, indices + 2), std::vector<std::int32_t>({4, 1}));
+  const i32 wrong = p.constant<std::int64_t>(DType::I64, {1}, {5});
+  p.gives({p.node(Op::Gather, {x, wrong})});
+  CHECK_EQ(Lowered(p).refused[2].message(), "index 5, expected one from -5 to 4");
+}
+
+TEST_CASE("values of half a byte are refused at a border") {
+  Pieces p;
+  const i32 x = p.quantized(p.input({4}, DType::I4), DType::I4, {1}, {0});
+  p.gives({p.of(Op::Identity, x)});
+  CHECK_EQ(Lowered(p).refused[0].id(), "QR-B0003");
+}

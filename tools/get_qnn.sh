@@ -1,0 +1,42 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Fetches Qualcomm's QNN libraries, which the htp backend opens at run time, and prints the folder that has them:
+#   export QUARRY_QNN_PATH=$(tools/get_qnn.sh)
+# They come with the Python package onnxruntime-qnn (about 100 MB), unpacked into the build folder: nothing is installed, and any Python will
+# do. They are Qualcomm's, under the licence that lies beside them (Qualcomm_LICENSE.pdf): for use, not for passing on.
+#   tools/get_qnn.sh [--machine x86_64|aarch64] [FOLDER]     default: of this machine, into build/qnn-MACHINE
+# x86_64 has the compiler and an emulator of every SoC; aarch64 what a Linux device needs. A folder that has them already is left alone.
+root=$(cd "$(dirname "$0")/.." && pwd)
+machine=$(uname -m)
+if [ "${1-}" = --machine ]; then
+  machine=${2-}
+  shift 2 || exit 2
+fi
+case $machine in
+  x86_64) platform=manylinux_2_35_x86_64 ;;
+  aarch64) platform=manylinux_2_34_aarch64 ;;
+  *) echo "get_qnn.sh: machine: found '$machine', expected x86_64 or aarch64" >&2; exit 2 ;;
+esac
+case "${1-}" in -*) echo "usage: tools/get_qnn.sh [--machine x86_64|aarch64] [FOLDER]" >&2; exit 2 ;; esac
+folder=${1:-${QUARRY_BUILD_DIR:-$root/build}/qnn-$machine}
+libraries=$folder/onnxruntime_qnn
+if [ ! -f "$libraries/libQnnHtp.so" ]; then
+  mkdir -p "$folder" || exit 1
+  # The package's version is the same for all Pythons; the tag is only what pip asks for.
+  if ! python3 -m pip download -q --disable-pip-version-check --no-deps --only-binary=:all: --implementation cp --python-version 311 \
+    --platform "$platform" --dest "$folder" onnxruntime-qnn >"$folder/pip.log" 2>&1; then
+    echo "get_qnn.sh: the package onnxruntime-qnn cannot be fetched: $(tail -n 1 "$folder/pip.log")" >&2
+    exit 1
+  fi
+  # Unpacked beside its place and moved there, so that a folder is whole or not there.
+  rm -rf "$folder/new"
+  for wheel in "$folder"/onnxruntime_qnn-*.whl; do
+    python3 -m zipfile -e "$wheel" "$folder/new" || exit 1
+    rm -f "$wheel"
+  done
+  rm -rf "$libraries" "$folder/onnxruntime_qnn.libs"
+  [ ! -d "$folder/new/onnxruntime_qnn.libs" ] || mv "$folder/new/onnxruntime_qnn.libs" "$folder" || exit 1
+  mv "$folder/new/onnxruntime_qnn" "$folder" && rm -rf "$folder/new"
+fi
+[ -f "$libraries/libQnnHtp.so" ] || { echo "get_qnn.sh: $libraries has no libQnnHtp.so" >&2; exit 1; }
+echo "$libraries"
