@@ -99,7 +99,7 @@ static void check(const job *j) {
 }
 static void submit_all(qr_session *session, job *jobs, int count) {
   int i;
-  g_ended = 0;
+  __atomic_store_n(&g_ended, 0, __ATOMIC_RELAXED); /* a run that nobody waited for may end now */
   for (i = 0; i < count; ++i) {
     prepare(&jobs[i]);
     OK(submit(session, &jobs[i]));
