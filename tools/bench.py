@@ -26,6 +26,7 @@ import datetime
 import json
 import math
 import os
+import re
 import shutil
 import statistics
 import subprocess
@@ -72,8 +73,8 @@ def arguments():
     parser.add_argument(
         "--out",
         metavar="DIR",
-        help="folder for the results (default: docs/performance, with docs/performance.md; quick, --only, "
-        "--option or another backend than cpu: the work folder)",
+        help="folder for the results (default: docs/performance, named after the processor, with a row in docs/performance.md; quick, "
+        "--only, --option or another backend than cpu: the work folder)",
     )
     parser.add_argument("--check", action="store_true", help="exit with 1 where a limit is missed")
     parser.add_argument("--program", required=True, help=argparse.SUPPRESS)
@@ -520,11 +521,13 @@ def table(head, rows):
 
 def markdown(results):
     out = [
-        f"Measured {results['date']} with `{results['command']}` on {results['cpu']}, {results['processors']} processors, "
+        f"# Performance on {results['cpu']}, {results['isa']}\n",
+        f"Measured {results['date']} with `{results['command']}` on {results['cpu']} with {results['isa']}, "
+        f"{results['processors']} processors, "
         f"{results['system']}; load before it began {results['load']:.1f}. Quarry {results['quarry']} backend `{results['backend']}`, "
         f"ONNX Runtime {results['onnxruntime']} (CPU provider). "
         "Ratios are ours / theirs: less than 1 is better.\n",
-        "### Limits\n",
+        "## Limits\n",
     ]
     out.append(table(["", "limit", "found", "met"], [(w, l, f, "yes" if m else "**no**") for w, l, f, m in results["verdicts"]]))
     rows = []
@@ -560,16 +563,16 @@ def markdown(results):
                 )
             )
     out += [
-        "### Latency\n",
+        "## Latency\n",
         "Milliseconds: median, and in brackets the shortest run of all.\n",
         table(
             ["network", "", "ours, 1 thread", "theirs", "ratio", "ours, 2 threads", "theirs", "ratio", "error", "rounds"], rows
         ),
-        "![Ratios](performance/latency.svg)\n",
+        f"![Ratios]({name_of(results)}.svg)\n",
     ]
     good = [r for r in results["networks"] if "failed" not in r]
     out += [
-        "### Creation, first run, memory\n",
+        "## Creation, first run, memory\n",
         "Milliseconds and MB. Theirs from .ort is with the file mapped and its initialisers used in place; their process-wide environment "
         "comes on top and is not counted. The ratio of creation is to their fastest form, that of memory to their smaller one.\n",
         table(
@@ -612,7 +615,7 @@ def markdown(results):
         out.append(f"Their environment: {statistics.median(r['env_ms'] for r in good):.0f} ms, once a process.\n")
     if results["small"]:
         out += [
-            "### Overhead\n",
+            "## Overhead\n",
             table(
                 ["model", "ours, us a run", "theirs", "ratio", "memory, MB", "theirs"],
                 [
@@ -634,7 +637,7 @@ def markdown(results):
         ]
     if results["together"]:
         out += [
-            "### Several sessions\n",
+            "## Several sessions\n",
             "Runs a second, sessions x threads of each; theirs is the better of spinning and not spinning.\n",
             table(
                 ["network"] + [cell for mode in MODES for cell in (mode, "theirs")],
@@ -695,18 +698,40 @@ def write(path, text):
     say(f"{path} written")
 
 
+def name_of(results):
+    return re.sub(r"[^a-z0-9]+", "-", f"{results['cpu']} {results['isa']}".lower()).strip("-")
+
+
+def index(folder):
+    """A row for each processor that has been measured."""
+    rows = []
+    for entry in sorted(os.listdir(folder)):
+        if not entry.endswith(".json"):
+            continue
+        with open(os.path.join(folder, entry), encoding="utf-8") as file:
+            results = json.load(file)
+        cells = [f"[{results['cpu']}, {results['isa']}](performance/{name_of(results)}.md)", results["date"][:10]]
+        for kind in LIMITS:
+            good = [r for r in results["networks"] if r["kind"] == kind and "failed" not in r]
+            cells += [
+                f"{geometric_mean([r[f'latency_{threads}']['ratio'] for r in good]):.2f}" if good else "" for threads in (1, 2)
+            ]
+        rows.append(cells)
+    return table(["processor", "measured"] + [f"{KIND_NAMES[k]}, {t}" for k in LIMITS for t in ("1 thread", "2 threads")], rows)
+
+
 def write_all(results, folder, page):
     os.makedirs(folder, exist_ok=True)
-    write(os.path.join(folder, "results.json"), json.dumps(results, indent=1) + "\n")
-    write(os.path.join(folder, "latency.svg"), svg(results))
-    text = markdown(results)
+    base = os.path.join(folder, name_of(results))
+    write(base + ".json", json.dumps(results, indent=1) + "\n")
+    write(base + ".svg", svg(results))
+    write(base + ".md", markdown(results))
     if not page:
-        write(os.path.join(folder, "performance.md"), text.replace("performance/latency.svg", "latency.svg"))
         return
     begin, end = "<!-- written by tools/bench.sh: begin -->\n", "<!-- written by tools/bench.sh: end -->"
     with open(page, encoding="utf-8") as file:
         old = file.read()
-    write(page, old[: old.index(begin) + len(begin)] + text + old[old.index(end) :])
+    write(page, old[: old.index(begin) + len(begin)] + index(folder) + old[old.index(end) :])
 
 
 def cpu_name():
@@ -715,6 +740,25 @@ def cpu_name():
             if line.startswith(("model name", "Hardware")):
                 return line.split(":", 1)[1].strip()
     return os.uname().machine
+
+
+# What decides which kernels run, the best first, by its usual name.
+ISAS = {
+    "avx512vnni": "AVX-512 VNNI",
+    "avx512bw": "AVX-512",
+    "avxvnni": "AVX-VNNI",
+    "avx2": "AVX2",
+    "sse4.1": "SSE4.1",
+    "dotprod": "dotprod",
+}
+
+
+def best_isa(program):
+    try:
+        features = json.loads(run([program, "doctor", "--json"]))["cpu_features"].split()
+    except (Failed, ValueError, KeyError):
+        features = []
+    return next((name for feature, name in ISAS.items() if feature in features), os.uname().machine)
 
 
 def main():
@@ -730,6 +774,7 @@ def main():
         "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
         "command": " ".join(["tools/bench.sh", *shown]),
         "cpu": cpu_name(),
+        "isa": best_isa(args.program),
         "processors": len(os.sched_getaffinity(0)),
         "system": f"{system.sysname} {system.release}",
         "load": os.getloadavg()[0],
