@@ -30,4 +30,15 @@ if [ -d "${QUARRY_SHARED:-../shared}/models" ]; then
   "$quarry" run "$shared/models/mobilenetv2_1.0_224_google_f32/model.onnx" "$shared/images/goldfish.jpg" "$shared/images/coral_parrot.jpg" \
     --labels "$shared/images/imagenet_labels_1001.txt" --mean 0.50196 --std 0.50196 --top 3
 fi
+# Qualcomm's libraries are fetched, not shipped: without a network, or on another processor, this part is left out.
+if [ "$(uname -m)" = x86_64 ]; then
+  say "the same model for a phone's NPU: Qualcomm's libraries (100 MB, once), a container for the SM8650, run in their emulator"
+  if libraries=$(tools/get_qnn.sh 2>"$build/get_qnn.log"); then
+    export QUARRY_QNN_PATH="$libraries"
+    "$quarry" compile models/digits/digits.onnx --backend htp -O soc_model=SM8650 -o "$build/digits-sm8650.qrm"
+    "$quarry" run "$build/digits-sm8650.qrm" models/digits/images/digit_3.png --backend htp --softmax --top 3
+  else
+    echo "left out: $(cat "$build/get_qnn.log")"
+  fi
+fi
 say "done: the program is $quarry"

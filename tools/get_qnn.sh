@@ -22,8 +22,17 @@ folder=${1:-${QUARRY_BUILD_DIR:-$root/build}/qnn-$machine}
 libraries=$folder/onnxruntime_qnn
 if [ ! -f "$libraries/libQnnHtp.so" ]; then
   mkdir -p "$folder" || exit 1
+  # Debian's python3 has no pip; its venv (python3-venv) brings one.
+  python=python3
+  if ! python3 -m pip --version >/dev/null 2>&1; then
+    python=$folder/venv/bin/python
+    [ -x "$python" ] || python3 -m venv "$folder/venv" >"$folder/pip.log" 2>&1 || {
+      echo "get_qnn.sh: python3 has neither pip nor venv: apt install python3-venv" >&2
+      exit 1
+    }
+  fi
   # The package's version is the same for all Pythons; the tag is only what pip asks for.
-  if ! python3 -m pip download -q --disable-pip-version-check --no-deps --only-binary=:all: --implementation cp --python-version 311 \
+  if ! "$python" -m pip download -q --disable-pip-version-check --no-deps --only-binary=:all: --implementation cp --python-version 311 \
     --platform "$platform" --dest "$folder" onnxruntime-qnn >"$folder/pip.log" 2>&1; then
     echo "get_qnn.sh: the package onnxruntime-qnn cannot be fetched: $(tail -n 1 "$folder/pip.log")" >&2
     exit 1
@@ -36,7 +45,7 @@ if [ ! -f "$libraries/libQnnHtp.so" ]; then
   done
   rm -rf "$libraries" "$folder/onnxruntime_qnn.libs"
   [ ! -d "$folder/new/onnxruntime_qnn.libs" ] || mv "$folder/new/onnxruntime_qnn.libs" "$folder" || exit 1
-  mv "$folder/new/onnxruntime_qnn" "$folder" && rm -rf "$folder/new"
+  mv "$folder/new/onnxruntime_qnn" "$folder" && rm -rf "$folder/new" "$folder/venv"
 fi
 [ -f "$libraries/libQnnHtp.so" ] || { echo "get_qnn.sh: $libraries has no libQnnHtp.so" >&2; exit 1; }
 echo "$libraries"
