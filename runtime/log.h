@@ -16,6 +16,8 @@ class Log {
     if (sink_.level == 0) sink_.level = QR_LOG_WARN;
   }
 
+  qr_log_level level() const noexcept { return sink_.level; }
+
   // The two MISBEHAVING levels are always wanted.
   bool wants(qr_log_level level) const noexcept {
     return sink_.write &&

@@ -70,6 +70,8 @@ class Model : public Counted<Model> {
   bool is_container() const noexcept { return container_.has_value(); }
   const qrm::ValidatedModel &container() const noexcept { return *container_; }
   std::string_view path() const noexcept { return path_; }  // empty: from memory or a descriptor
+  qrm::Bytes bytes() const noexcept { return is_container() ? container_->bytes() : file_->bytes(); }  // of the file
+  std::string_view shapes() const noexcept { return shapes_; }  // of the options it was opened with
   // "model.onnx", or "a model in memory"; for messages.
   String describe() const;
 

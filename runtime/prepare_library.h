@@ -12,6 +12,7 @@ class PrepareLibrary {
  public:
   // `path`: the file to open; empty: beside libquarry, in the compiled-in folder, or where the dynamic linker finds it.
   PrepareLibrary(std::string_view path, Process &process) : path_(path), mutex_(process) {}
+  std::string_view path() const noexcept { return path_; }  // as it was given
   Result<const qr_prepare_api *> api();
 
  private:

@@ -37,6 +37,8 @@ class Runtime final : public Counted<Runtime>, private loader::HostEnvironment {
   SharedPools &pools() noexcept { return pools_; }
   DeviceStates &devices() noexcept { return devices_; }
   PrepareLibrary &prepare() noexcept { return prepare_; }
+  std::string_view prepare_path() const noexcept { return prepare_.path(); }
+  const Vector<loader::Folder> &search_path() const noexcept { return loader_.search_path(); }
   loader::Loader &loader() noexcept { return loader_; }
   const char *cpu_features() const noexcept { return cpu_features_.c_str(); }
   ExclusiveUse &use() const noexcept { return use_; }

@@ -216,6 +216,7 @@ class ValidatedModel : public HeapObject {
   std::uint16_t format_major() const noexcept { return file_.major(); }
   std::uint16_t format_minor() const noexcept { return file_.minor(); }
   std::uint64_t file_bytes() const noexcept { return file_.bytes().size; }
+  Bytes bytes() const noexcept { return file_.bytes(); }
 
   // The bytes of a segment (they live as long as the model), its sum checked as SumCheck says. `index` must be in
   // range, as every index in the metadata is.

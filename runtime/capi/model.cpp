@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/capi/edge.h"
+#include "runtime/compile_child.h"
 
 using namespace quarry;
 using namespace quarry::capi;
@@ -113,6 +114,7 @@ qr_status *qr_model_compile(const qr_model *model, const qr_options *options, qr
     QR_RETURN_IF_ERROR(read_call("qr_model_compile", call, watch));
     const OptionsArgument given(options, "qr_model_compile");
     QR_RETURN_IF_ERROR(given.status());
+    if (wants_child(given.get())) return compile_in_child(*object(model), *given.get(), file, watch);
     QR_ASSIGN_OR_RETURN(const Unique<CompileJob> job,
                         CompileJob::begin(*object(model), given.get(), watch, DeviceUse::CompileOnly));
     QR_ASSIGN_OR_RETURN(const Ref<CompiledModel> compiled, CompiledModel::make(*job));
@@ -129,9 +131,14 @@ qr_status *qr_model_check(const qr_model *model, const qr_options *options, cons
     QR_RETURN_IF_ERROR(read_call("qr_model_check", call, watch));
     const OptionsArgument given(options, "qr_model_check");
     QR_RETURN_IF_ERROR(given.status());
-    QR_ASSIGN_OR_RETURN(const Unique<CompileJob> job,
-                        CompileJob::begin(*object(model), given.get(), watch, DeviceUse::CompileOnly));
-    QR_ASSIGN_OR_RETURN(const String json, check_report(*job));
+    String json;
+    if (wants_child(given.get())) {
+      QR_ASSIGN_OR_RETURN(json, check_in_child(*object(model), *given.get(), watch));
+    } else {
+      QR_ASSIGN_OR_RETURN(const Unique<CompileJob> job,
+                          CompileJob::begin(*object(model), given.get(), watch, DeviceUse::CompileOnly));
+      QR_ASSIGN_OR_RETURN(json, check_report(*job));
+    }
     *out_json = give_text(json);
     return {};
   });

@@ -50,7 +50,7 @@ finally:
 # Plugins and compiler library are found beside libquarry, wherever the installed tree was moved to.
 environment["LD_LIBRARY_PATH"] = libdir
 print("  ", run(f"{destdir}/hello", f"{root}/models/digits/digits.onnx"))
-run(program, "compile", f"{root}/models/digits/digits.onnx", "-o", f"{destdir}/digits.qrm")
+run(program, "compile", f"{root}/models/digits/digits.onnx", "-O", "compile.process=child", "-o", f"{destdir}/digits.qrm")
 print("  ", run(f"{destdir}/digits", f"{root}/models/digits", f"{destdir}/digits.qrm").splitlines()[-1])
 for header in sorted(os.listdir(os.path.join(root, "include", "quarry"))):
     if header.endswith((".h", ".hpp")) and not glob.glob(f"{destdir}/**/include/quarry/{header}", recursive=True):

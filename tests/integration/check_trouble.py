@@ -12,7 +12,7 @@ import signal
 import subprocess
 import time
 
-from program import check, environment, finish, has_handler, image, model, new_folder, onnx_model, quarry, require, run, tensor_proto
+from program import build, check, environment, finish, has_handler, image, model, new_folder, onnx_model, quarry, require, run, shared, tensor_proto
 
 folder = new_folder()
 
@@ -137,6 +137,21 @@ with open(sparse, "wb") as out:
     out.truncate(1 << 30)
 if "asan" not in environment.get("LD_PRELOAD", ""):
     check("no memory for a file", run("run", model, sparse, preexec_fn=limited(resource.RLIMIT_AS, 800 << 20)), 3, "sparse.raw", "out of memory", "1073741824 bytes")
+
+# ---- a process that compiles (option compile.process)
+apart = ("compile", model, "--backend", "cpu", "-O", "compile.process=child", "-o", os.path.join(folder, "apart.qrm"))
+check("compiling in a child", run(*apart), 0, "backend cpu")
+alone = os.path.join(folder, "alone")  # libquarry without what belongs to it
+os.makedirs(alone)
+shutil.copy(os.path.join(build, "runtime", "libquarry.so.0"), alone)
+stored = os.path.join(folder, "apart.qrm")
+check("no quarry-compiler", run(*apart[:1], stored, *apart[2:-1], os.path.join(folder, "again.qrm"), env={**environment, "LD_LIBRARY_PATH": alone, "QUARRY_BACKEND_PATH": os.path.join(build, "backends", "cpu")}), 3,
+      "QR-B0010", "no program quarry-compiler", alone, "set the option to own")
+ready = lambda process: os.path.exists(f"/proc/{process.pid}/task/{process.pid}/children") and open(f"/proc/{process.pid}/task/{process.pid}/children").read().strip()
+large = os.path.join(shared, "models", "tashkeel_transformer_f32", "model.onnx")
+if os.path.exists(large):
+    stopped = Stopped(ready, signal.SIGINT, *apart[:1], large, "--shape", "batch=1,seq=64", *apart[2:])
+    require("Ctrl-C while a child compiles", stopped.returncode == -signal.SIGINT and stopped.seconds < 10 and "error" not in stopped.stderr, (stopped.returncode, stopped.seconds, stopped.stderr))
 
 # ---- folders where files are expected
 check("a folder as an input", run("run", model, folder), 2, folder, "Is a directory")

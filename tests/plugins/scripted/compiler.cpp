@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/plugins/scripted/compiler.h"
 
+#include <unistd.h>
+
+#include <csignal>
 #include <cstring>
 
 #include "base/checked.h"
@@ -113,6 +116,8 @@ qr_plugin_code compiler_compile(qr_backend *backend, const qr_compile_request *r
       QR_RETURN_IF_ERROR(
           take_time((script.slow_compile + 3) / 4, request->signal, backend->allocator.host(), "compile"));
     }
+    if (script.stuck_compile) usleep(static_cast<useconds_t>(1000 * script.stuck_compile));
+    if (script.die_compile) raise(static_cast<int>(script.die_compile));
     tell_count(known.profile, 1, "graphs compiled", "compile", request->graph_count);
     if (script.fail_compile) return Status::error(ErrorId::internal, "option script: fail_compile is set, as told");
     const auto told = [](qr_plugin_code code) {

@@ -16,6 +16,8 @@ Result<Script> Script::parse(std::string_view text) {
                  {"slow_load", &Script::slow_load},
                  {"slow_run", &Script::slow_run},
                  {"sleep_run", &Script::sleep_run},
+                 {"die_compile", &Script::die_compile},
+                 {"stuck_compile", &Script::stuck_compile},
                  {"fail_at", &Script::fail_at},
                  {"lose_at", &Script::lose_at},
                  {"stay_lost", &Script::stay_lost},

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// Compiling and checking in a process of its own, the program quarry-compiler: a backend's library that crashes or that
+// nothing stops takes nobody with it. The option compile.process.
+#pragma once
+
+#include "runtime/compile.h"
+
+namespace quarry {
+
+// Whether the options ask for it.
+bool wants_child(const OptionSet *options) noexcept;
+
+// As CompiledModel::make and write_container, and as check_report. What the child measures stays there: of its events
+// there is one.
+Status compile_in_child(const Model &model, const OptionSet &options, std::string_view path, const CallWatch &watch);
+Result<String> check_in_child(const Model &model, const OptionSet &options, const CallWatch &watch);
+
+}  // namespace quarry
