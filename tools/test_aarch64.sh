@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Builds library, plugins and kernels for aarch64 and runs the kernels' tests under qemu: with dot products and without, at the same time.
+# Builds library, plugins and kernels for aarch64 and runs under qemu: the kernels' tests, with dot products and without, at the same time, and the htp
+# backend with Qualcomm's libraries for devices, which it opens and judges and which then find no Snapdragon.
 #   tools/test_aarch64.sh [BUILD_DIR]
 . "$(dirname "$0")/setup.sh"
 cd "$root" || exit 1
@@ -8,7 +9,8 @@ build=${1:-${QUARRY_BUILD_DIR:-$root/build}-aarch64}
 # minsize: kernels are compiled for speed all the same, the rest in less time.
 install_packages cross || { echo "cannot install the cross compiler and qemu" >&2; exit 1; }
 configure "$build" --cross-file tools/cross/aarch64-linux-gnu.ini --buildtype=minsize -Dwerror=true -Dprepare=false &&
-  ninja -C "$build" tests/kernels/test-kernels backends/cpu/quarry-backend-cpu.so backends/cpu-reference/quarry-backend-cpu-reference.so bindings/hello >"$build.ninja.log" 2>&1 || { grep -A 30 -m 3 -E 'FAILED|error:' "$build.ninja.log"; exit 1; }
+  ninja -C "$build" tests/kernels/test-kernels backends/cpu/quarry-backend-cpu.so backends/cpu-reference/quarry-backend-cpu-reference.so backends/htp/quarry-backend-htp.so \
+    bindings/hello tests/integration/backend-host >"$build.ninja.log" 2>&1 || { grep -A 30 -m 3 -E 'FAILED|error:' "$build.ninja.log"; exit 1; }
 run() { qemu-aarch64 -L /usr/aarch64-linux-gnu "$build/tests/kernels/test-kernels" --isa "$1" >"$build.$1.log" 2>&1; }
 run dotprod &
 other=$!
@@ -19,4 +21,12 @@ dotprod=$?
 for isa in dotprod neon; do echo "$isa: $(tail -n 1 "$build.$isa.log")"; done
 [ $neon = 0 ] || grep FAILED "$build.neon.log"
 [ $dotprod = 0 ] || grep FAILED "$build.dotprod.log"
-[ $neon = 0 ] && [ $dotprod = 0 ]
+htp=0
+if libraries=$(tools/get_qnn.sh --machine aarch64 "$build/qnn" 2>"$build.qnn.log"); then
+  QUARRY_QNN_PATH=$libraries QUARRY_BACKEND_PATH=$build/backends/htp qemu-aarch64 -L /usr/aarch64-linux-gnu "$build/tests/integration/backend-host" htp >"$build.htp.log" 2>&1
+  for text in "htp: usable 0, 1 devices" "HTP 5\." "found a machine without a Snapdragon SoC"; do grep -q "$text" "$build.htp.log" || htp=1; done
+  [ $htp = 0 ] && echo "htp: Qualcomm's libraries for devices are opened, and find no Snapdragon" || { echo "htp: FAILED"; cat "$build.htp.log"; }
+else
+  echo "htp: left out: $(cat "$build.qnn.log")"
+fi
+[ $neon = 0 ] && [ $dotprod = 0 ] && [ $htp = 0 ]

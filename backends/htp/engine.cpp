@@ -31,25 +31,36 @@ struct DeviceConfigs {
 
 }  // namespace
 
+Status Engine::open(const qnn::DeviceConfig **configs, const String &what) {
+  qnn::LogLines lines;
+  // Which of the calls meets the lack of a device differs from release to release.
+  const auto failed = [&](std::string_view call, qnn::Error error) {
+    const String said = lines.text();
+    if (said.find("No Snapdragon SOC") == String::npos)
+      return qnn::call_failed(call, error, &lines, "`quarry doctor` says what the device needs");
+    return Status::error(ErrorId::backend_no_device,
+                         format("%s: found a machine without a Snapdragon SoC, expected one; the library says: %s",
+                                library_->path().c_str(), said.c_str()),
+                         "run on a Snapdragon device; on x86-64 Linux the same libraries have an emulator");
+  };
+  if (const qnn::Error error =
+          api().logCreate(qnn::write_log, static_cast<std::uint32_t>(qnn::LogLevel::Warnings), &log_))
+    return failed("logCreate", error);
+  if (const qnn::Error error = api().backendCreate(log_, nullptr, &backend_)) return failed("backendCreate", error);
+  if (const qnn::Error error = api().deviceCreate(log_, configs, &device_)) return failed(what, error);
+  return {};
+}
+
 Result<std::shared_ptr<Engine>> Engine::make(std::shared_ptr<const qnn::Library> library, const Soc &soc,
                                              bool signed_domain) {
   auto engine = std::allocate_shared<Engine>(Alloc<Engine>(), std::move(library));
-  const qnn::Api &api = engine->api();
-  qnn::LogLines lines;
-  if (const qnn::Error error =
-          api.logCreate(qnn::write_log, static_cast<std::uint32_t>(qnn::LogLevel::Warnings), &engine->log_))
-    return qnn::call_failed("logCreate", error, &lines);
-  if (const qnn::Error error = api.backendCreate(engine->log_, nullptr, &engine->backend_))
-    return qnn::call_failed("backendCreate", error, &lines);
   DeviceConfigs configs(engine->library(), soc, signed_domain);
-  if (const qnn::Error error = api.deviceCreate(engine->log_, configs.list, &engine->device_)) {
-    const bool no_soc = lines.text().find("No Snapdragon SOC") != String::npos;
-    return qnn::call_failed(
-        format("deviceCreate for %s", soc_text(soc).c_str()), error, &lines,
-        no_soc ? "this machine has no Snapdragon; on x86-64 Linux the same libraries run in an emulator"
-               : "`quarry doctor` says what the device needs");
-  }
+  QR_RETURN_IF_ERROR(engine->open(configs.list, format("deviceCreate for %s", soc_text(soc).c_str())));
   return engine;
+}
+
+Status Engine::probe(std::shared_ptr<const qnn::Library> library) {
+  return Engine(std::move(library)).open(nullptr, "deviceCreate");
 }
 
 Engine::~Engine() {

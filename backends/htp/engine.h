@@ -13,6 +13,8 @@ class Engine {
  public:
   static Result<std::shared_ptr<Engine>> make(std::shared_ptr<const qnn::Library> library, const Soc &soc,
                                               bool signed_domain);
+  // Whether there is a device: opens it as it is, for no SoC in particular.
+  static Status probe(std::shared_ptr<const qnn::Library> library);
   explicit Engine(std::shared_ptr<const qnn::Library> library) : library_(std::move(library)) {}  // by make() alone
   ~Engine();
   Engine(const Engine &) = delete;
@@ -24,6 +26,7 @@ class Engine {
   qnn::Handle device() const noexcept { return device_; }
 
  private:
+  Status open(const qnn::DeviceConfig **configs, const String &what);
   std::shared_ptr<const qnn::Library> library_;
   qnn::Handle log_ = nullptr, backend_ = nullptr, device_ = nullptr;
 };

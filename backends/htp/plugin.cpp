@@ -57,6 +57,9 @@ struct qr_backend {
     if (found.ok()) {
       device_text = format("Hexagon tensor processor%s, %s", qnn::Library::emulates() ? " (emulated)" : "",
                            (*found)->describe().c_str());
+      // The emulator is always there.
+      const Status there = qnn::Library::emulates() ? Status() : htp::Engine::probe(*found);
+      if (!there.ok()) why_not = String(there.message()) + "; " + String(there.hint());
       return;
     }
     const Status status = found.status();
