@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/htp/blob.h"
 
+#include <cmath>
 #include <cstring>
 
+#include "backends/htp/borders.h"
 #include "base/checked.h"
 
 namespace quarry::htp {
@@ -38,6 +40,8 @@ class Writer {
       u32(static_cast<std::uint32_t>(tensor.device_dtype));
       u32(static_cast<std::uint32_t>(tensor.device_dims.size()));
       for (const std::uint32_t extent : tensor.device_dims) u32(extent);
+      bytes(&tensor.scale, sizeof tensor.scale);
+      u32(static_cast<std::uint32_t>(tensor.zero_point));
     }
   }
   Vector<std::uint8_t> take() { return std::move(out_); }
@@ -92,12 +96,17 @@ class Reader {
   bool ok_ = true;
 };
 
-// Values have the size that they have in the session, or are 64-bit integers that have 32 bits on the device; and the
-// library counts their bytes in 32 bits.
-bool fits_device(DType dtype, std::int64_t count, qnn::DataType device) {
+// Values have the size that they have in the session, or are 64-bit integers that have 32 bits on the device, or the
+// host quantises them; and the library counts their bytes in 32 bits.
+bool fits_device(const BlobTensor &tensor, std::int64_t count) {
+  const DType dtype = tensor.dtype;
+  const qnn::DataType device = tensor.device_dtype;
   const std::optional<std::uint64_t> bytes = packed_size(dtype, count);
   const std::uint64_t there = static_cast<std::uint64_t>(count) * element_bytes(device);
   if (!bytes || there > UINT32_MAX) return false;
+  if (tensor.scale != 0)
+    return dtype == DType::F32 && is_stored_border(device) && std::isfinite(tensor.scale) && tensor.scale > 0 &&
+           tensor.zero_point >= -32768 && tensor.zero_point <= 65535;
   if (dtype == DType::I64) return device == qnn::DataType::I32;
   if (dtype == DType::U64) return device == qnn::DataType::U32;
   return *bytes == there;
@@ -139,9 +148,11 @@ Status read_tensors(Reader &reader, Vector<BlobTensor> &list) {
       if (tensor.device_dims.back() == 0 || !checked_mul<std::int64_t>(elements, tensor.device_dims.back(), &elements))
         return bad("found a device tensor without an extent that it can have");
     }
+    reader.bytes(&tensor.scale, sizeof tensor.scale);
+    tensor.zero_point = static_cast<std::int32_t>(reader.u32());
     if (!reader.ok()) return bad("it ends in the midst of a tensor");
     if (element_bytes(tensor.device_dtype) == 0) return bad("found a tensor of an unknown type");
-    if (!fits_device(tensor.dtype, *model, tensor.device_dtype))
+    if (!fits_device(tensor, *model))
       return bad("found a tensor whose type on the device is another than its own");
     if (*model != elements) return bad("found a tensor whose two shapes have different sizes");
     list.push_back(std::move(tensor));

@@ -11,7 +11,7 @@
 
 namespace quarry::htp {
 
-inline constexpr std::uint32_t kBlobVersion = 1;
+inline constexpr std::uint32_t kBlobVersion = 2;
 
 // Where the value of an input or output is.
 enum class BlobPlace : std::uint32_t {
@@ -29,6 +29,9 @@ struct BlobTensor {
   std::uint32_t id = 0;           // the library's
   qnn::DataType device_dtype = qnn::DataType::Undef;
   Vector<std::uint32_t> device_dims;
+  // Where the host converts between f32 and the device's integers; 0: nobody does.
+  float scale = 0;
+  std::int32_t zero_point = 0;
 };
 // By what a node of the model runs: QR_PLUGIN_PATH_*, and words.
 struct BlobNode {

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "backends/htp/lower/lowering.h"
+#include "backends/htp/lower/quantized.h"
 #include "backends/htp/metadata.h"
 #include "base/hash.h"
 #include "passes/passes.h"
@@ -42,6 +43,7 @@ Status describe(const Vector<Border> &borders, const Draft &draft, const qnn::Te
     BlobTensor &tensor = out.emplace_back();
     tensor.name = border.name, tensor.dtype = border.dtype, tensor.shape = border.shape;
     tensor.id = found->v1.id, tensor.device_dtype = from.dtype, tensor.device_dims = from.dims;
+    tensor.scale = border.scale, tensor.zero_point = border.zero_point;
   }
   return {};
 }
@@ -75,6 +77,11 @@ Result<Unique<Prepared>> Prepared::make(qir::Graph graph, const CompileOptions &
   qir::number_sources(g);
   for (const qir::Node &node : g.nodes) made->names_.push_back(node.name);
   made->refused_.resize(g.nodes.size());
+  if (options.host_quantization) made->host_ = take_border_quantization(g);
+  passes::take_apart_quantized(g, made->store_, computes_quantized);
+  ConstantDequantizer folder;
+  passes::fold_constants(g, made->store_, folder,
+                         {.wanted = [](qir::Op op) { return op == qir::Op::DequantizeLinear; }, .may_grow = true});
   passes::fold_batch_normalization(g, made->store_);
   passes::compose(g, made->store_, kComposites, &made->composed_);
   QR_RETURN_IF_ERROR(passes::einsum_to_matmul(g, made->store_));
@@ -82,7 +89,30 @@ Result<Unique<Prepared>> Prepared::make(qir::Graph graph, const CompileOptions &
   passes::remove_unused(g);
   Lowering lowering(g, *options.soc, made->store_, made->draft_);
   QR_RETURN_IF_ERROR(lowering.run(made->refused_));
+  made->give_borders();
   return made;
+}
+
+// The session has f32 where the host quantises.
+void Prepared::give_borders() {
+  const auto give = [&](const Vector<HostBorder> &host, Vector<Border> &borders) {
+    for (std::size_t i = 0; i < host.size(); ++i) {
+      if (host[i].name.empty()) continue;
+      if (borders[i].constant.data) {  // nothing is left to convert at run time
+        const Result<qnn::DataType> stored = Lowering::type_of({{}, borders[i].dtype, {}, qir::Quantization{}, false, {}});
+        const std::uint64_t count =
+            stored.ok() ? borders[i].constant.size / std::max<std::size_t>(1, element_bytes(stored.value())) : 0;
+        void *const reals = store_.allocate(count * sizeof(float));
+        if (stored.ok())
+          dequantize_border(stored.value(), host[i].scale, host[i].zero_point, borders[i].constant.data, reals, count);
+        borders[i].constant = {reals, count * sizeof(float)};
+      }
+      borders[i].name = host[i].name, borders[i].dtype = DType::F32;
+      borders[i].scale = host[i].scale, borders[i].zero_point = host[i].zero_point;
+    }
+  };
+  give(host_.inputs, draft_.inputs);
+  give(host_.outputs, draft_.outputs);
 }
 
 Vector<BlobNode> Prepared::nodes() const {
@@ -95,6 +125,8 @@ Vector<BlobNode> Prepared::nodes() const {
     for (const std::int32_t piece : one.pieces)
       if (one.node >= 0)
         out[static_cast<std::size_t>(piece)].text = "fused into " + names_[static_cast<std::size_t>(one.node)];
+  for (const std::int32_t source : host_.sources)
+    if (source >= 0) out[static_cast<std::size_t>(source)].text = "on the host, at the model's border";
   for (const DraftNode &node : draft_.nodes) {
     if (node.source < 0) continue;
     BlobNode &at = out[static_cast<std::size_t>(node.source)];

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "backends/htp/blob.h"
+#include "backends/htp/borders.h"
 #include "backends/htp/config.h"
 #include "backends/htp/writer.h"
 #include "passes/compose.h"
@@ -23,12 +24,14 @@ class Prepared {
   Vector<BlobNode> nodes() const;
 
  private:
+  void give_borders();
   qir::Graph graph_;
   qir::Store store_;
   Draft draft_;
   Vector<Status> refused_;
   Vector<String> names_;  // of the nodes that were given
   Vector<passes::Composed> composed_;
+  HostBorders host_;
 };
 
 struct CompiledContext {

@@ -25,6 +25,7 @@ Status refuse_idle_options(std::span<const OptionRow> rows, const qr_plugin_opti
                                                "htp_arch",
                                                "enable_htp_fp16_precision",
                                                "htp_graph_finalization_optimization_mode",
+                                               "offload_graph_io_quantization",
                                                "vtcm_mb"};
   for (const OptionRow &row : rows) {
     if (!(row.applies & applies) || std::find(std::begin(kDone), std::end(kDone), row.key) != std::end(kDone)) continue;
@@ -47,6 +48,7 @@ Result<CompileOptions> read_compile_options(const qr_plugin_option *options, std
   out.soc = target.soc;
   out.notice = std::move(target.notice);
   out.half_precision = value("enable_htp_fp16_precision", "1") != "0";
+  out.host_quantization = value("offload_graph_io_quantization", "1") != "0";
   out.optimization = number(value("htp_graph_finalization_optimization_mode", "0"));
   out.vtcm_mb = number(value("vtcm_mb", "0"));
   return out;

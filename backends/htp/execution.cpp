@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 
+#include "backends/htp/borders.h"
 #include "backends/htp/metadata.h"
 #include "base/checked.h"
 #include "base/hash.h"
@@ -85,7 +86,8 @@ void Execution::bind(const Vector<BlobTensor> &from, Vector<qnn::Tensor> &tensor
     place.io = i;
     place.session_bytes = elements * dtype_bits(tensor.dtype) / 8;
     place.device_bytes = elements * element_bytes(tensor.device_dtype);
-    place.way = place.session_bytes == place.device_bytes ? Way::AsIs
+    place.way = tensor.scale != 0                         ? Way::Quantized
+                : place.session_bytes == place.device_bytes ? Way::AsIs
                 : tensor.dtype == DType::I64              ? Way::Narrow
                                                           : Way::NarrowUnsigned;
     if (place.way != Way::AsIs) place.room.resize(place.device_bytes);
@@ -104,6 +106,13 @@ Status Execution::take_inputs(const qr_run_request &request) {
                                   ull(io.data ? io.size_bytes : 0), ull(place.session_bytes)));
     inputs_[i].v1.buf = {io.data, static_cast<std::uint32_t>(place.device_bytes)};
     if (place.way == Way::AsIs) continue;
+    if (place.way == Way::Quantized) {
+      const BlobTensor &tensor = graph_.inputs[place.io];
+      quantize_border(tensor.device_dtype, tensor.scale, tensor.zero_point, io.data, place.room.data(),
+                      place.device_bytes / element_bytes(tensor.device_dtype));
+      inputs_[i].v1.buf.data = place.room.data();
+      continue;
+    }
     const bool is_signed = place.way == Way::Narrow;
     const std::int64_t low = is_signed ? std::numeric_limits<std::int32_t>::min() : 0,
                        high = is_signed ? std::numeric_limits<std::int32_t>::max()
@@ -158,6 +167,12 @@ Status Execution::run(const qr_run_request &request) {
   for (const Place &place : output_places_) {
     qr_io_buffer &io = request.outputs[place.io];
     if (!io.data || place.way == Way::AsIs) continue;
+    if (place.way == Way::Quantized) {
+      const BlobTensor &tensor = graph_.outputs[place.io];
+      dequantize_border(tensor.device_dtype, tensor.scale, tensor.zero_point, place.room.data(), io.data,
+                        place.device_bytes / element_bytes(tensor.device_dtype));
+      continue;
+    }
     for (std::uint64_t k = 0; k < place.device_bytes / 4; ++k) {
       std::int32_t narrow;
       std::memcpy(&narrow, place.room.data() + 4 * k, 4);

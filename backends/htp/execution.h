@@ -37,7 +37,7 @@ class Execution {
 
  private:
   // How a value goes between the session's type and the library's.
-  enum class Way : std::uint8_t { AsIs, Narrow, NarrowUnsigned };  // i64 and u64, of 32 bits there
+  enum class Way : std::uint8_t { AsIs, Narrow, NarrowUnsigned, Quantized };  // i64 and u64 have 32 bits there
   struct Place {
     std::size_t io = 0;  // which of the session's inputs or outputs
     Way way = Way::AsIs;

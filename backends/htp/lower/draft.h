@@ -52,6 +52,8 @@ struct Border {
   qir::Shape shape;
   std::int32_t tensor = -1;
   qir::Bytes constant = {};  // of such an output
+  float scale = 0;           // the host converts between f32 and the tensor's integers; 0: it does not
+  std::int32_t zero_point = 0;
 };
 
 struct Draft {

@@ -31,6 +31,8 @@ QR_HTP_RULE(grid_sample) QR_HTP_RULE(trilu)
 // lower_composed.cpp
 QR_HTP_RULE(reduce_composed) QR_HTP_RULE(softsign) QR_HTP_RULE(celu) QR_HTP_RULE(selu) QR_HTP_RULE(mish) QR_HTP_RULE(erf)
 QR_HTP_RULE(mean)
+// lower_statistics.cpp
+QR_HTP_RULE(group_normalization) QR_HTP_RULE(mean_variance_normalization) QR_HTP_RULE(reduce_product)
 // lower_quantize.cpp
 QR_HTP_RULE(quantize) QR_HTP_RULE(dequantize)
 // clang-format on

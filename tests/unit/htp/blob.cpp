@@ -17,6 +17,7 @@ Blob sample() {
   graph.name = "main";
   graph.inputs.push_back({"x", DType::I64, {2, 3}, BlobPlace::Device, {}, 4, qnn::DataType::I32, {2, 3}});
   graph.inputs.push_back({"unread", DType::F32, {5}, BlobPlace::Unused, {}, 0, qnn::DataType::Undef, {}});
+  graph.inputs.push_back({"q", DType::F32, {6}, BlobPlace::Device, {}, 6, qnn::DataType::UQ8, {6}, 0.5f, 7});
   graph.outputs.push_back({"y", DType::F32, {}, BlobPlace::Device, {}, 5, qnn::DataType::F32, {1}});
   graph.outputs.push_back({"seven", DType::U8, {1}, BlobPlace::Constant, {7}, 0, qnn::DataType::Undef, {}});
   graph.nodes.push_back({1, "Conv2d, Transpose"});
@@ -39,6 +40,8 @@ TEST_CASE("a blob is read as it was written") {
   CHECK_EQ(graph.inputs[0].id, 4u);
   CHECK((graph.inputs[0].shape == qir::Shape{2, 3}));
   CHECK(graph.inputs[1].place == BlobPlace::Unused);
+  CHECK_EQ(graph.inputs[2].scale, 0.5f);
+  CHECK_EQ(graph.inputs[2].zero_point, 7);
   CHECK((graph.outputs[1].constant == Vector<std::uint8_t>{7}));
   CHECK_EQ(graph.nodes[0].text, "Conv2d, Transpose");
 }
@@ -92,6 +95,10 @@ TEST_CASE("types that a run could not copy are refused") {
   CHECK(refused([](Blob &b) { b.graphs[0].inputs[0].dtype = DType::U64; }));  // unsigned here, signed there
   CHECK(refused([](Blob &b) { b.graphs[0].inputs[0].dtype = DType::I4; }));
   CHECK(refused([](Blob &b) { b.graphs[0].outputs[0].device_dtype = qnn::DataType::F16; }));
+  CHECK(refused([](Blob &b) { b.graphs[0].inputs[2].scale = 0; }));  // f32 here, bytes there
+  CHECK(refused([](Blob &b) { b.graphs[0].inputs[2].scale = -1; }));
+  CHECK(refused([](Blob &b) { b.graphs[0].inputs[2].zero_point = 70000; }));
+  CHECK(refused([](Blob &b) { b.graphs[0].outputs[0].scale = 1; }));  // f32 on both sides
   CHECK(refused([](Blob &b) {  // past what the library counts bytes in
     b.graphs[0].outputs[0].shape = {1 << 30};
     b.graphs[0].outputs[0].device_dims = {1u << 30};

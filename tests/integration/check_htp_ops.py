@@ -1,0 +1,242 @@
+#!/usr/bin/env python3
+"""The 160 one-operator models of SHARED/bench/op_sweep.py on the emulator: as they are, and quantised to u8 and u16 by ONNX Runtime's tool.
+
+check_htp_ops.py BUILD SHARED LIBRARIES [--only NAME ...] [--kinds f32 u8 u16] [--models FOLDER] [--json FILE] [--table FILE] [--all]
+
+Each result is held against the CPU's (ONNX Runtime on the same model) and against what the peer reaches (SHARED/peers/ort_qnn_ep_ops.json: placed
+wholly on HTP, distance from the CPU). A model that the peer places must be placed and be no further off, but for the rows of EXPECTED, which say why.
+The models need numpy, onnx and onnxruntime: of this Python, of $QUARRY_ORT_PYTHON, or of a venv that is made in BUILD; else this is skipped.
+Without --all a tenth of the models runs. FOLDER keeps models and the CPU's results from run to run.
+"""
+import argparse
+import concurrent.futures
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+PACKAGES = ("numpy", "onnx", "onnxruntime", "sympy")
+KINDS = ("f32", "u8", "u16")
+CONVERSIONS = {"QuantizeLinear", "DequantizeLinear"}  # which the peer leaves at the borders
+# How far a result may be from the CPU's although the peer's is nearer: f16 has 11 bits, a quantised result is right within a step.
+SLACK = {"f32": 0.002, "u8": 1.01 / 255, "u16": 0.0005}
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def python_with_packages(build):
+    """The Python to run in, or why there is none."""
+    def has(python):
+        return subprocess.run([python, "-c", "import " + ", ".join(PACKAGES) + ", onnxruntime.quantization"], capture_output=True).returncode == 0
+    venv = os.path.join(build, "onnxruntime-venv")
+    for python in (sys.executable, os.environ.get("QUARRY_ORT_PYTHON"), os.path.join(venv, "bin", "python3")):
+        if python and os.path.exists(python) and has(python):
+            return python, ""
+    made = subprocess.run([sys.executable, "-m", "venv", venv], capture_output=True, text=True)
+    if made.returncode:
+        return None, "no venv can be made: " + (made.stderr or made.stdout).strip().splitlines()[-1]
+    python = os.path.join(venv, "bin", "python3")
+    got = subprocess.run([python, "-m", "pip", "install", "-q", "--disable-pip-version-check", *PACKAGES], capture_output=True, text=True)
+    if got.returncode or not has(python):
+        shutil.rmtree(venv, ignore_errors=True)
+        return None, "pip cannot install " + ", ".join(PACKAGES) + ": " + (got.stderr.strip().splitlines() or ["no reason given"])[-1]
+    return python, ""
+
+
+# ---- the models, with inputs and the CPU's results
+def types():
+    import numpy as np
+    return {"tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(int64)": np.int64, "tensor(int32)": np.int32, "tensor(uint8)": np.uint8,
+            "tensor(bool)": np.bool_}
+
+
+def random_inputs(session, seed_or_generator):
+    import numpy as np
+    r = np.random.default_rng(seed_or_generator) if isinstance(seed_or_generator, int) else seed_or_generator
+    return {i.name: (r.random(i.shape) * (1 if "float" in i.type else 4)).astype(types()[i.type]) for i in session.get_inputs()}
+
+
+def quantise(source, target, kind):
+    """As SHARED/peers/ort_qnn_ep_ops.py does it; a reason where the tool cannot."""
+    import numpy as np
+    import onnx
+    import onnxruntime as o
+    from onnxruntime.quantization import CalibrationDataReader, QuantType, quantize
+    from onnxruntime.quantization.execution_providers.qnn import get_qnn_qdq_config
+    session = o.InferenceSession(source, providers=["CPUExecutionProvider"])
+    r = np.random.default_rng(5)
+
+    class Data(CalibrationDataReader):
+        n = 0
+
+        def get_next(self):
+            self.n += 1
+            return None if self.n > 4 else random_inputs(session, r)
+    try:
+        quantize(source, target, get_qnn_qdq_config(source, Data(), activation_type=QuantType.QUInt16 if kind == "u16" else QuantType.QUInt8, weight_type=QuantType.QUInt8))
+    except Exception as e:  # the tool's own limits, of any kind
+        return f"{type(e).__name__}: {e}"[:160]
+    if not any(n.op_type == "DequantizeLinear" for n in onnx.load(target).graph.node):
+        os.remove(target)
+        return "the tool leaves it in float"
+    return ""
+
+
+def make(shared, folder, names, kinds):
+    """Writes NAME.KIND.onnx and NAME.KIND/ (inputs, the CPU's results, or why.txt) of what is not there yet."""
+    import logging
+    import numpy as np
+    import onnx
+    import onnxruntime as o
+    logging.disable(logging.WARNING)
+    o.set_default_logger_severity(4)
+    cases = load_cases(shared)
+    for name in names:
+        plain = os.path.join(folder, name + ".f32.onnx")
+        if not os.path.exists(plain):
+            onnx.save(cases[name][0], plain)
+        for kind in kinds:
+            path, data = os.path.join(folder, f"{name}.{kind}.onnx"), os.path.join(folder, f"{name}.{kind}")
+            if os.path.exists(data):
+                continue
+            with tempfile.TemporaryDirectory(dir=folder) as work:
+                why = quantise(plain, path, kind) if kind != "f32" else ""
+                if not why:
+                    try:
+                        session = o.InferenceSession(path, providers=["CPUExecutionProvider"])
+                        inputs = random_inputs(session, 3)
+                        for key, value in inputs.items():
+                            np.save(os.path.join(work, f"in.{key}.npy"), value)
+                        for output, value in zip(session.get_outputs(), session.run(None, inputs)):
+                            np.save(os.path.join(work, f"out.{output.name}.npy"), value)
+                    except Exception as e:
+                        why = f"ONNX Runtime's CPU: {e}"[:160]
+                if why:
+                    with open(os.path.join(work, "why.txt"), "w") as out:
+                        out.write(why)
+                shutil.copytree(work, data)
+
+
+def load_cases(shared):
+    spec = importlib.util.spec_from_file_location("cases", os.path.join(shared, "bench", "op_sweep.py"))
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.CASES
+
+
+# ---- ours
+def run_one(program, environment, folder, name, kind, options):
+    import numpy as np
+    data = os.path.join(folder, f"{name}.{kind}")
+    why = os.path.join(data, "why.txt")
+    if os.path.exists(why):
+        with open(why) as text:
+            return {"not_quantised": text.read()}
+    inputs = [a for f in sorted(os.listdir(data)) if f.startswith("in.") for a in ("-i", f"{f[3:-4]}={os.path.join(data, f)}")]
+    with tempfile.TemporaryDirectory() as got:
+        try:
+            result = subprocess.run([program, "run", os.path.join(folder, f"{name}.{kind}.onnx"), "--backend", "htp", *options, *inputs, "-o", got], env=environment,
+                                    capture_output=True, text=True, timeout=300)
+        except subprocess.TimeoutExpired:
+            return {"failure": "300 s"}
+        if result.returncode:
+            return {"failure" if result.returncode != 3 else "refused": result.stderr.strip()[:1500] or f"exit {result.returncode}"}
+        error = 0.0
+        for file in sorted(os.listdir(data)):
+            if not file.startswith("out."):
+                continue
+            want = np.load(os.path.join(data, file)).astype(np.float64)
+            have = np.load(os.path.join(got, file[4:])).astype(np.float64)
+            if have.shape != want.shape:
+                return {"failure": f"{file}: shape {have.shape}, expected {want.shape}"}
+            if want.size:
+                with np.errstate(invalid="ignore"):
+                    difference = np.abs(have - want)
+                difference[have == want] = 0  # among them equal infinities
+                if np.isnan(difference).all() or (np.isnan(have) & ~np.isnan(want)).any():
+                    return {"failure": f"{file}: not numbers"}
+                spread = float(want.max() - want.min())
+                error = max(error, float(np.nanmax(difference)) / (spread if spread > 0 and np.isfinite(spread) else 1.0))
+        return {"error_of_range": error}
+
+
+def placed_by_peer(row):
+    return bool(row.get("htp_nodes")) and set(row["cpu_nodes"]) <= CONVERSIONS
+
+
+def judge(kind, ours, peer):
+    """(verdict, is it as wanted)."""
+    if "not_quantised" in ours:
+        return "no model", True
+    if "failure" in ours:
+        return "FAILED", False
+    theirs = peer.get("error_of_range") if placed_by_peer(peer) else None
+    if "refused" in ours:
+        return ("refused, the peer places it" if placed_by_peer(peer) else "refused", not placed_by_peer(peer))
+    if theirs is None:
+        return "placed, the peer does not", ours["error_of_range"] <= 0.05
+    if ours["error_of_range"] <= max(theirs, SLACK[kind]):
+        return "placed", True
+    return "further off than the peer", False
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("build")
+    parser.add_argument("shared")
+    parser.add_argument("libraries")
+    parser.add_argument("--only", nargs="*")
+    parser.add_argument("--kinds", nargs="*", default=list(KINDS))
+    parser.add_argument("--models")
+    parser.add_argument("--json")
+    parser.add_argument("--table")
+    parser.add_argument("--all", action="store_true")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("-O", action="append", default=[], dest="options")
+    o = parser.parse_args()
+    python, why = python_with_packages(o.build)
+    if not python:
+        print("   skipped: one-operator models on htp: " + why)
+        return 0
+    if os.path.abspath(python) != os.path.abspath(sys.executable):
+        return subprocess.run([python, *sys.argv]).returncode
+    build = os.path.abspath(o.build)
+    environment = {**os.environ, "QUARRY_BACKEND_PATH": os.path.join(build, "backends", "htp"), "QUARRY_QNN_PATH": o.libraries}
+    with open(os.path.join(o.shared, "peers", "ort_qnn_ep_ops.json")) as file:
+        peers = json.load(file)
+    names = [n for n in peers if not o.only or n in o.only]
+    if not o.all and not o.only:
+        names = names[::10]
+    folder = o.models or tempfile.mkdtemp(prefix="quarry-ops-")
+    os.makedirs(folder, exist_ok=True)
+    make(o.shared, folder, names, o.kinds)
+    options = [a for text in ["soc_model=SM8650", *o.options] for a in ("-O", text)]
+    rows = {name: {} for name in names}
+    with concurrent.futures.ThreadPoolExecutor(o.jobs) as pool:
+        jobs = {pool.submit(run_one, os.path.join(build, "tools", "quarry"), environment, folder, name, kind, options): (name, kind) for name in names for kind in o.kinds}
+        for job in concurrent.futures.as_completed(jobs):
+            name, kind = jobs[job]
+            rows[name][kind] = job.result()
+            if o.json:
+                with open(o.json, "w") as out:
+                    json.dump(rows, out, indent=1)
+    bad = 0
+    for kind in o.kinds:
+        counts = {}
+        for name in names:
+            ours, peer = rows[name][kind], peers[name].get(kind, {})
+            verdict, fine = judge(kind, ours, peer)
+            counts[verdict] = counts.get(verdict, 0) + 1
+            if not fine:
+                bad += 1
+                told = ours.get("error_of_range", ours.get("refused", ours.get("failure", "")))
+                print(f"   FAILED {name} {kind}: {verdict}: {told if isinstance(told, float) else str(told)[:300]!r}; the peer {peer.get('error_of_range')}")
+        print(f"   {kind}: " + ", ".join(f"{n} {verdict}" for verdict, n in sorted(counts.items(), key=lambda c: -c[1])))
+    if not o.models:
+        shutil.rmtree(folder, ignore_errors=True)
+    return 1 if bad else 0
+
+
+sys.exit(main())

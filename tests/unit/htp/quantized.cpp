@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// Quantised graphs: what the host does at the borders, what is taken apart, and the drafts of composed operators.
+#include <cmath>
+#include <limits>
+
+#include "backends/htp/borders.h"
+#include "backends/htp/lower/lowering.h"
+#include "backends/htp/lower/quantized.h"
+#include "tests/unit/passes/pieces.h"
+
+using namespace quarry;
+using namespace quarry::test;
+
+namespace {
+
+i32 quantize(Pieces &p, i32 x, float scale, std::uint8_t zero) {
+  return p.node(Op::QuantizeLinear, {x, p.scalar(scale), p.constant<std::uint8_t>(DType::U8, {}, {zero})});
+}
+i32 dequantize(Pieces &p, i32 x, float scale, std::uint8_t zero) {
+  return p.node(Op::DequantizeLinear, {x, p.scalar(scale), p.constant<std::uint8_t>(DType::U8, {}, {zero})});
+}
+
+std::string types(Pieces &p) {
+  htp::Draft draft;
+  Vector<Status> refused(p.graph.nodes.size());
+  htp::Lowering lowering(p.graph, *htp::find_soc(57), p.store, draft);
+  REQUIRE_OK(lowering.run(refused));
+  std::string text;
+  for (const Status &status : refused) CHECK_OK(status);
+  for (const htp::DraftNode &node : draft.nodes) text += (text.empty() ? "" : " ") + std::string(node.type);
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("the host quantises at the borders as QuantizeLinear does") {
+  const float infinity = std::numeric_limits<float>::infinity();
+  const float reals[] = {0.0f, 0.05f, 0.15f, -0.05f, 1e30f, -infinity, infinity, std::nanf(""), 12.74f};
+  const auto check = [&](qnn::DataType device, DType dtype, auto stored, std::int32_t zero) {
+    using Stored = decltype(stored);
+    Stored made[9];
+    float back[9];
+    htp::quantize_border(device, 0.1f, zero, reals, made, 9);
+    htp::dequantize_border(device, 0.1f, zero, made, back, 9);
+    for (std::size_t i = 0; i < 9; ++i) {
+      CHECK_EQ(std::int64_t{made[i]}, qir::quantized_value(reals[i], 0.1f, zero, dtype));
+      CHECK_EQ(back[i], static_cast<float>(made[i] - zero) * 0.1f);
+    }
+  };
+  check(qnn::DataType::UQ8, DType::U8, std::uint8_t{}, 100);
+  check(qnn::DataType::SQ8, DType::I8, std::int8_t{}, -3);
+  check(qnn::DataType::UQ16, DType::U16, std::uint16_t{}, 40000);
+  check(qnn::DataType::SQ16, DType::I16, std::int16_t{}, 0);
+}
+
+TEST_CASE("quantisation at the borders leaves the graph") {
+  Pieces p;
+  const i32 x = p.input({4});
+  p.gives({dequantize(p, quantize(p, p.of(Op::Sigmoid, dequantize(p, quantize(p, x, 0.5f, 7), 0.5f, 7)), 0.25f, 3),
+                      0.25f, 3)});
+  passes::put_together_quantized(p.graph);
+  const htp::HostBorders host = htp::take_border_quantization(p.graph);
+  CHECK_EQ(ops(p.graph), "Sigmoid");
+  CHECK_EQ(host.inputs[0].scale, 0.5f);
+  CHECK_EQ(host.inputs[0].zero_point, 7);
+  CHECK_EQ(host.outputs[0].scale, 0.25f);
+  CHECK_EQ(host.sources.size(), 2u);
+  CHECK(p.at(p.graph.inputs[0]).dtype == DType::U8);
+}
+
+TEST_CASE("an input that others read as f32 stays") {
+  Pieces p;
+  const i32 x = p.input({4});
+  p.gives({dequantize(p, quantize(p, p.of(Op::Sigmoid, dequantize(p, quantize(p, x, 0.5f, 7), 0.5f, 7)), 0.25f, 3),
+                      0.25f, 3),
+           p.of(Op::Relu, x)});
+  passes::put_together_quantized(p.graph);
+  const htp::HostBorders host = htp::take_border_quantization(p.graph);
+  CHECK(host.inputs[0].name.empty());
+  CHECK_FALSE(host.outputs[0].name.empty());
+  CHECK(p.at(p.graph.inputs[0]).dtype == DType::F32);
+}
+
+TEST_CASE("constants are dequantised on the host, per axis and in blocks") {
+  const auto run_folder = [](Pieces &p, i32 y) {
+    p.gives({y});
+    const std::vector<double> expected = run(p.graph);
+    htp::ConstantDequantizer folder;
+    Vector<qir::Constant> made;
+    REQUIRE(folder.fold(p.graph, p.graph.nodes[0], p.store, &made));
+    REQUIRE_EQ(made.size(), 1u);
+    const auto *const values = static_cast<const float *>(made[0].data.data);
+    for (std::size_t i = 0; i < expected.size(); ++i) CHECK_EQ(static_cast<double>(values[i]), expected[i]);
+  };
+  const std::vector<std::int8_t> stored = {1, -2, 3, -4, 5, -6, 7, 8};
+  Pieces axis;
+  run_folder(axis, axis.node(Op::DequantizeLinear,
+                             {axis.constant<std::int8_t>(DType::I8, {2, 4}, stored), axis.column(2),
+                              axis.constant<std::int8_t>(DType::I8, {2}, {1, -1})},
+                             {Pieces::attribute("axis", std::int64_t{0})}));
+  Pieces blocks;
+  run_folder(blocks, blocks.node(Op::DequantizeLinear,
+                                 {blocks.constant<std::int8_t>(DType::I8, {2, 4}, stored), blocks.column(4, {2, 2})},
+                                 {Pieces::attribute("axis", std::int64_t{1}),
+                                  Pieces::attribute("block_size", std::int64_t{2})}));
+}
+
+TEST_CASE("operators that the library computes wrongly on integers are taken apart") {
+  Pieces p;
+  const i32 x = p.quantized(p.input({4}, DType::U16), DType::U16, {0.1f}, {100});
+  (void)p.quantized(p.node(Op::HardSigmoid, {x}), DType::U16, {0.1f}, {0});
+  const i32 byte = p.quantized(p.input({4}, DType::U8), DType::U8, {0.1f}, {100});
+  (void)p.quantized(p.node(Op::HardSigmoid, {byte}), DType::U8, {0.1f}, {0});
+  (void)p.quantized(p.node(Op::Erf, {byte}), DType::U8, {0.1f}, {0});
+  (void)p.quantized(p.node(Op::Tanh, {x}), DType::U16, {0.1f}, {0});
+  CHECK_FALSE(htp::computes_quantized(p.graph, p.graph.nodes[0]));
+  CHECK(htp::computes_quantized(p.graph, p.graph.nodes[1]));
+  CHECK_FALSE(htp::computes_quantized(p.graph, p.graph.nodes[2]));
+  CHECK(htp::computes_quantized(p.graph, p.graph.nodes[3]));
+}
+
+TEST_CASE("normalisations over groups and axes, and products along axes") {
+  Pieces group;
+  group.gives({group.node(Op::GroupNormalization, {group.input({1, 4, 3, 3}), group.column(4), group.column(4)},
+                          {Pieces::attribute("num_groups", std::int64_t{2})})});
+  CHECK_EQ(types(group), "Reshape LayerNorm Reshape ElementWiseMultiply ElementWiseAdd");
+  Pieces mvn;
+  mvn.gives({mvn.of(Op::MeanVarianceNormalization, mvn.input({1, 4, 3, 3}))});
+  CHECK_EQ(types(mvn), "Reshape Reshape LayerNorm Reshape Reshape");
+  Pieces product;
+  product.gives({product.node(Op::ReduceProd, {product.input({2, 5}), product.integers({-1})})});
+  // 5 elements: two pairs and one left, then one pair and one left, then one pair.
+  CHECK_EQ(types(product),
+           "StridedSlice StridedSlice StridedSlice ElementWiseMultiply Concat StridedSlice StridedSlice StridedSlice "
+           "ElementWiseMultiply Concat StridedSlice StridedSlice ElementWiseMultiply Reshape");
+}
