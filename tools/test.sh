@@ -139,6 +139,7 @@ if [ -n "$models" ]; then
   done
   if libraries=$(qnn_libraries); then
     step "htp, on Qualcomm's libraries and their emulator" python3 tests/integration/check_htp.py "$build" "$shared" "$libraries"
+    step "htp, one-operator models against ONNX Runtime" python3 tests/integration/check_htp_ops.py "$build" "$shared" "$libraries"
   else
     step "htp without Qualcomm's libraries" python3 tests/integration/check_htp.py "$build" "$shared"
     skip "htp, on Qualcomm's libraries and their emulator" "they are for x86-64 and cannot be fetched here: $(tail -n 1 "$build/qnn.log" 2>/dev/null)"

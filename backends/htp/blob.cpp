@@ -152,8 +152,7 @@ Status read_tensors(Reader &reader, Vector<BlobTensor> &list) {
     tensor.zero_point = static_cast<std::int32_t>(reader.u32());
     if (!reader.ok()) return bad("it ends in the midst of a tensor");
     if (element_bytes(tensor.device_dtype) == 0) return bad("found a tensor of an unknown type");
-    if (!fits_device(tensor, *model))
-      return bad("found a tensor whose type on the device is another than its own");
+    if (!fits_device(tensor, *model)) return bad("found a tensor whose type on the device is another than its own");
     if (*model != elements) return bad("found a tensor whose two shapes have different sizes");
     list.push_back(std::move(tensor));
   }

@@ -86,6 +86,7 @@ Result<Unique<Prepared>> Prepared::make(qir::Graph graph, const CompileOptions &
   passes::compose(g, made->store_, kComposites, &made->composed_);
   QR_RETURN_IF_ERROR(passes::einsum_to_matmul(g, made->store_));
   passes::remove_no_ops(g);
+  adapt_quantized(g);
   passes::remove_unused(g);
   Lowering lowering(g, *options.soc, made->store_, made->draft_);
   QR_RETURN_IF_ERROR(lowering.run(made->refused_));
@@ -99,7 +100,8 @@ void Prepared::give_borders() {
     for (std::size_t i = 0; i < host.size(); ++i) {
       if (host[i].name.empty()) continue;
       if (borders[i].constant.data) {  // nothing is left to convert at run time
-        const Result<qnn::DataType> stored = Lowering::type_of({{}, borders[i].dtype, {}, qir::Quantization{}, false, {}});
+        const Result<qnn::DataType> stored =
+            Lowering::type_of({{}, borders[i].dtype, {}, qir::Quantization{}, false, {}});
         const std::uint64_t count =
             stored.ok() ? borders[i].constant.size / std::max<std::size_t>(1, element_bytes(stored.value())) : 0;
         void *const reals = store_.allocate(count * sizeof(float));

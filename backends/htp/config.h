@@ -16,7 +16,7 @@ struct CompileOptions {
   const Soc *soc = nullptr;
   String notice;  // about what was asked for and does not count
   bool half_precision = true;
-  bool host_quantization = true;  // of inputs and outputs
+  bool host_quantization = true;   // of inputs and outputs
   std::uint32_t optimization = 0;  // 0..3, as the option has it
   std::uint32_t vtcm_mb = 0;       // 0: all there is
 };

@@ -86,10 +86,10 @@ void Execution::bind(const Vector<BlobTensor> &from, Vector<qnn::Tensor> &tensor
     place.io = i;
     place.session_bytes = elements * dtype_bits(tensor.dtype) / 8;
     place.device_bytes = elements * element_bytes(tensor.device_dtype);
-    place.way = tensor.scale != 0                         ? Way::Quantized
+    place.way = tensor.scale != 0                           ? Way::Quantized
                 : place.session_bytes == place.device_bytes ? Way::AsIs
-                : tensor.dtype == DType::I64              ? Way::Narrow
-                                                          : Way::NarrowUnsigned;
+                : tensor.dtype == DType::I64                ? Way::Narrow
+                                                            : Way::NarrowUnsigned;
     if (place.way != Way::AsIs) place.room.resize(place.device_bytes);
     tensors.push_back(made);
   }

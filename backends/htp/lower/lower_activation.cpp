@@ -48,11 +48,24 @@ Status hard_sigmoid(Lowering &l, const qir::Node &node) {
   return {};
 }
 
+// The library's softplus is a table that on floats is off by 2 % of a short range; log(1 + exp(-|x|)) + max(x, 0) is
+// not.
 Status softplus(Lowering &l, const qir::Node &node) {
   const Order order = l.order(node.inputs[0]);
-  const std::int32_t x = l.stored(node.inputs[0], order);
-  DraftNode &made = l.node("ElementWiseNeuron", {x}, {l.result(node.outputs[0], order)});
-  l.param(made, "operation", kNeuronSoftplus);
+  const std::int32_t x = l.stored(node.inputs[0], order), y = l.result(node.outputs[0], order);
+  if (l.tensor(node.inputs[0]).quant) {
+    l.param(l.node("ElementWiseNeuron", {x}, {y}), "operation", kNeuronSoftplus);
+    return {};
+  }
+  const auto step = [&](const char *type, std::initializer_list<std::int32_t> inputs) {
+    const std::int32_t made = l.between(node.inputs[0], "~", l.drafted(x).dims);
+    l.node(type, inputs, {made});
+    return made;
+  };
+  const std::int32_t small = step("ElementWiseExp", {step("ElementWiseNeg", {step("ElementWiseAbs", {x})})});
+  const std::int32_t soft =
+      step("ElementWiseLog", {step("ElementWiseAdd", {small, scalar_like(l, node.inputs[0], "one", 1)})});
+  l.node("ElementWiseAdd", {step("Relu", {x}), soft}, {y});
   return {};
 }
 

@@ -108,6 +108,25 @@ std::int32_t weights_of(Lowering &l, std::int32_t id, const Order &order) {
   return wide;
 }
 
+// Beside data of 16 bits the library subtracts the zero point of u8 weights and clamps what is left to 8 bits. Where it
+// would not fit it is written as 16 bits, which v73 and later take.
+std::int32_t exact_weights(Lowering &l, std::int32_t x, std::int32_t weights) {
+  const DraftTensor from = l.drafted(weights);
+  const qir::Tensor &data = l.tensor(x);
+  if (!data.quant || dtype_bits(data.dtype) != 16 || from.type != qnn::TensorType::Static ||
+      from.dtype != DataType::UQ8 || from.encoding.scales.size() != 1 || l.soc().arch < 73)
+    return weights;
+  const auto *const stored = static_cast<const std::uint8_t *>(from.data.data);
+  const std::int32_t zero = from.encoding.zero_points[0];
+  if (std::all_of(stored, stored + from.data.size, [&](std::uint8_t q) { return q - zero >= -128 && q - zero <= 127; }))
+    return weights;
+  auto *const values = static_cast<std::int16_t *>(l.store().allocate(from.data.size * 2));
+  for (std::uint64_t i = 0; i < from.data.size; ++i) values[i] = static_cast<std::int16_t>(stored[i] - zero);
+  Encoding encoding;
+  encoding.scales = from.encoding.scales, encoding.zero_points = {0};
+  return l.constant(from.name, DataType::SQ16, from.dims, {values, from.data.size * 2}, std::move(encoding));
+}
+
 void widen(qir::ConvGeometry &g) {
   if (g.rank != 1) return;
   g.in[1] = g.in[0], g.kernel[1] = g.kernel[0], g.stride[1] = g.stride[0], g.dilation[1] = g.dilation[0];
@@ -131,7 +150,10 @@ Status conv(Lowering &l, const qir::Node &node) {
   for (std::size_t i = 2; i < rank; ++i) order.push_back(static_cast<std::uint8_t>(i));
   order.push_back(1), order.push_back(0);
   const Image image = image_of(l, node.inputs[0]);
-  const std::int32_t w = weights_of(l, node.inputs[1], order);
+  std::int32_t w = weights_of(l, node.inputs[1], order);
+  // With weights of 16 bits it computes nonsense where they are dilated or depthwise.
+  const bool dilated = std::any_of(g.dilation, g.dilation + g.rank, [](std::int64_t d) { return d != 1; });
+  if (g.rank == 2 && !dilated && !depthwise) w = exact_weights(l, node.inputs[0], w);
   QR_ASSIGN_OR_RETURN(const std::int32_t bias, bias_of(l, node, 2, static_cast<std::uint32_t>(g.out_channels)));
   give_image(l, node.outputs[0], [&](std::int32_t y) {
     DraftNode &made = l.node(depthwise     ? "DepthWiseConv2d"
@@ -172,7 +194,8 @@ Status conv_transpose(Lowering &l, const qir::Node &node) {
                     "cut the output, or pad it by a Pad behind the node");
   }
   const Image image = image_of(l, node.inputs[0]);
-  const std::int32_t w = weights_of(l, node.inputs[1], order);
+  std::int32_t w = weights_of(l, node.inputs[1], order);
+  if (g.rank == 2) w = exact_weights(l, node.inputs[0], w);
   QR_ASSIGN_OR_RETURN(const std::int32_t bias, bias_of(l, node, 2, static_cast<std::uint32_t>(g.out_channels)));
   give_image(l, node.outputs[0], [&](std::int32_t y) {
     DraftNode &made = l.node(g.rank == 3 ? "TransposeConv3d" : "TransposeConv2d", {image.x, w, bias}, {y});
@@ -207,7 +230,8 @@ Status gemm(Lowering &l, const qir::Node &node) {
     row = c.is_constant && count == columns && (c.shape.size() == 1 || c.shape[0] == 1);
   }
   if (b.is_constant && row) {
-    const std::int32_t w = l.stored(node.inputs[1], turn_b ? straight : turned);  // [N, K]
+    const std::int32_t w =
+        exact_weights(l, node.inputs[0], l.stored(node.inputs[1], turn_b ? straight : turned));  // [N, K]
     QR_ASSIGN_OR_RETURN(const std::int32_t bias, bias_of(l, node, 2, columns));
     l.node("FullyConnected", {x, w, bias}, {l.result(node.outputs[0])});
     return {};
@@ -225,6 +249,35 @@ Status gemm(Lowering &l, const qir::Node &node) {
     l.node("ElementWiseAdd", {product, l.broadcast(c_id, straight)}, {l.result(node.outputs[0])});
   return {};
 }
+
+namespace {
+
+// The library wants a right operand of u16 to have its zero point in the middle.
+std::int32_t centred(Lowering &l, std::int32_t id, std::int32_t operand) {
+  const DraftTensor from = l.drafted(operand);
+  constexpr std::int32_t kMiddle = 32768;
+  if (from.dtype != DataType::UQ16 || from.encoding.scales.size() != 1 || from.encoding.zero_points[0] == kMiddle)
+    return operand;
+  const std::int32_t zero = from.encoding.zero_points[0];
+  Encoding encoding;
+  encoding.scales = {from.encoding.scales[0] * static_cast<float>(std::max(zero, 65535 - zero)) / 32767.0f};
+  encoding.zero_points = {kMiddle};
+  if (from.type != qnn::TensorType::Static) {
+    const std::int32_t made = l.between(from.name, from.dtype, from.dims, std::move(encoding));
+    l.node("Convert", {operand}, {made});
+    return made;
+  }
+  const std::uint64_t count = from.data.size / 2;
+  auto *const values = static_cast<std::uint16_t *>(l.store().allocate(count * 2));
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const std::int64_t stored = qir::stored_integer(DType::U16, from.data.data, i);
+    const float real = static_cast<float>(stored - zero) * from.encoding.scales[0];
+    values[i] = static_cast<std::uint16_t>(qir::quantized_value(real, encoding.scales[0], kMiddle, DType::U16));
+  }
+  return l.constant(l.tensor(id).name, from.dtype, from.dims, {values, count * 2}, std::move(encoding));
+}
+
+}  // namespace
 
 Status matmul(Lowering &l, const qir::Node &node) {
   const std::int32_t ids[2] = {node.inputs[0], node.inputs[1]};
@@ -246,6 +299,7 @@ Status matmul(Lowering &l, const qir::Node &node) {
     l.node("Reshape", {operands[i]}, {wide});
     operands[i] = wide;
   }
+  operands[1] = exact_weights(l, ids[0], centred(l, ids[1], operands[1]));
   if (!vector) {
     l.node("MatMul", {operands[0], operands[1]}, {l.result(node.outputs[0])});
     return {};

@@ -257,6 +257,16 @@ std::int32_t Lowering::result(std::int32_t id, const Order &order) {
 }
 
 void Lowering::same_as(std::int32_t id, std::int32_t draft_id, Order order) {
+  // The same numbers in another quantisation are other integers.
+  if (tensor(id).quant) {
+    const Encoding wanted = encoding_of(tensor(id), order);
+    const Encoding &given = drafted(draft_id).encoding;
+    if (given.scales.size() == 1 && wanted.scales.size() == 1 &&
+        (given.scales != wanted.scales || given.zero_points != wanted.zero_points)) {
+      node("Convert", {draft_id}, {result(id, order)});
+      return;
+    }
+  }
   values_[static_cast<std::size_t>(id)] = {draft_id, std::move(order), qir::kAbsent};
 }
 

@@ -46,7 +46,8 @@ class Lowering {
   // ---- what nodes write ----
   std::int32_t result(std::int32_t id, const Order &order);
   std::int32_t result(std::int32_t id) { return result(id, natural_order(rank(id))); }
-  // The value of `id` is what another tensor holds, its axes stored in this order.
+  // The value of `id` is what another tensor holds, its axes stored in this order; converted where quantisations
+  // differ.
   void same_as(std::int32_t id, std::int32_t draft_id, Order order);
   // The value of `id` is a constant of the model.
   void constant_is(std::int32_t id, std::int32_t constant) {

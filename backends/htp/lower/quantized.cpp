@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/checked.h"
+#include "formats/qir/graph_edit.h"
 #include "formats/qir/quantization.h"
 
 namespace quarry::htp {
@@ -14,7 +15,7 @@ namespace {
 
 // Of what bits a result may be for the library to compute it well on quantised tensors; the rest is why the others go
 // by f16.
-enum class Form : std::uint8_t { Both, Bits8, Neither };
+enum class Form : std::uint8_t { Both, Bits8, Bits16, Neither };
 struct Row {
   Op op;
   Form form;
@@ -22,17 +23,19 @@ struct Row {
 constexpr Row kRows[] = {
     {Op::BatchNormalization, Form::Neither},  // of f32 parameters
     {Op::Celu, Form::Neither},                // composed: nobody measured the ranges between the pieces
-    {Op::CumSum, Form::Neither},              // sums in the units of the result and saturates
+    {Op::CumSum, Form::Bits16},               // of 8 bits it saturates
     {Op::Div, Form::Neither},                 // 195 steps off where 0 is no number of the divisor
     {Op::Erf, Form::Neither},
     {Op::GroupNormalization, Form::Neither},
     {Op::HardSigmoid, Form::Bits8},  // of 16 bits: nonsense
-    {Op::LogSoftmax, Form::Neither},
+    {Op::LogSoftmax, Form::Bits16},
+    {Op::LRN, Form::Bits8},  // the library has it of no more
     {Op::MatMulNBits, Form::Neither},
     {Op::Mean, Form::Neither},
     {Op::MeanVarianceNormalization, Form::Neither},
     {Op::Mish, Form::Neither},
-    {Op::Reciprocal, Form::Neither},
+    {Op::PRelu, Form::Bits8},  // of 16 bits the library cannot prepare it
+    {Op::Reciprocal, Form::Bits16},
     {Op::ReduceL1, Form::Neither},
     {Op::ReduceL2, Form::Neither},
     {Op::ReduceLogSum, Form::Neither},
@@ -46,15 +49,98 @@ constexpr Row kRows[] = {
     {Op::Swish, Form::Neither},
 };
 
+// By numbers of which none is 0.
+bool divides_by_constant(const qir::Graph &graph, const qir::Node &node) {
+  const qir::Tensor &by = qir::at(graph, node.inputs[1]);
+  if (!by.is_constant || !by.quant || !by.quant->per_tensor()) return false;
+  const std::int64_t count = element_count(by.shape.data(), by.shape.size()).value_or(0);
+  for (std::uint64_t i = 0; i < static_cast<std::uint64_t>(count); ++i)
+    if (qir::stored_integer(by.dtype, by.data.data, i) == by.quant->zero_points[0]) return false;
+  return true;
+}
+
+// Operators whose result is where or whether something is larger.
+bool reads_order(Op op) noexcept {
+  return op == Op::ArgMax || op == Op::ArgMin || op == Op::Equal || op == Op::Greater || op == Op::GreaterOrEqual ||
+         op == Op::Less || op == Op::LessOrEqual;
+}
+
 }  // namespace
 
 bool computes_quantized(const qir::Graph &graph, const qir::Node &node) {
   const Row *const row =
       std::find_if(std::begin(kRows), std::end(kRows), [&](const Row &r) { return r.op == node.op; });
+  if (node.op == Op::Div && divides_by_constant(graph, node)) return true;
   if (row == std::end(kRows) || row->form == Form::Both) return true;
   if (row->form == Form::Neither) return false;
   const qir::Tensor &y = qir::at(graph, node.outputs[0]);
-  return y.quant && dtype_bits(y.dtype) == 8;
+  return y.quant && dtype_bits(y.dtype) == (row->form == Form::Bits8 ? 8u : 16u);
+}
+
+void adapt_quantized(qir::Graph &graph) {
+  const auto per_tensor = [&](std::int32_t id) {
+    const qir::Tensor &t = qir::at(graph, id);
+    return t.quant && t.quant->per_tensor() && !t.is_constant;
+  };
+  const qir::Uses uses(graph);
+  Vector<std::int32_t> stored(graph.tensors.size(), qir::kAbsent);  // what a DequantizeLinear made a tensor of
+  Vector<bool> absorbed(graph.nodes.size());
+  Vector<qir::Node> nodes;
+  for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
+    qir::Node &node = graph.nodes[n];
+    if (absorbed[n]) continue;
+    if (node.op == Op::DequantizeLinear && per_tensor(node.inputs[0])) {
+      const std::optional<qir::Quantization> quant = qir::read_quantization(graph, node);
+      if (quant && *quant == *qir::at(graph, node.inputs[0]).quant)
+        stored[static_cast<std::size_t>(node.outputs[0])] = node.inputs[0];
+    }
+    if (reads_order(node.op)) {
+      const std::size_t count = node.op == Op::ArgMax || node.op == Op::ArgMin ? 1 : node.inputs.size();
+      bool all = true;
+      for (std::size_t i = 0; i < count; ++i) all = all && stored[static_cast<std::size_t>(node.inputs[i])] >= 0;
+      for (std::size_t i = 1; i < count; ++i)  // two integer types have no comparison
+        all = all && qir::at(graph, stored[static_cast<std::size_t>(node.inputs[i])]).dtype ==
+                         qir::at(graph, stored[static_cast<std::size_t>(node.inputs[0])]).dtype;
+      for (std::size_t i = 0; all && i < count; ++i) node.inputs[i] = stored[static_cast<std::size_t>(node.inputs[i])];
+    }
+    // Sums in f16 lose units.
+    if (node.op == Op::CumSum && stored[static_cast<std::size_t>(node.inputs[0])] >= 0 &&
+        uses.used_once(node.outputs[0])) {
+      const auto at = static_cast<std::size_t>(uses.users(node.outputs[0])[0]);
+      const qir::Node &user = graph.nodes[at];
+      const std::int32_t from = stored[static_cast<std::size_t>(node.inputs[0])];
+      if (user.op == Op::QuantizeLinear && per_tensor(user.outputs[0]) &&
+          dtype_bits(qir::at(graph, from).dtype) == 16 &&
+          qir::at(graph, from).dtype == qir::at(graph, user.outputs[0]).dtype) {
+        absorbed[at] = true;
+        node.inputs[0] = from;
+        node.outputs[0] = user.outputs[0];
+      }
+    }
+    const bool moves = qir::moves_real_values(graph, node) && qir::moved_inputs(node) == 1 && node.op != Op::Identity &&
+                       per_tensor(node.inputs[0]);
+    Vector<qir::Node> behind;
+    for (std::int32_t &id : node.outputs) {
+      if (!moves || id == qir::kAbsent || !per_tensor(id)) continue;
+      const qir::Tensor from = qir::at(graph, node.inputs[0]);
+      if (from.quant == qir::at(graph, id).quant || from.dtype != qir::at(graph, id).dtype) continue;
+      qir::Tensor between = qir::at(graph, id);
+      between.name += "/moved";
+      between.quant = from.quant;
+      qir::Node &convert = behind.emplace_back();
+      convert.op = Op::Identity;
+      convert.name = node.name + "/convert";
+      convert.source = node.source;
+      convert.outputs = {id};
+      id = static_cast<std::int32_t>(graph.tensors.size());
+      convert.inputs = {id};
+      graph.tensors.push_back(std::move(between));
+      stored.push_back(qir::kAbsent);
+    }
+    nodes.push_back(std::move(node));
+    for (qir::Node &one : behind) nodes.push_back(std::move(one));
+  }
+  graph.nodes = std::move(nodes);
 }
 
 bool ConstantDequantizer::fold(const qir::Graph &graph, const qir::Node &node, qir::Store &store,
@@ -75,7 +161,8 @@ bool ConstantDequantizer::fold(const qir::Graph &graph, const qir::Node &node, q
   auto *const reals = static_cast<float *>(store.allocate(n * sizeof(float)));
   for (std::uint64_t i = 0; i < n; ++i) {
     std::size_t which = 0;
-    if (quant->block_size > 0) which = ((i / (inner * extent)) * blocks + i / inner % extent / block) * inner + i % inner;
+    if (quant->block_size > 0)
+      which = ((i / (inner * extent)) * blocks + i / inner % extent / block) * inner + i % inner;
     else if (!quant->per_tensor()) which = i / inner % extent;
     if (which >= quant->scales.size()) return false;
     reals[i] = static_cast<float>(qir::stored_integer(x.dtype, x.data.data, i) - quant->zero_points[which]) *

@@ -9,11 +9,15 @@ namespace quarry::htp {
 
 bool computes_quantized(const qir::Graph &graph, const qir::Node &node);
 
+// What the library wants of quantised graphs: it moves integers as they are, so a node that moves values between two
+// quantisations is followed by an Identity that converts them; and comparisons and ArgMax read the stored integers,
+// which in f16 would be equal where they are not.
+void adapt_quantized(qir::Graph &graph);
+
 // Computes DequantizeLinear of constants.
 class ConstantDequantizer final : public qir::Folder {
  public:
-  bool fold(const qir::Graph &graph, const qir::Node &node, qir::Store &store,
-            Vector<qir::Constant> *outputs) override;
+  bool fold(const qir::Graph &graph, const qir::Node &node, qir::Store &store, Vector<qir::Constant> *outputs) override;
 };
 
 }  // namespace quarry::htp

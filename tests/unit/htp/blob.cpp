@@ -99,7 +99,7 @@ TEST_CASE("types that a run could not copy are refused") {
   CHECK(refused([](Blob &b) { b.graphs[0].inputs[2].scale = -1; }));
   CHECK(refused([](Blob &b) { b.graphs[0].inputs[2].zero_point = 70000; }));
   CHECK(refused([](Blob &b) { b.graphs[0].outputs[0].scale = 1; }));  // f32 on both sides
-  CHECK(refused([](Blob &b) {  // past what the library counts bytes in
+  CHECK(refused([](Blob &b) {                                         // past what the library counts bytes in
     b.graphs[0].outputs[0].shape = {1 << 30};
     b.graphs[0].outputs[0].device_dims = {1u << 30};
   }));

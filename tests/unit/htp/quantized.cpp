@@ -119,6 +119,56 @@ TEST_CASE("operators that the library computes wrongly on integers are taken apa
   CHECK(htp::computes_quantized(p.graph, p.graph.nodes[3]));
 }
 
+TEST_CASE("a move between two quantisations is followed by a conversion") {
+  Pieces p;
+  const i32 x = p.quantized(p.input({4, 2}, DType::U16), DType::U16, {0.1f}, {100});
+  const i32 at = p.constant<std::int64_t>(DType::I64, {2, 1}, {1, 3});
+  p.gives({p.quantized(p.node(Op::GatherND, {x, at}), DType::U16, {0.2f}, {0}),
+           p.quantized(p.node(Op::GatherND, {x, at}), DType::U16, {0.1f}, {100}),
+           p.quantized(p.transpose(x, {1, 0}), DType::U16, {0.3f}, {5})});
+  htp::adapt_quantized(p.graph);
+  CHECK_EQ(ops(p.graph), "GatherND Identity GatherND Transpose Identity");
+  CHECK_EQ(types(p), "GatherNd Convert GatherNd Convert Transpose");
+}
+
+TEST_CASE("comparisons read the stored integers") {
+  Pieces p;
+  const i32 a = p.quantized(p.input({4}, DType::U8), DType::U8, {0.1f}, {100});
+  const i32 b = p.quantized(p.input({4}, DType::U8), DType::U8, {0.2f}, {0});
+  const i32 left = dequantize(p, a, 0.1f, 100), right = dequantize(p, b, 0.2f, 0);
+  p.gives({p.node(Op::Greater, {left, right}), p.node(Op::ArgMax, {left}), p.node(Op::Less, {left, p.scalar(1)})});
+  htp::adapt_quantized(p.graph);
+  CHECK_EQ(p.graph.nodes[2].inputs[0], a);
+  CHECK_EQ(p.graph.nodes[2].inputs[1], b);
+  CHECK_EQ(p.graph.nodes[3].inputs[0], a);
+  CHECK_EQ(p.graph.nodes[4].inputs[0], left);
+}
+
+// The library clamps what is left of u8 weights without their zero point to 8 bits, where the data has 16.
+TEST_CASE("u8 weights that reach past s8 are 16 bits wide beside data of 16 bits") {
+  for (const std::int32_t zero : {100, 128}) {
+    Pieces p;
+    const i32 x = p.quantized(p.input({2, 2}, DType::U16), DType::U16, {0.1f}, {100});
+    const i32 w = p.quantized(p.constant<std::uint8_t>(DType::U8, {2, 2}, {0, 255, 7, 100}), DType::U8, {0.5f}, {zero});
+    p.gives({p.quantized(p.node(Op::MatMul, {x, w}), DType::U16, {0.2f}, {0})});
+    htp::Draft draft;
+    Vector<Status> refused(1);
+    htp::Lowering lowering(p.graph, *htp::find_soc(57), p.store, draft);
+    REQUIRE_OK(lowering.run(refused));
+    const htp::DraftTensor &made = draft.tensors[static_cast<std::size_t>(draft.nodes[0].inputs[1])];
+    CHECK((made.dtype == (zero == 100 ? qnn::DataType::SQ16 : qnn::DataType::UQ8)));
+    if (zero == 100) CHECK_EQ(static_cast<const std::int16_t *>(made.data.data)[1], 155);
+  }
+}
+
+TEST_CASE("the right operand of a product on 16 bits has its zero point in the middle") {
+  Pieces p;
+  const i32 a = p.quantized(p.input({2, 2}, DType::U16), DType::U16, {0.1f}, {100});
+  const i32 b = p.quantized(p.input({2, 2}, DType::U16), DType::U16, {0.1f}, {0});
+  p.gives({p.quantized(p.node(Op::MatMul, {a, b}), DType::U16, {0.2f}, {0})});
+  CHECK_EQ(types(p), "Convert MatMul");
+}
+
 TEST_CASE("normalisations over groups and axes, and products along axes") {
   Pieces group;
   group.gives({group.node(Op::GroupNormalization, {group.input({1, 4, 3, 3}), group.column(4), group.column(4)},
