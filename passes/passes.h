@@ -42,4 +42,12 @@ void take_apart_quantized(qir::Graph &graph, Store &store, bool (*keep)(const qi
 // Transpose and Reshape. Rounding differs. Extents must be known.
 Status einsum_to_matmul(qir::Graph &graph, Store &store);
 
+// Reshape -> Transpose -> Reshape (or other operators that change the shape alone) becomes DepthToSpace or SpaceToDepth
+// where it is one, and else the same with as few axes as the movement has. Shapes must be known.
+void simplify_movements(qir::Graph &graph, Store &store);
+
+// LSTM, GRU and RNN of a known length, of at most `most_steps`, become MatMul and operators on elements, a group of
+// them for each step: f32, both directions, every attribute but ThresholdedRelu as activation. Rounding differs.
+void unroll_recurrent(qir::Graph &graph, Store &store, std::int64_t most_steps);
+
 }  // namespace quarry::passes

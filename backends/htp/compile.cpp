@@ -21,6 +21,9 @@ constexpr passes::Composites kComposites = {
     passes::Composite::Gelu,        passes::Composite::GeluTanh,           passes::Composite::HardSwish,
     passes::Composite::HardSigmoid, passes::Composite::LayerNormalization, passes::Composite::RMSNormalization};
 
+// A recurrent operator is written out step by step, and the library's time to compile grows faster than the steps.
+constexpr std::int64_t kMostSteps = 512;
+
 Status describe(const Vector<Border> &borders, const Draft &draft, const qnn::Tensor *given, std::uint32_t count,
                 Vector<BlobTensor> &out) {
   for (const Border &border : borders) {
@@ -85,6 +88,8 @@ Result<Unique<Prepared>> Prepared::make(qir::Graph graph, const CompileOptions &
   passes::fold_batch_normalization(g, made->store_);
   passes::compose(g, made->store_, kComposites, &made->composed_);
   QR_RETURN_IF_ERROR(passes::einsum_to_matmul(g, made->store_));
+  passes::simplify_movements(g, made->store_);
+  passes::unroll_recurrent(g, made->store_, kMostSteps);
   passes::remove_no_ops(g);
   adapt_quantized(g);
   passes::remove_unused(g);
