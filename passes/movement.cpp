@@ -35,8 +35,7 @@ Movement movement_of(const qir::Shape &shape, const Vector<std::int64_t> &perm) 
   std::ranges::sort(sorted);
   Movement made;
   for (const auto &group : sorted) made.dims.push_back(group.second);
-  for (const auto &group : groups)
-    made.perm.push_back(std::ranges::find(sorted, group) - sorted.begin());
+  for (const auto &group : groups) made.perm.push_back(std::ranges::find(sorted, group) - sorted.begin());
   return made;
 }
 
@@ -91,7 +90,8 @@ void simplify_movements(qir::Graph &graph, Store &store) {
     if (node.op != Op::Transpose || !perm) continue;
     const std::int32_t from = node.inputs[0], to = node.outputs[0];
     if (uses.maker(from) < 0 || !uses.used_once(from) || !uses.used_once(to)) continue;
-    const auto before = static_cast<std::size_t>(uses.maker(from)), behind = static_cast<std::size_t>(uses.users(to)[0]);
+    const auto before = static_cast<std::size_t>(uses.maker(from)),
+               behind = static_cast<std::size_t>(uses.users(to)[0]);
     const qir::Node &first = graph.nodes[before], &last = graph.nodes[behind];
     if (!is_view(first) || !is_view(last) || last.inputs[0] != to || taken[before] || taken[behind]) continue;
     const qir::Tensor &x = at(graph, first.inputs[0]);

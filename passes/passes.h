@@ -46,6 +46,10 @@ Status einsum_to_matmul(qir::Graph &graph, Store &store);
 // where it is one, and else the same with as few axes as the movement has. Shapes must be known.
 void simplify_movements(qir::Graph &graph, Store &store);
 
+// sum(x) / n becomes ReduceMean, and mean(x * x) - mean(x)^2 the mean of (x - mean(x))^2, for backends whose numbers
+// have few digits. f32. Rounding differs, for the better.
+void steady_variances(qir::Graph &graph, Store &store);
+
 // LSTM, GRU and RNN of a known length, of at most `most_steps`, become MatMul and operators on elements, a group of
 // them for each step: f32, both directions, every attribute but ThresholdedRelu as activation. Rounding differs.
 void unroll_recurrent(qir::Graph &graph, Store &store, std::int64_t most_steps);

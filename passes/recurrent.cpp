@@ -20,9 +20,9 @@ struct Function {
   float alpha, beta;
 };
 constexpr Function kFunctions[] = {
-    {"Relu", 0, 0, 0},         {"Tanh", 0, 0, 0},      {"Sigmoid", 0, 0, 0}, {"Affine", 2, 1, 0},
+    {"Relu", 0, 0, 0},          {"Tanh", 0, 0, 0},       {"Sigmoid", 0, 0, 0}, {"Affine", 2, 1, 0},
     {"LeakyRelu", 1, 0.01f, 0}, {"ScaledTanh", 2, 1, 1}, {"Elu", 1, 1, 0},     {"HardSigmoid", 2, 0.2f, 0.5f},
-    {"Softsign", 0, 0, 0},     {"Softplus", 0, 0, 0},
+    {"Softsign", 0, 0, 0},      {"Softplus", 0, 0, 0},
 };
 
 bool same_name(std::string_view a, std::string_view b) noexcept {
@@ -45,7 +45,8 @@ bool read_functions(const qir::Node &node, std::int64_t directions, Vector<Funct
                                                                                node.get_floats("activation_beta");
   std::size_t alpha = 0, beta = 0;
   for (const String &name : names) {
-    const auto *const row = std::ranges::find_if(kFunctions, [&](const Function &f) { return same_name(f.name, name); });
+    const auto *const row =
+        std::ranges::find_if(kFunctions, [&](const Function &f) { return same_name(f.name, name); });
     if (row == std::end(kFunctions)) return false;
     Function made = *row;
     if (row->parameters >= 1 && alphas && alpha < alphas->size()) made.alpha = (*alphas)[alpha++];
@@ -62,7 +63,9 @@ class Unrolled {
         node_(node),
         g_(g),
         functions_(std::move(functions)),
-        gates_(node.op == Op::LSTM ? 4 : node.op == Op::GRU ? 3 : 1),
+        gates_(node.op == Op::LSTM  ? 4
+               : node.op == Op::GRU ? 3
+                                    : 1),
         clip_(node.get_float("clip", 0)) {}
 
   void run() {
@@ -73,8 +76,7 @@ class Unrolled {
     for (std::int64_t d = 0; d < g_.directions; ++d) {
       const Direction made = direction(d);
       if (wants(0)) {
-        const qir::Shape flat = {g_.sequence * g_.batch, g_.hidden},
-                         shape = {g_.sequence, 1, g_.batch, g_.hidden};
+        const qir::Shape flat = {g_.sequence * g_.batch, g_.hidden}, shape = {g_.sequence, 1, g_.batch, g_.hidden};
         all.push_back(reshape(g_.sequence == 1 ? made.steps[0] : op(Op::Concat, made.steps, flat), shape));
       }
       const qir::Shape state = {1, g_.batch, g_.hidden};

@@ -86,6 +86,7 @@ Result<Unique<Prepared>> Prepared::make(qir::Graph graph, const CompileOptions &
   passes::fold_constants(g, made->store_, folder,
                          {.wanted = [](qir::Op op) { return op == qir::Op::DequantizeLinear; }, .may_grow = true});
   passes::fold_batch_normalization(g, made->store_);
+  passes::steady_variances(g, made->store_);
   passes::compose(g, made->store_, kComposites, &made->composed_);
   QR_RETURN_IF_ERROR(passes::einsum_to_matmul(g, made->store_));
   passes::simplify_movements(g, made->store_);

@@ -2,6 +2,7 @@
 #include "backends/htp/lower/lowering.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <numeric>
 
@@ -143,12 +144,28 @@ void reorder(const std::uint8_t *from, std::uint8_t *to, const qir::Shape &shape
 
 }  // namespace
 
+// f32 constants on a device that computes with f16: what is past its numbers (masks of minus infinity or -3.4e38,
+// limits that limit nothing) is its largest number. An infinity would make NaN of 0 * mask and of a row that is masked
+// wholly, and the library gives garbage for some. Comparisons mean the number that stands there.
+qir::Bytes Lowering::within_half(const qir::Tensor &tensor, qir::Bytes data, std::uint64_t count) {
+  static constexpr float kMost = 65504;
+  const bool compares = at_ && (at_->op == qir::Op::Equal || at_->op == qir::Op::Less || at_->op == qir::Op::Greater ||
+                                at_->op == qir::Op::LessOrEqual || at_->op == qir::Op::GreaterOrEqual);
+  if (tensor.dtype != DType::F32 || tensor.quant || soc_.arch < 69 || compares) return data;
+  const float *const values = static_cast<const float *>(data.data);
+  if (std::none_of(values, values + count, [](float v) { return std::fabs(v) > kMost; })) return data;
+  float *const made = static_cast<float *>(store_.allocate(count * 4));
+  std::transform(values, values + count, made,
+                 [](float v) { return std::isnan(v) ? v : std::clamp(v, -kMost, kMost); });
+  return {made, count * 4};
+}
+
 // The bytes as the device has them: 4 bits in bytes of their own, 64-bit integers in 32 bits.
 std::int32_t Lowering::constant_in(const qir::Tensor &tensor, const qir::Shape &shape, const Order &order) {
   const DataType dtype = type_of(tensor).ok() ? type_of(tensor).value() : DataType::F32;
   const std::size_t size = element_bytes(dtype);
   const std::uint64_t count = static_cast<std::uint64_t>(*element_count(shape.data(), shape.size()));
-  qir::Bytes data = tensor.data;
+  qir::Bytes data = within_half(tensor, tensor.data, count);
   if (tensor.dtype == DType::I64 || tensor.dtype == DType::U64) {
     std::int32_t *const narrow = static_cast<std::int32_t *>(store_.allocate(count * 4));
     for (std::uint64_t i = 0; i < count; ++i) {

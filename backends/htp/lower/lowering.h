@@ -98,6 +98,7 @@ class Lowering {
   String unique(std::string_view name);
   std::int32_t add(DraftTensor tensor);
   std::int32_t constant_in(const qir::Tensor &tensor, const qir::Shape &shape, const Order &order);
+  qir::Bytes within_half(const qir::Tensor &tensor, qir::Bytes data, std::uint64_t count);
   void border(std::int32_t id, bool output);
 
   const qir::Graph &graph_;

@@ -93,3 +93,30 @@ TEST_CASE("nodes that do something stay") {
   passes::remove_no_ops(copy.graph);
   CHECK_EQ(ops(copy.graph), "Identity");
 }
+
+TEST_CASE("variances are taken around the mean") {
+  for (const std::int64_t keeps : {0, 1}) {
+    for (const bool as_power : {false, true}) {
+      CAPTURE(as_power);
+      Pieces p;
+      const i32 x = p.input({2, 5, 3});
+      const auto mean = [&](i32 id) {
+        const i32 sum = p.node(Op::ReduceSum, {id, p.integers({1})}, {Pieces::attribute("keepdims", keeps)});
+        return as_power ? p.div(sum, 5.0) : p.mul(sum, 0.2);
+      };
+      const auto square = [&](i32 id) { return as_power ? p.pow(id, 2) : p.mul(id, id); };
+      p.gives({p.sub(mean(square(x)), square(mean(x)))});
+      const std::vector<double> expected = run(p.graph);
+      passes::steady_variances(p.graph, p.store);
+      CHECK_EQ(ops(p.graph), "ReduceMean Sub Mul ReduceMean");
+      CHECK(difference(run(p.graph), expected) < 1e-5);
+    }
+  }
+  // Another number of terms, another tensor.
+  Pieces p;
+  const i32 x = p.input({2, 5}), y = p.input({2, 5});
+  p.gives({p.sub(p.mean(p.mul(x, x)), p.pow(p.mean(y), 2)), p.mul(p.node(Op::ReduceSum, {x, p.integers({1})}), 0.25)});
+  passes::steady_variances(p.graph, p.store);
+  CHECK_EQ(count(p.graph, Op::ReduceMean), 2u);
+  CHECK_EQ(count(p.graph, Op::ReduceSum), 1u);
+}

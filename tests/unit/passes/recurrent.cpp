@@ -32,7 +32,8 @@ void build(Pieces &p, const Case &c, std::size_t output) {
   };
   const i32 x = c.batch_first ? p.input({kBatch, kSteps, kInput}) : p.input({kSteps, kBatch, kInput});
   const i32 w = constant({directions, gates * kHidden, kInput}), r = constant({directions, gates * kHidden, kHidden});
-  const qir::Shape state = c.batch_first ? qir::Shape{kBatch, directions, kHidden} : qir::Shape{directions, kBatch, kHidden};
+  const qir::Shape state =
+      c.batch_first ? qir::Shape{kBatch, directions, kHidden} : qir::Shape{directions, kBatch, kHidden};
   Vector<i32> inputs = {x, w, r, qir::kAbsent, qir::kAbsent, qir::kAbsent};
   if (c.bias) inputs[3] = constant({directions, 2 * gates * kHidden});
   if (!c.lengths.empty()) inputs[4] = p.constant<std::int32_t>(DType::I32, {kBatch}, c.lengths);
@@ -80,8 +81,10 @@ TEST_CASE("recurrent operators are unrolled") {
       {.op = Op::GRU, .direction = "reverse", .bias = true, .states = true, .run_time = true, .lengths = {3, 1}},
       {.op = Op::RNN, .bias = true},
       {.op = Op::RNN, .direction = "bidirectional", .states = true, .batch_first = true, .lengths = {0, 0}},
-      {.op = Op::RNN, .bias = true, .more = {functions({"Affine"}), Pieces::attribute("activation_alpha", Vector<float>{0.5f}),
-                                             Pieces::attribute("activation_beta", Vector<float>{0.1f})}},
+      {.op = Op::RNN,
+       .bias = true,
+       .more = {functions({"Affine"}), Pieces::attribute("activation_alpha", Vector<float>{0.5f}),
+                Pieces::attribute("activation_beta", Vector<float>{0.1f})}},
   };
   std::size_t at = 0;
   for (const Case &c : cases) {
