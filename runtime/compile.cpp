@@ -4,6 +4,8 @@
 #include <algorithm>
 
 #include "base/json_writer.h"
+#include "formats/qir/graph_edit.h"
+#include "formats/qir/graph_part.h"
 #include "formats/qrm/limits.h"
 #include "runtime/plugin_text.h"
 #include "runtime/runtime.h"
@@ -101,7 +103,8 @@ Status refusal(const CompileJob &job, const Vector<qir::Graph> &graphs,
 
 Result<Ref<PortableGraphs>> import_graphs(CompileJob &job) {
   const CallEvents::Phase phase(job.events, "import");
-  return PortableGraphs::make(Ref<const Model>(&job.model), job.settings.shapes, job.signal, job.progress);
+  return PortableGraphs::make(Ref<const Model>(&job.model), job.settings.shapes, job.settings.part, job.signal,
+                              job.progress);
 }
 
 Result<Vector<qir::Graph>> read_all(const CompileJob &job, const PortableGraphs &portable_graphs) {
@@ -126,10 +129,11 @@ Result<std::uint32_t> copy_segment(qrm::Writer &writer, const qrm::ValidatedMode
   return writer.add_segment(info.kind, info.name, bytes, info.align);
 }
 
-// Copies the contexts of other backends and targets out of the container that was compiled again.
+// Copies the contexts of other backends and targets out of the container that was compiled again; those of the whole
+// are none of a part.
 Status keep_contexts(const CompileJob &job, std::string_view target, qrm::Writer &writer,
                      Vector<qrm::ContextInfo> &out) {
-  if (!job.model.is_container()) return {};
+  if (!job.model.is_container() || !job.settings.part.empty()) return {};
   const qrm::ValidatedModel &from = job.model.container();
   for (const qrm::ContextInfo &context : from.metadata().contexts) {
     if (context.backend == job.plugin->id() && context.target == target) continue;
@@ -315,6 +319,33 @@ Status write_container(const CompileJob &job, const CompiledModel &compiled, std
   return writer.write_file(path, metadata).with("file", path);
 }
 
+namespace {
+
+// Of those that are not constants.
+void write_tensors(JsonWriter &json, const char *name, const qir::Graph &graph, const Vector<std::int32_t> &ids) {
+  json.key(name).begin_array();
+  for (const std::int32_t id : ids)
+    if (id != qir::kAbsent && !qir::at(graph, id).is_constant) json.value(qir::at(graph, id).name);
+  json.end_array();
+}
+
+// Of the first graph that has refused nodes: buckets differ in extents alone.
+void write_cuts(JsonWriter &json, const Vector<qir::Graph> &graphs, const Vector<Vector<loader::Verdict>> &verdicts) {
+  for (std::size_t g = 0; g < graphs.size(); ++g) {
+    Vector<bool> refused;
+    for (const loader::Verdict &verdict : verdicts[g]) refused.push_back(!verdict.supported);
+    const qir::CutPoints cuts = qir::find_cuts(graphs[g], refused);
+    if (cuts.kept == 0) continue;
+    json.key("cut").begin_object().field("kept", cuts.kept).field("nodes", graphs[g].nodes.size());
+    write_tensors(json, "front", graphs[g], cuts.front);
+    write_tensors(json, "back", graphs[g], cuts.back);
+    json.end_object();
+    return;
+  }
+}
+
+}  // namespace
+
 Result<String> check_report(CompileJob &job) {
   job.events.rename("check");
   QR_ASSIGN_OR_RETURN(const Ref<PortableGraphs> portable_graphs, import_graphs(job));
@@ -327,6 +358,7 @@ Result<String> check_report(CompileJob &job) {
 
   JsonWriter json;
   json.begin_object().field("backend", job.plugin->id()).field("supported", supported).field("refused", refused);
+  if (refused > 0) write_cuts(json, graphs, verdicts);
   json.key("nodes").begin_array();
   for (std::size_t g = 0; g < graphs.size(); ++g)
     for (std::size_t n = 0; n < graphs[g].nodes.size(); ++n) {
@@ -337,6 +369,8 @@ Result<String> check_report(CompileJob &job) {
       json.field("name", node.name).field("op", qir::op_text(node)).field("supported", verdict.supported);
       if (!verdict.supported) json.field("reason", verdict.reason).field("id", verdict.id).field("hint", verdict.hint);
       else json.field("path", path_name(verdict.path)).field("kernel", verdict.kernel);
+      write_tensors(json, "inputs", graphs[g], node.inputs);
+      write_tensors(json, "outputs", graphs[g], node.outputs);
       json.end_object();
     }
   return json.end_array().end_object().take();

@@ -220,6 +220,7 @@ Result<Ref<LoadableModel>> LoadableModel::make(CompileJob &job) {
                format("option shape: %s is a container, whose shapes are bound already", job.model.describe().c_str()),
                "bind shapes when compiling from the .onnx")
         .with("option", "shape");
+  if (!job.settings.part.empty()) return make_again(job);  // no context is of a part
   QR_ASSIGN_OR_RETURN(GradedContext graded, grade_contexts(job));
   if (!graded.context && graded.grade.grade != QR_PLUGIN_GRADE_RECOMPILE) return no_context(job);
   const loader::DeviceInfo &device = job.plugin->devices()[job.device];

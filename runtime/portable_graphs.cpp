@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/portable_graphs.h"
 
+#include <algorithm>
+
 #include "runtime/plugin_text.h"
 
 namespace quarry {
@@ -25,44 +27,67 @@ void name_dims(qrm::TensorInfo &info, const Vector<qrm::TensorInfo> &model_tenso
 }  // namespace
 
 Result<Ref<PortableGraphs>> PortableGraphs::make(Ref<const Model> model, const Vector<std::string_view> &shapes,
-                                                 const CallSignal &signal, const Progress &progress) {
+                                                 const qir::Part &part, const CallSignal &signal,
+                                                 const Progress &progress) {
   auto portable_graphs = Ref<PortableGraphs>::make(std::move(model));
-  const Model &from = portable_graphs->model();
-  if (!from.is_container()) {
-    QR_ASSIGN_OR_RETURN(portable_graphs->lowered_, from.lower(shapes, signal, progress));
-    const std::uint64_t count = portable_graphs->lowered_.graph_count();
+  QR_RETURN_IF_ERROR(portable_graphs->collect(shapes, signal, progress));
+  if (!part.empty()) QR_RETURN_IF_ERROR(portable_graphs->take(part));
+  return portable_graphs;
+}
+
+Status PortableGraphs::collect(const Vector<std::string_view> &shapes, const CallSignal &signal,
+                               const Progress &progress) {
+  if (!model_->is_container()) {
+    QR_ASSIGN_OR_RETURN(lowered_, model_->lower(shapes, signal, progress));
+    const std::uint64_t count = lowered_.graph_count();
     if (count == 0)
       return Status::error(ErrorId::internal,
-                           format("%s: the compiler library made no graph of it", from.describe().c_str()));
+                           format("%s: the compiler library made no graph of it", model_->describe().c_str()));
     for (std::uint64_t i = 0; i < count; ++i) {
-      const qr_lowered_graph graph = portable_graphs->lowered_.graph(i);
-      portable_graphs->graphs_.push_back(
-          {String(text_of(graph.name)), graph.qir, {portable_graphs->lowered_.pool()}, {}});
+      const qr_lowered_graph graph = lowered_.graph(i);
+      graphs_.push_back({String(text_of(graph.name)), graph.qir, {lowered_.pool()}, {}});
     }
-    return portable_graphs;
+    return {};
   }
 
   if (!shapes.empty())
     return Status::error(
                ErrorId::option_conflict,
-               format("option shape: %s is a container, whose shapes are bound already", from.describe().c_str()),
+               format("option shape: %s is a container, whose shapes are bound already", model_->describe().c_str()),
                "bind shapes when compiling from the .onnx")
         .with("option", "shape");
-  const qrm::ValidatedModel &container = from.container();
-  const auto &graphs = container.metadata().graphs;
-  for (std::size_t i = 0; i < graphs.size(); ++i) {
-    const qrm::GraphInfo &info = graphs[i];
+  const qrm::ValidatedModel &container = model_->container();
+  for (const qrm::GraphInfo &info : container.metadata().graphs) {
     if (!info.qir_segment)
-      return Status::error(
-          ErrorId::qrm_no_graph,
-          format("%s: its graph was not kept, expected a container with its portable graph", from.describe().c_str()));
+      return Status::error(ErrorId::qrm_no_graph,
+                           format("%s: its graph was not kept, expected a container with its portable graph",
+                                  model_->describe().c_str()));
     QR_ASSIGN_OR_RETURN(const qir::Bytes qir, container.segment(*info.qir_segment));
     QR_ASSIGN_OR_RETURN(const Vector<qir::Bytes> segments, container.segments(info.segments));
     PortableGraph graph{info.name, plugin_bytes(qir), {}, info.segments};
     for (const qir::Bytes &segment : segments) graph.segments.push_back(plugin_bytes(segment));
-    portable_graphs->graphs_.push_back(std::move(graph));
+    graphs_.push_back(std::move(graph));
   }
-  return portable_graphs;
+  return {};
+}
+
+// Each graph is read, cut and written anew; the constants that are left go into one pool.
+Status PortableGraphs::take(const qir::Part &part) {
+  qir::ConstantPool pool;
+  for (std::size_t i = 0; i < graphs_.size(); ++i) {
+    QR_ASSIGN_OR_RETURN(qir::Graph graph, read(i));
+    QR_RETURN_IF_ERROR(qir::take_part(graph, part));
+    QR_ASSIGN_OR_RETURN(Vector<std::uint8_t> bytes, qir::write_graph(graph, pool));
+    parts_.push_back(std::move(bytes));
+  }
+  pool_.reset(allocate_block(std::max<std::uint64_t>(pool.size(), 1), 64));
+  pool.write_to(pool_.get());
+  for (std::size_t i = 0; i < graphs_.size(); ++i) {
+    graphs_[i].qir = {parts_[i].data(), parts_[i].size()};
+    graphs_[i].segments = {{pool_.get(), pool.size()}};
+    graphs_[i].container_segments.clear();
+  }
+  return {};
 }
 
 Result<qir::Graph> PortableGraphs::read(std::size_t index) const {

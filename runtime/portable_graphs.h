@@ -2,6 +2,7 @@
 // A model's graphs as QIR, wherever they come from: an ONNX model that is lowered now, or a container that kept them.
 #pragma once
 
+#include "formats/qir/graph_part.h"
 #include "runtime/model.h"
 
 namespace quarry {
@@ -20,8 +21,9 @@ struct Signature {
 
 class PortableGraphs : public Counted<PortableGraphs> {
  public:
+  // `part`: of each graph; empty: the whole.
   static Result<Ref<PortableGraphs>> make(Ref<const Model> model, const Vector<std::string_view> &shapes,
-                                          const CallSignal &signal, const Progress &progress);
+                                          const qir::Part &part, const CallSignal &signal, const Progress &progress);
 
   explicit PortableGraphs(Ref<const Model> model) : model_(std::move(model)) {}
   const Model &model() const noexcept { return *model_; }
@@ -30,9 +32,18 @@ class PortableGraphs : public Counted<PortableGraphs> {
   Result<qir::Graph> read(std::size_t index) const;
 
  private:
+  Status collect(const Vector<std::string_view> &shapes, const CallSignal &signal, const Progress &progress);
+  Status take(const qir::Part &part);
+
   Ref<const Model> model_;
   LoweredGraphs lowered_;
   Vector<PortableGraph> graphs_;
+  // Of parts: their graphs, and the constants of all.
+  Vector<Vector<std::uint8_t>> parts_;
+  struct FreeBlock {
+    void operator()(void *block) const noexcept { free_block(block); }
+  };
+  std::unique_ptr<void, FreeBlock> pool_;
 };
 
 // Extents that differ between buckets are unknown; names of symbolic extents come from the model.

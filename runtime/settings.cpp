@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/settings.h"
 
+#include <algorithm>
 #include <charconv>
 
 #include "runtime/plugin_text.h"
@@ -51,6 +52,18 @@ void split_shapes(std::string_view text, Vector<std::string_view> &out) {
   }
 }
 
+namespace {
+
+void split_list(std::string_view text, Vector<std::string_view> &out) {
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find(','), text.size());
+    if (end > 0) out.push_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+}
+
+}  // namespace
+
 Result<Settings> resolve_settings(const OptionSet *options) {
   Settings settings;
   settings.backend = QR_DEFAULT_BACKEND;
@@ -74,6 +87,9 @@ Result<Settings> resolve_settings(const OptionSet *options) {
   settings.device = number(options->in_force("device_id"));
   settings.device_given = !options->given("device_id").empty();
   split_shapes(options->in_force("shape"), settings.shapes);
+  split_list(options->in_force("graph.head"), settings.part.head);
+  split_list(options->in_force("graph.tail"), settings.part.tail);
+  split_list(options->in_force("graph.watch"), settings.part.watch);
   settings.pool.workers = number(options->in_force("threads"));
   settings.pool.spin_us = number(options->in_force("thread_spin_us"));
   QR_ASSIGN_OR_RETURN(settings.pool.affinity, parse_affinity(options->in_force("thread_affinity")));

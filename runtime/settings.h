@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/status.h"
+#include "formats/qir/graph_part.h"
 #include "loader/plugin.h"
 #include "runtime/options.h"
 #include "runtime/profile.h"
@@ -29,6 +30,7 @@ struct Settings {
   std::uint32_t device = 0;
   bool device_given = false;
   Vector<std::string_view> shapes;  // one text per bucket
+  qir::Part part;                   // of the graph; empty: all of it
   PoolSettings pool;                // of the session's threads
   std::string_view pool_name;       // empty: the session has its own
   std::string_view group;           // of contexts; empty: none

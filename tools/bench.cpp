@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "command.h"
+#include "input_files.h"
 #include "interrupt.h"
 #include "profile_output.h"
 #include "progress.h"
@@ -39,33 +40,6 @@ struct BenchFlags {
 
 double ms_since(Clock::time_point begin) {
   return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
-}
-
-// The same values in every run: floats in [-1, 1), integers small and not negative (they may be indices).
-TensorData made_input(const qr::TensorInfo &info) {
-  TensorData out;
-  out.name = info.name, out.dtype = info.dtype, out.dims = info.dims;
-  const int64_t count = element_count(info.dims);
-  std::mt19937 random(42);
-  const bool is_float = info.dtype == QR_DTYPE_F32 || info.dtype == QR_DTYPE_F64 || info.dtype == QR_DTYPE_F16 ||
-                        info.dtype == QR_DTYPE_BF16;
-  const bool is_byte = info.dtype == QR_DTYPE_U8 || info.dtype == QR_DTYPE_U16;
-  out.bytes = room_for(packed_bytes(info.dtype, info.dims), "input '" + info.name + "'");
-  if (!is_float && qr_dtype_bits(info.dtype) < 8) {
-    std::fill(out.bytes.begin(), out.bytes.end(), uint8_t{0x11});
-    return out;
-  }
-  // In pieces: the doubles of a whole tensor would take several times its memory.
-  std::vector<double> values;
-  auto to = out.bytes.begin();
-  for (int64_t left = count; left > 0; left -= static_cast<int64_t>(values.size())) {
-    values.resize(static_cast<size_t>(std::min<int64_t>(left, 65536)));
-    for (double &value : values)
-      value = is_float ? random() / 2147483648.0 - 1 : is_byte ? random() % 256 : random() % 2;
-    const std::vector<uint8_t> piece = from_doubles(info.dtype, values);
-    to = std::copy(piece.begin(), piece.end(), to);
-  }
-  return out;
 }
 
 // Peak resident memory in kB. Not ru_maxrss: that begins with what the parent of this process held.

@@ -67,6 +67,12 @@ qr::Options SessionFlags::make_options(const qr::Runtime &runtime, Shapes with) 
   return made;
 }
 
+std::string name_beside(const std::string &model, const std::string &ending) {
+  const size_t dot = model.rfind('.'), slash = model.rfind('/');
+  const bool has_ending = dot != std::string::npos && (slash == std::string::npos || dot > slash);
+  return (has_ending ? model.substr(0, dot) : model) + ending;
+}
+
 std::string shape_text(const std::vector<int64_t> &dims) {
   std::string out = "[";
   for (size_t i = 0; i < dims.size(); ++i)

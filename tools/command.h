@@ -21,6 +21,9 @@ namespace tools {
 using Action = std::function<int()>;
 void register_run(CLI::App &app, Action &action);
 void register_compile(CLI::App &app, Action &action);
+void register_check(CLI::App &app, Action &action);
+void register_cut(CLI::App &app, Action &action);
+void register_diff(CLI::App &app, Action &action);
 void register_inspect(CLI::App &app, Action &action);
 void register_verify(CLI::App &app, Action &action);
 void register_conform(CLI::App &app, Action &action);
@@ -43,6 +46,12 @@ struct SessionFlags {
   enum class Shapes { Given, None };
   qr::Options make_options(const qr::Runtime &runtime, Shapes with = Shapes::Given) const;
 };
+
+// What the backend says of every node, printed; 1 when it refuses one.
+int report_check(const qr::Model &model, const qr::Options &options, bool json);
+
+// "name.part.qrm" for "name.onnx".
+std::string name_beside(const std::string &model, const std::string &ending);
 
 // As in std::to_string, but short and readable.
 std::string shape_text(const std::vector<int64_t> &dims);

@@ -20,33 +20,6 @@ struct CompileFlags {
   bool check = false, json = false;
 };
 
-int check_only(const CompileFlags &flags, const qr::Model &model, const qr::Options &options) {
-  const std::string text = model.check_nodes(options);
-  const nlohmann::json report = nlohmann::json::parse(text);
-  if (flags.json) {
-    print("%s\n", report.dump(2).c_str());
-  } else {
-    for (const nlohmann::json &node : report["nodes"])
-      if (!node.value("supported", false))
-        print("refused %s (%s): %s %s\n", node.value("name", "").c_str(), node.value("op", "").c_str(),
-              node.value("id", "").c_str(), node.value("reason", "").c_str());
-    int slow = 0, gone = 0;
-    for (const nlohmann::json &node : report["nodes"]) {
-      const std::string path = node.value("path", "");
-      gone += path == "none";
-      if (path != "reference") continue;
-      ++slow;
-      print("slow %s (%s): %s\n", node.value("name", "").c_str(), node.value("op", "").c_str(),
-            node.value("kernel", "").c_str());
-    }
-    if (slow > 0 || gone > 0)
-      print("%d nodes run by the reference's kernels, %d need no step of their own\n", slow, gone);
-    print("backend %s: %d nodes supported, %d refused\n", report.value("backend", "").c_str(),
-          report.value("supported", 0), report.value("refused", 0));
-  }
-  return report.value("refused", 0) == 0 ? 0 : 1;
-}
-
 int compile(const CompileFlags &flags) {
   flags.profile.check();
   if (flags.check && flags.profile.wanted())
@@ -58,13 +31,10 @@ int compile(const CompileFlags &flags) {
     options.set("metadata." + key, value);
   }
   const qr::Model model(runtime, flags.model, &options);
-  if (flags.check) return check_only(flags, model, options);
+  if (flags.check) return report_check(model, options, flags.json);
   std::string out = flags.out;
   if (out.empty()) {
-    const size_t dot = flags.model.rfind('.'), slash = flags.model.rfind('/');
-    out = (dot == std::string::npos || (slash != std::string::npos && dot < slash) ? flags.model
-                                                                                   : flags.model.substr(0, dot)) +
-          ".qrm";
+    out = name_beside(flags.model, ".qrm");
     if (out == flags.model)
       throw UsageError("compiling '" + flags.model + "' again would overwrite it", "name the result: -o FILE");
   }

@@ -45,9 +45,12 @@ int run_program(int argc, char **argv) {
   Action action;
   register_run(app, action);
   register_compile(app, action);
+  register_check(app, action);
+  register_cut(app, action);
   register_inspect(app, action);
   register_verify(app, action);
   register_conform(app, action);
+  register_diff(app, action);
   register_bench(app, action);
   register_doctor(app, action);
   register_options(app, action);

@@ -12,6 +12,7 @@
 
 #include "command.h"
 #include "image.h"
+#include "input_files.h"
 #include "profile_output.h"
 #include "saved_files.h"
 #include "shapes.h"
@@ -29,26 +30,6 @@ struct RunFlags {
   int top = 5;
   bool softmax = false, picture = false, zeros = false, json = false;
 };
-
-bool has_ending(const std::string &path, const char *ending) {
-  const std::string_view end(ending);
-  return path.size() >= end.size() && path.compare(path.size() - end.size(), end.size(), end) == 0;
-}
-
-TensorData load_input(const std::string &path, const qr::TensorInfo &info, const ImageFlags &image) {
-  if (is_image_path(path)) return image_tensor(path, info, image);
-  if (has_ending(path, ".npy")) {
-    TensorData data = read_npy(path);
-    // NumPy has no name for bf16 and the types under 16 bits: their bits come as unsigned integers.
-    if (data.dtype != info.dtype && (data.dtype == QR_DTYPE_U8 || data.dtype == QR_DTYPE_U16) &&
-        qr_dtype_bits(info.dtype) == qr_dtype_bits(data.dtype) && info.dtype != QR_DTYPE_I8 &&
-        info.dtype != QR_DTYPE_I16 && info.dtype != QR_DTYPE_BOOL)
-      data.dtype = info.dtype;
-    return data;
-  }
-  if (has_ending(path, ".pb")) return read_tensor_proto(path);
-  return read_raw(path, info.dtype, info.dims);
-}
 
 std::vector<std::string> load_labels(const std::string &path) {
   std::vector<std::string> labels;
@@ -155,11 +136,6 @@ std::vector<RunFiles> plan_runs(const RunFlags &flags, const std::vector<qr::Ten
                      "give files (.npy, .pb, raw, PNG, JPEG), --input NAME=FILE, or --zeros");
   }
   return runs;
-}
-
-// Raw bytes do not say their shape.
-bool says_its_shape(const std::string &path) {
-  return is_image_path(path) || has_ending(path, ".npy") || has_ending(path, ".pb");
 }
 
 // The shape of what a file holds, for an input whose extents are not all known; empty where the file does not say.

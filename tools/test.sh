@@ -134,7 +134,7 @@ if [ -n "$models" ]; then
   else
     skip "real models" "there is no $shared/models (set QUARRY_SHARED)"
   fi
-  for subject in program outputs shapes trouble profile; do
+  for subject in program parts outputs shapes trouble profile; do
     step "the program, as a user would: $subject" python3 "tests/integration/check_$subject.py" "$build" "$shared"
   done
   if libraries=$(qnn_libraries); then
