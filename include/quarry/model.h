@@ -128,8 +128,10 @@ QR_API QR_MUST_USE qr_status *qr_model_compile(const qr_model *model, const qr_o
                                                const qr_call_options *call);
 
 /* Asks a backend about every node and compiles nothing. JSON: {"backend", "supported", "refused", "nodes": [{"name",
- * "op", "supported", "reason", "id", "hint", "path", "kernel"}]}. "path" says by what a supported node runs: "native",
- * "reference" (right, and slow), "none" (fused, folded or a view) or "unknown".
+ * "op", "supported", "reason", "id", "hint", "path", "kernel", "inputs", "outputs"}]}. "path" says by what a supported
+ * node runs: "native", "reference" (right, and slow), "none" (fused, folded or a view) or "unknown". Where nodes are
+ * refused, "cut" has the tensors between which the most nodes are taken wholly ("kept" of "nodes"): "front" for the
+ * option graph.tail, "back" for graph.head. It is not there where no cut helps.
  * @param model     borrows: an ONNX model, or a container that kept its graph.
  * @param options   borrows: may be NULL; as for qr_model_compile.
  * @param call      borrows: may be NULL.
