@@ -179,7 +179,7 @@ Vector<std::uint8_t> write_blob(const Blob &blob) {
     writer.tensors(graph.inputs);
     writer.tensors(graph.outputs);
     writer.u32(static_cast<std::uint32_t>(graph.nodes.size()));
-    for (const BlobNode &node : graph.nodes) writer.u32(node.path), writer.text(node.text);
+    for (const BlobNode &node : graph.nodes) writer.text(node.name), writer.u32(node.path), writer.text(node.text);
     writer.u32(graph.layout_copies);
   }
   return writer.take();
@@ -208,9 +208,10 @@ Result<Blob> read_blob(std::span<const std::uint8_t> bytes) {
     graph.on_device = reader.u32() != 0;
     QR_RETURN_IF_ERROR(read_tensors(reader, graph.inputs));
     QR_RETURN_IF_ERROR(read_tensors(reader, graph.outputs));
-    const std::uint32_t nodes = reader.count(8);
+    const std::uint32_t nodes = reader.count(12);
     for (std::uint32_t n = 0; n < nodes; ++n) {
       BlobNode &node = graph.nodes.emplace_back();
+      node.name = reader.text();
       node.path = reader.u32();
       node.text = reader.text();
       if (node.path > 3) return bad("found a node that runs by no known path");

@@ -11,7 +11,7 @@
 
 namespace quarry::htp {
 
-inline constexpr std::uint32_t kBlobVersion = 2;
+inline constexpr std::uint32_t kBlobVersion = 3;
 
 // Where the value of an input or output is.
 enum class BlobPlace : std::uint32_t {
@@ -37,6 +37,7 @@ struct BlobTensor {
 struct BlobNode {
   std::uint32_t path = 0;
   String text;
+  String name;  // the model's
 };
 struct BlobGraph {
   String name;            // as the library knows it

@@ -125,7 +125,9 @@ void Prepared::give_borders() {
 
 Vector<BlobNode> Prepared::nodes() const {
   Vector<BlobNode> out(names_.size());
-  for (BlobNode &node : out) {
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    BlobNode &node = out[i];
+    node.name = names_[i];
     node.path = kNone;
     node.text = "no work: a view, or folded into another node";
   }
@@ -149,13 +151,17 @@ Vector<BlobNode> Prepared::nodes() const {
 }
 
 Result<CompiledContext> compile(const std::shared_ptr<const qnn::Library> &library, Vector<qir::Graph> graphs,
-                                const CompileOptions &options, const Writer::Step &step) {
-  QR_ASSIGN_OR_RETURN(const std::shared_ptr<Engine> engine, Engine::make(library, *options.soc, false));
+                                const CompileOptions &options, const Writer::Step &step, const CompileCall &call) {
+  QR_ASSIGN_OR_RETURN(const std::shared_ptr<Engine> engine, Engine::make(library, *options.soc, options.signed_domain));
   const qnn::Api &api = engine->api();
   ScopedContext context{api};
   qnn::LogLines lines;
-  if (const qnn::Error error = api.contextCreate(engine->backend(), engine->device(), nullptr, &context.handle))
-    return qnn::call_failed("contextCreate", error, &lines);
+  ContextConfigs context_configs(options.settings, ContextConfigs::For::Compile);
+  if (const qnn::Error error =
+          api.contextCreate(engine->backend(), engine->device(), context_configs.list(), &context.handle))
+    return qnn::call_failed(
+        "contextCreate" + (context_configs.text().empty() ? String() : " with " + context_configs.text()), error,
+        &lines);
   CompiledContext out;
   Vector<Unique<Prepared>> prepared;
   StringMap<bool> names;
@@ -167,8 +173,8 @@ Result<CompiledContext> compile(const std::shared_ptr<const qnn::Library> &libra
     String &name = one->draft().name;  // names of graphs must differ in a context
     if (!names.emplace(name, true).second) name += format("#%zu", i);
     if (!one->draft().nodes.empty()) {
-      GraphConfigs configs(options);
-      QR_RETURN_IF_ERROR(Writer(*engine, one->draft()).write(context.handle, configs.list(), step).status());
+      GraphConfigs configs(options, name);
+      QR_RETURN_IF_ERROR(Writer(*engine, one->draft()).write(context.handle, configs, step, call).status());
       has_graph = true;
     }
     prepared.push_back(std::move(one));
@@ -191,6 +197,12 @@ Result<CompiledContext> compile(const std::shared_ptr<const qnn::Library> &libra
       return Status::error(ErrorId::backend_library_call,
                            format("the binary says nothing of graph %s", printable(draft.name).c_str()));
     graph.on_device = info != nullptr;
+    if (info) out.spill_bytes = std::max(out.spill_bytes, metadata->spill_bytes(draft.name));
+    std::uint64_t io_bytes = 0;
+    for (const auto *list : {&draft.inputs, &draft.outputs})
+      for (const Border &border : *list)
+        if (border.tensor >= 0) io_bytes += tensor_bytes(draft.tensors[static_cast<std::size_t>(border.tensor)]);
+    out.io_bytes = std::max(out.io_bytes, io_bytes);
     QR_RETURN_IF_ERROR(describe(draft.inputs, draft, info ? info->in : nullptr, info ? info->n_in : 0, graph.inputs));
     QR_RETURN_IF_ERROR(
         describe(draft.outputs, draft, info ? info->out : nullptr, info ? info->n_out : 0, graph.outputs));

@@ -36,11 +36,12 @@ class Prepared {
 
 struct CompiledContext {
   Vector<std::uint8_t> binary;
+  std::uint64_t spill_bytes = 0, io_bytes = 0;  // of the graph that needs most
   Blob blob;
 };
 
 // All graphs into one context. The first refusal ends it.
 Result<CompiledContext> compile(const std::shared_ptr<const qnn::Library> &library, Vector<qir::Graph> graphs,
-                                const CompileOptions &options, const Writer::Step &step);
+                                const CompileOptions &options, const Writer::Step &step, const CompileCall &call);
 
 }  // namespace quarry::htp

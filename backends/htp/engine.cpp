@@ -31,7 +31,19 @@ struct DeviceConfigs {
 
 }  // namespace
 
-Status Engine::open(const qnn::DeviceConfig **configs, const String &what) {
+Result<std::shared_ptr<Engine>> Engine::make(std::shared_ptr<const qnn::Library> library, const Soc &soc,
+                                             bool signed_domain) {
+  auto engine = std::allocate_shared<Engine>(Alloc<Engine>(), std::move(library), &soc, signed_domain);
+  QR_RETURN_IF_ERROR(engine->open());
+  return engine;
+}
+
+Status Engine::probe(std::shared_ptr<const qnn::Library> library) {
+  return Engine(std::move(library), nullptr, false).open();
+}
+
+Status Engine::open() {
+  const qnn::Api &api = library_->api();
   qnn::LogLines lines;
   // Which of the calls meets the lack of a device differs from release to release.
   const auto failed = [&](std::string_view call, qnn::Error error) {
@@ -44,30 +56,36 @@ Status Engine::open(const qnn::DeviceConfig **configs, const String &what) {
                          "run on a Snapdragon device; on x86-64 Linux the same libraries have an emulator");
   };
   if (const qnn::Error error =
-          api().logCreate(qnn::write_log, static_cast<std::uint32_t>(qnn::LogLevel::Warnings), &log_))
+          api.logCreate(qnn::write_log, static_cast<std::uint32_t>(qnn::LogLevel::Warnings), &log_))
     return failed("logCreate", error);
-  if (const qnn::Error error = api().backendCreate(log_, nullptr, &backend_)) return failed("backendCreate", error);
-  if (const qnn::Error error = api().deviceCreate(log_, configs, &device_)) return failed(what, error);
+  if (const qnn::Error error = api.backendCreate(log_, nullptr, &backend_)) return failed("backendCreate", error);
+  if (soc_) {
+    DeviceConfigs configs(*library_, *soc_, signed_domain_);
+    if (const qnn::Error error = api.deviceCreate(log_, configs.list, &device_))
+      return failed(
+          format("deviceCreate for %s%s", soc_text(*soc_).c_str(), signed_domain_ ? " with htp.signed_pd=1" : ""),
+          error);
+  } else if (const qnn::Error error = api.deviceCreate(log_, nullptr, &device_)) {
+    return failed("deviceCreate", error);
+  }
+  interrupter_ = quarry::make_unique<Interrupter>(api, backend_);
   return {};
 }
 
-Result<std::shared_ptr<Engine>> Engine::make(std::shared_ptr<const qnn::Library> library, const Soc &soc,
-                                             bool signed_domain) {
-  auto engine = std::allocate_shared<Engine>(Alloc<Engine>(), std::move(library));
-  DeviceConfigs configs(engine->library(), soc, signed_domain);
-  QR_RETURN_IF_ERROR(engine->open(configs.list, format("deviceCreate for %s", soc_text(soc).c_str())));
-  return engine;
-}
-
-Status Engine::probe(std::shared_ptr<const qnn::Library> library) {
-  return Engine(std::move(library)).open(nullptr, "deviceCreate");
-}
-
-Engine::~Engine() {
+void Engine::close() noexcept {
   const qnn::Api &api = library_->api();
+  interrupter_.reset();
   if (device_) (void)api.deviceFree(device_);
   if (backend_) (void)api.backendFree(backend_);
   if (log_) (void)api.logFree(log_);
+  device_ = backend_ = log_ = nullptr;
 }
+
+Status Engine::reopen() {
+  close();
+  return open();
+}
+
+Engine::~Engine() { close(); }
 
 }  // namespace quarry::htp

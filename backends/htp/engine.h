@@ -3,6 +3,7 @@
 // a compilation has one of its own and gives the same binary every time.
 #pragma once
 
+#include "backends/htp/interrupter.h"
 #include "backends/htp/qnn/library.h"
 #include "backends/htp/qnn/log.h"
 #include "backends/htp/soc/soc.h"
@@ -13,9 +14,10 @@ class Engine {
  public:
   static Result<std::shared_ptr<Engine>> make(std::shared_ptr<const qnn::Library> library, const Soc &soc,
                                               bool signed_domain);
-  // Whether there is a device: opens it as it is, for no SoC in particular.
+  // Whether the library has a device at all, whatever its SoC.
   static Status probe(std::shared_ptr<const qnn::Library> library);
-  explicit Engine(std::shared_ptr<const qnn::Library> library) : library_(std::move(library)) {}  // by make() alone
+  Engine(std::shared_ptr<const qnn::Library> library, const Soc *soc, bool signed_domain)
+      : library_(std::move(library)), soc_(soc), signed_domain_(signed_domain) {}  // by make() alone
   ~Engine();
   Engine(const Engine &) = delete;
   Engine &operator=(const Engine &) = delete;
@@ -24,11 +26,19 @@ class Engine {
   const qnn::Api &api() const noexcept { return library_->api(); }
   qnn::Handle backend() const noexcept { return backend_; }
   qnn::Handle device() const noexcept { return device_; }
+  Interrupter &interrupter() const noexcept { return *interrupter_; }
+
+  // After the device was lost: what was made in the engine is gone and must be made again. Nobody else uses it now.
+  Status reopen();
 
  private:
-  Status open(const qnn::DeviceConfig **configs, const String &what);
+  Status open();
+  void close() noexcept;
   std::shared_ptr<const qnn::Library> library_;
+  const Soc *soc_;  // nullptr: as the library has it
+  bool signed_domain_;
   qnn::Handle log_ = nullptr, backend_ = nullptr, device_ = nullptr;
+  Unique<Interrupter> interrupter_;
 };
 
 }  // namespace quarry::htp

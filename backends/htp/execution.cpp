@@ -2,13 +2,13 @@
 #include "backends/htp/execution.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstring>
 #include <limits>
 
 #include "backends/htp/borders.h"
-#include "backends/htp/metadata.h"
+#include "backends/htp/profile.h"
 #include "base/checked.h"
-#include "base/hash.h"
 
 namespace quarry::htp {
 
@@ -16,56 +16,49 @@ namespace {
 
 unsigned long long ull(std::uint64_t value) noexcept { return value; }
 
+const plugin::ProcessorMemory *memory_of(const qr_io_buffer &io) noexcept {
+  return reinterpret_cast<const plugin::ProcessorMemory *>(io.memory);
+}
+
 }  // namespace
 
-Result<Unique<LoadedContext>> LoadedContext::load(std::shared_ptr<Engine> engine, Blob blob,
-                                                  std::span<const std::uint8_t> binary) {
-  if (binary.size() != blob.binary_bytes)
-    return Status::error(ErrorId::backend_bad_blob,
-                         format("htp blob: found a binary of %zu bytes, expected %llu", binary.size(),
-                                static_cast<unsigned long long>(blob.binary_bytes)));
-  if (const std::uint64_t hash = hash64(binary.data(), binary.size()); hash != blob.binary_hash)
-    return Status::error(
-        ErrorId::backend_bad_blob,
-        format("htp blob: found a binary whose hash is %016llx, expected %016llx",
-               static_cast<unsigned long long>(hash), static_cast<unsigned long long>(blob.binary_hash)));
-  auto made = quarry::make_unique<LoadedContext>(std::move(engine), std::move(blob));
-  const qnn::Api &api = made->engine_->api();
-  if (made->blob_.binary_bytes == 0) {
-    made->graphs_.resize(made->blob_.graphs.size());
-    return made;
-  }
-  QR_ASSIGN_OR_RETURN(const Unique<Metadata> metadata, Metadata::read(made->engine_->library(), binary));
-  for (const BlobGraph &graph : made->blob_.graphs)
-    if (graph.on_device) QR_RETURN_IF_ERROR(metadata->check(graph));
-  qnn::LogLines lines;
-  if (const qnn::Error error = api.contextCreateFromBinary(made->engine_->backend(), made->engine_->device(), nullptr,
-                                                           binary.data(), binary.size(), &made->context_, nullptr))
-    return qnn::call_failed(
-        "contextCreateFromBinary", error, &lines,
-        "the binary may be of a newer library than the one here, or for another device: compile the model again");
-  for (const BlobGraph &graph : made->blob_.graphs) {
-    lines.clear();
-    qnn::Handle handle = nullptr;
-    if (!graph.on_device) {
-      made->graphs_.push_back(nullptr);
-      continue;
-    }
-    if (const qnn::Error error = api.graphRetrieve(made->context_, graph.name.c_str(), &handle))
-      return qnn::call_failed("graphRetrieve " + printable(graph.name), error, &lines);
-    made->graphs_.push_back(handle);
-  }
-  return made;
-}
-
-LoadedContext::~LoadedContext() {
-  if (context_) (void)engine_->api().contextFree(context_, nullptr);
-}
-
-Execution::Execution(const LoadedContext &context, std::size_t graph)
-    : context_(context), graph_(context.blob().graphs[graph]), handle_(context.graph(graph)) {
+Execution::Execution(LoadedContext &context, std::size_t graph, const Settings &settings)
+    : context_(context),
+      graph_(context.blob().graphs[graph]),
+      index_(graph),
+      priority_(read_priority(context.settings().text("qnn_context_priority"))),
+      registers_memory_(settings.flag("enable_htp_shared_memory_allocator")) {
+  power_.during = find_power_profile(settings.text("qnn.htp_perf_mode"));
+  power_.after = find_power_profile(settings.text("qnn.htp_perf_mode_post_run"));
+  power_.rpc_latency_us = static_cast<std::uint32_t>(settings.number("qnn.rpc_control_latency"));
+  is_efficient_ = settings.text("ep.dynamic.workload_type") == "Efficient";
+  if (const PowerProfile *const profile = find_power_profile(settings.text("ep.dynamic.qnn_htp_performance_mode")))
+    context_.power().choose(profile);
   bind(graph_.inputs, inputs_, input_places_);
   bind(graph_.outputs, outputs_, output_places_);
+}
+
+Status Execution::set_option(std::string_view key, std::string_view value) {
+  if (key == "qnn.htp_perf_mode") {
+    power_.during = find_power_profile(value);
+  } else if (key == "qnn.htp_perf_mode_post_run") {
+    power_.after = find_power_profile(value);
+  } else if (key == "qnn.rpc_control_latency") {
+    power_.rpc_latency_us = 0;
+    std::from_chars(value.data(), value.data() + value.size(), power_.rpc_latency_us);  // the host has checked it
+  } else if (key == "ep.dynamic.qnn_htp_performance_mode") {
+    context_.power().choose(find_power_profile(value));
+  } else if (key == "ep.dynamic.workload_type") {
+    const bool efficient = value == "Efficient";
+    QR_RETURN_IF_ERROR(context_.set_priority(efficient ? qnn::Priority::Low : priority_));
+    is_efficient_ = efficient;
+  } else {
+    return Status::error(ErrorId::bad_option_value,
+                         format("option %s: found '%s', which the htp backend does not do yet; expected it unchanged",
+                                printable(key).c_str(), printable(value).c_str()),
+                         "leave the option out");
+  }
+  return {};
 }
 
 void Execution::bind(const Vector<BlobTensor> &from, Vector<qnn::Tensor> &tensors, Vector<Place> &places) {
@@ -86,7 +79,7 @@ void Execution::bind(const Vector<BlobTensor> &from, Vector<qnn::Tensor> &tensor
     place.io = i;
     place.session_bytes = elements * dtype_bits(tensor.dtype) / 8;
     place.device_bytes = elements * element_bytes(tensor.device_dtype);
-    place.way = tensor.scale != 0                           ? Way::Quantized
+    place.way = tensor.scale != 0                           ? Way::Quantize
                 : place.session_bytes == place.device_bytes ? Way::AsIs
                 : tensor.dtype == DType::I64                ? Way::Narrow
                                                             : Way::NarrowUnsigned;
@@ -95,48 +88,57 @@ void Execution::bind(const Vector<BlobTensor> &from, Vector<qnn::Tensor> &tensor
   }
 }
 
-Status Execution::take_inputs(const qr_run_request &request) {
-  for (std::size_t i = 0; i < inputs_.size(); ++i) {
-    Place &place = input_places_[i];
-    const qr_io_buffer &io = request.inputs[place.io];
-    const char *const name = graph_.inputs[place.io].name.c_str();
-    if (!io.data || io.size_bytes != place.session_bytes)
-      return Status::error(ErrorId::run_shape,
-                           format("input %s: found %llu bytes, expected %llu", printable(name).c_str(),
-                                  ull(io.data ? io.size_bytes : 0), ull(place.session_bytes)));
-    inputs_[i].v1.buf = {io.data, static_cast<std::uint32_t>(place.device_bytes)};
-    if (place.way == Way::AsIs) continue;
-    if (place.way == Way::Quantized) {
-      const BlobTensor &tensor = graph_.inputs[place.io];
-      quantize_border(tensor.device_dtype, tensor.scale, tensor.zero_point, io.data, place.room.data(),
-                      place.device_bytes / element_bytes(tensor.device_dtype));
-      inputs_[i].v1.buf.data = place.room.data();
-      continue;
-    }
-    const bool is_signed = place.way == Way::Narrow;
-    const std::int64_t low = is_signed ? std::numeric_limits<std::int32_t>::min() : 0,
-                       high = is_signed ? std::numeric_limits<std::int32_t>::max()
-                                        : std::numeric_limits<std::uint32_t>::max();
-    for (std::uint64_t k = 0; k < place.device_bytes / 4; ++k) {
-      std::int64_t value;
-      std::memcpy(&value, static_cast<const std::uint8_t *>(io.data) + 8 * k, 8);
-      if (value < low || value > high)
-        return Status::error(
-            ErrorId::run_value,
-            format("input %s: found %lld at element %llu, expected a number of 32 bits, which is what the "
-                   "device computes with",
-                   printable(name).c_str(), static_cast<long long>(value), ull(k)));
-      const auto narrow = static_cast<std::uint32_t>(value);
-      std::memcpy(place.room.data() + 4 * k, &narrow, 4);
-    }
-    inputs_[i].v1.buf.data = place.room.data();
+Status Execution::bind_memory(const qr_io_buffer &io, const Place &place, qnn::Tensor &tensor) {
+  tensor.v1.mem = qnn::TensorMem::Raw;
+  if (!registers_memory_ || !io.memory || place.way != Way::AsIs) return {};
+  QR_ASSIGN_OR_RETURN(qnn::Handle handle,
+                      context_.registered(*memory_of(io), io.memory_offset, tensor, place.device_bytes));
+  tensor.v1.mem = qnn::TensorMem::Registered;
+  tensor.v1.mem_handle = handle;
+  return {};
+}
+
+Status Execution::take_input(Place &place, const qr_io_buffer &io, qnn::Tensor &tensor) {
+  const BlobTensor &from = graph_.inputs[place.io];
+  if (!io.data || io.size_bytes != place.session_bytes)
+    return Status::error(ErrorId::run_shape,
+                         format("input %s: found %llu bytes, expected %llu", printable(from.name).c_str(),
+                                ull(io.data ? io.size_bytes : 0), ull(place.session_bytes)));
+  tensor.v1.mem = qnn::TensorMem::Raw;
+  tensor.v1.buf = {io.data, static_cast<std::uint32_t>(place.device_bytes)};
+  if (place.way == Way::AsIs) return bind_memory(io, place, tensor);
+  tensor.v1.buf.data = place.room.data();
+  if (place.way == Way::Quantize) {
+    quantize_border(from.device_dtype, from.scale, from.zero_point, io.data, place.room.data(),
+                    place.session_bytes / 4);
+    return {};
+  }
+  const bool is_signed = place.way == Way::Narrow;
+  const std::int64_t low = is_signed ? std::numeric_limits<std::int32_t>::min() : 0,
+                     high = is_signed ? std::numeric_limits<std::int32_t>::max()
+                                      : std::numeric_limits<std::uint32_t>::max();
+  for (std::uint64_t k = 0; k < place.device_bytes / 4; ++k) {
+    std::int64_t value;
+    std::memcpy(&value, static_cast<const std::uint8_t *>(io.data) + 8 * k, 8);
+    if (value < low || value > high)
+      return Status::error(
+          ErrorId::run_value,
+          format("input %s: found %lld at element %llu, expected a number of 32 bits, which is what the device "
+                 "computes with",
+                 printable(from.name).c_str(), static_cast<long long>(value), ull(k)));
+    const auto narrow = static_cast<std::uint32_t>(value);
+    std::memcpy(place.room.data() + 4 * k, &narrow, 4);
   }
   return {};
 }
 
-Status Execution::run(const qr_run_request &request) {
-  // The library looks at no size: all are checked here.
-  QR_RETURN_IF_ERROR(take_inputs(request));
+Status Execution::take_inputs(const qr_run_request &request) {
+  for (std::size_t i = 0; i < inputs_.size(); ++i)
+    QR_RETURN_IF_ERROR(take_input(input_places_[i], request.inputs[input_places_[i].io], inputs_[i]));
+  return {};
+}
+
+Status Execution::place_outputs(const qr_run_request &request) {
   for (std::size_t i = 0; i < graph_.outputs.size(); ++i) {
     qr_io_buffer &io = request.outputs[i];
     const BlobTensor &tensor = graph_.outputs[i];
@@ -151,36 +153,76 @@ Status Execution::run(const qr_run_request &request) {
   }
   for (std::size_t i = 0; i < outputs_.size(); ++i) {
     Place &place = output_places_[i];
-    void *to = request.outputs[place.io].data;
+    const qr_io_buffer &io = request.outputs[place.io];
+    void *to = io.data;
     if (place.way != Way::AsIs || !to) {
       if (place.room.size() < place.device_bytes) place.room.resize(place.device_bytes);
       to = place.room.data();
     }
+    outputs_[i].v1.mem = qnn::TensorMem::Raw;
     outputs_[i].v1.buf = {to, static_cast<std::uint32_t>(place.device_bytes)};
+    if (io.data) QR_RETURN_IF_ERROR(bind_memory(io, place, outputs_[i]));
   }
-  if (!handle_) return {};
-  qnn::LogLines lines;
-  if (const qnn::Error error = context_.engine().api().graphExecute(
-          handle_, inputs_.data(), static_cast<std::uint32_t>(inputs_.size()), outputs_.data(),
-          static_cast<std::uint32_t>(outputs_.size()), nullptr, nullptr))
-    return qnn::call_failed("graphExecute", error, &lines);
+  return {};
+}
+
+void Execution::give_outputs(const qr_run_request &request) const {
   for (const Place &place : output_places_) {
-    qr_io_buffer &io = request.outputs[place.io];
+    const qr_io_buffer &io = request.outputs[place.io];
     if (!io.data || place.way == Way::AsIs) continue;
-    if (place.way == Way::Quantized) {
-      const BlobTensor &tensor = graph_.outputs[place.io];
-      dequantize_border(tensor.device_dtype, tensor.scale, tensor.zero_point, place.room.data(), io.data,
-                        place.device_bytes / element_bytes(tensor.device_dtype));
+    const BlobTensor &tensor = graph_.outputs[place.io];
+    const std::uint8_t *const from = place.room.data();
+    if (place.way == Way::Quantize) {
+      dequantize_border(tensor.device_dtype, tensor.scale, tensor.zero_point, from, io.data, place.session_bytes / 4);
       continue;
     }
     for (std::uint64_t k = 0; k < place.device_bytes / 4; ++k) {
       std::int32_t narrow;
-      std::memcpy(&narrow, place.room.data() + 4 * k, 4);
+      std::memcpy(&narrow, from + 4 * k, 4);
       const std::int64_t value =
           place.way == Way::Narrow ? std::int64_t{narrow} : std::int64_t{static_cast<std::uint32_t>(narrow)};
       std::memcpy(static_cast<std::uint8_t *>(io.data) + 8 * k, &value, 8);
     }
   }
+}
+
+Status Execution::execute(const qr_run_request &request, const plugin::StopToken &stop) {
+  const Engine &engine = context_.engine();
+  const bool may_stop = request.signal != nullptr;
+  const auto priority = static_cast<std::uint32_t>(is_efficient_ ? qnn::Priority::Low : priority_);
+  // The rest of what is efficient comes behind what is low for another reason.
+  const RunQueue::Turn turn(RunQueue::of_process(), is_efficient_ ? priority : priority + 1, stop, may_stop);
+  if (!turn.ok()) return stop.status("run");
+  QR_RETURN_IF_ERROR(context_.power().begin(power_));
+  qnn::LogLines lines;
+  qnn::Error error = qnn::kOk;
+  {
+    ProfiledCall profiled(engine, request.profile, true);
+    QR_RETURN_IF_ERROR(profiled.status());
+    const Interrupter::Call interrupted(engine.interrupter(), stop, may_stop);
+    error = engine.api().graphExecute(
+        context_.graph(index_), inputs_.data(), static_cast<std::uint32_t>(inputs_.size()), outputs_.data(),
+        static_cast<std::uint32_t>(outputs_.size()), profiled.handle(), interrupted.signal());
+    if (!error) profiled.tell("graphExecute", &graph_.nodes);
+  }
+  const bool ended_by_signal =
+      qnn::code_of(error) == qnn::Code::GraphAborted || qnn::code_of(error) == qnn::Code::GraphTimeout;
+  if (ended_by_signal && stop.stopped()) {
+    QR_RETURN_IF_ERROR(context_.power().end(power_));
+    return stop.status("run");
+  }
+  if (error) return qnn::call_failed("graphExecute", error, &lines);
+  return context_.power().end(power_);
+}
+
+Status Execution::run(const qr_run_request &request, const plugin::StopToken &stop) {
+  // The library looks at no size: all are checked here.
+  const plugin::DmaAccess access(request);  // of memory that only the host knows
+  QR_RETURN_IF_ERROR(take_inputs(request));
+  QR_RETURN_IF_ERROR(place_outputs(request));
+  if (!graph_.on_device) return {};
+  QR_RETURN_IF_ERROR(execute(request, stop));
+  give_outputs(request);
   return {};
 }
 

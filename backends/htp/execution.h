@@ -3,41 +3,22 @@
 // pointers in them, and room for what has another type there.
 #pragma once
 
-#include "backends/htp/blob.h"
-#include "backends/htp/engine.h"
+#include "backends/htp/context.h"
+#include "backends/htp/run_queue.h"
 #include "quarry/backend.h"
 
 namespace quarry::htp {
 
-// A binary in the library.
-class LoadedContext : public HeapObject {
- public:
-  // `binary` is read during the call alone. Its hash must be the blob's.
-  static Result<Unique<LoadedContext>> load(std::shared_ptr<Engine> engine, Blob blob,
-                                            std::span<const std::uint8_t> binary);
-  LoadedContext(std::shared_ptr<Engine> engine, Blob blob)
-      : engine_(std::move(engine)), blob_(std::move(blob)) {}  // by load() alone
-  ~LoadedContext();
-
-  const Blob &blob() const noexcept { return blob_; }
-  const Engine &engine() const noexcept { return *engine_; }
-  qnn::Handle graph(std::size_t index) const noexcept { return graphs_[index]; }
-
- private:
-  std::shared_ptr<Engine> engine_;
-  Blob blob_;
-  qnn::Handle context_ = nullptr;
-  Vector<qnn::Handle> graphs_;
-};
-
 class Execution {
  public:
-  Execution(const LoadedContext &context, std::size_t graph);
-  Status run(const qr_run_request &request);
+  Execution(LoadedContext &context, std::size_t graph, const Settings &settings);
+  // Of those that change at run time.
+  Status set_option(std::string_view key, std::string_view value);
+  Status run(const qr_run_request &request, const plugin::StopToken &stop);
 
  private:
-  // How a value goes between the session's type and the library's.
-  enum class Way : std::uint8_t { AsIs, Narrow, NarrowUnsigned, Quantized };  // i64 and u64 have 32 bits there
+  // How a value goes between the session's type and the library's: i64 and u64 have 32 bits there, f32 is integers.
+  enum class Way : std::uint8_t { AsIs, Narrow, NarrowUnsigned, Quantize };
   struct Place {
     std::size_t io = 0;  // which of the session's inputs or outputs
     Way way = Way::AsIs;
@@ -45,13 +26,22 @@ class Execution {
     Vector<std::uint8_t> room;  // where the way is not AsIs, or the caller does not want the output
   };
   Status take_inputs(const qr_run_request &request);
+  Status take_input(Place &place, const qr_io_buffer &io, qnn::Tensor &tensor);
+  Status place_outputs(const qr_run_request &request);
+  Status bind_memory(const qr_io_buffer &io, const Place &place, qnn::Tensor &tensor);
+  void give_outputs(const qr_run_request &request) const;
+  Status execute(const qr_run_request &request, const plugin::StopToken &stop);
   void bind(const Vector<BlobTensor> &from, Vector<qnn::Tensor> &tensors, Vector<Place> &places);
 
-  const LoadedContext &context_;
+  LoadedContext &context_;
   const BlobGraph &graph_;
-  qnn::Handle handle_;
+  std::size_t index_;
   Vector<qnn::Tensor> inputs_, outputs_;
   Vector<Place> input_places_, output_places_;
+  RunPower power_;
+  qnn::Priority priority_;
+  bool is_efficient_ = false;  // ep.dynamic.workload_type: behind all others
+  bool registers_memory_ = false;
 };
 
 }  // namespace quarry::htp

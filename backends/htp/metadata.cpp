@@ -2,7 +2,9 @@
 #include "backends/htp/metadata.h"
 
 #include <algorithm>
+#include <cstring>
 
+#include "backends/htp/qnn/htp_abi.h"
 #include "backends/htp/qnn/log.h"
 
 namespace quarry::htp {
@@ -56,6 +58,15 @@ const qnn::GraphInfo *Metadata::find(std::string_view name) const noexcept {
   for (std::uint32_t i = 0; i < count; ++i)
     if (graphs[i].name && name == graphs[i].name) return &graphs[i];
   return nullptr;
+}
+
+std::uint64_t Metadata::spill_bytes(std::string_view graph) const noexcept {
+  const qnn::GraphInfo *const info = find(graph);
+  qnn::HtpGraphBlobV1 blob{};
+  constexpr std::size_t kNeeded = offsetof(qnn::HtpGraphBlobV1, spill) + sizeof blob.spill;
+  if (!info || !info->blob || info->blob_bytes < kNeeded) return 0;
+  std::memcpy(&blob, info->blob, kNeeded);
+  return blob.spill;
 }
 
 Status Metadata::check(const BlobGraph &graph) const {

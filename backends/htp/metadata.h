@@ -20,6 +20,9 @@ class Metadata {
 
   const qnn::GraphInfo *find(std::string_view name) const noexcept;  // nullptr: there is none
 
+  // How much memory a graph spills into from the fast one.
+  std::uint64_t spill_bytes(std::string_view graph) const noexcept;
+
   // The blob says of each input and output what the binary does: the library takes buffers without a look at their
   // size.
   Status check(const BlobGraph &graph) const;

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The plugin's edge: backend.h on one side, the library on the other.
+#include <fcntl.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <map>
 #include <mutex>
 
@@ -8,6 +11,8 @@
 #include "backends/htp/compile.h"
 #include "backends/htp/execution.h"
 #include "backends/htp/lower/lowering.h"
+#include "backends/htp/shared_memory.h"
+#include "base/os_error.h"
 
 using namespace quarry;
 using plugin::guard;
@@ -17,12 +22,12 @@ using plugin::view;
 #define QR_HTP_VERSION "0.1.0"
 
 #ifndef qr_plugin_query  // linked into the library: nobody looks for a note
-QR_PLUGIN_NOTE("htp", QR_HTP_VERSION, 2);
+QR_PLUGIN_NOTE("htp", QR_HTP_VERSION, 3);
 #define QR_QUERY_VISIBILITY QR_PLUGIN_EXPORT
 #else
 #define QR_QUERY_VISIBILITY
 #endif
-static_assert(htp::kBlobVersion == 2, "QR_PLUGIN_NOTE names it too");
+static_assert(htp::kBlobVersion == 3, "QR_PLUGIN_NOTE names it too");
 
 struct qr_backend {
   explicit qr_backend(const qr_host *host) noexcept : allocator(host) {}
@@ -41,11 +46,12 @@ struct qr_backend {
     return library(plugin::option(options, count, "htp.library_path", ""));
   }
   // Where contexts for a SoC are loaded into; lives as long as one of them.
-  Result<std::shared_ptr<htp::Engine>> engine(const std::shared_ptr<const qnn::Library> &library, const htp::Soc &soc) {
+  Result<std::shared_ptr<htp::Engine>> engine(const std::shared_ptr<const qnn::Library> &library, const htp::Soc &soc,
+                                              bool signed_domain) {
     const std::lock_guard lock(mutex_);
-    std::weak_ptr<htp::Engine> &kept = engines_[{library.get(), soc.number}];
+    std::weak_ptr<htp::Engine> &kept = engines_[{library.get(), soc.number + (signed_domain ? kSigned : 0)}];
     if (std::shared_ptr<htp::Engine> alive = kept.lock()) return alive;
-    QR_ASSIGN_OR_RETURN(std::shared_ptr<htp::Engine> made, htp::Engine::make(library, soc, false));
+    QR_ASSIGN_OR_RETURN(std::shared_ptr<htp::Engine> made, htp::Engine::make(library, soc, signed_domain));
     kept = made;
     return made;
   }
@@ -66,9 +72,34 @@ struct qr_backend {
     why_not = String(status.message()) + "; " + String(status.hint());
     device_text = "Hexagon tensor processor";
   }
+  // The contexts that are loaded: registrations and the recovery of a device are for all of them.
+  void add(qr_context *context) {
+    const std::lock_guard lock(mutex_);
+    contexts_.push_back(context);
+  }
+  void remove(const qr_context *context) noexcept {
+    const std::lock_guard lock(mutex_);
+    contexts_.erase(std::find(contexts_.begin(), contexts_.end(), context));
+  }
+  Status recover();
+
+  Status allocate(std::uint64_t size, plugin::ProcessorMemory &out) {
+    const std::lock_guard lock(mutex_);
+    if (!memory_) {
+      const String path = libraries_.empty() ? String() : libraries_.begin()->second->path();
+      memory_ = quarry::make_unique<htp::SharedMemory>(path.substr(0, path.rfind('/') + 1));
+    }
+    return memory_->allocate(size, out);
+  }
+  void release(const plugin::ProcessorMemory &memory) noexcept;
+
   String device_text, why_not;
+  htp::ContextGroups groups;
 
  private:
+  static constexpr std::uint32_t kSigned = 1u << 31;
+  Vector<qr_context *> contexts_;
+  Unique<htp::SharedMemory> memory_;
   std::mutex describing_;
   std::mutex mutex_;
   StringMap<std::shared_ptr<const qnn::Library>> libraries_;
@@ -85,10 +116,26 @@ struct qr_context : HeapObject {
 };
 
 struct qr_execution : HeapObject {
-  qr_execution(qr_context *owner, std::size_t graph) : context(owner), execution(*owner->loaded, graph) {}
+  qr_execution(qr_context *owner, std::size_t graph, const htp::Settings &settings)
+      : context(owner), execution(*owner->loaded, graph, settings) {}
   qr_context *context;
   htp::Execution execution;
 };
+
+Status qr_backend::recover() {
+  const std::lock_guard lock(mutex_);
+  for (qr_context *const context : contexts_) context->loaded->close();
+  for (auto &[key, weak] : engines_)
+    if (const std::shared_ptr<htp::Engine> engine = weak.lock()) QR_RETURN_IF_ERROR(engine->reopen());
+  for (qr_context *const context : contexts_) QR_RETURN_IF_ERROR(context->loaded->reopen());
+  return {};
+}
+
+void qr_backend::release(const plugin::ProcessorMemory &memory) noexcept {
+  const std::lock_guard lock(mutex_);
+  for (qr_context *const context : contexts_) context->loaded->forget(memory);
+  if (!memory_ || !memory_->release(memory)) plugin::unmap_memory(memory);
+}
 
 namespace {
 
@@ -120,21 +167,25 @@ qr_plugin_code device_info(qr_backend *backend, std::uint64_t index, qr_plugin_d
   });
 }
 
-constexpr qr_plugin_device_api kDevice = {sizeof(qr_plugin_device_api), 0, device_count, device_info, nullptr};
+qr_plugin_code device_recover(qr_backend *backend, std::uint64_t, const qr_error_sink *errors) {
+  return guard(backend->allocator, errors, [&] { return backend->recover(); });
+}
+
+constexpr qr_plugin_device_api kDevice = {sizeof(qr_plugin_device_api), 0, device_count, device_info, device_recover};
 
 // ---- compiler -----------------------------------------------------------------------------------
 
 qr_plugin_code compiler_check(qr_backend *backend, const qr_compile_request *request, const qr_verdict_sink *verdicts,
                               const qr_error_sink *errors) {
   return guard(backend->allocator, errors, [&]() -> Status {
-    QR_RETURN_IF_ERROR(
-        htp::refuse_idle_options(kOptions, request->options, request->option_count, QR_PLUGIN_OPTION_COMPILE));
-    QR_ASSIGN_OR_RETURN(const htp::CompileOptions options,
-                        htp::read_compile_options(request->options, request->option_count));
+    QR_ASSIGN_OR_RETURN(htp::Settings settings, htp::Settings::read(kOptions, request->options, request->option_count,
+                                                                    QR_PLUGIN_OPTION_COMPILE));
+    QR_ASSIGN_OR_RETURN(const htp::CompileOptions options, htp::read_compile_options(std::move(settings)));
     QR_ASSIGN_OR_RETURN(const auto library, backend->library(request->options, request->option_count));
     QR_ASSIGN_OR_RETURN(qir::Graph graph, plugin::read_request(*request));
     QR_ASSIGN_OR_RETURN(const Unique<htp::Prepared> prepared, htp::Prepared::make(std::move(graph), options));
-    QR_ASSIGN_OR_RETURN(const std::shared_ptr<htp::Engine> engine, backend->engine(library, *options.soc));
+    QR_ASSIGN_OR_RETURN(const std::shared_ptr<htp::Engine> engine,
+                        backend->engine(library, *options.soc, options.signed_domain));
     htp::Writer(*engine, prepared->draft()).validate(prepared->refused());
     const Vector<htp::BlobNode> nodes = prepared->nodes();
     for (std::uint32_t i = 0; i < nodes.size(); ++i)
@@ -147,10 +198,9 @@ qr_plugin_code compile_group(qr_backend *backend, const qr_compile_request *requ
                              const qr_error_sink *errors) {
   return guard(backend->allocator, errors, [&]() -> Status {
     const plugin::StopToken stop(request->signal, backend->allocator.host());
-    QR_RETURN_IF_ERROR(
-        htp::refuse_idle_options(kOptions, request->options, request->option_count, QR_PLUGIN_OPTION_COMPILE));
-    QR_ASSIGN_OR_RETURN(const htp::CompileOptions options,
-                        htp::read_compile_options(request->options, request->option_count));
+    QR_ASSIGN_OR_RETURN(htp::Settings settings, htp::Settings::read(kOptions, request->options, request->option_count,
+                                                                    QR_PLUGIN_OPTION_COMPILE));
+    QR_ASSIGN_OR_RETURN(const htp::CompileOptions options, htp::read_compile_options(std::move(settings)));
     if (!options.notice.empty()) plugin::log(backend->allocator.host(), QR_LOG_WARN, "options", options.notice);
     QR_ASSIGN_OR_RETURN(const auto library, backend->library(request->options, request->option_count));
     Vector<qir::Graph> graphs;
@@ -164,7 +214,9 @@ qr_plugin_code compile_group(qr_backend *backend, const qr_compile_request *requ
       if (progress) progress->report(progress->self, done, total, text(what));
       return {};
     };
-    QR_ASSIGN_OR_RETURN(const htp::CompiledContext compiled, htp::compile(library, std::move(graphs), options, step));
+    const htp::CompileCall call{stop, request->signal != nullptr, request->profile};
+    QR_ASSIGN_OR_RETURN(const htp::CompiledContext compiled,
+                        htp::compile(library, std::move(graphs), options, step, call));
     if (stop.stopped()) return stop.status("compile");
     const Vector<std::uint8_t> blob = htp::write_blob(compiled.blob);
     const String target = *options.soc->name ? String(options.soc->name) : format("soc%u", options.soc->number);
@@ -172,6 +224,9 @@ qr_plugin_code compile_group(qr_backend *backend, const qr_compile_request *requ
     qr_plugin_plan plan{};
     plan.struct_size = sizeof plan;
     plan.weights_bytes = compiled.binary.size();
+    plan.spill_fill_bytes = compiled.spill_bytes;
+    plan.device_bytes = compiled.binary.size() + compiled.spill_bytes;
+    plan.io_bytes = compiled.io_bytes;
     std::uint32_t number = 0;
     const bool has_binary = !compiled.binary.empty();
     if ((has_binary &&
@@ -243,8 +298,8 @@ qr_plugin_code context_load(qr_backend *backend, const qr_load_request *request,
     const plugin::StopToken stop(request->signal, backend->allocator.host());
     if (stop.stopped()) return stop.status("load");
     const qr_blob &given = *request->blob;
-    QR_RETURN_IF_ERROR(
-        htp::refuse_idle_options(kOptions, request->options, request->option_count, QR_PLUGIN_OPTION_LOAD));
+    QR_ASSIGN_OR_RETURN(htp::Settings settings,
+                        htp::Settings::read(kOptions, request->options, request->option_count, QR_PLUGIN_OPTION_LOAD));
     QR_ASSIGN_OR_RETURN(htp::Blob blob, blob_of(given));
     if (given.segment_count != (blob.binary_bytes == 0 ? 0u : 1u))
       return Status::error(ErrorId::backend_bad_blob, format("htp blob: found %llu segments, expected the binary alone",
@@ -253,14 +308,19 @@ qr_plugin_code context_load(qr_backend *backend, const qr_load_request *request,
     if (!soc)
       return Status::error(ErrorId::backend_bad_blob, format("htp blob: found SoC %u, which is not known", blob.soc));
     QR_ASSIGN_OR_RETURN(const auto library, backend->library(request->options, request->option_count));
-    QR_ASSIGN_OR_RETURN(std::shared_ptr<htp::Engine> engine, backend->engine(library, *soc));
+    QR_ASSIGN_OR_RETURN(std::shared_ptr<htp::Engine> engine,
+                        backend->engine(library, *soc, settings.flag("htp.signed_pd")));
     std::span<const std::uint8_t> binary;
     if (given.segment_count > 0)
       binary = {static_cast<const std::uint8_t *>(given.segments[0].data), given.segments[0].size};
     QR_ASSIGN_OR_RETURN(Unique<htp::LoadedContext> loaded,
-                        htp::LoadedContext::load(std::move(engine), std::move(blob), binary));
+                        htp::LoadedContext::load(std::move(engine), std::move(blob),
+                                                 {binary, std::move(settings), String(view(request->group)),
+                                                  &backend->groups, request->profile}));
     if (stop.stopped()) return stop.status("load");
-    *out_context = new qr_context(backend, std::move(loaded));
+    auto made = quarry::make_unique<qr_context>(backend, std::move(loaded));
+    backend->add(made.get());
+    *out_context = made.release();
     return {};
   });
 }
@@ -288,7 +348,9 @@ qr_plugin_code context_tensor(qr_context *context, std::uint64_t graph, std::int
 }
 
 void context_destroy(qr_context *context) {
-  if (context) plugin::destroy_in(context, context->backend);
+  if (!context) return;
+  context->backend->remove(context);
+  plugin::destroy_in(context, context->backend);
 }
 
 qr_plugin_code context_nodes(qr_context *context, std::uint64_t graph, const qr_verdict_sink *verdicts,
@@ -319,9 +381,9 @@ qr_plugin_code execution_create(qr_context *context, const qr_execution_request 
                                 const qr_error_sink *errors) {
   return guard(context->backend->allocator, errors, [&]() -> Status {
     QR_RETURN_IF_ERROR(plugin::check_index("graph", request->graph, context->loaded->blob().graphs.size()));
-    QR_RETURN_IF_ERROR(
-        htp::refuse_idle_options(kOptions, request->options, request->option_count, QR_PLUGIN_OPTION_RUN));
-    *out_execution = new qr_execution(context, request->graph);
+    QR_ASSIGN_OR_RETURN(const htp::Settings settings,
+                        htp::Settings::read(kOptions, request->options, request->option_count, QR_PLUGIN_OPTION_RUN));
+    *out_execution = new qr_execution(context, request->graph, settings);
     return {};
   });
 }
@@ -331,18 +393,74 @@ qr_plugin_code execution_run(qr_execution *execution, const qr_run_request *requ
   return guard(allocator, errors, [&]() -> Status {
     const plugin::StopToken stop(request->signal, allocator.host());
     if (stop.stopped()) return stop.status("run");
-    QR_RETURN_IF_ERROR(execution->execution.run(*request));
+    QR_RETURN_IF_ERROR(execution->execution.run(*request, stop));
     if (stop.stopped()) return stop.status("run");
     return {};
   });
+}
+
+qr_plugin_code execution_set_option(qr_execution *execution, qr_plugin_string key, qr_plugin_string value,
+                                    const qr_error_sink *errors) {
+  return guard(execution->context->backend->allocator, errors,
+               [&] { return execution->execution.set_option(view(key), view(value)); });
 }
 
 void execution_destroy(qr_execution *execution) {
   if (execution) plugin::destroy_in(execution, execution->context->backend);
 }
 
-constexpr qr_plugin_execution_api kExecution = {
-    sizeof(qr_plugin_execution_api), 0, execution_create, execution_run, nullptr, execution_destroy, nullptr, nullptr};
+constexpr qr_plugin_execution_api kExecution = {sizeof(qr_plugin_execution_api),
+                                                0,
+                                                execution_create,
+                                                execution_run,
+                                                execution_set_option,
+                                                execution_destroy,
+                                                nullptr,
+                                                nullptr};
+
+// ---- memory -------------------------------------------------------------------------------------
+
+qr_plugin_code memory_allocate(qr_backend *backend, const qr_plugin_memory_request *request,
+                               qr_plugin_memory_info *out_info, qr_registration **out_registration,
+                               const qr_error_sink *errors) {
+  return guard(backend->allocator, errors, [&]() -> Status {
+    auto made = quarry::make_unique<qr_registration>();
+    QR_RETURN_IF_ERROR(backend->allocate(request->size_bytes, *made));
+    plugin::give(qr_plugin_memory_info{sizeof(qr_plugin_memory_info), 1, made->base}, out_info);
+    *out_registration = made.release();
+    return {};
+  });
+}
+
+void memory_release(qr_backend *backend, qr_registration *registration) {
+  const AllocatorScope scope(backend->allocator);
+  backend->release(*registration);
+  FreeDelete<qr_registration>()(registration);
+}
+
+qr_plugin_code memory_export(qr_backend *backend, qr_registration *registration, std::int32_t *out_fd,
+                             std::uint64_t *out_offset, const qr_error_sink *errors) {
+  return guard(backend->allocator, errors, [&]() -> Status {
+    const int fd = fcntl(registration->fd, F_DUPFD_CLOEXEC, 0);
+    if (fd < 0)
+      return Status::error(ErrorId::io_error,
+                           format("memory: its descriptor cannot be duplicated: %s", os_error_text(errno).c_str()));
+    *out_fd = fd, *out_offset = 0;
+    return {};
+  });
+}
+
+constexpr qr_plugin_memory_api kMemory = {sizeof(qr_plugin_memory_api),
+                                          0,
+                                          memory_allocate,
+                                          plugin::processor_import_fd<qr_backend>,
+                                          nullptr,
+                                          memory_release,
+                                          nullptr,
+                                          nullptr,
+                                          plugin::processor_access<qr_backend, true>,
+                                          plugin::processor_access<qr_backend, false>,
+                                          memory_export};
 
 }  // namespace
 
@@ -361,7 +479,7 @@ extern "C" QR_QUERY_VISIBILITY qr_plugin_code qr_plugin_query(const qr_host *hos
       &kCompiler,
       &kContext,
       &kExecution,
-      nullptr,
+      &kMemory,
       &plugin::kOptionSlots<qr_backend, kOptions>,
       plugin::create_backend<qr_backend>,
       plugin::destroy_backend<qr_backend>,

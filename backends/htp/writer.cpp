@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/htp/writer.h"
 
+#include "backends/htp/profile.h"
+
 namespace quarry::htp {
 
 using qnn::DataType;
@@ -120,12 +122,14 @@ void Writer::validate(Vector<Status> &refused) {
   }
 }
 
-Result<qnn::Handle> Writer::write(qnn::Handle context, const qnn::GraphConfig **configs, const Step &step) {
+Result<qnn::Handle> Writer::write(qnn::Handle context, GraphConfigs &configs, const Step &step,
+                                  const CompileCall &call) {
   const qnn::Api &api = engine_.api();
   qnn::LogLines lines;
   qnn::Handle graph = nullptr;
-  if (const qnn::Error error = api.graphCreate(context, draft_.name.c_str(), configs, &graph))
-    return qnn::call_failed("graphCreate " + printable(draft_.name), error, &lines);
+  if (const qnn::Error error = api.graphCreate(context, draft_.name.c_str(), configs.list(), &graph))
+    return qnn::call_failed("graphCreate " + printable(draft_.name) + " with " + configs.text(), error, &lines,
+                            "leave out the option whose configuration the library does not take");
   const std::size_t total = tensors_.size() + draft_.nodes.size() + 1;
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     if (draft_.tensors[i].type == qnn::TensorType::Null) continue;
@@ -147,10 +151,20 @@ Result<qnn::Handle> Writer::write(qnn::Handle context, const qnn::GraphConfig **
   }
   QR_RETURN_IF_ERROR(step(total - 1, total, "finalize"));
   lines.clear();
-  if (const qnn::Error error = api.graphFinalize(graph, nullptr, nullptr))
+  ProfiledCall profiled(engine_, call.profile);
+  QR_RETURN_IF_ERROR(profiled.status());
+  qnn::Error error = qnn::kOk;
+  {
+    const Interrupter::Call interrupted(engine_.interrupter(), call.stop, call.may_stop);
+    error = api.graphFinalize(graph, profiled.handle(), interrupted.signal());
+  }
+  if (call.stop.stopped()) return call.stop.status("compile");
+  if (error)
     return qnn::call_failed(
-        "graphFinalize " + printable(draft_.name), error, &lines,
-        "the library accepted every node by itself and not the whole: compile for another SoC, or cut the model");
+        "graphFinalize " + printable(draft_.name) + " with " + configs.text(), error, &lines,
+        "the library accepted every node by itself and not the whole: compile for another SoC, leave out options, or "
+        "cut the model");
+  profiled.tell("graphFinalize", nullptr);
   return graph;
 }
 

@@ -4,10 +4,18 @@
 
 #include <functional>
 
+#include "backends/htp/config.h"
 #include "backends/htp/engine.h"
 #include "backends/htp/lower/draft.h"
 
 namespace quarry::htp {
+
+// What the caller of a compilation gave beside the model.
+struct CompileCall {
+  const plugin::StopToken &stop;
+  bool may_stop;
+  const qr_profile_sink *profile;  // may be null
+};
 
 // The draft's tensors and nodes as the library's structs, which point into the draft.
 class Writer {
@@ -21,7 +29,7 @@ class Writer {
   // Makes the graph in the context, and finishes it. `step` is called between the parts of the work and ends it by an
   // error.
   using Step = std::function<Status(std::size_t done, std::size_t total, std::string_view what)>;
-  Result<qnn::Handle> write(qnn::Handle context, const qnn::GraphConfig **configs, const Step &step);
+  Result<qnn::Handle> write(qnn::Handle context, GraphConfigs &configs, const Step &step, const CompileCall &call);
 
  private:
   qnn::Op op_of(const DraftNode &node, Vector<qnn::Param> &params, Vector<qnn::Tensor> &inputs,

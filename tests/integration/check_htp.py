@@ -42,8 +42,8 @@ report = json.loads(check("doctor --json", run("doctor", "--json"), 0).stdout)
 htp = next(b for b in report["backends"] if b["id"] == "htp")
 require("doctor: the device is usable, and an emulator", "emulated" in json.dumps(htp) and "QNN v" in json.dumps(htp), htp)
 
-check("an option that nothing is done with", run("compile", model, "--backend", "htp", "-O", "enable_htp_weight_sharing=1", "-o", os.path.join(folder, "x.qrm")), 3,
-      "enable_htp_weight_sharing", "found '1'", "expected '0'")
+check("an option that nothing is done with", run("compile", model, "--backend", "htp", "-O", "enable_htp_monolithic_lstm=1", "-o", os.path.join(folder, "x.qrm")), 3,
+      "enable_htp_monolithic_lstm", "found '1'", "expected '0'")
 made = []
 for name in ("one.qrm", "two.qrm"):
     made.append(os.path.join(folder, name))

@@ -225,12 +225,21 @@ String error_text(Error error) {
   return format("%u, which is not known", static_cast<unsigned>(code));
 }
 
+Status slot_missing(const Library &library, const char *slot, const char *option) {
+  return Status::error(ErrorId::backend_library,
+                       format("%s: found no %s in %s, which option %s needs; expected a later library",
+                              printable(library.path(), 1000).c_str(), slot, library.describe().c_str(), option),
+                       "take a newer library, or leave the option out");
+}
+
 Status call_failed(std::string_view call, Error error, const LogLines *lines, std::string_view hint) {
   const String said = lines ? lines->text() : String();
-  return Status::error(ErrorId::backend_library_call,
+  // The device's processor was restarted, or does not answer: everything on it is gone.
+  const bool lost = code_of(error) == Code::Communication || code_of(error) == Code::CommunicationFatal;
+  return Status::error(lost ? ErrorId::device_lost : ErrorId::backend_library_call,
                        format("%s: error %s%s%s", String(call).c_str(), error_text(error).c_str(),
                               said.empty() ? "" : "; the library says: ", said.c_str()),
-                       hint);
+                       lost ? std::string_view() : hint);
 }
 
 }  // namespace quarry::qnn

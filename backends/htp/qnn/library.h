@@ -62,6 +62,8 @@ String version_text(const Version &version);
 // Why a call failed: its name, the error by name and number, and what the library said meanwhile (may be null).
 class LogLines;
 Status call_failed(std::string_view call, Error error, const LogLines *lines, std::string_view hint = {});
+// That a function is not there: the library is older than what the option needs.
+Status slot_missing(const Library &library, const char *slot, const char *option);
 // "6004 GraphTensor: a tensor of the graph was not accepted".
 String error_text(Error error);
 

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// A binary in the library: loaded with the session's configurations, its memory registered, and loaded anew after the
+// device was lost.
+#pragma once
+
+#include <map>
+
+#include "backends/common/processor_memory.h"
+#include "backends/htp/blob.h"
+#include "backends/htp/config.h"
+#include "backends/htp/engine.h"
+#include "backends/htp/power.h"
+
+namespace quarry::htp {
+
+// The first context of each group that shares buffers.
+class ContextGroups {
+ public:
+  std::mutex mutex;
+  StringMap<ContextGroup> groups;
+};
+
+class LoadedContext : public HeapObject {
+ public:
+  struct Request {
+    std::span<const std::uint8_t> binary;  // stays until the object ends; its hash must be the blob's
+    Settings settings;
+    String group;  // context.group; empty: none
+    ContextGroups *groups;
+    const qr_profile_sink *profile = nullptr;  // of this call alone
+  };
+  static Result<Unique<LoadedContext>> load(std::shared_ptr<Engine> engine, Blob blob, Request request);
+  LoadedContext(std::shared_ptr<Engine> engine, Blob blob, Request &&request)
+      : engine_(engine),
+        blob_(std::move(blob)),
+        request_(std::move(request)),
+        power_(std::move(engine), read_power_wishes(request_.settings)) {}  // by load() alone
+  ~LoadedContext();
+
+  const Blob &blob() const noexcept { return blob_; }
+  const Engine &engine() const noexcept { return *engine_; }
+  const Settings &settings() const noexcept { return request_.settings; }
+  qnn::Handle handle() const noexcept { return context_; }
+  qnn::Handle graph(std::size_t index) const noexcept { return graphs_[index]; }
+  Power &power() noexcept { return power_; }
+  Status set_priority(qnn::Priority priority);
+
+  // The library's handle for a tensor in shared memory; made once for each.
+  Result<qnn::Handle> registered(const plugin::ProcessorMemory &memory, std::uint64_t offset, const qnn::Tensor &tensor,
+                                 std::uint64_t bytes);
+  void forget(const plugin::ProcessorMemory &memory);  // it is released
+
+  // After the device was lost: before the engine is opened again, and after it.
+  void close() noexcept;
+  Status reopen();
+
+ private:
+  Status open();
+  Status create_from_binary();
+  Status create_by_list(std::span<const std::uint8_t> binary, const qnn::ContextConfig **configs);
+  Status enter_group(ContextGroup &out);
+
+  std::shared_ptr<Engine> engine_;
+  Blob blob_;
+  Request request_;
+  Power power_;
+  qnn::Handle context_ = nullptr;
+  std::uint64_t spill_bytes_ = 0;
+  Vector<qnn::Handle> graphs_;
+  struct Place {
+    const plugin::ProcessorMemory *memory;
+    std::uint64_t offset;
+    std::uint32_t tensor;
+    auto operator<=>(const Place &) const = default;
+  };
+  std::mutex registering_;
+  std::map<Place, qnn::Handle, std::less<>, Alloc<std::pair<const Place, qnn::Handle>>> registered_;
+};
+
+}  // namespace quarry::htp

@@ -1,0 +1,361 @@
+// SPDX-License-Identifier: Apache-2.0
+// A stand-in for libQnnHtp.so. It prepares and runs every graph alike: an output is its first input's bytes, over and
+// over. What it is for: what Qualcomm's emulator refuses, and devices and libraries in trouble (script.h).
+#include <unistd.h>
+
+#include <chrono>
+#include <thread>
+
+#include "tests/plugins/qnn/objects.h"
+#include "tests/plugins/qnn/script.h"
+
+namespace standin {
+
+void record_configs(const qnn::ContextConfig **list) {
+  for (; list && *list; ++list) {
+    if ((*list)->option == qnn::ContextOpt::Custom) {
+      const auto &custom = *static_cast<const qnn::HtpContextConfig *>((*list)->custom);
+      record("  context.custom %u=%llu,%llu", custom.option, static_cast<unsigned long long>(custom.mb & 0xffffffff),
+             static_cast<unsigned long long>(custom.option == 2 || custom.option == 12 ? custom.group.max_spill : 0));
+    } else {
+      record("  context %u=%u", static_cast<unsigned>((*list)->option), (*list)->compat);
+    }
+  }
+}
+void record_configs(const qnn::GraphConfig **list) {
+  for (; list && *list; ++list) {
+    if ((*list)->option == qnn::GraphOpt::Custom) {
+      const auto &custom = *static_cast<const qnn::HtpGraphConfig *>((*list)->custom);
+      if (custom.option == 1)
+        record("  graph.optimization %u=%g", custom.opt.type, static_cast<double>(custom.opt.value));
+      else if (custom.option == 7) record("  graph.finalize %s", custom.finalize.key);
+      else record("  graph.custom %u=%llu", custom.option, static_cast<unsigned long long>(custom.u64 & 0xffffffff));
+    } else {
+      record("  graph %u=%u", static_cast<unsigned>((*list)->option), (*list)->u32);
+    }
+  }
+}
+
+namespace {
+
+constinit qnn::LogFn g_log = nullptr;
+void say(const char *pattern, ...) {
+  va_list arguments;
+  va_start(arguments, pattern);
+  if (g_log) g_log(pattern, 1, 0, arguments);
+  va_end(arguments);
+}
+
+Error log_create(qnn::LogFn fn, std::uint32_t, qnn::Handle *out) {
+  g_log = fn;
+  *out = &g_log;
+  return 0;
+}
+Error free_nothing(qnn::Handle) { return 0; }
+Error get_build_id(const char **out) {
+  static const std::string build = setting("build", "v9.9.9");
+  *out = build.c_str();
+  return 0;
+}
+Error backend_create(qnn::Handle, const qnn::BackendConfig **, qnn::Handle *out) {
+  record("backendCreate");
+  if (const Error error = meet("backendCreate")) return error;
+  *out = new Backend;
+  return 0;
+}
+Error backend_free(qnn::Handle handle) {
+  record("backendFree");
+  delete static_cast<Backend *>(handle);
+  return 0;
+}
+Error validate(qnn::Handle, qnn::Op op) {
+  if (!is_listed("refuse", op.type)) return meet("backendValidateOpConfig");
+  say("the script refuses %s", op.type);
+  return 3110;
+}
+Error device_create(qnn::Handle, const qnn::DeviceConfig **list, qnn::Handle *out) {
+  record("deviceCreate");
+  if (const Error error = meet("deviceCreate")) return error;
+  auto made = std::make_unique<Device>();
+  const bool wide = version("htp", "5.51.0").minor >= 47;
+  for (; list && *list; ++list) {
+    const void *const custom = (*list)->custom;
+    const std::uint32_t option = *static_cast<const std::uint32_t *>(custom);
+    const auto *const narrow = static_cast<const qnn::HtpDeviceConfigOld *>(custom);
+    const auto *const large = static_cast<const qnn::HtpDeviceConfig *>(custom);
+    if (option == 0) made->soc = wide ? large->soc : narrow->soc;
+    if (option == 2) record("  device.signed_pd=%d", wide ? large->pd.on : narrow->pd.on);
+  }
+  record("  device.soc=%u", made->soc);
+  if (made->soc == 0) return 14001;
+  *out = made.release();
+  return 0;
+}
+Error device_free(qnn::Handle handle) {
+  record("deviceFree");
+  delete static_cast<Device *>(handle);
+  return 0;
+}
+
+// ---- contexts and graphs
+
+Error context_create(qnn::Handle backend, qnn::Handle device, const qnn::ContextConfig **list, qnn::Handle *out) {
+  record("contextCreate");
+  record_configs(list);
+  if (const Error error = meet("contextCreate")) return error;
+  Context *const made = new Context;
+  made->backend = static_cast<Backend *>(backend);
+  if (device) made->soc = static_cast<Device *>(device)->soc;
+  *out = made;
+  return 0;
+}
+Error context_set_config(qnn::Handle, const qnn::ContextConfig **list) {
+  record("contextSetConfig");
+  record_configs(list);
+  return meet("contextSetConfig");
+}
+Error context_free(qnn::Handle handle, qnn::Handle) {
+  record("contextFree");
+  delete static_cast<Context *>(handle);
+  return 0;
+}
+void serialise(Context &context) {
+  std::vector<HeldGraph *> graphs;
+  for (const auto &graph : context.graphs) graphs.push_back(graph.get());
+  if (context.binary.empty()) context.binary = write_binary(context.soc, graphs);
+}
+Error get_binary_size(qnn::Handle handle, qnn::BinSize *out) {
+  Context &context = *static_cast<Context *>(handle);
+  serialise(context);
+  *out = context.binary.size();
+  return meet("contextGetBinarySize");
+}
+Error get_binary(qnn::Handle handle, void *to, qnn::BinSize bytes, qnn::BinSize *written) {
+  Context &context = *static_cast<Context *>(handle);
+  serialise(context);
+  if (bytes < context.binary.size()) return 5007;
+  std::memcpy(to, context.binary.data(), context.binary.size());
+  *written = context.binary.size();
+  return meet("contextGetBinary");
+}
+Error from_binary(qnn::Handle backend, qnn::Handle device, const qnn::ContextConfig **list, const void *data,
+                  qnn::BinSize bytes, qnn::Handle *out, qnn::Handle) {
+  record("contextCreateFromBinary %llu bytes", static_cast<unsigned long long>(bytes));
+  record_configs(list);
+  if (const Error error = meet("contextCreateFromBinary")) return error;
+  std::uint32_t soc = 0;
+  std::vector<HeldGraph> graphs;
+  if (!read_binary(data, bytes, soc, graphs)) return 30010;
+  auto made = std::make_unique<Context>();
+  made->backend = static_cast<Backend *>(backend);
+  made->soc = device ? static_cast<Device *>(device)->soc : soc;
+  for (HeldGraph &held : graphs) {
+    auto &graph = made->graphs.emplace_back(std::make_unique<Graph>());
+    static_cast<HeldGraph &>(*graph) = std::move(held);
+    graph->finalized = true, graph->context = made.get();
+  }
+  *out = made.release();
+  return 0;
+}
+Error from_binary_list(qnn::Handle backend, qnn::Handle device, const qnn::CtxParams **params,
+                       const qnn::ContextConfig **list, qnn::Handle) {
+  record("contextCreateFromBinaryListAsync");
+  record_configs(list);
+  if (const Error error = meet("contextCreateFromBinaryListAsync")) return error;
+  for (; params && *params; ++params) {
+    const qnn::CtxParamsV1 &p = (*params)->v1;
+    qnn::Handle made = nullptr;
+    const Error error = from_binary(backend, device, p.config, p.bin, p.bytes, &made, p.profile);
+    if (!error)
+      for (const auto &graph : static_cast<Context *>(made)->graphs)
+        p.fn(made, graph.get(), graph->name.c_str(), 0, p.arg, 0);
+    p.fn(made, nullptr, nullptr, 1, p.arg, error);
+  }
+  return 0;
+}
+Error from_binary_callback(qnn::Handle backend, qnn::Handle device, const qnn::ContextConfig **list,
+                           const qnn::BinCallback *callback, const void *data, qnn::BinSize bytes, qnn::Handle *out,
+                           qnn::Handle profile, qnn::Handle) {
+  record("contextCreateFromBinaryWithCallback kind=%u", callback->kind);
+  if (const Error error = meet("contextCreateFromBinaryWithCallback")) return error;
+  std::string whole;
+  for (qnn::BinSize at = 0; at < bytes; at += 4096) {  // in pieces, each given back at once
+    const qnn::BinSize size = std::min<qnn::BinSize>(4096, bytes - at);
+    qnn::BinRawReply reply{};
+    if (const Error error = callback->raw.provide({at, size, 0}, &reply, callback->raw.arg)) return error;
+    whole.append(static_cast<const char *>(reply.mem) + reply.start, size);
+    callback->raw.release({reply.mem, reply.aligned}, callback->raw.arg);
+  }
+  record("  provided %zu bytes, %s", whole.size(), std::memcmp(whole.data(), data, bytes) == 0 ? "equal" : "others");
+  return from_binary(backend, device, list, whole.data(), whole.size(), out, profile);
+}
+Error graph_create(qnn::Handle handle, const char *name, const qnn::GraphConfig **list, qnn::Handle *out) {
+  record("graphCreate %s", name);
+  record_configs(list);
+  if (const Error error = meet("graphCreate")) return error;
+  Context &context = *static_cast<Context *>(handle);
+  auto &made = context.graphs.emplace_back(std::make_unique<Graph>());
+  made->name = name, made->context = &context;
+  *out = made.get();
+  return 0;
+}
+Error graph_set_config(qnn::Handle, const qnn::GraphConfig **list) {
+  record("graphSetConfig");
+  record_configs(list);
+  return meet("graphSetConfig");
+}
+Error tensor_create(qnn::Handle handle, qnn::Tensor *tensor) {
+  if (const Error error = meet("tensorCreateGraphTensor")) return error;
+  Graph &graph = *static_cast<Graph *>(handle);
+  tensor->v1.id = graph.context->backend->ids++;
+  if (tensor->v1.type != qnn::TensorType::AppWrite && tensor->v1.type != qnn::TensorType::AppRead) return 0;
+  HeldTensor &held = (tensor->v1.type == qnn::TensorType::AppWrite ? graph.inputs : graph.outputs).emplace_back();
+  held.name = tensor->v1.name;
+  held.dims.assign(tensor->v1.dims, tensor->v1.dims + tensor->v1.rank);
+  held.tensor = *tensor;
+  held.tensor.v1.buf = {};
+  return 0;
+}
+Error add_node(qnn::Handle handle, qnn::Op op) {
+  static_cast<Graph *>(handle)->nodes.push_back(op.name);
+  return meet("graphAddNode");
+}
+// Waits for as long as it is told not to end.
+Error wait_while_hanging(const char *call, qnn::Handle signal) {
+  const auto begin = std::chrono::steady_clock::now();
+  while (hangs(call)) {
+    const auto passed = std::chrono::steady_clock::now() - begin;
+    if (const auto *const given = static_cast<Signal *>(signal)) {
+      if (given->triggered) return 6031;
+      if (given->timeout_us && passed > std::chrono::microseconds(given->timeout_us)) return 6033;
+    }
+    if (passed > std::chrono::seconds(20)) return 1003;
+    usleep(500);
+  }
+  return 0;
+}
+Error finalize(qnn::Handle handle, qnn::Handle, qnn::Handle signal) {
+  record("graphFinalize signal=%d", signal != nullptr);
+  if (const Error error = meet("graphFinalize")) return error;
+  if (const Error error = wait_while_hanging("graphFinalize", signal)) return error;
+  static_cast<Graph *>(handle)->finalized = true;
+  return 0;
+}
+Error retrieve(qnn::Handle handle, const char *name, qnn::Handle *out) {
+  if (const Error error = meet("graphRetrieve")) return error;
+  for (const auto &graph : static_cast<Context *>(handle)->graphs)
+    if (graph->name == name) {
+      *out = graph.get();
+      return 0;
+    }
+  return 6002;
+}
+
+std::size_t bytes_of(const qnn::Tensor &tensor) {
+  std::size_t bytes = 4;
+  switch (static_cast<std::uint32_t>(tensor.v1.dtype) & 0xff) {
+    case 0x08: bytes = 1; break;
+    case 0x16: bytes = 2; break;
+    case 0x64: bytes = 8; break;
+    default: break;
+  }
+  for (std::uint32_t i = 0; i < tensor.v1.rank; ++i) bytes *= tensor.v1.dims[i];
+  return bytes;
+}
+
+Error execute(qnn::Handle handle, const qnn::Tensor *in, std::uint32_t in_count, qnn::Tensor *out,
+              std::uint32_t out_count, qnn::Handle profile, qnn::Handle signal) {
+  Graph &graph = *static_cast<Graph *>(handle);
+  if (in_count != graph.inputs.size() || out_count != graph.outputs.size()) return 6000;
+  record("graphExecute %s in=%u,%s profile=%d signal=%d", graph.name.c_str(), in_count,
+         in_count && in[0].v1.mem == qnn::TensorMem::Registered ? "registered" : "raw", profile != nullptr,
+         signal != nullptr);
+  if (const Error error = meet("graphExecute")) {
+    say("the script lets graphExecute fail");
+    return error;
+  }
+  if (const Error error = wait_while_hanging("graphExecute", signal)) return error;
+  for (std::uint32_t i = 0; i < out_count; ++i) {
+    char *const to = static_cast<char *>(place_of(out[i]));
+    const std::size_t size = bytes_of(out[i]);
+    if (in_count == 0 || !to) return 6004;
+    const char *const from = static_cast<const char *>(place_of(in[0]));
+    const std::size_t given = bytes_of(in[0]);
+    if (!from) return 6004;
+    for (std::size_t at = 0; at < size; at += given) std::memcpy(to + at, from, std::min(given, size - at));
+  }
+  if (profile) fill_events(*static_cast<Profile *>(profile), graph);
+  return 0;
+}
+Error execute_async(qnn::Handle graph, const qnn::Tensor *in, std::uint32_t in_count, qnn::Tensor *out,
+                    std::uint32_t out_count, qnn::Handle profile, qnn::Handle signal, qnn::NotifyFn fn, void *arg) {
+  record("graphExecuteAsync");
+  if (const Error error = meet("graphExecuteAsync")) return error;
+  std::thread([=] {
+    const Error error = execute(graph, in, in_count, out, out_count, profile, signal);
+    if (fn) fn(arg, {error});
+  }).detach();
+  return 0;
+}
+
+Error signal_create(qnn::Handle, const qnn::SignalConfig **list, qnn::Handle *out) {
+  if (const Error error = meet("signalCreate")) return error;
+  auto made = std::make_unique<Signal>();
+  for (; list && *list; ++list) {
+    record("signalCreate option=%u", (*list)->option);
+    if ((*list)->option == 2) made->timeout_us = (*list)->timeout_us;
+  }
+  *out = made.release();
+  return 0;
+}
+Error signal_set_config(qnn::Handle handle, const qnn::SignalConfig **list) {
+  for (; list && *list; ++list)
+    if ((*list)->option == 2) static_cast<Signal *>(handle)->timeout_us = (*list)->timeout_us;
+  return meet("signalSetConfig");
+}
+Error signal_trigger(qnn::Handle handle) {
+  record("signalTrigger");
+  if (const Error error = meet("signalTrigger")) return error;
+  static_cast<Signal *>(handle)->triggered = true;
+  return 0;
+}
+Error signal_free(qnn::Handle handle) {
+  delete static_cast<Signal *>(handle);
+  return 0;
+}
+
+}  // namespace
+}  // namespace standin
+
+extern "C" __attribute__((visibility("default"))) quarry::qnn::Error QnnInterface_getProviders(
+    const quarry::qnn::Provider ***list, std::uint32_t *count) {
+  using namespace standin;
+  static qnn::Provider provider{};
+  static const qnn::Provider *providers[] = {&provider};
+  provider = {};
+  provider.backend_id = static_cast<std::uint32_t>(std::stoul(setting("backend", "6")));
+  provider.name = "STANDIN";
+  provider.version = {version("core", "2.40.0"), version("htp", "5.51.0")};
+  qnn::Api &api = provider.api;
+  api.backendCreate = backend_create, api.backendGetBuildId = get_build_id, api.backendValidateOpConfig = validate;
+  api.backendFree = backend_free, api.contextCreate = context_create, api.contextSetConfig = context_set_config;
+  api.contextGetBinarySize = get_binary_size, api.contextGetBinary = get_binary;
+  api.contextCreateFromBinary = from_binary, api.contextFree = context_free, api.graphCreate = graph_create;
+  api.contextCreateFromBinaryListAsync = from_binary_list;
+  api.contextCreateFromBinaryWithCallback = from_binary_callback;
+  api.graphSetConfig = graph_set_config, api.graphAddNode = add_node, api.graphFinalize = finalize;
+  api.graphRetrieve = retrieve, api.graphExecute = execute, api.graphExecuteAsync = execute_async;
+  api.tensorCreateGraphTensor = tensor_create, api.logCreate = log_create, api.logFree = free_nothing;
+  api.deviceCreate = device_create, api.deviceFree = device_free;
+  api.signalCreate = signal_create, api.signalSetConfig = signal_set_config, api.signalTrigger = signal_trigger;
+  api.signalFree = signal_free;
+  fill_tables(api), fill_memory(api), fill_power(api);
+  void **const slots = reinterpret_cast<void **>(&api);
+  for (std::size_t i = std::stoul(setting("slots", "1000")); i < sizeof api / sizeof *slots; ++i)
+    slots[i] = reinterpret_cast<void *>(0x1);
+  if (is_listed("null", "graphExecute")) api.graphExecute = nullptr;
+  if (is_listed("null", "deviceGetInfrastructure")) api.deviceGetInfrastructure = nullptr;
+  *list = providers;
+  *count = 1;
+  return 0;
+}
