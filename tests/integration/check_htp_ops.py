@@ -156,8 +156,7 @@ def run_one(program, environment, folder, name, kind, options):
         for file in sorted(os.listdir(data)):
             if not file.startswith("out."):
                 continue
-            want = np.load(os.path.join(data, file)).astype(np.float64)
-            have = np.load(os.path.join(got, file[4:])).astype(np.float64)
+            want, have = (np.atleast_1d(np.load(path).astype(np.float64)) for path in (os.path.join(data, file), os.path.join(got, file[4:])))
             if have.shape != want.shape:
                 return {"failure": f"{file}: shape {have.shape}, expected {want.shape}"}
             if want.size:

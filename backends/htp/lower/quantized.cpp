@@ -30,6 +30,8 @@ constexpr Row kRows[] = {
     {Op::HardSigmoid, Form::Bits8},  // of 16 bits: nonsense
     {Op::LogSoftmax, Form::Bits16},
     {Op::LRN, Form::Bits8},  // the library has it of no more
+    {Op::LpNormalization, Form::Bits16},
+    {Op::LpPool, Form::Neither},
     {Op::MatMulNBits, Form::Neither},
     {Op::Mean, Form::Neither},
     {Op::MeanVarianceNormalization, Form::Neither},

@@ -33,6 +33,12 @@ QR_HTP_RULE(reduce_composed) QR_HTP_RULE(softsign) QR_HTP_RULE(celu) QR_HTP_RULE
 QR_HTP_RULE(mean)
 // lower_statistics.cpp
 QR_HTP_RULE(group_normalization) QR_HTP_RULE(mean_variance_normalization) QR_HTP_RULE(reduce_product)
+// lower_signal.cpp
+QR_HTP_RULE(fourier) QR_HTP_RULE(short_fourier) QR_HTP_RULE(lp_normalization) QR_HTP_RULE(lp_pool)
+// lower_integer.cpp
+QR_HTP_RULE(modulo) QR_HTP_RULE(matmul_integer) QR_HTP_RULE(dynamic_quantize) QR_HTP_RULE(matmul_nbits)
+// lower_roi.cpp
+QR_HTP_RULE(roi_align) QR_HTP_RULE(one_hot)
 // lower_quantize.cpp
 QR_HTP_RULE(quantize) QR_HTP_RULE(dequantize)
 // clang-format on
