@@ -218,7 +218,10 @@ Status cast(Lowering &l, const qir::Node &node) {
     l.node("ElementWiseNotEqual", {x, zero}, {l.result(node.outputs[0], order)});
     return {};
   }
-  l.node("Cast", {x}, {l.result(node.outputs[0], order)});
+  // What is counted in steps of 1 is read by its steps.
+  const bool to_real = to == DataType::F32 || to == DataType::F16;
+  l.node(to_real && is_plain_small(l.tensor(node.inputs[0])) ? "Dequantize" : "Cast", {x},
+         {l.result(node.outputs[0], order)});
   return {};
 }
 

@@ -31,13 +31,8 @@ std::optional<std::int32_t> zero_point(Lowering &l, std::int32_t id) {
 std::int32_t real_of(Lowering &l, std::int32_t id, std::int32_t zero) {
   const std::int32_t x = l.natural(id);
   const Dims dims = l.drafted(x).dims;
-  DraftTensor &from = l.drafted(x);
-  if (from.dtype == DataType::I8) {  // which no Cast takes without a meaning
-    from.dtype = DataType::SQ8;
-    from.encoding.scales = {1}, from.encoding.zero_points = {0};
-  }
   const std::int32_t wide = l.between(l.tensor(id).name, DataType::F32, dims);
-  l.node("Cast", {x}, {wide});
+  l.node("Dequantize", {x}, {wide});
   if (zero == 0) return wide;
   const std::int32_t made = l.between(l.tensor(id).name, DataType::F32, dims);
   l.node("ElementWiseSubtract", {wide, f32_constant(l, "zero point", static_cast<float>(zero))}, {made});
@@ -51,8 +46,8 @@ Status modulo(Lowering &l, const qir::Node &node) {
   const bool integers = l.tensor(node.outputs[0]).dtype == DType::I64 || l.tensor(node.outputs[0]).dtype == DType::I32;
   const bool fmod = node.get_int("fmod", 0) != 0;
   if (integers == fmod)
-    return refuse(ErrorId::backend_limit, format("fmod %d of %s, expected 0 of i32 or i64, or 1 of floats", fmod ? 1 : 0,
-                                                 dtype_name(l.tensor(node.outputs[0]).dtype)));
+    return refuse(ErrorId::backend_limit, format("fmod %d of %s, expected 0 of i32 or i64, or 1 of floats",
+                                                 fmod ? 1 : 0, dtype_name(l.tensor(node.outputs[0]).dtype)));
   const Order order = common_order(l, node);
   const std::int32_t a = l.broadcast(node.inputs[0], order), b = l.broadcast(node.inputs[1], order);
   const std::int32_t y = l.result(node.outputs[0], order);
@@ -71,8 +66,9 @@ Status matmul_integer(Lowering &l, const qir::Node &node) {
   const std::optional<std::int32_t> zeros[2] = {zero_point(l, qir::input_of(node, 2)),
                                                 zero_point(l, qir::input_of(node, 3))};
   if (!zeros[0] || !zeros[1])
-    return refuse(ErrorId::backend_limit, "a zero point for each row or column, or one known only at run time; expected "
-                                          "one constant for each operand");
+    return refuse(ErrorId::backend_limit,
+                  "a zero point for each row or column, or one known only at run time; expected "
+                  "one constant for each operand");
   const qir::Tensor &a = l.tensor(node.inputs[0]), &b = l.tensor(node.inputs[1]);
   if (a.shape.size() < 2 || b.shape.size() < 2 || a.is_constant)
     return refuse(ErrorId::backend_limit, "expected matrices, and a left one that is known at run time");
@@ -112,11 +108,11 @@ Status matmul_integer(Lowering &l, const qir::Node &node) {
                                   f32_constant(l, "unit", static_cast<float>(1 / factor))},
                                  DataType::F32);
   const std::int32_t unit = std::int32_t{1} << down;
-  const std::int32_t high = step(
-      "ElementWiseMultiply",
-      {step("Cast", {whole}, DataType::I32), l.constant("unit", DataType::I32, {1}, &unit, sizeof unit)}, DataType::I32);
-  const std::int32_t low =
-      step("Cast", {step("ElementWiseRound", {part}, DataType::F32)}, DataType::I32);
+  const std::int32_t high =
+      step("ElementWiseMultiply",
+           {step("Cast", {whole}, DataType::I32), l.constant("unit", DataType::I32, {1}, &unit, sizeof unit)},
+           DataType::I32);
+  const std::int32_t low = step("Cast", {step("ElementWiseRound", {part}, DataType::F32)}, DataType::I32);
   l.node("ElementWiseAdd", {high, low}, {y});
   return {};
 }
@@ -147,17 +143,15 @@ Status dynamic_quantize(Lowering &l, const qir::Node &node) {
     l.param(clamp, "max_value", 255.0f);
     return made;
   };
-  const std::int32_t low = extreme("ReduceMin", "ElementWiseMinimum"), high = extreme("ReduceMax", "ElementWiseMaximum");
-  const std::int32_t scale =
-      step("ElementWiseMultiply", {step("ElementWiseSubtract", {high, low}, {1}), f32_constant(l, "step", 1 / 255.0f)},
-           {1});
-  const std::int32_t zero = step(
-      "ElementWiseRound",
-      {clamped(step("ElementWiseDivide", {step("ElementWiseNeg", {low}, {1}), scale}, {1}), {1})}, {1});
+  const std::int32_t low = extreme("ReduceMin", "ElementWiseMinimum"),
+                     high = extreme("ReduceMax", "ElementWiseMaximum");
+  const std::int32_t scale = step(
+      "ElementWiseMultiply", {step("ElementWiseSubtract", {high, low}, {1}), f32_constant(l, "step", 1 / 255.0f)}, {1});
+  const std::int32_t zero =
+      step("ElementWiseRound",
+           {clamped(step("ElementWiseDivide", {step("ElementWiseNeg", {low}, {1}), scale}, {1}), {1})}, {1});
   const Dims ones(dims.size(), 1);
-  const auto wide = [&](std::int32_t from) {
-    return dims.size() == 1 ? from : step("Reshape", {from}, ones);
-  };
+  const auto wide = [&](std::int32_t from) { return dims.size() == 1 ? from : step("Reshape", {from}, ones); };
   const std::int32_t counted = step("ElementWiseRound", {step("ElementWiseDivide", {x, wide(scale)}, dims)}, dims);
   l.node("Cast", {clamped(step("ElementWiseAdd", {counted, wide(zero)}, dims), dims)}, {l.result(node.outputs[0])});
   if (node.outputs[1] != qir::kAbsent) l.node("Reshape", {scale}, {l.result(node.outputs[1])});
@@ -175,8 +169,9 @@ Status matmul_nbits(Lowering &l, const qir::Node &node) {
   if (x.dtype != DType::F32 || !packed.is_constant || !scales || (bits != 4 && bits != 8) || block <= 0 ||
       (zero_id != qir::kAbsent && (!l.tensor(zero_id).is_constant || l.tensor(zero_id).dtype != DType::U8)) ||
       qir::input_of(node, 4) != qir::kAbsent)
-    return refuse(ErrorId::backend_limit, "expected f32 data, constant weights of 4 or 8 bits with f32 scales and u8 "
-                                          "zero points, and no order of groups");
+    return refuse(ErrorId::backend_limit,
+                  "expected f32 data, constant weights of 4 or 8 bits with f32 scales and u8 "
+                  "zero points, and no order of groups");
   std::int64_t count;
   if (k <= 0 || n <= 0 || !checked_mul<std::int64_t>(k, n, &count) || count > (std::int64_t{1} << 32))
     return refuse(ErrorId::backend_limit, "weights of no size that can be written out");
@@ -196,13 +191,12 @@ Status matmul_nbits(Lowering &l, const qir::Node &node) {
     for (std::int64_t i = 0; i < k; ++i) {
       const std::int64_t b = i / block;
       const int zero = zeros ? at(zeros + column * zero_row, b) : 1 << (bits - 1);
-      values[i * n + column] =
-          static_cast<float>(at(stored + column * row, i) - zero) * scales[column * blocks + b];
+      values[i * n + column] = static_cast<float>(at(stored + column * row, i) - zero) * scales[column * blocks + b];
     }
   }
-  const std::int32_t weights = l.constant(packed.name, DataType::F32,
-                                          {static_cast<std::uint32_t>(k), static_cast<std::uint32_t>(n)},
-                                          {values, static_cast<std::uint64_t>(count) * sizeof(float)});
+  const std::int32_t weights =
+      l.constant(packed.name, DataType::F32, {static_cast<std::uint32_t>(k), static_cast<std::uint32_t>(n)},
+                 {values, static_cast<std::uint64_t>(count) * sizeof(float)});
   const std::int32_t y = l.result(node.outputs[0]);
   if (bias == qir::kAbsent) {
     l.node("MatMul", {l.natural(node.inputs[0]), weights}, {y});

@@ -52,10 +52,26 @@ Status dequantize(Lowering &l, const qir::Node &node) {
   QR_ASSIGN_OR_RETURN(Encoding encoding, encoding_at(l, node, order));
   const std::int32_t x = l.stored(node.inputs[0], order);
   DraftTensor &from = l.drafted(x);
-  if (from.encoding.scales.empty()) {  // plain integers: they are given their meaning
+  const bool same = from.encoding.scales == encoding.scales && from.encoding.zero_points == encoding.zero_points;
+  if (!same && from.type != qnn::TensorType::Native && is_plain_small(l.tensor(node.inputs[0])) &&
+      l.users(node.inputs[0]) == 1) {
+    // Plain integers from outside: they are given their meaning.
     from.dtype = dtype;
     from.encoding = std::move(encoding);
-  } else if (from.encoding.scales != encoding.scales || from.encoding.zero_points != encoding.zero_points) {
+  } else if (!same && is_plain_small(l.tensor(node.inputs[0])) && encoding.scales.size() == 1) {
+    const Vector<std::uint32_t> dims = from.dims;
+    const std::int32_t counted = l.between(node.name, DataType::F32, dims),
+                       moved = l.between(node.name, DataType::F32, dims);
+    const float zero = static_cast<float>(encoding.zero_points[0]), scale = encoding.scales[0];
+    l.node("Dequantize", {x}, {counted});
+    l.node("ElementWiseSubtract", {counted, l.constant("zero point", DataType::F32, {1}, &zero, sizeof zero)}, {moved});
+    l.node("ElementWiseMultiply", {moved, l.constant("scale", DataType::F32, {1}, &scale, sizeof scale)},
+           {l.result(node.outputs[0], order)});
+    return {};
+  } else if (from.encoding.scales.empty() && dtype == DataType::SQ32) {  // i32, which is plain elsewhere
+    from.dtype = dtype;
+    from.encoding = std::move(encoding);
+  } else if (!same) {
     return refuse(ErrorId::backend_limit,
                   "integers of one quantisation are read as those of another, expected the same on both sides");
   }

@@ -8,8 +8,7 @@ namespace quarry::htp::rules {
 using qnn::DataType;
 
 Status roi_align(Lowering &l, const qir::Node &node) {
-  if (node.get_string("mode", "avg") != "avg")
-    return refuse(ErrorId::backend_limit, "mode max, expected avg");
+  if (node.get_string("mode", "avg") != "avg") return refuse(ErrorId::backend_limit, "mode max, expected avg");
   const Order order = channels_last(4);
   const std::int32_t x = l.stored(node.inputs[0], order), regions = l.natural(node.inputs[1]),
                      images = l.natural(node.inputs[2]);
@@ -17,8 +16,7 @@ Status roi_align(Lowering &l, const qir::Node &node) {
   const float ratios[2] = {ratio, ratio};
   const auto samples = static_cast<std::int32_t>(node.get_int("sampling_ratio", 0));
   DraftNode &made = l.node("RoiAlign", {x, regions, images}, {l.result(node.outputs[0], order)});
-  const std::int32_t given =
-      l.constant(made.name + ".img_size_ratio", DataType::F32, {2}, ratios, sizeof ratios);
+  const std::int32_t given = l.constant(made.name + ".img_size_ratio", DataType::F32, {2}, ratios, sizeof ratios);
   made.params.push_back({"img_size_ratio", DraftParam::Ref{given}});
   l.param(made, "num_samples_y", samples > 0 ? samples : -1);
   l.param(made, "num_samples_x", samples > 0 ? samples : -1);

@@ -49,9 +49,10 @@ Vector<float> matrix_of(const Transform &t, const float *window) {
 }
 
 Status too_large(const Transform &t) {
-  return refuse(ErrorId::backend_limit,
-                format("a transform of %lld samples to %lld frequencies, expected a matrix of at most 16 million numbers",
-                       static_cast<long long>(t.in), static_cast<long long>(t.out)));
+  return refuse(
+      ErrorId::backend_limit,
+      format("a transform of %lld samples to %lld frequencies, expected a matrix of at most 16 million numbers",
+             static_cast<long long>(t.in), static_cast<long long>(t.out)));
 }
 
 bool fits(const Transform &t) {
@@ -179,9 +180,8 @@ Status lp_pool(Lowering &l, const qir::Node &node) {
   qir::Window w;
   QR_RETURN_IF_ERROR(qir::resolve_pool(node, l.tensor(node.inputs[0]).shape, &w));
   if ((p != 1 && p != 2) || w.rank != 2 || w.dilation[0] != 1 || w.dilation[1] != 1)
-    return refuse(ErrorId::backend_limit,
-                  format("p %lld over %u axes, expected 1 or 2 over 2 axes without dilation", static_cast<long long>(p),
-                         w.rank));
+    return refuse(ErrorId::backend_limit, format("p %lld over %u axes, expected 1 or 2 over 2 axes without dilation",
+                                                 static_cast<long long>(p), w.rank));
   const Order order = channels_last(4);
   std::int32_t x = l.stored(node.inputs[0], order);
   Dims dims = l.drafted(x).dims;

@@ -37,6 +37,48 @@ Status refuse(ErrorId id, String reason, std::string_view hint) { return Status:
 Lowering::Lowering(const qir::Graph &graph, const Soc &soc, qir::Store &store, Draft &draft)
     : graph_(graph), soc_(soc), store_(store), draft_(draft), values_(graph.tensors.size()) {}
 
+bool is_plain_small(const qir::Tensor &tensor) noexcept {
+  return !tensor.quant && (tensor.dtype == DType::U8 || tensor.dtype == DType::I8 || tensor.dtype == DType::U16 ||
+                           tensor.dtype == DType::I16);
+}
+
+namespace {
+
+// Operators that give one of their operands, or look which is larger: on steps of 1 right for plain integers too, where
+// sums would saturate.
+bool takes_plain_small(const qir::Graph &graph, const qir::Node &node) {
+  using qir::Op;
+  switch (node.op) {
+    case Op::ArgMax:
+    case Op::ArgMin:
+    case Op::Cast:
+    case Op::Clip:
+    case Op::DequantizeLinear:
+    case Op::DynamicQuantizeLinear:
+    case Op::Equal:
+    case Op::Greater:
+    case Op::GreaterOrEqual:
+    case Op::Less:
+    case Op::LessOrEqual:
+    case Op::MatMulInteger:
+    case Op::MatMulNBits:
+    case Op::Max:
+    case Op::Min:
+    case Op::QuantizeLinear:
+    case Op::ReduceMax:
+    case Op::ReduceMin:
+    case Op::Relu:
+    case Op::ScatterElements:
+    case Op::ScatterND:
+    case Op::TopK:
+    case Op::Trilu:
+    case Op::Where: return true;
+    default: return qir::moves_values(graph, node);
+  }
+}
+
+}  // namespace
+
 Result<DataType> Lowering::type_of(const qir::Tensor &tensor) {
   if (tensor.quant) {
     switch (tensor.dtype) {
@@ -53,10 +95,12 @@ Result<DataType> Lowering::type_of(const qir::Tensor &tensor) {
       case DType::F32: return DataType::F32;
       case DType::F16: return DataType::F16;
       case DType::BF16: return DataType::BF16;
-      case DType::U8: return DataType::U8;
-      case DType::I8: return DataType::I8;
-      case DType::U16: return DataType::U16;
-      case DType::I16: return DataType::I16;
+      // Plain integers are counted in steps of 1: the library has most operators on those alone, and its Cast of plain
+      // u8 to floats gives 1 for all that is not 0.
+      case DType::U8: return DataType::UQ8;
+      case DType::I8: return DataType::SQ8;
+      case DType::U16: return DataType::UQ16;
+      case DType::I16: return DataType::SQ16;
       case DType::I64:  // the device has no arithmetic on 64 bits
       case DType::I32: return DataType::I32;
       case DType::U64:
@@ -72,7 +116,10 @@ Result<DataType> Lowering::type_of(const qir::Tensor &tensor) {
 
 Encoding Lowering::encoding_of(const qir::Tensor &tensor, const Order &order) {
   Encoding encoding;
-  if (!tensor.quant) return encoding;
+  if (!tensor.quant) {
+    if (is_plain_small(tensor)) encoding.scales = {1}, encoding.zero_points = {0};
+    return encoding;
+  }
   encoding.scales = tensor.quant->scales;
   encoding.zero_points = tensor.quant->zero_points;
   if (!tensor.quant->per_tensor())
@@ -187,6 +234,12 @@ std::int32_t Lowering::constant_in(const qir::Tensor &tensor, const qir::Shape &
     data = {place, count * size};
   }
   return constant(tensor.name, dtype, dims_of(shape, order), data, encoding_of(tensor, order));
+}
+
+std::size_t Lowering::users(std::int32_t id) const {
+  auto count = std::count(graph_.outputs.begin(), graph_.outputs.end(), id);
+  for (const qir::Node &node : graph_.nodes) count += std::count(node.inputs.begin(), node.inputs.end(), id);
+  return static_cast<std::size_t>(count);
 }
 
 // ---- values -------------------------------------------------------------------------------------
@@ -359,6 +412,14 @@ Status Lowering::lower_node(const qir::Node &node) {
         ErrorId::backend_op, format("operator %s has no form on this device", qir::op_text(node).c_str()),
         "docs/htp.md says what is taken; cut the model before and behind this node and run it on another backend");
   QR_RETURN_IF_ERROR(check_types(node));
+  for (const auto *list : {&node.inputs, &node.outputs})
+    for (const std::int32_t id : *list)
+      if (id != qir::kAbsent && is_plain_small(tensor(id)) && !takes_plain_small(graph_, node))
+        return refuse(
+            ErrorId::backend_type,
+            format("%s of %s without a quantisation, expected floats, i32 or a quantised tensor: on the device "
+                   "such integers saturate",
+                   qir::op_text(node).c_str(), dtype_name(tensor(id).dtype)));
   return row->rule(*this, node);
 }
 

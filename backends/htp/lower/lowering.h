@@ -25,6 +25,9 @@ bool is_natural(const Order &order) noexcept;
 // The place where an axis of the tensor is stored.
 std::uint32_t place_of(const Order &order, std::size_t axis) noexcept;
 
+// Integers of 8 or 16 bits without a quantisation, which are stored in steps of 1.
+bool is_plain_small(const qir::Tensor &tensor) noexcept;
+
 class Lowering {
  public:
   Lowering(const qir::Graph &graph, const Soc &soc, qir::Store &store, Draft &draft);
@@ -34,6 +37,8 @@ class Lowering {
   qir::Store &store() noexcept { return store_; }
   const qir::Tensor &tensor(std::int32_t id) const { return qir::at(graph_, id); }
   std::size_t rank(std::int32_t id) const { return tensor(id).shape.size(); }
+  // How many nodes and outputs of the model read a tensor.
+  std::size_t users(std::int32_t id) const;
   DraftTensor &drafted(std::int32_t draft_id) { return draft_.tensors[static_cast<std::size_t>(draft_id)]; }
 
   // ---- what nodes read ----

@@ -184,3 +184,43 @@ TEST_CASE("normalisations over groups and axes, and products along axes") {
            "StridedSlice StridedSlice StridedSlice ElementWiseMultiply Concat StridedSlice StridedSlice StridedSlice "
            "ElementWiseMultiply Concat StridedSlice StridedSlice ElementWiseMultiply Reshape");
 }
+
+TEST_CASE("plain integers are counted in steps of 1, and sums of them are refused") {
+  Pieces p;
+  const i32 x = p.input({2, 3}, DType::U8);
+  p.gives({p.node(Op::Cast, {x}, {Pieces::attribute("to", std::int64_t{1})}), p.transpose(x, {1, 0})});
+  CHECK_EQ(types(p), "Dequantize Transpose");
+  Pieces sum;
+  const i32 a = sum.input({2}, DType::U8);
+  sum.gives({sum.add(a, a)});
+  htp::Draft draft;
+  Vector<Status> refused(1);
+  htp::Lowering lowering(sum.graph, *htp::find_soc(57), sum.store, draft);
+  REQUIRE_OK(lowering.run(refused));
+  CHECK_EQ(refused[0].id(), "QR-B0003");
+}
+
+// A product of K elements may pass what f16 holds: its whole part and its fraction are put together as integers.
+TEST_CASE("products of integers go by f16 in two parts where one would overflow") {
+  const auto product = [](std::int64_t k) {
+    Pieces p;
+    const i32 w = p.constant<std::int8_t>(DType::I8, {k, 1}, std::vector<std::int8_t>(static_cast<std::size_t>(k), 3));
+    p.gives({p.node(Op::MatMulInteger, {p.input({1, k}, DType::U8), w})});
+    return types(p);
+  };
+  CHECK_EQ(product(1), "Dequantize MatMul ElementWiseRound Cast");
+  CHECK_EQ(product(64),
+           "Dequantize MatMul ElementWiseFloor ElementWiseSubtract ElementWiseMultiply Cast ElementWiseMultiply "
+           "ElementWiseRound Cast ElementWiseAdd");
+}
+
+TEST_CASE("transforms are products with matrices of cosines and sines") {
+  Pieces p;
+  p.gives({p.node(Op::DFT, {p.input({2, 8, 1})})});
+  CHECK_EQ(types(p), "Reshape MatMul Reshape");
+  Pieces pool;
+  pool.gives({pool.node(Op::LpPool, {pool.input({1, 2, 4, 4})},
+                        {Pieces::attribute("kernel_shape", Ints{3, 3}), Pieces::attribute("pads", Ints{1, 1, 1, 1})})});
+  CHECK_EQ(types(pool),
+           "Transpose ElementWiseMultiply Pad PoolAvg2d ElementWiseSquareRoot ElementWiseMultiply Transpose");
+}
