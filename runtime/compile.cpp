@@ -131,12 +131,14 @@ Result<std::uint32_t> copy_segment(qrm::Writer &writer, const qrm::ValidatedMode
 
 // Copies the contexts of other backends and targets out of the container that was compiled again; those of the whole
 // are none of a part.
-Status keep_contexts(const CompileJob &job, std::string_view target, qrm::Writer &writer,
-                     Vector<qrm::ContextInfo> &out) {
+Status keep_contexts(const CompileJob &job, qrm::Writer &writer, Vector<qrm::ContextInfo> &out) {
   if (!job.model.is_container() || !job.settings.part.empty()) return {};
   const qrm::ValidatedModel &from = job.model.container();
   for (const qrm::ContextInfo &context : from.metadata().contexts) {
-    if (context.backend == job.plugin->id() && context.target == target) continue;
+    const bool made_anew = std::any_of(out.begin(), out.end(), [&](const qrm::ContextInfo &made) {
+      return made.backend == context.backend && made.target == context.target;
+    });
+    if (made_anew) continue;
     qrm::ContextInfo kept = context;
     for (qrm::Program &program : kept.programs) {
       QR_ASSIGN_OR_RETURN(program.blob_segment, copy_segment(writer, from, program.blob_segment));
@@ -149,16 +151,44 @@ Status keep_contexts(const CompileJob &job, std::string_view target, qrm::Writer
   return {};
 }
 
+// The machines that an option names with commas between, each of which is compiled for.
+struct Targets {
+  qr_plugin_option *option = nullptr;
+  Vector<std::string_view> values;  // empty: no option lists any
+  void set(const CompileJob &, std::size_t index) const noexcept { option->value = plugin_string(values[index]); }
+};
+
+Result<Targets> targets_of(CompileJob &job) {
+  Targets out;
+  for (qr_plugin_option &option : job.plugin_options.own) {
+    const loader::OptionRow *const row = job.plugin->find_option(text_of(option.key));
+    if (!row || !(row->applies & QR_PLUGIN_OPTION_TARGET) || row->values != "list") continue;
+    Vector<std::string_view> values;
+    split_list(text_of(option.value), values);
+    if (values.size() < 2) continue;
+    if (out.option)
+      return Status::error(ErrorId::option_conflict,
+                           format("options %s and %s: both list machines, expected one that does",
+                                  printable(text_of(out.option->key)).c_str(), printable(row->key).c_str()))
+          .with("option", row->key);
+    if (job.use == DeviceUse::Run) values.resize(1);
+    out.option = &option;
+    out.values = std::move(values);
+  }
+  return out;
+}
+
 }  // namespace
 
-CompileJob::CompileJob(DeviceUse use, const Model &from, const OptionSet *given, Settings resolved,
+CompileJob::CompileJob(DeviceUse use_of, const Model &from, const OptionSet *given, Settings resolved,
                        std::shared_ptr<ThreadPool> workers, const CallWatch &watch)
-    : model(from),
+    : use(use_of),
+      model(from),
       options(given),
       settings(std::move(resolved)),
       signal(watch.signal),
       progress(watch.progress),
-      events(watch.profile ? &watch.profile->log() : nullptr, use == DeviceUse::Run ? "load" : "compile"),
+      events(watch.profile ? &watch.profile->log() : nullptr, use_of == DeviceUse::Run ? "load" : "compile"),
       pool(std::move(workers)),
       threads(from.runtime().thread_pool(), *pool) {}
 
@@ -192,18 +222,35 @@ Result<Ref<CompiledModel>> CompiledModel::make(CompileJob &job) {
   job.events.rename("compile");
   QR_ASSIGN_OR_RETURN(out->portable_graphs_, import_graphs(job));
   const PortableGraphs &portable_graphs = *out->portable_graphs_;
+  QR_ASSIGN_OR_RETURN(const Vector<qir::Graph> graphs, read_all(job, portable_graphs));
+  out->signature_ = signature_of(job.model, graphs);
+  out->node_count_ = graphs[0].nodes.size();
+  for (const qir::Graph &graph : graphs) {
+    out->input_dims_.push_back(shapes_of(graph, graph.inputs));
+    out->output_dims_.push_back(shapes_of(graph, graph.outputs));
+  }
+  QR_ASSIGN_OR_RETURN(const Targets targets, targets_of(job));
+  for (std::size_t i = 0; i < targets.values.size(); ++i) {
+    targets.set(job, i);
+    Status status = out->compile_target(job, graphs);
+    if (!status.ok() && targets.values.size() > 1) status.with("target", targets.values[i]);
+    QR_RETURN_IF_ERROR(std::move(status));
+  }
+  if (targets.values.empty()) QR_RETURN_IF_ERROR(out->compile_target(job, graphs));
+  return out;
+}
+
+// Two names of one machine give one context.
+Status CompiledModel::compile_target(CompileJob &job, const Vector<qir::Graph> &graphs) {
+  const PortableGraphs &portable_graphs = *portable_graphs_;
   {
-    QR_ASSIGN_OR_RETURN(const Vector<qir::Graph> graphs, read_all(job, portable_graphs));
     Vector<Vector<loader::Verdict>> verdicts;
     QR_RETURN_IF_ERROR(judge(job, portable_graphs, graphs, verdicts));
     QR_RETURN_IF_ERROR(refusal(job, graphs, verdicts));
-    out->signature_ = signature_of(job.model, graphs);
-    out->node_count_ = graphs[0].nodes.size();
-    for (const qir::Graph &graph : graphs) {
-      out->input_dims_.push_back(shapes_of(graph, graph.inputs));
-      out->output_dims_.push_back(shapes_of(graph, graph.outputs));
-    }
   }
+  CompiledTarget made;
+  for (const qr_plugin_option &option : job.plugin_options.own)
+    made.options.push_back({String(text_of(option.key)), String(text_of(option.value))});
   // A backend that can gets all graphs at once, so that they share their weights.
   const std::size_t count = portable_graphs.graphs().size();
   const std::size_t step = job.plugin->compiles_groups() ? count : 1;
@@ -215,10 +262,14 @@ Result<Ref<CompiledModel>> CompiledModel::make(CompileJob &job) {
     const CompileCall call(job, portable_graphs, program.graphs, "compile program");
     QR_ASSIGN_OR_RETURN(program.compiled, job.plugin->compile(call.request()));
     QR_RETURN_IF_ERROR(job.threads.take_fault());
-    out->programs_.push_back(std::move(program));
+    made.programs.push_back(std::move(program));
   }
   job.progress.report(2 * count, 2 * count, "compile");
-  return out;
+  const bool is_new = std::none_of(targets_.begin(), targets_.end(), [&](const CompiledTarget &other) {
+    return other.programs[0].compiled.target == made.programs[0].compiled.target;
+  });
+  if (is_new) targets_.push_back(std::move(made));
+  return {};
 }
 
 const char *path_name(std::uint32_t path) noexcept {
@@ -258,14 +309,6 @@ Status write_container(const CompileJob &job, const CompiledModel &compiled, std
     metadata.user.push_back({String(pair.key), String(pair.value)});
   }
 
-  qrm::ContextInfo context;
-  context.backend = id;
-  context.backend_version.assign(plugin.version());
-  context.target.assign(target);
-  context.blob_version = plugin.blob_version();
-  for (const qr_plugin_option &option : job.plugin_options.own)
-    context.options.push_back({String(text_of(option.key)), String(text_of(option.value))});
-
   const auto keep = [&](std::uint64_t graph, std::uint64_t segment) {
     const qr_plugin_bytes &bytes = portable_graphs.graphs()[graph].segments[segment];
     return writer.add_segment(
@@ -290,30 +333,38 @@ Status write_container(const CompileJob &job, const CompiledModel &compiled, std
     }
     metadata.graphs.push_back(std::move(info));
   }
-  for (const CompiledProgram &made : compiled.programs()) {
-    const loader::CompiledBlob &program = made.compiled;
-    const std::uint32_t first = made.graphs[0];
-    qrm::Program stored;
-    stored.graphs = made.graphs;
-    stored.key = program.key;
-    if (program.has_plan) stored.plan = plan_of(program.plan);
-    for (std::size_t s = 0; s < program.segments.size(); ++s) {
-      const loader::CompiledSegment &segment = program.segments[s];
-      auto number =
-          segment.kept ? keep(made.graphs[segment.request_graph], segment.request_segment)
-                       : writer.add_segment(qrm::SegmentKind::Weights, format("%s packed %u.%zu", id.c_str(), first, s),
-                                            {segment.bytes.data(), segment.bytes.size()},
-                                            std::max(align, static_cast<std::uint32_t>(segment.align)));
-      if (!number.ok()) return number.status();
-      stored.segments.push_back(number.value());
+  for (const CompiledTarget &of : compiled.targets()) {
+    qrm::ContextInfo context;
+    context.backend = id;
+    context.backend_version.assign(plugin.version());
+    context.target.assign(of.programs[0].compiled.target);
+    context.blob_version = plugin.blob_version();
+    for (const auto &[key, value] : of.options) context.options.push_back({key, value});
+    for (const CompiledProgram &made : of.programs) {
+      const loader::CompiledBlob &program = made.compiled;
+      const std::uint32_t first = made.graphs[0];
+      qrm::Program stored;
+      stored.graphs = made.graphs;
+      stored.key = program.key;
+      if (program.has_plan) stored.plan = plan_of(program.plan);
+      for (std::size_t s = 0; s < program.segments.size(); ++s) {
+        const loader::CompiledSegment &segment = program.segments[s];
+        auto number = segment.kept ? keep(made.graphs[segment.request_graph], segment.request_segment)
+                                   : writer.add_segment(qrm::SegmentKind::Weights,
+                                                        format("%s packed %u.%zu", id.c_str(), first, s),
+                                                        {segment.bytes.data(), segment.bytes.size()},
+                                                        std::max(align, static_cast<std::uint32_t>(segment.align)));
+        if (!number.ok()) return number.status();
+        stored.segments.push_back(number.value());
+      }
+      QR_ASSIGN_OR_RETURN(stored.blob_segment,
+                          writer.add_segment(qrm::SegmentKind::Blob, format("%s blob %u", id.c_str(), first),
+                                             {program.blob.data(), program.blob.size()}, align));
+      context.programs.push_back(std::move(stored));
     }
-    QR_ASSIGN_OR_RETURN(stored.blob_segment,
-                        writer.add_segment(qrm::SegmentKind::Blob, format("%s blob %u", id.c_str(), first),
-                                           {program.blob.data(), program.blob.size()}, align));
-    context.programs.push_back(std::move(stored));
+    metadata.contexts.push_back(std::move(context));
   }
-  metadata.contexts.push_back(std::move(context));
-  QR_RETURN_IF_ERROR(keep_contexts(job, target, writer, metadata.contexts));
+  QR_RETURN_IF_ERROR(keep_contexts(job, writer, metadata.contexts));
   QR_RETURN_IF_ERROR(job.signal.check("writing the container"));
   job.progress.report(0, 0, "write");
   return writer.write_file(path, metadata).with("file", path);
@@ -351,7 +402,21 @@ Result<String> check_report(CompileJob &job) {
   QR_ASSIGN_OR_RETURN(const Ref<PortableGraphs> portable_graphs, import_graphs(job));
   QR_ASSIGN_OR_RETURN(const Vector<qir::Graph> graphs, read_all(job, *portable_graphs));
   Vector<Vector<loader::Verdict>> verdicts;
-  QR_RETURN_IF_ERROR(judge(job, *portable_graphs, graphs, verdicts));
+  QR_ASSIGN_OR_RETURN(const Targets targets, targets_of(job));
+  if (targets.values.empty()) QR_RETURN_IF_ERROR(judge(job, *portable_graphs, graphs, verdicts));
+  for (std::size_t i = 0; i < targets.values.size(); ++i) {  // what one machine refuses is refused
+    targets.set(job, i);
+    Vector<Vector<loader::Verdict>> here;
+    QR_RETURN_IF_ERROR(judge(job, *portable_graphs, graphs, here));
+    if (i == 0) verdicts = std::move(here);
+    for (std::size_t g = 0; i > 0 && g < graphs.size(); ++g)
+      for (std::size_t n = 0; n < here[g].size(); ++n)
+        if (verdicts[g][n].supported && !here[g][n].supported) {
+          verdicts[g][n] = std::move(here[g][n]);
+          verdicts[g][n].reason =
+              format("for %s: %s", printable(targets.values[i]).c_str(), verdicts[g][n].reason.c_str());
+        }
+  }
   std::uint64_t supported = 0, refused = 0;
   for (const auto &of_graph : verdicts)
     for (const loader::Verdict &verdict : of_graph) ++(verdict.supported ? supported : refused);

@@ -19,6 +19,7 @@ struct CallWatch {
 
 // One compilation: who compiles for which device with which options. Lives on the stack of a call.
 struct CompileJob {
+  const DeviceUse use;
   const Model &model;
   const OptionSet *options;  // may be null
   Settings settings;
@@ -45,6 +46,12 @@ struct CompiledProgram {
   loader::CompiledBlob compiled;
 };
 
+// What a model was compiled to for one machine: the options that say which among them, and the programs.
+struct CompiledTarget {
+  Vector<std::pair<String, String>> options;
+  Vector<CompiledProgram> programs;  // each graph is in one of them
+};
+
 // A model compiled by one backend, with everything that its bytes point into.
 class CompiledModel : public Counted<CompiledModel> {
  public:
@@ -53,7 +60,10 @@ class CompiledModel : public Counted<CompiledModel> {
 
   const PortableGraphs &portable_graphs() const noexcept { return *portable_graphs_; }
   const Signature &signature() const noexcept { return signature_; }
-  const Vector<CompiledProgram> &programs() const noexcept { return programs_; }  // each graph is in one of them
+  // One, or several where an option that names the machine (QR_OPTION_TARGET) lists them; for a session the first
+  // alone.
+  const Vector<CompiledTarget> &targets() const noexcept { return targets_; }
+  const Vector<CompiledProgram> &programs() const noexcept { return targets_[0].programs; }
   // Per graph.
   const Vector<Vector<qir::Shape>> &input_dims() const noexcept { return input_dims_; }
   const Vector<Vector<qir::Shape>> &output_dims() const noexcept { return output_dims_; }
@@ -62,7 +72,8 @@ class CompiledModel : public Counted<CompiledModel> {
  private:
   Ref<PortableGraphs> portable_graphs_;
   Signature signature_;
-  Vector<CompiledProgram> programs_;
+  Status compile_target(CompileJob &job, const Vector<qir::Graph> &graphs);
+  Vector<CompiledTarget> targets_;
   Vector<Vector<qir::Shape>> input_dims_, output_dims_;
   std::uint64_t node_count_ = 0;
 };

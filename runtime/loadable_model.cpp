@@ -82,6 +82,11 @@ namespace {
 
 bool shapes_programs(const loader::OptionRow &row) noexcept { return row.applies & QR_PLUGIN_OPTION_COMPILE; }
 
+// The backend itself says, in its grade, whether a context is for one of them: a machine may have several names.
+bool lists_machines(const loader::OptionRow &row) noexcept {
+  return (row.applies & QR_PLUGIN_OPTION_TARGET) && row.values == "list";
+}
+
 // What a context was compiled with; a key that its plugin did not have yet had the default.
 std::string_view option_of(const qrm::ContextInfo &context, const loader::OptionRow &row) noexcept {
   for (const qrm::KeyValue &pair : context.options)
@@ -96,7 +101,7 @@ bool is_given(const CompileJob &job, std::string_view key) {
 Vector<CompileOption> other_options(const CompileJob &job, const qrm::ContextInfo &context) {
   Vector<CompileOption> out;
   for (const loader::OptionRow &row : job.plugin->options()) {
-    if (!shapes_programs(row) || !is_given(job, row.key)) continue;
+    if (!shapes_programs(row) || !is_given(job, row.key) || lists_machines(row)) continue;
     const std::string_view asked = job.options->values().find(row.key)->second;
     if (asked != option_of(context, row)) out.push_back({row.key, String(asked)});
   }
@@ -134,8 +139,10 @@ Result<GradedContext> grade_contexts(const CompileJob &job) {
   const String &target = job.plugin->devices()[job.device].target;
   const CallEvents::Phase phase(job.events, "grade contexts");
   GradedContext best;
+  std::size_t count = 0;
   for (const qrm::ContextInfo &context : container.metadata().contexts) {
     if (context.backend != job.plugin->id()) continue;
+    ++count;
     // A context is as good as the worst of its programs.
     loader::Grade grade{QR_PLUGIN_GRADE_OPTIMAL, {}};
     for (const qrm::Program &stored : context.programs) {
@@ -153,6 +160,13 @@ Result<GradedContext> grade_contexts(const CompileJob &job) {
                         (grade.grade == best.grade.grade && context.target == target && best.context->target != target);
     if (better) best = {&context, std::move(grade), {}};
   }
+  if (best.context && count > 1)
+    job.model.runtime().log().write(
+        QR_LOG_INFO, "session",
+        format("%s: of its %zu contexts of backend %s that for %s is the best: %s%s%s", job.model.describe().c_str(),
+               count, String(job.plugin->id()).c_str(), printable(best.context->target).c_str(),
+               grade_name(best.grade.grade), best.grade.reason.empty() ? "" : ", ",
+               printable(best.grade.reason, 1000).c_str()));
   if (best.context) {
     best.asked_for = other_options(job, *best.context);
   } else if (keeps_graphs(job.model) && job.plugin->has_compiler()) {

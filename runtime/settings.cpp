@@ -52,8 +52,6 @@ void split_shapes(std::string_view text, Vector<std::string_view> &out) {
   }
 }
 
-namespace {
-
 void split_list(std::string_view text, Vector<std::string_view> &out) {
   while (!text.empty()) {
     const std::size_t end = std::min(text.find(','), text.size());
@@ -61,8 +59,6 @@ void split_list(std::string_view text, Vector<std::string_view> &out) {
     text.remove_prefix(std::min(end + 1, text.size()));
   }
 }
-
-}  // namespace
 
 Result<Settings> resolve_settings(const OptionSet *options) {
   Settings settings;

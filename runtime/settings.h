@@ -52,6 +52,9 @@ Result<Settings> resolve_settings(const OptionSet *options);
 // The buckets of a "shape" text.
 void split_shapes(std::string_view text, Vector<std::string_view> &out);
 
+// The items of a "list".
+void split_list(std::string_view text, Vector<std::string_view> &out);
+
 // The options of a backend's own table, defaults filled in, as the plugin ABI wants them; and the given ones that are
 // not for it.
 struct PluginOptions {

@@ -10,6 +10,7 @@
 #include "backends/common/option_slots.h"
 #include "backends/htp/compile.h"
 #include "backends/htp/execution.h"
+#include "backends/htp/grade.h"
 #include "backends/htp/lower/lowering.h"
 #include "backends/htp/shared_memory.h"
 #include "base/os_error.h"
@@ -276,17 +277,14 @@ qr_plugin_code context_grade(qr_backend *backend, const qr_load_request *request
     } else if (!library.ok()) {
       grade(QR_PLUGIN_GRADE_INCOMPATIBLE, String(library.peek_status().message()));
     } else {
-      const htp::Soc *const soc = htp::find_soc(blob->soc);
-      const qnn::Library &here = **library;
-      if (!soc) grade(QR_PLUGIN_GRADE_INCOMPATIBLE, format("blob: made for SoC %u, which is not known", blob->soc));
-      else if (blob->version.core.minor > here.version().core.minor)
-        grade(QR_PLUGIN_GRADE_RECOMPILE,
-              format("blob: made by %s (core %s), the library here is %s, which is older", blob->build_id.c_str(),
-                     qnn::version_text(blob->version.core).c_str(), here.describe().c_str()));
-      else if (blob->build_id != here.build_id())
-        grade(QR_PLUGIN_GRADE_USABLE,
-              format("blob: made by %s, the library here is %s", blob->build_id.c_str(), here.describe().c_str()));
-      else grade(QR_PLUGIN_GRADE_OPTIMAL, {});
+      const auto option = [&](std::string_view key, std::string_view fallback) {
+        return plugin::option(request->options, request->option_count, key, fallback);
+      };
+      const htp::BlobGrade judged =
+          htp::grade_blob(*blob, **library,
+                          {option("soc_model", "0"), option("htp.compatibility", "permissive") == "strict",
+                           option("skip_qnn_version_check", "0") == "1"});
+      grade(judged.grade, judged.reason);
     }
     return {};
   });
