@@ -36,7 +36,7 @@ Status import_memory(const qr_plugin_memory_request &request, qr_plugin_memory_i
   const bool is_dma = sync(request.fd, DMA_BUF_SYNC_START | DMA_BUF_SYNC_RW) == 0;
   if (is_dma) sync(request.fd, DMA_BUF_SYNC_END | DMA_BUF_SYNC_RW);
   give(qr_plugin_memory_info{sizeof(qr_plugin_memory_info), !is_dma, static_cast<char *>(base) + lead}, out_info);
-  out = {base, bytes, request.fd, is_dma};
+  out = {base, bytes, request.fd, is_dma, request.offset};
   return {};
 }
 

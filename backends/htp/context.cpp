@@ -195,6 +195,7 @@ Status LoadedContext::set_priority(qnn::Priority priority) {
 
 Result<qnn::Handle> LoadedContext::registered(const plugin::ProcessorMemory &memory, std::uint64_t offset,
                                               const qnn::Tensor &tensor, std::uint64_t bytes) {
+  offset += memory.offset;
   const qnn::Api &api = engine_->api();
   const Place place{&memory, offset, tensor.v1.id};
   const std::lock_guard lock(registering_);

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <climits>
+#include <cstring>
 
 #include "base/os_error.h"
 
@@ -37,7 +38,8 @@ Status SharedMemory::allocate(std::uint64_t size, plugin::ProcessorMemory &out) 
     if (!base)
       return Status::error(ErrorId::out_of_memory, format("memory: rpcmem_alloc gave none of %llu bytes",
                                                           static_cast<unsigned long long>(size)));
-    out = {base, size, to_fd_(base), false};
+    std::memset(base, 0, size);
+    out = {base, size, to_fd_(base), false, 0};
     blocks_.push_back({base, true});
     return {};
   }
@@ -55,7 +57,7 @@ Status SharedMemory::allocate(std::uint64_t size, plugin::ProcessorMemory &out) 
     return Status::error(ErrorId::out_of_memory,
                          format("memory: %llu bytes cannot be mapped", static_cast<unsigned long long>(size)));
   }
-  out = {base, size, fd, false};
+  out = {base, size, fd, false, 0};
   blocks_.push_back({base, false});
   return {};
 }

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// The votes of the htp backend's performance profiles, as the stand-in wrote them down, against the document's table.
+#include "tests/plugins/standin_fixture.h"
+
+using namespace quarry::test;
+
+namespace {
+
+// A column of the document's table, in the library's numbers.
+struct Column {
+  const char *name;
+  int sleep_latency, dcvs, polling;
+  const char *corners;  // min, target, max of bus and of core
+  const char *between;  // what it is lowered to
+  bool timed;           // not at once
+};
+constexpr Column kTable[] = {
+    {"burst", 40, 0, 9999, "a0,a0,a0", "relaxed", true},
+    {"sustained_high_performance", 100, 0, 9999, "80,80,80", "relaxed", true},
+    {"high_performance", 100, 0, 9999, "80,80,80", "relaxed", false},
+    {"balanced", 1000, 0, 0, "70,70,70", "relaxed", false},
+    {"low_balanced", 1000, 0, 0, "60,60,60", "relaxed", false},
+    {"high_power_saver", 1000, 0, 0, "50,50,50", "released", false},
+    {"power_saver", 1000, 0, 0, "40,40,40", "released", false},
+    {"low_power_saver", 1000, 0, 0, "30,30,30", "released", false},
+    {"extreme_power_saver", 1000, 0, 0, "10,10,10", "released", false},
+    {"relaxed", 2000, 1, 0, "30,40,40", "", false},
+    {"released", 65535, 1, 0, "20,20,20", "", false},
+};
+
+const Column &column(const std::string &name) {
+  return *std::find_if(std::begin(kTable), std::end(kTable), [&](const Column &c) { return c.name == name; });
+}
+std::vector<std::string> votes_of(const Column &c) {
+  const std::string corners = c.corners;
+  return {"vote dcvs=1/" + std::to_string(c.dcvs) + " mode=" + (c.dcvs ? "1" : "10") + " sleep_latency=1/" +
+              std::to_string(c.sleep_latency) + " sleep_disable=0/0 bus=1/" + corners + " core=1/" + corners,
+          "vote option=3 value=" + std::to_string(c.polling)};
+}
+std::vector<std::string> votes_of(std::initializer_list<const char *> names) {
+  std::vector<std::string> all;
+  for (const char *name : names)
+    for (const std::string &vote : votes_of(column(name))) all.push_back(vote);
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("each profile votes what the table says: while loading, in each run, and lower between") {
+  for (const Column &c : kTable) {
+    if (!*c.between) continue;
+    CAPTURE(c.name);
+    const Standin standin;
+    {
+      qr::Runtime runtime;
+      qr::Session made = session(runtime, {{"htp_performance_mode", c.name}});
+      CHECK_EQ(standin.count("createPowerConfigId device=0 core=0"), 1u);
+      CHECK_EQ(standin.lines("vote"), c.timed ? votes_of({c.name}) : votes_of({c.name, c.between}));
+      standin.begin_log();
+      CHECK(run(made));
+      // The votes of a timed profile are still there.
+      CHECK_EQ(standin.lines("vote"), c.timed ? votes_of({}) : votes_of({c.name, c.between}));
+      if (c.timed) {
+        usleep(600 * 1000);
+        CHECK_EQ(standin.lines("vote"), votes_of({c.between}));
+        CHECK(run(made));
+        CHECK_EQ(standin.lines("vote"), votes_of({c.between, c.name}));
+      }
+      standin.begin_log();
+    }
+    if (!c.timed) CHECK_EQ(standin.lines("vote"), votes_of({c.name}));
+    CHECK_EQ(standin.count("destroyPowerConfigId"), 1u);
+  }
+}
+
+TEST_CASE("without a profile nobody votes") {
+  const Standin standin;
+  qr::Runtime runtime;
+  qr::Session made = session(runtime);
+  CHECK(run(made));
+  CHECK_EQ(standin.count("vote") + standin.count("createPowerConfigId"), 0u);
+}
+
+TEST_CASE("profiles and latencies change at run time") {
+  const Standin standin;
+  qr::Runtime runtime;
+  qr::Session made =
+      session(runtime, {{"qnn.htp_perf_mode", "balanced"}, {"qnn.htp_perf_mode_post_run", "power_saver"}});
+  CHECK(run(made));
+  CHECK_EQ(standin.lines("vote"), votes_of({"balanced", "power_saver"}));
+  made.set_option("qnn.htp_perf_mode", "high_performance");
+  made.set_option("qnn.rpc_control_latency", "150");
+  standin.begin_log();
+  CHECK(run(made));
+  auto expected = votes_of({"high_performance", "power_saver"});
+  expected.insert(expected.begin(), "vote option=2 value=150");
+  CHECK_EQ(standin.lines("vote"), expected);
+  made.set_option("qnn.htp_perf_mode", "default");
+  made.set_option("qnn.htp_perf_mode_post_run", "default");
+  made.set_option("ep.dynamic.qnn_htp_performance_mode", "low_balanced");
+  standin.begin_log();
+  CHECK(run(made));
+  CHECK_EQ(standin.lines("vote"), votes_of({"low_balanced", "relaxed"}));
+}
+
+TEST_CASE("the way to the device: latency, polling, the matrix unit") {
+  const Standin standin;
+  qr::Runtime runtime;
+  qr::Session made = session(runtime, {{"rpc_control_latency", "100"},
+                                       {"htp.rpc_polling_time", "500"},
+                                       {"htp.adaptive_polling_time", "700"},
+                                       {"htp.hmx_timeout_us", "300000"},
+                                       {"htp.core_id", "1"}});
+  CHECK_EQ(standin.count("createPowerConfigId device=0 core=1"), 1u);
+  for (const char *vote :
+       {"vote option=2 value=100", "vote option=3 value=500", "vote option=4 value=300000", "vote option=6 value=700"})
+    CHECK_EQ(standin.count(vote), 1u);
+}
+
+TEST_CASE("a vote that is refused is told") {
+  const Standin standin("fail=setPowerConfig:13002");
+  qr::Runtime runtime;
+  CHECK(says(failure(
+                 [&] {
+                   session(runtime, {{"htp_performance_mode", "burst"}});
+                 },
+                 QR_INTERNAL),
+             {"setPowerConfig of profile burst", "13002 PowerConfig"}));
+  const Standin without("null=deviceGetInfrastructure");
+  qr::Runtime other;
+  CHECK(says(failure(
+                 [&] {
+                   session(other, {{"htp_performance_mode", "burst"}});
+                 },
+                 QR_UNAVAILABLE),
+             {"deviceGetInfrastructure", "leave htp_performance_mode"}));
+}

@@ -1,0 +1,452 @@
+// SPDX-License-Identifier: Apache-2.0
+// The htp backend on the stand-in for Qualcomm's libraries: what their emulator refuses, devices and libraries in
+// trouble.
+#include <sys/mman.h>
+
+#include <chrono>
+#include <thread>
+
+#include "tests/plugins/standin_fixture.h"
+
+using namespace quarry::test;
+
+namespace {
+
+double ms_since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+}
+
+std::string write_file(const std::string &text) {
+  const std::string path = "/tmp/quarry-standin-" + std::to_string(getpid()) + ".json";
+  std::ofstream(path) << text;
+  return path;
+}
+
+}  // namespace
+
+TEST_CASE("options of graph, context and device become configurations") {
+  const Standin standin;
+  qr::Runtime runtime;
+  session(runtime, {{"vtcm_mb", "8"},
+                    {"htp.hvx_threads", "4"},
+                    {"htp_graph_finalization_optimization_mode", "3"},
+                    {"htp.dlbc", "1"},
+                    {"htp.dlbc_weights", "1"},
+                    {"htp.sparse_weights", "1"},
+                    {"htp.weights_packing", "1"},
+                    {"htp.num_cores", "2"},
+                    {"htp.fold_relu_activation_into_conv_off", "1"},
+                    {"htp.short_depth_conv_on_hmx_off", "1"},
+                    {"htp.finalize_config", "some_key=7"},
+                    {"enable_htp_prepare_only", "1"},
+                    {"enable_htp_weight_sharing", "1"},
+                    {"htp.lora_weight_sharing", "1"},
+                    {"extended_udma", "1"},
+                    {"htp.signed_pd", "1"},
+                    {"qnn_context_priority", "high"},
+                    {"htp.file_read_memory_budget_mb", "25"},
+                    {"htp.io_memory_estimation", "1"},
+                    {"htp.init_acceleration", "1"},
+                    {"htp.dsp_memory_profiling", "1"}});
+  for (const char *line :
+       {"  graph.custom 2=1",       "  graph.custom 3=8",       "  graph.custom 6=4",       "  graph.optimization 3=3",
+        "  graph.optimization 4=1", "  graph.optimization 5=1", "  graph.optimization 6=1", "  graph.custom 12=1",
+        "  graph.custom 8=2",       "  graph.custom 4=1",       "  graph.custom 5=1",       "  graph.finalize some_key",
+        "  context.custom 7=1,0",   "  context.custom 1=1,0",   "  context.custom 13=1,0",  "  context.custom 11=1,0",
+        "  device.signed_pd=1",     "  context 1=200",          "  context.custom 3=25,0",  "  context.custom 6=1,0",
+        "  context.custom 8=1,0",   "  context.custom 4=1,0"}) {
+    CAPTURE(line);
+    CHECK(standin.has(line));
+  }
+  standin.begin_log();
+  session(runtime, {{"htp.vtcm_bytes", "4194304"}});
+  CHECK(standin.has("  graph.custom 10=4194304"));
+}
+
+TEST_CASE("a configuration that is refused is named, with the library's word") {
+  const Standin standin("fail=graphCreate:6000");
+  qr::Runtime runtime;
+  CHECK(says(failure(
+                 [&] {
+                   session(runtime, {{"htp.hvx_threads", "63"}});
+                 },
+                 QR_INTERNAL),
+             {"graphCreate test with", "htp.hvx_threads=63", "6000 GraphArgument"}));
+  standin.tell("fail=contextCreate:5010");
+  CHECK(says(failure(
+                 [&] {
+                   session(runtime, {{"enable_htp_weight_sharing", "1"}});
+                 },
+                 QR_INTERNAL),
+             {"contextCreate with enable_htp_weight_sharing=1", "5010 ContextConfig"}));
+  standin.tell("fail=contextCreateFromBinary:1000");
+  CHECK(says(failure(
+                 [&] {
+                   session(runtime, {{"htp.io_memory_estimation", "1"}});
+                 },
+                 QR_INTERNAL),
+             {"contextCreateFromBinary with htp.io_memory_estimation=1", "1000 NotSupported"}));
+}
+
+TEST_CASE("the file of backend extensions") {
+  const Standin standin;
+  qr::Runtime runtime;
+  const auto with = [&](const std::string &text, Pairs more = {}) {
+    const std::string path = write_file(text);
+    more.emplace_back("htp.config_file", path);
+    standin.begin_log();
+    qr::Options given(runtime);
+    given.set("backend", "htp");
+    for (const auto &[key, value] : more) given.set(key, value);
+    const std::string model = relu_model();
+    const qr::Model opened(runtime, model.data(), model.size());
+    qr::Session made(opened, &given);
+    CHECK(run(made));
+    unlink(path.c_str());
+  };
+  const char *const whole = R"({
+    "graphs": [{"graph_names": ["test"], "vtcm_mb": 2, "hvx_threads": 3, "O": 2, "dlbc": 1, "weights_packing": true,
+                "num_cores": 1, "short_depth_conv_on_hmx_off": true, "fold_relu_activation_into_conv_off": true},
+               {"graph_names": ["another"], "vtcm_mb": 7}],
+    "devices": [{"device_id": 0, "core_id": [0], "core_type": 0, "soc_model": 69, "dsp_arch": "v79",
+                 "pd_session": "signed", "use_client_context": false,
+                 "cores": [{"perf_profile": "balanced", "rpc_control_latency": 60, "rpc_polling_time": 10,
+                            "hmx_timeout_us": 5, "adaptive_polling_time": 8}]}],
+    "context": {"weight_sharing_enabled": true, "max_spill_fill_buffer_for_group": 100000, "group_id": 0,
+                "file_read_memory_budget_in_mb": 9, "io_memory_estimation": true, "init_acceleration": true,
+                "lora_weight_sharing": true},
+    "memory": {"mem_type": "shared_buffer"}})";
+  with(whole);
+  for (const char *line :
+       {"  graph.custom 3=2", "  graph.custom 6=3", "  graph.optimization 3=2", "  graph.optimization 4=1",
+        "  graph.custom 12=1", "  graph.custom 4=1", "  graph.custom 5=1", "  device.soc=69", "  device.signed_pd=1",
+        "  context.custom 1=1,0", "  context.custom 13=1,0", "  context.custom 3=9,0", "  context.custom 6=1,0",
+        "  context.custom 8=1,0", "  context.custom 2=0,100000", "vote option=2 value=60", "vote option=4 value=5",
+        "vote option=6 value=8"}) {
+    CAPTURE(line);
+    CHECK(standin.has(line));
+  }
+  CHECK_EQ(standin.count("vote dcvs=1/0 mode=10 sleep_latency=1/1000"), 2u);  // balanced: loading, the run
+  // What is given beside the file counts before it.
+  with(whole, {{"vtcm_mb", "5"}});
+  CHECK(standin.has("  graph.custom 3=5"));
+  with(R"({"groupContext": {"share_resources": true}})");
+  CHECK_EQ(standin.count("contextCreateFromBinaryListAsync"), 1u);
+
+  const auto refused = [&](const char *text, std::initializer_list<const char *> parts) {
+    CAPTURE(text);
+    CHECK(says(failure([&] { with(text); }, QR_INVALID_ARGUMENT), parts));
+  };
+  refused("{\"graphs\": [{\"vtcm\": 3}]}", {"line 1", "'vtcm' in graphs", "vtcm_mb"});
+  refused("{\"graphs\": 3}", {"graphs: found 3, expected an array"});
+  refused("{\n\"context\": {\"io_memory_estimation\": 1}}", {"line 2", "found 1, expected true or false"});
+  refused("{\"devices\": [{\"cores\": [{\"perf_profile\": \"fast\"}]}]}", {"perf_profile: found 'fast'"});
+  refused("{\"devices\": [{\"use_client_context\": true}]}", {"expected false"});
+  refused("{\"devices\": [{\"profiling_level\": \"linting\"}]}", {"profiling_level", "the option profiling_level"});
+  refused("{\"graphs\": [{\"O\": 9}]}", {"found 9 for option htp_graph_finalization_optimization_mode"});
+  refused("{\"backend_extensions\": {}}", {"config_file_path"});
+  refused("{\"memory\": {}, \"memory\": {}}", {"'memory' twice"});
+  refused("{\"memory\": {}", {"found the end"});
+  refused("[[[[[[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]]]]]", {"fewer levels"});
+  CHECK(says(failure(
+                 [&] {
+                   session(runtime, {{"htp.config_file", "/nowhere/x.json"}});
+                 },
+                 QR_NOT_FOUND),
+             {"htp.config_file", "/nowhere/x.json"}));
+}
+
+TEST_CASE("contexts that share, and binaries that are handed over otherwise") {
+  const Standin standin;
+  qr::Runtime runtime;
+  const Pairs shares = {{"enable_htp_spill_fill_buffer", "1"}, {"context.group", "mine"}};
+  qr::Session first = session(runtime, shares);
+  CHECK(standin.has("  context.custom 2=0,65536"));  // what the metadata says
+  standin.begin_log();
+  qr::Session second = session(runtime, shares);
+  CHECK_FALSE(standin.has("  context.custom 2=0,65536"));  // with the first one's handle
+  CHECK_EQ(standin.count("  context.custom 2="), 1u);
+  CHECK((run(first) && run(second)));
+  qr::Session third = session(runtime, {{"enable_vtcm_backup_buffer_sharing", "1"}});
+  CHECK(standin.has("  context.custom 12=0,65536"));
+  CHECK(
+      says(failure(
+               [&] {
+                 session(runtime, {{"enable_htp_spill_fill_buffer", "1"}, {"enable_vtcm_backup_buffer_sharing", "1"}});
+               },
+               QR_INVALID_ARGUMENT),
+           {"enable_htp_spill_fill_buffer and enable_vtcm_backup_buffer_sharing"}));
+  CHECK(says(failure(
+                 [&] {
+                   session(runtime, {{"enable_htp_spill_fill_buffer", "1"},
+                                     {"context.group", "small"},
+                                     {"htp.max_spill_fill_buffer", "100"}});
+                 },
+                 QR_UNSUPPORTED),
+             {"needs 65536 bytes", "made for 100"}));
+  standin.begin_log();
+  qr::Session provided = session(runtime, {{"htp.data_provider", "1"}});
+  CHECK_EQ(standin.count("contextCreateFromBinaryWithCallback kind=1"), 1u);
+  CHECK_EQ(standin.count("  provided 4096 bytes, equal"), 1u);
+  qr::Session listed = session(runtime, {{"htp_share_resource_optimization", "1"}});
+  CHECK_EQ(standin.count("contextCreateFromBinaryListAsync"), 1u);
+  CHECK(standin.has("  context.custom 5=1,0"));
+  qr::Session copied = session(runtime, {{"disable_file_mapped_weights", "1"}});
+  CHECK((run(provided) && run(listed) && run(copied)));
+}
+
+TEST_CASE("memory that is shared with the device") {
+  const Standin standin;
+  qr::Runtime runtime;
+  qr::Session made = session(runtime, {{"enable_htp_shared_memory_allocator", "1"}});
+  {
+    qr::Memory x(made, 4096), y(made, 4096);
+    std::fill_n(static_cast<float *>(x.data()), 8, 3.0f);
+    qr::Tensor in(QR_DTYPE_F32, {1, 8}, nullptr), out(QR_DTYPE_F32, {1, 8}, nullptr);
+    in.memory = x.get(), out.memory = y.get(), out.memory_offset = 64;
+    for (int i = 0; i < 3; ++i) {
+      std::vector<qr::Tensor> ins{in}, outs{out};
+      made.run(ins, outs);
+    }
+    CHECK_EQ(static_cast<float *>(y.data())[16 + 7], 3.0f);
+    CHECK_EQ(standin.count("graphExecute test in=1,registered"), 3u);
+    // Registered once each: by descriptor, and by descriptor and offset.
+    CHECK_EQ(standin.lines("memRegister"),
+             std::vector<std::string>({"memRegister kind=1 dims=1x8 type=232",
+                                       "memRegister custom kind=1 size=32 offset=64 dims=1x8 type=232"}));
+    const auto [fd, offset] = y.export_fd();
+    qr::Memory again = qr::Memory::import(made, fd, 4096 - 64, 64);
+    close(fd);
+    CHECK_EQ(offset, 0u);
+    std::vector<qr::Tensor> ins{in}, outs{out};
+    outs[0].memory = again.get(), outs[0].memory_offset = 32;
+    made.run(ins, outs);
+    CHECK_EQ(static_cast<float *>(y.data())[(4096 - 64 + 32) / 4], 3.0f);
+    CHECK_EQ(standin.count("memDeRegister"), 0u);
+  }
+  CHECK_EQ(standin.count("memDeRegister"), 3u);
+  // Where the library refuses it, as the emulator does, it is an error; without the option the bytes go as they are.
+  standin.tell("fail=memRegister:1000");
+  qr::Memory x(made, 4096);
+  qr::Tensor in(QR_DTYPE_F32, {1, 8}, nullptr);
+  in.memory = x.get();
+  std::vector<qr::Tensor> ins{in}, outs(1);
+  CHECK(says(failure([&] { made.run(ins, outs); }, QR_INTERNAL),
+             {"memRegister (enable_htp_shared_memory_allocator=1)", "1000 NotSupported"}));
+  qr::Session plain = session(runtime);
+  plain.run(ins, outs);
+}
+
+TEST_CASE("priorities: what waits runs in their order") {
+  const Standin standin;
+  qr::Runtime runtime;
+  qr::Session busy = session(runtime, {}, relu_model(8, "busy"));
+  qr::Session low = session(runtime, {{"qnn_context_priority", "low"}}, relu_model(8, "low")),
+              normal = session(runtime, {}, relu_model(8, "normal")),
+              high = session(runtime, {{"qnn_context_priority", "high"}}, relu_model(8, "high")),
+              efficient = session(runtime, {{"qnn_context_priority", "high"}}, relu_model(8, "efficient"));
+  efficient.set_option("ep.dynamic.workload_type", "Efficient");
+  CHECK(standin.has("  context 1=0"));
+  standin.begin_log();
+  standin.tell("slow=graphExecute:30000");
+  std::vector<std::thread> threads;
+  int wrong = 0;
+  const auto start = [&](qr::Session &which) {
+    threads.emplace_back([&] { wrong += !run(which); });
+    usleep(5000);
+  };
+  for (qr::Session *which : {&busy, &efficient, &low, &normal, &high}) start(*which);
+  for (std::thread &thread : threads) thread.join();
+  CHECK_EQ(wrong, 0);
+  std::string order;
+  for (const std::string &line : standin.lines("graphExecute "))
+    order += line.substr(13, line.find(' ', 13) - 13) + " ";
+  CHECK_EQ(order, "busy high normal low efficient ");
+}
+
+TEST_CASE("eight threads, two sessions: each gets its own results") {
+  const Standin standin;
+  standin.end_log();
+  qr::Runtime runtime;
+  qr::Session one = session(runtime), two = session(runtime, {{"qnn_context_priority", "high"}});
+  std::vector<std::thread> threads;
+  std::atomic<int> wrong{0};
+  for (int t = 0; t < 8; ++t)
+    threads.emplace_back([&, t] {
+      qr::Session mine = (t % 2 ? one : two).clone();
+      for (int i = 0; i < 500; ++i) {
+        float x[8], y[8] = {};
+        std::fill_n(x, 8, static_cast<float>(1000 * t + i));
+        std::vector<qr::Tensor> in{qr::Tensor::of(x, {1, 8})}, out{qr::Tensor::of(y, {1, 8})};
+        mine.run(in, out);
+        wrong += !std::equal(x, x + 8, y);
+      }
+    });
+  for (std::thread &thread : threads) thread.join();
+  CHECK_EQ(wrong.load(), 0);
+}
+
+TEST_CASE("a run that hangs ends by abort and by deadline, where the library has signals") {
+  const Standin standin;
+  qr::Runtime runtime;
+  qr::Session made = session(runtime);
+  standin.tell("hang=graphExecute");
+  qr::Signal signal(runtime);
+  const auto begin = std::chrono::steady_clock::now();
+  std::thread aborts([&] {
+    usleep(50000);
+    signal.abort();
+  });
+  CHECK(says(failure([&] { run(made, &signal); }, QR_CANCELLED), {"run"}));
+  aborts.join();
+  CHECK_EQ(standin.count("signalTrigger"), 1u);
+  signal.reset();
+  signal.set_timeout(std::chrono::milliseconds(50));
+  CHECK(says(failure([&] { run(made, &signal); }, QR_DEADLINE_EXCEEDED), {"run"}));
+  CHECK_LT(ms_since(begin), 5000.0);
+  standin.tell("");
+  CHECK(run(made));
+}
+
+TEST_CASE("a compilation that hangs ends by abort, where the library has signals") {
+  const Standin standin("hang=graphFinalize");
+  qr::Runtime runtime;
+  const std::string text = relu_model();
+  const qr::Model model(runtime, text.data(), text.size());
+  const qr::Options given = options(runtime);
+  qr::Signal signal(runtime);
+  signal.set_timeout(std::chrono::milliseconds(100));
+  CHECK(says(failure([&] { model.compile("/tmp/quarry-standin-never.qrm", &given, &signal); }, QR_DEADLINE_EXCEEDED),
+             {"compile"}));
+}
+
+TEST_CASE("without signals a run ends when the library does, and those that wait end at once") {
+  const Standin standin("fail=signalCreate:1000;slow=graphExecute:200000");
+  qr::Runtime runtime;
+  qr::Session made = session(runtime), other = session(runtime);
+  qr::Signal signal(runtime);
+  signal.set_timeout(std::chrono::milliseconds(20));
+  const auto begin = std::chrono::steady_clock::now();
+  CHECK(says(failure([&] { run(made, &signal); }, QR_DEADLINE_EXCEEDED), {"run"}));
+  CHECK_GE(ms_since(begin), 200.0);
+  std::thread busy([&] { run(made); });
+  usleep(50000);
+  qr::Signal short_one(runtime);
+  short_one.set_timeout(std::chrono::milliseconds(20));
+  const auto waited = std::chrono::steady_clock::now();
+  CHECK(says(failure([&] { run(other, &short_one); }, QR_DEADLINE_EXCEEDED), {"run"}));
+  CHECK_LT(ms_since(waited), 120.0);
+  busy.join();
+}
+
+TEST_CASE("a lost device: told as such, and brought back with its sessions") {
+  for (const char *error : {"1011", "1007"}) {
+    CAPTURE(error);
+    const Standin standin;
+    qr::Runtime runtime;
+    qr::Session made = session(runtime, {{"htp_performance_mode", "balanced"}}), other = session(runtime);
+    CHECK(run(made));
+    standin.tell(std::string("fail=graphExecute:") + error + ":1:1");
+    CHECK(says(failure([&] { run(made); }, QR_DEVICE_LOST), {"graphExecute", error, "qr_session_recover"}));
+    CHECK(says(failure([&] { run(other); }, QR_DEVICE_LOST), {"QR-R0009"}));
+    standin.begin_log();
+    made.recover();
+    CHECK_EQ(standin.count("contextFree"), 2u);
+    CHECK_EQ(standin.count("deviceCreate"), 1u);
+    CHECK_EQ(standin.count("contextCreateFromBinary"), 2u);
+    CHECK((run(made) && run(other)));
+    CHECK_EQ(standin.count("createPowerConfigId"), 1u);
+  }
+}
+
+TEST_CASE("libraries of other versions, and with holes") {
+  const auto refused = [](const char *script, std::initializer_list<const char *> parts) {
+    CAPTURE(script);
+    const Standin standin(script);
+    qr::Runtime runtime;
+    CHECK(says(failure([&] { session(runtime); }, QR_UNAVAILABLE), parts));
+  };
+  refused("core=2.17.0", {"QNN interface 2.17.0", "expected 2.18"});
+  refused("core=3.0.0", {"QNN interface 3.0.0"});
+  refused("htp=4.9.0", {"HTP interface 4.9.0", "expected 5.x"});
+  refused("backend=4", {"QNN backend 4", "expected backend 6, HTP"});
+  refused("null=graphExecute", {"a table without functions that are needed"});
+  // A short table: what lies behind it is not called, and the option that needs it says so.
+  const Standin old("core=2.18.0;slots=62");
+  qr::Runtime runtime;
+  qr::Session made = session(runtime);
+  CHECK(run(made));
+  CHECK(says(failure(
+                 [&] {
+                   session(runtime, {{"htp.data_provider", "1"}});
+                 },
+                 QR_UNAVAILABLE),
+             {"no contextCreateFromBinaryWithCallback", "core 2.18.0"}));
+  // Both layouts of the device's configuration.
+  const Standin narrow("htp=5.46.0");
+  qr::Runtime another;
+  session(another, {{"htp.signed_pd", "1"}});
+  CHECK((narrow.has("  device.soc=57") && narrow.has("  device.signed_pd=1")));
+}
+
+TEST_CASE("measured runs: the library's names and units") {
+  const Standin standin;
+  qr::Runtime runtime;
+  for (const auto &[level, word] : {std::pair{"basic", "profileCreate level=1"},
+                                    {"detailed", "profileCreate level=2"},
+                                    {"linting", "profileCreate level=7001"},
+                                    {"optrace", "profileSetConfig 2=1"}}) {
+    CAPTURE(level);
+    qr::Session made = session(runtime, {{"profiling_level", level}});
+    qr::Profile profile(runtime);
+    standin.begin_log();
+    CHECK(run(made, nullptr, &profile));
+    std::string csv = profile.export_as("csv");
+    CHECK(says(csv, {"graphExecute", "Number of HVX threads used=4 count", "Accelerator (execute) time=20 us",
+                     "QNN (execute) time=30 us"}));
+    CHECK_EQ(standin.count(word), 1u);
+    const bool has_nodes = std::string_view(level) != "basic";
+    CHECK_EQ(csv.find(",the_relu,node,Relu,0,0,device_cycles,0,100,100,") != std::string::npos, has_nodes);
+    CHECK_EQ(csv.find("Accelerator (critical path execute) time (cycles)=1000 cycles") != std::string::npos,
+             std::string_view(level) == "linting");
+    CHECK_EQ(csv.find("Wait (Scheduler) time=5 cycles; Overlap time=6 cycles") != std::string::npos,
+             std::string_view(level) == "linting");
+  }
+}
+
+TEST_CASE("200 times made, run and ended: memory stays") {
+  const Standin standin;
+  standin.end_log();
+  qr::Runtime runtime;
+  const auto resident = [] {
+    std::ifstream file("/proc/self/statm");
+    long all = 0, pages = 0;
+    file >> all >> pages;
+    return pages * sysconf(_SC_PAGESIZE);
+  };
+  long before = 0;
+  for (int i = 0; i < 200; ++i) {
+    qr::Session made = session(runtime, {{"htp_performance_mode", "balanced"}});
+    CHECK(run(made));
+    if (i == 40) before = resident();
+  }
+  CHECK_LT(resident() - before, 1 << 20);
+}
+
+TEST_CASE("what a run costs beside the library's own work") {
+  const Standin standin;
+  standin.end_log();
+  qr::Runtime runtime;
+  qr::Session made = session(runtime);
+  float x[8] = {}, y[8] = {};
+  std::vector<qr::Tensor> in{qr::Tensor::of(x, {1, 8})}, out{qr::Tensor::of(y, {1, 8})};
+  std::vector<double> took;
+  for (int round = 0; round < 50; ++round) {
+    const auto begin = std::chrono::steady_clock::now();
+    for (int i = 0; i < 200; ++i) made.run(in, out);
+    took.push_back(ms_since(begin) * 1000 / 200);
+  }
+  std::sort(took.begin(), took.end());
+  MESSAGE("us a run, the stand-in's own part included: best ", took.front(), ", median ", took[took.size() / 2]);
+  CHECK_LT(took.front(), 20.0);  // 2 on a quiet machine of today: docs/htp.md
+}
