@@ -134,7 +134,7 @@ Status LoadedContext::create_from_binary() {
     QR_RETURN_IF_ERROR(create_by_list(binary, configs.list()));
   } else {
     qnn::LogLines lines;
-    ProfiledCall profiled(*engine_, request_.profile);
+    ProfiledCall profiled(*engine_, request_.profile, settings().flag("htp.optrace"));
     QR_RETURN_IF_ERROR(profiled.status());
     if (settings().flag("htp.data_provider")) {
       if (!api.contextCreateFromBinaryWithCallback)

@@ -27,6 +27,7 @@ Execution::Execution(LoadedContext &context, std::size_t graph, const Settings &
       graph_(context.blob().graphs[graph]),
       index_(graph),
       priority_(read_priority(context.settings().text("qnn_context_priority"))),
+      traces_(settings.flag("htp.optrace")),
       registers_memory_(settings.flag("enable_htp_shared_memory_allocator")) {
   power_.during = find_power_profile(settings.text("qnn.htp_perf_mode"));
   power_.after = find_power_profile(settings.text("qnn.htp_perf_mode_post_run"));
@@ -197,7 +198,7 @@ Status Execution::execute(const qr_run_request &request, const plugin::StopToken
   qnn::LogLines lines;
   qnn::Error error = qnn::kOk;
   {
-    ProfiledCall profiled(engine, request.profile, true);
+    ProfiledCall profiled(engine, request.profile, traces_);
     QR_RETURN_IF_ERROR(profiled.status());
     const Interrupter::Call interrupted(engine.interrupter(), stop, may_stop);
     error = engine.api().graphExecute(

@@ -41,6 +41,7 @@ class Execution {
   RunPower power_;
   qnn::Priority priority_;
   bool is_efficient_ = false;  // ep.dynamic.workload_type: behind all others
+  bool traces_ = false;
   bool registers_memory_ = false;
 };
 

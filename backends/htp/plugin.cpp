@@ -157,7 +157,8 @@ qr_plugin_code device_info(qr_backend *backend, std::uint64_t index, qr_plugin_d
   return guard(backend->allocator, errors, [&]() -> Status {
     QR_RETURN_IF_ERROR(plugin::check_index("device", index, 1));
     qr_plugin_device_info info{};
-    info.features = QR_DEVICE_NO_FORK | (qnn::Library::emulates() ? QR_DEVICE_SIMULATED : 0);
+    info.features = QR_DEVICE_NO_FORK | QR_DEVICE_GROUPS | QR_DEVICE_RECOVERS | QR_DEVICE_IMPORTS_FD |
+                    QR_DEVICE_EXPORTS_FD | (qnn::Library::emulates() ? QR_DEVICE_SIMULATED : 0);
     info.target = text("hexagon");
     backend->describe_device();
     info.name = text(backend->device_text);
@@ -215,7 +216,8 @@ qr_plugin_code compile_group(qr_backend *backend, const qr_compile_request *requ
       if (progress) progress->report(progress->self, done, total, text(what));
       return {};
     };
-    const htp::CompileCall call{stop, request->signal != nullptr, request->profile};
+    const htp::CompileCall call{stop, request->signal != nullptr, request->profile,
+                                options.settings.flag("htp.optrace")};
     QR_ASSIGN_OR_RETURN(const htp::CompiledContext compiled,
                         htp::compile(library, std::move(graphs), options, step, call));
     if (stop.stopped()) return stop.status("compile");

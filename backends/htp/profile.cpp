@@ -45,8 +45,8 @@ ProfiledCall::ProfiledCall(const Engine &engine, const qr_profile_sink *sink, bo
   if (!sink) return;
   const qnn::Api &api = engine.api();
   if (!api.profileCreate || !api.profileFree || !api.profileGetEvents || !api.profileGetEventData) return;
-  const std::uint32_t level = sink->level >= QR_PLUGIN_PROFILE_TRACE      ? kDetailed
-                              : sink->level == QR_PLUGIN_PROFILE_LINTING  ? kLinting
+  const std::uint32_t level = traces                                      ? kDetailed
+                              : sink->level >= QR_PLUGIN_PROFILE_LINTING  ? kLinting
                               : sink->level == QR_PLUGIN_PROFILE_DETAILED ? kDetailed
                                                                           : kBasic;
   error_ = api.profileCreate(engine.backend(), level, &handle_);
@@ -54,7 +54,7 @@ ProfiledCall::ProfiledCall(const Engine &engine, const qr_profile_sink *sink, bo
     handle_ = nullptr;
     return;
   }
-  if (traces && sink->level >= QR_PLUGIN_PROFILE_TRACE && api.profileSetConfig) {
+  if (traces && api.profileSetConfig) {
     qnn::ProfileConfig config{};
     config.option = kOptrace, config.optrace = 1;
     const qnn::ProfileConfig *list[] = {&config, nullptr};

@@ -11,8 +11,8 @@ namespace quarry::htp {
 
 class ProfiledCall {
  public:
-  // `sink` may be null: nothing is measured then. `traces`: the library writes a trace where the level wants one, which
-  // in a compilation is a file in the folder that the process works in.
+  // `sink` may be null: nothing is measured then. `traces` (htp.optrace): the library makes a trace of its own too, for
+  // which it tells less of nodes; in a compilation it writes a file into the folder that the process works in.
   ProfiledCall(const Engine &engine, const qr_profile_sink *sink, bool traces = false);
   ~ProfiledCall();
   ProfiledCall(const ProfiledCall &) = delete;

@@ -151,7 +151,7 @@ Result<qnn::Handle> Writer::write(qnn::Handle context, GraphConfigs &configs, co
   }
   QR_RETURN_IF_ERROR(step(total - 1, total, "finalize"));
   lines.clear();
-  ProfiledCall profiled(engine_, call.profile);
+  ProfiledCall profiled(engine_, call.profile, call.traces);
   QR_RETURN_IF_ERROR(profiled.status());
   qnn::Error error = qnn::kOk;
   {

@@ -15,6 +15,7 @@ struct CompileCall {
   const plugin::StopToken &stop;
   bool may_stop;
   const qr_profile_sink *profile;  // may be null
+  bool traces;                     // htp.optrace
 };
 
 // The draft's tensors and nodes as the library's structs, which point into the draft.

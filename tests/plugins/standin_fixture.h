@@ -100,7 +100,7 @@ std::string failure(Body &&body, qr_code code) {
   try {
     body();
   } catch (const qr::Error &error) {
-    CHECK_EQ(qr_code_name(error.code()), std::string(qr_code_name(code)));
+    CHECK_EQ(std::string(qr_code_name(error.code())), std::string(qr_code_name(code)));
     std::string all = error.what();
     for (const auto &[key, value] : error.details()) all += "; " + key + ": " + value;
     return all + "; hint: " + error.hint();
