@@ -10,8 +10,8 @@ namespace quarry::plugin {
 struct ProcessorMemory {
   void *base = nullptr;  // of the mapping
   std::uint64_t mapped_bytes = 0;
-  int fd = -1;          // borrows: open until release
-  bool is_dma = false;  // the kernel wants to know when the processor uses it
+  int fd = -1;               // borrows: open until release
+  bool is_dma = false;       // the kernel wants to know when the processor uses it
   std::uint64_t offset = 0;  // where it begins in the file
 };
 
