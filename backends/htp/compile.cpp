@@ -6,6 +6,7 @@
 
 #include "backends/htp/lower/lowering.h"
 #include "backends/htp/lower/quantized.h"
+#include "backends/htp/lower/unsigned.h"
 #include "backends/htp/metadata.h"
 #include "base/hash.h"
 #include "passes/passes.h"
@@ -81,6 +82,7 @@ Result<Unique<Prepared>> Prepared::make(qir::Graph graph, const CompileOptions &
   for (const qir::Node &node : g.nodes) made->names_.push_back(node.name);
   made->refused_.resize(g.nodes.size());
   if (options.host_quantization) made->host_ = take_border_quantization(g);
+  make_unsigned(g, made->store_, made->host_);
   passes::take_apart_quantized(g, made->store_, computes_quantized);
   ConstantDequantizer folder;
   passes::fold_constants(g, made->store_, folder,

@@ -277,9 +277,33 @@ std::int32_t centred(Lowering &l, std::int32_t id, std::int32_t operand) {
   return l.constant(l.tensor(id).name, from.dtype, from.dims, {values, count * 2}, std::move(encoding));
 }
 
+// A product with a matrix that has a scale for each column: MatMul crashes the library while it judges that of rank 2.
+bool fully_connected(Lowering &l, const qir::Node &node) {
+  const qir::Tensor &x = l.tensor(node.inputs[0]), &w = l.tensor(node.inputs[1]);
+  if (!x.quant || x.is_constant || !w.is_constant || !w.quant || w.quant->per_tensor() || w.quant->axis != 1 ||
+      w.shape.size() != 2 || x.shape.size() < 2)
+    return false;
+  const std::int32_t from = l.natural(node.inputs[0]), weights = l.stored(node.inputs[1], Order{1, 0});
+  const std::int32_t y = l.result(node.outputs[0]);
+  if (x.shape.size() == 2) {
+    l.node("FullyConnected", {from, weights}, {y});
+    return true;
+  }
+  const Vector<std::uint32_t> dims = l.drafted(y).dims;
+  std::uint32_t rows = 1;
+  for (std::size_t i = 0; i + 1 < dims.size(); ++i) rows *= dims[i];
+  const std::int32_t flat = l.between(node.inputs[0], "~rows", {rows, l.drafted(from).dims.back()}),
+                     product = l.between(node.outputs[0], "~rows", {rows, dims.back()});
+  l.node("Reshape", {from}, {flat});
+  l.node("FullyConnected", {flat, weights}, {product});
+  l.node("Reshape", {product}, {y});
+  return true;
+}
+
 }  // namespace
 
 Status matmul(Lowering &l, const qir::Node &node) {
+  if (fully_connected(l, node)) return {};
   const std::int32_t ids[2] = {node.inputs[0], node.inputs[1]};
   std::int32_t operands[2];
   const std::size_t rank = std::max({l.rank(ids[0]), l.rank(ids[1]), std::size_t{2}});

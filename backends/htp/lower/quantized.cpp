@@ -51,6 +51,40 @@ constexpr Row kRows[] = {
     {Op::Swish, Form::Neither},
 };
 
+// The library takes no float beside integers.
+bool has_float_operand(const qir::Graph &graph, const qir::Node &node) {
+  switch (node.op) {
+    case Op::Add:
+    case Op::Conv:
+    case Op::ConvTranspose:
+    case Op::Div:
+    case Op::Gemm:
+    case Op::InstanceNormalization:
+    case Op::LayerNormalization:
+    case Op::MatMul:
+    case Op::Max:
+    case Op::Min:
+    case Op::Mul:
+    case Op::PRelu:
+    case Op::RMSNormalization:
+    case Op::Sub:
+    case Op::Sum: break;
+    default: return false;
+  }
+  for (const auto *list : {&node.inputs, &node.outputs})
+    for (const std::int32_t id : *list)
+      if (id != qir::kAbsent && (qir::at(graph, id).dtype == DType::F32 || qir::at(graph, id).dtype == DType::F16))
+        return true;
+  return false;
+}
+
+// Scales for blocks of an axis have no form beside which the library is right.
+bool has_blocks(const qir::Graph &graph, const qir::Node &node) {
+  return std::any_of(node.inputs.begin(), node.inputs.end(), [&](std::int32_t id) {
+    return id != qir::kAbsent && qir::at(graph, id).quant && qir::at(graph, id).quant->block_size > 0;
+  });
+}
+
 // By numbers of which none is 0.
 bool divides_by_constant(const qir::Graph &graph, const qir::Node &node) {
   const qir::Tensor &by = qir::at(graph, node.inputs[1]);
@@ -72,6 +106,7 @@ bool reads_order(Op op) noexcept {
 bool computes_quantized(const qir::Graph &graph, const qir::Node &node) {
   const Row *const row =
       std::find_if(std::begin(kRows), std::end(kRows), [&](const Row &r) { return r.op == node.op; });
+  if (has_float_operand(graph, node) || has_blocks(graph, node)) return false;
   if (node.op == Op::Div && divides_by_constant(graph, node)) return true;
   if (row == std::end(kRows) || row->form == Form::Both) return true;
   if (row->form == Form::Neither) return false;

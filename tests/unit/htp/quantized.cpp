@@ -6,6 +6,7 @@
 #include "backends/htp/borders.h"
 #include "backends/htp/lower/lowering.h"
 #include "backends/htp/lower/quantized.h"
+#include "backends/htp/lower/unsigned.h"
 #include "tests/unit/passes/pieces.h"
 
 using namespace quarry;
@@ -223,4 +224,51 @@ TEST_CASE("transforms are products with matrices of cosines and sines") {
                         {Pieces::attribute("kernel_shape", Ints{3, 3}), Pieces::attribute("pads", Ints{1, 1, 1, 1})})});
   CHECK_EQ(types(pool),
            "Transpose ElementWiseMultiply Pad PoolAvg2d ElementWiseSquareRoot ElementWiseMultiply Transpose");
+}
+
+TEST_CASE("signed values become unsigned, at the model's borders by a conversion, and weights stay") {
+  Pieces p;
+  const i32 x = p.quantized(p.input({2, 2}, DType::I8), DType::I8, {0.1f}, {-3});
+  const i32 w = p.quantized(p.constant<std::int8_t>(DType::I8, {2, 2}, {1, -2, 3, 4}), DType::I8, {0.5f}, {0});
+  const i32 product = p.quantized(p.node(Op::MatMul, {x, w}), DType::I8, {0.2f}, {5});
+  const i32 more = p.quantized(p.constant<std::int8_t>(DType::I8, {2}, {-128, 127}), DType::I8, {0.5f}, {1});
+  const i32 y = p.quantized(p.add(product, more), DType::I8, {0.2f}, {5});
+  p.gives({y});
+  htp::HostBorders host;
+  host.inputs.resize(1), host.outputs.resize(1);
+  htp::make_unsigned(p.graph, p.store, host);
+  CHECK_EQ(ops(p.graph), "Identity MatMul Add Identity");
+  CHECK(p.at(p.graph.inputs[0]).dtype == DType::I8);
+  CHECK(p.at(p.graph.outputs[0]).dtype == DType::I8);
+  const qir::Tensor &inner = p.at(p.graph.nodes[1].inputs[0]);
+  CHECK(inner.dtype == DType::U8);
+  CHECK_EQ(inner.quant->zero_points[0], 125);
+  CHECK_EQ(p.graph.nodes[1].inputs[1], w);
+  const qir::Tensor &added = p.at(p.graph.nodes[2].inputs[1]);
+  CHECK(added.dtype == DType::U8);
+  CHECK_EQ(static_cast<const std::uint8_t *>(added.data.data)[0], 0);
+  CHECK_EQ(static_cast<const std::uint8_t *>(added.data.data)[1], 255);
+  CHECK_EQ(types(p), "Convert MatMul ElementWiseAdd Convert");
+}
+
+TEST_CASE("where the host has f32 at the border its zero point moves with the integers") {
+  Pieces p;
+  const i32 x = p.quantized(p.input({2}, DType::I16), DType::I16, {0.1f}, {0});
+  p.gives({p.quantized(p.of(Op::Sigmoid, x), DType::I16, {0.1f}, {7})});
+  htp::HostBorders host;
+  host.inputs.push_back({"x", 0.1f, 0}), host.outputs.push_back({"y", 0.1f, 7});
+  htp::make_unsigned(p.graph, p.store, host);
+  CHECK_EQ(ops(p.graph), "Sigmoid");
+  CHECK_EQ(host.inputs[0].zero_point, 32768);
+  CHECK_EQ(host.outputs[0].zero_point, 32775);
+  CHECK(p.at(p.graph.outputs[0]).dtype == DType::U16);
+}
+
+// MatMul crashes the library for a matrix of rank 2 with a scale for each column.
+TEST_CASE("weights with a scale for each column go by FullyConnected") {
+  Pieces p;
+  const i32 x = p.quantized(p.input({3, 2, 2}, DType::U8), DType::U8, {0.1f}, {0});
+  const i32 w = p.quantized(p.constant<std::int8_t>(DType::I8, {2, 2}, {1, -2, 3, 4}), DType::I8, {0.5f, 1}, {0, 0}, 1);
+  p.gives({p.quantized(p.node(Op::MatMul, {x, w}), DType::U8, {0.2f}, {5})});
+  CHECK_EQ(types(p), "Reshape FullyConnected Reshape");
 }

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// Values of i8 and i16 as u8 and u16: the same numbers with another zero point, for which the library has every
+// operator that it has at all. Weights stay signed.
+#pragma once
+
+#include "backends/htp/borders.h"
+#include "formats/qir/store.h"
+
+namespace quarry::htp {
+
+// `host`: what the host does at the borders of this graph.
+void make_unsigned(qir::Graph &graph, qir::Store &store, HostBorders &host);
+
+}  // namespace quarry::htp
