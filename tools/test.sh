@@ -139,6 +139,7 @@ if [ -n "$models" ]; then
   done
   if libraries=$(qnn_libraries); then
     step "htp, on Qualcomm's libraries and their emulator" python3 tests/integration/check_htp.py "$build" "$shared" "$libraries"
+    step "htp: options, profiles, threads" python3 tests/integration/check_htp_run.py "$build" "$shared" "$libraries"
     step "htp: containers, tools and other runtimes" python3 tests/integration/check_htp_tools.py "$build" "$shared" "$libraries"
     step "htp, one-operator models against ONNX Runtime" python3 tests/integration/check_htp_ops.py "$build" "$shared" "$libraries"
   else

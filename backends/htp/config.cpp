@@ -98,6 +98,19 @@ Result<CompileOptions> read_compile_options(Settings settings) {
   out.half_precision = settings.text("enable_htp_fp16_precision") != "0";
   out.signed_domain = settings.flag("htp.signed_pd");
   out.host_quantization = settings.flag("offload_graph_io_quantization");
+  // What the library would take with a shrug, or refuse at another call.
+  const auto limit = [&](const char *option, const String &expected) {
+    return Status::error(ErrorId::bad_option_value, format("option %s: found %s for %s, expected %s", option,
+                                                           printable(settings.text(option)).c_str(),
+                                                           soc_text(*out.soc).c_str(), expected.c_str()));
+  };
+  constexpr std::uint64_t kMostVtcmMb = 16;
+  if (settings.number("vtcm_mb") > kMostVtcmMb) return limit("vtcm_mb", "at most 16, the most that the library takes");
+  if (settings.number("htp.vtcm_bytes") > kMostVtcmMb << 20)
+    return limit("htp.vtcm_bytes", "at most 16777216, the most that the library takes");
+  if (settings.flag("extended_udma") && out.soc->arch < 81) return limit("extended_udma", "0: it is there from v81 on");
+  if (settings.flag("enable_htp_weight_sharing") && out.soc->arch < 73)
+    return limit("enable_htp_weight_sharing", "0: it is there from v73 on");
   out.settings = std::move(settings);
   return out;
 }

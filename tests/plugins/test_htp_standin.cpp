@@ -27,7 +27,8 @@ std::string write_file(const std::string &text) {
 TEST_CASE("options of graph, context and device become configurations") {
   const Standin standin;
   qr::Runtime runtime;
-  session(runtime, {{"vtcm_mb", "8"},
+  session(runtime, {{"soc_model", "SM8850"},
+                    {"vtcm_mb", "8"},
                     {"htp.hvx_threads", "4"},
                     {"htp_graph_finalization_optimization_mode", "3"},
                     {"htp.dlbc", "1"},
@@ -61,6 +62,19 @@ TEST_CASE("options of graph, context and device become configurations") {
   standin.begin_log();
   session(runtime, {{"htp.vtcm_bytes", "4194304"}});
   CHECK(standin.has("  graph.custom 10=4194304"));
+  // What the library would take and not do is refused here.
+  const auto refused = [&](const char *key, const char *value, const char *part, const char *soc = "SM8650") {
+    CHECK(says(failure(
+                   [&] {
+                     session(runtime, {{key, value}, {"soc_model", soc}});
+                   },
+                   QR_INVALID_ARGUMENT),
+               {key, part}));
+  };
+  refused("vtcm_mb", "17", "at most 16");
+  refused("htp.vtcm_bytes", "16777217", "at most 16777216");
+  refused("extended_udma", "1", "from v81 on");
+  refused("enable_htp_weight_sharing", "1", "from v73 on", "SM8450");
 }
 
 TEST_CASE("a configuration that is refused is named, with the library's word") {

@@ -18,13 +18,16 @@ bool is_noise(std::string_view line) { return line.find("unexpected GraphHtpSett
 LogLines::LogLines() noexcept : outer_(t_lines), allocator_(current_allocator()) { t_lines = this; }
 LogLines::~LogLines() { t_lines = outer_; }
 
-void LogLines::add(std::string_view line) noexcept {
+void LogLines::add(std::string_view line, bool is_error) noexcept {
   constexpr std::size_t kMost = 64;
   if (lines_.size() >= kMost || is_noise(line)) return;
   AllocatorScope scope(allocator_);
   try {
     String text = printable(line, 1000);
-    if (std::find(lines_.begin(), lines_.end(), text) == lines_.end()) lines_.push_back(std::move(text));
+    if (std::find(lines_.begin(), lines_.end(), text) == lines_.end()) {
+      lines_.insert(is_error ? lines_.begin() + static_cast<std::ptrdiff_t>(errors_) : lines_.end(), std::move(text));
+      errors_ += is_error;
+    }
   } catch (const std::bad_alloc &) {  // a line less
   }
 }
@@ -44,7 +47,7 @@ void write_log(const char *pattern, std::uint32_t level, std::uint64_t, va_list 
   std::string_view text(line, std::min<std::size_t>(static_cast<std::size_t>(size), sizeof line - 1));
   while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.remove_suffix(1);
   while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
-  if (!text.empty()) t_lines->add(text);
+  if (!text.empty()) t_lines->add(text, level <= static_cast<std::uint32_t>(LogLevel::Errors));
 }
 
 }  // namespace quarry::qnn

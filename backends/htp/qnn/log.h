@@ -18,12 +18,13 @@ class LogLines {
 
   // At most so many warnings and errors, one after the other; empty: it said nothing.
   String text(std::size_t most = 4) const;
-  void clear() noexcept { lines_.clear(); }
+  void clear() noexcept { lines_.clear(), errors_ = 0; }
 
  private:
   friend void write_log(const char *pattern, std::uint32_t level, std::uint64_t time, va_list arguments);
-  void add(std::string_view line) noexcept;
-  Vector<String> lines_;
+  void add(std::string_view line, bool is_error) noexcept;
+  Vector<String> lines_;  // errors first
+  std::size_t errors_ = 0;
   LogLines *outer_;
   Allocator &allocator_;
 };

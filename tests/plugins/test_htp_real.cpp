@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// The htp backend on Qualcomm's library, from many threads and many times. Run by tests/integration/check_htp_run.py,
+// which has the library's folder in QUARRY_QNN_PATH.
+#include <atomic>
+#include <fstream>
+#include <thread>
+
+#include "tests/plugins/standin_fixture.h"
+
+using namespace quarry::test;
+
+TEST_CASE("eight threads, two sessions of different priority: right results") {
+  qr::Runtime runtime;
+  qr::Session one = session(runtime), two = session(runtime, {{"qnn_context_priority", "high"}});
+  std::vector<std::thread> threads;
+  std::vector<qr::Session> clones;
+  for (int t = 0; t < 8; ++t) clones.push_back((t % 2 ? one : two).clone());
+  std::atomic<int> wrong{0};
+  for (int t = 0; t < 8; ++t)
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 25; ++i) {
+        float x[8], y[8] = {};
+        std::fill_n(x, 8, static_cast<float>(100 * t + i));
+        std::vector<qr::Tensor> in{qr::Tensor::of(x, {1, 8})}, out{qr::Tensor::of(y, {1, 8})};
+        clones[static_cast<std::size_t>(t)].run(in, out);
+        wrong += !equals(x, y);
+      }
+    });
+  for (std::thread &thread : threads) thread.join();
+  CHECK_EQ(wrong.load(), 0);
+}
+
+TEST_CASE("200 times made, run and ended: memory stays") {
+  qr::Runtime runtime;
+  const std::string text = relu_model();
+  const qr::Options given = options(runtime);
+  const std::string path = "/tmp/quarry-htp-real-" + std::to_string(getpid()) + ".qrm";
+  qr::Model(runtime, text.data(), text.size()).compile(path, &given);
+  const auto resident = [] {
+    std::ifstream file("/proc/self/statm");
+    long all = 0, pages = 0;
+    file >> all >> pages;
+    return pages * sysconf(_SC_PAGESIZE);
+  };
+  const qr::Model model(runtime, path);
+  long before = 0;
+  for (int i = 0; i < 200; ++i) {
+    qr::Session made(model, &given);
+    CHECK(run(made));
+    if (i == 40) before = resident();
+  }
+  unlink(path.c_str());
+  MESSAGE("grown from the 41st to the 200th by ", (resident() - before) / 1024, " KB");
+  CHECK_LT(resident() - before, 4 << 20);
+}
+
+TEST_CASE("memory of the session's device, and what the emulator says of sharing it") {
+  qr::Runtime runtime;
+  for (const bool shares : {false, true}) {
+    qr::Session made = session(runtime, {{"enable_htp_shared_memory_allocator", shares ? "1" : "0"}});
+    qr::Memory x(made, 4096), y(made, 4096);
+    std::fill_n(static_cast<float *>(x.data()), 8, 3.0f);
+    std::vector<qr::Tensor> in{qr::Tensor(QR_DTYPE_F32, {1, 8}, nullptr)},
+        out{qr::Tensor(QR_DTYPE_F32, {1, 8}, nullptr)};
+    in[0].memory = x.get(), out[0].memory = y.get();
+    if (shares) {
+      CHECK(says(failure([&] { made.run(in, out); }, QR_INTERNAL), {"memRegister", "1000 NotSupported"}));
+    } else {
+      made.run(in, out);
+      CHECK(equals(static_cast<float *>(x.data()), static_cast<float *>(y.data())));
+    }
+  }
+}
