@@ -242,6 +242,13 @@ class Plugin : public HeapObject, public std::enable_shared_from_this<Plugin> {
   // `out_known` false: the plugin has no such slot, use the plan of the container.
   Status plan(const qr_load_request &request, qr_plugin_plan *out_plan, bool *out_known);
   Result<std::shared_ptr<Context>> load(const qr_load_request &request);
+  // Empty: the plugin has nothing to say of the blob.
+  Result<String> describe(const qr_load_request &request);
+  // An ONNX model with an EPContext node; the device's binary in it, or beside it under `binary_name`.
+  struct OnnxForm {
+    Vector<std::uint8_t> model, binary;
+  };
+  Result<OnnxForm> export_onnx(const qr_load_request &request, std::string_view binary_name);
 
   // What the plugin has of qr_plugin_memory_api. A null Registration with an ok status: the slot is not there, use
   // plain memory (allocate, register_pointer). import_fd without a slot is QR-R0010.

@@ -261,6 +261,53 @@ Status Plugin::plan(const qr_load_request &request, qr_plugin_plan *out_plan, bo
   return {};
 }
 
+namespace {
+
+struct BytesCollector {
+  static constexpr std::uint64_t kMost = std::uint64_t{1} << 40;
+  SinkState state;
+  Vector<std::uint8_t> bytes;
+
+  explicit BytesCollector(HostEnvironment &environment) : state(environment) {}
+  qr_bytes_sink sink() noexcept { return {sizeof(qr_bytes_sink), 0, this, write}; }
+  static qr_plugin_code write(void *self, const void *data, std::uint64_t size) {
+    BytesCollector &to = *static_cast<BytesCollector *>(self);
+    return to.state.code([&] {
+      if ((!data && size > 0) || size > kMost - to.bytes.size())
+        return to.state.fault(format("wrote %llu bytes, without data or too many", ull(size)));
+      const auto *const from = static_cast<const std::uint8_t *>(data);
+      if (size > 0) to.bytes.insert(to.bytes.end(), from, from + size);
+    });
+  }
+};
+
+}  // namespace
+
+Result<String> Plugin::describe(const qr_load_request &request) {
+  if (!QR_HAS_SLOT(table_->context, describe)) return String();
+  BytesCollector collector(environment_);
+  const qr_bytes_sink sink = collector.sink();
+  ErrorCollector errors(*this);
+  const qr_plugin_code code = table_->context->describe(backend_, &request, &sink, errors.sink());
+  QR_RETURN_IF_ERROR(collector.state.finish(*this, "context.describe"));
+  QR_RETURN_IF_ERROR(errors.finish("context.describe", code));
+  return String(collector.bytes.begin(), collector.bytes.end());
+}
+
+Result<Plugin::OnnxForm> Plugin::export_onnx(const qr_load_request &request, std::string_view binary_name) {
+  if (!QR_HAS_SLOT(table_->context, export_onnx))
+    return no_slot(ErrorId::backend_cannot_compile, "write contexts as ONNX models");
+  BytesCollector model(environment_), binary(environment_);
+  const qr_bytes_sink to_model = model.sink(), to_binary = binary.sink();
+  ErrorCollector errors(*this);
+  const qr_plugin_code code =
+      table_->context->export_onnx(backend_, &request, plugin_text(binary_name), &to_model, &to_binary, errors.sink());
+  QR_RETURN_IF_ERROR(model.state.finish(*this, "context.export_onnx"));
+  QR_RETURN_IF_ERROR(binary.state.finish(*this, "context.export_onnx"));
+  QR_RETURN_IF_ERROR(errors.finish("context.export_onnx", code));
+  return OnnxForm{std::move(model.bytes), std::move(binary.bytes)};
+}
+
 Result<std::shared_ptr<Context>> Plugin::load(const qr_load_request &request) {
   qr_context *handle = nullptr;
   ErrorCollector errors(*this);

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Model::inspect: what a model says of itself, as the JSON of docs/formats/inspect.md.
 #include "base/json_writer.h"
+#include "runtime/loadable_model.h"
 #include "runtime/model.h"
 #include "runtime/plugin_text.h"
 #include "runtime/prepare_library.h"
+#include "runtime/runtime.h"
 
 namespace quarry {
 namespace {
@@ -63,7 +65,18 @@ void count_operators(const qir::Graph &graph, OrderedMap<String, std::uint64_t> 
   }
 }
 
-Status write_container(JsonWriter &json, const qrm::ValidatedModel &model) {
+// What the backend itself has to say of a program, where it is at hand.
+String description_of(const Model &model, const qrm::ContextInfo &context, const qrm::Program &program) {
+  auto plugin = model.runtime().open_backend(context.backend);
+  if (!plugin.ok()) return {};
+  auto text = describe_program(**plugin, model.container(), context, program);
+  if (text.ok()) return std::move(*text);
+  model.runtime().log().write(QR_LOG_INFO, "inspect", text.peek_status().message());
+  return {};
+}
+
+Status write_container(JsonWriter &json, const Model &from) {
+  const qrm::ValidatedModel &model = from.container();
   const qrm::Metadata &metadata = model.metadata();
   json.field("kind", "qrm").field("format", format("%u.%u", model.format_major(), model.format_minor()));
   json.field("producer", metadata.producer).field("source", metadata.source).field("file_bytes", model.file_bytes());
@@ -106,7 +119,9 @@ Status write_container(JsonWriter &json, const qrm::ValidatedModel &model) {
           .field("arena_bytes", program.plan.arena_bytes);
       json.field("io_bytes", program.plan.io_bytes).field("device_bytes", program.plan.device_bytes);
       json.field("scratchpad_bytes", program.plan.scratchpad_bytes);
-      json.field("spill_fill_bytes", program.plan.spill_fill_bytes).end_object().end_object();
+      json.field("spill_fill_bytes", program.plan.spill_fill_bytes).end_object();
+      if (const String text = description_of(from, context, program); !text.empty()) json.key("about").raw(text);
+      json.end_object();
     }
     json.end_array().end_object();
   }
@@ -136,7 +151,7 @@ Result<String> Model::inspect() const {
   json.begin_object();
   if (!path_.empty()) json.field("path", path_);
   if (is_container()) {
-    QR_RETURN_IF_ERROR(write_container(json, *container_));
+    QR_RETURN_IF_ERROR(write_container(json, *this));
   } else {
     ErrorCollector errors;
     qr_plugin_string facts = {};

@@ -333,6 +333,16 @@ qr_load_request load_request(const CompileJob &job, const LoadableProgram &progr
   return request;
 }
 
+Result<String> describe_program(loader::Plugin &plugin, const qrm::ValidatedModel &container,
+                                const qrm::ContextInfo &context, const qrm::Program &program) {
+  Vector<LoadableProgram> one;
+  QR_ASSIGN_OR_RETURN(const LoadableProgram *loadable, add_program(container, context, program, one));
+  qr_load_request request = {};
+  request.struct_size = sizeof request;
+  request.blob = &loadable->blob;
+  return plugin.describe(request);
+}
+
 Result<qrm::Plan> plan_program(const CompileJob &job, const LoadableProgram &program) {
   qr_plugin_plan plan = {};
   plan.struct_size = sizeof plan;

@@ -87,6 +87,10 @@ Status no_context(const CompileJob &job);
 // A request to grade, plan or load a program.
 qr_load_request load_request(const CompileJob &job, const LoadableProgram &program) noexcept;
 
+// What a backend says of a program that a container holds, as JSON; empty: nothing. Nothing is loaded.
+Result<String> describe_program(loader::Plugin &plugin, const qrm::ValidatedModel &container,
+                                const qrm::ContextInfo &context, const qrm::Program &program);
+
 // What `program` needs, from the backend where it can tell.
 Result<qrm::Plan> plan_program(const CompileJob &job, const LoadableProgram &program);
 

@@ -65,6 +65,26 @@ void print_onnx(const Json &info) {
   print_pairs("metadata", onnx.value("metadata", Json::object()));
 }
 
+// What a backend says of its own: values on one line, and what has parts below it.
+void print_about(const Json &about, int indent) {
+  std::string line;
+  for (const auto &[key, value] : about.items()) {
+    const bool has_parts = value.is_object() || (value.is_array() && !value.empty() && value[0].is_object());
+    if (!has_parts)
+      line += (line.empty() ? "" : ", ") + key + " " + (value.is_string() ? value.get<std::string>() : value.dump());
+  }
+  print("%*s%s\n", indent, "", line.c_str());
+  for (const auto &[key, value] : about.items()) {
+    if (value.is_object()) {
+      print("%*s%s\n", indent, "", key.c_str());
+      print_about(value, indent + 2);
+    } else if (value.is_array() && !value.empty() && value[0].is_object()) {
+      print("%*s%s\n", indent, "", key.c_str());
+      for (const Json &part : value) print_about(part, indent + 2);
+    }
+  }
+}
+
 void print_container(const Json &info) {
   print("  container format %s, written by %s%s%s\n", info.value("format", "?").c_str(),
         info.value("producer", "?").c_str(), info.value("source", "").empty() ? "" : " from ",
@@ -95,6 +115,8 @@ void print_container(const Json &info) {
             bytes_text(memory["arena_bytes"].get<uint64_t>()).c_str(),
             bytes_text(memory["io_bytes"].get<uint64_t>()).c_str());
     }
+    for (const Json &program : context["programs"])
+      if (program.contains("about")) print_about(program["about"], 4);
     for (const auto &[key, value] : context["options"].items())
       print("    %s = %s\n", key.c_str(), value.get<std::string>().c_str());
   }

@@ -42,6 +42,9 @@ class Writer {
       for (const std::uint32_t extent : tensor.device_dims) u32(extent);
       bytes(&tensor.scale, sizeof tensor.scale);
       u32(static_cast<std::uint32_t>(tensor.zero_point));
+      text(tensor.device_name);
+      bytes(&tensor.device_scale, sizeof tensor.device_scale);
+      u32(static_cast<std::uint32_t>(tensor.device_zero_point));
     }
   }
   Vector<std::uint8_t> take() { return std::move(out_); }
@@ -150,6 +153,9 @@ Status read_tensors(Reader &reader, Vector<BlobTensor> &list) {
     }
     reader.bytes(&tensor.scale, sizeof tensor.scale);
     tensor.zero_point = static_cast<std::int32_t>(reader.u32());
+    tensor.device_name = reader.text();
+    reader.bytes(&tensor.device_scale, sizeof tensor.device_scale);
+    tensor.device_zero_point = static_cast<std::int32_t>(reader.u32());
     if (!reader.ok()) return bad("it ends in the midst of a tensor");
     if (element_bytes(tensor.device_dtype) == 0) return bad("found a tensor of an unknown type");
     if (!fits_device(tensor, *model)) return bad("found a tensor whose type on the device is another than its own");
@@ -181,6 +187,8 @@ Vector<std::uint8_t> write_blob(const Blob &blob) {
     writer.u32(static_cast<std::uint32_t>(graph.nodes.size()));
     for (const BlobNode &node : graph.nodes) writer.text(node.name), writer.u32(node.path), writer.text(node.text);
     writer.u32(graph.layout_copies);
+    for (const std::uint64_t figure : {graph.spill_bytes, graph.vtcm_bytes, graph.hvx_threads}) writer.u64(figure);
+    writer.u32(graph.optimization);
   }
   return writer.take();
 }
@@ -217,6 +225,8 @@ Result<Blob> read_blob(std::span<const std::uint8_t> bytes) {
       if (node.path > 3) return bad("found a node that runs by no known path");
     }
     graph.layout_copies = reader.u32();
+    for (std::uint64_t *figure : {&graph.spill_bytes, &graph.vtcm_bytes, &graph.hvx_threads}) *figure = reader.u64();
+    graph.optimization = reader.u32();
   }
   for (const BlobGraph &graph : blob.graphs)
     for (const auto *list : {&graph.inputs, &graph.outputs})

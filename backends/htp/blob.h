@@ -11,7 +11,7 @@
 
 namespace quarry::htp {
 
-inline constexpr std::uint32_t kBlobVersion = 3;
+inline constexpr std::uint32_t kBlobVersion = 4;
 
 // Where the value of an input or output is.
 enum class BlobPlace : std::uint32_t {
@@ -32,6 +32,10 @@ struct BlobTensor {
   // Where the host converts between f32 and the device's integers; 0: nobody does.
   float scale = 0;
   std::int32_t zero_point = 0;
+  // What the binary says of it, for who reads and does not run: its name there, and the numbers of a quantised one.
+  String device_name;
+  float device_scale = 0;
+  std::int32_t device_zero_point = 0;
 };
 // By what a node of the model runs: QR_PLUGIN_PATH_*, and words.
 struct BlobNode {
@@ -45,6 +49,9 @@ struct BlobGraph {
   Vector<BlobTensor> inputs, outputs;
   Vector<BlobNode> nodes;
   std::uint32_t layout_copies = 0;
+  // As the binary says; 0: nothing.
+  std::uint64_t spill_bytes = 0, vtcm_bytes = 0, hvx_threads = 0;
+  std::uint32_t optimization = 0;
 };
 struct Blob {
   std::uint32_t soc = 0, arch = 0;

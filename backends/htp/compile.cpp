@@ -46,6 +46,9 @@ Status describe(const Vector<Border> &borders, const Draft &draft, const qnn::Te
           format("the binary says nothing of tensor %s, which is one of its borders", printable(from.name).c_str()));
     BlobTensor &tensor = out.emplace_back();
     tensor.name = border.name, tensor.dtype = border.dtype, tensor.shape = border.shape;
+    tensor.device_name = found->v1.name;
+    if (const qnn::Quant &q = found->v1.q; q.defined == qnn::Defined::Yes && q.enc == qnn::QuantEnc::ScaleOffset)
+      tensor.device_scale = q.so.scale, tensor.device_zero_point = -q.so.offset;
     tensor.id = found->v1.id, tensor.device_dtype = from.dtype, tensor.device_dims = from.dims;
     tensor.scale = border.scale, tensor.zero_point = border.zero_point;
   }
@@ -199,7 +202,8 @@ Result<CompiledContext> compile(const std::shared_ptr<const qnn::Library> &libra
       return Status::error(ErrorId::backend_library_call,
                            format("the binary says nothing of graph %s", printable(draft.name).c_str()));
     graph.on_device = info != nullptr;
-    if (info) out.spill_bytes = std::max(out.spill_bytes, metadata->spill_bytes(draft.name));
+    if (info) metadata->figures(draft.name, graph);
+    out.spill_bytes = std::max(out.spill_bytes, graph.spill_bytes);
     std::uint64_t io_bytes = 0;
     for (const auto *list : {&draft.inputs, &draft.outputs})
       for (const Border &border : *list)

@@ -60,6 +60,16 @@ const qnn::GraphInfo *Metadata::find(std::string_view name) const noexcept {
   return nullptr;
 }
 
+void Metadata::figures(std::string_view graph, BlobGraph &out) const noexcept {
+  const qnn::GraphInfo *const info = find(graph);
+  qnn::HtpGraphBlobV1 blob{};
+  if (!info || !info->blob || info->blob_bytes < sizeof blob) return;
+  std::memcpy(&blob, info->blob, sizeof blob);
+  out.spill_bytes = blob.spill, out.optimization = blob.opt_level, out.hvx_threads = blob.hvx_threads;
+  constexpr std::uint32_t kMostMegabytes = 4096;  // no device has as much
+  out.vtcm_bytes = blob.vtcm_mb > kMostMegabytes ? blob.vtcm_mb : std::uint64_t{blob.vtcm_mb} << 20;
+}
+
 std::uint64_t Metadata::spill_bytes(std::string_view graph) const noexcept {
   const qnn::GraphInfo *const info = find(graph);
   qnn::HtpGraphBlobV1 blob{};

@@ -20,6 +20,8 @@ class Metadata {
 
   const qnn::GraphInfo *find(std::string_view name) const noexcept;  // nullptr: there is none
 
+  // What a graph takes of the device, into the fields of `out` that say so.
+  void figures(std::string_view graph, BlobGraph &out) const noexcept;
   // How much memory a graph spills into from the fast one.
   std::uint64_t spill_bytes(std::string_view graph) const noexcept;
 

@@ -11,6 +11,7 @@
 #include "backends/htp/compile.h"
 #include "backends/htp/execution.h"
 #include "backends/htp/grade.h"
+#include "backends/htp/inspect.h"
 #include "backends/htp/lower/lowering.h"
 #include "backends/htp/shared_memory.h"
 #include "base/os_error.h"
@@ -23,12 +24,12 @@ using plugin::view;
 #define QR_HTP_VERSION "0.1.0"
 
 #ifndef qr_plugin_query  // linked into the library: nobody looks for a note
-QR_PLUGIN_NOTE("htp", QR_HTP_VERSION, 3);
+QR_PLUGIN_NOTE("htp", QR_HTP_VERSION, 4);
 #define QR_QUERY_VISIBILITY QR_PLUGIN_EXPORT
 #else
 #define QR_QUERY_VISIBILITY
 #endif
-static_assert(htp::kBlobVersion == 3, "QR_PLUGIN_NOTE names it too");
+static_assert(htp::kBlobVersion == 4, "QR_PLUGIN_NOTE names it too");
 
 struct qr_backend {
   explicit qr_backend(const qr_host *host) noexcept : allocator(host) {}
@@ -325,6 +326,32 @@ qr_plugin_code context_load(qr_backend *backend, const qr_load_request *request,
   });
 }
 
+qr_plugin_code context_describe(qr_backend *backend, const qr_load_request *request, const qr_bytes_sink *out_json,
+                                const qr_error_sink *errors) {
+  return guard(backend->allocator, errors, [&]() -> Status {
+    QR_ASSIGN_OR_RETURN(const htp::Blob blob, blob_of(*request->blob));
+    const String json = htp::describe_blob(blob);
+    if (out_json->write(out_json->self, json.data(), json.size()) == QR_OK) return {};
+    return Status::error(ErrorId::internal, "describe: the host did not take the text");
+  });
+}
+
+qr_plugin_code context_export_onnx(qr_backend *backend, const qr_load_request *request, qr_plugin_string binary_name,
+                                   const qr_bytes_sink *out_model, const qr_bytes_sink *out_binary,
+                                   const qr_error_sink *errors) {
+  return guard(backend->allocator, errors, [&]() -> Status {
+    QR_ASSIGN_OR_RETURN(const htp::Blob blob, blob_of(*request->blob));
+    std::span<const std::uint8_t> binary;
+    if (request->blob->segment_count > 0)
+      binary = {static_cast<const std::uint8_t *>(request->blob->segments[0].data), request->blob->segments[0].size};
+    QR_ASSIGN_OR_RETURN(const Vector<std::uint8_t> model, htp::ep_context_model(blob, binary, view(binary_name)));
+    if (out_model->write(out_model->self, model.data(), model.size()) == QR_OK &&
+        (view(binary_name).empty() || out_binary->write(out_binary->self, binary.data(), binary.size()) == QR_OK))
+      return {};
+    return Status::error(ErrorId::internal, "export_onnx: the host did not take the model");
+  });
+}
+
 const htp::BlobGraph &graph_of(const qr_context *context, std::uint64_t graph) {
   return context->loaded->blob().graphs[graph];
 }
@@ -373,7 +400,9 @@ constexpr qr_plugin_context_api kContext = {sizeof(qr_plugin_context_api),
                                             context_tensor,
                                             context_destroy,
                                             context_graph_count,
-                                            context_nodes};
+                                            context_nodes,
+                                            context_describe,
+                                            context_export_onnx};
 
 // ---- execution ----------------------------------------------------------------------------------
 

@@ -572,6 +572,15 @@ typedef struct qr_plugin_compiler_api {
 } qr_plugin_compiler_api;
 #define QR_PLUGIN_COMPILER_API_FIRST_SIZE 32u
 
+/* Takes bytes, copied, one piece behind the other. */
+typedef struct qr_bytes_sink {
+  uint32_t struct_size;
+  uint32_t reserved;
+  void *self;
+  qr_plugin_code (*write)(void *self, const void *data, uint64_t size);
+} qr_bytes_sink;
+#define QR_BYTES_SINK_FIRST_SIZE 24u
+
 typedef struct qr_plugin_context_api {
   uint32_t struct_size;
   uint32_t reserved;
@@ -598,6 +607,16 @@ typedef struct qr_plugin_context_api {
    * `check` a node may be left out. (optional: the report says nothing of nodes) */
   qr_plugin_code (*nodes)(qr_context *context, uint64_t graph, const qr_verdict_sink *verdicts,
                           const qr_error_sink *errors);
+  /* since 0.2. What a blob holds, as a JSON object, for who inspects a container; nothing is loaded, and the blob is
+   * untrusted. (optional: the container says no more than it knows itself) */
+  qr_plugin_code (*describe)(qr_backend *backend, const qr_load_request *request, const qr_bytes_sink *out_json,
+                             const qr_error_sink *errors);
+  /* since 0.2. The context in the form that ONNX Runtime loads: an ONNX model with an EPContext node. An empty
+   * `binary_name`: the device's binary is in the model; else it goes to `out_binary`, and the model names this file,
+   * which will lie beside it. (optional: there is no such form) */
+  qr_plugin_code (*export_onnx)(qr_backend *backend, const qr_load_request *request, qr_plugin_string binary_name,
+                                const qr_bytes_sink *out_model, const qr_bytes_sink *out_binary,
+                                const qr_error_sink *errors);
 } qr_plugin_context_api;
 #define QR_PLUGIN_CONTEXT_API_FIRST_SIZE 64u
 

@@ -20,6 +20,8 @@ Blob sample() {
   graph.inputs.push_back({"q", DType::F32, {6}, BlobPlace::Device, {}, 6, qnn::DataType::UQ8, {6}, 0.5f, 7});
   graph.outputs.push_back({"y", DType::F32, {}, BlobPlace::Device, {}, 5, qnn::DataType::F32, {1}});
   graph.outputs.push_back({"seven", DType::U8, {1}, BlobPlace::Constant, {7}, 0, qnn::DataType::Undef, {}});
+  graph.inputs[2].device_name = "q stored", graph.inputs[2].device_scale = 0.5f;
+  graph.vtcm_bytes = 4 << 20, graph.spill_bytes = 65536;
   graph.nodes.push_back({1, "Conv2d, Transpose"});
   graph.nodes.push_back({3, ""});
   return blob;
@@ -42,6 +44,9 @@ TEST_CASE("a blob is read as it was written") {
   CHECK(graph.inputs[1].place == BlobPlace::Unused);
   CHECK_EQ(graph.inputs[2].scale, 0.5f);
   CHECK_EQ(graph.inputs[2].zero_point, 7);
+  CHECK_EQ(graph.inputs[2].device_name, "q stored");
+  CHECK_EQ(graph.spill_bytes, 65536u);
+  CHECK_EQ(graph.vtcm_bytes, std::uint64_t{4 << 20});
   CHECK((graph.outputs[1].constant == Vector<std::uint8_t>{7}));
   CHECK_EQ(graph.nodes[0].text, "Conv2d, Transpose");
 }

@@ -548,6 +548,15 @@ typedef struct qr_plugin_compiler_api {
 } qr_plugin_compiler_api;
 #define QR_PLUGIN_COMPILER_API_FIRST_SIZE 32u
 
+/* Takes bytes, copied, one piece behind the other. */
+typedef struct qr_bytes_sink {
+  uint32_t struct_size;
+  uint32_t reserved;
+  void *self;
+  qr_plugin_code (*write)(void *self, const void *data, uint64_t size);
+} qr_bytes_sink;
+#define QR_BYTES_SINK_FIRST_SIZE 24u
+
 typedef struct qr_plugin_context_api {
   uint32_t struct_size;
   uint32_t reserved;

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+// ONNX's ModelProto, as far as a model of an EPContext node needs it, written field by field.
+#include "backends/htp/inspect.h"
+#include "quarry/version.h"
+
+namespace quarry::htp {
+
+namespace {
+
+constexpr std::int64_t kIrVersion = 9, kOpset = 21;  // 16-bit QuantizeLinear
+
+class Message {
+ public:
+  Message &number(std::uint32_t field, std::uint64_t value) {
+    varint(std::uint64_t{field} << 3);
+    varint(value);
+    return *this;
+  }
+  Message &bytes(std::uint32_t field, const void *data, std::size_t size) {
+    varint((std::uint64_t{field} << 3) | 2);
+    varint(size);
+    const auto *const from = static_cast<const std::uint8_t *>(data);
+    if (size > 0) out_.insert(out_.end(), from, from + size);
+    return *this;
+  }
+  Message &text(std::uint32_t field, std::string_view value) { return bytes(field, value.data(), value.size()); }
+  Message &message(std::uint32_t field, const Message &value) {
+    return bytes(field, value.out_.data(), value.out_.size());
+  }
+  Vector<std::uint8_t> take() { return std::move(out_); }
+
+ private:
+  void varint(std::uint64_t value) {
+    for (; value > 127; value >>= 7) out_.push_back(static_cast<std::uint8_t>(value & 127) | 128);
+    out_.push_back(static_cast<std::uint8_t>(value));
+  }
+  Vector<std::uint8_t> out_;
+};
+
+// AttributeProto: name 1, i 3, s 4, type 20 (INT 2, STRING 3).
+Message attribute(std::string_view name, std::string_view value) {
+  return std::move(Message().text(1, name).text(4, value).number(20, 3));
+}
+Message attribute(std::string_view name, std::uint64_t value) {
+  return std::move(Message().text(1, name).number(3, value).number(20, 2));
+}
+
+// ValueInfoProto: name 1, type 2 (tensor_type 1: elem_type 1, shape 2: dim 1: dim_value 1).
+Message value_info(const BlobTensor &tensor, std::string_view name, DType dtype) {
+  Message shape;
+  for (const std::int64_t extent : tensor.shape)
+    shape.message(1, Message().number(1, static_cast<std::uint64_t>(extent)));
+  const Message type = std::move(Message().number(1, static_cast<std::uint64_t>(dtype)).message(2, shape));
+  return std::move(Message().text(1, name).message(2, Message().message(1, type)));
+}
+
+// TensorProto: data_type 2, name 8, raw_data 9; without dims: a scalar.
+Message scalar(std::string_view name, DType dtype, const void *data) {
+  return std::move(
+      Message().number(2, static_cast<std::uint64_t>(dtype)).text(8, name).bytes(9, data, dtype_bits(dtype) / 8));
+}
+
+Result<DType> stored_type(qnn::DataType dtype) {
+  switch (dtype) {
+    case qnn::DataType::UQ8: return DType::U8;
+    case qnn::DataType::SQ8: return DType::I8;
+    case qnn::DataType::UQ16: return DType::U16;
+    case qnn::DataType::SQ16: return DType::I16;
+    default:
+      return Status::error(
+          ErrorId::backend_limit,
+          format("EPContext: found a border of %s that the host quantises, expected 8 or 16 bits", type_name(dtype)));
+  }
+}
+
+class Writer {
+ public:
+  // The name by which the EPContext node knows the tensor.
+  Result<String> border(const BlobTensor &tensor, bool is_output) {
+    if (tensor.place != BlobPlace::Device)
+      return Status::error(
+          ErrorId::backend_limit,
+          format("EPContext: %s %s: found one that the device does not %s, expected inputs and outputs of its own",
+                 is_output ? "output" : "input", printable(tensor.name).c_str(), is_output ? "compute" : "read"),
+          "write a .qrm");
+    if (tensor.dtype == DType::I64 || tensor.dtype == DType::U64)
+      return Status::error(
+          ErrorId::backend_limit,
+          format("EPContext: %s %s: found 64-bit integers, which are narrowed for the device; expected "
+                 "a type that both have",
+                 is_output ? "output" : "input", printable(tensor.name).c_str()),
+          "write a .qrm");
+    graph_.message(is_output ? 12 : 11, value_info(tensor, tensor.name, tensor.dtype));
+    if (tensor.scale == 0 && tensor.device_name == tensor.name) return String(tensor.name);
+    const String inner = tensor.device_name == tensor.name ? tensor.name + "_stored" : tensor.device_name;
+    const String &from = is_output ? inner : tensor.name, &to = is_output ? tensor.name : inner;
+    // The node's own types are not inferred: value_info says them.
+    DType dtype = tensor.dtype;
+    if (tensor.scale != 0) {
+      QR_ASSIGN_OR_RETURN(dtype, stored_type(tensor.device_dtype));
+    }
+    graph_.message(13, value_info(tensor, inner, dtype));
+    if (tensor.scale == 0) {
+      node(is_output, Message().text(1, from).text(2, to).text(3, to + "_identity").text(4, "Identity"));
+    } else {
+      const String scale = tensor.name + "_scale", zero = tensor.name + "_zero_point";
+      const std::int32_t zero_point = tensor.zero_point;  // its low bytes are those of the stored type
+      graph_.message(5, scalar(scale, DType::F32, &tensor.scale)).message(5, scalar(zero, dtype, &zero_point));
+      Message made;
+      made.text(1, from).text(1, scale).text(1, zero).text(2, to).text(3, to + "_convert");
+      node(is_output, std::move(made.text(4, is_output ? "DequantizeLinear" : "QuantizeLinear")));
+    }
+    return inner;
+  }
+  Vector<std::uint8_t> finish(const Message &context, const Blob &blob) {
+    for (const Message &one : before_) graph_.message(1, one);
+    graph_.message(1, context);
+    for (const Message &one : after_) graph_.message(1, one);
+    graph_.text(2, blob.graphs[0].name);
+    const String version = format("%d.%d.%d", QR_VERSION_MAJOR, QR_VERSION_MINOR, QR_VERSION_PATCH);
+    Message model;  // ir_version 1, producer_name 2, producer_version 3, graph 7, opset_import 8 (domain 1, version 2)
+    model.number(1, kIrVersion).text(2, "quarry").text(3, version).message(7, graph_);
+    model.message(8, Message().text(1, "").number(2, kOpset))
+        .message(8, Message().text(1, "com.microsoft").number(2, 1));
+    return model.take();
+  }
+
+ private:
+  void node(bool is_output, Message made) { (is_output ? after_ : before_).push_back(std::move(made)); }
+  Message graph_;  // GraphProto: node 1, name 2, initializer 5, input 11, output 12, value_info 13
+  Vector<Message> before_, after_;
+};
+
+}  // namespace
+
+Result<Vector<std::uint8_t>> ep_context_model(const Blob &blob, std::span<const std::uint8_t> binary,
+                                              std::string_view binary_name) {
+  if (blob.graphs.size() != 1 || blob.binary_bytes == 0)
+    return Status::error(ErrorId::backend_limit,
+                         format("EPContext: found %zu graphs and a binary of %llu bytes, expected one graph with work "
+                                "for the device",
+                                blob.graphs.size(), static_cast<unsigned long long>(blob.binary_bytes)),
+                         "compile without shape buckets, or write a .qrm");
+  const BlobGraph &graph = blob.graphs[0];
+  Writer writer;
+  Message context;  // NodeProto: input 1, output 2, name 3, op_type 4, attribute 5, domain 7
+  for (const BlobTensor &tensor : graph.inputs) {
+    QR_ASSIGN_OR_RETURN(const String name, writer.border(tensor, false));
+    context.text(1, name);
+  }
+  for (const BlobTensor &tensor : graph.outputs) {
+    QR_ASSIGN_OR_RETURN(const String name, writer.border(tensor, true));
+    context.text(2, name);
+  }
+  context.text(3, graph.name).text(4, "EPContext").text(7, "com.microsoft");
+  context.message(5, attribute("main_context", 1)).message(5, attribute("embed_mode", binary_name.empty() ? 1u : 0u));
+  const std::string_view cache = binary_name.empty()
+                                     ? std::string_view(reinterpret_cast<const char *>(binary.data()), binary.size())
+                                     : binary_name;
+  context.message(5, attribute("ep_cache_context", cache)).message(5, attribute("ep_sdk_version", blob.build_id));
+  context.message(5, attribute("partition_name", graph.name)).message(5, attribute("source", "QNNExecutionProvider"));
+  return writer.finish(context, blob);
+}
+
+}  // namespace quarry::htp

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/htp/inspect.h"
+
+#include "backends/htp/qnn/library.h"
+#include "backends/htp/soc/soc.h"
+#include "base/json_writer.h"
+
+namespace quarry::htp {
+
+namespace {
+
+const char *place_name(BlobPlace place) {
+  switch (place) {
+    case BlobPlace::Device: return "device";
+    case BlobPlace::Unused: return "unused";
+    case BlobPlace::Constant: return "constant";
+  }
+  return "?";
+}
+
+void write_tensors(JsonWriter &json, const char *key, const Vector<BlobTensor> &tensors) {
+  json.key(key).begin_array();
+  for (const BlobTensor &tensor : tensors) {
+    json.begin_object().field("name", tensor.name).field("place", place_name(tensor.place));
+    if (tensor.place == BlobPlace::Device) {
+      json.field("id", tensor.id).field("device_name", tensor.device_name);
+      json.field("device_type", type_name(tensor.device_dtype)).key("device_dims").begin_array();
+      for (const std::uint32_t extent : tensor.device_dims) json.value(extent);
+      json.end_array();
+      if (tensor.device_scale != 0)
+        json.field("scale", static_cast<double>(tensor.device_scale)).field("zero_point", tensor.device_zero_point);
+      json.field("host_converts", tensor.scale != 0);
+    }
+    json.end_object();
+  }
+  json.end_array();
+}
+
+}  // namespace
+
+String describe_blob(const Blob &blob) {
+  JsonWriter json;
+  const Soc *const soc = find_soc(blob.soc);
+  json.begin_object().field("soc", soc && *soc->name ? String(soc->name) : format("%u", blob.soc));
+  json.field("soc_model", blob.soc).field("arch", format("v%u", blob.arch));
+  json.field("build_id", blob.build_id).field("core", qnn::version_text(blob.version.core));
+  json.field("htp", qnn::version_text(blob.version.backend)).field("binary_bytes", blob.binary_bytes);
+  json.field("binary_xxh3", format("%016llx", static_cast<unsigned long long>(blob.binary_hash)));
+  json.key("graphs").begin_array();
+  for (const BlobGraph &graph : blob.graphs) {
+    json.begin_object().field("name", graph.name).field("on_device", graph.on_device);
+    json.field("nodes", graph.nodes.size()).field("layout_copies", graph.layout_copies);
+    json.field("vtcm_bytes", graph.vtcm_bytes).field("spill_fill_bytes", graph.spill_bytes);
+    json.field("optimization", graph.optimization).field("hvx_threads", graph.hvx_threads);
+    write_tensors(json, "inputs", graph.inputs);
+    write_tensors(json, "outputs", graph.outputs);
+    json.end_object();
+  }
+  return json.end_array().end_object().take();
+}
+
+}  // namespace quarry::htp
