@@ -69,7 +69,7 @@ class ConfigReader {
                                 printable(name).c_str(), describe(value).c_str(), expected));
   }
   static String describe(const JsonValue &value) {
-    if (const String *text = value.as<String>()) return "'" + printable(*text) + "'";
+    if (const String *text = value.as<String>()) return format("'%s'", printable(*text).c_str());
     if (const double *number = value.as<double>()) return format("%g", *number);
     if (const bool *flag = value.as<bool>()) return *flag ? "true" : "false";
     return value.kind();
@@ -144,7 +144,7 @@ class ConfigReader {
         break;
       case Kind::Boolean:
         if (!flag) return wrong(value, member.name, "true or false");
-        option = *flag ? "1" : "0";
+        option.assign(1, *flag ? '1' : '0');
         break;
       case Kind::Profile:
         if (text && *text == "system_settings") option = "default";
@@ -158,7 +158,7 @@ class ConfigReader {
       case Kind::Domain:
         if (!text || (*text != "signed" && *text != "unsigned"))
           return wrong(value, member.name, "\"signed\" or \"unsigned\"");
-        option = *text == "signed" ? "1" : "0";
+        option.assign(1, *text == "signed" ? '1' : '0');
         break;
       case Kind::Zero: return number == 0 ? Status() : wrong(value, member.name, "0, the only one that is used");
       case Kind::False:

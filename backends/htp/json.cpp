@@ -29,7 +29,7 @@ class JsonReader {
     return Status::error(
         ErrorId::bad_option_value,
         format("%s, line %u: found %s, expected %s", String(subject_).c_str(), line_,
-               left_.empty() ? "the end" : ("'" + printable(left_.substr(0, 12)) + "'").c_str(), expected));
+               left_.empty() ? "the end" : format("'%s'", printable(left_.substr(0, 12)).c_str()).c_str(), expected));
   }
   void skip_space() {
     while (!left_.empty() && (left_[0] == ' ' || left_[0] == '\t' || left_[0] == '\r' || left_[0] == '\n')) {
