@@ -1,10 +1,14 @@
+#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Started by tools/bench_htp.sh: session creation on htp, ours and ONNX Runtime's.
+"""How long it takes to have a session on the htp backend, in one alternating run of one process: the library's own contextCreateFromBinary of the
+container's binary and the hash over it, Quarry's session from the container, ONNX Runtime's QNN provider from an EPContext model (embedded and not) of
+the same binary. Started by tools/bench_htp.sh, whose Python has onnxruntime and onnxruntime-qnn; the libraries of that package serve all.
 
-bench_htp.py BUILD MODEL.onnx ROUNDS        the measurement
-bench_htp.py --theirs MODEL.onnx [OUT]      in a process of its own: makes the EPContext file OUT, or times sessions from one
+bench_htp.py BUILD_DIR MODEL.onnx [ROUNDS [SOC]]
 """
+import ctypes
 import json
+import mmap
 import os
 import statistics
 import subprocess
@@ -12,75 +16,126 @@ import sys
 import tempfile
 import time
 
-SOC = "SM8650"
-SOC_NUMBER = "57"
+import onnxruntime
+import onnxruntime_qnn
+
+build, model = os.path.abspath(sys.argv[1]), sys.argv[2]
+rounds, soc = int(sys.argv[3]) if len(sys.argv) > 3 else 15, sys.argv[4] if len(sys.argv) > 4 else "57"
+folder = tempfile.mkdtemp(prefix="quarry-bench-")
+libraries = os.environ["QUARRY_QNN_PATH"] = os.path.dirname(onnxruntime_qnn.get_qnn_htp_path())
+os.environ["QUARRY_BACKEND_PATH"] = os.path.join(build, "backends", "htp")
 
 
-def session(path, **entries):
-    import onnxruntime
-    import onnxruntime_qnn
+class String(ctypes.Structure):
+    _fields_ = [("data", ctypes.c_char_p), ("size", ctypes.c_uint64)]
 
-    onnxruntime.register_execution_provider_library("QNNExecutionProvider", onnxruntime_qnn.get_library_path())
-    devices = [d for d in onnxruntime.get_ep_devices() if d.ep_name == "QNNExecutionProvider"]
-    times = []
-    for _ in range(1 if entries else 4):
-        options = onnxruntime.SessionOptions()
-        options.log_severity_level = 4
-        for key, value in entries.items():
-            options.add_session_config_entry("ep." + key, value)
-        options.add_provider_for_devices(devices[:1], {"backend_path": onnxruntime_qnn.get_qnn_htp_path(), "soc_model": SOC_NUMBER})
+
+def program(*arguments):
+    subprocess.run([os.path.join(build, "tools", "quarry"), *arguments], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+container = os.path.join(folder, "model.qrm")
+common = [model, "--backend", "htp", "-O", "soc_model=" + soc]
+program("compile", *common, "-o", container)
+for embed in ("0", "1"):
+    program("run", *common, "--zeros", "-O", "ep.context_enable=1", "-O", "ep.context_embed_mode=" + embed, "-O", f"ep.context_file_path={folder}/ep{embed}.onnx")
+with open(f"{folder}/ep0_htp.bin", "rb") as file:
+    binary = file.read()
+
+# ---- Quarry
+quarry = ctypes.CDLL(os.path.join(build, "runtime", "libquarry.so.0"))
+quarry.qr_options_set.argtypes = [ctypes.c_void_p, String, String]
+quarry.qr_model_open_path.argtypes = [ctypes.c_void_p, String, ctypes.c_void_p, ctypes.c_void_p]
+quarry.qr_session_create.argtypes = [ctypes.c_void_p] * 4
+for name in ("qr_runtime_create", "qr_options_create", "qr_options_set", "qr_model_open_path", "qr_session_create"):
+    getattr(quarry, name).restype = ctypes.c_void_p
+for name in ("qr_model_destroy", "qr_session_destroy"):
+    getattr(quarry, name).argtypes = [ctypes.c_void_p]
+runtime, options = ctypes.c_void_p(), ctypes.c_void_p()
+assert not quarry.qr_runtime_create(None, ctypes.byref(runtime)) and not quarry.qr_options_create(runtime, ctypes.byref(options))
+assert not quarry.qr_options_set(options, String(b"backend", 7), String(b"htp", 3))
+
+
+def ours(keep=False):
+    opened, session = ctypes.c_void_p(), ctypes.c_void_p()
+    begin = time.perf_counter()
+    assert not quarry.qr_model_open_path(runtime, String(container.encode(), len(container)), options, ctypes.byref(opened))
+    assert not quarry.qr_session_create(opened, options, None, ctypes.byref(session))
+    took = time.perf_counter() - begin
+    if not keep:  # one session stays, so that backend and device are there, as they are for the library's own call
+        quarry.qr_session_destroy(session)
+        quarry.qr_model_destroy(opened)
+    return took
+
+
+# ---- the library itself: slots of its table by number (backends/htp/qnn/function_table.h)
+qnn = ctypes.CDLL(onnxruntime_qnn.get_qnn_htp_path())
+providers, count = ctypes.c_void_p(), ctypes.c_uint32()
+assert qnn.QnnInterface_getProviders(ctypes.byref(providers), ctypes.byref(count)) == 0
+table = ctypes.cast(providers, ctypes.POINTER(ctypes.c_void_p))[0] + 40
+
+
+def slot(number, *types):
+    return ctypes.CFUNCTYPE(ctypes.c_uint64, *types)(ctypes.cast(table, ctypes.POINTER(ctypes.c_void_p))[number])
+
+
+pointer = ctypes.c_void_p
+backend, device = pointer(), pointer()
+assert slot(1, pointer, pointer, pointer)(None, None, ctypes.byref(backend)) == 0
+custom = (ctypes.c_uint32 * 4)(0, int(soc), int(soc), 0)  # the SoC at both offsets, as the layout depends on the version
+config = (ctypes.c_uint64 * 2)(0, ctypes.addressof(custom))
+configs = (ctypes.c_uint64 * 2)(ctypes.addressof(config), 0)
+assert slot(40, pointer, pointer, pointer)(None, configs, ctypes.byref(device)) == 0
+from_binary = slot(13, pointer, pointer, pointer, pointer, ctypes.c_uint64, pointer, pointer)
+free = slot(14, pointer, pointer)
+hash64 = ctypes.CDLL(os.environ.get("QUARRY_XXHASH", "libxxhash.so.0")).XXH3_64bits
+hash64.argtypes, hash64.restype = [pointer, ctypes.c_size_t], ctypes.c_uint64
+
+
+def library():
+    """The bytes as they lie in the file, mapped anew: the hash over them, then the context."""
+    context = pointer()
+    with open(f"{folder}/ep0_htp.bin", "rb") as opened:
         begin = time.perf_counter()
-        made = onnxruntime.InferenceSession(path, options)
-        times.append((time.perf_counter() - begin) * 1e3)
-        del made
-    return {"first": times[0], "session": statistics.median(times[1:] or times)}
+        mapped = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_COPY)
+        view = ctypes.c_char.from_buffer(mapped)
+        at = ctypes.addressof(view)
+        hash64(at, len(binary))
+        hashed = time.perf_counter()
+        assert from_binary(backend, device, None, at, len(binary), ctypes.byref(context), None) == 0
+        end = time.perf_counter()
+    free(context, None)
+    del view
+    mapped.close()
+    return end - hashed, hashed - begin
 
 
-def theirs(*arguments):
-    done = subprocess.run([sys.executable, __file__, "--theirs", *arguments], capture_output=True, text=True)
-    if done.returncode:
-        sys.exit(f"bench_htp: ONNX Runtime: {done.stderr.strip()[-500:]}")
-    return json.loads(done.stdout.strip().splitlines()[-1])
+# ---- ONNX Runtime
+onnxruntime.register_execution_provider_library("QNNExecutionProvider", onnxruntime_qnn.get_library_path())
+provider = next(d for d in onnxruntime.get_ep_devices() if d.ep_name == "QNNExecutionProvider")
 
 
-def cpu_name():
-    with open("/proc/cpuinfo", encoding="utf-8") as file:
-        return next((line.split(":", 1)[1].strip() for line in file if line.startswith("model name")), os.uname().machine)
+def peer(path):
+    session_options = onnxruntime.SessionOptions()
+    session_options.log_severity_level = 3
+    session_options.add_provider_for_devices([provider], {"backend_path": onnxruntime_qnn.get_qnn_htp_path(), "soc_model": soc})
+    begin = time.perf_counter()
+    session = onnxruntime.InferenceSession(path, session_options)
+    took = time.perf_counter() - begin
+    del session
+    return took
 
 
-def main(build, model, rounds):
-    folder = tempfile.mkdtemp(prefix="quarry-bench-htp-")
-    qrm = os.path.join(folder, "model.qrm")
-    subprocess.run([os.path.join(build, "tools", "quarry"), "compile", model, "--backend", "htp", "-O", "soc_model=" + SOC, "-o", qrm], check=True,
-                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    contexts = {}
-    for name, embedded in (("not embedded", "0"), ("embedded", "1")):
-        contexts[name] = os.path.join(folder, f"context{embedded}.onnx")
-        theirs(model, contexts[name], embedded)
-    ours, them = [], {name: [] for name in contexts}
-    for _ in range(rounds):
-        done = subprocess.run([os.path.join(build, "tests", "bench", "htp-load"), qrm, "9"], capture_output=True, text=True, check=True)
-        ours.append(json.loads(done.stdout.strip().splitlines()[-1]))
-        for name, path in contexts.items():
-            them[name].append(theirs(path))
-    middle = lambda rows, key: statistics.median(row[key] for row in rows)
-    print(f"\n{os.path.basename(os.path.dirname(model))} for {SOC}, a binary of {ours[0]['binary_bytes'] / 1e6:.1f} MB, {rounds} rounds, on {cpu_name()}; milliseconds\n")
-    print("| | first session of a process | the following |\n|---|---|---|")
-    print(f"| ours, from .qrm | {middle(ours, 'first'):.1f} | {middle(ours, 'session'):.1f} |")
-    print(f"| the library alone: contextCreateFromBinary, and the hash of the bytes | | {middle(ours, 'library'):.1f} + {middle(ours, 'hash'):.1f} |")
-    for name, rows in them.items():
-        print(f"| ONNX Runtime's QNN provider, EPContext {name} | {middle(rows, 'first'):.1f} | {middle(rows, 'session'):.1f} |")
-    print(f"\nours / (the library + hash): {middle(ours, 'ratio'):.2f} (limit 1.15)")
-    for name, rows in them.items():
-        ratios = [ours[i]["session"] / rows[i]["session"] for i in range(rounds)]
-        print(f"ours / ONNX Runtime, {name}: {statistics.median(ratios):.2f} (limit 0.50)")
-
-
-if __name__ == "__main__":
-    if sys.argv[1] == "--theirs":
-        if len(sys.argv) == 5:
-            print(json.dumps(session(sys.argv[2], **{"context_enable": "1", "context_file_path": sys.argv[3], "context_embed_mode": sys.argv[4]})))
-        else:
-            print(json.dumps(session(sys.argv[2])))
-    else:
-        main(sys.argv[1], sys.argv[2], int(sys.argv[3]))
+ours(keep=True)
+times = {"contextCreateFromBinary": [], "hash": [], "quarry": [], "onnxruntime": [], "onnxruntime embedded": []}
+for round_ in range(rounds + 1):
+    took = [*library(), ours(), peer(f"{folder}/ep0.onnx"), peer(f"{folder}/ep1.onnx")]
+    for name, seconds in zip(times, took):
+        if round_ > 0:  # the first opens libraries
+            times[name].append(seconds * 1e3)
+median = {name: statistics.median(values) for name, values in times.items()}
+processor = next((line.split(":", 1)[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "?")
+print(json.dumps({"model": os.path.basename(os.path.dirname(os.path.abspath(model))), "binary_bytes": len(binary), "processor": processor,
+                  "median_ms": {name: round(value, 2) for name, value in median.items()},
+                  "of_library_and_hash": round(median["quarry"] / (median["contextCreateFromBinary"] + median["hash"]), 3),
+                  "of_onnxruntime": round(median["quarry"] / median["onnxruntime"], 3)}))
