@@ -163,6 +163,9 @@ if [ -n "$all" ]; then
     step "real models, on cpu-reference through .qrm containers" conform models-qrm cpu-reference 24 --compiled "$shared/models"
     step "real models, on cpu" conform models cpu 24 "$shared/models"
   fi
+  if libraries=$(qnn_libraries); then
+    step "htp, all one-operator models against ONNX Runtime" python3 tests/integration/check_htp_ops.py "$build" "$shared" "$libraries" --all
+  fi
   step "installed tree" installed_tree
   step "static build without dlopen" static_build
   step "static build of cpu-reference alone" static_reference

@@ -7,7 +7,7 @@ And the QDQ models of htp_quantized_cases.py, which other exporters would write.
 
 Each result is held against the CPU's (ONNX Runtime on the same model) and against what the peer reaches (SHARED/peers/ort_qnn_ep_ops.json: placed
 wholly on HTP, distance from the CPU). A model that the peer places must be placed and be no further off, but for the rows of EXPECTED, which say why.
-The models need numpy, onnx and onnxruntime: of this Python, of $QUARRY_ORT_PYTHON, or of a venv that is made in BUILD; else this is skipped.
+The models need numpy, onnx and onnxruntime: of this Python, of $QUARRY_ORT_PYTHON, or of a venv in BUILD, which --all makes; else this is skipped.
 Without --all a tenth of the models runs. FOLDER keeps models and the CPU's results from run to run.
 """
 import argparse
@@ -55,21 +55,22 @@ REASONS = {
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
-def python_with_packages(build):
+def python_with_packages(build, may_install):
     """The Python to run in, or why there is none."""
     def has(python):
         return subprocess.run([python, "-c", "import " + ", ".join(PACKAGES) + ", onnxruntime.quantization"], capture_output=True).returncode == 0
-    venv = os.path.join(build, "onnxruntime-venv")
+    venv = os.path.join(build, "venv")  # tools/test.sh makes it too
     for python in (sys.executable, os.environ.get("QUARRY_ORT_PYTHON"), os.path.join(venv, "bin", "python3")):
         if python and os.path.exists(python) and has(python):
             return python, ""
+    if not may_install:
+        return None, "no Python here has " + ", ".join(PACKAGES) + " (QUARRY_ORT_PYTHON may name one; --all makes a venv)"
     made = subprocess.run([sys.executable, "-m", "venv", venv], capture_output=True, text=True)
     if made.returncode:
         return None, "no venv can be made: " + (made.stderr or made.stdout).strip().splitlines()[-1]
     python = os.path.join(venv, "bin", "python3")
     got = subprocess.run([python, "-m", "pip", "install", "-q", "--disable-pip-version-check", *PACKAGES], capture_output=True, text=True)
     if got.returncode or not has(python):
-        shutil.rmtree(venv, ignore_errors=True)
         return None, "pip cannot install " + ", ".join(PACKAGES) + ": " + (got.stderr.strip().splitlines() or ["no reason given"])[-1]
     return python, ""
 
@@ -308,7 +309,7 @@ def main():
     parser.add_argument("--soc", default="SM8650")
     parser.add_argument("-O", action="append", default=[], dest="options")
     o = parser.parse_args()
-    python, why = python_with_packages(o.build)
+    python, why = python_with_packages(os.path.abspath(o.build), o.all)
     if not python:
         print("   skipped: one-operator models on htp: " + why)
         return 0

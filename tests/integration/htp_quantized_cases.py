@@ -95,7 +95,7 @@ case("conv_u16_weights_axis_bias_of_one_scale", conv("u16", lambda m, w: m.weigh
 case("conv_u8_weights_u8", conv("u8", lambda m, w: m.weights(w, np.uint8, zero=120), "counted", 1))
 case("conv_u16_weights_u8_past_s8", conv("u16", lambda m, w: m.weights(np.abs(w), np.uint8, zero=10), "counted", 40))
 case("conv_u16_weights_u8_dilated", conv("u16", lambda m, w: m.weights(w, np.uint8, zero=120), "counted", 40, dilations=[2, 2], pads=[2] * 4))
-case("conv_u16_weights_s16", conv("u16", lambda m, w: m.weights(w, np.int16, bits=16), "counted", 40, NEW))
+case("conv_u16_weights_s16", conv("u16", lambda m, w: m.weights(w, np.int16, bits=16), "counted", 40))
 # ---- weights of 4 bits
 for kind, steps in (("u8", 1), ("u16", 40)):
     case(f"conv_{kind}_weights_4_axis", conv(kind, lambda m, w: m.weights(w, np.int8, 0, bits=4), "counted", steps))

@@ -108,23 +108,41 @@ std::int32_t weights_of(Lowering &l, std::int32_t id, const Order &order) {
   return wide;
 }
 
-// Beside data of 16 bits the library subtracts the zero point of u8 weights and clamps what is left to 8 bits. Where it
-// would not fit it is written as 16 bits, which v73 and later take.
-std::int32_t exact_weights(Lowering &l, std::int32_t x, std::int32_t weights) {
+// Beside data of 16 bits the library subtracts the zero point of u8 weights and clamps what is left to 8 bits, and
+// takes u16 with its zero point in the middle alone. Such weights are written as s8 or s16 without a zero point,
+// whichever holds them; s16 only where `may_widen`, and from v73.
+std::int32_t exact_weights(Lowering &l, std::int32_t x, std::int32_t weights, bool may_widen) {
   const DraftTensor from = l.drafted(weights);
   const qir::Tensor &data = l.tensor(x);
+  const bool wide = from.dtype == DataType::UQ16;
   if (!data.quant || dtype_bits(data.dtype) != 16 || from.type != qnn::TensorType::Static ||
-      from.dtype != DataType::UQ8 || from.encoding.scales.size() != 1 || l.soc().arch < 73)
+      (from.dtype != DataType::UQ8 && !wide) || from.encoding.scales.size() != 1)
     return weights;
-  const auto *const stored = static_cast<const std::uint8_t *>(from.data.data);
-  const std::int32_t zero = from.encoding.zero_points[0];
-  if (std::all_of(stored, stored + from.data.size, [&](std::uint8_t q) { return q - zero >= -128 && q - zero <= 127; }))
-    return weights;
-  auto *const values = static_cast<std::int16_t *>(l.store().allocate(from.data.size * 2));
-  for (std::uint64_t i = 0; i < from.data.size; ++i) values[i] = static_cast<std::int16_t>(stored[i] - zero);
+  const DType dtype = wide ? DType::U16 : DType::U8;
+  const std::uint64_t count = from.data.size / (wide ? 2 : 1);
+  const std::int64_t zero = from.encoding.zero_points[0];
+  std::int64_t low = 0, high = 0;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const std::int64_t value = qir::stored_integer(dtype, from.data.data, i) - zero;
+    low = std::min(low, value), high = std::max(high, value);
+  }
+  const bool narrow = low >= -128 && high <= 127;
+  if (narrow ? !wide : !may_widen || l.soc().arch < 73) return weights;
+  // Past s16 units are larger.
+  const double unit = std::max(1.0, static_cast<double>(std::max(high, -low)) / 32767.0);
+  const std::size_t size = narrow ? 1 : 2;
+  auto *const bytes = static_cast<std::uint8_t *>(l.store().allocate(count * size));
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const std::int64_t value = qir::stored_integer(dtype, from.data.data, i) - zero;
+    const auto stored = static_cast<std::int16_t>(std::nearbyint(static_cast<double>(value) / unit));
+    const auto byte = static_cast<std::int8_t>(stored);
+    std::memcpy(bytes + i * size, narrow ? static_cast<const void *>(&byte) : &stored, size);
+  }
   Encoding encoding;
-  encoding.scales = from.encoding.scales, encoding.zero_points = {0};
-  return l.constant(from.name, DataType::SQ16, from.dims, {values, from.data.size * 2}, std::move(encoding));
+  encoding.scales = {static_cast<float>(static_cast<double>(from.encoding.scales[0]) * unit)};
+  encoding.zero_points = {0};
+  return l.constant(from.name, narrow ? DataType::SQ8 : DataType::SQ16, from.dims, {bytes, count * size},
+                    std::move(encoding));
 }
 
 void widen(qir::ConvGeometry &g) {
@@ -153,7 +171,7 @@ Status conv(Lowering &l, const qir::Node &node) {
   std::int32_t w = weights_of(l, node.inputs[1], order);
   // With weights of 16 bits it computes nonsense where they are dilated or depthwise.
   const bool dilated = std::any_of(g.dilation, g.dilation + g.rank, [](std::int64_t d) { return d != 1; });
-  if (g.rank == 2 && !dilated && !depthwise) w = exact_weights(l, node.inputs[0], w);
+  if (g.rank == 2) w = exact_weights(l, node.inputs[0], w, !dilated && !depthwise);
   QR_ASSIGN_OR_RETURN(const std::int32_t bias, bias_of(l, node, 2, static_cast<std::uint32_t>(g.out_channels)));
   give_image(l, node.outputs[0], [&](std::int32_t y) {
     DraftNode &made = l.node(depthwise     ? "DepthWiseConv2d"
@@ -195,7 +213,7 @@ Status conv_transpose(Lowering &l, const qir::Node &node) {
   }
   const Image image = image_of(l, node.inputs[0]);
   std::int32_t w = weights_of(l, node.inputs[1], order);
-  if (g.rank == 2) w = exact_weights(l, node.inputs[0], w);
+  if (g.rank == 2) w = exact_weights(l, node.inputs[0], w, true);
   QR_ASSIGN_OR_RETURN(const std::int32_t bias, bias_of(l, node, 2, static_cast<std::uint32_t>(g.out_channels)));
   give_image(l, node.outputs[0], [&](std::int32_t y) {
     DraftNode &made = l.node(g.rank == 3 ? "TransposeConv3d" : "TransposeConv2d", {image.x, w, bias}, {y});
@@ -231,7 +249,7 @@ Status gemm(Lowering &l, const qir::Node &node) {
   }
   if (b.is_constant && row) {
     const std::int32_t w =
-        exact_weights(l, node.inputs[0], l.stored(node.inputs[1], turn_b ? straight : turned));  // [N, K]
+        exact_weights(l, node.inputs[0], l.stored(node.inputs[1], turn_b ? straight : turned), true);  // [N, K]
     QR_ASSIGN_OR_RETURN(const std::int32_t bias, bias_of(l, node, 2, columns));
     l.node("FullyConnected", {x, w, bias}, {l.result(node.outputs[0])});
     return {};
@@ -253,28 +271,19 @@ Status gemm(Lowering &l, const qir::Node &node) {
 namespace {
 
 // The library wants a right operand of u16 to have its zero point in the middle.
-std::int32_t centred(Lowering &l, std::int32_t id, std::int32_t operand) {
+std::int32_t centred(Lowering &l, std::int32_t operand) {
   const DraftTensor from = l.drafted(operand);
   constexpr std::int32_t kMiddle = 32768;
-  if (from.dtype != DataType::UQ16 || from.encoding.scales.size() != 1 || from.encoding.zero_points[0] == kMiddle)
+  if (from.type == qnn::TensorType::Static || from.dtype != DataType::UQ16 || from.encoding.scales.size() != 1 ||
+      from.encoding.zero_points[0] == kMiddle)
     return operand;
   const std::int32_t zero = from.encoding.zero_points[0];
   Encoding encoding;
   encoding.scales = {from.encoding.scales[0] * static_cast<float>(std::max(zero, 65535 - zero)) / 32767.0f};
   encoding.zero_points = {kMiddle};
-  if (from.type != qnn::TensorType::Static) {
-    const std::int32_t made = l.between(from.name, from.dtype, from.dims, std::move(encoding));
-    l.node("Convert", {operand}, {made});
-    return made;
-  }
-  const std::uint64_t count = from.data.size / 2;
-  auto *const values = static_cast<std::uint16_t *>(l.store().allocate(count * 2));
-  for (std::uint64_t i = 0; i < count; ++i) {
-    const std::int64_t stored = qir::stored_integer(DType::U16, from.data.data, i);
-    const float real = static_cast<float>(stored - zero) * from.encoding.scales[0];
-    values[i] = static_cast<std::uint16_t>(qir::quantized_value(real, encoding.scales[0], kMiddle, DType::U16));
-  }
-  return l.constant(l.tensor(id).name, from.dtype, from.dims, {values, count * 2}, std::move(encoding));
+  const std::int32_t made = l.between(from.name, from.dtype, from.dims, std::move(encoding));
+  l.node("Convert", {operand}, {made});
+  return made;
 }
 
 // A product with a matrix that has a scale for each column: MatMul crashes the library while it judges that of rank 2.
@@ -323,7 +332,7 @@ Status matmul(Lowering &l, const qir::Node &node) {
     l.node("Reshape", {operands[i]}, {wide});
     operands[i] = wide;
   }
-  operands[1] = exact_weights(l, ids[0], centred(l, ids[1], operands[1]));
+  operands[1] = exact_weights(l, ids[0], centred(l, operands[1]), true);
   if (!vector) {
     l.node("MatMul", {operands[0], operands[1]}, {l.result(node.outputs[0])});
     return {};
