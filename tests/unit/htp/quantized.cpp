@@ -272,3 +272,28 @@ TEST_CASE("weights with a scale for each column go by FullyConnected") {
   p.gives({p.quantized(p.node(Op::MatMul, {x, w}), DType::U8, {0.2f}, {5})});
   CHECK_EQ(types(p), "Reshape FullyConnected Reshape");
 }
+
+// The library has no tensors of 4 bits: their values lie in bytes, and the encoding says how many bits count.
+TEST_CASE("weights of 4 bits lie in bytes; those with scales of blocks, or of 16 bits, go by floats") {
+  Pieces p;
+  const i32 x = p.quantized(p.input({1, 2, 4, 4}, DType::U8), DType::U8, {0.5f}, {128});
+  const i32 w =
+      p.quantized(p.constant<std::uint8_t>(DType::I4, {2, 2, 1, 1}, {0x21, 0xf8}), DType::I4, {0.25f, 2}, {0, 0});
+  p.gives({p.quantized(p.node(Op::Conv, {x, w}), DType::U8, {1}, {0})});
+  CHECK(htp::computes_quantized(p.graph, p.graph.nodes[0]));
+  htp::Draft draft;
+  Vector<Status> refused(1);
+  htp::Lowering lowering(p.graph, *htp::find_soc(57), p.store, draft);
+  REQUIRE_OK(lowering.run(refused));
+  const htp::DraftTensor &made = draft.tensors[static_cast<std::size_t>(draft.nodes[1].inputs[1])];
+  CHECK(made.dtype == qnn::DataType::SQ8);
+  CHECK_EQ(made.encoding.bits, 4u);
+  CHECK_EQ(made.encoding.axis, 3);
+  REQUIRE_EQ(made.data.size, 4u);
+  const auto *const values = static_cast<const std::int8_t *>(made.data.data);
+  CHECK_EQ(std::vector<int>(values, values + 4), std::vector<int>({1, -8, 2, -1}));
+  p.at(w).quant->block_size = 2;
+  CHECK_FALSE(htp::computes_quantized(p.graph, p.graph.nodes[0]));
+  p.at(w).quant->block_size = 0, p.at(w).dtype = DType::I16;
+  CHECK_FALSE(htp::computes_quantized(p.graph, p.graph.nodes[0]));
+}
