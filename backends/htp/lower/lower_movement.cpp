@@ -14,6 +14,10 @@ using qnn::DataType;
 
 namespace {
 
+bool is_empty(const qir::Tensor &tensor) {
+  return std::find(tensor.shape.begin(), tensor.shape.end(), 0) != tensor.shape.end();
+}
+
 // The order of the first operand of full rank that is not stored as the model has it.
 Order order_of_inputs(Lowering &l, const qir::Node &node) {
   for (const std::int32_t id : node.inputs)
@@ -47,7 +51,12 @@ Status concat(Lowering &l, const qir::Node &node) {
   const Order order = order_of_inputs(l, node);
   const std::size_t axis = axis_of(node, "axis", 0, order.size());
   Vector<std::int32_t> parts;
-  for (const std::int32_t id : node.inputs) parts.push_back(l.stored(id, order));
+  for (const std::int32_t id : node.inputs)
+    if (!is_empty(l.tensor(id))) parts.push_back(l.stored(id, order));
+  if (parts.size() == 1) {
+    l.same_as(node.outputs[0], parts[0], order);
+    return {};
+  }
   const std::int32_t y = l.result(node.outputs[0], order);
   DraftNode &written = l.node("Concat", {}, {y});
   written.inputs = std::move(parts);

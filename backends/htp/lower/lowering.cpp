@@ -387,7 +387,10 @@ Status Lowering::check_types(const qir::Node &node) const {
       QR_RETURN_IF_ERROR(type_of(tensor).status());
       for (const auto *borders : {&graph_.inputs, &graph_.outputs})
         if (std::find(borders->begin(), borders->end(), id) != borders->end()) QR_RETURN_IF_ERROR(check_border(id));
+      // Concat leaves out what holds nothing (the cache of a first run), and axes may be none.
+      const bool may_be_empty = list == &node.inputs && (node.op == qir::Op::Concat || id != node.inputs[0]);
       for (const std::int64_t extent : tensor.shape) {
+        if (extent == 0 && may_be_empty) continue;
         if (extent < 0)
           return refuse(
               ErrorId::backend_limit,
@@ -428,6 +431,10 @@ void Lowering::border(std::int32_t id, bool output) {
   Border made{tensor.name, tensor.dtype, tensor.shape, -1, {}};
   Value &value = values_[static_cast<std::size_t>(id)];
   if (!output) {
+    if (element_count(tensor.shape.data(), tensor.shape.size()).value_or(1) == 0) {
+      draft_.inputs.push_back(std::move(made));
+      return;
+    }
     const Result<DataType> dtype = type_of(tensor);
     const Order order = natural_order(tensor.shape.size());
     made.tensor = add({tensor.name,
@@ -490,7 +497,7 @@ Status Lowering::run(Vector<Status> &refused) {
   for (const DraftNode &node : draft_.nodes)
     for (const std::int32_t id : node.inputs) read[static_cast<std::size_t>(id)] = true;
   for (Border &input : draft_.inputs) {
-    if (read[static_cast<std::size_t>(input.tensor)]) continue;
+    if (input.tensor < 0 || read[static_cast<std::size_t>(input.tensor)]) continue;
     drafted(input.tensor).type = TensorType::Null;
     input.tensor = -1;
   }
@@ -503,6 +510,7 @@ Result<Vector<std::int64_t>> constant_ints(const Lowering &lowering, const qir::
   Vector<std::int64_t> values;
   if (id == qir::kAbsent) return values;
   const qir::Tensor &tensor = lowering.tensor(id);
+  if (element_count(tensor.shape.data(), tensor.shape.size()).value_or(1) == 0) return values;
   if (!tensor.is_constant || (tensor.dtype != DType::I64 && tensor.dtype != DType::I32))
     return refuse(ErrorId::backend_limit,
                   format("%s (input %zu) is known only at run time, expected a constant", what, input),
