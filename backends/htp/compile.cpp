@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backends/htp/lower/half_forms.h"
 #include "backends/htp/lower/lowering.h"
 #include "backends/htp/lower/quantized.h"
 #include "backends/htp/lower/unsigned.h"
@@ -101,6 +102,7 @@ Result<Unique<Prepared>> Prepared::make(qir::Graph graph, const CompileOptions &
   passes::remove_unused(g);
   Lowering lowering(g, *options.soc, made->store_, made->draft_);
   QR_RETURN_IF_ERROR(lowering.run(made->refused_));
+  give_half_forms(made->draft_, *options.soc, options.half_precision, made->store_);
   made->give_borders();
   return made;
 }

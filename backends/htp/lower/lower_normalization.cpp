@@ -36,6 +36,8 @@ Status batch_normalization(Lowering &l, const qir::Node &node) {
 }
 
 Status instance_normalization(Lowering &l, const qir::Node &node) {
+  if (l.soc().arch == 68 && !l.tensor(node.inputs[0]).quant)  // the library cannot prepare its own
+    return group_normalization(l, node);
   const Order order = channels_last(l.rank(node.inputs[0]));
   const std::int32_t x = l.stored(node.inputs[0], order), scale = l.natural(node.inputs[1]),
                      bias = l.natural(node.inputs[2]);

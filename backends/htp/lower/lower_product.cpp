@@ -195,6 +195,10 @@ Status conv_transpose(Lowering &l, const qir::Node &node) {
   for (std::uint32_t i = 0; i < g.rank; ++i)
     if (g.dilation[i] != 1)
       return refuse(ErrorId::backend_limit, format("dilation %lld, expected 1", static_cast<long long>(g.dilation[i])));
+  if (g.rank == 3 && l.soc().arch == 68)
+    return refuse(ErrorId::backend_limit,
+                  "three spatial axes, expected at most 2 on v68: the library cannot prepare them",
+                  "compile for another SoC");
   const std::size_t rank = l.rank(node.inputs[1]);
   widen(g);
   Order order;  // [k..., I, O]

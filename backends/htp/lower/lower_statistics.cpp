@@ -39,12 +39,13 @@ void normalise_rows(Lowering &l, std::int32_t like, std::int32_t x, float epsilo
 
 }  // namespace
 
-// [N, C, ...] as [N * groups, the rest], whose rows are normalised.
+// [N, C, ...] as [N * groups, the rest], whose rows are normalised. InstanceNormalization has a group for each channel.
 Status group_normalization(Lowering &l, const qir::Node &node) {
   QR_RETURN_IF_ERROR(want_float(l, node));
   const std::int32_t x = l.natural(node.inputs[0]);
   const Vector<std::uint32_t> dims = l.drafted(x).dims;
-  const auto groups = static_cast<std::uint32_t>(node.get_int("num_groups", 1));
+  const auto groups =
+      node.op == qir::Op::InstanceNormalization ? dims[1] : static_cast<std::uint32_t>(node.get_int("num_groups", 1));
   std::uint32_t rest = dims[1] / groups;
   for (std::size_t i = 2; i < dims.size(); ++i) rest *= dims[i];
   const Vector<std::uint32_t> rows = {dims[0] * groups, rest};

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// v68 computes with f32 and with f16, but the library cannot prepare every operation of f32: validation takes them, and
+// finalisation ends with 1002, or gives wrong numbers. So a graph of floats runs in f16 between casts, as later
+// architectures do by themselves; where the user asks for f32, only those operations do.
+#pragma once
+
+#include "backends/htp/lower/draft.h"
+#include "backends/htp/soc/soc.h"
+#include "formats/qir/store.h"
+
+namespace quarry::htp {
+
+void give_half_forms(Draft &draft, const Soc &soc, bool half_precision, qir::Store &store);
+
+}  // namespace quarry::htp
