@@ -19,6 +19,7 @@
 
 #include "command.h"
 #include "compare.h"
+#include "constant_inputs.h"
 #include "interrupt.h"
 #include "onnx_operators.h"
 #include "progress.h"
@@ -38,7 +39,7 @@ struct ConformFlags {
   std::string json, exclude;
   int jobs = 0;
   double timeout_s = 300;
-  bool in_process = false, compiled = false, list = false;
+  bool in_process = false, compiled = false, list = false, constant_inputs = false;
 };
 
 bool is_folder(const std::string &path) {
@@ -144,7 +145,7 @@ class Runner {
       : flags_(flags), runtime_(flags.session.runtime()), scratch_(std::move(scratch)) {}
 
   // {"name", "folder", "operators", "result": "passed", "failed" or "refused", "reason", "id", "worst_of_range",
-  // "rule"}
+  // "rule", "constant_inputs"}
   Json run(const std::string &folder) const {
     Json out = {{"name", last_part(folder)}, {"folder", folder}};
     try {
@@ -180,11 +181,23 @@ class Runner {
     for (const std::string &name : entries(folder))
       if (name.rfind("test_data_set_", 0) == 0) sets.push_back(folder + "/" + name);
     if (sets.empty()) throw UsageError("'" + folder + "' has no test_data_set_* folder");
+    try {
+      run_sets(model, sets, quantized, random, out);
+    } catch (const qr::Error &error) {
+      if (error.code() != QR_UNSUPPORTED || !flags_.constant_inputs || container || model.inputs().size() < 2) throw;
+      if (!run_with_constants(path, model.inputs(), sets, quantized, random, out)) throw;
+    }
+  }
+
+  // `first_alone`: the other inputs of the files are constants of the model.
+  void run_sets(const qr::Model &model, const std::vector<std::string> &sets, bool quantized, bool random, Json &out,
+                bool first_alone = false) const {
     std::optional<qr::Session> session;
     std::vector<std::vector<int64_t>> bound;
     for (const std::string &set : sets) {
       std::vector<TensorData> inputs;
       for (const std::string &file : numbered(set, "input")) inputs.push_back(read_tensor_proto(file));
+      if (first_alone) inputs.resize(1);
       inputs = in_order(std::move(inputs), model.inputs());
       if (const std::string why = fit(inputs, model.inputs()); !why.empty()) {
         out["result"] = "refused", out["reason"] = last_part(set) + ": " + why;
@@ -200,6 +213,32 @@ class Runner {
       check_set(*session, inputs, set, quantized, random, out);
       if (out.contains("result")) return;
     }
+  }
+
+  // As models have them: every input but the first is a constant. False: refused all the same.
+  bool run_with_constants(const std::string &path, const std::vector<qr::TensorInfo> &declared,
+                          const std::vector<std::string> &sets, bool quantized, bool random, Json &out) const {
+    for (const std::string &set : sets) {
+      const std::vector<std::string> files = numbered(set, "input");
+      if (files.size() != declared.size()) return false;
+      std::map<std::string, std::string> constants;
+      for (size_t i = 1; i < files.size(); ++i) constants.emplace(declared[i].name, files[i]);
+      const std::vector<uint8_t> content = with_constant_inputs(path, constants);
+      const std::string file = scratch_ + "/" + std::to_string(getpid()) + ".onnx";
+      write_text(file, std::string(content.begin(), content.end()));
+      try {
+        const qr::Model model(runtime_, file);
+        run_sets(model, {set}, quantized, random, out, true);
+      } catch (const qr::Error &error) {
+        unlink(file.c_str());
+        if (error.code() == QR_UNSUPPORTED) return false;
+        throw;
+      }
+      unlink(file.c_str());
+      out["constant_inputs"] = true;
+      if (out.contains("result")) return true;
+    }
+    return true;
   }
 
   // Makes stored data what the model declares where only the file's words differ; says why where it cannot be this
@@ -316,7 +355,7 @@ int conform(const ConformFlags &flags) {
   };
   const Interruptible interruptible;
   std::optional<ScratchFolder> scratch;
-  if (flags.compiled) scratch.emplace();
+  if (flags.compiled || flags.constant_inputs) scratch.emplace();
   const std::string scratch_path = scratch ? scratch->path() : "";
   if (flags.in_process) {
     const Runner runner(flags, scratch_path);
@@ -348,6 +387,8 @@ int conform(const ConformFlags &flags) {
         print_to(listing, "%s %s: %s\n", kind, result["name"].get<std::string>().c_str(),
                  result.value("reason", "").c_str());
   print_to(listing, "%d passed, %d failed, %d refused", counts["passed"], counts["failed"], counts["refused"]);
+  const auto constants = std::ranges::count_if(results, [](const Json &r) { return r.contains("constant_inputs"); });
+  if (constants > 0) print_to(listing, ", %td of them with constant inputs", constants);
   if (const size_t left = cases.size() - results.size()) print_to(listing, ", %zu not run: interrupted", left);
   print_to(listing, "\n");
   if (!flags.json.empty()) {
@@ -395,6 +436,9 @@ void register_conform(CLI::App &app, Action &action) {
   command->add_flag("--in-process", flags->in_process,
                     "Run the cases in this process, for a debugger: a crash then ends everything");
   command->add_flag("--compiled", flags->compiled, "Compile each model into a .qrm and run that");
+  command->add_flag(
+      "--constant-inputs", flags->constant_inputs,
+      "A case that is refused is tried again with all inputs but the first as constants, as models have them");
   command->add_flag("--list", flags->list, "Only list the cases");
   command->callback([&action, flags] { action = [flags] { return conform(*flags); }; });
 }
