@@ -183,7 +183,15 @@ Status power(Lowering &l, const qir::Node &node) {
     }
     return {};
   }
-  const std::int32_t a = l.broadcast(node.inputs[0], order), b = l.broadcast(node.inputs[1], order);
+  const std::int32_t a = l.broadcast(node.inputs[0], order);
+  std::int32_t b = l.broadcast(node.inputs[1], order);
+  if (const DraftTensor power = l.drafted(b); power.dtype != l.drafted(a).dtype && power.encoding.scales.empty() &&
+                                              l.drafted(a).encoding.scales.empty() &&
+                                              l.tensor(node.inputs[0]).dtype == DType::F32) {
+    const std::int32_t real = l.between(power.name, DataType::F32, power.dims);
+    l.node("Cast", {b}, {real});
+    b = real;
+  }
   l.node("ElementWisePower", {a, b}, {l.result(node.outputs[0], order)});
   return {};
 }

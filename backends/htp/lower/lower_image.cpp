@@ -38,6 +38,57 @@ bool has_odd_edges(const qir::Window &w, bool counts) {
   return false;
 }
 
+// How many elements the windows along an axis see.
+Vector<float> counts_of(const qir::Window &w, int axis, bool counts_padding) {
+  const std::int64_t from = counts_padding ? -w.pad_begin[axis] : 0,
+                     to = w.in[axis] + (counts_padding ? w.pad_end[axis] : 0);
+  Vector<float> counts;
+  for (std::int64_t o = 0; o < w.out[axis]; ++o) {
+    float count = 0;
+    for (std::int64_t k = 0; k < w.kernel[axis]; ++k) {
+      const std::int64_t at = o * w.stride[axis] - w.pad_begin[axis] + k * w.dilation[axis];
+      count += at >= from && at < to ? 1.0f : 0.0f;
+    }
+    counts.push_back(std::max(count, 1.0f));
+  }
+  return counts;
+}
+
+// The average over whole windows, of zeros where they go beyond, times what it is too small by.
+void average_by_sums(Lowering &l, const qir::Node &node, const qir::Window &w, bool counts_padding, std::int32_t x,
+                     std::int32_t y) {
+  const Vector<std::uint32_t> dims = l.drafted(y).dims;
+  const std::uint32_t channels = dims.back();
+  const float whole = static_cast<float>(w.kernel[0] * w.kernel[1]);
+  const Vector<float> part(static_cast<std::size_t>(w.kernel[0] * w.kernel[1]) * channels, 1 / whole);
+  const std::int32_t weights =
+      l.constant(node.name + ".part", qnn::DataType::F32,
+                 {static_cast<std::uint32_t>(w.kernel[0]), static_cast<std::uint32_t>(w.kernel[1]), 1, channels},
+                 part.data(), part.size() * 4);
+  const Vector<float> rows = counts_of(w, 0, counts_padding), columns = counts_of(w, 1, counts_padding);
+  Vector<float> factors;
+  for (const float row : rows)
+    for (const float column : columns) factors.push_back(whole / (row * column));
+  const bool even = std::all_of(factors.begin(), factors.end(), [](float f) { return f == 1; });
+  const std::int32_t sums = even ? y : l.between(node.outputs[0], "~sums", dims);
+  DraftNode &made = l.node("DepthWiseConv2d", {x, weights}, {sums});
+  l.param(made, "stride", unsigned_of({w.stride, 2}));
+  l.param(made, "dilation", unsigned_of({w.dilation, 2}));
+  std::uint32_t pads[4];
+  for (int i = 0; i < 2; ++i) {
+    pads[2 * i] = static_cast<std::uint32_t>(w.pad_begin[i]);
+    // As much behind as the last window reaches, which may be less than the padding that is given.
+    const std::int64_t reach =
+        (w.out[i] - 1) * w.stride[i] + (w.kernel[i] - 1) * w.dilation[i] + 1 - w.in[i] - w.pad_begin[i];
+    pads[2 * i + 1] = static_cast<std::uint32_t>(std::max<std::int64_t>(reach, 0));
+  }
+  l.param(made, "pad_amount", std::span<const std::uint32_t>(pads), {2, 2});
+  if (even) return;
+  const std::int32_t map = l.constant(node.name + ".factors", qnn::DataType::F32, {1, dims[1], dims[2], 1},
+                                      factors.data(), factors.size() * 4);
+  l.node("ElementWiseMultiply", {sums, map}, {y});
+}
+
 }  // namespace
 
 Status pool(Lowering &l, const qir::Node &node) {
@@ -46,16 +97,15 @@ Status pool(Lowering &l, const qir::Node &node) {
   qir::Window w;
   QR_RETURN_IF_ERROR(qir::resolve_pool(node, l.tensor(node.inputs[0]).shape, &w));
   if (w.rank > 2) return refuse(ErrorId::backend_limit, format("%u spatial axes, expected at most 2", w.rank));
-  for (std::uint32_t i = 0; i < w.rank; ++i)
-    if (w.dilation[i] != 1)
+  bool dilated = false;
+  for (std::uint32_t i = 0; i < w.rank; ++i) {
+    dilated |= w.dilation[i] != 1;
+    if (w.dilation[i] != 1 && (node.op != Op::AveragePool || l.tensor(node.inputs[0]).quant))
       return refuse(ErrorId::backend_limit, format("dilation %lld, expected 1", static_cast<long long>(w.dilation[i])));
+  }
   const bool counts_padding = node.get_int("count_include_pad", 0) != 0;
-  if (node.op == Op::AveragePool && !l.tensor(node.inputs[0]).quant && has_odd_edges(w, counts_padding))
-    return refuse(
-        ErrorId::backend_limit,
-        "padding that counts, is uneven, half a window or more, or that a last window goes beyond, for which the "
-        "library's average is wrong; expected even padding of less than half a window that does not count",
-        "pad by a Pad before the node");
+  const bool by_sums =
+      node.op == Op::AveragePool && !l.tensor(node.inputs[0]).quant && (dilated || has_odd_edges(w, counts_padding));
   const Order order = channels_last(l.rank(node.inputs[0]));
   std::int32_t x = l.stored(node.inputs[0], order);
   Vector<std::uint32_t> dims = Lowering::dims_of(l.tensor(node.outputs[0]).shape, order);
@@ -68,10 +118,16 @@ Status pool(Lowering &l, const qir::Node &node) {
     x = wide;
     w.kernel[1] = w.kernel[0], w.stride[1] = w.stride[0], w.pad_begin[1] = w.pad_begin[0], w.pad_end[1] = w.pad_end[0];
     w.in[1] = w.in[0], w.out[1] = w.out[0];
-    w.kernel[0] = w.stride[0] = w.in[0] = w.out[0] = 1, w.pad_begin[0] = w.pad_end[0] = 0;
+    w.dilation[1] = w.dilation[0];
+    w.kernel[0] = w.stride[0] = w.in[0] = w.out[0] = w.dilation[0] = 1, w.pad_begin[0] = w.pad_end[0] = 0;
   }
   const std::int32_t y = flat ? l.between(node.outputs[0], "~2d", dims) : l.result(node.outputs[0], order);
   const bool is_average = node.op == Op::AveragePool;
+  if (by_sums) {
+    average_by_sums(l, node, w, counts_padding, x, y);
+    if (flat) l.node("Reshape", {y}, {l.result(node.outputs[0], order)});
+    return {};
+  }
   DraftNode &made = l.node(is_average ? "PoolAvg2d" : "PoolMax2d", {x}, {y});
   window_params(l, made, w);
   if (is_average) l.param(made, "count_pad_for_edges", counts_padding);

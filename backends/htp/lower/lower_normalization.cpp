@@ -46,10 +46,46 @@ Status instance_normalization(Lowering &l, const qir::Node &node) {
   return {};
 }
 
+namespace {
+
+// The outputs of LayerNormalization that training wants: mean, and one over the deviation.
+Status statistics(Lowering &l, const qir::Node &node, std::int32_t x, const Vector<std::uint32_t> &axes) {
+  const auto wanted = [&](std::size_t i) { return i < node.outputs.size() && node.outputs[i] != qir::kAbsent; };
+  if (!wanted(1) && !wanted(2)) return {};
+  if (l.tensor(node.inputs[0]).quant)
+    return refuse(ErrorId::backend_limit,
+                  "mean or deviation of quantised data are asked for, expected the first output alone");
+  const Vector<std::uint32_t> full = l.drafted(x).dims;
+  Vector<std::uint32_t> kept = full;
+  for (const std::uint32_t axis : axes) kept[axis] = 1;
+  const auto mean_of = [&](std::int32_t from, std::int32_t to) {
+    DraftNode &made = l.node("ReduceMean", {from}, {to});
+    l.param(made, "axes", axes);
+    l.param(made, "keep_dims", true);
+  };
+  const auto step = [&](const char *type, std::initializer_list<std::int32_t> inputs,
+                        const Vector<std::uint32_t> &dims) {
+    const std::int32_t made = l.between(node.inputs[0], "~statistics", dims);
+    l.node(type, inputs, {made});
+    return made;
+  };
+  const std::int32_t mean = wanted(1) ? l.result(node.outputs[1]) : l.between(node.inputs[0], "~mean", kept);
+  mean_of(x, mean);
+  if (!wanted(2)) return {};
+  const std::int32_t off = step("ElementWiseSubtract", {x, mean}, full),
+                     square = step("ElementWiseMultiply", {off, off}, full),
+                     variance = l.between(node.inputs[0], "~variance", kept);
+  mean_of(square, variance);
+  const std::int32_t epsilon = scalar_like(l, node.inputs[0], "epsilon", node.get_float("epsilon", 1e-5f)),
+                     one = scalar_like(l, node.inputs[0], "one", 1);
+  const std::int32_t root = step("ElementWiseSquareRoot", {step("ElementWiseAdd", {variance, epsilon}, kept)}, kept);
+  l.node("ElementWiseDivide", {one, root}, {l.result(node.outputs[2])});
+  return {};
+}
+
+}  // namespace
+
 Status layer_normalization(Lowering &l, const qir::Node &node) {
-  for (std::size_t i = 1; i < node.outputs.size(); ++i)
-    if (node.outputs[i] != qir::kAbsent)
-      return refuse(ErrorId::backend_limit, "mean or deviation are asked for, expected the first output alone");
   const bool rms = node.op == Op::RMSNormalization;
   const std::size_t rank = l.rank(node.inputs[0]), first = axis_of(node, "axis", -1, rank);
   const std::int32_t x = l.natural(node.inputs[0]), scale = l.natural(node.inputs[1]);
@@ -59,7 +95,7 @@ Status layer_normalization(Lowering &l, const qir::Node &node) {
   Vector<std::uint32_t> axes;
   for (std::size_t i = first; i < rank; ++i) axes.push_back(static_cast<std::uint32_t>(i));
   l.param(made, "axes", axes);
-  return {};
+  return rms ? Status() : statistics(l, node, x, axes);
 }
 
 // Over the axis that is stored last.

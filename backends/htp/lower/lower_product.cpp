@@ -207,8 +207,14 @@ Status conv_transpose(Lowering &l, const qir::Node &node) {
   // out = (in - 1) * stride + kernel - pads; what is asked for beyond that is less of the end's padding. The library's
   // own output_padding is not used: it leaves the rows that it adds undefined.
   const Vector<std::uint32_t> padding(g.rank, 0);
+  // Behind what the kernel reaches there are zeros: amounts before and behind of N, H, W, C.
+  std::uint32_t beyond[8] = {};
   for (std::uint32_t i = 0; i < g.rank; ++i) {
     g.pad_end[i] = (g.in[i] - 1) * g.stride[i] + g.kernel[i] - g.pad_begin[i] - g.out[i];
+    const bool may_reach_out =
+        g.rank == 2 && rank == 4 && qir::input_of(node, 2) == qir::kAbsent && !l.tensor(node.inputs[0]).quant;
+    if (g.pad_end[i] < 0 && may_reach_out)
+      beyond[3 + 2 * i] = static_cast<std::uint32_t>(-g.pad_end[i]), g.pad_end[i] = 0;
     if (g.pad_begin[i] < 0 || g.pad_end[i] < 0)
       return refuse(ErrorId::backend_limit,
                     format("an output of %lld, expected at most the %lld that the kernel reaches, and no negative pads",
@@ -220,12 +226,24 @@ Status conv_transpose(Lowering &l, const qir::Node &node) {
   if (g.rank == 2) w = exact_weights(l, node.inputs[0], w, true);
   QR_ASSIGN_OR_RETURN(const std::int32_t bias, bias_of(l, node, 2, static_cast<std::uint32_t>(g.out_channels)));
   give_image(l, node.outputs[0], [&](std::int32_t y) {
-    DraftNode &made = l.node(g.rank == 3 ? "TransposeConv3d" : "TransposeConv2d", {image.x, w, bias}, {y});
+    std::int32_t reached = y;
+    if (beyond[3] + beyond[5] > 0) {
+      Vector<std::uint32_t> dims = l.drafted(y).dims;
+      dims[1] -= beyond[3], dims[2] -= beyond[5];
+      reached = l.between(node.outputs[0], "~reached", dims);
+    }
+    DraftNode &made = l.node(g.rank == 3 ? "TransposeConv3d" : "TransposeConv2d", {image.x, w, bias}, {reached});
     const std::size_t space = g.rank;
     l.param(made, "stride", unsigned_of({g.stride, space}));
     l.param(made, "pad_amount", pads_of(g), {g.rank, 2});
     l.param(made, "group", static_cast<std::uint32_t>(g.group));
     l.param(made, "output_padding", padding);
+    if (reached != y) {
+      DraftNode &pad = l.node("Pad", {reached}, {y});
+      l.param(pad, "scheme", std::uint32_t{0});
+      l.param(pad, "pad_amount", std::span<const std::uint32_t>(beyond), {4, 2});
+      l.param(pad, "pad_constant_value", 0.0f);
+    }
   });
   return {};
 }
@@ -237,7 +255,8 @@ Status gemm(Lowering &l, const qir::Node &node) {
   const std::int32_t c_id = qir::input_of(node, 2);
   const qir::Shape &out = l.tensor(node.outputs[0]).shape;
   const std::uint32_t columns = static_cast<std::uint32_t>(out[1]);
-  if (alpha != 1 || (beta != 1 && c_id != qir::kAbsent))
+  const bool scaled = alpha != 1 || (beta != 1 && c_id != qir::kAbsent);
+  if (scaled && l.tensor(node.inputs[0]).quant)
     return refuse(
         ErrorId::backend_limit,
         format("alpha %g and beta %g, expected 1 and 1", static_cast<double>(alpha), static_cast<double>(beta)),
@@ -251,7 +270,7 @@ Status gemm(Lowering &l, const qir::Node &node) {
     const std::int64_t count = *element_count(c.shape.data(), c.shape.size());
     row = c.is_constant && count == columns && (c.shape.size() == 1 || c.shape[0] == 1);
   }
-  if (b.is_constant && row) {
+  if (b.is_constant && row && !scaled) {
     const std::int32_t w =
         exact_weights(l, node.inputs[0], l.stored(node.inputs[1], turn_b ? straight : turned), true);  // [N, K]
     QR_ASSIGN_OR_RETURN(const std::int32_t bias, bias_of(l, node, 2, columns));
@@ -263,12 +282,21 @@ Status gemm(Lowering &l, const qir::Node &node) {
         ErrorId::backend_limit,
         "a quantised product with a bias that is no constant row, expected one of as many elements as columns");
   const std::int32_t w = l.stored(node.inputs[1], turn_b ? turned : straight);
-  const std::int32_t product = c_id == qir::kAbsent
-                                   ? l.result(node.outputs[0])
-                                   : l.between(node.outputs[0], "~product", Lowering::dims_of(out, straight));
+  const Vector<std::uint32_t> dims = Lowering::dims_of(out, straight);
+  const auto times = [&](std::int32_t id, float factor, std::int32_t to) {
+    l.node("ElementWiseMultiply", {id, scalar_like(l, node.inputs[0], "factor", factor)}, {to});
+    return to;
+  };
+  const std::int32_t y = l.result(node.outputs[0]);
+  std::int32_t product = c_id == qir::kAbsent && alpha == 1 ? y : l.between(node.outputs[0], "~product", dims);
   l.node("MatMul", {x, w}, {product});
-  if (c_id != qir::kAbsent)
-    l.node("ElementWiseAdd", {product, l.broadcast(c_id, straight)}, {l.result(node.outputs[0])});
+  if (alpha != 1)
+    product = times(product, alpha, c_id == qir::kAbsent ? y : l.between(node.outputs[0], "~scaled", dims));
+  if (c_id != qir::kAbsent) {
+    std::int32_t c = l.broadcast(c_id, straight);
+    if (beta != 1) c = times(c, beta, l.between(node.outputs[0], "~bias", l.drafted(c).dims));
+    l.node("ElementWiseAdd", {product, c}, {y});
+  }
   return {};
 }
 

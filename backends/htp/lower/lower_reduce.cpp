@@ -49,18 +49,35 @@ Status reduce(Lowering &l, const qir::Node &node) {
 }
 
 Status arg_reduce(Lowering &l, const qir::Node &node) {
-  if (node.get_int("select_last_index", 0) != 0)
-    return refuse(ErrorId::backend_limit, "select_last_index 1, expected 0");
   const std::size_t rank = l.rank(node.inputs[0]), axis = axis_of(node, "axis", 0, rank);
   const bool keep = node.get_int("keepdims", 1) != 0;
   const Order order = l.order(node.inputs[0]);
   bool gone[qir::kMaxRank] = {};
   gone[axis] = true;
-  const std::int32_t x = l.stored(node.inputs[0], order);
-  DraftNode &made =
-      l.node(node.op == Op::ArgMax ? "Argmax" : "Argmin", {x}, {l.result(node.outputs[0], without(order, gone, keep))});
-  l.param(made, "axis", place_of(order, axis));
+  std::int32_t x = l.stored(node.inputs[0], order);
+  const std::uint32_t place = place_of(order, axis);
+  const std::int32_t y = l.result(node.outputs[0], without(order, gone, keep));
+  const bool last = node.get_int("select_last_index", 0) != 0;
+  std::int32_t found = y;
+  if (last) {  // the first of those in reverse
+    const DraftTensor from = l.drafted(x);
+    Vector<std::int32_t> backwards;
+    for (std::uint32_t i = from.dims[place]; i-- > 0;) backwards.push_back(static_cast<std::int32_t>(i));
+    const std::int32_t at = l.constant(node.name + ".backwards", qnn::DataType::I32, {from.dims[place]},
+                                       backwards.data(), backwards.size() * 4);
+    const std::int32_t turned = l.between(from.name, from.dtype, from.dims, from.encoding);
+    l.param(l.node("Gather", {x, at}, {turned}), "axis", static_cast<std::int32_t>(place));
+    x = turned;
+    found = l.between(node.name + ".from_end", l.drafted(y).dtype, l.drafted(y).dims);
+  }
+  DraftNode &made = l.node(node.op == Op::ArgMax ? "Argmax" : "Argmin", {x}, {found});
+  l.param(made, "axis", place);
   l.param(made, "keep_dims", keep);
+  if (last) {
+    const std::int32_t end = static_cast<std::int32_t>(l.drafted(x).dims[place]) - 1;
+    l.node("ElementWiseSubtract", {l.constant(node.name + ".last", qnn::DataType::I32, {1}, &end, sizeof end), found},
+           {y});
+  }
   return {};
 }
 
