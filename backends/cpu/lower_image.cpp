@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "backends/cpu/lowering.h"
-#include "backends/cpu-reference/kernels/resize_coordinates.h"
 #include "formats/qir/infer.h"
+#include "formats/qir/resize_coordinates.h"
 
 namespace quarry::cpu {
 
@@ -72,20 +72,19 @@ struct Tap {
 };
 
 // What each output index of an axis reads.
-Vector<Tap> taps_of(const qir::Node &node, const reference::ResizeAxis &axis, bool nearest) {
-  const reference::Coordinates coordinates = reference::coordinates_of(node);
-  const reference::Nearest rounding = reference::nearest_of(node);
+Vector<Tap> taps_of(const qir::Node &node, const qir::ResizeAxis &axis, bool nearest) {
+  const qir::Coordinates coordinates = qir::coordinates_of(node);
+  const qir::Nearest rounding = qir::nearest_of(node);
   Vector<Tap> taps;
   for (std::int64_t i = 0; i < axis.out; ++i) {
-    const float x = reference::original(axis, coordinates, i);
+    const float x = qir::original(axis, coordinates, i);
     Tap tap{};
     if (nearest) {
-      tap.low = tap.high =
-          static_cast<std::int32_t>(reference::clamp_index(reference::nearest_index(x, rounding), axis.in));
+      tap.low = tap.high = static_cast<std::int32_t>(qir::clamp_index(qir::nearest_index(x, rounding), axis.in));
     } else {
       const float floor = std::floor(x);
-      tap.low = static_cast<std::int32_t>(reference::clamp_index(floor, axis.in));
-      tap.high = static_cast<std::int32_t>(reference::clamp_index(floor + 1, axis.in));
+      tap.low = static_cast<std::int32_t>(qir::clamp_index(floor, axis.in));
+      tap.high = static_cast<std::int32_t>(qir::clamp_index(floor + 1, axis.in));
       tap.weight = x - floor;
     }
     taps.push_back(tap);
@@ -105,7 +104,7 @@ Status Lowering::lower_resize(const qir::Node &node, bool *done) {
   const std::int32_t xi = node.inputs[0], yi = node.outputs[0];
   const std::string_view mode = node.get_string("mode", "nearest");
   if (!is_f32(xi) || !is_f32(yi) || (mode != "nearest" && mode != "linear") || node.get_int("antialias", 0) != 0 ||
-      reference::coordinates_of(node) == reference::Coordinates::Crop)
+      qir::coordinates_of(node) == qir::Coordinates::Crop)
     return {};
   const qir::Shape &in = tensor(xi).shape, &out = tensor(yi).shape;
   if (in.size() != 4 || in[0] != out[0] || in[1] != out[1] || count_of(in) > INT32_MAX || count_of(out) > INT32_MAX)

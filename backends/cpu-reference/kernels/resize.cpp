@@ -5,12 +5,15 @@
 #include <cmath>
 
 #include "backends/cpu-reference/kernels/kernels.h"
-#include "backends/cpu-reference/kernels/resize_coordinates.h"
 #include "backends/cpu-reference/kernels/tensors.h"
+#include "formats/qir/resize_coordinates.h"
 
 namespace quarry::reference {
 
+using qir::Coordinates;
 using qir::kMaxRank;
+using qir::Nearest;
+using qir::ResizeAxis;
 
 namespace {
 
@@ -24,10 +27,10 @@ struct Settings {
   double cubic_a, extrapolation;
 
   explicit Settings(const qir::Node &node) {
-    coordinates = coordinates_of(node);
+    coordinates = qir::coordinates_of(node);
     const std::string_view kind = node.get_string("mode", "nearest");
     mode = kind == "linear" ? Mode::Linear : kind == "cubic" ? Mode::Cubic : Mode::Nearest;
-    nearest = nearest_of(node);
+    nearest = qir::nearest_of(node);
     antialias = node.get_int("antialias", 0) != 0;
     exclude_outside = node.get_int("exclude_outside", 0) != 0;
     cubic_a = node.get_float("cubic_coeff_a", -0.75F);
@@ -45,7 +48,7 @@ struct Axis : ResizeAxis {
 };
 
 double filter(Mode mode, double distance, double a) {
-  return mode == Mode::Cubic ? cubic_weight(distance, a) : std::max(1 - std::fabs(distance), 0.0);
+  return mode == Mode::Cubic ? qir::cubic_weight(distance, a) : std::max(1 - std::fabs(distance), 0.0);
 }
 
 Status make_taps(Context &context, const Settings &settings, Axis *axis) {
@@ -65,12 +68,12 @@ Status make_taps(Context &context, const Settings &settings, Axis *axis) {
   axis->weight = static_cast<double *>(context.scratch(entries * sizeof(double)));
   axis->outside = static_cast<bool *>(context.scratch(static_cast<std::uint64_t>(axis->out)));
   for (std::int64_t y = 0; y < axis->out; ++y) {
-    const float x = original(*axis, settings.coordinates, y);
+    const float x = qir::original(*axis, settings.coordinates, y);
     axis->outside[y] = settings.coordinates == Coordinates::Crop && !(x >= 0 && x <= static_cast<float>(axis->in - 1));
     std::int64_t *index = axis->index + y * axis->taps;
     double *weight = axis->weight + y * axis->taps;
     if (settings.mode == Mode::Nearest) {
-      index[0] = clamp_index(nearest_index(x, settings.nearest), axis->in);
+      index[0] = qir::clamp_index(qir::nearest_index(x, settings.nearest), axis->in);
       weight[0] = 1;
       continue;
     }
@@ -79,7 +82,7 @@ Status make_taps(Context &context, const Settings &settings, Axis *axis) {
     double sum = 0;
     for (std::int64_t t = 0; t < axis->taps; ++t) {
       const float place = floor + static_cast<float>(first + t);
-      index[t] = clamp_index(place, axis->in);
+      index[t] = qir::clamp_index(place, axis->in);
       weight[t] = filter(settings.mode, (static_cast<double>(first + t) - ratio) * stretch, settings.cubic_a);
       if (settings.exclude_outside && !(place >= 0 && place < static_cast<float>(axis->in))) weight[t] = 0;
       sum += weight[t];

@@ -6,6 +6,7 @@
 
 #include "backends/cpu-reference/kernels/kernels.h"
 #include "backends/cpu-reference/kernels/tensors.h"
+#include "formats/qir/resize_coordinates.h"
 
 namespace quarry::reference {
 
@@ -80,7 +81,7 @@ int axis_taps(const GridAxis &axis, GridMode mode, G at, Tap *taps) {
       put(first + 1, ratio);
       break;
     case GridMode::Cubic:
-      for (int t = -1; t <= 2; ++t) put(first + t, cubic_weight(t - ratio, -0.75));
+      for (int t = -1; t <= 2; ++t) put(first + t, qir::cubic_weight(t - ratio, -0.75));
       break;
   }
   return count;

@@ -119,14 +119,6 @@ T round_to(double value) noexcept {
   }
 }
 
-// Keys' cubic convolution kernel at distance x; `a` is its free coefficient.
-inline double cubic_weight(double x, double a) noexcept {
-  x = __builtin_fabs(x);
-  if (x <= 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
-  if (x < 2) return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a;
-  return 0;
-}
-
 // Sums and products as memory holds them: integers wrap around.
 template <class T>
 T add(T a, T b) noexcept {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operators on images: channels last.
 #include <algorithm>
-#include <cmath>
-#include <cstring>
 
 #include "backends/htp/lower/rules.h"
 #include "base/checked.h"
@@ -147,71 +145,6 @@ Status global_pool(Lowering &l, const qir::Node &node) {
   for (std::uint32_t i = 1; i + 1 < rank; ++i) axes.push_back(i);
   l.param(made, "axes", axes);
   l.param(made, "keep_dims", true);
-  return {};
-}
-
-Status resize(Lowering &l, const qir::Node &node) {
-  const qir::Shape &in = l.tensor(node.inputs[0]).shape, &out = l.tensor(node.outputs[0]).shape;
-  if (in.size() != 4 || in[0] != out[0] || in[1] != out[1])
-    return refuse(ErrorId::backend_limit,
-                  format("a resize of %s to %s, expected one of the last two of four axes",
-                         shape_text(in.data(), in.size()).c_str(), shape_text(out.data(), out.size()).c_str()));
-  const std::string_view mode = node.get_string("mode", "nearest"),
-                         where = node.get_string("coordinate_transformation_mode", "half_pixel"),
-                         nearest = node.get_string("nearest_mode", "round_prefer_floor");
-  if (mode == "cubic" || where == "tf_crop_and_resize" || where == "half_pixel_symmetric" ||
-      node.get_int("antialias", 0) != 0)
-    return refuse(
-        ErrorId::backend_limit,
-        format(
-            "mode %s with coordinates by %s%s, expected nearest or linear by half_pixel, align_corners or asymmetric",
-            printable(mode).c_str(), printable(where).c_str(),
-            node.get_int("antialias", 0) != 0 ? " and antialias" : ""));
-  // The device knows no scales, only extents: those must say the same.
-  if (const std::int32_t id = qir::input_of(node, 2);
-      id != qir::kAbsent && l.tensor(id).is_constant && l.tensor(id).shape.size() == 1) {
-    const std::int64_t count = l.tensor(id).shape[0];
-    for (std::int64_t i = 0; i < count && count == 4; ++i) {
-      float scale;
-      std::memcpy(&scale, static_cast<const std::uint8_t *>(l.tensor(id).data.data) + 4 * i, 4);
-      const float exact =
-          static_cast<float>(out[static_cast<std::size_t>(i)]) / static_cast<float>(in[static_cast<std::size_t>(i)]);
-      if (where != "align_corners" && std::fabs(scale - exact) > 1e-3f * exact)
-        return refuse(ErrorId::backend_limit,
-                      format("a scale of %g to an extent that is %g times as large, expected one scale for both",
-                             static_cast<double>(scale), static_cast<double>(exact)));
-    }
-  }
-  const Order order = channels_last(4);
-  const std::int32_t x = l.stored(node.inputs[0], order), y = l.result(node.outputs[0], order);
-  const bool half = where == "half_pixel" || (where == "pytorch_half_pixel" && out[2] > 1 && out[3] > 1),
-             corners = where == "align_corners";
-  if (mode == "linear") {
-    if (where == "pytorch_half_pixel" && !half)
-      return refuse(ErrorId::backend_limit, "pytorch_half_pixel to an extent of 1, expected half_pixel");
-    DraftNode &made = l.node("ResizeBilinear", {x}, {y});
-    l.param(made, "align_corners", corners);
-    l.param(made, "half_pixel_centers", half);
-    return {};
-  }
-  if (where == "asymmetric" && nearest == "floor") {
-    DraftNode &made = l.node("ResizeNearestNeighbor", {x}, {y});
-    l.param(made, "align_corners", false);
-    l.param(made, "half_pixel_centers", false);
-    return {};
-  }
-  DraftNode &made = l.node("Resize", {x}, {y});
-  l.param(made, "transformation_mode",
-          std::uint32_t{where == "half_pixel"           ? 0u
-                        : where == "pytorch_half_pixel" ? 1u
-                        : corners                       ? 2u
-                                                        : 3u});
-  l.param(made, "interpolation_mode", std::uint32_t{0});
-  l.param(made, "nearest_mode",
-          std::uint32_t{nearest == "round_prefer_floor"  ? 0u
-                        : nearest == "round_prefer_ceil" ? 1u
-                        : nearest == "floor"             ? 2u
-                                                         : 3u});
   return {};
 }
 

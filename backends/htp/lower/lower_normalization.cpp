@@ -88,13 +88,39 @@ Status statistics(Lowering &l, const qir::Node &node, std::int32_t x, const Vect
 Status layer_normalization(Lowering &l, const qir::Node &node) {
   const bool rms = node.op == Op::RMSNormalization;
   const std::size_t rank = l.rank(node.inputs[0]), first = axis_of(node, "axis", -1, rank);
-  const std::int32_t x = l.natural(node.inputs[0]), scale = l.natural(node.inputs[1]);
-  const std::int32_t shift = rms || qir::input_of(node, 2) == qir::kAbsent ? -1 : l.natural(node.inputs[2]);
-  DraftNode &made = l.node(rms ? "RmsNorm" : "LayerNorm", {x, scale, shift}, {l.result(node.outputs[0])});
-  l.param(made, "epsilon", node.get_float("epsilon", 1e-5f));
+  const std::int32_t x = l.natural(node.inputs[0]);
+  std::int32_t scale = l.natural(node.inputs[1]);
+  std::int32_t shift = rms || qir::input_of(node, 2) == qir::kAbsent ? -1 : l.natural(node.inputs[2]);
   Vector<std::uint32_t> axes;
   for (std::size_t i = first; i < rank; ++i) axes.push_back(static_cast<std::uint32_t>(i));
-  l.param(made, "axes", axes);
+  // The library has rows with one scale for each element, so several axes become one.
+  const bool one_axis = axes.size() == 1;
+  std::int32_t from = x, to = -1;
+  if (one_axis) {
+    to = l.result(node.outputs[0]);
+  } else {
+    Vector<std::uint32_t> rows = {1, 1};
+    for (std::size_t i = 0; i < rank; ++i) rows[i < first ? 0 : 1] *= l.drafted(x).dims[i];
+    from = l.between(node.inputs[0], "~rows", rows), to = l.between(node.outputs[0], "~rows", rows);
+    l.node("Reshape", {x}, {from});
+    for (std::int32_t *const operand : {&scale, &shift}) {
+      if (*operand < 0) continue;
+      const DraftTensor given = l.drafted(*operand);
+      if (tensor_bytes(given) != rows[1] * element_bytes(given.dtype))
+        return refuse(ErrorId::backend_limit,
+                      "a scale or bias of fewer elements than are normalised, expected as many");
+      if (given.type == qnn::TensorType::Static) {
+        *operand = l.constant(given.name, given.dtype, {rows[1]}, given.data, given.encoding);
+      } else {
+        *operand = l.between(given.name, given.dtype, {rows[1]}, given.encoding);
+        l.node("Reshape", {l.natural(node.inputs[operand == &scale ? 1 : 2])}, {*operand});
+      }
+    }
+  }
+  DraftNode &made = l.node(rms ? "RmsNorm" : "LayerNorm", {from, scale, shift}, {to});
+  l.param(made, "epsilon", node.get_float("epsilon", 1e-5f));
+  l.param(made, "axes", one_axis ? axes : Vector<std::uint32_t>{1});
+  if (!one_axis) l.node("Reshape", {to}, {l.result(node.outputs[0])});
   return rms ? Status() : statistics(l, node, x, axes);
 }
 

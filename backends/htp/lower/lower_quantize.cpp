@@ -22,14 +22,14 @@ Result<DataType> fixed_point(DType dtype) {
   return refuse(ErrorId::backend_type, format("found %s, expected 8 or 16 bits", dtype_name(dtype)));
 }
 
-Result<Encoding> encoding_at(Lowering &l, const qir::Node &node, const Order &order) {
+Result<Encoding> encoding_at(Lowering &l, const qir::Node &node) {
   const std::optional<qir::Quantization> read = qir::read_quantization(l.graph(), node);
   if (!read || read->block_size != 0)
-    return refuse(ErrorId::backend_limit, "scale or zero point is no constant of a tensor or of an axis, expected one");
+    return refuse(ErrorId::backend_limit, "scale or zero point is no constant, expected one");
   Encoding encoding;
   encoding.scales = read->scales, encoding.zero_points = read->zero_points;
-  if (!read->per_tensor())
-    encoding.axis = static_cast<std::int32_t>(place_of(order, static_cast<std::size_t>(read->axis)));
+  if (!read->per_tensor())  // the library refuses the one, and computes the other with the first scale alone
+    return refuse(ErrorId::backend_limit, "scales along an axis of run-time data, expected one of the whole tensor");
   return encoding;
 }
 
@@ -38,7 +38,7 @@ Result<Encoding> encoding_at(Lowering &l, const qir::Node &node, const Order &or
 Status quantize(Lowering &l, const qir::Node &node) {
   const Order order = l.order(node.inputs[0]);
   QR_ASSIGN_OR_RETURN(const DataType dtype, fixed_point(l.tensor(node.outputs[0]).dtype));
-  QR_ASSIGN_OR_RETURN(Encoding encoding, encoding_at(l, node, order));
+  QR_ASSIGN_OR_RETURN(Encoding encoding, encoding_at(l, node));
   const std::int32_t x = l.stored(node.inputs[0], order), y = l.result(node.outputs[0], order);
   l.drafted(y).dtype = dtype;
   l.drafted(y).encoding = std::move(encoding);
@@ -49,7 +49,7 @@ Status quantize(Lowering &l, const qir::Node &node) {
 Status dequantize(Lowering &l, const qir::Node &node) {
   const Order order = l.order(node.inputs[0]);
   QR_ASSIGN_OR_RETURN(const DataType dtype, fixed_point(l.tensor(node.inputs[0]).dtype));
-  QR_ASSIGN_OR_RETURN(Encoding encoding, encoding_at(l, node, order));
+  QR_ASSIGN_OR_RETURN(Encoding encoding, encoding_at(l, node));
   const std::int32_t x = l.stored(node.inputs[0], order);
   DraftTensor &from = l.drafted(x);
   const bool same = from.encoding.scales == encoding.scales && from.encoding.zero_points == encoding.zero_points;

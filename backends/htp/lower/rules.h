@@ -17,7 +17,9 @@ QR_HTP_RULE(clip) QR_HTP_RULE(elu) QR_HTP_RULE(hard_sigmoid) QR_HTP_RULE(leaky_r
 // lower_product.cpp
 QR_HTP_RULE(conv) QR_HTP_RULE(conv_transpose) QR_HTP_RULE(gemm) QR_HTP_RULE(matmul)
 // lower_image.cpp
-QR_HTP_RULE(pool) QR_HTP_RULE(global_pool) QR_HTP_RULE(resize) QR_HTP_RULE(depth_space) QR_HTP_RULE(lrn)
+QR_HTP_RULE(pool) QR_HTP_RULE(global_pool) QR_HTP_RULE(depth_space) QR_HTP_RULE(lrn)
+// lower_resize.cpp
+QR_HTP_RULE(resize)
 // lower_normalization.cpp
 QR_HTP_RULE(batch_normalization) QR_HTP_RULE(instance_normalization) QR_HTP_RULE(layer_normalization) QR_HTP_RULE(softmax)
 // lower_reduce.cpp

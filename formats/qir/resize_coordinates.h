@@ -8,12 +8,12 @@
 
 #include "formats/qir/graph.h"
 
-namespace quarry::reference {
+namespace quarry::qir {
 
 enum class Coordinates { HalfPixel, HalfPixelSymmetric, PytorchHalfPixel, AlignCorners, Asymmetric, Crop };
 enum class Nearest { PreferFloor, PreferCeil, Floor, Ceil };
 
-inline Coordinates coordinates_of(const qir::Node &node) {
+inline Coordinates coordinates_of(const Node &node) {
   const std::string_view how = node.get_string("coordinate_transformation_mode", "half_pixel");
   return how == "half_pixel_symmetric" ? Coordinates::HalfPixelSymmetric
          : how == "pytorch_half_pixel" ? Coordinates::PytorchHalfPixel
@@ -22,7 +22,7 @@ inline Coordinates coordinates_of(const qir::Node &node) {
          : how == "tf_crop_and_resize" ? Coordinates::Crop
                                        : Coordinates::HalfPixel;
 }
-inline Nearest nearest_of(const qir::Node &node) {
+inline Nearest nearest_of(const Node &node) {
   const std::string_view rounding = node.get_string("nearest_mode", "round_prefer_floor");
   return rounding == "round_prefer_ceil" ? Nearest::PreferCeil
          : rounding == "floor"           ? Nearest::Floor
@@ -74,4 +74,12 @@ inline std::int64_t clamp_index(float x, std::int64_t in) {
   return x >= static_cast<float>(in) ? in - 1 : std::min(static_cast<std::int64_t>(x), in - 1);
 }
 
-}  // namespace quarry::reference
+// Keys' cubic convolution kernel at distance x; `a` is its free coefficient.
+inline double cubic_weight(double x, double a) noexcept {
+  x = __builtin_fabs(x);
+  if (x <= 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
+  if (x < 2) return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a;
+  return 0;
+}
+
+}  // namespace quarry::qir
