@@ -2,6 +2,8 @@
 // Where layouts change, what weights look like, what is refused and how: drafts, which no library has seen.
 #include "backends/htp/lower/lowering.h"
 
+#include <cmath>
+
 #include "tests/unit/passes/pieces.h"
 
 using namespace quarry;
@@ -114,13 +116,14 @@ TEST_CASE("what is refused is said, and what comes behind is judged all the same
   Pieces p;
   const i32 x = p.input({1, 3, 8, 8});
   const i32 det = p.node(Op::Det, {x});
-  p.gives({p.of(Op::Relu, det), p.node(Op::Resize, {x, qir::kAbsent, p.constant<float>(DType::F32, {4}, {1, 1, 2, 2})},
-                                       {Pieces::attribute("mode", std::string_view("cubic"))})});
+  p.gives({p.of(Op::Relu, det),
+           p.node(Op::MaxPool, {x},
+                  {Pieces::attribute("kernel_shape", Ints{2, 2}), Pieces::attribute("dilations", Ints{2, 2})})});
   const Lowered made(p);
   CHECK_EQ(made.refused[0].id(), "QR-B0002");
   CHECK_OK(made.refused[1]);
   CHECK_EQ(made.refused[2].id(), "QR-B0004");
-  CHECK_NE(made.refused[2].message().find("mode cubic"), std::string_view::npos);
+  CHECK_NE(made.refused[2].message().find("dilation 2"), std::string_view::npos);
 }
 
 TEST_CASE("inputs that nobody reads and outputs that are constants are none of the library's business") {
@@ -159,4 +162,89 @@ TEST_CASE("values of half a byte are refused at a border") {
   const i32 x = p.quantized(p.input({4}, DType::I4), DType::I4, {1}, {0});
   p.gives({p.of(Op::Identity, x)});
   CHECK_EQ(Lowered(p).refused[0].id(), "QR-B0003");
+}
+
+// What the library averages wrongly: padding that is uneven, counts, or is large.
+TEST_CASE("averages with odd padding are sums times a map") {
+  Pieces p;
+  const i32 x = p.input({1, 2, 4, 4});
+  p.gives({p.node(Op::AveragePool, {x},
+                  {Pieces::attribute("kernel_shape", Ints{3, 3}), Pieces::attribute("pads", Ints{2, 2, 2, 2})})});
+  const Lowered made(p);
+  CHECK_EQ(made.types(), "Transpose DepthWiseConv2d ElementWiseMultiply Transpose");
+  CHECK_EQ(made.input(1, 1).dims, Dims({3, 3, 1, 2}));
+  const htp::DraftTensor &map = made.input(2, 1);
+  REQUIRE_EQ(map.data.size, 36 * sizeof(float));
+  const float *const factors = static_cast<const float *>(map.data.data);
+  CHECK_EQ(factors[0], 9.0f);       // one of nine lies within
+  CHECK_EQ(factors[1], 4.5f);       // two
+  CHECK_EQ(factors[2 * 6 + 2], 1);  // all
+}
+
+TEST_CASE("a resize that the library has no operation for is a product for each axis") {
+  Pieces p;
+  const i32 x = p.input({1, 1, 2, 4});
+  p.gives({p.node(Op::Resize, {x, qir::kAbsent, p.constant<float>(DType::F32, {4}, {1, 1, 2, 0.5f})},
+                  {Pieces::attribute("mode", std::string_view("cubic"))})});
+  const Lowered made(p);
+  CHECK_EQ(made.types(), "Transpose MatMul Transpose MatMul");
+  CHECK_EQ(made.input(1, 1).dims, Dims({2, 4}));
+  CHECK_EQ(made.input(3, 1).dims, Dims({4, 2}));
+  const float *const column = static_cast<const float *>(made.input(1, 1).data.data);
+  for (std::size_t y = 0; y < 4; ++y) CHECK(column[y] + column[4 + y] == doctest::Approx(1));
+}
+
+TEST_CASE("the last of equal numbers is the first from the end") {
+  Pieces p;
+  const i32 x = p.input({2, 3});
+  p.gives(
+      {p.node(Op::ArgMax, {x},
+              {Pieces::attribute("axis", std::int64_t{1}), Pieces::attribute("select_last_index", std::int64_t{1})})});
+  const Lowered made(p);
+  CHECK_EQ(made.types(), "Gather Argmax ElementWiseSubtract");
+  const auto *const at = static_cast<const std::int32_t *>(made.input(0, 1).data.data);
+  CHECK_EQ(std::vector<std::int32_t>(at, at + 3), std::vector<std::int32_t>({2, 1, 0}));
+}
+
+TEST_CASE("several normalised axes become one") {
+  Pieces p;
+  const i32 x = p.input({2, 3, 4});
+  p.gives({p.node(Op::LayerNormalization, {x, p.column(12, {3, 4})}, {Pieces::attribute("axis", std::int64_t{1})})});
+  const Lowered made(p);
+  CHECK_EQ(made.types(), "Reshape LayerNorm Reshape");
+  CHECK_EQ(made.input(1, 0).dims, Dims({2, 12}));
+  CHECK_EQ(made.input(1, 1).dims, Dims({12}));
+}
+
+TEST_CASE("a cache that holds nothing is left out") {
+  Pieces p;
+  const i32 past = p.input({1, 0, 4}), x = p.input({1, 2, 4});
+  p.gives({p.of(Op::Relu, p.node(Op::Concat, {past, x}, {Pieces::attribute("axis", std::int64_t{1})}))});
+  const Lowered made(p);
+  CHECK_OK(made.refused[0]);
+  CHECK_EQ(made.types(), "Relu");
+  CHECK_EQ(made.draft.inputs[0].tensor, -1);
+}
+
+// 0 * infinity is NaN, and a row that is masked wholly too.
+TEST_CASE("masks are within the numbers of f16, but where they are compared with") {
+  Pieces p;
+  const i32 x = p.input({2}), mask = p.constant<float>(DType::F32, {2}, {-INFINITY, 1});
+  p.gives({p.add(x, mask), p.node(Op::Less, {x, p.constant<float>(DType::F32, {2}, {INFINITY, 1})})});
+  const Lowered made(p);
+  CHECK_EQ(static_cast<const float *>(made.input(0, 1).data.data)[0], -65504.0f);
+  CHECK_EQ(static_cast<const float *>(made.input(1, 1).data.data)[0], INFINITY);
+}
+
+TEST_CASE("a product with factors, and one that reaches further than its kernel") {
+  Pieces p;
+  const i32 x = p.input({2, 3});
+  p.gives({p.node(Op::Gemm, {x, p.column(12, {3, 4}), p.column(4)},
+                  {Pieces::attribute("alpha", 0.5f), Pieces::attribute("beta", 2.0f)})});
+  CHECK_EQ(Lowered(p).types(), "MatMul ElementWiseMultiply ElementWiseMultiply ElementWiseAdd");
+  Pieces q;
+  const i32 image = q.input({1, 1, 3, 3});
+  q.gives({q.node(Op::ConvTranspose, {image, q.column(9, {1, 1, 3, 3})},
+                  {Pieces::attribute("strides", Ints{3, 2}), Pieces::attribute("output_shape", Ints{10, 8})})});
+  CHECK_EQ(Lowered(q).types(), "Reshape TransposeConv2d Pad Reshape");
 }
