@@ -52,6 +52,8 @@ void steady_variances(qir::Graph &graph, Store &store);
 
 // LSTM, GRU and RNN of a known length, of at most `most_steps`, become MatMul and operators on elements, a group of
 // them for each step: f32, both directions, every attribute but ThresholdedRelu as activation. Rounding differs.
-void unroll_recurrent(qir::Graph &graph, Store &store, std::int64_t most_steps);
+// `keep` says which nodes stay as they are.
+void unroll_recurrent(qir::Graph &graph, Store &store, std::int64_t most_steps,
+                      bool (*keep)(const qir::Graph &, const qir::Node &) = nullptr);
 
 }  // namespace quarry::passes

@@ -431,7 +431,8 @@ bool is_recurrent(const qir::Node &node) { return node.op == Op::LSTM || node.op
 
 }  // namespace
 
-void unroll_recurrent(qir::Graph &graph, Store &store, std::int64_t most_steps) {
+void unroll_recurrent(qir::Graph &graph, Store &store, std::int64_t most_steps,
+                      bool (*keep)(const qir::Graph &, const qir::Node &)) {
   if (std::ranges::none_of(graph.nodes, is_recurrent)) return;
   Rewriting rewriting(graph, store);
   for (qir::Node &node : rewriting.old) {
@@ -441,7 +442,8 @@ void unroll_recurrent(qir::Graph &graph, Store &store, std::int64_t most_steps) 
     };
     qir::RnnGeometry g;
     Vector<Function> functions;
-    if (is_recurrent(node) && std::ranges::all_of(node.inputs, plain) && std::ranges::all_of(node.outputs, plain)) {
+    if (is_recurrent(node) && !(keep && keep(graph, node)) && std::ranges::all_of(node.inputs, plain) &&
+        std::ranges::all_of(node.outputs, plain)) {
       const auto dims = [&](std::size_t i) {
         const qir::Shape &shape = at(graph, node.inputs[i]).shape;
         return qir::Dims{shape.data(), shape.size()};

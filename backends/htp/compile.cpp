@@ -96,7 +96,7 @@ Result<Unique<Prepared>> Prepared::make(qir::Graph graph, const CompileOptions &
   passes::compose(g, made->store_, kComposites, &made->composed_);
   QR_RETURN_IF_ERROR(passes::einsum_to_matmul(g, made->store_));
   passes::simplify_movements(g, made->store_);
-  passes::unroll_recurrent(g, made->store_, kMostSteps);
+  passes::unroll_recurrent(g, made->store_, kMostSteps, is_library_gru);
   passes::remove_no_ops(g);
   adapt_quantized(g);
   passes::remove_unused(g);

@@ -127,6 +127,8 @@ struct OperatorRow {
   Rule rule;
   const char *note;  // what it does not take; empty: nothing
 };
+// The library's own GRU takes the node; others are written out step by step.
+bool is_library_gru(const qir::Graph &graph, const qir::Node &node);
 const OperatorRow *find_operator(qir::Op op) noexcept;
 
 // A refusal: subject and found in `reason`.

@@ -41,6 +41,8 @@ QR_HTP_RULE(fourier) QR_HTP_RULE(short_fourier) QR_HTP_RULE(lp_normalization) QR
 QR_HTP_RULE(modulo) QR_HTP_RULE(matmul_integer) QR_HTP_RULE(dynamic_quantize) QR_HTP_RULE(matmul_nbits)
 // lower_roi.cpp
 QR_HTP_RULE(roi_align) QR_HTP_RULE(one_hot)
+// lower_recurrent.cpp
+QR_HTP_RULE(gru)
 // lower_quantize.cpp
 QR_HTP_RULE(quantize) QR_HTP_RULE(dequantize)
 // clang-format on

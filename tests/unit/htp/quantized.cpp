@@ -297,3 +297,14 @@ TEST_CASE("weights of 4 bits lie in bytes; those with scales of blocks, or of 16
   p.at(w).quant->block_size = 0, p.at(w).dtype = DType::I16;
   CHECK_FALSE(htp::computes_quantized(p.graph, p.graph.nodes[0]));
 }
+
+// The library's operation repeats its first step.
+TEST_CASE("a GRU is one operation of the library for each step") {
+  Pieces p;
+  const i32 x = p.input({3, 1, 2});
+  p.gives({p.node(Op::GRU, {x, p.column(24, {1, 12, 2}), p.column(48, {1, 12, 4})})});
+  CHECK(htp::is_library_gru(p.graph, p.graph.nodes[0]));
+  CHECK_EQ(types(p), "Split Gru Gru Gru Concat Reshape");
+  p.graph.nodes[0].set("direction", std::string_view("bidirectional"));
+  CHECK_FALSE(htp::is_library_gru(p.graph, p.graph.nodes[0]));
+}
