@@ -50,7 +50,7 @@ Result<Unique<LoadedContext>> LoadedContext::load(std::shared_ptr<Engine> engine
   for (const BlobGraph &graph : made->blob_.graphs) {
     if (!graph.on_device) continue;
     QR_RETURN_IF_ERROR(metadata->check(graph));
-    made->spill_bytes_ = std::max(made->spill_bytes_, metadata->spill_bytes(graph.name));
+    made->spill_bytes_ = std::max(made->spill_bytes_, graph.spill_bytes);
   }
   QR_RETURN_IF_ERROR(made->open());
   made->request_.profile = nullptr;
@@ -248,6 +248,7 @@ void LoadedContext::close() noexcept {
 }
 
 Status LoadedContext::reopen() {
+  generation_.fetch_add(1, std::memory_order_release);
   power_.forget();
   if (blob_.binary_bytes > 0) return open();
   graphs_.resize(blob_.graphs.size());

@@ -3,6 +3,7 @@
 // device was lost.
 #pragma once
 
+#include <atomic>
 #include <map>
 
 #include "backends/common/processor_memory.h"
@@ -40,7 +41,8 @@ class LoadedContext : public HeapObject {
   const Blob &blob() const noexcept { return blob_; }
   const Engine &engine() const noexcept { return *engine_; }
   const Settings &settings() const noexcept { return request_.settings; }
-  qnn::Handle handle() const noexcept { return context_; }
+  // Counts how often it was loaded: handles of the library's from before are gone.
+  std::uint32_t generation() const noexcept { return generation_.load(std::memory_order_acquire); }
   qnn::Handle graph(std::size_t index) const noexcept { return graphs_[index]; }
   Power &power() noexcept { return power_; }
   Status set_priority(qnn::Priority priority);
@@ -65,6 +67,7 @@ class LoadedContext : public HeapObject {
   Request request_;
   Power power_;
   qnn::Handle context_ = nullptr;
+  std::atomic<std::uint32_t> generation_{0};
   std::uint64_t spill_bytes_ = 0;
   Vector<qnn::Handle> graphs_;
   struct Place {

@@ -187,13 +187,15 @@ void Execution::give_outputs(const qr_run_request &request) const {
   }
 }
 
-Status Execution::execute(const qr_run_request &request, const plugin::StopToken &stop) {
+Status Execution::execute(const qr_run_request &request, const plugin::StopToken &stop, std::uint32_t generation) {
   const Engine &engine = context_.engine();
   const bool may_stop = request.signal != nullptr;
   const auto priority = static_cast<std::uint32_t>(is_efficient_ ? qnn::Priority::Low : priority_);
   // The rest of what is efficient comes behind what is low for another reason.
   const RunQueue::Turn turn(RunQueue::of_process(), is_efficient_ ? priority : priority + 1, stop, may_stop);
   if (!turn.ok()) return stop.status("run");
+  if (context_.generation() != generation)
+    return Status::error(ErrorId::device_lost, "run: the device was lost and recovered while it waited", "run again");
   QR_RETURN_IF_ERROR(context_.power().begin(power_));
   qnn::LogLines lines;
   qnn::Error error = qnn::kOk;
@@ -219,10 +221,11 @@ Status Execution::execute(const qr_run_request &request, const plugin::StopToken
 Status Execution::run(const qr_run_request &request, const plugin::StopToken &stop) {
   // The library looks at no size: all are checked here.
   const plugin::DmaAccess access(request);  // of memory that only the host knows
+  const std::uint32_t generation = context_.generation();
   QR_RETURN_IF_ERROR(take_inputs(request));
   QR_RETURN_IF_ERROR(place_outputs(request));
   if (!graph_.on_device) return {};
-  QR_RETURN_IF_ERROR(execute(request, stop));
+  QR_RETURN_IF_ERROR(execute(request, stop, generation));
   give_outputs(request);
   return {};
 }

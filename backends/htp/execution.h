@@ -30,7 +30,7 @@ class Execution {
   Status place_outputs(const qr_run_request &request);
   Status bind_memory(const qr_io_buffer &io, const Place &place, qnn::Tensor &tensor);
   void give_outputs(const qr_run_request &request) const;
-  Status execute(const qr_run_request &request, const plugin::StopToken &stop);
+  Status execute(const qr_run_request &request, const plugin::StopToken &stop, std::uint32_t generation);
   void bind(const Vector<BlobTensor> &from, Vector<qnn::Tensor> &tensors, Vector<Place> &places);
 
   LoadedContext &context_;

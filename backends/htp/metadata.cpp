@@ -70,15 +70,6 @@ void Metadata::figures(std::string_view graph, BlobGraph &out) const noexcept {
   out.vtcm_bytes = blob.vtcm_mb > kMostMegabytes ? blob.vtcm_mb : std::uint64_t{blob.vtcm_mb} << 20;
 }
 
-std::uint64_t Metadata::spill_bytes(std::string_view graph) const noexcept {
-  const qnn::GraphInfo *const info = find(graph);
-  qnn::HtpGraphBlobV1 blob{};
-  constexpr std::size_t kNeeded = offsetof(qnn::HtpGraphBlobV1, spill) + sizeof blob.spill;
-  if (!info || !info->blob || info->blob_bytes < kNeeded) return 0;
-  std::memcpy(&blob, info->blob, kNeeded);
-  return blob.spill;
-}
-
 Status Metadata::check(const BlobGraph &graph) const {
   const qnn::GraphInfo *const info = find(graph.name);
   if (!info)

@@ -22,9 +22,6 @@ class Metadata {
 
   // What a graph takes of the device, into the fields of `out` that say so.
   void figures(std::string_view graph, BlobGraph &out) const noexcept;
-  // How much memory a graph spills into from the fast one.
-  std::uint64_t spill_bytes(std::string_view graph) const noexcept;
-
   // The blob says of each input and output what the binary does: the library takes buffers without a look at their
   // size.
   Status check(const BlobGraph &graph) const;

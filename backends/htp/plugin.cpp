@@ -125,6 +125,9 @@ struct qr_execution : HeapObject {
 };
 
 Status qr_backend::recover() {
+  // No run is in the library meanwhile; one that waits finds that the device was recovered.
+  const plugin::StopToken never(nullptr, allocator.host());
+  const htp::RunQueue::Turn turn(htp::RunQueue::of_process(), UINT32_MAX, never, false);
   const std::lock_guard lock(mutex_);
   for (qr_context *const context : contexts_) context->loaded->close();
   for (auto &[key, weak] : engines_)

@@ -210,6 +210,42 @@ TEST_CASE("contexts that share, and binaries that are handed over otherwise") {
   CHECK((run(provided) && run(listed) && run(copied)));
 }
 
+TEST_CASE("several shapes in one context; what it will need is known before") {
+  const Standin standin;
+  qr::Runtime runtime;
+  ModelText text(13);
+  text.input("x", {1, -1});
+  text.node("Relu", {"x"}, {"y"});
+  text.output("y", {1, -1});
+  const std::string bytes = text.bytes();
+  const qr::Options given = options(runtime, {{"shape", "x=1x8;x=1x16"}});
+  const qr::Model model(runtime, bytes.data(), bytes.size());
+  const std::string path = "/tmp/quarry-standin-" + std::to_string(getpid()) + ".qrm";
+  model.compile(path, &given);
+  CHECK_EQ(standin.count("graphCreate"), 2u);
+  CHECK_EQ(standin.count("contextCreate"), 1u);
+  standin.begin_log();
+  {
+    const qr::Model container(runtime, path);
+    const qr::Options htp(runtime, {{"backend", "htp"}});
+    const qr_memory_plan plan = qr::Session::plan(container, &htp);
+    CHECK_EQ(plan.spill_fill_bytes, 65536u);  // the metadata's
+    CHECK_EQ(plan.io_bytes, 2u * 16 * 4);
+    CHECK_EQ(standin.count("contextCreateFromBinary"), 0u);
+    qr::Session made(container, &htp);
+    for (const int n : {8, 16, 8}) {
+      float x[16], y[16] = {};
+      std::fill_n(x, 16, static_cast<float>(n));
+      std::vector<qr::Tensor> in{qr::Tensor::of(x, {1, n})}, out{qr::Tensor::of(y, {1, n})};
+      made.run(in, out);
+      CHECK_EQ(std::count(y, y + 16, static_cast<float>(n)), n);
+    }
+  }
+  unlink(path.c_str());
+  CHECK_EQ(standin.count("contextCreateFromBinary"), 1u);
+  CHECK_EQ(standin.count("graphExecute"), 3u);
+}
+
 TEST_CASE("memory that is shared with the device") {
   const Standin standin;
   qr::Runtime runtime;
