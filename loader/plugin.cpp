@@ -357,17 +357,32 @@ Status Plugin::read_rows(const char *name, const Table &table, std::uint64_t mos
   return {};
 }
 
+namespace {
+
+String printable_lines(std::string_view text) {
+  String lines;
+  for (int count = 0; !text.empty() && count < 200; ++count) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    lines += (lines.empty() ? "" : "\n") + printable(text.substr(0, end), 1024);
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return lines;
+}
+
+}  // namespace
+
 Status Plugin::read_devices() {
   const auto take = [this](std::uint64_t i, const qr_plugin_device_info &info) -> Status {
-    const auto name = checked_text(info.name), target = checked_text(info.target), why_not = checked_text(info.why_not);
-    if (!name || !target || !why_not || name->empty())
+    const auto name = checked_text(info.name), target = checked_text(info.target), why_not = checked_text(info.why_not),
+               details = checked_text(info.details);
+    if (!name || !target || !why_not || !details || name->empty())
       return misbehaved("device.info", format("returned 0 and left name of device %llu unset", ull(i)));
     if (info.usable && target->empty())
       return misbehaved("device.info", format("returned 0 and left target of device %llu unset", ull(i)));
     if (!info.usable && why_not->empty())
       return misbehaved("device.info", format("called device %llu not usable and gave no reason", ull(i)));
     devices_.push_back({info.usable != 0, info.memory_bytes, info.features, printable(*name), printable(*target),
-                        printable(*why_not, 1024)});
+                        printable(*why_not, 1024), printable_lines(*details)});
     return {};
   };
   QR_RETURN_IF_ERROR(read_rows<qr_plugin_device_info>("device", *table_->device, kMaxDevices, take));

@@ -25,6 +25,7 @@ struct DeviceInfo {
   std::uint64_t memory_bytes = 0;
   std::uint64_t features = 0;  // QR_DEVICE_*
   String name, target, why_not;
+  String details;  // lines
 };
 
 struct OptionRow {

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "command.h"
 
@@ -47,7 +48,8 @@ int doctor(const SessionFlags &flags, bool as_json) {
                                 {"registers_pointer", (device.features & QR_DEVICE_REGISTERS_POINTER) != 0},
                                 {"simulated", (device.features & QR_DEVICE_SIMULATED) != 0},
                                 {"recovers", (device.features & QR_DEVICE_RECOVERS) != 0},
-                                {"why_not", qr::from_c(device.why_not)}});
+                                {"why_not", qr::from_c(device.why_not)},
+                                {"details", qr::from_c(device.details)}});
     }
     usable += info.usable != 0;
     report["backends"].push_back(row);
@@ -71,10 +73,13 @@ int doctor(const SessionFlags &flags, bool as_json) {
             row["error"].get<std::string>().empty() ? "" : ": ", row["verdict"].get<std::string>().c_str());
     if (!row["usable"].get<bool>() && !row["hint"].get<std::string>().empty())
       print("       what to do: %s\n", row["hint"].get<std::string>().c_str());
-    for (const nlohmann::json &device : row["devices"])
+    for (const nlohmann::json &device : row["devices"]) {
       print("       device: %s, target %s%s%s%s\n", device["name"].get<std::string>().c_str(),
             device["target"].get<std::string>().c_str(), device["simulated"].get<bool>() ? ", simulated" : "",
             device["usable"].get<bool>() ? "" : ", NOT usable: ", device["why_not"].get<std::string>().c_str());
+      std::istringstream details(device["details"].get<std::string>());
+      for (std::string line; std::getline(details, line);) print("         %s\n", line.c_str());
+    }
   }
   if (!count) print("  none found\n");
   if (!usable)

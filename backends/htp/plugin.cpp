@@ -9,6 +9,7 @@
 
 #include "backends/common/option_slots.h"
 #include "backends/htp/compile.h"
+#include "backends/htp/doctor.h"
 #include "backends/htp/execution.h"
 #include "backends/htp/grade.h"
 #include "backends/htp/inspect.h"
@@ -62,6 +63,7 @@ struct qr_backend {
     const std::lock_guard lock(describing_);
     if (!device_text.empty()) return;
     auto found = library("");
+    details = htp::tell_device(qnn::library_places(""), found.ok() ? found->get() : nullptr);
     if (found.ok()) {
       device_text = format("Hexagon tensor processor%s, %s", qnn::Library::emulates() ? " (emulated)" : "",
                            (*found)->describe().c_str());
@@ -95,7 +97,7 @@ struct qr_backend {
   }
   void release(const plugin::ProcessorMemory &memory) noexcept;
 
-  String device_text, why_not;
+  String device_text, why_not, details;
   htp::ContextGroups groups;
 
  private:
@@ -167,6 +169,7 @@ qr_plugin_code device_info(qr_backend *backend, std::uint64_t index, qr_plugin_d
     backend->describe_device();
     info.name = text(backend->device_text);
     info.why_not = text(backend->why_not);
+    info.details = text(backend->details);
     info.usable = backend->why_not.empty();
     plugin::give(info, out_info);
     return {};

@@ -309,6 +309,8 @@ typedef struct qr_plugin_device_info {
   qr_plugin_string name;
   qr_plugin_string target;  /* stands in the container and is compared on load */
   qr_plugin_string why_not; /* required where not usable */
+  /* since 0.2. What `quarry doctor` tells of the device and what it stands on, lines with '\n' between; may be empty */
+  qr_plugin_string details;
 } qr_plugin_device_info;
 #define QR_PLUGIN_DEVICE_INFO_FIRST_SIZE 72u
 

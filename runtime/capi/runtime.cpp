@@ -159,6 +159,7 @@ qr_status *qr_runtime_device(const qr_runtime *runtime, uint64_t index, uint64_t
     info.name = string_of(from.name);
     info.target = string_of(from.target);
     info.why_not = string_of(from.why_not);
+    info.details = string_of(from.details);
     write_struct(info, out_info);
     return {};
   });

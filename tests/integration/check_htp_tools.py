@@ -48,6 +48,11 @@ check("none for the SoC", run("run", several, image, "--backend", "htp", "-O", "
 check("one SoC of several is none", run("compile", model, "--backend", "htp", "-O", "soc_model=SM8550,SM1", "-o", path("x.qrm")), 3, "soc_model", "SM1")
 check("check for several SoCs", run("check", model, "--backend", "htp", "-O", "soc_model=SM8350,SM8650"), 0, "0 refused")
 
+# ---- doctor: each library, what a device needs, the next thing
+check("doctor with the libraries", run("doctor"), 0, "libQnnHtp.so: " + sys.argv[3], "core 2.", "build v2.", "its table: ", "libQnnSystem.so: 1.", "their own C++ library", "stubs: ", "skels: ",
+      "device nodes: ", "next: compile for the phone's SoC")
+check("doctor without", run("doctor", env=dict(environment, QUARRY_QNN_PATH=path("nowhere"))), 0, "not usable from QUARRY_QNN_PATH=" + path("nowhere"), "next: get the libraries")
+
 # ---- check, cut, diff
 check("diff with the emulator", run("diff", model, "--backend", "htp", "--backend-b", "cpu-reference", "-O", "soc_model=SM8650", "--input", image), 0, "9 tensors agree")
 check("cut for two backends", run("cut", model, "--at", "p", "--backend", "htp,cpu", "-O", "soc_model=SM8650", "-o", path("head.qrm"), path("tail.qrm")), 0, "backend htp")

@@ -185,6 +185,15 @@ Status Library::judge(const void *handle) {
   return {};
 }
 
+std::size_t Library::table_slots() const noexcept { return slots_of(version_.core.minor); }
+
+std::size_t Library::table_functions() const noexcept {
+  const void *slots[sizeof(Api) / sizeof(void *)];
+  std::memcpy(slots, &api_, sizeof slots);
+  return static_cast<std::size_t>(
+      std::count_if(std::begin(slots), std::end(slots), [](const void *slot) { return slot != nullptr; }));
+}
+
 Status Library::judge_system(const void *handle) {
   const auto query =
       reinterpret_cast<GetSystemProvidersFn>(dlsym(const_cast<void *>(handle), "QnnSystemInterface_getProviders"));

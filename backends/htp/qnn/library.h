@@ -41,6 +41,9 @@ class Library {
     return false;
 #endif
   }
+  // How many functions of the table this version has for certain, and how many of them are there.
+  std::size_t table_slots() const noexcept;
+  std::size_t table_functions() const noexcept;
   // The device's own configuration changed its layout with HTP 5.47.
   bool device_config_is_wide() const noexcept { return version_.backend.minor >= 47; }
   // "QNN v2.51.0 (core 2.40.0, HTP 5.51.0)".

@@ -122,13 +122,14 @@ typedef struct qr_device_info {
   qr_string name;
   qr_string target;  /* what blobs are compiled for: "x86_64", "v75"; the same word stands in the container */
   qr_string why_not; /* one line; empty when usable */
+  qr_string details; /* what it stands on (libraries, device nodes), lines with '\n' between; may be empty */
   /* since one minor later */
   uint64_t later;
 } qr_device_info;
 #define QR_DEVICE_INFO_FIRST_SIZE 72u
-#define QR_DEVICE_INFO_INIT                                            \
-  {                                                                    \
-    sizeof(qr_device_info), 0, 0, 0, {NULL, 0}, {NULL, 0}, { NULL, 0 } \
+#define QR_DEVICE_INFO_INIT                                                       \
+  {                                                                               \
+    sizeof(qr_device_info), 0, 0, 0, {NULL, 0}, {NULL, 0}, {NULL, 0}, { NULL, 0 } \
   }
 
 #define QR_DEVICE_IMPORTS_FD 1ull        /* qr_memory_import_fd works */
