@@ -188,7 +188,6 @@ void Execution::give_outputs(const qr_run_request &request) const {
 }
 
 Status Execution::execute(const qr_run_request &request, const plugin::StopToken &stop, std::uint32_t generation) {
-  const Engine &engine = context_.engine();
   const bool may_stop = request.signal != nullptr;
   const auto priority = static_cast<std::uint32_t>(is_efficient_ ? qnn::Priority::Low : priority_);
   // The rest of what is efficient comes behind what is low for another reason.
@@ -197,25 +196,29 @@ Status Execution::execute(const qr_run_request &request, const plugin::StopToken
   if (context_.generation() != generation)
     return Status::error(ErrorId::device_lost, "run: the device was lost and recovered while it waited", "run again");
   QR_RETURN_IF_ERROR(context_.power().begin(power_));
+  Status ran = call_library(request, stop);
+  Status lowered = context_.power().end(power_);  // after a run that failed, too
+  return ran.ok() ? std::move(lowered) : std::move(ran);
+}
+
+Status Execution::call_library(const qr_run_request &request, const plugin::StopToken &stop) {
+  const Engine &engine = context_.engine();
   qnn::LogLines lines;
+  ProfiledCall profiled(engine, request.profile, traces_);
+  QR_RETURN_IF_ERROR(profiled.status());
   qnn::Error error = qnn::kOk;
   {
-    ProfiledCall profiled(engine, request.profile, traces_);
-    QR_RETURN_IF_ERROR(profiled.status());
-    const Interrupter::Call interrupted(engine.interrupter(), stop, may_stop);
+    const Interrupter::Call interrupted(engine.interrupter(), stop, request.signal != nullptr);
     error = engine.api().graphExecute(
         context_.graph(index_), inputs_.data(), static_cast<std::uint32_t>(inputs_.size()), outputs_.data(),
         static_cast<std::uint32_t>(outputs_.size()), profiled.handle(), interrupted.signal());
-    if (!error) profiled.tell("graphExecute", &graph_.nodes);
   }
   const bool ended_by_signal =
       qnn::code_of(error) == qnn::Code::GraphAborted || qnn::code_of(error) == qnn::Code::GraphTimeout;
-  if (ended_by_signal && stop.stopped()) {
-    QR_RETURN_IF_ERROR(context_.power().end(power_));
-    return stop.status("run");
-  }
+  if (ended_by_signal && stop.stopped()) return stop.status("run");
   if (error) return qnn::call_failed("graphExecute", error, &lines);
-  return context_.power().end(power_);
+  profiled.tell("graphExecute", &graph_.nodes);
+  return {};
 }
 
 Status Execution::run(const qr_run_request &request, const plugin::StopToken &stop) {

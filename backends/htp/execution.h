@@ -31,6 +31,7 @@ class Execution {
   Status bind_memory(const qr_io_buffer &io, const Place &place, qnn::Tensor &tensor);
   void give_outputs(const qr_run_request &request) const;
   Status execute(const qr_run_request &request, const plugin::StopToken &stop, std::uint32_t generation);
+  Status call_library(const qr_run_request &request, const plugin::StopToken &stop);
   void bind(const Vector<BlobTensor> &from, Vector<qnn::Tensor> &tensors, Vector<Place> &places);
 
   LoadedContext &context_;

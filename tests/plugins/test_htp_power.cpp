@@ -103,6 +103,17 @@ TEST_CASE("profiles and latencies change at run time") {
   CHECK_EQ(standin.lines("vote"), votes_of({"low_balanced", "relaxed"}));
 }
 
+TEST_CASE("after a run that failed the votes are lowered too") {
+  const Standin standin;
+  qr::Runtime runtime;
+  qr::Session made = session(runtime, {{"htp_performance_mode", "balanced"}});
+  standin.begin_log();
+  standin.tell("fail=graphExecute:1003:1:1");
+  CHECK(says(failure([&] { run(made); }, QR_INTERNAL), {"graphExecute", "1003 System"}));
+  CHECK_EQ(standin.lines("vote"), votes_of({"balanced", "relaxed"}));
+  CHECK(run(made));
+}
+
 TEST_CASE("the way to the device: latency, polling, the matrix unit") {
   const Standin standin;
   qr::Runtime runtime;
