@@ -26,7 +26,7 @@ std::optional<qir::Quantization> conversion(const qir::Graph &graph, const qir::
   if (stored.dtype != DType::U8 && stored.dtype != DType::I8 && stored.dtype != DType::U16 &&
       stored.dtype != DType::I16)
     return std::nullopt;
-  if (among(graph.inputs, integers) || among(graph.outputs, integers)) return std::nullopt;
+  if (among(graph.inputs, integers)) return std::nullopt;
   std::optional<qir::Quantization> quant = qir::read_quantization(graph, node);
   if (!quant || !quant->per_tensor() || *quant != *stored.quant) return std::nullopt;
   return quant;
