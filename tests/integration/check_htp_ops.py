@@ -42,7 +42,6 @@ REASONS = {
     "Reciprocal": "1 / 0 is 65504 on the device, and so is every larger result",
     "Div": "a quotient by 0, or by less than 2^-14, has no exponent in f16",
     "Log": "log(0) is finite on the device",
-    "QuantizeLinear": "one step: the data is f16 when it is counted",
     "MatMul_batched": "u8: two steps, the library's product of two values",
     "GridSample": NEAR + ", coordinates among them",
     "LSTM": "50 steps in f16",

@@ -152,6 +152,48 @@ bool library_has(const qir::Node &node, const qir::Shape &in, const qir::Shape &
   });
 }
 
+// Which input each output of an axis is.
+Vector<std::int32_t> places_of(const qir::Node &node, const Axis &axis) {
+  Vector<std::int32_t> places;
+  for (std::int64_t y = 0; y < axis.out; ++y)
+    places.push_back(static_cast<std::int32_t>(qir::clamp_index(
+        qir::nearest_index(qir::original(axis, qir::coordinates_of(node), y), qir::nearest_of(node)), axis.in)));
+  return places;
+}
+
+// The library's own takes the input that begins at or before the output; another one is gathered, axis by axis.
+Status nearest_of_all(Lowering &l, const qir::Node &node, const Vector<Axis> &axes) {
+  bool plain = l.rank(node.inputs[0]) == 4;
+  Vector<Vector<std::int32_t>> places;
+  for (const Axis &axis : axes) {
+    places.push_back(places_of(node, axis));
+    plain = plain && axis.axis >= 2;
+    for (std::int64_t y = 0; plain && y < axis.out; ++y)
+      plain = places.back()[static_cast<std::size_t>(y)] == y * axis.in / axis.out;
+  }
+  if (plain) {
+    const Order order = channels_last(4);
+    const std::int32_t x = l.stored(node.inputs[0], order);
+    DraftNode &made = l.node("ResizeNearestNeighbor", {x}, {l.result(node.outputs[0], order)});
+    l.param(made, "align_corners", false);
+    l.param(made, "half_pixel_centers", false);
+    return {};
+  }
+  std::int32_t x = l.natural(node.inputs[0]);
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    Vector<std::uint32_t> dims = l.drafted(x).dims;
+    dims[axes[i].axis] = static_cast<std::uint32_t>(axes[i].out);
+    const std::int32_t at =
+        l.constant(node.name + ".places", qnn::DataType::I32, {static_cast<std::uint32_t>(places[i].size())},
+                   places[i].data(), places[i].size() * sizeof(std::int32_t));
+    const bool last = i + 1 == axes.size();
+    const std::int32_t y = last ? l.result(node.outputs[0]) : l.between(node.inputs[0], "~axis", dims);
+    l.param(l.node("Gather", {x, at}, {y}), "axis", static_cast<std::int32_t>(axes[i].axis));
+    x = y;
+  }
+  return {};
+}
+
 }  // namespace
 
 Status resize(Lowering &l, const qir::Node &node) {
@@ -161,6 +203,22 @@ Status resize(Lowering &l, const qir::Node &node) {
   const std::string_view mode = node.get_string("mode", "nearest"),
                          where = node.get_string("coordinate_transformation_mode", "half_pixel"),
                          nearest = node.get_string("nearest_mode", "round_prefer_floor");
+  const bool one_quantisation =
+      !l.tensor(node.inputs[0]).quant || l.tensor(node.inputs[0]).quant == l.tensor(node.outputs[0]).quant;
+  if (mode == "nearest" && where != "tf_crop_and_resize" && one_quantisation) return nearest_of_all(l, node, axes);
+  // The library's cubic is a little nearer than two products, where it has what is asked for.
+  if (mode == "cubic" && where == "half_pixel" && in.size() == 4 && node.get_int("antialias", 0) == 0 &&
+      node.get_int("exclude_outside", 0) == 0 && !l.tensor(node.inputs[0]).quant &&
+      std::all_of(axes.begin(), axes.end(),
+                  [](const Axis &axis) { return axis.axis >= 2 && axis.out == axis.in * 2 && axis.scale == 2; })) {
+    const Order order = channels_last(4);
+    const std::int32_t x = l.stored(node.inputs[0], order);
+    DraftNode &made = l.node("Resize", {x}, {l.result(node.outputs[0], order)});
+    l.param(made, "transformation_mode", std::uint32_t{0});
+    l.param(made, "interpolation_mode", std::uint32_t{2});
+    l.param(made, "cubic_coeff", node.get_float("cubic_coeff_a", -0.75f));
+    return {};
+  }
   if (!library_has(node, in, out, axes)) {
     if (!l.tensor(node.inputs[0]).quant && l.tensor(node.inputs[0]).dtype == DType::F32)
       return by_matrices(l, node, axes);

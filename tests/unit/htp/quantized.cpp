@@ -308,3 +308,18 @@ TEST_CASE("a GRU is one operation of the library for each step") {
   p.graph.nodes[0].set("direction", std::string_view("bidirectional"));
   CHECK_FALSE(htp::is_library_gru(p.graph, p.graph.nodes[0]));
 }
+
+// The library's own nearest takes the input at or before an output; whatever else ONNX may want is gathered.
+TEST_CASE("nearest neighbours by the library where it has them, else gathered") {
+  const auto resize = [](std::string_view where, std::string_view nearest) {
+    Pieces p;
+    p.gives({p.node(
+        Op::Resize, {p.input({1, 1, 4, 4}), qir::kAbsent, p.constant<float>(DType::F32, {4}, {1, 1, 2, 2})},
+        {Pieces::attribute("mode", std::string_view("nearest")),
+         Pieces::attribute("coordinate_transformation_mode", where), Pieces::attribute("nearest_mode", nearest)})});
+    return types(p);
+  };
+  CHECK_NE(resize("half_pixel", "round_prefer_floor").find("ResizeNearestNeighbor"), std::string::npos);
+  CHECK_NE(resize("asymmetric", "floor").find("ResizeNearestNeighbor"), std::string::npos);
+  CHECK_EQ(resize("asymmetric", "ceil"), "Gather Gather");
+}
