@@ -142,6 +142,7 @@ if [ -n "$models" ]; then
     step "htp: options, profiles, threads" python3 tests/integration/check_htp_run.py "$build" "$shared" "$libraries"
     step "htp: containers, tools and other runtimes" python3 tests/integration/check_htp_tools.py "$build" "$shared" "$libraries"
     step "htp, one-operator models against ONNX Runtime" python3 tests/integration/check_htp_ops.py "$build" "$shared" "$libraries"
+    step "htp, four real models" python3 tests/integration/check_htp_models.py "$build" "$shared" "$libraries"
   else
     step "htp without Qualcomm's libraries" python3 tests/integration/check_htp.py "$build" "$shared"
     skip "htp, on Qualcomm's libraries and their emulator" "they are for x86-64 and cannot be fetched here: $(tail -n 1 "$build/qnn.log" 2>/dev/null)"
@@ -165,6 +166,7 @@ if [ -n "$all" ]; then
   fi
   if libraries=$(qnn_libraries); then
     step "htp, all one-operator models against ONNX Runtime" python3 tests/integration/check_htp_ops.py "$build" "$shared" "$libraries" --all
+    step "htp, the real models" python3 tests/integration/check_htp_models.py "$build" "$shared" "$libraries" --all
   fi
   step "installed tree" installed_tree
   step "static build without dlopen" static_build

@@ -165,4 +165,14 @@ Status mean(Lowering &l, const qir::Node &node) {
   return {};
 }
 
+// What is left here is what the pass that writes steps out did not take.
+Status recurrent(Lowering &, const qir::Node &node) {
+  return refuse(
+      ErrorId::backend_limit,
+      format("%s of more than 512 steps, of a length that is known at run time alone, quantised, or with an activation "
+             "that has no form here; expected it as float, of a fixed length, with ONNX's usual activations",
+             qir::op_text(node).c_str()),
+      "bind the length by the option shape, or run the model over shorter parts with the state carried");
+}
+
 }  // namespace quarry::htp::rules
