@@ -3,6 +3,7 @@
 #include <new>
 
 #include "backends/common/plugin_support.h"
+#include "formats/qir/graph_part.h"
 #include "prepare/lower.h"
 #include "prepare/prepare_api.h"
 #include "prepare/shapes.h"
@@ -121,6 +122,19 @@ class LowerWatcher final : public onnx_import::Watcher {
   std::uint64_t buckets_;
 };
 
+// What is handed out outlives what it was made of, so it is made with an allocator of its own.
+qr_lowered *give(const qr_host &host, const Vector<std::string_view> &names, const Vector<Vector<std::uint8_t>> &graphs,
+                 const qir::ConstantPool &pool) {
+  Owned<qr_lowered> lowered(plugin::create_object<qr_lowered>(&host));
+  AllocatorScope scope(lowered->allocator);
+  for (std::size_t i = 0; i < graphs.size(); ++i)
+    lowered->graphs.push_back({String(names[i]), Vector<std::uint8_t>(graphs[i].begin(), graphs[i].end())});
+  lowered->pool_size = pool.size();
+  lowered->pool = allocate_block(pool.size() ? pool.size() : 1, 64);
+  pool.write_to(lowered->pool);
+  return lowered.release();
+}
+
 qr_plugin_code lower(qr_prepared_model *model, const qr_plugin_string *shapes, uint64_t shape_count,
                      const qr_plugin_signal *signal, const qr_prepare_progress *progress, qr_lowered **out_lowered,
                      const qr_error_sink *errors) {
@@ -140,16 +154,39 @@ qr_plugin_code lower(qr_prepared_model *model, const qr_plugin_string *shapes, u
       QR_ASSIGN_OR_RETURN(Vector<std::uint8_t> bytes, qir::write_graph(graph, pool));
       graphs.push_back(std::move(bytes));
     }
-    // What is handed out outlives the model, so it is made with an allocator of its own.
-    Owned<qr_lowered> lowered(plugin::create_object<qr_lowered>(&model->allocator.host()));
-    AllocatorScope scope(lowered->allocator);
-    for (std::uint64_t i = 0; i < buckets; ++i)
-      lowered->graphs.push_back({String(shape_count ? view(shapes[i]) : std::string_view()),
-                                 Vector<std::uint8_t>(graphs[i].begin(), graphs[i].end())});
-    lowered->pool_size = pool.size();
-    lowered->pool = allocate_block(pool.size() ? pool.size() : 1, 64);
-    pool.write_to(lowered->pool);
-    *out_lowered = lowered.release();
+    Vector<std::string_view> names(buckets);
+    for (std::uint64_t i = 0; i < shape_count; ++i) names[i] = view(shapes[i]);
+    *out_lowered = give(model->allocator.host(), names, graphs, pool);
+    return {};
+  });
+}
+
+Vector<std::string_view> views(const qr_prepare_names &names) {
+  Vector<std::string_view> out;
+  for (std::uint64_t i = 0; i < names.count; ++i) out.push_back(view(names.names[i]));
+  return out;
+}
+
+qr_plugin_code cut(const qr_host *host, const qr_plugin_graph *const *graphs, uint64_t graph_count,
+                   const qr_prepare_part *part, qr_lowered **out_lowered, const qr_error_sink *errors) {
+  plugin::HostAllocator allocator(host);
+  return plugin::guard(allocator, errors, [&]() -> Status {
+    const qir::Part wanted{views(part->tail), views(part->head), views(part->watch)};
+    qir::ConstantPool pool;
+    Vector<std::string_view> names;
+    Vector<Vector<std::uint8_t>> made;
+    for (std::uint64_t i = 0; i < graph_count; ++i) {
+      Vector<qir::Bytes> segments;
+      for (std::uint64_t s = 0; s < graphs[i]->segment_count; ++s)
+        segments.push_back({graphs[i]->segments[s].data, graphs[i]->segments[s].size});
+      QR_ASSIGN_OR_RETURN(qir::Graph graph, qir::read_structure({graphs[i]->qir.data, graphs[i]->qir.size},
+                                                                segments.data(), segments.size()));
+      QR_RETURN_IF_ERROR(qir::take_part(graph, wanted));
+      QR_ASSIGN_OR_RETURN(Vector<std::uint8_t> bytes, qir::write_graph(graph, pool));
+      made.push_back(std::move(bytes));
+      names.push_back(view(graphs[i]->name));
+    }
+    *out_lowered = give(*host, names, made, pool);
     return {};
   });
 }
@@ -179,6 +216,7 @@ constexpr qr_prepare_api kApi = {
     graph_count,
     graph,
     pool,
+    cut,
 };
 
 }  // namespace

@@ -10,7 +10,7 @@
 extern "C" {
 #endif
 
-#define QR_PREPARE_VERSION 3u
+#define QR_PREPARE_VERSION 4u
 
 typedef struct qr_prepared_model qr_prepared_model; /* a parsed ONNX model */
 typedef struct qr_lowered qr_lowered;               /* its graphs as QIR */
@@ -33,6 +33,15 @@ typedef struct qr_prepare_progress {
   void *self;
   void (*report)(void *self, uint64_t done, uint64_t total, qr_plugin_string what);
 } qr_prepare_progress;
+
+/* Names of tensors; formats/qir/graph_part.h says what each list does. */
+typedef struct qr_prepare_names {
+  const qr_plugin_string *names;
+  uint64_t count;
+} qr_prepare_names;
+typedef struct qr_prepare_part {
+  qr_prepare_names tail, head, watch;
+} qr_prepare_part;
 
 typedef struct qr_prepare_api {
   uint32_t struct_size;
@@ -65,6 +74,9 @@ typedef struct qr_prepare_api {
   uint64_t (*graph_count)(qr_lowered *lowered);
   void (*graph)(qr_lowered *lowered, uint64_t index, qr_lowered_graph *out_graph);
   qr_plugin_bytes (*pool)(qr_lowered *lowered); /* segment 0; lives until lowered_destroy */
+  /* A part of each graph (of a container, or lowered before) as a graph of its own. Nothing of `graphs` is borrowed. */
+  qr_plugin_code (*cut)(const qr_host *host, const qr_plugin_graph *const *graphs, uint64_t graph_count,
+                        const qr_prepare_part *part, qr_lowered **out_lowered, const qr_error_sink *errors);
 } qr_prepare_api;
 
 /* The one export of libquarry-prepare; NULL where `version` is not its own. */

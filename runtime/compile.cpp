@@ -13,11 +13,6 @@
 namespace quarry {
 namespace {
 
-qr_plugin_graph plugin_graph(const PortableGraph &graph) noexcept {
-  return {sizeof(qr_plugin_graph), 0, plugin_string(graph.name), graph.qir, graph.segments.data(),
-          graph.segments.size()};
-}
-
 // What the backend is told of a compilation, and where it reports to. Lives on the stack of a call of a slot.
 class CompileCall {
  public:
@@ -26,7 +21,7 @@ class CompileCall {
       : progress_{sizeof progress_, 0, &job, report},
         phase_(job.events, phase,
                graphs.size() == 1 ? std::string_view(portable_graphs.graphs()[graphs[0]].name) : std::string_view()) {
-    for (const std::uint32_t index : graphs) graphs_.push_back(plugin_graph(portable_graphs.graphs()[index]));
+    for (const std::uint32_t index : graphs) graphs_.push_back(portable_graphs.graphs()[index].plugin());
     for (const qr_plugin_graph &graph : graphs_) pointers_.push_back(&graph);
     request_.struct_size = sizeof request_;
     request_.device = job.device;

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "runtime/plugin_text.h"
+#include "runtime/runtime.h"
 
 namespace quarry {
 namespace {
@@ -25,6 +26,10 @@ void name_dims(qrm::TensorInfo &info, const Vector<qrm::TensorInfo> &model_tenso
 }
 
 }  // namespace
+
+qr_plugin_graph PortableGraph::plugin() const noexcept {
+  return {sizeof(qr_plugin_graph), 0, plugin_string(name), qir, segments.data(), segments.size()};
+}
 
 Result<Ref<PortableGraphs>> PortableGraphs::make(Ref<const Model> model, const Vector<std::string_view> &shapes,
                                                  const qir::Part &part, const CallSignal &signal,
@@ -71,20 +76,29 @@ Status PortableGraphs::collect(const Vector<std::string_view> &shapes, const Cal
   return {};
 }
 
-// Each graph is read, cut and written anew; the constants that are left go into one pool.
+// The compiler library cuts: it has what writes graphs, and an application that only runs containers does without.
 Status PortableGraphs::take(const qir::Part &part) {
-  qir::ConstantPool pool;
+  Runtime &runtime = model_->runtime();
+  QR_ASSIGN_OR_RETURN(const qr_prepare_api *const api, runtime.prepare().api());
+  const auto strings = [](const Vector<std::string_view> &names) {
+    Vector<qr_plugin_string> out;
+    for (const std::string_view name : names) out.push_back(plugin_string(name));
+    return out;
+  };
+  const Vector<qr_plugin_string> tail = strings(part.tail), head = strings(part.head), watch = strings(part.watch);
+  const qr_prepare_part wanted{{tail.data(), tail.size()}, {head.data(), head.size()}, {watch.data(), watch.size()}};
+  Vector<qr_plugin_graph> whole;
+  for (const PortableGraph &graph : graphs_) whole.push_back(graph.plugin());
+  Vector<const qr_plugin_graph *> pointers;
+  for (const qr_plugin_graph &graph : whole) pointers.push_back(&graph);
+  ErrorCollector errors;
+  qr_lowered *cut = nullptr;
+  QR_RETURN_IF_ERROR(
+      errors.status(api->cut(&runtime.host(), pointers.data(), pointers.size(), &wanted, &cut, errors.sink()), "cut"));
+  lowered_ = LoweredGraphs(api, cut);
   for (std::size_t i = 0; i < graphs_.size(); ++i) {
-    QR_ASSIGN_OR_RETURN(qir::Graph graph, read(i));
-    QR_RETURN_IF_ERROR(qir::take_part(graph, part));
-    QR_ASSIGN_OR_RETURN(Vector<std::uint8_t> bytes, qir::write_graph(graph, pool));
-    parts_.push_back(std::move(bytes));
-  }
-  pool_.reset(allocate_block(std::max<std::uint64_t>(pool.size(), 1), 64));
-  pool.write_to(pool_.get());
-  for (std::size_t i = 0; i < graphs_.size(); ++i) {
-    graphs_[i].qir = {parts_[i].data(), parts_[i].size()};
-    graphs_[i].segments = {{pool_.get(), pool.size()}};
+    graphs_[i].qir = lowered_.graph(i).qir;
+    graphs_[i].segments = {lowered_.pool()};
     graphs_[i].container_segments.clear();
   }
   return {};

@@ -12,6 +12,8 @@ struct PortableGraph {
   qr_plugin_bytes qir;
   Vector<qr_plugin_bytes> segments;          // what the constants point into
   Vector<std::uint32_t> container_segments;  // their numbers, where they come from a container
+
+  qr_plugin_graph plugin() const noexcept;  // borrows from this
 };
 
 // What a model's inputs and outputs are, over all buckets.
@@ -38,12 +40,6 @@ class PortableGraphs : public Counted<PortableGraphs> {
   Ref<const Model> model_;
   LoweredGraphs lowered_;
   Vector<PortableGraph> graphs_;
-  // Of parts: their graphs, and the constants of all.
-  Vector<Vector<std::uint8_t>> parts_;
-  struct FreeBlock {
-    void operator()(void *block) const noexcept { free_block(block); }
-  };
-  std::unique_ptr<void, FreeBlock> pool_;
 };
 
 // Extents that differ between buckets are unknown; names of symbolic extents come from the model.

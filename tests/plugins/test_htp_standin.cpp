@@ -301,7 +301,7 @@ TEST_CASE("priorities: what waits runs in their order") {
   standin.begin_log();
   standin.tell("slow=graphExecute:500000");
   std::vector<std::thread> threads;
-  int wrong = 0;
+  std::atomic<int> wrong{0};
   const auto start = [&](qr::Session &which) {
     threads.emplace_back([&] { wrong += !run(which); });
     usleep(5000);
@@ -311,7 +311,7 @@ TEST_CASE("priorities: what waits runs in their order") {
   standin.tell("");  // the others are there long before that one ends, and take no time
   for (qr::Session *which : {&efficient, &low, &normal, &high}) start(*which);
   for (std::thread &thread : threads) thread.join();
-  CHECK_EQ(wrong, 0);
+  CHECK_EQ(wrong.load(), 0);
   std::string order;
   for (const std::string &line : standin.lines("graphExecute "))
     order += line.substr(13, line.find(' ', 13) - 13) + " ";
