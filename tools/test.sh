@@ -3,7 +3,7 @@
 # Installs what is needed, builds and tests. A step that cannot run here says why and counts as skipped. The last line counts the steps; the exit
 # status is 1 when one failed.
 #   tools/test.sh                  what matters most: the release build and all its tests, ONNX's backend tests of Debian's release, the real models of
-#                                  $QUARRY_SHARED (default ../shared) where they are, the program (at most 12 minutes on two cores)
+#                                  $QUARRY_SHARED (default ../shared) where they are, the program (at most 20 minutes on two cores)
 #   tools/test.sh --all            that, and the builds with the address, undefined-behaviour and thread sanitizers, the static builds, aarch64, an installed
 #                                  tree, the tests of ONNX's newest package, everything through containers too (at most 60 minutes)
 #   tools/test.sh --no-sanitizers  --all without the builds with sanitizers
