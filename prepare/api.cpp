@@ -167,6 +167,13 @@ Vector<std::string_view> views(const qr_prepare_names &names) {
   return out;
 }
 
+Result<qir::Graph> read_part(const qr_plugin_graph &from) {
+  Vector<qir::Bytes> segments;
+  for (std::uint64_t s = 0; s < from.segment_count; ++s)
+    segments.push_back({from.segments[s].data, from.segments[s].size});
+  return qir::read_structure({from.qir.data, from.qir.size}, segments.data(), segments.size());
+}
+
 qr_plugin_code cut(const qr_host *host, const qr_plugin_graph *const *graphs, uint64_t graph_count,
                    const qr_prepare_part *part, qr_lowered **out_lowered, const qr_error_sink *errors) {
   plugin::HostAllocator allocator(host);
@@ -176,11 +183,7 @@ qr_plugin_code cut(const qr_host *host, const qr_plugin_graph *const *graphs, ui
     Vector<std::string_view> names;
     Vector<Vector<std::uint8_t>> made;
     for (std::uint64_t i = 0; i < graph_count; ++i) {
-      Vector<qir::Bytes> segments;
-      for (std::uint64_t s = 0; s < graphs[i]->segment_count; ++s)
-        segments.push_back({graphs[i]->segments[s].data, graphs[i]->segments[s].size});
-      QR_ASSIGN_OR_RETURN(qir::Graph graph, qir::read_structure({graphs[i]->qir.data, graphs[i]->qir.size},
-                                                                segments.data(), segments.size()));
+      QR_ASSIGN_OR_RETURN(qir::Graph graph, read_part(*graphs[i]));
       QR_RETURN_IF_ERROR(qir::take_part(graph, wanted));
       QR_ASSIGN_OR_RETURN(Vector<std::uint8_t> bytes, qir::write_graph(graph, pool));
       made.push_back(std::move(bytes));
@@ -189,6 +192,22 @@ qr_plugin_code cut(const qr_host *host, const qr_plugin_graph *const *graphs, ui
     *out_lowered = give(*host, names, made, pool);
     return {};
   });
+}
+
+uint64_t find_cuts(const qr_host *host, const qr_plugin_graph *from, const uint8_t *refused, uint64_t node_count,
+                   void *self, void (*tell)(void *self, int32_t behind, uint32_t tensor)) {
+  plugin::HostAllocator allocator(host);
+  std::uint64_t kept = 0;
+  (void)plugin::guard(allocator, nullptr, [&]() -> Status {
+    QR_ASSIGN_OR_RETURN(const qir::Graph graph, read_part(*from));
+    if (graph.nodes.size() != node_count) return {};
+    const qir::CutPoints cuts = qir::find_cuts(graph, Vector<bool>(refused, refused + node_count));
+    for (const std::int32_t id : cuts.front) tell(self, 0, static_cast<std::uint32_t>(id));
+    for (const std::int32_t id : cuts.back) tell(self, 1, static_cast<std::uint32_t>(id));
+    kept = cuts.kept;
+    return {};
+  });
+  return kept;
 }
 
 uint64_t graph_count(qr_lowered *lowered) { return lowered->graphs.size(); }
@@ -217,6 +236,7 @@ constexpr qr_prepare_api kApi = {
     graph,
     pool,
     cut,
+    find_cuts,
 };
 
 }  // namespace

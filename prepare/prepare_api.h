@@ -77,6 +77,10 @@ typedef struct qr_prepare_api {
   /* A part of each graph (of a container, or lowered before) as a graph of its own. Nothing of `graphs` is borrowed. */
   qr_plugin_code (*cut)(const qr_host *host, const qr_plugin_graph *const *graphs, uint64_t graph_count,
                         const qr_prepare_part *part, qr_lowered **out_lowered, const qr_error_sink *errors);
+  /* Where to cut a graph of which some nodes are refused (not 0; one for each node): `tell` gets the tensors in front
+   * of and behind (1) what is left. How many nodes that has; 0: it cannot be cut. */
+  uint64_t (*find_cuts)(const qr_host *host, const qr_plugin_graph *graph, const uint8_t *refused, uint64_t node_count,
+                        void *self, void (*tell)(void *self, int32_t behind, uint32_t tensor));
 } qr_prepare_api;
 
 /* The one export of libquarry-prepare; NULL where `version` is not its own. */

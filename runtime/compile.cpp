@@ -376,13 +376,27 @@ void write_tensors(JsonWriter &json, const char *name, const qir::Graph &graph, 
 }
 
 // Of the first graph that has refused nodes: buckets differ in extents alone.
-void write_cuts(JsonWriter &json, const Vector<qir::Graph> &graphs, const Vector<Vector<loader::Verdict>> &verdicts) {
+// The compiler library finds them; without it there are none.
+void write_cuts(JsonWriter &json, const PortableGraphs &portable_graphs, const Vector<qir::Graph> &graphs,
+                const Vector<Vector<loader::Verdict>> &verdicts) {
+  Runtime &runtime = portable_graphs.model().runtime();
+  auto api = runtime.prepare().api();
+  if (!api.ok()) return;
   for (std::size_t g = 0; g < graphs.size(); ++g) {
-    Vector<bool> refused;
+    Vector<std::uint8_t> refused;
     for (const loader::Verdict &verdict : verdicts[g]) refused.push_back(!verdict.supported);
-    const qir::CutPoints cuts = qir::find_cuts(graphs[g], refused);
-    if (cuts.kept == 0) continue;
-    json.key("cut").begin_object().field("kept", cuts.kept).field("nodes", graphs[g].nodes.size());
+    struct Cuts {
+      Vector<std::int32_t> front, back;
+      std::size_t size;
+    } cuts{{}, {}, graphs[g].tensors.size()};
+    const qr_plugin_graph graph = portable_graphs.graphs()[g].plugin();
+    const auto tell = [](void *self, std::int32_t behind, std::uint32_t tensor) {
+      Cuts &into = *static_cast<Cuts *>(self);
+      if (tensor < into.size) (behind ? into.back : into.front).push_back(static_cast<std::int32_t>(tensor));
+    };
+    const std::uint64_t kept = (*api)->find_cuts(&runtime.host(), &graph, refused.data(), refused.size(), &cuts, tell);
+    if (kept == 0) continue;
+    json.key("cut").begin_object().field("kept", kept).field("nodes", graphs[g].nodes.size());
     write_tensors(json, "front", graphs[g], cuts.front);
     write_tensors(json, "back", graphs[g], cuts.back);
     json.end_object();
@@ -418,7 +432,7 @@ Result<String> check_report(CompileJob &job) {
 
   JsonWriter json;
   json.begin_object().field("backend", job.plugin->id()).field("supported", supported).field("refused", refused);
-  if (refused > 0) write_cuts(json, graphs, verdicts);
+  if (refused > 0) write_cuts(json, *portable_graphs, graphs, verdicts);
   json.key("nodes").begin_array();
   for (std::size_t g = 0; g < graphs.size(); ++g)
     for (std::size_t n = 0; n < graphs[g].nodes.size(); ++n) {

@@ -53,6 +53,10 @@ Status failure(const char *what, int error) {
                        format("the process that compiles: %s: %s", what, os_error_text(error).c_str()));
 }
 
+Status unreadable() {
+  return Status::error(ErrorId::compile_process, "the process that compiles: it sent what cannot be read");
+}
+
 class Descriptor {
  public:
   Descriptor() noexcept = default;
@@ -80,15 +84,8 @@ class Descriptor {
 // Installed in libquarry's own folder of plugins; beside libquarry in a build tree.
 Result<String> find_program() {
   String tried;
-  const String own = library_folder();
-  const String candidates[] = {own.empty() ? String() : own + "/quarry/" + kProgram,
-                               own.empty() ? String() : own + "/" + kProgram, String(QR_LIBDIR "/quarry/") + kProgram};
-  for (const String &file : candidates) {
-    if (file.empty()) continue;
-    if (access(file.c_str(), X_OK) == 0) return file;
-    tried += tried.empty() ? "" : ", ";
-    tried += file;
-  }
+  String file = find_own_file("/quarry/quarry-compiler", "/quarry-compiler", tried);
+  if (!file.empty()) return file;
   return Status::error(
       ErrorId::compile_process,
       format("option compile.process: found child, but no program %s (looked at %s)", kProgram, tried.c_str()),
@@ -213,8 +210,7 @@ Status Child::receive(bool *ended) {
   while (!done_ && received_.size() - at >= sizeof(child::Head)) {
     child::Head head;
     std::memcpy(&head, received_.data() + at, sizeof head);
-    if (head.size > child::kMaxSize)
-      return Status::error(ErrorId::compile_process, "the process that compiles: it sent what cannot be read");
+    if (head.size > child::kMaxSize) return unreadable();
     if (received_.size() - at - sizeof head < head.size) break;
     at += sizeof head;
     QR_RETURN_IF_ERROR(take(static_cast<child::Kind>(head.kind), child::Texts({received_.data() + at, head.size})));
@@ -263,7 +259,7 @@ Status Child::take(child::Kind kind, child::Texts texts) {
       done_ = true;
       return {};
   }
-  return Status::error(ErrorId::compile_process, "the process that compiles: it sent what is not known");
+  return unreadable();
 }
 
 Result<String> Child::wait() {

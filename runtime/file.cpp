@@ -36,6 +36,23 @@ String library_folder() {
 #endif
 }
 
+#ifndef QR_NO_DLOPEN
+String find_own_file(std::string_view installed, std::string_view in_build_tree, String &out_tried) {
+  const String own = library_folder();
+  const std::pair<std::string_view, std::string_view> candidates[] = {
+      {own, installed}, {own, in_build_tree}, {QR_LIBDIR, installed}};
+  for (const auto &[folder, name] : candidates) {
+    if (folder.empty()) continue;
+    String file(folder);
+    file += name;
+    if (access(file.c_str(), F_OK) == 0) return file;
+    if (!out_tried.empty()) out_tried += ", ";
+    out_tried += file;
+  }
+  return {};
+}
+#endif
+
 Status write_text_file(std::string_view path, std::string_view text) {
   const int fd = ::open(String(path).c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (fd < 0) return failure(path, errno);

@@ -25,8 +25,9 @@ std::size_t option_row_count() noexcept { return std::size(kRows); }
 const OptionRow &option_row(std::size_t index) noexcept { return kRows[index]; }
 
 bool stands_for(const OptionRow &row, std::string_view key) noexcept {
-  if (!row.key.ends_with(kWildcard)) return key == row.key;
-  const std::string_view stem = row.key.substr(0, row.key.size() - 1);  // with the dot
+  const std::string_view own = row.key;
+  if (!own.ends_with(kWildcard)) return key == row.key;
+  const std::string_view stem = own.substr(0, own.size() - 1);  // with the dot
   return key.starts_with(stem) && key.size() > stem.size();
 }
 

@@ -115,7 +115,7 @@ Status OptionSet::set(std::string_view key, std::string_view value) {
 
 Result<std::string_view> OptionSet::get(std::string_view key) const {
   if (const auto found = values_.find(key); found != values_.end()) return std::string_view(found->second);
-  if (const OptionRow *row = find_option_row(key)) return row->default_value;
+  if (const OptionRow *row = find_option_row(key)) return std::string_view(row->default_value);
   QR_ASSIGN_OR_RETURN(const BackendOption *own, runtime_->backend_option(key));
   return std::string_view(own->default_value);
 }

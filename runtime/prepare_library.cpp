@@ -43,7 +43,7 @@ qr_prepare_query_fn linked_in() {
 
 #ifndef QR_NO_DLOPEN
 
-constexpr const char *kFileName = "libquarry-prepare.so." QR_TEXT(QR_ABI_MAJOR);
+#define QR_PREPARE_FILE "libquarry-prepare.so." QR_TEXT(QR_ABI_MAJOR)
 
 Result<const qr_prepare_api *> open_file(const char *file) {
   // RTLD_LOCAL: protobuf's symbols stay away from an application that has its own.
@@ -88,21 +88,11 @@ Result<const qr_prepare_api *> PrepareLibrary::find() {
 #else
   if (!path_.empty()) return open_file(path_.c_str());
   String tried;
-  const String own = library_folder();
-  // Beside an installed libquarry; beside it in a build tree, where each folder has its library; in the folder it was
-  // configured for.
-  const String candidates[] = {own.empty() ? String() : own + "/" + kFileName,
-                               own.empty() ? String() : own + "/../prepare/" + kFileName,
-                               String(QR_LIBDIR "/") + kFileName};
-  for (const String &file : candidates) {
-    if (file.empty()) continue;
-    if (access(file.c_str(), F_OK) == 0) return open_file(file.c_str());
-    tried += tried.empty() ? "" : ", ";
-    tried += file;
-  }
+  const String file = find_own_file("/" QR_PREPARE_FILE, "/../prepare/" QR_PREPARE_FILE, tried);
+  if (!file.empty()) return open_file(file.c_str());
   return Status::error(ErrorId::prepare_missing,
                        format("opening an .onnx model needs the compiler library, found no %s (looked at %s)",
-                              kFileName, tried.c_str()));
+                              QR_PREPARE_FILE, tried.c_str()));
 #endif
 }
 

@@ -24,7 +24,8 @@ std::int64_t stored_integer(DType dtype, const void *packed, std::uint64_t index
   std::int64_t value = 0;
   if (bits < 8) value = (bytes[index * bits / 8] >> (index * bits % 8)) & ((1 << bits) - 1);
   else std::memcpy(&value, bytes + index * (bits / 8), bits / 8);
-  if (dtype_kind(dtype) == DTypeKind::Signed && (value >> (bits - 1)) & 1) value -= std::int64_t{1} << bits;
+  if (bits < 64 && dtype_kind(dtype) == DTypeKind::Signed && (value >> (bits - 1)) & 1)
+    value -= std::int64_t{1} << bits;
   return value;
 }
 
