@@ -3,7 +3,7 @@
 # Installs what is needed, builds and tests. A step that cannot run here says why and counts as skipped. The last line counts the steps; the exit
 # status is 1 when one failed.
 #   tools/test.sh                  what matters most: the release build and all its tests, ONNX's backend tests of Debian's release, the real models of
-#                                  $QUARRY_SHARED (default ../shared) where they are, the program (at most 20 minutes on two cores)
+#                                  $QUARRY_SHARED (default ../shared) where they are, the program (at most 12 minutes on two cores)
 #   tools/test.sh --all            that, and the builds with the address, undefined-behaviour and thread sanitizers, the static builds, aarch64, an installed
 #                                  tree, the tests of ONNX's newest package, everything through containers too (at most 60 minutes)
 #   tools/test.sh --no-sanitizers  --all without the builds with sanitizers
@@ -141,8 +141,6 @@ if [ -n "$models" ]; then
     step "htp, on Qualcomm's libraries and their emulator" python3 tests/integration/check_htp.py "$build" "$shared" "$libraries"
     step "htp: options, profiles, threads" python3 tests/integration/check_htp_run.py "$build" "$shared" "$libraries"
     step "htp: containers, tools and other runtimes" python3 tests/integration/check_htp_tools.py "$build" "$shared" "$libraries"
-    step "htp, one-operator models against ONNX Runtime" python3 tests/integration/check_htp_ops.py "$build" "$shared" "$libraries"
-    step "htp, four real models" python3 tests/integration/check_htp_models.py "$build" "$shared" "$libraries"
   else
     step "htp without Qualcomm's libraries" python3 tests/integration/check_htp.py "$build" "$shared"
     skip "htp, on Qualcomm's libraries and their emulator" "they are for x86-64 and cannot be fetched here: $(tail -n 1 "$build/qnn.log" 2>/dev/null)"
