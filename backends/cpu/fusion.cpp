@@ -32,6 +32,7 @@ bool is_product(Op op) { return op == Op::Conv || op == Op::Gemm || op == Op::Ma
 bool takes_activation(Op op) {
   switch (op) {
     case Op::Conv:
+    case Op::ConvTranspose:
     case Op::Gemm:
     case Op::MatMul:
     case Op::Add:

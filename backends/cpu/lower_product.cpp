@@ -116,7 +116,7 @@ Result<bool> Lowering::conv_parts(const Group &group, ConvParts *out) const {
 Status Lowering::lower_conv(const Group &group, bool *done) {
   ConvParts parts;
   QR_ASSIGN_OR_RETURN(const bool fits, conv_parts(group, &parts));
-  if (!fits) return {};
+  if (!fits) return lower_conv3d(group, done);
   const View x = channels_last(current_->inputs[0]);
   View r;
   if (group.residual != qir::kAbsent) r = channels_last(group.residual);
@@ -133,17 +133,13 @@ Status Lowering::lower_conv(const Group &group, bool *done) {
     kernels::DepthwiseF32 d;
     d.c = narrow(parts.geometry.in_channels);
     fill(d);
-    return emit_packed(Kernel::DepthwiseF32, d, x, parts.bias, group.residual == qir::kAbsent ? nullptr : &r, y,
-                       [&](void *to) { kernels::pack_depthwise_f32(d, *plan_.isa, parts.filter, to); });
+    return emit_depthwise(d, x, parts.filter, parts.bias, y, group.residual == qir::kAbsent ? nullptr : &r);
   }
   kernels::ConvF32 p;
   p.ic = narrow(parts.geometry.in_channels), p.oc = narrow(parts.geometry.out_channels),
   p.groups = narrow(parts.geometry.group);
   fill(p);
-  if (winograd_ && kernels::winograd_wins(p, *plan_.isa)) p.algorithm = kernels::ConvAlgorithm::Winograd4x4;
-  else p.weights = weight_type(parts.filter.data, parts.weights);
-  return emit_packed(Kernel::ConvF32, p, x, parts.bias, group.residual == qir::kAbsent ? nullptr : &r, y,
-                     [&](void *to) { kernels::pack_conv_f32(p, *plan_.isa, parts.filter, to); });
+  return emit_conv(p, x, parts.filter, parts.weights, parts.bias, y, group.residual == qir::kAbsent ? nullptr : &r);
 }
 
 Status Lowering::lower_block(const Group &group, bool *done) {
@@ -209,6 +205,21 @@ Status Lowering::emit_packed(Kernel kernel, const P &params, const View &x, cons
   if (r) args.push_back(arg(*r));
   args.push_back(arg(y));
   return emit(kernel, &params, args);
+}
+
+Status Lowering::emit_conv(kernels::ConvF32 p, const View &x, const kernels::FilterView<float> &filter,
+                           std::int64_t weights, const Vector<float> &bias, const View &y, const View *r) {
+  if (winograd_ && kernels::winograd_wins(p, *plan_.isa)) p.algorithm = kernels::ConvAlgorithm::Winograd4x4;
+  else p.weights = weight_type(filter.data, weights);
+  return emit_packed(Kernel::ConvF32, p, x, bias, r, y,
+                     [&](void *to) { kernels::pack_conv_f32(p, *plan_.isa, filter, to); });
+}
+
+Status Lowering::emit_depthwise(const kernels::DepthwiseF32 &p, const View &x,
+                                const kernels::FilterView<float> &filter, const Vector<float> &bias, const View &y,
+                                const View *r) {
+  return emit_packed(Kernel::DepthwiseF32, p, x, bias, r, y,
+                     [&](void *to) { kernels::pack_depthwise_f32(p, *plan_.isa, filter, to); });
 }
 
 // Gemm and MatMul with a constant right side: a convolution of one row.

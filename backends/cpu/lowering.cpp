@@ -213,7 +213,7 @@ void Lowering::find_slots() {
       if (maker >= 0 && once && part.dtype == whole.dtype && part.quant == whole.quant &&
           slots_[static_cast<std::size_t>(id)].concat == qir::kAbsent) {
         const Op op = graph_.nodes[static_cast<std::size_t>(fusion_.group_of(static_cast<std::size_t>(maker)).root)].op;
-        if (op == Op::Conv || op == Op::MaxPool || op == Op::AveragePool)
+        if (op == Op::Conv || op == Op::ConvTranspose || op == Op::MaxPool || op == Op::AveragePool)
           slots_[static_cast<std::size_t>(id)] = {node.outputs[0], channel};
       }
       channel += part.shape[1];
@@ -401,6 +401,7 @@ Status Lowering::lower_group(const Group &group, bool *done) {
   }
   switch (node.op) {
     case Op::Conv: return lower_conv(group, done);
+    case Op::ConvTranspose: return lower_conv_transpose(group, done);
     case Op::Gemm: return lower_gemm(group, done);
     case Op::MatMul:
       QR_RETURN_IF_ERROR(lower_gemm(group, done));
@@ -412,7 +413,13 @@ Status Lowering::lower_group(const Group &group, bool *done) {
     case Op::Min:
     case Op::Max:
     case Op::Pow:
-    case Op::PRelu: return lower_binary(group, done);
+    case Op::PRelu:
+      QR_RETURN_IF_ERROR(lower_binary(group, done));
+      if (*done || group.members.size() > 1) return {};
+      if (node.op == Op::Min || node.op == Op::Max) return lower_variadic(node, done);
+      return lower_elements(node, done);
+    case Op::Sum:
+    case Op::Mean: return lower_variadic(node, done);
     case Op::LayerNormalization:
     case Op::RMSNormalization: return lower_layer_norm(group, done);
     case Op::BatchNormalization: return lower_batch_norm(node, done);
@@ -433,7 +440,9 @@ Status Lowering::lower_group(const Group &group, bool *done) {
     case Op::Resize: return lower_resize(node, done);
     default:
       if (activation_of(graph_, node)) return lower_unary(group, done);
-      return lower_movement(node, done);
+      if (node.op == Op::Clip) return lower_clip(node, done);
+      QR_RETURN_IF_ERROR(lower_elements(node, done));
+      return *done ? Status() : lower_movement(node, done);
   }
 }
 

@@ -4,6 +4,7 @@
 // it); forms are made when somebody needs them.
 #pragma once
 
+#include "backends/common/kernels/pack.h"
 #include "backends/cpu/compile.h"
 #include "backends/cpu/fusion.h"
 #include "backends/cpu/view.h"
@@ -93,12 +94,18 @@ class Lowering {
   Status lower_members(const Group &group);
   Status lower_group(const Group &group, bool *done);
   Status lower_conv(const Group &group, bool *done);
+  Status lower_conv_transpose(const Group &group, bool *done);
+  Status lower_conv3d(const Group &group, bool *done);
   Status lower_block(const Group &group, bool *done);  // an inverted residual block
   Status lower_gemm(const Group &group, bool *done);   // Gemm, MatMul
   Status lower_batched_matmul(const Group &group, bool *done);
   Status lower_attention(const Group &group, bool *done);
   Status lower_binary(const Group &group, bool *done);
   Status lower_unary(const Group &group, bool *done);
+  Status lower_elements(const qir::Node &node, bool *done);
+  Status lower_variadic(const qir::Node &node, bool *done);
+  Status lower_clip(const qir::Node &node, bool *done);
+  Result<bool> emit_elements(kernels::Elements params, std::span<const View *const> operands, const View &y);
   Status lower_layer_norm(const Group &group, bool *done);
   Status lower_batch_norm(const qir::Node &node, bool *done);
   Status lower_softmax(const qir::Node &node, bool *done);
@@ -125,6 +132,11 @@ class Lowering {
   template <class P, class Pack>
   Status emit_packed(kernels::Kernel kernel, const P &params, const View &x, const Vector<float> &bias, const View *r,
                      const View &y, Pack &&pack);
+  // A convolution by the quickest algorithm for it; `weights`: how many the filter has.
+  Status emit_conv(kernels::ConvF32 params, const View &x, const kernels::FilterView<float> &filter,
+                   std::int64_t weights, const Vector<float> &bias, const View &y, const View *r = nullptr);
+  Status emit_depthwise(const kernels::DepthwiseF32 &params, const View &x, const kernels::FilterView<float> &filter,
+                        const Vector<float> &bias, const View &y, const View *r = nullptr);
   // Appends packed weights and bias of one product to a step's operands.
   template <class P, class Pack>
   Status add_packed(kernels::Kernel kernel, const P &params, const Vector<float> &bias, Pack &&pack, Vector<Arg> *args);

@@ -137,6 +137,64 @@ struct BinaryF32 {
   Activation act;
 };
 
+// Of elements of any type. Integers wrap around; a quotient by zero is 0, and so is its remainder. Truth values are
+// bytes: any but 0 is true.
+enum class ElementOp : std::uint32_t {
+  Add,
+  Sub,
+  Mul,
+  Div,
+  Mod,   // with the sign of the divisor
+  Fmod,  // of the dividend
+  Min,
+  Max,
+  BitAnd,
+  BitOr,
+  BitXor,
+  ShiftLeft,
+  ShiftRight,
+  Equal,  // this and what follows give truth values
+  Less,
+  LessOrEqual,
+  And,
+  Or,
+  Xor,
+  Select,  // a truth value, and two of `dtype`
+  Not,     // of one operand from here on
+  BitNot,
+  Abs,
+  Neg,
+  Sign,
+  IsNan,
+  IsInf,  // of the signs: a: negative, b: positive
+  Softsign,  // f32 alone from here on
+  Selu,      // b * (x <= 0 ? a * (exp(x) - 1) : x)
+  Celu,      // x < 0 ? a * (exp(x / a) - 1) : x, a > 0
+  ThresholdedRelu,  // x > a ? x : 0
+  Shrink,           // x < -a ? x + b : x > a ? x - b : 0
+  Sin,
+  Cos,
+  Tan,
+  Sinh,
+  Cosh,
+  Asin,
+  Acos,
+  Atan,
+  Asinh,
+  Acosh,
+  Atanh,
+  Count
+};
+// y = op(x0 [, x1 [, x2]]) over a loop nest, as BinaryF32.
+struct Elements {
+  ElementOp op = ElementOp::Add;
+  std::uint32_t dtype = 0;  // of the operands, by the numbers of base/dtypes.inc
+  std::uint32_t rank = 1, reserved = 0;
+  std::int64_t dims[kLoopRank] = {1, 1, 1, 1, 1, 1};
+  std::int64_t x[3][kLoopRank] = {};
+  float a = 0, b = 0;
+};
+
 // y = act(x)
 struct UnaryF32 {
   std::int64_t count = 0;

@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operators on elements of any type: plain loops, which the compiler makes vectors of.
+#include "backends/common/kernels/elements_shape.h"
+#include "backends/common/kernels/isa/functions_f32.h"
+#include "backends/common/kernels/isa/kernels.h"
+#include "backends/common/kernels/isa/nest.h"
+
+namespace quarry::kernels::QR_ISA {
+
+namespace {
+
+constexpr std::uint64_t kGrainBytes = 64 << 10;
+// Elements of a row at a time, so that operands that are repeated or far apart have room beside them.
+constexpr std::int64_t kRow = 512;
+
+template <class T>
+inline constexpr bool kReal = false;
+template <>
+inline constexpr bool kReal<float> = true;
+template <>
+inline constexpr bool kReal<double> = true;
+template <class T>
+inline constexpr bool kSigned = static_cast<T>(-1) < static_cast<T>(0);
+
+QR_INLINE float fmod_of(float a, float b) noexcept { return __builtin_fmodf(a, b); }
+QR_INLINE double fmod_of(double a, double b) noexcept { return __builtin_fmod(a, b); }
+QR_INLINE float copysign_of(float a, float b) noexcept { return __builtin_copysignf(a, b); }
+QR_INLINE double copysign_of(double a, double b) noexcept { return __builtin_copysign(a, b); }
+
+template <class T>
+QR_INLINE T remainder(T a, T b) noexcept {
+  if constexpr (kReal<T>) {
+    return fmod_of(a, b);
+  } else {
+    if (b == 0) return 0;
+    if constexpr (kSigned<T>)
+      if (b == static_cast<T>(-1)) return 0;
+    return static_cast<T>(a % b);
+  }
+}
+
+// a op b, of one type.
+template <ElementOp op, class T>
+QR_INLINE T combine(T a, T b) noexcept {
+  if constexpr (op == ElementOp::Add) return static_cast<T>(a + b);
+  else if constexpr (op == ElementOp::Sub) return static_cast<T>(a - b);
+  else if constexpr (op == ElementOp::Mul) {
+    // (Short factors become int, whose product could overflow.)
+    if constexpr (kReal<T> || sizeof(T) >= 4) return a * b;
+    else return static_cast<T>(static_cast<std::uint32_t>(a) * static_cast<std::uint32_t>(b));
+  } else if constexpr (op == ElementOp::Div) {
+    if constexpr (kReal<T>) {
+      return a / b;
+    } else {
+      if (b == 0) return 0;
+      if constexpr (kSigned<T>)
+        if (b == static_cast<T>(-1)) return static_cast<T>(T{0} - a);
+      return static_cast<T>(a / b);
+    }
+  } else if constexpr (op == ElementOp::Fmod) {
+    return remainder(a, b);
+  } else if constexpr (op == ElementOp::Mod) {
+    const T rest = remainder(a, b);
+    if (rest == 0) {
+      if constexpr (kReal<T>) return copysign_of(rest, b);
+      else return 0;
+    }
+    return (rest < 0) != (b < 0) ? static_cast<T>(rest + b) : rest;
+  } else if constexpr (op == ElementOp::Min) {
+    return a < b || a != a ? a : b;
+  } else if constexpr (op == ElementOp::Max) {
+    return a > b || a != a ? a : b;
+  } else if constexpr (kReal<T>) {
+    return a;
+  } else if constexpr (op == ElementOp::BitAnd) {
+    return static_cast<T>(a & b);
+  } else if constexpr (op == ElementOp::BitOr) {
+    return static_cast<T>(a | b);
+  } else if constexpr (op == ElementOp::BitXor) {
+    return static_cast<T>(a ^ b);
+  } else if constexpr (op == ElementOp::ShiftLeft) {
+    return static_cast<std::uint64_t>(b) >= sizeof(T) * 8
+               ? T{0}
+               : static_cast<T>(static_cast<std::uint64_t>(a) << static_cast<std::uint64_t>(b));
+  } else {  // ShiftRight
+    constexpr std::uint64_t kLast = sizeof(T) * 8 - 1;
+    if (static_cast<std::uint64_t>(b) > kLast) return static_cast<T>(kSigned<T> && a < 0 ? -1 : 0);
+    return static_cast<T>(a >> b);
+  }
+}
+template <ElementOp op, class T>
+QR_INLINE bool holds(T a, T b) noexcept {
+  if constexpr (op == ElementOp::Equal) return a == b;
+  else if constexpr (op == ElementOp::Less) return a < b;
+  else return a <= b;
+}
+template <ElementOp op, class T>
+QR_INLINE T function(T a) noexcept {
+  if constexpr (op == ElementOp::Abs) {
+    if constexpr (sizeof(T) == 4 && kReal<T>) return __builtin_fabsf(a);
+    else if constexpr (kReal<T>) return __builtin_fabs(a);
+    else return a < 0 ? static_cast<T>(T{0} - a) : a;
+  } else if constexpr (op == ElementOp::Neg) {
+    if constexpr (kReal<T>) return -a;
+    else return static_cast<T>(T{0} - a);
+  } else if constexpr (op == ElementOp::Sign) {
+    const T sign = static_cast<T>(static_cast<T>(a > T{0}) - static_cast<T>(a < T{0}));
+    return a != a ? a : sign;
+  } else {  // BitNot
+    if constexpr (kReal<T>) return a;
+    else return static_cast<T>(~a);
+  }
+}
+
+// One row of at most kRow elements that lie side by side.
+struct RowCall {
+  const void *x[3];
+  void *y;
+  std::int64_t count;
+};
+
+template <ElementOp op, class T>
+void binary_row(const RowCall &r) noexcept {
+  const T *const a = static_cast<const T *>(r.x[0]), *const b = static_cast<const T *>(r.x[1]);
+  T *const y = static_cast<T *>(r.y);
+  for (std::int64_t i = 0; i < r.count; ++i) y[i] = combine<op, T>(a[i], b[i]);
+}
+template <ElementOp op, class T>
+void test_row(const RowCall &r) noexcept {
+  const T *const a = static_cast<const T *>(r.x[0]), *const b = static_cast<const T *>(r.x[1]);
+  std::uint8_t *const y = static_cast<std::uint8_t *>(r.y);
+  for (std::int64_t i = 0; i < r.count; ++i) y[i] = holds<op, T>(a[i], b[i]);
+}
+template <class T>
+void select_row(const RowCall &r) noexcept {
+  const std::uint8_t *const c = static_cast<const std::uint8_t *>(r.x[0]);
+  const T *const a = static_cast<const T *>(r.x[1]), *const b = static_cast<const T *>(r.x[2]);
+  T *const y = static_cast<T *>(r.y);
+  for (std::int64_t i = 0; i < r.count; ++i) {
+    const T p = a[i], q = b[i];  // both are read, so that there is no branch
+    y[i] = c[i] != 0 ? p : q;
+  }
+}
+template <ElementOp op, class T>
+void unary_row(const RowCall &r) noexcept {
+  const T *const a = static_cast<const T *>(r.x[0]);
+  T *const y = static_cast<T *>(r.y);
+  for (std::int64_t i = 0; i < r.count; ++i) y[i] = function<op, T>(a[i]);
+}
+template <class T>
+void nan_row(const RowCall &r) noexcept {
+  const T *const a = static_cast<const T *>(r.x[0]);
+  std::uint8_t *const y = static_cast<std::uint8_t *>(r.y);
+  for (std::int64_t i = 0; i < r.count; ++i) y[i] = a[i] != a[i];
+}
+template <class T>
+void inf_row(const RowCall &r, bool negative, bool positive) noexcept {
+  const T *const a = static_cast<const T *>(r.x[0]);
+  std::uint8_t *const y = static_cast<std::uint8_t *>(r.y);
+  const T inf = static_cast<T>(__builtin_inff());
+  for (std::int64_t i = 0; i < r.count; ++i)
+    y[i] = static_cast<std::uint8_t>((a[i] == inf ? positive : false) | (a[i] == -inf ? negative : false));
+}
+template <ElementOp op>
+void truth_row(const RowCall &r) noexcept {
+  const std::uint8_t *const a = static_cast<const std::uint8_t *>(r.x[0]),
+                            *const b = static_cast<const std::uint8_t *>(r.x[1]);
+  std::uint8_t *const y = static_cast<std::uint8_t *>(r.y);
+  for (std::int64_t i = 0; i < r.count; ++i) {
+    if constexpr (op == ElementOp::Not) y[i] = a[i] == 0;
+    else if constexpr (op == ElementOp::And) y[i] = static_cast<std::uint8_t>((a[i] != 0) & (b[i] != 0));
+    else if constexpr (op == ElementOp::Or) y[i] = (a[i] | b[i]) != 0;
+    else y[i] = (a[i] != 0) != (b[i] != 0);
+  }
+}
+
+using Row = void (*)(const RowCall &) noexcept;
+
+// What does not ask for signs.
+template <template <class> class Make>
+Row by_width(DType dtype) noexcept {
+  switch (dtype) {
+    case DType::I8:
+    case DType::U8: return Make<std::uint8_t>::row;
+    case DType::I16:
+    case DType::U16: return Make<std::uint16_t>::row;
+    case DType::I32:
+    case DType::U32: return Make<std::uint32_t>::row;
+    case DType::I64:
+    case DType::U64: return Make<std::uint64_t>::row;
+    case DType::F32: return Make<float>::row;
+    default: return Make<double>::row;
+  }
+}
+template <template <class> class Make>
+Row by_type(DType dtype) noexcept {
+  switch (dtype) {
+    case DType::I8: return Make<std::int8_t>::row;
+    case DType::I16: return Make<std::int16_t>::row;
+    case DType::I32: return Make<std::int32_t>::row;
+    case DType::I64: return Make<std::int64_t>::row;
+    default: return by_width<Make>(dtype);
+  }
+}
+template <ElementOp op>
+struct Of {
+  template <class T>
+  struct Binary {
+    static constexpr Row row = binary_row<op, T>;
+  };
+  template <class T>
+  struct Test {
+    static constexpr Row row = test_row<op, T>;
+  };
+  template <class T>
+  struct Unary {
+    static constexpr Row row = unary_row<op, T>;
+  };
+};
+
+Row row_of(ElementOp op, DType dtype) noexcept {
+  switch (op) {
+#define QR_ROW(name, choose, kind) \
+  case ElementOp::name: return choose<Of<ElementOp::name>::kind>(dtype);
+    QR_ROW(Add, by_width, Binary)
+    QR_ROW(Sub, by_width, Binary)
+    QR_ROW(Mul, by_width, Binary)
+    QR_ROW(BitAnd, by_width, Binary)
+    QR_ROW(BitOr, by_width, Binary)
+    QR_ROW(BitXor, by_width, Binary)
+    QR_ROW(ShiftLeft, by_width, Binary)
+    QR_ROW(Div, by_type, Binary)
+    QR_ROW(Mod, by_type, Binary)
+    QR_ROW(Fmod, by_type, Binary)
+    QR_ROW(Min, by_type, Binary)
+    QR_ROW(Max, by_type, Binary)
+    QR_ROW(ShiftRight, by_type, Binary)
+    QR_ROW(Equal, by_width, Test)
+    QR_ROW(Less, by_type, Test)
+    QR_ROW(LessOrEqual, by_type, Test)
+    QR_ROW(BitNot, by_width, Unary)
+    QR_ROW(Neg, by_width, Unary)
+    QR_ROW(Abs, by_type, Unary)
+    QR_ROW(Sign, by_type, Unary)
+#undef QR_ROW
+    case ElementOp::And: return truth_row<ElementOp::And>;
+    case ElementOp::Or: return truth_row<ElementOp::Or>;
+    case ElementOp::Xor: return truth_row<ElementOp::Xor>;
+    case ElementOp::Not: return truth_row<ElementOp::Not>;
+    case ElementOp::IsNan: return dtype == DType::F32 ? nan_row<float> : nan_row<double>;
+    case ElementOp::Select:
+      switch (dtype) {
+        case DType::I8:
+        case DType::U8: return select_row<std::uint8_t>;
+        case DType::I16:
+        case DType::U16: return select_row<std::uint16_t>;
+        case DType::I32:
+        case DType::U32: return select_row<std::uint32_t>;
+        default: return select_row<std::uint64_t>;
+      }
+    default: return nullptr;  // f32 functions, IsInf
+  }
+}
+
+std::int64_t width_of(DType dtype) noexcept {
+  switch (dtype) {
+    case DType::Bool:
+    case DType::I8:
+    case DType::U8: return 1;
+    case DType::I16:
+    case DType::U16: return 2;
+    case DType::F32:
+    case DType::I32:
+    case DType::U32: return 4;
+    default: return 8;
+  }
+}
+
+template <class T>
+QR_INLINE void lay_out(const void *from, void *to, std::int64_t count, std::int64_t step) noexcept {
+  const T *const x = static_cast<const T *>(from);
+  T *const y = static_cast<T *>(to);
+  if (step == 0) {
+    const T value = x[0];
+    for (std::int64_t i = 0; i < count; ++i) y[i] = value;
+  } else {
+    for (std::int64_t i = 0; i < count; ++i) y[i] = x[i * step];
+  }
+}
+
+// An operand beside the others: where its elements do not lie side by side they are brought there.
+struct Side {
+  alignas(64) std::byte room[kRow * 8];
+  const std::byte *repeated = nullptr;  // what the room holds copies of
+  std::int64_t copies = 0;
+
+  const void *row(const std::byte *x, std::int64_t width, std::int64_t step, std::int64_t count) noexcept {
+    if (step == 1) return x;
+    if (step == 0) {
+      if (repeated == x && copies >= count) return room;
+      repeated = x, copies = count;
+    }
+    switch (width) {
+      case 1: lay_out<std::uint8_t>(x, room, count, step); break;
+      case 2: lay_out<std::uint16_t>(x, room, count, step); break;
+      case 4: lay_out<std::uint32_t>(x, room, count, step); break;
+      default: lay_out<std::uint64_t>(x, room, count, step); break;
+    }
+    return room;
+  }
+};
+
+template <int operands>
+void run_part(const Call &call, const Elements &p, std::int64_t begin, std::int64_t end) noexcept {
+  const DType dtype = static_cast<DType>(p.dtype);
+  const std::int64_t width = width_of(dtype), y_width = gives_truth(p.op) ? 1 : width;
+  const Row row = row_of(p.op, dtype);
+  std::byte *const y = call.operands[operands];
+  const std::uint32_t last = p.rank - 1;
+  Side sides[operands];
+  walk_rows<operands>(p.rank, p.dims, p.x, begin, end, kRow,
+                      [&](std::int64_t at, const std::int64_t *offsets, std::int64_t count)
+                          __attribute__((always_inline)) {
+                            RowCall r{{}, y + at * y_width, count};
+                            for (int i = 0; i < operands; ++i) {
+                              const std::int64_t each = p.op == ElementOp::Select && i == 0 ? 1 : width;
+                              r.x[i] = sides[i].row(call.operands[i] + offsets[i] * each, each, p.x[i][last], count);
+                            }
+                            if (row) row(r);
+                            else if (p.op != ElementOp::IsInf)
+                              function_row(p.op, p.a, p.b, static_cast<const float *>(r.x[0]),
+                                           static_cast<float *>(r.y), count);
+                            else if (dtype == DType::F32) inf_row<float>(r, p.a != 0, p.b != 0);
+                            else inf_row<double>(r, p.a != 0, p.b != 0);
+                          });
+}
+
+}  // namespace
+
+void run_Elements(const Call &call) {
+  const auto &p = call.as<Elements>();
+  std::int64_t count = 1;
+  for (std::uint32_t i = 0; i < p.rank; ++i) count *= p.dims[i];
+  if (count == 0) return;
+  // (Functions and quotients take longer than what moves bytes.)
+  const bool slow = p.op >= ElementOp::Softsign || (p.op >= ElementOp::Div && p.op <= ElementOp::Fmod);
+  const std::uint64_t grain =
+      kGrainBytes / static_cast<std::uint64_t>(width_of(static_cast<DType>(p.dtype))) / (slow ? 4 : 1);
+  call.threads.run(static_cast<std::uint64_t>(count), grain,
+                   [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
+                     const auto from = static_cast<std::int64_t>(begin), to = static_cast<std::int64_t>(end);
+                     switch (operands_of(p.op)) {
+                       case 1: return run_part<1>(call, p, from, to);
+                       case 2: return run_part<2>(call, p, from, to);
+                       default: return run_part<3>(call, p, from, to);
+                     }
+                   });
+}
+
+}  // namespace quarry::kernels::QR_ISA
