@@ -186,13 +186,10 @@ Status Lowering::lower_conv_transpose(const Group &group, bool *done) {
                       ((h.r - rows.begin) * columns_phases + w.r - columns.begin) * g.out_per_group;
         to.offset = y.offset + h.first * y_row + w.first * y_column;
         from.dims = to.dims = {g.batch, g.group, g.out_per_group, h.rows, h.phases, w.rows, w.phases};
-        from.strides = {axis[0].q_count * z_row, each,    1,
-                        z_row,                   columns_phases * g.out_per_group,
-                        z_pixel,                 g.out_per_group};
-        to.strides = {y.strides[0], g.out_per_group * y.strides[1],
-                      y.strides[1], axis[0].stride * y_row,
-                      y_row,        axis[1].stride * y_column,
-                      y_column};
+        from.strides = {axis[0].q_count * z_row, each, 1, z_row, columns_phases * g.out_per_group, z_pixel,
+                        g.out_per_group};
+        to.strides = {y.strides[0], g.out_per_group * y.strides[1], y.strides[1], axis[0].stride * y_row,
+                      y_row,        axis[1].stride * y_column,      y_column};
         copy(from, to, sizeof(float), group.output);
       }
     }
@@ -249,8 +246,8 @@ Status Lowering::lower_conv3d(const Group &group, bool *done) {
     // [n, out, h, w, group, slice, channel]
     const std::int64_t each = g.in_per_group * depth;
     const std::uint32_t value = new_value(static_cast<std::uint64_t>(images * plane * wide) * sizeof(float));
-    const bool padded = g.pad_begin[0] > 0 ||
-                        (g.out[0] - 1) * g.stride[0] + (depth - 1) * g.dilation[0] - g.pad_begin[0] >= g.in[0];
+    const bool padded =
+        g.pad_begin[0] > 0 || (g.out[0] - 1) * g.stride[0] + (depth - 1) * g.dilation[0] - g.pad_begin[0] >= g.in[0];
     const View all{static_cast<std::int32_t>(value), 0, {images * plane * wide}, {1}};
     if (padded) {
       kernels::Fill fill;

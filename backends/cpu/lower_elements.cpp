@@ -92,7 +92,8 @@ Result<bool> Lowering::emit_elements(kernels::Elements params, std::span<const V
 }
 
 Status Lowering::lower_elements(const qir::Node &node, bool *done) {
-  const auto *row = std::find_if(std::begin(kRows), std::end(kRows), [&](const ElementRow &r) { return r.op == node.op; });
+  const auto *row =
+      std::find_if(std::begin(kRows), std::end(kRows), [&](const ElementRow &r) { return r.op == node.op; });
   if (row == std::end(kRows) || node.outputs.size() != 1) return {};
   kernels::Elements p;
   p.op = row->element;
@@ -124,9 +125,7 @@ Status Lowering::lower_elements(const qir::Node &node, bool *done) {
     case Op::IsInf:
       p.a = node.get_int("detect_negative", 1) != 0 ? 1 : 0, p.b = node.get_int("detect_positive", 1) != 0 ? 1 : 0;
       break;
-    case Op::Selu:
-      p.a = node.get_float("alpha", 1.67326319f), p.b = node.get_float("gamma", 1.05070102f);
-      break;
+    case Op::Selu: p.a = node.get_float("alpha", 1.67326319f), p.b = node.get_float("gamma", 1.05070102f); break;
     case Op::Celu:
       p.a = node.get_float("alpha", 1.0f);
       if (!(p.a > 0)) return {};
@@ -201,8 +200,7 @@ Status Lowering::lower_variadic(const qir::Node &node, bool *done) {
       const Dims &a = nest.strides[i == 1 ? 1 : 0], &b = nest.strides[i + 1];
       std::copy(a.begin(), a.end(), p.a);
       std::copy(b.begin(), b.end(), p.b);
-      if (mean && i + 1 == views.size())
-        p.act = {kernels::Act::Linear, 1.0f / static_cast<float>(views.size()), 0, 0};
+      if (mean && i + 1 == views.size()) p.act = {kernels::Act::Linear, 1.0f / static_cast<float>(views.size()), 0, 0};
       QR_RETURN_IF_ERROR(emit_step(Kernel::BinaryF32, p, {arg(*left), arg(views[i]), arg(y)}));
     }
     left = &y;

@@ -215,9 +215,8 @@ Status Lowering::emit_conv(kernels::ConvF32 p, const View &x, const kernels::Fil
                      [&](void *to) { kernels::pack_conv_f32(p, *plan_.isa, filter, to); });
 }
 
-Status Lowering::emit_depthwise(const kernels::DepthwiseF32 &p, const View &x,
-                                const kernels::FilterView<float> &filter, const Vector<float> &bias, const View &y,
-                                const View *r) {
+Status Lowering::emit_depthwise(const kernels::DepthwiseF32 &p, const View &x, const kernels::FilterView<float> &filter,
+                                const Vector<float> &bias, const View &y, const View *r) {
   return emit_packed(Kernel::DepthwiseF32, p, x, bias, r, y,
                      [&](void *to) { kernels::pack_depthwise_f32(p, *plan_.isa, filter, to); });
 }

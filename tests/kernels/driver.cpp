@@ -284,6 +284,7 @@ int main_of(int argc, char **argv) {
   register_image(registry);
   register_elementwise(registry);
   register_int(registry);
+  register_elements(registry);
   if (list) {
     for (const auto &test : registry.tests) std::printf("%s\n", test.name.c_str());
     for (const auto &item : registry.benches) std::printf("%s (bench)\n", item.name.c_str());

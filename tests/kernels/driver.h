@@ -137,5 +137,6 @@ void register_matrix(Registry &registry);
 void register_image(Registry &registry);
 void register_elementwise(Registry &registry);
 void register_int(Registry &registry);
+void register_elements(Registry &registry);
 
 }  // namespace quarry::kernel_test

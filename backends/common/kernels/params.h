@@ -166,10 +166,10 @@ enum class ElementOp : std::uint32_t {
   Neg,
   Sign,
   IsNan,
-  IsInf,  // of the signs: a: negative, b: positive
-  Softsign,  // f32 alone from here on
-  Selu,      // b * (x <= 0 ? a * (exp(x) - 1) : x)
-  Celu,      // x < 0 ? a * (exp(x / a) - 1) : x, a > 0
+  IsInf,            // of the signs: a: negative, b: positive
+  Softsign,         // f32 alone from here on
+  Selu,             // b * (x <= 0 ? a * (exp(x) - 1) : x)
+  Celu,             // x < 0 ? a * (exp(x / a) - 1) : x, a > 0
   ThresholdedRelu,  // x > a ? x : 0
   Shrink,           // x < -a ? x + b : x > a ? x - b : 0
   Sin,

@@ -163,8 +163,8 @@ void inf_row(const RowCall &r, bool negative, bool positive) noexcept {
 }
 template <ElementOp op>
 void truth_row(const RowCall &r) noexcept {
-  const std::uint8_t *const a = static_cast<const std::uint8_t *>(r.x[0]),
-                            *const b = static_cast<const std::uint8_t *>(r.x[1]);
+  const std::uint8_t *const a = static_cast<const std::uint8_t *>(r.x[0]), *const b = static_cast<const std::uint8_t *>(
+                                                                               r.x[1]);
   std::uint8_t *const y = static_cast<std::uint8_t *>(r.y);
   for (std::int64_t i = 0; i < r.count; ++i) {
     if constexpr (op == ElementOp::Not) y[i] = a[i] == 0;
@@ -318,21 +318,20 @@ void run_part(const Call &call, const Elements &p, std::int64_t begin, std::int6
   std::byte *const y = call.operands[operands];
   const std::uint32_t last = p.rank - 1;
   Side sides[operands];
-  walk_rows<operands>(p.rank, p.dims, p.x, begin, end, kRow,
-                      [&](std::int64_t at, const std::int64_t *offsets, std::int64_t count)
-                          __attribute__((always_inline)) {
-                            RowCall r{{}, y + at * y_width, count};
-                            for (int i = 0; i < operands; ++i) {
-                              const std::int64_t each = p.op == ElementOp::Select && i == 0 ? 1 : width;
-                              r.x[i] = sides[i].row(call.operands[i] + offsets[i] * each, each, p.x[i][last], count);
-                            }
-                            if (row) row(r);
-                            else if (p.op != ElementOp::IsInf)
-                              function_row(p.op, p.a, p.b, static_cast<const float *>(r.x[0]),
-                                           static_cast<float *>(r.y), count);
-                            else if (dtype == DType::F32) inf_row<float>(r, p.a != 0, p.b != 0);
-                            else inf_row<double>(r, p.a != 0, p.b != 0);
-                          });
+  walk_rows<operands>(
+      p.rank, p.dims, p.x, begin, end,
+      kRow, [&](std::int64_t at, const std::int64_t *offsets, std::int64_t count) __attribute__((always_inline)) {
+        RowCall r{{}, y + at * y_width, count};
+        for (int i = 0; i < operands; ++i) {
+          const std::int64_t each = p.op == ElementOp::Select && i == 0 ? 1 : width;
+          r.x[i] = sides[i].row(call.operands[i] + offsets[i] * each, each, p.x[i][last], count);
+        }
+        if (row) row(r);
+        else if (p.op != ElementOp::IsInf)
+          function_row(p.op, p.a, p.b, static_cast<const float *>(r.x[0]), static_cast<float *>(r.y), count);
+        else if (dtype == DType::F32) inf_row<float>(r, p.a != 0, p.b != 0);
+        else inf_row<double>(r, p.a != 0, p.b != 0);
+      });
 }
 
 }  // namespace

@@ -13,7 +13,7 @@ constexpr float kFarthest = 8192;
 
 template <class F>
 QR_INLINE VecF by_lane(VecF x, F f) noexcept {
-  VecF y;
+  VecF y{};
   for (int i = 0; i < kLanes; ++i) y[i] = f(x[i]);
   return y;
 }
@@ -102,8 +102,8 @@ void function_row(ElementOp op, float a, float b, const float *x, float *y, std:
     case ElementOp::Tan: return map(x, y, count, [](VecF v) { return wave<ElementOp::Tan>(v); });
     case ElementOp::Sinh: return map(x, y, count, [](VecF v) { return sinh(v); });
     case ElementOp::Cosh: return map(x, y, count, [](VecF v) { return cosh(v); });
-#define QR_LIBRARY(name, function)                             \
-  case ElementOp::name:                                        \
+#define QR_LIBRARY(name, function)                                  \
+  case ElementOp::name:                                             \
     for (std::int64_t i = 0; i < count; ++i) y[i] = function(x[i]); \
     return;
       QR_LIBRARY(Asin, __builtin_asinf)
