@@ -50,6 +50,10 @@ void simplify_movements(qir::Graph &graph, Store &store);
 // have few digits. f32. Rounding differs, for the better.
 void steady_variances(qir::Graph &graph, Store &store);
 
+// Attention, RotaryEmbedding, SwiGLU, QuickGelu and FusedMatMul become MatMul, Softmax and operators on elements. f32
+// and f16. Shapes must be known. Rounding differs.
+void expand_composites(qir::Graph &graph, Store &store);
+
 // LSTM, GRU and RNN of a known length, of at most `most_steps`, become MatMul and operators on elements, a group of
 // them for each step: f32, both directions, every attribute but ThresholdedRelu as activation. Rounding differs.
 // `keep` says which nodes stay as they are.

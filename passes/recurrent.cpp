@@ -4,7 +4,7 @@
 #include <array>
 
 #include "formats/qir/infer.h"
-#include "passes/edit.h"
+#include "passes/arithmetic.h"
 
 namespace quarry::passes {
 
@@ -56,11 +56,10 @@ bool read_functions(const qir::Node &node, std::int64_t directions, Vector<Funct
   return true;
 }
 
-class Unrolled {
+class Unrolled : private Arithmetic {
  public:
   Unrolled(Rewriting &to, const qir::Node &node, const qir::RnnGeometry &g, Vector<Function> functions)
-      : to_(to),
-        node_(node),
+      : Arithmetic(to, node),
         g_(g),
         functions_(std::move(functions)),
         gates_(node.op == Op::LSTM  ? 4
@@ -76,8 +75,7 @@ class Unrolled {
     for (std::int64_t d = 0; d < g_.directions; ++d) {
       const Direction made = direction(d);
       if (wants(0)) {
-        const qir::Shape flat = {g_.sequence * g_.batch, g_.hidden}, shape = {g_.sequence, 1, g_.batch, g_.hidden};
-        all.push_back(reshape(g_.sequence == 1 ? made.steps[0] : op(Op::Concat, made.steps, flat), shape));
+        all.push_back(reshape(concat(made.steps, 0), {g_.sequence, 1, g_.batch, g_.hidden}));
       }
       const qir::Shape state = {1, g_.batch, g_.hidden};
       if (wants(1)) last_h.push_back(reshape(made.h, state));
@@ -101,76 +99,10 @@ class Unrolled {
     const Function *functions;
   };
 
-  bool wants(std::size_t output) const { return output < node_.outputs.size() && node_.outputs[output] != kAbsent; }
-
-  // ---- nodes ----
-  std::int32_t fresh(const qir::Shape &shape, DType dtype = DType::F32) {
-    return to_.tensor(node_.name + format("/%d", ++count_).c_str(), dtype, shape);
-  }
-  std::int32_t op(Op what, Vector<std::int32_t> inputs, const qir::Shape &shape) {
-    const std::int32_t made = fresh(shape);
-    qir::Node &written = to_.emit(what, node_, std::move(inputs), made);
-    if (what == Op::Concat) written.set("axis", std::int64_t{0});
-    return made;
-  }
-  const qir::Shape &shape_of(std::int32_t id) const { return at(to_.graph, id).shape; }
-  // On elements, of equal shapes or with a row or number beside.
-  std::int32_t op(Op what, std::int32_t a, std::int32_t b = kAbsent) {
-    const qir::Shape shape = shape_of(a);
-    return op(what, b == kAbsent ? Vector<std::int32_t>{a} : Vector<std::int32_t>{a, b}, shape);
-  }
   // Nothing is zero.
   std::int32_t sum(std::int32_t a, std::int32_t b) {
     if (a == kAbsent) return b;
     return b == kAbsent ? a : op(Op::Add, a, b);
-  }
-  std::int32_t number(float value) {
-    const auto found = numbers_.find(value);
-    if (found != numbers_.end()) return found->second;
-    const std::int32_t made = constant({}, &value, sizeof value);
-    numbers_.emplace(value, made);
-    return made;
-  }
-  std::int32_t constant(const qir::Shape &shape, const void *data, std::uint64_t bytes, DType dtype = DType::F32) {
-    const std::int32_t made = fresh(shape, dtype);
-    at(to_.graph, made).is_constant = true;
-    at(to_.graph, made).data = to_.store.copy(data, bytes);
-    return made;
-  }
-  std::int32_t ints(std::initializer_list<std::int64_t> values) {
-    return to_.integers(node_.name + format("/%d", ++count_).c_str(), {values.begin(), values.size()});
-  }
-  std::int32_t reshape(std::int32_t id, const qir::Shape &shape) {
-    if (shape_of(id) == shape) return id;
-    const std::int32_t extents = to_.integers(node_.name + format("/%d", ++count_).c_str(), shape);
-    return op(Op::Reshape, {id, extents}, shape);
-  }
-  std::int32_t transpose(std::int32_t id, Vector<std::int64_t> perm) {
-    qir::Shape shape;
-    for (const std::int64_t axis : perm) shape.push_back(shape_of(id)[static_cast<std::size_t>(axis)]);
-    const std::int32_t made = op(Op::Transpose, {id}, shape);
-    to_.graph.nodes.back().set("perm", std::move(perm));
-    return made;
-  }
-  std::int32_t slice(std::int32_t id, std::int64_t axis, std::int64_t from, std::int64_t to) {
-    qir::Shape shape = shape_of(id);
-    if (from == 0 && to == shape[static_cast<std::size_t>(axis)]) return id;
-    shape[static_cast<std::size_t>(axis)] = to - from;
-    const std::int32_t starts = ints({from}), ends = ints({to}), axes = ints({axis});
-    return op(Op::Slice, {id, starts, ends, axes}, shape);
-  }
-  Vector<std::int32_t> split(std::int32_t id, std::int64_t axis, std::int64_t parts) {
-    if (parts == 1) return {id};
-    qir::Shape shape = shape_of(id);
-    shape[static_cast<std::size_t>(axis)] /= parts;
-    Vector<std::int32_t> made;
-    for (std::int64_t i = 0; i < parts; ++i) made.push_back(fresh(shape));
-    const Vector<std::int64_t> sizes(static_cast<std::size_t>(parts), shape[static_cast<std::size_t>(axis)]);
-    const std::int32_t given = to_.integers(node_.name + format("/%d", ++count_).c_str(), sizes);
-    qir::Node &written = to_.emit(Op::Split, node_, {id, given}, made[0]);
-    written.outputs = made;
-    written.set("axis", axis);
-    return made;
   }
 
   // ---- parameters ----
@@ -192,7 +124,7 @@ class Unrolled {
     if (id == kAbsent) return kAbsent;
     const float *const values = qir::constant_floats(to_.graph, id);
     if (values)
-      return constant({1, to - from}, values + d * shape_of(id)[1] + from, static_cast<std::uint64_t>(to - from) * 4);
+      return floats({1, to - from}, {values + d * shape_of(id)[1] + from, static_cast<std::size_t>(to - from)});
     return slice(slice(id, 0, d, d + 1), 1, from, to);
   }
   // The sum of both biases; of GRU that resets after the product without that of the new state.
@@ -205,15 +137,13 @@ class Unrolled {
       const float *const w = values + d * 2 * wide, *const r = w + wide;
       for (std::int64_t i = 0; i < wide; ++i)
         sums.push_back(without_last && i >= wide - g_.hidden ? w[i] : w[i] + r[i]);
-      return constant({1, wide}, sums.data(), sums.size() * 4);
+      return floats({1, wide}, sums);
     }
     const std::int32_t w = row(id, d, 0, wide);
     if (!without_last) return sum(w, row(id, d, wide, 2 * wide));
     const std::int32_t first = sum(row(id, d, 0, wide - g_.hidden), row(id, d, wide, 2 * wide - g_.hidden)),
                        last = row(id, d, wide - g_.hidden, wide);
-    const std::int32_t made = op(Op::Concat, {first, last}, {1, wide});
-    to_.graph.nodes.back().set("axis", std::int64_t{1});
-    return made;
+    return concat({first, last}, 1);
   }
   std::int32_t state(std::size_t input, std::int64_t d) {
     const std::int32_t id = qir::input_of(node_, input);
@@ -288,7 +218,7 @@ class Unrolled {
       gates.insert(gates.end(), values + i * 3 * n, values + i * 3 * n + 2 * n);
       made.insert(made.end(), values + i * 3 * n + 2 * n, values + i * 3 * n + 3 * n);
     }
-    return {constant({n, 2 * n}, gates.data(), gates.size() * 4), constant({n, n}, made.data(), made.size() * 4)};
+    return {floats({n, 2 * n}, gates), floats({n, n}, made)};
   }
 
   // Gates i (input), o (output), f (forget), c (new cell); c = f * c + i * new, h = o * act(c). Peepholes as gates.
@@ -343,7 +273,7 @@ class Unrolled {
   std::int32_t zeros() {
     if (zeros_ == kAbsent) {
       const Vector<float> values(static_cast<std::size_t>(g_.batch * g_.hidden), 0.0f);
-      zeros_ = constant({g_.batch, g_.hidden}, values.data(), values.size() * 4);
+      zeros_ = floats({g_.batch, g_.hidden}, values);
     }
     return zeros_;
   }
@@ -415,15 +345,11 @@ class Unrolled {
     if (g_.batch_first) to_.emit(Op::Transpose, node_, {whole}, out).set("perm", std::move(perm));
   }
 
-  Rewriting &to_;
-  const qir::Node &node_;
   const qir::RnnGeometry g_;
   const Vector<Function> functions_;
   const std::int64_t gates_;
   const float clip_;
-  int count_ = 0;
   std::int32_t x_ = kAbsent, lengths_ = kAbsent, zeros_ = kAbsent;
-  OrderedMap<float, std::int32_t> numbers_;
   OrderedMap<std::int32_t, std::pair<std::int32_t, std::int32_t>> r_first_;  // of GRU: parts_of
 };
 

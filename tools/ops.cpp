@@ -22,8 +22,9 @@ int ops(const SessionFlags &flags, bool as_json, bool markdown) {
     backends.push_back(flags.backend);
   } else {
     const uint64_t count = runtime.scan();
-    for (uint64_t i = 0; i < count; ++i)
-      if (const qr_backend_info info = runtime.backend(i); info.usable) backends.push_back(qr::from_c(info.id));
+    for (uint64_t i = 0; i < count; ++i) backends.push_back(qr::from_c(runtime.backend(i).id));
+    std::sort(backends.begin(), backends.end());
+    backends.erase(std::unique(backends.begin(), backends.end()), backends.end());
   }
   nlohmann::json report = {{"operators", nlohmann::json::parse(runtime.operators(""))},
                            {"backends", nlohmann::json::array()}};
@@ -37,8 +38,8 @@ int ops(const SessionFlags &flags, bool as_json, bool markdown) {
     print("%s\n", report.dump(2).c_str());
     return 0;
   }
-  // The skeleton runs nothing: no column for it in the page.
-  if (markdown && flags.backend.empty())
+  // The skeleton runs nothing: no column for it.
+  if (flags.backend.empty())
     std::erase_if(backends, [&](const std::string &backend) {
       return std::none_of(cells.begin(), cells.end(), [&](const auto &row) {
         const auto cell = row.second.find(backend);
@@ -56,19 +57,31 @@ int ops(const SessionFlags &flags, bool as_json, bool markdown) {
   for (const nlohmann::json &row : report["operators"]["operators"]) {
     const std::string name = full_name(row);
     print(markdown ? "| %s |" : "%-32s", name.c_str());
-    std::string types, note;
+    std::string types;
+    std::vector<std::pair<std::string, std::string>> notes;  // a note, and whose it is
+    size_t takers = 0;
     for (const std::string &backend : backends) {
       const nlohmann::json &cell = cells[name][backend];
       const bool yes = cell.is_object() && cell.value("supported", false);
-      supported[backend] += yes;
+      supported[backend] += yes, takers += yes;
       print(markdown ? " %s |" : " %-16s", yes ? "yes" : "-");
-      if (yes && types.empty()) types = cell.value("types", ""), note = cell.value("note", "");
+      if (!yes) continue;
+      if (types.empty()) types = cell.value("types", "");
+      const std::string note = cell.value("note", "");
+      if (note.empty()) continue;
+      if (!notes.empty() && notes.back().first == note) notes.back().second += ", " + backend;
+      else notes.emplace_back(note, backend);
     }
+    // What all say who take the operator needs no name.
+    const bool common = notes.size() == 1 && std::count(notes[0].second.begin(), notes[0].second.end(), ',') + 1 ==
+                                                 static_cast<long>(takers);
+    std::string text;
+    for (const auto &[note, whose] : notes) text += (text.empty() ? "" : "; ") + (common ? note : whose + ": " + note);
     print(markdown ? " %s | %s |\n" : " %s%s%s\n", types.c_str(),
-          markdown       ? note.c_str()
-          : note.empty() ? ""
+          markdown       ? text.c_str()
+          : text.empty() ? ""
                          : "; ",
-          markdown ? "" : note.c_str());
+          markdown ? "" : text.c_str());
   }
   if (!markdown)
     for (const auto &[backend, count] : supported)

@@ -256,7 +256,10 @@ std::int32_t compiler_supports(qr_backend *, qr_plugin_string domain, qr_plugin_
   if (!row) return -1;
   const htp::OperatorRow *const found = htp::find_operator(row->op);
   if (!found) return 0;
-  *out_types = text("f32 f16 u8 i8 u16 i16");
+  *out_types =
+      text(row->op == qir::Op::And || row->op == qir::Op::Or || row->op == qir::Op::Xor || row->op == qir::Op::Not
+               ? "bool"
+               : "f32 f16, quantised u8 i8 u16 i16");
   *out_note = text(found->note);
   return 1;
 }

@@ -175,4 +175,12 @@ Status recurrent(Lowering &, const qir::Node &node) {
       "bind the length by the option shape, or run the model over shorter parts with the state carried");
 }
 
+// A pass writes these as simpler operators; what it could not stays.
+Status rewritten(Lowering &, const qir::Node &node) {
+  const OperatorRow *const row = find_operator(node.op);
+  return refuse(ErrorId::backend_limit,
+                format("%s in a form that cannot be written as simpler operators, expected floats and known shapes%s%s",
+                       qir::op_text(node).c_str(), row->note[0] ? "; " : "", row->note));
+}
+
 }  // namespace quarry::htp::rules

@@ -8,7 +8,7 @@ namespace quarry::htp {
 namespace {
 
 constexpr OperatorRow kOperators[] = {
-#define QR_HTP_OP(op, rule, note) {qir::Op::op, rules::rule, note},
+#define QR_HTP_OP(op, rule, note) {qir::Op::op, rules::rule, sizeof(note) > 1 ? "not: " note : ""},
 #include "backends/htp/lower/operators.inc"
 #undef QR_HTP_OP
 };

@@ -32,7 +32,7 @@ QR_HTP_RULE(gather_elements) QR_HTP_RULE(gather_nd) QR_HTP_RULE(scatter_elements
 QR_HTP_RULE(grid_sample) QR_HTP_RULE(trilu)
 // lower_composed.cpp
 QR_HTP_RULE(reduce_composed) QR_HTP_RULE(softsign) QR_HTP_RULE(celu) QR_HTP_RULE(selu) QR_HTP_RULE(mish) QR_HTP_RULE(erf)
-QR_HTP_RULE(mean) QR_HTP_RULE(recurrent)
+QR_HTP_RULE(mean) QR_HTP_RULE(recurrent) QR_HTP_RULE(rewritten)
 // lower_statistics.cpp
 QR_HTP_RULE(group_normalization) QR_HTP_RULE(mean_variance_normalization) QR_HTP_RULE(reduce_product)
 // lower_signal.cpp
