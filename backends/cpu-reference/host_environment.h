@@ -15,8 +15,9 @@ inline constexpr std::string_view kProfiledKernel = "reference";
 
 class HostEnvironment final : public Environment {
  public:
-  HostEnvironment(const qr_host &host, const qr_run_request &request) noexcept
-      : host_(host), request_(request), stop_(request.signal, host) {}
+  // `events`: how many the run has told of before, and then with these; nullptr: it begins here.
+  HostEnvironment(const qr_host &host, const qr_run_request &request, std::uint64_t *events = nullptr) noexcept
+      : host_(host), request_(request), stop_(request.signal, host), events_(events ? events : &own_events_) {}
 
   void parallel_for(std::uint64_t count, void (*body)(void *, std::uint64_t, std::uint64_t), void *context) override {
     const qr_host_threads *threads = request_.threads;
@@ -40,7 +41,7 @@ class HostEnvironment final : public Environment {
   bool profiled() const noexcept override { return plugin::wants_nodes(request_.profile); }
   std::uint64_t clock_ns() noexcept override { return host_.clock_ns(host_.self); }
   void node_ran(const NodeRan &ran) override {
-    plugin::NodeRun told{.id = ++events_,
+    plugin::NodeRun told{.id = ++*events_,
                          .node = ran.node.source,
                          .name = ran.node.name,
                          .op = qir::op_name(ran.node.op),
@@ -66,7 +67,7 @@ class HostEnvironment final : public Environment {
   const qr_host &host_;
   const qr_run_request &request_;
   plugin::StopToken stop_;
-  std::uint64_t events_ = 0;
+  std::uint64_t own_events_ = 0, *events_;
 };
 
 }  // namespace quarry::reference

@@ -18,7 +18,9 @@ struct Header {
   std::uint32_t version, header_bytes;
   char isa[16];
   std::uint64_t weights_bytes, arena_bytes, io_bytes, scratch_bytes, shared_bytes;
+  std::uint64_t tail_bytes;  // of its QIR; 0: there is none
   std::uint32_t kept_segments, values, steps, operands, subgraphs, inputs, outputs, params_bytes, names_bytes, ways;
+  std::uint32_t tail_nodes, tail_winograd, tail_weights, reserved;
 };
 struct IoRow {
   std::uint32_t dtype, rank;
@@ -27,7 +29,7 @@ struct IoRow {
 };
 struct SubgraphRow {
   std::uint64_t bytes;
-  std::uint32_t whole, inputs, outputs, reserved;
+  std::uint32_t inputs, outputs;
 };
 
 class Writer {
@@ -121,7 +123,7 @@ Vector<std::uint8_t> write_blob(const CompiledPlan &compiled) {
   }
   Vector<SubgraphRow> subgraphs;
   for (const ReferenceSubgraph &subgraph : plan.subgraphs)
-    subgraphs.push_back({subgraph.qir.size(), subgraph.whole ? 1u : 0u, subgraph.inputs, subgraph.outputs, 0});
+    subgraphs.push_back({subgraph.qir.size(), subgraph.inputs, subgraph.outputs});
   Header header{};
   std::memcpy(header.magic, kMagic, sizeof kMagic);
   header.version = kBlobVersion, header.header_bytes = sizeof(Header);
@@ -139,6 +141,9 @@ Vector<std::uint8_t> write_blob(const CompiledPlan &compiled) {
   header.params_bytes = static_cast<std::uint32_t>(plan.params.size()),
   header.names_bytes = static_cast<std::uint32_t>(names.size());
   header.ways = static_cast<std::uint32_t>(plan.ways.size());
+  header.tail_bytes = plan.tail.qir.size();
+  header.tail_nodes = static_cast<std::uint32_t>(plan.tail.sources.size());
+  header.tail_winograd = compiled.winograd ? 1 : 0, header.tail_weights = static_cast<std::uint32_t>(compiled.weights);
   Writer writer;
   writer.put(&header, sizeof header);
   writer.table(plan.values);
@@ -151,6 +156,8 @@ Vector<std::uint8_t> write_blob(const CompiledPlan &compiled) {
   writer.table(io);
   writer.table(subgraphs);
   for (const ReferenceSubgraph &subgraph : plan.subgraphs) writer.table(subgraph.qir);
+  writer.table(plan.tail.sources);
+  writer.table(plan.tail.qir);
   return writer.take();
 }
 
@@ -171,7 +178,12 @@ class Loader {
  private:
   Status read_io();
   Status read_values();
+  std::span<const qir::Bytes> subgraph_segment() const;
   Status read_subgraph(const SubgraphRow &row);
+  Status read_tail();
+  Status read_piece(Part &&part, const qir::Graph &tail, LoadedTail::Piece *piece);
+  Status check_tail_step();
+  Status check_outputs() const;
   Status check_step(const Step &step);
   Status check_piece_step(const Step &step);
   bool is_name(std::uint32_t offset) const noexcept { return offset < plan_->names.size(); }
@@ -182,6 +194,7 @@ class Loader {
   const Header *header_ = nullptr;
   Unique<LoadedPlan> plan_;
   std::span<const IoRow> io_;
+  Vector<Io> tail_outputs_;
 };
 
 Status Loader::read_io() {
@@ -235,7 +248,7 @@ Status Loader::read_values() {
       }
       case Place::Output: {
         const auto bytes = io_bytes(plan_->outputs);
-        if (!bytes || value.bytes != (plan_->whole() ? value.bytes : *bytes))
+        if (!bytes || value.bytes != (plan_->tail && plan_->tail->gives(value.index) ? 0 : *bytes))
           return bad("bytes of output value", value.bytes, "those of the output");
         if (value.bytes > 0 &&
             (!range_fits(value.offset, value.bytes, plan_->arena_bytes) || value.offset % kAlign != 0))
@@ -248,21 +261,121 @@ Status Loader::read_values() {
   return {};
 }
 
+// Subgraphs have one segment of their own, behind the kept and the packed one.
+std::span<const qir::Bytes> Loader::subgraph_segment() const {
+  const std::size_t own = header_->kept_segments + std::size_t{1};
+  return segments_.subspan(std::min(own, segments_.size()), own < segments_.size() ? 1 : 0);
+}
+
 Status Loader::read_subgraph(const SubgraphRow &row) {
   QR_ASSIGN_OR_RETURN(const std::uint8_t *bytes, reader_.take(row.bytes));
-  // Subgraphs have one segment of their own, behind the kept and the packed one; the whole graph has the kept ones.
-  const std::size_t own = header_->kept_segments + std::size_t{1};
-  const std::span<const qir::Bytes> given =
-      row.whole ? segments_.first(std::min<std::size_t>(header_->kept_segments, segments_.size()))
-                : segments_.subspan(std::min(own, segments_.size()), own < segments_.size() ? 1 : 0);
+  const std::span<const qir::Bytes> given = subgraph_segment();
   Unique<LoadedPlan::LoadedSubgraph> subgraph(new LoadedPlan::LoadedSubgraph);
   QR_ASSIGN_OR_RETURN(subgraph->graph, qir::read_graph({bytes, row.bytes}, given.data(), given.size()));
   QR_RETURN_IF_ERROR(reference::widen_halves(subgraph->graph));
   QR_ASSIGN_OR_RETURN(subgraph->program, reference::Program::build(subgraph->graph));
-  subgraph->whole = row.whole != 0;
   if (subgraph->graph.inputs.size() != row.inputs || subgraph->graph.outputs.size() != row.outputs)
     return bad("operands of a subgraph", row.inputs, "those of its graph");
   plan_->subgraphs.push_back(std::move(subgraph));
+  return {};
+}
+
+Status Loader::read_piece(Part &&part, const qir::Graph &tail, LoadedTail::Piece *piece) {
+  piece->part = std::move(part);
+  const Part &telling = plan_->tail->telling.part;
+  for (const std::int32_t id : piece->part.inputs) {
+    const auto made = std::ranges::find(telling.outputs, id), none = telling.outputs.end();
+    const auto given = std::ranges::find(tail.inputs, id);
+    piece->reads.push_back({made != none, static_cast<std::uint32_t>(made != none ? made - telling.outputs.begin()
+                                                                                  : given - tail.inputs.begin())});
+  }
+  piece->graph = piece->part.graph;
+  QR_RETURN_IF_ERROR(reference::widen_halves(piece->graph));
+  QR_ASSIGN_OR_RETURN(piece->program, reference::Program::build(piece->graph));
+  return {};
+}
+
+Status Loader::read_tail() {
+  QR_ASSIGN_OR_RETURN(const std::span<const std::int32_t> sources, reader_.table<std::int32_t>(header_->tail_nodes));
+  QR_ASSIGN_OR_RETURN(const std::uint8_t *bytes, reader_.take(header_->tail_bytes));
+  if (header_->tail_bytes == 0) return sources.empty() ? Status() : bad("nodes of the tail", sources.size(), "none");
+  plan_->tail = make_unique<LoadedTail>();
+  LoadedTail &tail = *plan_->tail;
+  tail.constants.assign(subgraph_segment().begin(), subgraph_segment().end());
+  QR_ASSIGN_OR_RETURN(qir::Graph graph,
+                      qir::read_graph({bytes, header_->tail_bytes}, tail.constants.data(), tail.constants.size()));
+  if (graph.nodes.size() != sources.size()) return bad("nodes of the tail", sources.size(), "those of its graph");
+  for (std::size_t n = 0; n < sources.size(); ++n) {
+    if (sources[n] < qir::kNoSource || sources[n] >= static_cast<std::int64_t>(plan_->ways.size()))
+      return bad("node of the tail", static_cast<std::uint64_t>(sources[n]), "one of the graph");
+    graph.nodes[n].source = sources[n];
+  }
+  if (header_->tail_weights > static_cast<std::uint32_t>(WeightStorage::BF16))
+    return bad("weights of the tail", header_->tail_weights, "0 to 2");
+  tail.isa = plan_->isa, tail.winograd = header_->tail_winograd != 0;
+  tail.weights = static_cast<WeightStorage>(header_->tail_weights);
+  tail.sources = plan_->ways.size();
+  for (const std::int32_t id : graph.inputs) {
+    const qir::Tensor &tensor = at(graph, id);
+    tail.inputs.push_back({tensor.dtype, tensor.shape, tensor.name});
+  }
+  for (const std::int32_t id : graph.outputs) tail_outputs_.push_back({at(graph, id).dtype, at(graph, id).shape, {}});
+  Parts parts = cut(graph, telling(graph));
+  tail.rest_has_products = has_products(parts.second.graph);
+  QR_RETURN_IF_ERROR(read_piece(std::move(parts.first), graph, &tail.telling));
+  return read_piece(std::move(parts.second), graph, &tail.rest);
+}
+
+// The last step, and no other. Says which of the plan's outputs are the tail's; those of unknown extents must be.
+Status Loader::check_tail_step() {
+  for (std::size_t s = 0; s < plan_->steps.size(); ++s) {
+    if ((plan_->steps[s].kernel == kTailStep) != (plan_->tail && s + 1 == plan_->steps.size()))
+      return bad("step of the tail", s, "the last one, where there is a tail");
+  }
+  if (plan_->tail) {
+    if (plan_->steps.empty()) return bad("steps", 0, "that of the tail");
+    LoadedTail &tail = *plan_->tail;
+    const Step &step = plan_->steps.back();
+    if (step.operand_count != tail.inputs.size() + tail_outputs_.size() ||
+        !range_fits(step.first_operand, step.operand_count, plan_->operands.size()))
+      return bad("operands of the tail", step.operand_count, "those of its graph");
+    for (std::size_t i = 0; i < step.operand_count; ++i) {
+      const Operand &operand = plan_->operands[step.first_operand + i];
+      if (operand.value >= plan_->values.size()) return bad("operand of the tail", operand.value, "a value");
+      const Value &value = plan_->values[operand.value];
+      const bool reads = i < tail.inputs.size();
+      const Io &stated = reads ? tail.inputs[i] : tail_outputs_[i - tail.inputs.size()];
+      if (value.place == (reads ? Place::Input : Place::Output)) {
+        const Vector<Io> &list = reads ? plan_->inputs : plan_->outputs;
+        if (value.index >= list.size() || list[value.index].dtype != stated.dtype ||
+            list[value.index].shape != stated.shape || operand.offset != 0)
+          return bad("operand of the tail", operand.value, "an input or output of its type and shape");
+        if (!reads && tail.gives(value.index)) return bad("output of the tail", value.index, "each once");
+        if (!reads) tail.outputs.push_back(value.index);
+        continue;
+      }
+      const auto count = element_count(stated.shape.data(), stated.shape.size());
+      const auto bytes = count && known(stated.shape) ? packed_size(stated.dtype, *count) : std::nullopt;
+      if (!reads || !bytes || !range_fits(operand.offset, *bytes, value.bytes))
+        return bad("operand of the tail", operand.value, "room for its tensor");
+    }
+  }
+  for (std::size_t i = 0; i < plan_->outputs.size(); ++i)
+    if (!known(plan_->outputs[i].shape) && !(plan_->tail && plan_->tail->gives(i)))
+      return bad("output of unknown extents", i, "one of the tail");
+  return {};
+}
+
+// Each output is some step's: the host is given what an operand points to.
+Status Loader::check_outputs() const {
+  Vector<bool> met(plan_->outputs.size(), false);
+  for (const Step &step : plan_->steps)
+    for (std::uint32_t o = 0; o < step.operand_count; ++o) {
+      const Value &value = plan_->values[plan_->operands[step.first_operand + o].value];
+      if (value.place == Place::Output) met[value.index] = true;
+    }
+  for (std::size_t i = 0; i < met.size(); ++i)
+    if (!met[i]) return bad("output that no step writes", i, "none");
   return {};
 }
 
@@ -277,12 +390,6 @@ Status Loader::check_piece_step(const Step &step) {
     const Value &value = plan_->values[operand.value];
     const qir::Tensor &tensor = subgraph.graph.tensors[static_cast<std::size_t>(
         i < inputs ? subgraph.graph.inputs[i] : subgraph.graph.outputs[i - inputs])];
-    if (subgraph.whole) {
-      const std::size_t place = i < inputs ? i : i - inputs;
-      if (value.place != (i < inputs ? Place::Input : Place::Output) || value.index != place)
-        return bad("operand of the whole graph", operand.value, "its input or output");
-      continue;
-    }
     const auto count = element_count(tensor.shape.data(), tensor.shape.size());
     const auto bytes = count ? packed_size(tensor.dtype, *count) : std::nullopt;
     if (!bytes || !range_fits(operand.offset, *bytes, value.bytes))
@@ -302,6 +409,7 @@ Status Loader::check_step(const Step &step) {
   for (std::uint32_t i = 0; i < step.operand_count; ++i)
     if (plan_->operands[step.first_operand + i].value >= plan_->values.size())
       return bad("value of operand", plan_->operands[step.first_operand + i].value, "one of the table");
+  if (step.kernel == kTailStep) return {};
   if (step.kernel == kReferenceStep) return check_piece_step(step);
   const kernels::KernelRow *row = kernels::kernel_row(step.kernel);
   if (!row) return bad("kernel", step.kernel, "one that this release has");
@@ -364,12 +472,12 @@ Result<Unique<LoadedPlan>> Loader::run() {
   QR_ASSIGN_OR_RETURN(const std::span<const SubgraphRow> subgraphs, reader_.table<SubgraphRow>(header_->subgraphs));
   QR_RETURN_IF_ERROR(read_io());
   for (const SubgraphRow &row : subgraphs) QR_RETURN_IF_ERROR(read_subgraph(row));
-  if (plan_->subgraphs.size() > 1 && std::any_of(plan_->subgraphs.begin(), plan_->subgraphs.end(),
-                                                 [](const auto &subgraph) { return subgraph->whole; }))
-    return bad("subgraphs", plan_->subgraphs.size(), "one, where it is the whole graph");
+  QR_RETURN_IF_ERROR(read_tail());
   if (reader_.left() != 0) return bad("bytes at the end", reader_.left(), "none");
+  QR_RETURN_IF_ERROR(check_tail_step());
   QR_RETURN_IF_ERROR(read_values());
   for (const Step &step : plan_->steps) QR_RETURN_IF_ERROR(check_step(step));
+  QR_RETURN_IF_ERROR(check_outputs());
   return std::move(plan_);
 }
 

@@ -4,14 +4,16 @@
 // running it stays inside its memory whatever it says.
 #pragma once
 
+#include <algorithm>
 #include <span>
 
 #include "backends/cpu-reference/program.h"
 #include "backends/cpu/compile.h"
+#include "backends/cpu/cut.h"
 
 namespace quarry::cpu {
 
-inline constexpr std::uint32_t kBlobVersion = 6;
+inline constexpr std::uint32_t kBlobVersion = 7;
 
 Vector<std::uint8_t> write_blob(const CompiledPlan &compiled);
 
@@ -20,6 +22,32 @@ struct BlobFigures {
   std::uint64_t weights_bytes = 0, arena_bytes = 0, io_bytes = 0, scratch_bytes = 0;
 };
 Result<BlobFigures> read_figures(qir::Bytes blob);
+
+// The tail of a plan, cut once more (tail.h).
+struct LoadedTail : HeapObject {
+  struct Read {
+    bool made = false;  // by the nodes that tell extents; else an input of the tail
+    std::uint32_t index = 0;
+  };
+  struct Piece {
+    Part part;
+    Vector<Read> reads;  // per input
+    qir::Graph graph;    // the part as cpu-reference runs it
+    Unique<reference::Program> program;
+  };
+  Vector<Io> inputs;                       // of the tail
+  Vector<std::uint32_t> outputs;           // which of the plan's each is
+  Piece telling, rest;                     // the nodes that tell extents; what hangs on them
+  bool rest_has_products = false;
+  Vector<qir::Bytes> constants;            // their segment; none where there are none
+  std::size_t sources = 0;                 // nodes of the graph that was compiled
+  const kernels::Isa *isa = nullptr;
+  bool winograd = true;
+  WeightStorage weights = WeightStorage::Exact;
+  bool gives(std::uint64_t output) const noexcept {
+    return std::find(outputs.begin(), outputs.end(), output) != outputs.end();
+  }
+};
 
 // A loaded plan; tables and constants point into blob and segments.
 struct LoadedPlan : HeapObject {
@@ -37,10 +65,9 @@ struct LoadedPlan : HeapObject {
   struct LoadedSubgraph : HeapObject {
     qir::Graph graph;
     Unique<reference::Program> program;
-    bool whole = false;
   };
   Vector<Unique<LoadedSubgraph>> subgraphs;
-  bool whole() const noexcept { return subgraphs.size() == 1 && subgraphs[0]->whole; }
+  Unique<LoadedTail> tail;  // nullptr: all extents are known
   const char *name(std::uint32_t offset) const noexcept { return names.data() + offset; }
 };
 Result<Unique<LoadedPlan>> read_blob(qir::Bytes blob, std::span<const qir::Bytes> segments);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "backends/cpu/cut.h"
 #include "backends/cpu/lowering.h"
 #include "backends/cpu/rewrite.h"
 
@@ -18,44 +19,69 @@ constexpr std::uint64_t kSmallConstant = 64 << 10;
 // container without the graph is so much smaller.
 constexpr std::uint64_t kWorthKeeping = 16;
 
-bool known(const qir::Graph &graph) {
-  return std::all_of(graph.tensors.begin(), graph.tensors.end(), [](const qir::Tensor &tensor) {
-    return std::none_of(tensor.shape.begin(), tensor.shape.end(), [](std::int64_t extent) { return extent < 0; });
-  });
-}
-
 std::uint64_t bytes_of(const qir::Tensor &tensor) {
   std::int64_t count = 1;
   for (const std::int64_t extent : tensor.shape) count *= std::max<std::int64_t>(extent, 0);
   return packed_size(tensor.dtype, count).value_or(0);
 }
 
-// The whole graph as one subgraph for cpu-reference: extents that are known only at run time have no place in a plan.
-void whole_graph(const qir::Graph &graph, qir::Bytes qir, Plan &plan) {
-  ReferenceSubgraph subgraph;
-  const std::uint8_t *bytes = static_cast<const std::uint8_t *>(qir.data);
-  subgraph.qir.assign(bytes, bytes + qir.size);
-  subgraph.whole = true;
-  subgraph.inputs = static_cast<std::uint32_t>(graph.inputs.size());
-  subgraph.outputs = static_cast<std::uint32_t>(graph.outputs.size());
+// What the head's results are in the graph: its outputs, or what the tail reads. Gives where each lies.
+Vector<std::uint32_t> settle_io(const qir::Graph &graph, const Part &head, Plan &plan) {
+  Vector<std::uint32_t> results(head.outputs.size());
+  for (std::uint32_t v = 0; v < plan.values.size(); ++v) {
+    Value &value = plan.values[v];
+    if (value.place == Place::Input) {
+      const std::int32_t id = head.inputs[value.index];
+      value.index = static_cast<std::uint32_t>(std::ranges::find(graph.inputs, id) - graph.inputs.begin());
+    } else if (value.place == Place::Output) {
+      results[value.index] = v;
+      const std::int32_t place = head.places[value.index];
+      if (place == qir::kAbsent) value.place = Place::Arena, value.index = 0;
+      else value.index = static_cast<std::uint32_t>(place);
+    }
+  }
+  return results;
+}
+
+// The tail as the last step: it reads what the head made and inputs of the graph, and brings its own memory.
+Status add_tail(const qir::Graph &graph, const Parts &parts, const Vector<std::uint32_t> &head_results,
+                qir::ConstantPool &pool, bool look_only, Plan &plan) {
+  const Part &part = parts.second;
+  if (!look_only) {
+    QR_ASSIGN_OR_RETURN(plan.tail.qir, qir::write_graph(part.graph, pool));
+  }
+  for (const qir::Node &node : part.graph.nodes) plan.tail.sources.push_back(node.source);
+  plan.tail.inputs = static_cast<std::uint32_t>(part.inputs.size());
+  plan.tail.outputs = static_cast<std::uint32_t>(part.outputs.size());
   Step step;
-  step.kernel = kReferenceStep;
-  step.operand_count = subgraph.inputs + subgraph.outputs;
-  plan.names.push_back('\0');
-  for (std::uint32_t i = 0; i < subgraph.inputs; ++i) plan.values.push_back({Place::Input, i, 0, 0});
-  for (std::uint32_t i = 0; i < subgraph.outputs; ++i) plan.values.push_back({Place::Output, i, 0, 0});
-  for (std::uint32_t v = 0; v < step.operand_count; ++v) plan.operands.push_back({v, 0, 0});
-  plan.subgraphs.push_back(std::move(subgraph));
+  step.kernel = kTailStep;
+  step.first_operand = static_cast<std::uint32_t>(plan.operands.size());
+  step.operand_count = plan.tail.inputs + plan.tail.outputs;
+  const auto add = [&](Place place, std::ptrdiff_t index, std::uint64_t bytes) {
+    plan.operands.push_back({static_cast<std::uint32_t>(plan.values.size()), 0, 0});
+    plan.values.push_back({place, static_cast<std::uint32_t>(index), 0, bytes});
+  };
+  for (const std::int32_t id : part.inputs) {
+    const auto made = std::ranges::find(parts.first.outputs, id);
+    const auto input = std::ranges::find(graph.inputs, id);
+    if (input != graph.inputs.end()) {
+      add(Place::Input, input - graph.inputs.begin(), known(at(graph, id).shape) ? bytes_of(at(graph, id)) : 0);
+    } else {
+      plan.operands.push_back({head_results[static_cast<std::size_t>(made - parts.first.outputs.begin())], 0, 0});
+    }
+  }
+  for (const std::int32_t place : part.places) add(Place::Output, place, 0);
   plan.steps.push_back(step);
   plan.notes.emplace_back();  // its nodes have events of their own
+  return {};
 }
 
 }  // namespace
 
-Result<CompiledPlan> compile(qir::Graph graph, qir::Bytes qir, std::span<const qir::Bytes> segments,
-                             const CompileOptions &options) {
+Result<CompiledPlan> compile(qir::Graph graph, std::span<const qir::Bytes> segments, const CompileOptions &options) {
   CompiledPlan out;
   out.plan.isa = options.isa;
+  out.winograd = options.winograd, out.weights = options.weights;
   for (const auto &[ids, list] :
        {std::pair{&graph.inputs, &out.plan.inputs}, std::pair{&graph.outputs, &out.plan.outputs}}) {
     for (const std::int32_t id : *ids) {
@@ -66,21 +92,27 @@ Result<CompiledPlan> compile(qir::Graph graph, qir::Bytes qir, std::span<const q
   }
   for (const qir::Tensor &tensor : graph.tensors)
     if (tensor.is_constant) out.weights_bytes += tensor.data.size;
-  qir::number_sources(graph);
-  Ways ways(graph);
-  if (!known(graph)) {
-    out.kept_segments = segments.size();
-    whole_graph(graph, qir, out.plan);
-    ways.all_reference();
-    ways.write(out.plan);
-    return out;
-  }
+  if (options.sources == 0) qir::number_sources(graph);
+  Ways ways(graph, options.sources);
   qir::Store store;
   Constants constants;
   qir::ConstantPool pool;
-  QR_RETURN_IF_ERROR(rewrite(graph, store, ways, options.look_only));
-  Lowering lowering(graph, out.plan, constants, pool, ways, options);
-  QR_RETURN_IF_ERROR(lowering.run());
+  const Vector<bool> early = plannable(graph);
+  const bool whole = std::ranges::all_of(graph.tensors, [](const qir::Tensor &tensor) { return known(tensor.shape); });
+  Parts parts;
+  if (!whole) parts = cut(graph, early);
+  qir::Graph &head = whole ? graph : parts.first.graph;
+  if (!whole) out.plan.names.push_back('\0');
+  if (!head.outputs.empty()) {
+    QR_RETURN_IF_ERROR(rewrite(head, store, ways, options.look_only));
+    Lowering lowering(head, out.plan, constants, pool, ways, options);
+    QR_RETURN_IF_ERROR(lowering.run());
+  }
+  if (!whole) {
+    const Vector<std::uint32_t> results = settle_io(graph, parts.first, out.plan);
+    QR_RETURN_IF_ERROR(add_tail(graph, parts, results, pool, options.look_only, out.plan));
+    ways.tail(parts.second.graph);
+  }
   ways.write(out.plan);
   if (options.look_only) return out;
   place_values(out.plan);

@@ -14,6 +14,9 @@ struct CompiledPlan {
   // (empty where there are none).
   Vector<std::uint8_t> packed, subgraph_constants;
   std::uint64_t weights_bytes = 0, io_bytes = 0;
+  // With which the tail's plans will be made.
+  bool winograd = true;
+  WeightStorage weights = WeightStorage::Exact;
 };
 
 struct CompileOptions {
@@ -22,12 +25,13 @@ struct CompileOptions {
   WeightStorage weights = WeightStorage::Exact;
   // Steps alone, to see by what each node would run: weights are not packed, nothing is placed. The result is no plan.
   bool look_only = false;
+  // The nodes have numbers already, less than this: those of a graph that this one was made from. 0: they have none.
+  std::size_t sources = 0;
 };
 
 // `segments` are those that the graph's constants point into; where they are kept they keep their numbers. Then come
 // `packed` and `subgraph_constants`.
-Result<CompiledPlan> compile(qir::Graph graph, qir::Bytes qir, std::span<const qir::Bytes> segments,
-                             const CompileOptions &options);
+Result<CompiledPlan> compile(qir::Graph graph, std::span<const qir::Bytes> segments, const CompileOptions &options);
 
 // Gives every arena and output value its offset, and lets elementwise steps write where they read (arena.cpp).
 void place_values(Plan &plan);

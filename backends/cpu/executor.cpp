@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "backends/cpu-reference/host_environment.h"
+#include "backends/cpu/tail.h"
 #include "base/checked.h"
 
 namespace quarry::cpu {
@@ -32,7 +33,13 @@ Execution::Execution(const LoadedPlan &plan) : plan_(plan), arena_(plan.arena_by
   }
   subgraph_inputs_.resize(most_inputs);
   subgraph_outputs_.resize(most_outputs);
+  if (!plan.tail) return;
+  tail_ = make_unique<TailExecution>(*plan.tail);
+  tail_inputs_.resize(plan.tail->inputs.size());
+  tail_outputs_.resize(plan.tail->outputs.size());
 }
+
+Execution::~Execution() = default;
 
 void Execution::bind(const qr_run_request &request) {
   for (const Patch &patch : inputs_)
@@ -51,9 +58,9 @@ void Execution::make_scratch(std::uint32_t workers) {
   scratch_workers_ = workers;
 }
 
-Status Execution::run(const qr_run_request &request, const qr_host &host) {
-  if (plan_.whole()) return run_whole(request, host);
+Status Execution::run(const qr_run_request &request, const qr_host &host, std::uint64_t *events) {
   for (std::uint64_t i = 0; i < request.output_count; ++i) {
+    if (plan_.tail && plan_.tail->gives(i)) continue;
     const qr_io_buffer &io = request.outputs[i];
     const Io &expected = plan_.outputs[i];
     const std::uint64_t bytes =
@@ -74,6 +81,10 @@ Status Execution::run(const qr_run_request &request, const qr_host &host) {
   std::int64_t bad_index[2] = {};
   for (const Step &step : plan_.steps) {
     if (stop.stopped()) return stop.status("run");
+    if (step.kernel == kTailStep) {  // the last one; its nodes have events of their own
+      QR_RETURN_IF_ERROR(run_tail(step, request, host, events));
+      break;
+    }
     const std::uint64_t begin = profiled ? host.clock_ns(host.self) : 0;
     if (step.kernel == kReferenceStep) {
       QR_RETURN_IF_ERROR(run_subgraph(step, request, host));
@@ -90,9 +101,10 @@ Status Execution::run(const qr_run_request &request, const qr_host &host) {
                    static_cast<long long>(-gather.rows), static_cast<long long>(gather.rows - 1)));
       }
     }
-    if (profiled) tell(step, begin, host.clock_ns(host.self), *request.profile);
+    if (profiled) tell(step, ++*events, begin, host.clock_ns(host.self), *request.profile);
   }
   for (std::uint64_t i = 0; i < request.output_count; ++i) {
+    if (plan_.tail && plan_.tail->gives(i)) continue;
     qr_io_buffer &io = request.outputs[i];
     const Io &made = plan_.outputs[i];
     io.used_bytes = *packed_size(made.dtype, *element_count(made.shape.data(), made.shape.size()));
@@ -101,12 +113,13 @@ Status Execution::run(const qr_run_request &request, const qr_host &host) {
   }
   for (const Patch &patch : outputs_) {
     qr_io_buffer &io = request.outputs[patch.index];
+    if (plan_.tail && plan_.tail->gives(patch.index)) continue;
     if (!io.data && io.wanted) io.data = static_cast<std::byte *>(arena_.data) + patch.arena_offset;
   }
   return {};
 }
 
-void Execution::tell(const Step &step, std::uint64_t begin_ns, std::uint64_t end_ns,
+void Execution::tell(const Step &step, std::uint64_t id, std::uint64_t begin_ns, std::uint64_t end_ns,
                      const qr_profile_sink &profile) const {
   const auto index = static_cast<std::size_t>(&step - plan_.steps.data());
   const StepNote &note = plan_.notes[index];
@@ -117,7 +130,7 @@ void Execution::tell(const Step &step, std::uint64_t begin_ns, std::uint64_t end
                                      kernels::kernel_row(std::uint64_t{step.kernel})->name, plan_.isa->name);
     name = {kernel, std::min(static_cast<std::size_t>(length), sizeof kernel - 1)};
   }
-  plugin::tell_node(profile, {.id = index + 1,
+  plugin::tell_node(profile, {.id = id,
                               .node = step.source,
                               .name = plan_.name(step.name),
                               .op = plan_.name(step.op),
@@ -153,25 +166,28 @@ Status Execution::run_subgraph(const Step &step, const qr_run_request &request, 
   return subgraphs_[step.params]->run(subgraph_inputs_.data(), inputs, subgraph_outputs_.data(), outputs, environment);
 }
 
-Status Execution::run_whole(const qr_run_request &request, const qr_host &host) {
-  for (std::size_t i = 0; i < subgraph_inputs_.size(); ++i) {
-    const qr_io_buffer &io = request.inputs[i];
-    subgraph_inputs_[i] = {io.data, io.size_bytes, 0, true, io.rank, {}};
-    std::copy_n(io.dims, qir::kMaxRank, subgraph_inputs_[i].dims);
+Status Execution::run_tail(const Step &step, const qr_run_request &request, const qr_host &host,
+                           std::uint64_t *events) {
+  const LoadedTail &tail = *plan_.tail;
+  for (std::size_t i = 0; i < tail_inputs_.size(); ++i) {
+    const std::uint32_t operand = step.first_operand + static_cast<std::uint32_t>(i);
+    const Value &value = plan_.values[plan_.operands[operand].value];
+    qr_io_buffer &io = tail_inputs_[i];
+    io = {};
+    io.wanted = 1;
+    const Io &stated = tail.inputs[i];
+    if (value.place == Place::Input) {  // its extents may be of this run
+      io = request.inputs[value.index];
+      continue;
+    }
+    io.data = operands_[operand];
+    io.size_bytes = *packed_size(stated.dtype, *element_count(stated.shape.data(), stated.shape.size()));
+    io.rank = static_cast<std::uint32_t>(stated.shape.size());
+    std::copy(stated.shape.begin(), stated.shape.end(), io.dims);
   }
-  for (std::size_t i = 0; i < subgraph_outputs_.size(); ++i) {
-    const qr_io_buffer &io = request.outputs[i];
-    subgraph_outputs_[i] = {io.data, io.size_bytes, 0, io.wanted != 0, 0, {}};
-  }
-  reference::HostEnvironment environment(host, request);
-  QR_RETURN_IF_ERROR(subgraphs_[0]->run(subgraph_inputs_.data(), subgraph_inputs_.size(), subgraph_outputs_.data(),
-                                        subgraph_outputs_.size(), environment));
-  for (std::size_t i = 0; i < subgraph_outputs_.size(); ++i) {
-    qr_io_buffer &io = request.outputs[i];
-    const reference::IoBuffer &made = subgraph_outputs_[i];
-    io.data = made.data, io.used_bytes = made.used_bytes, io.rank = made.rank;
-    std::copy_n(made.dims, qir::kMaxRank, io.dims);
-  }
+  for (std::size_t i = 0; i < tail_outputs_.size(); ++i) tail_outputs_[i] = request.outputs[tail.outputs[i]];
+  QR_RETURN_IF_ERROR(tail_->run(tail_inputs_, tail_outputs_, request, host, events));
+  for (std::size_t i = 0; i < tail_outputs_.size(); ++i) request.outputs[tail.outputs[i]] = tail_outputs_[i];
   return {};
 }
 

@@ -8,19 +8,28 @@
 
 namespace quarry::cpu {
 
+class TailExecution;
+
 class Execution : public HeapObject {
  public:
   // The plan outlives the execution. Takes the memory that the plan names; scratch follows at the first run, which
   // knows the threads.
   explicit Execution(const LoadedPlan &plan);
+  ~Execution();
   // Allocates nothing after the first run with as many threads. Inputs and outputs are as many as the plan's and
   // checked by the host.
-  Status run(const qr_run_request &request, const qr_host &host);
+  Status run(const qr_run_request &request, const qr_host &host) {
+    std::uint64_t events = 0;
+    return run(request, host, &events);
+  }
+  // As part of another's run, which has told of so many events.
+  Status run(const qr_run_request &request, const qr_host &host, std::uint64_t *events);
 
  private:
   Status run_subgraph(const Step &step, const qr_run_request &request, const qr_host &host);
-  Status run_whole(const qr_run_request &request, const qr_host &host);
-  void tell(const Step &step, std::uint64_t begin_ns, std::uint64_t end_ns, const qr_profile_sink &profile) const;
+  Status run_tail(const Step &step, const qr_run_request &request, const qr_host &host, std::uint64_t *events);
+  void tell(const Step &step, std::uint64_t id, std::uint64_t begin_ns, std::uint64_t end_ns,
+            const qr_profile_sink &profile) const;
   void bind(const qr_run_request &request);
   void make_scratch(std::uint32_t workers);
 
@@ -48,6 +57,8 @@ class Execution : public HeapObject {
   Vector<Patch> inputs_, outputs_;
   Vector<Unique<reference::Execution>> subgraphs_;
   Vector<reference::IoBuffer> subgraph_inputs_, subgraph_outputs_;  // of the subgraph that runs
+  Unique<TailExecution> tail_;
+  Vector<qr_io_buffer> tail_inputs_, tail_outputs_;
 };
 
 }  // namespace quarry::cpu

@@ -511,7 +511,7 @@ Status Lowering::lower_reference(const qir::Node &node) {
   plan_.operands.insert(plan_.operands.end(), reads.begin(), reads.end());
   plan_.operands.insert(plan_.operands.end(), writes.begin(), writes.end());
   plan_.subgraphs.push_back(
-      {std::move(bytes), false, static_cast<std::uint32_t>(reads.size()), static_cast<std::uint32_t>(writes.size())});
+      {std::move(bytes), static_cast<std::uint32_t>(reads.size()), static_cast<std::uint32_t>(writes.size())});
   plan_.steps.push_back(step);
   plan_.notes.push_back(note);
   return {};

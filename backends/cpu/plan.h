@@ -37,8 +37,8 @@ struct Operand {
   std::uint64_t offset = 0;  // bytes
 };
 
-inline constexpr std::uint32_t kReferenceStep =
-    0xffffffffu;  // instead of a kernel's number: a part of the graph that cpu-reference's kernels run
+// Instead of a kernel's number: a node that cpu-reference's kernels run; and the tail, which is the last step.
+inline constexpr std::uint32_t kReferenceStep = 0xffffffffu, kTailStep = 0xfffffffeu;
 
 struct Step {
   std::uint32_t kernel = 0;  // a number of kernels.inc, or kReferenceStep
@@ -62,17 +62,23 @@ struct NodeWay {
   std::uint32_t text = 0;  // "ConvF32", "fused into conv_3", "no work: a view", "reference: LSTM": offset into names
 };
 
-// A part of the graph for cpu-reference: QIR bytes; constants in the kept segments (the whole graph) or in the one
-// added for subgraphs.
+// A part of the graph for cpu-reference: QIR bytes; constants in the segment added for subgraphs.
 struct ReferenceSubgraph {
   Vector<std::uint8_t> qir;
-  bool whole = false;
   std::uint32_t inputs = 0, outputs = 0;  // operands of its step: inputs first
+};
+
+// The part of the graph behind the first extents that are known only at run time (tail.h says how it runs).
+struct Tail {
+  Vector<std::uint8_t> qir;        // constants as those of subgraphs
+  Vector<std::int32_t> sources;    // per node of it: the node of the graph that was given
+  std::uint32_t inputs = 0, outputs = 0;
+  bool there() const noexcept { return !qir.empty(); }
 };
 
 struct Io {
   DType dtype = DType::Unknown;
-  qir::Shape shape;  // -1: known after the run, whole graphs only
+  qir::Shape shape;  // -1: known after the run; the tail's alone
   String name;
 };
 
@@ -86,6 +92,7 @@ struct Plan {
   Vector<char> names;    // NUL-terminated, one after the other
   Vector<NodeWay> ways;  // one per node of the graph that was given
   Vector<ReferenceSubgraph> subgraphs;
+  Tail tail;
   Vector<Io> inputs, outputs;
   std::uint64_t arena_bytes = 0;
   std::uint64_t scratch_bytes = 0;  // the most of any step, per worker

@@ -18,12 +18,12 @@ using plugin::view;
 #define QR_CPU_VERSION "0.1.0"
 
 #ifndef qr_plugin_query  // linked into the library: nobody looks for a note
-QR_PLUGIN_NOTE("cpu", QR_CPU_VERSION, 6);
+QR_PLUGIN_NOTE("cpu", QR_CPU_VERSION, 7);
 #define QR_QUERY_VISIBILITY QR_PLUGIN_EXPORT
 #else
 #define QR_QUERY_VISIBILITY
 #endif
-static_assert(cpu::kBlobVersion == 6, "QR_PLUGIN_NOTE names it too");
+static_assert(cpu::kBlobVersion == 7, "QR_PLUGIN_NOTE names it too");
 
 struct qr_backend : plugin::ProcessorBackend {
   using ProcessorBackend::ProcessorBackend;
@@ -97,7 +97,7 @@ qr_plugin_code compiler_check(qr_backend *backend, const qr_compile_request *req
     Vector<Status> refused;
     for (const qir::Node &node : graph.nodes) refused.push_back(reference::check_node(graph, node));
     const qr_plugin_graph &given = *request->graphs[0];
-    auto looked = cpu::compile(std::move(graph), {given.qir.data, given.qir.size}, segments_of(given), options);
+    auto looked = cpu::compile(std::move(graph), segments_of(given), options);
     for (std::uint32_t i = 0; i < refused.size(); ++i) {
       if (!looked.ok()) {
         plugin::tell_verdict(*verdicts, i, refused[i]);  // compiling says why
@@ -120,7 +120,7 @@ qr_plugin_code compiler_compile(qr_backend *backend, const qr_compile_request *r
     QR_ASSIGN_OR_RETURN(qir::Graph graph, plugin::read_request(*request));
     const qr_plugin_graph &given = *request->graphs[0];
     QR_ASSIGN_OR_RETURN(const cpu::CompiledPlan compiled,
-                        cpu::compile(std::move(graph), {given.qir.data, given.qir.size}, segments_of(given), options));
+                        cpu::compile(std::move(graph), segments_of(given), options));
     if (stop.stopped()) return stop.status("compile");
     // Constants that are used as they are stay in the segments of the request, under their numbers.
     if (compiled.kept_segments != 0) QR_RETURN_IF_ERROR(plugin::keep_segments(*request, *result));

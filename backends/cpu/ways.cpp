@@ -4,13 +4,15 @@
 #include <algorithm>
 
 #include "backends/cpu-reference/coverage.h"
+#include "backends/cpu/cut.h"
 
 namespace quarry::cpu {
 
 using kernels::Kernel;
 
-Ways::Ways(const qir::Graph &given) : ways_(given.nodes.size()) {
-  for (std::size_t i = 0; i < ways_.size(); ++i) ways_[i].name = given.nodes[i].name, ways_[i].op = given.nodes[i].op;
+Ways::Ways(const qir::Graph &given, std::size_t sources) : ways_(std::max(given.nodes.size(), sources)) {
+  for (const qir::Node &node : given.nodes)
+    if (Way *const way = of(node.source)) way->name = node.name, way->op = node.op;
 }
 
 Ways::Way *Ways::of(std::int32_t source) {
@@ -52,8 +54,16 @@ void Ways::fused(std::int32_t source, std::int32_t into) {
   if (Way *const way = of(source); way && into != source) way->into = into;
 }
 
-void Ways::all_reference() {
-  for (std::size_t i = 0; i < ways_.size(); ++i) reference(static_cast<std::int32_t>(i), ways_[i].op);
+void Ways::tail(const qir::Graph &part) {
+  const Vector<bool> tells = telling(part);
+  const bool planned = has_products(cut(part, tells).second.graph);
+  for (std::size_t n = 0; n < part.nodes.size(); ++n) {
+    Way *const way = of(part.nodes[n].source);
+    if (!way) continue;
+    way->late = true;
+    if (tells[n] || !planned) reference(part.nodes[n].source, part.nodes[n].op);
+    else way->native = true, add(*way, "planned when they are known");
+  }
 }
 
 // Whose step it is in the end; itself where it went into none.
@@ -93,7 +103,8 @@ void Ways::write(Plan &plan) const {
     String text;
     if (way.native || way.reference) {
       out.path = way.reference ? NodePath::Reference : NodePath::Native;
-      for (const String &kernel : way.kernels) (text += text.empty() ? "" : ", ") += kernel;
+      if (way.late) text = "run-time extents: ";
+      for (const String &kernel : way.kernels) (text += &kernel == way.kernels.data() ? "" : ", ") += kernel;
     } else if (way.into != qir::kNoSource) {
       text = format("fused into %s", ways_[runs_in(i)].name.c_str());
     } else {

@@ -10,16 +10,16 @@ namespace quarry::cpu {
 
 class Ways {
  public:
-  // The graph as it was given; its nodes have been numbered.
-  explicit Ways(const qir::Graph &given);
+  // The graph as it was given; its nodes have been numbered, by less than `sources` (0: by their index).
+  Ways(const qir::Graph &given, std::size_t sources);
 
   void composed(const Vector<passes::Composed> &found);
   // The node has steps of its own, or none: it is another view of what is there.
   void steps(std::int32_t source, std::span<const Step> made);
   void reference(std::int32_t source, qir::Op op);
   void fused(std::int32_t source, std::int32_t into);
-  // All nodes are run by cpu-reference.
-  void all_reference();
+  // What runs when its extents are known.
+  void tail(const qir::Graph &part);
 
   void write(Plan &plan) const;
 
@@ -28,7 +28,7 @@ class Ways {
     String name;  // of the node
     qir::Op op{};
     Vector<String> kernels;
-    bool reference = false, native = false, view = false;
+    bool reference = false, native = false, view = false, late = false;
     std::int32_t into = qir::kNoSource;
   };
   Way *of(std::int32_t source);

@@ -6,6 +6,7 @@
 #include "base/checked.h"
 
 #include "tests/unit/cpu/random_graph.h"
+#include "tests/unit/cpu/tail_graphs.h"
 
 using namespace quarry;
 using namespace quarry::test;
@@ -106,6 +107,33 @@ TEST_CASE("blobs with bytes changed") {
   CHECK((loaded > 1000 && refused > 1000));
 }
 
+TEST_CASE("tails with bytes changed, or cut short") {
+  int loaded = 0, refused = 0;
+  for (const bool detector : {true, false}) {
+    const Sample sample(detector ? Detector().graph : ChosenRows(true).graph);
+    REQUIRE(sample.plan.ok());
+    for (std::size_t length = 0; length < sample.bytes.size(); length += 64) {
+      Guarded part(length);
+      if (length > 0) std::memcpy(part.data(), sample.bytes.data(), length);
+      REQUIRE(!use(part.bytes(), sample.plan.segments()));
+    }
+    Random random(3);
+    Guarded changed(sample.bytes.size());
+    const auto size = static_cast<std::int64_t>(sample.bytes.size());
+    for (int round = 0; round < 3000; ++round) {
+      std::memcpy(changed.data(), sample.bytes.data(), sample.bytes.size());
+      // The tail's tables are at the end, the header and values at the beginning.
+      const auto at = static_cast<std::size_t>(random.chance(50)   ? random.integer(0, 2047)
+                                               : random.chance(50) ? random.integer(size * 2 / 3, size - 1)
+                                                                   : random.integer(0, size - 1));
+      changed.data()[at] = static_cast<std::uint8_t>(random.chance(50) ? changed.data()[at] ^ (1 << random.integer(0, 7))
+                                                                       : random.integer(0, 255));
+      ++(use(changed.bytes(), sample.plan.segments()) ? loaded : refused);
+    }
+  }
+  CHECK((loaded > 500 && refused > 500));
+}
+
 // What the tables cannot say but the rules can.
 TEST_CASE("blobs that lie") {
   const Sample sample(RandomGraph(1, DType::F32).graph());
@@ -123,4 +151,30 @@ TEST_CASE("blobs that lie") {
   CHECK_EQ(message(16, isa), "cpu blob: found it packed for 'avx9000', expected an instruction set of this processor");
   CHECK_EQ(message(40, ~std::uint64_t{0}),
            "cpu blob: bytes of memory: found 18446744073709551615, expected at most 2^46");
+}
+
+TEST_CASE("tails that lie") {
+  const Detector detector;
+  const Sample sample(detector.graph);
+  REQUIRE(sample.plan.ok());
+  const std::span<const cpu::Step> steps = sample.plan.loaded().steps;
+  const auto *const base = static_cast<const std::uint8_t *>(sample.plan.blob().data);
+  Guarded copy(sample.bytes.size());
+  const auto message = [&](const void *field, const auto &value) -> std::string {
+    std::memcpy(copy.data(), sample.bytes.data(), sample.bytes.size());
+    std::memcpy(copy.data() + (static_cast<const std::uint8_t *>(field) - base), &value, sizeof value);
+    auto loaded = cpu::read_blob(copy.bytes(), sample.plan.segments());
+    return loaded.ok() ? "" : std::string(loaded.peek_status().message());
+  };
+  const std::uint32_t tail = cpu::kTailStep;
+  CHECK_EQ(message(&steps[0].kernel, tail), "cpu blob: step of the tail: found 0, expected the last one, where there is a tail");
+  CHECK_EQ(message(&steps.back().kernel, cpu::kReferenceStep),
+           format("cpu blob: step of the tail: found %zu, expected the last one, where there is a tail", steps.size() - 1));
+  CHECK_EQ(message(&steps.back().operand_count, std::uint32_t{1}),
+           "cpu blob: operands of the tail: found 1, expected those of its graph");
+  // An operand that has less room than its tensor, and an output that is given twice.
+  const cpu::Operand *const operands = &sample.plan.loaded().operands[steps.back().first_operand];
+  CHECK_EQ(message(&operands[0].offset, std::uint64_t{4}).substr(0, 30), "cpu blob: operand of the tail:");
+  const std::size_t inputs = sample.plan.loaded().tail->inputs.size();
+  CHECK_EQ(message(&operands[inputs].value, operands[inputs + 1].value).substr(0, 30), "cpu blob: operand of the tail:");
 }

@@ -7,8 +7,6 @@
 
 using namespace quarry;
 using namespace quarry::test;
-using qir::Op;
-using i32 = std::int32_t;
 
 namespace {
 
@@ -46,23 +44,5 @@ TEST_CASE("random quantized graphs") {
     Random random(seed);
     wrong += !same_results(PlanCase(graph.graph()), format("seed %d", static_cast<int>(seed)).c_str(), random, 1e-4f,
                            std::max(graph.depth(), 1));
-  }
-}
-
-// Extents that are known only at run time: the graph is run as a whole, at any size.
-TEST_CASE("unknown extents") {
-  Builder b;
-  const i32 x = b.input(DType::F32, {-1, 3}), w = b.constant<float>({3, 2}, {1, 2, 3, 4, 5, 6}),
-            y = b.tensor(DType::F32, {-1, 2}), where = b.tensor(DType::I64, {2, -1});
-  b.node(Op::MatMul, {x, w}, {y});
-  b.node(Op::NonZero, {y}, {where});
-  b.gives({y, where, x});
-  const PlanCase sample(b.graph);
-  CHECK((sample.ok() && sample.loaded().whole()));
-  CHECK_EQ(sample.steps(), "reference");
-  Random random(1);
-  for (const std::int64_t rows : {4, 1, 9}) {
-    const Vector<qir::Shape> shapes{{rows, 3}};
-    same_results(sample, "unknown extents", random, 1e-6f, 0, &shapes);
   }
 }
