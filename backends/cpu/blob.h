@@ -35,12 +35,12 @@ struct LoadedTail : HeapObject {
     qir::Graph graph;    // the part as cpu-reference runs it
     Unique<reference::Program> program;
   };
-  Vector<Io> inputs;                       // of the tail
-  Vector<std::uint32_t> outputs;           // which of the plan's each is
-  Piece telling, rest;                     // the nodes that tell extents; what hangs on them
+  Vector<Io> inputs;              // of the tail
+  Vector<std::uint32_t> outputs;  // which of the plan's each is
+  Piece telling, rest;            // the nodes that tell extents; what hangs on them
   bool rest_has_products = false;
-  Vector<qir::Bytes> constants;            // their segment; none where there are none
-  std::size_t sources = 0;                 // nodes of the graph that was compiled
+  Vector<qir::Bytes> constants;  // their segment; none where there are none
+  std::size_t sources = 0;       // nodes of the graph that was compiled
   const kernels::Isa *isa = nullptr;
   bool winograd = true;
   WeightStorage weights = WeightStorage::Exact;

@@ -70,8 +70,8 @@ struct ReferenceSubgraph {
 
 // The part of the graph behind the first extents that are known only at run time (tail.h says how it runs).
 struct Tail {
-  Vector<std::uint8_t> qir;        // constants as those of subgraphs
-  Vector<std::int32_t> sources;    // per node of it: the node of the graph that was given
+  Vector<std::uint8_t> qir;      // constants as those of subgraphs
+  Vector<std::int32_t> sources;  // per node of it: the node of the graph that was given
   std::uint32_t inputs = 0, outputs = 0;
   bool there() const noexcept { return !qir.empty(); }
 };

@@ -119,8 +119,7 @@ qr_plugin_code compiler_compile(qr_backend *backend, const qr_compile_request *r
     QR_ASSIGN_OR_RETURN(const cpu::CompileOptions options, options_of(*request));
     QR_ASSIGN_OR_RETURN(qir::Graph graph, plugin::read_request(*request));
     const qr_plugin_graph &given = *request->graphs[0];
-    QR_ASSIGN_OR_RETURN(const cpu::CompiledPlan compiled,
-                        cpu::compile(std::move(graph), segments_of(given), options));
+    QR_ASSIGN_OR_RETURN(const cpu::CompiledPlan compiled, cpu::compile(std::move(graph), segments_of(given), options));
     if (stop.stopped()) return stop.status("compile");
     // Constants that are used as they are stay in the segments of the request, under their numbers.
     if (compiled.kept_segments != 0) QR_RETURN_IF_ERROR(plugin::keep_segments(*request, *result));

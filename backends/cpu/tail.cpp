@@ -101,11 +101,11 @@ Result<TailExecution::Planned *> TailExecution::plan_for() {
     const auto count = element_count(shapes.back().data(), shapes.back().size());
     const auto bytes = count ? packed_size(tensor.dtype, *count) : std::nullopt;
     if (!bytes || input.size_bytes < *bytes || (!input.data && *bytes != 0))
-      return Status::error(ErrorId::run_no_data,
-                           format("tensor '%s': found %llu bytes, expected those of shape %s",
-                                  printable(tensor.name).c_str(),
-                                  static_cast<unsigned long long>(input.data ? input.size_bytes : 0),
-                                  shape_text(shapes.back().data(), shapes.back().size()).c_str()));
+      return Status::error(
+          ErrorId::run_no_data,
+          format("tensor '%s': found %llu bytes, expected those of shape %s", printable(tensor.name).c_str(),
+                 static_cast<unsigned long long>(input.data ? input.size_bytes : 0),
+                 shape_text(shapes.back().data(), shapes.back().size()).c_str()));
   }
   const auto found =
       std::ranges::find_if(plans_, [&](const Unique<Planned> &planned) { return planned->shapes == shapes; });

@@ -126,8 +126,8 @@ TEST_CASE("tails with bytes changed, or cut short") {
       const auto at = static_cast<std::size_t>(random.chance(50)   ? random.integer(0, 2047)
                                                : random.chance(50) ? random.integer(size * 2 / 3, size - 1)
                                                                    : random.integer(0, size - 1));
-      changed.data()[at] = static_cast<std::uint8_t>(random.chance(50) ? changed.data()[at] ^ (1 << random.integer(0, 7))
-                                                                       : random.integer(0, 255));
+      changed.data()[at] = static_cast<std::uint8_t>(
+          random.chance(50) ? changed.data()[at] ^ (1 << random.integer(0, 7)) : random.integer(0, 255));
       ++(use(changed.bytes(), sample.plan.segments()) ? loaded : refused);
     }
   }
@@ -167,14 +167,17 @@ TEST_CASE("tails that lie") {
     return loaded.ok() ? "" : std::string(loaded.peek_status().message());
   };
   const std::uint32_t tail = cpu::kTailStep;
-  CHECK_EQ(message(&steps[0].kernel, tail), "cpu blob: step of the tail: found 0, expected the last one, where there is a tail");
-  CHECK_EQ(message(&steps.back().kernel, cpu::kReferenceStep),
-           format("cpu blob: step of the tail: found %zu, expected the last one, where there is a tail", steps.size() - 1));
+  CHECK_EQ(message(&steps[0].kernel, tail),
+           "cpu blob: step of the tail: found 0, expected the last one, where there is a tail");
+  CHECK_EQ(
+      message(&steps.back().kernel, cpu::kReferenceStep),
+      format("cpu blob: step of the tail: found %zu, expected the last one, where there is a tail", steps.size() - 1));
   CHECK_EQ(message(&steps.back().operand_count, std::uint32_t{1}),
            "cpu blob: operands of the tail: found 1, expected those of its graph");
   // An operand that has less room than its tensor, and an output that is given twice.
   const cpu::Operand *const operands = &sample.plan.loaded().operands[steps.back().first_operand];
   CHECK_EQ(message(&operands[0].offset, std::uint64_t{4}).substr(0, 30), "cpu blob: operand of the tail:");
   const std::size_t inputs = sample.plan.loaded().tail->inputs.size();
-  CHECK_EQ(message(&operands[inputs].value, operands[inputs + 1].value).substr(0, 30), "cpu blob: operand of the tail:");
+  CHECK_EQ(message(&operands[inputs].value, operands[inputs + 1].value).substr(0, 30),
+           "cpu blob: operand of the tail:");
 }

@@ -24,19 +24,20 @@ inline std::int32_t weights(Builder &b, std::initializer_list<std::int64_t> shap
 // A network with NonMaxSuppression at its end: boxes and scores of two convolutions, the selected boxes gathered.
 struct Detector : Builder {
   Detector() {
-    const std::int32_t x = input(DType::F32, {1, 3, 8, 8}), w = weights(*this, {8, 3, 3, 3}), h = tensor(DType::F32, {1, 8, 8, 8}),
-              r = tensor(DType::F32, {1, 8, 8, 8});
+    const std::int32_t x = input(DType::F32, {1, 3, 8, 8}), w = weights(*this, {8, 3, 3, 3}),
+                       h = tensor(DType::F32, {1, 8, 8, 8}), r = tensor(DType::F32, {1, 8, 8, 8});
     node(qir::Op::Conv, {x, w}, {h}).set("pads", Vector<std::int64_t>{1, 1, 1, 1});
     node(qir::Op::Relu, {h}, {r});
     const std::int32_t boxes4 = tensor(DType::F32, {1, 4, 8, 8}), flat = tensor(DType::F32, {1, 4, 64}),
-              boxes = tensor(DType::F32, {1, 64, 4}), scores2 = tensor(DType::F32, {1, 2, 8, 8}),
-              scores = tensor(DType::F32, {1, 2, 64});
+                       boxes = tensor(DType::F32, {1, 64, 4}), scores2 = tensor(DType::F32, {1, 2, 8, 8}),
+                       scores = tensor(DType::F32, {1, 2, 64});
     node(qir::Op::Conv, {r, weights(*this, {4, 8, 1, 1})}, {boxes4});
     node(qir::Op::Reshape, {boxes4, constant<std::int64_t>({3}, {1, 4, 64})}, {flat});
     node(qir::Op::Transpose, {flat}, {boxes}).set("perm", Vector<std::int64_t>{0, 2, 1});
     node(qir::Op::Conv, {r, weights(*this, {2, 8, 1, 1})}, {scores2});
     node(qir::Op::Reshape, {scores2, constant<std::int64_t>({3}, {1, 2, 64})}, {scores});
-    const std::int32_t selected = tensor(DType::I64, {-1, 3}), which = tensor(DType::I64, {-1}), found = tensor(DType::F32, {1, -1, 4});
+    const std::int32_t selected = tensor(DType::I64, {-1, 3}), which = tensor(DType::I64, {-1}),
+                       found = tensor(DType::F32, {1, -1, 4});
     node(qir::Op::NonMaxSuppression,
          {boxes, scores, constant<std::int64_t>({1}, {20}), constant<float>({1}, {0.5f}), constant<float>({1}, {0.1f})},
          {selected});
@@ -49,15 +50,16 @@ struct Detector : Builder {
 // Which rows are positive on the whole, and a product of each of those.
 struct ChosenRows : Builder {
   explicit ChosenRows(bool twice = false) {
-    const std::int32_t x = input(DType::F32, {12, 8}), h = tensor(DType::F32, {12, 8}), total = tensor(DType::F32, {12}),
-              over = tensor(DType::F32, {12});
+    const std::int32_t x = input(DType::F32, {12, 8}), h = tensor(DType::F32, {12, 8}),
+                       total = tensor(DType::F32, {12}), over = tensor(DType::F32, {12});
     node(qir::Op::MatMul, {x, weights(*this, {8, 8})}, {h});
     node(qir::Op::ReduceSum, {h, constant<std::int64_t>({1}, {1})}, {total}).set("keepdims", std::int64_t{0});
     node(qir::Op::Relu, {total}, {over});
     std::int32_t rows = h, chosen = over;
     for (int round = 0; round < 1 + twice; ++round) {
-      const std::int32_t where = tensor(DType::I64, {1, -1}), list = tensor(DType::I64, {-1}), picked = tensor(DType::F32, {-1, 8}),
-                made = tensor(DType::F32, {-1, 8}), extents = tensor(DType::I64, {2}), again = tensor(DType::F32, {-1, 8});
+      const std::int32_t where = tensor(DType::I64, {1, -1}), list = tensor(DType::I64, {-1}),
+                         picked = tensor(DType::F32, {-1, 8}), made = tensor(DType::F32, {-1, 8}),
+                         extents = tensor(DType::I64, {2}), again = tensor(DType::F32, {-1, 8});
       node(qir::Op::NonZero, {chosen}, {where});
       node(qir::Op::Squeeze, {where, constant<std::int64_t>({1}, {0})}, {list});
       node(qir::Op::Gather, {rows, list}, {picked}).set("axis", std::int64_t{0});
