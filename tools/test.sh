@@ -101,10 +101,13 @@ installed_tree() {  # a program outside the tree, built against what `meson inst
 }
 static_build() {
   # The libraries, built quickly: no more than what programs outside the tree are linked with.
-  configure "$build-static" -Ddefault_library=static -Dstatic_backends=cpu,cpu-reference -Doptimization=0 -Ddebug=false -Dtests=false -Db_pch=false "-Dkernel_isas=$isas" &&
+  configure "$build-static" -Ddefault_library=static -Dstatic_backends=cpu,cpu-reference,htp -Doptimization=0 -Ddebug=false -Dtests=false -Db_pch=false "-Dkernel_isas=$isas" &&
     make_in "$build-static" runtime/libquarry.a prepare/libquarry-prepare.a &&
-    "$quarry" compile models/digits/digits.onnx -o "$build-static/digits.qrm" >/dev/null &&
-    python3 tests/integration/check_static.py "$build-static" "$root" "$build-static/digits.qrm"
+    "$quarry" compile models/digits/digits.onnx -o "$build-static/digits.qrm" >/dev/null || return 1
+  if libraries=$(qnn_libraries); then
+    QUARRY_QNN_PATH=$libraries "$quarry" compile models/digits/digits.onnx --backend htp -O soc_model=SM8650 -o "$build-static/digits-htp.qrm" >/dev/null || return 1
+  fi
+  python3 tests/integration/check_static.py "$build-static" "$root" "$build-static/digits.qrm" $libraries
 }
 static_reference() {
   configure "$build-static-reference" -Ddefault_library=static -Dstatic_backends=cpu-reference -Dtests=false &&
@@ -168,7 +171,7 @@ if [ -n "$all" ]; then
     step "htp, the real models" python3 tests/integration/check_htp_models.py "$build" "$shared" "$libraries" --all
   fi
   step "installed tree" installed_tree
-  step "static build without dlopen" static_build
+  step "static build" static_build
   step "static build of cpu-reference alone" static_reference
 fi
 # -O1, names of functions without line numbers (-g1 has those), traps in place of messages (the address sanitizer shows where a trap was met), and not three checks of

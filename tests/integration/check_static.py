@@ -2,7 +2,8 @@
 """A static tree as an embedder has it: installed, linked into bindings/c/hello.c and bindings/cpp/digits.cpp by `pkg-config --static`, and run on
 an ONNX model and on a container. The programs need no library of Quarry's at run time, and cannot open any.
 
-check_static.py BUILD_DIR SOURCE_ROOT CONTAINER   (BUILD_DIR: configured with -Ddefault_library=static -Dstatic_backends=cpu,cpu-reference, both libraries built)
+check_static.py BUILD_DIR SOURCE_ROOT CONTAINER [FOLDER_OF_QNN]   (BUILD_DIR: configured with -Ddefault_library=static
+-Dstatic_backends=cpu,cpu-reference,htp, both libraries built; FOLDER_OF_QNN: of Qualcomm's libraries, which htp opens where it runs)
 """
 import glob
 import os
@@ -12,17 +13,18 @@ import subprocess
 import sys
 
 build, root, container = (os.path.abspath(a) for a in sys.argv[1:4])
+qnn = sys.argv[4] if len(sys.argv) > 4 else None
 destdir = os.path.join(build, "installed")
 environment = dict(os.environ)
 environment.pop("QUARRY_BACKEND_PATH", None)
 environment.pop("LD_LIBRARY_PATH", None)
 
 
-def run(*command):
+def run(*command, status=0):
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
-    if done.returncode != 0:
-        sys.exit(f"FAILED: {' '.join(command)}\n{done.stdout}{done.stderr}")
-    return done.stdout.strip()
+    if done.returncode != status:
+        sys.exit(f"FAILED: {' '.join(command)}: exit status {done.returncode}, expected {status}\n{done.stdout}{done.stderr}")
+    return (done.stdout if status == 0 else done.stderr).strip()
 
 
 shutil.rmtree(destdir, ignore_errors=True)
@@ -47,5 +49,19 @@ for program in (hello, digits):
     needed = re.findall(r"\(NEEDED\).*\[(.*)\]", run("readelf", "-d", program))
     if any("quarry" in name for name in needed):
         sys.exit(f"FAILED: {program} needs {needed}, expected no library of Quarry's")
-    if re.search(r"\bdlopen\b", run("nm", program)):
-        sys.exit(f"FAILED: {program} refers to dlopen")
+# htp opens Qualcomm's libraries; without it nothing is opened.
+openers = {line.split(":")[1] for line in run("nm", "-A", "--undefined-only", next(p for p in glob.glob(destdir + "/**/libquarry.a", recursive=True))).splitlines()
+           if line.split()[-1] == "dlopen"}
+if not openers or not all(name.startswith(("qnn_", "shared_memory")) for name in openers):
+    sys.exit(f"FAILED: {sorted(openers)} refer to dlopen, expected htp's own alone")
+environment["QUARRY_QNN_PATH"] = os.path.join(build, "nowhere")
+missing = run(hello, f"{root}/models/digits/digits.onnx", "htp", status=1)
+if not all(part in missing for part in ("QR-B0006", "libQnnHtp.so", "tools/get_qnn.sh")):
+    sys.exit(f"FAILED: htp without the libraries: {missing}")
+if qnn:
+    environment["QUARRY_QNN_PATH"] = qnn
+    numbers = [[float(n) for n in run(hello, *arguments).splitlines()[-1].split(":")[-1].split()]
+               for arguments in ((container,), (f"{root}/models/digits/digits.onnx", "htp"), (os.path.splitext(container)[0] + "-htp.qrm", "htp"))]
+    if len(numbers[0]) != 10 or any(max(abs(a - b) for a, b in zip(numbers[0], other)) > 0.03 or len(other) != 10 for other in numbers[1:]):
+        sys.exit(f"FAILED: cpu and htp, from ONNX and from a container: {numbers}")
+    print("   htp, from ONNX and from a container:", *(n[:3] for n in numbers[1:]))
