@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
+#include "backends/htp/binary_hash.h"
 #include "backends/htp/metadata.h"
 #include "backends/htp/profile.h"
-#include "base/hash.h"
 
 namespace quarry::htp {
 
@@ -37,7 +37,7 @@ Result<Unique<LoadedContext>> LoadedContext::load(std::shared_ptr<Engine> engine
   if (request.binary.size() != blob.binary_bytes)
     return Status::error(ErrorId::backend_bad_blob, format("htp blob: found a binary of %zu bytes, expected %llu",
                                                            request.binary.size(), ull(blob.binary_bytes)));
-  if (const std::uint64_t hash = hash64(request.binary.data(), request.binary.size()); hash != blob.binary_hash)
+  if (const std::uint64_t hash = binary_hash(request.binary); hash != blob.binary_hash)
     return Status::error(
         ErrorId::backend_bad_blob,
         format("htp blob: found a binary whose hash is %016llx, expected %016llx", ull(hash), ull(blob.binary_hash)));
