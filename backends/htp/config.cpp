@@ -58,8 +58,8 @@ Result<Settings> Settings::read(std::span<const OptionRow> rows, const qr_plugin
     const OptionRow &row = rows[i];
     // The host has them in the order of the rows, of which it may leave some out.
     const bool in_place = i < count && plugin::view(options[i].key) == row.key;
-    const std::string_view value = in_place ? plugin::view(options[i].value)
-                                            : plugin::option(options, count, row.key, row.default_value);
+    const std::string_view value =
+        in_place ? plugin::view(options[i].value) : plugin::option(options, count, row.key, row.default_value);
     if (value == row.default_value) continue;
     made.given_.emplace_back(row.key, value);
     if ((row.applies & applies) && std::find(std::begin(kIdle), std::end(kIdle), row.key) != std::end(kIdle))

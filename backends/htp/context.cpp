@@ -233,6 +233,7 @@ void LoadedContext::forget(const plugin::ProcessorMemory &memory) {
 
 void LoadedContext::close() noexcept {
   const qnn::Api &api = engine_->api();
+  generation_.fetch_add(1, std::memory_order_release);
   for (const auto &[place, handle] : registered_) (void)api.memDeRegister(&handle, 1);
   registered_.clear();
   graphs_.clear();
@@ -248,7 +249,6 @@ void LoadedContext::close() noexcept {
 }
 
 Status LoadedContext::reopen() {
-  generation_.fetch_add(1, std::memory_order_release);
   power_.forget();
   if (blob_.binary_bytes > 0) return open();
   graphs_.resize(blob_.graphs.size());

@@ -41,7 +41,7 @@ class LoadedContext : public HeapObject {
   const Blob &blob() const noexcept { return blob_; }
   const Engine &engine() const noexcept { return *engine_; }
   const Settings &settings() const noexcept { return request_.settings; }
-  // Counts how often it was loaded: handles of the library's from before are gone.
+  // Counts how often it was closed: handles of the library's from before are gone.
   std::uint32_t generation() const noexcept { return generation_.load(std::memory_order_acquire); }
   qnn::Handle graph(std::size_t index) const noexcept { return graphs_[index]; }
   Power &power() noexcept { return power_; }
@@ -51,6 +51,11 @@ class LoadedContext : public HeapObject {
   Result<qnn::Handle> registered(const plugin::ProcessorMemory &memory, std::uint64_t offset, const qnn::Tensor &tensor,
                                  std::uint64_t bytes);
   void forget(const plugin::ProcessorMemory &memory);  // it is released
+
+  // Held while handles of submitted runs are given back, and from close() to reopen(): not both at once.
+  std::mutex &life() noexcept { return life_; }
+  // For what only the runs of the context know of its engine.
+  Engine &engine() noexcept { return *engine_; }
 
   // After the device was lost: before the engine is opened again, and after it.
   void close() noexcept;
@@ -76,7 +81,7 @@ class LoadedContext : public HeapObject {
     std::uint32_t tensor;
     auto operator<=>(const Place &) const = default;
   };
-  std::mutex registering_;
+  std::mutex registering_, life_;
   std::map<Place, qnn::Handle, std::less<>, Alloc<std::pair<const Place, qnn::Handle>>> registered_;
 };
 

@@ -3,6 +3,8 @@
 // a compilation has one of its own and gives the same binary every time.
 #pragma once
 
+#include <atomic>
+
 #include "backends/htp/interrupter.h"
 #include "backends/htp/qnn/library.h"
 #include "backends/htp/qnn/log.h"
@@ -27,6 +29,9 @@ class Engine {
   qnn::Handle backend() const noexcept { return backend_; }
   qnn::Handle device() const noexcept { return device_; }
   Interrupter &interrupter() const noexcept { return *interrupter_; }
+  // Runs on the library's own threads: until it has refused one.
+  bool may_run_async() const noexcept { return library_->api().graphExecuteAsync && !refused_async_; }
+  void refused_async() noexcept { refused_async_ = true; }
 
   // After the device was lost: what was made in the engine is gone and must be made again. Nobody else uses it now.
   Status reopen();
@@ -39,6 +44,7 @@ class Engine {
   bool signed_domain_;
   qnn::Handle log_ = nullptr, backend_ = nullptr, device_ = nullptr;
   Unique<Interrupter> interrupter_;
+  std::atomic<bool> refused_async_{false};
 };
 
 }  // namespace quarry::htp

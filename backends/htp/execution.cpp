@@ -26,6 +26,7 @@ Execution::Execution(LoadedContext &context, std::size_t graph, const Settings &
     : context_(context),
       graph_(context.blob().graphs[graph]),
       index_(graph),
+      binding_(graph_),
       priority_(read_priority(context.settings().text("qnn_context_priority"))),
       traces_(settings.flag("htp.optrace")),
       registers_memory_(settings.flag("enable_htp_shared_memory_allocator")) {
@@ -35,8 +36,12 @@ Execution::Execution(LoadedContext &context, std::size_t graph, const Settings &
   is_efficient_ = settings.text("ep.dynamic.workload_type") == "Efficient";
   if (const PowerProfile *const profile = find_power_profile(settings.text("ep.dynamic.qnn_htp_performance_mode")))
     context_.power().choose(profile);
-  bind(graph_.inputs, inputs_, input_places_);
-  bind(graph_.outputs, outputs_, output_places_);
+}
+
+std::uint32_t Execution::queue_priority() const noexcept {
+  const auto priority = static_cast<std::uint32_t>(is_efficient_ ? qnn::Priority::Low : priority_);
+  // The rest of what is efficient comes behind what is low for another reason.
+  return is_efficient_ ? priority : priority + 1;
 }
 
 Status Execution::set_option(std::string_view key, std::string_view value) {
@@ -62,7 +67,12 @@ Status Execution::set_option(std::string_view key, std::string_view value) {
   return {};
 }
 
-void Execution::bind(const Vector<BlobTensor> &from, Vector<qnn::Tensor> &tensors, Vector<Place> &places) {
+Binding::Binding(const BlobGraph &graph) : graph_(graph) {
+  bind(graph_.inputs, inputs, input_places_);
+  bind(graph_.outputs, outputs, output_places_);
+}
+
+void Binding::bind(const Vector<BlobTensor> &from, Vector<qnn::Tensor> &tensors, Vector<Place> &places) {
   for (std::size_t i = 0; i < from.size(); ++i) {
     const BlobTensor &tensor = from[i];
     if (tensor.place != BlobPlace::Device) continue;
@@ -89,17 +99,17 @@ void Execution::bind(const Vector<BlobTensor> &from, Vector<qnn::Tensor> &tensor
   }
 }
 
-Status Execution::bind_memory(const qr_io_buffer &io, const Place &place, qnn::Tensor &tensor) {
+Status Binding::bind_memory(LoadedContext *registers, const qr_io_buffer &io, const Place &place, qnn::Tensor &tensor) {
   tensor.v1.mem = qnn::TensorMem::Raw;
-  if (!registers_memory_ || !io.memory || place.way != Way::AsIs) return {};
+  if (!registers || !io.memory || place.way != Way::AsIs) return {};
   QR_ASSIGN_OR_RETURN(qnn::Handle handle,
-                      context_.registered(*memory_of(io), io.memory_offset, tensor, place.device_bytes));
+                      registers->registered(*memory_of(io), io.memory_offset, tensor, place.device_bytes));
   tensor.v1.mem = qnn::TensorMem::Registered;
   tensor.v1.mem_handle = handle;
   return {};
 }
 
-Status Execution::take_input(Place &place, const qr_io_buffer &io, qnn::Tensor &tensor) {
+Status Binding::take_input(LoadedContext *registers, Place &place, const qr_io_buffer &io, qnn::Tensor &tensor) {
   const BlobTensor &from = graph_.inputs[place.io];
   if (!io.data || io.size_bytes != place.session_bytes)
     return Status::error(ErrorId::run_shape,
@@ -107,7 +117,7 @@ Status Execution::take_input(Place &place, const qr_io_buffer &io, qnn::Tensor &
                                 ull(io.data ? io.size_bytes : 0), ull(place.session_bytes)));
   tensor.v1.mem = qnn::TensorMem::Raw;
   tensor.v1.buf = {io.data, static_cast<std::uint32_t>(place.device_bytes)};
-  if (place.way == Way::AsIs) return bind_memory(io, place, tensor);
+  if (place.way == Way::AsIs) return bind_memory(registers, io, place, tensor);
   tensor.v1.buf.data = place.room.data();
   if (place.way == Way::Quantize) {
     quantize_border(from.device_dtype, from.scale, from.zero_point, io.data, place.room.data(),
@@ -133,13 +143,15 @@ Status Execution::take_input(Place &place, const qr_io_buffer &io, qnn::Tensor &
   return {};
 }
 
-Status Execution::take_inputs(const qr_run_request &request) {
-  for (std::size_t i = 0; i < inputs_.size(); ++i)
-    QR_RETURN_IF_ERROR(take_input(input_places_[i], request.inputs[input_places_[i].io], inputs_[i]));
-  return {};
+// The library looks at no size: all are checked here.
+Status Binding::take(LoadedContext &context, bool registers_memory, const qr_run_request &request) {
+  LoadedContext *const registers = registers_memory ? &context : nullptr;
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    QR_RETURN_IF_ERROR(take_input(registers, input_places_[i], request.inputs[input_places_[i].io], inputs[i]));
+  return place_outputs(registers, request);
 }
 
-Status Execution::place_outputs(const qr_run_request &request) {
+Status Binding::place_outputs(LoadedContext *registers, const qr_run_request &request) {
   for (std::size_t i = 0; i < graph_.outputs.size(); ++i) {
     qr_io_buffer &io = request.outputs[i];
     const BlobTensor &tensor = graph_.outputs[i];
@@ -152,7 +164,7 @@ Status Execution::place_outputs(const qr_run_request &request) {
     io.used_bytes = bytes;
     if (tensor.place == BlobPlace::Constant && io.data) std::memcpy(io.data, tensor.constant.data(), bytes);
   }
-  for (std::size_t i = 0; i < outputs_.size(); ++i) {
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
     Place &place = output_places_[i];
     const qr_io_buffer &io = request.outputs[place.io];
     void *to = io.data;
@@ -160,14 +172,14 @@ Status Execution::place_outputs(const qr_run_request &request) {
       if (place.room.size() < place.device_bytes) place.room.resize(place.device_bytes);
       to = place.room.data();
     }
-    outputs_[i].v1.mem = qnn::TensorMem::Raw;
-    outputs_[i].v1.buf = {to, static_cast<std::uint32_t>(place.device_bytes)};
-    if (io.data) QR_RETURN_IF_ERROR(bind_memory(io, place, outputs_[i]));
+    outputs[i].v1.mem = qnn::TensorMem::Raw;
+    outputs[i].v1.buf = {to, static_cast<std::uint32_t>(place.device_bytes)};
+    if (io.data) QR_RETURN_IF_ERROR(bind_memory(registers, io, place, outputs[i]));
   }
   return {};
 }
 
-void Execution::give_outputs(const qr_run_request &request) const {
+void Binding::give_outputs(const qr_run_request &request) const {
   for (const Place &place : output_places_) {
     const qr_io_buffer &io = request.outputs[place.io];
     if (!io.data || place.way == Way::AsIs) continue;
@@ -187,14 +199,24 @@ void Execution::give_outputs(const qr_run_request &request) const {
   }
 }
 
+// Not device_lost: the host would take the device for lost again.
+Status lost_while_waiting() {
+  return Status::error(ErrorId::device_busy, "run: the device was lost and recovered while it waited", "run again");
+}
+
+Status outcome_of(std::string_view call, qnn::Error error, const plugin::StopToken &stop, const qnn::LogLines *lines) {
+  const bool ended_by_signal =
+      qnn::code_of(error) == qnn::Code::GraphAborted || qnn::code_of(error) == qnn::Code::GraphTimeout;
+  if (ended_by_signal && stop.stopped()) return stop.status("run");
+  if (error) return qnn::call_failed(call, error, lines);
+  return {};
+}
+
 Status Execution::execute(const qr_run_request &request, const plugin::StopToken &stop, std::uint32_t generation) {
   const bool may_stop = request.signal != nullptr;
-  const auto priority = static_cast<std::uint32_t>(is_efficient_ ? qnn::Priority::Low : priority_);
-  // The rest of what is efficient comes behind what is low for another reason.
-  const RunQueue::Turn turn(RunQueue::of_process(), is_efficient_ ? priority : priority + 1, stop, may_stop);
+  const RunQueue::Turn turn(RunQueue::of_process(), queue_priority(), stop, may_stop);
   if (!turn.ok()) return stop.status("run");
-  if (context_.generation() != generation)
-    return Status::error(ErrorId::device_lost, "run: the device was lost and recovered while it waited", "run again");
+  if (context_.generation() != generation) return lost_while_waiting();
   QR_RETURN_IF_ERROR(context_.power().begin(power_));
   Status ran = call_library(request, stop);
   Status lowered = context_.power().end(power_);  // after a run that failed, too
@@ -209,27 +231,21 @@ Status Execution::call_library(const qr_run_request &request, const plugin::Stop
   qnn::Error error = qnn::kOk;
   {
     const Interrupter::Call interrupted(engine.interrupter(), stop, request.signal != nullptr);
-    error = engine.api().graphExecute(
-        context_.graph(index_), inputs_.data(), static_cast<std::uint32_t>(inputs_.size()), outputs_.data(),
-        static_cast<std::uint32_t>(outputs_.size()), profiled.handle(), interrupted.signal());
+    error = engine.api().graphExecute(handle(), binding_.inputs.data(), binding_.input_count(), binding_.outputs.data(),
+                                      binding_.output_count(), profiled.handle(), interrupted.signal());
   }
-  const bool ended_by_signal =
-      qnn::code_of(error) == qnn::Code::GraphAborted || qnn::code_of(error) == qnn::Code::GraphTimeout;
-  if (ended_by_signal && stop.stopped()) return stop.status("run");
-  if (error) return qnn::call_failed("graphExecute", error, &lines);
+  QR_RETURN_IF_ERROR(outcome_of("graphExecute", error, stop, &lines));
   profiled.tell("graphExecute", &graph_.nodes);
   return {};
 }
 
 Status Execution::run(const qr_run_request &request, const plugin::StopToken &stop) {
-  // The library looks at no size: all are checked here.
   const plugin::DmaAccess access(request);  // of memory that only the host knows
   const std::uint32_t generation = context_.generation();
-  QR_RETURN_IF_ERROR(take_inputs(request));
-  QR_RETURN_IF_ERROR(place_outputs(request));
+  QR_RETURN_IF_ERROR(binding_.take(context_, registers_memory_, request));
   if (!graph_.on_device) return {};
   QR_RETURN_IF_ERROR(execute(request, stop, generation));
-  give_outputs(request);
+  binding_.give_outputs(request);
   return {};
 }
 

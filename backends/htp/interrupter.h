@@ -28,6 +28,7 @@ class Interrupter : public HeapObject {
     Call(const Call &) = delete;
     Call &operator=(const Call &) = delete;
     qnn::Handle signal() const noexcept { return signal_; }
+    void abandon() noexcept { signal_ = nullptr; }  // the engine was closed meanwhile, and its signals with it
 
    private:
     friend class Interrupter;

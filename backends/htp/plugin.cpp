@@ -10,11 +10,11 @@
 #include "backends/common/option_slots.h"
 #include "backends/htp/compile.h"
 #include "backends/htp/doctor.h"
-#include "backends/htp/execution.h"
 #include "backends/htp/grade.h"
 #include "backends/htp/inspect.h"
 #include "backends/htp/lower/lowering.h"
 #include "backends/htp/shared_memory.h"
+#include "backends/htp/submitted.h"
 #include "base/os_error.h"
 
 using namespace quarry;
@@ -120,10 +120,13 @@ struct qr_context : HeapObject {
 };
 
 struct qr_execution : HeapObject {
-  qr_execution(qr_context *owner, std::size_t graph, const htp::Settings &settings)
-      : context(owner), execution(*owner->loaded, graph, settings) {}
+  qr_execution(qr_context *owner, std::size_t graph, const htp::Settings &settings, std::uint64_t queue_depth)
+      : context(owner),
+        execution(*owner->loaded, graph, settings),
+        submitted(execution, queue_depth, owner->backend->allocator.host()) {}
   qr_context *context;
   htp::Execution execution;
+  htp::SubmittedRuns submitted;
 };
 
 Status qr_backend::recover() {
@@ -131,6 +134,8 @@ Status qr_backend::recover() {
   const plugin::StopToken never(nullptr, allocator.host());
   const htp::RunQueue::Turn turn(htp::RunQueue::of_process(), UINT32_MAX, never, false);
   const std::lock_guard lock(mutex_);
+  Vector<std::unique_lock<std::mutex>> lives;
+  for (qr_context *const context : contexts_) lives.emplace_back(context->loaded->life());
   for (qr_context *const context : contexts_) context->loaded->close();
   for (auto &[key, weak] : engines_)
     if (const std::shared_ptr<htp::Engine> engine = weak.lock()) QR_RETURN_IF_ERROR(engine->reopen());
@@ -421,7 +426,7 @@ qr_plugin_code execution_create(qr_context *context, const qr_execution_request 
     QR_RETURN_IF_ERROR(plugin::check_index("graph", request->graph, context->loaded->blob().graphs.size()));
     QR_ASSIGN_OR_RETURN(const htp::Settings settings,
                         htp::Settings::read(kOptions, request->options, request->option_count, QR_PLUGIN_OPTION_RUN));
-    *out_execution = new qr_execution(context, request->graph, settings);
+    *out_execution = new qr_execution(context, request->graph, settings, plugin::incoming(*request).queue_depth);
     return {};
   });
 }
@@ -443,6 +448,18 @@ qr_plugin_code execution_set_option(qr_execution *execution, qr_plugin_string ke
                [&] { return execution->execution.set_option(view(key), view(value)); });
 }
 
+qr_plugin_code execution_submit(qr_execution *execution, const qr_run_request *request, std::uint64_t *out_ticket,
+                                const qr_error_sink *errors) {
+  return guard(execution->context->backend->allocator, errors, [&]() -> Status {
+    QR_ASSIGN_OR_RETURN(*out_ticket, execution->submitted.submit(*request));
+    return {};
+  });
+}
+
+qr_plugin_code execution_wait(qr_execution *execution, std::uint64_t ticket, const qr_error_sink *errors) {
+  return guard(execution->context->backend->allocator, errors, [&] { return execution->submitted.wait(ticket); });
+}
+
 void execution_destroy(qr_execution *execution) {
   if (execution) plugin::destroy_in(execution, execution->context->backend);
 }
@@ -453,8 +470,8 @@ constexpr qr_plugin_execution_api kExecution = {sizeof(qr_plugin_execution_api),
                                                 execution_run,
                                                 execution_set_option,
                                                 execution_destroy,
-                                                nullptr,
-                                                nullptr};
+                                                execution_submit,
+                                                execution_wait};
 
 // ---- memory -------------------------------------------------------------------------------------
 

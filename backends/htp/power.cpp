@@ -105,6 +105,12 @@ Status Power::vote(const PowerProfile &profile) {
 
 Status Power::begin(const RunPower &run) {
   const std::lock_guard lock(mutex_);
+  QR_RETURN_IF_ERROR(raise(run));
+  ++under_way_;
+  return {};
+}
+
+Status Power::raise(const RunPower &run) {
   if (!wants(run)) return {};
   QR_RETURN_IF_ERROR(need_id());
   due_ns_ = 0;
@@ -119,7 +125,8 @@ Status Power::begin(const RunPower &run) {
 
 Status Power::end(const RunPower &run) {
   std::unique_lock lock(mutex_);
-  if (!wants(run) || !has_id_) return {};
+  if (under_way_ > 0) --under_way_;
+  if (under_way_ > 0 || !wants(run) || !has_id_) return {};
   if (run.after) return vote(*run.after);
   const PowerProfile *const profile = run.during ? run.during : wishes_.profile;
   if (!profile) return {};
@@ -141,6 +148,7 @@ void Power::choose(const PowerProfile *profile) {
 
 void Power::forget() {
   const std::lock_guard lock(mutex_);
+  under_way_ = 0;
   has_id_ = false, voted_ = nullptr, voted_latency_ = 0, due_ns_ = 0;
 }
 

@@ -46,7 +46,8 @@ class Power {
   Power(const Power &) = delete;
   Power &operator=(const Power &) = delete;
 
-  // Around the loading of the context, and around each run. The profile's votes begin; then they are lowered.
+  // Around the loading of the context, and around each run. The profile's votes begin; when no run is under way any
+  // more they are lowered.
   Status begin(const RunPower &run = {});
   Status end(const RunPower &run = {});
   // A profile for the runs to come (ep.dynamic.qnn_htp_performance_mode).
@@ -56,6 +57,7 @@ class Power {
 
  private:
   bool wants(const RunPower &run) const noexcept { return wishes_.any() || run.any(); }
+  Status raise(const RunPower &run);
   Status need_id();
   Status vote(const PowerProfile &profile);
   Status vote(std::uint32_t option, std::uint32_t value);
@@ -66,7 +68,7 @@ class Power {
   std::mutex mutex_;
   PowerWishes wishes_;
   const qnn::HtpInfra *infra_ = nullptr;
-  std::uint32_t id_ = 0;
+  std::uint32_t id_ = 0, under_way_ = 0;
   bool has_id_ = false;
   const PowerProfile *voted_ = nullptr;
   std::uint32_t voted_latency_ = 0;

@@ -35,6 +35,16 @@ bool RunQueue::enter(std::uint32_t priority, const plugin::StopToken &stop, bool
   return true;
 }
 
+bool RunQueue::try_enter() noexcept {
+  const std::lock_guard lock(mutex_);
+  return !busy_ && (busy_ = true);
+}
+
+bool RunQueue::is_wanted(std::uint32_t priority) noexcept {
+  const std::lock_guard lock(mutex_);
+  return first_ && first_->priority >= priority;
+}
+
 void RunQueue::leave() noexcept {
   const std::lock_guard lock(mutex_);
   Waiter *const next = first_;

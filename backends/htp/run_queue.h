@@ -18,6 +18,10 @@ class RunQueue {
   // Waits for the turn; false: stopped before it came.
   bool enter(std::uint32_t priority, const plugin::StopToken &stop, bool may_stop);
   void leave() noexcept;
+  // The turn if nobody has it or waits for it.
+  bool try_enter() noexcept;
+  // Whether somebody waits who comes before another run of this priority.
+  bool is_wanted(std::uint32_t priority) noexcept;
 
   // The turn, for as long as it lives.
   class Turn {

@@ -71,3 +71,22 @@ TEST_CASE("memory of the session's device, and what the emulator says of sharing
     }
   }
 }
+
+TEST_CASE("submitted runs: the emulator refuses asynchronous ones, which who waits does then") {
+  qr::Runtime runtime;
+  qr::Session made = session(runtime, {{"queue_depth", "4"}});
+  for (int round = 0; round < 3; ++round) {
+    float x[4][8], y[4][8] = {};
+    std::vector<qr::Tensor> in[4], out[4];
+    std::uint64_t tickets[4];
+    for (int i = 0; i < 4; ++i) {
+      std::fill_n(x[i], 8, static_cast<float>(10 * round + i));
+      in[i].push_back(qr::Tensor::of(x[i], {1, 8})), out[i].push_back(qr::Tensor::of(y[i], {1, 8}));
+      tickets[i] = made.submit(in[i], out[i]);
+    }
+    for (int i = 0; i < 4; ++i) {
+      made.wait(tickets[i]);
+      CHECK(equals(x[i], y[i]));
+    }
+  }
+}
