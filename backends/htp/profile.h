@@ -20,7 +20,7 @@ class ProfiledCall {
 
   Status status() const { return error_ ? qnn::call_failed("profileCreate", error_, nullptr) : Status(); }
   qnn::Handle handle() const noexcept { return handle_; }  // for the call; nullptr: not measured
-  void abandon() noexcept { handle_ = nullptr; }  // the engine was closed meanwhile
+  void abandon() noexcept { handle_ = nullptr; }           // the engine was closed meanwhile
   // After the call. `nodes`: of the graph, by whose names parts are found; may be null.
   void tell(std::string_view call, const Vector<BlobNode> *nodes);
 
