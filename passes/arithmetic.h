@@ -38,6 +38,10 @@ class Arithmetic {
     const qir::Shape shape = broadcast(shape_of(a), shape_of(b));
     return op(what, {a, b}, shape, DType::Bool);
   }
+  std::int32_t integers(qir::Op what, std::int32_t a, std::int32_t b) {
+    const qir::Shape shape = broadcast(shape_of(a), shape_of(b));
+    return op(what, {a, b}, shape, DType::I32);
+  }
   std::int32_t where(std::int32_t condition, std::int32_t yes, std::int32_t no) {
     const qir::Shape shape = broadcast(shape_of(condition), broadcast(shape_of(yes), shape_of(no)));
     return op(qir::Op::Where, {condition, yes, no}, shape);

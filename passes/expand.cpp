@@ -172,18 +172,13 @@ class ExpandedAttention : private Arithmetic {
       for (std::int64_t i = 0; i < count; ++i) values.push_back(static_cast<std::int32_t>(first + i));
       return constant(shape, values.data(), values.size() * 4, DType::I32);
     };
-    const auto whole = [&](Op what, std::int32_t a, std::int32_t b) {
-      const std::int32_t made = op(what, a, b);
-      at(to_.graph, made).dtype = DType::I32;
-      return made;
-    };
     const auto forbid = [&](std::int32_t condition) { add(where(condition, number(kForbidden), number(0))); };
     const std::int32_t keys = row(g_.total_length, 0, {1, 1, 1, g_.total_length});
     forbid(compare(Op::GreaterOrEqual, keys, valid));
     if (!limited()) return;
     // The last query stands at the last key that counts.
-    const std::int32_t query = whole(Op::Add, valid, row(g_.q_length, -g_.q_length, {1, 1, g_.q_length, 1}));
-    const std::int32_t ahead = whole(Op::Sub, keys, query);
+    const std::int32_t query = integers(Op::Add, valid, row(g_.q_length, -g_.q_length, {1, 1, g_.q_length, 1}));
+    const std::int32_t ahead = integers(Op::Sub, keys, query);
     const auto integer = [&](std::int64_t value) {
       const auto narrow = static_cast<std::int32_t>(std::clamp<std::int64_t>(value, -1 << 30, 1 << 30));
       return constant({1, 1, 1, 1}, &narrow, 4, DType::I32);
@@ -301,6 +296,46 @@ class ExpandedRotary : private Arithmetic {
   }
 };
 
+// ---- TensorScatter ------------------------------------------------------------------------------
+
+class ExpandedCache : private Arithmetic {
+ public:
+  ExpandedCache(Rewriting &to, const qir::Node &node, DType dtype) : Arithmetic(to, node, dtype) {}
+
+  // A row of the cache is the new row that a matrix of zeros and ones puts there, or stays.
+  bool run() {
+    const std::int32_t cache = node_.inputs[0], fresh = node_.inputs[1], first = input_of(node_, 2);
+    const qir::Shape shape = shape_of(cache);
+    const std::size_t rank = shape.size();
+    const std::int64_t axis = node_.get_int("axis", -2), rows = static_cast<std::int64_t>(rank) - 2;
+    if (rank < 3 || shape_of(fresh).size() != rank || shape_of(fresh)[rank - 2] > shape[rank - 2] ||
+        (axis != -2 && axis != rows) || node_.get_string("mode", "linear") != "linear")
+      return false;
+    const std::int64_t length = shape[rank - 2], added = shape_of(fresh)[rank - 2];
+    qir::Shape column(rank, 1), line(rank, 1), start(rank, 1);
+    column[rank - 2] = length, line[rank - 1] = added, start[0] = shape[0];
+    std::int32_t place = counting(length, column);
+    if (first != kAbsent) place = integers(Op::Sub, place, reshape(cast(first, DType::I32), start));
+    const std::int32_t low = compare(Op::GreaterOrEqual, place, integer(0, rank)),
+                       high = compare(Op::Less, place, integer(static_cast<std::int32_t>(added), rank));
+    const std::int32_t inside = compare(Op::And, low, high);
+    std::int32_t made = fresh;
+    if (added > 1) made = matmul(cast(compare(Op::Equal, place, counting(added, line)), dtype()), fresh);
+    give(0, where(inside, made, cache));
+    return true;
+  }
+
+ private:
+  std::int32_t counting(std::int64_t count, const qir::Shape &shape) {
+    Vector<std::int32_t> values;
+    for (std::int64_t i = 0; i < count; ++i) values.push_back(static_cast<std::int32_t>(i));
+    return constant(shape, values.data(), values.size() * 4, DType::I32);
+  }
+  std::int32_t integer(std::int32_t value, std::size_t rank) {
+    return constant(qir::Shape(rank, 1), &value, 4, DType::I32);
+  }
+};
+
 // ---- gates and products -------------------------------------------------------------------------
 
 class ExpandedGate : private Arithmetic {
@@ -345,7 +380,7 @@ class ExpandedProduct : private Arithmetic {
 
 bool is_composite(const qir::Node &node) {
   return node.op == Op::Attention || node.op == Op::RotaryEmbedding || node.op == Op::FusedMatMul ||
-         node.op == Op::SwiGLU || node.op == Op::QuickGelu;
+         node.op == Op::SwiGLU || node.op == Op::QuickGelu || node.op == Op::TensorScatter;
 }
 
 // False: the node stays, and nothing was written.
@@ -353,6 +388,7 @@ bool expand(Rewriting &to, const qir::Node &node, DType dtype) {
   switch (node.op) {
     case Op::Attention: return expand_attention(to, node, dtype);
     case Op::RotaryEmbedding: return ExpandedRotary(to, node, dtype).run();
+    case Op::TensorScatter: return ExpandedCache(to, node, dtype).run();
     case Op::FusedMatMul: return ExpandedProduct(to, node, dtype).run();
     case Op::SwiGLU: ExpandedGate(to, node, dtype).run(node.get_float("alpha", 1)); return true;
     case Op::QuickGelu: ExpandedGate(to, node, dtype).run(node.get_float("alpha", 1.702f)); return true;

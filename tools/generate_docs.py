@@ -43,6 +43,15 @@ def program(quarry, *args):
     return subprocess.run([quarry, *args], check=True, capture_output=True, text=True).stdout
 
 
+def microsoft():
+    """The operators of com.microsoft that the importer has a rule for, or that the table of operators has itself."""
+    names = set(re.findall(r'^QR_OP\(\w+, "(\w+)", "com.microsoft"', open(os.path.join(root, "formats/qir/ops.inc"), encoding="utf-8").read(), re.M))
+    for name in "attention", "contrib", "quantized":
+        rules = open(os.path.join(root, f"formats/onnx/rules_{name}.cpp"), encoding="utf-8").read()
+        names |= set(re.findall(r'\{"(\w+)", \w+\}', rules[rules.index("kRules[]"):]))
+    return sorted(names)
+
+
 def main():
     check = "--check" in sys.argv
     quarry = [a for a in sys.argv[1:] if a != "--check"][0]
@@ -67,7 +76,8 @@ def main():
           "kept out of the way, logged and listed in `qr_session_report`: a configuration may hold the options of several backends. The column \"in\" says what an option has a part in: what is compiled (and so stands in a container), an opened model or session (load), or runs; \"at run time\": `qr_session_set_option` takes it. This page is the output of `quarry options --markdown`.\n\n" +
           program(quarry, "options", "--markdown"))
     write("operators.md", "# Operators\n\nEach ONNX opset from 7 to 28 is rewritten to one normal form; a backend then sees one version of each operator. `quarry.Custom` stands for every operator that Quarry does not know: a backend says for each by name whether it has a package for it. This page is the output of `quarry ops --markdown`.\n\n" +
-          program(quarry, "ops", "--markdown"))
+          program(quarry, "ops", "--markdown") +
+          "\n## com.microsoft\n\nThese operators of ONNX Runtime's own domain are read too, as the ones above: " + ", ".join(microsoft()) + ".\n")
     if check and stale:
         print(f"not up to date: {', '.join(stale)}; run tools/generate_docs.py {quarry}")
         sys.exit(1)

@@ -159,6 +159,14 @@ if [ -n "$all" ]; then
     newest=$("$build/venv/bin/python" -c 'import onnx, os; d = os.path.join(os.path.dirname(onnx.__file__), "backend/test/data"); print(*[os.path.join(d, n) for n in ("simple", "pytorch-converted", "pytorch-operator") if os.path.isdir(os.path.join(d, n))])')
     step "ONNX's backend tests, newest package, on cpu-reference" conform newest cpu-reference 1850 "$build/onnx-newest/node" $newest
     step "ONNX's backend tests, newest package, on cpu through .qrm containers" conform newest-qrm cpu 1850 --compiled "$build/onnx-newest/node" $newest
+    step "ONNX Runtime's transformer operators: write" "$build/venv/bin/python" tests/conformance/dump_contrib_tests.py "$build/contrib"
+    step "ONNX Runtime's transformer operators, on cpu" conform contrib cpu 30 "$build/contrib"
+    if libraries=$(qnn_libraries); then
+      QUARRY_QNN_PATH=$libraries
+      export QUARRY_QNN_PATH
+      step "ONNX Runtime's transformer operators, on htp" conform contrib htp 30 -O soc_model=SM8650 --rtol 0.01 --range-floor 0.01 "$build/contrib"
+      unset QUARRY_QNN_PATH
+    fi
   else
     skip "ONNX's backend tests, newest package" "the onnx package cannot be installed here: $(tail -n 1 "$build/pip.log" 2>/dev/null)"
   fi

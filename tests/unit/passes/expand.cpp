@@ -170,3 +170,22 @@ TEST_CASE("gates and fused products are taken apart") {
     compare(p, Op::FusedMatMul);
   }
 }
+
+TEST_CASE("TensorScatter is taken apart") {
+  struct Case {
+    std::int64_t rows;
+    std::vector<std::int64_t> first;
+  };
+  for (const Case &c : {Case{1, {3, 0}}, Case{3, {1, 4}}, Case{2, {}}}) {
+    Pieces p;
+    Vector<i32> inputs = {p.input({2, 3, 7, 4}), p.input({2, 3, c.rows, 4})};
+    if (!c.first.empty()) inputs.push_back(p.integers(c.first));
+    p.gives({p.node(Op::TensorScatter, inputs)});
+    compare(p, Op::TensorScatter);
+  }
+  Pieces p;
+  p.gives({p.node(Op::TensorScatter, {p.input({2, 3, 7, 4}), p.input({2, 3, 2, 4})},
+                  {Pieces::attribute("mode", std::string_view("circular"))})});
+  passes::expand_composites(p.graph, p.store);
+  CHECK_EQ(ops(p.graph), "TensorScatter");
+}
