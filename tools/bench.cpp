@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <exception>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <random>
@@ -31,6 +32,8 @@ struct BenchFlags {
   SessionFlags session;
   ProfileFlags profile;
   std::string model, json;
+  std::vector<std::string> inputs;  // NAME=FILE
+  ImageFlags image;
   uint64_t iterations = 0, warmup = 1, sessions = 1, group = 1, queue = 0;
   double duration_s = 0;
 
@@ -97,6 +100,25 @@ struct MeasuredSession {
   int profiled = 0;           // runs
 };
 
+// Of the files that were given, else made up.
+std::vector<TensorData> input_data(const BenchFlags &flags, const Buckets &buckets,
+                                   const std::vector<qr::TensorInfo> &inputs) {
+  std::map<std::string, std::string> files;
+  for (const std::string &text : flags.inputs) {
+    const auto [name, path] = split_pair(text, "--input");
+    if (std::none_of(inputs.begin(), inputs.end(), [&](const qr::TensorInfo &info) { return info.name == name; }))
+      throw UsageError("--input: the model has no input '" + name + "'", "quarry inspect lists its inputs");
+    files[name] = path;
+  }
+  std::vector<TensorData> data;
+  for (const qr::TensorInfo &info : inputs) {
+    if (!is_known(info.dims)) buckets.refuse_unknown(info);
+    const auto file = files.find(info.name);
+    data.push_back(file == files.end() ? made_input(info) : load_input(file->second, info, flags.image));
+  }
+  return data;
+}
+
 // All runners at once, each on a thread of its own; the wall time in ms.
 double measure_together(std::vector<MeasuredSession> &runners, const BenchFlags &flags, qr::Signal *signal) {
   if (runners.size() == 1) {
@@ -145,12 +167,8 @@ int bench(const BenchFlags &flags) {
   qr::Session session(model, &options);
   const double create_ms = open_ms + ms_since(opened);
 
-  std::vector<TensorData> data;
-  const std::vector<qr::TensorInfo> inputs = buckets.of_container() ? buckets.inputs() : session.inputs();
-  for (const qr::TensorInfo &info : inputs) {
-    if (!is_known(info.dims)) buckets.refuse_unknown(info);
-    data.push_back(made_input(info));
-  }
+  std::vector<TensorData> data =
+      input_data(flags, buckets, buckets.of_container() ? buckets.inputs() : session.inputs());
   std::vector<MeasuredSession> runners;
   runners.emplace_back(std::move(session), data);
   const double first_ms = runners[0].once();
@@ -241,6 +259,8 @@ void register_bench(CLI::App &app, Action &action) {
   auto flags = std::make_shared<BenchFlags>();
   CLI::App *command = app.add_subcommand("bench", "Measure create time, first run, run times and peak memory");
   command->add_option("model", flags->model, "Model: .onnx or .qrm")->required()->type_name("MODEL");
+  command->add_option("--input,-i", flags->inputs, "The file of a named input (default: made-up values)")
+      ->type_name("NAME=FILE");
   flags->session.add_to(*command);
   command->add_option("--iterations,-n", flags->iterations, "Timed runs (default: as many as --duration allows)")
       ->check(CLI::PositiveNumber);

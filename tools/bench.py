@@ -17,8 +17,8 @@ between operators.
   overhead     a run of a one-operator model, and of 200 small operators one after the other, timed in groups
   throughput   two sessions at once with one thread each, one with two, and two with two; theirs with spinning and without, the better
                counts
-  error        results of both for the same inputs, as part of the range of theirs (optimised or as the graph says, whichever is nearer): a
-               fast wrong answer is no result
+  error        results of both for the same inputs (a model's own test data where it has any), the worst output's, as part of that output's
+               range (optimised or as the graph says, whichever is nearer): a fast wrong answer is no result
 """
 
 import argparse
@@ -132,6 +132,8 @@ class Bench:
             command += ["--option", option]
         if model in self.shapes:
             command += ["--shape", self.shapes[model]]
+        for name, file in self.files_of(model).items():
+            command += ["--input", f"{name}={file}.npy"]
         for key, value in flags.items():
             command += ["--" + key, str(value)]
         return json.loads(run(command))
@@ -148,12 +150,18 @@ class Bench:
         shape = self.shapes.get(model) or self.shapes.get(self.made_from.get(model))
         if shape:
             command += ["--shape", shape]
+        for name, file in self.files_of(model).items():
+            command += ["--input", f"{name}={file}.raw"]
         for key, value in flags.items():
             command += ["--" + key.replace("_", "-"), str(value)]
         return json.loads(run(command) or "{}")
 
     shapes = {}  # of .onnx files with symbolic extents: what --shape of both takes
-    made_from = {}  # .ort: .onnx
+    made_from = {}  # .ort and .qrm: .onnx
+    files = {}  # of .onnx files with test data: their first inputs by name, as files without their ending .npy or .raw
+
+    def files_of(self, model):
+        return self.files.get(model) or self.files.get(self.made_from.get(model)) or {}
 
     def find_models(self):
         """[(kind, name, path)], generated where they are not there yet."""
@@ -179,6 +187,7 @@ class Bench:
                 path = os.path.join(real, name, "model.onnx")
                 if os.path.exists(path) and (not self.args.only or name in self.args.only):
                     self.bind_shapes(path)
+                    self.write_inputs(name, path)
                     found.append(("real", name, path))
         return found
 
@@ -203,10 +212,21 @@ class Bench:
         if symbols:
             self.shapes[path] = ",".join(symbols)
 
+    def write_inputs(self, name, path):
+        """The model's first test inputs, as both sides read them: what a run takes may hang on its values."""
+        import numpy
+
+        self.files[path] = {}
+        for number, (wanted, value) in enumerate(next(iter(test_inputs(path)), {}).items()):
+            file = os.path.join(self.work, f"{name}.input{number}")
+            numpy.save(file + ".npy", value)
+            value.tofile(file + ".raw")
+            self.files[path][wanted] = file
+
     def compile(self, name, path):
         """Our .qrm and their .ort, in the work folder."""
         qrm, ort = os.path.join(self.work, name + ".qrm"), os.path.join(self.work, name + ".ort")
-        self.made_from[ort] = path
+        self.made_from[ort] = self.made_from[qrm] = path
         command = [self.args.program, "compile", path, "--backend", self.args.backend, "-o", qrm]
         if path in self.shapes:
             command += ["--shape", self.shapes[path]]
@@ -216,7 +236,7 @@ class Bench:
         return qrm, ort
 
     def error(self, name, path, qrm):
-        """The largest difference between our results and theirs, as part of the range of theirs; in a process of its own."""
+        """Per output the largest difference between our results and theirs, as part of its range; in a process of its own."""
         command = [
             sys.executable,
             os.path.abspath(__file__),
@@ -231,7 +251,7 @@ class Bench:
         ]
         for option in self.args.option:
             command += ["--option", option]
-        return float(run(command))
+        return json.loads(run(command))
 
     def pairs(self, first, second, ratio, rounds=None):
         """Alternates until the ratios are stable; [(ours, theirs)]."""
@@ -247,8 +267,57 @@ class Bench:
         return done
 
 
+def test_inputs(path):
+    """[{name: value}]: the inputs of a model's test_data_set_*; a name that a file has not is that of its number."""
+    import onnx
+    from onnx import numpy_helper
+
+    folder, sets = os.path.dirname(path), []
+    graph = onnx.load(path, load_external_data=False).graph
+    constants = {i.name for i in graph.initializer}
+    dims = {value.name: value.type.tensor_type.shape.dim for value in graph.input if value.name not in constants}
+    names = list(dims)
+    for entry in sorted(os.listdir(folder)):
+        if not re.fullmatch(r"test_data_set_\d+", entry):
+            continue
+        values = {}
+        for number, name in enumerate(names):
+            file = os.path.join(folder, entry, f"input_{number}.pb")
+            if os.path.exists(file):
+                with open(file, "rb") as data:
+                    tensor = onnx.TensorProto.FromString(data.read())
+                wanted = tensor.name if tensor.name in names else name
+                values[wanted] = numpy_helper.to_array(tensor)
+                if all(d.HasField("dim_value") for d in dims[wanted]):  # one number may be stored as a list of one
+                    values[wanted] = values[wanted].reshape([d.dim_value for d in dims[wanted]])
+        if len(values) == len(names):
+            sets.append(values)
+    return sets
+
+
+def made_up(session, bound, types):
+    """Floats in [-1, 1), integers 0 or 1 (they may be indices)."""
+    import numpy
+
+    random, feeds = numpy.random.default_rng(7), {}
+    for value in session.get_inputs():
+        dtype = numpy.dtype(types[value.type[7:-1]])
+        shape = bound.get(value.name) or [d if isinstance(d, int) else 1 for d in value.shape]
+        if dtype.kind == "f":
+            feeds[value.name] = random.uniform(-1, 1, shape).astype(dtype)
+        else:
+            feeds[value.name] = random.integers(0, 256 if dtype in (numpy.uint8, numpy.uint16) else 2, shape).astype(dtype)
+    return feeds
+
+
+def range_of(values):
+    """Of one output over all runs: its spread, and of one number (or the same everywhere) its size."""
+    spread = max(float(v.max()) for v in values) - min(float(v.min()) for v in values)
+    return spread or max(float(abs(v).max()) for v in values) or 1e-12
+
+
 def compare(args):
-    """--compare ONNX\\nQRM\\nSHAPES: prints the error. Random inputs: floats in [-1, 1), integers 0 or 1 (they may be indices)."""
+    """--compare ONNX\\nQRM\\nSHAPES: prints {output: error}. The inputs are the model's own test data where it has any, else made up."""
     import numpy
     import onnxruntime
 
@@ -279,43 +348,40 @@ def compare(args):
         "uint64": "u8",
         "bool": "?",
     }
-    random, feeds, command = (
-        numpy.random.default_rng(7),
-        {},
-        [args.program, "run", qrm, "--backend", args.backend, "--save", results],
-    )
-    for i, value in enumerate(session.get_inputs()):
-        dtype = numpy.dtype(types[value.type[7:-1]])
-        shape = bound.get(value.name) or [d if isinstance(d, int) else 1 for d in value.shape]
-        if dtype.kind == "f":
-            data = random.uniform(-1, 1, shape).astype(dtype)
-        else:
-            data = random.integers(0, 256 if dtype in (numpy.uint8, numpy.uint16) else 2, shape).astype(dtype)
-        feeds[value.name] = data
-        numpy.save(os.path.join(args.work, f"input{i}.npy"), data)
-        command += ["--input", f"{value.name}={args.work}/input{i}.npy"]
-    for option in args.option:
-        command += ["--option", option]
-    outputs = json.loads(run(command + ["--json"]))["runs"][0]["outputs"]
+    bound_shapes = {name: tuple(extents) for name, extents in bound.items()}
+    runs = [feeds for feeds in test_inputs(onnx_path) if all(feeds[name].shape == shape for name, shape in bound_shapes.items())]
+    runs = runs or [made_up(session, bound, types)]
+    ours = {}  # per output, a list of a result per run
+    for number, feeds in enumerate(runs):
+        command = [args.program, "run", qrm, "--backend", args.backend, "--save", results, "--json"]
+        for i, (name, data) in enumerate(feeds.items()):
+            numpy.save(os.path.join(args.work, f"input{i}.npy"), data)
+            command += ["--input", f"{name}={args.work}/input{i}.npy"]
+        for option in args.option:
+            command += ["--option", option]
+        for given in json.loads(run(command))["runs"][0]["outputs"]:
+            file = os.path.join(results, (given["name"].replace("/", "_") or "output") + ".npy")
+            ours.setdefault(given["name"], []).append(numpy.load(file).astype("f8"))
     errors = []
     for session in sessions:
-        worst = 0.0
-        for given, expected in zip(outputs, session.run(None, feeds)):
-            ours = numpy.load(os.path.join(results, (given["name"].replace("/", "_") or "output") + ".npy")).astype("f8")
-            expected = expected.astype("f8")
-            if ours.shape != expected.shape:
-                raise Failed(f"output {given['name']} has shape {ours.shape}, theirs {expected.shape}")
-            if not ours.size:
-                continue
-            if not numpy.array_equal(numpy.isfinite(ours), numpy.isfinite(expected)):
-                worst = math.inf
-                continue
-            ours, expected = ours[numpy.isfinite(expected)], expected[numpy.isfinite(expected)]
-            if ours.size:
-                worst = max(worst, float(numpy.abs(ours - expected).max()) / max(float(expected.max() - expected.min()), 1e-12))
-        errors.append(worst)
-    worst = min(errors)
-    print(worst)
+        names = [output.name for output in session.get_outputs()]
+        theirs = zip(*(session.run(None, feeds) for feeds in runs))
+        found = {}
+        for name, expected in zip(names, theirs):
+            expected = [e.astype("f8") for e in expected]
+            finite = [e[numpy.isfinite(e)] for e in expected]
+            found[name] = 0.0
+            for given, e in zip(ours[name], expected):
+                if given.shape != e.shape:
+                    raise Failed(f"output {name} has shape {given.shape}, theirs {e.shape}")
+                good = numpy.isfinite(e)
+                if not numpy.array_equal(numpy.isfinite(given), good):
+                    found[name] = math.inf
+                elif good.any():
+                    difference = float(numpy.abs(given[good] - e[good]).max())
+                    found[name] = max(found[name], difference / range_of([f for f in finite if f.size]))
+        errors.append(found)
+    print(json.dumps(min(errors, key=lambda e: max(e.values(), default=0))))
     shutil.rmtree(args.work, ignore_errors=True)
 
 
@@ -341,13 +407,15 @@ def measure_network(bench, kind, name, path):
     try:
         qrm, ort = bench.compile(name, path)
         row["qrm_bytes"], row["ort_bytes"] = os.path.getsize(qrm), os.path.getsize(ort)
-        row["error"] = bench.error(name, path, qrm)
+        row["errors"] = bench.error(name, path, qrm)
+        row["error"] = max(row["errors"].values())
     except Failed as failure:
         row["failed"] = str(failure)
         say(f"  {name}: {failure}")
         return row
     if row["error"] > ERROR_LIMIT[kind]:
-        row["failed"] = f"wrong results: they differ by {row['error']:.2g} of the range"
+        worst = max(row["errors"], key=row["errors"].get)
+        row["failed"] = f"wrong results: output {worst} differs by {row['error']:.2g} of its range"
         say(f"  {name}: {row['failed']}")
         return row
 
@@ -402,7 +470,7 @@ def measure_small(bench, name, path):
     row = {"name": name}
     try:
         qrm, _ = bench.compile(name, path)
-        row["error"] = bench.error(name, path, qrm)
+        row["error"] = max(bench.error(name, path, qrm).values())
     except Failed as failure:
         row["failed"] = str(failure)
         say(f"  {name}: {failure}")

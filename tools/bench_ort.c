@@ -4,8 +4,10 @@
  *   bench-ort LIBRARY MODEL [--form onnx|ort|ort-in-place] [--threads N] [--sessions N] [--spin 0|1] [--iterations N]
  * [--duration S]
  *                           [--warmup N] [--group N] [--save-ort FILE] [--shape NAME=2x3[,NAME=...]]
+ *                           [--input NAME=FILE ...]
  *
- * Extents that a model leaves open are 1 unless --shape gives the input's.
+ * FILE holds the bytes of an input; the others are made up. Extents that a model leaves open are 1 unless --shape gives
+ * the input's.
  *
  * The wheel of ONNX Runtime brings the library and no header, so the few entries of its function table that are needed
  * stand below by their index. The order of the entries is frozen: ONNX Runtime appends to the table and never moves
@@ -96,9 +98,11 @@ static double percentile(const double *sorted, size_t count, double part) {
   return sorted[(rank < 1 ? 1 : rank > count ? count : rank) - 1];
 }
 
+enum { kMostInputs = 64 };
+
 typedef struct {
-  const char *library, *model, *form, *save_ort, *shape;
-  int threads, sessions, spin, warmup;
+  const char *library, *model, *form, *save_ort, *shape, *inputs[kMostInputs];
+  int threads, sessions, spin, warmup, input_count;
   long iterations, group;
   double duration;
 } flags;
@@ -148,6 +152,18 @@ static void given_shape(const char *text, const char *name, int64_t *dims, size_
   }
 }
 
+/* The bytes of the input from the file of --input, where one names it. */
+static void read_given(const flags *f, const char *name, void *data, size_t room) {
+  const size_t length = strlen(name);
+  for (int i = 0; i < f->input_count; ++i) {
+    if (strncmp(f->inputs[i], name, length) != 0 || f->inputs[i][length] != '=') continue;
+    FILE *file = fopen(f->inputs[i] + length + 1, "rb");
+    if (!file) die("a file of --input cannot be opened");
+    if (fread(data, 1, room, file) == room && fgetc(file) != EOF) die("a file of --input is too long");
+    fclose(file);
+  }
+}
+
 static void bind(worker *self) {
   void *memory, *allocator;
   size_t inputs, outputs;
@@ -177,6 +193,7 @@ static void bind(worker *self) {
     }
     data = calloc(count ? count : 1, 8);
     fill(data, type, count);
+    read_given(self->flags, name, data, count * 8);
     CALL(kCreateTensorWithDataAsOrtValue, (void *, void *, size_t, int64_t *, size_t, int, void **), memory, data,
          count * 8, dims, rank, type, &value);
     CALL(kBindInput, (void *, const char *, void *), self->binding, name, value);
@@ -204,7 +221,7 @@ static void *work(void *argument) {
 }
 
 static flags parse(int argc, char **argv) {
-  flags f = {NULL, NULL, "onnx", NULL, NULL, 1, 1, 1, 1, 0, 1, 0};
+  flags f = {.form = "onnx", .threads = 1, .sessions = 1, .spin = 1, .warmup = 1, .group = 1};
   if (argc < 3) die("usage: bench-ort LIBRARY MODEL [options], see the head of bench_ort.c");
   f.library = argv[1], f.model = argv[2];
   for (int i = 3; i < argc; i += 2) {
@@ -213,6 +230,7 @@ static flags parse(int argc, char **argv) {
     if (!strcmp(key, "--form")) f.form = value;
     else if (!strcmp(key, "--save-ort")) f.save_ort = value;
     else if (!strcmp(key, "--shape")) f.shape = value;
+    else if (!strcmp(key, "--input") && f.input_count < kMostInputs) f.inputs[f.input_count++] = value;
     else if (!strcmp(key, "--threads")) f.threads = atoi(value);
     else if (!strcmp(key, "--sessions")) f.sessions = atoi(value);
     else if (!strcmp(key, "--spin")) f.spin = atoi(value);

@@ -145,6 +145,9 @@ require("bench --queue: figures beside those of single runs", queued["runs"] == 
 # How many are under way is the mean time of one times how many end in that time. Fewer are at the very end, which may be held up.
 tries = [json.loads(run("bench", qrm, "--iterations", "400", "--queue", "4", "--json", "-").stdout)["queue"] for _ in range(3)]
 require("bench --queue: several are under way", any(2.5 < q["mean_ms"] * q["runs_per_s"] / 1000 < 4.1 for q in tries), tries)
+check("bench --input", run("bench", qrm, "-n", "3", "--input", "image=" + image), 0, "3 runs")
+check("bench --input of another name", run("bench", qrm, "-n", "3", "--input", "picture=" + image), 2, "no input 'picture'")
+check("bench --input without the file", run("bench", qrm, "-n", "3", "--input", "image=/nowhere.npy"), 2, "/nowhere.npy")
 check("bench --queue in words", run("bench", qrm, "-n", "5", "--queue", "2"), 0, "runs a second with 2 under way", "median")
 check("bench --queue: too deep", run("bench", qrm, "--queue", "65"), 2, "--queue", "64")
 check("bench --queue with sessions", run("bench", qrm, "--queue", "2", "--sessions", "2"), 2, "--queue", "--sessions")
