@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "backends/common/ep_context.h"
 #include "backends/cpu-reference/convert.h"
 #include "base/checked.h"
 #include "formats/qir/quantization.h"
@@ -104,6 +105,9 @@ bool sweep(const List &by_first, Born &&born, Died &&died) {
 }  // namespace
 
 Status check_node(const qir::Graph &graph, const qir::Node &node) {
+  if (is_ep_context(node))
+    return refuse_ep_context(node, "this backend can run none",
+                             "compile the model that it was made from, or choose the backend of its device");
   if (node.op == qir::Op::Custom)
     return Status::error(
         ErrorId::backend_op,

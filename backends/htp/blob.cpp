@@ -128,7 +128,7 @@ Status read_tensors(Reader &reader, Vector<BlobTensor> &list) {
     if (!model || *model > (std::int64_t{1} << 40) || dtype_bits(tensor.dtype) == 0)
       return bad("found a tensor without a size that it can have");
     tensor.place = static_cast<BlobPlace>(reader.u32());
-    if (tensor.place > BlobPlace::Constant) return bad("found a tensor in no known place");
+    if (tensor.place > BlobPlace::Staged) return bad("found a tensor in no known place");
     if (tensor.place == BlobPlace::Constant) {
       const String bytes = reader.text();
       tensor.constant.assign(bytes.begin(), bytes.end());
@@ -165,6 +165,43 @@ Status read_tensors(Reader &reader, Vector<BlobTensor> &list) {
   return {};
 }
 
+// Each value is made once, before it is used, and has one type and size wherever it is; every output is made.
+Status check_stages(const Blob &blob, const BlobGraph &graph) {
+  if (graph.on_device) return bad("found a graph on the device that has stages too");
+  struct Value {
+    bool is_made = false;
+    const BlobTensor *type = nullptr;
+  };
+  const std::size_t borders = graph.inputs.size() + graph.outputs.size();
+  Vector<Value> values;
+  for (const BlobTensor &input : graph.inputs) values.push_back({true, &input});
+  for (const BlobTensor &output : graph.outputs) values.push_back({false, &output});
+  for (const BlobStage &stage : graph.stages) {
+    if (stage.part >= blob.parts.size() || stage.graph >= blob.parts[stage.part].graphs.size())
+      return bad("found a stage whose graph is none of its parts");
+    const BlobGraph &step = blob.parts[stage.part].graphs[stage.graph];
+    if (step.inputs.size() != stage.inputs.size() || step.outputs.size() != stage.outputs.size())
+      return bad("found a stage with more or fewer values than its graph has");
+    for (const bool gives : {false, true}) {
+      const auto &list = gives ? stage.outputs : stage.inputs;
+      for (std::size_t i = 0; i < list.size(); ++i) {
+        const BlobTensor &tensor = (gives ? step.outputs : step.inputs)[i];
+        if (list[i] > values.size() || (list[i] == values.size() && !gives))
+          return bad("found a stage that takes a value which nothing makes");
+        if (list[i] == values.size()) values.emplace_back();
+        Value &value = values[list[i]];
+        if (value.is_made == gives) return bad("found a value of stages that is made twice, or used before it is");
+        if (value.type && (value.type->dtype != tensor.dtype || value.type->shape != tensor.shape))
+          return bad("found a value of stages with two types");
+        value.is_made = true, value.type = &tensor;
+      }
+    }
+  }
+  for (std::size_t i = graph.inputs.size(); i < borders; ++i)
+    if (!values[i].is_made) return bad("found an output that no stage makes");
+  return {};
+}
+
 }  // namespace
 
 Vector<std::uint8_t> write_blob(const Blob &blob) {
@@ -189,6 +226,20 @@ Vector<std::uint8_t> write_blob(const Blob &blob) {
     writer.u32(graph.layout_copies);
     for (const std::uint64_t figure : {graph.spill_bytes, graph.vtcm_bytes, graph.hvx_threads}) writer.u64(figure);
     writer.u32(graph.optimization);
+    writer.u32(static_cast<std::uint32_t>(graph.stages.size()));
+    for (const BlobStage &stage : graph.stages) {
+      writer.u32(stage.part), writer.u32(stage.graph);
+      for (const auto *list : {&stage.inputs, &stage.outputs}) {
+        writer.u32(static_cast<std::uint32_t>(list->size()));
+        for (const std::uint32_t value : *list) writer.u32(value);
+      }
+    }
+  }
+  writer.text(blob.origin);
+  writer.u32(static_cast<std::uint32_t>(blob.parts.size()));
+  for (const Blob &part : blob.parts) {
+    const Vector<std::uint8_t> bytes = write_blob(part);
+    writer.text({reinterpret_cast<const char *>(bytes.data()), bytes.size()});
   }
   return writer.take();
 }
@@ -227,12 +278,34 @@ Result<Blob> read_blob(std::span<const std::uint8_t> bytes) {
     graph.layout_copies = reader.u32();
     for (std::uint64_t *figure : {&graph.spill_bytes, &graph.vtcm_bytes, &graph.hvx_threads}) *figure = reader.u64();
     graph.optimization = reader.u32();
+    const std::uint32_t stages = reader.count(16);
+    for (std::uint32_t s = 0; s < stages; ++s) {
+      BlobStage &stage = graph.stages.emplace_back();
+      stage.part = reader.u32(), stage.graph = reader.u32();
+      for (Vector<std::uint32_t> *list : {&stage.inputs, &stage.outputs})
+        for (std::uint32_t left = reader.count(4); left > 0; --left) list->push_back(reader.u32());
+    }
   }
-  for (const BlobGraph &graph : blob.graphs)
+  blob.origin = reader.text();
+  const std::uint32_t parts = reader.count(16);
+  for (std::uint32_t i = 0; i < parts; ++i) {
+    const String part_bytes = reader.text();
+    QR_ASSIGN_OR_RETURN(Blob part, read_blob({reinterpret_cast<const std::uint8_t *>(part_bytes.data()),
+                                              part_bytes.size()}));
+    if (!part.parts.empty() || part.binary_bytes == 0) return bad("found a part that has parts, or no binary");
+    blob.parts.push_back(std::move(part));
+  }
+  if (!blob.parts.empty() && blob.binary_bytes > 0) return bad("found a binary beside parts");
+  for (const BlobGraph &graph : blob.graphs) {
     for (const auto *list : {&graph.inputs, &graph.outputs})
-      for (const BlobTensor &tensor : *list)
+      for (const BlobTensor &tensor : *list) {
         if (tensor.place == BlobPlace::Device && (!graph.on_device || blob.binary_bytes == 0))
           return bad("found a tensor of a graph that is not on the device");
+        if (tensor.place == BlobPlace::Staged && graph.stages.empty())
+          return bad("found a tensor of stages in a graph that has none");
+      }
+    if (!graph.stages.empty()) QR_RETURN_IF_ERROR(check_stages(blob, graph));
+  }
   if (!reader.ok()) return bad("it ends too early");
   if (!reader.at_end()) return bad("found bytes behind its end");
   if (blob.graphs.empty()) return bad("found no graph");

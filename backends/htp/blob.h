@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The blob: what stands around a context binary of the library, which is segment 0. The library has no sum over its
+// The blob: what stands around a context binary of the library, which is segment 0 (of a blob of parts a segment each). The library has no sum over its
 // binaries and crashes on damaged ones, or computes nonsense; so nothing of a binary reaches it before its hash was
 // found right here.
 #pragma once
@@ -11,13 +11,14 @@
 
 namespace quarry::htp {
 
-inline constexpr std::uint32_t kBlobVersion = 4;
+inline constexpr std::uint32_t kBlobVersion = 5;
 
 // Where the value of an input or output is.
 enum class BlobPlace : std::uint32_t {
   Device,    // the library takes or gives it
   Unused,    // an input that nobody reads
   Constant,  // an output that is always the same
+  Staged,    // of a graph of stages: theirs say the rest
 };
 // An input or output: the session's side, and the library's.
 struct BlobTensor {
@@ -43,6 +44,12 @@ struct BlobNode {
   String text;
   String name;  // the model's
 };
+// A graph of one of the blob's parts, as a step of a graph that runs several. Values are counted: the session's inputs,
+// then its outputs, then what stages hand to each other.
+struct BlobStage {
+  std::uint32_t part = 0, graph = 0;
+  Vector<std::uint32_t> inputs, outputs;  // one for each of the part's graph
+};
 struct BlobGraph {
   String name;            // as the library knows it
   bool on_device = true;  // else nothing is computed: its outputs are constants
@@ -52,6 +59,7 @@ struct BlobGraph {
   // As the binary says; 0: nothing.
   std::uint64_t spill_bytes = 0, vtcm_bytes = 0, hvx_threads = 0;
   std::uint32_t optimization = 0;
+  Vector<BlobStage> stages;  // nothing else of it is on the device then; in the order in which they run
 };
 struct Blob {
   std::uint32_t soc = 0, arch = 0;
@@ -59,6 +67,8 @@ struct Blob {
   String build_id;
   std::uint64_t binary_bytes = 0, binary_hash = 0;
   Vector<BlobGraph> graphs;
+  String origin;       // of a binary that was not made here: who says what of it; empty: ours
+  Vector<Blob> parts;  // contexts that the stages of graphs run; each has a binary, and this one has none then
 };
 
 Vector<std::uint8_t> write_blob(const Blob &blob);

@@ -44,6 +44,13 @@ Result<Unique<LoadedContext>> LoadedContext::load(std::shared_ptr<Engine> engine
   auto made = quarry::make_unique<LoadedContext>(std::move(engine), std::move(blob), std::move(request));
   if (made->blob_.binary_bytes == 0) {
     made->graphs_.resize(made->blob_.graphs.size());
+    for (std::size_t i = 0; i < made->blob_.parts.size(); ++i) {
+      const Request &all = made->request_;
+      Request one{all.parts[i], all.settings, all.group, all.groups, all.profile, {}};
+      QR_ASSIGN_OR_RETURN(Unique<LoadedContext> part, load(made->engine_, made->blob_.parts[i], std::move(one)));
+      made->parts_.push_back(std::move(part));
+    }
+    made->request_.profile = nullptr;
     return made;
   }
   QR_ASSIGN_OR_RETURN(const Unique<Metadata> metadata, Metadata::read(made->engine_->library(), made->request_.binary));
@@ -181,6 +188,7 @@ Status LoadedContext::open() {
 }
 
 Status LoadedContext::set_priority(qnn::Priority priority) {
+  for (const auto &part : parts_) QR_RETURN_IF_ERROR(part->set_priority(priority));
   const qnn::Api &api = engine_->api();
   if (!context_ || !api.contextSetConfig) return {};
   qnn::ContextConfig config{};
@@ -220,6 +228,7 @@ Result<qnn::Handle> LoadedContext::registered(const plugin::ProcessorMemory &mem
 }
 
 void LoadedContext::forget(const plugin::ProcessorMemory &memory) {
+  for (const auto &part : parts_) part->forget(memory);
   const std::lock_guard lock(registering_);
   for (auto at = registered_.begin(); at != registered_.end();) {
     if (at->first.memory != &memory) {
@@ -232,6 +241,7 @@ void LoadedContext::forget(const plugin::ProcessorMemory &memory) {
 }
 
 void LoadedContext::close() noexcept {
+  for (const auto &part : parts_) part->close();
   const qnn::Api &api = engine_->api();
   generation_.fetch_add(1, std::memory_order_release);
   for (const auto &[place, handle] : registered_) (void)api.memDeRegister(&handle, 1);
@@ -250,6 +260,7 @@ void LoadedContext::close() noexcept {
 
 Status LoadedContext::reopen() {
   power_.forget();
+  for (const auto &part : parts_) QR_RETURN_IF_ERROR(part->reopen());
   if (blob_.binary_bytes > 0) return open();
   graphs_.resize(blob_.graphs.size());
   return {};

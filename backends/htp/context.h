@@ -29,6 +29,7 @@ class LoadedContext : public HeapObject {
     String group;  // context.group; empty: none
     ContextGroups *groups;
     const qr_profile_sink *profile = nullptr;  // of this call alone
+    Vector<std::span<const std::uint8_t>> parts = {};  // likewise, of a blob of parts
   };
   static Result<Unique<LoadedContext>> load(std::shared_ptr<Engine> engine, Blob blob, Request request);
   LoadedContext(std::shared_ptr<Engine> engine, Blob blob, Request &&request)
@@ -44,6 +45,7 @@ class LoadedContext : public HeapObject {
   // Counts how often it was closed: handles of the library's from before are gone.
   std::uint32_t generation() const noexcept { return generation_.load(std::memory_order_acquire); }
   qnn::Handle graph(std::size_t index) const noexcept { return graphs_[index]; }
+  LoadedContext &part(std::size_t index) noexcept { return *parts_[index]; }
   Power &power() noexcept { return power_; }
   Status set_priority(qnn::Priority priority);
 
@@ -75,6 +77,7 @@ class LoadedContext : public HeapObject {
   std::atomic<std::uint32_t> generation_{0};
   std::uint64_t spill_bytes_ = 0;
   Vector<qnn::Handle> graphs_;
+  Vector<Unique<LoadedContext>> parts_;
   struct Place {
     const plugin::ProcessorMemory *memory;
     std::uint64_t offset;

@@ -36,6 +36,7 @@ Execution::Execution(LoadedContext &context, std::size_t graph, const Settings &
   is_efficient_ = settings.text("ep.dynamic.workload_type") == "Efficient";
   if (const PowerProfile *const profile = find_power_profile(settings.text("ep.dynamic.qnn_htp_performance_mode")))
     context_.power().choose(profile);
+  bind_stages(settings);
 }
 
 std::uint32_t Execution::queue_priority() const noexcept {
@@ -45,6 +46,7 @@ std::uint32_t Execution::queue_priority() const noexcept {
 }
 
 Status Execution::set_option(std::string_view key, std::string_view value) {
+  for (const auto &stage : stages_) QR_RETURN_IF_ERROR(stage->set_option(key, value));
   if (key == "qnn.htp_perf_mode") {
     power_.during = find_power_profile(value);
   } else if (key == "qnn.htp_perf_mode_post_run") {
@@ -243,6 +245,7 @@ Status Execution::run(const qr_run_request &request, const plugin::StopToken &st
   const plugin::DmaAccess access(request);  // of memory that only the host knows
   const std::uint32_t generation = context_.generation();
   QR_RETURN_IF_ERROR(binding_.take(context_, registers_memory_, request));
+  if (!stages_.empty()) return run_stages(request, stop);
   if (!graph_.on_device) return {};
   QR_RETURN_IF_ERROR(execute(request, stop, generation));
   binding_.give_outputs(request);

@@ -39,7 +39,7 @@ class Binding {
   Vector<Place> input_places_, output_places_;
 };
 
-class Execution {
+class Execution : public HeapObject {
  public:
   Execution(LoadedContext &context, std::size_t graph, const Settings &settings);
   // Of those that change at run time.
@@ -58,6 +58,8 @@ class Execution {
  private:
   Status execute(const qr_run_request &request, const plugin::StopToken &stop, std::uint32_t generation);
   Status call_library(const qr_run_request &request, const plugin::StopToken &stop);
+  void bind_stages(const Settings &settings);
+  Status run_stages(const qr_run_request &request, const plugin::StopToken &stop);
 
   LoadedContext &context_;
   const BlobGraph &graph_;
@@ -68,6 +70,15 @@ class Execution {
   bool is_efficient_ = false;  // ep.dynamic.workload_type: behind all others
   bool traces_ = false;
   bool registers_memory_ = false;
+
+  // Of a graph of stages (stages.cpp): what runs each, and the values between them.
+  struct Value {
+    std::uint64_t bytes = 0;
+    const BlobTensor *type = nullptr;
+    Vector<std::uint8_t> room;  // of those that the session does not have
+  };
+  Vector<Unique<Execution>> stages_;
+  Vector<Value> values_;
 };
 
 // What a run has come to by what the library returned.

@@ -14,6 +14,7 @@ const char *place_name(BlobPlace place) {
     case BlobPlace::Device: return "device";
     case BlobPlace::Unused: return "unused";
     case BlobPlace::Constant: return "constant";
+    case BlobPlace::Staged: return "stages";
   }
   return "?";
 }
@@ -38,11 +39,13 @@ void write_tensors(JsonWriter &json, const char *key, const Vector<BlobTensor> &
 
 }  // namespace
 
-String describe_blob(const Blob &blob) {
-  JsonWriter json;
+namespace {
+
+void write_blob_text(JsonWriter &json, const Blob &blob) {
   const Soc *const soc = find_soc(blob.soc);
   json.begin_object().field("soc", soc && *soc->name ? String(soc->name) : format("%u", blob.soc));
   json.field("soc_model", blob.soc).field("arch", format("v%u", blob.arch));
+  if (!blob.origin.empty()) json.field("origin", blob.origin);
   json.field("build_id", blob.build_id).field("core", qnn::version_text(blob.version.core));
   json.field("htp", qnn::version_text(blob.version.backend)).field("binary_bytes", blob.binary_bytes);
   json.field("binary_xxh3", format("%016llx", static_cast<unsigned long long>(blob.binary_hash)));
@@ -54,9 +57,28 @@ String describe_blob(const Blob &blob) {
     json.field("optimization", graph.optimization).field("hvx_threads", graph.hvx_threads);
     write_tensors(json, "inputs", graph.inputs);
     write_tensors(json, "outputs", graph.outputs);
+    if (!graph.stages.empty()) {
+      json.key("stages").begin_array();
+      for (const BlobStage &stage : graph.stages) json.value(blob.parts[stage.part].graphs[stage.graph].name);
+      json.end_array();
+    }
     json.end_object();
   }
-  return json.end_array().end_object().take();
+  json.end_array();
+  if (!blob.parts.empty()) {
+    json.key("parts").begin_array();
+    for (const Blob &part : blob.parts) write_blob_text(json, part);
+    json.end_array();
+  }
+  json.end_object();
+}
+
+}  // namespace
+
+String describe_blob(const Blob &blob) {
+  JsonWriter json;
+  write_blob_text(json, blob);
+  return json.take();
 }
 
 }  // namespace quarry::htp

@@ -51,19 +51,37 @@ Metadata::~Metadata() {
   if (handle_) (void)library_.system().contextFree(handle_);
 }
 
+std::span<const qnn::GraphInfo> Metadata::graphs() const noexcept {
+  if (!info_) return {};
+  if (info_->version == 3) return {info_->v3.graphs, info_->v3.graphs ? info_->v3.n_graphs : 0};
+  return {info_->v1.graphs, info_->v1.graphs ? info_->v1.n_graphs : 0};  // the two before it begin alike
+}
+
 const qnn::GraphInfo *Metadata::find(std::string_view name) const noexcept {
-  const bool is_third = info_->version == 3;  // the two before it begin alike
-  const std::uint32_t count = is_third ? info_->v3.n_graphs : info_->v1.n_graphs;
-  const qnn::GraphInfo *const graphs = is_third ? info_->v3.graphs : info_->v1.graphs;
-  for (std::uint32_t i = 0; i < count; ++i)
-    if (graphs[i].name && name == graphs[i].name) return &graphs[i];
+  for (const qnn::GraphInfo &graph : graphs())
+    if (graph.name && name == graph.name) return &graph;
   return nullptr;
+}
+
+void Metadata::maker(Blob &out) const {
+  const auto take = [&](const char *build_id, const qnn::Version &core, const qnn::Version &backend) {
+    out.build_id = build_id ? build_id : "";
+    out.version.core = core, out.version.backend = backend;
+  };
+  out.soc = out.arch = 0;
+  if (info_->version != 3) return take(info_->v1.build_id, info_->v1.core, info_->v1.backend);
+  take(info_->v3.build_id, info_->v3.core, info_->v3.backend);
+  out.soc = info_->v3.soc_model;
+  qnn::HtpContextBlobV1 of_htp{};
+  if (!info_->v3.meta || info_->v3.meta_bytes < sizeof of_htp) return;
+  std::memcpy(&of_htp, info_->v3.meta, sizeof of_htp);
+  out.arch = of_htp.arch;
 }
 
 void Metadata::figures(std::string_view graph, BlobGraph &out) const noexcept {
   const qnn::GraphInfo *const info = find(graph);
   qnn::HtpGraphBlobV1 blob{};
-  if (!info || !info->blob || info->blob_bytes < sizeof blob) return;
+  if (!info || info->version < 3 || !info->blob || info->blob_bytes < sizeof blob) return;  // none before that
   std::memcpy(&blob, info->blob, sizeof blob);
   out.spill_bytes = blob.spill, out.optimization = blob.opt_level, out.hvx_threads = blob.hvx_threads;
   constexpr std::uint32_t kMostMegabytes = 4096;  // no device has as much

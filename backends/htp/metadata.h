@@ -20,6 +20,9 @@ class Metadata {
 
   const qnn::GraphInfo *find(std::string_view name) const noexcept;  // nullptr: there is none
 
+  std::span<const qnn::GraphInfo> graphs() const noexcept;
+  // SoC, architecture, versions and build of who made it; 0 and empty what it does not tell.
+  void maker(Blob &out) const;
   // What a graph takes of the device, into the fields of `out` that say so.
   void figures(std::string_view graph, BlobGraph &out) const noexcept;
   // The blob says of each input and output what the binary does: the library takes buffers without a look at their

@@ -10,6 +10,7 @@
 #include "backends/common/option_slots.h"
 #include "backends/htp/compile.h"
 #include "backends/htp/doctor.h"
+#include "backends/htp/foreign.h"
 #include "backends/htp/grade.h"
 #include "backends/htp/inspect.h"
 #include "backends/htp/lower/lowering.h"
@@ -25,12 +26,12 @@ using plugin::view;
 #define QR_HTP_VERSION "0.1.0"
 
 #ifndef qr_plugin_query  // linked into the library: nobody looks for a note
-QR_PLUGIN_NOTE("htp", QR_HTP_VERSION, 4);
+QR_PLUGIN_NOTE("htp", QR_HTP_VERSION, 5);
 #define QR_QUERY_VISIBILITY QR_PLUGIN_EXPORT
 #else
 #define QR_QUERY_VISIBILITY
 #endif
-static_assert(htp::kBlobVersion == 4, "QR_PLUGIN_NOTE names it too");
+static_assert(htp::kBlobVersion == 5, "QR_PLUGIN_NOTE names it too");
 
 struct qr_backend {
   explicit qr_backend(const qr_host *host) noexcept : allocator(host) {}
@@ -189,6 +190,39 @@ constexpr qr_plugin_device_api kDevice = {sizeof(qr_plugin_device_api), 0, devic
 
 // ---- compiler -----------------------------------------------------------------------------------
 
+void check_foreign(const qnn::Library &library, qir::Graph graph, const htp::Settings &settings,
+                   const qr_verdict_sink &verdicts) {
+  Vector<Status> refused(graph.nodes.size());
+  Vector<qir::Graph> graphs;
+  graphs.push_back(std::move(graph));
+  std::size_t failed = 0;
+  auto taken = htp::take_foreign_contexts(library, graphs, settings, &failed);
+  if (!taken.ok()) refused[failed] = taken.status();
+  for (std::uint32_t i = 0; i < refused.size(); ++i) {
+    if (!taken.ok()) plugin::tell_verdict(verdicts, i, refused[i], QR_PLUGIN_PATH_NONE, "");
+    else plugin::tell_verdict(verdicts, i, {}, taken->blob.graphs[0].nodes[i].path, taken->blob.graphs[0].nodes[i].text);
+  }
+}
+
+// What a compilation made, however it was made.
+Status give_blob(const htp::Blob &compiled, std::span<const std::span<const std::uint8_t>> binaries, const String &key,
+                 qr_plugin_plan plan, const qr_blob_sink &result) {
+  const Vector<std::uint8_t> blob = htp::write_blob(compiled);
+  const htp::Soc &soc = *htp::find_soc(compiled.soc);
+  const String target = *soc.name ? String(soc.name) : format("soc%u", soc.number);
+  plan.struct_size = sizeof plan;
+  for (const auto &binary : binaries) plan.weights_bytes += binary.size();
+  plan.device_bytes = plan.weights_bytes + plan.spill_fill_bytes;
+  bool taken = true;
+  std::uint32_t number = 0;
+  for (const auto &binary : binaries)
+    taken = taken && result.add_segment(result.self, binary.data(), binary.size(), 4096, &number) == QR_OK;
+  if (taken && result.blob(result.self, blob.data(), blob.size()) == QR_OK &&
+      result.compatibility(result.self, text(target), text(key)) == QR_OK && result.plan(result.self, &plan) == QR_OK)
+    return {};
+  return Status::error(ErrorId::internal, "compile: the host did not take the result");
+}
+
 qr_plugin_code compiler_check(qr_backend *backend, const qr_compile_request *request, const qr_verdict_sink *verdicts,
                               const qr_error_sink *errors) {
   return guard(backend->allocator, errors, [&]() -> Status {
@@ -197,6 +231,10 @@ qr_plugin_code compiler_check(qr_backend *backend, const qr_compile_request *req
     QR_ASSIGN_OR_RETURN(const htp::CompileOptions options, htp::read_compile_options(std::move(settings)));
     QR_ASSIGN_OR_RETURN(const auto library, backend->library(request->options, request->option_count));
     QR_ASSIGN_OR_RETURN(qir::Graph graph, plugin::read_request(*request));
+    if (htp::has_foreign_context(graph)) {
+      check_foreign(*library, std::move(graph), options.settings, *verdicts);
+      return {};
+    }
     QR_ASSIGN_OR_RETURN(const Unique<htp::Prepared> prepared, htp::Prepared::make(std::move(graph), options));
     QR_ASSIGN_OR_RETURN(const std::shared_ptr<htp::Engine> engine,
                         backend->engine(library, *options.soc, options.signed_domain));
@@ -222,6 +260,15 @@ qr_plugin_code compile_group(qr_backend *backend, const qr_compile_request *requ
       QR_ASSIGN_OR_RETURN(qir::Graph graph, plugin::read_graph(*request->graphs[i]));
       graphs.push_back(std::move(graph));
     }
+    if (std::any_of(graphs.begin(), graphs.end(), htp::has_foreign_context)) {
+      QR_ASSIGN_OR_RETURN(const htp::ForeignContexts taken,
+                          htp::take_foreign_contexts(*library, graphs, options.settings, nullptr));
+      if (!taken.notice.empty()) plugin::log(backend->allocator.host(), QR_LOG_WARN, "compile", taken.notice);
+      qr_plugin_plan plan{};
+      plan.spill_fill_bytes = taken.spill_bytes;
+      return give_blob(taken.blob, taken.binaries,
+                       format("v%u %s", taken.blob.arch, taken.blob.build_id.c_str()), plan, *result);
+    }
     const qr_progress_sink *const progress = request->progress;
     const auto step = [&](std::size_t done, std::size_t total, std::string_view what) -> Status {
       if (stop.stopped()) return stop.status("compile");
@@ -233,24 +280,12 @@ qr_plugin_code compile_group(qr_backend *backend, const qr_compile_request *requ
     QR_ASSIGN_OR_RETURN(const htp::CompiledContext compiled,
                         htp::compile(library, std::move(graphs), options, step, call));
     if (stop.stopped()) return stop.status("compile");
-    const Vector<std::uint8_t> blob = htp::write_blob(compiled.blob);
-    const String target = *options.soc->name ? String(options.soc->name) : format("soc%u", options.soc->number);
-    const String key = format("v%u %s", options.soc->arch, library->build_id().c_str());
+    const std::span<const std::uint8_t> binary(compiled.binary);
     qr_plugin_plan plan{};
-    plan.struct_size = sizeof plan;
-    plan.weights_bytes = compiled.binary.size();
     plan.spill_fill_bytes = compiled.spill_bytes;
-    plan.device_bytes = compiled.binary.size() + compiled.spill_bytes;
     plan.io_bytes = compiled.io_bytes;
-    std::uint32_t number = 0;
-    const bool has_binary = !compiled.binary.empty();
-    if ((has_binary &&
-         result->add_segment(result->self, compiled.binary.data(), compiled.binary.size(), 4096, &number) != QR_OK) ||
-        result->blob(result->self, blob.data(), blob.size()) != QR_OK ||
-        result->compatibility(result->self, text(target), text(key)) != QR_OK ||
-        result->plan(result->self, &plan) != QR_OK)
-      return Status::error(ErrorId::internal, "compile: the host did not take the result");
-    return {};
+    return give_blob(compiled.blob, {&binary, compiled.binary.empty() ? 0u : 1u},
+                     format("v%u %s", options.soc->arch, library->build_id().c_str()), plan, *result);
   });
 }
 
@@ -316,22 +351,25 @@ qr_plugin_code context_load(qr_backend *backend, const qr_load_request *request,
     QR_ASSIGN_OR_RETURN(htp::Settings settings,
                         htp::Settings::read(kOptions, request->options, request->option_count, QR_PLUGIN_OPTION_LOAD));
     QR_ASSIGN_OR_RETURN(htp::Blob blob, blob_of(given));
-    if (given.segment_count != (blob.binary_bytes == 0 ? 0u : 1u))
-      return Status::error(ErrorId::backend_bad_blob, format("htp blob: found %llu segments, expected the binary alone",
-                                                             static_cast<unsigned long long>(given.segment_count)));
+    const std::uint64_t binaries = blob.binary_bytes == 0 ? blob.parts.size() : 1;
+    if (given.segment_count != binaries)
+      return Status::error(
+          ErrorId::backend_bad_blob,
+          format("htp blob: found %llu segments, expected %llu, one for each binary",
+                 static_cast<unsigned long long>(given.segment_count), static_cast<unsigned long long>(binaries)));
     const htp::Soc *const soc = htp::find_soc(blob.soc);
     if (!soc)
       return Status::error(ErrorId::backend_bad_blob, format("htp blob: found SoC %u, which is not known", blob.soc));
     QR_ASSIGN_OR_RETURN(const auto library, backend->library(request->options, request->option_count));
     QR_ASSIGN_OR_RETURN(std::shared_ptr<htp::Engine> engine,
                         backend->engine(library, *soc, settings.flag("htp.signed_pd")));
-    std::span<const std::uint8_t> binary;
-    if (given.segment_count > 0)
-      binary = {static_cast<const std::uint8_t *>(given.segments[0].data), given.segments[0].size};
+    htp::LoadedContext::Request loading{
+        {}, std::move(settings), String(view(request->group)), &backend->groups, request->profile, {}};
+    for (std::uint64_t i = 0; i < given.segment_count; ++i)
+      loading.parts.emplace_back(static_cast<const std::uint8_t *>(given.segments[i].data), given.segments[i].size);
+    if (blob.binary_bytes > 0) loading.binary = loading.parts[0];
     QR_ASSIGN_OR_RETURN(Unique<htp::LoadedContext> loaded,
-                        htp::LoadedContext::load(std::move(engine), std::move(blob),
-                                                 {binary, std::move(settings), String(view(request->group)),
-                                                  &backend->groups, request->profile}));
+                        htp::LoadedContext::load(std::move(engine), std::move(blob), std::move(loading)));
     if (stop.stopped()) return stop.status("load");
     auto made = quarry::make_unique<qr_context>(backend, std::move(loaded));
     backend->add(made.get());

@@ -50,7 +50,10 @@ const char *unkept_kind(pb::AttributeProto_AttributeType type) {
 }
 
 Status add_attributes(Rewriter &node, qir::Node *made) {
+  const bool is_context = made->custom->type == "EPContext" && made->custom->domain == "com.microsoft";
+  if (is_context) QR_RETURN_IF_ERROR(add_ep_context(node, made));
   for (const auto &listed : node.proto.attribute()) {
+    if (is_context && listed.name() == "ep_cache_context") continue;
     const pb::AttributeProto *found = node.attribute(listed.name());  // follows a reference
     if (!found || Rewriter::add_attribute(*found, listed.name(), made)) continue;
     qir::Attribute kept;
@@ -91,6 +94,8 @@ Status import_custom(Rewriter &node, std::string_view domain) {
   op.domain = String(domain);
   op.type = String(proto.op_type());
   op.version = node.opset;
+  // Models of one such node often import no version of its domain; there is one alone.
+  if (op.type == "EPContext" && op.domain == "com.microsoft" && op.version < 1) op.version = 1;
   const String shown = printable(op.domain) + "::" + printable(op.type);
   if (op.version < 1)
     return node.error(ErrorId::onnx_invalid, "the model imports no version of the domain of %s", shown.c_str());

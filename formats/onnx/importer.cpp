@@ -94,20 +94,6 @@ Result<Vector<const pb::NodeProto *>> sorted(const NodeList &list, const Scope &
                               printable(node.op_type()).c_str(), printable(node.name()).c_str()));
 }
 
-// What a backend-specific node says about itself, for the message.
-Status refuse_ep_context(const Rewriter &node) {
-  const auto text = [&](const char *key) {
-    const String value = printable(node.get_string(key, ""));
-    return value.empty() ? String("not given") : "'" + value + "'";
-  };
-  return node.error(ErrorId::onnx_ep_context,
-                    "is a context compiled for another runtime (source %s, SDK version %s, main_context %lld, "
-                    "embed_mode %lld): no other can run it",
-                    text("source").c_str(), text("ep_sdk_version").c_str(),
-                    static_cast<long long>(node.get_int("main_context", 1)),
-                    static_cast<long long>(node.get_int("embed_mode", 1)));
-}
-
 }  // namespace
 
 Vector<String> Importer::free_names(const pb::GraphProto &graph) {
@@ -191,7 +177,6 @@ void Importer::node(const pb::NodeProto &proto, Scope &scope) {
 
 Status Importer::rewrite(Rewriter &node, std::string_view domain) {
   const pb::NodeProto &proto = node.proto;
-  if (proto.op_type() == "EPContext") return refuse_ep_context(node);
   const Rule rule = find_rule(domain, proto.op_type(), node.opset);
   const qir::OpRow *row = rule ? nullptr : qir::find_op(domain, proto.op_type());
   if (row && row->op == qir::Op::Custom) row = nullptr;  // a model cannot name the row that stands for all others

@@ -102,7 +102,8 @@ Status take_files_of(const pb::GraphProto &graph, ExternalData &external);
 // Of the tensors in the attributes of nodes, and in their bodies.
 template <class Nodes>
 Status take_files_of_nodes(const Nodes &nodes, ExternalData &external) {
-  for (const pb::NodeProto &node : nodes)
+  for (const pb::NodeProto &node : nodes) {
+    QR_RETURN_IF_ERROR(take_file_of_ep_context(node, external));
     for (const pb::AttributeProto &attribute : node.attribute()) {
       QR_RETURN_IF_ERROR(external.take_file_of(attribute.t()));
       QR_RETURN_IF_ERROR(external.take_file_of(attribute.sparse_tensor().values()));
@@ -111,6 +112,7 @@ Status take_files_of_nodes(const Nodes &nodes, ExternalData &external) {
       if (attribute.has_g()) QR_RETURN_IF_ERROR(take_files_of(attribute.g(), external));
       for (const pb::GraphProto &body : attribute.graphs()) QR_RETURN_IF_ERROR(take_files_of(body, external));
     }
+  }
   return {};
 }
 

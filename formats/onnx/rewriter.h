@@ -116,6 +116,7 @@ Status import_if(Rewriter &node);                  // control_flow.cpp
 Status import_loop(Rewriter &node);
 Status import_scan(Rewriter &node);
 Status import_custom(Rewriter &node, std::string_view domain);  // custom.cpp
+Status add_ep_context(Rewriter &node, qir::Node *made);         // ep_context.cpp
 
 // The state of one import.
 class Importer {

@@ -36,6 +36,9 @@ class ExternalData {
   StringMap<qir::Bytes> files_;
 };
 
+// The file of a compiled context that lies beside the model.
+Status take_file_of_ep_context(const pb::NodeProto &node, ExternalData &external);
+
 using qir::Constant;
 using qir::Store;
 

@@ -61,4 +61,29 @@ const char *type_name(DataType dtype) noexcept {
   }
 }
 
+DType plain_type(DataType dtype) noexcept {
+  switch (dtype) {
+    case DataType::I8:
+    case DataType::SQ8: return DType::I8;
+    case DataType::U8:
+    case DataType::UQ8: return DType::U8;
+    case DataType::I16:
+    case DataType::SQ16: return DType::I16;
+    case DataType::U16:
+    case DataType::UQ16: return DType::U16;
+    case DataType::I32:
+    case DataType::SQ32: return DType::I32;
+    case DataType::U32:
+    case DataType::UQ32: return DType::U32;
+    case DataType::I64: return DType::I64;
+    case DataType::U64: return DType::U64;
+    case DataType::F16: return DType::F16;
+    case DataType::BF16: return DType::BF16;
+    case DataType::F32: return DType::F32;
+    case DataType::F64: return DType::F64;
+    case DataType::Bool8: return DType::Bool;
+    default: return DType::Unknown;
+  }
+}
+
 }  // namespace quarry::htp

@@ -67,6 +67,8 @@ struct Draft {
 // Bytes of one stored element; 0: it has no size of its own.
 std::size_t element_bytes(qnn::DataType dtype) noexcept;
 std::uint64_t tensor_bytes(const DraftTensor &tensor) noexcept;
-const char *type_name(qnn::DataType dtype) noexcept;  // "u8 (fixed point)"
+const char *type_name(qnn::DataType dtype) noexcept;  // "quantised u8"
+// What a program has of a tensor of the library's; Unknown: it has no such type.
+DType plain_type(qnn::DataType dtype) noexcept;
 
 }  // namespace quarry::htp

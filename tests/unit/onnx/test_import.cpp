@@ -109,20 +109,42 @@ TEST_CASE("reasons of one kind keep their id") {
   CHECK_EQ(done.status.payload()->details.size(), 2u);
 }
 
-TEST_CASE("ep context is named") {
+TEST_CASE("a context of another runtime comes with its bytes") {
   ModelText text(13);
   text.input("x", {2});
   auto *node = text.node("EPContext", {"x"}, {"y"}, "com.microsoft");
   ModelText::set(node, "source", "Qnn");
-  ModelText::set(node, "ep_sdk_version", "2.30");
   ModelText::set(node, "main_context", std::int64_t{1});
-  ModelText::set(node, "embed_mode", std::int64_t{0});
-  text.output("y");
+  ModelText::set(node, "embed_mode", std::int64_t{1});
+  ModelText::set(node, "ep_cache_context", "bytes");
+  text.output("y", {2});
   Imported done;
   import(text, done);
-  CHECK_EQ(done.status.id(), "QR-O0013");
-  CHECK(done.status.message().find("'Qnn'") != std::string_view::npos);
-  CHECK(done.status.message().find("'2.30'") != std::string_view::npos);
+  REQUIRE_OK(done.status);
+  const qir::Node *made = done.find(qir::Op::Custom);
+  CHECK_EQ(made->get_string("source", ""), "Qnn");
+  const qir::Attribute *context = made->find("ep_cache_context");
+  REQUIRE(context);
+  REQUIRE_EQ(context->tensors.size(), 1u);
+  CHECK_EQ(std::string_view(static_cast<const char *>(context->tensors[0].data.data), 5), "bytes");
+}
+
+TEST_CASE("contexts of other runtimes that are not there") {
+  for (const auto &[location, words] : {std::pair<const char *, const char *>{"", "no bytes"},
+                                        {"../other.bin", "external data file '../other.bin'"},
+                                        {"/etc/passwd", "external data file '/etc/passwd'"},
+                                        {"missing.bin", "external data file 'missing.bin'"}}) {
+    ModelText text(13);
+    text.input("x", {2});
+    auto *node = text.node("EPContext", {"x"}, {"y"}, "com.microsoft");
+    ModelText::set(node, "embed_mode", std::int64_t{*location ? 0 : 1});
+    ModelText::set(node, "ep_cache_context", location);
+    text.output("y", {2});
+    Imported done;
+    import(text, done);
+    const bool said = !done.status.ok() && done.status.message().find(words) != std::string_view::npos;
+    CHECK_MESSAGE(said, location, ": ", done.status.message());
+  }
 }
 
 TEST_CASE("types that are not taken") {
