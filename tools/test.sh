@@ -144,6 +144,7 @@ if [ -n "$models" ]; then
     step "htp, on Qualcomm's libraries and their emulator" python3 tests/integration/check_htp.py "$build" "$shared" "$libraries"
     step "htp: options, profiles, threads" python3 tests/integration/check_htp_run.py "$build" "$shared" "$libraries"
     step "htp: containers, tools and other runtimes" python3 tests/integration/check_htp_tools.py "$build" "$shared" "$libraries"
+    step "htp: contexts of others" python3 tests/integration/check_htp_contexts.py "$build" "$shared" "$libraries"
   else
     step "htp without Qualcomm's libraries" python3 tests/integration/check_htp.py "$build" "$shared"
     skip "htp, on Qualcomm's libraries and their emulator" "they are for x86-64 and cannot be fetched here: $(tail -n 1 "$build/qnn.log" 2>/dev/null)"
