@@ -290,8 +290,8 @@ Result<Blob> read_blob(std::span<const std::uint8_t> bytes) {
   const std::uint32_t parts = reader.count(16);
   for (std::uint32_t i = 0; i < parts; ++i) {
     const String part_bytes = reader.text();
-    QR_ASSIGN_OR_RETURN(Blob part, read_blob({reinterpret_cast<const std::uint8_t *>(part_bytes.data()),
-                                              part_bytes.size()}));
+    QR_ASSIGN_OR_RETURN(Blob part,
+                        read_blob({reinterpret_cast<const std::uint8_t *>(part_bytes.data()), part_bytes.size()}));
     if (!part.parts.empty() || part.binary_bytes == 0) return bad("found a part that has parts, or no binary");
     blob.parts.push_back(std::move(part));
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The blob: what stands around a context binary of the library, which is segment 0 (of a blob of parts a segment each). The library has no sum over its
-// binaries and crashes on damaged ones, or computes nonsense; so nothing of a binary reaches it before its hash was
-// found right here.
+// The blob: what stands around a context binary of the library, which is segment 0 (of a blob of parts a segment each).
+// The library has no sum over its binaries and crashes on damaged ones, or computes nonsense; so nothing of a binary
+// reaches it before its hash was found right here.
 #pragma once
 
 #include <span>

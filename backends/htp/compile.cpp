@@ -7,6 +7,7 @@
 #include "backends/htp/lower/half_forms.h"
 #include "backends/htp/lower/lowering.h"
 #include "backends/htp/lower/quantized.h"
+#include "backends/htp/lower/small_weights.h"
 #include "backends/htp/lower/unsigned.h"
 #include "backends/htp/metadata.h"
 #include "base/hash.h"
@@ -86,6 +87,7 @@ Result<Unique<Prepared>> Prepared::make(qir::Graph graph, const CompileOptions &
   for (const qir::Node &node : g.nodes) made->names_.push_back(node.name);
   made->refused_.resize(g.nodes.size());
   if (options.host_quantization) made->host_ = take_border_quantization(g);
+  make_small_weights_signed(g, made->store_);
   make_unsigned(g, made->store_, made->host_);
   passes::take_apart_quantized(g, made->store_, computes_quantized);
   ConstantDequantizer folder;

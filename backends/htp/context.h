@@ -28,7 +28,7 @@ class LoadedContext : public HeapObject {
     Settings settings;
     String group;  // context.group; empty: none
     ContextGroups *groups;
-    const qr_profile_sink *profile = nullptr;  // of this call alone
+    const qr_profile_sink *profile = nullptr;          // of this call alone
     Vector<std::span<const std::uint8_t>> parts = {};  // likewise, of a blob of parts
   };
   static Result<Unique<LoadedContext>> load(std::shared_ptr<Engine> engine, Blob blob, Request request);

@@ -78,7 +78,8 @@ class Reader {
       qir::number_sources(graph);
       BlobGraph &made = out_.blob.graphs.emplace_back();
       made.name = graph.name;
-      for (const qir::Node &node : graph.nodes) made.nodes.push_back({QR_PLUGIN_PATH_NONE, "no work: a view", node.name});
+      for (const qir::Node &node : graph.nodes)
+        made.nodes.push_back({QR_PLUGIN_PATH_NONE, "no work: a view", node.name});
       passes::remove_no_ops(graph);
     }
     for (const qir::Graph &graph : graphs) QR_RETURN_IF_ERROR(collect(graph));
@@ -120,8 +121,9 @@ Status Reader::judge(const qir::Node &node, Blob &blob) {
   const std::string_view wanted = settings_.text("soc_model");
   if (blob.soc == 0) {  // binaries before metadata of version 3 do not tell
     if (wanted == "0" && settings_.text("htp_arch") == "0")
-      return bad(node, format("found a binary of %s that does not say for which SoC it is, expected option soc_model",
-                              printable(blob.build_id).c_str()),
+      return bad(node,
+                 format("found a binary of %s that does not say for which SoC it is, expected option soc_model",
+                        printable(blob.build_id).c_str()),
                  "set soc_model to the SoC that it was made for");
     QR_ASSIGN_OR_RETURN(const Target target, choose_target(wanted, settings_.text("htp_arch")));
     blob.soc = target.soc->number, blob.arch = target.soc->arch;
@@ -131,12 +133,13 @@ Status Reader::judge(const qir::Node &node, Blob &blob) {
     return bad(node, format("found a binary for SoC %u, v%u, expected one of docs/htp.md's list", blob.soc, blob.arch),
                "compile the model it was made from for a SoC that has this processor");
   blob.arch = soc->arch;
-  const BlobGrade grade = grade_blob(blob, library_,
-                                     {wanted, settings_.text("htp.compatibility") == "strict",
-                                      settings_.flag("skip_qnn_version_check")});
+  const BlobGrade grade =
+      grade_blob(blob, library_,
+                 {wanted, settings_.text("htp.compatibility") == "strict", settings_.flag("skip_qnn_version_check")});
   if (grade.grade == QR_PLUGIN_GRADE_OPTIMAL) return {};
   if (grade.grade != QR_PLUGIN_GRADE_USABLE)
-    return bad(node, grade.reason, "compile the model that it was made from again, or get libraries as new as its maker");
+    return bad(node, grade.reason,
+               "compile the model that it was made from again, or get libraries as new as its maker");
   if (out_.notice.empty()) out_.notice = grade.reason;
   return {};
 }
@@ -209,9 +212,9 @@ Status Reader::replace(const qir::Graph &graph, BlobGraph &made) {
     if (is_ep_context(node)) continue;
     at(node);
     const auto refuse = [&](const char *expected) {
-      return Status::error(ErrorId::backend_op,
-                           format("operator %s beside EPContext nodes: expected %s", qir::op_text(node).c_str(), expected),
-                           kCut);
+      return Status::error(
+          ErrorId::backend_op,
+          format("operator %s beside EPContext nodes: expected %s", qir::op_text(node).c_str(), expected), kCut);
     };
     if (node.op != Op::QuantizeLinear && node.op != Op::DequantizeLinear && node.op != Op::Cast &&
         node.op != Op::Identity)
@@ -249,8 +252,9 @@ Status Reader::match(const qir::Graph &graph, const qir::Node &node, std::int32_
   out.name = session.name, out.dtype = session.dtype, out.shape = session.shape;
   out.id = device.v1.id, out.device_dtype = device.v1.dtype, out.device_name = device.v1.name;
   if (element_bytes(device.v1.dtype) == 0 || device.v1.rank > qir::kMaxRank || (device.v1.rank > 0 && !device.v1.dims))
-    return bad(node, who + ": found a type or rank in the binary that is not taken, expected integers and floats of up "
-                           "to 8 axes");
+    return bad(node, who +
+                         ": found a type or rank in the binary that is not taken, expected integers and floats of up "
+                         "to 8 axes");
   out.device_dims.assign(device.v1.dims, device.v1.dims + device.v1.rank);
   qir::Shape there;
   for (const std::uint32_t extent : out.device_dims) there.push_back(extent);
@@ -340,7 +344,8 @@ Status Reader::take(const qir::Graph &graph, BlobGraph &made) {
     out_.spill_bytes = std::max(out_.spill_bytes, step.spill_bytes);
     for (const std::int32_t id : node.inputs) {
       const auto found = values.find(outer(id));
-      if (found == values.end()) return bad(node, "found an input that is a constant of the model, expected none", kCut);
+      if (found == values.end())
+        return bad(node, "found an input that is a constant of the model, expected none", kCut);
       stage.inputs.push_back(found->second);
     }
     for (const std::int32_t id : node.outputs) {
@@ -361,20 +366,20 @@ Result<ForeignContexts> Reader::finish() {
   Blob &blob = out_.blob;
   for (const BlobGraph &graph : blob.graphs)
     if (graph.stages.empty())
-      return Status::error(ErrorId::backend_limit, "found a graph without EPContext beside one with it, expected it in all");
+      return Status::error(ErrorId::backend_limit,
+                           "found a graph without EPContext beside one with it, expected it in all");
   for (const Binary &binary : binaries_) out_.binaries.push_back(binary.bytes);
   blob.soc = binaries_[0].blob.soc, blob.arch = binaries_[0].blob.arch, blob.version = binaries_[0].blob.version;
   blob.build_id = binaries_[0].blob.build_id, blob.origin = binaries_[0].blob.origin;
   // One node in each graph, all of one binary: the binary's graphs are the session's.
-  const bool direct = binaries_.size() == 1 && std::all_of(blob.graphs.begin(), blob.graphs.end(), [](const BlobGraph &g) {
-                        return g.stages.size() == 1;
-                      });
+  const bool direct = binaries_.size() == 1 && std::all_of(blob.graphs.begin(), blob.graphs.end(),
+                                                           [](const BlobGraph &g) { return g.stages.size() == 1; });
   if (direct) {
     blob.binary_bytes = binaries_[0].blob.binary_bytes, blob.binary_hash = binaries_[0].blob.binary_hash;
     for (BlobGraph &graph : blob.graphs) {
       BlobGraph &step = binaries_[0].blob.graphs[graph.stages[0].graph];
-      const auto settle = [](Vector<BlobTensor> &session, Vector<BlobTensor> &device, const Vector<std::uint32_t> &values,
-                             std::size_t first) {
+      const auto settle = [](Vector<BlobTensor> &session, Vector<BlobTensor> &device,
+                             const Vector<std::uint32_t> &values, std::size_t first) {
         for (BlobTensor &tensor : session) tensor.place = BlobPlace::Unused;
         for (std::size_t i = 0; i < values.size(); ++i) session[values[i] - first] = std::move(device[i]);
       };
@@ -383,11 +388,12 @@ Result<ForeignContexts> Reader::finish() {
       // An output of the node that the model does not give out has a value behind them.
       for (const std::uint32_t value : stage.outputs)
         if (value >= graph.inputs.size() + graph.outputs.size())
-          return Status::error(ErrorId::backend_limit,
-                               format("graph %s: found an output of the context that is none of the model, expected all of "
-                                      "them",
-                                      printable(graph.name).c_str()),
-                               "give the model every output of its EPContext node");
+          return Status::error(
+              ErrorId::backend_limit,
+              format("graph %s: found an output of the context that is none of the model, expected all of "
+                     "them",
+                     printable(graph.name).c_str()),
+              "give the model every output of its EPContext node");
       settle(graph.outputs, step.outputs, stage.outputs, graph.inputs.size());
       graph.name = step.name, graph.stages.clear();
       graph.spill_bytes = step.spill_bytes, graph.vtcm_bytes = step.vtcm_bytes, graph.hvx_threads = step.hvx_threads;

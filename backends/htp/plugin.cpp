@@ -200,7 +200,8 @@ void check_foreign(const qnn::Library &library, qir::Graph graph, const htp::Set
   if (!taken.ok()) refused[failed] = taken.status();
   for (std::uint32_t i = 0; i < refused.size(); ++i) {
     if (!taken.ok()) plugin::tell_verdict(verdicts, i, refused[i], QR_PLUGIN_PATH_NONE, "");
-    else plugin::tell_verdict(verdicts, i, {}, taken->blob.graphs[0].nodes[i].path, taken->blob.graphs[0].nodes[i].text);
+    else
+      plugin::tell_verdict(verdicts, i, {}, taken->blob.graphs[0].nodes[i].path, taken->blob.graphs[0].nodes[i].text);
   }
 }
 
@@ -266,8 +267,8 @@ qr_plugin_code compile_group(qr_backend *backend, const qr_compile_request *requ
       if (!taken.notice.empty()) plugin::log(backend->allocator.host(), QR_LOG_WARN, "compile", taken.notice);
       qr_plugin_plan plan{};
       plan.spill_fill_bytes = taken.spill_bytes;
-      return give_blob(taken.blob, taken.binaries,
-                       format("v%u %s", taken.blob.arch, taken.blob.build_id.c_str()), plan, *result);
+      return give_blob(taken.blob, taken.binaries, format("v%u %s", taken.blob.arch, taken.blob.build_id.c_str()), plan,
+                       *result);
     }
     const qr_progress_sink *const progress = request->progress;
     const auto step = [&](std::size_t done, std::size_t total, std::string_view what) -> Status {
