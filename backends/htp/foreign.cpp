@@ -7,9 +7,9 @@
 #include <map>
 
 #include "backends/common/ep_context.h"
+#include "backends/htp/binary_hash.h"
 #include "backends/htp/grade.h"
 #include "backends/htp/metadata.h"
-#include "backends/htp/binary_hash.h"
 #include "formats/qir/quantization.h"
 #include "passes/passes.h"
 
@@ -171,7 +171,7 @@ Status Reader::collect(const qir::Graph &graph) {
     Binary &made = binaries_.emplace_back();
     made.bytes = bytes, made.metadata = std::move(*metadata);
     made.metadata->maker(made.blob);
-    made.blob.binary_bytes = bytes.size(), made.blob.binary_hash = hash64(bytes.data(), bytes.size());
+    made.blob.binary_bytes = bytes.size(), made.blob.binary_hash = binary_hash(bytes);
     QR_RETURN_IF_ERROR(judge(node, made.blob));
     if (made.blob.soc != binaries_[0].blob.soc)
       return bad(node, format("found a binary for SoC %u beside one for %u, expected one SoC", made.blob.soc,
@@ -400,7 +400,7 @@ Result<ForeignContexts> Reader::finish() {
       graph.optimization = step.optimization;
     }
   } else {
-    blob.binary_hash = hash64(nullptr, 0);
+    blob.binary_hash = binary_hash({});
     for (BlobGraph &graph : blob.graphs) graph.on_device = false;
     for (Binary &binary : binaries_) blob.parts.push_back(std::move(binary.blob));
   }
