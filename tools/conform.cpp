@@ -20,6 +20,7 @@
 #include "command.h"
 #include "compare.h"
 #include "constant_inputs.h"
+#include "half_precision.h"
 #include "interrupt.h"
 #include "onnx_operators.h"
 #include "progress.h"
@@ -36,7 +37,7 @@ struct ConformFlags {
   SessionFlags session;
   Tolerance tolerance;
   std::vector<std::string> folders, filters;
-  std::string json, exclude;
+  std::string json, exclude, precision = "f32";
   int jobs = 0;
   double timeout_s = 300;
   bool in_process = false, compiled = false, list = false, constant_inputs = false;
@@ -116,6 +117,14 @@ bool is_quantized_model(const Json &info) {
     sums |= is_qlinear || op == "Conv" || op == "Gemm" || op == "MatMul" || op == "ConvTranspose";
   }
   return quantized && sums;
+}
+
+// Its integers were rounded from reals.
+bool rounds_to_integers(const Json &info) {
+  const std::set<std::string> names = operators_of(info);
+  return std::any_of(names.begin(), names.end(), [](const std::string &op) {
+    return op.rfind("QLinear", 0) == 0 || op == "QuantizeLinear" || op == "DynamicQuantizeLinear";
+  });
 }
 
 // A folder for files that are of no use later: gone with what is in it, however the cases in it ended.
@@ -211,6 +220,8 @@ class Runner {
         bound = shapes;
       }
       check_set(*session, inputs, set, quantized, random, out);
+      if (out.value("result", "") == "failed" && flags_.precision == "f16")
+        judge_by_half(model, *session, inputs, set, out);
       if (out.contains("result")) return;
     }
   }
@@ -320,6 +331,66 @@ class Runner {
     }
   }
 
+  static std::vector<TensorData> results_of(qr::Session &session, std::vector<TensorData> &data) {
+    std::vector<qr::Tensor> inputs, outputs(session.outputs().size());
+    for (TensorData &tensor : data) inputs.push_back(tensor.tensor());
+    session.run(inputs, outputs);
+    std::vector<TensorData> results;
+    for (const qr::Tensor &tensor : outputs) {
+      const auto *const bytes = static_cast<const uint8_t *>(tensor.bytes());
+      results.push_back({"", tensor.dtype, tensor.shape(), {}});
+      results.back().bytes.assign(bytes, bytes + packed_bytes(tensor.dtype, results.back().dims));
+    }
+    return results;
+  }
+
+  // A set that failed, by what f16 can give: refused where it asks for numbers that f16 has not; passed where the
+  // results are those of cpu-reference for the inputs as f16 has them, or integers that are a step off by rounding.
+  void judge_by_half(const qr::Model &model, qr::Session &session, std::vector<TensorData> data, const std::string &set,
+                     Json &out) const {
+    std::vector<TensorData> expected;
+    for (const std::string &file : numbered(set, "output")) expected.push_back(read_tensor_proto(file));
+    for (const auto *list : {&data, &expected})
+      for (const TensorData &tensor : *list)
+        if (const std::string number = beyond_half(tensor); !number.empty()) {
+          out["result"] = "refused", out["rule"] = "f16: past 65504";
+          out["reason"] = last_part(set) + ": " + (list == &data ? "input" : "result") + " '" + tensor.name + "' has " +
+                          number + ", f16 has no number past 65504";
+          return;
+        }
+    const std::vector<TensorData> found = results_of(session, data);
+    const bool rounds = rounds_to_integers(Json::parse(model.inspect()));
+    const auto agree = [&](const std::vector<TensorData> &wanted) {
+      double range = 0;
+      for (const TensorData &tensor : wanted) range = std::max(range, value_range(tensor));
+      for (size_t i = 0; i < wanted.size() && i < found.size(); ++i) {
+        if (rounds && within_a_step(wanted[i], found[i].dtype, found[i].dims, found[i].bytes.data())) continue;
+        if (!compare(wanted[i], found[i].dtype, found[i].dims, found[i].bytes.data(), flags_.tolerance, range)
+                 .within_float)
+          return false;
+      }
+      return wanted.size() <= found.size();
+    };
+    const char *rule = nullptr;
+    if (rounds && agree(expected)) {
+      rule = "f16: integers a step off";
+    } else {
+      bool changed = false;
+      for (TensorData &tensor : data) changed |= round_to_half(tensor);
+      if (!changed) return;
+      qr::Options plain(runtime_);
+      plain.set("backend", "cpu-reference");
+      std::vector<std::vector<int64_t>> dims;
+      for (const TensorData &input : data) dims.push_back(input.dims);
+      if (const std::string shape = binding_text(model.inputs(), dims); !shape.empty()) plain.set("shape", shape);
+      qr::Session reference(model, &plain);
+      if (!agree(results_of(reference, data))) return;
+      rule = "f16: of inputs rounded to f16";
+    }
+    out.erase("result"), out.erase("reason");
+    out["rule"] = rule;
+  }
+
   const ConformFlags &flags_;
   qr::Runtime runtime_;
   std::string scratch_;
@@ -389,6 +460,9 @@ int conform(const ConformFlags &flags) {
   print_to(listing, "%d passed, %d failed, %d refused", counts["passed"], counts["failed"], counts["refused"]);
   const auto constants = std::ranges::count_if(results, [](const Json &r) { return r.contains("constant_inputs"); });
   if (constants > 0) print_to(listing, ", %td of them with constant inputs", constants);
+  const auto halves =
+      std::ranges::count_if(results, [](const Json &r) { return r.value("rule", "").rfind("f16:", 0) == 0; });
+  if (halves > 0) print_to(listing, ", %td judged by what f16 has", halves);
   if (const size_t left = cases.size() - results.size()) print_to(listing, ", %zu not run: interrupted", left);
   print_to(listing, "\n");
   if (!flags.json.empty()) {
@@ -424,6 +498,13 @@ void register_conform(CLI::App &app, Action &action) {
   command
       ->add_option("--quantized-tolerance", flags->tolerance.quantized_range,
                    "For quantised models: allowed difference as a part of the output's range")
+      ->capture_default_str();
+  command
+      ->add_option("--precision", flags->precision,
+                   "What the backend computes in. With f16 a case that fails is judged again: by cpu-reference on its "
+                   "inputs rounded to f16, integers that were rounded from reals to a step; and it is refused where it "
+                   "has numbers past 65504")
+      ->check(CLI::IsMember({"f32", "f16"}))
       ->capture_default_str();
   command->add_option("--filter", flags->filters, "Only cases whose name fits this pattern (*, ?)")
       ->type_name("GLOB")

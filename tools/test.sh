@@ -142,6 +142,7 @@ if [ -n "$models" ]; then
   done
   if libraries=$(qnn_libraries); then
     step "htp, on Qualcomm's libraries and their emulator" python3 tests/integration/check_htp.py "$build" "$shared" "$libraries"
+    step "htp: ONNX's own node tests" python3 tests/integration/check_htp_nodes.py "$build" "$shared" "$libraries"
     step "htp: options, profiles, threads" python3 tests/integration/check_htp_run.py "$build" "$shared" "$libraries"
     step "htp: containers, tools and other runtimes" python3 tests/integration/check_htp_tools.py "$build" "$shared" "$libraries"
     step "htp: contexts of others" python3 tests/integration/check_htp_contexts.py "$build" "$shared" "$libraries"
@@ -176,6 +177,7 @@ if [ -n "$all" ]; then
     step "real models, on cpu" conform models cpu 24 "$shared/models"
   fi
   if libraries=$(qnn_libraries); then
+    step "htp: ONNX's own node tests, on every architecture" python3 tests/integration/check_htp_nodes.py "$build" "$shared" "$libraries" --all
     step "htp, all one-operator models against ONNX Runtime" python3 tests/integration/check_htp_ops.py "$build" "$shared" "$libraries" --all
     step "htp, the real models" python3 tests/integration/check_htp_models.py "$build" "$shared" "$libraries" --all
   fi

@@ -72,18 +72,4 @@ for round_ in range(20):
     require(f"damaged container {round_}", result.returncode in (0, 3) and "Traceback" not in result.stderr, (result.returncode, result.stderr))
     refused += result.returncode == 3
 require("most damage is found", refused >= 15, refused)
-
-# ---- the arithmetic: ONNX's own tests within 1 % of a result's range, which is what f16 gives
-if os.path.isdir("/usr/share/libonnx-testdata/data/node"):
-    out = os.path.join(folder, "nodes.json")
-    result = run("conform", "--backend", "htp", "-O", "soc_model=SM8650", "--rtol", "0.01", "--range-floor", "0.01", "--constant-inputs", "--json", out, "/usr/share/libonnx-testdata/data/node")
-    with open(out) as file:
-        cases = json.load(file)["cases"]
-    failed = sorted(c["name"] for c in cases if c["result"] == "failed")
-    # 10000 to 10003 is one number in f16: that is what the device computes with; the product of 1 to 12 is past 65504; and a tie between two steps is seen in f16 where f32 has none.
-    known = ["test_dynamicquantizelinear", "test_dynamicquantizelinear_min_adjusted", "test_logsoftmax_large_number", "test_logsoftmax_large_number_expanded", "test_reduce_prod_default_axes_keepdims_example", "test_softmax_large_number", "test_softmax_large_number_expanded"]
-    require("ONNX's node tests: none fails", failed == known, failed)
-    passed = sum(c["result"] == "passed" for c in cases)
-    require("ONNX's node tests: as many as before", passed >= 580, passed)
-    print(f"   ONNX's node tests on the emulator: {passed} passed, {len(failed)} beyond f16, {len(cases) - passed - len(failed)} refused")
 finish()

@@ -30,7 +30,7 @@ def new_folder():
 def run(*args, **kwargs):
     kwargs.setdefault("stdout", subprocess.PIPE)
     kwargs.setdefault("stderr", subprocess.PIPE)
-    return subprocess.run([quarry, *args], text=True, env=kwargs.pop("env", environment), timeout=300, **kwargs)
+    return subprocess.run([quarry, *args], text=True, env=kwargs.pop("env", environment), timeout=kwargs.pop("timeout", 300), **kwargs)
 
 
 def check(name, result, status, *texts):

@@ -1,0 +1,41 @@
+#!/usr/bin/env python3
+"""ONNX's own node tests on Qualcomm's emulator: none fails, within 1 % of a result's range, which is what f16 gives.
+
+check_htp_nodes.py BUILD_DIR SHARED_DIR FOLDER_OF_THE_LIBRARIES [--all]   (--all: every architecture, else v75)
+"""
+import json
+import os
+import sys
+
+from program import build, environment, finish, new_folder, require, run
+
+NODES = "/usr/share/libonnx-testdata/data/node"
+SOCS = {"v68": "SM8350", "v73": "SM8550", "v75": "SM8650", "v79": "SM8750", "v81": "SM8850"}
+# What f16 cannot give, and why; of a case that failed conform says by which of its rules it is judged.
+ROUNDED = {"logsoftmax_large_number", "logsoftmax_large_number_expanded", "softmax_large_number", "softmax_large_number_expanded"}  # 10000 to 10003 is one number
+A_STEP = {"dynamicquantizelinear", "dynamicquantizelinear_min_adjusted", "dynamicquantizelinear_expanded", "dynamicquantizelinear_min_adjusted_expanded", "qlinearmatmul_2D", "qlinearmatmul_3D"}
+PAST = {"reduce_prod_default_axes_keepdims_example"}  # 12 factorial
+RULES = {"f16: of inputs rounded to f16": ROUNDED, "f16: integers a step off": A_STEP, "f16: past 65504": PAST}
+LEAST = 590  # that pass
+
+if not os.path.isdir(NODES):
+    print("   skipped: libonnx-testdata is not installed")
+    finish()
+environment["QUARRY_QNN_PATH"] = sys.argv[3]
+environment["QUARRY_BACKEND_PATH"] = ":".join(os.path.join(build, "backends", name) for name in ("htp", "cpu-reference"))
+folder = new_folder()
+for arch, soc in SOCS.items() if "--all" in sys.argv else [("v75", SOCS["v75"])]:
+    out = os.path.join(folder, soc + ".json")
+    run("conform", "--backend", "htp", "-O", "soc_model=" + soc, "--rtol", "0.01", "--range-floor", "0.01", "--constant-inputs", "--precision", "f16", "--json", out, NODES, timeout=1800)
+    with open(out) as file:
+        cases = json.load(file)["cases"]
+    failed = sorted(c["name"] + ": " + c["reason"] for c in cases if c["result"] == "failed")
+    require(f"{arch}: none fails", not failed, failed)
+    require(f"{arch}: what is refused has a reason", all(c.get("reason") for c in cases if c["result"] == "refused"))
+    passed = sum(c["result"] == "passed" for c in cases)
+    require(f"{arch}: as many pass as before", passed >= LEAST, passed)
+    halves = {c["name"].removeprefix("test_"): c["rule"] for c in cases if c.get("rule", "").startswith("f16:")}
+    others = {name: rule for name, rule in halves.items() if name not in RULES.get(rule, ())}
+    require(f"{arch}: judged by what f16 has are those that are known", not others, others)
+    print(f"   {soc} ({arch}): {passed} passed, {len(failed)} failed, {len(cases) - passed - len(failed)} refused; {len(halves)} judged by what f16 has")
+finish()

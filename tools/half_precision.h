@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// A backend that computes in f16 cannot give what f32 gives where inputs differ by less than a step of f16, nor numbers
+// past 65504. This says which of the two a case is.
+#pragma once
+
+#include "tensor_file.h"
+
+namespace tools {
+
+// The first finite number that f16 has no room for, told as "479001600 at 0"; empty: there is none.
+std::string beyond_half(const TensorData &tensor);
+// Rounds reals to f16, ties to even. False: nothing changed.
+bool round_to_half(TensorData &tensor);
+// Integers of 8 or 16 bits in the same shape, none of which is more than a step off.
+bool within_a_step(const TensorData &expected, qr_dtype dtype, const std::vector<int64_t> &dims, const void *data);
+
+}  // namespace tools
