@@ -93,6 +93,7 @@ Result<Unique<Prepared>> Prepared::make(qir::Graph graph, const CompileOptions &
   ConstantDequantizer folder;
   passes::fold_constants(g, made->store_, folder,
                          {.wanted = [](qir::Op op) { return op == qir::Op::DequantizeLinear; }, .may_grow = true});
+  passes::spell_out(g, made->store_, wants_other_spelling);
   passes::fold_batch_normalization(g, made->store_);
   passes::steady_variances(g, made->store_);
   passes::compose(g, made->store_, kComposites, &made->composed_);

@@ -31,6 +31,7 @@ const char *name_of(Op op) {
     case Op::Greater: return "ElementWiseGreater";
     case Op::GreaterOrEqual: return "ElementWiseGreaterEqual";
     case Op::HardSwish: return "HardSwish";
+    case Op::IsNaN: return "IsNan";
     case Op::Less: return "ElementWiseLess";
     case Op::LessOrEqual: return "ElementWiseLessEqual";
     case Op::Log: return "ElementWiseLog";

@@ -87,6 +87,36 @@ void average_by_sums(Lowering &l, const qir::Node &node, const qir::Window &w, b
   l.node("ElementWiseMultiply", {sums, map}, {y});
 }
 
+void copy_axis(const qir::Window &from, std::uint32_t axis, qir::Window &to, std::uint32_t place) {
+  to.kernel[place] = from.kernel[axis], to.stride[place] = from.stride[axis], to.dilation[place] = from.dilation[axis];
+  to.pad_begin[place] = from.pad_begin[axis], to.pad_end[place] = from.pad_end[axis];
+  to.in[place] = from.in[axis], to.out[place] = from.out[axis];
+}
+
+// The first axis alone, at `place` of two; along the other one are `extent` windows of one element.
+qir::Window beside(const qir::Window &w, std::int64_t extent, std::uint32_t place) {
+  qir::Window out = w;
+  copy_axis(w, 0, out, place);
+  const std::uint32_t other = 1 - place;
+  out.kernel[other] = out.stride[other] = out.dilation[other] = 1;
+  out.pad_begin[other] = out.pad_end[other] = 0;
+  out.in[other] = out.out[other] = std::max<std::int64_t>(extent, 1);
+  out.rank = 2;
+  return out;
+}
+
+// Two axes, channels last.
+void pool_image(Lowering &l, const qir::Node &node, const qir::Window &w, std::int32_t x, std::int32_t y) {
+  const bool is_average = node.op == Op::AveragePool, counts_padding = node.get_int("count_include_pad", 0) != 0;
+  if (is_average && !l.tensor(node.inputs[0]).quant &&
+      (w.dilation[0] != 1 || w.dilation[1] != 1 || has_odd_edges(w, counts_padding)))
+    return average_by_sums(l, node, w, counts_padding, x, y);
+  DraftNode &made = l.node(is_average ? "PoolAvg2d" : "PoolMax2d", {x}, {y});
+  window_params(l, made, w);
+  if (is_average) l.param(made, "count_pad_for_edges", counts_padding);
+  if (node.get_int("ceil_mode", 0) != 0) l.param(made, "rounding_mode", std::uint32_t{1});
+}
+
 }  // namespace
 
 Status pool(Lowering &l, const qir::Node &node) {
@@ -94,43 +124,36 @@ Status pool(Lowering &l, const qir::Node &node) {
     return refuse(ErrorId::backend_limit, "the indices of MaxPool are asked for, expected its first output alone");
   qir::Window w;
   QR_RETURN_IF_ERROR(qir::resolve_pool(node, l.tensor(node.inputs[0]).shape, &w));
-  if (w.rank > 2) return refuse(ErrorId::backend_limit, format("%u spatial axes, expected at most 2", w.rank));
-  bool dilated = false;
-  for (std::uint32_t i = 0; i < w.rank; ++i) {
-    dilated |= w.dilation[i] != 1;
+  if (w.rank > 3) return refuse(ErrorId::backend_limit, format("%u spatial axes, expected at most 3", w.rank));
+  for (std::uint32_t i = 0; i < w.rank; ++i)
     if (w.dilation[i] != 1 && (node.op != Op::AveragePool || l.tensor(node.inputs[0]).quant))
       return refuse(ErrorId::backend_limit, format("dilation %lld, expected 1", static_cast<long long>(w.dilation[i])));
-  }
-  const bool counts_padding = node.get_int("count_include_pad", 0) != 0;
-  const bool by_sums =
-      node.op == Op::AveragePool && !l.tensor(node.inputs[0]).quant && (dilated || has_odd_edges(w, counts_padding));
   const Order order = channels_last(l.rank(node.inputs[0]));
-  std::int32_t x = l.stored(node.inputs[0], order);
-  Vector<std::uint32_t> dims = Lowering::dims_of(l.tensor(node.outputs[0]).shape, order);
-  const bool flat = w.rank == 1;
-  if (flat) {
-    Vector<std::uint32_t> in = l.drafted(x).dims;
-    in.insert(in.begin() + 1, 1), dims.insert(dims.begin() + 1, 1);
-    const std::int32_t wide = l.between(node.inputs[0], "~2d", in);
-    l.node("Reshape", {x}, {wide});
-    x = wide;
-    w.kernel[1] = w.kernel[0], w.stride[1] = w.stride[0], w.pad_begin[1] = w.pad_begin[0], w.pad_end[1] = w.pad_end[0];
-    w.in[1] = w.in[0], w.out[1] = w.out[0];
-    w.dilation[1] = w.dilation[0];
-    w.kernel[0] = w.stride[0] = w.in[0] = w.out[0] = w.dilation[0] = 1, w.pad_begin[0] = w.pad_end[0] = 0;
-  }
-  const std::int32_t y = flat ? l.between(node.outputs[0], "~2d", dims) : l.result(node.outputs[0], order);
-  const bool is_average = node.op == Op::AveragePool;
-  if (by_sums) {
-    average_by_sums(l, node, w, counts_padding, x, y);
-    if (flat) l.node("Reshape", {y}, {l.result(node.outputs[0], order)});
+  const std::int32_t x = l.stored(node.inputs[0], order);
+  const Vector<std::uint32_t> in = l.drafted(x).dims, out = Lowering::dims_of(l.tensor(node.outputs[0]).shape, order);
+  if (w.rank == 2) {
+    pool_image(l, node, w, x, l.result(node.outputs[0], order));
     return {};
   }
-  DraftNode &made = l.node(is_average ? "PoolAvg2d" : "PoolMax2d", {x}, {y});
-  window_params(l, made, w);
-  if (is_average) l.param(made, "count_pad_for_edges", counts_padding);
-  if (node.get_int("ceil_mode", 0) != 0) l.param(made, "rounding_mode", std::uint32_t{1});
-  if (flat) l.node("Reshape", {y}, {l.result(node.outputs[0], order)});
+  const auto shaped = [&](std::int32_t from, Vector<std::uint32_t> dims) {
+    const std::int32_t made = l.between(node.inputs[0], "~2d", std::move(dims));
+    l.node("Reshape", {from}, {made});
+    return made;
+  };
+  std::int32_t y;
+  if (w.rank == 1) {
+    y = l.between(node.outputs[0], "~2d", {out[0], 1, out[1], out[2]});
+    pool_image(l, node, beside(w, 0, 1), shaped(x, {in[0], 1, in[1], in[2]}), y);
+  } else {  // the image's plane first, then what lies behind each other
+    qir::Window plane = w;
+    for (std::uint32_t i = 0; i < 2; ++i) copy_axis(w, i + 1, plane, i);
+    plane.rank = 2;
+    const std::int32_t flat = l.between(node.outputs[0], "~plane", {in[0] * in[1], out[2], out[3], in[4]});
+    pool_image(l, node, plane, shaped(x, {in[0] * in[1], in[2], in[3], in[4]}), flat);
+    y = l.between(node.outputs[0], "~2d", {out[0], out[1], out[2] * out[3], out[4]});
+    pool_image(l, node, beside(w, out[2] * out[3], 0), shaped(flat, {in[0], in[1], out[2] * out[3], in[4]}), y);
+  }
+  l.node("Reshape", {y}, {l.result(node.outputs[0], order)});
   return {};
 }
 

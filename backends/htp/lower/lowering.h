@@ -130,6 +130,10 @@ struct OperatorRow {
 // The library's own GRU takes the node; others are written out step by step.
 bool is_library_gru(const qir::Graph &graph, const qir::Node &node);
 const OperatorRow *find_operator(qir::Op op) noexcept;
+// A rule of its own has the node not: it is to be written as others (passes::spell_out).
+// is_rewritten: it never has.
+bool is_rewritten(qir::Op op) noexcept;
+bool wants_other_spelling(const qir::Graph &graph, const qir::Node &node);
 
 // A refusal: subject and found in `reason`.
 Status refuse(ErrorId id, String reason, std::string_view hint = {});

@@ -2,6 +2,8 @@
 #include <algorithm>
 
 #include "backends/htp/lower/rules.h"
+#include "base/checked.h"
+#include "formats/qir/quantization.h"
 
 namespace quarry::htp {
 
@@ -19,6 +21,43 @@ const OperatorRow *find_operator(qir::Op op) noexcept {
   const auto found =
       std::find_if(std::begin(kOperators), std::end(kOperators), [&](const OperatorRow &row) { return row.op == op; });
   return found == std::end(kOperators) ? nullptr : &*found;
+}
+
+bool is_rewritten(qir::Op op) noexcept {
+  const OperatorRow *const row = find_operator(op);
+  return row && row->rule == rules::rewritten;
+}
+
+bool wants_other_spelling(const qir::Graph &graph, const qir::Node &node) {
+  using qir::Op;
+  const auto constant = [&](std::size_t i) {
+    const std::int32_t id = qir::input_of(node, i);
+    if (id == qir::kAbsent) return true;
+    const qir::Tensor &t = qir::at(graph, id);
+    return t.is_constant && element_count(t.shape.data(), t.shape.size()) == 1;
+  };
+  const auto dilated = [&] {
+    const Vector<std::int64_t> *const given = node.get_ints("dilations");
+    return given && std::ranges::any_of(*given, [](std::int64_t d) { return d != 1; });
+  };
+  switch (node.op) {
+    case Op::Asin: return !qir::at(graph, node.inputs[0]).quant;
+    case Op::ConvTranspose: return dilated();
+    case Op::MaxPool: return dilated() || (node.outputs.size() > 1 && node.outputs[1] != qir::kAbsent);
+    case Op::MatMulInteger: return !constant(2) || !constant(3);
+    case Op::QuantizeLinear:
+    case Op::DequantizeLinear: {
+      const std::optional<qir::Quantization> read = qir::read_quantization(graph, node);
+      return !read || !read->per_tensor();
+    }
+    case Op::Mod:
+    case Op::Add:
+    case Op::Div:
+    case Op::Mul:
+    case Op::Sub:
+      return is_plain_small(qir::at(graph, node.outputs[0])) || (node.op == Op::Mod && node.get_int("fmod", 0) != 0);
+    default: return is_rewritten(node.op);
+  }
 }
 
 }  // namespace quarry::htp

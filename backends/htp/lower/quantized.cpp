@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "backends/htp/lower/lowering.h"
 #include "base/checked.h"
 #include "formats/qir/graph_edit.h"
 #include "formats/qir/quantization.h"
@@ -113,7 +114,9 @@ bool reads_order(Op op) noexcept {
 bool computes_quantized(const qir::Graph &graph, const qir::Node &node) {
   const Row *const row =
       std::find_if(std::begin(kRows), std::end(kRows), [&](const Row &r) { return r.op == node.op; });
-  if (has_float_operand(graph, node) || has_blocks(graph, node) || has_wide_weights(graph, node)) return false;
+  if (is_rewritten(node.op) || has_float_operand(graph, node) || has_blocks(graph, node) ||
+      has_wide_weights(graph, node))
+    return false;
   if (node.op == Op::Div && divides_by_constant(graph, node)) return true;
   if (row == std::end(kRows) || row->form == Form::Both) return true;
   if (row->form == Form::Neither) return false;

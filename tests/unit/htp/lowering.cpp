@@ -248,3 +248,13 @@ TEST_CASE("a product with factors, and one that reaches further than its kernel"
                   {Pieces::attribute("strides", Ints{3, 2}), Pieces::attribute("output_shape", Ints{10, 8})})});
   CHECK_EQ(Lowered(q).types(), "Reshape TransposeConv2d Pad Reshape");
 }
+
+TEST_CASE("pools of three axes are two of images") {
+  Pieces p;
+  p.gives({p.node(Op::MaxPool, {p.input({2, 3, 6, 8, 10})},
+                  {Pieces::attribute("kernel_shape", Ints{3, 2, 2}), Pieces::attribute("strides", Ints{3, 2, 2})})});
+  const Lowered made(p);
+  CHECK_EQ(made.types(), "Transpose Reshape PoolMax2d Reshape PoolMax2d Reshape Transpose");
+  CHECK_EQ(made.output(2).dims, Dims({12, 4, 5, 3}));
+  CHECK_EQ(made.output(4).dims, Dims({2, 2, 20, 3}));
+}

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operators that a backend lacks, before and after they are written as others.
+#include "tests/unit/passes/pieces.h"
+
+using namespace quarry;
+using namespace quarry::test;
+
+namespace {
+
+// Everything but the operators that others are made of is wanted.
+bool wanted(const qir::Graph &, const qir::Node &) { return true; }
+
+void check_same(Pieces &p, const char *becomes, double limit = 1e-6) {
+  const std::vector<double> expected = run(p.graph);
+  passes::spell_out(p.graph, p.store, wanted);
+  if (becomes) CHECK_EQ(ops(p.graph), becomes);
+  CHECK(difference(run(p.graph), expected) <= limit);
+  for (const qir::Node &node : p.graph.nodes) CHECK_GE(node.source, 0);
+}
+
+i32 u8_input(Pieces &p, qir::Shape shape) { return p.input(std::move(shape), DType::U8); }
+
+}  // namespace
+
+TEST_CASE("functions of elements are written as others") {
+  struct Case {
+    Op op;
+    bool within_one;  // of arguments between -1 and 1
+    const char *becomes;
+  };
+  const Case cases[] = {
+      {Op::Acos, true, nullptr},
+      {Op::Asin, true, nullptr},
+      {Op::Asinh, false, nullptr},
+      {Op::Atanh, true, nullptr},
+      {Op::Cosh, false, "Sub Exp Neg Sub Exp Add Identity"},
+      {Op::Sinh, false, nullptr},
+      {Op::Tan, false, nullptr},
+      {Op::Hardmax, false, "ArgMax Equal Cast"},
+      {Op::ThresholdedRelu, false, "Greater Where"},
+      {Op::Shrink, false, nullptr},
+  };
+  for (const Case &c : cases) {
+    CAPTURE(qir::op_name(c.op));
+    Pieces p;
+    i32 x = p.input({3, 50});
+    if (c.within_one) x = p.of(Op::Tanh, x);
+    p.gives({p.of(c.op, x)});
+    const std::size_t before = c.within_one ? 1 : 0;
+    const std::vector<double> expected = run(p.graph);
+    passes::spell_out(p.graph, p.store, wanted);
+    CHECK_EQ(count(p.graph, c.op), 0u);
+    if (c.becomes) CHECK_EQ(ops(p.graph), c.becomes);
+    CHECK_GT(p.graph.nodes.size(), before);
+    CHECK(difference(run(p.graph), expected) < 1e-5);
+  }
+  Pieces p;  // Acosh of 1 to 301, past where its square has no room in f16
+  p.gives({p.of(Op::Acosh, p.add(p.mul(p.of(Op::Abs, p.input({200})), 75.0), 1.0))});
+  check_same(p, nullptr, 1e-5);
+  Pieces norms;
+  norms.gives({norms.of(Op::GlobalLpPool, norms.input({2, 3, 4, 5}))});
+  check_same(norms, "ReduceL2");
+}
+
+TEST_CASE("a backend says which nodes are written as others") {
+  Pieces p;
+  p.gives({p.of(Op::Tan, p.of(Op::Sinh, p.input({4})))});
+  passes::spell_out(p.graph, p.store, [](const qir::Graph &, const qir::Node &node) { return node.op == Op::Sinh; });
+  CHECK_EQ(count(p.graph, Op::Sinh), 0u);
+  CHECK_EQ(count(p.graph, Op::Tan), 1u);
+}
+
+TEST_CASE("kernels with holes, and matrices known before the run") {
+  Pieces p;
+  const i32 x = p.input({1, 2, 5, 4});
+  p.gives({p.node(Op::ConvTranspose, {x, p.column(2 * 3 * 3 * 2, {2, 3, 3, 2})},
+                  {Pieces::attribute("dilations", Ints{2, 3}), Pieces::attribute("strides", Ints{2, 1}),
+                   Pieces::attribute("pads", Ints{1, 0, 1, 2})})});
+  check_same(p, "ConvTranspose");
+  CHECK_EQ(*p.graph.nodes[0].get_ints("dilations"), Ints({1, 1}));
+  CHECK_EQ(p.at(p.graph.nodes[0].inputs[1]).shape, qir::Shape({2, 3, 5, 4}));
+
+  Pieces grid;
+  grid.gives({grid.node(Op::AffineGrid, {grid.input({2, 2, 3}), grid.integers({2, 1, 4, 5})})});
+  check_same(grid, "Transpose MatMul Reshape");
+
+  Pieces eye;
+  eye.gives({eye.add(eye.node(Op::EyeLike, {eye.input({3, 4})}, {Pieces::attribute("k", std::int64_t{1})}), 1.0)});
+  check_same(eye, "Add");
+}
+
+TEST_CASE("pools with holes, and where their largest elements stand") {
+  Pieces p;
+  p.gives({p.node(Op::MaxPool, {p.input({1, 2, 9, 7})},
+                  {Pieces::attribute("kernel_shape", Ints{3, 2}), Pieces::attribute("dilations", Ints{2, 3}),
+                   Pieces::attribute("strides", Ints{2, 1}), Pieces::attribute("pads", Ints{1, 1, 2, 0})})});
+  check_same(p, nullptr, 0);
+  CHECK_EQ(count(p.graph, Op::MaxPool), 0u);
+  CHECK_EQ(count(p.graph, Op::Max), 3u);  // axis by axis
+
+  for (const std::int64_t storage_order : {0, 1}) {
+    Pieces places;
+    const i32 x = places.input({2, 3, 6, 5});
+    places.node(Op::MaxPool, {x},
+                {Pieces::attribute("kernel_shape", Ints{3, 2}), Pieces::attribute("strides", Ints{2, 2}),
+                 Pieces::attribute("pads", Ints{1, 0, 1, 1}), Pieces::attribute("storage_order", storage_order)});
+    const i32 where = places.tensor(DType::I64, {2, 3, 3, 3});
+    places.graph.nodes[0].outputs.push_back(where);
+    places.gives({where});
+    check_same(places, nullptr, 0);
+    CHECK_EQ(count(places.graph, Op::MaxPool), 0u);
+  }
+}
+
+TEST_CASE("integers are computed as reals where they have a meaning, and wide where they wrap") {
+  Pieces conv;
+  std::vector<std::uint8_t> weights;
+  for (int i = 0; i < 4 * 3 * 3 * 3; ++i) weights.push_back(static_cast<std::uint8_t>(i * 37));
+  conv.gives({conv.node(Op::ConvInteger,
+                        {u8_input(conv, {1, 3, 6, 6}), conv.constant(DType::U8, {4, 3, 3, 3}, weights),
+                         conv.node(Op::Cast, {conv.input({})}, {Pieces::attribute("to", std::int64_t{2})}),
+                         conv.constant<std::uint8_t>(DType::U8, {}, {100})},
+                        {Pieces::attribute("pads", Ints{1, 1, 1, 1})})});
+  check_same(conv, nullptr, 1e-6);
+  CHECK_EQ(count(conv.graph, Op::ConvInteger), 0u);
+
+  Pieces product;
+  product.gives({product.node(
+      Op::MatMulInteger, {u8_input(product, {5, 9}),
+                          product.constant<std::uint8_t>(DType::U8, {9, 3}, {weights.begin(), weights.begin() + 27}),
+                          qir::kAbsent, product.constant<std::uint8_t>(DType::U8, {3}, {1, 2, 3})})});
+  check_same(product, nullptr, 1e-6);
+  CHECK_EQ(count(product.graph, Op::MatMulInteger), 0u);
+
+  Pieces real;
+  real.gives({real.node(Op::DequantizeLinear,
+                        {u8_input(real, {2, 3, 4}), real.constant<float>(DType::F32, {3}, {0.5f, 1, 2}),
+                         real.constant<std::uint8_t>(DType::U8, {3}, {3, 128, 255})},
+                        {Pieces::attribute("axis", std::int64_t{1})})});
+  check_same(real, "Reshape Cast Reshape Cast Sub Mul");
+
+  Pieces counted;
+  counted.gives({counted.node(Op::QuantizeLinear, {counted.input({2, 3, 4}), counted.of(Op::Exp, counted.input({})),
+                                                   counted.constant<std::uint8_t>(DType::U8, {}, {7})})});
+  check_same(counted, "Exp Reshape Cast Reshape Div Round Add Clip Cast", 0);
+
+  for (const Op op : {Op::Add, Op::Sub, Op::Mul}) {
+    for (const DType dtype : {DType::U8, DType::I8}) {
+      CAPTURE(qir::op_name(op));
+      Pieces p;
+      p.gives({p.node(op, {p.input({300}, dtype), p.input({300}, dtype)})});
+      check_same(p, nullptr, 0);
+      CHECK(p.at(p.graph.nodes[2].outputs[0]).dtype == DType::I32);
+    }
+  }
+
+  Pieces rest;
+  rest.gives({rest.node(Op::Mod, {rest.input({300}), rest.add(rest.of(Op::Abs, rest.input({300})), 0.5)},
+                        {Pieces::attribute("fmod", std::int64_t{1})})});
+  check_same(rest, nullptr, 1e-5);
+  CHECK_EQ(count(rest.graph, Op::Mod), 0u);
+}
+
+TEST_CASE("what has no other spelling stays") {
+  Pieces p;
+  const i32 x = u8_input(p, {2, 3});
+  const i32 w = u8_input(p, {3, 2});
+  p.gives({p.node(Op::MatMulInteger, {x, w})});
+  check_same(p, "MatMulInteger", 0);
+}
