@@ -144,6 +144,7 @@ if [ -n "$models" ]; then
     step "htp, on Qualcomm's libraries and their emulator" python3 tests/integration/check_htp.py "$build" "$shared" "$libraries"
     step "htp: ONNX's own node tests" python3 tests/integration/check_htp_nodes.py "$build" "$shared" "$libraries"
     step "htp: options, profiles, threads" python3 tests/integration/check_htp_run.py "$build" "$shared" "$libraries"
+    step "htp: which option counts, files and refusals" python3 tests/integration/check_htp_options.py "$build" "$shared" "$libraries"
     step "htp: containers, tools and other runtimes" python3 tests/integration/check_htp_tools.py "$build" "$shared" "$libraries"
     step "htp: contexts of others" python3 tests/integration/check_htp_contexts.py "$build" "$shared" "$libraries"
   else

@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backends/htp/dump.h"
 #include "backends/htp/lower/half_forms.h"
 #include "backends/htp/lower/lowering.h"
+#include "backends/htp/lower/overflow.h"
 #include "backends/htp/lower/quantized.h"
 #include "backends/htp/lower/small_weights.h"
 #include "backends/htp/lower/unsigned.h"
@@ -107,6 +109,8 @@ Result<Unique<Prepared>> Prepared::make(qir::Graph graph, const CompileOptions &
   Lowering lowering(g, *options.soc, made->store_, made->draft_);
   QR_RETURN_IF_ERROR(lowering.run(made->refused_));
   give_half_forms(made->draft_, *options.soc, options.half_precision, made->store_);
+  if (options.settings.flag("htp_bf16_enable")) give_brain_forms(made->draft_, made->store_);
+  if (options.settings.flag("enable_htp_fp16_clamp_overflow")) clamp_overflow(made->draft_);
   made->give_borders();
   return made;
 }
@@ -183,6 +187,7 @@ Result<CompiledContext> compile(const std::shared_ptr<const qnn::Library> &libra
       if (!status.ok()) return std::move(status);
     String &name = one->draft().name;  // names of graphs must differ in a context
     if (!names.emplace(name, true).second) name += format("#%zu", i);
+    QR_RETURN_IF_ERROR(dump_draft(one->draft(), one->source_names(), options));
     if (!one->draft().nodes.empty()) {
       GraphConfigs configs(options, name);
       QR_RETURN_IF_ERROR(Writer(*engine, one->draft()).write(context.handle, configs, step, call).status());

@@ -20,7 +20,9 @@ class Prepared {
   Draft &draft() noexcept { return draft_; }
   // One entry per node that was given: why it is refused, or ok.
   Vector<Status> &refused() noexcept { return refused_; }
-  // Likewise: by what it runs.
+  // The model's names of them.
+  const Vector<String> &source_names() const noexcept { return names_; }
+  // One entry per node: by what it runs.
   Vector<BlobNode> nodes() const;
 
  private:

@@ -11,18 +11,30 @@ namespace quarry::htp {
 
 namespace {
 
-// What nothing is done with yet.
-constexpr std::string_view kIdle[] = {"enable_htp_fp16_clamp_overflow",
-                                      "enable_htp_monolithic_lstm",
-                                      "enable_htp_graph_splitting",
-                                      "enable_block_quant_weight_optimization",
-                                      "htp_bf16_enable",
-                                      "htp_reused_io_limit_mb",
-                                      "op_packages",
-                                      "enable_dx12_shared_memory_allocator",
-                                      "qnn.lora_config",
-                                      "ep.share_ep_contexts",
-                                      "ep.stop_share_ep_contexts"};
+// What nothing is done with, and why: refused at another value than the default.
+struct IdleOption {
+  std::string_view key;
+  const char *reason;
+};
+constexpr IdleOption kIdle[] = {
+    {"enable_htp_monolithic_lstm", "an LSTM is written out step by step, which the library computes rightly"},
+    {"enable_htp_graph_splitting", "a graph is prepared as a whole; the library has no configuration for it"},
+    {"enable_block_quant_weight_optimization", "the library does not prepare scales for blocks: such weights are f32"},
+    {"htp_reused_io_limit_mb", "the library has no configuration for it"},
+    {"enable_dx12_shared_memory_allocator", "Direct3D 12 is on Windows alone; see enable_htp_shared_memory_allocator"},
+    {"qnn.lora_config",
+     "the library refuses to prepare a graph again with other weights; compile one for each adapter"},
+    {"ep.share_ep_contexts", "sessions share by context.group"},
+    {"ep.stop_share_ep_contexts", "sessions share by context.group"},
+    {"num_graph_prepare_threads", "a graph has no partitions, and the library prepares it with threads of its own"},
+    {"dump_qnn_ir_dlc", "graphs are dumped as JSON, see dump_json_qnn_graph"},
+    {"dump_qnn_ir_dlc_dir", "graphs are dumped as JSON, see json_qnn_graph_dir"},
+    {"qnn_ir_backend_path", "graphs are dumped as JSON, see dump_json_qnn_graph"},
+    {"dump_qnn_ep_input_graph", "it is the model's own; graph.watch makes its inner tensors outputs"},
+    {"dump_qnn_ep_input_graph_dir", "see dump_json_qnn_graph"},
+    {"ep.context_node_name_prefix", "the node of an EPContext model has the graph's name"},
+    {"op_packages", "operators of other packages than qti.aisw are not compiled"},
+};
 
 std::uint64_t decimal(std::string_view text) {
   std::uint64_t value = 0;
@@ -62,11 +74,14 @@ Result<Settings> Settings::read(std::span<const OptionRow> rows, const qr_plugin
         in_place ? plugin::view(options[i].value) : plugin::option(options, count, row.key, row.default_value);
     if (value == row.default_value) continue;
     made.given_.emplace_back(row.key, value);
-    if ((row.applies & applies) && std::find(std::begin(kIdle), std::end(kIdle), row.key) != std::end(kIdle))
-      return Status::error(ErrorId::bad_option_value,
-                           format("option %s: found '%s', which the htp backend does not do yet; expected '%s'",
-                                  String(row.key).c_str(), printable(value).c_str(), String(row.default_value).c_str()),
-                           "leave the option out");
+    const auto *const idle =
+        std::find_if(std::begin(kIdle), std::end(kIdle), [&](const IdleOption &each) { return row.key == each.key; });
+    if (idle != std::end(kIdle) && ((row.applies & applies) || row.applies == QR_OPTION_NO_RESULT))
+      return Status::error(
+          ErrorId::bad_option_value,
+          format("option %s: found '%s', which the htp backend does not do; expected '%s': %s", String(row.key).c_str(),
+                 printable(value).c_str(), String(row.default_value).c_str(), idle->reason),
+          "leave the option out");
   }
   constexpr std::string_view kFile = "htp.config_file";
   const std::string_view path = plugin::option(options, count, kFile, "");
@@ -113,6 +128,11 @@ Result<CompileOptions> read_compile_options(Settings settings) {
   if (settings.number("htp.vtcm_bytes") > kMostVtcmMb << 20)
     return limit("htp.vtcm_bytes", "at most 16777216, the most that the library takes");
   if (settings.flag("extended_udma") && out.soc->arch < 81) return limit("extended_udma", "0: it is there from v81 on");
+  if (settings.flag("enable_htp_fp16_clamp_overflow") && out.soc->arch >= 81)
+    return limit("enable_htp_fp16_clamp_overflow",
+                 "0: from v81 on an overflow is 131008, which the library's own operations do not clamp");
+  if (settings.flag("htp_bf16_enable") && out.soc->arch < 81)
+    return limit("htp_bf16_enable", "0: it is there from v81 on");
   if (settings.flag("enable_htp_weight_sharing") && out.soc->arch < 73)
     return limit("enable_htp_weight_sharing", "0: it is there from v73 on");
   out.settings = std::move(settings);

@@ -239,7 +239,8 @@ qr_plugin_code compiler_check(qr_backend *backend, const qr_compile_request *req
     QR_ASSIGN_OR_RETURN(const Unique<htp::Prepared> prepared, htp::Prepared::make(std::move(graph), options));
     QR_ASSIGN_OR_RETURN(const std::shared_ptr<htp::Engine> engine,
                         backend->engine(library, *options.soc, options.signed_domain));
-    htp::Writer(*engine, prepared->draft()).validate(prepared->refused());
+    if (!options.settings.flag("skip_backend_op_validation"))
+      htp::Writer(*engine, prepared->draft()).validate(prepared->refused());
     const Vector<htp::BlobNode> nodes = prepared->nodes();
     for (std::uint32_t i = 0; i < nodes.size(); ++i)
       plugin::tell_verdict(*verdicts, i, prepared->refused()[i], nodes[i].path, nodes[i].text);
@@ -277,7 +278,11 @@ qr_plugin_code compile_group(qr_backend *backend, const qr_compile_request *requ
       return {};
     };
     const htp::CompileCall call{stop, request->signal != nullptr, request->profile,
-                                options.settings.flag("htp.optrace")};
+                                options.settings.flag("htp.optrace"), options.settings.text("htp.optrace_dir")};
+    if (call.traces && call.profile && call.trace_folder.empty())
+      return Status::error(ErrorId::bad_option_value,
+                           "option htp.optrace_dir: found '', expected a folder for the files that the library writes "
+                           "when htp.optrace is 1");
     QR_ASSIGN_OR_RETURN(const htp::CompiledContext compiled,
                         htp::compile(library, std::move(graphs), options, step, call));
     if (stop.stopped()) return stop.status("compile");

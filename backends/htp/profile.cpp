@@ -112,7 +112,7 @@ void ProfiledCall::tell_part(std::uint64_t id, std::uint64_t parent, const Vecto
   sink_->event(sink_->self, &event);
 }
 
-void ProfiledCall::tell(std::string_view call, const Vector<BlobNode> *nodes) {
+void ProfiledCall::tell(std::string_view call, const Vector<BlobNode> *nodes, std::string_view trace) {
   if (!handle_) return;
   const qnn::Api &api = engine_.api();
   const std::uint64_t end_ns = now_ns();
@@ -139,6 +139,8 @@ void ProfiledCall::tell(std::string_view call, const Vector<BlobNode> *nodes) {
   event.node = -1;
   event.name = text(call), event.kind = text("phase");
   event.counters = counters.data(), event.counter_count = counters.size();
+  const qr_plugin_attribute file{text("optrace"), text(trace)};
+  event.attributes = &file, event.attribute_count = trace.empty() ? 0 : 1;
   sink_->event(sink_->self, &event);
 }
 

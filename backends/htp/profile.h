@@ -12,7 +12,7 @@ namespace quarry::htp {
 class ProfiledCall {
  public:
   // `sink` may be null: nothing is measured then. `traces` (htp.optrace): the library makes a trace of its own too, for
-  // which it tells less of nodes; in a compilation it writes a file into the folder that the process works in.
+  // which it tells less of nodes; in a compilation it writes files into the working folder (trace_folder.h).
   ProfiledCall(const Engine &engine, const qr_profile_sink *sink, bool traces = false);
   ~ProfiledCall();
   ProfiledCall(const ProfiledCall &) = delete;
@@ -21,8 +21,9 @@ class ProfiledCall {
   Status status() const { return error_ ? qnn::call_failed("profileCreate", error_, nullptr) : Status(); }
   qnn::Handle handle() const noexcept { return handle_; }  // for the call; nullptr: not measured
   void abandon() noexcept { handle_ = nullptr; }           // the engine was closed meanwhile
-  // After the call. `nodes`: of the graph, by whose names parts are found; may be null.
-  void tell(std::string_view call, const Vector<BlobNode> *nodes);
+  // After the call. `nodes`: of the graph, by whose names parts are found; may be null. `trace`: the file that the
+  // library has written.
+  void tell(std::string_view call, const Vector<BlobNode> *nodes, std::string_view trace = {});
 
  private:
   void tell_part(std::uint64_t id, std::uint64_t parent, const Vector<BlobNode> *nodes, std::uint64_t &at);

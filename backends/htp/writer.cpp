@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/htp/writer.h"
 
+#include <unistd.h>
+
 #include "backends/htp/profile.h"
+#include "backends/htp/trace_folder.h"
 
 namespace quarry::htp {
 
@@ -153,18 +156,27 @@ Result<qnn::Handle> Writer::write(qnn::Handle context, GraphConfigs &configs, co
   lines.clear();
   ProfiledCall profiled(engine_, call.profile, call.traces);
   QR_RETURN_IF_ERROR(profiled.status());
-  qnn::Error error = qnn::kOk;
-  {
+  Status finalized;
+  const auto finalize = [&] {
+    const qnn::LogLines heard;  // of the thread that this is called on
     const Interrupter::Call interrupted(engine_.interrupter(), call.stop, call.may_stop);
-    error = api.graphFinalize(graph, profiled.handle(), interrupted.signal());
+    if (const qnn::Error error = api.graphFinalize(graph, profiled.handle(), interrupted.signal()))
+      finalized = qnn::call_failed(
+          "graphFinalize " + printable(draft_.name) + " with " + configs.text(), error, &heard,
+          "the library accepted every node by itself and not the whole: compile for another SoC, leave out options, "
+          "or cut the model");
+  };
+  String schematic;
+  if (call.traces && call.profile) {
+    QR_RETURN_IF_ERROR(in_folder(call.trace_folder, finalize));
+    schematic = String(call.trace_folder) + "/" + draft_.name + "_schematic.bin";
+    if (access(schematic.c_str(), F_OK) != 0) schematic = {};
+  } else {
+    finalize();
   }
   if (call.stop.stopped()) return call.stop.status("compile");
-  if (error)
-    return qnn::call_failed(
-        "graphFinalize " + printable(draft_.name) + " with " + configs.text(), error, &lines,
-        "the library accepted every node by itself and not the whole: compile for another SoC, leave out options, or "
-        "cut the model");
-  profiled.tell("graphFinalize", nullptr);
+  QR_RETURN_IF_ERROR(std::move(finalized));
+  profiled.tell("graphFinalize", nullptr, schematic);
   return graph;
 }
 

@@ -16,6 +16,7 @@ struct CompileCall {
   bool may_stop;
   const qr_profile_sink *profile;  // may be null
   bool traces;                     // htp.optrace
+  std::string_view trace_folder;   // htp.optrace_dir
 };
 
 // The draft's tensors and nodes as the library's structs, which point into the draft.

@@ -9,6 +9,21 @@
 
 using namespace quarry::test;
 
+namespace {
+
+// y = x * x / 1000, whose square f16 does not hold from 256 on.
+std::string square_model() {
+  ModelText text(13);
+  text.input("x", {1, 8});
+  text.node("Mul", {"x", "x"}, {"square"})->set_name("square");
+  text.node("Mul", {"square", "small"}, {"y"})->set_name("down");
+  text.floats("small", {1, 8}, std::vector<float>(8, 0.001f));
+  text.output("y", {1, 8});
+  return text.bytes();
+}
+
+}  // namespace
+
 TEST_CASE("eight threads, two sessions of different priority: right results") {
   qr::Runtime runtime;
   qr::Session one = session(runtime), two = session(runtime, {{"qnn_context_priority", "high"}});
@@ -89,4 +104,22 @@ TEST_CASE("submitted runs: the emulator refuses asynchronous ones, which who wai
       CHECK(equals(x[i], y[i]));
     }
   }
+}
+
+TEST_CASE("what f16 does not hold: its largest number where that is asked for, and a bf16 where the SoC has them") {
+  qr::Runtime runtime;
+  float x[8] = {1, 10, 100, 200, 250, 1000, 30000, -40000}, y[8] = {};
+  std::vector<qr::Tensor> in{qr::Tensor::of(x, {1, 8})}, out{qr::Tensor::of(y, {1, 8})};
+  session(runtime, {}, square_model()).run(in, out);
+  CHECK_GT(y[7], 100.0f);  // nonsense or infinity, as the SoC has it
+  for (const char *soc : {"SM8350", "SM8650", "SM8750"}) {
+    CAPTURE(soc);
+    session(runtime, {{"soc_model", soc}, {"enable_htp_fp16_clamp_overflow", "1"}}, square_model()).run(in, out);
+    for (int i = 0; i < 8; ++i) {
+      const float expected = std::min(x[i] * x[i], 65504.0f) / 1000;
+      CHECK_LE(std::abs(y[i] - expected), expected / 200);
+    }
+  }
+  session(runtime, {{"soc_model", "SC8480XP"}, {"htp_bf16_enable", "1"}}, square_model()).run(in, out);
+  for (int i = 0; i < 8; ++i) CHECK_LE(std::abs(y[i] - x[i] * x[i] / 1000), x[i] * x[i] / 50000);
 }

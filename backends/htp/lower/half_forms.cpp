@@ -33,6 +33,41 @@ constexpr std::string_view kHalfAlone[] = {"DepthToSpace",
                                            "ScatterElements",
                                            "ScatterNd",
                                            "SpaceToDepth"};
+// What the library's own tables take in bf16, of those that compute.
+constexpr std::string_view kBrain[] = {"Concat",
+                                       "Conv2d",
+                                       "DepthWiseConv2d",
+                                       "ElementWiseAdd",
+                                       "ElementWiseDivide",
+                                       "ElementWiseExp",
+                                       "ElementWiseMultiply",
+                                       "ElementWiseNeuron",
+                                       "ElementWiseRsqrt",
+                                       "ElementWiseSquareRoot",
+                                       "ElementWiseSubtract",
+                                       "FullyConnected",
+                                       "Gelu",
+                                       "LayerNorm",
+                                       "MatMul",
+                                       "Pad",
+                                       "PoolAvg2d",
+                                       "PoolMax2d",
+                                       "Prelu",
+                                       "ReduceMean",
+                                       "ReduceSum",
+                                       "Relu",
+                                       "Relu1",
+                                       "Relu6",
+                                       "ReluMinMax",
+                                       "Reshape",
+                                       "RmsNorm",
+                                       "Sigmoid",
+                                       "Softmax",
+                                       "Split",
+                                       "StridedSlice",
+                                       "Tile",
+                                       "Transpose",
+                                       "TransposeConv2d"};
 // These are where types change.
 constexpr std::string_view kAsIs[] = {"Cast", "Dequantize", "Quantize"};
 
@@ -43,13 +78,14 @@ bool has(const std::string_view (&list)[kCount], const char *type) {
 
 class HalfForms {
  public:
-  HalfForms(Draft &draft, qir::Store &store, bool all) : draft_(draft), store_(store), all_(all) {}
+  enum class Which : std::uint8_t { Alone, All, Brain };
+  HalfForms(Draft &draft, qir::Store &store, Which which) : draft_(draft), store_(store), which_(which) {}
 
   void run() {
     Vector<DraftNode> old = std::move(draft_.nodes);
     draft_.nodes = {};
     for (DraftNode &node : old) {
-      if (all_ ? has(kAsIs, node.type) : !has(kHalfAlone, node.type)) {
+      if (!wants(node.type)) {
         draft_.nodes.push_back(std::move(node));
         continue;
       }
@@ -73,6 +109,11 @@ class HalfForms {
   }
 
  private:
+  bool wants(const char *type) const {
+    return which_ == Which::All     ? !has(kAsIs, type)
+           : which_ == Which::Brain ? has(kBrain, type)
+                                    : has(kHalfAlone, type);
+  }
   // The f32 results that only nodes of f16 read.
   void drop_unread() {
     Vector<bool> read(draft_.tensors.size(), false);
@@ -89,7 +130,7 @@ class HalfForms {
     DraftTensor made = tensor(like);
     made.name += format("~half%zu", draft_.tensors.size()).c_str();
     made.type = TensorType::Native;
-    made.dtype = DataType::F16;
+    made.dtype = which_ == Which::Brain ? DataType::BF16 : DataType::F16;
     made.data = {};
     draft_.tensors.push_back(std::move(made));
     return static_cast<std::int32_t>(draft_.tensors.size() - 1);
@@ -107,7 +148,8 @@ class HalfForms {
       for (std::uint64_t i = 0; i < count; ++i) {
         float value;
         std::memcpy(&value, static_cast<const std::uint8_t *>(tensor(id).data.data) + 4 * i, 4);
-        halves[i] = f32_to_f16(std::isnan(value) ? value : std::clamp(value, -65504.0f, 65504.0f));
+        if (which_ == Which::Brain) halves[i] = f32_to_bf16(value);
+        else halves[i] = f32_to_f16(std::isnan(value) ? value : std::clamp(value, -65504.0f, 65504.0f));
       }
       tensor(made).type = TensorType::Static;
       tensor(made).data = {halves, count * 2};
@@ -120,7 +162,7 @@ class HalfForms {
 
   Draft &draft_;
   qir::Store &store_;
-  const bool all_;
+  const Which which_;
   HashMap<std::int32_t, std::int32_t> narrow_;
   Vector<std::int32_t> widened_;  // f32 results that a Cast writes
 };
@@ -128,7 +170,9 @@ class HalfForms {
 }  // namespace
 
 void give_half_forms(Draft &draft, const Soc &soc, bool half_precision, qir::Store &store) {
-  if (soc.arch == 68) HalfForms(draft, store, half_precision).run();
+  if (soc.arch == 68) HalfForms(draft, store, half_precision ? HalfForms::Which::All : HalfForms::Which::Alone).run();
 }
+
+void give_brain_forms(Draft &draft, qir::Store &store) { HalfForms(draft, store, HalfForms::Which::Brain).run(); }
 
 }  // namespace quarry::htp

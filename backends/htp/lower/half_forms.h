@@ -12,4 +12,7 @@ namespace quarry::htp {
 
 void give_half_forms(Draft &draft, const Soc &soc, bool half_precision, qir::Store &store);
 
+// htp_bf16_enable, on v81: operations that the library has for bf16 run in it, between casts; the rest as ever in f16.
+void give_brain_forms(Draft &draft, qir::Store &store);
+
 }  // namespace quarry::htp

@@ -3,6 +3,7 @@
 #include "backends/htp/lower/half_forms.h"
 
 #include "backends/htp/lower/lowering.h"
+#include "backends/htp/lower/overflow.h"
 #include "tests/unit/passes/pieces.h"
 
 using namespace quarry;
@@ -54,6 +55,32 @@ TEST_CASE("f32 that is asked for is left, but for what the library cannot prepar
   Pieces p;
   build(p);
   CHECK_EQ(Halved(p, kV68, false).types(), "ElementWiseAdd Cast Elu Cast");
+}
+
+TEST_CASE("bf16: operations that have it run in it, between casts") {
+  Pieces p;
+  build(p);  // Elu has none
+  Halved made(p, kV75, true);
+  htp::give_brain_forms(made.draft, p.store);
+  CHECK_EQ(made.types(), "Cast ElementWiseAdd Cast Elu");
+  for (const i32 id : made.draft.nodes[1].inputs) {
+    const htp::DraftTensor &tensor = made.draft.tensors[static_cast<std::size_t>(id)];
+    CHECK(tensor.dtype == qnn::DataType::BF16);
+    if (tensor.type == qnn::TensorType::Static) CHECK_EQ(tensor.data.size, 8u);
+  }
+}
+
+TEST_CASE("overflow is clamped behind inputs and what may grow, alone") {
+  Pieces p;
+  build(p);
+  Halved made(p, kV75, true);
+  htp::clamp_overflow(made.draft);
+  CHECK_EQ(made.types(), "ReluMinMax ElementWiseAdd ReluMinMax Elu");
+  const auto &nodes = made.draft.nodes;
+  CHECK_EQ(nodes[1].inputs[0], nodes[0].outputs[0]);
+  CHECK_EQ(nodes[2].inputs[0], nodes[1].outputs[0]);
+  CHECK_EQ(nodes[3].inputs[0], nodes[2].outputs[0]);
+  CHECK(made.draft.tensors[static_cast<std::size_t>(made.draft.inputs[0].tensor)].type == qnn::TensorType::AppWrite);
 }
 
 TEST_CASE("later architectures do it by themselves") {

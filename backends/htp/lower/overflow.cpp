@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/htp/lower/overflow.h"
+
+#include <algorithm>
+
+namespace quarry::htp {
+
+namespace {
+
+using qnn::DataType;
+using qnn::TensorType;
+
+// Of these a result may be past what the operands are.
+constexpr std::string_view kGrow[] = {"Batchnorm",
+                                      "Cast",
+                                      "Conv2d",
+                                      "Conv3d",
+                                      "CumulativeSum",
+                                      "DepthWiseConv2d",
+                                      "Dequantize",
+                                      "ElementWiseAdd",
+                                      "ElementWiseBinary",
+                                      "ElementWiseDivide",
+                                      "ElementWiseExp",
+                                      "ElementWiseMultiply",
+                                      "ElementWisePower",
+                                      "ElementWiseRsqrt",
+                                      "ElementWiseSubtract",
+                                      "FullyConnected",
+                                      "MatMul",
+                                      "ReduceProd",
+                                      "ReduceSum",
+                                      "TransposeConv2d",
+                                      "TransposeConv3d"};
+constexpr float kLargest = 65504;
+
+class Clamps {
+ public:
+  explicit Clamps(Draft &draft) : draft_(draft) {}
+
+  void run() {
+    Vector<DraftNode> old = std::move(draft_.nodes);
+    draft_.nodes = {};
+    // The host gives f32, of which the device makes f16.
+    HashMap<std::int32_t, std::int32_t> inputs;
+    for (const Border &border : draft_.inputs) {
+      if (border.tensor < 0 || !is_float(border.tensor)) continue;
+      const std::int32_t made = like(border.tensor);
+      add(border.tensor, made, "clamp " + border.name, qir::kNoSource);
+      inputs.emplace(border.tensor, made);
+    }
+    for (DraftNode &node : old) {
+      for (std::int32_t &id : node.inputs)
+        if (const auto found = inputs.find(id); found != inputs.end()) id = found->second;
+      const bool grows = std::ranges::find(kGrow, std::string_view(node.type)) != std::end(kGrow);
+      draft_.nodes.push_back(std::move(node));
+      if (!grows) continue;
+      const std::size_t at = draft_.nodes.size() - 1;
+      for (std::size_t i = 0; i < draft_.nodes[at].outputs.size(); ++i) {
+        const std::int32_t to = draft_.nodes[at].outputs[i];
+        if (!is_float(to)) continue;
+        const std::int32_t made = like(to);
+        draft_.nodes[at].outputs[i] = made;
+        add(made, to, draft_.nodes[at].name, draft_.nodes[at].source);
+      }
+    }
+  }
+
+ private:
+  bool is_float(std::int32_t id) const {
+    const DataType dtype = draft_.tensors[static_cast<std::size_t>(id)].dtype;
+    return dtype == DataType::F32 || dtype == DataType::F16;
+  }
+  std::int32_t like(std::int32_t id) {
+    DraftTensor made = draft_.tensors[static_cast<std::size_t>(id)];
+    made.name += format("~clamped%zu", draft_.tensors.size()).c_str();
+    made.type = TensorType::Native;
+    draft_.tensors.push_back(std::move(made));
+    return static_cast<std::int32_t>(draft_.tensors.size() - 1);
+  }
+  void add(std::int32_t from, std::int32_t to, const String &name, std::int32_t source) {
+    draft_.nodes.push_back(
+        {name, "ReluMinMax", {from}, {to}, {{"min_value", -kLargest}, {"max_value", kLargest}}, source});
+  }
+  Draft &draft_;
+};
+
+}  // namespace
+
+void clamp_overflow(Draft &draft) { Clamps(draft).run(); }
+
+}  // namespace quarry::htp

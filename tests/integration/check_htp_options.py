@@ -1,0 +1,84 @@
+#!/usr/bin/env python3
+"""Options of the htp backend that write files, that count before others, or that are refused, on Qualcomm's own library.
+
+check_htp_options.py BUILD_DIR SHARED_DIR FOLDER_OF_THE_LIBRARIES
+"""
+import csv
+import json
+import os
+import sys
+
+from program import build, check, environment, finish, model, new_folder, require, run
+
+folder = new_folder()
+environment["QUARRY_QNN_PATH"] = os.path.abspath(sys.argv[3])
+environment["QUARRY_BACKEND_PATH"] = os.path.join(build, "backends", "htp")
+container = os.path.join(folder, "model.qrm")
+
+
+def made(name):
+    path = os.path.join(folder, name)
+    os.mkdir(path)
+    return path
+
+
+def compiled(*options, soc="SM8650", **how):
+    return run("compile", model, "--backend", "htp", "-O", "soc_model=" + soc, *[a for o in options for a in ("-O", o)], "-o", container, **how)
+
+
+# ---- which of two options counts, and is told
+told = "which soc_model names and which counts"
+check("soc_model before htp_arch, told", compiled("htp_arch=73"), 0, "warning", "htp_arch=73 is not that of SM8650 (57, v75), " + told, "for SM8650")
+for options, soc in ((("htp_arch=75",), "SM8650"), (("htp_arch=75", "device_id=0"), "57"), (("htp_arch=79",), "0")):
+    result = check("nothing to tell", compiled(*options, soc=soc), 0, "for " + ("SM8750" if soc == "0" else "SM8650"))
+    require("nothing is told where options agree", "warning" not in result.stderr, result.stderr)
+check("several SoCs before htp_arch", compiled("htp_arch=73", soc="SM8550,SM8650"), 0, "htp_arch=73 is not that of SM8650", told)
+check("a device that is not there, whatever the SoC", compiled("htp_arch=75", "device_id=1"), 3, "found 1 devices", "device_id 1")
+
+# ---- the library's trace: where the option says, and nowhere else
+working, traces = made("working"), made("traces")
+profile = os.path.join(folder, "profile.csv")
+measured = ["--profile=" + profile, "-O", "profiling_level=optrace", "-O", "htp.optrace=1"]
+check("no folder for the trace", run("compile", model, "--backend", "htp", *measured, "-o", container, cwd=working), 3, "htp.optrace_dir", "found ''", "expected a folder")
+check("a folder that is none", run("compile", model, "--backend", "htp", *measured, "-O", "htp.optrace_dir=/nowhere/at/all", "-o", container, cwd=working), 3, "htp.optrace_dir",
+      "/nowhere/at/all", "No such file or directory")
+check("the library's trace", run("compile", model, "--backend", "htp", *measured, "-O", "htp.optrace_dir=" + traces, "-o", container, cwd=working), 0)
+require("the working folder stays empty", not os.listdir(working), os.listdir(working))
+schematics = [name for name in os.listdir(traces) if name.endswith("_schematic.bin") and os.path.getsize(os.path.join(traces, name)) > 0]
+require("the trace is where the option says", len(schematics) == 1, os.listdir(traces))
+with open(profile) as file:
+    attributes = [row["attributes"] for row in csv.DictReader(file) if row["name"] == "graphFinalize"]
+require("the profile tells the file", attributes == ["optrace=" + os.path.join(traces, schematics[0] if schematics else "?")], attributes)
+
+# ---- what is compiled, as files
+dumps = made("dumps")
+check("dumps", compiled("dump_json_qnn_graph=1", "json_qnn_graph_dir=" + dumps, "enable_framework_op_trace=1", "framework_op_trace_dir=" + dumps, soc="SM8650,SM8750"), 0)
+require("a file for each SoC", sorted(os.listdir(dumps)) == [f"digits_{soc}{end}" for soc in ("SM8650", "SM8750") for end in (".json", "_op_trace.json")], os.listdir(dumps))
+with open(os.path.join(dumps, "digits_SM8650.json")) as file:
+    graph = json.load(file)
+nodes, tensors = graph["graph"]["nodes"], graph["graph"]["tensors"]
+require("every tensor of a node is there", all(name in tensors for node in nodes.values() for name in (*node["input_names"], *node["output_names"], *node["tensor_params"].values())), nodes)
+require("operations of the library", graph["op_types"] == sorted({node["type"] for node in nodes.values()}) and "Conv2d" in graph["op_types"], graph["op_types"])
+convolution = next(node for node in nodes.values() if node["type"] == "Conv2d")
+require("a convolution's parameters", {"stride", "pad_amount"} <= set(convolution["tensor_params"]) and "group" in convolution["scalar_params"], convolution)
+with open(os.path.join(dumps, "digits_SM8650_op_trace.json")) as file:
+    traced = json.load(file)["nodes"]
+require("each operation and the node it is of", [one["qnn_node"] for one in traced] == list(nodes) and any(one["onnx_node"] for one in traced), traced)
+check("a folder that is not there", compiled("dump_json_qnn_graph=1", "json_qnn_graph_dir=/nowhere"), 3, "json_qnn_graph_dir", "/nowhere/digits_SM8650.json", "No such file")
+
+# ---- what is refused, and why
+for option, reason in (("enable_htp_monolithic_lstm=1", "step by step"), ("enable_htp_graph_splitting=1", "as a whole"), ("enable_block_quant_weight_optimization=1", "blocks"),
+                       ("num_graph_prepare_threads=2", "no partitions"), ("dump_qnn_ir_dlc=1", "dump_json_qnn_graph"), ("dump_qnn_ep_input_graph=1", "graph.watch"),
+                       ("ep.context_node_name_prefix=a", "the graph's name")):
+    key = option.split("=")[0]
+    check("refused: " + key, compiled(option), 3, "option " + key, "does not do", reason, "leave the option out")
+check("compile", compiled(), 0)
+for option, reason in (("enable_dx12_shared_memory_allocator=1", "Windows"), ("qnn.lora_config=a.txt", "refuses to prepare a graph again"), ("htp_reused_io_limit_mb=3", "no configuration"),
+                       ("ep.share_ep_contexts=1", "context.group")):
+    key = option.split("=")[0]
+    check("refused: " + key, run("run", container, "--backend", "htp", "--zeros", "-O", option), 3, "option " + key, "does not do", reason)
+check("bf16 before v81", compiled("htp_bf16_enable=1"), 3, "htp_bf16_enable", "from v81 on")
+check("bf16 on a SoC without it: the library's word", compiled("htp_bf16_enable=1", soc="SM8850"), 3, "doesn't support BF16")
+check("nodes are not asked about", compiled("htp_bf16_enable=1", "skip_backend_op_validation=1", soc="SM8850"), 3, "tensorCreateGraphTensor", "BFLOAT16 is unsupported")
+check("an overflow that cannot be clamped", compiled("enable_htp_fp16_clamp_overflow=1", soc="SM8850"), 3, "enable_htp_fp16_clamp_overflow", "from v81 on", "131008")
+finish()
