@@ -11,15 +11,19 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <optional>
 #include <random>
 #include <thread>
 
 #include "command.h"
 #include "input_files.h"
 #include "interrupt.h"
+#include "output.h"
+#include "processor_peaks.h"
 #include "profile_output.h"
 #include "progress.h"
 #include "queued_runs.h"
+#include "roofline.h"
 #include "shapes.h"
 #include "tensor_file.h"
 
@@ -34,6 +38,7 @@ struct BenchFlags {
   std::string model, json;
   std::vector<std::string> inputs;  // NAME=FILE
   ImageFlags image;
+  bool roofline = false;
   uint64_t iterations = 0, warmup = 1, sessions = 1, group = 1, queue = 0;
   double duration_s = 0;
 
@@ -150,6 +155,18 @@ double measure_together(std::vector<MeasuredSession> &runners, const BenchFlags 
   return wall;
 }
 
+// Each node beside the peaks, in words unless standard output is for JSON.
+nlohmann::json tell_roofline(const ProcessorPeaks &peaks, const qr::Profile &profile, const BenchFlags &flags) {
+  const std::vector<RunTable> tables = run_tables(read_events(profile));
+  const RunTable none, &table = tables.empty() ? none : tables[0];
+  if (flags.json != "-") {
+    print_text("\n" + peaks_text(peaks));
+    if (table.nodes.empty()) print("the backend tells of no nodes\n");
+    else print_text(roofline_text(table, peaks, flags.profile.top()));
+  }
+  return roofline_json(table, peaks);
+}
+
 int bench(const BenchFlags &flags) {
   flags.profile.check();
   const Clock::time_point before = Clock::now();
@@ -177,6 +194,9 @@ int bench(const BenchFlags &flags) {
     for (MeasuredSession &runner : runners) runner.once();
   // Before the list of times grows: what is told is the memory of the model, not of its measurement.
   const long peak_kb = peak_rss_kb();
+  const nlohmann::json report = nlohmann::json::parse(runners[0].session.report());
+  std::optional<ProcessorPeaks> peaks;
+  if (flags.roofline) peaks = measure_peaks(report.value("threads", 1u));
   qr::Signal signal(runtime);
   // Looking at a signal costs a short run some of its time; a long one should not be waited for.
   const bool is_long = first_ms * static_cast<double>(flags.group) > 100;
@@ -189,14 +209,13 @@ int bench(const BenchFlags &flags) {
     if (flags.queue && !interrupted())
       queued = run_queued(runners[0].session, runners[0].inputs, runners[0].outputs, flags.queue, flags.most(),
                           flags.duration_ms(), signal);
-    if (flags.profile.wanted()) runners[0].profile(profile, &signal);
+    if (flags.profile.wanted() || flags.roofline) runners[0].profile(profile, &signal);
   }
 
   std::vector<double> times;
   for (const MeasuredSession &runner : runners) times.insert(times.end(), runner.times.begin(), runner.times.end());
   std::sort(times.begin(), times.end());
   const uint64_t runs = times.size() * flags.group;
-  const nlohmann::json report = nlohmann::json::parse(runners[0].session.report());
   nlohmann::json result = {{"model", flags.model},
                            {"backend", report.value("backend", "")},
                            {"threads", report.value("threads", 0)},
@@ -245,6 +264,7 @@ int bench(const BenchFlags &flags) {
     print("  peak memory %8.1f MB\n", static_cast<double>(peak_kb) / 1000);
   }
   if (flags.profile.wanted()) result["profile"] = ProfileFlags::json(profile);
+  if (peaks) result["roofline"] = tell_roofline(*peaks, profile, flags);
   if (!flags.json.empty()) write_text(flags.json, result.dump(2) + "\n");
   flags.profile.tell(profile,
                      "profile of " + std::to_string(runners[0].profiled) +
@@ -283,6 +303,9 @@ void register_bench(CLI::App &app, Action &action) {
   command->add_option("--group", flags->group, "Runs that are timed together, for runs of a microsecond or less")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
+  command->add_flag("--roofline", flags->roofline,
+                    "Each node's operations and bytes a second beside the most that this processor does, which is "
+                    "measured first");
   flags->profile.add_to(*command, "in warm runs, which are others than the timed ones");
   command->add_option("--json", flags->json, "Write the figures as JSON to a file, or to standard output for -")
       ->type_name("FILE|-");

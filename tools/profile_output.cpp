@@ -5,7 +5,6 @@
 
 #include "failure.h"
 #include "output.h"
-#include "profile_table.h"
 
 namespace tools {
 namespace {
@@ -13,30 +12,6 @@ namespace {
 constexpr const char *kNoFile = "true";  // what CLI11 gives for a flag without a value
 
 std::string text_of(qr_string text) { return std::string(text.data ? text.data : "", text.size); }
-
-std::vector<ProfileEvent> read_events(const qr::Profile &profile) {
-  std::vector<ProfileEvent> events;
-  for (uint64_t i = 0; i < profile.size(); ++i) {
-    const qr_profile_event from = profile[i];
-    ProfileEvent &event = events.emplace_back();
-    event.id = from.id, event.parent = from.parent, event.node = from.node;
-    event.timed = from.clock < QR_CLOCK_NONE, event.cycles = from.clock == QR_CLOCK_DEVICE_CYCLES;
-    event.begin = from.begin, event.end = from.end;
-    event.name = text_of(from.name), event.kind = text_of(from.kind), event.op = text_of(from.op);
-    for (uint64_t a = 0; a < from.attribute_count; ++a) {
-      const std::string key = text_of(from.attributes[a].key);
-      if (key == "kernel") event.kernel = text_of(from.attributes[a].value);
-      if (key == "shapes") event.shapes = text_of(from.attributes[a].value);
-      if (key == "fused") event.fused = text_of(from.attributes[a].value);
-    }
-    for (uint64_t c = 0; c < from.counter_count; ++c) {
-      const std::string name = text_of(from.counters[c].name);
-      if (name == "bytes read") event.bytes_read = from.counters[c].value, event.has_bytes = true;
-      if (name == "bytes written") event.bytes_written = from.counters[c].value, event.has_bytes = true;
-    }
-  }
-  return events;
-}
 
 bool ends_with(const std::string &text, std::string_view ending) {
   return text.size() > ending.size() && text.compare(text.size() - ending.size(), ending.size(), ending) == 0;
@@ -95,6 +70,30 @@ nlohmann::json json_of(const RunTable &table) {
 }
 
 }  // namespace
+
+std::vector<ProfileEvent> read_events(const qr::Profile &profile) {
+  std::vector<ProfileEvent> events;
+  for (uint64_t i = 0; i < profile.size(); ++i) {
+    const qr_profile_event from = profile[i];
+    ProfileEvent &event = events.emplace_back();
+    event.id = from.id, event.parent = from.parent, event.node = from.node;
+    event.timed = from.clock < QR_CLOCK_NONE, event.cycles = from.clock == QR_CLOCK_DEVICE_CYCLES;
+    event.begin = from.begin, event.end = from.end;
+    event.name = text_of(from.name), event.kind = text_of(from.kind), event.op = text_of(from.op);
+    for (uint64_t a = 0; a < from.attribute_count; ++a) {
+      const std::string key = text_of(from.attributes[a].key);
+      if (key == "kernel") event.kernel = text_of(from.attributes[a].value);
+      if (key == "shapes") event.shapes = text_of(from.attributes[a].value);
+      if (key == "fused") event.fused = text_of(from.attributes[a].value);
+    }
+    for (uint64_t c = 0; c < from.counter_count; ++c) {
+      const std::string name = text_of(from.counters[c].name);
+      if (name == "bytes read") event.bytes_read = from.counters[c].value, event.has_bytes = true;
+      if (name == "bytes written") event.bytes_written = from.counters[c].value, event.has_bytes = true;
+    }
+  }
+  return events;
+}
 
 void ProfileFlags::add_to(CLI::App &command, const std::string &subject) {
   command.add_flag("--profile", value_,

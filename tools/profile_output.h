@@ -9,7 +9,11 @@
 #include <string>
 #include <vector>
 
+#include "profile_table.h"
+
 namespace tools {
+
+std::vector<ProfileEvent> read_events(const qr::Profile &profile);
 
 class ProfileFlags {
  public:
@@ -19,6 +23,7 @@ class ProfileFlags {
   // inputs; events do not go there.
   void check(const std::vector<std::string> &files = {}) const;
   bool wanted() const { return !value_.empty(); }
+  size_t top() const { return top_; }
 
   // What it all says, and the file where one was asked for. `runs_title` stands above the tables of runs; `show`:
   // print the tables. Throws as write_text does, when the tables have been printed.
