@@ -146,7 +146,7 @@ qr_plugin_code lower(qr_prepared_model *model, const qr_plugin_string *shapes, u
     qir::ConstantPool pool;
     Vector<Vector<std::uint8_t>> graphs;
     for (std::uint64_t i = 0; i < buckets; ++i) {
-      QR_ASSIGN_OR_RETURN(const Vector<qir::Shape> bound,
+      QR_ASSIGN_OR_RETURN(const Vector<onnx_import::InputBinding> bound,
                           prepare::bind_shapes(*model->model, shape_count ? view(shapes[i]) : std::string_view()));
       watcher.bucket = i;
       QR_ASSIGN_OR_RETURN(const qir::Graph graph, prepare::lower_graph(*model->model, bound, store, &watcher));

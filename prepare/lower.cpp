@@ -6,10 +6,10 @@
 
 namespace quarry::prepare {
 
-Result<qir::Graph> lower_graph(onnx_import::Model &model, const Vector<qir::Shape> &shapes, onnx_import::Store &store,
-                               onnx_import::Watcher *watcher) {
+Result<qir::Graph> lower_graph(onnx_import::Model &model, const Vector<onnx_import::InputBinding> &bindings,
+                               onnx_import::Store &store, onnx_import::Watcher *watcher) {
   reference::ReferenceFolder folder;
-  QR_ASSIGN_OR_RETURN(qir::Graph graph, onnx_import::import_graph(model, shapes, store, &folder, watcher));
+  QR_ASSIGN_OR_RETURN(qir::Graph graph, onnx_import::import_graph(model, bindings, store, &folder, watcher));
   passes::remove_unused(graph);
   passes::remove_no_ops(graph);
   passes::fold_batch_normalization(graph, store);

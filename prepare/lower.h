@@ -7,7 +7,7 @@
 namespace quarry::prepare {
 
 // The result's constants point into the model and the store.
-Result<qir::Graph> lower_graph(onnx_import::Model &model, const Vector<qir::Shape> &shapes, onnx_import::Store &store,
-                               onnx_import::Watcher *watcher);
+Result<qir::Graph> lower_graph(onnx_import::Model &model, const Vector<onnx_import::InputBinding> &bindings,
+                               onnx_import::Store &store, onnx_import::Watcher *watcher);
 
 }  // namespace quarry::prepare

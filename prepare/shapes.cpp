@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 
 #include "base/checked.h"
 #include "base/text.h"
@@ -11,6 +12,7 @@ namespace quarry::prepare {
 namespace {
 
 using onnx_import::Declared;
+using onnx_import::InputBinding;
 
 std::string_view trim(std::string_view text) {
   while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
@@ -42,7 +44,7 @@ String declared_text(const Declared &input) {
 class Binder {
  public:
   explicit Binder(const onnx_import::Model &model)
-      : model_(model), shapes_(model.inputs().size()), given_(model.inputs().size()) {
+      : model_(model), shapes_(model.inputs().size()), given_(model.inputs().size()), values_(model.inputs().size()) {
     for (const Declared &input : model.inputs())
       for (const String &name : input.dim_names)
         if (!name.empty()) symbols_.emplace(name, qir::kUnknownDim);
@@ -55,6 +57,8 @@ class Binder {
     const auto input =
         std::ranges::find(model_.inputs(), name, [](const Declared &d) { return std::string_view(d.name); });
     const auto symbol = symbols_.find(name);
+    if (input != model_.inputs().end() && value.starts_with('['))
+      return read_value(static_cast<std::size_t>(input - model_.inputs().begin()), value, text);
     std::int64_t extent = 0;
     if (symbol != symbols_.end() &&
         (input == model_.inputs().end() || (parse_extent(value, &extent) && input->shape.size() != 1))) {
@@ -71,16 +75,19 @@ class Binder {
     return bad(text, message);
   }
 
-  // Shapes of all inputs, or one message with everything that is not bound.
-  Result<Vector<qir::Shape>> finish() {
+  // All inputs, or one message with everything that is not bound.
+  Result<Vector<InputBinding>> finish() {
     Vector<String> missing;
     for (std::size_t i = 0; i < shapes_.size(); ++i) {
       const Declared &input = model_.inputs()[i];
       if (given_[i]) continue;
       shapes_[i] = input.shape;
-      bool open = !input.has_shape;
+      // As many values as there are say how long a vector is.
+      if (!values_[i].empty() && (!input.has_shape || (input.shape.size() == 1 && input.shape[0] < 0)))
+        shapes_[i] = {static_cast<std::int64_t>(values_[i].size())};
+      bool open = !input.has_shape && values_[i].empty();
       for (std::size_t d = 0; d < shapes_[i].size(); ++d) {
-        if (shapes_[i][d] >= 0) continue;
+        if (shapes_[i][d] >= 0 || d >= input.dim_names.size()) continue;
         if (const auto symbol = symbols_.find(input.dim_names[d]); symbol != symbols_.end())
           shapes_[i][d] = symbol->second;
         open |= shapes_[i][d] < 0;
@@ -90,7 +97,7 @@ class Binder {
                                       shape_text(shapes_[i].data(), shapes_[i].size()).c_str()));
       if (open) missing.push_back(format("input '%s' %s", printable(input.name).c_str(), declared_text(input).c_str()));
     }
-    if (missing.empty()) return std::move(shapes_);
+    if (missing.empty()) return bindings();
     String list;
     for (const String &one : missing) (list += list.empty() ? "" : ", ") += one;
     Status status =
@@ -140,6 +147,52 @@ class Binder {
     return {};
   }
 
+  // "[1 2 3]"
+  Status read_value(std::size_t index, std::string_view value, std::string_view text) {
+    if (value.size() < 3 || value.back() != ']')
+      return bad(text, "expected numbers with spaces between, such as [16000]");
+    const DType dtype = model_.inputs()[index].dtype;
+    value = value.substr(1, value.size() - 2);
+    while (!(value = trim(value)).empty()) {
+      double number = 0;
+      const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+      const std::size_t used = static_cast<std::size_t>(end - value.data());
+      if (error != std::errc() || (used < value.size() && value[used] != ' '))
+        return bad(text, "expected numbers with spaces between, such as [16000]");
+      if (!holds(dtype, number))
+        return bad(text, format("found %g, which %s does not hold", number, dtype_name(dtype)));
+      values_[index].push_back(number);
+      value.remove_prefix(used);
+    }
+    return values_[index].empty() ? bad(text, "found no number") : Status();
+  }
+  static bool holds(DType dtype, double number) {
+    if (dtype == DType::Bool) return number == 0 || number == 1;
+    if (is_float(dtype)) return dtype_bits(dtype) >= 16;
+    if (!is_integer(dtype) || dtype_bits(dtype) < 8 || number != std::trunc(number)) return false;
+    const bool has_sign = dtype_kind(dtype) == DTypeKind::Signed;
+    // Past 2^53 a double no longer has every integer.
+    const int bits = std::min(static_cast<int>(dtype_bits(dtype)) - has_sign, 53);
+    const double limit = std::ldexp(1.0, bits);
+    return number < limit && number >= (has_sign ? -limit : 0);
+  }
+  Result<Vector<InputBinding>> bindings() {
+    Vector<InputBinding> made(shapes_.size());
+    for (std::size_t i = 0; i < made.size(); ++i) {
+      made[i] = {std::move(shapes_[i]), std::move(values_[i])};
+      if (made[i].values.empty()) continue;
+      const std::int64_t count = element_count(made[i].shape.data(), made[i].shape.size()).value_or(0);
+      const std::size_t given = made[i].values.size();
+      if (given == 1 && count >= 1 && count <= std::int64_t{1} << 24)
+        made[i].values.resize(static_cast<std::size_t>(count), made[i].values[0]);
+      if (made[i].values.size() != static_cast<std::uint64_t>(count))
+        return bad(model_.inputs()[i].name,
+                   format("found %zu values for %s, expected one for each element, or one for all", given,
+                          shape_text(made[i].shape.data(), made[i].shape.size()).c_str()));
+    }
+    return made;
+  }
+
   // What to give for the option, for this model.
   String wanted() const {
     String text;
@@ -158,12 +211,13 @@ class Binder {
   const onnx_import::Model &model_;
   Vector<qir::Shape> shapes_;
   Vector<bool> given_;
+  Vector<Vector<double>> values_;
   OrderedMap<String, std::int64_t> symbols_;
 };
 
 }  // namespace
 
-Result<Vector<qir::Shape>> bind_shapes(const onnx_import::Model &model, std::string_view text) {
+Result<Vector<InputBinding>> bind_shapes(const onnx_import::Model &model, std::string_view text) {
   Binder binder(model);
   for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t end = std::min(text.find(',', begin), text.size());

@@ -46,7 +46,13 @@ Buckets::Buckets(const qr::Model &model, const std::vector<std::string> &shapes)
     return;
   const nlohmann::json info = nlohmann::json::parse(model.inspect());
   container_ = info.value("kind", "") != "onnx";
-  if (!container_) return;
+  if (!container_) {
+    // What has its value already is no input of the session.
+    for (const std::string &shape : shapes)
+      for (const std::string &part : parts_of(shape))
+        std::erase_if(inputs_, [&](const qr::TensorInfo &input) { return part.starts_with(input.name + "=["); });
+    return;
+  }
   for (const nlohmann::json &graph : info["graphs"])
     buckets_.push_back({graph.value("name", ""), graph["input_dims"].get<std::vector<std::vector<int64_t>>>()});
   if (shapes.size() > 1)

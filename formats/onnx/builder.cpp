@@ -61,7 +61,8 @@ std::int32_t Builder::add_int(std::string_view name, std::int64_t value) {
   return add_constant(name, {DType::I64, {}, store_.copy(&value, sizeof value)});
 }
 
-std::int32_t Builder::add_number(std::string_view name, DType dtype, double value) {
+// False: the type holds no plain numbers.
+static bool append_number(DType dtype, double value, Vector<unsigned char> *out) {
   unsigned char bytes[8] = {};
   const auto put = [&](auto x) { std::memcpy(bytes, &x, sizeof x); };
   switch (dtype) {
@@ -78,9 +79,22 @@ std::int32_t Builder::add_number(std::string_view name, DType dtype, double valu
     case DType::U16:
     case DType::U8:
     case DType::Bool: put(static_cast<std::uint64_t>(value)); break;
-    default: return qir::kAbsent;
+    default: return false;
   }
-  return add_constant(name, {dtype, {}, store_.copy(bytes, dtype_bits(dtype) / 8)});
+  out->insert(out->end(), bytes, bytes + dtype_bits(dtype) / 8);
+  return true;
+}
+
+std::int32_t Builder::add_number(std::string_view name, DType dtype, double value) {
+  return add_numbers(name, dtype, {}, {&value, 1});
+}
+
+std::int32_t Builder::add_numbers(std::string_view name, DType dtype, qir::Shape shape,
+                                  std::span<const double> values) {
+  Vector<unsigned char> bytes;
+  for (const double value : values)
+    if (!append_number(dtype, value, &bytes)) return qir::kAbsent;
+  return add_constant(name, {dtype, std::move(shape), store_.copy(bytes.data(), bytes.size())});
 }
 
 std::optional<Vector<std::int64_t>> Builder::ints(std::int32_t id) const {

@@ -35,6 +35,8 @@ class Builder {
   std::int32_t add_int(std::string_view name, std::int64_t value);
   // A value of rank 0 of any float or integer dtype; kAbsent where the dtype cannot hold it.
   std::int32_t add_number(std::string_view name, DType dtype, double value);
+  // The same with a shape of as many elements as there are values.
+  std::int32_t add_numbers(std::string_view name, DType dtype, qir::Shape shape, std::span<const double> values);
   // The value of an i32 or i64 constant.
   std::optional<Vector<std::int64_t>> ints(std::int32_t id) const;
   std::optional<Vector<float>> floats(std::int32_t id) const;  // of an f32 or f16 constant

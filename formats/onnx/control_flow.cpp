@@ -182,8 +182,16 @@ Status import_if(Rewriter &node) {
   qir::Node made = node.make(Op::If, {node.in(0)}, "");
   made.inputs.insert(made.inputs.end(), passed.begin(), passed.end());
   for (const auto *branch : {then_branch, else_branch}) {
-    QR_ASSIGN_OR_RETURN(qir::Graph graph, import_body(node, *branch, {}, captures, passed));
-    made.subgraphs.push_back(std::move(graph));
+    const std::size_t before = node.importer.reasons.size();
+    Result<qir::Graph> graph = import_body(node, *branch, {}, captures, passed);
+    if (node.importer.reasons.size() > before)
+      node.importer.reasons.add(
+          ErrorId::onnx_unsupported, node.where,
+          format("its %s branch cannot be imported; if it is never taken, give the input that its condition hangs on "
+                 "its value by the option shape: NAME=[VALUE]",
+                 branch == then_branch ? "then" : "else"));
+    if (!graph.ok()) return graph.status();
+    made.subgraphs.push_back(std::move(*graph));
   }
   return node.finish(std::move(made));
 }

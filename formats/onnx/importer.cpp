@@ -108,10 +108,10 @@ void Importer::poison(const pb::NodeProto &proto, Scope &scope) {
     if (!output.empty()) scope.names[String(output)] = Scope::kPoisoned;
 }
 
-void Importer::bind_extents(const Vector<Declared> &inputs, const Vector<qir::Shape> &shapes) {
+void Importer::bind_extents(const Vector<Declared> &inputs, const Vector<InputBinding> &bindings) {
   for (std::size_t i = 0; i < inputs.size(); ++i)
-    for (std::size_t d = 0; d < inputs[i].dim_names.size() && d < shapes[i].size(); ++d)
-      if (!inputs[i].dim_names[d].empty()) extents_.emplace(inputs[i].dim_names[d], shapes[i][d]);
+    for (std::size_t d = 0; d < inputs[i].dim_names.size() && d < bindings[i].shape.size(); ++d)
+      if (!inputs[i].dim_names[d].empty()) extents_.emplace(inputs[i].dim_names[d], bindings[i].shape[d]);
 }
 
 qir::Shape Importer::known_extents(const Declared &value, const Scope &scope) const {
@@ -245,7 +245,7 @@ Status Importer::call(const pb::FunctionProto &function, Rewriter &node) {
   return {};
 }
 
-Result<qir::Graph> import_graph(Model &model, const Vector<qir::Shape> &shapes, Store &store, Folder *folder,
+Result<qir::Graph> import_graph(Model &model, const Vector<InputBinding> &bindings, Store &store, Folder *folder,
                                 Watcher *watcher) {
   const pb::GraphProto &graph = model.proto().graph();
   Importer importer(model, store, folder, watcher);
@@ -256,9 +256,11 @@ Result<qir::Graph> import_graph(Model &model, const Vector<qir::Shape> &shapes, 
   scope.opsets = &model.opsets();
   for (std::size_t i = 0; i < model.inputs().size(); ++i) {
     const Declared &input = model.inputs()[i];
-    scope.names[input.name] = builder.add_input(input.name, input.dtype, shapes[i]);
+    const auto &[shape, values] = bindings[i];
+    scope.names[input.name] = values.empty() ? builder.add_input(input.name, input.dtype, shape)
+                                             : builder.add_numbers(input.name, input.dtype, shape, values);
   }
-  importer.bind_extents(model.inputs(), shapes);
+  importer.bind_extents(model.inputs(), bindings);
   // Outputs keep their names, whatever is made on the way.
   importer.body(graph, scope);
   if (!importer.stopped.ok()) return std::move(importer.stopped);

@@ -17,9 +17,15 @@ class Watcher {
   ~Watcher() = default;
 };
 
-// Imports the model's graph. `shapes`: one per model.inputs(), all extents known. Constants point into the model or
+// What an input of the model is bound to.
+struct InputBinding {
+  qir::Shape shape;       // all extents known
+  Vector<double> values;  // not empty: the input is this constant; one value for each element
+};
+
+// Imports the model's graph. `bindings`: one per model.inputs(). Constants point into the model or
 // into `store`; both must outlive the graph. A failure carries every reason.
-Result<qir::Graph> import_graph(Model &model, const Vector<qir::Shape> &shapes, Store &store, Folder *folder,
+Result<qir::Graph> import_graph(Model &model, const Vector<InputBinding> &bindings, Store &store, Folder *folder,
                                 Watcher *watcher);
 
 }  // namespace quarry::onnx_import

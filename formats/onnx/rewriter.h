@@ -138,7 +138,7 @@ class Importer {
   // The names that a graph takes from its surroundings, in order of first use.
   static Vector<String> free_names(const pb::GraphProto &graph);
   // Binds the symbolic extents of the model's inputs: a name means the same extent everywhere in the model's graph.
-  void bind_extents(const Vector<Declared> &inputs, const Vector<qir::Shape> &shapes);
+  void bind_extents(const Vector<Declared> &inputs, const Vector<InputBinding> &bindings);
   // The shape of a value as far as it is known for the bound inputs.
   qir::Shape known_extents(const Declared &value, const Scope &scope) const;
 

@@ -40,12 +40,12 @@ inline void import(Result<Unique<Model>> model, Imported &out) {
     return;
   }
   out.model = std::move(*model);
-  Vector<qir::Shape> shapes;
+  Vector<InputBinding> bindings;
   for (const Declared &input : out.model->inputs()) {
-    shapes.push_back(input.shape);
-    std::ranges::replace(shapes.back(), qir::kUnknownDim, 2);
+    bindings.push_back({input.shape, {}});
+    std::ranges::replace(bindings.back().shape, qir::kUnknownDim, 2);
   }
-  auto graph = import_graph(*out.model, shapes, out.store, nullptr, nullptr);
+  auto graph = import_graph(*out.model, bindings, out.store, nullptr, nullptr);
   if (!graph.ok()) out.status = graph.status();
   else out.graph = std::move(*graph);
   if (out.status.ok()) CHECK_OK(qir::validate_graph(out.graph));

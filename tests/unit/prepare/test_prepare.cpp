@@ -226,7 +226,12 @@ TEST_CASE("shapes are bound") {
              {"n=-4", "QR-O0009", "one number"},
              {"n", "QR-O0009", "no '='"},
              {"n=9223372036854775807", "QR-O0009", "more elements than a tensor can"},
-             {"image=2x", "QR-O0009", "expected extents"}};
+             {"image=2x", "QR-O0009", "expected extents"},
+             {"image=[1 two]", "QR-O0009", "expected numbers"},
+             {"image=[", "QR-O0009", "expected numbers"},
+             {"image=[ ]", "QR-O0009", "no number"},
+             {"n=2,image=[1 2 3]", "QR-O0009", "3 values for [2,3]"},
+             {"image=[1]", "QR-O0008", "unbound"}};
   for (const auto &one : bad) {
     const LoweredModel done(model, {one.shape});
     CHECK_EQ(done.errors.id, one.id);
@@ -277,6 +282,20 @@ TEST_CASE("a scalar may be given as one element") {
   model.output("y", {2});
   for (const char *good : {"rate=", "rate=1", ""}) CHECK_EQ(LoweredModel(model, {good}).code, 0);
   CHECK_EQ(LoweredModel(model, {"rate=2"}).errors.id, "QR-O0009");
+}
+
+TEST_CASE("an input may be given its value") {
+  ModelText model(13);
+  model.input("x", {2});
+  model.input("rate", {});
+  model.node("Mul", {"x", "rate"}, {"y"});
+  model.output("y", {2});
+  const LoweredModel done(model, {"rate=[ -2.5 ]"});
+  CHECK_EQ(done.code, 0);
+  REQUIRE_EQ(done.graphs.size(), 1u);
+  CHECK_EQ(done.graphs[0].inputs.size(), 1u);
+  CHECK((run_lowered(done, {1, 3}) == std::vector<float>{-2.5f, -7.5f}));
+  CHECK((run_lowered(LoweredModel(model, {"rate=[2],x=2"}), {1, 3}) == std::vector<float>{2, 6}));
 }
 
 TEST_CASE("buckets share constants") {
