@@ -361,6 +361,22 @@ TEST_CASE("constant condition is inlined") {
   CHECK(done.graph.nodes[0].op == qir::Op::Abs);
 }
 
+TEST_CASE("a branch that cannot be imported may be one that is never taken") {
+  ModelText text(13);
+  text.input("c", {}, 9);
+  text.input("x", {2});
+  auto *node = text.node("If", {"c"}, {"y"});
+  for (const char *const name : {"then_branch", "else_branch"}) {
+    auto *graph = ModelText::graph(node, name);
+    ModelText::add_node(graph->add_node(), name[0] == 't' ? "Abs" : "Det", {"x"}, {name});
+    ModelText::fill(graph->add_output(), name, 1, {2});
+  }
+  text.output("y", {2});
+  Imported done;
+  import(text, done);
+  CHECK(done.has_reason("its else branch cannot be imported; if it is never taken, give the input"));
+}
+
 TEST_CASE("loop whose value grows") {
   ModelText text(13);
   text.input("x", {1});
