@@ -107,6 +107,7 @@ Result<Unique<Prepared>> Prepared::make(qir::Graph graph, const CompileOptions &
   adapt_quantized(g);
   passes::remove_unused(g);
   Lowering lowering(g, *options.soc, made->store_, made->draft_);
+  lowering.take_custom(options.packages);
   QR_RETURN_IF_ERROR(lowering.run(made->refused_));
   give_half_forms(made->draft_, *options.soc, options.half_precision, made->store_);
   if (options.settings.flag("htp_bf16_enable")) give_brain_forms(made->draft_, made->store_);
@@ -167,7 +168,8 @@ Vector<BlobNode> Prepared::nodes() const {
 
 Result<CompiledContext> compile(const std::shared_ptr<const qnn::Library> &library, Vector<qir::Graph> graphs,
                                 const CompileOptions &options, const Writer::Step &step, const CompileCall &call) {
-  QR_ASSIGN_OR_RETURN(const std::shared_ptr<Engine> engine, Engine::make(library, *options.soc, options.signed_domain));
+  QR_ASSIGN_OR_RETURN(const std::shared_ptr<Engine> engine,
+                      Engine::make(library, *options.soc, options.signed_domain, options.packages));
   const qnn::Api &api = engine->api();
   ScopedContext context{api};
   qnn::LogLines lines;

@@ -33,7 +33,6 @@ constexpr IdleOption kIdle[] = {
     {"dump_qnn_ep_input_graph", "it is the model's own; graph.watch makes its inner tensors outputs"},
     {"dump_qnn_ep_input_graph_dir", "see dump_json_qnn_graph"},
     {"ep.context_node_name_prefix", "the node of an EPContext model has the graph's name"},
-    {"op_packages", "operators of other packages than qti.aisw are not compiled"},
 };
 
 std::uint64_t decimal(std::string_view text) {
@@ -117,6 +116,7 @@ Result<CompileOptions> read_compile_options(Settings settings) {
   out.half_precision = settings.text("enable_htp_fp16_precision") != "0";
   out.signed_domain = settings.flag("htp.signed_pd");
   out.host_quantization = settings.flag("offload_graph_io_quantization");
+  QR_ASSIGN_OR_RETURN(out.packages, read_op_packages(settings.text("op_packages")));
   // What the library would take with a shrug, or refuse at another call.
   const auto limit = [&](const char *option, const String &expected) {
     return Status::error(ErrorId::bad_option_value, format("option %s: found %s for %s, expected %s", option,

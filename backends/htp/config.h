@@ -6,6 +6,7 @@
 #include <span>
 
 #include "backends/htp/config_file.h"
+#include "backends/htp/op_packages.h"
 #include "backends/htp/power.h"
 #include "backends/htp/qnn/htp_abi.h"
 #include "backends/htp/soc/soc.h"
@@ -38,6 +39,7 @@ struct CompileOptions {
   bool half_precision = true;
   bool signed_domain = false;
   bool host_quantization = true;  // of inputs and outputs
+  Vector<OpPackage> packages;
   Settings settings;
 };
 Result<CompileOptions> read_compile_options(Settings settings);

@@ -51,7 +51,7 @@ void write_node(JsonWriter &json, const Draft &draft, const DraftNode &node) {
     for (const std::int32_t id : ids) json.value(name_of(id));
     json.end_array();
   };
-  json.begin_object().field("package", "qti.aisw").field("type", node.type);
+  json.begin_object().field("package", node.package()).field("type", node.type);
   json.key("tensor_params").begin_object();
   for (const DraftParam &param : node.params)
     if (const auto *const ref = std::get_if<DraftParam::Ref>(&param.value))
@@ -61,6 +61,7 @@ void write_node(JsonWriter &json, const Draft &draft, const DraftNode &node) {
     if (const auto *const u32 = std::get_if<std::uint32_t>(&param.value)) json.field(param.name, *u32);
     else if (const auto *const i32 = std::get_if<std::int32_t>(&param.value)) json.field(param.name, *i32);
     else if (const auto *const f32 = std::get_if<float>(&param.value)) json.field(param.name, double{*f32});
+    else if (const auto *const text = std::get_if<DraftParam::Text>(&param.value)) json.field(param.name, text->text);
     else if (const auto *const flag = std::get_if<bool>(&param.value)) json.field(param.name, *flag);
   }
   json.end_object();

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/htp/engine.h"
 
+#include <algorithm>
+
 #include "backends/htp/qnn/htp_abi.h"
 
 namespace quarry::htp {
@@ -32,14 +34,15 @@ struct DeviceConfigs {
 }  // namespace
 
 Result<std::shared_ptr<Engine>> Engine::make(std::shared_ptr<const qnn::Library> library, const Soc &soc,
-                                             bool signed_domain) {
-  auto engine = std::allocate_shared<Engine>(Alloc<Engine>(), std::move(library), &soc, signed_domain);
+                                             bool signed_domain, Vector<OpPackage> packages) {
+  auto engine =
+      std::allocate_shared<Engine>(Alloc<Engine>(), std::move(library), &soc, signed_domain, std::move(packages));
   QR_RETURN_IF_ERROR(engine->open());
   return engine;
 }
 
 Status Engine::probe(std::shared_ptr<const qnn::Library> library) {
-  return Engine(std::move(library), nullptr, false).open();
+  return Engine(std::move(library), nullptr, false, {}).open();
 }
 
 Status Engine::open() {
@@ -59,6 +62,7 @@ Status Engine::open() {
           api.logCreate(qnn::write_log, static_cast<std::uint32_t>(qnn::LogLevel::Warnings), &log_))
     return failed("logCreate", error);
   if (const qnn::Error error = api.backendCreate(log_, nullptr, &backend_)) return failed("backendCreate", error);
+  QR_RETURN_IF_ERROR(register_packages());
   if (soc_) {
     DeviceConfigs configs(*library_, *soc_, signed_domain_);
     if (const qnn::Error error = api.deviceCreate(log_, configs.list, &device_))
@@ -69,6 +73,26 @@ Status Engine::open() {
     return failed("deviceCreate", error);
   }
   interrupter_ = quarry::make_unique<Interrupter>(api, backend_);
+  return {};
+}
+
+Status Engine::register_packages() {
+  const qnn::Api &api = library_->api();
+  for (std::size_t i = 0; i < packages_.size(); ++i) {
+    const OpPackage &package = packages_[i];
+    // Several operators of one package: it is registered once.
+    if (std::any_of(packages_.begin(), packages_.begin() + static_cast<std::ptrdiff_t>(i),
+                    [&](const OpPackage &p) { return p.path == package.path && p.target == package.target; }))
+      continue;
+    if (!api.backendRegisterOpPackage) return qnn::slot_missing(*library_, "backendRegisterOpPackage", "op_packages");
+    qnn::LogLines lines;
+    if (const qnn::Error error =
+            api.backendRegisterOpPackage(backend_, package.path.c_str(), package.symbol.c_str(),
+                                         package.target.empty() ? nullptr : package.target.c_str()))
+      return qnn::call_failed("backendRegisterOpPackage of op_packages: " + printable(package.path, 1000), error,
+                              &lines,
+                              "the package must be built for this machine, and its symbol be that of its interface");
+  }
   return {};
 }
 

@@ -6,6 +6,7 @@
 #include <atomic>
 
 #include "backends/htp/interrupter.h"
+#include "backends/htp/op_packages.h"
 #include "backends/htp/qnn/library.h"
 #include "backends/htp/qnn/log.h"
 #include "backends/htp/soc/soc.h"
@@ -15,11 +16,14 @@ namespace quarry::htp {
 class Engine {
  public:
   static Result<std::shared_ptr<Engine>> make(std::shared_ptr<const qnn::Library> library, const Soc &soc,
-                                              bool signed_domain);
+                                              bool signed_domain, Vector<OpPackage> packages = {});
   // Whether the library has a device at all, whatever its SoC.
   static Status probe(std::shared_ptr<const qnn::Library> library);
-  Engine(std::shared_ptr<const qnn::Library> library, const Soc *soc, bool signed_domain)
-      : library_(std::move(library)), soc_(soc), signed_domain_(signed_domain) {}  // by make() alone
+  Engine(std::shared_ptr<const qnn::Library> library, const Soc *soc, bool signed_domain, Vector<OpPackage> packages)
+      : library_(std::move(library)),
+        soc_(soc),
+        signed_domain_(signed_domain),
+        packages_(std::move(packages)) {}  // by make() alone
   ~Engine();
   Engine(const Engine &) = delete;
   Engine &operator=(const Engine &) = delete;
@@ -38,10 +42,12 @@ class Engine {
 
  private:
   Status open();
+  Status register_packages();
   void close() noexcept;
   std::shared_ptr<const qnn::Library> library_;
   const Soc *soc_;  // nullptr: as the library has it
   bool signed_domain_;
+  Vector<OpPackage> packages_;
   qnn::Handle log_ = nullptr, backend_ = nullptr, device_ = nullptr;
   Unique<Interrupter> interrupter_;
   std::atomic<bool> refused_async_{false};

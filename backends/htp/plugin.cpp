@@ -51,11 +51,14 @@ struct qr_backend {
   }
   // Where contexts for a SoC are loaded into; lives as long as one of them.
   Result<std::shared_ptr<htp::Engine>> engine(const std::shared_ptr<const qnn::Library> &library, const htp::Soc &soc,
-                                              bool signed_domain) {
+                                              bool signed_domain, std::string_view packages) {
     const std::lock_guard lock(mutex_);
-    std::weak_ptr<htp::Engine> &kept = engines_[{library.get(), soc.number + (signed_domain ? kSigned : 0)}];
+    std::weak_ptr<htp::Engine> &kept =
+        engines_[{library.get(), soc.number + (signed_domain ? kSigned : 0), String(packages)}];
     if (std::shared_ptr<htp::Engine> alive = kept.lock()) return alive;
-    QR_ASSIGN_OR_RETURN(std::shared_ptr<htp::Engine> made, htp::Engine::make(library, soc, signed_domain));
+    QR_ASSIGN_OR_RETURN(Vector<htp::OpPackage> list, htp::read_op_packages(packages));
+    QR_ASSIGN_OR_RETURN(std::shared_ptr<htp::Engine> made,
+                        htp::Engine::make(library, soc, signed_domain, std::move(list)));
     kept = made;
     return made;
   }
@@ -108,7 +111,7 @@ struct qr_backend {
   std::mutex describing_;
   std::mutex mutex_;
   StringMap<std::shared_ptr<const qnn::Library>> libraries_;
-  using EngineKey = std::pair<const qnn::Library *, std::uint32_t>;
+  using EngineKey = std::tuple<const qnn::Library *, std::uint32_t, String>;  // and op_packages
   std::map<EngineKey, std::weak_ptr<htp::Engine>, std::less<>,
            Alloc<std::pair<const EngineKey, std::weak_ptr<htp::Engine>>>>
       engines_;
@@ -237,8 +240,9 @@ qr_plugin_code compiler_check(qr_backend *backend, const qr_compile_request *req
       return {};
     }
     QR_ASSIGN_OR_RETURN(const Unique<htp::Prepared> prepared, htp::Prepared::make(std::move(graph), options));
-    QR_ASSIGN_OR_RETURN(const std::shared_ptr<htp::Engine> engine,
-                        backend->engine(library, *options.soc, options.signed_domain));
+    QR_ASSIGN_OR_RETURN(
+        const std::shared_ptr<htp::Engine> engine,
+        backend->engine(library, *options.soc, options.signed_domain, options.settings.text("op_packages")));
     if (!options.settings.flag("skip_backend_op_validation"))
       htp::Writer(*engine, prepared->draft()).validate(prepared->refused());
     const Vector<htp::BlobNode> nodes = prepared->nodes();
@@ -368,7 +372,7 @@ qr_plugin_code context_load(qr_backend *backend, const qr_load_request *request,
       return Status::error(ErrorId::backend_bad_blob, format("htp blob: found SoC %u, which is not known", blob.soc));
     QR_ASSIGN_OR_RETURN(const auto library, backend->library(request->options, request->option_count));
     QR_ASSIGN_OR_RETURN(std::shared_ptr<htp::Engine> engine,
-                        backend->engine(library, *soc, settings.flag("htp.signed_pd")));
+                        backend->engine(library, *soc, settings.flag("htp.signed_pd"), settings.text("op_packages")));
     htp::LoadedContext::Request loading{
         {}, std::move(settings), String(view(request->group)), &backend->groups, request->profile, {}};
     for (std::uint64_t i = 0; i < given.segment_count; ++i)

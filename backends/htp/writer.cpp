@@ -12,8 +12,6 @@ using qnn::DataType;
 
 namespace {
 
-constexpr char kPackage[] = "qti.aisw";
-
 String describe(const DraftTensor &tensor) {
   String text = type_name(tensor.dtype);
   text += '[';
@@ -90,6 +88,8 @@ qnn::Op Writer::op_of(const DraftNode &node, Vector<qnn::Param> &params, Vector<
         made.scalar.dtype = DataType::I32, made.scalar.i32 = *i32;
       else if (const auto *f32 = std::get_if<float>(&from.value))
         made.scalar.dtype = DataType::F32, made.scalar.f32 = *f32;
+      else if (const auto *text = std::get_if<DraftParam::Text>(&from.value))
+        made.scalar.dtype = DataType::String, made.scalar.str = text->text;
       else made.scalar.dtype = DataType::Bool8, made.scalar.b8 = std::get<bool>(from.value) ? 1 : 0;
     }
     params.push_back(made);
@@ -98,7 +98,7 @@ qnn::Op Writer::op_of(const DraftNode &node, Vector<qnn::Param> &params, Vector<
   for (const std::int32_t id : node.outputs) outputs.push_back(tensors_[static_cast<std::size_t>(id)]);
   return {1,
           node.name.c_str(),
-          kPackage,
+          node.package(),
           node.type,
           static_cast<std::uint32_t>(params.size()),
           params.data(),

@@ -72,7 +72,10 @@ for option, reason in (("enable_htp_monolithic_lstm=1", "step by step"), ("enabl
                        ("ep.context_node_name_prefix=a", "the graph's name")):
     key = option.split("=")[0]
     check("refused: " + key, compiled(option), 3, "option " + key, "does not do", reason, "leave the option out")
+check("a package that is not there: the library's word", compiled("op_packages=MyOp:/nowhere/libmine.so:Mine"), 3, "backendRegisterOpPackage", "/nowhere/libmine.so", "4005")
 check("compile", compiled(), 0)
+check("a package that is not there, where is loaded", run("run", container, "--backend", "htp", "--zeros", "-O", "context.recompile=never", "-O", "op_packages=MyOp:/nowhere/libmine.so:Mine"), 3,
+      "op_packages")
 for option, reason in (("enable_dx12_shared_memory_allocator=1", "Windows"), ("qnn.lora_config=a.txt", "refuses to prepare a graph again"), ("htp_reused_io_limit_mb=3", "no configuration"),
                        ("ep.share_ep_contexts=1", "context.group")):
     key = option.split("=")[0]

@@ -33,15 +33,20 @@ struct DraftParam {
   struct Ref {
     std::int32_t tensor;
   };
-  std::variant<std::uint32_t, std::int32_t, float, bool, Ref> value;
+  struct Text {
+    const char *text;  // the model's
+  };
+  std::variant<std::uint32_t, std::int32_t, float, bool, Ref, Text> value;
 };
 
 struct DraftNode {
   String name;
-  const char *type;  // of the package qti.aisw
+  const char *type;  // of the package qti.aisw, or of that which `custom` names
   Vector<std::int32_t> inputs, outputs;
   Vector<DraftParam> params;
   std::int32_t source = qir::kNoSource;  // the node of the model that it was made for
+  std::shared_ptr<const qir::CustomOp> custom = nullptr;
+  const char *package() const noexcept { return custom ? custom->domain.c_str() : "qti.aisw"; }
 };
 
 // An input or output of the session: what the model says it is, and the tensor that the library gets or gives. An input

@@ -409,7 +409,17 @@ Status Lowering::check_types(const qir::Node &node) const {
 }
 
 Status Lowering::lower_node(const qir::Node &node) {
-  const OperatorRow *row = node.op == qir::Op::Custom ? nullptr : find_operator(node.op);
+  const bool is_custom = node.op == qir::Op::Custom;
+  if (is_custom && std::ranges::any_of(packages_, [&](const OpPackage &p) { return p.op == node.custom->type; })) {
+    QR_RETURN_IF_ERROR(check_types(node));
+    return lower_custom(*this, node);
+  }
+  const OperatorRow *row = is_custom ? nullptr : find_operator(node.op);
+  if (is_custom)
+    return refuse(ErrorId::backend_op,
+                  format("custom operator %s version %lld: this backend has no package for it", qir::op_text(node).c_str(),
+                         static_cast<long long>(node.custom->version)),
+                  "name the package by the option op_packages");
   if (!row)
     return refuse(
         ErrorId::backend_op, format("operator %s has no form on this device", qir::op_text(node).c_str()),

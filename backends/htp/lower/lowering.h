@@ -11,6 +11,7 @@
 #include <span>
 
 #include "backends/htp/lower/draft.h"
+#include "backends/htp/op_packages.h"
 #include "backends/htp/soc/soc.h"
 #include "formats/qir/graph_edit.h"
 #include "formats/qir/store.h"
@@ -85,6 +86,8 @@ class Lowering {
   // Extents in the order, at least one axis.
   static Vector<std::uint32_t> dims_of(const qir::Shape &shape, const Order &order);
 
+  // Operators that packages of the user's have.
+  void take_custom(std::span<const OpPackage> packages) noexcept { packages_ = packages; }
   // Runs the rules of all nodes. `refused` has one entry per node; a refused node's results are taken as if they were
   // there, so that the rest is judged too.
   Status run(Vector<Status> &refused);
@@ -110,6 +113,7 @@ class Lowering {
   const Soc &soc_;
   qir::Store &store_;
   Draft &draft_;
+  std::span<const OpPackage> packages_;
   const qir::Node *at_ = nullptr;  // whose rule runs
   StringMap<std::uint32_t> names_;
   Vector<Value> values_;  // per tensor of the graph: as its maker gave it
@@ -120,6 +124,8 @@ class Lowering {
 // A node with a constant operand whose value the rule needs, as integers; a refusal where it is not constant.
 Result<Vector<std::int64_t>> constant_ints(const Lowering &lowering, const qir::Node &node, std::size_t input,
                                            const char *what);
+
+Status lower_custom(Lowering &l, const qir::Node &node);
 
 using Rule = Status (*)(Lowering &, const qir::Node &);
 struct OperatorRow {

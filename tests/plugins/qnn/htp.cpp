@@ -68,6 +68,10 @@ Error backend_free(qnn::Handle handle) {
   delete static_cast<Backend *>(handle);
   return 0;
 }
+Error register_package(qnn::Handle, const char *path, const char *symbol, const char *target) {
+  record("backendRegisterOpPackage %s %s %s", path, symbol, target ? target : "-");
+  return meet("backendRegisterOpPackage");
+}
 Error validate(qnn::Handle, qnn::Op op) {
   if (!is_listed("refuse", op.type)) return meet("backendValidateOpConfig");
   say("the script refuses %s", op.type);
@@ -217,6 +221,15 @@ Error tensor_create(qnn::Handle handle, qnn::Tensor *tensor) {
   return 0;
 }
 Error add_node(qnn::Handle handle, qnn::Op op) {
+  if (std::string_view(op.package) != "qti.aisw") {
+    record("graphAddNode %s::%s inputs=%u outputs=%u", op.package, op.type, op.n_in, op.n_out);
+    for (std::uint32_t i = 0; i < op.n_params; ++i) {
+      const qnn::Param &p = op.params[i];
+      const bool is_text = p.kind == qnn::ParamKind::Scalar && p.scalar.dtype == qnn::DataType::String;
+      if (p.kind == qnn::ParamKind::Tensor) record("  param %s=[%u]", p.name, p.tensor.v1.dims[0]);
+      else record("  param %s=%s%u", p.name, is_text ? p.scalar.str : "", is_text ? 0 : p.scalar.u32);
+    }
+  }
   static_cast<Graph *>(handle)->nodes.push_back(op.name);
   return meet("graphAddNode");
 }
@@ -337,6 +350,7 @@ extern "C" __attribute__((visibility("default"))) quarry::qnn::Error QnnInterfac
   provider.name = "STANDIN";
   provider.version = {version("core", "2.40.0"), version("htp", "5.51.0")};
   qnn::Api &api = provider.api;
+  api.backendRegisterOpPackage = register_package;
   api.backendCreate = backend_create, api.backendGetBuildId = get_build_id, api.backendValidateOpConfig = validate;
   api.backendFree = backend_free, api.contextCreate = context_create, api.contextSetConfig = context_set_config;
   api.contextGetBinarySize = get_binary_size, api.contextGetBinary = get_binary;
