@@ -417,8 +417,8 @@ Status Lowering::lower_node(const qir::Node &node) {
   const OperatorRow *row = is_custom ? nullptr : find_operator(node.op);
   if (is_custom)
     return refuse(ErrorId::backend_op,
-                  format("custom operator %s version %lld: this backend has no package for it", qir::op_text(node).c_str(),
-                         static_cast<long long>(node.custom->version)),
+                  format("custom operator %s version %lld: this backend has no package for it",
+                         qir::op_text(node).c_str(), static_cast<long long>(node.custom->version)),
                   "name the package by the option op_packages");
   if (!row)
     return refuse(
