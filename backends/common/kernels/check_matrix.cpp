@@ -141,8 +141,8 @@ Status check_BlockF32(const void *params, const Isa &isa, Needs &needs) {
   std::uint64_t before, after;
   if (!float_bytes(s.rows_in, e.ow, c, 1, &before) || !float_bytes(s.rows, d.ow, c, 1, &after))
     return too_large("BlockF32", "rows between the convolutions");
-  needs.scratch_bytes =
-      before + after + (expand.scratch_bytes > project.scratch_bytes ? expand.scratch_bytes : project.scratch_bytes);
+  needs.scratch_bytes = kBlockRowsBytes + before + after +
+                        (expand.scratch_bytes > project.scratch_bytes ? expand.scratch_bytes : project.scratch_bytes);
   return {};
 }
 

@@ -110,6 +110,7 @@ struct ConvShape {
 struct BlockShape {
   std::int64_t rows, rows_in;
 };
+inline constexpr std::uint64_t kBlockRowsBytes = 64;  // of a worker's scratch: which rows it holds
 [[maybe_unused]] static inline BlockShape block_shape(const BlockF32 &p) noexcept {
   const Window &w = p.depthwise.window;
   constexpr std::int64_t kBytes = 256 << 10;

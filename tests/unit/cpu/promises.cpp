@@ -216,6 +216,35 @@ TEST_CASE("inverted residuals by size") {
   }
 }
 
+// Where a worker is held up, others do its share: no loop is cut into one piece for each.
+TEST_CASE("inverted residuals leave work for others") {
+  Net net;
+  const i32 x = net.conv(net.image(16, 64, 64), 16, 1);
+  i32 y = net.clip6(net.conv(x, 96, 1));
+  y = net.clip6(net.conv(y, 96, 3, 96));
+  const PlanCase sample(net.gives({net.node(Op::Add, {net.conv(y, 16, 1), x})}));
+  REQUIRE_EQ(sample.count(kernels::Kernel::BlockF32), 1);
+  Random random(1);
+  Data inputs = sample.random_inputs(random), expected;
+  REQUIRE_OK(sample.run(inputs, expected));
+  Request made(sample.loaded(), 2);
+  made.inputs[0].data = inputs[0].data(), made.inputs[0].size_bytes = inputs[0].size();
+  static std::uint64_t fewest;
+  fewest = UINT64_MAX;
+  // Worker 1 comes to nothing but one piece in the middle.
+  made.threads.parallel_for = [](void *, std::uint64_t count, std::uint64_t grain, qr_parallel_body body,
+                                 void *context) {
+    const std::uint64_t pieces = (count + grain - 1) / grain;
+    fewest = std::min(fewest, pieces);
+    for (std::uint64_t i = 0; i < pieces; ++i)
+      body(context, i * grain, std::min(count, (i + 1) * grain), i == pieces / 2);
+  };
+  cpu::Execution execution(sample.loaded());
+  REQUIRE_OK(execution.run(made.request, test_host()));
+  CHECK_EQ(std::memcmp(made.outputs[0].data, expected[0].data(), expected[0].size()), 0);
+  CHECK(fewest >= 8);
+}
+
 TEST_CASE("quantized convolutions take additions") {
   Net net;
   const auto quantised = [&](i32 id, float scale) {

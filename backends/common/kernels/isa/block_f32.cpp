@@ -8,6 +8,12 @@ namespace quarry::kernels::QR_ISA {
 
 namespace {
 
+// The rows of the expanded image that a worker holds, at the beginning of its scratch.
+struct BlockRows {
+  std::int64_t image, begin, end;
+};
+static_assert(sizeof(BlockRows) <= kBlockRowsBytes);
+
 // One of the three on some rows: a run of its own kernel on this thread.
 template <class Run, class P>
 QR_INLINE void run_part(Run &&run, const P &params, const float *x, const float *w, const float *bias, const float *r,
@@ -42,48 +48,51 @@ void run_BlockF32(const Call &call) {
   const std::int64_t c = p.depthwise.c, row_in = w.iw * c, row_out = w.ow * c;
   const auto room = [](std::int64_t floats) { return static_cast<std::size_t>((floats * 4 + 63) / 64 * 64); };
 
-  // One stretch a worker: where a stretch begins, rows of the expanded image are made twice.
-  const auto total = static_cast<std::uint64_t>(w.n) * static_cast<std::uint64_t>(w.oh),
-             workers = static_cast<std::uint64_t>(call.threads.workers);
-  const std::uint64_t grain = ceil_div(total, workers);
-  call.threads.run(total, grain, [&](std::uint64_t begin, std::uint64_t end, std::uint32_t worker) {
-    std::byte *const scratch = call.worker_scratch(worker);
-    auto *const expanded = reinterpret_cast<float *>(scratch);
-    auto *const filtered = reinterpret_cast<float *>(scratch + room(s.rows_in * row_in));
-    std::byte *const rest = scratch + room(s.rows_in * row_in) + room(s.rows * row_out);
-    BlockF32 part = p;
-    part.expand.window.n = part.depthwise.window.n = part.project.window.n = 1;
-    std::int64_t have_image = -1, have_begin = 0, have_end = 0;  // rows of the expanded image that `expanded` holds
-    for (auto at = static_cast<std::int64_t>(begin); at < static_cast<std::int64_t>(end);) {
-      const std::int64_t image = at / w.oh, oy = at % w.oh;
-      const std::int64_t rows = min_of(min_of(s.rows, static_cast<std::int64_t>(end) - at), w.oh - oy);
-      const std::int64_t top = oy * w.sh - w.pad_top;
-      const std::int64_t first = max_of<std::int64_t>(0, top),
-                         last = min_of<std::int64_t>(w.ih, top + conv_input_rows(w, rows));
-      std::int64_t kept = 0;
-      if (have_image == image && have_begin <= first && first < have_end) {
-        kept = min_of(have_end, last) - first;
-        std::memmove(expanded, expanded + (first - have_begin) * row_in, static_cast<std::size_t>(kept * row_in) * 4);
-      }
-      if (first + kept < last) {
-        part.expand.window.ih = part.expand.window.oh = static_cast<std::int32_t>(last - first - kept);
-        run_part(expand, part.expand, x + (image * w.ih + first + kept) * w.iw * p.expand.x_stride, w1, bias1, nullptr,
-                 expanded + kept * row_in, rest);
-      }
-      have_image = image, have_begin = first, have_end = max_of(first, last);
-      Window &rows_of = part.depthwise.window;
-      rows_of.ih = static_cast<std::int32_t>(max_of<std::int64_t>(last - first, 1));
-      rows_of.oh = static_cast<std::int32_t>(rows);
-      // A window altogether below the image sees no row: then the one that is named lies outside of every tap.
-      rows_of.pad_top = static_cast<std::int32_t>(last > first ? first - top : conv_input_rows(w, rows));
-      run_part(run_DepthwiseF32, part.depthwise, expanded, w2, bias2, nullptr, filtered, nullptr);
-      part.project.window.ih = part.project.window.oh = static_cast<std::int32_t>(rows);
-      const std::int64_t pixel = at * w.ow;
-      run_part(project, part.project, filtered, w3, bias3, r ? r + pixel * p.project.r_stride : nullptr,
-               y + pixel * p.project.y_stride, rest);
-      at += rows;
-    }
-  });
+  // A strip at a time: whoever is done takes from one that is held up. Who goes on where it stopped, as all do with
+  // their own share, has the rows that both strips read; else they are made twice.
+  for (std::uint32_t worker = 0; worker < call.threads.workers; ++worker)
+    *reinterpret_cast<BlockRows *>(call.worker_scratch(worker)) = {-1, 0, 0};
+  const auto total = static_cast<std::uint64_t>(w.n) * static_cast<std::uint64_t>(w.oh);
+  call.threads.run(
+      total, static_cast<std::uint64_t>(s.rows), [&](std::uint64_t begin, std::uint64_t end, std::uint32_t worker) {
+        auto &have = *reinterpret_cast<BlockRows *>(call.worker_scratch(worker));
+        std::byte *const scratch = call.worker_scratch(worker) + kBlockRowsBytes;
+        auto *const expanded = reinterpret_cast<float *>(scratch);
+        auto *const filtered = reinterpret_cast<float *>(scratch + room(s.rows_in * row_in));
+        std::byte *const rest = scratch + room(s.rows_in * row_in) + room(s.rows * row_out);
+        BlockF32 part = p;
+        part.expand.window.n = part.depthwise.window.n = part.project.window.n = 1;
+        for (auto at = static_cast<std::int64_t>(begin); at < static_cast<std::int64_t>(end);) {
+          const std::int64_t image = at / w.oh, oy = at % w.oh;
+          const std::int64_t rows = min_of(min_of(s.rows, static_cast<std::int64_t>(end) - at), w.oh - oy);
+          const std::int64_t top = oy * w.sh - w.pad_top;
+          const std::int64_t first = max_of<std::int64_t>(0, top),
+                             last = min_of<std::int64_t>(w.ih, top + conv_input_rows(w, rows));
+          std::int64_t kept = 0;
+          if (have.image == image && have.begin <= first && first < have.end) {
+            kept = min_of(have.end, last) - first;
+            std::memmove(expanded, expanded + (first - have.begin) * row_in,
+                         static_cast<std::size_t>(kept * row_in) * 4);
+          }
+          if (first + kept < last) {
+            part.expand.window.ih = part.expand.window.oh = static_cast<std::int32_t>(last - first - kept);
+            run_part(expand, part.expand, x + (image * w.ih + first + kept) * w.iw * p.expand.x_stride, w1, bias1,
+                     nullptr, expanded + kept * row_in, rest);
+          }
+          have = {image, first, max_of(first, last)};
+          Window &rows_of = part.depthwise.window;
+          rows_of.ih = static_cast<std::int32_t>(max_of<std::int64_t>(last - first, 1));
+          rows_of.oh = static_cast<std::int32_t>(rows);
+          // A window altogether below the image sees no row: then the one that is named lies outside of every tap.
+          rows_of.pad_top = static_cast<std::int32_t>(last > first ? first - top : conv_input_rows(w, rows));
+          run_part(run_DepthwiseF32, part.depthwise, expanded, w2, bias2, nullptr, filtered, nullptr);
+          part.project.window.ih = part.project.window.oh = static_cast<std::int32_t>(rows);
+          const std::int64_t pixel = at * w.ow;
+          run_part(project, part.project, filtered, w3, bias3, r ? r + pixel * p.project.r_stride : nullptr,
+                   y + pixel * p.project.y_stride, rest);
+          at += rows;
+        }
+      });
 }
 
 }  // namespace quarry::kernels::QR_ISA
