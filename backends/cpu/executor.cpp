@@ -11,6 +11,7 @@
 namespace quarry::cpu {
 
 Execution::Execution(const LoadedPlan &plan) : plan_(plan), arena_(plan.arena_bytes), operands_(plan.operands.size()) {
+  sharing_.expect(plan.notes);
   for (std::uint32_t o = 0; o < plan.operands.size(); ++o) {
     const Operand &operand = plan.operands[o];
     const Value &value = plan.values[operand.value];
@@ -71,9 +72,7 @@ Status Execution::run(const qr_run_request &request, const qr_host &host, std::u
           format("output '%s': found room for %llu bytes, expected %llu", printable(expected.name).c_str(),
                  static_cast<unsigned long long>(io.size_bytes), static_cast<unsigned long long>(bytes)));
   }
-  const qr_host_threads *given = request.threads;
-  const kernels::Threads threads{given ? given->worker_count : 1, given ? given->self : nullptr,
-                                 given ? given->parallel_for : nullptr};
+  const kernels::Threads threads = sharing_.begin(request.threads, host);
   make_scratch(threads.workers);
   bind(request);
   const plugin::StopToken stop(request.signal, host);
@@ -89,6 +88,7 @@ Status Execution::run(const qr_run_request &request, const qr_host &host, std::u
     if (step.kernel == kReferenceStep) {
       QR_RETURN_IF_ERROR(run_subgraph(step, request, host));
     } else {
+      sharing_.step(static_cast<std::size_t>(&step - plan_.steps.data()));
       plan_.isa->run[step.kernel]({plan_.params + step.params, operands_.data() + step.first_operand, threads,
                                    static_cast<std::byte *>(scratch_.data), plan_.scratch_bytes, bad_index});
       if (step.kernel == static_cast<std::uint32_t>(kernels::Kernel::Gather) && bad_index[0] != 0) {

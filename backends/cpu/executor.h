@@ -5,6 +5,7 @@
 #include "backends/common/plugin_support.h"
 #include "backends/cpu-reference/interpreter.h"
 #include "backends/cpu/blob.h"
+#include "backends/cpu/sharing.h"
 
 namespace quarry::cpu {
 
@@ -22,6 +23,7 @@ class Execution : public HeapObject {
     std::uint64_t events = 0;
     return run(request, host, &events);
   }
+  void share_all() noexcept { sharing_.share_all(); }
   // As part of another's run, which has told of so many events.
   Status run(const qr_run_request &request, const qr_host &host, std::uint64_t *events);
 
@@ -46,6 +48,7 @@ class Execution : public HeapObject {
   };
 
   const LoadedPlan &plan_;
+  Sharing sharing_;
   Block arena_, scratch_;
   std::uint32_t scratch_workers_ = 0;
   Vector<std::byte *> operands_;  // per operand of the plan

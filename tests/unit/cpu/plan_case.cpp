@@ -180,6 +180,7 @@ Request::Request(const cpu::LoadedPlan &plan, std::uint32_t workers)
 Status PlanCase::run(const Data &inputs, Data &outputs, std::uint32_t workers, bool room,
                      const Vector<qir::Shape> *shapes) const {
   cpu::Execution execution(*loaded_);
+  execution.share_all();
   Request made(*loaded_, workers);
   Vector<Guarded> memory;
   for (std::size_t i = 0; i < inputs.size(); ++i) {

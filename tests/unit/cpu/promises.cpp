@@ -240,9 +240,44 @@ TEST_CASE("inverted residuals leave work for others") {
       body(context, i * grain, std::min(count, (i + 1) * grain), i == pieces / 2);
   };
   cpu::Execution execution(sample.loaded());
+  execution.share_all();
   REQUIRE_OK(execution.run(made.request, test_host()));
   CHECK_EQ(std::memcmp(made.outputs[0].data, expected[0].data(), expected[0].size()), 0);
   CHECK(fewest >= 8);
+}
+
+// To wake threads takes longer than a small loop: those are run alone until there is work enough.
+TEST_CASE("threads are woken for what is worth it") {
+  Net net;
+  i32 y = net.input(DType::F32, {1, 256, 256});
+  for (int i = 0; i < 40; ++i) y = net.node(Op::Sin, {y});
+  const PlanCase sample(net.gives({y}));
+  static std::uint64_t clock, tick, shared;
+  shared = 0;
+  qr_host host = test_host();
+  host.clock_ns = [](void *) { return clock += tick; };
+  Request made(sample.loaded(), 2);
+  Random random(1);
+  Data inputs = sample.random_inputs(random);
+  made.inputs[0].data = inputs[0].data(), made.inputs[0].size_bytes = inputs[0].size();
+  made.threads.parallel_for = [](void *, std::uint64_t count, std::uint64_t, qr_parallel_body body, void *context) {
+    ++shared;
+    body(context, 0, count, 0);
+  };
+  cpu::Execution execution(sample.loaded());
+  const auto runs = [&](std::uint64_t each) {  // ns that a loop takes; shared loops of the last run
+    tick = each;
+    for (int run = 0; run < 6; ++run) {
+      shared = 0;
+      made.outputs[0].data = nullptr;
+      REQUIRE_OK(execution.run(made.request, host));
+    }
+    return shared;
+  };
+  CHECK_EQ(runs(50'000), 40);  // each is worth a wake
+  const std::uint64_t some = runs(2'000);
+  CHECK((some > 0 && some < 40));  // the first ones are run alone; then the threads are awake
+  CHECK_EQ(runs(100), 0);          // all of them together are not
 }
 
 TEST_CASE("quantized convolutions take additions") {

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which loops of a run are shared with the host's threads. To wake one takes some microseconds, more than a small loop
+// saves; one that has just helped still looks for work. So small loops are run alone, until they have taken as long
+// as makes a wake worth its while. How long loops take is measured as they run; results do not hang on it.
+#pragma once
+
+#include "backends/common/kernels/kernel.h"
+#include "quarry/backend.h"
+
+namespace quarry::cpu {
+
+class Sharing {
+ public:
+  // `bytes`: per step, what it reads and writes: the first guess at its time.
+  template <class Notes>
+  void expect(const Notes &notes) {
+    for (const auto &note : notes) {
+      const std::uint64_t guess = (note.bytes_read + note.bytes_written) / kBytesPerNs;
+      alone_ns_.push_back(static_cast<std::uint32_t>(guess < kMost ? guess : kMost));
+    }
+  }
+  kernels::Threads begin(const qr_host_threads *given, const qr_host &host) noexcept {
+    given_ = given, host_ = &host;
+    saved_ns_ = last_ns_ = 0;
+    if (!given || given->worker_count < 2) return {};
+    return {given->worker_count, this,
+            [](void *self, std::uint64_t count, std::uint64_t grain, qr_parallel_body body, void *context) {
+              static_cast<Sharing *>(self)->loop(count, grain, body, context);
+            }};
+  }
+  void step(std::size_t index) noexcept { step_ = index; }
+  void share_all() noexcept { all_ = true; }  // for tests of what many workers do
+
+ private:
+  static constexpr std::uint64_t kWorthWaking = 30'000, kStillAwake = 20'000, kBytesPerNs = 10, kMost = 1u << 30;
+
+  void loop(std::uint64_t count, std::uint64_t grain, qr_parallel_body body, void *context) noexcept {
+    std::uint32_t &alone_ns = alone_ns_[step_];
+    const std::uint64_t begin = host_->clock_ns(host_->self);
+    const bool shared =
+        all_ || (last_ns_ != 0 && begin - last_ns_ < kStillAwake) || saved_ns_ + alone_ns >= kWorthWaking;
+    if (shared) given_->parallel_for(given_->self, count, grain, body, context);
+    else body(context, 0, count, 0);
+    const std::uint64_t end = host_->clock_ns(host_->self);
+    const std::uint64_t took = end - begin < kMost ? end - begin : kMost;
+    if (shared) {
+      saved_ns_ = 0, last_ns_ = end;
+      // No more than all of them together: a guess that was too high is mended.
+      const std::uint64_t most = took * given_->worker_count;
+      if (most < alone_ns) alone_ns = static_cast<std::uint32_t>(most);
+    } else {
+      saved_ns_ += took;
+      alone_ns = static_cast<std::uint32_t>((alone_ns + took) / 2);
+    }
+  }
+
+  const qr_host_threads *given_ = nullptr;
+  const qr_host *host_ = nullptr;
+  Vector<std::uint32_t> alone_ns_;  // per step: a loop of it on one thread
+  std::size_t step_ = 0;
+  bool all_ = false;
+  std::uint64_t saved_ns_ = 0;  // of loops that were run alone since the last that was shared
+  std::uint64_t last_ns_ = 0;   // when that ended; 0: not in this run
+};
+
+}  // namespace quarry::cpu
