@@ -195,6 +195,7 @@ Rule find_rule(std::string_view domain, std::string_view op, std::int64_t opset)
   }
   if (domain == "com.microsoft") {
     if (const Rule rule = find_quantized_rule(op)) return rule;
+    if (const Rule rule = find_integer_rule(op)) return rule;
     if (const Rule rule = find_transformer_rule(op)) return rule;
     return find_contrib_rule(op);
   }

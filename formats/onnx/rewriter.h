@@ -111,6 +111,7 @@ Rule find_experimental_rule(std::string_view op);  // rules_experimental.cpp: op
 Rule find_standard_rule(std::string_view op);      // rules_standard.cpp
 Rule find_quantized_rule(std::string_view op);     // rules_quantized.cpp (QLinear*, com.microsoft)
 Rule find_contrib_rule(std::string_view op);       // rules_contrib.cpp (com.microsoft)
+Rule find_integer_rule(std::string_view op);       // rules_integer.cpp (com.microsoft)
 Rule find_transformer_rule(std::string_view op);   // rules_attention.cpp (com.microsoft)
 Status import_if(Rewriter &node);                  // control_flow.cpp
 Status import_loop(Rewriter &node);

@@ -13,7 +13,8 @@ import onnx.helper as h
 import onnxruntime as ort
 from onnx import TensorProto as T, numpy_helper
 
-KINDS = {np.dtype("float32"): T.FLOAT, np.dtype("int32"): T.INT32, np.dtype("int64"): T.INT64, np.dtype("float16"): T.FLOAT16}
+KINDS = {np.dtype("float32"): T.FLOAT, np.dtype("int32"): T.INT32, np.dtype("int64"): T.INT64, np.dtype("float16"): T.FLOAT16,
+         np.dtype("uint8"): T.UINT8, np.dtype("int8"): T.INT8}
 out = sys.argv[1]
 shutil.rmtree(out, ignore_errors=True)
 random = np.random.default_rng(5)
@@ -126,4 +127,15 @@ case("embed_all", "EmbedLayerNormalization", {"ids": ids(20), "segments": ids(2)
      tuple(tables), epsilon=0.001)
 case("embed_no_segments", "EmbedLayerNormalization", {"ids": ids(20), "segments": None, "words": tables["words"], "places": tables["places"], "kinds": None,
                                                       "gamma": tables["gamma"], "beta": tables["beta"]}, embedded, ("words", "places", "gamma", "beta"))
+# Products of integers with scales known at run time
+bytes_ = lambda *shape: random.integers(0, 255, shape, dtype=np.uint8)
+signed = lambda *shape: random.integers(-127, 127, shape, dtype=np.int8)
+scale = lambda *shape: random.uniform(0.01, 0.03, shape).astype(np.float32)
+product = {"a": bytes_(B, S, 12), "b": signed(12, 7), "a_scale": scale(), "b_scale": scale(7)}
+case("integer_to_float", "MatMulIntegerToFloat", product, {"y": y(B, S, 7)}, ("b", "b_scale"))
+case("integer_to_float_bias", "MatMulIntegerToFloat", {**product, "a_zero": bytes_(), "b_zero": signed(7), "bias": reals(7)}, {"y": y(B, S, 7)},
+     ("b", "b_scale", "b_zero", "bias"))
+dynamic = {"a": reals(B, S, 12), "b": signed(12, 7), "b_scale": scale(1)}
+case("dynamic_matmul", "DynamicQuantizeMatMul", dynamic, {"y": y(B, S, 7)}, ("b", "b_scale"))
+case("dynamic_matmul_bias", "DynamicQuantizeMatMul", {**dynamic, "b_zero": signed(1), "bias": reals(7)}, {"y": y(B, S, 7)}, ("b", "b_scale", "b_zero", "bias"))
 print(f"{written} cases in {out}")
