@@ -38,6 +38,10 @@ void put_together_quantized(qir::Graph &graph);
 // once and would now be read by another as f32: never, for each result still passes its QuantizeLinear.
 void take_apart_quantized(qir::Graph &graph, Store &store, bool (*keep)(const qir::Graph &, const qir::Node &));
 
+// MatMulInteger or ConvInteger -> Cast to f32 -> Mul becomes DequantizeLinear -> MatMul or Conv -> Mul, with sums that
+// half precision has room for. Weights must be constant. Rounding differs.
+void scale_integer_products(qir::Graph &graph, Store &store);
+
 // Einsum of two f32 tensors, where each label is a batch, a row, a column or summed over, becomes MatMul between
 // Transpose and Reshape. Rounding differs. Extents must be known.
 Status einsum_to_matmul(qir::Graph &graph, Store &store);

@@ -91,6 +91,7 @@ Result<Unique<Prepared>> Prepared::make(qir::Graph graph, const CompileOptions &
   if (options.host_quantization) made->host_ = take_border_quantization(g);
   make_small_weights_signed(g, made->store_);
   make_unsigned(g, made->store_, made->host_);
+  passes::scale_integer_products(g, made->store_);
   passes::take_apart_quantized(g, made->store_, computes_quantized);
   ConstantDequantizer folder;
   passes::fold_constants(g, made->store_, folder,
