@@ -94,6 +94,10 @@ newest_onnx() {  # the newest onnx and onnxruntime packages, in a folder of thei
   [ -x "$venv/bin/python" ] || python3 -m venv "$venv" || return 1
   "$venv/bin/python" -c 'import onnx, onnxruntime' 2>/dev/null || "$venv/bin/pip" install -q onnx onnxruntime numpy >"$build/pip.log" 2>&1
 }
+newest_onnx_and_qnn() {  # with ONNX Runtime's QNN provider, which checks of the htp backend compare with
+  newest_onnx || return 1
+  "$venv/bin/python" -c 'import onnxruntime_qnn' 2>/dev/null || "$venv/bin/pip" install -q onnxruntime-qnn >"$build/pip.log" 2>&1
+}
 installed_tree() {  # a program outside the tree, built against what `meson install` put somewhere
   prefix=$build/prefix
   rm -rf "$prefix" && DESTDIR="$prefix" meson install -C "$build" --quiet &&
@@ -141,11 +145,13 @@ if [ -n "$models" ]; then
     step "the program, as a user would: $subject" python3 "tests/integration/check_$subject.py" "$build" "$shared"
   done
   if libraries=$(qnn_libraries); then
+    [ -z "$all" ] || newest_onnx_and_qnn || echo "   without ONNX Runtime's QNN provider to compare with: $(tail -n 1 "$build/pip.log" 2>/dev/null)"
     step "htp, on Qualcomm's libraries and their emulator" python3 tests/integration/check_htp.py "$build" "$shared" "$libraries"
     step "htp: ONNX's own node tests" python3 tests/integration/check_htp_nodes.py "$build" "$shared" "$libraries"
     step "htp: options, profiles, threads" python3 tests/integration/check_htp_run.py "$build" "$shared" "$libraries"
     step "htp: which option counts, files and refusals" python3 tests/integration/check_htp_options.py "$build" "$shared" "$libraries"
     step "htp: containers, tools and other runtimes" python3 tests/integration/check_htp_tools.py "$build" "$shared" "$libraries"
+    step "htp: types of weights and of arithmetic" python3 tests/integration/check_htp_types.py "$build" "$shared" "$libraries"
     step "htp: contexts of others" python3 tests/integration/check_htp_contexts.py "$build" "$shared" "$libraries"
   else
     step "htp without Qualcomm's libraries" python3 tests/integration/check_htp.py "$build" "$shared"

@@ -7,40 +7,20 @@ import json
 import os
 import random
 import shutil
-import struct
 import subprocess
 import sys
 
-from program import build, check, environment, field, finish, image, model, new_folder, npy, require, root, run, shared, varint
+from onnx_file import F32, I32, number, onnx_file, onnx_node, text
+from program import build, check, environment, finish, image, model, new_folder, npy, require, root, run, shared
 
 environment["QUARRY_QNN_PATH"] = sys.argv[3]
 environment["QUARRY_BACKEND_PATH"] = ":".join(os.path.join(build, "backends", name) for name in ("htp", "cpu", "cpu-reference"))
 folder = new_folder()
 TRUST = ("--backend", "htp", "-O", "htp.foreign_context=trust")
-F32, U8, I8, I32, I64 = 1, 2, 3, 6, 7
 
 
 def path(name):
     return os.path.join(folder, name)
-
-
-# ---- models of EPContext nodes, written by hand
-def text(name, value):
-    return field(5, field(1, name.encode()) + field(4, value if isinstance(value, bytes) else value.encode()) + b"\xa0\x01\x03")
-
-
-def number(name, value):
-    return field(5, field(1, name.encode()) + b"\x18" + varint(value) + b"\xa0\x01\x02")
-
-
-def value_info(name, dtype, dims):
-    shape = field(2, b"".join(field(1, b"\x08" + varint(d)) for d in dims))
-    return field(1, name.encode()) + field(2, field(1, b"\x08" + varint(dtype) + shape))
-
-
-def node(op, inputs, outputs, attributes=b"", domain="", name="n"):
-    return field(1, b"".join(field(1, i.encode()) for i in inputs) + b"".join(field(2, o.encode()) for o in outputs) + field(3, name.encode()) + field(4, op.encode()) +
-                 attributes + field(7, domain.encode()))
 
 
 def context(inputs, outputs, graph, cache=None, **others):
@@ -48,19 +28,13 @@ def context(inputs, outputs, graph, cache=None, **others):
     given = dict(source="Qnn", partition_name=graph, main_context=int(cache is not None), embed_mode=int(isinstance(cache, bytes)))
     given.update({"ep_cache_context": cache} if cache is not None else {})
     given.update(others)
-    return node("EPContext", inputs, outputs, b"".join(number(k, v) if isinstance(v, int) else text(k, v) for k, v in given.items() if v is not None), "com.microsoft", graph)
+    return onnx_node("EPContext", inputs, outputs, b"".join(number(k, v) if isinstance(v, int) else text(k, v) for k, v in given.items() if v is not None), "com.microsoft", graph)
 
 
-def onnx(name, nodes, inputs, outputs, between=(), more=b""):
-    graph = b"".join(nodes) + field(2, b"g") + more + b"".join(field(11, value_info(*i)) for i in inputs) + b"".join(field(12, value_info(*o)) for o in outputs) + \
-        b"".join(field(13, value_info(*v)) for v in between)
+def onnx(name, nodes, inputs, outputs, between=()):
     with open(path(name), "wb") as out:
-        out.write(b"\x08\x09" + field(7, graph) + field(8, b"\x10\x15") + field(8, field(1, b"com.microsoft") + b"\x10\x01"))
+        out.write(onnx_file(nodes, inputs, outputs, between))
     return path(name)
-
-
-def scalar(name, dtype, data):
-    return field(5, b"\x10" + varint(dtype) + field(8, name.encode()) + field(9, data))
 
 
 # ---- the binaries: of the digits model, by the backend itself, as ONNX Runtime's provider would have it
@@ -161,7 +135,7 @@ parts = json.loads(run("inspect", path("pair.qrm"), "--json").stdout)["contexts"
 require("the binary is there once", len(parts["parts"]) == 1 and parts["graphs"][0]["stages"] == [GRAPH, GRAPH], parts)
 check("both compute", run("run", path("pair.qrm"), "--input", "image=" + image, "--input", "image2=" + image, "--backend", "htp", "--save", path("pair")), 0)
 require("the same twice", {open(path("pair/" + f), "rb").read() for f in ("scores.npy", "scores2.npy")} == {open(path("own/scores.npy"), "rb").read()})
-beside_it = onnx("relu.onnx", [context(["image"], ["s"], GRAPH, BINARY, io_name_overrides="s=scores"), node("Relu", ["s"], ["scores"])], [IN], [OUT], [("s",) + OUT[1:]])
+beside_it = onnx("relu.onnx", [context(["image"], ["s"], GRAPH, BINARY, io_name_overrides="s=scores"), onnx_node("Relu", ["s"], ["scores"])], [IN], [OUT], [("s",) + OUT[1:]])
 check("other operators beside it", run("run", beside_it, "--zeros", *TRUST), 3, "operator Relu beside EPContext nodes", "cut the model")
 
 # ---- damaged binaries and models: an error or what the bytes say, never a crash of the compilation (which loads nothing)

@@ -1,0 +1,33 @@
+"""Files in ONNX's format, written by hand: graphs of several nodes with initializers of any type (program.onnx_model has one node and f32)."""
+from program import field, varint
+
+F32, U8, I8, I32, I64, U4, I4 = 1, 2, 3, 6, 7, 21, 22
+
+
+def text(name, value):  # an attribute
+    return field(5, field(1, name.encode()) + field(4, value if isinstance(value, bytes) else value.encode()) + b"\xa0\x01\x03")
+
+
+def number(name, value):
+    return field(5, field(1, name.encode()) + b"\x18" + varint(value) + b"\xa0\x01\x02")
+
+
+def value_info(name, dtype, dims):
+    shape = field(2, b"".join(field(1, b"\x08" + varint(d)) for d in dims))
+    return field(1, name.encode()) + field(2, field(1, b"\x08" + varint(dtype) + shape))
+
+
+def onnx_node(op, inputs, outputs, attributes=b"", domain="", name="n"):
+    return field(1, b"".join(field(1, i.encode()) for i in inputs) + b"".join(field(2, o.encode()) for o in outputs) + field(3, name.encode()) + field(4, op.encode()) +
+                 attributes + field(7, domain.encode()))
+
+
+def initializer(name, dtype, dims, data):
+    return field(5, b"".join(b"\x08" + varint(d) for d in dims) + b"\x10" + varint(dtype) + field(8, name.encode()) + field(9, data))
+
+
+def onnx_file(nodes, inputs, outputs, between=(), initializers=(), opset=21):
+    """Inputs, outputs and what is between are (name, type, extents)."""
+    graph = b"".join(nodes) + field(2, b"g") + b"".join(initializers) + b"".join(field(11, value_info(*i)) for i in inputs) + \
+        b"".join(field(12, value_info(*o)) for o in outputs) + b"".join(field(13, value_info(*v)) for v in between)
+    return b"\x08\x0a" + field(7, graph) + field(8, b"\x10" + varint(opset)) + field(8, field(1, b"com.microsoft") + b"\x10\x01")
