@@ -113,6 +113,7 @@ Result<Unique<Prepared>> Prepared::make(qir::Graph graph, const CompileOptions &
   give_half_forms(made->draft_, *options.soc, options.half_precision, made->store_);
   if (options.settings.flag("htp_bf16_enable")) give_brain_forms(made->draft_, made->store_);
   if (options.settings.flag("enable_htp_fp16_clamp_overflow")) clamp_overflow(made->draft_);
+  if (!options.settings.flag("extended_udma")) refuse_what_is_too_large(made->draft_, made->refused_);
   made->give_borders();
   return made;
 }

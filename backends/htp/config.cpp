@@ -18,7 +18,8 @@ struct IdleOption {
 };
 constexpr IdleOption kIdle[] = {
     {"enable_htp_monolithic_lstm", "an LSTM is written out step by step, which the library computes rightly"},
-    {"enable_htp_graph_splitting", "a graph is prepared as a whole; the library has no configuration for it"},
+    {"enable_htp_graph_splitting",
+     "a graph is prepared as a whole; one that no session has room for is refused where it ends, to be cut there"},
     {"enable_block_quant_weight_optimization", "the library does not prepare scales for blocks: such weights are f32"},
     {"htp_reused_io_limit_mb", "the library has no configuration for it"},
     {"enable_dx12_shared_memory_allocator", "Direct3D 12 is on Windows alone; see enable_htp_shared_memory_allocator"},
@@ -32,7 +33,8 @@ constexpr IdleOption kIdle[] = {
     {"qnn_ir_backend_path", "graphs are dumped as JSON, see dump_json_qnn_graph"},
     {"dump_qnn_ep_input_graph", "it is the model's own; graph.watch makes its inner tensors outputs"},
     {"dump_qnn_ep_input_graph_dir", "see dump_json_qnn_graph"},
-    {"ep.context_node_name_prefix", "the node of an EPContext model has the graph's name"},
+    {"ep.context_model_external_initializers_file_name",
+     "a written EPContext model has scales and zero points alone, which are in it"},
 };
 
 std::uint64_t decimal(std::string_view text) {

@@ -60,19 +60,6 @@ Message scalar(std::string_view name, DType dtype, const void *data) {
       Message().number(2, static_cast<std::uint64_t>(dtype)).text(8, name).bytes(9, data, dtype_bits(dtype) / 8));
 }
 
-Result<DType> stored_type(qnn::DataType dtype) {
-  switch (dtype) {
-    case qnn::DataType::UQ8: return DType::U8;
-    case qnn::DataType::SQ8: return DType::I8;
-    case qnn::DataType::UQ16: return DType::U16;
-    case qnn::DataType::SQ16: return DType::I16;
-    default:
-      return Status::error(
-          ErrorId::backend_limit,
-          format("EPContext: found a border of %s that the host quantises, expected 8 or 16 bits", type_name(dtype)));
-  }
-}
-
 class Writer {
  public:
   // The name by which the EPContext node knows the tensor.
@@ -83,24 +70,27 @@ class Writer {
           format("EPContext: %s %s: found one that the device does not %s, expected inputs and outputs of its own",
                  is_output ? "output" : "input", printable(tensor.name).c_str(), is_output ? "compute" : "read"),
           "write a .qrm");
-    if (tensor.dtype == DType::I64 || tensor.dtype == DType::U64)
-      return Status::error(
-          ErrorId::backend_limit,
-          format("EPContext: %s %s: found 64-bit integers, which are narrowed for the device; expected "
-                 "a type that both have",
-                 is_output ? "output" : "input", printable(tensor.name).c_str()),
-          "write a .qrm");
     graph_.message(is_output ? 12 : 11, value_info(tensor, tensor.name, tensor.dtype));
-    if (tensor.scale == 0 && tensor.device_name == tensor.name) return String(tensor.name);
-    const String inner = tensor.device_name == tensor.name ? tensor.name + "_stored" : tensor.device_name;
+    // The host narrows 64-bit integers, and quantises.
+    const DType narrow = tensor.dtype == DType::I64   ? DType::I32
+                         : tensor.dtype == DType::U64 ? DType::U32
+                                                      : DType::Unknown;
+    if (tensor.scale == 0 && narrow == DType::Unknown && tensor.device_name == tensor.name) return String(tensor.name);
+    const bool is_taken = tensor.device_name == tensor.name;
+    const String inner = is_taken ? tensor.name + "_stored" : tensor.device_name;
+    if (is_taken) overrides_ += inner + "=" + tensor.device_name + ";";
     const String &from = is_output ? inner : tensor.name, &to = is_output ? tensor.name : inner;
     // The node's own types are not inferred: value_info says them.
-    DType dtype = tensor.dtype;
-    if (tensor.scale != 0) {
-      QR_ASSIGN_OR_RETURN(dtype, stored_type(tensor.device_dtype));
-    }
+    const DType dtype = tensor.scale != 0          ? plain_type(tensor.device_dtype)
+                        : narrow != DType::Unknown ? narrow
+                                                   : tensor.dtype;
     graph_.message(13, value_info(tensor, inner, dtype));
-    if (tensor.scale == 0) {
+    if (narrow != DType::Unknown) {
+      Message made;
+      made.text(1, from).text(2, to).text(3, to + "_convert").text(4, "Cast");
+      node(is_output,
+           std::move(made.message(5, attribute("to", static_cast<std::uint64_t>(is_output ? tensor.dtype : narrow)))));
+    } else if (tensor.scale == 0) {
       node(is_output, Message().text(1, from).text(2, to).text(3, to + "_identity").text(4, "Identity"));
     } else {
       const String scale = tensor.name + "_scale", zero = tensor.name + "_zero_point";
@@ -112,6 +102,8 @@ class Writer {
     }
     return inner;
   }
+  // ONNX Runtime's way to say by which name the binary knows a tensor of the node.
+  const String &overrides() const noexcept { return overrides_; }
   Vector<std::uint8_t> finish(const Message &context, const Blob &blob) {
     for (const Message &one : before_) graph_.message(1, one);
     graph_.message(1, context);
@@ -129,12 +121,13 @@ class Writer {
   void node(bool is_output, Message made) { (is_output ? after_ : before_).push_back(std::move(made)); }
   Message graph_;  // GraphProto: node 1, name 2, initializer 5, input 11, output 12, value_info 13
   Vector<Message> before_, after_;
+  String overrides_;
 };
 
 }  // namespace
 
 Result<Vector<std::uint8_t>> ep_context_model(const Blob &blob, std::span<const std::uint8_t> binary,
-                                              std::string_view binary_name) {
+                                              std::string_view binary_name, std::string_view name_prefix) {
   if (blob.graphs.size() != 1 || blob.binary_bytes == 0)
     return Status::error(ErrorId::backend_limit,
                          format("EPContext: found %zu graphs and a binary of %llu bytes, expected one graph with work "
@@ -152,13 +145,14 @@ Result<Vector<std::uint8_t>> ep_context_model(const Blob &blob, std::span<const 
     QR_ASSIGN_OR_RETURN(const String name, writer.border(tensor, true));
     context.text(2, name);
   }
-  context.text(3, graph.name).text(4, "EPContext").text(7, "com.microsoft");
+  context.text(3, String(name_prefix) + graph.name).text(4, "EPContext").text(7, "com.microsoft");
   context.message(5, attribute("main_context", 1)).message(5, attribute("embed_mode", binary_name.empty() ? 1u : 0u));
   const std::string_view cache = binary_name.empty()
                                      ? std::string_view(reinterpret_cast<const char *>(binary.data()), binary.size())
                                      : binary_name;
   context.message(5, attribute("ep_cache_context", cache)).message(5, attribute("ep_sdk_version", blob.build_id));
   context.message(5, attribute("partition_name", graph.name)).message(5, attribute("source", "QNNExecutionProvider"));
+  if (!writer.overrides().empty()) context.message(5, attribute("io_name_overrides", writer.overrides()));
   return writer.finish(context, blob);
 }
 

@@ -134,7 +134,7 @@ Status Reader::judge(const qir::Node &node, Blob &blob) {
                "compile the model it was made from for a SoC that has this processor");
   blob.arch = soc->arch;
   const BlobGrade grade =
-      grade_blob(blob, library_,
+      grade_blob(blob, grade_place(library_),
                  {wanted, settings_.text("htp.compatibility") == "strict", settings_.flag("skip_qnn_version_check")});
   if (grade.grade == QR_PLUGIN_GRADE_OPTIMAL) return {};
   if (grade.grade != QR_PLUGIN_GRADE_USABLE)

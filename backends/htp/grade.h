@@ -17,9 +17,16 @@ struct BlobGrade {
   std::int32_t grade;  // QR_PLUGIN_GRADE_*
   String reason;       // empty where it is optimal
 };
-BlobGrade grade_blob(const Blob &blob, const qnn::Library &library, const GradeWishes &wishes);
+// What a blob is held against.
+struct GradePlace {
+  qnn::ApiVersion version;
+  String build_id, description;  // of the library
+  const Soc *device = nullptr;   // nullptr: an emulator has every SoC, or it is not known
+};
+GradePlace grade_place(const qnn::Library &library);
+BlobGrade grade_blob(const Blob &blob, const GradePlace &place, const GradeWishes &wishes);
 
-// The SoC of the device that the library has behind it; nullptr: an emulator has every SoC, or it is not known.
-const Soc *device_soc(const qnn::Library &library);
+// The SoC that the library tells of its device; nullptr: none, or one that is not known.
+const Soc *device_soc(const qnn::Api &api);
 
 }  // namespace quarry::htp

@@ -12,9 +12,9 @@ namespace quarry::htp {
 String describe_blob(const Blob &blob);
 
 // The context as an ONNX model of EPContext nodes, as ONNX Runtime's QNN provider writes and loads it; where the host
-// quantises, with QuantizeLinear and DequantizeLinear around the node. Of a blob with one graph. An empty name: the
-// binary lies in the model.
+// quantises or narrows, with QuantizeLinear, DequantizeLinear and Cast around the node. Of a blob with one graph. An
+// empty name: the binary lies in the model.
 Result<Vector<std::uint8_t>> ep_context_model(const Blob &blob, std::span<const std::uint8_t> binary,
-                                              std::string_view binary_name);
+                                              std::string_view binary_name, std::string_view name_prefix);
 
 }  // namespace quarry::htp

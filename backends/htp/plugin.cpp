@@ -343,7 +343,7 @@ qr_plugin_code context_grade(qr_backend *backend, const qr_load_request *request
         return plugin::option(request->options, request->option_count, key, fallback);
       };
       const htp::BlobGrade judged =
-          htp::grade_blob(*blob, **library,
+          htp::grade_blob(*blob, htp::grade_place(**library),
                           {option("soc_model", "0"), option("htp.compatibility", "permissive") == "strict",
                            option("skip_qnn_version_check", "0") == "1"});
       grade(judged.grade, judged.reason);
@@ -406,7 +406,10 @@ qr_plugin_code context_export_onnx(qr_backend *backend, const qr_load_request *r
     std::span<const std::uint8_t> binary;
     if (request->blob->segment_count > 0)
       binary = {static_cast<const std::uint8_t *>(request->blob->segments[0].data), request->blob->segments[0].size};
-    QR_ASSIGN_OR_RETURN(const Vector<std::uint8_t> model, htp::ep_context_model(blob, binary, view(binary_name)));
+    QR_ASSIGN_OR_RETURN(const Vector<std::uint8_t> model,
+                        htp::ep_context_model(blob, binary, view(binary_name),
+                                              plugin::option(request->options, request->option_count,
+                                                             "ep.context_node_name_prefix", "")));
     if (out_model->write(out_model->self, model.data(), model.size()) == QR_OK &&
         (view(binary_name).empty() || out_binary->write(out_binary->self, binary.data(), binary.size()) == QR_OK))
       return {};

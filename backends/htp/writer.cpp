@@ -162,7 +162,10 @@ Result<qnn::Handle> Writer::write(qnn::Handle context, GraphConfigs &configs, co
     const Interrupter::Call interrupted(engine_.interrupter(), call.stop, call.may_stop);
     if (const qnn::Error error = api.graphFinalize(graph, profiled.handle(), interrupted.signal()))
       finalized = qnn::call_failed(
-          "graphFinalize " + printable(draft_.name) + " with " + configs.text(), error, &heard,
+          format("graphFinalize %s (%zu nodes, %zu tensors, %llu bytes of weights) with %s",
+                 printable(draft_.name).c_str(), draft_.nodes.size(), tensors_.size(),
+                 static_cast<unsigned long long>(weight_bytes(draft_)), configs.text().c_str()),
+          error, &heard,
           "the library accepted every node by itself and not the whole: compile for another SoC, leave out options, "
           "or cut the model");
   };

@@ -7,10 +7,11 @@ import json
 import os
 import random
 import shutil
+import struct
 import subprocess
 import sys
 
-from onnx_file import F32, I32, number, onnx_file, onnx_node, text
+from onnx_file import F32, I32, I64, number, onnx_file, onnx_node, text
 from program import build, check, environment, finish, image, model, new_folder, npy, require, root, run, shared
 
 environment["QUARRY_QNN_PATH"] = sys.argv[3]
@@ -117,6 +118,35 @@ if os.path.exists(quantised):
     for name, more in (("its context", ()),):
         check(name, run("run", path("k_ctx.onnx"), path("k.npy"), *TRUST, "--save", path("k_got")), 0)
         require(name + ": equal", [open(path("k_got/" + f), "rb").read() for f in sorted(os.listdir(path("k_got")))] == [open(path("k/" + f), "rb").read() for f in sorted(os.listdir(path("k")))])
+
+# 64-bit integers outside, 32 bits in the binary: Casts around the node, and back
+with open(path("sum.onnx"), "wb") as out:
+    out.write(onnx_file([onnx_node("Add", ["a", "a"], ["y"])], [("a", I64, (4,))], [("y", I64, (4,))]))
+header = b"{'descr': '<i8', 'fortran_order': False, 'shape': (4,), }"
+with open(path("a.npy"), "wb") as out:
+    out.write(b"\x93NUMPY\x01\0" + struct.pack("<H", 118) + header.ljust(117) + b"\n" + struct.pack("<4q", 1, -2, 3, 1 << 20))
+check("write a context of 64-bit integers", run("run", path("sum.onnx"), path("a.npy"), "--backend", "htp", "-O", "soc_model=SM8650", "-O", "ep.context_enable=1", "-O",
+                                                "ep.context_file_path=" + path("sum_ctx.onnx"), "-O", "ep.context_node_name_prefix=given_", "--save", path("sum")), 0)
+require("the node has the prefix", b"given_" in open(path("sum_ctx.onnx"), "rb").read())
+check("64-bit integers from the context", run("run", path("sum_ctx.onnx"), path("a.npy"), *TRUST, "--save", path("sum_got")), 0)
+require("64-bit integers: equal", open(path("sum/y.npy"), "rb").read()[-32:] == struct.pack("<4q", 2, -4, 6, 1 << 21) and
+        open(path("sum_got/y.npy"), "rb").read() == open(path("sum/y.npy"), "rb").read())
+for key, value in (("ep.share_ep_contexts", "1"), ("ep.stop_share_ep_contexts", "1"), ("ep.context_model_external_initializers_file_name", "x.bin")):
+    check(key + " is refused", run("run", model, image, "--backend", "htp", "-O", "soc_model=SM8650", "-O", f"{key}={value}"), 3, key, "the htp backend does not do")
+
+# ---- ONNX Runtime's QNN provider loads what was written and gives the same bytes
+candidates = [os.environ.get("QUARRY_ORT_PYTHON"), os.path.join(build, "venv", "bin", "python")]
+python = next((p for p in candidates if p and os.path.exists(p) and subprocess.run([p, "-c", "import onnxruntime, onnxruntime_qnn"], stderr=subprocess.DEVNULL).returncode == 0), None)
+if python:
+    for name, expected, given in (("sum_ctx.onnx", "sum/y.npy", "a.npy"), ("k_ctx.onnx", None, "k.npy")):
+        if not os.path.exists(path(name)):
+            continue
+        expected = expected or "k/" + os.listdir(path("k"))[0]
+        result = subprocess.run([python, os.path.join(root, "tests", "integration", "ort_qnn.py"), path(name), path(expected), "57", path(given)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                text=True, timeout=120)
+        require("ONNX Runtime's QNN provider gives the same from " + name, result.stdout.splitlines()[-1:] == ["equal"], result.stdout[-300:] + result.stderr[-800:])
+else:
+    print("   skipped: ONNX Runtime's QNN provider on EPContext models: no Python has onnxruntime and onnxruntime-qnn (set QUARRY_ORT_PYTHON)")
 
 # ---- several nodes: of one binary, and of several
 GIVEN = os.path.join(shared, "models", "qnn_ctx")

@@ -69,7 +69,7 @@ check("a folder that is not there", compiled("dump_json_qnn_graph=1", "json_qnn_
 # ---- what is refused, and why
 for option, reason in (("enable_htp_monolithic_lstm=1", "step by step"), ("enable_htp_graph_splitting=1", "as a whole"), ("enable_block_quant_weight_optimization=1", "blocks"),
                        ("num_graph_prepare_threads=2", "no partitions"), ("dump_qnn_ir_dlc=1", "dump_json_qnn_graph"), ("dump_qnn_ep_input_graph=1", "graph.watch"),
-                       ("ep.context_node_name_prefix=a", "the graph's name")):
+                       ("ep.context_model_external_initializers_file_name=a.bin", "scales and zero points alone")):
     key = option.split("=")[0]
     check("refused: " + key, compiled(option), 3, "option " + key, "does not do", reason, "leave the option out")
 check("a package that is not there: the library's word", compiled("op_packages=MyOp:/nowhere/libmine.so:Mine"), 3, "backendRegisterOpPackage", "/nowhere/libmine.so", "4005")

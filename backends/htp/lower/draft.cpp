@@ -36,6 +36,36 @@ std::uint64_t tensor_bytes(const DraftTensor &tensor) noexcept {
   return count;
 }
 
+std::uint64_t weight_bytes(const Draft &draft) noexcept {
+  std::uint64_t bytes = 0;
+  for (const DraftTensor &tensor : draft.tensors)
+    if (tensor.type == qnn::TensorType::Static) bytes += tensor.data.size;
+  return bytes;
+}
+
+void refuse_what_is_too_large(const Draft &draft, Vector<Status> &refused) {
+  constexpr std::uint64_t kMost = (std::uint64_t{15} << 30) / 4;
+  if (weight_bytes(draft) <= kMost) return;
+  Vector<bool> counted(draft.tensors.size());
+  std::uint64_t bytes = 0;
+  for (const DraftNode &node : draft.nodes) {
+    for (const std::int32_t id : node.inputs) {
+      const auto at = static_cast<std::size_t>(id);
+      if (draft.tensors[at].type != qnn::TensorType::Static || counted[at]) continue;
+      counted[at] = true;
+      bytes += draft.tensors[at].data.size;
+    }
+    const auto source = static_cast<std::size_t>(node.source);
+    if (bytes <= kMost || node.source < 0 || source >= refused.size() || !refused[source].ok()) continue;
+    refused[source] = Status::error(
+        ErrorId::backend_limit,
+        format("its weights and those before it: found %llu bytes, expected at most %llu, which is what a session of "
+               "the device has room for",
+               static_cast<unsigned long long>(bytes), static_cast<unsigned long long>(kMost)),
+        "cut the model before this node, or quantise its weights");
+  }
+}
+
 const char *type_name(DataType dtype) noexcept {
   switch (dtype) {
     case DataType::I8: return "i8";

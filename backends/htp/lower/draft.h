@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "backends/htp/qnn/abi.h"
+#include "base/status.h"
 #include "formats/qir/graph.h"
 
 namespace quarry::htp {
@@ -68,6 +69,11 @@ struct Draft {
   Vector<Border> inputs, outputs;
   std::uint32_t layout_copies = 0;  // Transposes that no node of the model asked for
 };
+
+// A device maps a context whole, into an address space of which 3.75 GB are usable: nodes whose weights do not fit it
+// beside those before them are refused, so that the model can be cut there.
+void refuse_what_is_too_large(const Draft &draft, Vector<Status> &refused);
+std::uint64_t weight_bytes(const Draft &draft) noexcept;
 
 // Bytes of one stored element; 0: it has no size of its own.
 std::size_t element_bytes(qnn::DataType dtype) noexcept;
