@@ -5,6 +5,7 @@
 
 #include "formats/qir/infer.h"
 #include "passes/arithmetic.h"
+#include "passes/recurrent.h"
 
 namespace quarry::passes {
 
@@ -14,11 +15,8 @@ using qir::Op;
 
 namespace {
 
-struct Function {
-  const char *name;
-  int parameters;  // 1: alpha; 2: alpha and beta
-  float alpha, beta;
-};
+using Function = CellFunction;
+
 constexpr Function kFunctions[] = {
     {"Relu", 0, 0, 0},          {"Tanh", 0, 0, 0},       {"Sigmoid", 0, 0, 0}, {"Affine", 2, 1, 0},
     {"LeakyRelu", 1, 0.01f, 0}, {"ScaledTanh", 2, 1, 1}, {"Elu", 1, 1, 0},     {"HardSigmoid", 2, 0.2f, 0.5f},
@@ -30,9 +28,9 @@ bool same_name(std::string_view a, std::string_view b) noexcept {
   return std::ranges::equal(a, b, [&](char x, char y) { return lower(x) == lower(y); });
 }
 
-// Those of all directions, in order; false: one is not known here. As the reference reads them: the entries of
-// activation_alpha and activation_beta belong to the functions that take them.
-bool read_functions(const qir::Node &node, std::int64_t directions, Vector<Function> *out) {
+}  // namespace
+
+bool read_cell_functions(const qir::Node &node, std::int64_t directions, Vector<CellFunction> *out) {
   Vector<String> names;
   const std::size_t each = node.op == Op::LSTM ? 3 : node.op == Op::GRU ? 2 : 1;
   if (const Vector<String> *given = node.get_strings("activations")) names = *given;
@@ -55,6 +53,8 @@ bool read_functions(const qir::Node &node, std::int64_t directions, Vector<Funct
   }
   return true;
 }
+
+namespace {
 
 class Unrolled : private Arithmetic {
  public:
@@ -376,7 +376,7 @@ void unroll_recurrent(qir::Graph &graph, Store &store, std::int64_t most_steps,
       };
       const Status status = qir::resolve_rnn(node, dims(0), dims(1), dims(2), &g);
       if (status.ok() && g.sequence > 0 && g.sequence <= most_steps && g.batch > 0 && g.input > 0 && g.hidden > 0 &&
-          read_functions(node, g.directions, &functions)) {
+          read_cell_functions(node, g.directions, &functions)) {
         Unrolled(rewriting, node, g, std::move(functions)).run();
         continue;
       }

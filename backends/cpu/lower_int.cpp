@@ -144,6 +144,32 @@ Status Lowering::lower_quantize(const qir::Node &node, bool *done) {
                    {arg(x, width(xi)), arg(y, width(yi))});
 }
 
+// Weights without their zero points, as the quickest form of ConvInt that holds them.
+Status Lowering::pack_sums(kernels::ConvInt &p, const kernels::FilterView<std::int32_t> &weights,
+                           const Vector<std::int32_t> &bias, const Vector<float> &multiplier,
+                           Vector<std::uint8_t> *packed, Vector<std::uint8_t> *packed_bias,
+                           Vector<std::uint8_t> *factors) const {
+  kernels::Needs needs;
+  if (kernels::may_pair_bytes(p, *plan_.isa)) p.form = kernels::IntForm::BytePairs2;
+  for (;;) {
+    needs = {};
+    QR_RETURN_IF_ERROR(kernels::kernel_row(Kernel::ConvInt).check(&p, *plan_.isa, needs));
+    packed->resize(needs.operand_bytes[1]), packed_bias->resize(needs.operand_bytes[2]);
+    if (kernels::pack_conv_int(p, *plan_.isa, weights, bias.data(), packed->data(), packed_bias->data())) break;
+    if (p.form != kernels::IntForm::Plain) {
+      p.form = p.form == kernels::IntForm::BytePairs2 ? kernels::IntForm::BytePairs1 : kernels::IntForm::Plain;
+    } else if (p.w_bits < 16) {
+      p.w_bits = 16;
+    } else {
+      return Status::error(ErrorId::internal, format("plan: the weights of node '%s' do not fit 16 bits",
+                                                     printable(current_->name).c_str()));
+    }
+  }
+  factors->resize(needs.operand_bytes[3]);
+  kernels::pack_channels(multiplier.data(), p.oc, factors->data(), factors->size());
+  return {};
+}
+
 Status Lowering::lower_conv_int(const Group &group, bool *done) {
   const qir::Node &node = *current_;
   const std::int32_t xi = node.inputs[0], wi = node.inputs[1], bi = input(node, 2), yi = group.output;
@@ -231,26 +257,9 @@ Status Lowering::lower_conv_int(const Group &group, bool *done) {
     for (std::size_t c = 0; c < bias.size(); ++c)
       bias[c] = static_cast<const std::int32_t *>(b.data.data)[count == 1 ? 0 : c];
   }
-  Vector<std::uint8_t> packed, packed_bias;
-  if (kernels::may_pair_bytes(p, *plan_.isa)) p.form = kernels::IntForm::BytePairs2;
-  for (;;) {
-    needs = {};
-    QR_RETURN_IF_ERROR(kernels::kernel_row(Kernel::ConvInt).check(&p, *plan_.isa, needs));
-    packed.resize(needs.operand_bytes[1]), packed_bias.resize(needs.operand_bytes[2]);
-    if (kernels::pack_conv_int(p, *plan_.isa, {weights.data(), oc_stride, ic_stride, kh_stride, kw_stride}, bias.data(),
-                               packed.data(), packed_bias.data()))
-      break;
-    if (p.form != kernels::IntForm::Plain) {
-      p.form = p.form == kernels::IntForm::BytePairs2 ? kernels::IntForm::BytePairs1 : kernels::IntForm::Plain;
-    } else if (p.w_bits < 16) {
-      p.w_bits = 16;
-    } else {
-      return Status::error(ErrorId::internal,
-                           format("plan: the weights of node '%s' do not fit 16 bits", printable(node.name).c_str()));
-    }
-  }
-  Vector<std::uint8_t> factors(needs.operand_bytes[3]);
-  kernels::pack_channels(multiplier.data(), channels, factors.data(), factors.size());
+  Vector<std::uint8_t> packed, packed_bias, factors;
+  QR_RETURN_IF_ERROR(pack_sums(p, {weights.data(), oc_stride, ic_stride, kh_stride, kw_stride}, bias, multiplier,
+                               &packed, &packed_bias, &factors));
   Vector<Arg> args{arg(x, width(xi)), arg(own_constant(std::move(packed))), arg(own_constant(std::move(packed_bias))),
                    arg(own_constant(std::move(factors)))};
   return finish(std::move(args));

@@ -418,6 +418,16 @@ Status Lowering::lower_group(const Group &group, bool *done) {
       if (*done || group.members.size() > 1) return {};
       if (node.op == Op::Min || node.op == Op::Max) return lower_variadic(node, done);
       return lower_elements(node, done);
+    case Op::MatMulInteger:
+    case Op::ConvInteger: return lower_integer_sums(node, done);
+    case Op::LSTM:
+    case Op::GRU:
+    case Op::RNN: return lower_recurrent(node, done);
+    case Op::CumSum:
+    case Op::CumProd: return lower_cumulate(node, done);
+    case Op::InstanceNormalization: return lower_instance_norm(node, done);
+    case Op::MatMulNBits: return lower_matmul_blocks(node, done);
+    case Op::DynamicQuantizeLinear: return lower_dynamic_quantize(node, done);
     case Op::Sum:
     case Op::Mean: return lower_variadic(node, done);
     case Op::LayerNormalization:

@@ -96,6 +96,10 @@ class Lowering {
   Status lower_conv(const Group &group, bool *done);
   Status lower_conv_transpose(const Group &group, bool *done);
   Status lower_conv3d(const Group &group, bool *done);
+  Status lower_recurrent(const qir::Node &node, bool *done);
+  Status lower_cumulate(const qir::Node &node, bool *done);
+  Status lower_instance_norm(const qir::Node &node, bool *done);
+  Status lower_matmul_blocks(const qir::Node &node, bool *done);
   Status lower_block(const Group &group, bool *done);  // an inverted residual block
   Status lower_gemm(const Group &group, bool *done);   // Gemm, MatMul
   Status lower_batched_matmul(const Group &group, bool *done);
@@ -118,6 +122,11 @@ class Lowering {
   Status lower_cast(const qir::Node &node, bool *done);
   Status lower_int(const Group &group, bool *done);  // quantised
   Status lower_conv_int(const Group &group, bool *done);
+  Status pack_sums(kernels::ConvInt &params, const kernels::FilterView<std::int32_t> &weights,
+                   const Vector<std::int32_t> &bias, const Vector<float> &multiplier, Vector<std::uint8_t> *packed,
+                   Vector<std::uint8_t> *packed_bias, Vector<std::uint8_t> *factors) const;
+  Status lower_integer_sums(const qir::Node &node, bool *done);  // MatMulInteger, ConvInteger
+  Status lower_dynamic_quantize(const qir::Node &node, bool *done);
   Status lower_quantize(const qir::Node &node, bool *done);
   bool requantizable(std::int32_t from, std::int32_t to) const;  // both per tensor, of 8 or 16 bits
   Status requantized(std::int32_t from, std::int32_t to,

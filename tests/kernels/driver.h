@@ -138,5 +138,6 @@ void register_image(Registry &registry);
 void register_elementwise(Registry &registry);
 void register_int(Registry &registry);
 void register_elements(Registry &registry);
+void register_lines(Registry &registry);
 
 }  // namespace quarry::kernel_test

@@ -38,7 +38,7 @@ Status check_limits(std::string_view kernel, std::uint32_t dtype, std::int32_t l
 Status check_image(std::string_view kernel, std::string_view what, std::int64_t n, std::int64_t h, std::int64_t w,
                    std::int64_t stride, std::int64_t c, std::uint32_t dtype, bool written, Needs &needs) {
   std::uint64_t bytes;
-  if (!image_bytes(n, h, w, stride, c, static_cast<std::uint64_t>(quant_bytes(dtype)), &bytes))
+  if (!image_bytes(n, h, w, stride, c, dtype == kI32 ? 4 : static_cast<std::uint64_t>(quant_bytes(dtype)), &bytes))
     return refuse(kernel, format("pixel stride of %.*s", static_cast<int>(what.size()), what.data()), stride,
                   "at least the channels, and a size that can be");
   add(needs, bytes, written);
@@ -66,8 +66,12 @@ Status check_ConvInt(const void *params, const Isa &isa, Needs &needs) {
   if (p.w_bits < 8 || p.w_bits > (depthwise ? 16 : 17))
     return refuse(kName, "bits of weights", p.w_bits, depthwise ? "8 to 16" : "8 to 17");
   QR_RETURN_IF_ERROR(check_quant(kName, "x", p.x));
-  QR_RETURN_IF_ERROR(check_quant(kName, "y", p.y));
-  QR_RETURN_IF_ERROR(check_limits(kName, p.y.dtype, p.lo, p.hi));
+  if (p.y.dtype == kI32) {
+    if (p.has_residual) return refuse(kName, "residual of sums", p.has_residual, "0");
+  } else {
+    QR_RETURN_IF_ERROR(check_quant(kName, "y", p.y));
+    QR_RETURN_IF_ERROR(check_limits(kName, p.y.dtype, p.lo, p.hi));
+  }
   if (p.has_residual) {
     QR_RETURN_IF_ERROR(check_quant(kName, "r", p.r));
     QR_RETURN_IF_ERROR(check_quant(kName, "mid", p.mid));
@@ -183,6 +187,14 @@ Status check_Quantize(const void *params, const Isa &, Needs &needs) {
   QR_RETURN_IF_ERROR(check_quant("Quantize", "y", p.y));
   QR_RETURN_IF_ERROR(add_elements("Quantize", p.count, 4, false, needs));
   return add_elements("Quantize", p.count, static_cast<std::uint64_t>(quant_bytes(p.y.dtype)), true, needs);
+}
+Status check_DynamicQuantize(const void *params, const Isa &, Needs &needs) {
+  const auto &p = *static_cast<const DynamicQuantize *>(params);
+  QR_RETURN_IF_ERROR(add_elements("DynamicQuantize", p.count, 4, false, needs));
+  QR_RETURN_IF_ERROR(add_elements("DynamicQuantize", p.count, 1, true, needs));
+  add(needs, 4, true), add(needs, 1, true);
+  needs.scratch_bytes = 64;  // what a worker found the least and the most
+  return {};
 }
 Status check_Dequantize(const void *params, const Isa &, Needs &needs) {
   const auto &p = *static_cast<const Dequantize *>(params);

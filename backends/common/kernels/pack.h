@@ -30,6 +30,9 @@ WeightType shortest_exact(const float *values, std::int64_t count);
 // Vectors per channel (bias, multiplier) are padded with zeros to whole panels where a check function says so.
 void pack_channels(const float *values, std::int64_t count, void *destination, std::uint64_t bytes);
 
+// `r`: [gate][hidden][hidden], as ONNX has it.
+void pack_recurrent_f32(const RecurrentF32 &params, const Isa &isa, const float *r, void *destination);
+
 // Integer weights: i32 values w - zero_w; `bias` (may be nullptr) is in units of scale_x * scale_w, and the input's
 // zero point is worked into it here.
 // False, and nothing of use packed, where a weight does not fit w_bits (16, depthwise or with 8-bit activations, does

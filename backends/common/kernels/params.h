@@ -123,6 +123,18 @@ struct AttentionF32 {
       0;  // a row that sees nothing (mask -inf) gives: 0: zeros, as ONNX's Attention; 1: NaN, as Softmax
 };
 
+// y[m, n] = sum over k of x[m, k] * (w[n, k] - zero) * scale [+ bias[n]]. Weights are `bits` bits each, the lowest of a
+// byte first, [n][block][bytes of a block]; scales (f32) and zeros are of a block: f32, or integers of `bits` bits, a
+// row of n starting at a byte.
+inline constexpr std::uint32_t kMostBlock = 1024;
+enum class BlockZeros : std::uint32_t { Middle /* 2^(bits - 1) */, Packed, F32, Count };
+struct MatMulBlocks {
+  std::int64_t m = 0, n = 0, k = 0;
+  std::uint32_t bits = 4, block = 32;
+  BlockZeros zeros = BlockZeros::Middle;
+  std::uint32_t has_bias = 0;
+};
+
 inline constexpr int kLoopRank = 6;
 
 enum class BinaryOp : std::uint32_t { Add, Sub, Mul, Div, Min, Max, Pow, Prelu /* x < 0 ? x * b : x */, Count };
@@ -237,6 +249,22 @@ struct ReduceF32 {
   Activation act;
 };
 
+enum class Cell : std::uint32_t { Rnn, Gru, GruAfter /* reset after the product */, Lstm, Count };
+// One direction of a recurrent operator. `gates` has the products with the inputs and all biases ([step][entry][gate *
+// hidden], gates in ONNX's order); what is left is done step by step. `bias`: of GruAfter, what is reset with the
+// product.
+struct RecurrentF32 {
+  Cell cell = Cell::Rnn;
+  std::uint32_t backwards = 0;
+  std::uint32_t has_bias = 0, has_h = 0, has_c = 0, has_peepholes = 0;
+  std::uint32_t coupled = 0;  // Lstm: forget = 1 - input
+  float clip = 0;             // of what comes from products; 0: none
+  std::int64_t steps = 0, batch = 0, hidden = 0;
+  std::int64_t x_step = 0, x_row = 0, y_step = 0, y_row = 0;  // elements between steps, between entries of the batch
+  std::int64_t state_row = 0;                                 // of h, c, last_h, last_c
+  Activation f, g, h;
+};
+
 inline constexpr int kCopyRank = 8;
 // Moves elements of 1, 2, 4, 8 or 16 bytes between two loop nests: transposes, slices, concatenations, expansions,
 // layouts. Strides in elements; source strides may be 0.
@@ -251,6 +279,13 @@ struct Fill {
   std::uint32_t width = 4, reserved = 0;
   std::int64_t count = 0;
   std::uint64_t value = 0;
+};
+
+// Running sums or products along the middle one of outer x n x inner; exclusive: without the element itself.
+struct Cumulate {
+  std::int64_t outer = 1, n = 0, inner = 1;
+  std::uint32_t dtype = 0;  // f32, f64, i32, u32, i64 or u64, by the numbers of base/dtypes.inc
+  std::uint32_t product = 0, exclusive = 0, backwards = 0;
 };
 
 // y[o, i, :] = table[o, index[i], :]; a negative index counts from the end; one out of range is an error of the run.
@@ -289,6 +324,7 @@ struct Quant {
 // has between the two), then
 // y = (mid + r) in real numbers, rounded to y and clamped to [lo, hi]. Weights are packed; `multiplier` is an operand
 // (one f32 per channel, scale_x * scale_w / scale of mid or y). Depthwise: groups == ic == oc.
+// y of i32: the sums themselves, modulo 2^32; no residual, and y's quantisation and the multiplier mean nothing.
 // How weights are packed, and with that how products are summed: conv_int_shape.h. BytePairs: by groups of one or two
 // panels.
 enum class IntForm : std::uint32_t { Plain, BytePairs1, BytePairs2 };
@@ -336,6 +372,10 @@ struct MeanInt {  // over the middle one of outer x reduced x inner
 struct Quantize {
   std::int64_t count = 0;
   Quant y;
+};
+// To u8 by the range of the values with 0 among them: y, its scale (f32) and its zero point (u8).
+struct DynamicQuantize {
+  std::int64_t count = 0;
 };
 struct Dequantize {
   std::int64_t count = 0;

@@ -157,3 +157,143 @@ TEST_CASE("operators on elements of every type") {
     one.check("Clip", Op::Clip, {x, low, high}, {dtype}, 0, [](qir::Node &) {});
   }
 }
+
+TEST_CASE("integer products whose sums stay integers") {
+  std::uint64_t seed = 0;
+  for (const DType x_type : {DType::U8, DType::I8}) {
+    for (const DType w_type : {DType::I8, DType::U8}) {
+      for (int zeros = 0; zeros < 6; ++zeros) {
+        OneNode one(++seed);
+        Random &random = one.random;
+        const std::int64_t k = random.integer(1, 90), n = random.integer(1, 70);
+        const i32 x = one.input(x_type, {random.integer(1, 3), random.integer(1, 40), k}),
+                  w = one.constant(w_type, {k, n});
+        // Of x: none, constant, known at run time; of w: none, one, one for each column.
+        const i32 x_zero = zeros % 3 == 0   ? qir::kAbsent
+                           : zeros % 3 == 1 ? one.constant(x_type, {})
+                                            : one.input(x_type, {});
+        const i32 w_zero = zeros < 2 ? qir::kAbsent : zeros < 4 ? one.constant(w_type, {}) : one.constant(w_type, {n});
+        one.check("MatMulInteger", Op::MatMulInteger, {x, w, x_zero, w_zero}, {DType::I32}, 0, [](qir::Node &) {});
+      }
+      for (int zeros = 0; zeros < 24; ++zeros) {
+        OneNode one(++seed);
+        Random &random = one.random;
+        const std::int64_t group = random.one_of({1, 1, 1, 3}), ic = random.integer(1, 20),
+                           oc = group * random.integer(1, 20);
+        const std::int64_t taps = random.integer(1, 3), pad = random.integer(0, taps - 1);
+        const i32 x = one.input(x_type, {random.integer(1, 2), ic * group, random.integer(3, 9), random.integer(3, 9)}),
+                  w = one.constant(w_type, {oc, ic, taps, taps});
+        const i32 x_zero = zeros % 3 == 0   ? qir::kAbsent
+                           : zeros % 3 == 1 ? one.constant(x_type, {})
+                                            : one.input(x_type, {});
+        const i32 w_zero = zeros % 2 ? one.constant(w_type, {}) : qir::kAbsent;
+        one.check("ConvInteger", Op::ConvInteger, {x, w, x_zero, w_zero}, {DType::I32}, 0, [&](qir::Node &node) {
+          node.set("group", group), node.set("pads", Vector<std::int64_t>{pad, pad, pad, pad});
+        });
+      }
+    }
+  }
+}
+
+TEST_CASE("quantisation by the values' own range") {
+  for (const std::int64_t count : {1, 5, 33, 1000, 100000}) {
+    OneNode one(static_cast<std::uint64_t>(count));
+    one.check("DynamicQuantizeLinear", Op::DynamicQuantizeLinear, {one.input(DType::F32, {count})},
+              {DType::U8, DType::F32, DType::U8}, 0, [](qir::Node &) {});
+  }
+}
+
+TEST_CASE("recurrent operators") {
+  for (std::uint64_t seed = 1; seed <= 90; ++seed) {
+    OneNode one(seed);
+    Random &random = one.random;
+    const Op op = std::initializer_list<Op>{Op::LSTM, Op::GRU, Op::RNN}.begin()[seed % 3];
+    const std::int64_t gates = op == Op::LSTM  ? 4
+                               : op == Op::GRU ? 3
+                                               : 1,
+                       layout = random.integer(0, 1), directions = random.one_of({1, 1, 2}),
+                       hidden = random.integer(1, 40), entries = random.integer(1, 6), steps = random.integer(1, 7),
+                       width = random.integer(1, 20);
+    Vector<std::int64_t> state{directions, entries, hidden}, x{steps, entries, width};
+    if (layout == 1) std::swap(state[0], state[1]), std::swap(x[0], x[1]);
+    Vector<i32> inputs{one.input(DType::F32, x), one.constant(DType::F32, {directions, gates * hidden, width}),
+                       one.constant(DType::F32, {directions, gates * hidden, hidden})};
+    // Weights of 2 and more would drive every gate to its end.
+    for (std::size_t i = 1; i < 3; ++i) {
+      auto &bytes = one.b.data[inputs[i]];
+      Vector<float> values(bytes.size() / 4);
+      std::memcpy(values.data(), bytes.data(), values.size() * 4);
+      for (float &value : values) value *= 0.15f;
+      std::memcpy(bytes.data(), values.data(), values.size() * 4);
+    }
+    inputs.push_back(random.chance(70) ? one.constant(DType::F32, {directions, 2 * gates * hidden}) : qir::kAbsent);
+    inputs.push_back(qir::kAbsent);
+    inputs.push_back(random.chance(50) ? one.input(DType::F32, state) : qir::kAbsent);
+    if (op == Op::LSTM) {
+      inputs.push_back(random.chance(50) ? one.input(DType::F32, state) : qir::kAbsent);
+      inputs.push_back(random.chance(30) ? one.constant(DType::F32, {directions, 3 * hidden}) : qir::kAbsent);
+    }
+    const Vector<DType> outputs(op == Op::LSTM ? 3 : 2, DType::F32);
+    one.check(format("recurrent, seed %d", static_cast<int>(seed)).c_str(), op, inputs, outputs, 2e-5f,
+              [&](qir::Node &node) {
+                node.set("hidden_size", hidden), node.set("layout", layout);
+                if (directions == 2) node.set("direction", std::string_view("bidirectional"));
+                else if (random.chance(40)) node.set("direction", std::string_view("reverse"));
+                if (op == Op::GRU) node.set("linear_before_reset", random.integer(0, 1));
+                if (op == Op::LSTM && random.chance(20)) node.set("input_forget", std::int64_t{1});
+                if (random.chance(20)) node.set("clip", 0.5f);
+              });
+  }
+}
+
+TEST_CASE("running sums and products") {
+  std::uint64_t seed = 0;
+  for (const DType dtype : {DType::F32, DType::F64, DType::I32, DType::I64, DType::U32, DType::U64}) {
+    for (const std::int64_t axis : {0, 1, 2, -1}) {
+      for (const std::int64_t flags : {0, 1, 2, 3}) {
+        OneNode one(++seed);
+        const i32 x = one.input(dtype, {3, 17, seed % 2 ? 300 : 5}), along = one.b.constant<std::int64_t>({}, {axis});
+        one.check("CumSum", Op::CumSum, {x, along}, {dtype}, 1e-5f,
+                  [&](qir::Node &node) { node.set("exclusive", flags & 1), node.set("reverse", flags >> 1); });
+      }
+    }
+  }
+}
+
+TEST_CASE("channels normalised by themselves") {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    OneNode one(seed);
+    Random &random = one.random;
+    const std::int64_t c = random.integer(1, 20);
+    Vector<std::int64_t> shape{random.integer(1, 3), c, random.integer(2, 30)};
+    if (random.chance(70)) shape.push_back(random.integer(1, 30));
+    const i32 x = one.input(DType::F32, shape), scale = one.constant(DType::F32, {c}),
+              shift = one.constant(DType::F32, {c});
+    one.check("InstanceNormalization", Op::InstanceNormalization, {x, scale, shift}, {DType::F32}, 2e-5f,
+              [](qir::Node &) {});
+  }
+}
+
+TEST_CASE("products with weights in blocks") {
+  std::uint64_t seed = 0;
+  for (const std::int64_t bits : {2, 4, 8}) {
+    for (const std::int64_t block : {16, 32, 128}) {
+      for (const int zeros : {0, 1, 2}) {
+        OneNode one(++seed);
+        Random &random = one.random;
+        const std::int64_t k = random.integer(1, 300), n = random.integer(1, 40), blocks = (k + block - 1) / block;
+        const i32 x = one.input(DType::F32, {random.integer(1, 9), k}),
+                  w = one.constant(DType::U8, {n, blocks, block * bits / 8}),
+                  scales = one.constant(DType::F32, {n * blocks});
+        const i32 zero = zeros == 0   ? qir::kAbsent
+                         : zeros == 1 ? one.constant(DType::U8, {n * ((blocks * bits + 7) / 8)})
+                                      : one.constant(DType::F32, {n * blocks});
+        const i32 bias = random.chance(50) ? one.constant(DType::F32, {n}) : qir::kAbsent;
+        one.check("MatMulNBits", Op::MatMulNBits, {x, w, scales, zero, qir::kAbsent, bias}, {DType::F32}, 2e-5f,
+                  [&](qir::Node &node) {
+                    node.set("K", k), node.set("N", n), node.set("bits", bits), node.set("block_size", block);
+                  });
+      }
+    }
+  }
+}

@@ -30,7 +30,7 @@
 namespace quarry::kernels {
 
 // The numbers of base/dtypes.inc.
-enum : std::uint32_t { kU8 = 2, kI8 = 3, kU16 = 4, kI16 = 5 };
+enum : std::uint32_t { kU8 = 2, kI8 = 3, kU16 = 4, kI16 = 5, kI32 = 6 };
 QR_SHAPE bool is_quant_dtype(std::uint32_t dtype) noexcept { return dtype >= kU8 && dtype <= kI16; }
 QR_SHAPE std::int32_t quant_bytes(std::uint32_t dtype) noexcept { return dtype >= kU16 ? 2 : 1; }
 QR_SHAPE std::int32_t quant_low(std::uint32_t dtype) noexcept {
@@ -88,8 +88,8 @@ struct ConvIntShape {
 QR_SHAPE bool winograd_int(const ConvInt &p, std::int32_t lanes, std::int32_t elements) noexcept {
   const Window &w = p.window;
   return w.kh == 3 && w.kw == 3 && w.sh == 1 && w.sw == 1 && w.dh == 1 && w.dw == 1 && p.groups == 1 &&
-         p.x.dtype < kU16 && p.w_bits == 8 && elements == 2 && p.ic % (2 * lanes) == 0 && p.ic <= 1024 && p.oc >= 16 &&
-         std::int64_t{w.n} * w.oh * w.ow >= 144;
+         p.x.dtype < kU16 && p.y.dtype != kI32 && p.w_bits == 8 && elements == 2 && p.ic % (2 * lanes) == 0 &&
+         p.ic <= 1024 && p.oc >= 16 && std::int64_t{w.n} * w.oh * w.ow >= 144;
 }
 struct WinogradInt {
   std::int64_t tile_rows, tile_columns, tiles;

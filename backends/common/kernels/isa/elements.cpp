@@ -112,6 +112,11 @@ QR_INLINE T function(T a) noexcept {
   }
 }
 
+// Bytes may alias anything, so the count is read once; y may be an operand, but no other part of it.
+#define QR_EACH(i, all)              \
+  const std::int64_t count_ = (all); \
+  _Pragma("GCC ivdep") for (std::int64_t i = 0; i < count_; ++i)
+
 // One row of at most kRow elements that lie side by side.
 struct RowCall {
   const void *x[3];
@@ -123,20 +128,20 @@ template <ElementOp op, class T>
 void binary_row(const RowCall &r) noexcept {
   const T *const a = static_cast<const T *>(r.x[0]), *const b = static_cast<const T *>(r.x[1]);
   T *const y = static_cast<T *>(r.y);
-  for (std::int64_t i = 0; i < r.count; ++i) y[i] = combine<op, T>(a[i], b[i]);
+  QR_EACH(i, r.count) y[i] = combine<op, T>(a[i], b[i]);
 }
 template <ElementOp op, class T>
 void test_row(const RowCall &r) noexcept {
   const T *const a = static_cast<const T *>(r.x[0]), *const b = static_cast<const T *>(r.x[1]);
   std::uint8_t *const y = static_cast<std::uint8_t *>(r.y);
-  for (std::int64_t i = 0; i < r.count; ++i) y[i] = holds<op, T>(a[i], b[i]);
+  QR_EACH(i, r.count) y[i] = holds<op, T>(a[i], b[i]);
 }
 template <class T>
 void select_row(const RowCall &r) noexcept {
   const std::uint8_t *const c = static_cast<const std::uint8_t *>(r.x[0]);
   const T *const a = static_cast<const T *>(r.x[1]), *const b = static_cast<const T *>(r.x[2]);
   T *const y = static_cast<T *>(r.y);
-  for (std::int64_t i = 0; i < r.count; ++i) {
+  QR_EACH(i, r.count) {
     const T p = a[i], q = b[i];  // both are read, so that there is no branch
     y[i] = c[i] != 0 ? p : q;
   }
@@ -145,28 +150,28 @@ template <ElementOp op, class T>
 void unary_row(const RowCall &r) noexcept {
   const T *const a = static_cast<const T *>(r.x[0]);
   T *const y = static_cast<T *>(r.y);
-  for (std::int64_t i = 0; i < r.count; ++i) y[i] = function<op, T>(a[i]);
+  QR_EACH(i, r.count) y[i] = function<op, T>(a[i]);
 }
 template <class T>
 void nan_row(const RowCall &r) noexcept {
   const T *const a = static_cast<const T *>(r.x[0]);
   std::uint8_t *const y = static_cast<std::uint8_t *>(r.y);
-  for (std::int64_t i = 0; i < r.count; ++i) y[i] = a[i] != a[i];
+  QR_EACH(i, r.count) y[i] = a[i] != a[i];
 }
 template <class T>
 void inf_row(const RowCall &r, bool negative, bool positive) noexcept {
   const T *const a = static_cast<const T *>(r.x[0]);
   std::uint8_t *const y = static_cast<std::uint8_t *>(r.y);
   const T inf = static_cast<T>(__builtin_inff());
-  for (std::int64_t i = 0; i < r.count; ++i)
-    y[i] = static_cast<std::uint8_t>((a[i] == inf ? positive : false) | (a[i] == -inf ? negative : false));
+  QR_EACH(i, r.count)
+  y[i] = static_cast<std::uint8_t>((a[i] == inf ? positive : false) | (a[i] == -inf ? negative : false));
 }
 template <ElementOp op>
 void truth_row(const RowCall &r) noexcept {
   const std::uint8_t *const a = static_cast<const std::uint8_t *>(r.x[0]), *const b = static_cast<const std::uint8_t *>(
                                                                                r.x[1]);
   std::uint8_t *const y = static_cast<std::uint8_t *>(r.y);
-  for (std::int64_t i = 0; i < r.count; ++i) {
+  QR_EACH(i, r.count) {
     if constexpr (op == ElementOp::Not) y[i] = a[i] == 0;
     else if constexpr (op == ElementOp::And) y[i] = static_cast<std::uint8_t>((a[i] != 0) & (b[i] != 0));
     else if constexpr (op == ElementOp::Or) y[i] = (a[i] | b[i]) != 0;

@@ -15,17 +15,13 @@ QR_INLINE VecI quantise(VecF quotient, VecF lo, VecF hi, std::int32_t zero) noex
   return round_to_int(min(max(v, lo), hi)) + zero;
 }
 
-}  // namespace
-
-void run_Quantize(const Call &call) {
-  const auto &p = call.as<Quantize>();
-  const float *const x = call.operand<const float>(0);
-  const std::int32_t zero = p.y.zero;
-  const VecF lo = splat(static_cast<float>(quant_low(p.y.dtype) - zero)),
-             hi = splat(static_cast<float>(quant_high(p.y.dtype) - zero)), scale = splat(p.y.scale);
-  with_dtype(p.y.dtype, [&](auto tag) {
+void quantise_all(const Call &call, const float *x, std::int64_t count, const Quant &q) noexcept {
+  const std::int32_t zero = q.zero;
+  const VecF lo = splat(static_cast<float>(quant_low(q.dtype) - zero)),
+             hi = splat(static_cast<float>(quant_high(q.dtype) - zero)), scale = splat(q.scale);
+  with_dtype(q.dtype, [&](auto tag) {
     auto *const y = call.operand<decltype(tag)>(1);
-    call.threads.run(static_cast<std::uint64_t>(p.count), kGrain,
+    call.threads.run(static_cast<std::uint64_t>(count), kGrain,
                      [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
                        std::uint64_t i = begin;
                        // A division, as the reference has it: a product with the reciprocal would round ties otherwise.
@@ -37,6 +33,50 @@ void run_Quantize(const Call &call) {
                        }
                      });
   });
+}
+
+}  // namespace
+
+void run_Quantize(const Call &call) {
+  const auto &p = call.as<Quantize>();
+  quantise_all(call, call.operand<const float>(0), p.count, p.y);
+}
+
+void run_DynamicQuantize(const Call &call) {
+  const auto &p = call.as<DynamicQuantize>();
+  const float *const x = call.operand<const float>(0);
+  for (std::uint32_t i = 0; i < call.threads.workers; ++i) {
+    float *const found = reinterpret_cast<float *>(call.worker_scratch(i));
+    found[0] = found[1] = 0;
+  }
+  call.threads.run(static_cast<std::uint64_t>(p.count), kGrain,
+                   [&](std::uint64_t begin, std::uint64_t end, std::uint32_t worker) {
+                     float *const found = reinterpret_cast<float *>(call.worker_scratch(worker));
+                     // A NaN is neither: the comparison with it is false.
+                     VecF low[4] = {}, high[4] = {};
+                     std::uint64_t i = begin;
+                     const auto take = [&](int k, VecF v) __attribute__((always_inline)) {
+                       low[k] = min(v, low[k]), high[k] = max(v, high[k]);
+                     };
+                     for (; i + 4 * kLanes <= end; i += 4 * kLanes)
+                       for (int k = 0; k < 4; ++k) take(k, load(x + i + k * kLanes));
+                     for (; i + kLanes <= end; i += kLanes) take(0, load(x + i));
+                     if (i < end) take(0, load_part(x + i, static_cast<int>(end - i)));
+                     const float least = -largest(max(max(-low[0], -low[1]), max(-low[2], -low[3]))),
+                                 most = largest(max(max(high[0], high[1]), max(high[2], high[3])));
+                     found[0] = min_of(found[0], least), found[1] = max_of(found[1], most);
+                   });
+  float low = 0, high = 0;
+  for (std::uint32_t i = 0; i < call.threads.workers; ++i) {
+    const float *const found = reinterpret_cast<const float *>(call.worker_scratch(i));
+    low = min_of(low, found[0]), high = max_of(high, found[1]);
+  }
+  const float scale = (high - low) / 255;
+  const float wanted = scale > 0 ? __builtin_nearbyintf(min_of(max_of(-low / scale, 0.0f), 255.0f)) : 0.0f;
+  const std::int32_t zero = wanted >= 0 ? static_cast<std::int32_t>(wanted) : 0;
+  *call.operand<float>(2) = scale;
+  *call.operand<std::uint8_t>(3) = static_cast<std::uint8_t>(zero);
+  quantise_all(call, x, p.count, {kU8, zero, scale, 0});
 }
 
 void run_Dequantize(const Call &call) {

@@ -137,6 +137,20 @@ __attribute__((noinline)) void run(const Requantise &q, const Sums &s) noexcept 
   }
 }
 
+QR_INLINE std::int32_t whole(std::int32_t sum) noexcept { return sum; }
+QR_INLINE std::int32_t whole(double sum) noexcept {  // modulo 2^32
+  return static_cast<std::int32_t>(
+      static_cast<std::uint32_t>(static_cast<std::uint64_t>(static_cast<std::int64_t>(sum))));
+}
+// The sums as they are.
+template <class Sum>
+__attribute__((noinline)) void keep(const Requantise &q, const Sums &s) noexcept {
+  const Sum *sums = static_cast<const Sum *>(s.data);
+  std::int32_t *y = static_cast<std::int32_t *>(q.y) + s.pixel * q.y_stride + s.channel;
+  for (int i = 0; i < s.rows; ++i, sums += s.vectors * kLanes, y += q.y_stride)
+    for (std::int64_t c = 0; c < s.channels; ++c) y[c] = whole(sums[c]);
+}
+
 using Run = void (*)(const Requantise &q, const Sums &sums) noexcept;
 template <class Sum, class R>
 QR_INLINE Run choose(std::uint32_t y_dtype) noexcept {
@@ -149,6 +163,7 @@ QR_INLINE Run choose(std::uint32_t y_dtype) noexcept {
 }
 template <class Sum>
 QR_INLINE Run choose(std::uint32_t y_dtype, std::uint32_t r_dtype) noexcept {
+  if (y_dtype == kI32) return keep<Sum>;
   switch (r_dtype) {
     case 0: return choose<Sum, float>(y_dtype);
     case kU8: return choose<Sum, std::uint8_t>(y_dtype);

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// Running sums and products.
+#include "backends/common/kernels/isa/kernels.h"
+#include "base/dtype.h"
+
+namespace quarry::kernels::QR_ISA {
+
+namespace {
+
+template <class T, bool product>
+void lines(const Cumulate &p, const T *x, T *y, std::int64_t outer, std::int64_t begin, std::int64_t end) noexcept {
+  const auto combine = [](T a, T b) { return product ? static_cast<T>(a * b) : static_cast<T>(a + b); };
+  const auto at = [&](std::int64_t i) { return (outer * p.n + (p.backwards ? p.n - 1 - i : i)) * p.inner; };
+  if (p.inner == 1) {
+    T sum = product ? 1 : 0;
+    for (std::int64_t i = 0; i < p.n; ++i) {
+      const T next = combine(sum, x[at(i)]);
+      y[at(i)] = p.exclusive ? sum : next;
+      sum = next;
+    }
+    return;
+  }
+  // Whole rows, each from the one before.
+  const std::int64_t count = end - begin;
+  for (std::int64_t i = 0; i < p.n; ++i) {
+    T *const to = y + at(i) + begin;
+    const T *const before = y + at(i - 1) + begin, *const from = x + at(p.exclusive ? i - 1 : i) + begin;
+    if (i > 0) {
+      for (std::int64_t j = 0; j < count; ++j) to[j] = combine(before[j], from[j]);
+    } else if (p.exclusive) {
+      for (std::int64_t j = 0; j < count; ++j) to[j] = product ? 1 : 0;
+    } else {
+      for (std::int64_t j = 0; j < count; ++j) to[j] = from[j];
+    }
+  }
+}
+
+template <class T>
+void run_as(const Call &call) noexcept {
+  const auto &p = call.as<Cumulate>();
+  const T *const x = call.operand<const T>(0);
+  T *const y = call.operand<T>(1);
+  if (p.outer == 0 || p.n == 0 || p.inner == 0) return;
+  constexpr std::int64_t kPart = 256;
+  const std::int64_t parts = ceil_div(p.inner, kPart);
+  const std::uint64_t grain = static_cast<std::uint64_t>(32768 / (p.n * min_of(p.inner, kPart)) + 1);
+  call.threads.run(
+      static_cast<std::uint64_t>(p.outer * parts), grain, [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
+        for (auto task = static_cast<std::int64_t>(begin); task < static_cast<std::int64_t>(end); ++task) {
+          const std::int64_t outer = task / parts, from = task % parts * kPart, to = min_of(p.inner, from + kPart);
+          if (p.product) lines<T, true>(p, x, y, outer, from, to);
+          else lines<T, false>(p, x, y, outer, from, to);
+        }
+      });
+}
+
+}  // namespace
+
+void run_Cumulate(const Call &call) {
+  switch (static_cast<DType>(call.as<Cumulate>().dtype)) {
+    case DType::F32: return run_as<float>(call);
+    case DType::F64: return run_as<double>(call);
+    case DType::I32:
+    case DType::U32: return run_as<std::uint32_t>(call);
+    default: return run_as<std::uint64_t>(call);
+  }
+}
+
+}  // namespace quarry::kernels::QR_ISA

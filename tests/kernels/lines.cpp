@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+// Recurrent cells (2e-5 of a state within [-1, 1]), products with weights in blocks (2e-5 of the sum of magnitudes),
+// running sums, quantisation by the values' own range (exact).
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+
+#include "backends/common/kernels/pack.h"
+#include "tests/kernels/driver.h"
+
+namespace quarry::kernel_test {
+
+namespace {
+
+using namespace kernels;
+using qir::Op;
+
+qir::Node node_of(Op op, std::size_t inputs, std::size_t outputs) {
+  qir::Node node;
+  node.op = op, node.name = "node";
+  for (std::size_t i = 0; i < inputs; ++i) node.inputs.push_back(static_cast<std::int32_t>(i));
+  for (std::size_t i = 0; i < outputs; ++i) node.outputs.push_back(static_cast<std::int32_t>(100 + i));
+  return node;
+}
+Operand room(std::size_t bytes) { return {Bytes(bytes, std::byte{0xa5}), true}; }
+Tensor tensor_of(std::vector<std::int64_t> shape, const std::vector<float> &values) {
+  return {DType::F32, std::move(shape), bytes_of(values), {}};
+}
+std::vector<Tensor> expected_of(const qir::Node &node, std::vector<Tensor> inputs) {
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    if (node.inputs[i] == qir::kAbsent) inputs[i].dtype = DType::Unknown;
+  return reference(node, inputs);
+}
+template <class P, class Change>
+void refuse(const Isa &isa, Kernel kernel, P params, const char *what, Change change) {
+  change(params);
+  Needs needs;
+  if (kernel_row(kernel).check(&params, isa, needs).ok())
+    throw std::runtime_error(std::string(kernel_row(kernel).name) + ": accepted " + what);
+}
+std::size_t size(std::int64_t n) { return static_cast<std::size_t>(n); }
+
+// The inputs count for nothing (W is zero, its bias gives the gates), so that the reference sees what the kernel does.
+void one_cell(const Isa &isa, Cell cell, std::int64_t steps, std::int64_t batch, std::int64_t hidden, bool states,
+              Random &random) {
+  RecurrentF32 p;
+  p.cell = cell, p.steps = steps, p.batch = batch, p.hidden = hidden;
+  const bool lstm = cell == Cell::Lstm, rnn = cell == Cell::Rnn;
+  const std::int64_t gates = lstm ? 4 : rnn ? 1 : 3, wide = gates * hidden;
+  p.backwards = states, p.has_h = states, p.has_c = p.has_peepholes = states && lstm, p.clip = states ? 0.7f : 0;
+  p.has_bias = cell == Cell::GruAfter;
+  p.x_row = wide, p.x_step = batch * wide, p.y_row = hidden, p.y_step = batch * hidden, p.state_row = hidden;
+  p.f = {rnn ? Act::Tanh : Act::Sigmoid, 0, 0, 0}, p.g = p.h = {Act::Tanh, 0, 0, 0};
+  const auto x = random.reals(size(steps * batch * wide)), r = random.reals(size(wide * hidden), -0.4f, 0.4f),
+             bias = random.reals(size(hidden)), h = random.reals(size(batch * hidden)),
+             c = random.reals(size(batch * hidden)), peepholes = random.reals(size(3 * hidden));
+  // x itself as the input, through a W that is the unit matrix.
+  std::vector<float> unit(size(wide * wide), 0), biases(size(2 * wide), 0);
+  for (std::int64_t i = 0; i < wide; ++i) unit[size(i * wide + i)] = 1;
+  if (p.has_bias) std::copy(bias.begin(), bias.end(), biases.begin() + static_cast<std::ptrdiff_t>(wide + 2 * hidden));
+  qir::Node node = node_of(lstm ? Op::LSTM : rnn ? Op::RNN : Op::GRU, lstm ? 8 : 6, lstm ? 3 : 2);
+  node.set("hidden_size", hidden);
+  node.inputs[4] = qir::kAbsent;
+  if (cell == Cell::GruAfter) node.set("linear_before_reset", std::int64_t{1});
+  if (p.backwards) node.set("direction", std::string_view("reverse"));
+  if (p.clip > 0) node.set("clip", p.clip);
+  std::vector<Tensor> inputs{tensor_of({steps, batch, wide}, x),
+                             tensor_of({1, wide, wide}, unit),
+                             tensor_of({1, wide, hidden}, r),
+                             tensor_of({1, 2 * wide}, biases),
+                             {},
+                             tensor_of({1, batch, hidden}, h)};
+  if (lstm) inputs.push_back(tensor_of({1, batch, hidden}, c)), inputs.push_back(tensor_of({1, 3 * hidden}, peepholes));
+  if (!states)
+    for (std::size_t i = 5; i < node.inputs.size(); ++i) node.inputs[i] = qir::kAbsent;
+  Needs needs;
+  if (Status status = kernel_row(Kernel::RecurrentF32).check(&p, isa, needs); !status.ok())
+    throw std::runtime_error(std::string(status.message()));
+  Bytes packed(needs.operand_bytes[1]);
+  pack_recurrent_f32(p, isa, r.data(), packed.data());
+  std::vector<Operand> operands{{bytes_of(x)}, {packed}};
+  if (p.has_bias) operands.push_back({bytes_of(bias)});
+  if (p.has_h) operands.push_back({bytes_of(h)});
+  if (p.has_c) operands.push_back({bytes_of(c)});
+  if (p.has_peepholes) operands.push_back({bytes_of(peepholes)});
+  operands.push_back(room(size(steps * batch * hidden) * 4));
+  for (int i = 0; i < (lstm ? 2 : 1); ++i) operands.push_back(room(size(batch * hidden) * 4));
+  const auto found = run(isa, Kernel::RecurrentF32, &p, operands);
+  const auto expected = expected_of(node, inputs);
+  for (std::size_t i = 0; i < found.size(); ++i)
+    expect_close("cell " + std::to_string(static_cast<int>(cell)), values_of<float>(found[i]),
+                 values_of<float>(expected[i].data), 2e-5f, 2e-5f);
+}
+
+void test_recurrent(const Isa &isa) {
+  Random random(11);
+  for (const Cell cell : {Cell::Rnn, Cell::Gru, Cell::GruAfter, Cell::Lstm})
+    for (const std::int64_t hidden : {1, 3, 16, 17, 40})
+      for (const std::int64_t batch : {1, 2, 5})
+        for (const bool states : {false, true}) one_cell(isa, cell, hidden == 3 ? 1 : 4, batch, hidden, states, random);
+  one_cell(isa, Cell::Lstm, 3, 3, 160, true, random);
+  one_cell(isa, Cell::Gru, 3, 9, 144, true, random);
+  RecurrentF32 p;
+  p.steps = 2, p.batch = 2, p.hidden = 4, p.x_row = p.y_row = p.state_row = 4, p.x_step = p.y_step = 8;
+  refuse(isa, Kernel::RecurrentF32, p, "an unknown cell", [](auto &q) { q.cell = Cell::Count; });
+  refuse(isa, Kernel::RecurrentF32, p, "no steps", [](auto &q) { q.steps = 0; });
+  refuse(isa, Kernel::RecurrentF32, p, "a cell's state in an RNN", [](auto &q) { q.has_c = 1; });
+  refuse(isa, Kernel::RecurrentF32, p, "rows of y over each other", [](auto &q) { q.y_row = 3; });
+  refuse(isa, Kernel::RecurrentF32, p, "steps of y over each other", [](auto &q) { q.y_step = 7; });
+  refuse(isa, Kernel::RecurrentF32, p, "states over each other", [](auto &q) { q.state_row = 3; });
+  refuse(isa, Kernel::RecurrentF32, p, "a negative stride", [](auto &q) { q.x_step = -8; });
+  refuse(isa, Kernel::RecurrentF32, p, "clip of NaN", [](auto &q) { q.clip = std::nanf(""); });
+  refuse(isa, Kernel::RecurrentF32, p, "an unknown activation", [](auto &q) { q.f.kind = Act::Count; });
+}
+
+void test_blocks(const Isa &isa) {
+  Random random(12);
+  for (const std::int64_t bits : {2, 4, 8})
+    for (const std::int64_t block : {16, 32, 64, 1024})
+      for (const BlockZeros zeros : {BlockZeros::Middle, BlockZeros::Packed, BlockZeros::F32})
+        for (const std::int64_t m : {1, 4, 7}) {
+          MatMulBlocks p;
+          p.m = m, p.n = random.integer(1, 30), p.k = random.integer(1, 2 * block + 5);
+          p.bits = static_cast<std::uint32_t>(bits), p.block = static_cast<std::uint32_t>(block);
+          p.zeros = zeros, p.has_bias = m == 4;
+          const std::int64_t blocks = (p.k + block - 1) / block, zero_bytes = (blocks * bits + 7) / 8;
+          const auto x = random.reals(size(p.m * p.k)), scales = random.reals(size(p.n * blocks), 0.1f, 1),
+                     middle = random.reals(size(p.n * blocks), 0, 3), bias = random.reals(size(p.n));
+          std::vector<std::uint8_t> w(size(p.n * blocks * block * bits / 8)), packed(size(p.n * zero_bytes));
+          for (auto &v : w) v = static_cast<std::uint8_t>(random.bits());
+          for (auto &v : packed) v = static_cast<std::uint8_t>(random.bits());
+          qir::Node node = node_of(Op::MatMulNBits, 6, 1);
+          node.set("K", p.k), node.set("N", p.n), node.set("bits", bits), node.set("block_size", block);
+          node.inputs[4] = qir::kAbsent;
+          std::vector<Tensor> inputs{tensor_of({p.m, p.k}, x),
+                                     {DType::U8, {p.n, blocks, block * bits / 8}, bytes_of(w), {}},
+                                     tensor_of({p.n * blocks}, scales),
+                                     {},
+                                     {},
+                                     tensor_of({p.n}, bias)};
+          std::vector<Operand> operands{{bytes_of(x)}, {bytes_of(w)}, {bytes_of(scales)}};
+          if (zeros == BlockZeros::Middle) node.inputs[3] = qir::kAbsent;
+          if (zeros == BlockZeros::Packed) {
+            inputs[3] = {DType::U8, {p.n * zero_bytes}, bytes_of(packed), {}};
+            operands.push_back({bytes_of(packed)});
+          }
+          if (zeros == BlockZeros::F32) {
+            inputs[3] = tensor_of({p.n * blocks}, middle);
+            operands.push_back({bytes_of(middle)});
+          }
+          if (p.has_bias) operands.push_back({bytes_of(bias)});
+          else node.inputs[5] = qir::kAbsent;
+          operands.push_back(room(size(p.m * p.n) * 4));
+          const float most = static_cast<float>(1 << bits) * static_cast<float>(p.k);
+          expect_close("weights in blocks", values_of<float>(run(isa, Kernel::MatMulBlocks, &p, operands)[0]),
+                       values_of<float>(expected_of(node, inputs)[0].data), 0, 2e-7f * most);
+        }
+  MatMulBlocks p;
+  p.m = p.n = p.k = 1;
+  refuse(isa, Kernel::MatMulBlocks, p, "3 bits", [](auto &q) { q.bits = 3; });
+  refuse(isa, Kernel::MatMulBlocks, p, "a block of 8", [](auto &q) { q.block = 8; });
+  refuse(isa, Kernel::MatMulBlocks, p, "a block of 2048", [](auto &q) { q.block = 2048; });
+  refuse(isa, Kernel::MatMulBlocks, p, "no rows", [](auto &q) { q.m = 0; });
+  refuse(isa, Kernel::MatMulBlocks, p, "unknown zeros", [](auto &q) { q.zeros = BlockZeros::Count; });
+}
+
+template <class T>
+void cumulate(const Isa &isa, DType dtype, Random &random) {
+  for (const std::int64_t inner : {1, 5, 600})
+    for (std::uint32_t flags = 0; flags < 8; ++flags) {
+      Cumulate p;
+      p.outer = 3, p.n = 21, p.inner = inner, p.dtype = static_cast<std::uint32_t>(dtype);
+      p.product = flags & 1, p.exclusive = flags >> 1 & 1, p.backwards = flags >> 2;
+      std::vector<T> x(size(p.outer * p.n * p.inner));
+      for (T &v : x) v = static_cast<T>(random.integer(1, 3));  // exact in every type
+      qir::Node node = node_of(p.product ? Op::CumProd : Op::CumSum, 2, 1);
+      node.set("exclusive", std::int64_t{p.exclusive}), node.set("reverse", std::int64_t{p.backwards});
+      const auto expected = reference(node, {{dtype, {p.outer, p.n, p.inner}, bytes_of(x), {}},
+                                             {DType::I64, {}, bytes_of(std::vector<std::int64_t>{1}), {}}});
+      if (run(isa, Kernel::Cumulate, &p, {{bytes_of(x)}, room(x.size() * sizeof(T))})[0] != expected[0].data)
+        throw std::runtime_error(std::string("running sums of ") + dtype_name(dtype) + ": not the reference's");
+    }
+}
+void test_cumulate(const Isa &isa) {
+  Random random(13);
+  cumulate<float>(isa, DType::F32, random), cumulate<double>(isa, DType::F64, random);
+  cumulate<std::int32_t>(isa, DType::I32, random), cumulate<std::uint64_t>(isa, DType::U64, random);
+  Cumulate p;
+  p.dtype = static_cast<std::uint32_t>(DType::F32);
+  refuse(isa, Kernel::Cumulate, p, "halves", [](auto &q) { q.dtype = static_cast<std::uint32_t>(DType::F16); });
+  refuse(isa, Kernel::Cumulate, p, "a flag of 2", [](auto &q) { q.product = 2; });
+  refuse(isa, Kernel::Cumulate, p, "negative extents", [](auto &q) { q.n = -1; });
+}
+
+void test_dynamic_quantize(const Isa &isa) {
+  Random random(14);
+  for (const std::int64_t count : {1, 3, 16, 33, 64, 1000, 100000})
+    for (const float low : {-3.0f, 0.5f, -7.0f}) {
+      auto x = random.reals(size(count), low, low + 4);
+      if (count == 16) std::fill(x.begin(), x.end(), 0.0f);
+      if (count > 60) x[7] = std::nanf("");
+      const DynamicQuantize p{count};
+      const auto found = run(isa, Kernel::DynamicQuantize, &p, {{bytes_of(x)}, room(size(count)), room(4), room(1)});
+      const auto expected = reference(node_of(Op::DynamicQuantizeLinear, 1, 3), {tensor_of({count}, x)});
+      for (std::size_t i = 0; i < 3; ++i)
+        if (found[i] != expected[i].data) throw std::runtime_error("quantised by range: not the reference's");
+    }
+  refuse(isa, Kernel::DynamicQuantize, DynamicQuantize{1}, "a negative count", [](auto &q) { q.count = -1; });
+}
+
+}  // namespace
+
+void register_lines(Registry &registry) {
+  registry.test("recurrent cells", test_recurrent);
+  registry.test("weights in blocks", test_blocks);
+  registry.test("running sums", test_cumulate);
+  registry.test("quantised by range", test_dynamic_quantize);
+}
+
+}  // namespace quarry::kernel_test
