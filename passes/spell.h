@@ -64,6 +64,7 @@ class Speller : public Arithmetic {
 bool spell_elements(Speller &s);
 bool spell_products(Speller &s);
 bool spell_pools(Speller &s);
+bool spell_order(Speller &s);
 bool spell_integers(Speller &s);
 
 }  // namespace quarry::passes

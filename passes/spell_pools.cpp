@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// MaxPool by slices: of each place of the window the elements that it sees, and the larger ones of them.
+// Pools of powers by averages; and MaxPool by slices: of each place of the window the elements that it sees, and the
+// larger ones of them.
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "formats/qir/infer.h"
@@ -16,7 +18,14 @@ constexpr std::int64_t kMostPlaces = 64;  // of a window whose indices are asked
 
 class MaxPool {
  public:
-  MaxPool(Speller &s, const qir::Window &w) : s_(s), w_(w), dtype_(s.in(0).dtype) {}
+  MaxPool(Speller &s, const qir::Window &w)
+      : s_(s), w_(w), dtype_(s.in(0).dtype), first_(w.rank == 3 ? 1 : 2), in_(s.in(0).shape), out_(s.out().shape) {
+    if (first_ == 2) return;
+    for (qir::Shape *const shape : {&in_, &out_}) {  // channels as images: of five axes devices have no maximum
+      (*shape)[1] *= (*shape)[0];
+      shape->erase(shape->begin());
+    }
+  }
 
   // Axis by axis.
   void run() {
@@ -29,13 +38,13 @@ class MaxPool {
       }
       x = largest;
     }
-    s_.give(Op::Identity, {x});
+    s_.give(Op::Identity, {s_.reshape(x, s_.out().shape)});
   }
 
   // With the place of the first of the largest ones in the whole input.
   void run_with_indices() {
     const std::int32_t x = padded();
-    const qir::Shape full = s_.out().shape;
+    const qir::Shape full = out_;
     std::int32_t largest = qir::kAbsent, index = qir::kAbsent;
     std::int64_t count = 1;
     for (std::uint32_t axis = 0; axis < w_.rank; ++axis) count *= w_.kernel[axis];
@@ -54,8 +63,10 @@ class MaxPool {
       index = s_.of(Op::Where, {larger, from, index}, DType::I64, full);
       largest = s_.of(Op::Max, {largest, seen});
     }
-    s_.give(Op::Identity, {largest});
-    s_.emit(Op::Add, {index, planes()}, s_.node().outputs[1]);
+    const qir::Shape given = s_.out().shape;
+    s_.give(Op::Identity, {s_.reshape(largest, given)});
+    const std::int32_t whole = s_.of(Op::Add, {index, planes()});
+    s_.emit(Op::Identity, {s_.reshape(whole, given)}, s_.node().outputs[1]);
   }
 
  private:
@@ -64,14 +75,14 @@ class MaxPool {
     return std::max<std::int64_t>(reach - w_.in[axis] - w_.pad_begin[axis], 0);
   }
   std::int32_t padded() {
-    const std::int32_t x = s_.node().inputs[0];
-    qir::Shape shape = s_.in(0).shape;
+    const std::int32_t x = s_.reshape(s_.node().inputs[0], in_);
+    qir::Shape shape = in_;
     Vector<std::int64_t> amounts(2 * shape.size());
     bool any = false;
     for (std::uint32_t axis = 0; axis < w_.rank; ++axis) {
-      amounts[axis + 2] = w_.pad_begin[axis], amounts[shape.size() + axis + 2] = beyond(axis);
-      shape[axis + 2] += w_.pad_begin[axis] + beyond(axis);
-      any |= shape[axis + 2] != w_.in[axis];
+      amounts[axis + first_] = w_.pad_begin[axis], amounts[shape.size() + axis + first_] = beyond(axis);
+      shape[axis + first_] += w_.pad_begin[axis] + beyond(axis);
+      any |= shape[axis + first_] != w_.in[axis];
     }
     if (!any) return x;
     const double least = dtype_ == DType::F16 ? -65504 : static_cast<double>(std::numeric_limits<float>::lowest());
@@ -81,7 +92,7 @@ class MaxPool {
   // What the windows have at one of their places along an axis.
   std::int32_t places(std::int32_t x, std::uint32_t axis, std::int64_t k) {
     const std::int64_t from = k * w_.dilation[axis], end = from + (w_.out[axis] - 1) * w_.stride[axis] + 1;
-    return s_.slice(x, axis + 2, from, end, w_.stride[axis]);
+    return s_.slice(x, axis + first_, from, end, w_.stride[axis]);
   }
   // How far apart two elements of an axis are, counting rows or columns first.
   std::int64_t distance(std::uint32_t axis) const {
@@ -92,9 +103,9 @@ class MaxPool {
     return product;
   }
   std::int32_t indices(const std::int64_t *at) {
-    qir::Shape shape(w_.rank + 2, 1);
+    qir::Shape shape(w_.rank + first_, 1);
     std::int64_t count = 1;
-    for (std::uint32_t axis = 0; axis < w_.rank; ++axis) shape[axis + 2] = w_.out[axis], count *= w_.out[axis];
+    for (std::uint32_t axis = 0; axis < w_.rank; ++axis) shape[axis + first_] = w_.out[axis], count *= w_.out[axis];
     Vector<std::int64_t> values;
     for (std::int64_t i = 0; i < count; ++i) {
       std::int64_t value = 0, rest = i;
@@ -109,25 +120,56 @@ class MaxPool {
   }
   // Where each channel begins.
   std::int32_t planes() {
-    const qir::Shape &in = s_.in(0).shape;
-    qir::Shape shape(in.size(), 1);
-    shape[0] = in[0], shape[1] = in[1];
-    std::int64_t plane = 1;
+    qir::Shape shape(in_.size(), 1);
+    std::int64_t plane = 1, count = 1;
+    for (std::size_t i = 0; i < first_; ++i) shape[i] = in_[i], count *= in_[i];
     for (std::uint32_t axis = 0; axis < w_.rank; ++axis) plane *= w_.in[axis];
     Vector<std::int64_t> values;
-    for (std::int64_t i = 0; i < shape[0] * shape[1]; ++i) values.push_back(i * plane);
+    for (std::int64_t i = 0; i < count; ++i) values.push_back(i * plane);
     return s_.integers(shape, values);
   }
 
   Speller &s_;
   const qir::Window w_;
   const DType dtype_;
+  const std::size_t first_;  // of the axes that windows have
+  qir::Shape in_, out_;
 };
+
+}  // namespace
+
+namespace {
+
+// The root of a mean, which has room in f16 where a sum has none, times that of the window's elements.
+bool lp_pool(Speller &s) {
+  const qir::Node &node = s.node();
+  const std::int64_t p = node.get_int("p", 2);
+  const Vector<std::int64_t> *const kernel = node.get_ints("kernel_shape");
+  if (s.in(0).quant || (s.in(0).dtype != DType::F32 && s.in(0).dtype != DType::F16) || p < 1 || p > 4 || !kernel ||
+      node.get_int("ceil_mode", 0) != 0)
+    return false;
+  const std::int32_t x = p % 2 == 0 ? node.inputs[0] : s.of(Op::Abs, {node.inputs[0]});
+  const std::int32_t square = p == 1 ? x : s.of(Op::Mul, {x, x});
+  const std::int32_t power = p < 3 ? square : s.of(Op::Mul, {square, p == 3 ? x : square});
+  const qir::Tensor out = s.out();
+  std::int32_t mean = s.of(Op::AveragePool, {power}, out.dtype, out.shape);
+  for (const qir::Attribute &attribute : node.attributes)
+    if (attribute.name != "p") s.last_made().attributes.push_back(attribute);
+  s.last_made().set("count_include_pad", std::int64_t{1});
+  if (p % 2 == 0) mean = s.of(Op::Sqrt, {mean});
+  if (p == 4) mean = s.of(Op::Sqrt, {mean});
+  if (p == 3) mean = s.with(Op::Pow, mean, 1.0 / 3);
+  double count = 1;
+  for (const std::int64_t extent : *kernel) count *= static_cast<double>(extent);
+  s.give(Op::Mul, {mean, s.number(out.dtype, std::pow(count, 1 / static_cast<double>(p)))});
+  return true;
+}
 
 }  // namespace
 
 bool spell_pools(Speller &s) {
   const qir::Node &node = s.node();
+  if (node.op == Op::LpPool) return lp_pool(s);
   if (node.op != Op::MaxPool || s.in(0).quant || (s.in(0).dtype != DType::F32 && s.in(0).dtype != DType::F16))
     return false;
   qir::Window w;

@@ -344,7 +344,7 @@ class Runner {
     return results;
   }
 
-  // A set that failed, by what f16 can give: refused where it asks for numbers that f16 has not; passed where the
+  // A set that failed, by what f16 can give: refused where it has numbers that f16 has not; passed where the
   // results are those of cpu-reference for the inputs as f16 has them, or integers that are a step off by rounding.
   void judge_by_half(const qr::Model &model, qr::Session &session, std::vector<TensorData> data, const std::string &set,
                      Json &out) const {
@@ -353,9 +353,9 @@ class Runner {
     for (const auto *list : {&data, &expected})
       for (const TensorData &tensor : *list)
         if (const std::string number = beyond_half(tensor); !number.empty()) {
-          out["result"] = "refused", out["rule"] = "f16: past 65504";
+          out["result"] = "refused", out["rule"] = "f16: no such number";
           out["reason"] = last_part(set) + ": " + (list == &data ? "input" : "result") + " '" + tensor.name + "' has " +
-                          number + ", f16 has no number past 65504";
+                          number + "; an NPU's f16 has no number past 65504, no infinity and no NaN";
           return;
         }
     const std::vector<TensorData> found = results_of(session, data);
@@ -503,7 +503,7 @@ void register_conform(CLI::App &app, Action &action) {
       ->add_option("--precision", flags->precision,
                    "What the backend computes in. With f16 a case that fails is judged again: by cpu-reference on its "
                    "inputs rounded to f16, integers that were rounded from reals to a step; and it is refused where it "
-                   "has numbers past 65504")
+                   "has numbers past 65504, infinities or NaN")
       ->check(CLI::IsMember({"f32", "f16"}))
       ->capture_default_str();
   command->add_option("--filter", flags->filters, "Only cases whose name fits this pattern (*, ?)")

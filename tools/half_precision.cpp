@@ -22,10 +22,10 @@ double nearest_half(double value) {
 }  // namespace
 
 std::string beyond_half(const TensorData &tensor) {
-  if (!is_wide_float(tensor.dtype)) return "";
+  if (!is_wide_float(tensor.dtype) && tensor.dtype != QR_DTYPE_F16) return "";
   const std::vector<double> values = to_doubles(tensor.dtype, tensor.bytes.data(), element_count(tensor.dims));
   for (size_t i = 0; i < values.size(); ++i) {
-    if (!std::isfinite(values[i]) || std::isfinite(nearest_half(values[i]))) continue;
+    if (std::isfinite(nearest_half(values[i]))) continue;
     char text[80];
     std::snprintf(text, sizeof text, "%.9g at %zu", values[i], i);
     return text;

@@ -112,9 +112,14 @@ void pool_image(Lowering &l, const qir::Node &node, const qir::Window &w, std::i
       (w.dilation[0] != 1 || w.dilation[1] != 1 || has_odd_edges(w, counts_padding)))
     return average_by_sums(l, node, w, counts_padding, x, y);
   DraftNode &made = l.node(is_average ? "PoolAvg2d" : "PoolMax2d", {x}, {y});
-  window_params(l, made, w);
+  qir::Window given = w;
+  const bool rounds_up = node.get_int("ceil_mode", 0) != 0;
+  // ONNX drops a window that begins in the padding behind: what the windows of a maximum reach is told instead.
+  if (!is_average && rounds_up)
+    for (int i = 0; i < 2; ++i) given.pad_end[i] = needed_behind(w, i);
+  window_params(l, made, given);
   if (is_average) l.param(made, "count_pad_for_edges", counts_padding);
-  if (node.get_int("ceil_mode", 0) != 0) l.param(made, "rounding_mode", std::uint32_t{1});
+  if (is_average && rounds_up) l.param(made, "rounding_mode", std::uint32_t{1});
 }
 
 }  // namespace
@@ -179,7 +184,7 @@ Status depth_space(Lowering &l, const qir::Node &node) {
   const bool to_space = node.op == Op::DepthToSpace;
   DraftNode &made = l.node(to_space ? "DepthToSpace" : "SpaceToDepth", {x}, {l.result(node.outputs[0], order)});
   l.param(made, "block_size", std::span<const std::uint32_t>(blocks));
-  l.param(made, "mode", std::uint32_t{to_space && node.get_string("mode", "DCR") == "CRD" ? 1u : 0u});
+  l.param(made, "mode", std::uint32_t{node.get_string("mode", "DCR") == "CRD" ? 1u : 0u});
   return {};
 }
 

@@ -36,7 +36,7 @@ QR_HTP_RULE(mean) QR_HTP_RULE(recurrent) QR_HTP_RULE(rewritten)
 // lower_statistics.cpp
 QR_HTP_RULE(group_normalization) QR_HTP_RULE(mean_variance_normalization) QR_HTP_RULE(reduce_product)
 // lower_signal.cpp
-QR_HTP_RULE(fourier) QR_HTP_RULE(short_fourier) QR_HTP_RULE(lp_normalization) QR_HTP_RULE(lp_pool)
+QR_HTP_RULE(fourier) QR_HTP_RULE(short_fourier) QR_HTP_RULE(lp_normalization)
 // lower_integer.cpp
 QR_HTP_RULE(modulo) QR_HTP_RULE(matmul_integer) QR_HTP_RULE(dynamic_quantize) QR_HTP_RULE(matmul_nbits)
 // lower_roi.cpp

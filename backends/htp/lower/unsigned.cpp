@@ -58,6 +58,7 @@ class Unsigned {
         continue;
       }
       const std::int32_t inner = twin(id);
+      shift(qir::at(graph_, inner));
       qir::replace_uses(graph_, id, inner);
       before_.push_back(identity(id, inner));
       kept_.push_back(id);
@@ -79,11 +80,10 @@ class Unsigned {
 
   bool kept(std::int32_t id) const { return std::find(kept_.begin(), kept_.end(), id) != kept_.end(); }
 
-  // Of the same type; the inner one of the two is shifted later.
+  // Of the same type. What stands at an output may be an input too, so whose twin is shifted its border says.
   std::int32_t twin(std::int32_t id) {
     qir::Tensor made = qir::at(graph_, id);
     made.name += "/unsigned";
-    if (std::find(graph_.inputs.begin(), graph_.inputs.end(), id) != graph_.inputs.end()) shift(made);
     graph_.tensors.push_back(std::move(made));
     return static_cast<std::int32_t>(graph_.tensors.size() - 1);
   }

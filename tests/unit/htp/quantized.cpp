@@ -219,11 +219,6 @@ TEST_CASE("transforms are products with matrices of cosines and sines") {
   Pieces p;
   p.gives({p.node(Op::DFT, {p.input({2, 8, 1})})});
   CHECK_EQ(types(p), "Reshape MatMul Reshape");
-  Pieces pool;
-  pool.gives({pool.node(Op::LpPool, {pool.input({1, 2, 4, 4})},
-                        {Pieces::attribute("kernel_shape", Ints{3, 3}), Pieces::attribute("pads", Ints{1, 1, 1, 1})})});
-  CHECK_EQ(types(pool),
-           "Transpose ElementWiseMultiply Pad PoolAvg2d ElementWiseSquareRoot ElementWiseMultiply Transpose");
 }
 
 TEST_CASE("signed values become unsigned, at the model's borders by a conversion, and weights stay") {

@@ -161,6 +161,49 @@ TEST_CASE("integers are computed as reals where they have a meaning, and wide wh
   CHECK_EQ(count(rest.graph, Op::Mod), 0u);
 }
 
+TEST_CASE("pools of three axes with holes, and of powers") {
+  Pieces p;
+  p.gives({p.node(Op::MaxPool, {p.input({2, 2, 5, 6, 4})},
+                  {Pieces::attribute("kernel_shape", Ints{2, 2, 2}), Pieces::attribute("dilations", Ints{2, 2, 3}),
+                   Pieces::attribute("pads", Ints{1, 0, 0, 0, 1, 1})})});
+  check_same(p, nullptr, 0);
+  for (const qir::Node &node : p.graph.nodes)
+    if (node.op == Op::Max) CHECK_EQ(p.at(node.outputs[0]).shape.size(), 4u);
+  for (std::int64_t power = 1; power <= 4; ++power) {
+    Pieces lp;
+    lp.gives({lp.node(Op::LpPool, {lp.input({1, 2, 7, 6})},
+                      {Pieces::attribute("kernel_shape", Ints{3, 2}), Pieces::attribute("p", power),
+                       Pieces::attribute("pads", Ints{1, 0, 1, 1}), Pieces::attribute("strides", Ints{2, 1})})});
+    check_same(lp, nullptr, 1e-5);
+    CHECK_EQ(count(lp.graph, Op::AveragePool), 1u);
+  }
+}
+
+TEST_CASE("the first of equal elements is first") {
+  for (const std::int64_t axis : {0, 1, -1}) {
+    for (const std::int64_t largest : {0, 1}) {
+      for (const std::size_t which : {0u, 1u}) {
+        Pieces p;
+        const i32 x = p.of(Op::Round, p.input({5, 6, 7}));  // of nine numbers
+        qir::Shape shape = {5, 6, 7};
+        shape[static_cast<std::size_t>(axis < 0 ? 2 : axis)] = 4;
+        const i32 k = p.integers({4}), values = p.tensor(DType::F32, shape), indices = p.tensor(DType::I64, shape);
+        qir::Node &node = p.graph.nodes.emplace_back();
+        node.op = Op::TopK;
+        node.name = "top";
+        node.source = 1;
+        node.inputs = {x, k};
+        node.outputs = {values, indices};
+        node.set("axis", axis);
+        node.set("largest", largest);
+        p.gives({which == 0 ? values : indices});
+        check_same(p, nullptr, 0);
+        CHECK_EQ(count(p.graph, Op::TopK), 0u);
+      }
+    }
+  }
+}
+
 TEST_CASE("what has no other spelling stays") {
   Pieces p;
   const i32 x = u8_input(p, {2, 3});
