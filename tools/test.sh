@@ -185,6 +185,8 @@ if [ -n "$all" ]; then
   fi
   if libraries=$(qnn_libraries); then
     step "htp: ONNX's own node tests, on every architecture" python3 tests/integration/check_htp_nodes.py "$build" "$shared" "$libraries" --all
+    [ ! -d "$build/onnx-newest/node" ] ||
+      step "htp: node tests of the newest ONNX package" python3 tests/integration/check_htp_nodes.py "$build" "$shared" "$libraries" --nodes "$build/onnx-newest/node"
     step "htp, all one-operator models against ONNX Runtime" python3 tests/integration/check_htp_ops.py "$build" "$shared" "$libraries" --all
     step "htp, the real models" python3 tests/integration/check_htp_models.py "$build" "$shared" "$libraries" --all
   fi

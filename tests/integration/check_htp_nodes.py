@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """ONNX's own node tests on Qualcomm's emulator: none fails, within 1 % of a result's range, which is what f16 gives.
 
-check_htp_nodes.py BUILD_DIR SHARED_DIR FOLDER_OF_THE_LIBRARIES [--all]   (--all: every architecture, else v75)
+check_htp_nodes.py BUILD_DIR SHARED_DIR FOLDER_OF_THE_LIBRARIES [--all] [--nodes FOLDER]
+
+--all: every architecture, else v75 alone. --nodes: other cases than Debian's (libonnx-testdata), of a later ONNX.
 """
 import json
 import os
@@ -12,13 +14,24 @@ from program import build, environment, finish, new_folder, require, run
 NODES = "/usr/share/libonnx-testdata/data/node"
 SOCS = {"v68": "SM8350", "v73": "SM8550", "v75": "SM8650", "v79": "SM8750", "v81": "SM8850"}
 # What f16 cannot give, and why; of a case that failed conform says by which of its rules it is judged.
-ROUNDED = {"logsoftmax_large_number", "logsoftmax_large_number_expanded", "softmax_large_number", "softmax_large_number_expanded"}  # 10000 to 10003 is one number
-A_STEP = {"dynamicquantizelinear", "dynamicquantizelinear_min_adjusted", "dynamicquantizelinear_expanded", "dynamicquantizelinear_min_adjusted_expanded", "qlinearmatmul_2D", "qlinearmatmul_3D"}
-PAST = {"reduce_prod_default_axes_keepdims_example"}  # 12 factorial
-RULES = {"f16: of inputs rounded to f16": ROUNDED, "f16: integers a step off": A_STEP, "f16: no such number": PAST}
-LEAST = 590  # that pass
+ROUNDED = {"logsoftmax_large_number", "softmax_large_number"}  # 10000 to 10003 is one number
+A_STEP = {"dynamicquantizelinear", "dynamicquantizelinear_min_adjusted", "dynamicquantizelinear_max_adjusted", "qlinearmatmul_2D", "qlinearmatmul_3D"}
+NO_SUCH = {"reduce_prod_default_axes_keepdims_example",  # 12 factorial
+           "cast_FLOAT16_to_FLOAT", "castlike_FLOAT16_to_FLOAT"}  # NaN
+RULES = {"f16: of inputs rounded to f16": ROUNDED, "f16: integers a step off": A_STEP, "f16: no such number": NO_SUCH}
+LEAST = {NODES: 645}  # that pass
 
-if not os.path.isdir(NODES):
+
+def plain(name):
+    """A case's name without what says that it is the same in another spelling or type."""
+    for ending in ("_ver18", "_expanded", "_float32", "_int8", "_uint8"):
+        name = name.removesuffix(ending)
+    return name.removeprefix("test_")
+
+
+
+nodes = sys.argv[sys.argv.index("--nodes") + 1] if "--nodes" in sys.argv else NODES
+if not os.path.isdir(nodes):
     print("   skipped: libonnx-testdata is not installed")
     finish()
 environment["QUARRY_QNN_PATH"] = sys.argv[3]
@@ -26,16 +39,16 @@ environment["QUARRY_BACKEND_PATH"] = ":".join(os.path.join(build, "backends", na
 folder = new_folder()
 for arch, soc in SOCS.items() if "--all" in sys.argv else [("v75", SOCS["v75"])]:
     out = os.path.join(folder, soc + ".json")
-    run("conform", "--backend", "htp", "-O", "soc_model=" + soc, "--rtol", "0.01", "--range-floor", "0.01", "--constant-inputs", "--precision", "f16", "--json", out, NODES, timeout=1800)
+    run("conform", "--backend", "htp", "-O", "soc_model=" + soc, "--rtol", "0.01", "--range-floor", "0.01", "--constant-inputs", "--precision", "f16", "--json", out, nodes, timeout=2400)
     with open(out) as file:
         cases = json.load(file)["cases"]
     failed = sorted(c["name"] + ": " + c["reason"] for c in cases if c["result"] == "failed")
     require(f"{arch}: none fails", not failed, failed)
     require(f"{arch}: what is refused has a reason", all(c.get("reason") for c in cases if c["result"] == "refused"))
     passed = sum(c["result"] == "passed" for c in cases)
-    require(f"{arch}: as many pass as before", passed >= LEAST, passed)
-    halves = {c["name"].removeprefix("test_"): c["rule"] for c in cases if c.get("rule", "").startswith("f16:")}
-    others = {name: rule for name, rule in halves.items() if name not in RULES.get(rule, ())}
+    require(f"{arch}: as many pass as before", passed >= LEAST.get(nodes, len(cases) // 3), passed)
+    halves = {c["name"]: c["rule"] for c in cases if c.get("rule", "").startswith("f16:")}
+    others = {name: rule for name, rule in halves.items() if plain(name) not in RULES.get(rule, ())}
     require(f"{arch}: judged by what f16 has are those that are known", not others, others)
     print(f"   {soc} ({arch}): {passed} passed, {len(failed)} failed, {len(cases) - passed - len(failed)} refused; {len(halves)} judged by what f16 has")
 finish()
