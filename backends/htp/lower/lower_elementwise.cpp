@@ -43,12 +43,10 @@ const char *name_of(Op op) {
     case Op::Or: return "ElementWiseOr";
     case Op::Relu: return "Relu";
     case Op::Round: return "ElementWiseRound";
-    case Op::Sigmoid: return "Sigmoid";
     case Op::Sign: return "ElementWiseSign";
     case Op::Sin: return "ElementWiseSin";
     case Op::Sqrt: return "ElementWiseSquareRoot";
     case Op::Sub: return "ElementWiseSubtract";
-    case Op::Tanh: return "Tanh";
     default: return "ElementWiseXor";
   }
 }

@@ -44,6 +44,10 @@ bool is_plain_small(const qir::Tensor &tensor) noexcept {
 
 namespace {
 
+constexpr std::string_view kConvolutions[] = {"Conv2d", "Conv3d", "DepthWiseConv2d", "TransposeConv2d", "TransposeConv3d"};
+constexpr std::string_view kPutIntoConvolutions[] = {
+    "Batchnorm", "ElementWiseAdd", "ElementWiseDivide", "ElementWiseMultiply", "ElementWiseSubtract", "Reshape", "Transpose"};
+
 // Operators that give one of their operands, or look which is larger: on steps of 1 right for plain integers too, where
 // sums would saturate.
 bool takes_plain_small(const qir::Graph &graph, const qir::Node &node) {
@@ -240,6 +244,24 @@ std::size_t Lowering::users(std::int32_t id) const {
   auto count = std::count(graph_.outputs.begin(), graph_.outputs.end(), id);
   for (const qir::Node &node : graph_.nodes) count += std::count(node.inputs.begin(), node.inputs.end(), id);
   return static_cast<std::size_t>(count);
+}
+
+bool Lowering::is_of_convolution(std::int32_t draft_id) const {
+  for (std::size_t n = draft_.nodes.size(); n-- > 0;) {
+    const DraftNode &node = draft_.nodes[n];
+    if (std::ranges::find(node.outputs, draft_id) == node.outputs.end()) continue;
+    const std::string_view type = node.type;
+    if (std::ranges::find(kConvolutions, type) != std::end(kConvolutions)) return true;
+    if (std::ranges::find(kPutIntoConvolutions, type) == std::end(kPutIntoConvolutions)) return false;
+    std::int32_t from = -1;
+    for (const std::int32_t input : node.inputs) {
+      if (draft_.tensors[static_cast<std::size_t>(input)].type == qnn::TensorType::Static) continue;
+      if (from >= 0 && from != input) return false;
+      from = input;
+    }
+    draft_id = from;
+  }
+  return false;
 }
 
 // ---- values -------------------------------------------------------------------------------------

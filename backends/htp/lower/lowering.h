@@ -42,6 +42,10 @@ class Lowering {
   std::size_t users(std::int32_t id) const;
   DraftTensor &drafted(std::int32_t draft_id) { return draft_.tensors[static_cast<std::size_t>(draft_id)]; }
 
+  // Whether a convolution made a drafted tensor, by itself or with what the library puts into it (products with constants
+  // and so on) behind it.
+  bool is_of_convolution(std::int32_t draft_id) const;
+
   // ---- what nodes read ----
   Order order(std::int32_t id) const;  // in which a value is stored now; natural for constants
   std::int32_t stored(std::int32_t id, const Order &order);

@@ -13,7 +13,8 @@ namespace quarry::htp::rules {
 QR_HTP_RULE(unary) QR_HTP_RULE(binary) QR_HTP_RULE(variadic) QR_HTP_RULE(power) QR_HTP_RULE(where) QR_HTP_RULE(cast) QR_HTP_RULE(identity)
 QR_HTP_RULE(reciprocal)
 // lower_activation.cpp
-QR_HTP_RULE(clip) QR_HTP_RULE(elu) QR_HTP_RULE(hard_sigmoid) QR_HTP_RULE(leaky_relu) QR_HTP_RULE(prelu) QR_HTP_RULE(softplus) QR_HTP_RULE(swish)
+QR_HTP_RULE(clip) QR_HTP_RULE(hard_sigmoid) QR_HTP_RULE(leaky_relu) QR_HTP_RULE(prelu) QR_HTP_RULE(softplus)
+QR_HTP_RULE(swish) QR_HTP_RULE(sigmoid)
 // lower_product.cpp
 QR_HTP_RULE(conv) QR_HTP_RULE(conv_transpose) QR_HTP_RULE(gemm) QR_HTP_RULE(matmul)
 // lower_image.cpp
@@ -31,7 +32,7 @@ QR_HTP_RULE(expand) QR_HTP_RULE(gather)
 QR_HTP_RULE(gather_elements) QR_HTP_RULE(gather_nd) QR_HTP_RULE(scatter_elements) QR_HTP_RULE(scatter_nd) QR_HTP_RULE(cumulative_sum)
 QR_HTP_RULE(grid_sample) QR_HTP_RULE(trilu)
 // lower_composed.cpp
-QR_HTP_RULE(reduce_composed) QR_HTP_RULE(softsign) QR_HTP_RULE(celu) QR_HTP_RULE(selu) QR_HTP_RULE(mish) QR_HTP_RULE(erf)
+QR_HTP_RULE(reduce_composed) QR_HTP_RULE(softsign) QR_HTP_RULE(elu) QR_HTP_RULE(celu) QR_HTP_RULE(selu) QR_HTP_RULE(mish) QR_HTP_RULE(erf)
 QR_HTP_RULE(mean) QR_HTP_RULE(recurrent) QR_HTP_RULE(rewritten)
 // lower_statistics.cpp
 QR_HTP_RULE(group_normalization) QR_HTP_RULE(mean_variance_normalization) QR_HTP_RULE(reduce_product)
