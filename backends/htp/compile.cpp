@@ -22,10 +22,13 @@ namespace {
 constexpr std::uint32_t kNative = QR_PLUGIN_PATH_NATIVE, kNone = QR_PLUGIN_PATH_NONE;
 
 // The composites that the device has operations for, or the lowering a better form.
-constexpr passes::Composites kComposites = {
-    passes::Composite::Gelu,        passes::Composite::GeluTanh,           passes::Composite::Swish,
-    passes::Composite::HardSwish,   passes::Composite::HardSigmoid,        passes::Composite::LayerNormalization,
-    passes::Composite::RMSNormalization};
+constexpr passes::Composites kComposites = {passes::Composite::Gelu,
+                                            passes::Composite::GeluTanh,
+                                            passes::Composite::Swish,
+                                            passes::Composite::HardSwish,
+                                            passes::Composite::HardSigmoid,
+                                            passes::Composite::LayerNormalization,
+                                            passes::Composite::RMSNormalization};
 
 // A recurrent operator is written out step by step, and the library's time to compile grows faster than the steps.
 constexpr std::int64_t kMostSteps = 512;

@@ -27,9 +27,9 @@ SLACK, STEP = 0.0005, 0.0045
 STEPS = {
     "kws_dscnn_int8_qdq": 1, "resnet8_cifar10_int8_qdq": 1, "vww_mobilenetv1_0.25_96_int8_qdq": 2, "mobilenetv2_1.0_224_google_uint8_qdq": 5,
     "mobilenetv2_ort_int8_qdq": 5, "shufflenet-v2-12-int8": 5, "ort_mobilenet_edgetpu_slice_qdq": 5, "ort_mobilenet_edgetpu_slice_qdq16": 5}
-# What f16 has no digits for: its weights reach 90 beside results of 0.1, and every layer makes the error larger. The same net with each weight and each
-# result rounded to f16, and everything else exact, is 7 % off at its worst number. The peer is exactly as far off as this.
-KNOWN = {"yolox_nano_416": 0.64}
+# What f16 has no digits for: weights that reach 90 in the first layers, and layers behind them that make 5 % of one rounding. The same net with its weights and
+# the results of Conv and Mul rounded to f16, and everything else exact, has the same worst number, 7.97 %. The peer is 63 % off.
+KNOWN = {"yolox_nano_416": 0.082}
 environment["QUARRY_QNN_PATH"] = libraries
 environment["QUARRY_BACKEND_PATH"] = os.path.join(build, "backends", "htp")
 TYPES = {1: "f", 2: "B", 3: "b", 6: "i", 7: "q", 9: "B", 10: "e", 11: "d"}

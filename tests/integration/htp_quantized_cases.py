@@ -1,6 +1,6 @@
 """QDQ models written by hand: what exporters give besides ONNX Runtime's tool, and what Qualcomm's library takes wrongly as it stands.
 
-CASES: name -> (model, how many steps of its output a result may be off by, the SoCs that it runs for; others refuse it).
+CASES: name -> (model, how many steps of its output a result may be off by, the SoCs that it runs for; others refuse it). A float output's step is 0.001.
 """
 import numpy as np
 from onnx import TensorProto as T, helper as h, numpy_helper as nh
@@ -72,13 +72,13 @@ def f(*shape):
     return (R.standard_normal(shape) * 0.2).astype(np.float32)
 
 
-def conv(kind, weights, bias, tolerance, socs=EVERY, w=None, **attributes):
+def conv(kind, weights, bias, tolerance, socs=EVERY, w=None, out=(-3.0, 3.0), **attributes):
     m = Model()
     x = m.cut(m.input([1, 8, 12, 12]), kind, 0.0, 1.0) if kind[0] == "u" else m.cut(m.input([1, 8, 12, 12]), kind, -1.0, 1.0)
     w, scale = weights(m, f(16, 8, 3, 3) if w is None else w)
     x_scale = (1.0 / KIND[kind][3]) if kind[0] == "s" else (1.0 / (KIND[kind][3] - KIND[kind][2]))
     b = [m.bias(f(16), {"counted": np.float32(x_scale) * scale, "tensor": np.float32(1e-4)}[bias])] if bias else []
-    return m.done(m.cut(m.of("Conv", [x, w, *b], **attributes), kind, -3.0, 3.0)), tolerance, socs
+    return m.done(m.cut(m.of("Conv", [x, w, *b], **attributes), kind, *out)), tolerance, socs
 
 
 def case(name, made):
@@ -93,6 +93,11 @@ for kind, steps in (("u8", 1), ("s8", 1), ("u16", 40), ("s16", 40)):
 case("conv_u8_weights_axis_bias_of_one_scale", conv("u8", lambda m, w: m.weights(w, np.int8, 0), "tensor", 1))
 case("conv_u16_weights_axis_bias_of_one_scale", conv("u16", lambda m, w: m.weights(w, np.int8, 0), "tensor", 40))
 case("conv_u8_weights_u8", conv("u8", lambda m, w: m.weights(w, np.uint8, zero=120), "counted", 1))
+# distances from the zero point that need a ninth bit, for which the library gives up the last one of the whole output channel
+NINE = np.full((16, 8, 3, 3), 3 / 255, np.float32)
+NINE[:, 0, 1, 1] = 1
+case("conv_u8_weights_u8_past_s8", conv("u8", lambda m, w: m.weights(w, np.uint8, zero=51, bits=9), None, 1, w=NINE, out=(0.0, 2.0)))
+case("conv_u8_weights_u8_past_s8_depthwise", conv("u8", lambda m, w: m.weights(w, np.uint8, zero=51, bits=9), None, 1, w=NINE[:8, :1], out=(0.0, 1.0), group=8))
 case("conv_u16_weights_u8_past_s8", conv("u16", lambda m, w: m.weights(np.abs(w), np.uint8, zero=10), "counted", 40))
 case("conv_u16_weights_u8_dilated", conv("u16", lambda m, w: m.weights(w, np.uint8, zero=120), "counted", 40, dilations=[2, 2], pads=[2] * 4))
 case("conv_u16_weights_s16", conv("u16", lambda m, w: m.weights(w, np.int16, bits=16), "counted", 40))
@@ -155,3 +160,18 @@ for kind, steps in (("u8", 1), ("s8", 1), ("u16", 40), ("s16", 40)):
     case(f"hard_sigmoid_{kind}", unary("HardSigmoid", kind, steps, out=(0.0, 1.0), socs=EVERY if steps == 1 else NEW))
     case(f"layer_norm_{kind}", unary("LayerNormalization", kind, 2 * steps, out=(-4.0, 4.0), constants=[np.ones(10, np.float32), np.zeros(10, np.float32)]))
     case(f"instance_norm_{kind}", unary("InstanceNormalization", kind, 2 * steps, out=(-4.0, 4.0), constants=[np.ones(4, np.float32), np.zeros(4, np.float32)], socs=NEW))
+
+
+# ---- curves of floats behind a convolution, into which the library would put them as tables that are 0.004 to 0.02 off
+def curve(thousandths, write, socs=EVERY):
+    m = Model()
+    x = m.cut(m.input([1, 4, 16, 16]), "u8", 0.0, 255 / 256)  # from here on f16 has every number
+    x = m.of("Conv", [x, m.constant((np.eye(4) * 16).reshape(4, 4, 1, 1).astype(np.float32)), m.constant(np.full(4, -8, np.float32))])
+    write(m, x)
+    return m.done("y"), thousandths, socs
+
+
+case("curve_sigmoid", curve(1, lambda m, x: m.of("Sigmoid", [x])))
+case("curve_tanh", curve(1, lambda m, x: m.of("Tanh", [x])))
+case("curve_elu", curve(1, lambda m, x: m.of("Elu", [x])))
+case("curve_swish", curve(4, lambda m, x: m.of("Mul", [x, m.of("Sigmoid", [x])])))

@@ -77,8 +77,8 @@ Status prelu(Lowering &l, const qir::Node &node) {
   return {};
 }
 
-// x * sigmoid(alpha * x) as x/2 * (1 + tanh(alpha/2 * x)). The library's own sigmoid of floats is 3 roundings of f16 off,
-// and in one with a convolution before it and a product behind it 16; its tanh is one, and two readers keep the
+// x * sigmoid(alpha * x) as x/2 * (1 + tanh(alpha/2 * x)). The library's own sigmoid of floats is 3 roundings of f16
+// off, and in one with a convolution before it and a product behind it 16; its tanh is one, and two readers keep the
 // convolution by itself.
 Status swish(Lowering &l, const qir::Node &node) {
   const std::int32_t id = node.inputs[0];
@@ -95,8 +95,7 @@ Status swish(Lowering &l, const qir::Node &node) {
   };
   const std::int32_t half = step("ElementWiseMultiply", x, scalar_like(l, id, "half", 0.5f));
   const float alpha = node.get_float("alpha", 1);
-  const std::int32_t inner =
-      alpha == 1 ? half : step("ElementWiseMultiply", x, scalar_like(l, id, "alpha", alpha / 2));
+  const std::int32_t inner = alpha == 1 ? half : step("ElementWiseMultiply", x, scalar_like(l, id, "alpha", alpha / 2));
   const std::int32_t gate = step("ElementWiseAdd", step("Tanh", inner, -1), scalar_like(l, id, "one", 1));
   l.node("ElementWiseMultiply", {half, gate}, {l.result(node.outputs[0], order)});
   return {};

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "backends/htp/lower/byte_weights.h"
 #include "backends/htp/lower/rules.h"
 #include "base/checked.h"
 #include "formats/qir/quantization.h"
@@ -167,17 +168,17 @@ Status conv(Lowering &l, const qir::Node &node) {
   Order order;
   for (std::size_t i = 2; i < rank; ++i) order.push_back(static_cast<std::uint8_t>(i));
   order.push_back(1), order.push_back(0);
-  const Image image = image_of(l, node.inputs[0]);
-  std::int32_t w = weights_of(l, node.inputs[1], order);
+  ProductOperands of{image_of(l, node.inputs[0]).x, weights_of(l, node.inputs[1], order)};
+  if (g.rank == 2 && g.group == 1) of = within_bytes(l, node, of);
   // With weights of 16 bits it computes nonsense where they are dilated or depthwise.
   const bool dilated = std::any_of(g.dilation, g.dilation + g.rank, [](std::int64_t d) { return d != 1; });
-  if (g.rank == 2) w = exact_weights(l, node.inputs[0], w, !dilated && !depthwise);
+  if (g.rank == 2) of.weights = exact_weights(l, node.inputs[0], of.weights, !dilated && !depthwise);
   QR_ASSIGN_OR_RETURN(const std::int32_t bias, bias_of(l, node, 2, static_cast<std::uint32_t>(g.out_channels)));
   give_image(l, node.outputs[0], [&](std::int32_t y) {
     DraftNode &made = l.node(depthwise     ? "DepthWiseConv2d"
                              : g.rank == 3 ? "Conv3d"
                                            : "Conv2d",
-                             {image.x, w, bias}, {y});
+                             {of.x, of.weights, bias}, {y});
     const std::size_t space = g.rank;
     l.param(made, "stride", unsigned_of({g.stride, space}));
     l.param(made, "pad_amount", pads_of(g), {g.rank, 2});

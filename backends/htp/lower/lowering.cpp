@@ -44,9 +44,11 @@ bool is_plain_small(const qir::Tensor &tensor) noexcept {
 
 namespace {
 
-constexpr std::string_view kConvolutions[] = {"Conv2d", "Conv3d", "DepthWiseConv2d", "TransposeConv2d", "TransposeConv3d"};
+constexpr std::string_view kConvolutions[] = {"Conv2d", "Conv3d", "DepthWiseConv2d", "TransposeConv2d",
+                                              "TransposeConv3d"};
 constexpr std::string_view kPutIntoConvolutions[] = {
-    "Batchnorm", "ElementWiseAdd", "ElementWiseDivide", "ElementWiseMultiply", "ElementWiseSubtract", "Reshape", "Transpose"};
+    "Batchnorm",           "ElementWiseAdd", "ElementWiseDivide", "ElementWiseMultiply",
+    "ElementWiseSubtract", "Reshape",        "Transpose"};
 
 // Operators that give one of their operands, or look which is larger: on steps of 1 right for plain integers too, where
 // sums would saturate.

@@ -42,8 +42,8 @@ class Lowering {
   std::size_t users(std::int32_t id) const;
   DraftTensor &drafted(std::int32_t draft_id) { return draft_.tensors[static_cast<std::size_t>(draft_id)]; }
 
-  // Whether a convolution made a drafted tensor, by itself or with what the library puts into it (products with constants
-  // and so on) behind it.
+  // Whether a convolution made a drafted tensor, by itself or with what the library puts into it (products with
+  // constants and so on) behind it.
   bool is_of_convolution(std::int32_t draft_id) const;
 
   // ---- what nodes read ----

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "backends/htp/lower/byte_weights.h"
 #include "backends/htp/lower/lowering.h"
 #include "base/checked.h"
 #include "formats/qir/graph_edit.h"
@@ -86,6 +87,12 @@ bool has_wide_weights(const qir::Graph &graph, const qir::Node &node) {
   return weights.is_constant && weights.quant && dtype_bits(weights.dtype) == 16;
 }
 
+// Groups cannot have input channels of their own twice, which is how others get their ninth bit (byte_weights.h).
+bool has_grouped_ninth_bit(const qir::Graph &graph, const qir::Node &node) {
+  return node.op == Op::Conv && node.get_int("group", 1) != 1 &&
+         dtype_bits(qir::at(graph, node.inputs[0]).dtype) == 8 && passes_byte(qir::at(graph, node.inputs[1]));
+}
+
 // Scales for blocks of an axis have no form beside which the library is right.
 bool has_blocks(const qir::Graph &graph, const qir::Node &node) {
   return std::any_of(node.inputs.begin(), node.inputs.end(), [&](std::int32_t id) {
@@ -115,7 +122,7 @@ bool computes_quantized(const qir::Graph &graph, const qir::Node &node) {
   const Row *const row =
       std::find_if(std::begin(kRows), std::end(kRows), [&](const Row &r) { return r.op == node.op; });
   if (is_rewritten(node.op) || has_float_operand(graph, node) || has_blocks(graph, node) ||
-      has_wide_weights(graph, node))
+      has_wide_weights(graph, node) || has_grouped_ninth_bit(graph, node))
     return false;
   if (node.op == Op::Div && divides_by_constant(graph, node)) return true;
   if (row == std::end(kRows) || row->form == Form::Both) return true;

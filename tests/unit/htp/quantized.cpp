@@ -162,6 +162,30 @@ TEST_CASE("u8 weights that reach past s8 are 16 bits wide beside data of 16 bits
   }
 }
 
+// A weight that is further than a byte from the zero point costs its whole output channel a bit in the library.
+TEST_CASE("what weights have beyond a byte lies in rows for copies of their input channels") {
+  Pieces p;
+  const i32 x = p.quantized(p.input({1, 2, 4, 4}, DType::U8), DType::U8, {0.5f}, {128});
+  const i32 w =
+      p.quantized(p.constant<std::uint8_t>(DType::U8, {2, 2, 1, 1}, {0, 20, 100, 255}), DType::U8, {0.25f}, {100});
+  p.gives({p.quantized(p.node(Op::Conv, {x, w}), DType::U8, {1}, {0})});
+  htp::Draft draft;
+  Vector<Status> refused(1);
+  htp::Lowering lowering(p.graph, *htp::find_soc(57), p.store, draft);
+  REQUIRE_OK(lowering.run(refused));
+  CHECK_EQ(types(p), "Transpose StridedSlice Concat Conv2d Transpose");
+  const htp::DraftTensor &made = draft.tensors[static_cast<std::size_t>(draft.nodes[3].inputs[1])];
+  CHECK(made.dtype == qnn::DataType::SQ8);
+  CHECK_EQ(made.dims, Vector<std::uint32_t>({1, 1, 3, 2}));
+  const auto *const values = static_cast<const std::int8_t *>(made.data.data);
+  CHECK_EQ(std::vector<int>(values, values + 6), std::vector<int>({-100, 0, -80, 127, 0, 28}));  // [in][out]
+  CHECK(htp::computes_quantized(p.graph, p.graph.nodes[0]));
+  p.graph.nodes[0].set("group", std::int64_t{2});
+  CHECK_FALSE(htp::computes_quantized(p.graph, p.graph.nodes[0]));
+  p.at(w).quant->zero_points[0] = 128;
+  CHECK(htp::computes_quantized(p.graph, p.graph.nodes[0]));
+}
+
 TEST_CASE("the right operand of a product on 16 bits has its zero point in the middle") {
   Pieces p;
   const i32 a = p.quantized(p.input({2, 2}, DType::U16), DType::U16, {0.1f}, {100});
