@@ -107,18 +107,18 @@ for kind, steps in (("u8", 1), ("u16", 40)):
     case(f"conv_{kind}_weights_4", conv(kind, lambda m, w: m.weights(w, np.int8, bits=4), "counted", steps))
 
 
-def product(kind, dtype, bits, tolerance, axis=None, block=None, socs=EVERY):
+def product(kind, dtype, bits, tolerance, axis=None, block=None, socs=EVERY, w=None, zero=0, out=(-6.0, 6.0), op="MatMul"):
     m = Model()
     x = m.cut(m.input([4, 64]), kind, 0.0, 1.0)
-    w = f(64, 32)
+    w = f(64, 32) if w is None else w
     if block:
         by = (np.abs(w).reshape(64 // block, block, 32).max(1) / 7).astype(np.float32)
         stored = np.clip(np.rint(w / np.repeat(by, block, 0)), -8, 7).astype(np.int8)
         m.constants.append(h.make_tensor("w4", T.INT4, stored.shape, stored.ravel().tolist()))
         w = m.of("DequantizeLinear", ["w4", m.constant(by)], axis=0, block_size=block)
     else:
-        w, _ = m.weights(w, dtype, axis, bits=bits)
-    return m.done(m.cut(m.of("MatMul", [x, w]), kind, -6.0, 6.0)), tolerance, socs
+        w, _ = m.weights(w, dtype, axis, zero, bits)
+    return m.done(m.cut(m.of(op, [x, w]), kind, *out)), tolerance, socs
 
 
 for kind, steps in (("u8", 1), ("u16", 40)):
@@ -126,6 +126,12 @@ for kind, steps in (("u8", 1), ("u16", 40)):
     case(f"matmul_{kind}_weights_s8_axis", product(kind, np.int8, 8, steps, axis=1))
     case(f"matmul_{kind}_weights_4_axis", product(kind, np.int8, 4, steps, axis=1))
     case(f"matmul_{kind}_weights_4_blocks", product(kind, np.int8, 4, steps, block=32))
+
+
+NINE = np.full((64, 32), 3 / 255, np.float32)
+NINE[0] = 1
+for op in ("MatMul", "Gemm"):
+    case(f"{op.lower()}_u8_weights_u8_past_s8", product("u8", np.uint8, 9, 1, w=NINE, zero=51, out=(0.0, 2.0), op=op))
 
 
 def pair(op, kind, tolerance, ranges=((0.0, 1.0), (0.0, 1.0)), out=(0.0, 2.0), shape=(2, 4, 8, 8), socs=EVERY, **attributes):
