@@ -87,9 +87,11 @@ bool has_wide_weights(const qir::Graph &graph, const qir::Node &node) {
   return weights.is_constant && weights.quant && dtype_bits(weights.dtype) == 16;
 }
 
-// Groups cannot have input channels of their own twice, which is how others get their ninth bit (byte_weights.h).
-bool has_grouped_ninth_bit(const qir::Graph &graph, const qir::Node &node) {
-  return node.op == Op::Conv && node.get_int("group", 1) != 1 &&
+// Convolutions without groups get a ninth bit by input channels that they have twice (byte_weights.h); others go by
+// f16.
+bool lacks_ninth_bit(const qir::Graph &graph, const qir::Node &node) {
+  const bool product = node.op == Op::MatMul || node.op == Op::Gemm;
+  return (product || (node.op == Op::Conv && node.get_int("group", 1) != 1)) &&
          dtype_bits(qir::at(graph, node.inputs[0]).dtype) == 8 && passes_byte(qir::at(graph, node.inputs[1]));
 }
 
@@ -122,7 +124,7 @@ bool computes_quantized(const qir::Graph &graph, const qir::Node &node) {
   const Row *const row =
       std::find_if(std::begin(kRows), std::end(kRows), [&](const Row &r) { return r.op == node.op; });
   if (is_rewritten(node.op) || has_float_operand(graph, node) || has_blocks(graph, node) ||
-      has_wide_weights(graph, node) || has_grouped_ninth_bit(graph, node))
+      has_wide_weights(graph, node) || lacks_ninth_bit(graph, node))
     return false;
   if (node.op == Op::Div && divides_by_constant(graph, node)) return true;
   if (row == std::end(kRows) || row->form == Form::Both) return true;
