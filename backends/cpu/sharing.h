@@ -22,6 +22,9 @@ class Sharing {
   kernels::Threads begin(const qr_host_threads *given, const qr_host &host) noexcept {
     given_ = given, host_ = &host;
     saved_ns_ = last_ns_ = 0;
+    // What the host makes when threads begin to work, it makes in the first run, and never again.
+    share_now_ = all_ || first_;
+    first_ = false;
     if (!given || given->worker_count < 2) return {};
     return {given->worker_count, this,
             [](void *self, std::uint64_t count, std::uint64_t grain, qr_parallel_body body, void *context) {
@@ -38,7 +41,7 @@ class Sharing {
     std::uint32_t &alone_ns = alone_ns_[step_];
     const std::uint64_t begin = host_->clock_ns(host_->self);
     const bool shared =
-        all_ || (last_ns_ != 0 && begin - last_ns_ < kStillAwake) || saved_ns_ + alone_ns >= kWorthWaking;
+        share_now_ || (last_ns_ != 0 && begin - last_ns_ < kStillAwake) || saved_ns_ + alone_ns >= kWorthWaking;
     if (shared) given_->parallel_for(given_->self, count, grain, body, context);
     else body(context, 0, count, 0);
     const std::uint64_t end = host_->clock_ns(host_->self);
@@ -58,7 +61,7 @@ class Sharing {
   const qr_host *host_ = nullptr;
   Vector<std::uint32_t> alone_ns_;  // per step: a loop of it on one thread
   std::size_t step_ = 0;
-  bool all_ = false;
+  bool all_ = false, first_ = true, share_now_ = false;
   std::uint64_t saved_ns_ = 0;  // of loops that were run alone since the last that was shared
   std::uint64_t last_ns_ = 0;   // when that ended; 0: not in this run
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products with weights of 2, 4 or 8 bits in blocks. Each weight is read once for as many rows as there are registers
 // for; x is brought into the order in which bytes give their parts first.
+#include "backends/common/kernels/isa/int_vec.h"
 #include "backends/common/kernels/isa/kernels.h"
 
 namespace quarry::kernels::QR_ISA {
@@ -18,11 +19,21 @@ struct Weights {
 // A block's weights without its zero point.
 template <int bits>
 QR_INLINE void unpack(const std::uint8_t *from, std::int64_t bytes, std::int32_t zero, float *to) noexcept {
-  QR_UNROLL
+  constexpr std::int32_t mask = (1 << bits) - 1;
+  if (bytes % kLanes == 0) {
+    const VecF shift = splat(static_cast<float>(zero));
+    for (std::int64_t i = 0; i < bytes; i += kLanes) {
+      VecI packed = widen(from + i);
+      QR_UNROLL
+      for (int part = 0; part < 8 / bits; ++part, packed >>= bits)
+        store(to + part * bytes + i, to_float(packed & splat(mask)) - shift);
+    }
+    return;
+  }
   for (int part = 0; part < 8 / bits; ++part) {
     float *const at = to + part * bytes;
     for (std::int64_t i = 0; i < bytes; ++i)
-      at[i] = static_cast<float>(static_cast<std::int32_t>((from[i] >> (part * bits)) & ((1 << bits) - 1)) - zero);
+      at[i] = static_cast<float>(static_cast<std::int32_t>((from[i] >> (part * bits)) & mask) - zero);
   }
 }
 
