@@ -113,7 +113,10 @@ std::vector<Bytes> run(const Isa &isa, Kernel kernel, const void *params, const 
       const bool constant =
           i > 0 && !operands[i].written &&
           (kernel == Kernel::ConvF32 || kernel == Kernel::DepthwiseF32 || kernel == Kernel::ConvInt) && i < 4;
-      memory.emplace_back(constant ? (bytes + 63) / 64 * 64 : bytes, place.edge, constant ? 0 : place.skew);
+      // Elements of 8 bytes begin at multiples of 8.
+      const bool wide = kernel == Kernel::Elements || kernel == Kernel::Cumulate;
+      const std::size_t skew = constant ? 0 : wide ? place.skew * 2 : place.skew;
+      memory.emplace_back(constant ? (bytes + 63) / 64 * 64 : bytes, place.edge, skew);
       if (bytes) std::memcpy(memory.back().data(), operands[i].contents.data(), bytes);
       pointers.push_back(memory.back().data());
     }
