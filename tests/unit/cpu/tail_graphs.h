@@ -7,15 +7,20 @@
 namespace quarry::test {
 
 inline std::int32_t weights(Builder &b, std::initializer_list<std::int64_t> shape) {
+  const std::int32_t made = b.tensor(DType::F32, shape);
   std::int64_t count = 1;
   for (const std::int64_t extent : shape) count *= extent;
-  Random random(b.graph.tensors.size());
-  Vector<std::uint8_t> bytes(static_cast<std::size_t>(count) * sizeof(float));
-  for (std::size_t i = 0; i < bytes.size(); i += sizeof(float)) {
+  auto &bytes = b.data[made];
+  Random random(static_cast<std::uint64_t>(made));
+  bytes.resize(static_cast<std::size_t>(count) * sizeof(float));
+  for (std::int64_t i = 0; i < count; ++i) {
     const float value = random.real(-1, 1);
-    std::memcpy(bytes.data() + i, &value, sizeof value);
+    std::memcpy(bytes.data() + static_cast<std::size_t>(i) * sizeof value, &value, sizeof value);
   }
-  return b.constant(DType::F32, shape, std::move(bytes));
+  qir::Tensor &tensor = b.graph.tensors[static_cast<std::size_t>(made)];
+  tensor.is_constant = true;
+  tensor.data = {bytes.data(), bytes.size()};
+  return made;
 }
 
 // A network with NonMaxSuppression at its end: boxes and scores of two convolutions, the selected boxes gathered.
