@@ -2,10 +2,15 @@
 // What a pass writes that puts many simple nodes in the place of one: products, operators on elements, moves.
 #pragma once
 
+#include "base/checked.h"
 #include "base/float16.h"
 #include "passes/edit.h"
 
 namespace quarry::passes {
+
+inline std::int64_t elements(const qir::Shape &shape) { return element_count(shape.data(), shape.size()).value_or(0); }
+// Integers that half precision has all of.
+inline bool is_small(DType dtype) { return dtype == DType::U8 || dtype == DType::I8; }
 
 class Arithmetic {
  protected:

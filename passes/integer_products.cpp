@@ -15,13 +15,6 @@ using qir::Op;
 
 namespace {
 
-std::int64_t elements(const qir::Shape &shape) {
-  std::int64_t count = 1;
-  for (const std::int64_t extent : shape) count *= extent;
-  return count;
-}
-bool is_small(DType dtype) { return dtype == DType::U8 || dtype == DType::I8; }
-
 // The product, its Cast to f32 and the Mul behind that.
 struct Chain {
   const qir::Node *product = nullptr, *scale = nullptr;

@@ -54,17 +54,14 @@ void simplify_movements(qir::Graph &graph, Store &store);
 // have few digits. f32. Rounding differs, for the better.
 void steady_variances(qir::Graph &graph, Store &store);
 
-// Attention, RotaryEmbedding, SwiGLU, QuickGelu and FusedMatMul become MatMul, Softmax and operators on elements. f32
-// and f16. Shapes must be known. Rounding differs.
-void expand_composites(qir::Graph &graph, Store &store);
-
 // LSTM, GRU and RNN of a known length, of at most `most_steps`, become MatMul and operators on elements, a group of
 // them for each step: f32, both directions, every attribute but ThresholdedRelu as activation. Rounding differs.
 // `keep` says which nodes stay as they are.
 void unroll_recurrent(qir::Graph &graph, Store &store, std::int64_t most_steps,
                       bool (*keep)(const qir::Graph &, const qir::Node &) = nullptr);
 
-// Operators that a backend lacks as others that are usual: Acos, Acosh, Asin, Asinh, Atanh, Cosh, Hardmax,
+// Operators that a backend lacks as others that are usual: Attention, RotaryEmbedding, SwiGLU, QuickGelu, FusedMatMul,
+// TensorScatter, Acos, Acosh, Asin, Asinh, Atanh, Cosh, Hardmax,
 // Shrink, Sinh, Tan, ThresholdedRelu, GlobalLpPool, LpPool, TopK of few elements, CastLike, EyeLike, AffineGrid of
 // images, ConvTranspose with dilations, MaxPool with dilations or indices, ConvInteger and MatMulInteger,
 // QuantizeLinear and DequantizeLinear with a scale of the run or of an axis, the remainder of reals, arithmetic on

@@ -17,6 +17,7 @@ class Speller : public Arithmetic {
   Speller(Rewriting &to, const qir::Node &node, DType dtype) : Arithmetic(to, node, dtype) {}
 
   const qir::Node &node() const { return node_; }
+  Rewriting &rewriting() { return to_; }
   const qir::Tensor &tensor(std::int32_t id) const { return qir::at(to_.graph, id); }
   const qir::Tensor &in(std::size_t i) const { return tensor(node_.inputs[i]); }
   const qir::Tensor &out() const { return tensor(node_.outputs[0]); }
@@ -61,6 +62,7 @@ class Speller : public Arithmetic {
 };
 
 // False: the node has no other spelling here, and nothing was written.
+bool spell_composites(Speller &s);
 bool spell_elements(Speller &s);
 bool spell_products(Speller &s);
 bool spell_pools(Speller &s);

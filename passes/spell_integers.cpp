@@ -14,8 +14,7 @@ using qir::Op;
 
 namespace {
 
-std::int64_t elements(const qir::Tensor &t) { return element_count(t.shape.data(), t.shape.size()).value_or(0); }
-bool is_small(DType dtype) { return dtype == DType::U8 || dtype == DType::I8; }
+std::int64_t elements(const qir::Tensor &t) { return passes::elements(t.shape); }
 
 // What belongs to an axis, beside the data.
 qir::Shape along(std::size_t rank, std::int64_t axis, std::int64_t count) {

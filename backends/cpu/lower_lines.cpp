@@ -18,25 +18,18 @@ Status Lowering::lower_cumulate(const qir::Node &node, bool *done) {
   const auto axis_given = integers(input(node, 1));
   if (!axis_given || axis_given->size() != 1 || tensor(xi).quant || tensor(yi).quant || tensor(yi).dtype != dtype)
     return {};
-  switch (dtype) {
-    case DType::F32:
-    case DType::F64:
-    case DType::I32:
-    case DType::U32:
-    case DType::I64:
-    case DType::U64: break;
-    default: return {};
-  }
   std::size_t axis;
   const qir::Shape &shape = tensor(xi).shape;
   QR_RETURN_IF_ERROR(qir::resolve_axis(node, (*axis_given)[0], shape.size(), &axis));
-  const View x = row_major(xi), y = new_row_major(shape, width(xi));
   kernels::Cumulate p;
   p.n = shape[axis];
   for (std::size_t d = 0; d < axis; ++d) p.outer *= shape[d];
   for (std::size_t d = axis + 1; d < shape.size(); ++d) p.inner *= shape[d];
   p.dtype = static_cast<std::uint32_t>(dtype), p.product = node.op == Op::CumProd;
   p.exclusive = node.get_int("exclusive", 0) != 0, p.backwards = node.get_int("reverse", 0) != 0;
+  kernels::Needs needs;
+  if (!kernels::kernel_row(Kernel::Cumulate).check(&p, *plan_.isa, needs).ok()) return {};
+  const View x = row_major(xi), y = new_row_major(shape, width(xi));
   define(yi, y);
   *done = true;
   return emit_step(Kernel::Cumulate, p, {arg(x, width(xi)), arg(y, width(xi))});

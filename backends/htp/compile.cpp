@@ -105,7 +105,6 @@ Result<Unique<Prepared>> Prepared::make(qir::Graph graph, const CompileOptions &
   passes::steady_variances(g, made->store_);
   passes::compose(g, made->store_, kComposites, &made->composed_);
   QR_RETURN_IF_ERROR(passes::einsum_to_matmul(g, made->store_));
-  passes::expand_composites(g, made->store_);
   passes::simplify_movements(g, made->store_);
   passes::unroll_recurrent(g, made->store_, kMostSteps, is_library_gru);
   passes::remove_no_ops(g);

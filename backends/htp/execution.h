@@ -79,6 +79,7 @@ class Execution : public HeapObject {
   };
   Vector<Unique<Execution>> stages_;
   Vector<Value> values_;
+  Vector<qr_io_buffer> stage_inputs_, stage_outputs_;
 };
 
 // What a run has come to by what the library returned.

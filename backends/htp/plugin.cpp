@@ -306,10 +306,8 @@ std::int32_t compiler_supports(qr_backend *, qr_plugin_string domain, qr_plugin_
   if (!row) return -1;
   const htp::OperatorRow *const found = htp::find_operator(row->op);
   if (!found) return 0;
-  *out_types =
-      text(row->op == qir::Op::And || row->op == qir::Op::Or || row->op == qir::Op::Xor || row->op == qir::Op::Not
-               ? "bool"
-               : "f32 f16, quantised u8 i8 u16 i16");
+  const bool is_logic = std::string_view(row->types).find("; T=bool") != std::string_view::npos;
+  *out_types = text(is_logic ? "bool" : "f32 f16, quantised u8 i8 u16 i16");
   *out_note = text(found->note);
   return 1;
 }

@@ -52,12 +52,12 @@ Status Execution::run_stages(const qr_run_request &request, const plugin::StopTo
   };
   for (std::size_t s = 0; s < stages_.size(); ++s) {
     const BlobStage &stage = graph_.stages[s];
-    Vector<qr_io_buffer> from, to;
-    for (const std::uint32_t index : stage.inputs) from.push_back(buffer(index));
-    for (const std::uint32_t index : stage.outputs) to.push_back(buffer(index));
+    stage_inputs_.clear(), stage_outputs_.clear();  // a later run has the room of the first
+    for (const std::uint32_t index : stage.inputs) stage_inputs_.push_back(buffer(index));
+    for (const std::uint32_t index : stage.outputs) stage_outputs_.push_back(buffer(index));
     qr_run_request one = request;
-    one.inputs = from.data(), one.input_count = from.size();
-    one.outputs = to.data(), one.output_count = to.size();
+    one.inputs = stage_inputs_.data(), one.input_count = stage_inputs_.size();
+    one.outputs = stage_outputs_.data(), one.output_count = stage_outputs_.size();
     QR_RETURN_IF_ERROR(stages_[s]->run(one, stop));
   }
   return {};

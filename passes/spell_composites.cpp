@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "formats/qir/infer.h"
-#include "passes/arithmetic.h"
+#include "passes/spell.h"
 
 namespace quarry::passes {
 
@@ -378,11 +378,6 @@ class ExpandedProduct : private Arithmetic {
   }
 };
 
-bool is_composite(const qir::Node &node) {
-  return node.op == Op::Attention || node.op == Op::RotaryEmbedding || node.op == Op::FusedMatMul ||
-         node.op == Op::SwiGLU || node.op == Op::QuickGelu || node.op == Op::TensorScatter;
-}
-
 // False: the node stays, and nothing was written.
 bool expand(Rewriting &to, const qir::Node &node, DType dtype) {
   switch (node.op) {
@@ -398,22 +393,15 @@ bool expand(Rewriting &to, const qir::Node &node, DType dtype) {
 
 }  // namespace
 
-void expand_composites(qir::Graph &graph, Store &store) {
-  if (std::ranges::none_of(graph.nodes, is_composite)) return;
-  Rewriting rewriting(graph, store);
-  for (qir::Node &node : rewriting.old) {
-    const DType dtype =
-        node.inputs.empty() || node.inputs[0] == kAbsent ? DType::Unknown : at(graph, node.inputs[0]).dtype;
-    const auto plain = [&](std::int32_t id) {
-      if (id == kAbsent) return true;
-      const qir::Tensor &tensor = at(graph, id);
-      return !tensor.quant && std::ranges::all_of(tensor.shape, [](std::int64_t extent) { return extent >= 0; });
-    };
-    if (is_composite(node) && (dtype == DType::F32 || dtype == DType::F16) && std::ranges::all_of(node.inputs, plain) &&
-        std::ranges::all_of(node.outputs, plain) && expand(rewriting, node, dtype))
-      continue;
-    rewriting.keep(std::move(node));
-  }
+bool spell_composites(Speller &s) {
+  const qir::Node &node = s.node();
+  const qir::Graph &graph = s.rewriting().graph;
+  const auto plain = [&](std::int32_t id) { return id == kAbsent || !at(graph, id).quant; };
+  if (node.inputs.empty() || node.inputs[0] == kAbsent || !std::ranges::all_of(node.inputs, plain) ||
+      !std::ranges::all_of(node.outputs, plain))
+    return false;
+  const DType dtype = s.in(0).dtype;
+  return (dtype == DType::F32 || dtype == DType::F16) && expand(s.rewriting(), node, dtype);
 }
 
 }  // namespace quarry::passes
