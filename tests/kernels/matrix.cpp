@@ -161,6 +161,7 @@ Registry::Prepared prepare(const Isa &isa, const ConvCase &c, Random &random, Co
   data->x = random.reals(x_pixels * static_cast<std::size_t>(p.x_stride));
   const float spread = static_cast<float>(std::sqrt(3.0 / static_cast<double>(group_inputs * taps)));
   data->w = random.reals(static_cast<std::size_t>(p.oc * group_inputs * taps), -spread, spread);
+  if (!c.w.empty()) data->w = c.w;
   // What the weights are stored as holds them exactly.
   if (p.weights == WeightType::F16)
     for (float &v : data->w) v = f16_to_f32(f32_to_f16(v));
@@ -397,6 +398,18 @@ void add_convs(Registry &registry) {
       for (const std::int32_t k : {1, 3, 4, 63, 1000}) {
         ConvCase c = gemm_case(m, k, m * 17 + 3);
         c.p.weights = static_cast<WeightType>((m + k) % 3);
+        check_conv(isa, c);
+      }
+  });
+  registry.test("ConvF32: few rows, every weight that 16 bits hold", [](const Isa &isa) {
+    for (const WeightType type : {WeightType::F16, WeightType::BF16})
+      for (std::int32_t m = 1; m <= kFewRows; ++m) {
+        ConvCase c = gemm_case(m, 1, 1 << 16);
+        c.p.weights = type;
+        for (std::uint32_t bits = 0; bits < 1 << 16; ++bits) {
+          const auto half = static_cast<std::uint16_t>(bits);
+          c.w.push_back(type == WeightType::F16 ? f16_to_f32(half) : bf16_to_f32(half));
+        }
         check_conv(isa, c);
       }
   });

@@ -68,9 +68,10 @@ struct ConvShape {
                            reach_x <= std::int64_t{w.iw} + w.kw && w.kh <= 64;
   s.taps = padded_rows ? w.kh : std::int64_t{w.kh} * w.kw;
   s.run = padded_rows ? std::int64_t{w.kw} * p.ic : s.group_inputs;
-  // In the second-level cache; in the first where weights are widened for a few rows alone.
+  // In the second-level cache; in the first where weights are widened into scratch for a few rows alone.
   const std::int64_t pixels = std::int64_t{w.n} * w.oh * w.ow;
-  const std::int64_t chunk_bytes = p.weights != WeightType::F32 && pixels <= 6 ? 12 << 10 : 96 << 10;
+  const std::int64_t chunk_bytes =
+      p.weights != WeightType::F32 && pixels > kFewRows && pixels <= 6 ? 12 << 10 : 96 << 10;
   const std::int64_t step_bytes = std::int64_t{panel} * lanes * 4;
   std::int64_t most = chunk_bytes / (step_bytes * s.taps) / 8 * 8;
   if (most < 16) most = 16;

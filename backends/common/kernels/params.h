@@ -60,6 +60,8 @@ struct Window {
 enum class ConvAlgorithm : std::uint32_t { Direct, Winograd4x4, Count };
 // As what packed weights lie in memory. Sums are of f32 all the same: a panel is widened before rows pass over it.
 enum class WeightType : std::uint32_t { F32, F16, BF16, Count };
+// A product of no more rows is bound by reading its weights: those of 16 bits are widened in registers.
+inline constexpr int kFewRows = 3;
 
 // y = act(conv(x, w) + bias [+ r]) or act(...) + r. A GEMM of m rows is n = ih = oh = 1, iw = ow = m, kh = kw = 1;
 // x_stride its row stride. groups > 1: input and output channels fall into that many equal parts; weights are packed

@@ -16,14 +16,16 @@ struct Conv {
   std::int64_t pixels, block;
   bool few_rows;
 
-  // Weights `at` elements on, as f32: where they lie, or widened into the worker's scratch.
-  const float *weights(std::int64_t at, std::int64_t count, float *panel_at) const noexcept {
+  // Weights `at` elements on: where they lie, or, of 16 bits that many rows read, widened into the worker's scratch.
+  const void *weights(std::int64_t at, std::int64_t count, float *panel_at) const noexcept {
     if (p.weights == WeightType::F32) return w + at;
-    widen_weights(p.weights, reinterpret_cast<const std::uint16_t *>(w) + at, panel_at, count);
+    const auto *const halves = reinterpret_cast<const std::uint16_t *>(w) + at;
+    if (few_rows) return halves;
+    widen_weights(p.weights, halves, panel_at, count);
     return panel_at;
   }
   // Where weights that will be needed next lie in memory.
-  const float *ahead(std::int64_t at) const noexcept { return p.weights == WeightType::F32 ? w + at : nullptr; }
+  const void *ahead(std::int64_t at) const noexcept { return p.weights == WeightType::F32 ? w + at : nullptr; }
 };
 
 // Pointers to the run of each tap of the pixels [begin, begin + count); taps outside of the image point to zeros.
@@ -103,6 +105,7 @@ void run_panels(const Conv &conv, std::int64_t begin, std::int64_t count, const 
   job.x_step = p.x_stride;
   job.y_step = p.y_stride;
   job.few_rows = conv.few_rows;
+  if (conv.few_rows) job.weights = p.weights;
   job.end.step = p.r_stride;
   job.end.act = &p.act;
   // With several chunks, sums wait in y: for as many panels at a time as leave them in the second-level cache, so that

@@ -2,6 +2,7 @@
 #include "backends/common/kernels/isa/gemm_tile.h"
 
 #include "backends/common/kernels/isa/activate.h"
+#include "backends/common/kernels/isa/half_vec.h"
 
 namespace quarry::kernels::QR_ISA {
 
@@ -35,7 +36,7 @@ QR_INLINE void prefetch_near(const void *p) noexcept { __builtin_prefetch(p, 0, 
 QR_INLINE void prefetch_far(const void *p) noexcept { __builtin_prefetch(p, 0, 2); }
 
 // Rows MR, vectors NV, sums of KS interleaved parts.
-template <int MR, int NV, int KS>
+template <int MR, int NV, int KS, WeightType type = WeightType::F32>
 void tile(const Tile &t) noexcept {
   const Product &p = t.p;
   float *const y = p.y + t.row * p.y_step;
@@ -52,7 +53,8 @@ void tile(const Tile &t) noexcept {
   QR_UNROLL for (int s = 1; s < KS; ++s) QR_UNROLL for (int i = 0; i < MR; ++i) QR_UNROLL for (int v = 0; v < NV; ++v)
       acc[s][i][v] = VecF{};
 
-  const float *w = p.w;
+  using W = Weights<type>;
+  const auto *w = static_cast<const typename W::Element *>(p.w);
   const std::ptrdiff_t w_step = p.w_step;
   [[maybe_unused]] const char *ahead = t.ahead;
   const std::int64_t k_end = p.k;
@@ -62,9 +64,10 @@ void tile(const Tile &t) noexcept {
     std::int64_t k = 0;
     const auto step = [&](int j, int s) __attribute__((always_inline)) {
       VecF b[NV];
-      QR_UNROLL for (int v = 0; v < NV; ++v) b[v] = load(w + v * kLanes);
+      QR_UNROLL for (int v = 0; v < NV; ++v) b[v] = W::load(w + v * kLanes);
       if (KS > 1)
-        QR_UNROLL for (int v = 0; v<NV; v += 64 / kBytes> 1 ? 64 / kBytes : 1) prefetch_near(w + v * kLanes + 512);
+        QR_UNROLL for (int v = 0; v<NV; v += 64 / kBytes> 1 ? 64 / kBytes : 1)
+            prefetch_near(reinterpret_cast<const float *>(w) + v * kLanes + 512);
       QR_UNROLL for (int i = 0; i < MR; ++i) {
         const VecF a = splat(q[i][k + j]);
         QR_UNROLL for (int v = 0; v < NV; ++v) NV > 1
@@ -140,19 +143,31 @@ constexpr int kMostRows = 12;
 #if (defined(__AVX512F__) && QR_ISA_BYTES == 64) || defined(__aarch64__)  // 32 registers
 constexpr TileFunction kTiles[kF32Panel + 1][kMostRows + 1] = {
     {}, {QR_ROWS_12(1)}, {QR_ROWS_12(2)}, {QR_ROWS_8(3)}, {QR_ROWS_6(4)}};
+template <WeightType W>
 constexpr TileFunction kFewTiles[kF32Panel + 1][kFewRows + 1] = {
     {},
-    {nullptr, tile<1, 1, 4>, tile<2, 1, 4>, tile<3, 1, 4>},
-    {nullptr, tile<1, 2, 4>, tile<2, 2, 4>, tile<3, 2, 2>},
-    {nullptr, tile<1, 3, 4>, tile<2, 3, 2>, tile<3, 3, 2>},
-    {nullptr, tile<1, 4, 4>, tile<2, 4, 2>, tile<3, 4, 1>}};
+    {nullptr, tile<1, 1, 4, W>, tile<2, 1, 4, W>, tile<3, 1, 4, W>},
+    {nullptr, tile<1, 2, 4, W>, tile<2, 2, 4, W>, tile<3, 2, 2, W>},
+    {nullptr, tile<1, 3, 4, W>, tile<2, 3, 2, W>, tile<3, 3, 2, W>},
+    {nullptr, tile<1, 4, 4, W>, tile<2, 4, 2, W>, tile<3, 4, 1, W>}};
 constexpr int kRows[kF32Panel + 1] = {0, 12, 12, 8, 6};
 #else
 constexpr TileFunction kTiles[kF32Panel + 1][kMostRows + 1] = {{}, {QR_ROWS_12(1)}, {QR_ROWS_6(2)}};
+template <WeightType W>
 constexpr TileFunction kFewTiles[kF32Panel + 1][kFewRows + 1] = {
-    {}, {nullptr, tile<1, 1, 4>, tile<2, 1, 4>, tile<3, 1, 4>}, {nullptr, tile<1, 2, 4>, tile<2, 2, 2>, tile<3, 2, 2>}};
+    {},
+    {nullptr, tile<1, 1, 4, W>, tile<2, 1, 4, W>, tile<3, 1, 4, W>},
+    {nullptr, tile<1, 2, 4, W>, tile<2, 2, 2, W>, tile<3, 2, 2, W>}};
 constexpr int kRows[kF32Panel + 1] = {0, 12, 6};
 #endif
+
+TileFunction few_rows_tile(const Product &p, std::int64_t rows) noexcept {
+  switch (p.weights) {
+    case WeightType::F16: return kFewTiles<WeightType::F16>[p.vectors][rows];
+    case WeightType::BF16: return kFewTiles<WeightType::BF16>[p.vectors][rows];
+    default: return kFewTiles<WeightType::F32>[p.vectors][rows];
+  }
+}
 
 struct Yes {
   static constexpr bool value = true;
@@ -187,9 +202,8 @@ void product(const Product &given) noexcept {
       t.x = rows;
     }
     const bool useful = p.ahead && (i + 1) * ahead_of_tile <= bytes;
-    t.ahead =
-        useful ? reinterpret_cast<const char *>(p.ahead) + i * ahead_of_tile : reinterpret_cast<const char *>(p.w);
-    (p.few_rows ? kFewTiles[p.vectors][n] : kTiles[p.vectors][n])(t);
+    t.ahead = useful ? static_cast<const char *>(p.ahead) + i * ahead_of_tile : static_cast<const char *>(p.w);
+    (p.few_rows ? few_rows_tile(p, n) : kTiles[p.vectors][n])(t);
     t.row += n;
     // Some tiles at a time, while they are in the first-level cache.
     if (separate && (t.row - finished >= kFinishRows || i + 1 == count)) {

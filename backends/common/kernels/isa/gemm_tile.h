@@ -24,22 +24,21 @@ struct Product {
   const float *x = nullptr;
   std::ptrdiff_t x_step = 0, x_offset = 0;  // x_offset is added to the pointers of the table
   std::int64_t rows = 0, taps = 1, k = 0;
-  int vectors = 1;    // of the panel
-  int tail = kLanes;  // columns of its last vector that exist
-  const float *w = nullptr;
-  std::ptrdiff_t w_step = 0;  // from one k to the next; 0: packed
+  int vectors = 1;                       // of the panel
+  int tail = kLanes;                     // columns of its last vector that exist
+  WeightType weights = WeightType::F32;  // other than F32 where rows are few
+  const void *w = nullptr;
+  std::ptrdiff_t w_step = 0;  // elements from one k to the next; 0: packed
   float *y = nullptr;
   std::ptrdiff_t y_step = 0;
   const float *bias = nullptr;  // whole vectors; or nullptr
   bool accumulate = false;      // y holds the sum so far
   bool finish = true;           // the sum is complete
   bool few_rows = false;  // all rows of the operation are few: sums are made in several parts, for the units' latency
-  const float *ahead = nullptr;  // weights that will be needed next; or nullptr
+  const void *ahead = nullptr;  // weights that will be needed next; or nullptr
   Finish end;
 };
 void product(const Product &product) noexcept;
-
-inline constexpr int kFewRows = 3;
 
 // act(y) (+ r) in place, for activations that the tiles do not do themselves.
 void finish_rows(const Activation &act, float *y, std::ptrdiff_t y_step, std::int64_t rows, std::int64_t columns,
