@@ -97,7 +97,8 @@ Result<Unique<Prepared>> Prepared::make(qir::Graph graph, const CompileOptions &
   make_unsigned(g, made->store_, made->host_);
   passes::scale_integer_products(g, made->store_);
   passes::take_apart_quantized(g, made->store_, computes_quantized);
-  ConstantDequantizer folder;
+  BlockSources blocks;
+  ConstantDequantizer folder(blocks);
   passes::fold_constants(g, made->store_, folder,
                          {.wanted = [](qir::Op op) { return op == qir::Op::DequantizeLinear; }, .may_grow = true});
   passes::spell_out(g, made->store_, wants_other_spelling);
@@ -112,6 +113,7 @@ Result<Unique<Prepared>> Prepared::make(qir::Graph graph, const CompileOptions &
   passes::remove_unused(g);
   Lowering lowering(g, *options.soc, made->store_, made->draft_);
   lowering.take_custom(options.packages);
+  lowering.take_block_sources(blocks);
   QR_RETURN_IF_ERROR(lowering.run(made->refused_));
   give_half_forms(made->draft_, *options.soc, options.half_precision, made->store_);
   if (options.settings.flag("htp_bf16_enable")) give_brain_forms(made->draft_, made->store_);

@@ -34,6 +34,9 @@ void write_tensor(JsonWriter &json, const DraftTensor &tensor) {
   json.field("definition", e.scales.empty() ? number(qnn::Defined::Undef) : number(qnn::Defined::Yes));
   if (e.scales.size() > 1) json.field("axis", e.axis);
   if (e.bits > 0) json.field("bitwidth", e.bits);
+  if (!e.block.empty()) write_numbers(json, "block_size", e.block);
+  if (!e.multipliers.empty())
+    write_numbers(json, "block_multipliers", Vector<std::uint32_t>(e.multipliers.begin(), e.multipliers.end()));
   json.key("scale_offset").begin_array();
   for (std::size_t i = 0; i < e.scales.size(); ++i)
     json.begin_object().field("scale", double{e.scales[i]}).field("offset", -e.zero_points[i]).end_object();

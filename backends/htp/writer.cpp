@@ -32,7 +32,12 @@ String describe(const DraftNode &node, const Draft &draft) {
 }  // namespace
 
 Writer::Writer(const Engine &engine, Draft &draft)
-    : engine_(engine), draft_(draft), scales_(draft.tensors.size()), offsets_(draft.tensors.size()) {
+    : engine_(engine),
+      draft_(draft),
+      scales_(draft.tensors.size()),
+      offsets_(draft.tensors.size()),
+      float_scales_(draft.tensors.size()),
+      expansions_(draft.tensors.size()) {
   tensors_.reserve(draft.tensors.size());
   for (std::size_t i = 0; i < draft.tensors.size(); ++i) {
     DraftTensor &from = draft.tensors[i];
@@ -46,7 +51,7 @@ Writer::Writer(const Engine &engine, Draft &draft)
     made.v1.mem = qnn::TensorMem::Raw;
     if (from.data.data) made.v1.buf = {const_cast<void *>(from.data.data), static_cast<std::uint32_t>(from.data.size)};
     qnn::Quant &q = made.v1.q;
-    const Encoding &e = from.encoding;
+    Encoding &e = from.encoding;
     if (e.scales.empty()) {
       q.defined = qnn::Defined::Undef, q.enc = qnn::QuantEnc::Undef;
     } else {
@@ -55,7 +60,17 @@ Writer::Writer(const Engine &engine, Draft &draft)
         scales_[i].push_back({e.scales[k], -e.zero_points[k]});
         offsets_[i].push_back(-e.zero_points[k]);
       }
-      if (e.scales.size() == 1 && e.bits == 0) {
+      if (!e.block.empty()) {
+        for (std::size_t k = 0; k < e.scales.size(); ++k)
+          float_scales_[i].push_back({e.scales[k], static_cast<float>(-e.zero_points[k])});
+        q.enc = qnn::QuantEnc::BwFloatBlock, q.bw_fblock = {e.bits, e.block.data(), float_scales_[i].data()};
+      } else if (!e.multipliers.empty()) {
+        qnn::BlockExpansion &expansion = expansions_[i];
+        expansion.axis = e.axis, expansion.so = scales_[i].data();
+        expansion.blocks_per_axis = static_cast<std::uint32_t>(e.multipliers.size() / e.scales.size());
+        expansion.scale_bits = 4, expansion.storage = 0, expansion.scale8 = e.multipliers.data();
+        q.enc = qnn::QuantEnc::BlockExpansion, q.expansion = &expansion;
+      } else if (e.scales.size() == 1 && e.bits == 0) {
         q.enc = qnn::QuantEnc::ScaleOffset, q.so = scales_[i][0];
       } else if (e.scales.size() == 1) {
         q.enc = qnn::QuantEnc::Bw, q.bw = {e.bits, e.scales[0], -e.zero_points[0]};

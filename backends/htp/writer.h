@@ -42,6 +42,8 @@ class Writer {
   Vector<qnn::Tensor> tensors_;
   Vector<Vector<qnn::ScaleOffset>> scales_;
   Vector<Vector<std::int32_t>> offsets_;
+  Vector<Vector<qnn::FloatScaleOffset>> float_scales_;
+  Vector<qnn::BlockExpansion> expansions_;
 };
 
 }  // namespace quarry::htp

@@ -116,12 +116,14 @@ Status take_part(Graph &graph, const Part &part) {
     Vector<bool> taken(graph.tensors.size());
     mark(graph.outputs, taken);
     mark(graph.inputs, taken);
-    const auto wanted = [&](const Tensor &tensor) {
-      return all || std::ranges::find(part.watch, tensor.name) != part.watch.end();
+    // Of all that is what inputs have to do with: constants are backends' to take into their weights.
+    const Vector<bool> moves = behind(graph, graph.inputs);
+    const auto wanted = [&](std::int32_t id) {
+      return all ? moves[place(id)] : std::ranges::find(part.watch, graph.tensors[place(id)].name) != part.watch.end();
     };
     for (const Node &node : graph.nodes)
       for (const std::int32_t id : node.outputs)
-        if (id != kAbsent && !taken[place(id)] && wanted(graph.tensors[place(id)])) graph.outputs.push_back(id);
+        if (id != kAbsent && !taken[place(id)] && wanted(id)) graph.outputs.push_back(id);
   }
   return {};
 }

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "backends/htp/lower/block_weights.h"
 #include "backends/htp/lower/rules.h"
 #include "base/checked.h"
 #include "formats/qir/quantization.h"
@@ -159,7 +160,7 @@ Status dynamic_quantize(Lowering &l, const qir::Node &node) {
   return {};
 }
 
-// Weights of few bits are written out: beside floats the device has none.
+// Weights of few bits that have no form beside floats (block_weights.h) are written out.
 Status matmul_nbits(Lowering &l, const qir::Node &node) {
   const std::int64_t k = node.get_int("K", 0), n = node.get_int("N", 0), bits = node.get_int("bits", 4),
                      block = node.get_int("block_size", 0);
@@ -172,6 +173,7 @@ Status matmul_nbits(Lowering &l, const qir::Node &node) {
     return refuse(ErrorId::backend_limit,
                   "expected f32 data, constant weights of 4 or 8 bits with f32 scales and u8 "
                   "zero points, and no order of groups");
+  if (block_product(l, node)) return {};
   std::int64_t count;
   if (k <= 0 || n <= 0 || !checked_mul<std::int64_t>(k, n, &count) || count > (std::int64_t{1} << 32))
     return refuse(ErrorId::backend_limit, "weights of no size that can be written out");

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "backends/htp/lower/block_weights.h"
 #include "backends/htp/lower/byte_weights.h"
 #include "backends/htp/lower/rules.h"
 #include "base/checked.h"
@@ -158,6 +159,7 @@ void widen(qir::ConvGeometry &g) {
 }  // namespace
 
 Status conv(Lowering &l, const qir::Node &node) {
+  if (block_product(l, node)) return {};
   qir::ConvGeometry g;
   QR_RETURN_IF_ERROR(qir::resolve_conv(node, l.tensor(node.inputs[0]).shape, l.tensor(node.inputs[1]).shape, &g));
   if (g.rank > 3) return refuse(ErrorId::backend_limit, format("%u spatial axes, expected at most 3", g.rank));
@@ -250,6 +252,7 @@ Status conv_transpose(Lowering &l, const qir::Node &node) {
 }
 
 Status gemm(Lowering &l, const qir::Node &node) {
+  if (block_product(l, node)) return {};
   const float alpha = node.get_float("alpha", 1), beta = node.get_float("beta", 1);
   const bool turn_a = node.get_int("transA", 0) != 0, turn_b = node.get_int("transB", 0) != 0;
   const qir::Tensor &b = l.tensor(node.inputs[1]);
@@ -345,7 +348,7 @@ bool fully_connected(Lowering &l, const qir::Node &node) {
 }  // namespace
 
 Status matmul(Lowering &l, const qir::Node &node) {
-  if (fully_connected(l, node)) return {};
+  if (block_product(l, node) || fully_connected(l, node)) return {};
   const std::int32_t ids[2] = {node.inputs[0], node.inputs[1]};
   std::int32_t operands[2];
   const std::size_t rank = std::max({l.rank(ids[0]), l.rank(ids[1]), std::size_t{2}});

@@ -6,6 +6,7 @@
 #include <limits>
 #include <numeric>
 
+#include "backends/htp/lower/block_weights.h"
 #include "base/checked.h"
 #include "formats/qir/quantization.h"
 
@@ -240,6 +241,10 @@ std::int32_t Lowering::constant_in(const qir::Tensor &tensor, const qir::Shape &
     data = {place, count * size};
   }
   return constant(tensor.name, dtype, dims_of(shape, order), data, encoding_of(tensor, order));
+}
+
+const qir::Tensor *Lowering::block_source(const void *reals) const noexcept {
+  return block_sources_ ? block_sources_->find(reals) : nullptr;
 }
 
 std::size_t Lowering::users(std::int32_t id) const {

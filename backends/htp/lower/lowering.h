@@ -18,6 +18,8 @@
 
 namespace quarry::htp {
 
+class BlockSources;
+
 // order[i]: the axis of the tensor that is stored as the i-th.
 using Order = Vector<std::uint8_t>;
 Order natural_order(std::size_t rank);
@@ -92,6 +94,9 @@ class Lowering {
 
   // Operators that packages of the user's have.
   void take_custom(std::span<const OpPackage> packages) noexcept { packages_ = packages; }
+  void take_block_sources(const BlockSources &sources) noexcept { block_sources_ = &sources; }
+  // The stored weights that the bytes of a constant were dequantised from, where they have scales for blocks.
+  const qir::Tensor *block_source(const void *reals) const noexcept;
   // Runs the rules of all nodes. `refused` has one entry per node; a refused node's results are taken as if they were
   // there, so that the rest is judged too.
   Status run(Vector<Status> &refused);
@@ -118,6 +123,7 @@ class Lowering {
   qir::Store &store_;
   Draft &draft_;
   std::span<const OpPackage> packages_;
+  const BlockSources *block_sources_ = nullptr;
   const qir::Node *at_ = nullptr;  // whose rule runs
   StringMap<std::uint32_t> names_;
   Vector<Value> values_;  // per tensor of the graph: as its maker gave it

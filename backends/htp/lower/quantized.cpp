@@ -95,7 +95,7 @@ bool lacks_ninth_bit(const qir::Graph &graph, const qir::Node &node) {
          dtype_bits(qir::at(graph, node.inputs[0]).dtype) == 8 && passes_byte(qir::at(graph, node.inputs[1]));
 }
 
-// Scales for blocks of an axis have no form beside which the library is right.
+// Scales for blocks of an axis, which few products have a form for.
 bool has_blocks(const qir::Graph &graph, const qir::Node &node) {
   return std::any_of(node.inputs.begin(), node.inputs.end(), [&](std::int32_t id) {
     return id != qir::kAbsent && qir::at(graph, id).quant && qir::at(graph, id).quant->block_size > 0;
@@ -123,6 +123,7 @@ bool reads_order(Op op) noexcept {
 bool computes_quantized(const qir::Graph &graph, const qir::Node &node) {
   const Row *const row =
       std::find_if(std::begin(kRows), std::end(kRows), [&](const Row &r) { return r.op == node.op; });
+  if (multiplies_blocks(graph, node)) return true;
   if (is_rewritten(node.op) || has_float_operand(graph, node) || has_blocks(graph, node) ||
       has_wide_weights(graph, node) || lacks_ninth_bit(graph, node))
     return false;
@@ -224,6 +225,7 @@ bool ConstantDequantizer::fold(const qir::Graph &graph, const qir::Node &node, q
     reals[i] = static_cast<float>(qir::stored_integer(x.dtype, x.data.data, i) - quant->zero_points[which]) *
                quant->scales[which];
   }
+  if (quant->block_size > 0) blocks_.add(reals, x, *quant);
   outputs->push_back({DType::F32, x.shape, {reals, n * sizeof(float)}});
   return true;
 }

@@ -3,6 +3,7 @@
 // quantised again, which on a result of 8 bits is right within a step.
 #pragma once
 
+#include "backends/htp/lower/block_weights.h"
 #include "formats/qir/store.h"
 
 namespace quarry::htp {
@@ -14,10 +15,14 @@ bool computes_quantized(const qir::Graph &graph, const qir::Node &node);
 // which in f16 would be equal where they are not.
 void adapt_quantized(qir::Graph &graph);
 
-// Computes DequantizeLinear of constants.
+// Computes DequantizeLinear of constants; what had scales for blocks is remembered.
 class ConstantDequantizer final : public qir::Folder {
  public:
+  explicit ConstantDequantizer(BlockSources &blocks) : blocks_(blocks) {}
   bool fold(const qir::Graph &graph, const qir::Node &node, qir::Store &store, Vector<qir::Constant> *outputs) override;
+
+ private:
+  BlockSources &blocks_;
 };
 
 }  // namespace quarry::htp

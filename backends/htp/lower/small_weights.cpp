@@ -29,9 +29,11 @@ void make_small_weights_signed(qir::Graph &graph, qir::Store &store) {
   const qir::Uses uses(graph);
   for (std::size_t t = 0; t < graph.tensors.size(); ++t) {
     qir::Tensor &tensor = graph.tensors[t];
-    if (tensor.dtype != DType::U4 || !tensor.is_constant || !tensor.quant || tensor.quant->block_size != 0) continue;
+    if (tensor.dtype != DType::U4 || !tensor.is_constant || !tensor.quant) continue;
     if (!is_weights(graph, uses, static_cast<std::int32_t>(t))) continue;
     Vector<std::int32_t> &zero_points = tensor.quant->zero_points;
+    const bool is_centred = std::all_of(zero_points.begin(), zero_points.end(), [](std::int32_t z) { return z == 8; });
+    if (tensor.quant->block_size != 0 && !is_centred) continue;
     std::uint64_t count = 1, inner = 1;
     const bool per_tensor = tensor.quant->per_tensor();
     for (std::size_t axis = 0; axis < tensor.shape.size(); ++axis) {
@@ -40,7 +42,6 @@ void make_small_weights_signed(qir::Graph &graph, qir::Store &store) {
       if (!per_tensor && static_cast<std::int64_t>(axis) > tensor.quant->axis) inner *= extent;
     }
     const auto *const from = static_cast<const std::uint8_t *>(tensor.data.data);
-    const bool is_centred = std::all_of(zero_points.begin(), zero_points.end(), [](std::int32_t z) { return z == 8; });
     const std::uint64_t bytes = is_centred ? tensor.data.size : count;
     auto *const to = static_cast<std::uint8_t *>(store.allocate(bytes));
     if (is_centred) {  // 8 less in the two's complement of four bits

@@ -86,7 +86,8 @@ TEST_CASE("constants are dequantised on the host, per axis and in blocks") {
   const auto run_folder = [](Pieces &p, i32 y) {
     p.gives({y});
     const std::vector<double> expected = run(p.graph);
-    htp::ConstantDequantizer folder;
+    htp::BlockSources blocks;
+    htp::ConstantDequantizer folder(blocks);
     Vector<qir::Constant> made;
     REQUIRE(folder.fold(p.graph, p.graph.nodes[0], p.store, &made));
     REQUIRE_EQ(made.size(), 1u);
