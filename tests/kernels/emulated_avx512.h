@@ -146,6 +146,11 @@ EMULATED __m512 maskz_scalef_ps(__mmask16 mask, __m512 a, __m512 b) {
                      })
       .template as<__m512>();
 }
+EMULATED __m512 maskz_permutexvar_ps(__mmask16 mask, __m512i index, __m512 table) {
+  const Lanes<float> from(table);
+  const Lanes<std::int32_t> at(index);
+  return each<float>(mask, [&](int i) { return from.at[at.at[i] & 15]; }).as<__m512>();
+}
 
 #undef EMULATED
 
@@ -168,6 +173,7 @@ EMULATED __m512 maskz_scalef_ps(__mmask16 mask, __m512 a, __m512 b) {
 #define _mm512_maskz_sqrt_ps emulated_avx512::maskz_sqrt_ps
 #define _mm512_maskz_min_ps emulated_avx512::maskz_min_ps
 #define _mm512_maskz_max_ps emulated_avx512::maskz_max_ps
+#define _mm512_maskz_permutexvar_ps emulated_avx512::maskz_permutexvar_ps
 #define _mm512_maskz_scalef_ps emulated_avx512::maskz_scalef_ps
 
 // What the sources look at. QR_EMULATED_AVX512: there are no registers of 64 bytes.

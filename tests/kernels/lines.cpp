@@ -116,7 +116,7 @@ void test_recurrent(const Isa &isa) {
 void test_blocks(const Isa &isa) {
   Random random(12);
   for (const std::int64_t bits : {2, 4, 8})
-    for (const std::int64_t block : {16, 32, 64, 1024})
+    for (const std::int64_t block : {16, 32, 64, 128, 1024})
       for (const BlockZeros zeros : {BlockZeros::Middle, BlockZeros::Packed, BlockZeros::F32})
         for (const std::int64_t m : {1, 4, 7}) {
           MatMulBlocks p;
@@ -159,6 +159,7 @@ void test_blocks(const Isa &isa) {
   p.m = p.n = p.k = 1;
   refuse(isa, Kernel::MatMulBlocks, p, "3 bits", [](auto &q) { q.bits = 3; });
   refuse(isa, Kernel::MatMulBlocks, p, "a block of 8", [](auto &q) { q.block = 8; });
+  refuse(isa, Kernel::MatMulBlocks, p, "a block of 48", [](auto &q) { q.block = 48; });
   refuse(isa, Kernel::MatMulBlocks, p, "a block of 2048", [](auto &q) { q.block = 2048; });
   refuse(isa, Kernel::MatMulBlocks, p, "no rows", [](auto &q) { q.m = 0; });
   refuse(isa, Kernel::MatMulBlocks, p, "unknown zeros", [](auto &q) { q.zeros = BlockZeros::Count; });

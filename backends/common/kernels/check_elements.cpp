@@ -59,8 +59,8 @@ Status check_MatMulBlocks(const void *params, const Isa &isa, Needs &needs) {
   constexpr const char *kName = "MatMulBlocks";
   const auto &p = *static_cast<const MatMulBlocks *>(params);
   if (p.bits != 2 && p.bits != 4 && p.bits != 8) return refuse(kName, "bits of a weight", p.bits, "2, 4 or 8");
-  if (p.block < 16 || p.block > kMostBlock || p.block % isa.f32_lanes != 0 || p.block % (8 / p.bits) != 0)
-    return refuse(kName, "weights of a block", p.block, format("16 to %u, whole vectors", kMostBlock));
+  if (p.block < 16 || p.block > kMostBlock || (p.block & (p.block - 1)) != 0)
+    return refuse(kName, "weights of a block", p.block, format("a power of two, 16 to %u", kMostBlock));
   if (p.zeros >= BlockZeros::Count) return refuse(kName, "zeros", static_cast<std::int64_t>(p.zeros), "0 to 2");
   if (p.has_bias > 1) return refuse(kName, "has_bias", p.has_bias, "0 or 1");
   for (const std::int64_t extent : {p.m, p.n, p.k})
@@ -74,7 +74,10 @@ Status check_MatMulBlocks(const void *params, const Isa &isa, Needs &needs) {
   if (p.zeros == BlockZeros::F32) add(needs, n * blocks * 4);
   if (p.has_bias) add(needs, n * 4);
   add(needs, m * n * 4, true);
-  needs.shared_bytes = (m * blocks * p.block * 4 + 63) / 64 * 64;  // x in the order of the weights' parts
+  // x in the order of the weights' parts, in whole vectors of dwords; and the sums of its blocks.
+  const std::uint64_t vector = 32 / p.bits * static_cast<std::uint64_t>(isa.f32_lanes),
+                      depth = (blocks * p.block + vector - 1) / vector * vector;
+  needs.shared_bytes = (m * (depth + blocks) * 4 + 63) / 64 * 64;
   return {};
 }
 

@@ -1,102 +1,164 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products with weights of 2, 4 or 8 bits in blocks. Each weight is read once for as many rows as there are registers
-// for; x is brought into the order in which bytes give their parts first.
-#include "backends/common/kernels/isa/int_vec.h"
+// for; x is brought into the order in which dwords give their parts first.
 #include "backends/common/kernels/isa/kernels.h"
 
 namespace quarry::kernels::QR_ISA {
 
 namespace {
 
+// Weights are taken as dwords of 32 / bits weights, kLanes of them at a time; x lies in the order that gives: for each
+// such vector, for each place in a dword, the x of its lanes.
 struct Weights {
   const MatMulBlocks &p;
   const std::uint8_t *w, *packed_zeros;
-  const float *scales, *zeros, *bias, *x;  // x: [m][block][part][...], padded with zeros
+  const float *scales, *zeros, *bias, *x;  // x: [m][vector][place][lane], padded with zeros
+  const float *x_sums;                     // [m][block]; where there are zero points
   float *y;
-  std::int64_t blocks, block_bytes, zero_bytes;
+  std::int64_t blocks, dwords, vectors, zero_bytes;  // of a row
+  int log_dwords;                                    // of a block
 };
 
-// A block's weights without its zero point.
+// Bytes ahead of where weights are read: rows are short, and each begins a stream of its own.
+constexpr std::int64_t kAhead = 4096;
+
+// The weights at `place` of each dword, less the middle of their range.
 template <int bits>
-QR_INLINE void unpack(const std::uint8_t *from, std::int64_t bytes, std::int32_t zero, float *to) noexcept {
-  constexpr std::int32_t mask = (1 << bits) - 1;
-  if (bytes % kLanes == 0) {
-    const VecF shift = splat(static_cast<float>(zero));
-    for (std::int64_t i = 0; i < bytes; i += kLanes) {
-      VecI packed = widen(from + i);
-      QR_UNROLL
-      for (int part = 0; part < 8 / bits; ++part, packed >>= bits)
-        store(to + part * bytes + i, to_float(packed & splat(mask)) - shift);
-    }
-    return;
+QR_INLINE VecF weights_at(VecI dwords, int place) noexcept {
+  constexpr std::int32_t mask = (1 << bits) - 1, middle = 1 << (bits - 1);
+  const VecI shifted = dwords >> (place * bits);
+#if defined(__AVX512F__) && QR_ISA_BYTES == 64
+  if constexpr (bits <= 4) {
+    VecF table;
+    QR_UNROLL for (int i = 0; i < kLanes; ++i) table[i] = static_cast<float>((i & mask) - middle);
+    return choose(table, shifted);
   }
-  for (int part = 0; part < 8 / bits; ++part) {
-    float *const at = to + part * bytes;
-    for (std::int64_t i = 0; i < bytes; ++i)
-      at[i] = static_cast<float>(static_cast<std::int32_t>((from[i] >> (part * bits)) & mask) - zero);
+#endif
+  return to_float((shifted & splat(mask)) - splat(middle));
+}
+
+// How the scales of the blocks that a vector reaches into come to its lanes.
+struct Spread {
+  VecI from;  // of each lane, counted from the first block
+  int count;
+  explicit Spread(std::int64_t dwords_of_block) noexcept {
+    const auto each = static_cast<std::int32_t>(min_of<std::int64_t>(dwords_of_block, kLanes));
+    for (std::int32_t i = 0; i < kLanes; ++i) from[i] = i / each;
+    count = kLanes / each;
+  }
+  __attribute__((always_inline)) VecF operator()(const float *scales, int there) const noexcept {
+    return choose(there == kLanes ? load(scales) : load_part(scales, there), from);
+  }
+};
+
+// R rows of x with C rows of weights.
+template <int bits, int R, int C>
+QR_INLINE void tile(const Weights &s, const Spread &spread, std::int64_t row, std::int64_t n) noexcept {
+  constexpr int places = 32 / bits;
+  const MatMulBlocks &p = s.p;
+  const std::int64_t depth = s.vectors * places * kLanes;
+  const std::uint8_t *w = s.w + n * s.dwords * 4;
+  const float *x = s.x + row * depth, *scales = s.scales + n * s.blocks;
+  VecF sums[R][C] = {};
+  const auto step = [&](int dwords, int blocks) __attribute__((always_inline)) {
+    VecI packed[C];
+    VecF part[R][C] = {};
+    QR_UNROLL
+    for (int c = 0; c < C; ++c) {
+      const std::uint8_t *const from = w + c * s.dwords * 4;
+      packed[c] = dwords == kLanes ? load(reinterpret_cast<const std::int32_t *>(from))
+                                   : reinterpret_cast<VecI>(load_part(reinterpret_cast<const float *>(from), dwords));
+      __builtin_prefetch(from + kAhead);
+    }
+    QR_UNROLL
+    for (int place = 0; place < places; ++place) {
+      VecF values[C];
+      QR_UNROLL
+      for (int c = 0; c < C; ++c) values[c] = weights_at<bits>(packed[c], place);
+      QR_UNROLL
+      for (int r = 0; r < R; ++r) {
+        const VecF factor = load(x + r * depth + place * kLanes);
+        QR_UNROLL
+        for (int c = 0; c < C; ++c) part[r][c] = fma(factor, values[c], part[r][c]);
+      }
+    }
+    QR_UNROLL
+    for (int c = 0; c < C; ++c) {
+      const VecF scale = spread(scales + c * s.blocks, blocks);
+      QR_UNROLL
+      for (int r = 0; r < R; ++r) sums[r][c] = fma(part[r][c], scale, sums[r][c]);
+    }
+  };
+  std::int64_t at = 0;
+  for (; at + kLanes <= s.dwords; at += kLanes, w += kLanes * 4, x += places * kLanes) {
+    scales = s.scales + n * s.blocks + (at >> s.log_dwords);
+    step(kLanes, spread.count);
+  }
+  if (at < s.dwords) {
+    scales = s.scales + n * s.blocks + (at >> s.log_dwords);
+    step(static_cast<int>(s.dwords - at), static_cast<int>(s.blocks - (at >> s.log_dwords)));
+  }
+  for (int c = 0; c < C; ++c) {
+    const float bias = s.bias ? s.bias[n + c] : 0.0f;
+    for (int r = 0; r < R; ++r) {
+      float shift = 0;
+      if (s.x_sums) {  // what zero points beside the middle take off
+        const float *const x_sums = s.x_sums + (row + r) * s.blocks;
+        for (std::int64_t b = 0; b < s.blocks; ++b) {
+          const std::int64_t block = (n + c) * s.blocks + b;
+          const float zero =
+              s.zeros ? s.zeros[block]
+                      : static_cast<float>((s.packed_zeros[(n + c) * s.zero_bytes + b * bits / 8] >> (b * bits % 8)) &
+                                           ((1 << bits) - 1));
+          shift += (zero - static_cast<float>(1 << (bits - 1))) * s.scales[block] * x_sums[b];
+        }
+      }
+      s.y[(row + r) * p.n + n + c] = sum(sums[r][c]) - shift + bias;
+    }
   }
 }
 
-template <int bits, int R>
-void column(const Weights &s, std::int64_t row, std::int64_t n) noexcept {
-  const MatMulBlocks &p = s.p;
-  const std::int64_t depth = s.blocks * p.block;
-  const float *const x = s.x + row * depth;
-  VecF sums[R] = {};
-  alignas(64) float values[kMostBlock];
-  for (std::int64_t b = 0; b < s.blocks; ++b) {
-    const std::int64_t at = n * s.blocks + b;
-    std::int32_t zero = 1 << (bits - 1);
-    if (s.packed_zeros) zero = (s.packed_zeros[n * s.zero_bytes + b * bits / 8] >> (b * bits % 8)) & ((1 << bits) - 1);
-    else if (s.zeros) zero = 0;
-    unpack<bits>(s.w + at * s.block_bytes, s.block_bytes, zero, values);
-    const VecF shift = splat(s.zeros ? s.zeros[at] : 0.0f);
-    VecF part[R][2] = {};
-    const float *const from = x + b * p.block;
-    for (std::int64_t i = 0; i < p.block; i += kLanes) {
-      const VecF w = load(values + i) - shift;
-      QR_UNROLL
-      for (int r = 0; r < R; ++r) part[r][0] = fma(load(from + r * depth + i), w, part[r][0]);
-      i += kLanes;
-      if (i >= p.block) break;
-      const VecF v = load(values + i) - shift;
-      QR_UNROLL
-      for (int r = 0; r < R; ++r) part[r][1] = fma(load(from + r * depth + i), v, part[r][1]);
-    }
-    const VecF scale = splat(s.scales[at]);
-    QR_UNROLL
-    for (int r = 0; r < R; ++r) sums[r] = fma(part[r][0] + part[r][1], scale, sums[r]);
-  }
-  for (int r = 0; r < R; ++r) s.y[(row + r) * p.n + n] = sum(sums[r]) + (s.bias ? s.bias[n] : 0.0f);
+template <int bits, int R, int C>
+void rows_of(const Weights &s, std::int64_t row, std::int64_t begin, std::int64_t end) noexcept {
+  const Spread spread(s.p.block * bits / 32);
+  std::int64_t n = begin;
+  for (; n + C <= end; n += C) tile<bits, R, C>(s, spread, row, n);
+  for (; n < end; ++n) tile<bits, R, 1>(s, spread, row, n);
 }
 
 template <int bits>
 void columns(const Weights &s, std::int64_t begin, std::int64_t end) noexcept {
-  constexpr int kRows = 4;
+  constexpr int kRows = 4, kWide = kF32Panel;
   std::int64_t row = 0;
-  for (; row + kRows <= s.p.m; row += kRows)
-    for (std::int64_t n = begin; n < end; ++n) column<bits, kRows>(s, row, n);
-  for (; row < s.p.m; ++row)
-    for (std::int64_t n = begin; n < end; ++n) column<bits, 1>(s, row, n);
+  for (; row + kRows <= s.p.m; row += kRows) rows_of<bits, kRows, kF32Panel / 2>(s, row, begin, end);
+  for (; row < s.p.m; ++row) rows_of<bits, 1, kWide>(s, row, begin, end);
 }
 
 }  // namespace
 
 void run_MatMulBlocks(const Call &call) {
   const auto &p = call.as<MatMulBlocks>();
-  const std::int64_t blocks = ceil_div<std::int64_t>(p.k, p.block), parts = 8 / p.bits, depth = blocks * p.block,
-                     bytes = p.block / parts;
+  const std::int64_t blocks = ceil_div<std::int64_t>(p.k, p.block), places = 32 / p.bits,
+                     dwords = blocks * p.block / places, vectors = ceil_div<std::int64_t>(dwords, kLanes),
+                     depth = vectors * places * kLanes;
   float *const ordered = reinterpret_cast<float *>(call.shared_scratch());
+  float *const x_sums = p.zeros == BlockZeros::Middle ? nullptr : ordered + p.m * depth;
   const float *const given = call.operand<const float>(0);
   for (std::int64_t row = 0; row < p.m; ++row) {
     const float *const from = given + row * p.k;
-    float *const to = ordered + row * depth;
-    for (std::int64_t b = 0; b < blocks; ++b)
-      for (std::int64_t part = 0; part < parts; ++part)
-        for (std::int64_t i = 0; i < bytes; ++i) {
-          const std::int64_t k = b * p.block + i * parts + part;
-          to[b * p.block + part * bytes + i] = k < p.k ? from[k] : 0.0f;
+    float *to = ordered + row * depth;
+    for (std::int64_t v = 0; v < vectors; ++v)
+      for (std::int64_t place = 0; place < places; ++place)
+        for (std::int64_t lane = 0; lane < kLanes; ++lane) {
+          const std::int64_t k = (v * kLanes + lane) * places + place;
+          *to++ = k < p.k ? from[k] : 0.0f;
         }
+    if (!x_sums) continue;
+    for (std::int64_t b = 0; b < blocks; ++b) {
+      float total = 0;
+      for (std::int64_t k = b * p.block; k < min_of<std::int64_t>(p.k, (b + 1) * p.block); ++k) total += from[k];
+      x_sums[row * blocks + b] = total;
+    }
   }
   std::size_t next = 3;
   Weights s{p,
@@ -106,10 +168,13 @@ void run_MatMulBlocks(const Call &call) {
             nullptr,
             nullptr,
             ordered,
+            x_sums,
             nullptr,
             blocks,
-            bytes,
-            (blocks * p.bits + 7) / 8};
+            dwords,
+            vectors,
+            (blocks * p.bits + 7) / 8,
+            __builtin_ctz(p.block * p.bits / 32)};
   if (p.zeros == BlockZeros::Packed) s.packed_zeros = call.operand<const std::uint8_t>(next++);
   if (p.zeros == BlockZeros::F32) s.zeros = call.operand<const float>(next++);
   if (p.has_bias) s.bias = call.operand<const float>(next++);

@@ -182,6 +182,20 @@ QR_INLINE VecF sqrt(VecF v) noexcept {
   return v;
 #endif
 }
+// table[index % kLanes], lane by lane.
+QR_INLINE VecF choose(VecF table, VecI index) noexcept {
+#if defined(__AVX512F__) && QR_ISA_BYTES == 64
+  return reinterpret_cast<VecF>(
+      _mm512_maskz_permutexvar_ps(0xffff, reinterpret_cast<__m512i>(index), reinterpret_cast<__m512>(table)));
+#elif defined(__AVX2__) && QR_ISA_BYTES == 32
+  return reinterpret_cast<VecF>(
+      _mm256_permutevar8x32_ps(reinterpret_cast<__m256>(table), reinterpret_cast<__m256i>(index)));
+#else
+  VecF r{};
+  for (int i = 0; i < kLanes; ++i) r[i] = table[index[i] & (kLanes - 1)];
+  return r;
+#endif
+}
 // Folds the halves of a vector onto each other until one lane is left.
 template <class Combine>
 QR_INLINE float fold(VecF v, Combine &&combine) noexcept {
