@@ -41,6 +41,8 @@ std::optional<ReduceOp> reduction_of(Op op) {
     case Op::ReduceL1: return ReduceOp::L1;
     case Op::ReduceL2: return ReduceOp::L2;
     case Op::ReduceSumSquare: return ReduceOp::SumSquare;
+    case Op::ReduceLogSum: return ReduceOp::Sum;  // and the logarithm of it
+    case Op::ReduceLogSumExp: return ReduceOp::LogSumExp;
     default: return std::nullopt;
   }
 }
@@ -136,44 +138,6 @@ Status Lowering::lower_layer_norm(const Group &group, bool *done) {
   return emit(Kernel::LayerNormF32, &p, args);
 }
 
-// y = x * s + t per channel, in two steps; most are folded into a convolution before.
-Status Lowering::lower_batch_norm(const qir::Node &node, bool *done) {
-  if (!is_f32(node.inputs[0]) || !is_f32(node.outputs[0]) || node.get_int("training_mode", 0) != 0) return {};
-  const float *parameters[4];
-  for (std::size_t i = 0; i < 4; ++i)
-    if (!(parameters[i] = qir::constant_floats(graph_, node.inputs[1 + i]))) return {};
-  for (std::size_t i = 1; i < node.outputs.size(); ++i)
-    if (node.outputs[i] != qir::kAbsent) return {};
-  const qir::Shape &shape = tensor(node.inputs[0]).shape;
-  const std::size_t channels = static_cast<std::size_t>(shape.size() < 2 ? 1 : shape[1]);
-  Vector<float> s(channels), t(channels);
-  for (std::size_t c = 0; c < channels; ++c) {
-    s[c] = parameters[0][c] / std::sqrt(parameters[3][c] + node.get_float("epsilon", 1e-5f));
-    t[c] = parameters[1][c] - parameters[2][c] * s[c];
-  }
-  const View y = elementwise_output(shape, std::span(node.inputs.data(), 1), 4), x = beside(node.inputs[0], y);
-  const auto step = [&](BinaryOp op, const View &a, const Vector<float> &values) -> Status {
-    View per_channel = constant_floats(values, {static_cast<std::int64_t>(channels)});
-    per_channel.dims = shape, per_channel.strides.assign(shape.size(), 0);
-    if (shape.size() > 1) per_channel.strides[1] = channels > 1 ? 1 : 0;
-    const View *const views[] = {&y, &a, &per_channel};
-    Nest nest;
-    make_nest(views, kernels::kLoopRank, nest);
-    kernels::BinaryF32 p;
-    p.op = op;
-    p.rank = static_cast<std::uint32_t>(nest.dims.size());
-    std::copy(nest.dims.begin(), nest.dims.end(), p.dims);
-    std::copy(nest.strides[1].begin(), nest.strides[1].end(), p.a);
-    std::copy(nest.strides[2].begin(), nest.strides[2].end(), p.b);
-    return emit_step(Kernel::BinaryF32, p, {arg(a), arg(per_channel), arg(y)});
-  };
-  if (shape.size() > kernels::kLoopRank) return {};
-  define(node.outputs[0], y);
-  *done = true;
-  QR_RETURN_IF_ERROR(step(BinaryOp::Mul, x, s));
-  return step(BinaryOp::Add, y, t);
-}
-
 Status Lowering::lower_softmax(const qir::Node &node, bool *done) {
   if (!is_f32(node.inputs[0]) || !is_f32(node.outputs[0])) return {};
   const View x = dense(node.inputs[0]);
@@ -237,6 +201,7 @@ Status Lowering::lower_reduce(const Group &group, bool *done) {
   if (!fits) return {};
   p.op = *op;
   p.act = group.act;
+  if (node.op == Op::ReduceLogSum) p.act = {kernels::Act::Log, 0, 0, 0};
   View kept = x;
   for (std::size_t d = 0; d < rank; ++d)
     if (reduced[d]) kept.dims[d] = 1;

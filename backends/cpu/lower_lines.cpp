@@ -35,43 +35,6 @@ Status Lowering::lower_cumulate(const qir::Node &node, bool *done) {
   return emit_step(Kernel::Cumulate, p, {arg(x, width(xi)), arg(y, width(xi))});
 }
 
-// Each channel of each image by itself: rows of a layer normalisation, then the channels' factors and offsets.
-Status Lowering::lower_instance_norm(const qir::Node &node, bool *done) {
-  const std::int32_t xi = node.inputs[0], yi = node.outputs[0];
-  if (!is_f32(xi) || !is_f32(yi) || !is_f32(node.inputs[1]) || !is_f32(node.inputs[2])) return {};
-  const qir::Shape &shape = tensor(xi).shape;
-  if (shape.size() < 3) return {};
-  kernels::LayerNormF32 p;
-  p.rows = shape[0] * shape[1], p.cols = count_of(shape) / p.rows;
-  p.epsilon = node.get_float("epsilon", 1e-5f);
-  constexpr std::int64_t kMostColumns = 1 << 20;  // that ones are kept for
-  if (p.cols > kMostColumns || count_of(tensor(node.inputs[1]).shape) != shape[1] ||
-      count_of(tensor(node.inputs[2]).shape) != shape[1])
-    return {};
-  const View x = row_major(xi), y = new_row_major(shape, 4);
-  const View ones = constant_floats(Vector<float>(static_cast<std::size_t>(p.cols), 1.0f), {p.cols});
-  define(yi, y);
-  *done = true;
-  QR_RETURN_IF_ERROR(emit_step(Kernel::LayerNormF32, p, {arg(x), arg(ones), arg(y)}));
-  const auto step = [&](BinaryOp op, std::int32_t id) -> Status {
-    View per_channel = row_major(id);
-    per_channel.dims = {shape[0], shape[1], p.cols}, per_channel.strides = {0, shape[1] > 1 ? 1 : 0, 0};
-    View whole = y;
-    whole.dims = per_channel.dims, whole.strides = quarry::cpu::row_major(whole.dims);
-    const View *const views[] = {&whole, &whole, &per_channel};
-    Nest nest;
-    make_nest(views, kernels::kLoopRank, nest);
-    kernels::BinaryF32 b;
-    b.op = op, b.rank = static_cast<std::uint32_t>(nest.dims.size());
-    std::copy(nest.dims.begin(), nest.dims.end(), b.dims);
-    std::copy(nest.strides[1].begin(), nest.strides[1].end(), b.a);
-    std::copy(nest.strides[2].begin(), nest.strides[2].end(), b.b);
-    return emit_step(Kernel::BinaryF32, b, {arg(whole), arg(per_channel), arg(whole)});
-  };
-  QR_RETURN_IF_ERROR(step(BinaryOp::Mul, node.inputs[1]));
-  return step(BinaryOp::Add, node.inputs[2]);
-}
-
 // Weights stay as the file has them.
 Status Lowering::lower_matmul_blocks(const qir::Node &node, bool *done) {
   const std::int32_t xi = node.inputs[0], wi = node.inputs[1], si = node.inputs[2], zi = input(node, 3),

@@ -126,8 +126,12 @@ Status Lowering::lower_movement(const qir::Node &node, bool *done) {
       if (shape.size() != 4) return {};
       const std::int64_t b = node.get_int("blocksize", 1), n = shape[0], c = shape[1], h = shape[2], w = shape[3];
       const bool to_space = node.op == Op::DepthToSpace, crd = node.get_string("mode", "DCR") == "CRD";
-      const View x = channels_last(xi);
-      View y = image_output(yi);
+      // As x lies: a graph's input stays as it is given.
+      const bool given = is_row_major(any(xi)) && slots_[static_cast<std::size_t>(yi)].concat == qir::kAbsent;
+      const View x = given ? any(xi) : channels_last(xi);
+      View y;
+      if (given) define(yi, y = new_row_major(tensor(yi).shape, width(xi)));
+      else y = image_output(yi);
       std::optional<View> from, to;
       Vector<std::int64_t> perm;
       if (to_space) {  // [n, (b1 b2 c' | c' b1 b2), h, w] -> [n, c', h b1, w b2]

@@ -425,7 +425,10 @@ Status Lowering::lower_group(const Group &group, bool *done) {
     case Op::RNN: return lower_recurrent(node, done);
     case Op::CumSum:
     case Op::CumProd: return lower_cumulate(node, done);
-    case Op::InstanceNormalization: return lower_instance_norm(node, done);
+    case Op::InstanceNormalization:
+    case Op::GroupNormalization: return lower_group_norm(node, done);
+    case Op::MeanVarianceNormalization: return lower_mean_variance_norm(node, done);
+    case Op::LpNormalization: return lower_lp_norm(node, done);
     case Op::MatMulNBits: return lower_matmul_blocks(node, done);
     case Op::DynamicQuantizeLinear: return lower_dynamic_quantize(node, done);
     case Op::Sum:
@@ -443,6 +446,8 @@ Status Lowering::lower_group(const Group &group, bool *done) {
     case Op::ReduceL1:
     case Op::ReduceL2:
     case Op::ReduceSumSquare:
+    case Op::ReduceLogSum:
+    case Op::ReduceLogSumExp:
     case Op::GlobalAveragePool:
     case Op::GlobalMaxPool: return lower_reduce(group, done);
     case Op::MaxPool:

@@ -98,7 +98,9 @@ class Lowering {
   Status lower_conv3d(const Group &group, bool *done);
   Status lower_recurrent(const qir::Node &node, bool *done);
   Status lower_cumulate(const qir::Node &node, bool *done);
-  Status lower_instance_norm(const qir::Node &node, bool *done);
+  Status lower_group_norm(const qir::Node &node, bool *done);
+  Status lower_mean_variance_norm(const qir::Node &node, bool *done);
+  Status lower_lp_norm(const qir::Node &node, bool *done);
   Status lower_matmul_blocks(const qir::Node &node, bool *done);
   Status lower_block(const Group &group, bool *done);  // an inverted residual block
   Status lower_gemm(const Group &group, bool *done);   // Gemm, MatMul
@@ -110,6 +112,7 @@ class Lowering {
   Status lower_variadic(const qir::Node &node, bool *done);
   Status lower_clip(const qir::Node &node, bool *done);
   Result<bool> emit_elements(kernels::Elements params, std::span<const View *const> operands, const View &y);
+  Status emit_scaled(const View &x, const View &scale, const View &offset, const View &y);
   Status lower_layer_norm(const Group &group, bool *done);
   Status lower_batch_norm(const qir::Node &node, bool *done);
   Status lower_softmax(const qir::Node &node, bool *done);

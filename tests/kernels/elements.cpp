@@ -206,6 +206,18 @@ void test_elements(const Isa &isa) {
   expect_close("sin of large numbers",
                values_of<float>(run(isa, Kernel::Elements, &far, {{bytes_of(x)}, {Bytes(160), true}})[0]), y, 4e-6f,
                4e-7f);
+  // A factor and an offset per row.
+  Elements scaled;
+  scaled.op = ElementOp::MulAdd, scaled.dtype = static_cast<std::uint32_t>(DType::F32);
+  scaled.rank = 2, scaled.dims[0] = 7, scaled.dims[1] = 1030;
+  scaled.x[0][0] = 1030, scaled.x[0][1] = scaled.x[1][0] = scaled.x[2][0] = 1;
+  const std::vector<float> m = random.reals(7 * 1030), factors = random.reals(7), offsets = random.reals(7);
+  std::vector<float> sums;
+  for (std::size_t i = 0; i < m.size(); ++i) sums.push_back(m[i] * factors[i / 1030] + offsets[i / 1030]);
+  expect_close("factors and offsets",
+               values_of<float>(run(isa, Kernel::Elements, &scaled,
+                                    {{bytes_of(m)}, {bytes_of(factors)}, {bytes_of(offsets)}, {Bytes(7 * 1030 * 4), true}})[0]),
+               sums, 1e-6f, 2e-7f);
   // Elements that do not lie side by side.
   Elements p;
   p.op = ElementOp::Sub, p.dtype = static_cast<std::uint32_t>(DType::I16);

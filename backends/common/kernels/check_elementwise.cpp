@@ -94,12 +94,13 @@ Status check_LayerNormF32(const void *params, const Isa &, Needs &needs) {
   QR_RETURN_IF_ERROR(check_flag("LayerNormF32", "has_residual", p.has_residual));
   QR_RETURN_IF_ERROR(check_flag("LayerNormF32", "has_beta", p.has_beta));
   QR_RETURN_IF_ERROR(check_flag("LayerNormF32", "has_sum", p.has_sum));
-  QR_RETURN_IF_ERROR(check_reserved("LayerNormF32", p.reserved));
+  QR_RETURN_IF_ERROR(check_flag("LayerNormF32", "plain", p.plain));
+  if (p.plain && p.has_beta) return refuse("LayerNormF32", "has_beta", p.has_beta, "0 where there is no gamma");
   QR_RETURN_IF_ERROR(check_act("LayerNormF32", p.act));
   const std::uint64_t row = static_cast<std::uint64_t>(p.cols) * 4;
   add(needs, count * 4);
   if (p.has_residual) add(needs, count * 4);
-  add(needs, row);
+  if (!p.plain) add(needs, row);
   if (p.has_beta) add(needs, row);
   add(needs, count * 4, true);
   if (p.has_sum) add(needs, count * 4, true);
@@ -111,7 +112,7 @@ Status check_ReduceF32(const void *params, const Isa &, Needs &needs) {
   std::uint64_t in = 0, out = 0;
   QR_RETURN_IF_ERROR(check_block("ReduceF32", p.outer, p.reduced, p.inner, &in));
   QR_RETURN_IF_ERROR(check_block("ReduceF32", p.outer, 1, p.inner, &out));
-  if (p.op >= ReduceOp::Count) return refuse("ReduceF32", "operator", static_cast<std::int64_t>(p.op), "0 to 7");
+  if (p.op >= ReduceOp::Count) return refuse("ReduceF32", "operator", static_cast<std::int64_t>(p.op), "0 to 8");
   QR_RETURN_IF_ERROR(check_reserved("ReduceF32", p.reserved));
   QR_RETURN_IF_ERROR(check_act("ReduceF32", p.act));
   add(needs, in * 4), add(needs, out * 4, true);

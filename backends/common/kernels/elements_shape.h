@@ -8,7 +8,7 @@
 namespace quarry::kernels {
 
 [[maybe_unused]] static constexpr int operands_of(ElementOp op) noexcept {
-  return op == ElementOp::Select ? 3 : op < ElementOp::Select ? 2 : 1;
+  return op == ElementOp::Select || op == ElementOp::MulAdd ? 3 : op < ElementOp::Select ? 2 : 1;
 }
 [[maybe_unused]] static constexpr bool gives_truth(ElementOp op) noexcept {
   return (op >= ElementOp::Equal && op < ElementOp::Select) || op == ElementOp::Not || op == ElementOp::IsNan ||

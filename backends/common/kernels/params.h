@@ -197,6 +197,7 @@ enum class ElementOp : std::uint32_t {
   Asinh,
   Acosh,
   Atanh,
+  MulAdd,  // x0 * x1 + x2
   Count
 };
 // y = op(x0 [, x1 [, x2]]) over a loop nest, as BinaryF32.
@@ -222,12 +223,13 @@ struct SoftmaxF32 {
   std::uint32_t log = 0;
 };
 
-// s = x [+ r]; y = act(norm(s) * gamma [+ beta]); the sum is stored too where has_sum.
+// s = x [+ r]; y = act(norm(s) [* gamma [+ beta]]); the sum is stored too where has_sum.
 struct LayerNormF32 {
   std::int64_t rows = 0, cols = 0;
   float epsilon = 0;
   std::uint32_t rms = 0;  // 1: root mean square, no mean
-  std::uint32_t has_residual = 0, has_beta = 0, has_sum = 0, reserved = 0;
+  std::uint32_t has_residual = 0, has_beta = 0, has_sum = 0;
+  std::uint32_t plain = 0;  // 1: neither gamma nor beta
   Activation act;
 };
 
@@ -242,7 +244,7 @@ struct PoolF32 {
   std::uint32_t reserved = 0;
 };
 
-enum class ReduceOp : std::uint32_t { Sum, Mean, Max, Min, Prod, L1, L2, SumSquare, Count };
+enum class ReduceOp : std::uint32_t { Sum, Mean, Max, Min, Prod, L1, L2, SumSquare, LogSumExp, Count };
 // Over the middle one of outer x reduced x inner; y is outer x inner.
 struct ReduceF32 {
   std::int64_t outer = 0, reduced = 0, inner = 1;

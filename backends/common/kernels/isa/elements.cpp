@@ -146,6 +146,12 @@ void select_row(const RowCall &r) noexcept {
     y[i] = c[i] != 0 ? p : q;
   }
 }
+void mul_add_row(const RowCall &r) noexcept {
+  const float *const a = static_cast<const float *>(r.x[0]), *const b = static_cast<const float *>(r.x[1]),
+                     *const c = static_cast<const float *>(r.x[2]);
+  float *const y = static_cast<float *>(r.y);
+  QR_EACH(i, r.count) y[i] = a[i] * b[i] + c[i];
+}
 template <ElementOp op, class T>
 void unary_row(const RowCall &r) noexcept {
   const T *const a = static_cast<const T *>(r.x[0]);
@@ -252,6 +258,7 @@ Row row_of(ElementOp op, DType dtype) noexcept {
     case ElementOp::Or: return truth_row<ElementOp::Or>;
     case ElementOp::Xor: return truth_row<ElementOp::Xor>;
     case ElementOp::Not: return truth_row<ElementOp::Not>;
+    case ElementOp::MulAdd: return mul_add_row;
     case ElementOp::IsNan: return dtype == DType::F32 ? nan_row<float> : nan_row<double>;
     case ElementOp::Select:
       switch (dtype) {
@@ -347,7 +354,7 @@ void run_Elements(const Call &call) {
   for (std::uint32_t i = 0; i < p.rank; ++i) count *= p.dims[i];
   if (count == 0) return;
   // (Functions and quotients take longer than what moves bytes.)
-  const bool slow = p.op >= ElementOp::Softsign || (p.op >= ElementOp::Div && p.op <= ElementOp::Fmod);
+  const bool slow = (p.op >= ElementOp::Softsign && p.op != ElementOp::MulAdd) || (p.op >= ElementOp::Div && p.op <= ElementOp::Fmod);
   const std::uint64_t grain =
       kGrainBytes / static_cast<std::uint64_t>(width_of(static_cast<DType>(p.dtype))) / (slow ? 4 : 1);
   call.threads.run(static_cast<std::uint64_t>(count), grain,

@@ -111,7 +111,7 @@ QR_INLINE void softmax_columns(const float *x, float *y, std::int64_t n, std::in
 
 struct LayerNormRow {
   const LayerNormF32 &p;
-  const float *gamma, *beta;  // beta may be nullptr
+  const float *gamma, *beta;  // beta may be nullptr, or both
   VecF low, high;             // bounds of the result
 
   // `r` and `s` may be nullptr.
@@ -162,6 +162,11 @@ struct LayerNormRow {
             store_lanes(y + at, clamp(fma(v, load_lanes(gamma + at, lanes), load_lanes(beta + at, lanes)), low, high),
                         lanes);
           });
+    } else if (!gamma) {
+      for_vectors(
+          0, p.cols, [&](std::int64_t at, int lanes) __attribute__((always_inline)) {
+            store_lanes(y + at, clamp((load_lanes(from + at, lanes) - mean) * inverse, low, high), lanes);
+          });
     } else {
       for_vectors(
           0, p.cols, [&](std::int64_t at, int lanes) __attribute__((always_inline)) {
@@ -205,7 +210,7 @@ void run_LayerNormF32(const Call &call) {
   std::size_t next = 0;
   const float *x = call.operand<const float>(next++);
   const float *r = p.has_residual ? call.operand<const float>(next++) : nullptr;
-  const float *gamma = call.operand<const float>(next++);
+  const float *gamma = p.plain ? nullptr : call.operand<const float>(next++);
   const float *beta = p.has_beta ? call.operand<const float>(next++) : nullptr;
   float *y = call.operand<float>(next++);
   float *s = p.has_sum ? call.operand<float>(next++) : nullptr;

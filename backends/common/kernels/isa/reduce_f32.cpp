@@ -103,6 +103,50 @@ double reduce_wide(ReduceOp op, const float *x, std::int64_t n, std::int64_t ste
   return op == ReduceOp::L2 ? __builtin_sqrt(part[0]) : part[0];
 }
 
+// log(sum(exp(x))) as greatest + log(sum(exp(x - greatest))), which does not overflow; an infinity or a NaN among the
+// greatest is the result.
+QR_INLINE VecF log_sum(VecF greatest, VecF sum) noexcept {
+  return abs(greatest) < splat(__builtin_inff()) ? greatest + log(sum) : greatest;
+}
+float log_sum_exp_row(const float *x, std::int64_t n) noexcept {
+  const float greatest = reduce_row<Kind::Max>(x, n);
+  const VecF shift = splat(greatest);
+  VecF total{};
+  for (std::int64_t i = 0; i < n;) {
+    const std::int64_t end = min_of(n, i + kShort * 4 * kLanes);
+    VecF part[4] = {};
+    for (; i + 4 * kLanes <= end; i += 4 * kLanes)
+      QR_UNROLL for (int k = 0; k < 4; ++k) part[k] += exp_of_negative(load(x + i + k * kLanes) - shift);
+    for (; i + kLanes <= end; i += kLanes) part[0] += exp_of_negative(load(x + i) - shift);
+    if (const int rest = static_cast<int>(end - i); rest > 0) {
+      part[0] += select(first_lanes(rest), exp_of_negative(load_part(x + i, rest) - shift), VecF{});
+      i = end;
+    }
+    total += (part[0] + part[1]) + (part[2] + part[3]);
+  }
+  return log_sum(shift, splat(sum(total)))[0];
+}
+void log_sum_exp_columns(const float *x, float *y, std::int64_t n, std::int64_t step, std::int64_t columns) noexcept {
+  reduce_block<Kind::Max>(x, y, n, step, columns);
+  for (std::int64_t c = 0; c < columns; c += kLanes) {
+    const int lanes = static_cast<int>(min_of<std::int64_t>(kLanes, columns - c));
+    const auto from = [&](const float *p) __attribute__((always_inline)) {
+      return lanes == kLanes ? load(p) : load_part(p, lanes);
+    };
+    const VecF greatest = from(y + c);
+    VecF total{};
+    for (std::int64_t i = 0; i < n;) {
+      VecF part{};
+      for (const std::int64_t end = min_of(n, i + kShort); i < end; ++i)
+        part += exp_of_negative(from(x + i * step + c) - greatest);
+      total += part;
+    }
+    const VecF result = log_sum(greatest, total);
+    if (lanes == kLanes) store(y + c, result);
+    else store_part(y + c, result, lanes);
+  }
+}
+
 template <Kind kind>
 void reduce_task(const float *x, float *y, std::int64_t n, std::int64_t step, std::int64_t columns) noexcept {
   if (step == 1) *y = reduce_row<kind>(x, n);
@@ -132,6 +176,10 @@ void run_ReduceF32(const Call &call) {
                          case ReduceOp::L1: reduce_task<Kind::Abs>(from, to, p.reduced, p.inner, columns); break;
                          case ReduceOp::Max: reduce_task<Kind::Max>(from, to, p.reduced, p.inner, columns); break;
                          case ReduceOp::Min: reduce_task<Kind::Min>(from, to, p.reduced, p.inner, columns); break;
+                         case ReduceOp::LogSumExp:
+                           if (p.inner == 1) *to = log_sum_exp_row(from, p.reduced);
+                           else log_sum_exp_columns(from, to, p.reduced, p.inner, columns);
+                           break;
                          default:
                            for (std::int64_t c = 0; c < columns; ++c)
                              to[c] = static_cast<float>(reduce_wide(p.op, from + c, p.reduced, p.inner));
