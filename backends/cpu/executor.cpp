@@ -100,6 +100,15 @@ Status Execution::run(const qr_run_request &request, const qr_host &host, std::u
                    plan_.name(step.name), static_cast<long long>(bad_index[1]), static_cast<long long>(bad_index[0]),
                    static_cast<long long>(-gather.rows), static_cast<long long>(gather.rows - 1)));
       }
+      if (step.kernel == static_cast<std::uint32_t>(kernels::Kernel::RoiAlignF32) && bad_index[0] != 0) {
+        kernels::RoiAlignF32 align;
+        std::memcpy(&align, plan_.params + step.params, sizeof align);
+        return Status::error(
+            ErrorId::run_value,
+            format("%s '%s': found region %lld of image %lld, expected image 0 to %d and a region of sensible size",
+                   plan_.name(step.op), plan_.name(step.name), static_cast<long long>(bad_index[0] - 1),
+                   static_cast<long long>(bad_index[1]), align.n - 1));
+      }
     }
     if (profiled) tell(step, ++*events, begin, host.clock_ns(host.self), *request.profile);
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pooling and resizing.
+// Pooling, resizing, and images read at places that are computed.
 #include <algorithm>
 #include <cmath>
 
@@ -137,6 +137,58 @@ Status Lowering::lower_resize(const qir::Node &node, bool *done) {
   *done = true;
   return emit_step(Kernel::ResizeF32, p,
                    {arg(x), arg(own_constant(bytes_of(rows))), arg(own_constant(bytes_of(columns))), arg(y)});
+}
+
+Status Lowering::lower_roi_align(const qir::Node &node, bool *done) {
+  const std::int32_t xi = node.inputs[0], ri = node.inputs[1], bi = node.inputs[2], yi = node.outputs[0];
+  const qir::Shape &shape = tensor(xi).shape;
+  if (!is_f32(xi) || !is_f32(ri) || !is_f32(yi) || (tensor(bi).dtype != DType::I64 && tensor(bi).dtype != DType::I32) ||
+      shape.size() != 4 || count_of(shape) > INT32_MAX)
+    return {};
+  kernels::RoiAlignF32 p;
+  p.n = narrow(shape[0]), p.c = narrow(shape[1]), p.h = narrow(shape[2]), p.w = narrow(shape[3]);
+  p.regions = count_of(tensor(bi).shape);
+  const std::int64_t rows = node.get_int("output_height", 1), columns = node.get_int("output_width", 1),
+                     ratio = std::max<std::int64_t>(0, node.get_int("sampling_ratio", 0));
+  if (count_of(tensor(ri).shape) != 4 * p.regions || rows > 1 << 12 || columns > 1 << 12 || ratio > 1 << 12) return {};
+  p.rows = narrow(rows), p.columns = narrow(columns), p.ratio = narrow(ratio);
+  p.scale = node.get_float("spatial_scale", 1.0f);
+  p.half_pixel = node.get_string("coordinate_transformation_mode", "half_pixel") == "half_pixel";
+  p.greatest = node.get_string("mode", "avg") != "avg";
+  p.index_bytes = static_cast<std::uint32_t>(width(bi));
+  const View x = channels_last(xi), rois = row_major(ri), batches = row_major(bi);
+  std::int64_t pixel = 0;
+  is_channels_last(x, &pixel);
+  p.x_stride = narrow(pixel);
+  const View y = new_dense(tensor(yi).shape, channels_last_order(4), 4);
+  define(yi, y);
+  *done = true;
+  return emit_step(Kernel::RoiAlignF32, p, {arg(x), arg(rois), arg(batches, width(bi)), arg(y)});
+}
+
+Status Lowering::lower_grid_sample(const qir::Node &node, bool *done) {
+  const std::int32_t xi = node.inputs[0], gi = node.inputs[1], yi = node.outputs[0];
+  const qir::Shape &in = tensor(xi).shape, &out = tensor(yi).shape, &grid = tensor(gi).shape;
+  if (!is_f32(xi) || !is_f32(gi) || !is_f32(yi) || in.size() != 4 || grid.size() != 4 || grid[0] != in[0] ||
+      grid[3] != 2 || count_of(in) > INT32_MAX || count_of(out) > INT32_MAX)
+    return {};
+  const std::string_view mode = node.get_string("mode", "linear"), padding = node.get_string("padding_mode", "zeros");
+  kernels::GridSampleF32 p;
+  p.mode = mode == "nearest" ? kernels::SampleMode::Nearest
+           : mode == "cubic" ? kernels::SampleMode::Cubic
+                             : kernels::SampleMode::Linear;
+  p.padding = padding == "border"       ? kernels::SamplePadding::Border
+              : padding == "reflection" ? kernels::SamplePadding::Reflection
+                                        : kernels::SamplePadding::Zeros;
+  p.align_corners = node.get_int("align_corners", 0) != 0;
+  p.n = narrow(in[0]), p.c = narrow(in[1]), p.h = narrow(in[2]), p.w = narrow(in[3]), p.oh = narrow(out[2]),
+  p.ow = narrow(out[3]);
+  const View x = channels_last(xi), places = row_major(gi), y = image_output(yi);
+  std::int64_t x_pixel = 0, y_pixel = 0;
+  is_channels_last(x, &x_pixel), is_channels_last(y, &y_pixel);
+  p.x_stride = narrow(x_pixel), p.y_stride = narrow(y_pixel);
+  *done = true;
+  return emit_step(Kernel::GridSampleF32, p, {arg(x), arg(places), arg(y)});
 }
 
 }  // namespace quarry::cpu

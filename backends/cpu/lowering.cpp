@@ -453,6 +453,8 @@ Status Lowering::lower_group(const Group &group, bool *done) {
     case Op::MaxPool:
     case Op::AveragePool: return lower_pool(node, done);
     case Op::Resize: return lower_resize(node, done);
+    case Op::RoiAlign: return lower_roi_align(node, done);
+    case Op::GridSample: return lower_grid_sample(node, done);
     default:
       if (activation_of(graph_, node)) return lower_unary(group, done);
       if (node.op == Op::Clip) return lower_clip(node, done);

@@ -119,6 +119,8 @@ class Lowering {
   Status lower_reduce(const Group &group, bool *done);
   Status lower_pool(const qir::Node &node, bool *done);
   Status lower_resize(const qir::Node &node, bool *done);
+  Status lower_roi_align(const qir::Node &node, bool *done);
+  Status lower_grid_sample(const qir::Node &node, bool *done);
   Status lower_movement(const qir::Node &node, bool *done);  // views, Concat, Gather, Pad, Cast
   Status lower_concat(const qir::Node &node, bool *done);
   Status lower_gather(const qir::Node &node, bool *done);

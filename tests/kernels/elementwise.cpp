@@ -230,6 +230,20 @@ void test_binary(const Isa &isa) {
       if (act == 0 && op < 4)
         for (const Activation &other : acts) test_binary_case(isa, c, static_cast<BinaryOp>(op), other, random);
     }
+  // Powers of what is no plain number, and at the ends of the range.
+  const float edges[] = {kNan, kInf,  -kInf,  0,     -0.0f, 1,        -1,      2,    -2,    0.5f,  -0.5f, 3,
+                         -3,   2.5f,  -2.5f,  1e-40f, -1e-40f, 3e38f,  -3e38f,  1e9f, 16777217.0f, 1.0000001f, 0.99999994f, 150};
+  std::vector<float> bases, exponents, powers;
+  for (const float x : edges)
+    for (const float y : edges) {
+      bases.push_back(x), exponents.push_back(y);
+      powers.push_back(static_cast<float>(std::pow(static_cast<double>(x), static_cast<double>(y))));
+    }
+  BinaryF32 power;
+  power.op = BinaryOp::Pow, power.dims[0] = static_cast<std::int64_t>(powers.size()), power.a[0] = power.b[0] = 1;
+  expect_close("powers",
+               values_of<float>(run(isa, Kernel::BinaryF32, &power, {in(bases), in(exponents), out(powers.size() * 4)})[0]),
+               powers, 2e-7f, 1e-45f);
   // Any strides.
   BinaryF32 p;
   p.rank = 2, p.dims[0] = 7, p.dims[1] = 301;

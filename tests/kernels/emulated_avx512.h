@@ -146,6 +146,13 @@ EMULATED __m512 maskz_scalef_ps(__mmask16 mask, __m512 a, __m512 b) {
                      })
       .template as<__m512>();
 }
+EMULATED __m512d maskz_cvtps_pd(__mmask8 mask, __m256 a) {
+  float x[8];
+  std::memcpy(x, &a, sizeof x);
+  Lanes<double> r;
+  for (int i = 0; i < 8; ++i) r.at[i] = mask >> i & 1 ? static_cast<double>(x[i]) : 0;
+  return r.as<__m512d>();
+}
 EMULATED __m512 maskz_permutexvar_ps(__mmask16 mask, __m512i index, __m512 table) {
   const Lanes<float> from(table);
   const Lanes<std::int32_t> at(index);
@@ -173,6 +180,7 @@ EMULATED __m512 maskz_permutexvar_ps(__mmask16 mask, __m512i index, __m512 table
 #define _mm512_maskz_sqrt_ps emulated_avx512::maskz_sqrt_ps
 #define _mm512_maskz_min_ps emulated_avx512::maskz_min_ps
 #define _mm512_maskz_max_ps emulated_avx512::maskz_max_ps
+#define _mm512_maskz_cvtps_pd emulated_avx512::maskz_cvtps_pd
 #define _mm512_maskz_permutexvar_ps emulated_avx512::maskz_permutexvar_ps
 #define _mm512_maskz_scalef_ps emulated_avx512::maskz_scalef_ps
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels on images that have no weights: pools, resizing. Bounds (rtol, atol): Max exact; averages 2e-6, 4e-7; linear
-// resizing 2e-6, 4e-7, nearest exact.
+// resizing 2e-6, 4e-7, nearest exact; samples 4e-6, 1e-6.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -230,6 +230,94 @@ void test_resize(const Isa &isa) {
   refuse(isa, Kernel::ResizeF32, p, "a flag of 2", [](auto &q) { q.nearest = 2; });
 }
 
+void test_roi_align(const Isa &isa) {
+  Random random(21);
+  for (const std::int32_t c : {1, 3, 16, 37, 80})
+    for (unsigned options = 0; options < 16; ++options) {
+      RoiAlignF32 p;
+      p.n = 2, p.h = 9, p.w = 11, p.c = c, p.x_stride = options & 1 ? c : c + 3;
+      p.rows = 3, p.columns = 2, p.regions = 7, p.ratio = options & 2 ? 3 : 0, p.half_pixel = options >> 2 & 1,
+      p.greatest = options >> 3, p.scale = 0.75f, p.index_bytes = options & 1 ? 4 : 8;
+      Image x = Image::random(p.n, p.h, p.w, c, p.x_stride, random);
+      std::vector<float> rois;
+      std::vector<std::int64_t> batches;
+      std::vector<std::int32_t> short_batches;
+      for (int i = 0; i < 7; ++i) {
+        const float left = random.real(-6, 10), top = random.real(-6, 10);
+        for (const float v : {left, top, left + random.real(-1, 30), top + random.real(-1, 9)}) rois.push_back(v);
+        batches.push_back(i % 2), short_batches.push_back(i % 2);
+      }
+      // Pixels that are met with weight 0 do not count, whatever they are.
+      rois[4] = rois[5] = 0, rois[6] = 8, rois[7] = 12;
+      Image y(7, p.rows, p.columns, c, c);
+      const Bytes found = run(isa, Kernel::RoiAlignF32, &p,
+                              {{bytes_of(x.data)},
+                               {bytes_of(rois)},
+                               {options & 1 ? bytes_of(short_batches) : bytes_of(batches)},
+                               {bytes_of(y.data), true}})[0];
+      qir::Node node = node_of(Op::RoiAlign, 3);
+      node.set("output_height", std::int64_t{p.rows}), node.set("output_width", std::int64_t{p.columns}),
+          node.set("sampling_ratio", std::int64_t{p.ratio}), node.set("spatial_scale", p.scale);
+      node.set("coordinate_transformation_mode",
+               std::string_view(p.half_pixel ? "half_pixel" : "output_half_pixel"));
+      node.set("mode", std::string_view(p.greatest ? "max" : "avg"));
+      y.set_planes(values_of<float>(reference(node, {x.planes(),
+                                                     {DType::F32, {7, 4}, bytes_of(rois), {}},
+                                                     {DType::I64, {7}, bytes_of(batches), {}}})[0]
+                                        .data));
+      expect_close("regions", values_of<float>(found), y.data, 4e-6f, 1e-6f);
+    }
+  RoiAlignF32 p;
+  p.h = p.w = 4, p.c = p.x_stride = 2, p.regions = 2;
+  float x[32] = {}, y[4];
+  for (const bool image : {true, false}) {
+    float rois[8] = {0, 0, 1, 1, 0, 0, image ? 1 : kNan, 1};
+    std::int64_t batches[2] = {0, image ? 5 : 0}, found[2] = {};
+    std::byte *const pointers[4] = {reinterpret_cast<std::byte *>(x), reinterpret_cast<std::byte *>(rois),
+                                    reinterpret_cast<std::byte *>(batches), reinterpret_cast<std::byte *>(y)};
+    const Threads threads;
+    isa.run[static_cast<std::size_t>(Kernel::RoiAlignF32)](Call{&p, pointers, threads, nullptr, 0, found});
+    if (found[0] != 2 || found[1] != batches[1]) throw std::runtime_error("a region of no image was not told");
+  }
+  refuse(isa, Kernel::RoiAlignF32, p, "no regions", [](auto &q) { q.regions = 0; });
+  refuse(isa, Kernel::RoiAlignF32, p, "no bins", [](auto &q) { q.rows = 0; });
+  refuse(isa, Kernel::RoiAlignF32, p, "a negative ratio", [](auto &q) { q.ratio = -1; });
+  refuse(isa, Kernel::RoiAlignF32, p, "a flag of 2", [](auto &q) { q.greatest = 2; });
+  refuse(isa, Kernel::RoiAlignF32, p, "indices of 2 bytes", [](auto &q) { q.index_bytes = 2; });
+  refuse(isa, Kernel::RoiAlignF32, p, "a stride below the channels", [](auto &q) { q.x_stride = 1; });
+}
+
+void test_grid_sample(const Isa &isa) {
+  Random random(22);
+  const char *const modes[] = {"nearest", "linear", "cubic"}, *const paddings[] = {"zeros", "border", "reflection"};
+  for (const std::int32_t c : {1, 3, 32, 37, 70})
+    for (std::uint32_t mode = 0; mode < 3; ++mode)
+      for (std::uint32_t padding = 0; padding < 3; ++padding)
+        for (const std::uint32_t align : {0u, 1u}) {
+          GridSampleF32 p;
+          p.n = 2, p.h = c == 3 ? 1 : 6, p.w = 5, p.c = c, p.oh = 7, p.ow = 9, p.x_stride = c + 2, p.y_stride = c + 1;
+          p.mode = static_cast<SampleMode>(mode), p.padding = static_cast<SamplePadding>(padding),
+          p.align_corners = align;
+          Image x = Image::random(p.n, p.h, p.w, c, p.x_stride, random), y(p.n, p.oh, p.ow, c, p.y_stride);
+          std::vector<float> grid = random.reals(2 * 2 * 63, -2.5f, 2.5f);
+          grid[0] = kNan, grid[3] = kInf, grid[4] = -kInf, grid[7] = 1, grid[8] = -1, grid[11] = 0, grid[12] = 3e38f;
+          const Bytes found = run(isa, Kernel::GridSampleF32, &p,
+                                  {{bytes_of(x.data)}, {bytes_of(grid)}, {bytes_of(y.data), true}})[0];
+          qir::Node node = node_of(Op::GridSample, 2);
+          node.set("mode", std::string_view(modes[mode])), node.set("padding_mode", std::string_view(paddings[padding])),
+              node.set("align_corners", std::int64_t{align});
+          y.set_planes(
+              values_of<float>(reference(node, {x.planes(), {DType::F32, {2, 7, 9, 2}, bytes_of(grid), {}}})[0].data));
+          expect_close(modes[mode], values_of<float>(found), y.data, mode == 0 ? 0 : 4e-6f, mode == 0 ? 0 : 1e-6f);
+        }
+  GridSampleF32 p;
+  p.h = p.w = p.oh = p.ow = 3, p.c = p.x_stride = p.y_stride = 4;
+  refuse(isa, Kernel::GridSampleF32, p, "an unknown mode", [](auto &q) { q.mode = SampleMode::Count; });
+  refuse(isa, Kernel::GridSampleF32, p, "an unknown padding", [](auto &q) { q.padding = SamplePadding::Count; });
+  refuse(isa, Kernel::GridSampleF32, p, "a flag of 2", [](auto &q) { q.align_corners = 2; });
+  refuse(isa, Kernel::GridSampleF32, p, "a stride below the channels", [](auto &q) { q.y_stride = 3; });
+}
+
 void register_benches(Registry &registry) {
   struct Pool {
     const char *name;
@@ -285,6 +373,8 @@ void register_benches(Registry &registry) {
 void register_image(Registry &registry) {
   registry.test("PoolF32", test_pool);
   registry.test("ResizeF32", test_resize);
+  registry.test("RoiAlignF32", test_roi_align);
+  registry.test("GridSampleF32", test_grid_sample);
   register_benches(registry);
 }
 

@@ -45,4 +45,41 @@ Status check_ResizeF32(const void *params, const Isa &, Needs &needs) {
   return {};
 }
 
+Status check_RoiAlignF32(const void *params, const Isa &, Needs &needs) {
+  constexpr const char *kName = "RoiAlignF32";
+  const auto &p = *static_cast<const RoiAlignF32 *>(params);
+  std::uint64_t x, y;
+  if (!image_bytes(p.n, p.h, p.w, p.x_stride, p.c, 4, &x))
+    return refuse(kName, "input pixel stride", p.x_stride, "the channels or more, within 2^48 elements");
+  if (p.regions < 1 || p.regions > 1 << 24) return refuse(kName, "regions", p.regions, "1 to 2^24");
+  for (const std::int32_t extent : {p.rows, p.columns})
+    if (extent < 1 || extent > 1 << 12) return refuse(kName, "bins", extent, "1 to 4096");
+  if (p.ratio < 0 || p.ratio > 1 << 12) return refuse(kName, "samples of a bin", p.ratio, "0 to 4096");
+  for (const std::uint32_t flag : {p.half_pixel, p.greatest})
+    if (flag > 1) return refuse(kName, "flag", flag, "0 or 1");
+  if (p.index_bytes != 4 && p.index_bytes != 8) return refuse(kName, "bytes of an index", p.index_bytes, "4 or 8");
+  if (!image_bytes(static_cast<std::int64_t>(p.rows) * p.columns, p.regions, 1, p.c, p.c, 4, &y))
+    return refuse(kName, "regions", p.regions, "results within 2^48 elements");
+  add(needs, x), add(needs, static_cast<std::uint64_t>(p.regions) * 16),
+      add(needs, static_cast<std::uint64_t>(p.regions) * p.index_bytes), add(needs, y, true);
+  return {};
+}
+
+Status check_GridSampleF32(const void *params, const Isa &, Needs &needs) {
+  constexpr const char *kName = "GridSampleF32";
+  const auto &p = *static_cast<const GridSampleF32 *>(params);
+  if (p.mode >= SampleMode::Count) return refuse(kName, "mode", static_cast<std::int64_t>(p.mode), "0 to 2");
+  if (p.padding >= SamplePadding::Count)
+    return refuse(kName, "padding", static_cast<std::int64_t>(p.padding), "0 to 2");
+  if (p.align_corners > 1) return refuse(kName, "align_corners", p.align_corners, "0 or 1");
+  if (p.reserved != 0) return refuse(kName, "reserved field", p.reserved, "0");
+  std::uint64_t x, grid, y;
+  if (!image_bytes(p.n, p.h, p.w, p.x_stride, p.c, 4, &x))
+    return refuse(kName, "input pixel stride", p.x_stride, "the channels or more, within 2^48 elements");
+  if (!image_bytes(p.n, p.oh, p.ow, p.y_stride, p.c, 4, &y) || !image_bytes(p.n, p.oh, p.ow, 2, 2, 4, &grid))
+    return refuse(kName, "output pixel stride", p.y_stride, "the channels or more, within 2^48 elements");
+  add(needs, x), add(needs, grid), add(needs, y, true);
+  return {};
+}
+
 }  // namespace quarry::kernels

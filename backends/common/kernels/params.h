@@ -307,6 +307,29 @@ struct ResizeF32 {
   std::uint32_t nearest = 0, reserved = 0;
 };
 
+// Regions of images, each cut into rows x columns bins; a bin is the mean (or the greatest) of samples between pixels,
+// `ratio` x `ratio` of them (0: as many as it has pixels). rois: x1, y1, x2, y2 of each, times scale; batches: of which
+// image. y: [region][row][column][c]. A region of no image, or of no sensible size, is an error of the run.
+struct RoiAlignF32 {
+  std::int32_t n = 1, h = 0, w = 0, c = 0, x_stride = 0;
+  std::int32_t rows = 1, columns = 1, ratio = 0;
+  std::int64_t regions = 0;
+  float scale = 1;
+  std::uint32_t half_pixel = 1, greatest = 0;
+  std::uint32_t index_bytes = 8;  // 4 or 8, signed
+};
+
+enum class SampleMode : std::uint32_t { Nearest, Linear, Cubic, Count };
+enum class SamplePadding : std::uint32_t { Zeros, Border, Reflection, Count };
+// y[i] = x at grid[i] = (column, row), each from -1 to 1.
+struct GridSampleF32 {
+  std::int32_t n = 1, h = 0, w = 0, c = 0, oh = 0, ow = 0;
+  std::int32_t x_stride = 0, y_stride = 0;
+  SampleMode mode = SampleMode::Linear;
+  SamplePadding padding = SamplePadding::Zeros;
+  std::uint32_t align_corners = 0, reserved = 0;
+};
+
 // Element by element between dtypes (numbers of base/dtypes.inc): f32 f16 bf16 f64 i8 u8 i16 u16 i32 i64 bool.
 struct Cast {
   std::uint32_t from = 0, to = 0;

@@ -2,6 +2,7 @@
 // Operations on f32 elements, of one operand and of two.
 #include "backends/common/kernels/isa/activate.h"
 #include "backends/common/kernels/isa/kernels.h"
+#include "backends/common/kernels/isa/pow_f32.h"
 
 namespace quarry::kernels::QR_ISA {
 
@@ -22,13 +23,7 @@ void activate_array(const Activation &act, const float *x, float *y, std::int64_
       act, [&](auto f) __attribute__((always_inline)) { map_array(x, y, count, f); });
 }
 
-// Elements lane by lane: by the C library.
-QR_INLINE VecF pow(VecF x, VecF exponent) noexcept {
-  VecF y;
-  for (int i = 0; i < kLanes; ++i) y[i] = __builtin_powf(x[i], exponent[i]);
-  return y;
-}
-// Exponents that need no library. False: it does.
+// Exponents that are simpler. False: it is none of them.
 bool pow_array(const float *x, float exponent, float *y, std::int64_t count) noexcept {
   if (exponent == 2) map_array(x, y, count, [](VecF v) { return v * v; });
   else if (exponent == 1) map_array(x, y, count, [](VecF v) { return v; });
