@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Normalisations whose statistics are not those of a layer normalisation's rows: brought to such rows, and the channels'
-// factors and offsets behind them.
+// Normalisations whose statistics are not those of a layer normalisation's rows: brought to such rows, and the
+// channels' factors and offsets behind them.
 #include <algorithm>
 #include <cmath>
 
@@ -88,8 +88,7 @@ Status Lowering::lower_mean_variance_norm(const qir::Node &node, bool *done) {
   const Vector<std::int64_t> *const given = node.get_ints("axes");
   const std::int64_t usual[] = {0, 2, 3};
   qir::IntList axes;
-  QR_RETURN_IF_ERROR(
-      qir::resolve_axes(node, given ? qir::Dims(*given) : qir::Dims(usual), shape.size(), &axes));
+  QR_RETURN_IF_ERROR(qir::resolve_axes(node, given ? qir::Dims(*given) : qir::Dims(usual), shape.size(), &axes));
   bool gone[qir::kMaxRank] = {};
   for (const std::int64_t axis : qir::Dims(axes)) gone[axis] = true;
   Vector<std::int64_t> order;

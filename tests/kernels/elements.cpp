@@ -214,10 +214,11 @@ void test_elements(const Isa &isa) {
   const std::vector<float> m = random.reals(7 * 1030), factors = random.reals(7), offsets = random.reals(7);
   std::vector<float> sums;
   for (std::size_t i = 0; i < m.size(); ++i) sums.push_back(m[i] * factors[i / 1030] + offsets[i / 1030]);
-  expect_close("factors and offsets",
-               values_of<float>(run(isa, Kernel::Elements, &scaled,
-                                    {{bytes_of(m)}, {bytes_of(factors)}, {bytes_of(offsets)}, {Bytes(7 * 1030 * 4), true}})[0]),
-               sums, 1e-6f, 2e-7f);
+  expect_close(
+      "factors and offsets",
+      values_of<float>(run(isa, Kernel::Elements, &scaled,
+                           {{bytes_of(m)}, {bytes_of(factors)}, {bytes_of(offsets)}, {Bytes(7 * 1030 * 4), true}})[0]),
+      sums, 1e-6f, 2e-7f);
   // Elements that do not lie side by side.
   Elements p;
   p.op = ElementOp::Sub, p.dtype = static_cast<std::uint32_t>(DType::I16);

@@ -231,8 +231,9 @@ void test_binary(const Isa &isa) {
         for (const Activation &other : acts) test_binary_case(isa, c, static_cast<BinaryOp>(op), other, random);
     }
   // Powers of what is no plain number, and at the ends of the range.
-  const float edges[] = {kNan, kInf,  -kInf,  0,     -0.0f, 1,        -1,      2,    -2,    0.5f,  -0.5f, 3,
-                         -3,   2.5f,  -2.5f,  1e-40f, -1e-40f, 3e38f,  -3e38f,  1e9f, 16777217.0f, 1.0000001f, 0.99999994f, 150};
+  const float edges[] = {kNan,    kInf,  -kInf,  0,    -0.0f,       1,          -1,          2,
+                         -2,      0.5f,  -0.5f,  3,    -3,          2.5f,       -2.5f,       1e-40f,
+                         -1e-40f, 3e38f, -3e38f, 1e9f, 16777217.0f, 1.0000001f, 0.99999994f, 150};
   std::vector<float> bases, exponents, powers;
   for (const float x : edges)
     for (const float y : edges) {
@@ -241,9 +242,10 @@ void test_binary(const Isa &isa) {
     }
   BinaryF32 power;
   power.op = BinaryOp::Pow, power.dims[0] = static_cast<std::int64_t>(powers.size()), power.a[0] = power.b[0] = 1;
-  expect_close("powers",
-               values_of<float>(run(isa, Kernel::BinaryF32, &power, {in(bases), in(exponents), out(powers.size() * 4)})[0]),
-               powers, 2e-7f, 1e-45f);
+  expect_close(
+      "powers",
+      values_of<float>(run(isa, Kernel::BinaryF32, &power, {in(bases), in(exponents), out(powers.size() * 4)})[0]),
+      powers, 2e-7f, 1e-45f);
   // Any strides.
   BinaryF32 p;
   p.rank = 2, p.dims[0] = 7, p.dims[1] = 301;
@@ -368,8 +370,8 @@ void test_layer_norm(const Isa &isa) {
 
 void test_reduce(const Isa &isa) {
   Random random(5);
-  constexpr Op kOps[] = {Op::ReduceSum,  Op::ReduceMean, Op::ReduceMax, Op::ReduceMin,
-                         Op::ReduceProd, Op::ReduceL1,   Op::ReduceL2,  Op::ReduceSumSquare, Op::ReduceLogSumExp};
+  constexpr Op kOps[] = {Op::ReduceSum, Op::ReduceMean, Op::ReduceMax,       Op::ReduceMin,      Op::ReduceProd,
+                         Op::ReduceL1,  Op::ReduceL2,   Op::ReduceSumSquare, Op::ReduceLogSumExp};
   struct Shape {
     std::int64_t outer, reduced, inner;
   };

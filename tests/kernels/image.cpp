@@ -258,13 +258,12 @@ void test_roi_align(const Isa &isa) {
       qir::Node node = node_of(Op::RoiAlign, 3);
       node.set("output_height", std::int64_t{p.rows}), node.set("output_width", std::int64_t{p.columns}),
           node.set("sampling_ratio", std::int64_t{p.ratio}), node.set("spatial_scale", p.scale);
-      node.set("coordinate_transformation_mode",
-               std::string_view(p.half_pixel ? "half_pixel" : "output_half_pixel"));
+      node.set("coordinate_transformation_mode", std::string_view(p.half_pixel ? "half_pixel" : "output_half_pixel"));
       node.set("mode", std::string_view(p.greatest ? "max" : "avg"));
-      y.set_planes(values_of<float>(reference(node, {x.planes(),
-                                                     {DType::F32, {7, 4}, bytes_of(rois), {}},
-                                                     {DType::I64, {7}, bytes_of(batches), {}}})[0]
-                                        .data));
+      y.set_planes(values_of<float>(
+          reference(node,
+                    {x.planes(), {DType::F32, {7, 4}, bytes_of(rois), {}}, {DType::I64, {7}, bytes_of(batches), {}}})[0]
+              .data));
       expect_close("regions", values_of<float>(found), y.data, 4e-6f, 1e-6f);
     }
   RoiAlignF32 p;
@@ -301,10 +300,11 @@ void test_grid_sample(const Isa &isa) {
           Image x = Image::random(p.n, p.h, p.w, c, p.x_stride, random), y(p.n, p.oh, p.ow, c, p.y_stride);
           std::vector<float> grid = random.reals(2 * 2 * 63, -2.5f, 2.5f);
           grid[0] = kNan, grid[3] = kInf, grid[4] = -kInf, grid[7] = 1, grid[8] = -1, grid[11] = 0, grid[12] = 3e38f;
-          const Bytes found = run(isa, Kernel::GridSampleF32, &p,
-                                  {{bytes_of(x.data)}, {bytes_of(grid)}, {bytes_of(y.data), true}})[0];
+          const Bytes found =
+              run(isa, Kernel::GridSampleF32, &p, {{bytes_of(x.data)}, {bytes_of(grid)}, {bytes_of(y.data), true}})[0];
           qir::Node node = node_of(Op::GridSample, 2);
-          node.set("mode", std::string_view(modes[mode])), node.set("padding_mode", std::string_view(paddings[padding])),
+          node.set("mode", std::string_view(modes[mode])),
+              node.set("padding_mode", std::string_view(paddings[padding])),
               node.set("align_corners", std::int64_t{align});
           y.set_planes(
               values_of<float>(reference(node, {x.planes(), {DType::F32, {2, 7, 9, 2}, bytes_of(grid), {}}})[0].data));

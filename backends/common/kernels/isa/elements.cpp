@@ -354,7 +354,8 @@ void run_Elements(const Call &call) {
   for (std::uint32_t i = 0; i < p.rank; ++i) count *= p.dims[i];
   if (count == 0) return;
   // (Functions and quotients take longer than what moves bytes.)
-  const bool slow = (p.op >= ElementOp::Softsign && p.op != ElementOp::MulAdd) || (p.op >= ElementOp::Div && p.op <= ElementOp::Fmod);
+  const bool slow =
+      (p.op >= ElementOp::Softsign && p.op != ElementOp::MulAdd) || (p.op >= ElementOp::Div && p.op <= ElementOp::Fmod);
   const std::uint64_t grain =
       kGrainBytes / static_cast<std::uint64_t>(width_of(static_cast<DType>(p.dtype))) / (slow ? 4 : 1);
   call.threads.run(static_cast<std::uint64_t>(count), grain,

@@ -69,9 +69,9 @@ QR_INLINE VecF pow(VecF x, VecF y) noexcept {
   const VecF m = of_bits((shifted & splat(0x7fffff)) + splat(0x3f3504f3));
   n = magnitude == VecF{} ? -inf : magnitude == inf ? inf : n;  // the mantissa is finite
   const Halves exponent = halves_of(n), mantissa = halves_of(m), factor = halves_of(y);
-  const VecF power =
-      to_float(exp2_of((to_double(exponent.low) + log2_of_mantissa(to_double(mantissa.low))) * to_double(factor.low)),
-               exp2_of((to_double(exponent.high) + log2_of_mantissa(to_double(mantissa.high))) * to_double(factor.high)));
+  const VecF power = to_float(
+      exp2_of((to_double(exponent.low) + log2_of_mantissa(to_double(mantissa.low))) * to_double(factor.low)),
+      exp2_of((to_double(exponent.high) + log2_of_mantissa(to_double(mantissa.high))) * to_double(factor.high)));
   const VecI whole = round(y) == y, half_whole = round(y * splat(0.5f)) == y * splat(0.5f);
   const VecI odd = whole & ~half_whole;
   VecF r = of_bits(bits_of(power) | (bits_of(x) & odd & splat(INT32_MIN)));

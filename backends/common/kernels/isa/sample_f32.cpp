@@ -54,6 +54,8 @@ void join(const float *image, const Taps &taps, float *y, std::int64_t channels,
   std::int64_t c = 0;
   for (; c + 4 * kLanes <= channels; c += 4 * kLanes)
     join_channels<greatest, 4>(image + c, taps, y + c, begun, f, kLanes);
+  for (; c + 2 * kLanes <= channels; c += 2 * kLanes)
+    join_channels<greatest, 2>(image + c, taps, y + c, begun, f, kLanes);
   for (; c + kLanes <= channels; c += kLanes) join_channels<greatest, 1>(image + c, taps, y + c, begun, f, kLanes);
   if (c < channels) join_channels<greatest, 1>(image + c, taps, y + c, begun, f, static_cast<int>(channels - c));
 }
@@ -119,8 +121,8 @@ void align_bin(const RoiAlignF32 &p, const Region &r, const float *image, std::i
   bool begun = false;
   for (std::int64_t i = 0; i < r.grid_height; ++i) {
     Between v{}, h{};
-    const bool row_inside = place(
-        top + (static_cast<double>(i) + 0.5) * r.bin_height / static_cast<double>(r.grid_height), p.h, &v);
+    const bool row_inside =
+        place(top + (static_cast<double>(i) + 0.5) * r.bin_height / static_cast<double>(r.grid_height), p.h, &v);
     for (std::int64_t j = 0; j < r.grid_width; ++j) {
       const double x = left + (static_cast<double>(j) + 0.5) * r.bin_width / static_cast<double>(r.grid_width);
       if (!row_inside || !place(x, p.w, &h)) {
