@@ -29,10 +29,15 @@ QR_INLINE void store(std::int16_t *p, VecH v) noexcept { *reinterpret_cast<VecHU
 QR_INLINE VecD load(const double *p) noexcept { return *reinterpret_cast<const VecDUnaligned *>(p); }
 QR_INLINE void store(double *p, VecD v) noexcept { *reinterpret_cast<VecDUnaligned *>(p) = v; }
 
+// At 64 bytes conversions are written out: gcc 12 takes __builtin_convertvector apart there, element by element.
+
 // kHalves elements as s16. u16 comes as x - 32768.
 QR_INLINE VecH widen_halves(const std::int8_t *p) noexcept {
 #if defined(__AVX2__) && QR_ISA_BYTES == 32
   return reinterpret_cast<VecH>(_mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i *>(p))));
+#elif defined(__AVX512F__) && QR_ISA_BYTES == 64
+  return reinterpret_cast<VecH>(
+      _mm512_maskz_cvtepi8_epi16(~__mmask32{}, _mm256_loadu_si256(reinterpret_cast<const __m256i *>(p))));
 #else
   return __builtin_convertvector(*reinterpret_cast<const HalfB *>(p), VecH);
 #endif
@@ -40,6 +45,9 @@ QR_INLINE VecH widen_halves(const std::int8_t *p) noexcept {
 QR_INLINE VecH widen_halves(const std::uint8_t *p) noexcept {
 #if defined(__AVX2__) && QR_ISA_BYTES == 32
   return reinterpret_cast<VecH>(_mm256_cvtepu8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i *>(p))));
+#elif defined(__AVX512F__) && QR_ISA_BYTES == 64
+  return reinterpret_cast<VecH>(
+      _mm512_maskz_cvtepu8_epi16(~__mmask32{}, _mm256_loadu_si256(reinterpret_cast<const __m256i *>(p))));
 #else
   return __builtin_convertvector(*reinterpret_cast<const HalfBU *>(p), VecH);
 #endif
@@ -53,6 +61,9 @@ QR_INLINE VecH widen_halves(const std::uint16_t *p) noexcept {
 QR_INLINE VecI widen(const std::int8_t *p) noexcept {
 #if defined(__AVX2__) && QR_ISA_BYTES == 32
   return reinterpret_cast<VecI>(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i *>(p))));
+#elif defined(__AVX512F__) && QR_ISA_BYTES == 64
+  return reinterpret_cast<VecI>(
+      _mm512_maskz_cvtepi8_epi32(0xffff, _mm_loadu_si128(reinterpret_cast<const __m128i *>(p))));
 #else
   return __builtin_convertvector(*reinterpret_cast<const QuarterB *>(p), VecI);
 #endif
@@ -60,6 +71,9 @@ QR_INLINE VecI widen(const std::int8_t *p) noexcept {
 QR_INLINE VecI widen(const std::uint8_t *p) noexcept {
 #if defined(__AVX2__) && QR_ISA_BYTES == 32
   return reinterpret_cast<VecI>(_mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i *>(p))));
+#elif defined(__AVX512F__) && QR_ISA_BYTES == 64
+  return reinterpret_cast<VecI>(
+      _mm512_maskz_cvtepu8_epi32(0xffff, _mm_loadu_si128(reinterpret_cast<const __m128i *>(p))));
 #else
   return __builtin_convertvector(*reinterpret_cast<const QuarterBU *>(p), VecI);
 #endif
@@ -67,6 +81,9 @@ QR_INLINE VecI widen(const std::uint8_t *p) noexcept {
 QR_INLINE VecI widen(const std::int16_t *p) noexcept {
 #if defined(__AVX2__) && QR_ISA_BYTES == 32
   return reinterpret_cast<VecI>(_mm256_cvtepi16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i *>(p))));
+#elif defined(__AVX512F__) && QR_ISA_BYTES == 64
+  return reinterpret_cast<VecI>(
+      _mm512_maskz_cvtepi16_epi32(0xffff, _mm256_loadu_si256(reinterpret_cast<const __m256i *>(p))));
 #else
   return __builtin_convertvector(*reinterpret_cast<const HalfH *>(p), VecI);
 #endif
@@ -74,6 +91,9 @@ QR_INLINE VecI widen(const std::int16_t *p) noexcept {
 QR_INLINE VecI widen(const std::uint16_t *p) noexcept {
 #if defined(__AVX2__) && QR_ISA_BYTES == 32
   return reinterpret_cast<VecI>(_mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i *>(p))));
+#elif defined(__AVX512F__) && QR_ISA_BYTES == 64
+  return reinterpret_cast<VecI>(
+      _mm512_maskz_cvtepu16_epi32(0xffff, _mm256_loadu_si256(reinterpret_cast<const __m256i *>(p))));
 #else
   return __builtin_convertvector(*reinterpret_cast<const HalfHU *>(p), VecI);
 #endif
@@ -220,6 +240,8 @@ QR_INLINE VecD double_low(VecI v) noexcept {
   VecD r;
 #if defined(__AVX2__) && QR_ISA_BYTES == 32
   r = reinterpret_cast<VecD>(_mm256_cvtepi32_pd(_mm256_castsi256_si128(reinterpret_cast<__m256i>(v))));
+#elif defined(__AVX512F__) && QR_ISA_BYTES == 64
+  r = reinterpret_cast<VecD>(_mm512_maskz_cvtepi32_pd(0xff, _mm512_castsi512_si256(reinterpret_cast<__m512i>(v))));
 #else
   for (int i = 0; i < kLanes / 2; ++i) r[i] = v[i];
 #endif
@@ -229,6 +251,9 @@ QR_INLINE VecD double_high(VecI v) noexcept {
   VecD r;
 #if defined(__AVX2__) && QR_ISA_BYTES == 32
   r = reinterpret_cast<VecD>(_mm256_cvtepi32_pd(_mm256_extracti128_si256(reinterpret_cast<__m256i>(v), 1)));
+#elif defined(__AVX512F__) && QR_ISA_BYTES == 64
+  r = reinterpret_cast<VecD>(_mm512_maskz_cvtepi32_pd(
+      0xff, _mm512_maskz_extracti64x4_epi64(0xf, reinterpret_cast<__m512i>(v), 1)));
 #else
   for (int i = 0; i < kLanes / 2; ++i) r[i] = v[i + kLanes / 2];
 #endif
@@ -238,6 +263,10 @@ QR_INLINE VecF to_float(VecD low, VecD high) noexcept {
 #if defined(__AVX2__) && QR_ISA_BYTES == 32
   return reinterpret_cast<VecF>(_mm256_set_m128(_mm256_cvtpd_ps(reinterpret_cast<__m256d>(high)),
                                                 _mm256_cvtpd_ps(reinterpret_cast<__m256d>(low))));
+#elif defined(__AVX512F__) && QR_ISA_BYTES == 64
+  const __m512 a = _mm512_castps256_ps512(_mm512_maskz_cvtpd_ps(0xff, reinterpret_cast<__m512d>(low)));
+  return reinterpret_cast<VecF>(
+      _mm512_maskz_insertf32x8(0xffff, a, _mm512_maskz_cvtpd_ps(0xff, reinterpret_cast<__m512d>(high)), 1));
 #else
   VecF r;
   for (int i = 0; i < kLanes / 2; ++i)
