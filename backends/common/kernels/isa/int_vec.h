@@ -101,6 +101,14 @@ QR_INLINE VecI widen(const std::uint16_t *p) noexcept {
 // The first `count` elements, 0 < count < kLanes; nothing beyond them is touched.
 template <class T>
 QR_INLINE VecI widen_part(const T *p, int count) noexcept {
+#if defined(__AVX512F__) && QR_ISA_BYTES == 64
+  const auto mask = static_cast<__mmask16>((1u << count) - 1);
+  if constexpr (sizeof(T) == 1) {
+    const __m128i bytes = _mm_maskz_loadu_epi8(mask, p);
+    return reinterpret_cast<VecI>(T(-1) < T(0) ? _mm512_maskz_cvtepi8_epi32(mask, bytes)
+                                               : _mm512_maskz_cvtepu8_epi32(mask, bytes));
+  }
+#endif
   T part[kLanes] = {};
   std::memcpy(part, p, static_cast<std::size_t>(count) * sizeof(T));
   return widen(part);
@@ -181,6 +189,35 @@ QR_INLINE void narrow_part(T *p, VecI v, int count) noexcept {
   narrow(part, v);
   std::memcpy(p, part, static_cast<std::size_t>(count) * sizeof(T));
 }
+
+// Where vectors have 64 bytes, a row of up to four of them becomes bytes by saturating packs.
+#if defined(__AVX512F__) && QR_ISA_BYTES == 64
+inline constexpr bool kPacksRows = true;
+// d + zero as bytes of T's sign, where it saturates, none below `low`; within each 16 bytes four of each vector.
+template <class T>
+QR_INLINE VecB pack_bytes(const VecI (&d)[4], VecH zero, VecH low) noexcept {
+  const auto halves = [&](VecI a, VecI b) __attribute__((always_inline)) {
+    const __m512i packed = _mm512_maskz_packs_epi32(~__mmask32{}, reinterpret_cast<__m512i>(a), reinterpret_cast<__m512i>(b));
+    return _mm512_maskz_max_epi16(~__mmask32{}, _mm512_maskz_adds_epi16(~__mmask32{}, packed, reinterpret_cast<__m512i>(zero)),
+                                  reinterpret_cast<__m512i>(low));
+  };
+  const __m512i a = halves(d[0], d[1]), b = halves(d[2], d[3]);
+  return reinterpret_cast<VecB>(T(-1) < T(0) ? _mm512_maskz_packs_epi16(~__mmask64{}, a, b)
+                                             : _mm512_maskz_packus_epi16(~__mmask64{}, a, b));
+}
+// The first vector's bytes, then the second's.
+QR_INLINE VecB in_order(VecB packed) noexcept {
+  return reinterpret_cast<VecB>(_mm512_maskz_permutexvar_epi32(
+      0xffff, _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15), reinterpret_cast<__m512i>(packed)));
+}
+using ByteMask = std::uint64_t;
+QR_INLINE ByteMask first_bytes(std::int64_t count) noexcept { return count >= 64 ? ~ByteMask{} : (ByteMask{1} << count) - 1; }
+QR_INLINE void store_bytes(void *p, ByteMask mask, VecB v) noexcept {
+  _mm512_mask_storeu_epi8(p, mask, reinterpret_cast<__m512i>(v));
+}
+#else
+inline constexpr bool kPacksRows = false;
+#endif
 
 // Of each pair: a0 * b0 + a1 * b1, plus c. Wraps around.
 QR_INLINE VecI add_pairs(VecI c, VecH a, VecH b) noexcept {

@@ -70,6 +70,38 @@ QR_INLINE void finish_rows(const Constants &, VecF, VecF, VecF, VecF, Y *, Y *) 
 inline constexpr bool kFinishRows = false;
 #endif
 
+// Rows of up to four vectors as bytes, from values that are yet to be clamped: the saturating packs do most of it.
+template <int V, class Y, class R>
+QR_INLINE void finish_bytes(const Constants &c, const Requantise &q, const Sums &s) noexcept {
+#if QR_ISA_BYTES == 64
+  if constexpr (kPacksRows) {
+    constexpr bool kResidual = sizeof(R) < 4;
+    const auto *sums = static_cast<const std::int32_t *>(s.data);
+    Y *y = static_cast<Y *>(q.y) + s.pixel * q.y_stride + s.channel;
+    const R *r = kResidual ? static_cast<const R *>(q.r) + s.pixel * q.r_stride + s.channel : nullptr;
+    const ByteMask mask = first_bytes(s.channels);
+    const int last = static_cast<int>(s.channels - (V - 1) * kLanes);  // channels of the last vector
+    VecF m[V];
+    QR_UNROLL for (int v = 0; v < V; ++v) m[v] = load(q.multiplier + s.channel + v * kLanes);
+    for (int i = 0; i < s.rows; ++i, sums += V * kLanes, y += q.y_stride) {
+      VecI d[4];
+      QR_UNROLL
+      for (int v = 0; v < V; ++v) {
+        VecF f = load_sums(sums + v * kLanes) * m[v];
+        if constexpr (kResidual) {
+          const R *const at = r + v * kLanes;
+          f = add_residual(c, f, v < V - 1 || last == kLanes ? widen(at) : widen_part(at, last));
+        }
+        d[v] = round_to_int(min(f, c.hi));  // what is too large for an integer is not taken for a small one
+      }
+      QR_UNROLL for (int v = V; v < 4; ++v) d[v] = d[0];
+      if constexpr (kResidual) r += q.r_stride;
+      store_bytes(y, mask, in_order(pack_bytes<Y>(d, c.zero_halves, c.lo_halves)));
+    }
+  }
+#endif
+}
+
 // R: the residual's type; float: none.
 template <class Sum, class Y, class R>
 __attribute__((noinline)) void run(const Requantise &q, const Sums &s) noexcept {
@@ -85,6 +117,14 @@ __attribute__((noinline)) void run(const Requantise &q, const Sums &s) noexcept 
                     VecH{} + static_cast<std::int16_t>(q.zero),
                     VecH{} + static_cast<std::int16_t>(static_cast<int>(q.lo) + q.zero)};
   const std::int64_t step = std::int64_t{s.vectors} * kLanes;
+  if constexpr (kPacksRows && sizeof(Y) == 1 && sizeof(Sum) == 4) {
+    switch (s.vectors) {
+      case 1: return finish_bytes<1, Y, R>(c, q, s);
+      case 2: return finish_bytes<2, Y, R>(c, q, s);
+      case 3: return finish_bytes<3, Y, R>(c, q, s);
+      default: return finish_bytes<4, Y, R>(c, q, s);
+    }
+  }
   for (std::int64_t at = 0; at < s.channels;) {
     const Sum *sums = static_cast<const Sum *>(s.data) + at;
     const float *const multiplier = q.multiplier + s.channel + at;
