@@ -128,19 +128,27 @@ void run_dense(const Call &call, const ConvInt &p, const ConvIntShape &shape) no
   const Requantise finish(p, call, Wide);
   const std::int64_t panels = ceil_div(shape.group_oc, std::int64_t{shape.panel});
   const Split split(call, p, shape, panels, p.groups);
+  // Rows that lie in memory as they are wanted are read from there.
+  const Window &window = p.window;
+  const bool in_place = sizeof(typename Kind::Element) == 1 && shape.taps == 1 && window.sh == 1 && window.sw == 1 &&
+                        window.pad_top == 0 && window.pad_left == 0 && window.oh == window.ih &&
+                        window.ow == window.iw && !gather.flips() && shape.group_ic % 4 == 0;
   const std::int64_t pixels = split.pixels, block = split.block, parts = split.parts, part_panels = split.part_pieces,
-                     row_bytes = shape.steps * 4;
+                     row_bytes = in_place ? p.x_stride : shape.steps * 4;
   call.threads.run(static_cast<std::uint64_t>(split.blocks * p.groups * parts), split.grain(shape, shape.panel),
                    [&](std::uint64_t begin, std::uint64_t end, std::uint32_t worker) {
-                     std::byte *const rows = call.worker_scratch(worker), *const sums = rows + shape.sums;
+                     std::byte *const gathered_rows = call.worker_scratch(worker), *const sums = gathered_rows + shape.sums;
                      std::int64_t gathered = -1;
                      for (auto task = static_cast<std::int64_t>(begin); task < static_cast<std::int64_t>(end); ++task) {
                        const std::int64_t part = task % parts, group = task / parts % p.groups,
                                           first = task / parts / p.groups * block;
                        const std::int64_t count = min_of(block, pixels - first);
                        if (count <= 0) continue;
-                       if (gathered != task / parts)
-                         gather.rows(first, count, group, reinterpret_cast<typename Kind::Element *>(rows));
+                       const std::byte *const rows =
+                           in_place ? call.operand<const std::byte>(0) + first * row_bytes + group * shape.group_ic
+                                    : gathered_rows;
+                       if (!in_place && gathered != task / parts)
+                         gather.rows(first, count, group, reinterpret_cast<typename Kind::Element *>(gathered_rows));
                        gathered = task / parts;
                        const std::int64_t tiles = ceil_div(count, std::int64_t{kIntRows});
                        const std::int64_t last_panel = min_of(panels, (part + 1) * part_panels);

@@ -37,19 +37,30 @@ QR_INLINE void gather_run(std::int16_t *to, const T *from, std::int64_t count, s
     to[i] = static_cast<std::int16_t>(sizeof(T) == 2 && T(-1) > T(0) ? static_cast<std::int32_t>(from[i]) - 32768
                                                                      : static_cast<std::int32_t>(from[i]));
 }
+// `count` bytes, N <= count, by moves of N; the last overlaps the one before.
+template <int N>
+QR_INLINE void copy_bytes(std::int8_t *to, const std::int8_t *from, std::int64_t count, std::int8_t flip) noexcept {
+  typedef std::int8_t Any __attribute__((vector_size(N), aligned(1), may_alias));
+  const auto move = [&](std::int64_t i) __attribute__((always_inline)) {
+    *reinterpret_cast<Any *>(to + i) = *reinterpret_cast<const Any *>(from + i) ^ flip;
+  };
+  std::int64_t i = 0;
+  for (; i + N <= count; i += N) move(i);
+  if (i < count) move(count - N);
+}
 template <class T>
 QR_INLINE void gather_run(std::int8_t *to, const T *from, std::int64_t count, std::int8_t flip) noexcept {
   if constexpr (sizeof(T) == 1) {
-    typedef std::int8_t Any __attribute__((vector_size(16), aligned(1), may_alias));
-    const auto *bytes = reinterpret_cast<const std::int8_t *>(from);
-    if (count >= 16) {
-      std::int64_t i = 0;
-      for (; i + 16 <= count; i += 16)
-        *reinterpret_cast<Any *>(to + i) = *reinterpret_cast<const Any *>(bytes + i) ^ flip;
-      if (i < count)
-        *reinterpret_cast<Any *>(to + count - 16) = *reinterpret_cast<const Any *>(bytes + count - 16) ^ flip;
-      return;
+    const auto *const bytes = reinterpret_cast<const std::int8_t *>(from);
+    if (count >= kBytes) return copy_bytes<kBytes>(to, bytes, count, flip);
+    if constexpr (kBytes > 32) {
+      if (count >= 32) return copy_bytes<32>(to, bytes, count, flip);
     }
+    if constexpr (kBytes > 16) {
+      if (count >= 16) return copy_bytes<16>(to, bytes, count, flip);
+    }
+    if (count >= 8) return copy_bytes<8>(to, bytes, count, flip);
+    if (count >= 4) return copy_bytes<4>(to, bytes, count, flip);
     for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<std::int8_t>(bytes[i] ^ flip);
   }
 }
@@ -63,6 +74,8 @@ class Gather {
         x_(x),
         zero_(static_cast<Element>(p.x.zero - shape.zero_shift)),
         flip_(shape.zero_shift != 0 && sizeof(Element) == 1 ? -128 : 0) {}
+
+  bool flips() const noexcept { return flip_ != 0; }  // whether bytes change their sign on the way
 
   // `count` output pixels from the `first` one on, of one group, each to a row of s_.steps * s_.elements.
   void rows(std::int64_t first, std::int64_t count, std::int64_t group, Element *to) const noexcept {
@@ -94,7 +107,18 @@ class Gather {
     const T *const end = x + (std::int64_t{w.n} * w.ih * w.iw - 1) * p_.x_stride + s_.group_ic;
     for (std::int64_t i = 0; i < count; ++i) {
       const std::int64_t ix = ox * w.sw - w.pad_left;
-      Element *const row_end = to + length;
+      [[maybe_unused]] Element *const row_end = to + length;
+      if constexpr (sizeof(Element) == 1 && sizeof(T) == 1) {
+        const std::int64_t n = adjacent ? copy_inside(x, end, count - i, image, oy, ox, to) : 0;
+        if (n > 0) {
+          to += n * length, i += n - 1, ox += n;
+          if (ox == w.ow) {
+            ox = 0;
+            if (++oy == w.oh) oy = 0, ++image;
+          }
+          continue;
+        }
+      }
       if constexpr (sizeof(Element) == 2) {
         const std::int64_t iy = oy * w.sh - w.pad_top;
         const T *from = x + ((image * w.ih + iy) * w.iw + ix) * p_.x_stride;
@@ -135,6 +159,49 @@ class Gather {
       if (++ox == w.ow) {
         ox = 0;
         if (++oy == w.oh) oy = 0, ++image;
+      }
+    }
+  }
+  // Rows of bytes of the next pixels of a row of output, at most `count`, as long as all their taps are inside: each row
+  // of taps by moves of one size, which may bring more than the taps (never from behind `end`). The next row of taps or
+  // pixel overwrites that; behind the last row of taps it meets weights of zero, and behind the last pixel there is
+  // room (kGatherSlack). Returns how many there were.
+  template <class T>
+  QR_MEMBER std::int64_t copy_inside(const T *x, const T *end, std::int64_t count, std::int64_t image, std::int64_t oy,
+                                     std::int64_t ox, Element *to) const noexcept {
+    const Window &w = p_.window;
+    const std::int64_t ix = ox * w.sw - w.pad_left, iy = oy * w.sh - w.pad_top;
+    if (ix < 0 || ix + w.kw > w.iw || iy < 0 || iy + (w.kh - 1) * w.dh >= w.ih) return 0;
+    const std::int64_t run = w.kw * s_.group_ic, line = w.dh * w.iw * p_.x_stride, move = w.sw * p_.x_stride;
+    const int size = run <= 16 ? 16 : run <= 32 || kBytes < 64 ? 32 : 64;
+    const std::int64_t pieces = ceil_div<std::int64_t>(run, size);
+    const T *const from = x + ((image * w.ih + iy) * w.iw + ix) * p_.x_stride;
+    std::int64_t n = min_of(count, min_of<std::int64_t>(w.ow - ox, (w.iw - w.kw - ix) / w.sw + 1));
+    while (n > 0 && end - from < (n - 1) * move + (w.kh - 1) * line + pieces * size) --n;
+    if (n <= 0) return 0;
+    const auto *const bytes = reinterpret_cast<const std::int8_t *>(from);
+    const Copy c{bytes, n, w.kh, line, move, run, s_.steps * s_.elements, pieces};
+    if (size == 16) w.kh == 3 ? copy_taps<3, 16>(c, to) : copy_taps<0, 16>(c, to);
+    else if (size == 32) w.kh == 7 ? copy_taps<7, 32>(c, to) : copy_taps<0, 32>(c, to);
+    else w.kh == 3 ? copy_taps<3, 64>(c, to) : copy_taps<0, 64>(c, to);
+    return n;
+  }
+  struct Copy {
+    const std::int8_t *from;
+    std::int64_t pixels, kh, line, move, run, length, pieces;
+  };
+  // KH: rows of taps, 0: any number of them; N: bytes of a move.
+  template <int KH, int N>
+  QR_MEMBER void copy_taps(const Copy &c, Element *to) const noexcept {
+    typedef std::int8_t Any __attribute__((vector_size(N), aligned(1), may_alias));
+    const std::int8_t *from = c.from, flip = flip_;
+    for (std::int64_t i = 0; i < c.pixels; ++i, from += c.move, to += c.length) {
+      const std::int64_t rows = KH ? KH : c.kh;
+      QR_UNROLL
+      for (std::int64_t ky = 0; ky < rows; ++ky) {
+        std::int64_t j = 0;
+        do *reinterpret_cast<Any *>(to + ky * c.run + j) = *reinterpret_cast<const Any *>(from + ky * c.line + j) ^ flip;
+        while ((j += N) < c.pieces * N);
       }
     }
   }
