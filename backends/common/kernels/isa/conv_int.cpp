@@ -19,6 +19,9 @@ struct Tile {
   std::int64_t low;  // elements from the weights' high parts to their low ones; 0: they are whole
   const void *bias;  // i32, or f64 if wide; from the panel's first channel on
   void *sums;        // [R][V * kLanes], likewise
+  // Instead of them, where finish_bytes() has them from registers: else nullptr.
+  const FinishBytes *finish;
+  std::int64_t pixel, channel, channels;
 };
 
 template <class Kind, bool Wide, int R, int V>
@@ -29,18 +32,26 @@ __attribute__((noinline)) void run_tile(const Tile &t) noexcept {
   if constexpr (!Wide) {
     const auto *bias = static_cast<const std::int32_t *>(t.bias);
     QR_UNROLL
-    for (int r = 0; r < R; ++r) QR_UNROLL for (int v = 0; v < V; ++v) acc[r][v] = VecI{};
-    if (split) {
-      multiply<Kind>(t.rows, t.row_bytes, w, t.steps, acc);
-      w += t.low;
-    }
-    QR_UNROLL
     for (int v = 0; v < V; ++v) {
       const VecI b = load(bias + v * kLanes);
+      QR_UNROLL for (int r = 0; r < R; ++r) acc[r][v] = b;
+    }
+    if (split) {
       QR_UNROLL
-      for (int r = 0; r < R; ++r) acc[r][v] = (acc[r][v] << 8) + b;  // zero where there is no high part
+      for (int r = 0; r < R; ++r) QR_UNROLL for (int v = 0; v < V; ++v) acc[r][v] = VecI{};
+      multiply<Kind>(t.rows, t.row_bytes, w, t.steps, acc);
+      w += t.low;
+      QR_UNROLL
+      for (int v = 0; v < V; ++v) {
+        const VecI b = load(bias + v * kLanes);
+        QR_UNROLL for (int r = 0; r < R; ++r) acc[r][v] = (acc[r][v] << 8) + b;
+      }
     }
     multiply<Kind>(t.rows, t.row_bytes, w, t.steps, acc);
+#if QR_ISA_BYTES == 64
+    if constexpr (sizeof *w == 1)
+      if (t.finish) return finish_bytes(*t.finish, acc, t.pixel, t.channel, t.channels);
+#endif
     auto *const sums = static_cast<std::int32_t *>(t.sums);
     QR_UNROLL
     for (int r = 0; r < R; ++r) QR_UNROLL for (int v = 0; v < V; ++v) store(sums + (r * V + v) * kLanes, acc[r][v]);
@@ -126,6 +137,7 @@ void run_dense(const Call &call, const ConvInt &p, const ConvIntShape &shape) no
   const auto *bias =
       static_cast<const std::byte *>(Wide ? static_cast<const void *>(wide_bias(shape, packed_bias)) : packed_bias);
   const Requantise finish(p, call, Wide);
+  const FinishBytes finish_bytes(finish, p, Wide || sizeof(typename Kind::Weight) != 1);
   const std::int64_t panels = ceil_div(shape.group_oc, std::int64_t{shape.panel});
   const Split split(call, p, shape, panels, p.groups);
   // Rows that lie in memory as they are wanted are read from there.
@@ -165,13 +177,17 @@ void run_dense(const Call &call, const ConvInt &p, const ConvIntShape &shape) no
                          t.flush_steps = shape.flush_steps;
                          const std::int64_t channel = group * shape.group_oc + panel * shape.panel;
                          t.bias = bias + channel * (Wide ? 8 : 4);
+                         t.finish = finish_bytes.usable ? &finish_bytes : nullptr;
+                         t.channel = channel, t.channels = channels;
                          for (std::int64_t tile = 0; tile < tiles; ++tile) {
                            const std::int64_t from = tile * count / tiles, until = (tile + 1) * count / tiles;
                            t.rows = rows + from * row_bytes;
                            t.sums = sums + from * vectors * kLanes * (Wide ? 8 : 4);
+                           t.pixel = first + from;
                            run_vectors<Kind, Wide>(t, static_cast<int>(until - from), vectors);
                          }
-                         finish.run(finish, {sums, static_cast<int>(count), vectors, first, channel, channels});
+                         if (!t.finish)
+                           finish.run(finish, {sums, static_cast<int>(count), vectors, first, channel, channels});
                        }
                      }
                    });

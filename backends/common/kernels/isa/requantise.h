@@ -70,38 +70,6 @@ QR_INLINE void finish_rows(const Constants &, VecF, VecF, VecF, VecF, Y *, Y *) 
 inline constexpr bool kFinishRows = false;
 #endif
 
-// Rows of up to four vectors as bytes, from values that are yet to be clamped: the saturating packs do most of it.
-template <int V, class Y, class R>
-QR_INLINE void finish_bytes(const Constants &c, const Requantise &q, const Sums &s) noexcept {
-#if QR_ISA_BYTES == 64
-  if constexpr (kPacksRows) {
-    constexpr bool kResidual = sizeof(R) < 4;
-    const auto *sums = static_cast<const std::int32_t *>(s.data);
-    Y *y = static_cast<Y *>(q.y) + s.pixel * q.y_stride + s.channel;
-    const R *r = kResidual ? static_cast<const R *>(q.r) + s.pixel * q.r_stride + s.channel : nullptr;
-    const ByteMask mask = first_bytes(s.channels);
-    const int last = static_cast<int>(s.channels - (V - 1) * kLanes);  // channels of the last vector
-    VecF m[V];
-    QR_UNROLL for (int v = 0; v < V; ++v) m[v] = load(q.multiplier + s.channel + v * kLanes);
-    for (int i = 0; i < s.rows; ++i, sums += V * kLanes, y += q.y_stride) {
-      VecI d[4];
-      QR_UNROLL
-      for (int v = 0; v < V; ++v) {
-        VecF f = load_sums(sums + v * kLanes) * m[v];
-        if constexpr (kResidual) {
-          const R *const at = r + v * kLanes;
-          f = add_residual(c, f, v < V - 1 || last == kLanes ? widen(at) : widen_part(at, last));
-        }
-        d[v] = round_to_int(min(f, c.hi));  // what is too large for an integer is not taken for a small one
-      }
-      QR_UNROLL for (int v = V; v < 4; ++v) d[v] = d[0];
-      if constexpr (kResidual) r += q.r_stride;
-      store_bytes(y, mask, in_order(pack_bytes<Y>(d, c.zero_halves, c.lo_halves)));
-    }
-  }
-#endif
-}
-
 // R: the residual's type; float: none.
 template <class Sum, class Y, class R>
 __attribute__((noinline)) void run(const Requantise &q, const Sums &s) noexcept {
@@ -117,14 +85,6 @@ __attribute__((noinline)) void run(const Requantise &q, const Sums &s) noexcept 
                     VecH{} + static_cast<std::int16_t>(q.zero),
                     VecH{} + static_cast<std::int16_t>(static_cast<int>(q.lo) + q.zero)};
   const std::int64_t step = std::int64_t{s.vectors} * kLanes;
-  if constexpr (kPacksRows && sizeof(Y) == 1 && sizeof(Sum) == 4) {
-    switch (s.vectors) {
-      case 1: return finish_bytes<1, Y, R>(c, q, s);
-      case 2: return finish_bytes<2, Y, R>(c, q, s);
-      case 3: return finish_bytes<3, Y, R>(c, q, s);
-      default: return finish_bytes<4, Y, R>(c, q, s);
-    }
-  }
   for (std::int64_t at = 0; at < s.channels;) {
     const Sum *sums = static_cast<const Sum *>(s.data) + at;
     const float *const multiplier = q.multiplier + s.channel + at;
@@ -234,5 +194,71 @@ QR_MEMBER Requantise::Requantise(const ConvInt &p, const Call &call, bool wide) 
   run = wide ? requantise_impl::choose<double>(p.y.dtype, r_type)
              : requantise_impl::choose<std::int32_t>(p.y.dtype, r_type);
 }
+
+// The same where vectors have 64 bytes, from sums that are still in registers, for bytes: the saturating packs do most
+// of the clamping. Signed bytes are unsigned ones whose upper bit is turned over.
+struct FinishBytes {
+  bool usable = false;  // else Requantise::run()
+  float hi, mid_lo, mid_hi, mid_scale, r_scale;
+  std::int32_t r_zero;
+  std::int16_t zero, low;
+  std::int8_t flip, r_flip;
+  std::uint8_t *y;
+  const std::uint8_t *r;  // or nullptr
+  std::int64_t y_stride, r_stride;
+  const float *multiplier;
+
+  FinishBytes(const Requantise &q, const ConvInt &p, bool wide) noexcept;
+};
+QR_MEMBER FinishBytes::FinishBytes(const Requantise &q, const ConvInt &p, bool wide) noexcept {
+  const bool is_signed = p.y.dtype == kI8, r_signed = p.r.dtype == kI8;
+  usable = kPacksRows && !wide && quant_bytes(p.y.dtype) == 1 && is_quant_dtype(p.y.dtype) &&
+           (!q.r || quant_bytes(p.r.dtype) == 1);
+  hi = q.hi, mid_lo = q.mid_lo, mid_hi = q.mid_hi, mid_scale = q.mid_scale, r_scale = q.r_scale;
+  r_zero = q.r_zero + (r_signed ? 128 : 0);
+  zero = static_cast<std::int16_t>(q.zero + (is_signed ? 128 : 0));
+  low = static_cast<std::int16_t>(static_cast<std::int32_t>(q.lo) + zero);
+  flip = is_signed ? -128 : 0, r_flip = r_signed ? -128 : 0;
+  y = static_cast<std::uint8_t *>(q.y), r = static_cast<const std::uint8_t *>(q.r);
+  y_stride = q.y_stride, r_stride = q.r_stride, multiplier = q.multiplier;
+}
+
+#if QR_ISA_BYTES == 64
+// Rows of V vectors, `channels` of them there; the first row is pixel `pixel`.
+template <int R, int V>
+QR_INLINE void finish_bytes(const FinishBytes &f, const VecI (&sums)[R][V], std::int64_t pixel, std::int64_t channel,
+                            std::int64_t channels) noexcept {
+  const VecF hi = splat(f.hi);
+  const VecH zero = VecH{} + f.zero, low = VecH{} + f.low;
+  const VecB flip = VecB{} + f.flip;
+  const ByteMask mask = first_bytes(channels);
+  const float *const multiplier = f.multiplier + channel;
+  std::uint8_t *y = f.y + pixel * f.y_stride + channel;
+  const auto put = [&](int row, auto &&value) __attribute__((always_inline)) {
+    VecI d[4];
+    QR_UNROLL
+    for (int v = 0; v < V; ++v)  // what is too large for an integer is not taken for a small one
+      d[v] = round_to_int(min(value(to_float(sums[row][v]) * load(multiplier + v * kLanes), v), hi));
+    QR_UNROLL for (int v = V; v < 4; ++v) d[v] = d[0];
+    store_bytes(y + row * f.y_stride, mask, in_order(pack_bytes<std::uint8_t>(d, zero, low)) ^ flip);
+  };
+  if (!f.r) {
+    QR_UNROLL for (int row = 0; row < R; ++row) put(row, [](VecF v, int) __attribute__((always_inline)) { return v; });
+    return;
+  }
+  const std::uint8_t *const r = f.r + pixel * f.r_stride + channel;
+  const VecF mid_lo = splat(f.mid_lo), mid_hi = splat(f.mid_hi), mid_scale = splat(f.mid_scale), r_scale = splat(f.r_scale);
+  const VecI r_zero = splat(f.r_zero);
+  const VecB r_flip = VecB{} + f.r_flip;
+  QR_UNROLL
+  for (int row = 0; row < R; ++row) {
+    const VecB bytes = load_bytes(r + row * f.r_stride, mask) ^ r_flip;
+    put(row, [&](VecF x, int v) __attribute__((always_inline)) {
+      const VecF mid = to_float(round_to_int(clamp(x, mid_lo, mid_hi)));
+      return fma(mid, mid_scale, to_float(widen_quarter(bytes, v) - r_zero) * r_scale);
+    });
+  }
+}
+#endif
 
 }  // namespace quarry::kernels::QR_ISA
