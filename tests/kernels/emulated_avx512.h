@@ -159,6 +159,84 @@ EMULATED __m512 maskz_permutexvar_ps(__mmask16 mask, __m512i index, __m512 table
   return each<float>(mask, [&](int i) { return from.at[at.at[i] & 15]; }).as<__m512>();
 }
 
+// Conversions of all lanes. Loads of fewer bytes come as vectors of their own width.
+template <class From, class To, class Result, class V>
+EMULATED Result maskz_convert(std::uint64_t mask, V v) {
+  constexpr int kCount = sizeof(Result) / sizeof(To);
+  From from[sizeof v / sizeof(From)];
+  To to[kCount] = {};
+  std::memcpy(from, &v, sizeof v);
+  for (int i = 0; i < kCount; ++i)
+    if (mask >> i & 1) to[i] = static_cast<To>(from[i]);
+  Result r;
+  std::memcpy(&r, to, sizeof r);
+  return r;
+}
+template <class T>
+EMULATED T saturate(std::int32_t v) {
+  constexpr std::int32_t low = T(-1) < T(0) ? -(1 << (8 * sizeof(T) - 1)) : 0;
+  constexpr std::int32_t high = T(-1) < T(0) ? (1 << (8 * sizeof(T) - 1)) - 1 : (1 << (8 * sizeof(T))) - 1;
+  return static_cast<T>(v < low ? low : v > high ? high : v);
+}
+// In each 16 bytes: those of a, then those of b.
+template <class From, class To>
+EMULATED __m512i maskz_pack(std::uint64_t mask, __m512i a, __m512i b) {
+  const Lanes<From> x(a), y(b);
+  Lanes<To> r;
+  constexpr int kGroup = 16 / sizeof(From);
+  for (int i = 0; i < Lanes<To>::kCount; ++i) {
+    const int group = i / (2 * kGroup), at = i % (2 * kGroup);
+    if (mask >> i & 1)
+      r.at[i] = saturate<To>(at < kGroup ? x.at[group * kGroup + at] : y.at[group * kGroup + at - kGroup]);
+  }
+  return r.template as<__m512i>();
+}
+template <class T, bool High>
+EMULATED __m512i maskz_unpack(std::uint64_t mask, __m512i a, __m512i b) {
+  const Lanes<T> x(a), y(b);
+  Lanes<T> r;
+  constexpr int kGroup = 16 / sizeof(T);
+  for (int i = 0; i < Lanes<T>::kCount; ++i) {
+    const int from = i / kGroup * kGroup + i % kGroup / 2 + (High ? kGroup / 2 : 0);
+    if (mask >> i & 1) r.at[i] = i % 2 == 0 ? x.at[from] : y.at[from];
+  }
+  return r.template as<__m512i>();
+}
+template <class T, class F>
+EMULATED __m512i halves_of(std::uint64_t mask, __m512i a, __m512i b, F &&f) {
+  const Lanes<T> x(a), y(b);
+  Lanes<T> r;
+  for (int i = 0; i < Lanes<T>::kCount; ++i)
+    if (mask >> i & 1) r.at[i] = f(x.at[i], y.at[i]);
+  return r.template as<__m512i>();
+}
+EMULATED __m512i maskz_adds_epi16(__mmask32 mask, __m512i a, __m512i b) {
+  return halves_of<std::int16_t>(mask, a, b, [](int x, int y) { return saturate<std::int16_t>(x + y); });
+}
+EMULATED __m512i maskz_max_epi16(__mmask32 mask, __m512i a, __m512i b) {
+  return halves_of<std::int16_t>(mask, a, b, [](std::int16_t x, std::int16_t y) { return x > y ? x : y; });
+}
+EMULATED __m512i maskz_permutexvar_epi32(__mmask16 mask, __m512i order, __m512i a) {
+  const Lanes<std::int32_t> o(order), x(a);
+  return each<std::int32_t>(mask, [&](int i) { return x.at[o.at[i] & 15]; }).template as<__m512i>();
+}
+template <class V>
+EMULATED V maskz_loadu_epi8(std::uint64_t mask, const void *from) {
+  std::uint8_t r[sizeof(V)] = {};
+  for (std::size_t i = 0; i < sizeof r; ++i)
+    if (mask >> i & 1) r[i] = static_cast<const std::uint8_t *>(from)[i];
+  V v;
+  std::memcpy(&v, r, sizeof r);
+  return v;
+}
+template <class V>
+EMULATED void mask_storeu_epi8(void *to, std::uint64_t mask, V v) {
+  std::uint8_t r[sizeof(V)];
+  std::memcpy(r, &v, sizeof r);
+  for (std::size_t i = 0; i < sizeof r; ++i)
+    if (mask >> i & 1) static_cast<std::uint8_t *>(to)[i] = r[i];
+}
+
 #undef EMULATED
 
 }  // namespace emulated_avx512
@@ -183,6 +261,29 @@ EMULATED __m512 maskz_permutexvar_ps(__mmask16 mask, __m512i index, __m512 table
 #define _mm512_maskz_cvtps_pd emulated_avx512::maskz_cvtps_pd
 #define _mm512_maskz_permutexvar_ps emulated_avx512::maskz_permutexvar_ps
 #define _mm512_maskz_scalef_ps emulated_avx512::maskz_scalef_ps
+#define _mm512_maskz_cvtepi8_epi16 emulated_avx512::maskz_convert<std::int8_t, std::int16_t, __m512i>
+#define _mm512_maskz_cvtepu8_epi16 emulated_avx512::maskz_convert<std::uint8_t, std::int16_t, __m512i>
+#define _mm512_maskz_cvtepi8_epi32 emulated_avx512::maskz_convert<std::int8_t, std::int32_t, __m512i>
+#define _mm512_maskz_cvtepu8_epi32 emulated_avx512::maskz_convert<std::uint8_t, std::int32_t, __m512i>
+#define _mm512_maskz_cvtepi16_epi32 emulated_avx512::maskz_convert<std::int16_t, std::int32_t, __m512i>
+#define _mm512_maskz_cvtepu16_epi32 emulated_avx512::maskz_convert<std::uint16_t, std::int32_t, __m512i>
+#define _mm512_maskz_cvtepi32_pd emulated_avx512::maskz_convert<std::int32_t, double, __m512d>
+#define _mm512_maskz_cvtpd_ps emulated_avx512::maskz_convert<double, float, __m256>
+#define _mm512_maskz_packs_epi32 emulated_avx512::maskz_pack<std::int32_t, std::int16_t>
+#define _mm512_maskz_packs_epi16 emulated_avx512::maskz_pack<std::int16_t, std::int8_t>
+#define _mm512_maskz_packus_epi16 emulated_avx512::maskz_pack<std::int16_t, std::uint8_t>
+#define _mm512_maskz_unpacklo_epi8 emulated_avx512::maskz_unpack<std::int8_t, false>
+#define _mm512_maskz_unpackhi_epi8 emulated_avx512::maskz_unpack<std::int8_t, true>
+#define _mm512_maskz_unpacklo_epi16 emulated_avx512::maskz_unpack<std::int16_t, false>
+#define _mm512_maskz_unpackhi_epi16 emulated_avx512::maskz_unpack<std::int16_t, true>
+#define _mm512_maskz_adds_epi16 emulated_avx512::maskz_adds_epi16
+#define _mm512_maskz_max_epi16 emulated_avx512::maskz_max_epi16
+#define _mm512_maskz_permutexvar_epi32 emulated_avx512::maskz_permutexvar_epi32
+#define _mm512_maskz_loadu_epi8 emulated_avx512::maskz_loadu_epi8<__m512i>
+#define _mm256_maskz_loadu_epi8 emulated_avx512::maskz_loadu_epi8<__m256i>
+#define _mm_maskz_loadu_epi8 emulated_avx512::maskz_loadu_epi8<__m128i>
+#define _mm512_mask_storeu_epi8 emulated_avx512::mask_storeu_epi8<__m512i>
+#define _mm256_mask_storeu_epi8 emulated_avx512::mask_storeu_epi8<__m256i>
 
 // What the sources look at. QR_EMULATED_AVX512: there are no registers of 64 bytes.
 #define QR_EMULATED_AVX512 1

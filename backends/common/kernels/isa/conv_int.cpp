@@ -147,50 +147,48 @@ void run_dense(const Call &call, const ConvInt &p, const ConvIntShape &shape) no
                         window.ow == window.iw && !gather.flips() && shape.group_ic % 4 == 0;
   const std::int64_t pixels = split.pixels, block = split.block, parts = split.parts, part_panels = split.part_pieces,
                      row_bytes = in_place ? p.x_stride : shape.steps * 4;
-  call.threads.run(static_cast<std::uint64_t>(split.blocks * p.groups * parts), split.grain(shape, shape.panel),
-                   [&](std::uint64_t begin, std::uint64_t end, std::uint32_t worker) {
-                     std::byte *const gathered_rows = call.worker_scratch(worker), *const sums = gathered_rows + shape.sums;
-                     std::int64_t gathered = -1;
-                     for (auto task = static_cast<std::int64_t>(begin); task < static_cast<std::int64_t>(end); ++task) {
-                       const std::int64_t part = task % parts, group = task / parts % p.groups,
-                                          first = task / parts / p.groups * block;
-                       const std::int64_t count = min_of(block, pixels - first);
-                       if (count <= 0) continue;
-                       const std::byte *const rows =
-                           in_place ? call.operand<const std::byte>(0) + first * row_bytes + group * shape.group_ic
-                                    : gathered_rows;
-                       if (!in_place && gathered != task / parts)
-                         gather.rows(first, count, group, reinterpret_cast<typename Kind::Element *>(gathered_rows));
-                       gathered = task / parts;
-                       const std::int64_t tiles = ceil_div(count, std::int64_t{kIntRows});
-                       const std::int64_t last_panel = min_of(panels, (part + 1) * part_panels);
-                       for (std::int64_t panel = part * part_panels; panel < last_panel; ++panel) {
-                         const std::int64_t channels =
-                             min_of(std::int64_t{shape.panel}, shape.group_oc - panel * shape.panel);
-                         const int vectors = static_cast<int>(ceil_div(channels, std::int64_t{kLanes}));
-                         Tile t{};
-                         t.row_bytes = row_bytes;
-                         t.w = weights + group * shape.group_weights +
-                               panel * shape.panel * shape.steps * shape.elements * shape.weight_bytes * shape.parts;
-                         t.low = shape.parts == 2 ? vectors * kLanes * shape.steps * shape.elements : 0;
-                         t.steps = shape.steps;
-                         t.flush_steps = shape.flush_steps;
-                         const std::int64_t channel = group * shape.group_oc + panel * shape.panel;
-                         t.bias = bias + channel * (Wide ? 8 : 4);
-                         t.finish = finish_bytes.usable ? &finish_bytes : nullptr;
-                         t.channel = channel, t.channels = channels;
-                         for (std::int64_t tile = 0; tile < tiles; ++tile) {
-                           const std::int64_t from = tile * count / tiles, until = (tile + 1) * count / tiles;
-                           t.rows = rows + from * row_bytes;
-                           t.sums = sums + from * vectors * kLanes * (Wide ? 8 : 4);
-                           t.pixel = first + from;
-                           run_vectors<Kind, Wide>(t, static_cast<int>(until - from), vectors);
-                         }
-                         if (!t.finish)
-                           finish.run(finish, {sums, static_cast<int>(count), vectors, first, channel, channels});
-                       }
-                     }
-                   });
+  call.threads.run(
+      static_cast<std::uint64_t>(split.blocks * p.groups * parts), split.grain(shape, shape.panel),
+      [&](std::uint64_t begin, std::uint64_t end, std::uint32_t worker) {
+        std::byte *const gathered_rows = call.worker_scratch(worker), *const sums = gathered_rows + shape.sums;
+        std::int64_t gathered = -1;
+        for (auto task = static_cast<std::int64_t>(begin); task < static_cast<std::int64_t>(end); ++task) {
+          const std::int64_t part = task % parts, group = task / parts % p.groups,
+                             first = task / parts / p.groups * block;
+          const std::int64_t count = min_of(block, pixels - first);
+          if (count <= 0) continue;
+          const std::byte *const rows =
+              in_place ? call.operand<const std::byte>(0) + first * row_bytes + group * shape.group_ic : gathered_rows;
+          if (!in_place && gathered != task / parts)
+            gather.rows(first, count, group, reinterpret_cast<typename Kind::Element *>(gathered_rows));
+          gathered = task / parts;
+          const std::int64_t tiles = ceil_div(count, std::int64_t{kIntRows});
+          const std::int64_t last_panel = min_of(panels, (part + 1) * part_panels);
+          for (std::int64_t panel = part * part_panels; panel < last_panel; ++panel) {
+            const std::int64_t channels = min_of(std::int64_t{shape.panel}, shape.group_oc - panel * shape.panel);
+            const int vectors = static_cast<int>(ceil_div(channels, std::int64_t{kLanes}));
+            Tile t{};
+            t.row_bytes = row_bytes;
+            t.w = weights + group * shape.group_weights +
+                  panel * shape.panel * shape.steps * shape.elements * shape.weight_bytes * shape.parts;
+            t.low = shape.parts == 2 ? vectors * kLanes * shape.steps * shape.elements : 0;
+            t.steps = shape.steps;
+            t.flush_steps = shape.flush_steps;
+            const std::int64_t channel = group * shape.group_oc + panel * shape.panel;
+            t.bias = bias + channel * (Wide ? 8 : 4);
+            t.finish = finish_bytes.usable ? &finish_bytes : nullptr;
+            t.channel = channel, t.channels = channels;
+            for (std::int64_t tile = 0; tile < tiles; ++tile) {
+              const std::int64_t from = tile * count / tiles, until = (tile + 1) * count / tiles;
+              t.rows = rows + from * row_bytes;
+              t.sums = sums + from * vectors * kLanes * (Wide ? 8 : 4);
+              t.pixel = first + from;
+              run_vectors<Kind, Wide>(t, static_cast<int>(until - from), vectors);
+            }
+            if (!t.finish) finish.run(finish, {sums, static_cast<int>(count), vectors, first, channel, channels});
+          }
+        }
+      });
 }
 
 #if defined(__AVX2__) && QR_ISA_BYTES == 32

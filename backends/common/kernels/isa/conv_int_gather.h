@@ -162,10 +162,10 @@ class Gather {
       }
     }
   }
-  // Rows of bytes of the next pixels of a row of output, at most `count`, as long as all their taps are inside: each row
-  // of taps by moves of one size, which may bring more than the taps (never from behind `end`). The next row of taps or
-  // pixel overwrites that; behind the last row of taps it meets weights of zero, and behind the last pixel there is
-  // room (kGatherSlack). Returns how many there were.
+  // Rows of bytes of the next pixels of a row of output, at most `count`, as long as all their taps are inside: each
+  // row of taps by moves of one size, which may bring more than the taps (never from behind `end`). The next row of
+  // taps or pixel overwrites that; behind the last row of taps it meets weights of zero, and behind the last pixel
+  // there is room (kGatherSlack). Returns how many there were.
   template <class T>
   QR_MEMBER std::int64_t copy_inside(const T *x, const T *end, std::int64_t count, std::int64_t image, std::int64_t oy,
                                      std::int64_t ox, Element *to) const noexcept {
@@ -200,7 +200,8 @@ class Gather {
       QR_UNROLL
       for (std::int64_t ky = 0; ky < rows; ++ky) {
         std::int64_t j = 0;
-        do *reinterpret_cast<Any *>(to + ky * c.run + j) = *reinterpret_cast<const Any *>(from + ky * c.line + j) ^ flip;
+        do
+          *reinterpret_cast<Any *>(to + ky * c.run + j) = *reinterpret_cast<const Any *>(from + ky * c.line + j) ^ flip;
         while ((j += N) < c.pieces * N);
       }
     }

@@ -29,6 +29,14 @@ QR_INLINE void store(std::int16_t *p, VecH v) noexcept { *reinterpret_cast<VecHU
 QR_INLINE VecD load(const double *p) noexcept { return *reinterpret_cast<const VecDUnaligned *>(p); }
 QR_INLINE void store(double *p, VecD v) noexcept { *reinterpret_cast<VecDUnaligned *>(p) = v; }
 
+#if defined(__AVX512F__) && QR_ISA_BYTES == 64
+// (gcc 12 warns of what its own casts between widths leave undefined.)
+QR_INLINE __m256i lower_half(__m512i v) noexcept { return __builtin_shufflevector(v, v, 0, 1, 2, 3); }
+QR_INLINE __m256i upper_half(__m512i v) noexcept { return __builtin_shufflevector(v, v, 4, 5, 6, 7); }
+QR_INLINE __m512i join(__m256i low, __m256i high) noexcept {
+  return __builtin_shufflevector(low, high, 0, 1, 2, 3, 4, 5, 6, 7);
+}
+#endif
 // At 64 bytes conversions are written out: gcc 12 takes __builtin_convertvector apart there, element by element.
 
 // kHalves elements as s16. u16 comes as x - 32768.
@@ -197,8 +205,10 @@ inline constexpr bool kPacksRows = true;
 template <class T>
 QR_INLINE VecB pack_bytes(const VecI (&d)[4], VecH zero, VecH low) noexcept {
   const auto halves = [&](VecI a, VecI b) __attribute__((always_inline)) {
-    const __m512i packed = _mm512_maskz_packs_epi32(~__mmask32{}, reinterpret_cast<__m512i>(a), reinterpret_cast<__m512i>(b));
-    return _mm512_maskz_max_epi16(~__mmask32{}, _mm512_maskz_adds_epi16(~__mmask32{}, packed, reinterpret_cast<__m512i>(zero)),
+    const __m512i packed =
+        _mm512_maskz_packs_epi32(~__mmask32{}, reinterpret_cast<__m512i>(a), reinterpret_cast<__m512i>(b));
+    return _mm512_maskz_max_epi16(~__mmask32{},
+                                  _mm512_maskz_adds_epi16(~__mmask32{}, packed, reinterpret_cast<__m512i>(zero)),
                                   reinterpret_cast<__m512i>(low));
   };
   const __m512i a = halves(d[0], d[1]), b = halves(d[2], d[3]);
@@ -207,11 +217,14 @@ QR_INLINE VecB pack_bytes(const VecI (&d)[4], VecH zero, VecH low) noexcept {
 }
 // The first vector's bytes, then the second's.
 QR_INLINE VecB in_order(VecB packed) noexcept {
-  return reinterpret_cast<VecB>(_mm512_maskz_permutexvar_epi32(
-      0xffff, _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15), reinterpret_cast<__m512i>(packed)));
+  constexpr VecI kOrder{0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15};
+  return reinterpret_cast<VecB>(
+      _mm512_maskz_permutexvar_epi32(0xffff, reinterpret_cast<__m512i>(kOrder), reinterpret_cast<__m512i>(packed)));
 }
 using ByteMask = std::uint64_t;
-QR_INLINE ByteMask first_bytes(std::int64_t count) noexcept { return count >= 64 ? ~ByteMask{} : (ByteMask{1} << count) - 1; }
+QR_INLINE ByteMask first_bytes(std::int64_t count) noexcept {
+  return count >= 64 ? ~ByteMask{} : (ByteMask{1} << count) - 1;
+}
 QR_INLINE VecB load_bytes(const void *p, ByteMask mask) noexcept {
   return reinterpret_cast<VecB>(_mm512_maskz_loadu_epi8(mask, p));
 }
@@ -223,6 +236,32 @@ QR_INLINE VecI widen_quarter(VecB v, int quarter) noexcept {
 }
 QR_INLINE void store_bytes(void *p, ByteMask mask, VecB v) noexcept {
   _mm512_mask_storeu_epi8(p, mask, reinterpret_cast<__m512i>(v));
+}
+// 32 bytes from each of two places, of which `mask` has those that are there.
+QR_INLINE VecB load_halves(const void *low, const void *high, ByteMask mask) noexcept {
+  const auto half = [&](const void *p) __attribute__((always_inline)) {
+    return static_cast<std::uint32_t>(mask) == ~std::uint32_t{}
+               ? _mm256_loadu_si256(static_cast<const __m256i *>(p))
+               : _mm256_maskz_loadu_epi8(static_cast<__mmask32>(mask), p);
+  };
+  return reinterpret_cast<VecB>(join(half(low), half(high)));
+}
+QR_INLINE void store_halves(void *low, void *high, ByteMask mask, VecB v) noexcept {
+  const auto bytes = reinterpret_cast<__m512i>(v);
+  _mm256_mask_storeu_epi8(low, static_cast<__mmask32>(mask), lower_half(bytes));
+  _mm256_mask_storeu_epi8(high, static_cast<__mmask32>(mask), upper_half(bytes));
+}
+// a0 b0 c0 d0 a1 b1 c1 d1 ... within each 16 bytes, of which each result has four in turn.
+QR_INLINE void interleave_four(VecB a, VecB b, VecB c, VecB d, VecB (&to)[4]) noexcept {
+  const auto w = [](VecB v) __attribute__((always_inline)) { return reinterpret_cast<__m512i>(v); };
+  const __m512i ab0 = _mm512_maskz_unpacklo_epi8(~__mmask64{}, w(a), w(b)),
+                ab1 = _mm512_maskz_unpackhi_epi8(~__mmask64{}, w(a), w(b)),
+                cd0 = _mm512_maskz_unpacklo_epi8(~__mmask64{}, w(c), w(d)),
+                cd1 = _mm512_maskz_unpackhi_epi8(~__mmask64{}, w(c), w(d));
+  to[0] = reinterpret_cast<VecB>(_mm512_maskz_unpacklo_epi16(~__mmask32{}, ab0, cd0));
+  to[1] = reinterpret_cast<VecB>(_mm512_maskz_unpackhi_epi16(~__mmask32{}, ab0, cd0));
+  to[2] = reinterpret_cast<VecB>(_mm512_maskz_unpacklo_epi16(~__mmask32{}, ab1, cd1));
+  to[3] = reinterpret_cast<VecB>(_mm512_maskz_unpackhi_epi16(~__mmask32{}, ab1, cd1));
 }
 #else
 inline constexpr bool kPacksRows = false;
@@ -287,7 +326,7 @@ QR_INLINE VecD double_low(VecI v) noexcept {
 #if defined(__AVX2__) && QR_ISA_BYTES == 32
   r = reinterpret_cast<VecD>(_mm256_cvtepi32_pd(_mm256_castsi256_si128(reinterpret_cast<__m256i>(v))));
 #elif defined(__AVX512F__) && QR_ISA_BYTES == 64
-  r = reinterpret_cast<VecD>(_mm512_maskz_cvtepi32_pd(0xff, _mm512_castsi512_si256(reinterpret_cast<__m512i>(v))));
+  r = reinterpret_cast<VecD>(_mm512_maskz_cvtepi32_pd(0xff, lower_half(reinterpret_cast<__m512i>(v))));
 #else
   for (int i = 0; i < kLanes / 2; ++i) r[i] = v[i];
 #endif
@@ -298,8 +337,7 @@ QR_INLINE VecD double_high(VecI v) noexcept {
 #if defined(__AVX2__) && QR_ISA_BYTES == 32
   r = reinterpret_cast<VecD>(_mm256_cvtepi32_pd(_mm256_extracti128_si256(reinterpret_cast<__m256i>(v), 1)));
 #elif defined(__AVX512F__) && QR_ISA_BYTES == 64
-  r = reinterpret_cast<VecD>(_mm512_maskz_cvtepi32_pd(
-      0xff, _mm512_maskz_extracti64x4_epi64(0xf, reinterpret_cast<__m512i>(v), 1)));
+  r = reinterpret_cast<VecD>(_mm512_maskz_cvtepi32_pd(0xff, upper_half(reinterpret_cast<__m512i>(v))));
 #else
   for (int i = 0; i < kLanes / 2; ++i) r[i] = v[i + kLanes / 2];
 #endif
@@ -310,9 +348,10 @@ QR_INLINE VecF to_float(VecD low, VecD high) noexcept {
   return reinterpret_cast<VecF>(_mm256_set_m128(_mm256_cvtpd_ps(reinterpret_cast<__m256d>(high)),
                                                 _mm256_cvtpd_ps(reinterpret_cast<__m256d>(low))));
 #elif defined(__AVX512F__) && QR_ISA_BYTES == 64
-  const __m512 a = _mm512_castps256_ps512(_mm512_maskz_cvtpd_ps(0xff, reinterpret_cast<__m512d>(low)));
-  return reinterpret_cast<VecF>(
-      _mm512_maskz_insertf32x8(0xffff, a, _mm512_maskz_cvtpd_ps(0xff, reinterpret_cast<__m512d>(high)), 1));
+  const auto half = [](VecD v) __attribute__((always_inline)) {
+    return reinterpret_cast<__m256i>(_mm512_maskz_cvtpd_ps(0xff, reinterpret_cast<__m512d>(v)));
+  };
+  return reinterpret_cast<VecF>(join(half(low), half(high)));
 #else
   VecF r;
   for (int i = 0; i < kLanes / 2; ++i)

@@ -243,20 +243,23 @@ QR_INLINE void finish_bytes(const FinishBytes &f, const VecI (&sums)[R][V], std:
     store_bytes(y + row * f.y_stride, mask, in_order(pack_bytes<std::uint8_t>(d, zero, low)) ^ flip);
   };
   if (!f.r) {
-    QR_UNROLL for (int row = 0; row < R; ++row) put(row, [](VecF v, int) __attribute__((always_inline)) { return v; });
+    QR_UNROLL for (int row = 0; row < R; ++row) put(
+        row, [](VecF v, int) __attribute__((always_inline)) { return v; });
     return;
   }
   const std::uint8_t *const r = f.r + pixel * f.r_stride + channel;
-  const VecF mid_lo = splat(f.mid_lo), mid_hi = splat(f.mid_hi), mid_scale = splat(f.mid_scale), r_scale = splat(f.r_scale);
+  const VecF mid_lo = splat(f.mid_lo), mid_hi = splat(f.mid_hi), mid_scale = splat(f.mid_scale),
+             r_scale = splat(f.r_scale);
   const VecI r_zero = splat(f.r_zero);
   const VecB r_flip = VecB{} + f.r_flip;
   QR_UNROLL
   for (int row = 0; row < R; ++row) {
     const VecB bytes = load_bytes(r + row * f.r_stride, mask) ^ r_flip;
-    put(row, [&](VecF x, int v) __attribute__((always_inline)) {
-      const VecF mid = to_float(round_to_int(clamp(x, mid_lo, mid_hi)));
-      return fma(mid, mid_scale, to_float(widen_quarter(bytes, v) - r_zero) * r_scale);
-    });
+    put(
+        row, [&](VecF x, int v) __attribute__((always_inline)) {
+          const VecF mid = to_float(round_to_int(clamp(x, mid_lo, mid_hi)));
+          return fma(mid, mid_scale, to_float(widen_quarter(bytes, v) - r_zero) * r_scale);
+        });
   }
 }
 #endif
