@@ -245,11 +245,14 @@ class Plugin : public HeapObject, public std::enable_shared_from_this<Plugin> {
   Result<std::shared_ptr<Context>> load(const qr_load_request &request);
   // Empty: the plugin has nothing to say of the blob.
   Result<String> describe(const qr_load_request &request);
-  // An ONNX model with an EPContext node; the device's binary in it, or beside it under `binary_name`.
-  struct OnnxForm {
-    Vector<std::uint8_t> model, binary;
+  // Writes it as ONNX models of EPContext nodes.
+  Status export_onnx(const qr_load_request &request, std::string_view path, bool is_embedded);
+  // What a context in the device's own form is as an ONNX model (empty: the plugin does not know it), and as JSON.
+  struct ImportedBinary {
+    Vector<std::uint8_t> model, about;
   };
-  Result<OnnxForm> export_onnx(const qr_load_request &request, std::string_view binary_name);
+  Result<ImportedBinary> import_binary(const qr_plugin_bytes &binary, std::string_view binary_name,
+                                       const Vector<qr_plugin_option> &options);
 
   // What the plugin has of qr_plugin_memory_api. A null Registration with an ok status: the slot is not there, use
   // plain memory (allocate, register_pointer). import_fd without a slot is QR-R0010.

@@ -294,18 +294,27 @@ Result<String> Plugin::describe(const qr_load_request &request) {
   return String(collector.bytes.begin(), collector.bytes.end());
 }
 
-Result<Plugin::OnnxForm> Plugin::export_onnx(const qr_load_request &request, std::string_view binary_name) {
+Status Plugin::export_onnx(const qr_load_request &request, std::string_view path, bool is_embedded) {
   if (!QR_HAS_SLOT(table_->context, export_onnx))
     return no_slot(ErrorId::backend_cannot_compile, "write contexts as ONNX models");
-  BytesCollector model(environment_), binary(environment_);
-  const qr_bytes_sink to_model = model.sink(), to_binary = binary.sink();
   ErrorCollector errors(*this);
-  const qr_plugin_code code =
-      table_->context->export_onnx(backend_, &request, plugin_text(binary_name), &to_model, &to_binary, errors.sink());
-  QR_RETURN_IF_ERROR(model.state.finish(*this, "context.export_onnx"));
-  QR_RETURN_IF_ERROR(binary.state.finish(*this, "context.export_onnx"));
-  QR_RETURN_IF_ERROR(errors.finish("context.export_onnx", code));
-  return OnnxForm{std::move(model.bytes), std::move(binary.bytes)};
+  return errors.finish("context.export_onnx",
+                       table_->context->export_onnx(backend_, &request, plugin_text(path), is_embedded, errors.sink()));
+}
+
+Result<Plugin::ImportedBinary> Plugin::import_binary(const qr_plugin_bytes &binary, std::string_view binary_name,
+                                                     const Vector<qr_plugin_option> &options) {
+  if (!QR_HAS_SLOT(table_->context, import_binary)) return ImportedBinary();
+  constexpr const char *kSlot = "context.import_binary";
+  BytesCollector model(environment_), about(environment_);
+  const qr_bytes_sink to_model = model.sink(), to_about = about.sink();
+  ErrorCollector errors(*this);
+  const qr_plugin_code code = table_->context->import_binary(backend_, binary, plugin_text(binary_name), options.data(),
+                                                             options.size(), &to_model, &to_about, errors.sink());
+  QR_RETURN_IF_ERROR(model.state.finish(*this, kSlot));
+  QR_RETURN_IF_ERROR(about.state.finish(*this, kSlot));
+  QR_RETURN_IF_ERROR(errors.finish(kSlot, code));
+  return ImportedBinary{std::move(model.bytes), std::move(about.bytes)};
 }
 
 Result<std::shared_ptr<Context>> Plugin::load(const qr_load_request &request) {

@@ -158,7 +158,8 @@ Result<String> Model::inspect() const {
     const ProcessLock lock(prepared_mutex_);
     QR_RETURN_IF_ERROR(lock.status("the parts of the ONNX model"));
     QR_RETURN_IF_ERROR(errors.status(api_->inspect(prepared_, &facts, errors.sink()), "inspect"));
-    json.field("kind", "onnx").field("file_bytes", file_->bytes().size);
+    json.field("kind", about_.empty() ? "onnx" : "context").field("file_bytes", file_->bytes().size);
+    if (!about_.empty()) json.key("about").raw({reinterpret_cast<const char *>(about_.data()), about_.size()});
     write_tensors(json, "inputs", inputs_);
     write_tensors(json, "outputs", outputs_);
     json.key("onnx").raw(text_of(facts));

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "runtime/file.h"
 #include "runtime/plugin_text.h"
 #include "runtime/runtime.h"
 
@@ -17,32 +16,16 @@ String default_context_path(std::string_view model) {
   return String(model) + "_ctx.qrm";
 }
 
-std::string_view text_of_bytes(const Vector<std::uint8_t> &bytes) noexcept {
-  return {reinterpret_cast<const char *>(bytes.data()), bytes.size()};
-}
-
-// What is compiled, as ONNX Runtime loads it: the binary in the model, or in a file beside it.
-Status write_onnx_form(const CompileJob &job, const LoadableModel &loadable) {
-  const String path(job.settings.context_path);
+// What is compiled, as ONNX Runtime loads it.
+Status write_onnx_form(const CompileJob &job, const LoadableModel &loadable, std::string_view path) {
   if (loadable.programs().size() != 1)
     return Status::error(ErrorId::option_conflict,
                          format("option ep.context_file_path: found '%s' for %zu programs, expected one for an ONNX "
                                 "model",
                                 printable(path, 1000).c_str(), loadable.programs().size()),
-                         "compile without shape buckets, or name a .qrm")
+                         "name a .qrm")
         .with("option", "ep.context_file_path");
-  const std::size_t slash = path.rfind('/');
-  const String binary_path = path.substr(0, path.size() - 5) + "_" + String(job.plugin->id()) + ".bin";
-  const String binary_name = job.settings.context_embedded ? String()
-                             : slash == String::npos       ? binary_path
-                                                           : binary_path.substr(slash + 1);
-  QR_ASSIGN_OR_RETURN(const loader::Plugin::OnnxForm form,
-                      job.plugin->export_onnx(load_request(job, loadable.programs()[0]), binary_name));
-  if (!binary_name.empty()) QR_RETURN_IF_ERROR(write_text_file(binary_path, text_of_bytes(form.binary)));
-  QR_RETURN_IF_ERROR(write_text_file(path, text_of_bytes(form.model)));
-  job.model.runtime().log().write(QR_LOG_INFO, "session",
-                                  format("the compiled model was written to %s", printable(path, 1000).c_str()));
-  return {};
+  return job.plugin->export_onnx(load_request(job, loadable.programs()[0]), path, job.settings.context_embedded);
 }
 
 void raise(std::uint64_t &figure, std::uint64_t by) noexcept { figure = std::max(figure, by); }
@@ -85,8 +68,8 @@ Status keep_context(const CompileJob &job, const LoadableModel &loadable) {
         format("ep.context_enable: %s holds the context already, nothing is written", job.model.describe().c_str()));
     return {};
   }
-  if (settings.context_path.ends_with(".onnx")) return write_onnx_form(job, loadable);
-  if (!settings.context_embedded)
+  const bool is_onnx = settings.context_path.ends_with(".onnx");
+  if (!is_onnx && !settings.context_embedded)
     log.write(QR_LOG_INFO, "session", "ep.context_embed_mode is 0: a .qrm holds everything in one file all the same");
   if (settings.context_path.empty() && job.model.path().empty())
     return Status::error(ErrorId::option_conflict,
@@ -96,7 +79,7 @@ Status keep_context(const CompileJob &job, const LoadableModel &loadable) {
         .with("option", "ep.context_file_path");
   const String path =
       settings.context_path.empty() ? default_context_path(job.model.path()) : String(settings.context_path);
-  QR_RETURN_IF_ERROR(write_container(job, *loadable.compiled(), path));
+  QR_RETURN_IF_ERROR(is_onnx ? write_onnx_form(job, loadable, path) : write_container(job, *loadable.compiled(), path));
   log.write(QR_LOG_INFO, "session", format("the compiled model was written to %s", printable(path, 1000).c_str()));
   return {};
 }

@@ -101,17 +101,31 @@ Result<Ref<Model>> Model::open(Ref<Runtime> runtime, qrm::RawFile file, qrm::Fil
     return finish({});
   }
   if (!looks_like_onnx(bytes))
-    return finish(Status::error(
-        ErrorId::unknown_format,
-        bytes.size == 0
-            ? format("%s: it is empty, expected an .onnx model or a .qrm container", model->describe().c_str())
-            : format("%s: neither an .onnx model nor a .qrm container, its %llu bytes begin with %s",
-                     model->describe().c_str(), static_cast<unsigned long long>(bytes.size),
-                     first_bytes(bytes).c_str())));
+    if (Status known = model->take_binary(options); !known.ok()) return finish(std::move(known));
   return finish(model->parse_onnx(use));
 }
 
 String Model::describe() const { return path_.empty() ? String("the model in memory") : printable(path_, 1000); }
+
+// A context in a device's own form: the backend that the options name may know it.
+Status Model::take_binary(const OptionSet *options) {
+  const qir::Bytes bytes = file_->bytes();
+  QR_ASSIGN_OR_RETURN(const Settings settings, resolve_settings(options));
+  if (auto backend = runtime_->open_backend(settings.backend); backend.ok()) {
+    QR_ASSIGN_OR_RETURN(const PluginOptions given, plugin_options(settings, options, **backend));
+    QR_ASSIGN_OR_RETURN(loader::Plugin::ImportedBinary known,
+                        (*backend)->import_binary({bytes.data, bytes.size},
+                                                  std::string_view(path_).substr(path_.rfind('/') + 1), given.own));
+    model_ = std::move(known.model), about_ = std::move(known.about);
+  }
+  if (!model_.empty()) return {};
+  return Status::error(
+      ErrorId::unknown_format,
+      bytes.size == 0
+          ? format("%s: it is empty, expected an .onnx model or a .qrm container", describe().c_str())
+          : format("%s: neither an .onnx model nor a .qrm container, its %llu bytes begin with %s", describe().c_str(),
+                   static_cast<unsigned long long>(bytes.size), first_bytes(bytes).c_str()));
+}
 
 Status Model::parse_onnx(qrm::FileUse use) {
   QR_ASSIGN_OR_RETURN(api_, runtime_->prepare().api());
@@ -120,7 +134,7 @@ Status Model::parse_onnx(qrm::FileUse use) {
                                   : slash == String::npos ? "."
                                   : slash == 0            ? "/"
                                                           : std::string_view(path_).substr(0, slash);
-  const qir::Bytes bytes = file_->bytes();
+  const qir::Bytes bytes = model_.empty() ? file_->bytes() : qir::Bytes{model_.data(), model_.size()};
   ErrorCollector errors;
   QR_RETURN_IF_ERROR(errors.status(api_->open(&runtime_->host(), {bytes.data, bytes.size}, plugin_string(folder),
                                               use == qrm::FileUse::Read, &prepared_, errors.sink()),

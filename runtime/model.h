@@ -98,6 +98,7 @@ class Model : public Counted<Model> {
  private:
   static Result<Ref<Model>> open(Ref<Runtime> runtime, qrm::RawFile file, qrm::FileUse use, std::string_view path,
                                  const OptionSet *options);
+  Status take_binary(const OptionSet *options);
   Status parse_onnx(qrm::FileUse use);
 
   Ref<Runtime> runtime_;
@@ -105,6 +106,8 @@ class Model : public Counted<Model> {
   qrm::SumCheck sums_ = qrm::SumCheck::Program;
   std::optional<qrm::RawFile> file_;  // of an ONNX model
   std::optional<qrm::ValidatedModel> container_;
+  // Of a context in a device's own form: the ONNX model in its stead, and what it holds, as JSON.
+  Vector<std::uint8_t> model_, about_;
   const qr_prepare_api *api_ = nullptr;
   qr_prepared_model *prepared_ = nullptr;
   mutable ProcessMutex prepared_mutex_;  // the compiler library's objects take one caller at a time

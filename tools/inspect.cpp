@@ -129,22 +129,51 @@ void print_container(const Json &info) {
   print_pairs("metadata", info.value("metadata", Json::object()));
 }
 
+void print_context(const Json &info) {
+  print_tensors("inputs", info["inputs"]);
+  print_tensors("outputs", info["outputs"]);
+  print("context\n");
+  print_about(info["about"], 2);
+}
+
+// A file that is neither .onnx nor .qrm may be a context of one of the backends: they are asked in turn, where none is
+// named.
+qr::Model open_model(qr::Runtime &runtime, const SessionFlags &flags, const std::string &path) {
+  constexpr std::string_view kUnknownFormat = "QR-F0006";
+  const qr::Options options = flags.make_options(runtime);
+  qr::Result<qr::Model> opened = qr::Model::try_open(runtime, path, &options);
+  if (opened.ok() || std::string_view(opened.status().id()) != kUnknownFormat || !flags.backend.empty())
+    return std::move(opened).value();
+  const uint64_t count = runtime.scan();
+  for (uint64_t i = 0; i < count; ++i) {
+    qr::Options with = flags.make_options(runtime);
+    with.set("backend", qr::from_c(runtime.backend(i).id));
+    qr::Result<qr::Model> known = qr::Model::try_open(runtime, path, &with);
+    if (known.ok() || std::string_view(known.status().id()) != kUnknownFormat) return std::move(known).value();
+  }
+  return std::move(opened).value();
+}
+
 }  // namespace
 
 void register_inspect(CLI::App &app, Action &action) {
   struct Flags {
+    SessionFlags session;
     std::string model;
     bool json = false;
   };
   auto flags = std::make_shared<Flags>();
   CLI::App *command =
       app.add_subcommand("inspect", "Print what a model says of itself: inputs, outputs, graphs, contexts, segments");
-  command->add_option("model", flags->model, "Model: .onnx or .qrm")->required()->type_name("MODEL");
+  command->add_option("model", flags->model, "Model: .onnx or .qrm, or a context binary that a backend knows")
+      ->required()
+      ->type_name("MODEL");
+  flags->session.add_to(*command, false);
   command->add_flag("--json", flags->json, "Print it as JSON (docs/formats/inspect.md)");
   command->callback([&action, flags] {
     action = [flags] {
-      const qr::Runtime runtime;
-      const Json info = Json::parse(qr::Model(runtime, flags->model).inspect());
+      qr::Runtime runtime = flags->session.runtime();
+      const Json info = Json::parse(open_model(runtime, flags->session, flags->model).inspect());
       if (flags->json) {
         print("%s\n", info.dump(2, ' ', false, Json::error_handler_t::replace).c_str());
         return 0;
@@ -152,6 +181,7 @@ void register_inspect(CLI::App &app, Action &action) {
       print("%s: %s, %s\n", flags->model.c_str(), info.value("kind", "?").c_str(),
             bytes_text(info.value("file_bytes", uint64_t{0})).c_str());
       if (info.value("kind", "") == "onnx") print_onnx(info);
+      else if (info.value("kind", "") == "context") print_context(info);
       else print_container(info);
       return 0;
     };

@@ -2,11 +2,9 @@
 #include "backends/htp/dump.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
 
+#include "backends/htp/output_file.h"
 #include "base/json_writer.h"
-#include "base/os_error.h"
 
 namespace quarry::htp {
 
@@ -124,21 +122,14 @@ String trace_json(const Draft &draft, const Vector<String> &sources) {
 }
 
 // Into `folder`, or the working folder, under the names of the graph and the SoC, which are others for each file.
-Status write_file(std::string_view option, std::string_view folder, const Draft &draft, const Soc &soc,
+Status write_dump(std::string_view option, std::string_view folder, const Draft &draft, const Soc &soc,
                   std::string_view ending, const String &text) {
   String name = draft.name;
   for (char &letter : name)
     if (letter == '/' || static_cast<unsigned char>(letter) < ' ') letter = '_';
   const String path = (folder.empty() ? String() : String(folder) + "/") + name.substr(0, 100) + "_" +
                       (*soc.name ? String(soc.name) : format("soc%u", soc.number)) + String(ending);
-  std::FILE *const file = std::fopen(path.c_str(), "wbe");
-  bool ok = file && std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  const int error = errno;
-  if (file) ok = std::fclose(file) == 0 && ok;
-  if (ok) return {};
-  return Status::error(os_error_id(error, ErrorId::io_error),
-                       format("option %s: %s cannot be written: %s", String(option).c_str(),
-                              printable(path, 1000).c_str(), os_error_text(error).c_str()));
+  return write_file(format("option %s", String(option).c_str()), path, text);
 }
 
 }  // namespace
@@ -146,10 +137,10 @@ Status write_file(std::string_view option, std::string_view folder, const Draft 
 Status dump_draft(const Draft &draft, const Vector<String> &sources, const CompileOptions &options) {
   const Settings &settings = options.settings;
   if (settings.flag("dump_json_qnn_graph"))
-    QR_RETURN_IF_ERROR(write_file("json_qnn_graph_dir", settings.text("json_qnn_graph_dir"), draft, *options.soc,
+    QR_RETURN_IF_ERROR(write_dump("json_qnn_graph_dir", settings.text("json_qnn_graph_dir"), draft, *options.soc,
                                   ".json", graph_json(draft)));
   if (settings.flag("enable_framework_op_trace"))
-    QR_RETURN_IF_ERROR(write_file("framework_op_trace_dir", settings.text("framework_op_trace_dir"), draft,
+    QR_RETURN_IF_ERROR(write_dump("framework_op_trace_dir", settings.text("framework_op_trace_dir"), draft,
                                   *options.soc, "_op_trace.json", trace_json(draft, sources)));
   return {};
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // ONNX's ModelProto, as far as a model of an EPContext node needs it, written field by field.
-#include "backends/htp/inspect.h"
+#include "backends/htp/ep_context.h"
+
+#include "backends/htp/output_file.h"
 #include "quarry/version.h"
 
 namespace quarry::htp {
@@ -102,16 +104,36 @@ class Writer {
     }
     return inner;
   }
-  // ONNX Runtime's way to say by which name the binary knows a tensor of the node.
-  const String &overrides() const noexcept { return overrides_; }
-  Vector<std::uint8_t> finish(const Message &context, const Blob &blob) {
-    for (const Message &one : before_) graph_.message(1, one);
-    graph_.message(1, context);
-    for (const Message &one : after_) graph_.message(1, one);
-    graph_.text(2, blob.graphs[0].name);
-    const String version = format("%d.%d.%d", QR_VERSION_MAJOR, QR_VERSION_MINOR, QR_VERSION_PATCH);
+  // One that is the binary's own, under a name of the model's.
+  void plain_border(const BlobTensor &tensor, bool is_output) {
+    graph_.message(is_output ? 12 : 11, value_info(tensor, tensor.name, tensor.dtype));
+    if (tensor.device_name != tensor.name) overrides_ += tensor.name + "=" + tensor.device_name + ";";
+  }
+  // The node for the borders since the last one. NodeProto: input 1, output 2, name 3, op_type 4, attribute 5,
+  // domain 7.
+  void context(const Vector<String> &inputs, const Vector<String> &outputs, const EpContext &from,
+               const String &graph) {
+    Message made;
+    for (const String &name : inputs) made.text(1, name);
+    for (const String &name : outputs) made.text(2, name);
+    made.text(3, String(from.name_prefix) + graph).text(4, "EPContext").text(7, "com.microsoft");
+    made.message(5, attribute("main_context", 1)).message(5, attribute("embed_mode", from.file.empty() ? 1u : 0u));
+    const auto *const bytes = reinterpret_cast<const char *>(from.binary.data());
+    made.message(
+        5, attribute("ep_cache_context", from.file.empty() ? std::string_view(bytes, from.binary.size()) : from.file));
+    made.message(5, attribute("ep_sdk_version", from.build_id)).message(5, attribute("partition_name", graph));
+    made.message(5, attribute("source", from.source));
+    // ONNX Runtime's way to say by which name the binary knows a tensor of the node.
+    if (!overrides_.empty()) made.message(5, attribute("io_name_overrides", overrides_));
+    overrides_.clear();
+    contexts_.push_back(std::move(made));
+  }
+  Vector<std::uint8_t> finish(std::string_view name, std::string_view producer, std::string_view version) {
+    for (const auto *list : {&before_, &contexts_, &after_})
+      for (const Message &one : *list) graph_.message(1, one);
+    graph_.text(2, name);
     Message model;  // ir_version 1, producer_name 2, producer_version 3, graph 7, opset_import 8 (domain 1, version 2)
-    model.number(1, kIrVersion).text(2, "quarry").text(3, version).message(7, graph_);
+    model.number(1, kIrVersion).text(2, producer).text(3, version).message(7, graph_);
     model.message(8, Message().text(1, "").number(2, kOpset))
         .message(8, Message().text(1, "com.microsoft").number(2, 1));
     return model.take();
@@ -120,40 +142,73 @@ class Writer {
  private:
   void node(bool is_output, Message made) { (is_output ? after_ : before_).push_back(std::move(made)); }
   Message graph_;  // GraphProto: node 1, name 2, initializer 5, input 11, output 12, value_info 13
-  Vector<Message> before_, after_;
+  Vector<Message> before_, contexts_, after_;
   String overrides_;
 };
 
 }  // namespace
 
-Result<Vector<std::uint8_t>> ep_context_model(const Blob &blob, std::span<const std::uint8_t> binary,
-                                              std::string_view binary_name, std::string_view name_prefix) {
-  if (blob.graphs.size() != 1 || blob.binary_bytes == 0)
+Result<Vector<std::uint8_t>> ep_context_model(const Blob &blob, std::size_t index, const EpContext &context) {
+  const BlobGraph &graph = blob.graphs[index];
+  if (blob.binary_bytes == 0 || !graph.on_device)
     return Status::error(ErrorId::backend_limit,
-                         format("EPContext: found %zu graphs and a binary of %llu bytes, expected one graph with work "
-                                "for the device",
-                                blob.graphs.size(), static_cast<unsigned long long>(blob.binary_bytes)),
-                         "compile without shape buckets, or write a .qrm");
-  const BlobGraph &graph = blob.graphs[0];
+                         format("EPContext: graph %s: found no work for the device, or that of several binaries, "
+                                "expected one graph of one binary",
+                                printable(graph.name).c_str()),
+                         "write a .qrm");
   Writer writer;
-  Message context;  // NodeProto: input 1, output 2, name 3, op_type 4, attribute 5, domain 7
-  for (const BlobTensor &tensor : graph.inputs) {
-    QR_ASSIGN_OR_RETURN(const String name, writer.border(tensor, false));
-    context.text(1, name);
+  const auto borders = [&](const Vector<BlobTensor> &tensors, bool is_output) -> Result<Vector<String>> {
+    Vector<String> names;
+    for (const BlobTensor &tensor : tensors) {
+      QR_ASSIGN_OR_RETURN(String name, writer.border(tensor, is_output));
+      names.push_back(std::move(name));
+    }
+    return names;
+  };
+  QR_ASSIGN_OR_RETURN(const Vector<String> inputs, borders(graph.inputs, false));
+  QR_ASSIGN_OR_RETURN(const Vector<String> outputs, borders(graph.outputs, true));
+  writer.context(inputs, outputs, context, graph.name);
+  return writer.finish(graph.name, "quarry", format("%d.%d.%d", QR_VERSION_MAJOR, QR_VERSION_MINOR, QR_VERSION_PATCH));
+}
+
+Vector<std::uint8_t> ep_context_model(const Vector<BlobGraph> &graphs, const EpContext &context) {
+  Writer writer;
+  for (const BlobGraph &graph : graphs) {
+    const auto borders = [&](const Vector<BlobTensor> &tensors, bool is_output) {
+      Vector<String> names;
+      for (const BlobTensor &tensor : tensors) {
+        writer.plain_border(tensor, is_output);
+        names.push_back(tensor.name);
+      }
+      return names;
+    };
+    const Vector<String> inputs = borders(graph.inputs, false), outputs = borders(graph.outputs, true);
+    writer.context(inputs, outputs, context, graph.name);
   }
-  for (const BlobTensor &tensor : graph.outputs) {
-    QR_ASSIGN_OR_RETURN(const String name, writer.border(tensor, true));
-    context.text(2, name);
+  return writer.finish("contexts", "QNN", context.build_id);
+}
+
+Status write_ep_contexts(const Blob &blob, std::span<const std::uint8_t> binary, std::string_view path,
+                         bool is_embedded, std::string_view name_prefix) {
+  constexpr const char *kOption = "option ep.context_file_path";
+  constexpr std::string_view kEnding = ".onnx";
+  const String stem(path.substr(0, path.ends_with(kEnding) ? path.size() - kEnding.size() : path.size()));
+  const String binary_path = stem + "_htp.bin";
+  EpContext context{binary, {}, name_prefix, blob.build_id, "QNNExecutionProvider"};
+  if (!is_embedded) context.file = std::string_view(binary_path).substr(binary_path.rfind('/') + 1);
+  Vector<Vector<std::uint8_t>> models;  // all of them before one is written
+  for (std::size_t i = 0; i < blob.graphs.size(); ++i) {
+    QR_ASSIGN_OR_RETURN(Vector<std::uint8_t> model, ep_context_model(blob, i, context));
+    models.push_back(std::move(model));
   }
-  context.text(3, String(name_prefix) + graph.name).text(4, "EPContext").text(7, "com.microsoft");
-  context.message(5, attribute("main_context", 1)).message(5, attribute("embed_mode", binary_name.empty() ? 1u : 0u));
-  const std::string_view cache = binary_name.empty()
-                                     ? std::string_view(reinterpret_cast<const char *>(binary.data()), binary.size())
-                                     : binary_name;
-  context.message(5, attribute("ep_cache_context", cache)).message(5, attribute("ep_sdk_version", blob.build_id));
-  context.message(5, attribute("partition_name", graph.name)).message(5, attribute("source", "QNNExecutionProvider"));
-  if (!writer.overrides().empty()) context.message(5, attribute("io_name_overrides", writer.overrides()));
-  return writer.finish(context, blob);
+  const auto text = [](std::span<const std::uint8_t> bytes) {
+    return std::string_view(reinterpret_cast<const char *>(bytes.data()), bytes.size());
+  };
+  if (!is_embedded) QR_RETURN_IF_ERROR(write_file(kOption, binary_path, text(binary)));
+  for (std::size_t i = 0; i < models.size(); ++i)
+    QR_RETURN_IF_ERROR(
+        write_file(kOption, models.size() == 1 ? String(path) : stem + format("_%zu.onnx", i + 1), text(models[i])));
+  return {};
 }
 
 }  // namespace quarry::htp

@@ -43,8 +43,10 @@ namespace {
 
 void write_blob_text(JsonWriter &json, const Blob &blob) {
   const Soc *const soc = find_soc(blob.soc);
-  json.begin_object().field("soc", soc && *soc->name ? String(soc->name) : format("%u", blob.soc));
-  json.field("soc_model", blob.soc).field("arch", format("v%u", blob.arch));
+  json.begin_object().field("soc", soc && *soc->name ? String(soc->name)
+                                   : blob.soc == 0   ? String("not told")
+                                                     : format("%u", blob.soc));
+  json.field("soc_model", blob.soc).field("arch", blob.arch == 0 ? String("not told") : format("v%u", blob.arch));
   if (!blob.origin.empty()) json.field("origin", blob.origin);
   json.field("build_id", blob.build_id).field("core", qnn::version_text(blob.version.core));
   json.field("htp", qnn::version_text(blob.version.backend)).field("binary_bytes", blob.binary_bytes);
@@ -52,7 +54,7 @@ void write_blob_text(JsonWriter &json, const Blob &blob) {
   json.key("graphs").begin_array();
   for (const BlobGraph &graph : blob.graphs) {
     json.begin_object().field("name", graph.name).field("on_device", graph.on_device);
-    json.field("nodes", graph.nodes.size()).field("layout_copies", graph.layout_copies);
+    if (!graph.nodes.empty()) json.field("nodes", graph.nodes.size()).field("layout_copies", graph.layout_copies);
     json.field("vtcm_bytes", graph.vtcm_bytes).field("spill_fill_bytes", graph.spill_bytes);
     json.field("optimization", graph.optimization).field("hvx_threads", graph.hvx_threads);
     write_tensors(json, "inputs", graph.inputs);

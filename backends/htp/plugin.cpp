@@ -10,10 +10,12 @@
 #include "backends/common/option_slots.h"
 #include "backends/htp/compile.h"
 #include "backends/htp/doctor.h"
+#include "backends/htp/ep_context.h"
 #include "backends/htp/foreign.h"
 #include "backends/htp/grade.h"
 #include "backends/htp/inspect.h"
 #include "backends/htp/lower/lowering.h"
+#include "backends/htp/raw_binary.h"
 #include "backends/htp/shared_memory.h"
 #include "backends/htp/submitted.h"
 #include "base/os_error.h"
@@ -396,22 +398,32 @@ qr_plugin_code context_describe(qr_backend *backend, const qr_load_request *requ
   });
 }
 
-qr_plugin_code context_export_onnx(qr_backend *backend, const qr_load_request *request, qr_plugin_string binary_name,
-                                   const qr_bytes_sink *out_model, const qr_bytes_sink *out_binary,
-                                   const qr_error_sink *errors) {
+qr_plugin_code context_export_onnx(qr_backend *backend, const qr_load_request *request, qr_plugin_string path,
+                                   std::int32_t is_embedded, const qr_error_sink *errors) {
   return guard(backend->allocator, errors, [&]() -> Status {
     QR_ASSIGN_OR_RETURN(const htp::Blob blob, blob_of(*request->blob));
     std::span<const std::uint8_t> binary;
     if (request->blob->segment_count > 0)
       binary = {static_cast<const std::uint8_t *>(request->blob->segments[0].data), request->blob->segments[0].size};
-    QR_ASSIGN_OR_RETURN(const Vector<std::uint8_t> model,
-                        htp::ep_context_model(blob, binary, view(binary_name),
-                                              plugin::option(request->options, request->option_count,
-                                                             "ep.context_node_name_prefix", "")));
-    if (out_model->write(out_model->self, model.data(), model.size()) == QR_OK &&
-        (view(binary_name).empty() || out_binary->write(out_binary->self, binary.data(), binary.size()) == QR_OK))
+    return htp::write_ep_contexts(
+        blob, binary, view(path), is_embedded != 0,
+        plugin::option(request->options, request->option_count, "ep.context_node_name_prefix", ""));
+  });
+}
+
+qr_plugin_code context_import_binary(qr_backend *backend, qr_plugin_bytes binary, qr_plugin_string binary_name,
+                                     const qr_plugin_option *options, std::uint64_t option_count,
+                                     const qr_bytes_sink *out_model, const qr_bytes_sink *out_json,
+                                     const qr_error_sink *errors) {
+  return guard(backend->allocator, errors, [&]() -> Status {
+    const std::span<const std::uint8_t> bytes{static_cast<const std::uint8_t *>(binary.data), binary.size};
+    if (!htp::is_raw_binary(bytes)) return {};
+    QR_ASSIGN_OR_RETURN(const auto library, backend->library(options, option_count));
+    QR_ASSIGN_OR_RETURN(const htp::RawBinary read, htp::read_raw_binary(*library, bytes, view(binary_name)));
+    if (out_model->write(out_model->self, read.model.data(), read.model.size()) == QR_OK &&
+        out_json->write(out_json->self, read.about.data(), read.about.size()) == QR_OK)
       return {};
-    return Status::error(ErrorId::internal, "export_onnx: the host did not take the model");
+    return Status::error(ErrorId::internal, "import_binary: the host did not take the model");
   });
 }
 
@@ -465,7 +477,8 @@ constexpr qr_plugin_context_api kContext = {sizeof(qr_plugin_context_api),
                                             context_graph_count,
                                             context_nodes,
                                             context_describe,
-                                            context_export_onnx};
+                                            context_export_onnx,
+                                            context_import_binary};
 
 // ---- execution ----------------------------------------------------------------------------------
 

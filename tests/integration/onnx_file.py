@@ -13,7 +13,7 @@ def number(name, value):
 
 
 def value_info(name, dtype, dims):
-    shape = field(2, b"".join(field(1, b"\x08" + varint(d)) for d in dims))
+    shape = field(2, b"".join(field(1, b"\x08" + varint(d) if isinstance(d, int) else field(2, d.encode())) for d in dims))
     return field(1, name.encode()) + field(2, field(1, b"\x08" + varint(dtype) + shape))
 
 

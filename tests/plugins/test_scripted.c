@@ -469,6 +469,42 @@ static void test_misbehaviour(void **state) {
   qr_session_destroy(session);
 }
 
+/* A file that is a context of the backend's own: its model stands for it, where the options name the backend. */
+static void test_own_form(void **state) {
+  fixture *f = *state;
+  static const char begin[] = "scripted context:";
+  const size_t begin_size = sizeof begin - 1;
+  char name[600], bytes[4096];
+  snprintf(name, sizeof name, "%s/accepted.onnx", g_models);
+  FILE *file = fopen(name, "rb");
+  assert_non_null(file);
+  memcpy(bytes, begin, begin_size);
+  const size_t size = begin_size + fread(bytes + begin_size, 1, sizeof bytes - begin_size, file);
+  fclose(file);
+  snprintf(name, sizeof name, "%s/own.bin", g_folder);
+  file = fopen(name, "wb");
+  assert_true(file && fwrite(bytes, 1, size, file) == size && fclose(file) == 0);
+
+  qr_model *model = NULL;
+  fails(qr_model_open_path(f->runtime, text(name), NULL, &model), QR_CORRUPT, "QR-F0006");
+  fails(qr_model_open_memory(f->runtime, bytes, begin_size, f->options, &model), QR_CORRUPT, "QR-B0005");
+  for (int from_path = 0; from_path < 2; ++from_path) {
+    ok(from_path ? qr_model_open_path(f->runtime, text(name), f->options, &model)
+                 : qr_model_open_memory(f->runtime, bytes, size, f->options, &model));
+    assert_int_equal(qr_model_input_count(model), qr_model_input_count(f->model));
+    char *json = NULL;
+    ok(qr_model_inspect(model, &json));
+    assert_non_null(strstr(json, "\"kind\": \"context\""));
+    assert_non_null(strstr(json, from_path ? "\"about\": {\"file\":\"own.bin\"}" : "\"about\": {\"file\":\"\"}"));
+    qr_string_destroy(json);
+    qr_session *session = NULL;
+    ok(qr_session_create(model, f->options, NULL, &session));
+    ok(run(session, NULL, NULL));
+    qr_session_destroy(session);
+    qr_model_destroy(model);
+  }
+}
+
 int main(int argc, char **argv) {
   if (begin(argc, argv)) return 2;
   const struct CMUnitTest tests[] = {
@@ -487,6 +523,7 @@ int main(int argc, char **argv) {
       SCRIPTED(test_signal_descriptor),
       SCRIPTED(test_no_memory),
       SCRIPTED(test_misbehaviour),
+      SCRIPTED(test_own_form),
       SCRIPTED(test_replaced_in_background),
       SCRIPTED(test_pending_in_background),
       SCRIPTED(test_failed_in_background),

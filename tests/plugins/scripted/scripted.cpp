@@ -197,6 +197,23 @@ std::uint64_t contexts_in_group(const qr_context &context) {
                     [&](const qr_context *other) { return other->group == context.group; }));
 }
 
+// The scripted device's own form: these words, and an ONNX model behind them.
+qr_plugin_code context_import_binary(qr_backend *backend, qr_plugin_bytes binary, qr_plugin_string binary_name,
+                                     const qr_plugin_option *, std::uint64_t, const qr_bytes_sink *out_model,
+                                     const qr_bytes_sink *out_json, const qr_error_sink *errors) {
+  return guard(backend->allocator, errors, [&]() -> Status {
+    constexpr std::string_view kBegin = "scripted context:";
+    const std::string_view bytes(static_cast<const char *>(binary.data), binary.size);
+    if (!bytes.starts_with(kBegin)) return {};
+    if (bytes.size() == kBegin.size())
+      return Status::error(ErrorId::backend_bad_blob, "scripted context: found no model, expected one", "write one");
+    const String about = format("{\"file\":\"%s\"}", printable(view(binary_name)).c_str());
+    (void)out_model->write(out_model->self, bytes.data() + kBegin.size(), bytes.size() - kBegin.size());
+    (void)out_json->write(out_json->self, about.data(), about.size());
+    return {};
+  });
+}
+
 constexpr qr_plugin_context_api kContext = {sizeof(qr_plugin_context_api),
                                             0,
                                             context_grade,
@@ -207,7 +224,10 @@ constexpr qr_plugin_context_api kContext = {sizeof(qr_plugin_context_api),
                                             context_tensor,
                                             context_destroy,
                                             context_graph_count,
-                                            context_nodes};
+                                            context_nodes,
+                                            nullptr,
+                                            nullptr,
+                                            context_import_binary};
 
 // ---- execution ----------------------------------------------------------------------------------
 

@@ -431,6 +431,7 @@ __attribute__((unused)) static const qr_plugin_context_api context_table = {CONT
                                                                             context_graph_count,
                                                                             NULL,
                                                                             NULL,
+                                                                            NULL,
                                                                             NULL};
 __attribute__((unused)) static qr_plugin_code (*const run_slot)(qr_execution *, const qr_run_request *,
                                                                 const qr_error_sink *) = execution_run;

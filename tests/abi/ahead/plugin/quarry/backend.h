@@ -666,12 +666,19 @@ typedef struct qr_plugin_context_api {
    * untrusted. (optional: the container says no more than it knows itself) */
   qr_plugin_code (*describe)(qr_backend *backend, const qr_load_request *request, const qr_bytes_sink *out_json,
                              const qr_error_sink *errors);
-  /* since 0.2. The context in the form that ONNX Runtime loads: an ONNX model with an EPContext node. An empty
-   * `binary_name`: the device's binary is in the model; else it goes to `out_binary`, and the model names this file,
-   * which will lie beside it. (optional: there is no such form) */
-  qr_plugin_code (*export_onnx)(qr_backend *backend, const qr_load_request *request, qr_plugin_string binary_name,
-                                const qr_bytes_sink *out_model, const qr_bytes_sink *out_binary,
-                                const qr_error_sink *errors);
+  /* since 0.2. Writes the context in the form that ONNX Runtime loads: an ONNX model of an EPContext node at `path`,
+   * which ends in ".onnx"; of several graphs one model each, "_1", "_2" ... in front of the ending. The device's binary
+   * is in the model, or (`is_embedded` 0) in one file beside it. (optional: there is no such form) */
+  qr_plugin_code (*export_onnx)(qr_backend *backend, const qr_load_request *request, qr_plugin_string path,
+                                int32_t is_embedded, const qr_error_sink *errors);
+  /* since 0.2. What a file is that is a context in the device's own form, with nothing around it: an ONNX model of
+   * EPContext nodes, which the host takes in its stead, and what it holds as a JSON object. A `binary_name`: the model
+   * names this file, which lies beside it, else it holds the bytes. Of another form: 0, and no byte is written.
+   * The bytes are untrusted; options: as of a load request. (optional: there is no such form) */
+  qr_plugin_code (*import_binary)(qr_backend *backend, qr_plugin_bytes binary, qr_plugin_string binary_name,
+                                  const qr_plugin_option *options, uint64_t option_count,
+                                  const qr_bytes_sink *out_model, const qr_bytes_sink *out_json,
+                                  const qr_error_sink *errors);
   /* since one minor later */
   void (*later)(void);
 } qr_plugin_context_api;
