@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backends/htp/dlc.h"
 #include "backends/htp/dump.h"
 #include "backends/htp/lower/half_forms.h"
 #include "backends/htp/lower/lowering.h"
@@ -197,6 +198,7 @@ Result<CompiledContext> compile(const std::shared_ptr<const qnn::Library> &libra
     String &name = one->draft().name;  // names of graphs must differ in a context
     if (!names.emplace(name, true).second) name += format("#%zu", i);
     QR_RETURN_IF_ERROR(dump_draft(one->draft(), one->source_names(), options));
+    QR_RETURN_IF_ERROR(dump_dlc(*engine, one->draft(), options, step));
     if (!one->draft().nodes.empty()) {
       GraphConfigs configs(options, name);
       QR_RETURN_IF_ERROR(Writer(*engine, one->draft()).write(context.handle, configs, step, call).status());

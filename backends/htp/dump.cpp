@@ -71,19 +71,6 @@ void write_node(JsonWriter &json, const Draft &draft, const DraftNode &node) {
   json.end_object();
 }
 
-// Names of nodes may come twice, those of an object's members must not.
-class UniqueNames {
- public:
-  String of(const String &name) {
-    String made = name;
-    for (std::size_t i = 1; !taken_.emplace(made, true).second; ++i) made = name + format("#%zu", i);
-    return made;
-  }
-
- private:
-  StringMap<bool> taken_;
-};
-
 String graph_json(const Draft &draft) {
   JsonWriter json;
   json.begin_object();
@@ -121,18 +108,20 @@ String trace_json(const Draft &draft, const Vector<String> &sources) {
   return json.take();
 }
 
-// Into `folder`, or the working folder, under the names of the graph and the SoC, which are others for each file.
 Status write_dump(std::string_view option, std::string_view folder, const Draft &draft, const Soc &soc,
                   std::string_view ending, const String &text) {
-  String name = draft.name;
-  for (char &letter : name)
-    if (letter == '/' || static_cast<unsigned char>(letter) < ' ') letter = '_';
-  const String path = (folder.empty() ? String() : String(folder) + "/") + name.substr(0, 100) + "_" +
-                      (*soc.name ? String(soc.name) : format("soc%u", soc.number)) + String(ending);
-  return write_file(format("option %s", String(option).c_str()), path, text);
+  return write_file(format("option %s", String(option).c_str()), dump_path(folder, draft, soc, ending), text);
 }
 
 }  // namespace
+
+String dump_path(std::string_view folder, const Draft &draft, const Soc &soc, std::string_view ending) {
+  String name = draft.name;
+  for (char &letter : name)
+    if (letter == '/' || static_cast<unsigned char>(letter) < ' ') letter = '_';
+  return (folder.empty() ? String() : String(folder) + "/") + name.substr(0, 100) + "_" +
+         (*soc.name ? String(soc.name) : format("soc%u", soc.number)) + String(ending);
+}
 
 Status dump_draft(const Draft &draft, const Vector<String> &sources, const CompileOptions &options) {
   const Settings &settings = options.settings;

@@ -140,14 +140,8 @@ void Writer::validate(Vector<Status> &refused) {
   }
 }
 
-Result<qnn::Handle> Writer::write(qnn::Handle context, GraphConfigs &configs, const Step &step,
-                                  const CompileCall &call) {
-  const qnn::Api &api = engine_.api();
+Status Writer::add(const qnn::Api &api, qnn::Handle graph, const Step &step) {
   qnn::LogLines lines;
-  qnn::Handle graph = nullptr;
-  if (const qnn::Error error = api.graphCreate(context, draft_.name.c_str(), configs.list(), &graph))
-    return qnn::call_failed("graphCreate " + printable(draft_.name) + " with " + configs.text(), error, &lines,
-                            "leave out the option whose configuration the library does not take");
   const std::size_t total = tensors_.size() + draft_.nodes.size() + 1;
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     if (draft_.tensors[i].type == qnn::TensorType::Null) continue;
@@ -167,6 +161,20 @@ Result<qnn::Handle> Writer::write(qnn::Handle context, GraphConfigs &configs, co
       return qnn::call_failed(
           format("graphAddNode '%s' %s", printable(node.name).c_str(), describe(node, draft_).c_str()), error, &lines);
   }
+  return {};
+}
+
+Result<qnn::Handle> Writer::write(qnn::Handle context, GraphConfigs &configs, const Step &step,
+                                  const CompileCall &call) {
+  const qnn::Api &api = engine_.api();
+  qnn::LogLines lines;
+  qnn::Handle graph = nullptr;
+  if (const qnn::Error error = api.graphCreate(context, draft_.name.c_str(), configs.list(), &graph))
+    return qnn::call_failed("graphCreate " + printable(draft_.name) + " with " + configs.text(), error, &lines,
+                            "leave out the option whose configuration the library does not take");
+  lines.clear();
+  QR_RETURN_IF_ERROR(add(api, graph, step));
+  const std::size_t total = tensors_.size() + draft_.nodes.size() + 1;
   QR_RETURN_IF_ERROR(step(total - 1, total, "finalize"));
   lines.clear();
   ProfiledCall profiled(engine_, call.profile, call.traces);

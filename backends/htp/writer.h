@@ -31,6 +31,7 @@ class Writer {
   // Makes the graph in the context, and finishes it. `step` is called between the parts of the work and ends it by an
   // error.
   using Step = std::function<Status(std::size_t done, std::size_t total, std::string_view what)>;
+  Status add(const qnn::Api &api, qnn::Handle graph, const Step &step);  // the first half, by any library of QNN
   Result<qnn::Handle> write(qnn::Handle context, GraphConfigs &configs, const Step &step, const CompileCall &call);
 
  private:

@@ -6,6 +6,7 @@ check_htp_options.py BUILD_DIR SHARED_DIR FOLDER_OF_THE_LIBRARIES
 import csv
 import json
 import os
+import subprocess
 import sys
 
 from program import build, check, environment, finish, model, new_folder, require, run
@@ -64,11 +65,32 @@ require("a convolution's parameters", {"stride", "pad_amount"} <= set(convolutio
 with open(os.path.join(dumps, "digits_SM8650_op_trace.json")) as file:
     traced = json.load(file)["nodes"]
 require("each operation and the node it is of", [one["qnn_node"] for one in traced] == list(nodes) and any(one["onnx_node"] for one in traced), traced)
+dlc = made("dlc")
+check("a DLC file for each SoC", compiled("dump_qnn_ir_dlc=1", "dump_qnn_ir_dlc_dir=" + dlc, soc="SM8650,SM8750"), 0)
+require("their names", sorted(os.listdir(dlc)) == ["digits_SM8650.dlc", "digits_SM8750.dlc"], os.listdir(dlc))
+# The system library's own reader takes them: slot 8 of its table, which begins at 32.
+reads = """
+import ctypes, sys
+lib, first, count = ctypes.CDLL(sys.argv[1]), ctypes.c_void_p(), ctypes.c_uint32()
+lib.QnnSystemInterface_getProviders(ctypes.byref(first), ctypes.byref(count))
+slot = ctypes.cast(ctypes.cast(first, ctypes.POINTER(ctypes.c_void_p))[0] + 32 + 8 * 8, ctypes.POINTER(ctypes.c_void_p))[0]
+dlc = ctypes.c_void_p()
+sys.exit(int(ctypes.CFUNCTYPE(ctypes.c_uint64, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)(slot)(None, sys.argv[2].encode(), ctypes.byref(dlc)) != 0))
+"""
+libraries = os.path.abspath(sys.argv[3])
+for name in sorted(os.listdir(dlc)):
+    status = subprocess.run([sys.executable, "-c", reads, os.path.join(libraries, "libQnnSystem.so"), os.path.join(dlc, name)], timeout=60).returncode
+    require("the library's own reader takes " + name, status == 0 and os.path.getsize(os.path.join(dlc, name)) > 100000, status)
+require("and no other file", subprocess.run([sys.executable, "-c", reads, os.path.join(libraries, "libQnnSystem.so"), container], timeout=60).returncode != 0)
+check("the library that writes them, by its folder", compiled("dump_qnn_ir_dlc=1", "dump_qnn_ir_dlc_dir=" + dlc, "qnn_ir_backend_path=" + libraries), 0)
+check("one that is not there", compiled("dump_qnn_ir_dlc=1", "qnn_ir_backend_path=/nowhere/libQnnIr.so"), 3, "/nowhere/libQnnIr.so", "No such file")
+check("another library", compiled("dump_qnn_ir_dlc=1", "qnn_ir_backend_path=" + os.path.join(libraries, "libQnnHtp.so")), 3, "found QNN backend 6", "expected backend 9, IR")
+check("a folder that is not there", compiled("dump_qnn_ir_dlc=1", "dump_qnn_ir_dlc_dir=/nowhere"), 3, "dump_qnn_ir_dlc_dir", "/nowhere/digits_SM8650.dlc", "6022")
 check("a folder that is not there", compiled("dump_json_qnn_graph=1", "json_qnn_graph_dir=/nowhere"), 3, "json_qnn_graph_dir", "/nowhere/digits_SM8650.json", "No such file")
 
 # ---- what is refused, and why
 for option, reason in (("enable_htp_monolithic_lstm=1", "step by step"), ("enable_htp_graph_splitting=1", "as a whole"), ("enable_block_quant_weight_optimization=1", "blocks"),
-                       ("num_graph_prepare_threads=2", "no partitions"), ("dump_qnn_ir_dlc=1", "dump_json_qnn_graph"), ("dump_qnn_ep_input_graph=1", "graph.watch"),
+                       ("num_graph_prepare_threads=2", "no partitions"), ("dump_qnn_ep_input_graph=1", "graph.watch"),
                        ("ep.context_model_external_initializers_file_name=a.bin", "scales and zero points alone")):
     key = option.split("=")[0]
     check("refused: " + key, compiled(option), 3, "option " + key, "does not do", reason, "leave the option out")

@@ -3,6 +3,7 @@
 // machines are.)
 #include "backends/htp/qnn/function_table.h"
 #include "backends/htp/qnn/htp_abi.h"
+#include "backends/htp/qnn/ir_abi.h"
 #include "backends/htp/qnn/system_abi.h"
 
 namespace quarry::qnn {
@@ -334,6 +335,11 @@ QNN_FIELD(HtpContextConfig, kind, 8, 4);
 static_assert(sizeof(HtpContextProperty) == 16);
 QNN_FIELD(HtpContextProperty, option, 0, 4);
 QNN_FIELD(HtpContextProperty, value, 8, 8);
+
+static_assert(sizeof(IrGraphConfig) == 24);
+QNN_FIELD(IrGraphConfig, option, 0, 4);
+QNN_FIELD(IrGraphConfig, type, 8, 4);
+QNN_FIELD(IrGraphConfig, path, 16, 8);
 
 static_assert(sizeof(HtpGraphConfig) == 56);
 QNN_FIELD(HtpGraphConfig, option, 0, 4);

@@ -17,7 +17,7 @@ namespace quarry::qnn {
 
 namespace {
 
-constexpr char kHtpFile[] = "libQnnHtp.so", kSystemFile[] = "libQnnSystem.so";
+constexpr char kHtpFile[] = "libQnnHtp.so", kSystemFile[] = "libQnnSystem.so", kIrFile[] = "libQnnIr.so";
 constexpr char kHowToGet[] =
     "tools/get_qnn.sh fetches the libraries; name their folder by the option htp.library_path or the environment "
     "variable QUARRY_QNN_PATH";
@@ -62,7 +62,7 @@ Status judge_file(const String &path) {
   if (!file) {
     const int number = errno;
     return Status::error(os_error_id(number, ErrorId::backend_library),
-                         format("%s: %s; expected libQnnHtp.so, or the folder that has it",
+                         format("%s: %s; expected a library of QNN, or the folder that has it",
                                 printable(path, 1000).c_str(), os_error_text(number).c_str()),
                          kHowToGet);
   }
@@ -213,6 +213,31 @@ Status Library::judge_system(const void *handle) {
   if (!system_.contextCreate || !system_.contextGetMetadata || !system_.contextFree)
     return unfit(path, "a table without what reads binaries", "the QNN system library");
   return {};
+}
+
+Result<Api> open_ir_library(const Library &beside, std::string_view path) {
+  String file(path);
+  if (file.empty() || is_folder(file)) file = (file.empty() ? folder_of(beside.path()) : file) + "/" + kIrFile;
+  QR_ASSIGN_OR_RETURN(void *const handle, open_file(file));
+  const auto query = reinterpret_cast<GetProvidersFn>(dlsym(handle, "QnnInterface_getProviders"));
+  const Provider **list = nullptr;
+  std::uint32_t count = 0;
+  if (!query || query(&list, &count) != kOk || count == 0 || !list || !list[0])
+    return unfit(file, "no providers of the QNN interface", "libQnnIr.so");
+  const Provider &provider = *list[0];
+  if (provider.backend_id != static_cast<std::uint32_t>(BackendId::Ir))
+    return unfit(
+        file,
+        format("QNN backend %u (%s)", provider.backend_id, printable(provider.name ? provider.name : "?").c_str()),
+        "backend 9, IR");
+  if (provider.version.core.major != 2 || provider.version.core.minor < 18)
+    return unfit(file, "QNN interface " + version_text(provider.version.core), "2.18 or a later 2.x");
+  Api api{};
+  std::memcpy(&api, &provider.api, std::min(slots_of(provider.version.core.minor) * sizeof(void *), sizeof(Api)));
+  if (!api.logCreate || !api.logFree || !api.backendCreate || !api.backendFree || !api.contextCreate ||
+      !api.contextFree || !api.graphCreate || !api.tensorCreateGraphTensor || !api.graphAddNode || !api.graphFinalize)
+    return unfit(file, "a table without functions that are needed", "libQnnIr.so");
+  return api;
 }
 
 String Library::describe() const {

@@ -60,6 +60,9 @@ class Library {
   String build_id_, path_;
 };
 
+// The table of libQnnIr.so: `path` is its file or folder; empty: beside the libraries.
+Result<Api> open_ir_library(const Library &beside, std::string_view path);
+
 String version_text(const Version &version);
 
 // Why a call failed: its name, the error by name and number, and what the library said meanwhile (may be null).
