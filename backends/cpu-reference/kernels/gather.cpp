@@ -23,21 +23,25 @@ Status walk_elements(const Context &context, const View &data, const View &indic
         shape_text(indices.dims, indices.rank).c_str(), shape_text(data.dims, data.rank).c_str(), axis);
   }
   if (indices.count == 0) return {};
-  std::int64_t strides[kMaxRank];
+  std::int64_t strides[kMaxRank] = {};
   dense_strides(data.dims, data.rank, strides);
   const std::size_t last = data.rank - 1;
-  std::int64_t position = 0;
-  for (Odometer row(indices.dims, last); !row.done(); row.next()) {
-    std::int64_t base = 0;
-    for (std::size_t i = 0; i < last; ++i) base += i == axis ? 0 : row[i] * strides[i];
-    for (std::int64_t j = 0; j < indices.dims[last]; ++j, ++position) {
-      const std::int64_t given = integer_at(indices, position);
-      std::int64_t index;
-      if (!resolve_index(given, data.dims[axis], &index)) return index_error(context, given, data.dims[axis]);
-      body(position, base + index * strides[axis] + (axis == last ? 0 : j));
+  const std::int64_t extent = data.dims[axis], stride = strides[axis], step = axis == last ? 0 : 1,
+                     count = indices.dims[last];
+  const auto walk = [&](const auto *given) -> Status {
+    std::int64_t position = 0;
+    for (Odometer row(indices.dims, last); !row.done(); row.next()) {
+      std::int64_t base = 0;
+      for (std::size_t i = 0; i < last; ++i) base += i == axis ? 0 : row[i] * strides[i];
+      for (std::int64_t j = 0; j < count; ++j, ++position) {
+        std::int64_t index;
+        if (!resolve_index(given[position], extent, &index)) return index_error(context, given[position], extent);
+        body(position, base + index * stride + j * step);
+      }
     }
-  }
-  return {};
+    return {};
+  };
+  return indices.dtype == DType::I32 ? walk(indices.as<const std::int32_t>()) : walk(indices.as<const std::int64_t>());
 }
 
 // Walks the index tuples of `indices` (its last axis): body(tuple number, first element of the slice of data that it
@@ -108,8 +112,11 @@ Status scatter(Context &context, Walk &&walk) {
     using T = decltype(tag);
     T *to = out.as<T>();
     const T *from = updates.as<const T>();
-    status = walk(
-        [&](std::int64_t target, std::int64_t source) { to[target] = reduce(reduction, to[target], from[source]); });
+    if (reduction == Reduction::None)
+      status = walk([to, from](std::int64_t target, std::int64_t source) { to[target] = from[source]; });
+    else
+      status = walk(
+          [&](std::int64_t target, std::int64_t source) { to[target] = reduce(reduction, to[target], from[source]); });
   });
   return known ? std::move(status) : type_error(context, data.dtype);
 }
@@ -148,9 +155,22 @@ Status kernel_gather_elements(Context &context) {
   QR_RETURN_IF_ERROR(read_axis(context, 0, data.rank, &axis));
   View *out;
   QR_RETURN_IF_ERROR(make_output(context, 0, indices.dims, indices.rank, &out));
-  return walk_elements(context, data, indices, axis, [&](std::int64_t position, std::int64_t source) {
-    std::memcpy(element(*out, position), element(data, source), data.width);
-  });
+  const auto move = [&](auto unit) {
+    auto *const to = out->as<decltype(unit)>();
+    const auto *const from = data.as<const decltype(unit)>();
+    return walk_elements(context, data, indices, axis,
+                         [to, from](std::int64_t position, std::int64_t source) { to[position] = from[source]; });
+  };
+  switch (data.width) {
+    case 1: return move(std::uint8_t{});
+    case 2: return move(std::uint16_t{});
+    case 4: return move(std::uint32_t{});
+    case 8: return move(std::uint64_t{});
+    default:
+      return walk_elements(context, data, indices, axis, [&](std::int64_t position, std::int64_t source) {
+        std::memcpy(element(*out, position), element(data, source), data.width);
+      });
+  }
 }
 
 Status kernel_gather_nd(Context &context) {
@@ -197,6 +217,15 @@ Status kernel_scatter_nd(Context &context) {
     return qir::node_error(context.node(), ErrorId::run_value, "updates are %s for indices %s and data %s",
                            shape_text(context.input(2)->dims, context.input(2)->rank).c_str(),
                            shape_text(indices.dims, indices.rank).c_str(), shape_text(data.dims, data.rank).c_str());
+  }
+  if (reduction_of(context.node()) == Reduction::None) {
+    View &out = *context.output(0);
+    const View &updates = *context.input(2);
+    if (out.count > 0) std::memmove(out.data, data.data, static_cast<std::size_t>(data.count) * data.width);
+    return walk_tuples(context, data, indices, 0, [&](std::int64_t tuple, std::int64_t first) {
+      if (inner > 0)
+        std::memcpy(element(out, first), element(updates, tuple * inner), static_cast<std::size_t>(inner) * data.width);
+    });
   }
   return scatter(context, [&](auto store) {
     return walk_tuples(context, data, indices, 0, [&](std::int64_t tuple, std::int64_t first) {

@@ -41,35 +41,83 @@ struct Lines {
       : outer(product(view.dims, 0, axis)), extent(view.dims[axis]), inner(product(view.dims, axis + 1, view.rank)) {}
 };
 
-Status arg_extreme(Context &context, bool largest) {
+// The places of the best of some neighbouring lines: `at` counts along the lines. NaN is better than any number,
+// whichever way the comparison goes.
+constexpr std::int64_t kLines = 64;
+template <bool largest, bool last, class T>
+void best_of_lines(const T *x, std::int64_t extent, std::int64_t step, std::int64_t count, T *best, std::int32_t *at) {
+  for (std::int64_t j = 0; j < count; ++j) best[j] = x[j], at[j] = 0;
+  for (std::int64_t i = 1; i < extent; ++i) {
+    const T *const row = x + i * step;
+    const auto place = static_cast<std::int32_t>(i);
+    for (std::int64_t j = 0; j < count; ++j) {  // without branches
+      const T a = last ? best[j] : row[j], b = last ? row[j] : best[j], value = row[j];
+      const bool better = (largest ? a > b : a < b) | ((a != a) & (b == b)), take = better != last;
+      best[j] = take ? value : best[j];
+      at[j] = take ? place : at[j];
+    }
+  }
+}
+// One line of neighbouring elements: its elements as rows of a few lines, of whose best the first (or last) is taken.
+template <bool largest, bool last, class T>
+std::int64_t best_of_line(const T *x, std::int64_t extent) {
+  constexpr std::int64_t kWide = 16;
+  T best[kWide];
+  std::int32_t at[kWide];
+  const std::int64_t rows = extent / kWide;
+  std::int64_t found = 0, i = 0;
+  T champion = x[0];
+  const auto offer = [&](T value, std::int64_t index) {
+    const auto better = [](T a, T b) { return (largest ? a > b : a < b) | ((a != a) & (b == b)); };
+    const bool equal = !better(value, champion) && !better(champion, value);
+    if (better(value, champion) || (equal && (last ? index > found : index < found))) champion = value, found = index;
+  };
+  if (rows > 1) {
+    best_of_lines<largest, last>(x, rows, kWide, kWide, best, at);
+    for (std::int64_t k = 0; k < kWide; ++k) offer(best[k], at[k] * kWide + k);
+    i = rows * kWide;
+  }
+  for (; i < extent; ++i) offer(x[i], i);
+  return found;
+}
+
+template <bool largest, bool last>
+Status arg_extreme_of(Context &context) {
   const View &in = *context.input(0);
   View &out = *context.output(0);
   std::size_t axis;
   QR_RETURN_IF_ERROR(read_axis(context, 0, in.rank, &axis));
-  const bool last = context.node().get_int("select_last_index", 0) != 0;
   const Lines lines(in, axis);
-  if (out.count != lines.outer * lines.inner || (out.count > 0 && lines.extent == 0)) {
+  if (out.count != lines.outer * lines.inner || (out.count > 0 && lines.extent == 0) ||
+      lines.extent > std::numeric_limits<std::int32_t>::max()) {
     return qir::node_error(context.node(), ErrorId::run_value, "axis %zu of %s has nothing to choose from", axis,
                            shape_text(in.dims, in.rank).c_str());
   }
+  if (out.count == 0) return {};
   const bool known = dispatch_any(in.dtype, [&](auto tag) {
     using T = decltype(tag);
-    // NaN is better than any number, whichever way the comparison goes.
-    const auto better = [&](T x, T y) { return x != x ? y == y : y == y && (largest ? x > y : x < y); };
     std::int64_t *to = out.as<std::int64_t>();
     for (std::int64_t o = 0; o < lines.outer; ++o) {
-      for (std::int64_t j = 0; j < lines.inner; ++j) {
-        const T *line = in.as<const T>() + o * lines.extent * lines.inner + j;
-        std::int64_t best = 0;
-        for (std::int64_t i = 1; i < lines.extent; ++i) {
-          const T value = line[i * lines.inner], champion = line[best * lines.inner];
-          if (last ? !better(champion, value) : better(value, champion)) best = i;
-        }
-        *to++ = best;
+      const T *const block = in.as<const T>() + o * lines.extent * lines.inner;
+      if (lines.inner == 1) {
+        *to++ = best_of_line<largest, last>(block, lines.extent);
+        continue;
+      }
+      T best[kLines];
+      std::int32_t at[kLines];
+      for (std::int64_t j = 0; j < lines.inner; j += kLines) {
+        const std::int64_t count = std::min(kLines, lines.inner - j);
+        best_of_lines<largest, last>(block + j, lines.extent, lines.inner, count, best, at);
+        for (std::int64_t k = 0; k < count; ++k) *to++ = at[k];
       }
     }
   });
   return known ? Status() : type_error(context, in.dtype);
+}
+Status arg_extreme(Context &context, bool largest) {
+  const bool last = context.node().get_int("select_last_index", 0) != 0;
+  if (largest) return last ? arg_extreme_of<true, true>(context) : arg_extreme_of<true, false>(context);
+  return last ? arg_extreme_of<false, true>(context) : arg_extreme_of<false, false>(context);
 }
 
 // Running sums and products; `step` joins the value so far and the next element. Floats accumulate in double.
@@ -135,31 +183,37 @@ Status kernel_top_k(Context &context) {
   QR_RETURN_IF_ERROR(make_output(context, 1, dims, in.rank, &indices));
   if (k == 0 || in.count == 0) return {};
   const std::uint64_t flip = context.node().get_int("largest", 1) != 0 ? ~std::uint64_t{0} : 0;
-  std::int64_t *order = integers(context, lines.extent);
-  std::uint64_t *keys = order_keys(context, in.count);
+  struct Entry {
+    std::uint64_t key;
+    std::int64_t at;
+    bool operator<(const Entry &other) const { return key != other.key ? key < other.key : at < other.at; }
+  };
+  // The best k so far, the worst of them on top.
+  auto *const heap = static_cast<Entry *>(context.scratch(static_cast<std::uint64_t>(k) * sizeof(Entry)));
   const bool known = dispatch_any(in.dtype, [&](auto tag) {
     const auto *data = in.as<const decltype(tag)>();
-    std::transform(data, data + in.count, keys, [flip](auto value) { return order_key(value) ^ flip; });
-  });
-  if (!known) return type_error(context, in.dtype);
-  for (std::int64_t o = 0; o < lines.outer && !context.stopped(); ++o) {
-    for (std::int64_t j = 0; j < lines.inner; ++j) {
-      const std::int64_t first = o * lines.extent * lines.inner + j;
-      for (std::int64_t i = 0; i < lines.extent; ++i) order[i] = i;
-      std::partial_sort(order, order + k, order + lines.extent, [&](std::int64_t a, std::int64_t b) {
-        const std::uint64_t x = keys[first + a * lines.inner], y = keys[first + b * lines.inner];
-        return x != y ? x < y : a < b;
-      });
-      for (std::int64_t i = 0; i < k; ++i) {
-        const std::int64_t to = (o * k + i) * lines.inner + j;
-        if (values)
-          std::memcpy(values->as<char>() + to * in.width,
-                      in.as<const char>() + (first + order[i] * lines.inner) * in.width, in.width);
-        if (indices) indices->as<std::int64_t>()[to] = order[i];
+    for (std::int64_t o = 0; o < lines.outer && !context.stopped(); ++o) {
+      for (std::int64_t j = 0; j < lines.inner; ++j) {
+        const auto *const line = data + o * lines.extent * lines.inner + j;
+        for (std::int64_t i = 0; i < k; ++i) heap[i] = {order_key(line[i * lines.inner]) ^ flip, i};
+        std::make_heap(heap, heap + k);
+        for (std::int64_t i = k; i < lines.extent; ++i) {
+          const std::uint64_t key = order_key(line[i * lines.inner]) ^ flip;
+          if (key >= heap[0].key) continue;  // of equal ones the first is taken
+          std::pop_heap(heap, heap + k);
+          heap[k - 1] = {key, i};
+          std::push_heap(heap, heap + k);
+        }
+        std::sort_heap(heap, heap + k);
+        for (std::int64_t i = 0; i < k; ++i) {
+          const std::int64_t to = (o * k + i) * lines.inner + j;
+          if (values) values->as<decltype(tag)>()[to] = line[heap[i].at * lines.inner];
+          if (indices) indices->as<std::int64_t>()[to] = heap[i].at;
+        }
       }
     }
-  }
-  return {};
+  });
+  return known ? Status() : type_error(context, in.dtype);
 }
 
 Status kernel_non_zero(Context &context) {
