@@ -55,6 +55,23 @@ Status Lowering::lower_pool(const qir::Node &node, bool *done) {
   const std::int32_t xi = node.inputs[0], yi = node.outputs[0];
   kernels::PoolF32 p;
   if (!is_f32(xi) || !is_f32(yi) || !pool_window(node, &p.window, &p.pad_bottom, &p.pad_right, &p.op)) return {};
+  // What comes as ONNX has it, from outside or from operators on rows, stays so.
+  constexpr std::int32_t kWorthVectors = 8;
+  const Vector<View> &forms = (any(xi), forms_[static_cast<std::size_t>(xi)]);
+  const bool planes = std::ranges::all_of(forms, [](const View &form) { return is_row_major(form); });
+  if (planes && p.window.sw <= 2 && p.window.ow >= kWorthVectors && tensor(xi).shape[1] > 1 &&
+      slots_[static_cast<std::size_t>(yi)].concat == qir::kAbsent) {
+    kernels::PoolPlanesF32 q{
+        p.window, count_of({tensor(xi).shape[0], tensor(xi).shape[1]}), p.pad_bottom, p.pad_right, p.op, 0};
+    q.window.n = 1;
+    kernels::Needs needs;
+    if (kernels::kernel_row(Kernel::PoolPlanesF32).check(&q, *plan_.isa, needs).ok()) {
+      const View x = row_major(xi), y = new_row_major(tensor(yi).shape, 4);
+      define(yi, y);
+      *done = true;
+      return emit_step(Kernel::PoolPlanesF32, q, {arg(x), arg(y)});
+    }
+  }
   const View x = channels_last(xi), y = image_output(yi);
   std::int64_t x_pixel = 0, y_pixel = 0;
   is_channels_last(x, &x_pixel), is_channels_last(y, &y_pixel);

@@ -123,8 +123,17 @@ void test_pool_case(const Isa &isa, const PoolCase &c, PoolOp op, std::int32_t c
   node.set("ceil_mode", std::int64_t{c.ceil});
   if (op != PoolOp::Max) node.set("count_include_pad", std::int64_t{op == PoolOp::AverageIncludePad});
   const Bytes found = run(isa, Kernel::PoolF32, &p, {{bytes_of(x.data)}, {bytes_of(y.data), true}})[0];
-  y.set_planes(values_of<float>(reference(node, {x.planes()})[0].data));
+  const Tensor given = x.planes(), expected = reference(node, {given})[0];
+  y.set_planes(values_of<float>(expected.data));
   const bool exact = op == PoolOp::Max;
+  if (c.sw <= 2) {
+    PoolPlanesF32 q{p.window, std::int64_t{c.n} * channels, c.bottom, c.right, op, 0};
+    q.window.n = 1;
+    const Bytes planes =
+        run(isa, Kernel::PoolPlanesF32, &q, {{given.data}, {Bytes(expected.data.size(), std::byte{0xa5}), true}})[0];
+    expect_close("planes " + std::to_string(static_cast<int>(op)), values_of<float>(planes),
+                 values_of<float>(expected.data), exact ? 0 : 2e-6f, exact ? 0 : 4e-7f);
+  }
   expect_close("pool " + std::to_string(static_cast<int>(op)), values_of<float>(found), y.data, exact ? 0 : 2e-6f,
                exact ? 0 : 4e-7f);
 }
@@ -158,6 +167,21 @@ void test_pool(const Isa &isa) {
   refuse(isa, Kernel::PoolF32, p, "a step of 0", [](auto &q) { q.window.sh = 0; });
   refuse(isa, Kernel::PoolF32, p, "an unknown operator", [](auto &q) { q.op = PoolOp::Count; });
   refuse(isa, Kernel::PoolF32, p, "negative padding", [](auto &q) { q.pad_right = -1; });
+}
+
+void test_pool_planes(const Isa &isa) {
+  Random random(1);
+  for (const std::int32_t w : {16, 17, 31, 32, 33, 64, 70})
+    for (const std::int32_t step : {1, 2})
+      for (const PoolOp op : {PoolOp::Max, PoolOp::AverageExcludePad, PoolOp::AverageIncludePad})
+        test_pool_case(isa, {1, 6, w, 3, 3, step, step, 1, 1, 1, 1, 1, 1, w % 2 != 0}, op, 3, 0, w > 32, random);
+  PoolPlanesF32 p{{1, 4, 4, 2, 2, 2, 2, 2, 2, 1, 1, 0, 0}, 3, 0, 0, PoolOp::Max, 0};
+  refuse(isa, Kernel::PoolPlanesF32, p, "no planes", [](auto &q) { q.planes = 0; });
+  refuse(isa, Kernel::PoolPlanesF32, p, "steps of 3", [](auto &q) { q.window.sw = 3; });
+  refuse(isa, Kernel::PoolPlanesF32, p, "two images", [](auto &q) { q.window.n = 2; });
+  refuse(isa, Kernel::PoolPlanesF32, p, "windows that all lie left of the image",
+         [](auto &q) { q.window.pad_left = 9; });
+  refuse(isa, Kernel::PoolPlanesF32, p, "an unknown operator", [](auto &q) { q.op = PoolOp::Count; });
 }
 
 struct Tap {
@@ -372,6 +396,7 @@ void register_benches(Registry &registry) {
 
 void register_image(Registry &registry) {
   registry.test("PoolF32", test_pool);
+  registry.test("PoolPlanesF32", test_pool_planes);
   registry.test("ResizeF32", test_resize);
   registry.test("RoiAlignF32", test_roi_align);
   registry.test("GridSampleF32", test_grid_sample);

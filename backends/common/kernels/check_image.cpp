@@ -25,6 +25,27 @@ Status check_PoolF32(const void *params, const Isa &, Needs &needs) {
   return {};
 }
 
+Status check_PoolPlanesF32(const void *params, const Isa &, Needs &needs) {
+  constexpr const char *kName = "PoolPlanesF32";
+  const auto &p = *static_cast<const PoolPlanesF32 *>(params);
+  const Window &w = p.window;
+  QR_RETURN_IF_ERROR(check_window(kName, w));
+  if (p.op >= PoolOp::Count) return refuse(kName, "operator", static_cast<std::int64_t>(p.op), "0 to 2");
+  if (p.reserved != 0) return refuse(kName, "reserved field", p.reserved, "0");
+  if (w.n != 1) return refuse(kName, "images", w.n, "1: planes are counted by themselves");
+  if (w.sw > 2) return refuse(kName, "columns from window to window", w.sw, "1 or 2");
+  for (const std::int32_t pad : {p.pad_bottom, p.pad_right, w.pad_top, w.pad_left})
+    if (pad < 0 || pad > 1 << 24) return refuse(kName, "padding", pad, "0 to 16777216");
+  if (w.pad_left >= padded_width(p)) return refuse(kName, "columns of padding at the left", w.pad_left, "fewer");
+  std::uint64_t x, y;
+  if (p.planes < 1 || p.planes > INT32_MAX || !image_bytes(p.planes, w.ih, w.iw, 1, 1, 4, &x) ||
+      !image_bytes(p.planes, w.oh, w.ow, 1, 1, 4, &y))
+    return refuse(kName, "planes", p.planes, "1 or more, within 2^48 elements");
+  add(needs, x), add(needs, y, true);
+  needs.scratch_bytes = (static_cast<std::uint64_t>(kPoolLines * pool_line_floats(p) + w.ow) * 4 + 63) / 64 * 64;
+  return {};
+}
+
 Status check_ResizeF32(const void *params, const Isa &, Needs &needs) {
   const auto &p = *static_cast<const ResizeF32 *>(params);
   if (p.nearest > 1) return refuse("ResizeF32", "nearest", p.nearest, "0 or 1");

@@ -244,6 +244,24 @@ struct PoolF32 {
   std::uint32_t reserved = 0;
 };
 
+// The same over planes whose rows lie one after the other, as ONNX has images: [plane][row][column]. sw: 1 or 2.
+struct PoolPlanesF32 {
+  Window window;  // n: 1
+  std::int64_t planes = 0;
+  std::int32_t pad_bottom = 0, pad_right = 0;
+  PoolOp op = PoolOp::Max;
+  std::uint32_t reserved = 0;
+};
+// Columns that the windows of a row reach over.
+inline constexpr std::int64_t padded_width(const PoolPlanesF32 &p) noexcept {
+  return std::int64_t{p.window.ow - 1} * p.window.sw + std::int64_t{p.window.kw - 1} * p.window.dw + 1;
+}
+inline constexpr std::int64_t kPoolLines = 8;
+// Room for one of a few lines that are worked on: whole vectors, and what is read beyond them.
+inline constexpr std::int64_t pool_line_floats(const PoolPlanesF32 &p) noexcept {
+  return (padded_width(p) + 15) / 16 * 16 + 32;
+}
+
 enum class ReduceOp : std::uint32_t { Sum, Mean, Max, Min, Prod, L1, L2, SumSquare, LogSumExp, Count };
 // Over the middle one of outer x reduced x inner; y is outer x inner.
 struct ReduceF32 {

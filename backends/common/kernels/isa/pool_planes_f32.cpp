@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pools over f32 planes, as ONNX has them: the rows of a window are joined first, then the columns of what came out.
+#include "backends/common/kernels/isa/kernels.h"
+
+namespace quarry::kernels::QR_ISA {
+
+namespace {
+
+template <bool greatest>
+QR_INLINE VecF join(VecF acc, VecF v) noexcept {
+  if constexpr (greatest) return v != v ? v : max(v, acc);  // a NaN in acc stays
+  else return acc + v;
+}
+// Every second element of two vectors that lie side by side.
+QR_INLINE VecF even_of(VecF a, VecF b) noexcept {
+#if QR_ISA_BYTES == 64
+  return __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+#elif QR_ISA_BYTES == 32
+  return __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14);
+#else
+  return __builtin_shufflevector(a, b, 0, 2, 4, 6);
+#endif
+}
+
+// The taps of one axis from `start` on that hit the image, and those that hit it or its padding.
+struct Hits {
+  std::int64_t first, last, padded;
+};
+QR_INLINE Hits hits_of(std::int64_t start, std::int64_t step, std::int64_t taps, std::int64_t size,
+                       std::int64_t pad_end) noexcept {
+  Hits h{0, 0, 0};
+  for (std::int64_t t = 0; t < taps; ++t) {
+    const std::int64_t at = start + t * step;
+    h.first += at < 0, h.last += at < size, h.padded += at < size + pad_end;
+  }
+  h.first = min_of(h.first, h.last);
+  return h;
+}
+
+template <bool greatest>
+struct Planes {
+  const PoolPlanesF32 &p;
+  // What the rows of a window came to, with the padding of a row; of a few windows, because what was just stored is
+  // slow to be read in other vectors.
+  float *lines;
+  float *divisors;  // of averages, without the window's rows
+
+  static VecF none() noexcept { return splat(greatest ? -__builtin_inff() : 0.0f); }
+
+  Planes(const PoolPlanesF32 &params, std::byte *scratch) noexcept
+      : p(params), lines(reinterpret_cast<float *>(scratch)), divisors(lines + kPoolLines * pool_line_floats(params)) {
+    const Window &w = p.window;
+    for (std::int64_t i = 0; i < kPoolLines * pool_line_floats(p); i += kLanes) store(lines + i, none());
+    if (greatest) return;
+    for (std::int64_t ox = 0; ox < w.ow; ++ox) {
+      const Hits h = hits_of(std::int64_t{ox} * w.sw - w.pad_left, w.dw, w.kw, w.iw, p.pad_right);
+      divisors[ox] = static_cast<float>(p.op == PoolOp::AverageIncludePad ? h.padded : h.last - h.first);
+    }
+  }
+
+  // Returns how many rows average is over.
+  float down(const float *plane, std::int64_t oy, float *line) const noexcept {
+    const Window &w = p.window;
+    const std::int64_t top = oy * w.sh - w.pad_top;
+    const Hits v = hits_of(top, w.dh, w.kh, w.ih, p.pad_bottom);
+    const float *const from = plane + (top + v.first * w.dh) * w.iw;
+    const std::int64_t rows = v.last - v.first, step = std::int64_t{w.dh} * w.iw,
+                       columns = min_of<std::int64_t>(w.iw, padded_width(p) - w.pad_left);
+    float *const to = line + w.pad_left;
+    std::int64_t i = 0;
+    for (; i + kLanes <= columns; i += kLanes) {
+      VecF acc = none();
+      for (std::int64_t r = 0; r < rows; ++r) acc = join<greatest>(acc, load(from + r * step + i));
+      store(to + i, acc);
+    }
+    if (const int rest = static_cast<int>(columns - i); rest > 0) {
+      VecF acc = none();
+      for (std::int64_t r = 0; r < rows; ++r) acc = join<greatest>(acc, load_part(from + r * step + i, rest));
+      store_part(to + i, acc, rest);
+    }
+    return static_cast<float>(p.op == PoolOp::AverageIncludePad ? v.padded : rows);
+  }
+
+  template <int stride>
+  void across(const float *line, float *y, VecF counted) const noexcept {
+    const Window &w = p.window;
+    for (std::int64_t ox = 0; ox < w.ow; ox += kLanes) {
+      const int lanes = static_cast<int>(min_of<std::int64_t>(kLanes, w.ow - ox));
+      VecF acc = none();
+      for (std::int64_t k = 0; k < w.kw; ++k) {
+        const float *const at = line + ox * stride + k * w.dw;
+        acc = join<greatest>(acc, stride == 1 ? load(at) : even_of(load(at), load(at + kLanes)));
+      }
+      if (lanes == kLanes) {
+        if (!greatest) acc /= max(splat(1.0f), load(divisors + ox) * counted);
+        store(y + ox, acc);
+      } else {
+        if (!greatest) acc /= max(splat(1.0f), load_part(divisors + ox, lanes) * counted);
+        store_part(y + ox, acc, lanes);
+      }
+    }
+  }
+};
+
+template <bool greatest>
+void pool(const Call &call, const PoolPlanesF32 &p) {
+  const Window &w = p.window;
+  const float *const x = call.operand<const float>(0);
+  float *const y = call.operand<float>(1);
+  const std::int64_t grain = max_of<std::int64_t>(1, 32768 / (std::int64_t{w.iw} * w.kh + std::int64_t{w.ow} * w.kw));
+  call.threads.run(static_cast<std::uint64_t>(p.planes * w.oh), static_cast<std::uint64_t>(grain),
+                   [&](std::uint64_t begin, std::uint64_t end, std::uint32_t worker) {
+                     const Planes<greatest> planes(p, call.worker_scratch(worker));
+                     const std::int64_t line = pool_line_floats(p);
+                     const auto last = static_cast<std::int64_t>(end);
+                     for (auto row = static_cast<std::int64_t>(begin); row < last; row += kPoolLines) {
+                       const std::int64_t rows = min_of(last - row, kPoolLines);
+                       float counted[kPoolLines];
+                       for (std::int64_t i = 0; i < rows; ++i)
+                         counted[i] =
+                             planes.down(x + (row + i) / w.oh * w.ih * w.iw, (row + i) % w.oh, planes.lines + i * line);
+                       for (std::int64_t i = 0; i < rows; ++i) {
+                         const float *const from = planes.lines + i * line;
+                         float *const to = y + (row + i) * w.ow;
+                         if (w.sw == 1) planes.template across<1>(from, to, splat(counted[i]));
+                         else planes.template across<2>(from, to, splat(counted[i]));
+                       }
+                     }
+                   });
+}
+
+}  // namespace
+
+void run_PoolPlanesF32(const Call &call) {
+  const auto &p = call.as<PoolPlanesF32>();
+  if (p.op == PoolOp::Max) pool<true>(call, p);
+  else pool<false>(call, p);
+}
+
+}  // namespace quarry::kernels::QR_ISA
