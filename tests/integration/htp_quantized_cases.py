@@ -180,4 +180,17 @@ def curve(thousandths, write, socs=EVERY):
 case("curve_sigmoid", curve(1, lambda m, x: m.of("Sigmoid", [x])))
 case("curve_tanh", curve(1, lambda m, x: m.of("Tanh", [x])))
 case("curve_elu", curve(1, lambda m, x: m.of("Elu", [x])))
+case("curve_mish", curve(8, lambda m, x: m.of("Mish", [x])))
 case("curve_swish", curve(4, lambda m, x: m.of("Mul", [x, m.of("Sigmoid", [x])])))
+
+
+# ---- two nodes that go by f16 one behind the other: the range between them is a Relu6 that the library would lose
+def clipped_between(kind, steps):
+    m = Model()
+    by = m.cut(m.of("Add", [m.cut(m.input([1, 4, 6, 10], "z"), kind, 0.0, 1.0), m.constant(np.float32(0.5))]), kind, 0.0, 1.5)
+    x = m.cut(m.of("Div", [m.cut(m.input([1, 4, 6, 10]), kind, -1.0, 1.0), by]), kind, 0.0, 0.5)
+    return m.done(m.cut(m.of("Div", [x, by]), kind, 0.0, 1.0)), steps, EVERY
+
+
+case("clipped_between_u8", clipped_between("u8", 2))
+case("clipped_between_u16", clipped_between("u16", 120))

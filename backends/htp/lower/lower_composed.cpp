@@ -139,12 +139,19 @@ Status selu(Lowering &l, const qir::Node &node) {
   return exponential_unit(l, node, gamma, 1, gamma * alpha);
 }
 
+// x * tanh(softplus(x)) is x * n / (n + 2) with n = e * (e + 2) and e = exp(x); the library's softplus of floats is 2 %
+// off.
 Status mish(Lowering &l, const qir::Node &node) {
   QR_RETURN_IF_ERROR(want_float(l, node));
   Chain c(l, node);
-  std::int32_t soft = -1;
-  l.param(c.with_param("ElementWiseNeuron", c.x(), &soft), "operation", std::uint32_t{7});
-  c.last("ElementWiseMultiply", {c.x(), c.of("Tanh", {soft})});
+  // Past that the quotient is 1 to f16, and soon the library has no reciprocal of its divisor, which is below 2^-14.
+  std::int32_t low = -1;
+  DraftNode &clamp = c.with_param("ReluMinMax", c.x(), &low);
+  l.param(clamp, "min_value", -65504.0f);
+  l.param(clamp, "max_value", 4.75f);
+  const std::int32_t e = c.of("ElementWiseExp", {low}), two = c.number("two", 2);
+  const std::int32_t n = c.of("ElementWiseMultiply", {e, c.of("ElementWiseAdd", {e, two})});
+  c.last("ElementWiseMultiply", {c.x(), c.of("ElementWiseDivide", {n, c.of("ElementWiseAdd", {n, two})})});
   return {};
 }
 

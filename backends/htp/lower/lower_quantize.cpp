@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where quantised and float parts meet. The integers on the quantised side have the node's own scale and zero point,
 // whatever the type of the model's tensor says of them.
+#include <algorithm>
+
 #include "backends/htp/lower/rules.h"
 #include "formats/qir/quantization.h"
 
@@ -33,13 +35,36 @@ Result<Encoding> encoding_at(Lowering &l, const qir::Node &node) {
   return encoding;
 }
 
+bool is_dequantized(const qir::Graph &graph, std::int32_t id) {
+  return std::ranges::any_of(
+      graph.nodes, [&](const qir::Node &node) { return node.op == qir::Op::DequantizeLinear && node.inputs[0] == id; });
+}
+
+// The library takes Quantize and the Dequantize behind it for nothing, and with them goes what they saturate, which in
+// most models is a Relu or Clip.
+std::int32_t saturated(Lowering &l, std::int32_t x, DType dtype, const Encoding &encoding) {
+  const DraftTensor from = l.drafted(x);
+  const qir::IntegerRange range = qir::integer_range(dtype);
+  const auto real = [&](std::int64_t stored) {
+    return static_cast<float>(stored - encoding.zero_points[0]) * encoding.scales[0];
+  };
+  const std::int32_t made = l.between(from.name, from.dtype, from.dims);
+  DraftNode &clamp = l.node("ReluMinMax", {x}, {made});
+  l.param(clamp, "min_value", real(range.low));
+  l.param(clamp, "max_value", real(range.high));
+  return made;
+}
+
 }  // namespace
 
 Status quantize(Lowering &l, const qir::Node &node) {
   const Order order = l.order(node.inputs[0]);
   QR_ASSIGN_OR_RETURN(const DataType dtype, fixed_point(l.tensor(node.outputs[0]).dtype));
   QR_ASSIGN_OR_RETURN(Encoding encoding, encoding_at(l, node));
-  const std::int32_t x = l.stored(node.inputs[0], order), y = l.result(node.outputs[0], order);
+  std::int32_t x = l.stored(node.inputs[0], order);
+  if (encoding.scales.size() == 1 && is_dequantized(l.graph(), node.outputs[0]))
+    x = saturated(l, x, l.tensor(node.outputs[0]).dtype, encoding);
+  const std::int32_t y = l.result(node.outputs[0], order);
   l.drafted(y).dtype = dtype;
   l.drafted(y).encoding = std::move(encoding);
   l.node("Quantize", {x}, {y});

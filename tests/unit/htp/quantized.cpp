@@ -293,6 +293,23 @@ TEST_CASE("weights with a scale for each column go by FullyConnected") {
   CHECK_EQ(types(p), "Reshape FullyConnected Reshape");
 }
 
+// It would take the two for nothing, and lose what the range cuts off.
+TEST_CASE("what is quantised and dequantised again is clamped before") {
+  Pieces p;
+  const i32 stored =
+      p.node(Op::QuantizeLinear, {p.input({4}), p.scalar(0.5f), p.constant<std::uint8_t>(DType::U8, {}, {3})});
+  p.at(stored).dtype = DType::U8;
+  p.gives({dequantize(p, stored, 0.5f, 3)});
+  htp::Draft draft;
+  Vector<Status> refused(2);
+  htp::Lowering lowering(p.graph, *htp::find_soc(57), p.store, draft);
+  REQUIRE_OK(lowering.run(refused));
+  REQUIRE_EQ(draft.nodes.size(), 3u);
+  CHECK_EQ(std::string_view(draft.nodes[0].type), "ReluMinMax");
+  CHECK_EQ(std::get<float>(draft.nodes[0].params[0].value), -1.5f);
+  CHECK_EQ(std::get<float>(draft.nodes[0].params[1].value), 126);
+}
+
 // The library has no tensors of 4 bits: their values lie in bytes, and the encoding says how many bits count.
 TEST_CASE("weights of 4 bits lie in bytes; those with scales of blocks, or of 16 bits, go by floats") {
   Pieces p;
