@@ -26,8 +26,6 @@ constexpr IdleOption kIdle[] = {
     {"enable_dx12_shared_memory_allocator", "Direct3D 12 is on Windows alone; see enable_htp_shared_memory_allocator"},
     {"qnn.lora_config",
      "the library refuses to prepare a graph again with other weights; compile one for each adapter"},
-    {"ep.share_ep_contexts", "sessions share by context.group"},
-    {"ep.stop_share_ep_contexts", "sessions share by context.group"},
     {"num_graph_prepare_threads", "a graph has no partitions, and the library prepares it with threads of its own"},
     {"dump_qnn_ep_input_graph", "it is the model's own; graph.watch makes its inner tensors outputs"},
     {"dump_qnn_ep_input_graph_dir", "see dump_json_qnn_graph"},

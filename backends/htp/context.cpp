@@ -33,6 +33,18 @@ constexpr char kRefused[] = "the library's word on what was asked for counts: le
 
 }  // namespace
 
+LibraryContext::~LibraryContext() {
+  for (const auto &[place, memory] : registered) (void)engine->api().memDeRegister(&memory, 1);
+  if (!handle) return;
+  {
+    const std::lock_guard lock(groups->mutex);
+    // The others keep what they share; one that comes now begins a group anew.
+    const auto found = groups->groups.find(group);
+    if (found != groups->groups.end() && found->second.first == handle) groups->groups.erase(found);
+  }
+  (void)engine->api().contextFree(handle, nullptr);
+}
+
 Result<Unique<LoadedContext>> LoadedContext::load(std::shared_ptr<Engine> engine, Blob blob, Request request) {
   if (request.binary.size() != blob.binary_bytes)
     return Status::error(ErrorId::backend_bad_blob, format("htp blob: found a binary of %zu bytes, expected %llu",
@@ -121,11 +133,40 @@ Status LoadedContext::create_by_list(std::span<const std::uint8_t> binary, const
                             kRefused);
   if (told.error != qnn::kOk || !told.context)
     return qnn::call_failed("contextCreateFromBinaryListAsync, told of the context", told.error, &lines, kOther);
-  context_ = told.context;
+  owner_->handle = told.context;
   return {};
 }
 
 Status LoadedContext::create_from_binary() {
+  ContextGroup group;
+  QR_RETURN_IF_ERROR(enter_group(group));
+  ContextConfigs configs(settings(), ContextConfigs::For::Load, &group);
+  return settings().flag("ep.share_ep_contexts") ? share_or_create(configs, group) : create_from_binary(configs, group);
+}
+
+// Another session's, where it was loaded from the same binary with the same configurations.
+Status LoadedContext::share_or_create(ContextConfigs &configs, const ContextGroup &group) {
+  ContextGroups &all = *request_.groups;
+  const std::lock_guard lock(all.sharing);  // while one loads, the next waits for it
+  std::erase_if(all.shared, [](const ContextGroups::Shared &one) { return one.context.expired(); });
+  const String with = request_.group + "\n" + configs.text();
+  for (const ContextGroups::Shared &one : all.shared) {
+    std::shared_ptr<LibraryContext> found = one.context.lock();
+    if (!found || found->engine != engine_ || one.hash != blob_.binary_hash || one.bytes != blob_.binary_bytes ||
+        one.with != with)
+      continue;
+    owner_ = std::move(found), context_ = owner_->handle;
+    break;
+  }
+  if (!context_) {
+    QR_RETURN_IF_ERROR(create_from_binary(configs, group));
+    all.shared.push_back({blob_.binary_hash, blob_.binary_bytes, with, owner_});
+  }
+  if (settings().flag("ep.stop_share_ep_contexts")) all.shared.clear();
+  return {};
+}
+
+Status LoadedContext::create_from_binary(ContextConfigs &configs, const ContextGroup &group) {
   const qnn::Api &api = engine_->api();
   std::span<const std::uint8_t> binary = request_.binary;
   Vector<std::uint8_t> copy;
@@ -133,9 +174,7 @@ Status LoadedContext::create_from_binary() {
     copy.assign(binary.begin(), binary.end());
     binary = copy;
   }
-  ContextGroup group;
-  QR_RETURN_IF_ERROR(enter_group(group));
-  ContextConfigs configs(settings(), ContextConfigs::For::Load, &group);
+  owner_ = std::allocate_shared<LibraryContext>(Alloc<LibraryContext>(), engine_, request_.groups, request_.group);
   const String with = configs.text().empty() ? String() : " with " + configs.text();
   if (settings().flag("htp_share_resource_optimization")) {
     QR_RETURN_IF_ERROR(create_by_list(binary, configs.list()));
@@ -151,17 +190,18 @@ Status LoadedContext::create_from_binary() {
       callback.kind = callback.version = 1;
       callback.raw = {Provider::provide, Provider::release, &provider};
       if (const qnn::Error error = api.contextCreateFromBinaryWithCallback(
-              engine_->backend(), engine_->device(), configs.list(), &callback, binary.data(), binary.size(), &context_,
-              profiled.handle(), nullptr))
+              engine_->backend(), engine_->device(), configs.list(), &callback, binary.data(), binary.size(),
+              &owner_->handle, profiled.handle(), nullptr))
         return qnn::call_failed("contextCreateFromBinaryWithCallback (htp.data_provider=1)" + with, error, &lines,
                                 kRefused);
     } else if (const qnn::Error error =
                    api.contextCreateFromBinary(engine_->backend(), engine_->device(), configs.list(), binary.data(),
-                                               binary.size(), &context_, profiled.handle())) {
+                                               binary.size(), &owner_->handle, profiled.handle())) {
       return qnn::call_failed("contextCreateFromBinary" + with, error, &lines, with.empty() ? kOther : kRefused);
     }
     profiled.tell("contextCreateFromBinary", nullptr);
   }
+  context_ = owner_->handle;
   if (group.max_spill > 0 && !group.first) {
     const std::lock_guard lock(request_.groups->mutex);
     request_.groups->groups[request_.group].first = context_;
@@ -205,9 +245,11 @@ Result<qnn::Handle> LoadedContext::registered(const plugin::ProcessorMemory &mem
                                               const qnn::Tensor &tensor, std::uint64_t bytes) {
   offset += memory.offset;
   const qnn::Api &api = engine_->api();
-  const Place place{&memory, offset, tensor.v1.id};
-  const std::lock_guard lock(registering_);
-  if (const auto found = registered_.find(place); found != registered_.end()) return qnn::Handle(found->second);
+  LibraryContext &owner = *owner_;
+  const LibraryContext::Place place{&memory, offset, tensor.v1.id};
+  const std::lock_guard lock(owner.registering);
+  if (const auto found = owner.registered.find(place); found != owner.registered.end())
+    return qnn::Handle(found->second);
   if (!api.memRegister || !api.memDeRegister)
     return qnn::slot_missing(engine_->library(), "memRegister", "enable_htp_shared_memory_allocator");
   constexpr std::uint32_t kSharedBuffer = 1;
@@ -223,38 +265,29 @@ Result<qnn::Handle> LoadedContext::registered(const plugin::ProcessorMemory &mem
   qnn::Handle handle = nullptr;
   if (const qnn::Error error = api.memRegister(context_, &desc, 1, &handle))
     return qnn::call_failed("memRegister (enable_htp_shared_memory_allocator=1)", error, &lines, kRefused);
-  registered_.emplace(place, handle);
+  owner.registered.emplace(place, handle);
   return handle;
 }
 
 void LoadedContext::forget(const plugin::ProcessorMemory &memory) {
   for (const auto &part : parts_) part->forget(memory);
-  const std::lock_guard lock(registering_);
-  for (auto at = registered_.begin(); at != registered_.end();) {
+  if (!owner_) return;
+  const std::lock_guard lock(owner_->registering);
+  for (auto at = owner_->registered.begin(); at != owner_->registered.end();) {
     if (at->first.memory != &memory) {
       ++at;
       continue;
     }
     (void)engine_->api().memDeRegister(&at->second, 1);
-    at = registered_.erase(at);
+    at = owner_->registered.erase(at);
   }
 }
 
 void LoadedContext::close() noexcept {
   for (const auto &part : parts_) part->close();
-  const qnn::Api &api = engine_->api();
   generation_.fetch_add(1, std::memory_order_release);
-  for (const auto &[place, handle] : registered_) (void)api.memDeRegister(&handle, 1);
-  registered_.clear();
   graphs_.clear();
-  if (!context_) return;
-  {
-    const std::lock_guard lock(request_.groups->mutex);
-    // The others keep what they share; one that comes now begins a group anew.
-    const auto found = request_.groups->groups.find(request_.group);
-    if (found != request_.groups->groups.end() && found->second.first == context_) request_.groups->groups.erase(found);
-  }
-  (void)api.contextFree(context_, nullptr);
+  owner_.reset();
   context_ = nullptr;
 }
 

@@ -14,11 +14,43 @@
 
 namespace quarry::htp {
 
-// The first context of each group that shares buffers.
+struct LibraryContext;
+
+// What the contexts of a runtime know of each other.
 class ContextGroups {
  public:
   std::mutex mutex;
-  StringMap<ContextGroup> groups;
+  StringMap<ContextGroup> groups;  // the first context of each group that shares buffers
+  // What sessions with ep.share_ep_contexts have loaded, by binary and what it was loaded with.
+  struct Shared {
+    std::uint64_t hash, bytes;
+    String with;
+    std::weak_ptr<LibraryContext> context;
+  };
+  std::mutex sharing;
+  Vector<Shared> shared;
+};
+
+// A context of the library's; several sessions may use it.
+struct LibraryContext {
+  LibraryContext(std::shared_ptr<Engine> of, ContextGroups *all, std::string_view of_group)
+      : engine(std::move(of)), groups(all), group(of_group) {}
+  ~LibraryContext();
+  LibraryContext(const LibraryContext &) = delete;
+  LibraryContext &operator=(const LibraryContext &) = delete;
+  const std::shared_ptr<Engine> engine;
+  ContextGroups *const groups;
+  const String group;
+  qnn::Handle handle = nullptr;
+  // Memory that the library has a handle for.
+  struct Place {
+    const plugin::ProcessorMemory *memory;
+    std::uint64_t offset;
+    std::uint32_t tensor;
+    auto operator<=>(const Place &) const = default;
+  };
+  std::mutex registering;
+  std::map<Place, qnn::Handle, std::less<>, Alloc<std::pair<const Place, qnn::Handle>>> registered;
 };
 
 class LoadedContext : public HeapObject {
@@ -66,6 +98,8 @@ class LoadedContext : public HeapObject {
  private:
   Status open();
   Status create_from_binary();
+  Status create_from_binary(ContextConfigs &configs, const ContextGroup &group);
+  Status share_or_create(ContextConfigs &configs, const ContextGroup &group);
   Status create_by_list(std::span<const std::uint8_t> binary, const qnn::ContextConfig **configs);
   Status enter_group(ContextGroup &out);
 
@@ -73,19 +107,13 @@ class LoadedContext : public HeapObject {
   Blob blob_;
   Request request_;
   Power power_;
-  qnn::Handle context_ = nullptr;
+  std::shared_ptr<LibraryContext> owner_;
+  qnn::Handle context_ = nullptr;  // the owner's
   std::atomic<std::uint32_t> generation_{0};
   std::uint64_t spill_bytes_ = 0;
   Vector<qnn::Handle> graphs_;
   Vector<Unique<LoadedContext>> parts_;
-  struct Place {
-    const plugin::ProcessorMemory *memory;
-    std::uint64_t offset;
-    std::uint32_t tensor;
-    auto operator<=>(const Place &) const = default;
-  };
-  std::mutex registering_, life_;
-  std::map<Place, qnn::Handle, std::less<>, Alloc<std::pair<const Place, qnn::Handle>>> registered_;
+  std::mutex life_;
 };
 
 }  // namespace quarry::htp

@@ -98,8 +98,7 @@ check("a package that is not there: the library's word", compiled("op_packages=M
 check("compile", compiled(), 0)
 check("a package that is not there, where is loaded", run("run", container, "--backend", "htp", "--zeros", "-O", "context.recompile=never", "-O", "op_packages=MyOp:/nowhere/libmine.so:Mine"), 3,
       "op_packages")
-for option, reason in (("enable_dx12_shared_memory_allocator=1", "Windows"), ("qnn.lora_config=a.txt", "refuses to prepare a graph again"), ("htp_reused_io_limit_mb=3", "no configuration"),
-                       ("ep.share_ep_contexts=1", "context.group")):
+for option, reason in (("enable_dx12_shared_memory_allocator=1", "Windows"), ("qnn.lora_config=a.txt", "refuses to prepare a graph again"), ("htp_reused_io_limit_mb=3", "no configuration")):
     key = option.split("=")[0]
     check("refused: " + key, run("run", container, "--backend", "htp", "--zeros", "-O", option), 3, "option " + key, "does not do", reason)
 check("bf16 before v81", compiled("htp_bf16_enable=1"), 3, "htp_bf16_enable", "from v81 on")

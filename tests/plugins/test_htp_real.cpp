@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The htp backend on Qualcomm's library, from many threads and many times. Run by tests/integration/check_htp_run.py,
 // which has the library's folder in QUARRY_QNN_PATH.
+#include <sys/stat.h>
+
+#include <algorithm>
 #include <atomic>
 #include <fstream>
 #include <thread>
@@ -67,6 +70,67 @@ TEST_CASE("200 times made, run and ended: memory stays") {
   unlink(path.c_str());
   MESSAGE("grown from the 41st to the 200th by ", (resident() - before) / 1024, " KB");
   CHECK_LT(resident() - before, 4 << 20);
+}
+
+// The seed's way: models of EPContext nodes that name graphs of one binary, which is loaded once.
+TEST_CASE("two models of one binary share its context") {
+  const std::string folder = "/tmp/quarry-htp-shared-" + std::to_string(getpid());
+  REQUIRE(mkdir(folder.c_str(), 0700) == 0);
+  qr::Runtime runtime;
+  ModelText text(13);
+  text.input("x", {1, -1});
+  text.node("Relu", {"x"}, {"y"});
+  text.output("y", {1, -1});
+  const std::string bytes = text.bytes();
+  const qr::Options writes = options(runtime, {{"shape", "x=1x8;x=1x16"},
+                                               {"ep.context_enable", "1"},
+                                               {"ep.context_embed_mode", "0"},
+                                               {"ep.context_file_path", folder + "/m.onnx"}});
+  { const qr::Session made(qr::Model(runtime, bytes.data(), bytes.size()), &writes); }
+  const auto open = [&](const char *name, const char *shares, std::size_t *loads) {
+    const qr::Options given = options(
+        runtime, {{"htp.foreign_context", "trust"}, {"ep.share_ep_contexts", shares}, {"profiling_level", "basic"}});
+    const qr::Model model(runtime, folder + name);
+    const qr::Profile profile(runtime);
+    qr_call_options call = QR_CALL_OPTIONS_INIT;
+    call.profile = profile.get();
+    qr_session *made = nullptr;
+    const qr::Status status(qr_session_create(model.get(), given.get(), &call, &made));
+    CAPTURE(status.message());
+    REQUIRE(status.ok());
+    *loads = 0;
+    for (std::uint64_t i = 0; i < profile.size(); ++i)
+      *loads += qr::from_c(profile[i].name) == "contextCreateFromBinary";
+    return qr::Session(made);
+  };
+  const auto right = [](qr::Session &made, std::int64_t n) {
+    float x[16], y[16] = {};
+    for (int i = 0; i < 16; ++i) x[i] = static_cast<float>(i - 3);
+    std::vector<qr::Tensor> in{qr::Tensor::of(x, {1, n})}, out{qr::Tensor::of(y, {1, n})};
+    made.run(in, out);
+    return std::equal(y, y + n, x, [](float a, float b) { return std::abs(a - std::max(b, 0.0f)) <= 0.02f; });
+  };
+  std::size_t loads = 0;
+  qr::Session first = open("/m_1.onnx", "1", &loads);
+  CHECK_EQ(loads, 1u);
+  qr::Session second = open("/m_2.onnx", "1", &loads);
+  CHECK_EQ(loads, 0u);
+  qr::Session alone = open("/m_2.onnx", "0", &loads);
+  CHECK_EQ(loads, 1u);
+  std::atomic<int> wrong{0};
+  std::thread other([&] {
+    for (int i = 0; i < 20; ++i) wrong += !right(second, 16);
+  });
+  for (int i = 0; i < 20; ++i) wrong += !right(first, 8);
+  other.join();
+  first = qr::Session(nullptr);  // in any order
+  CHECK((wrong == 0 && right(second, 16) && right(alone, 16)));
+  second = qr::Session(nullptr);
+  qr::Session again = open("/m_1.onnx", "1", &loads);
+  CHECK_EQ(loads, 1u);
+  CHECK(right(again, 8));
+  for (const char *name : {"/m_1.onnx", "/m_2.onnx", "/m_htp.bin"}) CHECK_EQ(unlink((folder + name).c_str()), 0);
+  rmdir(folder.c_str());
 }
 
 TEST_CASE("memory of the session's device, and what the emulator says of sharing it") {

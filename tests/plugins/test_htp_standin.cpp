@@ -246,6 +246,46 @@ TEST_CASE("several shapes in one context; what it will need is known before") {
   CHECK_EQ(standin.count("graphExecute"), 3u);
 }
 
+TEST_CASE("sessions that share a context") {
+  const Standin standin;
+  qr::Runtime runtime;
+  const auto shared = [&](const char *stop = "0", const char *priority = "normal") {
+    return session(
+        runtime,
+        {{"ep.share_ep_contexts", "1"}, {"ep.stop_share_ep_contexts", stop}, {"qnn_context_priority", priority}});
+  };
+  const auto loaded = [&] { return standin.count("contextCreateFromBinary"); };
+  {
+    qr::Session first = shared();
+    qr::Session alone = session(runtime);
+    CHECK_EQ(loaded(), 2u);
+    qr::Session second = shared();
+    CHECK_EQ(loaded(), 2u);
+    qr::Session other = shared("0", "high");  // loaded with another configuration
+    CHECK_EQ(loaded(), 3u);
+    qr::Session last = shared("1");
+    CHECK_EQ(loaded(), 3u);
+    standin.begin_log();
+    first = qr::Session(nullptr);
+    CHECK((run(alone) && run(second) && run(other)));
+    CHECK_EQ(standin.count("contextFree"), 0u);
+
+    standin.tell("fail=graphExecute:1011:1:1");
+    CHECK(says(failure([&] { run(second); }, QR_DEVICE_LOST), {"QR-R0009"}));
+    standin.begin_log();
+    second.recover();
+    CHECK_EQ(standin.count("contextFree"), 3u);
+    CHECK_EQ(loaded(), 3u);  // the second's and the last's are one
+    CHECK((run(alone) && run(second) && run(other) && run(last)));
+  }
+  standin.begin_log();
+  qr::Session ended = shared("1"), after = shared();
+  CHECK_EQ(loaded(), 2u);
+  CHECK((run(ended) && run(after)));
+  qr::Session with_it = shared();
+  CHECK_EQ(loaded(), 2u);
+}
+
 TEST_CASE("memory that is shared with the device") {
   const Standin standin;
   qr::Runtime runtime;
