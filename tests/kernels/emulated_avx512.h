@@ -216,6 +216,9 @@ EMULATED __m512i maskz_adds_epi16(__mmask32 mask, __m512i a, __m512i b) {
 EMULATED __m512i maskz_max_epi16(__mmask32 mask, __m512i a, __m512i b) {
   return halves_of<std::int16_t>(mask, a, b, [](std::int16_t x, std::int16_t y) { return x > y ? x : y; });
 }
+EMULATED __m512i maskz_min_epi16(__mmask32 mask, __m512i a, __m512i b) {
+  return halves_of<std::int16_t>(mask, a, b, [](std::int16_t x, std::int16_t y) { return x < y ? x : y; });
+}
 EMULATED __m512i maskz_permutexvar_epi32(__mmask16 mask, __m512i order, __m512i a) {
   const Lanes<std::int32_t> o(order), x(a);
   return each<std::int32_t>(mask, [&](int i) { return x.at[o.at[i] & 15]; }).template as<__m512i>();
@@ -277,6 +280,7 @@ EMULATED void mask_storeu_epi8(void *to, std::uint64_t mask, V v) {
 #define _mm512_maskz_unpacklo_epi16 emulated_avx512::maskz_unpack<std::int16_t, false>
 #define _mm512_maskz_unpackhi_epi16 emulated_avx512::maskz_unpack<std::int16_t, true>
 #define _mm512_maskz_adds_epi16 emulated_avx512::maskz_adds_epi16
+#define _mm512_maskz_min_epi16 emulated_avx512::maskz_min_epi16
 #define _mm512_maskz_max_epi16 emulated_avx512::maskz_max_epi16
 #define _mm512_maskz_permutexvar_epi32 emulated_avx512::maskz_permutexvar_epi32
 #define _mm512_maskz_loadu_epi8 emulated_avx512::maskz_loadu_epi8<__m512i>

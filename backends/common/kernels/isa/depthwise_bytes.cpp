@@ -69,8 +69,7 @@ __attribute__((noinline)) void run_row(const Line &line, const Chunk &chunk, con
   const Window &w = line.p.window;
   const FinishBytes &f = line.finish;
   const VecB border = VecB{} + line.border, flip = VecB{} + line.flip, y_flip = VecB{} + f.flip;
-  const VecF hi = splat(f.hi);
-  const VecH zero = VecH{} + f.zero, low = VecH{} + f.low;
+  const VecH zero = VecH{} + f.zero, low = VecH{} + f.low, high = VecH{} + f.high;
   const ByteMask mask = Whole ? ~ByteMask{} : line.mask;
   const auto tap = [&](int ky, std::int64_t ix) __attribute__((always_inline)) {
     const std::uint8_t *const at = row.taps[0][ky] + ix * row.strides[0][ky];
@@ -91,8 +90,8 @@ __attribute__((noinline)) void run_row(const Line &line, const Chunk &chunk, con
   const auto put = [&](const VecI(&acc)[4]) __attribute__((always_inline)) {
     VecI d[4];
     QR_UNROLL
-    for (int v = 0; v < 4; ++v) d[v] = round_to_int(min(to_float(acc[v]) * load(chunk.multiplier[v]), hi));
-    const VecB bytes = pack_bytes<std::uint8_t>(d, zero, low) ^ y_flip;
+    for (int v = 0; v < 4; ++v) d[v] = round_to_int(to_float(acc[v]) * load(chunk.multiplier[v]));
+    const VecB bytes = pack_bytes<std::uint8_t>(d, zero, low, high) ^ y_flip;
     if constexpr (Rows == 1) store_bytes(y, mask, bytes);
     else store_halves(y, second_y, mask, bytes), second_y += f.y_stride;
     y += f.y_stride;

@@ -201,17 +201,20 @@ QR_INLINE void narrow_part(T *p, VecI v, int count) noexcept {
 // Where vectors have 64 bytes, a row of up to four of them becomes bytes by saturating packs.
 #if defined(__AVX512F__) && QR_ISA_BYTES == 64
 inline constexpr bool kPacksRows = true;
-// d + zero as bytes of T's sign, where it saturates, none below `low`; within each 16 bytes four of each vector.
-template <class T>
-QR_INLINE VecB pack_bytes(const VecI (&d)[4], VecH zero, VecH low) noexcept {
+// d + zero of the first V as bytes of T's sign, where it saturates, neither below `low` nor above `high`; within each
+// 16 bytes four of each vector.
+template <class T, int V>
+QR_INLINE VecB pack_bytes(const VecI (&d)[V], VecH zero, VecH low, VecH high) noexcept {
   const auto halves = [&](VecI a, VecI b) __attribute__((always_inline)) {
-    const __m512i packed =
-        _mm512_maskz_packs_epi32(~__mmask32{}, reinterpret_cast<__m512i>(a), reinterpret_cast<__m512i>(b));
+    const __m512i sum = _mm512_maskz_adds_epi16(
+        ~__mmask32{},
+        _mm512_maskz_packs_epi32(~__mmask32{}, reinterpret_cast<__m512i>(a), reinterpret_cast<__m512i>(b)),
+        reinterpret_cast<__m512i>(zero));
     return _mm512_maskz_max_epi16(~__mmask32{},
-                                  _mm512_maskz_adds_epi16(~__mmask32{}, packed, reinterpret_cast<__m512i>(zero)),
+                                  _mm512_maskz_min_epi16(~__mmask32{}, sum, reinterpret_cast<__m512i>(high)),
                                   reinterpret_cast<__m512i>(low));
   };
-  const __m512i a = halves(d[0], d[1]), b = halves(d[2], d[3]);
+  const __m512i a = halves(d[0], d[V > 1 ? 1 : 0]), b = V > 2 ? halves(d[V > 2 ? 2 : 0], d[V - 1]) : a;
   return reinterpret_cast<VecB>(T(-1) < T(0) ? _mm512_maskz_packs_epi16(~__mmask64{}, a, b)
                                              : _mm512_maskz_packus_epi16(~__mmask64{}, a, b));
 }

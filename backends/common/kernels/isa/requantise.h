@@ -199,9 +199,9 @@ QR_MEMBER Requantise::Requantise(const ConvInt &p, const Call &call, bool wide) 
 // of the clamping. Signed bytes are unsigned ones whose upper bit is turned over.
 struct FinishBytes {
   bool usable = false;  // else Requantise::run()
-  float hi, mid_lo, mid_hi, mid_scale, r_scale;
+  float mid_lo, mid_hi, mid_scale, r_scale;
   std::int32_t r_zero;
-  std::int16_t zero, low;
+  std::int16_t zero, low, high;
   std::int8_t flip, r_flip;
   std::uint8_t *y;
   const std::uint8_t *r;  // or nullptr
@@ -214,10 +214,18 @@ QR_MEMBER FinishBytes::FinishBytes(const Requantise &q, const ConvInt &p, bool w
   const bool is_signed = p.y.dtype == kI8, r_signed = p.r.dtype == kI8;
   usable = kPacksRows && !wide && quant_bytes(p.y.dtype) == 1 && is_quant_dtype(p.y.dtype) &&
            (!q.r || quant_bytes(p.r.dtype) == 1);
-  hi = q.hi, mid_lo = q.mid_lo, mid_hi = q.mid_hi, mid_scale = q.mid_scale, r_scale = q.r_scale;
+  // What is rounded must fit an integer: it is clamped as one.
+  if (q.r) usable = usable && q.mid_scale < 65536 && q.r_scale < 65536;
+  if (usable && !q.r) {
+    VecF most{};
+    for (std::int32_t c = 0; c < p.oc; c += kLanes) most = max(most, load(q.multiplier + c));
+    usable = largest(most) < 0.99f;
+  }
+  mid_lo = q.mid_lo, mid_hi = q.mid_hi, mid_scale = q.mid_scale, r_scale = q.r_scale;
   r_zero = q.r_zero + (r_signed ? 128 : 0);
   zero = static_cast<std::int16_t>(q.zero + (is_signed ? 128 : 0));
   low = static_cast<std::int16_t>(static_cast<std::int32_t>(q.lo) + zero);
+  high = static_cast<std::int16_t>(static_cast<std::int32_t>(q.hi) + zero);
   flip = is_signed ? -128 : 0, r_flip = r_signed ? -128 : 0;
   y = static_cast<std::uint8_t *>(q.y), r = static_cast<const std::uint8_t *>(q.r);
   y_stride = q.y_stride, r_stride = q.r_stride, multiplier = q.multiplier;
@@ -228,19 +236,16 @@ QR_MEMBER FinishBytes::FinishBytes(const Requantise &q, const ConvInt &p, bool w
 template <int R, int V>
 QR_INLINE void finish_bytes(const FinishBytes &f, const VecI (&sums)[R][V], std::int64_t pixel, std::int64_t channel,
                             std::int64_t channels) noexcept {
-  const VecF hi = splat(f.hi);
-  const VecH zero = VecH{} + f.zero, low = VecH{} + f.low;
+  const VecH zero = VecH{} + f.zero, low = VecH{} + f.low, high = VecH{} + f.high;
   const VecB flip = VecB{} + f.flip;
   const ByteMask mask = first_bytes(channels);
   const float *const multiplier = f.multiplier + channel;
   std::uint8_t *y = f.y + pixel * f.y_stride + channel;
   const auto put = [&](int row, auto &&value) __attribute__((always_inline)) {
-    VecI d[4];
+    VecI d[V];
     QR_UNROLL
-    for (int v = 0; v < V; ++v)  // what is too large for an integer is not taken for a small one
-      d[v] = round_to_int(min(value(to_float(sums[row][v]) * load(multiplier + v * kLanes), v), hi));
-    QR_UNROLL for (int v = V; v < 4; ++v) d[v] = d[0];
-    store_bytes(y + row * f.y_stride, mask, in_order(pack_bytes<std::uint8_t>(d, zero, low)) ^ flip);
+    for (int v = 0; v < V; ++v) d[v] = round_to_int(value(to_float(sums[row][v]) * load(multiplier + v * kLanes), v));
+    store_bytes(y + row * f.y_stride, mask, in_order(pack_bytes<std::uint8_t>(d, zero, low, high)) ^ flip);
   };
   if (!f.r) {
     QR_UNROLL for (int row = 0; row < R; ++row) put(
