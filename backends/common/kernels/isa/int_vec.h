@@ -224,18 +224,18 @@ QR_INLINE VecB in_order(VecB packed) noexcept {
   return reinterpret_cast<VecB>(
       _mm512_maskz_permutexvar_epi32(0xffff, reinterpret_cast<__m512i>(kOrder), reinterpret_cast<__m512i>(packed)));
 }
+// The order before that: what interleave_four() makes of it is the first vector's, then the second's.
+QR_INLINE VecB for_pack(VecB bytes) noexcept {
+  constexpr VecI kOrder{0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15};  // its own inverse
+  return reinterpret_cast<VecB>(
+      _mm512_maskz_permutexvar_epi32(0xffff, reinterpret_cast<__m512i>(kOrder), reinterpret_cast<__m512i>(bytes)));
+}
 using ByteMask = std::uint64_t;
 QR_INLINE ByteMask first_bytes(std::int64_t count) noexcept {
   return count >= 64 ? ~ByteMask{} : (ByteMask{1} << count) - 1;
 }
 QR_INLINE VecB load_bytes(const void *p, ByteMask mask) noexcept {
   return reinterpret_cast<VecB>(_mm512_maskz_loadu_epi8(mask, p));
-}
-// Unsigned bytes [16 * quarter, 16 * quarter + 16).
-QR_INLINE VecI widen_quarter(VecB v, int quarter) noexcept {
-  __m128i part[4];
-  std::memcpy(part, &v, sizeof part);
-  return reinterpret_cast<VecI>(_mm512_maskz_cvtepu8_epi32(0xffff, part[quarter]));
 }
 QR_INLINE void store_bytes(void *p, ByteMask mask, VecB v) noexcept {
   _mm512_mask_storeu_epi8(p, mask, reinterpret_cast<__m512i>(v));

@@ -4,6 +4,7 @@
 // next to ties.
 #pragma once
 
+#include "backends/common/kernels/isa/activate.h"
 #include "backends/common/kernels/isa/int_vec.h"
 
 namespace quarry::kernels::QR_ISA {
@@ -255,15 +256,17 @@ QR_INLINE void finish_bytes(const FinishBytes &f, const VecI (&sums)[R][V], std:
   const std::uint8_t *const r = f.r + pixel * f.r_stride + channel;
   const VecF mid_lo = splat(f.mid_lo), mid_hi = splat(f.mid_hi), mid_scale = splat(f.mid_scale),
              r_scale = splat(f.r_scale);
-  const VecI r_zero = splat(f.r_zero);
+  // A byte under the exponent of 2^23 is a float 2^23 above it.
+  const VecF r_zero = splat(8388608.0f + static_cast<float>(f.r_zero));
   const VecB r_flip = VecB{} + f.r_flip;
   QR_UNROLL
   for (int row = 0; row < R; ++row) {
-    const VecB bytes = load_bytes(r + row * f.r_stride, mask) ^ r_flip;
+    VecB wide[4];
+    interleave_four(for_pack(load_bytes(r + row * f.r_stride, mask) ^ r_flip), VecB{}, VecB{},
+                    VecB{} + std::int8_t{0x4b}, wide);
     put(
         row, [&](VecF x, int v) __attribute__((always_inline)) {
-          const VecF mid = to_float(round_to_int(clamp(x, mid_lo, mid_hi)));
-          return fma(mid, mid_scale, to_float(widen_quarter(bytes, v) - r_zero) * r_scale);
+          return fma(round(clamp(x, mid_lo, mid_hi)), mid_scale, (reinterpret_cast<VecF>(wide[v]) - r_zero) * r_scale);
         });
   }
 }
