@@ -77,7 +77,7 @@ QR_INLINE VecF pow(VecF x, VecF y) noexcept {
   VecF r = of_bits(bits_of(power) | (bits_of(x) & odd & splat(INT32_MIN)));
   const VecI none = (x != x) | (y != y) | ((x < VecF{}) & (magnitude < inf) & ~whole);
   r = none ? splat(__builtin_nanf("")) : r;
-  return (x == one) | (y == VecF{}) | ((magnitude == one) & (abs(y) == inf)) ? one : r;
+  return ((x == one) | (y == VecF{}) | ((magnitude == one) & (abs(y) == inf))) ? one : r;
 }
 
 }  // namespace quarry::kernels::QR_ISA
