@@ -148,6 +148,7 @@ qr::Model open_model(qr::Runtime &runtime, const SessionFlags &flags, const std:
   for (uint64_t i = 0; i < count; ++i) {
     qr::Options with = flags.make_options(runtime);
     with.set("backend", qr::from_c(runtime.backend(i).id));
+    with.set("htp.foreign_context", "trust");  // it is looked at here and not run
     qr::Result<qr::Model> known = qr::Model::try_open(runtime, path, &with);
     if (known.ok() || std::string_view(known.status().id()) != kUnknownFormat) return std::move(known).value();
   }

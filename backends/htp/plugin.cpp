@@ -418,6 +418,14 @@ qr_plugin_code context_import_binary(qr_backend *backend, qr_plugin_bytes binary
   return guard(backend->allocator, errors, [&]() -> Status {
     const std::span<const std::uint8_t> bytes{static_cast<const std::uint8_t *>(binary.data), binary.size};
     if (!htp::is_raw_binary(bytes)) return {};
+    // Even the reader of what it says of itself crashes on some damaged ones.
+    if (plugin::option(options, option_count, "htp.foreign_context", "refuse") != "trust")
+      return Status::error(ErrorId::onnx_ep_context,
+                           format("found %zu bytes of a context binary of QNN, expected a model or a container: its "
+                                  "binary has no hash, so nobody can tell whether it is whole",
+                                  bytes.size()),
+                           "compile the model that it was made from, or take it on your word by option "
+                           "htp.foreign_context=trust: a damaged binary may crash the process or compute nonsense");
     QR_ASSIGN_OR_RETURN(const auto library, backend->library(options, option_count));
     QR_ASSIGN_OR_RETURN(const htp::RawBinary read, htp::read_raw_binary(*library, bytes, view(binary_name)));
     if (out_model->write(out_model->self, read.model.data(), read.model.size()) == QR_OK &&

@@ -46,10 +46,11 @@ require("what is in it", said["kind"] == "context" and said["file_bytes"] == len
         said["about"]["build_id"].startswith("v2.") and graph["vtcm_bytes"] > 0 and "spill_fill_bytes" in graph and [t["name"] for t in graph["inputs"]] == ["image"] and
         [t["name"] for t in said["outputs"]] == ["scores"], said)
 check("in words", run("inspect", path("own.bin")), 0, "context", "SM8650", "vtcm_bytes", "device_name image")
-check("of a backend that is named", run("inspect", path("own.bin"), *HTP), 0, "SM8650")
+check("of a backend that is named", run("inspect", path("own.bin"), *TRUST), 0, "SM8650")
+check("which reads nothing without trust", run("inspect", path("own.bin"), *HTP), 3, "QR-O0013", "htp.foreign_context=trust")
 check("of one that does not know it", run("inspect", path("own.bin"), "--backend", "cpu"), 3, "QR-F0006", "begin with 00 00 00 02")
 check("nor do others run it", run("run", path("own.bin"), "--zeros", "--backend", "cpu"), 3, "QR-F0006", "option backend")
-check("refused unless it is trusted", run("run", path("own.bin"), image, *HTP), 3, "QR-O0013", "source 'QNN'", "its binary has no hash", "htp.foreign_context=trust")
+check("refused unless it is trusted", run("run", path("own.bin"), image, *HTP), 3, "QR-O0013", f"found {len(BINARY)} bytes of a context binary", "its binary has no hash", "htp.foreign_context=trust")
 check("to compile as well", run("compile", path("own.bin"), *HTP, "-o", path("no.qrm")), 3, "QR-O0013", "htp.foreign_context=trust")
 check("trusted", run("run", path("own.bin"), image, *TRUST, "--save", path("raw")), 0)
 require("the same result", data("raw/scores.npy") == data("own/scores.npy"))
@@ -63,7 +64,7 @@ check("in a process of its own", run("compile", path("own.bin"), *TRUST, "-O", "
 require("the same bytes", data("child.qrm") == data("raw.qrm"))
 environment.pop("QUARRY_QNN_PATH")
 check("the libraries where an option says", run("compile", path("own.bin"), *TRUST, "-O", "htp.library_path=" + sys.argv[3], "-o", path("no.qrm")), 0)
-check("no libraries", run("inspect", path("own.bin"), *HTP, "-O", "htp.library_path=" + folder), 3, "QR-B00", folder)
+check("no libraries", run("inspect", path("own.bin"), *TRUST, "-O", "htp.library_path=" + folder), 3, "QR-B00", folder)
 environment["QUARRY_QNN_PATH"] = sys.argv[3]
 
 # From memory, by the C ABI: nothing lies beside it.
