@@ -68,5 +68,7 @@ bool spell_products(Speller &s);
 bool spell_pools(Speller &s);
 bool spell_order(Speller &s);
 bool spell_integers(Speller &s);
+bool spell_losses(Speller &s);
+bool spell_places(Speller &s);
 
 }  // namespace quarry::passes

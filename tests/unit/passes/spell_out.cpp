@@ -211,3 +211,44 @@ TEST_CASE("what has no other spelling stays") {
   p.gives({p.node(Op::MatMulInteger, {x, w})});
   check_same(p, "MatMulInteger", 0);
 }
+
+TEST_CASE("losses compare all classes with the target") {
+  for (const char *const reduction : {"none", "sum", "mean"}) {
+    for (const Op op : {Op::NegativeLogLikelihoodLoss, Op::SoftmaxCrossEntropyLoss}) {
+      for (const std::int64_t ignored : {2, -100}) {
+        Pieces p;
+        const i32 x = p.input({2, 4, 3, 2});
+        const std::vector<std::int64_t> targets = {0, 1, 2, 3, ignored, 1, 3, 2, 1, 0, ignored, 3};
+        const i32 target = p.constant<std::int64_t>(DType::I64, {2, 3, 2}, targets), weights = p.column(4, {4});
+        p.gives({p.node(op, {x, target, weights},
+                        {Pieces::attribute("reduction", std::string_view(reduction)),
+                         Pieces::attribute("ignore_index", ignored)})});
+        check_same(p, nullptr, 1e-5);
+        CHECK_EQ(count(p.graph, op), 0u);
+      }
+    }
+  }
+}
+
+TEST_CASE("elements that go elsewhere are sliced, padded and gathered") {
+  using Ints = Vector<std::int64_t>;
+  Pieces crop;
+  crop.gives({crop.node(Op::CenterCropPad, {crop.input({5, 4, 3}), crop.integers({3, 7})},
+                        {Pieces::attribute("axes", Ints{0, -1})})});
+  check_same(crop, "Slice Pad", 0);
+  for (const std::int64_t time : {0, 1}) {
+    Pieces reverse;
+    const i32 lengths = time == 0 ? reverse.integers({1, 3, 2, 3}) : reverse.integers({4, 0, 3});
+    reverse.gives({reverse.node(Op::ReverseSequence, {reverse.input({3, 4, 2}), lengths},
+                                {Pieces::attribute("time_axis", time), Pieces::attribute("batch_axis", 1 - time)})});
+    check_same(reverse, "Reshape Gather Reshape", 0);
+  }
+  for (const std::int64_t flags : {0, 1, 2, 3}) {
+    Pieces product;
+    product.gives(
+        {product.node(Op::CumProd, {product.input({2, 5}), product.constant<std::int64_t>(DType::I64, {}, {1})},
+                      {Pieces::attribute("exclusive", flags & 1), Pieces::attribute("reverse", flags >> 1)})});
+    check_same(product, nullptr, 1e-6);
+    CHECK_EQ(count(product.graph, Op::CumProd), 0u);
+  }
+}
