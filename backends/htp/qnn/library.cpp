@@ -62,7 +62,7 @@ Status judge_file(const String &path) {
   if (!file) {
     const int number = errno;
     return Status::error(os_error_id(number, ErrorId::backend_library),
-                         format("%s: %s; expected a library of QNN, or the folder that has it",
+                         format("%s: %s; expected libQnnHtp.so or another library of QNN, or the folder that has it",
                                 printable(path, 1000).c_str(), os_error_text(number).c_str()),
                          kHowToGet);
   }
