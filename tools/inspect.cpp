@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "command.h"
+#include "worker_pool.h"
 
 namespace tools {
 namespace {
@@ -155,6 +156,31 @@ qr::Model open_model(qr::Runtime &runtime, const SessionFlags &flags, const std:
   return std::move(opened).value();
 }
 
+// What a model says of itself, or the exit status of what was told instead. In a process of its own: a library that
+// reads a damaged context binary may crash.
+int inspect(const SessionFlags &flags, const std::string &path, Json *info) {
+  constexpr double kTimeoutS = 600;
+  std::string answer;
+  bool crashed = false;
+  run_in_workers(
+      1, 1, kTimeoutS,
+      [&](uint64_t) {
+        try {
+          qr::Runtime runtime = flags.runtime();
+          return Json::parse(open_model(runtime, flags, path).inspect())
+              .dump(-1, ' ', false, Json::error_handler_t::replace);
+        } catch (...) {
+          return std::to_string(tell_failure());
+        }
+      },
+      [&](uint64_t, const std::string &text, bool died) { answer = text, crashed = died; }, [] { return false; });
+  if (crashed)
+    throw Failure("'" + path + "' cannot be inspected: what reads it was " + answer,
+                  "the file is damaged, or a backend's library has a fault");
+  *info = Json::parse(answer);
+  return info->is_object() ? 0 : info->get<int>();
+}
+
 }  // namespace
 
 void register_inspect(CLI::App &app, Action &action) {
@@ -173,8 +199,8 @@ void register_inspect(CLI::App &app, Action &action) {
   command->add_flag("--json", flags->json, "Print it as JSON (docs/formats/inspect.md)");
   command->callback([&action, flags] {
     action = [flags] {
-      qr::Runtime runtime = flags->session.runtime();
-      const Json info = Json::parse(open_model(runtime, flags->session, flags->model).inspect());
+      Json info;
+      if (const int failed = inspect(flags->session, flags->model, &info)) return failed;
       if (flags->json) {
         print("%s\n", info.dump(2, ' ', false, Json::error_handler_t::replace).c_str());
         return 0;

@@ -14,7 +14,7 @@ QR_INLINE VecU load_u16(const std::uint16_t *p) noexcept {
 #elif defined(__AVX2__) && QR_ISA_BYTES == 32
   return reinterpret_cast<VecU>(_mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i *>(p))));
 #else
-  VecU v;
+  VecU v{};
   QR_UNROLL for (int i = 0; i < kLanes; ++i) v[i] = p[i];
   return v;
 #endif
