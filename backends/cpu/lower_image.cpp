@@ -57,7 +57,8 @@ Status Lowering::lower_pool(const qir::Node &node, bool *done) {
   if (!is_f32(xi) || !is_f32(yi) || !pool_window(node, &p.window, &p.pad_bottom, &p.pad_right, &p.op)) return {};
   // What comes as ONNX has it, from outside or from operators on rows, stays so.
   constexpr std::int32_t kWorthVectors = 8;
-  const Vector<View> &forms = (any(xi), forms_[static_cast<std::size_t>(xi)]);
+  any(xi);  // one at least
+  const Vector<View> &forms = forms_[static_cast<std::size_t>(xi)];
   const bool planes = std::ranges::all_of(forms, [](const View &form) { return is_row_major(form); });
   if (planes && p.window.sw <= 2 && p.window.ow >= kWorthVectors && tensor(xi).shape[1] > 1 &&
       slots_[static_cast<std::size_t>(yi)].concat == qir::kAbsent) {

@@ -286,6 +286,8 @@ int main_of(int argc, char **argv) {
   register_matrix(registry);
   register_image(registry);
   register_elementwise(registry);
+  register_rows(registry);
+  register_movement(registry);
   register_int(registry);
   register_elements(registry);
   register_lines(registry);

@@ -3,19 +3,15 @@
 // resizing 2e-6, 4e-7, nearest exact; samples 4e-6, 1e-6.
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <stdexcept>
 
-#include "tests/kernels/driver.h"
+#include "tests/kernels/operands.h"
 
 namespace quarry::kernel_test {
 
 namespace {
 
-using namespace kernels;
 using qir::Op;
-
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN(), kInf = std::numeric_limits<float>::infinity();
 
 // n x h x w pixels of c channels, `stride` apart; what lies between is a value that must survive.
 struct Image {
@@ -60,21 +56,6 @@ struct Image {
         for (std::int64_t p = 0; p < std::int64_t{h} * w; ++p) at(i * h * w + p, k) = values[next++];
   }
 };
-
-qir::Node node_of(Op op, std::size_t inputs) {
-  qir::Node node;
-  node.op = op;
-  node.name = "node";
-  for (std::size_t i = 0; i < inputs; ++i) node.inputs.push_back(static_cast<std::int32_t>(i));
-  node.outputs.push_back(100);
-  return node;
-}
-template <class P, class Change>
-void refuse(const Isa &isa, Kernel kernel, P params, const char *what, Change change) {
-  change(params);
-  Needs needs;
-  if (kernel_row(kernel).check(&params, isa, needs).ok()) throw std::runtime_error(std::string("accepted ") + what);
-}
 
 Vector<std::int64_t> list(std::initializer_list<std::int64_t> values) { return Vector<std::int64_t>(values); }
 

@@ -6,37 +6,18 @@
 #include <stdexcept>
 
 #include "backends/common/kernels/pack.h"
-#include "tests/kernels/driver.h"
+#include "tests/kernels/operands.h"
 
 namespace quarry::kernel_test {
 
 namespace {
 
-using namespace kernels;
 using qir::Op;
 
-qir::Node node_of(Op op, std::size_t inputs, std::size_t outputs) {
-  qir::Node node;
-  node.op = op, node.name = "node";
-  for (std::size_t i = 0; i < inputs; ++i) node.inputs.push_back(static_cast<std::int32_t>(i));
-  for (std::size_t i = 0; i < outputs; ++i) node.outputs.push_back(static_cast<std::int32_t>(100 + i));
-  return node;
-}
-Operand room(std::size_t bytes) { return {Bytes(bytes, std::byte{0xa5}), true}; }
-Tensor tensor_of(std::vector<std::int64_t> shape, const std::vector<float> &values) {
-  return {DType::F32, std::move(shape), bytes_of(values), {}};
-}
 std::vector<Tensor> expected_of(const qir::Node &node, std::vector<Tensor> inputs) {
   for (std::size_t i = 0; i < inputs.size(); ++i)
     if (node.inputs[i] == qir::kAbsent) inputs[i].dtype = DType::Unknown;
   return reference(node, inputs);
-}
-template <class P, class Change>
-void refuse(const Isa &isa, Kernel kernel, P params, const char *what, Change change) {
-  change(params);
-  Needs needs;
-  if (kernel_row(kernel).check(&params, isa, needs).ok())
-    throw std::runtime_error(std::string(kernel_row(kernel).name) + ": accepted " + what);
 }
 std::size_t size(std::int64_t n) { return static_cast<std::size_t>(n); }
 
@@ -83,8 +64,8 @@ void one_cell(const Isa &isa, Cell cell, std::int64_t steps, std::int64_t batch,
   if (p.has_h) operands.push_back({bytes_of(h)});
   if (p.has_c) operands.push_back({bytes_of(c)});
   if (p.has_peepholes) operands.push_back({bytes_of(peepholes)});
-  operands.push_back(room(size(steps * batch * hidden) * 4));
-  for (int i = 0; i < (lstm ? 2 : 1); ++i) operands.push_back(room(size(batch * hidden) * 4));
+  operands.push_back(out(size(steps * batch * hidden) * 4));
+  for (int i = 0; i < (lstm ? 2 : 1); ++i) operands.push_back(out(size(batch * hidden) * 4));
   const auto found = run(isa, Kernel::RecurrentF32, &p, operands);
   const auto expected = expected_of(node, inputs);
   for (std::size_t i = 0; i < found.size(); ++i)
@@ -150,7 +131,7 @@ void test_blocks(const Isa &isa) {
           }
           if (p.has_bias) operands.push_back({bytes_of(bias)});
           else node.inputs[5] = qir::kAbsent;
-          operands.push_back(room(size(p.m * p.n) * 4));
+          operands.push_back(out(size(p.m * p.n) * 4));
           const float most = static_cast<float>(1 << bits) * static_cast<float>(p.k);
           expect_close("weights in blocks", values_of<float>(run(isa, Kernel::MatMulBlocks, &p, operands)[0]),
                        values_of<float>(expected_of(node, inputs)[0].data), 0, 2e-7f * most);
@@ -178,7 +159,7 @@ void cumulate(const Isa &isa, DType dtype, Random &random) {
       node.set("exclusive", std::int64_t{p.exclusive}), node.set("reverse", std::int64_t{p.backwards});
       const auto expected = reference(node, {{dtype, {p.outer, p.n, p.inner}, bytes_of(x), {}},
                                              {DType::I64, {}, bytes_of(std::vector<std::int64_t>{1}), {}}});
-      if (run(isa, Kernel::Cumulate, &p, {{bytes_of(x)}, room(x.size() * sizeof(T))})[0] != expected[0].data)
+      if (run(isa, Kernel::Cumulate, &p, {{bytes_of(x)}, out(x.size() * sizeof(T))})[0] != expected[0].data)
         throw std::runtime_error(std::string("running sums of ") + dtype_name(dtype) + ": not the reference's");
     }
 }
@@ -201,7 +182,7 @@ void test_dynamic_quantize(const Isa &isa) {
       if (count == 16) std::fill(x.begin(), x.end(), 0.0f);
       if (count > 60) x[7] = std::nanf("");
       const DynamicQuantize p{count};
-      const auto found = run(isa, Kernel::DynamicQuantize, &p, {{bytes_of(x)}, room(size(count)), room(4), room(1)});
+      const auto found = run(isa, Kernel::DynamicQuantize, &p, {{bytes_of(x)}, out(size(count)), out(4), out(1)});
       const auto expected = reference(node_of(Op::DynamicQuantizeLinear, 1, 3), {tensor_of({count}, x)});
       for (std::size_t i = 0; i < 3; ++i)
         if (found[i] != expected[i].data) throw std::runtime_error("quantised by range: not the reference's");
