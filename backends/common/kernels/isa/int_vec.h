@@ -314,18 +314,24 @@ QR_INLINE void zip(VecH a, VecH b, VecH *low, VecH *high) noexcept {
   const __m256i even = _mm256_unpacklo_epi16(x, y), odd = _mm256_unpackhi_epi16(x, y);
   *low = reinterpret_cast<VecH>(_mm256_permute2x128_si256(even, odd, 0x20));
   *high = reinterpret_cast<VecH>(_mm256_permute2x128_si256(even, odd, 0x31));
+#elif QR_ISA_BYTES == 64
+  *low = __builtin_shufflevector(a, b, 0, 32, 1, 33, 2, 34, 3, 35, 4, 36, 5, 37, 6, 38, 7, 39, 8, 40, 9, 41, 10, 42, 11,
+                                 43, 12, 44, 13, 45, 14, 46, 15, 47);
+  *high = __builtin_shufflevector(a, b, 16, 48, 17, 49, 18, 50, 19, 51, 20, 52, 21, 53, 22, 54, 23, 55, 24, 56, 25, 57,
+                                  26, 58, 27, 59, 28, 60, 29, 61, 30, 62, 31, 63);
+#elif QR_ISA_BYTES == 16
+  *low = __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11);
+  *high = __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15);
 #else
-  VecH from, to;
-  for (int i = 0; i < kHalves; ++i)
-    from[i] = static_cast<std::int16_t>(i / 2 + i % 2 * kHalves),
-    to[i] = static_cast<std::int16_t>(i / 2 + i % 2 * kHalves + kHalves / 2);
-  *low = __builtin_shuffle(a, b, from);
-  *high = __builtin_shuffle(a, b, to);
+  QR_UNROLL for (int i = 0; i < kHalves; ++i) {
+    VecH &to = i < kHalves / 2 ? *low : *high;
+    to[2 * i % kHalves] = a[i], to[2 * i % kHalves + 1] = b[i];
+  }
 #endif
 }
 // Lanes [0, kLanes / 2) and the rest.
 QR_INLINE VecD double_low(VecI v) noexcept {
-  VecD r;
+  VecD r{};
 #if defined(__AVX2__) && QR_ISA_BYTES == 32
   r = reinterpret_cast<VecD>(_mm256_cvtepi32_pd(_mm256_castsi256_si128(reinterpret_cast<__m256i>(v))));
 #elif defined(__AVX512F__) && QR_ISA_BYTES == 64
@@ -336,7 +342,7 @@ QR_INLINE VecD double_low(VecI v) noexcept {
   return r;
 }
 QR_INLINE VecD double_high(VecI v) noexcept {
-  VecD r;
+  VecD r{};
 #if defined(__AVX2__) && QR_ISA_BYTES == 32
   r = reinterpret_cast<VecD>(_mm256_cvtepi32_pd(_mm256_extracti128_si256(reinterpret_cast<__m256i>(v), 1)));
 #elif defined(__AVX512F__) && QR_ISA_BYTES == 64
@@ -356,7 +362,7 @@ QR_INLINE VecF to_float(VecD low, VecD high) noexcept {
   };
   return reinterpret_cast<VecF>(join(half(low), half(high)));
 #else
-  VecF r;
+  VecF r{};
   for (int i = 0; i < kLanes / 2; ++i)
     r[i] = static_cast<float>(low[i]), r[i + kLanes / 2] = static_cast<float>(high[i]);
   return r;
