@@ -191,7 +191,8 @@ Rule find_rule(std::string_view domain, std::string_view op, std::int64_t opset)
     if (op == "Loop") return import_loop;
     if (op == "Scan") return import_scan;
     if (const Rule rule = find_standard_rule(op)) return rule;
-    return qir::find_op("", op) ? find_quantized_rule(op) : nullptr;  // the table has those that ai.onnx has
+    if (op == "SimplifiedLayerNormalization") return find_contrib_rule(op);  // ONNX Runtime keeps it in this domain
+    return qir::find_op("", op) ? find_quantized_rule(op) : nullptr;         // the table has those that ai.onnx has
   }
   if (domain == "com.microsoft") {
     if (const Rule rule = find_quantized_rule(op)) return rule;

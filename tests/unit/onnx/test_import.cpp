@@ -478,3 +478,16 @@ TEST_CASE("opset 6 broadcast") {
   REQUIRE_OK(done.status);
   CHECK((done.tensor(done.find(qir::Op::Add)->inputs[1]).shape == qir::Shape{3, 1}));
 }
+
+TEST_CASE("ONNX Runtime's simplified norm in ONNX's own domain") {
+  ModelText text(17);
+  text.input("x", {2, 4});
+  text.floats("scale", {4}, {1, 2, 3, 4});
+  auto *norm = text.node("SimplifiedLayerNormalization", {"x", "scale"}, {"y"});
+  ModelText::set(norm, "axis", std::int64_t{-1});
+  text.output("y");
+  Imported done;
+  import(text, done);
+  REQUIRE_OK(done.status);
+  CHECK(done.find(qir::Op::RMSNormalization));
+}
