@@ -28,7 +28,7 @@ quarry=$build/tools/quarry
 passed=0 failed=0 skipped=0 failures=
 
 # Some builds have the kernels for one instruction set: the best of this processor.
-isas=$(if grep -qw avx512_vnni /proc/cpuinfo; then echo avx512; elif grep -qw avx2 /proc/cpuinfo; then echo avx2; fi)
+isas=$(if grep -qw amx_int8 /proc/cpuinfo; then echo amx,avx512; elif grep -qw avx512_vnni /proc/cpuinfo; then echo avx512; elif grep -qw avx2 /proc/cpuinfo; then echo avx2; fi)
 # The release build has them all; that of the short run the best and the plainest, which takes a minute less.
 release_isas=
 [ -n "$all" ] || [ -z "$isas" ] || release_isas=$isas,sse2

@@ -43,6 +43,13 @@ struct qr_execution : HeapObject {
 
 namespace {
 
+// Less than the processor has is taken: nullptr, or why.
+#if defined(__x86_64__)
+const char *isa_note() { return kernels::find_isa("amx") ? kernels::amx_note() : nullptr; }
+#else
+const char *isa_note() { return nullptr; }
+#endif
+
 // ---- options ------------------------------------------------------------------------------------
 
 constexpr OptionRow kOptions[] = {
@@ -117,6 +124,8 @@ qr_plugin_code compiler_compile(qr_backend *backend, const qr_compile_request *r
     const plugin::StopToken stop(request->signal, backend->allocator.host());
     if (stop.stopped()) return stop.status("compile");
     QR_ASSIGN_OR_RETURN(const cpu::CompileOptions options, options_of(*request));
+    if (const char *note = isa_note(); note && options.isa == &kernels::best_isa())
+      plugin::log(backend->allocator.host(), QR_LOG_WARN, "cpu", note);
     QR_ASSIGN_OR_RETURN(qir::Graph graph, plugin::read_request(*request));
     const qr_plugin_graph &given = *request->graphs[0];
     QR_ASSIGN_OR_RETURN(const cpu::CompiledPlan compiled, cpu::compile(std::move(graph), segments_of(given), options));
@@ -166,9 +175,10 @@ qr_plugin_code context_grade(qr_backend *backend, const qr_load_request *request
     if (blob->version != cpu::kBlobVersion) {
       grade(QR_PLUGIN_GRADE_RECOMPILE, format("blob: found version %u, expected %u", blob->version, cpu::kBlobVersion));
     } else if (!isa || !isa->usable()) {
+      const char *note = isa_note();
       grade(QR_PLUGIN_GRADE_RECOMPILE,
-            format("blob: found weights packed for %s, expected an instruction set of this processor (best: %s)",
-                   printable(packed_for).c_str(), best.name));
+            format("blob: found weights packed for %s, expected an instruction set of this processor (best: %s)%s%s",
+                   printable(packed_for).c_str(), best.name, note ? "; " : "", note ? note : ""));
     } else if (isa != &best) {
       grade(QR_PLUGIN_GRADE_USABLE,
             format("blob: found weights packed for %s, expected %s; it runs, but slower", isa->name, best.name));

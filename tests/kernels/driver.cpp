@@ -291,6 +291,7 @@ int main_of(int argc, char **argv) {
   register_int(registry);
   register_elements(registry);
   register_lines(registry);
+  if (register_emulated) register_emulated(registry);
   if (list) {
     for (const auto &test : registry.tests) std::printf("%s\n", test.name.c_str());
     for (const auto &item : registry.benches) std::printf("%s (bench)\n", item.name.c_str());

@@ -7,6 +7,7 @@
 #include <span>
 #include <string_view>
 
+#include "backends/common/kernels/amx.h"
 #include "backends/common/kernels/kernel.h"
 
 namespace quarry::kernels {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Integer convolutions as products of gathered rows (conv_int_shape.h) with packed weights; sums are exact.
-#include "backends/common/kernels/isa/conv_int_gather.h"
+#include "backends/common/kernels/isa/conv_int_dense.h"
 #include "backends/common/kernels/isa/int_product.h"
 #include "backends/common/kernels/isa/requantise.h"
 
@@ -107,88 +107,36 @@ QR_INLINE void run_vectors(const Tile &t, int rows, int vectors) noexcept {
   return run_rows<Kind, Wide, 2>(t, rows);
 }
 
-// What is computed by whom: blocks of pixels of equal size; where there are few, pieces of the channels (panels, or
-// groups of them) are shared out as well.
-struct Split {
-  std::int64_t pixels, blocks, block, parts, part_pieces;
-  // `times`: how often the whole is done, with other channels.
-  Split(const Call &call, const ConvInt &p, const ConvIntShape &shape, std::int64_t pieces,
-        std::int64_t times) noexcept {
-    pixels = std::int64_t{p.window.n} * p.window.oh * p.window.ow;
-    blocks = ceil_div(pixels, std::int64_t{shape.block});
-    block = ceil_div(pixels, blocks);
-    const std::int64_t wanted = call.threads.workers < 2 ? 1 : kTasksPerWorker * std::int64_t{call.threads.workers};
-    parts = blocks * times >= wanted ? 1 : min_of(pieces, ceil_div(wanted, blocks * times));
-    part_pieces = ceil_div(pieces, parts);
-  }
-  // Tasks that are worth a thread's while together.
-  std::uint64_t grain(const ConvIntShape &shape, std::int64_t piece_channels) const noexcept {
-    const double work =
-        static_cast<double>(block) * static_cast<double>(shape.k) * static_cast<double>(part_pieces * piece_channels);
-    return static_cast<std::uint64_t>(kWorthSharing / work) + 1;
-  }
-};
-
 template <class Kind, bool Wide>
 void run_dense(const Call &call, const ConvInt &p, const ConvIntShape &shape) noexcept {
-  const Gather<typename Kind::Element> gather(p, shape, call.operand<const std::byte>(0));
-  const auto *weights = call.operand<const std::byte>(1);
   const void *const packed_bias = call.operands[2];
   const auto *bias =
       static_cast<const std::byte *>(Wide ? static_cast<const void *>(wide_bias(shape, packed_bias)) : packed_bias);
   const Requantise finish(p, call, Wide);
   const FinishBytes finish_bytes(finish, p, Wide || sizeof(typename Kind::Weight) != 1);
-  const std::int64_t panels = ceil_div(shape.group_oc, std::int64_t{shape.panel});
-  const Split split(call, p, shape, panels, p.groups);
-  // Rows that lie in memory as they are wanted are read from there.
-  const Window &window = p.window;
-  const bool in_place = sizeof(typename Kind::Element) == 1 && shape.taps == 1 && window.sh == 1 && window.sw == 1 &&
-                        window.pad_top == 0 && window.pad_left == 0 && window.oh == window.ih &&
-                        window.ow == window.iw && !gather.flips() && shape.group_ic % 4 == 0;
-  const std::int64_t pixels = split.pixels, block = split.block, parts = split.parts, part_panels = split.part_pieces,
-                     row_bytes = in_place ? p.x_stride : shape.steps * 4;
-  call.threads.run(
-      static_cast<std::uint64_t>(split.blocks * p.groups * parts), split.grain(shape, shape.panel),
-      [&](std::uint64_t begin, std::uint64_t end, std::uint32_t worker) {
-        std::byte *const gathered_rows = call.worker_scratch(worker), *const sums = gathered_rows + shape.sums;
-        std::int64_t gathered = -1;
-        for (auto task = static_cast<std::int64_t>(begin); task < static_cast<std::int64_t>(end); ++task) {
-          const std::int64_t part = task % parts, group = task / parts % p.groups,
-                             first = task / parts / p.groups * block;
-          const std::int64_t count = min_of(block, pixels - first);
-          if (count <= 0) continue;
-          const std::byte *const rows =
-              in_place ? call.operand<const std::byte>(0) + first * row_bytes + group * shape.group_ic : gathered_rows;
-          if (!in_place && gathered != task / parts)
-            gather.rows(first, count, group, reinterpret_cast<typename Kind::Element *>(gathered_rows));
-          gathered = task / parts;
-          const std::int64_t tiles = ceil_div(count, std::int64_t{kIntRows});
-          const std::int64_t last_panel = min_of(panels, (part + 1) * part_panels);
-          for (std::int64_t panel = part * part_panels; panel < last_panel; ++panel) {
-            const std::int64_t channels = min_of(std::int64_t{shape.panel}, shape.group_oc - panel * shape.panel);
-            const int vectors = static_cast<int>(ceil_div(channels, std::int64_t{kLanes}));
-            Tile t{};
-            t.row_bytes = row_bytes;
-            t.w = weights + group * shape.group_weights +
-                  panel * shape.panel * shape.steps * shape.elements * shape.weight_bytes * shape.parts;
-            t.low = shape.parts == 2 ? vectors * kLanes * shape.steps * shape.elements : 0;
-            t.steps = shape.steps;
-            t.flush_steps = shape.flush_steps;
-            const std::int64_t channel = group * shape.group_oc + panel * shape.panel;
-            t.bias = bias + channel * (Wide ? 8 : 4);
-            t.finish = finish_bytes.usable ? &finish_bytes : nullptr;
-            t.channel = channel, t.channels = channels;
-            for (std::int64_t tile = 0; tile < tiles; ++tile) {
-              const std::int64_t from = tile * count / tiles, until = (tile + 1) * count / tiles;
-              t.rows = rows + from * row_bytes;
-              t.sums = sums + from * vectors * kLanes * (Wide ? 8 : 4);
-              t.pixel = first + from;
-              run_vectors<Kind, Wide>(t, static_cast<int>(until - from), vectors);
-            }
-            if (!t.finish) finish.run(finish, {sums, static_cast<int>(count), vectors, first, channel, channels});
-          }
-        }
-      });
+  const auto run_panel = [&](const DensePanel &panel) {
+    Tile t{};
+    t.row_bytes = panel.row_bytes;
+    t.w = panel.w;
+    t.low = shape.parts == 2 ? panel.vectors * kLanes * shape.steps * shape.elements : 0;
+    t.steps = shape.steps;
+    t.flush_steps = shape.flush_steps;
+    t.bias = bias + panel.channel * (Wide ? 8 : 4);
+    t.finish = finish_bytes.usable ? &finish_bytes : nullptr;
+    t.channel = panel.channel, t.channels = panel.channels;
+    const std::int64_t tiles = ceil_div(panel.count, std::int64_t{kIntRows});
+    for (std::int64_t tile = 0; tile < tiles; ++tile) {
+      const std::int64_t from = tile * panel.count / tiles, until = (tile + 1) * panel.count / tiles;
+      t.rows = panel.rows + from * panel.row_bytes;
+      t.sums = panel.sums + from * panel.vectors * kLanes * (Wide ? 8 : 4);
+      t.pixel = panel.first + from;
+      run_vectors<Kind, Wide>(t, static_cast<int>(until - from), panel.vectors);
+    }
+    if (!t.finish)
+      finish.run(finish, {panel.sums, static_cast<int>(panel.count), panel.vectors, panel.first, panel.channel,
+                          panel.channels});
+  };
+  for_each_panel<typename Kind::Element>(call, p, shape, [&] { return run_panel; });
 }
 
 #if defined(__AVX2__) && QR_ISA_BYTES == 32

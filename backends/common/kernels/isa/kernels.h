@@ -4,6 +4,15 @@
 
 #include "backends/common/kernels/isa/vec.h"
 
+// An instruction set that stands on another has its own of some kernels, and the other's of the rest (table.cpp).
+#if defined(QR_ISA_BASE)
+namespace quarry::kernels::QR_ISA_BASE {
+#define QR_KERNEL(enumerator, number, parameters, operands) void run_##enumerator(const Call &call);
+#include "backends/common/kernels/kernels.inc"
+#undef QR_KERNEL
+}  // namespace quarry::kernels::QR_ISA_BASE
+#endif
+
 namespace quarry::kernels::QR_ISA {
 
 #define QR_KERNEL(enumerator, number, parameters, operands) void run_##enumerator(const Call &call);

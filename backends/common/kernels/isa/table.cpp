@@ -7,6 +7,14 @@ namespace quarry::kernels::QR_ISA {
 #define QR_TEXT_(x) #x
 #define QR_TEXT(x) QR_TEXT_(x)
 
+#if defined(QR_ISA_BASE)
+// AMX on AVX-512: what has a source of its own here.
+constexpr Run of(Kernel kernel, Run base) noexcept { return kernel == Kernel::ConvInt ? run_ConvInt : base; }
+#define QR_RUN(enumerator) of(Kernel::enumerator, QR_ISA_BASE::run_##enumerator)
+#else
+#define QR_RUN(enumerator) run_##enumerator
+#endif
+
 extern const Isa table;
 const Isa table = {QR_TEXT(QR_ISA),
                    QR_ISA_FEATURES,
@@ -16,7 +24,7 @@ const Isa table = {QR_TEXT(QR_ISA),
                    kIntGroup,
                    kBytePairs,
                    {
-#define QR_KERNEL(enumerator, number, parameters, operands) run_##enumerator,
+#define QR_KERNEL(enumerator, number, parameters, operands) QR_RUN(enumerator),
 #include "backends/common/kernels/kernels.inc"
 #undef QR_KERNEL
                    }};
