@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/cpu-reference/widen.h"
 
+#include <algorithm>
+
 #include "backends/cpu-reference/kernel.h"
+#include "base/checked.h"
 
 namespace quarry::reference {
 namespace {
@@ -20,7 +23,19 @@ class Widener {
   Status run() {
     Vector<bool> widens(graph_.nodes.size());
     bool any = false;
-    for (std::size_t n = 0; n < graph_.nodes.size(); ++n) any |= (widens[n] = can_widen(graph_.nodes[n]));
+    Vector<bool> as_half(graph_.tensors.size());  // there in 16 bits, whatever happens to nodes
+    for (std::size_t i = 0; i < as_half.size(); ++i) as_half[i] = is_half(graph_.tensors[i]);
+    for (const qir::Node &node : graph_.nodes)
+      for (const std::int32_t id : node.outputs)
+        if (id != qir::kAbsent) as_half[static_cast<std::size_t>(id)] = false;
+    for (std::size_t n = 0; n < graph_.nodes.size(); ++n) {
+      const qir::Node &node = graph_.nodes[n];
+      widens[n] = can_widen(node) && !moves_halves(node, as_half);
+      any |= widens[n];
+      if (!widens[n])
+        for (const std::int32_t id : node.outputs)
+          if (half(id)) as_half[static_cast<std::size_t>(id)] = true;
+    }
     if (!any) return {};
     for (const std::int32_t output : graph_.outputs) needs_half_[static_cast<std::size_t>(output)] = true;
     for (std::size_t n = 0; n < graph_.nodes.size(); ++n)
@@ -62,6 +77,30 @@ class Widener {
     for (std::size_t i = 0; i < node.outputs.size(); ++i)
       if (half(node.outputs[i]) && types[i].dtype != DType::F32) return false;
     return true;
+  }
+
+  // Elements go from halves that are there to others, no more of them than there were: nothing is gained by widening
+  // them first.
+  bool moves_halves(const qir::Node &node, const Vector<bool> &as_half) const {
+    const KernelRow *row = find_kernel(node.op);
+    if (row->handling != Handling::Move || node.outputs.size() != 1 || node.inputs.empty() || !half(node.outputs[0]))
+      return false;
+    bool constant = true;
+    std::uint64_t read = 0;
+    for (const std::int32_t id : node.inputs) {
+      if (id == qir::kAbsent) continue;
+      constant &= tensor(id).is_constant;
+      if (!half(id)) continue;
+      if (!as_half[static_cast<std::size_t>(id)] || tensor(id).dtype != tensor(node.outputs[0]).dtype) return false;
+      read += count(id);
+    }
+    const bool shown = std::ranges::find(graph_.outputs, node.outputs[0]) != graph_.outputs.end();
+    return !constant && (shown || count(node.outputs[0]) <= read);
+  }
+  // Of a tensor whose extents are known; what is not has no end.
+  std::uint64_t count(std::int32_t id) const {
+    const auto elements = element_count(tensor(id).shape.data(), tensor(id).shape.size());
+    return elements ? *elements : UINT64_MAX / 16;
   }
 
   std::int32_t add_wide(std::int32_t id) {

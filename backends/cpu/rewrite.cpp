@@ -32,10 +32,27 @@ class Blanks final : public qir::Folder {
   reference::ReferenceFolder folder_;
 };
 
+// Operators that other operators' kernels do better than one of cpu-reference.
+bool spelled(const qir::Graph &, const qir::Node &node) {
+  switch (node.op) {
+    case qir::Op::Attention:
+    case qir::Op::RotaryEmbedding:
+    case qir::Op::FusedMatMul:
+    case qir::Op::SwiGLU:
+    case qir::Op::CastLike:
+    case qir::Op::EyeLike:
+    case qir::Op::AffineGrid:
+    case qir::Op::CenterCropPad:
+    case qir::Op::SoftmaxCrossEntropyLoss: return true;
+    default: return false;
+  }
+}
+
 }  // namespace
 
 Status rewrite(qir::Graph &graph, qir::Store &store, Ways &ways, bool look_only) {
   QR_RETURN_IF_ERROR(reference::widen_halves(graph));
+  passes::spell_out(graph, store, spelled);
   passes::take_apart_quantized(graph, store, integer_way);
   QR_RETURN_IF_ERROR(passes::einsum_to_matmul(graph, store));
   reference::ReferenceFolder folder;
