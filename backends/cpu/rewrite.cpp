@@ -54,6 +54,7 @@ Status rewrite(qir::Graph &graph, qir::Store &store, Ways &ways, bool look_only)
   QR_RETURN_IF_ERROR(reference::widen_halves(graph));
   passes::spell_out(graph, store, spelled);
   passes::take_apart_quantized(graph, store, integer_way);
+  passes::fewer_axes(graph, store);
   QR_RETURN_IF_ERROR(passes::einsum_to_matmul(graph, store));
   reference::ReferenceFolder folder;
   Blanks blanks;

@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operators along more axes, or of more operands, than kernels take.
+#include <algorithm>
+
+#include "formats/qir/infer.h"
+#include "passes/spell.h"
+
+namespace quarry::passes {
+
+using qir::at;
+using qir::Op;
+
+namespace {
+
+// ---- pools ----------------------------------------------------------------------------------------
+
+// The greatest of a box is the greatest of a line of greatest of rectangles; so are means, for boxes that reach over
+// an edge have as many elements as their part of the line times their part of the rectangle.
+bool pool_of_three(Speller &s) {
+  const qir::Node &node = s.node();
+  qir::Window w;
+  if (node.outputs.size() != 1 || !qir::resolve_pool(node, s.in(0).shape, &w).ok() || w.rank != 3) return false;
+  for (std::size_t i = 0; i < 3; ++i)
+    if (w.in[i] < 1 || w.out[i] < 1 || w.pad_begin[i] < 0 || w.pad_end[i] < 0) return false;
+  const qir::Shape shape = s.in(0).shape;
+  const DType dtype = s.in(0).dtype;
+  const auto pool = [&](std::int32_t x, const qir::Shape &made, std::initializer_list<std::size_t> axes) {
+    const std::int32_t y = s.of(node.op, {x}, dtype, made);
+    qir::Node &one = s.last_made();
+    const auto each = [&](const std::int64_t(&values)[qir::kMaxSpatial], std::int64_t otherwise) {
+      Vector<std::int64_t> list;
+      for (const std::size_t axis : axes) list.push_back(values[axis]);
+      if (list.size() < 2) list.push_back(otherwise);
+      return list;
+    };
+    one.set("kernel_shape", each(w.kernel, 1));
+    one.set("strides", each(w.stride, 1));
+    one.set("dilations", each(w.dilation, 1));
+    Vector<std::int64_t> pads = each(w.pad_begin, 0);
+    for (const std::int64_t pad : each(w.pad_end, 0)) pads.push_back(pad);
+    one.set("pads", std::move(pads));
+    for (const char *name : {"ceil_mode", "count_include_pad"})
+      if (const qir::Attribute *given = node.find(name)) one.set(name, given->i);
+    return y;
+  };
+  const std::int64_t n = shape[0], c = shape[1];
+  const std::int32_t planes = s.reshape(node.inputs[0], {n, c * w.in[0], w.in[1], w.in[2]});
+  const std::int32_t flat = pool(planes, {n, c * w.in[0], w.out[1], w.out[2]}, {1, 2});
+  const std::int64_t plane = w.out[1] * w.out[2];
+  const std::int32_t deep = pool(s.reshape(flat, {n, c, w.in[0], plane}), {n, c, w.out[0], plane}, {0});
+  s.give(Op::Reshape, {deep, s.integers(s.out().shape)});
+  return true;
+}
+
+// ---- Resize ---------------------------------------------------------------------------------------
+
+// Along one axis, along three, or of channels-last images: as images.
+bool resize_as_images(Speller &s) {
+  const qir::Node &node = s.node();
+  const qir::Shape in = s.in(0).shape, out = s.out().shape;
+  if (node.get_string("mode", "nearest") != "linear" || node.get_int("antialias", 0) != 0 ||
+      node.get_string("coordinate_transformation_mode", "half_pixel") == "tf_crop_and_resize" || node.find("axes") ||
+      node.get_string("keep_aspect_ratio_policy", "stretch") != "stretch" || in.size() < 3 || in.size() > 5 ||
+      in[0] != out[0])
+    return false;
+  const std::size_t rank = in.size();
+  const std::int32_t scales = qir::input_of(node, 2);
+  const bool scaled = scales != qir::kAbsent && elements(s.tensor(scales).shape) > 0;
+  const float *const given = scaled ? qir::constant_floats(s.rewriting().graph, scales) : nullptr;
+  if (scaled && !given) return false;
+  if (!scaled && (qir::input_of(node, 3) == qir::kAbsent || !s.tensor(node.inputs[3]).is_constant)) return false;
+  const auto scale = [&](std::size_t axis) { return given ? given[axis] : 1.0f; };
+  if (scale(0) != 1) return false;
+  const bool last = rank == 4 && in[3] == out[3] && scale(3) == 1 && (in[1] != out[1] || scale(1) != 1);
+  if (!last && (rank == 4 || in[1] != out[1] || scale(1) != 1)) return false;
+  // To an image of `shape`, whose axes 2 and 3 are these of the node's (or none).
+  constexpr std::size_t kNone = qir::kMaxRank;
+  const auto resize = [&](std::int32_t x, const qir::Shape &shape, std::size_t rows, std::size_t columns) {
+    Vector<float> factors{1, 1, rows == kNone ? 1 : scale(rows), columns == kNone ? 1 : scale(columns)};
+    const std::int32_t how = scaled ? s.floats({4}, factors) : s.integers(shape);
+    const std::int32_t y = s.of(
+        Op::Resize,
+        scaled ? Vector<std::int32_t>{x, qir::kAbsent, how} : Vector<std::int32_t>{x, qir::kAbsent, qir::kAbsent, how},
+        DType::F32, shape);
+    s.last_made().attributes = node.attributes;
+    return y;
+  };
+  const std::int32_t x = node.inputs[0];
+  if (last) {
+    const std::int32_t made = resize(s.transpose(x, {0, 3, 1, 2}), {out[0], out[3], out[1], out[2]}, 1, 2);
+    s.give(Op::Transpose, {made}).set("perm", Vector<std::int64_t>{0, 2, 3, 1});
+  } else if (rank == 3) {
+    const std::int32_t made = resize(s.reshape(x, {in[0], in[1], 1, in[2]}), {out[0], out[1], 1, out[2]}, kNone, 2);
+    s.give(Op::Reshape, {made, s.integers(out)});
+  } else {
+    const std::int32_t planes =
+        resize(s.reshape(x, {in[0], in[1] * in[2], in[3], in[4]}), {in[0], in[1] * in[2], out[3], out[4]}, 3, 4);
+    const std::int64_t plane = out[3] * out[4];
+    const std::int32_t deep =
+        resize(s.reshape(planes, {in[0], in[1], in[2], plane}), {in[0], in[1], out[2], plane}, 2, kNone);
+    s.give(Op::Reshape, {deep, s.integers(out)});
+  }
+  return true;
+}
+
+// ---- ConvTranspose --------------------------------------------------------------------------------
+
+// Each slice of the depth by each slice of the filter, as images of more channels; their results are added up where
+// they meet. Slice k * stride + r of the filter gives the outputs q * stride + r, q slices further down.
+bool conv_transpose_of_three(Speller &s) {
+  const qir::Node &node = s.node();
+  const qir::Tensor weights = s.in(1);
+  qir::ConvGeometry g;
+  if (!weights.is_constant || weights.dtype != DType::F32 || weights.quant ||
+      !qir::resolve_conv_transpose(node, s.in(0).shape, weights.shape, &g).ok() || g.rank != 3 || g.dilation[0] != 1)
+    return false;
+  for (std::size_t i = 0; i < 3; ++i)
+    if (g.in[i] < 1 || g.out[i] < 1 || g.kernel[i] < 1 || g.kernel[i] > 64 || g.stride[i] < 1 || g.stride[i] > 64 ||
+        g.pad_begin[i] < 0 || g.pad_end[i] < 0)
+      return false;
+  // What the pads and the extents leave over at the end.
+  Vector<std::int64_t> extra;
+  for (std::size_t i = 1; i < 3; ++i)
+    extra.push_back(g.out[i] - ((g.in[i] - 1) * g.stride[i] + (g.kernel[i] - 1) * g.dilation[i] + 1 - g.pad_begin[i] -
+                                g.pad_end[i]));
+  if (extra[0] < 0 || extra[1] < 0) return false;
+  const std::int64_t depth = g.kernel[0], stride = g.stride[0], out_h = g.out[1], out_w = g.out[2],
+                     channels = g.out_channels;
+  const std::int32_t flat =
+      s.constant_like(weights, {weights.shape[0], g.out_per_group * depth, g.kernel[1], g.kernel[2]}, weights.data.data,
+                      weights.data.size);
+  const std::int32_t rows =
+      s.reshape(s.transpose(node.inputs[0], {0, 2, 1, 3, 4}), {g.batch * g.in[0], g.in_channels, g.in[1], g.in[2]});
+  const std::int32_t images =
+      s.of(Op::ConvTranspose, {rows, flat}, DType::F32, {g.batch * g.in[0], channels * depth, out_h, out_w});
+  qir::Node &conv = s.last_made();
+  conv.set("strides", Vector<std::int64_t>{g.stride[1], g.stride[2]});
+  conv.set("dilations", Vector<std::int64_t>{g.dilation[1], g.dilation[2]});
+  conv.set("pads", Vector<std::int64_t>{g.pad_begin[1], g.pad_begin[2], g.pad_end[1], g.pad_end[2]});
+  conv.set("group", g.group);
+  conv.set("output_padding", extra);
+
+  const std::int64_t most = (depth + stride - 1) / stride, length = g.in[0] + most - 1;
+  const std::int32_t slices = s.reshape(images, {g.batch, g.in[0], channels, depth, out_h * out_w});
+  const qir::Shape one{g.batch, g.in[0], channels, 1, out_h * out_w};
+  const auto padded = [&](std::int32_t x, std::int64_t before, std::int64_t behind) {
+    if (before == 0 && behind == 0) return x;
+    qir::Shape shape = s.tensor(x).shape;
+    shape[1] += before + behind;
+    const std::int32_t pads = s.integers(Vector<std::int64_t>{0, before, 0, 0, 0, 0, behind, 0, 0, 0});
+    return s.of(Op::Pad, {x, pads}, DType::F32, shape);
+  };
+  Vector<std::int32_t> phases;
+  for (std::int64_t r = 0; r < stride; ++r) {
+    std::int32_t sum = qir::kAbsent;
+    for (std::int64_t k = 0; r + k * stride < depth; ++k) {
+      const std::int32_t part = padded(s.slice(slices, 3, r + k * stride, r + k * stride + 1, 1), k, most - 1 - k);
+      sum = sum == qir::kAbsent ? part : s.of(Op::Add, {sum, part});
+    }
+    if (sum == qir::kAbsent) {  // no slice of the filter falls there
+      qir::Shape shape = one;
+      shape[1] = length;
+      sum = s.floats(shape, Vector<float>(static_cast<std::size_t>(elements(shape)), 0.0f));
+    }
+    phases.push_back(s.reshape(sum, {g.batch, length, 1, channels, out_h * out_w}));
+  }
+  std::int32_t all = s.reshape(s.concat(std::move(phases), 2), {g.batch, length * stride, channels, 1, out_h * out_w});
+  const std::int64_t end = g.pad_begin[0] + g.out[0];
+  all = padded(all, 0, std::max<std::int64_t>(0, end - length * stride));
+  all = s.slice(all, 1, g.pad_begin[0], end, 1);
+  const std::int32_t made = s.transpose(s.reshape(all, {g.batch, g.out[0], channels, out_h, out_w}), {0, 2, 1, 3, 4});
+  if (const std::int32_t bias = qir::input_of(node, 2); bias != qir::kAbsent)
+    s.give(Op::Add, {made, s.reshape(bias, {channels, 1, 1, 1})});
+  else s.give(Op::Identity, {made});
+  return true;
+}
+
+// ---- products -------------------------------------------------------------------------------------
+
+// The sums of 256 products of two bytes fit into the digits of f32.
+bool integer_product(Speller &s) {
+  constexpr std::int64_t kExact = 256, kMostParts = 16;
+  const qir::Node &node = s.node();
+  const qir::Shape a = s.in(0).shape, b = s.in(1).shape;
+  if (s.in(1).is_constant || a.size() < 2 || b.size() < 2 || a.back() > kExact * kMostParts) return false;
+  std::int32_t operands[2];
+  for (std::size_t i = 0; i < 2; ++i) {
+    const std::int32_t zero = qir::input_of(node, 2 + i);
+    if (zero != qir::kAbsent && elements(s.tensor(zero).shape) != 1) return false;
+    operands[i] = s.cast(node.inputs[i], DType::F32);
+    if (zero != qir::kAbsent) operands[i] = s.of(Op::Sub, {operands[i], s.reshape(s.cast(zero, DType::F32), {})});
+  }
+  const qir::Shape shape = s.out().shape;
+  std::int32_t sum = qir::kAbsent;
+  for (std::int64_t k = 0; k < a.back(); k += kExact) {
+    const std::int64_t end = std::min(a.back(), k + kExact);
+    const std::int32_t part = s.cast(
+        s.of(Op::MatMul, {s.slice(operands[0], a.size() - 1, k, end, 1), s.slice(operands[1], b.size() - 2, k, end, 1)},
+             DType::F32, shape),
+        DType::I32);
+    sum = sum == qir::kAbsent ? part : s.of(Op::Add, {sum, part});
+  }
+  s.give(Op::Identity, {sum});
+  return true;
+}
+
+bool gemm_of_transposed(Speller &s) {
+  const qir::Node &node = s.node();
+  if (node.get_int("transA", 0) == 0) return false;
+  Vector<std::int32_t> inputs = node.inputs;
+  inputs[0] = s.transpose(inputs[0], {1, 0});
+  qir::Node &made = s.give(Op::Gemm, std::move(inputs));
+  made.attributes = node.attributes;
+  made.set("transA", std::int64_t{0});
+  return true;
+}
+
+// ---- Einsum ---------------------------------------------------------------------------------------
+
+using Labels = Vector<std::uint8_t>;
+
+class Contraction {
+ public:
+  Contraction(Speller &s, const qir::EinsumPlan &plan) : s_(s), plan_(plan) {
+    for (std::uint32_t i = 0; i < plan.output.rank; ++i) out_.push_back(plan.output.label[i]);
+  }
+
+  // One operand: moved, and what is not in the result summed over. More: from the left, two at a time.
+  bool run() {
+    if (plan_.label_count > 52) return false;
+    Vector<Labels> operands;
+    for (const qir::EinsumPlan::Operand &operand : plan_.inputs) {
+      Labels &labels = operands.emplace_back();
+      for (std::uint32_t i = 0; i < operand.rank; ++i) {
+        if (operand.broadcast[i] || has(labels, operand.label[i])) return false;
+        labels.push_back(operand.label[i]);
+      }
+    }
+    std::int32_t left = s_.node().inputs[0];
+    Labels labels = operands[0];
+    for (std::size_t i = 1; i < operands.size(); ++i) {
+      const auto needed = [&](std::uint8_t label) {
+        return has(out_, label) || std::any_of(operands.begin() + static_cast<std::ptrdiff_t>(i) + 1, operands.end(),
+                                               [&](const Labels &later) { return has(later, label); });
+      };
+      // What one of the two has alone and nobody needs is summed over before there is a product.
+      const auto both = [&](std::uint8_t label) { return needed(label) || has(operands[i], label); };
+      left = summed(left, labels, both);
+      Labels right = operands[i];
+      const std::int32_t other =
+          summed(s_.node().inputs[i], right, [&](std::uint8_t label) { return needed(label) || has(labels, label); });
+      Labels made;
+      if (i + 1 == operands.size()) made = out_;
+      else
+        for (const Labels *list : {&labels, &right})
+          for (const std::uint8_t label : *list)
+            if (needed(label) && !has(made, label)) made.push_back(label);
+      const String equation = text(labels) + "," + text(right) + "->" + text(made);
+      if (i + 1 == operands.size()) {
+        s_.give(Op::Einsum, {left, other}).set("equation", std::string_view(equation));
+        return true;
+      }
+      left = s_.of(Op::Einsum, {left, other}, DType::F32, shape(made));
+      s_.last_made().set("equation", std::string_view(equation));
+      labels = made;
+    }
+    left = summed(left, labels, [&](std::uint8_t label) { return has(out_, label); });
+    Vector<std::int64_t> perm;
+    for (const std::uint8_t label : out_) perm.push_back(std::ranges::find(labels, label) - labels.begin());
+    if (std::ranges::is_sorted(perm)) s_.give(Op::Identity, {left});
+    else s_.give(Op::Transpose, {left}).set("perm", std::move(perm));
+    return true;
+  }
+
+ private:
+  static bool has(const Labels &labels, std::uint8_t label) { return std::ranges::find(labels, label) != labels.end(); }
+  qir::Shape shape(const Labels &labels) const {
+    qir::Shape made;
+    for (const std::uint8_t label : labels) made.push_back(plan_.extent[label]);
+    return made;
+  }
+  static String text(const Labels &labels) {
+    String made;
+    for (const std::uint8_t label : labels)
+      made.push_back(static_cast<char>(label < 26 ? 'a' + label : 'A' + label - 26));
+    return made;
+  }
+  template <class Stays>
+  std::int32_t summed(std::int32_t id, Labels &labels, const Stays &stays) {
+    Vector<std::int64_t> axes;
+    Labels rest;
+    for (std::size_t i = 0; i < labels.size(); ++i) {
+      if (stays(labels[i])) rest.push_back(labels[i]);
+      else axes.push_back(static_cast<std::int64_t>(i));
+    }
+    if (axes.empty()) return id;
+    labels = rest;
+    const std::int32_t made = s_.of(Op::ReduceSum, {id, s_.integers(axes)}, DType::F32, shape(rest));
+    s_.last_made().set("keepdims", std::int64_t{0});
+    return made;
+  }
+
+  Speller &s_;
+  const qir::EinsumPlan &plan_;
+  Labels out_;
+};
+
+bool einsum(Speller &s) {
+  const qir::Node &node = s.node();
+  Vector<qir::Dims> dims;
+  for (const std::int32_t id : node.inputs) dims.push_back({s.tensor(id).shape.data(), s.tensor(id).shape.size()});
+  qir::EinsumPlan plan;
+  return qir::parse_einsum(node, dims, &plan).ok() && Contraction(s, plan).run();
+}
+
+bool spell(Speller &s) {
+  switch (s.node().op) {
+    case Op::MaxPool:
+    case Op::AveragePool: return pool_of_three(s);
+    case Op::Resize: return resize_as_images(s);
+    case Op::ConvTranspose: return conv_transpose_of_three(s);
+    case Op::MatMulInteger: return integer_product(s);
+    case Op::Gemm: return gemm_of_transposed(s);
+    case Op::Einsum: return einsum(s);
+    default: return false;
+  }
+}
+
+bool takes(const qir::Graph &graph, const qir::Node &node) {
+  if (node.inputs.empty() || node.inputs[0] == qir::kAbsent || !node.subgraphs.empty()) return false;
+  const bool bytes = node.op == Op::MatMulInteger;
+  for (const auto *list : {&node.inputs, &node.outputs})
+    for (const std::int32_t id : *list) {
+      if (id == qir::kAbsent) continue;
+      const qir::Tensor &one = at(graph, id);
+      if (one.quant || std::ranges::any_of(one.shape, [](std::int64_t extent) { return extent < 1; })) return false;
+    }
+  return bytes || (at(graph, node.inputs[0]).dtype == DType::F32 && at(graph, node.outputs[0]).dtype == DType::F32);
+}
+
+}  // namespace
+
+void fewer_axes(qir::Graph &graph, Store &store) {
+  Rewriting rewriting(graph, store);
+  for (qir::Node &node : rewriting.old) {
+    if (takes(graph, node)) {
+      Speller speller(rewriting, node, DType::F32);
+      if (spell(speller)) continue;
+    }
+    rewriting.keep(std::move(node));
+  }
+}
+
+}  // namespace quarry::passes
