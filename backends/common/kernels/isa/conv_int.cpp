@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Integer convolutions as products of gathered rows (conv_int_shape.h) with packed weights; sums are exact.
 #include "backends/common/kernels/isa/conv_int_dense.h"
+#include "backends/common/kernels/isa/finish_rows.h"
 #include "backends/common/kernels/isa/int_product.h"
-#include "backends/common/kernels/isa/requantise.h"
 
 namespace quarry::kernels::QR_ISA {
 
@@ -19,10 +19,13 @@ struct Tile {
   std::int64_t low;  // elements from the weights' high parts to their low ones; 0: they are whole
   const void *bias;  // i32, or f64 if wide; from the panel's first channel on
   void *sums;        // [R][V * kLanes], likewise
-  // Instead of them, where finish_bytes() has them from registers: else nullptr.
-  const FinishBytes *finish;
+  // Instead of them, where finish_rows() has them from registers, a FinishOf<Kind>: else nullptr.
+  const void *finish;
   std::int64_t pixel, channel, channels;
 };
+// Results have the size of the activations, or their sums go through memory.
+template <class Kind>
+using FinishOf = std::conditional_t<sizeof(typename Kind::Element) == 1, FinishBytes, FinishHalves>;
 
 template <class Kind, bool Wide, int R, int V>
 __attribute__((noinline)) void run_tile(const Tile &t) noexcept {
@@ -49,8 +52,10 @@ __attribute__((noinline)) void run_tile(const Tile &t) noexcept {
     }
     multiply<Kind>(t.rows, t.row_bytes, w, t.steps, acc);
 #if QR_ISA_BYTES == 64
-    if constexpr (sizeof *w == 1)
-      if (t.finish) return finish_bytes(*t.finish, acc, t.pixel, t.channel, t.channels);
+    if (t.finish) {
+      finish_rows(*static_cast<const FinishOf<Kind> *>(t.finish), acc, t.pixel, t.channel, t.channels);
+      return;
+    }
 #endif
     auto *const sums = static_cast<std::int32_t *>(t.sums);
     QR_UNROLL
@@ -113,7 +118,7 @@ void run_dense(const Call &call, const ConvInt &p, const ConvIntShape &shape) no
   const auto *bias =
       static_cast<const std::byte *>(Wide ? static_cast<const void *>(wide_bias(shape, packed_bias)) : packed_bias);
   const Requantise finish(p, call, Wide);
-  const FinishBytes finish_bytes(finish, p, Wide || sizeof(typename Kind::Weight) != 1);
+  const FinishOf<Kind> finish_rows(finish, p, Wide);
   const auto run_panel = [&](const DensePanel &panel) {
     Tile t{};
     t.row_bytes = panel.row_bytes;
@@ -122,7 +127,7 @@ void run_dense(const Call &call, const ConvInt &p, const ConvIntShape &shape) no
     t.steps = shape.steps;
     t.flush_steps = shape.flush_steps;
     t.bias = bias + panel.channel * (Wide ? 8 : 4);
-    t.finish = finish_bytes.usable ? &finish_bytes : nullptr;
+    t.finish = finish_rows.usable ? &finish_rows : nullptr;
     t.channel = panel.channel, t.channels = panel.channels;
     const std::int64_t tiles = ceil_div(panel.count, std::int64_t{kIntRows});
     for (std::int64_t tile = 0; tile < tiles; ++tile) {

@@ -6,7 +6,7 @@
 // Interleaving within 16 bytes leaves channels in the order 0-3 16-19 32-35 48-51 | 4-7 20-23 ..., in which weights,
 // bias and multipliers are laid down as well; the packs at the end bring them back. Of 32 channels and fewer two rows
 // of output are computed in one vector, the second in its upper half.
-#include "backends/common/kernels/isa/requantise.h"
+#include "backends/common/kernels/isa/finish_rows.h"
 
 namespace quarry::kernels::QR_ISA {
 
@@ -91,7 +91,7 @@ __attribute__((noinline)) void run_row(const Line &line, const Chunk &chunk, con
     VecI d[4];
     QR_UNROLL
     for (int v = 0; v < 4; ++v) d[v] = round_to_int(to_float(acc[v]) * load(chunk.multiplier[v]));
-    const VecB bytes = pack_bytes<std::uint8_t>(d, zero, low, high) ^ y_flip;
+    const VecB bytes = f.plain ? pack_bytes(d) : pack_bytes<std::uint8_t>(d, zero, low, high) ^ y_flip;
     if constexpr (Rows == 1) store_bytes(y, mask, bytes);
     else store_halves(y, second_y, mask, bytes), second_y += f.y_stride;
     y += f.y_stride;

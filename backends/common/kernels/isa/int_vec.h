@@ -218,6 +218,15 @@ QR_INLINE VecB pack_bytes(const VecI (&d)[V], VecH zero, VecH low, VecH high) no
   return reinterpret_cast<VecB>(T(-1) < T(0) ? _mm512_maskz_packs_epi16(~__mmask64{}, a, b)
                                              : _mm512_maskz_packus_epi16(~__mmask64{}, a, b));
 }
+// The same of u8 where that is all.
+template <int V>
+QR_INLINE VecB pack_bytes(const VecI (&d)[V]) noexcept {
+  const auto halves = [&](VecI a, VecI b) __attribute__((always_inline)) {
+    return _mm512_maskz_packs_epi32(~__mmask32{}, reinterpret_cast<__m512i>(a), reinterpret_cast<__m512i>(b));
+  };
+  const __m512i a = halves(d[0], d[V > 1 ? 1 : 0]), b = V > 2 ? halves(d[V > 2 ? 2 : 0], d[V - 1]) : a;
+  return reinterpret_cast<VecB>(_mm512_maskz_packus_epi16(~__mmask64{}, a, b));
+}
 // The first vector's bytes, then the second's.
 QR_INLINE VecB in_order(VecB packed) noexcept {
   constexpr VecI kOrder{0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15};
@@ -239,6 +248,28 @@ QR_INLINE VecB load_bytes(const void *p, ByteMask mask) noexcept {
 }
 QR_INLINE void store_bytes(void *p, ByteMask mask, VecB v) noexcept {
   _mm512_mask_storeu_epi8(p, mask, reinterpret_cast<__m512i>(v));
+}
+using HalfMask = std::uint32_t;
+QR_INLINE HalfMask first_halves(std::int64_t count) noexcept {
+  return count <= 0 ? 0 : count >= 32 ? ~HalfMask{} : (HalfMask{1} << count) - 1;
+}
+QR_INLINE void store_halves(void *p, HalfMask mask, VecH v) noexcept {
+  _mm512_mask_storeu_epi16(p, mask, reinterpret_cast<__m512i>(v));
+}
+// Sixteen u16 of which the mask's are there.
+QR_INLINE VecI widen_unsigned(const void *p, HalfMask mask) noexcept {
+  return reinterpret_cast<VecI>(
+      _mm512_maskz_cvtepu16_epi32(0xffff, _mm256_maskz_loadu_epi16(static_cast<__mmask16>(mask), p)));
+}
+// a, then b, as s16 where they saturate, neither below `low` nor above `high`.
+QR_INLINE VecH pack_halves(VecI a, VecI b, VecH low, VecH high) noexcept {
+  constexpr long long kOrder __attribute__((vector_size(64))){0, 2, 4, 6, 1, 3, 5, 7};
+  const __m512i packed =
+      _mm512_maskz_packs_epi32(~__mmask32{}, reinterpret_cast<__m512i>(a), reinterpret_cast<__m512i>(b));
+  const __m512i clamped = _mm512_maskz_max_epi16(
+      ~__mmask32{}, _mm512_maskz_min_epi16(~__mmask32{}, packed, reinterpret_cast<__m512i>(high)),
+      reinterpret_cast<__m512i>(low));
+  return reinterpret_cast<VecH>(_mm512_maskz_permutexvar_epi64(0xff, reinterpret_cast<__m512i>(kOrder), clamped));
 }
 // 32 bytes from each of two places, of which `mask` has those that are there.
 QR_INLINE VecB load_halves(const void *low, const void *high, ByteMask mask) noexcept {
