@@ -7,17 +7,21 @@
 
 namespace quarry::kernels::QR_ISA {
 
-// What is computed by whom: blocks of pixels of equal size; where there are few, pieces of the channels (panels, or
-// groups of them) are shared out as well.
+// What is computed by whom: blocks of pixels of equal size, smaller ones where threads share few; where there are still
+// few, pieces of the channels (panels, or groups of them) are shared out as well.
 struct Split {
   std::int64_t pixels, blocks, block, parts, part_pieces;
   // `times`: how often the whole is done, with other channels.
   Split(const Call &call, const ConvInt &p, const ConvIntShape &shape, std::int64_t pieces,
         std::int64_t times) noexcept {
     pixels = std::int64_t{p.window.n} * p.window.oh * p.window.ow;
-    blocks = ceil_div(pixels, std::int64_t{shape.block});
+    const std::int64_t workers = call.threads.workers, wanted = workers < 2 ? 1 : kTasksPerWorker * workers;
+    std::int64_t most = shape.block;
+    // Many pieces are shared out evenly, and each thread reads its own weights alone.
+    if (workers > 1 && pieces * times < 4 * workers)
+      most = max_of<std::int64_t>(min_of(most, ceil_div(pixels * times, wanted)), 4 * std::int64_t{kIntRows});
+    blocks = ceil_div(pixels, min_of(most, std::int64_t{shape.block}));
     block = ceil_div(pixels, blocks);
-    const std::int64_t wanted = call.threads.workers < 2 ? 1 : kTasksPerWorker * std::int64_t{call.threads.workers};
     parts = blocks * times >= wanted ? 1 : min_of(pieces, ceil_div(wanted, blocks * times));
     part_pieces = ceil_div(pieces, parts);
   }

@@ -6,7 +6,7 @@
 // Interleaving within 16 bytes leaves channels in the order 0-3 16-19 32-35 48-51 | 4-7 20-23 ..., in which weights,
 // bias and multipliers are laid down as well; the packs at the end bring them back. Of 32 channels and fewer two rows
 // of output are computed in one vector, the second in its upper half.
-#include "backends/common/kernels/isa/finish_rows.h"
+#include "backends/common/kernels/isa/depthwise_rows.h"
 
 namespace quarry::kernels::QR_ISA {
 
@@ -145,52 +145,36 @@ QR_INLINE RunRow choose_row(int rows, bool whole) noexcept {
 bool run_depthwise_bytes(const Call &call, const ConvInt &p, const Requantise &requantise) noexcept {
   const Window &w = p.window;
   const FinishBytes finish(requantise, p, false);
-  if (w.kh != 3 || w.kw != 3 || w.dh != 1 || w.dw != 1 || w.sw > 2 || quant_bytes(p.x.dtype) != 1 || p.w_bits != 8 ||
-      p.has_residual || !finish.usable)
-    return false;
-  // Rows of output of some height, all their channels after each other: their lines of cache hold neighbours' too.
-  const std::int64_t chunks = ceil_div(std::int64_t{p.oc}, std::int64_t{64}), all_rows = std::int64_t{w.n} * w.oh;
-  constexpr std::int64_t kSlab = 128 << 10;  // bytes of input
-  const std::int64_t workers = call.threads.workers;
-  std::int64_t group = max_of<std::int64_t>(kSlab / (w.sh * w.iw * p.x_stride) / 2 * 2, 4);
-  if (workers > 1) group = max_of<std::int64_t>(min_of(group, all_rows / (2 * workers) / 2 * 2), 2);
-  const std::int64_t groups = ceil_div(all_rows, group);
+  if (!depthwise_rows_fit(p) || quant_bytes(p.x.dtype) != 1 || p.w_bits != 8 || !finish.usable) return false;
   const bool flip = p.x.dtype == kI8;
   const auto border = static_cast<std::int8_t>(p.x.zero ^ (flip ? -128 : 0));
   const auto *const x = call.operand<const std::uint8_t>(0);
-  const auto grain = static_cast<std::uint64_t>(1e5 / static_cast<double>(group * w.ow * 64 * 9)) + 1;
-  call.threads.run(
-      static_cast<std::uint64_t>(groups * chunks), grain, [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
-        alignas(64) std::uint8_t outside[64];
-        std::memset(outside, p.x.zero, sizeof outside);
-        Chunk chunk;
-        for (std::uint64_t task = begin; task < end; ++task) {
-          const std::int64_t channel = static_cast<std::int64_t>(task) % chunks * 64,
-                             first = static_cast<std::int64_t>(task) / chunks * group,
-                             last = min_of(all_rows, first + group),
-                             channels = min_of<std::int64_t>(64, p.oc - channel);
-          const int rows = channels <= 32 && last - first > 1 ? 2 : 1;
-          const bool whole = channels == 64 / rows;
-          const Line line{p, finish, first_bytes(channels), static_cast<std::int8_t>(flip ? -128 : 0), border};
-          const RunRow run = w.sw == 1 ? choose_row<1>(rows, whole) : choose_row<2>(rows, whole);
-          lay_chunk(p, call, channel, rows, flip, chunk);
-          for (std::int64_t at = first; at < last; at += rows) {
-            Row row{};
-            for (int i = 0; i < rows; ++i) {
-              // Of an odd number the last but one is computed again.
-              const std::int64_t output = min_of(at, last - rows) + i, image = output / w.oh, oy = output % w.oh;
-              for (int ky = 0; ky < 3; ++ky) {
-                const std::int64_t iy = oy * w.sh - w.pad_top + ky;
-                const bool inside = iy >= 0 && iy < w.ih;
-                row.taps[i][ky] = inside ? x + (image * w.ih + iy) * w.iw * p.x_stride + channel : outside;
-                row.strides[i][ky] = inside ? p.x_stride : 0;
-              }
-              row.y[i] = finish.y + output * w.ow * finish.y_stride + channel;
-            }
-            run(line, chunk, row);
-          }
+  over_depthwise_rows(call, p, 64, [&](std::int64_t channel, std::int64_t first, std::int64_t last) {
+    alignas(64) std::uint8_t outside[64];
+    std::memset(outside, p.x.zero, sizeof outside);
+    Chunk chunk;
+    const std::int64_t channels = min_of<std::int64_t>(64, p.oc - channel);
+    const int rows = channels <= 32 && last - first > 1 ? 2 : 1;
+    const bool whole = channels == 64 / rows;
+    const Line line{p, finish, first_bytes(channels), static_cast<std::int8_t>(flip ? -128 : 0), border};
+    const RunRow run = w.sw == 1 ? choose_row<1>(rows, whole) : choose_row<2>(rows, whole);
+    lay_chunk(p, call, channel, rows, flip, chunk);
+    for (std::int64_t at = first; at < last; at += rows) {
+      Row row{};
+      for (int i = 0; i < rows; ++i) {
+        // Of an odd number the last but one is computed again.
+        const std::int64_t output = min_of(at, last - rows) + i, image = output / w.oh, oy = output % w.oh;
+        for (int ky = 0; ky < 3; ++ky) {
+          const std::int64_t iy = oy * w.sh - w.pad_top + ky;
+          const bool inside = iy >= 0 && iy < w.ih;
+          row.taps[i][ky] = inside ? x + (image * w.ih + iy) * w.iw * p.x_stride + channel : outside;
+          row.strides[i][ky] = inside ? p.x_stride : 0;
         }
-      });
+        row.y[i] = finish.y + output * w.ow * finish.y_stride + channel;
+      }
+      run(line, chunk, row);
+    }
+  });
   return true;
 }
 

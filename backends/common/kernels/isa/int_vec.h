@@ -261,15 +261,29 @@ QR_INLINE VecI widen_unsigned(const void *p, HalfMask mask) noexcept {
   return reinterpret_cast<VecI>(
       _mm512_maskz_cvtepu16_epi32(0xffff, _mm256_maskz_loadu_epi16(static_cast<__mmask16>(mask), p)));
 }
-// a, then b, as s16 where they saturate, neither below `low` nor above `high`.
-QR_INLINE VecH pack_halves(VecI a, VecI b, VecH low, VecH high) noexcept {
-  constexpr long long kOrder __attribute__((vector_size(64))){0, 2, 4, 6, 1, 3, 5, 7};
+QR_INLINE VecH load_halves(const void *p, HalfMask mask) noexcept {
+  return reinterpret_cast<VecH>(_mm512_maskz_loadu_epi16(mask, p));
+}
+// a0 b0 a1 b1 ... within each 16 bytes, of which each result has four in turn.
+QR_INLINE void interleave_two(VecH a, VecH b, VecH (&to)[2]) noexcept {
+  const auto x = reinterpret_cast<__m512i>(a), y = reinterpret_cast<__m512i>(b);
+  to[0] = reinterpret_cast<VecH>(_mm512_maskz_unpacklo_epi16(~__mmask32{}, x, y));
+  to[1] = reinterpret_cast<VecH>(_mm512_maskz_unpackhi_epi16(~__mmask32{}, x, y));
+}
+// As s16 where they saturate, neither below `low` nor above `high`; within each 16 bytes four of a, then four of b:
+// what interleave_two() took apart.
+QR_INLINE VecH pack_in_order(VecI a, VecI b, VecH low, VecH high) noexcept {
   const __m512i packed =
       _mm512_maskz_packs_epi32(~__mmask32{}, reinterpret_cast<__m512i>(a), reinterpret_cast<__m512i>(b));
-  const __m512i clamped = _mm512_maskz_max_epi16(
+  return reinterpret_cast<VecH>(_mm512_maskz_max_epi16(
       ~__mmask32{}, _mm512_maskz_min_epi16(~__mmask32{}, packed, reinterpret_cast<__m512i>(high)),
-      reinterpret_cast<__m512i>(low));
-  return reinterpret_cast<VecH>(_mm512_maskz_permutexvar_epi64(0xff, reinterpret_cast<__m512i>(kOrder), clamped));
+      reinterpret_cast<__m512i>(low)));
+}
+// The same, a before b.
+QR_INLINE VecH pack_halves(VecI a, VecI b, VecH low, VecH high) noexcept {
+  constexpr long long kOrder __attribute__((vector_size(64))){0, 2, 4, 6, 1, 3, 5, 7};
+  return reinterpret_cast<VecH>(_mm512_maskz_permutexvar_epi64(
+      0xff, reinterpret_cast<__m512i>(kOrder), reinterpret_cast<__m512i>(pack_in_order(a, b, low, high))));
 }
 // 32 bytes from each of two places, of which `mask` has those that are there.
 QR_INLINE VecB load_halves(const void *low, const void *high, ByteMask mask) noexcept {
