@@ -47,7 +47,7 @@ inline constexpr bool kDotSigned = true;
 inline constexpr bool kDotSigned = false;
 #endif
 
-inline constexpr std::int32_t kIntRows = 6;               // pixels of a tile
+inline constexpr std::int32_t kIntRows = 6;                // pixels of a tile
 inline constexpr std::int64_t kIntBlockBytes = 256 << 10;  // gathered pixels
 inline constexpr std::int32_t kIntBlockMost = 96;
 inline constexpr std::int64_t kGatherSlack = 64;  // bytes that gathering may write beyond the last row
