@@ -47,8 +47,12 @@ inline constexpr bool kDotSigned = true;
 inline constexpr bool kDotSigned = false;
 #endif
 
-inline constexpr std::int32_t kIntRows = 6;                // pixels of a tile
-inline constexpr std::int64_t kIntBlockBytes = 256 << 10;  // gathered pixels
+inline constexpr std::int32_t kIntRows = 6;  // pixels of a tile
+// Gathered pixels: weights that do not fit the second-level cache are read once for each block of them. Processors with
+// vectors of 64 bytes have a megabyte of it, or half of one.
+QR_SHAPE std::int64_t int_block_bytes(std::int32_t lanes) noexcept {
+  return lanes >= 16 ? std::int64_t{256} << 10 : std::int64_t{96} << 10;
+}
 inline constexpr std::int32_t kIntBlockMost = 96;
 inline constexpr std::int64_t kGatherSlack = 64;  // bytes that gathering may write beyond the last row
 
@@ -163,7 +167,7 @@ QR_SHAPE ConvIntShape conv_int_shape(const ConvInt &p, std::int32_t lanes, std::
     s.group_weights = (s.group_oc + lanes - 1) / lanes * lanes * s.steps * s.elements * s.weight_bytes * s.parts;
   }
   s.channels = (static_cast<std::int64_t>(p.oc) + lanes - 1) / lanes * lanes + lanes;
-  std::int64_t block = kIntBlockBytes / (s.steps * 4) / kIntRows * kIntRows;
+  std::int64_t block = int_block_bytes(lanes) / (s.steps * 4) / kIntRows * kIntRows;
   if (block < 2 * kIntRows) block = 2 * kIntRows;
   s.block = static_cast<std::int32_t>(block > kIntBlockMost ? kIntBlockMost : block);
   s.shuffled = (s.block * s.steps * 4 + kGatherSlack + 63) / 64 * 64;
