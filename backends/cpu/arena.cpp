@@ -31,18 +31,34 @@ Vector<Lifetime> lifetimes_of(const Plan &plan) {
   return lifetimes;
 }
 
-// Whether operand 0 of an elementwise step is walked exactly as its result.
-bool same_walk(const Plan &plan, const Step &step) {
-  if (step.kernel == static_cast<std::uint32_t>(Kernel::UnaryF32)) return true;
-  if (step.kernel != static_cast<std::uint32_t>(Kernel::BinaryF32)) return false;
-  kernels::BinaryF32 p;
-  std::memcpy(&p, plan.params.data() + step.params, sizeof p);
+bool is_walked_densely(const std::int64_t *dims, const std::int64_t *strides, std::uint32_t rank) {
   std::int64_t stride = 1;
-  for (std::uint32_t d = p.rank; d-- > 0;) {
-    if (p.dims[d] != 1 && p.a[d] != stride) return false;
-    stride *= p.dims[d];
+  for (std::uint32_t d = rank; d-- > 0;) {
+    if (dims[d] != 1 && strides[d] != stride) return false;
+    stride *= dims[d];
   }
   return true;
+}
+template <class Params>
+Params params_of(const Plan &plan, const Step &step) {
+  Params p;
+  std::memcpy(&p, plan.params.data() + step.params, sizeof p);
+  return p;
+}
+// Whether operand 0 of an elementwise step is walked exactly as its result.
+bool same_walk(const Plan &plan, const Step &step) {
+  switch (step.kernel) {
+    case static_cast<std::uint32_t>(Kernel::UnaryF32): return true;
+    case static_cast<std::uint32_t>(Kernel::BinaryF32): {
+      const auto p = params_of<kernels::BinaryF32>(plan, step);
+      return is_walked_densely(p.dims, p.a, p.rank);
+    }
+    case static_cast<std::uint32_t>(Kernel::ChainF32): {
+      const auto p = params_of<kernels::ChainF32>(plan, step);
+      return is_walked_densely(p.dims, p.x, p.rank);
+    }
+    default: return false;
+  }
 }
 
 // y = f(x) where nobody needs x any more: y lies where x lies.
@@ -61,8 +77,9 @@ void write_in_place(Plan &plan) {
         to.place != Place::Arena || from.bytes != to.bytes)
       continue;
     if (lifetimes[x.value].last != s || lifetimes[y.value].first != s) continue;
-    // The other operand must not be another part of x.
-    if (step.operand_count == 3 && plan.operands[step.first_operand + 1].value == x.value) continue;
+    // No other operand may be another part of x.
+    const auto others = std::span(plan.operands).subspan(step.first_operand + 1, step.operand_count - 2);
+    if (std::ranges::any_of(others, [&](const Operand &other) { return other.value == x.value; })) continue;
     place[y.value] = place[x.value];
     any = true;
   }

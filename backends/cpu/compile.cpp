@@ -113,6 +113,7 @@ Result<CompiledPlan> compile(qir::Graph graph, std::span<const qir::Bytes> segme
     QR_RETURN_IF_ERROR(add_tail(graph, parts, results, pool, options.look_only, out.plan));
     ways.tail(parts.second.graph);
   }
+  chain_steps(out.plan, ways);
   ways.write(out.plan);
   if (options.look_only) return out;
   place_values(out.plan);

@@ -33,6 +33,10 @@ struct CompileOptions {
 // `packed` and `subgraph_constants`.
 Result<CompiledPlan> compile(qir::Graph graph, std::span<const qir::Bytes> segments, const CompileOptions &options);
 
+// Makes one step of elementwise steps that come one behind the other (chain.cpp).
+class Ways;
+void chain_steps(Plan &plan, Ways &ways);
+
 // Gives every arena and output value its offset, and lets elementwise steps write where they read (arena.cpp).
 void place_values(Plan &plan);
 

@@ -54,6 +54,15 @@ void Ways::fused(std::int32_t source, std::int32_t into) {
   if (Way *const way = of(source); way && into != source) way->into = into;
 }
 
+void Ways::chained(std::int32_t source, std::span<const Step> left, std::int32_t into) {
+  Way *const way = of(source);
+  if (!way || way->reference) return;
+  way->native = false;
+  way->kernels.clear();
+  if (left.empty()) fused(source, into);
+  else steps(source, left);
+}
+
 void Ways::tail(const qir::Graph &part) {
   const Vector<bool> tells = telling(part);
   const bool planned = has_products(cut(part, tells).second.graph);

@@ -18,6 +18,8 @@ class Ways {
   void steps(std::int32_t source, std::span<const Step> made);
   void reference(std::int32_t source, qir::Op op);
   void fused(std::int32_t source, std::int32_t into);
+  // Steps were joined: the node has those that are `left`, or its work is done with that of the node `into`.
+  void chained(std::int32_t source, std::span<const Step> left, std::int32_t into);
   // What runs when its extents are known.
   void tail(const qir::Graph &part);
 

@@ -286,6 +286,7 @@ int main_of(int argc, char **argv) {
   register_matrix(registry);
   register_image(registry);
   register_elementwise(registry);
+  register_chain(registry);
   register_rows(registry);
   register_movement(registry);
   register_int(registry);

@@ -136,6 +136,7 @@ Bytes params_of(const P &params) {
 void register_matrix(Registry &registry);
 void register_image(Registry &registry);
 void register_elementwise(Registry &registry);
+void register_chain(Registry &registry);
 void register_rows(Registry &registry);
 void register_movement(Registry &registry);
 void register_int(Registry &registry);

@@ -67,6 +67,33 @@ Status check_BinaryF32(const void *params, const Isa &, Needs &needs) {
   return {};
 }
 
+Status check_ChainF32(const void *params, const Isa &, Needs &needs) {
+  const auto &p = *static_cast<const ChainF32 *>(params);
+  if (p.rank < 1 || p.rank > kLoopRank) return refuse("ChainF32", "rank", p.rank, "1 to 6");
+  if (p.stages < 1 || p.stages > kChainStages) return refuse("ChainF32", "stages", p.stages, "1 to 7");
+  std::uint64_t bytes, y;
+  if (!count_of(p.dims, p.rank, &y))
+    return refuse("ChainF32", "elements (first extent given)", p.dims[0],
+                  "no negative extents, and at most 2^48 elements");
+  if (!nest_extent(p.dims, p.x, p.rank, &bytes))
+    return refuse("ChainF32", "strides of x (first given)", p.x[0], "0 or more, within 2^48 elements");
+  add(needs, y == 0 ? 0 : bytes * 4);
+  for (std::uint32_t s = 0; s < p.stages; ++s) {
+    const ChainStage &stage = p.stage[s];
+    if (stage.form >= ChainForm::Count)
+      return refuse("ChainF32", "form of a stage", static_cast<std::int64_t>(stage.form), "0 to 2");
+    if (stage.op >= BinaryOp::Count)
+      return refuse("ChainF32", "operator", static_cast<std::int64_t>(stage.op), "0 to 7");
+    QR_RETURN_IF_ERROR(check_act("ChainF32", stage.act));
+    if (stage.form == ChainForm::Alone) continue;
+    if (!nest_extent(p.dims, stage.b, p.rank, &bytes))
+      return refuse("ChainF32", "strides of an operand (first given)", stage.b[0], "0 or more, within 2^48 elements");
+    add(needs, y == 0 ? 0 : bytes * 4);
+  }
+  add(needs, y * 4, true);
+  return {};
+}
+
 Status check_UnaryF32(const void *params, const Isa &, Needs &needs) {
   const auto &p = *static_cast<const UnaryF32 *>(params);
   QR_RETURN_IF_ERROR(check_count("UnaryF32", p.count));

@@ -151,6 +151,23 @@ struct BinaryF32 {
   Activation act;
 };
 
+// y = the last of some stages, each an operation on what the one before made: v = act(v op b), act(b op v) or act(v);
+// the first begins with x. One loop nest for all; y is dense, x and each b may be broadcast.
+inline constexpr std::uint32_t kChainStages = 7;
+enum class ChainForm : std::uint32_t { ValueFirst, OperandFirst, Alone /* has no b */, Count };
+struct ChainStage {
+  ChainForm form = ChainForm::Alone;
+  BinaryOp op = BinaryOp::Add;
+  std::int64_t b[kLoopRank] = {};
+  Activation act;
+};
+struct ChainF32 {
+  std::uint32_t rank = 1, stages = 1;
+  std::int64_t dims[kLoopRank] = {1, 1, 1, 1, 1, 1};
+  std::int64_t x[kLoopRank] = {};
+  ChainStage stage[kChainStages];
+};
+
 // Of elements of any type. Integers wrap around; a quotient by zero is 0, and so is its remainder. Truth values are
 // bytes: any but 0 is true.
 enum class ElementOp : std::uint32_t {

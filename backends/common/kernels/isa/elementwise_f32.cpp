@@ -106,17 +106,18 @@ struct RowPlan {
   std::int64_t a_step, b_step;  // along the row
   VecF low, high;
 
-  RowPlan(const BinaryF32 &p) noexcept
-      : op(p.op),
-        act(p.act),
-        a_step(p.a[p.rank - 1]),
-        b_step(p.b[p.rank - 1]),
+  RowPlan(BinaryOp operation, const Activation &activation, std::int64_t step_of_a, std::int64_t step_of_b) noexcept
+      : op(operation),
+        act(activation),
+        a_step(step_of_a),
+        b_step(step_of_b),
         low(splat(-__builtin_inff())),
         high(splat(__builtin_inff())) {
-    if (p.act.kind == Act::Clip) low = splat(p.act.a), high = splat(p.act.b);
+    if (act.kind == Act::Clip) low = splat(act.a), high = splat(act.b);
     // Both sides scalar: only where the row is one element, or all of it is the same.
-    row = row_of(p.op, a_step == 0 && b_step == 0 ? 1 : a_step, b_step == 0 && a_step == 0 ? 1 : b_step);
+    row = row_of(op, a_step == 0 && b_step == 0 ? 1 : a_step, b_step == 0 && a_step == 0 ? 1 : b_step);
   }
+  explicit RowPlan(const BinaryF32 &p) noexcept : RowPlan(p.op, p.act, p.a[p.rank - 1], p.b[p.rank - 1]) {}
 
   void unit(const float *a, const float *b, float *y, std::int64_t count) const noexcept {
     if (op == BinaryOp::Pow && b_step == 0 && act.kind != Act::Clip && pow_array(a, *b, y, count)) return;
@@ -172,18 +173,170 @@ bool shares_short_rows(const BinaryF32 &p) noexcept {
   const std::int64_t c = p.dims[1];
   return p.rank == 2 && c > 1 && c <= kTile / 4 && p.a[1] == 1 && p.a[0] == c && p.b[0] == 0 && p.b[1] == 1;
 }
-void run_tiles(const BinaryF32 &p, const RowPlan &plan, const float *a, const float *b, float *y, std::int64_t begin,
-               std::int64_t end) noexcept {
-  float tile[kTile];
-  const std::int64_t c = p.dims[1], rows = min_of(kTile / c, end - begin);
-  std::memcpy(tile, b, static_cast<std::size_t>(c) * 4);
+void lay_out(const float *row, std::int64_t c, std::int64_t rows, float *tile) noexcept {
+  std::memcpy(tile, row, static_cast<std::size_t>(c) * 4);
   for (std::int64_t have = 1; have < rows;) {  // doubled each time
     const std::int64_t more = min_of(have, rows - have);
     std::memcpy(tile + have * c, tile, static_cast<std::size_t>(more * c) * 4);
     have += more;
   }
+}
+void run_tiles(const BinaryF32 &p, const RowPlan &plan, const float *a, const float *b, float *y, std::int64_t begin,
+               std::int64_t end) noexcept {
+  float tile[kTile];
+  const std::int64_t c = p.dims[1], rows = min_of(kTile / c, end - begin);
+  lay_out(b, c, rows, tile);
   for (std::int64_t row = begin; row < end; row += rows)
     plan(a + row * c, tile, y + row * c, min_of(rows, end - row) * c);
+}
+
+// The stages of a chain on one row, or on a piece of it: y is what each reads and writes, so it is kept short enough
+// for the first cache.
+class ChainRows {
+ public:
+  static constexpr std::int64_t kLongest = 2048;
+
+  explicit ChainRows(const ChainF32 &p) noexcept : p_(p) {}
+  // `steps`: along the row, of x and of the operand of each stage that has one.
+  void run(const float *const *from, const std::int64_t *steps, float *y, std::int64_t count) const noexcept {
+    if (count <= kLanes && run_in_register(from, steps, y, static_cast<int>(count))) return;
+    const float *value = *from++;
+    std::int64_t step = *steps++;
+    for (std::uint32_t s = 0; s < p_.stages; ++s) {
+      const ChainStage &stage = p_.stage[s];
+      if (stage.form == ChainForm::Alone) alone(stage.act, value, step, y, count);
+      else if (stage.form == ChainForm::ValueFirst)
+        RowPlan(stage.op, stage.act, step, *steps++)(value, *from++, y, count);
+      else RowPlan(stage.op, stage.act, *steps++, step)(*from++, value, y, count);
+      value = y, step = 1;
+    }
+  }
+
+ private:
+  static void alone(const Activation &act, const float *x, std::int64_t step, float *y, std::int64_t count) noexcept {
+    if (step == 1) return activate_array(act, x, y, count);
+    for (std::int64_t i = 0; i < count; ++i) y[i] = x[i * step];
+    activate_array(act, y, y, count);
+  }
+
+  // What fits a vector stays in one: a part of a vector that was just stored is slow to load again. False: that is not
+  // for this chain.
+  bool run_in_register(const float *const *from, const std::int64_t *steps, float *y, int count) const noexcept {
+    std::uint32_t operands = 0;
+    const auto next = [&]() __attribute__((always_inline)) {
+      const float *at = from[operands];
+      return steps[operands++] == 0 ? splat(*at) : load_part(at, count);
+    };
+    for (std::uint32_t o = 0, s = 0; s <= p_.stages; ++s) {
+      if (s > 0 && p_.stage[s - 1].op == BinaryOp::Pow) return false;  // RowPlan knows simple exponents
+      if (s > 0 && p_.stage[s - 1].form == ChainForm::Alone) continue;
+      if (steps[o++] > 1) return false;
+    }
+    VecF value = next();
+    for (std::uint32_t s = 0; s < p_.stages; ++s) {
+      const ChainStage &stage = p_.stage[s];
+      if (stage.form != ChainForm::Alone) {
+        const VecF other = next();
+        value = stage.form == ChainForm::ValueFirst ? combine_any(stage.op, value, other)
+                                                    : combine_any(stage.op, other, value);
+      }
+      if (stage.act.kind == Act::Clip) value = clamp(value, splat(stage.act.a), splat(stage.act.b));
+      else if (stage.act.kind != Act::None)
+        with_each_activation(
+            stage.act, [&](auto f) __attribute__((always_inline)) { value = f(value); });
+    }
+    store_part(y, value, count);
+    return true;
+  }
+  static VecF combine_any(BinaryOp op, VecF a, VecF b) noexcept {
+    switch (op) {
+      case BinaryOp::Add: return combine<BinaryOp::Add>(a, b);
+      case BinaryOp::Sub: return combine<BinaryOp::Sub>(a, b);
+      case BinaryOp::Mul: return combine<BinaryOp::Mul>(a, b);
+      case BinaryOp::Div: return combine<BinaryOp::Div>(a, b);
+      case BinaryOp::Min: return combine<BinaryOp::Min>(a, b);
+      case BinaryOp::Max: return combine<BinaryOp::Max>(a, b);
+      default: return combine<BinaryOp::Prelu>(a, b);
+    }
+  }
+
+  const ChainF32 &p_;
+};
+
+// x and the operands of a chain as it walks through them.
+struct ChainWalk {
+  const std::int64_t *strides[kChainStages + 1];
+  const float *from[kChainStages + 1];
+  std::uint32_t count = 1;
+
+  ChainWalk(const ChainF32 &p, const Call &call) noexcept {
+    strides[0] = p.x, from[0] = call.operand<const float>(0);
+    for (std::uint32_t s = 0; s < p.stages; ++s) {
+      if (p.stage[s].form == ChainForm::Alone) continue;
+      strides[count] = p.stage[s].b;
+      from[count] = call.operand<const float>(count);
+      ++count;
+    }
+  }
+};
+
+void run_chain_nest(const ChainF32 &p, ChainWalk walk, float *y, std::int64_t begin, std::int64_t end) noexcept {
+  const ChainRows rows(p);
+  const int last = static_cast<int>(p.rank) - 1;
+  std::int64_t index[kLoopRank], steps[kChainStages + 1], rest = begin;
+  for (int i = last; i >= 0; --i) {
+    index[i] = rest % p.dims[i];
+    rest /= p.dims[i];
+  }
+  for (std::uint32_t o = 0; o < walk.count; ++o) {
+    steps[o] = walk.strides[o][last];
+    for (int i = 0; i <= last; ++i) walk.from[o] += index[i] * walk.strides[o][i];
+  }
+  for (std::int64_t at = begin; at < end;) {
+    const std::int64_t count = min_of(min_of(p.dims[last] - index[last], end - at), ChainRows::kLongest);
+    rows.run(walk.from, steps, y + at, count);
+    at += count;
+    index[last] += count;
+    for (std::uint32_t o = 0; o < walk.count; ++o) walk.from[o] += count * steps[o];
+    for (int i = last; i > 0 && index[i] == p.dims[i]; --i) {
+      for (std::uint32_t o = 0; o < walk.count; ++o)
+        walk.from[o] += walk.strides[o][i - 1] - p.dims[i] * walk.strides[o][i];
+      index[i] = 0;
+      ++index[i - 1];
+    }
+  }
+}
+
+// Rows too short to be walked one by one, which all operands share, are whole or are scalars: what is shared is laid
+// out several times, and rows become long.
+bool has_short_rows(const ChainF32 &p, const ChainWalk &walk) noexcept {
+  const std::int64_t c = p.dims[1];
+  if (p.rank != 2 || c < 2 || c > kTile / 4) return false;
+  for (std::uint32_t o = 0; o < walk.count; ++o) {
+    const std::int64_t down = walk.strides[o][0], along = walk.strides[o][1];
+    if (!(along == 1 && (down == c || down == 0)) && !(along == 0 && down == 0)) return false;
+  }
+  return true;
+}
+void run_chain_tiles(const ChainF32 &p, ChainWalk walk, float *y, std::int64_t begin, std::int64_t end) noexcept {
+  float tiles[kChainStages + 1][kTile];
+  std::int64_t steps[kChainStages + 1], moves[kChainStages + 1];
+  const std::int64_t c = p.dims[1], rows = min_of(kTile / c, end - begin);
+  for (std::uint32_t o = 0; o < walk.count; ++o) {
+    steps[o] = walk.strides[o][1], moves[o] = walk.strides[o][0];
+    if (steps[o] == 1 && moves[o] == 0) {
+      lay_out(walk.from[o], c, rows, tiles[o]);
+      walk.from[o] = tiles[o];
+    } else {
+      walk.from[o] += begin * moves[o];
+    }
+  }
+  const ChainRows chain(p);
+  for (std::int64_t row = begin; row < end; row += rows) {
+    const std::int64_t some = min_of(rows, end - row);
+    chain.run(walk.from, steps, y + row * c, some * c);
+    for (std::uint32_t o = 0; o < walk.count; ++o) walk.from[o] += some * moves[o];
+  }
 }
 
 }  // namespace
@@ -211,6 +364,27 @@ void run_BinaryF32(const Call &call) {
   call.threads.run(static_cast<std::uint64_t>(count), kGrain,
                    [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
                      run_nest(p, plan, a, b, y, static_cast<std::int64_t>(begin), static_cast<std::int64_t>(end));
+                   });
+}
+
+void run_ChainF32(const Call &call) {
+  const auto &p = call.as<ChainF32>();
+  const ChainWalk walk(p, call);
+  float *y = call.operand<float>(walk.count);
+  std::int64_t count = 1;
+  for (std::uint32_t i = 0; i < p.rank; ++i) count *= p.dims[i];
+  if (count == 0) return;
+  if (p.rank == 1 && count <= ChainRows::kLongest) return run_chain_nest(p, walk, y, 0, count);
+  const std::uint64_t grain = kGrain / p.stages;
+  if (has_short_rows(p, walk))
+    return call.threads.run(static_cast<std::uint64_t>(p.dims[0]), grain / static_cast<std::uint64_t>(p.dims[1]),
+                            [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
+                              run_chain_tiles(p, walk, y, static_cast<std::int64_t>(begin),
+                                              static_cast<std::int64_t>(end));
+                            });
+  call.threads.run(static_cast<std::uint64_t>(count), grain,
+                   [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
+                     run_chain_nest(p, walk, y, static_cast<std::int64_t>(begin), static_cast<std::int64_t>(end));
                    });
 }
 
