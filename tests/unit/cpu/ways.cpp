@@ -76,6 +76,29 @@ TEST_CASE("each node says by what it runs") {
       CHECK_EQ(std::string(sample.plan().names.data() + step.name), format("n%d", step.source).c_str());
 }
 
+TEST_CASE("elementwise nodes one behind the other are one step") {
+  Net net;
+  const i32 x = net.input(DType::F32, {1, 4, 6, 6}), z = net.input(DType::F32, {1, 4, 6, 6});
+  i32 y = net.node(Op::Add, {x, net.scalar(3)});               // 0
+  y = net.node(Op::Relu, {y});                                 // 1: the bound of 0
+  y = net.node(Op::Mul, {z, y});                               // 2
+  y = net.node(Op::Div, {y, net.reals({4, 1, 1}, 1, 2)});      // 3
+  const i32 both = net.node(Op::Tanh, {y});                    // 4: of 3, and two want it
+  const i32 one = net.node(Op::Exp, {both});                   // 5
+  const i32 other = net.node(Op::Sub, {net.scalar(1), both});  // 6
+  const PlanCase sample(net.gives({one, other}));
+  REQUIRE(sample.ok());
+  const std::vector<std::string> expected = {"none fused into n3", "none fused into n3", "none fused into n3",
+                                             "native ChainF32",    "none fused into n3", "native UnaryF32",
+                                             "native BinaryF32"};
+  const std::vector<std::string> found = ways_of(sample.plan());
+  REQUIRE_EQ(found.size(), expected.size());
+  for (std::size_t i = 0; i < found.size(); ++i) CHECK_EQ(found[i], expected[i]);
+  CHECK_EQ(sample.plan().steps.size(), 3);
+  Random random(1);
+  CHECK(same_results(sample, "chain", random, 1e-6f));
+}
+
 TEST_CASE("what is taken apart keeps its node") {
   Builder b;
   const i32 x = b.input(DType::U8, {1, 2, 3}), y = b.tensor(DType::U8, {1, 2, 3});
