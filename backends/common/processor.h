@@ -7,7 +7,7 @@
 
 namespace quarry::plugin {
 
-// "model name" of /proc/cpuinfo, or the machine that uname tells; always ends in NUL.
+// What the processor calls itself ("model name" of /proc/cpuinfo), or the machine that uname tells; always ends in NUL.
 void processor_name(char *name, std::size_t room) noexcept;
 // Physical memory in bytes; 0 where the system does not tell.
 std::uint64_t memory_bytes() noexcept;

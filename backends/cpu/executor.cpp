@@ -26,6 +26,11 @@ Execution::Execution(const LoadedPlan &plan) : plan_(plan), arena_(plan.arena_by
       default: outputs_.push_back({o, value.index, operand.offset, value.offset}); break;
     }
   }
+  for (std::size_t i = 0; i < plan.outputs.size(); ++i) {
+    const Io &io = plan.outputs[i];
+    const bool is_known = !plan.tail || !plan.tail->gives(i);
+    output_bytes_.push_back(is_known ? *packed_size(io.dtype, *element_count(io.shape.data(), io.shape.size())) : 0);
+  }
   std::size_t most_inputs = 0, most_outputs = 0;
   for (const auto &subgraph : plan.subgraphs) {
     subgraphs_.push_back(make_unique<reference::Execution>(*subgraph->program));
@@ -63,14 +68,11 @@ Status Execution::run(const qr_run_request &request, const qr_host &host, std::u
   for (std::uint64_t i = 0; i < request.output_count; ++i) {
     if (plan_.tail && plan_.tail->gives(i)) continue;
     const qr_io_buffer &io = request.outputs[i];
-    const Io &expected = plan_.outputs[i];
-    const std::uint64_t bytes =
-        *packed_size(expected.dtype, *element_count(expected.shape.data(), expected.shape.size()));
-    if (io.data && io.wanted && io.size_bytes < bytes)
+    if (io.data && io.wanted && io.size_bytes < output_bytes_[i])
       return Status::error(
           ErrorId::run_room,
-          format("output '%s': found room for %llu bytes, expected %llu", printable(expected.name).c_str(),
-                 static_cast<unsigned long long>(io.size_bytes), static_cast<unsigned long long>(bytes)));
+          format("output '%s': found room for %llu bytes, expected %llu", printable(plan_.outputs[i].name).c_str(),
+                 static_cast<unsigned long long>(io.size_bytes), static_cast<unsigned long long>(output_bytes_[i])));
   }
   const kernels::Threads threads = sharing_.begin(request.threads, host);
   make_scratch(threads.workers);
@@ -116,7 +118,7 @@ Status Execution::run(const qr_run_request &request, const qr_host &host, std::u
     if (plan_.tail && plan_.tail->gives(i)) continue;
     qr_io_buffer &io = request.outputs[i];
     const Io &made = plan_.outputs[i];
-    io.used_bytes = *packed_size(made.dtype, *element_count(made.shape.data(), made.shape.size()));
+    io.used_bytes = output_bytes_[i];
     io.rank = static_cast<std::uint32_t>(made.shape.size());
     std::copy(made.shape.begin(), made.shape.end(), io.dims);
   }

@@ -58,6 +58,7 @@ class Execution : public HeapObject {
     std::uint64_t arena_offset;  // of an output that the caller gave no room
   };
   Vector<Patch> inputs_, outputs_;
+  Vector<std::uint64_t> output_bytes_;  // of the graph's outputs; of the tail's 0
   Vector<Unique<reference::Execution>> subgraphs_;
   Vector<reference::IoBuffer> subgraph_inputs_, subgraph_outputs_;  // of the subgraph that runs
   Unique<TailExecution> tail_;
