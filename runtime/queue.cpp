@@ -91,7 +91,8 @@ void RunQueue::begin_anew() noexcept {
 }
 
 bool RunQueue::on_own_thread() const noexcept {
-  return thread_id_.load(std::memory_order_relaxed) == process_.thread_id();
+  const std::uint32_t own = thread_id_.load(std::memory_order_relaxed);
+  return own != 0 && own == process_.thread_id();
 }
 
 Status RunQueue::refuse_own_thread(const char *function) const {
