@@ -11,9 +11,16 @@ namespace {
 // Elements that are worth another thread.
 constexpr std::uint64_t kGrain = 32768;
 
-template <class F>
+template <int unroll = 1, class F>
 QR_INLINE void map_array(const float *x, float *y, std::int64_t count, F f) noexcept {
   std::int64_t i = 0;
+  if constexpr (unroll > 1) {
+    for (; i + unroll * kLanes <= count; i += unroll * kLanes) {
+      VecF v[unroll];
+      QR_UNROLL for (int k = 0; k < unroll; ++k) v[k] = f(load(x + i + k * kLanes));
+      QR_UNROLL for (int k = 0; k < unroll; ++k) store(y + i + k * kLanes, v[k]);
+    }
+  }
   for (; i + kLanes <= count; i += kLanes) store(y + i, f(load(x + i)));
   if (const int rest = static_cast<int>(count - i); rest > 0) store_part(y + i, f(load_part(x + i, rest)), rest);
 }
