@@ -152,6 +152,19 @@ void mul_add_row(const RowCall &r) noexcept {
   float *const y = static_cast<float *>(r.y);
   QR_EACH(i, r.count) y[i] = a[i] * b[i] + c[i];
 }
+// Of a channel: one factor and one term for all.
+void mul_add_channel(const float *x, float factor_, float term_, float *y, std::int64_t count) noexcept {
+  const VecF factor = splat(factor_), term = splat(term_);
+  std::int64_t i = 0;
+  for (; i + 4 * kLanes <= count; i += 4 * kLanes) {
+    VecF v[4];
+    QR_UNROLL for (int k = 0; k < 4; ++k) v[k] = fma(load(x + i + k * kLanes), factor, term);
+    QR_UNROLL for (int k = 0; k < 4; ++k) store(y + i + k * kLanes, v[k]);
+  }
+  for (; i + kLanes <= count; i += kLanes) store(y + i, fma(load(x + i), factor, term));
+  if (const int rest = static_cast<int>(count - i); rest > 0)
+    store_part(y + i, fma(load_part(x + i, rest), factor, term), rest);
+}
 template <ElementOp op, class T>
 void unary_row(const RowCall &r) noexcept {
   const T *const a = static_cast<const T *>(r.x[0]);
@@ -329,6 +342,14 @@ void run_part(const Call &call, const Elements &p, std::int64_t begin, std::int6
   const Row row = row_of(p.op, dtype);
   std::byte *const y = call.operands[operands];
   const std::uint32_t last = p.rank - 1;
+  if constexpr (operands == 3)
+    if (p.op == ElementOp::MulAdd && p.x[0][last] == 1 && p.x[1][last] == 0 && p.x[2][last] == 0)
+      return walk_rows<3>(
+          p.rank, p.dims, p.x, begin, end,
+          end - begin, [&](std::int64_t at, const std::int64_t *offsets, std::int64_t count) __attribute__((always_inline)) {
+            mul_add_channel(call.operand<const float>(0) + offsets[0], call.operand<const float>(1)[offsets[1]],
+                            call.operand<const float>(2)[offsets[2]], reinterpret_cast<float *>(y) + at, count);
+          });
   Side sides[operands];
   walk_rows<operands>(
       p.rank, p.dims, p.x, begin, end,

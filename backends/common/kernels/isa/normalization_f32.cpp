@@ -47,10 +47,12 @@ QR_INLINE float sum_of(std::int64_t n, Term &&term) noexcept {
   return sum(total);
 }
 
-template <bool log_>
-void softmax_row(const float *x, float *y, std::int64_t n, float scale_) noexcept {
-  constexpr bool keep = !log_;  // the exponentials, in y
-  const VecF scale = splat(scale_), lowest = splat(-__builtin_inff());
+// A few rows step by step, so that none waits for the sum of its own lanes.
+constexpr std::int64_t kSoftmaxRows = 16;  // at least the lanes of a vector
+constexpr std::int64_t kSoftmaxBlock = 4096;  // elements that stay in the first cache
+
+QR_INLINE float greatest_of_row(const float *x, std::int64_t n, VecF scale) noexcept {
+  const VecF lowest = splat(-__builtin_inff());
   // NaN does not count here: it comes out of the sum.
   VecF m[4] = {lowest, lowest, lowest, lowest};
   std::int64_t i = 0;
@@ -61,24 +63,38 @@ void softmax_row(const float *x, float *y, std::int64_t n, float scale_) noexcep
         const VecF v = load_lanes(x + at, lanes) * scale;
         m[0] = max(lanes == kLanes ? v : select(first_lanes(lanes), v, lowest), m[0]);
       });
-  const VecF greatest = splat(largest(max(max(m[0], m[1]), max(m[2], m[3]))));
-  const float all = sum_of(
-      n, [=](std::int64_t at, int lanes) __attribute__((always_inline)) {
-        const VecF e = exp_of_negative(fma(load_lanes(x + at, lanes), scale, -greatest));
-        if (keep) store_lanes(y + at, e, lanes);
-        return lanes == kLanes ? e : select(first_lanes(lanes), e, VecF{});
-      });
-  if (log_) {
-    const VecF shift = log(splat(all));
-    for_vectors(
-        0, n, [&](std::int64_t at, int lanes) __attribute__((always_inline)) {
-          store_lanes(y + at, (load_lanes(x + at, lanes) * scale - greatest) - shift, lanes);
+  return largest(max(max(m[0], m[1]), max(m[2], m[3])));
+}
+
+template <bool log_>
+void softmax_rows(const float *x, float *y, std::int64_t rows, std::int64_t n, float scale_) noexcept {
+  constexpr bool keep = !log_;  // the exponentials, in y
+  const VecF scale = splat(scale_);
+  float greatest[kSoftmaxRows], all[kSoftmaxRows];
+  for (std::int64_t row = 0; row < kSoftmaxRows; ++row) all[row] = 1;
+  for (std::int64_t row = 0; row < rows; ++row) greatest[row] = greatest_of_row(x + row * n, n, scale);
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const float *const from = x + row * n;
+    float *const to = y + row * n;
+    const VecF top = splat(greatest[row]);
+    all[row] = sum_of(
+        n, [=](std::int64_t at, int lanes) __attribute__((always_inline)) {
+          const VecF e = exp_of_negative(fma(load_lanes(from + at, lanes), scale, -top));
+          if (keep) store_lanes(to + at, e, lanes);
+          return lanes == kLanes ? e : select(first_lanes(lanes), e, VecF{});
         });
-  } else {
-    const VecF factor = splat(1.0f / all);
+  }
+  for (std::int64_t row = 0; row < rows; row += kLanes)
+    store(all + row, log_ ? log(load(all + row)) : splat(1.0f) / load(all + row));
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const float *const from = x + row * n;
+    float *const to = y + row * n;
+    const VecF top = splat(greatest[row]), last = splat(all[row]);
     for_vectors(
-        0, n, [&](std::int64_t at, int lanes) __attribute__((always_inline)) {
-          store_lanes(y + at, load_lanes(y + at, lanes) * factor, lanes);
+        0, n, [=](std::int64_t at, int lanes) __attribute__((always_inline)) {
+          store_lanes(to + at,
+                      log_ ? (load_lanes(from + at, lanes) * scale - top) - last : load_lanes(to + at, lanes) * last,
+                      lanes);
         });
   }
 }
@@ -188,8 +204,10 @@ void run_SoftmaxF32(const Call &call) {
   if (p.inner == 1) {
     return call.threads.run(
         static_cast<std::uint64_t>(p.outer), grain_of(p.n), [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
-          for (auto row = static_cast<std::int64_t>(begin); row < static_cast<std::int64_t>(end); ++row)
-            (p.log ? softmax_row<true> : softmax_row<false>)(x + row * p.n, y + row * p.n, p.n, p.scale);
+          const std::int64_t block = min_of(kSoftmaxRows, max_of<std::int64_t>(1, kSoftmaxBlock / p.n));
+          for (auto row = static_cast<std::int64_t>(begin), last = static_cast<std::int64_t>(end); row < last; row += block)
+            (p.log ? softmax_rows<true> : softmax_rows<false>)(x + row * p.n, y + row * p.n, min_of(block, last - row),
+                                                               p.n, p.scale);
         });
   }
   const std::int64_t groups = ceil_div<std::int64_t>(p.inner, kLanes);

@@ -27,34 +27,6 @@ struct Patch {
 // Short sums make up long ones, so that rounding errors do not grow with the window.
 constexpr std::int64_t kShortSum = 16;
 
-// Lanes in which a NaN was: two values in one comparison, where there is one for that.
-struct NanSeen {
-#if defined(__AVX512F__) && QR_ISA_BYTES == 64
-  __mmask16 lanes = 0;
-  __attribute__((always_inline)) void see(VecF a, VecF b) noexcept {
-    lanes = static_cast<__mmask16>(
-        lanes | _mm512_cmp_ps_mask(reinterpret_cast<__m512>(a), reinterpret_cast<__m512>(b), _CMP_UNORD_Q));
-  }
-  __attribute__((always_inline)) VecF put(VecF v) const noexcept {
-    return reinterpret_cast<VecF>(
-        _mm512_mask_mov_ps(reinterpret_cast<__m512>(v), lanes, reinterpret_cast<__m512>(splat(__builtin_nanf("")))));
-  }
-#else
-  VecI lanes{};
-  __attribute__((always_inline)) void see(VecF a, VecF b) noexcept {
-#if defined(__AVX2__) && QR_ISA_BYTES == 32
-    lanes |=
-        reinterpret_cast<VecI>(_mm256_cmp_ps(reinterpret_cast<__m256>(a), reinterpret_cast<__m256>(b), _CMP_UNORD_Q));
-#elif defined(__SSE2__) && QR_ISA_BYTES == 16
-    lanes |= reinterpret_cast<VecI>(_mm_cmpunord_ps(reinterpret_cast<__m128>(a), reinterpret_cast<__m128>(b)));
-#else
-    lanes |= (a != a) | (b != b);
-#endif
-  }
-  __attribute__((always_inline)) VecF put(VecF v) const noexcept { return lanes ? splat(__builtin_nanf("")) : v; }
-#endif
-};
-
 // `count` vectors of channels; the last has `lanes`.
 template <bool max_pool, int count>
 QR_INLINE void pool_vectors(const Patch &p, std::int64_t channel, float *y, VecF divisor, int lanes) noexcept {

@@ -6,10 +6,28 @@ namespace quarry::kernels::QR_ISA {
 
 namespace {
 
-template <bool greatest>
-QR_INLINE VecF join(VecF acc, VecF v) noexcept {
-  if constexpr (greatest) return v != v ? v : max(v, acc);  // a NaN in acc stays
-  else return acc + v;
+// What at(0) to at(count - 1) come to; `known` is that number, or 0 where the compiler does not know it.
+template <bool greatest, int known, class At>
+QR_INLINE VecF join(std::int64_t count, At &&at) noexcept {
+  VecF acc = splat(greatest ? -__builtin_inff() : 0.0f);
+  if constexpr (known > 0) {
+    VecF v[known];
+    QR_UNROLL for (int k = 0; k < known; ++k) v[k] = at(k);
+    acc = v[0];
+    QR_UNROLL for (int k = 1; k < known; ++k) acc = greatest ? max(v[k], acc) : acc + v[k];
+    if constexpr (greatest) {
+      NanSeen nan;
+      QR_UNROLL for (int k = 0; k < known; k += 2) nan.see(v[k], v[k + 1 < known ? k + 1 : k]);
+      acc = nan.put(acc);
+    }
+  } else {
+    for (std::int64_t k = 0; k < count; ++k) {
+      const VecF v = at(k);
+      if constexpr (greatest) acc = v != v ? v : max(v, acc);  // a NaN in acc stays
+      else acc += v;
+    }
+  }
+  return acc;
 }
 // Every second element of two vectors that lie side by side.
 QR_INLINE VecF even_of(VecF a, VecF b) noexcept {
@@ -36,6 +54,8 @@ QR_INLINE Hits hits_of(std::int64_t start, std::int64_t step, std::int64_t taps,
   h.first = min_of(h.first, h.last);
   return h;
 }
+
+#define QR_PLANES_INLINE __attribute__((always_inline))
 
 template <bool greatest>
 struct Planes {
@@ -64,41 +84,59 @@ struct Planes {
     const std::int64_t top = oy * w.sh - w.pad_top;
     const Hits v = hits_of(top, w.dh, w.kh, w.ih, p.pad_bottom);
     const float *const from = plane + (top + v.first * w.dh) * w.iw;
-    const std::int64_t rows = v.last - v.first, step = std::int64_t{w.dh} * w.iw,
-                       columns = min_of<std::int64_t>(w.iw, padded_width(p) - w.pad_left);
+    const std::int64_t rows = v.last - v.first;
     float *const to = line + w.pad_left;
-    std::int64_t i = 0;
-    for (; i + kLanes <= columns; i += kLanes) {
-      VecF acc = none();
-      for (std::int64_t r = 0; r < rows; ++r) acc = join<greatest>(acc, load(from + r * step + i));
-      store(to + i, acc);
-    }
-    if (const int rest = static_cast<int>(columns - i); rest > 0) {
-      VecF acc = none();
-      for (std::int64_t r = 0; r < rows; ++r) acc = join<greatest>(acc, load_part(from + r * step + i, rest));
-      store_part(to + i, acc, rest);
-    }
+    if (rows == 3) down_rows<3>(from, to, rows);
+    else if (rows == 2) down_rows<2>(from, to, rows);
+    else down_rows<0>(from, to, rows);
     return static_cast<float>(p.op == PoolOp::AverageIncludePad ? v.padded : rows);
   }
-
-  template <int stride>
-  void across(const float *line, float *y, VecF counted) const noexcept {
+  template <int known>
+  QR_PLANES_INLINE void down_rows(const float *from, float *to, std::int64_t rows) const noexcept {
     const Window &w = p.window;
-    for (std::int64_t ox = 0; ox < w.ow; ox += kLanes) {
-      const int lanes = static_cast<int>(min_of<std::int64_t>(kLanes, w.ow - ox));
-      VecF acc = none();
-      for (std::int64_t k = 0; k < w.kw; ++k) {
-        const float *const at = line + ox * stride + k * w.dw;
-        acc = join<greatest>(acc, stride == 1 ? load(at) : even_of(load(at), load(at + kLanes)));
-      }
-      if (lanes == kLanes) {
-        if (!greatest) acc /= max(splat(1.0f), load(divisors + ox) * counted);
-        store(y + ox, acc);
-      } else {
-        if (!greatest) acc /= max(splat(1.0f), load_part(divisors + ox, lanes) * counted);
-        store_part(y + ox, acc, lanes);
-      }
+    const std::int64_t step = std::int64_t{w.dh} * w.iw,
+                       columns = min_of<std::int64_t>(w.iw, padded_width(p) - w.pad_left);
+    std::int64_t i = 0;
+    for (; i + kLanes <= columns; i += kLanes)
+      store(to + i, join<greatest, known>(
+                        rows, [=](std::int64_t r) __attribute__((always_inline)) { return load(from + r * step + i); }));
+    if (const int rest = static_cast<int>(columns - i); rest > 0)
+      store_part(to + i, join<greatest, known>(rows,
+                                               [=](std::int64_t r) __attribute__((always_inline)) {
+                                                 return load_part(from + r * step + i, rest);
+                                               }),
+                 rest);
+  }
+
+  // One over what averages of a line are divided by, which has `rows` rows in each window.
+  void invert(float rows, float *inverses) const noexcept {
+    const VecF one = splat(1.0f), counted = splat(rows);
+    std::int64_t ox = 0;
+    for (; ox + kLanes <= p.window.ow; ox += kLanes) store(inverses + ox, one / max(one, load(divisors + ox) * counted));
+    if (const int rest = static_cast<int>(p.window.ow - ox); rest > 0)
+      store_part(inverses + ox, one / max(one, load_part(divisors + ox, rest) * counted), rest);
+  }
+
+  template <int stride, int known>
+  QR_PLANES_INLINE void across(const float *line, float *y, const float *inverses) const noexcept {
+    const Window &w = p.window;
+    const std::int64_t dw = w.dw, ow = w.ow, kw = w.kw;
+    for (std::int64_t ox = 0; ox < ow; ox += kLanes) {
+      const int lanes = static_cast<int>(min_of<std::int64_t>(kLanes, ow - ox));
+      VecF acc = join<greatest, known>(kw, [=](std::int64_t k) __attribute__((always_inline)) {
+        const float *const at = line + ox * stride + k * dw;
+        if constexpr (stride == 1) return load(at);
+        else return even_of(load(at), load(at + kLanes));
+      });
+      if (lanes == kLanes) store(y + ox, greatest ? acc : acc * load(inverses + ox));
+      else store_part(y + ox, greatest ? acc : acc * load_part(inverses + ox, lanes), lanes);
     }
+  }
+  template <int stride>
+  void across(const float *line, float *y, const float *inverses) const noexcept {
+    if (p.window.kw == 3) across<stride, 3>(line, y, inverses);
+    else if (p.window.kw == 2) across<stride, 2>(line, y, inverses);
+    else across<stride, 0>(line, y, inverses);
   }
 };
 
@@ -113,17 +151,25 @@ void pool(const Call &call, const PoolPlanesF32 &p) {
                      const Planes<greatest> planes(p, call.worker_scratch(worker));
                      const std::int64_t line = pool_line_floats(p);
                      const auto last = static_cast<std::int64_t>(end);
-                     for (auto row = static_cast<std::int64_t>(begin); row < last; row += kPoolLines) {
-                       const std::int64_t rows = min_of(last - row, kPoolLines);
-                       float counted[kPoolLines];
+                     // (The last line has what averages are multiplied by.)
+                     constexpr std::int64_t kWorked = kPoolLines - 1;
+                     float *const inverses = planes.lines + kWorked * line;
+                     float inverted = -1;
+                     for (auto row = static_cast<std::int64_t>(begin); row < last; row += kWorked) {
+                       const std::int64_t rows = min_of(last - row, kWorked);
+                       float counted[kWorked];
                        for (std::int64_t i = 0; i < rows; ++i)
                          counted[i] =
                              planes.down(x + (row + i) / w.oh * w.ih * w.iw, (row + i) % w.oh, planes.lines + i * line);
                        for (std::int64_t i = 0; i < rows; ++i) {
                          const float *const from = planes.lines + i * line;
                          float *const to = y + (row + i) * w.ow;
-                         if (w.sw == 1) planes.template across<1>(from, to, splat(counted[i]));
-                         else planes.template across<2>(from, to, splat(counted[i]));
+                         if (!greatest && counted[i] != inverted) {
+                           inverted = counted[i];
+                           planes.invert(inverted, inverses);
+                         }
+                         if (w.sw == 1) planes.template across<1>(from, to, inverses);
+                         else planes.template across<2>(from, to, inverses);
                        }
                      }
                    });

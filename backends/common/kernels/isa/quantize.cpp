@@ -9,28 +9,59 @@ namespace {
 
 constexpr std::uint64_t kGrain = 32768;
 
-// NaN becomes the zero point.
-QR_INLINE VecI quantise(VecF quotient, VecF lo, VecF hi, std::int32_t zero) noexcept {
-  const VecF v = select(quotient == quotient, quotient, VecF{});
-  return round_to_int(min(max(v, lo), hi)) + zero;
+// round(x / scale) + zero within [low, high] as one division and its rounding give it, of which a product with the
+// reciprocal would round ties otherwise. Where products are fused the quotient is made of them, in half of the time: a
+// product with the reciprocal in two parts is within a place of it, and one step by the exact remainder rounds it right
+// (Markstein, given the reciprocal's first part rounded right and nothing out of range). NaN becomes the zero point.
+struct Quantiser {
+  VecF scale, lo, hi, inverse, inverse_rest;
+  std::int32_t zero;
+  bool divides;
+
+  explicit Quantiser(const Quant &q) noexcept : zero(q.zero) {
+    const float low = static_cast<float>(quant_low(q.dtype) - zero), high = static_cast<float>(quant_high(q.dtype) - zero);
+#if defined(__FMA__) || defined(__aarch64__)
+    divides = !(q.scale > 1e-24f && q.scale < 1e24f);
+#else
+    divides = true;
+#endif
+    scale = splat(q.scale);
+    // Before the division, where infinities would make NaN of a remainder: their quotients round to the same bounds.
+    lo = splat(divides ? low : low * q.scale), hi = splat(divides ? high : high * q.scale);
+    const VecF one = splat(1.0f);
+    inverse = one / scale, inverse_rest = fma(-inverse, scale, one) * inverse;
+  }
+  template <bool division>
+  __attribute__((always_inline)) VecI operator()(VecF x) const noexcept {
+    const auto bounded = [this](VecF v) __attribute__((always_inline)) {
+      return min(max(select(v == v, v, VecF{}), lo), hi);
+    };
+    if constexpr (division) return round_to_int(bounded(x / scale)) + zero;
+    const VecF v = bounded(x), q = fma(v, inverse, v * inverse_rest);
+    return round_to_int(fma(fma(-q, scale, v), inverse, q)) + zero;
+  }
+};
+
+template <bool division, class T>
+void quantise_part(const Quantiser &by, const float *x, T *y, std::int64_t count) noexcept {
+  const Quantiser q = by;
+  std::int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) narrow(y + i, q.template operator()<division>(load(x + i)));
+  if (i < count) {
+    const int left = static_cast<int>(count - i);
+    narrow_part(y + i, q.template operator()<division>(load_part(x + i, left)), left);
+  }
 }
 
-void quantise_all(const Call &call, const float *x, std::int64_t count, const Quant &q) noexcept {
-  const std::int32_t zero = q.zero;
-  const VecF lo = splat(static_cast<float>(quant_low(q.dtype) - zero)),
-             hi = splat(static_cast<float>(quant_high(q.dtype) - zero)), scale = splat(q.scale);
-  with_dtype(q.dtype, [&](auto tag) {
+void quantise_all(const Call &call, const float *x, std::int64_t count, const Quant &to) noexcept {
+  const Quantiser by(to);
+  with_dtype(to.dtype, [&](auto tag) {
     auto *const y = call.operand<decltype(tag)>(1);
     call.threads.run(static_cast<std::uint64_t>(count), kGrain,
                      [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
-                       std::uint64_t i = begin;
-                       // A division, as the reference has it: a product with the reciprocal would round ties otherwise.
-                       for (; i + kLanes <= end; i += kLanes)
-                         narrow(y + i, quantise(load(x + i) / scale, lo, hi, zero));
-                       if (i < end) {
-                         const int left = static_cast<int>(end - i);
-                         narrow_part(y + i, quantise(load_part(x + i, left) / scale, lo, hi, zero), left);
-                       }
+                       const auto n = static_cast<std::int64_t>(end - begin);
+                       if (by.divides) quantise_part<true>(by, x + begin, y + begin, n);
+                       else quantise_part<false>(by, x + begin, y + begin, n);
                      });
   });
 }

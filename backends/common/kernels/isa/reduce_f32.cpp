@@ -31,8 +31,31 @@ QR_INLINE VecF join(VecF a, VecF b) noexcept {
 // Sums are made of short sums, so that rounding errors do not grow with the extent.
 constexpr std::int64_t kShort = 32;
 
+// Max and Min: NaN is looked for beside them, two vectors at a time.
+template <Kind kind>
+float extreme_of_row(const float *x, std::int64_t n) noexcept {
+  const auto better = [](VecF a, VecF b) __attribute__((always_inline)) { return kind == Kind::Max ? max(a, b) : min(a, b); };
+  VecF best[4];
+  QR_UNROLL for (int k = 0; k < 4; ++k) best[k] = first<kind>();
+  NanSeen nan[2] = {};
+  std::int64_t i = 0;
+  for (; i + 4 * kLanes <= n; i += 4 * kLanes) {
+    VecF v[4];
+    QR_UNROLL for (int k = 0; k < 4; ++k) v[k] = load(x + i + k * kLanes), best[k] = better(v[k], best[k]);
+    nan[0].see(v[0], v[1]), nan[1].see(v[2], v[3]);
+  }
+  const auto take_one = [&](VecF v) __attribute__((always_inline)) { best[0] = better(v, best[0]), nan[0].see(v, v); };
+  for (; i + kLanes <= n; i += kLanes) take_one(load(x + i));
+  if (const int rest = static_cast<int>(n - i); rest > 0)
+    take_one(select(first_lanes(rest), load_part(x + i, rest), first<kind>()));
+  if (nan[0].any() || nan[1].any()) return __builtin_nanf("");
+  const VecF all = better(better(best[0], best[1]), better(best[2], best[3]));
+  return kind == Kind::Max ? largest(all) : -largest(-all);
+}
+
 template <Kind kind>
 float reduce_row(const float *x, std::int64_t n) noexcept {
+  if constexpr (kind == Kind::Max || kind == Kind::Min) return extreme_of_row<kind>(x, n);
   VecF total = first<kind>();
   for (std::int64_t begin = 0; begin < n; begin += 4 * kShort * kLanes) {
     const std::int64_t end = min_of(n, begin + 4 * kShort * kLanes);
@@ -46,13 +69,7 @@ float reduce_row(const float *x, std::int64_t n) noexcept {
       part[0] = take<kind>(part[0], select(first_lanes(rest), load_part(x + i, rest), first<kind>()));
     total = join<kind>(total, join<kind>(join<kind>(part[0], part[1]), join<kind>(part[2], part[3])));
   }
-  if constexpr (kind == Kind::Sum || kind == Kind::Abs) return sum(total);
-  float best = total[0];
-  for (int i = 1; i < kLanes; ++i) {
-    const float v = total[i];
-    if (best == best && (v != v || (kind == Kind::Max ? v > best : v < best))) best = v;
-  }
-  return best;
+  return sum(total);
 }
 
 // `count` vectors of columns, the last of `lanes`; `step` elements from row to row.

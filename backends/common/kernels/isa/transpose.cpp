@@ -199,13 +199,13 @@ void transpose_as(const std::byte *from, std::byte *to, std::int64_t rows, std::
     case 3: return join_rows<T, 3>(from, to, columns, from_step, to_step);
     case 4: return join_rows<T, 4>(from, to, columns, from_step, to_step);
   }
-  // Blocks of whole cache lines on both sides.
-  constexpr std::int64_t kBlock = sizeof(T) >= 4 ? 16 : 32;
-  for (std::int64_t j = 0; j < columns; j += kBlock)
+  // Blocks of whole cache lines on both sides, and several of them of what is read side by side.
+  constexpr std::int64_t kBlock = sizeof(T) >= 4 ? 16 : 32, kWide = 4 * kBlock;
+  for (std::int64_t j = 0; j < columns; j += kWide)
     for (std::int64_t i = 0; i < rows; i += kBlock) {
       const std::byte *const f = from + i * from_step + j * static_cast<std::int64_t>(sizeof(T));
       std::byte *const t = to + j * to_step + i * static_cast<std::int64_t>(sizeof(T));
-      const std::int64_t r = min_of(kBlock, rows - i), c = min_of(kBlock, columns - j);
+      const std::int64_t r = min_of(kBlock, rows - i), c = min_of(kWide, columns - j);
       if constexpr (sizeof(T) == 4) {
         std::int64_t jj = 0;
         for (; jj + kSide <= c; jj += kSide) {

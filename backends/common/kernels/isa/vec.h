@@ -196,17 +196,60 @@ QR_INLINE VecF choose(VecF table, VecI index) noexcept {
   return r;
 #endif
 }
-// Folds the halves of a vector onto each other until one lane is left.
+// Lanes in which a NaN was: two values in one comparison, where there is one for that.
+struct NanSeen {
+#if defined(__AVX512F__) && QR_ISA_BYTES == 64
+  __mmask16 lanes = 0;
+  __attribute__((always_inline)) void see(VecF a, VecF b) noexcept {
+    lanes = static_cast<__mmask16>(
+        lanes | _mm512_cmp_ps_mask(reinterpret_cast<__m512>(a), reinterpret_cast<__m512>(b), _CMP_UNORD_Q));
+  }
+  __attribute__((always_inline)) bool any() const noexcept { return lanes != 0; }
+  __attribute__((always_inline)) VecF put(VecF v) const noexcept {
+    return reinterpret_cast<VecF>(
+        _mm512_mask_mov_ps(reinterpret_cast<__m512>(v), lanes, reinterpret_cast<__m512>(splat(__builtin_nanf("")))));
+  }
+#else
+  VecI lanes{};
+  __attribute__((always_inline)) void see(VecF a, VecF b) noexcept {
+#if defined(__AVX2__) && QR_ISA_BYTES == 32
+    lanes |=
+        reinterpret_cast<VecI>(_mm256_cmp_ps(reinterpret_cast<__m256>(a), reinterpret_cast<__m256>(b), _CMP_UNORD_Q));
+#elif defined(__SSE2__) && QR_ISA_BYTES == 16
+    lanes |= reinterpret_cast<VecI>(_mm_cmpunord_ps(reinterpret_cast<__m128>(a), reinterpret_cast<__m128>(b)));
+#else
+    lanes |= (a != a) | (b != b);
+#endif
+  }
+  __attribute__((always_inline)) bool any() const noexcept {
+#if defined(__AVX2__) && QR_ISA_BYTES == 32
+    return _mm256_movemask_ps(reinterpret_cast<__m256>(lanes)) != 0;
+#elif defined(__SSE2__) && QR_ISA_BYTES == 16
+    return _mm_movemask_ps(reinterpret_cast<__m128>(lanes)) != 0;
+#else
+    std::int32_t all = 0;
+    QR_UNROLL for (int i = 0; i < kLanes; ++i) all |= lanes[i];
+    return all != 0;
+#endif
+  }
+  __attribute__((always_inline)) VecF put(VecF v) const noexcept { return lanes ? splat(__builtin_nanf("")) : v; }
+#endif
+};
+
+// Folds the halves of a vector onto each other until one lane is left; combine takes vectors of 8 and of 4.
+typedef float Four __attribute__((vector_size(16)));
+typedef float Eight __attribute__((vector_size(32)));
 template <class Combine>
 QR_INLINE float fold(VecF v, Combine &&combine) noexcept {
-  typedef float Four __attribute__((vector_size(16)));
 #if QR_ISA_BYTES == 64
-  const VecF w = combine(v, __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7));
-  const VecF u = combine(w, __builtin_shufflevector(w, w, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11));
-  const Four four = __builtin_shufflevector(u, u, 0, 1, 2, 3);
+  const Eight w = combine(Eight(__builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7)),
+                          Eight(__builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15)));
 #elif QR_ISA_BYTES == 32
+  const Eight w = v;
+#endif
+#if QR_ISA_BYTES >= 32
   const Four four =
-      combine(Four(__builtin_shufflevector(v, v, 0, 1, 2, 3)), Four(__builtin_shufflevector(v, v, 4, 5, 6, 7)));
+      combine(Four(__builtin_shufflevector(w, w, 0, 1, 2, 3)), Four(__builtin_shufflevector(w, w, 4, 5, 6, 7)));
 #else
   const Four four = v;
 #endif
@@ -217,9 +260,25 @@ QR_INLINE float sum(VecF v) noexcept {
   return fold(
       v, [](auto a, auto b) __attribute__((always_inline)) { return a + b; });
 }
-QR_INLINE float largest(VecF v) noexcept {
-  return fold(
-      v, [](auto a, auto b) __attribute__((always_inline)) { return a > b ? a : b; });
-}
+// The second of two where either is NaN.
+struct Larger {
+  __attribute__((always_inline)) Four operator()(Four a, Four b) const noexcept {
+#if defined(__SSE2__)
+    return reinterpret_cast<Four>(_mm_max_ps(reinterpret_cast<__m128>(a), reinterpret_cast<__m128>(b)));
+#else
+    return a > b ? a : b;
+#endif
+  }
+#if QR_ISA_BYTES >= 32
+  __attribute__((always_inline)) Eight operator()(Eight a, Eight b) const noexcept {
+#if defined(__AVX2__)
+    return reinterpret_cast<Eight>(_mm256_max_ps(reinterpret_cast<__m256>(a), reinterpret_cast<__m256>(b)));
+#else
+    return a > b ? a : b;
+#endif
+  }
+#endif
+};
+QR_INLINE float largest(VecF v) noexcept { return fold(v, Larger{}); }
 
 }  // namespace quarry::kernels::QR_ISA
