@@ -79,8 +79,8 @@ QR_INLINE VecF exp_by_sixteenths(VecF x, __mmask16 wanted) noexcept {
   const VecF r = fma(n, splat(2.12194440e-4f), fma(n, splat(-0.693359375f), x));
   const VecF q = fma(fma(splat(1.66666667e-1f), r, splat(0.5f)), r * r, r), power = choose(powers, bits_of(t));
   // It takes the whole part of n.
-  return reinterpret_cast<VecF>(_mm512_maskz_scalef_ps(wanted, reinterpret_cast<__m512>(fma(q, power, power)),
-                                                       reinterpret_cast<__m512>(n)));
+  return reinterpret_cast<VecF>(
+      _mm512_maskz_scalef_ps(wanted, reinterpret_cast<__m512>(fma(q, power, power)), reinterpret_cast<__m512>(n)));
 }
 #endif
 
@@ -101,8 +101,8 @@ QR_INLINE VecF exp(VecF x) noexcept {
 QR_INLINE VecF exp_of_negative(VecF x) noexcept {
   const VecF low = splat(-87.336540f);
 #if defined(__AVX512F__) && QR_ISA_BYTES == 64
-  return exp_by_sixteenths(
-      x, _mm512_cmp_ps_mask(reinterpret_cast<__m512>(x), reinterpret_cast<__m512>(low), _CMP_NLT_UQ));
+  return exp_by_sixteenths(x,
+                           _mm512_cmp_ps_mask(reinterpret_cast<__m512>(x), reinterpret_cast<__m512>(low), _CMP_NLT_UQ));
 #else
   const ExpParts e = exp_parts(max(low, x));
   const VecF y = fma(e.q, power_of_two(e.bits), power_of_two(e.bits));

@@ -345,8 +345,8 @@ void run_part(const Call &call, const Elements &p, std::int64_t begin, std::int6
   if constexpr (operands == 3)
     if (p.op == ElementOp::MulAdd && p.x[0][last] == 1 && p.x[1][last] == 0 && p.x[2][last] == 0)
       return walk_rows<3>(
-          p.rank, p.dims, p.x, begin, end,
-          end - begin, [&](std::int64_t at, const std::int64_t *offsets, std::int64_t count) __attribute__((always_inline)) {
+          p.rank, p.dims, p.x, begin, end, end - begin,
+          [&](std::int64_t at, const std::int64_t *offsets, std::int64_t count) __attribute__((always_inline)) {
             mul_add_channel(call.operand<const float>(0) + offsets[0], call.operand<const float>(1)[offsets[1]],
                             call.operand<const float>(2)[offsets[2]], reinterpret_cast<float *>(y) + at, count);
           });

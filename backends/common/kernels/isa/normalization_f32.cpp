@@ -48,7 +48,7 @@ QR_INLINE float sum_of(std::int64_t n, Term &&term) noexcept {
 }
 
 // A few rows step by step, so that none waits for the sum of its own lanes.
-constexpr std::int64_t kSoftmaxRows = 16;  // at least the lanes of a vector
+constexpr std::int64_t kSoftmaxRows = 16;     // at least the lanes of a vector
 constexpr std::int64_t kSoftmaxBlock = 4096;  // elements that stay in the first cache
 
 QR_INLINE float greatest_of_row(const float *x, std::int64_t n, VecF scale) noexcept {
@@ -205,7 +205,8 @@ void run_SoftmaxF32(const Call &call) {
     return call.threads.run(
         static_cast<std::uint64_t>(p.outer), grain_of(p.n), [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
           const std::int64_t block = min_of(kSoftmaxRows, max_of<std::int64_t>(1, kSoftmaxBlock / p.n));
-          for (auto row = static_cast<std::int64_t>(begin), last = static_cast<std::int64_t>(end); row < last; row += block)
+          for (auto row = static_cast<std::int64_t>(begin), last = static_cast<std::int64_t>(end); row < last;
+               row += block)
             (p.log ? softmax_rows<true> : softmax_rows<false>)(x + row * p.n, y + row * p.n, min_of(block, last - row),
                                                                p.n, p.scale);
         });

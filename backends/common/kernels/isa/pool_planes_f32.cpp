@@ -98,13 +98,14 @@ struct Planes {
                        columns = min_of<std::int64_t>(w.iw, padded_width(p) - w.pad_left);
     std::int64_t i = 0;
     for (; i + kLanes <= columns; i += kLanes)
-      store(to + i, join<greatest, known>(
-                        rows, [=](std::int64_t r) __attribute__((always_inline)) { return load(from + r * step + i); }));
+      store(to + i,
+            join<greatest, known>(
+                rows, [=](std::int64_t r) __attribute__((always_inline)) { return load(from + r * step + i); }));
     if (const int rest = static_cast<int>(columns - i); rest > 0)
-      store_part(to + i, join<greatest, known>(rows,
-                                               [=](std::int64_t r) __attribute__((always_inline)) {
-                                                 return load_part(from + r * step + i, rest);
-                                               }),
+      store_part(to + i,
+                 join<greatest, known>(
+                     rows, [=](std::int64_t r)
+                               __attribute__((always_inline)) { return load_part(from + r * step + i, rest); }),
                  rest);
   }
 
@@ -112,7 +113,8 @@ struct Planes {
   void invert(float rows, float *inverses) const noexcept {
     const VecF one = splat(1.0f), counted = splat(rows);
     std::int64_t ox = 0;
-    for (; ox + kLanes <= p.window.ow; ox += kLanes) store(inverses + ox, one / max(one, load(divisors + ox) * counted));
+    for (; ox + kLanes <= p.window.ow; ox += kLanes)
+      store(inverses + ox, one / max(one, load(divisors + ox) * counted));
     if (const int rest = static_cast<int>(p.window.ow - ox); rest > 0)
       store_part(inverses + ox, one / max(one, load_part(divisors + ox, rest) * counted), rest);
   }
@@ -123,11 +125,12 @@ struct Planes {
     const std::int64_t dw = w.dw, ow = w.ow, kw = w.kw;
     for (std::int64_t ox = 0; ox < ow; ox += kLanes) {
       const int lanes = static_cast<int>(min_of<std::int64_t>(kLanes, ow - ox));
-      VecF acc = join<greatest, known>(kw, [=](std::int64_t k) __attribute__((always_inline)) {
-        const float *const at = line + ox * stride + k * dw;
-        if constexpr (stride == 1) return load(at);
-        else return even_of(load(at), load(at + kLanes));
-      });
+      VecF acc = join<greatest, known>(
+          kw, [=](std::int64_t k) __attribute__((always_inline)) {
+            const float *const at = line + ox * stride + k * dw;
+            if constexpr (stride == 1) return load(at);
+            else return even_of(load(at), load(at + kLanes));
+          });
       if (lanes == kLanes) store(y + ox, greatest ? acc : acc * load(inverses + ox));
       else store_part(y + ox, greatest ? acc : acc * load_part(inverses + ox, lanes), lanes);
     }

@@ -19,7 +19,8 @@ struct Quantiser {
   bool divides;
 
   explicit Quantiser(const Quant &q) noexcept : zero(q.zero) {
-    const float low = static_cast<float>(quant_low(q.dtype) - zero), high = static_cast<float>(quant_high(q.dtype) - zero);
+    const float low = static_cast<float>(quant_low(q.dtype) - zero),
+                high = static_cast<float>(quant_high(q.dtype) - zero);
 #if defined(__FMA__) || defined(__aarch64__)
     divides = !(q.scale > 1e-24f && q.scale < 1e24f);
 #else

@@ -34,7 +34,9 @@ constexpr std::int64_t kShort = 32;
 // Max and Min: NaN is looked for beside them, two vectors at a time.
 template <Kind kind>
 float extreme_of_row(const float *x, std::int64_t n) noexcept {
-  const auto better = [](VecF a, VecF b) __attribute__((always_inline)) { return kind == Kind::Max ? max(a, b) : min(a, b); };
+  const auto better = [](VecF a, VecF b) __attribute__((always_inline)) {
+    return kind == Kind::Max ? max(a, b) : min(a, b);
+  };
   VecF best[4];
   QR_UNROLL for (int k = 0; k < 4; ++k) best[k] = first<kind>();
   NanSeen nan[2] = {};
