@@ -121,6 +121,10 @@ EMULATED __m512 maskz_sqrt_ps(__mmask16 mask, __m512 a) {
   const Lanes<float> r(halves<__m256>(a, [](__m256 h) { return _mm256_sqrt_ps(h); }));
   return each<float>(mask, [&](int i) { return r.at[i]; }).template as<__m512>();
 }
+EMULATED __m512 fmadd_ps(__m512 a, __m512 b, __m512 c) {
+  const Lanes<float> x(a), y(b), z(c);
+  return each<float>(0xffff, [&](int i) { return std::fma(x.at[i], y.at[i], z.at[i]); }).as<__m512>();
+}
 // The second operand where one is NaN, or both are zeros.
 EMULATED __m512 maskz_min_ps(__mmask16 mask, __m512 a, __m512 b) {
   const Lanes<float> x(a), y(b);
@@ -258,6 +262,7 @@ EMULATED void mask_storeu_epi8(void *to, std::uint64_t mask, V v) {
 #define _mm512_maskz_cvtepi32_epi16 emulated_avx512::maskz_narrow<std::int16_t, __m256i>
 #define _mm512_maskz_cvtps_epi32 emulated_avx512::maskz_cvtps_epi32
 #define _mm512_maskz_roundscale_ps(mask, a, control) emulated_avx512::maskz_roundscale_ps<control>(mask, a)
+#define _mm512_fmadd_ps emulated_avx512::fmadd_ps
 #define _mm512_maskz_sqrt_ps emulated_avx512::maskz_sqrt_ps
 #define _mm512_maskz_min_ps emulated_avx512::maskz_min_ps
 #define _mm512_maskz_max_ps emulated_avx512::maskz_max_ps

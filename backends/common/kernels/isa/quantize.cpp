@@ -21,36 +21,47 @@ struct Quantiser {
   explicit Quantiser(const Quant &q) noexcept : zero(q.zero) {
     const float low = static_cast<float>(quant_low(q.dtype) - zero),
                 high = static_cast<float>(quant_high(q.dtype) - zero);
-#if defined(__FMA__) || defined(__aarch64__)
-    divides = !(q.scale > 1e-24f && q.scale < 1e24f);
-#else
-    divides = true;
-#endif
+    divides = !kFusesProducts || !(q.scale > 1e-24f && q.scale < 1e24f);
     scale = splat(q.scale);
     // Before the division, where infinities would make NaN of a remainder: their quotients round to the same bounds.
     lo = splat(divides ? low : low * q.scale), hi = splat(divides ? high : high * q.scale);
     const VecF one = splat(1.0f);
-    inverse = one / scale, inverse_rest = fma(-inverse, scale, one) * inverse;
+    inverse = one / scale, inverse_rest = fused(-inverse, scale, one) * inverse;
   }
+  // Without the zero point.
   template <bool division>
-  __attribute__((always_inline)) VecI operator()(VecF x) const noexcept {
+  __attribute__((always_inline)) VecI rounded(VecF x) const noexcept {
     const auto bounded = [this](VecF v) __attribute__((always_inline)) {
       return min(max(select(v == v, v, VecF{}), lo), hi);
     };
-    if constexpr (division) return round_to_int(bounded(x / scale)) + zero;
-    const VecF v = bounded(x), q = fma(v, inverse, v * inverse_rest);
-    return round_to_int(fma(fma(-q, scale, v), inverse, q)) + zero;
+    if constexpr (division) return round_to_int(bounded(x / scale));
+    const VecF v = bounded(x), q = fused(v, inverse, v * inverse_rest);
+    return round_to_int(fused(fused(-q, scale, v), inverse, q));
   }
 };
 
 template <bool division, class T>
 void quantise_part(const Quantiser &by, const float *x, T *y, std::int64_t count) noexcept {
   const Quantiser q = by;
+  const std::int32_t zero = q.zero;
   std::int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) narrow(y + i, q.template operator()<division>(load(x + i)));
+#if defined(__AVX512F__) && QR_ISA_BYTES == 64
+  if constexpr (sizeof(T) == 1) {
+    const VecH halves_zero = static_cast<std::int16_t>(zero) - VecH{},
+               least = static_cast<std::int16_t>(T(-1) < T(0) ? -128 : 0) - VecH{},
+               most = static_cast<std::int16_t>(T(-1) < T(0) ? 127 : 255) - VecH{};
+    for (; i + kBytes <= count; i += kBytes) {
+      VecI v[4];
+      QR_UNROLL for (int k = 0; k < 4; ++k) v[k] = q.template rounded<division>(load(x + i + k * kLanes));
+      const VecB bytes = in_order(pack_bytes<T>(v, halves_zero, least, most));
+      std::memcpy(y + i, &bytes, sizeof bytes);
+    }
+  }
+#endif
+  for (; i + kLanes <= count; i += kLanes) narrow(y + i, q.template rounded<division>(load(x + i)) + zero);
   if (i < count) {
     const int left = static_cast<int>(count - i);
-    narrow_part(y + i, q.template operator()<division>(load_part(x + i, left)), left);
+    narrow_part(y + i, q.template rounded<division>(load_part(x + i, left)) + zero, left);
   }
 }
 

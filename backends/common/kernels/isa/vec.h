@@ -110,6 +110,27 @@ QR_INLINE VecI first_lanes(int count) noexcept {
 // a * b + c; fused where the instruction set has it (-ffp-contract=fast).
 QR_INLINE VecF fma(VecF a, VecF b, VecF c) noexcept { return a * b + c; }
 
+// The same rounded once whatever the compiler makes of the above, where kFusesProducts.
+#if defined(__FMA__) || defined(__aarch64__)
+inline constexpr bool kFusesProducts = true;
+#else
+inline constexpr bool kFusesProducts = false;
+#endif
+QR_INLINE VecF fused(VecF a, VecF b, VecF c) noexcept {
+#if defined(__AVX512F__) && QR_ISA_BYTES == 64
+  return reinterpret_cast<VecF>(
+      _mm512_fmadd_ps(reinterpret_cast<__m512>(a), reinterpret_cast<__m512>(b), reinterpret_cast<__m512>(c)));
+#elif defined(__FMA__) && QR_ISA_BYTES == 32
+  return reinterpret_cast<VecF>(
+      _mm256_fmadd_ps(reinterpret_cast<__m256>(a), reinterpret_cast<__m256>(b), reinterpret_cast<__m256>(c)));
+#elif defined(__ARM_NEON) && defined(__aarch64__) && QR_ISA_BYTES == 16
+  return reinterpret_cast<VecF>(
+      vfmaq_f32(reinterpret_cast<float32x4_t>(c), reinterpret_cast<float32x4_t>(a), reinterpret_cast<float32x4_t>(b)));
+#else
+  return a * b + c;
+#endif
+}
+
 // Of NaN and a number: the second operand's value as x86 has it; use clamp() where NaN must stay. (gcc 12 makes a
 // comparison and a selection of what is plainly written.)
 #if defined(__AVX512F__) && QR_ISA_BYTES == 64
