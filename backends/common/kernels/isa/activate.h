@@ -290,6 +290,7 @@ QR_INLINE VecF activate(const Activation &act, VecF x) noexcept {
 // What is handed to the bodies of with_activation(): f(v) is the activation of v.
 template <Act known>
 struct KnownActivation {
+  static constexpr Act kind = known;
   VecF a, b;
   __attribute__((always_inline)) VecF operator()(VecF x) const noexcept { return activate_as<known>(x, a, b); }
 };

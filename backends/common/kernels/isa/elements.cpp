@@ -124,11 +124,53 @@ struct RowCall {
   std::int64_t count;
 };
 
+// Operators that vectors have too. They are bound by memory: four vectors of each operand are read before one is
+// written.
+template <class T>
+struct Block {
+  static constexpr std::int64_t kCount = kBytes / static_cast<std::int64_t>(sizeof(T));
+  typedef T Vec __attribute__((vector_size(QR_ISA_BYTES)));
+  struct __attribute__((packed, may_alias)) Memory {
+    Vec value;
+  };
+};
+template <ElementOp op, class T>
+inline constexpr bool kInBlocks =
+    !kReal<T> && (op == ElementOp::Add || op == ElementOp::Sub || (op == ElementOp::Mul && sizeof(T) == 4) ||
+                  op == ElementOp::BitAnd || op == ElementOp::BitOr || op == ElementOp::BitXor);
+template <ElementOp op, class T>
+QR_INLINE std::int64_t combine_blocks(const T *a, const T *b, T *y, std::int64_t count) noexcept {
+  using B = Block<T>;
+  const auto at = [](auto *p, std::int64_t i) __attribute__((always_inline)) {
+    return reinterpret_cast<const typename B::Memory *>(p + i)->value;
+  };
+  std::int64_t i = 0;
+  for (; i + 4 * B::kCount <= count; i += 4 * B::kCount) {
+    typename B::Vec v[4];
+    QR_UNROLL for (int k = 0; k < 4; ++k) v[k] = at(a, i + k * B::kCount);
+    QR_UNROLL for (int k = 0; k < 4; ++k) {
+      const typename B::Vec other = at(b, i + k * B::kCount);
+      if constexpr (op == ElementOp::Add) v[k] += other;
+      else if constexpr (op == ElementOp::Sub) v[k] -= other;
+      else if constexpr (op == ElementOp::Mul) v[k] *= other;
+      else if constexpr (op == ElementOp::BitAnd) v[k] &= other;
+      else if constexpr (op == ElementOp::BitOr) v[k] |= other;
+      else v[k] ^= other;
+    }
+    QR_UNROLL for (int k = 0; k < 4; ++k) reinterpret_cast<typename B::Memory *>(y + i + k * B::kCount)->value = v[k];
+  }
+  return i;
+}
 template <ElementOp op, class T>
 void binary_row(const RowCall &r) noexcept {
-  const T *const a = static_cast<const T *>(r.x[0]), *const b = static_cast<const T *>(r.x[1]);
-  T *const y = static_cast<T *>(r.y);
-  QR_EACH(i, r.count) y[i] = combine<op, T>(a[i], b[i]);
+  const T *a = static_cast<const T *>(r.x[0]), *b = static_cast<const T *>(r.x[1]);
+  T *y = static_cast<T *>(r.y);
+  std::int64_t count = r.count;
+  if constexpr (kInBlocks<op, T>) {
+    const std::int64_t done = combine_blocks<op>(a, b, y, count);
+    a += done, b += done, y += done, count -= done;
+  }
+  QR_EACH(i, count) y[i] = combine<op, T>(a[i], b[i]);
 }
 template <ElementOp op, class T>
 void test_row(const RowCall &r) noexcept {

@@ -25,9 +25,14 @@ QR_INLINE void map_array(const float *x, float *y, std::int64_t count, F f) noex
   if (const int rest = static_cast<int>(count - i); rest > 0) store_part(y + i, f(load_part(x + i, rest)), rest);
 }
 
+// Those that wait for memory: several vectors are read before one is written.
+constexpr bool waits_for_memory(Act kind) noexcept {
+  return kind == Act::Clip || kind == Act::LeakyRelu || kind == Act::HardSigmoid || kind == Act::HardSwish ||
+         kind == Act::Linear || kind == Act::Square || (kind >= Act::Abs && kind <= Act::Round);
+}
 void activate_array(const Activation &act, const float *x, float *y, std::int64_t count) noexcept {
   with_each_activation(
-      act, [&](auto f) __attribute__((always_inline)) { map_array(x, y, count, f); });
+      act, [&](auto f) __attribute__((always_inline)) { map_array<waits_for_memory(f.kind) ? 4 : 1>(x, y, count, f); });
 }
 
 // Exponents that are simpler. False: it is none of them.

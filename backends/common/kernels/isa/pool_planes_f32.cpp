@@ -46,6 +46,7 @@ struct Hits {
 };
 QR_INLINE Hits hits_of(std::int64_t start, std::int64_t step, std::int64_t taps, std::int64_t size,
                        std::int64_t pad_end) noexcept {
+  if (start >= 0 && start + (taps - 1) * step < size) return {0, taps, taps};  // nearly always
   Hits h{0, 0, 0};
   for (std::int64_t t = 0; t < taps; ++t) {
     const std::int64_t at = start + t * step;

@@ -35,7 +35,11 @@ struct Quantiser {
       return min(max(select(v == v, v, VecF{}), lo), hi);
     };
     if constexpr (division) return round_to_int(bounded(x / scale));
-    const VecF v = bounded(x), q = fused(v, inverse, v * inverse_rest);
+    return quick(bounded(x));
+  }
+  // Of numbers not far beyond the bounds.
+  __attribute__((always_inline)) VecI quick(VecF v) const noexcept {
+    const VecF q = fused(v, inverse, v * inverse_rest);
     return round_to_int(fused(fused(-q, scale, v), inverse, q));
   }
 };
@@ -50,9 +54,18 @@ void quantise_part(const Quantiser &by, const float *x, T *y, std::int64_t count
     const VecH halves_zero = static_cast<std::int16_t>(zero) - VecH{},
                least = static_cast<std::int16_t>(T(-1) < T(0) ? -128 : 0) - VecH{},
                most = static_cast<std::int16_t>(T(-1) < T(0) ? 127 : 255) - VecH{};
+    // Packs saturate, so nothing is bounded before them but what conversions and remainders cannot take.
+    const __m512 much = reinterpret_cast<__m512>(splat(1048576.0f) * q.scale);
     for (; i + kBytes <= count; i += kBytes) {
+      VecF f[4];
       VecI v[4];
-      QR_UNROLL for (int k = 0; k < 4; ++k) v[k] = q.template rounded<division>(load(x + i + k * kLanes));
+      QR_UNROLL for (int k = 0; k < 4; ++k) f[k] = load(x + i + k * kLanes);
+      unsigned odd = division;
+      if constexpr (!division)
+        QR_UNROLL for (int k = 0; k < 4; ++k) odd |=
+            _mm512_cmp_ps_mask(reinterpret_cast<__m512>(abs(f[k])), much, _CMP_NLT_UQ);
+      if (odd) QR_UNROLL for (int k = 0; k < 4; ++k) v[k] = q.template rounded<division>(f[k]);
+      else QR_UNROLL for (int k = 0; k < 4; ++k) v[k] = q.quick(f[k]);
       const VecB bytes = in_order(pack_bytes<T>(v, halves_zero, least, most));
       std::memcpy(y + i, &bytes, sizeof bytes);
     }
