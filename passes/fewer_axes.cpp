@@ -175,6 +175,50 @@ bool conv_transpose_of_three(Speller &s) {
   return true;
 }
 
+// ---- DeformConv -----------------------------------------------------------------------------------
+
+// What each tap sees at each place is read as GridSample reads, side by side as channels of a convolution of 1 x 1.
+bool deformable_conv(Speller &s) {
+  const qir::Node &node = s.node();
+  const qir::Tensor weights = s.in(1), offsets = s.in(2);
+  const std::int64_t groups = node.get_int("offset_group", 1);
+  const std::int32_t bias = qir::input_of(node, 3), mask = qir::input_of(node, 4);
+  qir::ConvGeometry g;
+  if (!weights.is_constant || weights.dtype != DType::F32 || offsets.dtype != DType::F32 || groups < 1 ||
+      !qir::resolve_conv(node, s.in(0).shape, weights.shape, &g).ok() || g.rank != 2 || g.in_channels % groups != 0)
+    return false;
+  const std::int64_t taps = g.kernel[0] * g.kernel[1], places = g.out[0] * g.out[1], images = g.batch * groups;
+  if (elements(offsets.shape) != images * taps * 2 * places ||
+      (mask != qir::kAbsent && elements(s.tensor(mask).shape) != images * taps * places))
+    return false;
+  // Pixel p of n is (2 p + 1) / n - 1 of GridSample.
+  Vector<float> base, factor;
+  for (std::int64_t k = 0; k < taps; ++k)
+    for (std::size_t axis = 0; axis < 2; ++axis)
+      for (std::int64_t at = 0; at < places; ++at) {
+        const std::int64_t tap = axis == 0 ? k / g.kernel[1] : k % g.kernel[1],
+                           place = axis == 0 ? at / g.out[1] : at % g.out[1];
+        const auto pixel = static_cast<double>(place * g.stride[axis] + tap * g.dilation[axis] - g.pad_begin[axis]);
+        base.push_back(static_cast<float>((2 * pixel + 1) / static_cast<double>(g.in[axis]) - 1));
+      }
+  for (std::size_t axis = 0; axis < 2; ++axis) factor.push_back(2 / static_cast<float>(g.in[axis]));
+  std::int32_t grid = s.reshape(node.inputs[2], {images, taps, 2, places});
+  grid = s.of(Op::Add, {s.of(Op::Mul, {grid, s.floats({2, 1}, factor)}), s.floats({taps, 2, places}, base)});
+  grid = s.concat({s.slice(grid, 2, 1, 2, 1), s.slice(grid, 2, 0, 1, 1)}, 2);
+  grid = s.reshape(s.transpose(grid, {0, 1, 3, 2}), {images, taps * g.out[0], g.out[1], 2});
+  const std::int32_t x = s.reshape(node.inputs[0], {images, g.in_channels / groups, g.in[0], g.in[1]});
+  std::int32_t seen =
+      s.of(Op::GridSample, {x, grid}, DType::F32, {images, g.in_channels / groups, taps * g.out[0], g.out[1]});
+  s.last_made().set("mode", std::string_view("linear"));
+  if (mask != qir::kAbsent) seen = s.of(Op::Mul, {seen, s.reshape(mask, {images, 1, taps * g.out[0], g.out[1]})});
+  Vector<std::int32_t> inputs{
+      s.reshape(seen, {g.batch, g.in_channels * taps, g.out[0], g.out[1]}),
+      s.constant_like(weights, {g.out_channels, g.in_per_group * taps, 1, 1}, weights.data.data, weights.data.size)};
+  if (bias != qir::kAbsent) inputs.push_back(bias);
+  s.give(Op::Conv, std::move(inputs)).set("group", g.group);
+  return true;
+}
+
 // ---- products -------------------------------------------------------------------------------------
 
 // The sums of 256 products of two bytes fit into the digits of f32.
@@ -319,6 +363,7 @@ bool spell(Speller &s) {
     case Op::AveragePool: return pool_of_three(s);
     case Op::Resize: return resize_as_images(s);
     case Op::ConvTranspose: return conv_transpose_of_three(s);
+    case Op::DeformConv: return deformable_conv(s);
     case Op::MatMulInteger: return integer_product(s);
     case Op::Gemm: return gemm_of_transposed(s);
     case Op::Einsum: return einsum(s);

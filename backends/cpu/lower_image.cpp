@@ -53,6 +53,18 @@ bool Lowering::pool_window(const qir::Node &node, kernels::Window *window, std::
 
 Status Lowering::lower_pool(const qir::Node &node, bool *done) {
   const std::int32_t xi = node.inputs[0], yi = node.outputs[0];
+  const DType dtype = tensor(xi).dtype;
+  if (node.op == Op::MaxPool && (dtype == DType::U8 || dtype == DType::I8) && tensor(yi).dtype == dtype) {
+    kernels::PoolInt bytes;  // as numbers that stand for themselves
+    if (!pool_window(node, &bytes.window, &bytes.pad_bottom, &bytes.pad_right, &bytes.op)) return {};
+    bytes.x.dtype = bytes.y.dtype = static_cast<std::uint32_t>(dtype);
+    const View x = channels_last(xi), y = image_output(yi);
+    std::int64_t x_pixel = 0, y_pixel = 0;
+    is_channels_last(x, &x_pixel), is_channels_last(y, &y_pixel);
+    bytes.c = narrow(x.dims[1]), bytes.x_stride = narrow(x_pixel), bytes.y_stride = narrow(y_pixel);
+    *done = true;
+    return emit_step(Kernel::PoolInt, bytes, {arg(x, 1), arg(y, 1)});
+  }
   kernels::PoolF32 p;
   if (!is_f32(xi) || !is_f32(yi) || !pool_window(node, &p.window, &p.pad_bottom, &p.pad_right, &p.op)) return {};
   // What comes as ONNX has it, from outside or from operators on rows, stays so.

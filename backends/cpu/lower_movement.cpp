@@ -193,6 +193,15 @@ Status Lowering::lower_movement(const qir::Node &node, bool *done) {
 Status Lowering::lower_cast(const qir::Node &node, bool *done) {
   const qir::Tensor &x = tensor(node.inputs[0]), &y = tensor(node.outputs[0]);
   if (x.quant || y.quant || !castable(x.dtype) || !castable(y.dtype)) return {};
+  // Bytes stay the same between these, and 0 and 1 are what truth values are.
+  const auto byte = [](DType dtype) { return dtype == DType::I8 || dtype == DType::U8; };
+  if (byte(y.dtype) && (byte(x.dtype) || x.dtype == DType::Bool)) {
+    any(node.inputs[0]);
+    const Vector<View> forms = forms_[static_cast<std::size_t>(node.inputs[0])];
+    for (const View &form : forms) define(node.outputs[0], form);
+    *done = true;
+    return {};
+  }
   const View from = dense(node.inputs[0]);
   View to = new_like(from, width(node.outputs[0]));
   kernels::Cast p;

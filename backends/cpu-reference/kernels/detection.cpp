@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operators of detectors: regions of interest, boxes, and the inverse of max pooling.
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "backends/cpu-reference/kernels/kernels.h"
@@ -53,11 +54,43 @@ struct Box {
   float area() const { return (x2 - x1) * (y2 - y1); }
 };
 
-bool overlap(const Box &a, const Box &b, float threshold) {
-  const float width = std::min(a.x2, b.x2) - std::max(a.x1, b.x1), height = std::min(a.y2, b.y2) - std::max(a.y1, b.y1);
-  if (!(width > 0 && height > 0)) return false;
-  const float common = width * height, area_a = a.area(), area_b = b.area(), all = area_a + area_b - common;
-  return area_a > 0 && area_b > 0 && all > 0 && common / all > threshold;
+// The boxes that were kept, corner by corner.
+struct Kept {
+  float *y1, *x1, *y2, *x2, *area;
+  std::int64_t count = 0;
+
+  void add(const Box &box) {
+    y1[count] = box.y1, x1[count] = box.x1, y2[count] = box.y2, x2[count] = box.x2, area[count] = box.area();
+    ++count;
+  }
+  // Whether one of them overlaps `a` too much. Some at a time, without branches.
+  bool overlap(const Box &a, float threshold) const {
+    constexpr std::int64_t kBlock = 32;
+    const float area_a = a.area();
+    if (!(area_a > 0)) return false;
+    for (std::int64_t i = 0; i < count; i += kBlock) {
+      std::uint32_t found = 0;
+      for (std::int64_t j = i, end = std::min(count, i + kBlock); j < end; ++j) {
+        const float width = std::min(a.x2, x2[j]) - std::max(a.x1, x1[j]),
+                    height = std::min(a.y2, y2[j]) - std::max(a.y1, y1[j]);
+        const float common = width * height, all = area_a + area[j] - common;
+        found |= static_cast<std::uint32_t>((width > 0) & (height > 0) & (area[j] > 0) & (all > 0) &
+                                            (common / all > threshold));
+      }
+      if (found) return true;
+    }
+    return false;
+  }
+};
+
+// Greater ones are better; NaN is the worst, and of equal scores the first is best.
+std::uint64_t rank_of(float score, std::int64_t at) {
+  std::uint32_t key = 0;
+  if (score == score) {
+    const auto bits = std::bit_cast<std::uint32_t>(score + 0.0f);  // -0 is 0
+    key = bits >> 31 ? ~bits : bits | 0x80000000u;
+  }
+  return static_cast<std::uint64_t>(key) << 32 | (0xffffffffu - static_cast<std::uint32_t>(at));
 }
 
 Status read_float(const Context &context, std::uint32_t input, float *out) {
@@ -219,29 +252,31 @@ Status kernel_non_max_suppression(Context &context) {
     return qir::node_error(context.node(), ErrorId::run_value, "boxes are %s for scores %s",
                            shape_text(boxes.dims, boxes.rank).c_str(), shape_text(scores.dims, scores.rank).c_str());
   }
-  auto *order = static_cast<std::int64_t *>(context.scratch(static_cast<std::uint64_t>(count) * sizeof(std::int64_t)));
+  if (count > UINT32_MAX) {
+    return qir::node_error(context.node(), ErrorId::run_value, "found %lld boxes, expected at most 4294967295",
+                           static_cast<long long>(count));
+  }
+  auto *const ranks =
+      static_cast<std::uint64_t *>(context.scratch(static_cast<std::uint64_t>(count) * sizeof(std::uint64_t)));
+  const std::int64_t most = std::clamp<std::int64_t>(limit, 0, count);
+  auto *const room = static_cast<float *>(context.scratch(static_cast<std::uint64_t>(most) * 5 * sizeof(float)));
   Vector<std::int64_t> selected;  // batch, class, box
   for (std::int64_t line = 0; limit > 0 && line < batches * classes && !context.stopped(); ++line) {
     const std::int64_t batch = line / classes;
     const float *score = scores.as<const float>() + line * count;
     const float *box = boxes.as<const float>() + batch * count * 4;
     std::int64_t candidates = 0;
-    for (std::int64_t i = 0; i < count; ++i) {
-      if (!use_scores || score[i] > score_threshold) order[candidates++] = i;
-    }
-    std::sort(order, order + candidates, [&](std::int64_t a, std::int64_t b) {  // best first, NaN last
-      if (score[a] > score[b] || (score[a] == score[a] && score[b] != score[b])) return true;
-      if (score[b] > score[a] || (score[b] == score[b] && score[a] != score[a])) return false;
-      return a < b;
-    });
-    const std::size_t first = selected.size();
-    for (std::int64_t i = 0; i < candidates && static_cast<std::int64_t>((selected.size() - first) / 3) < limit; ++i) {
-      const Box next(box + 4 * order[i], center_point);
-      bool suppressed = false;
-      for (std::size_t s = first; s < selected.size() && !suppressed; s += 3) {
-        suppressed = overlap(next, Box(box + 4 * selected[s + 2], center_point), iou_threshold);
-      }
-      if (!suppressed) selected.insert(selected.end(), {batch, line % classes, order[i]});
+    for (std::int64_t i = 0; i < count; ++i)
+      if (!use_scores || score[i] > score_threshold) ranks[candidates++] = rank_of(score[i], i);
+    std::make_heap(ranks, ranks + candidates);  // few of them are looked at
+    Kept kept{room, room + most, room + 2 * most, room + 3 * most, room + 4 * most};
+    for (; candidates > 0 && kept.count < most; --candidates) {
+      const auto at = static_cast<std::int64_t>(0xffffffffu - static_cast<std::uint32_t>(ranks[0]));
+      std::pop_heap(ranks, ranks + candidates);
+      const Box next(box + 4 * at, center_point);
+      if (kept.overlap(next, iou_threshold)) continue;
+      kept.add(next);
+      selected.insert(selected.end(), {batch, line % classes, at});
     }
   }
   const std::int64_t dims[] = {static_cast<std::int64_t>(selected.size() / 3), 3};

@@ -74,49 +74,62 @@ Status walk_tuples(const Context &context, const View &data, const View &indices
   return {};
 }
 
-enum class Reduction { None, Add, Multiply, Max, Min };
-
-Reduction reduction_of(const qir::Node &node) {
-  const std::string_view name = node.get_string("reduction", "none");
-  return name == "add"   ? Reduction::Add
-         : name == "mul" ? Reduction::Multiply
-         : name == "max" ? Reduction::Max
-         : name == "min" ? Reduction::Min
-                         : Reduction::None;
-}
-
 // As numpy: NaN wins over any number in max and min.
-template <class T>
-T reduce(Reduction reduction, T old, T update) {
-  switch (reduction) {
-    case Reduction::None: return update;
-    case Reduction::Add: return add(old, update);
-    case Reduction::Multiply: return multiply(old, update);
-    case Reduction::Max: return old > update || old != old ? old : update;
-    case Reduction::Min: return old < update || old != old ? old : update;
+struct Replace {
+  template <class T>
+  static T of(T, T update) {
+    return update;
   }
-  return update;
-}
+};
+struct Add {
+  template <class T>
+  static T of(T old, T update) {
+    return add(old, update);
+  }
+};
+struct Multiply {
+  template <class T>
+  static T of(T old, T update) {
+    return multiply(old, update);
+  }
+};
+struct Greatest {
+  template <class T>
+  static T of(T old, T update) {
+    return old > update || old != old ? old : update;
+  }
+};
+struct Least {
+  template <class T>
+  static T of(T old, T update) {
+    return old < update || old != old ? old : update;
+  }
+};
 
-// Copies the data and then runs walk(store), where store(to, from) reduces element `from` of the updates into element
-// `to` of the output.
+// Copies the data and then runs walk(store), where store(to, from, count) reduces `count` elements of the updates, from
+// element `from` on, into those of the output from `to` on.
 template <class Walk>
 Status scatter(Context &context, Walk &&walk) {
   const View &data = *context.input(0);
   const View &updates = *context.input(2);
   View &out = *context.output(0);
-  const Reduction reduction = reduction_of(context.node());
   if (out.count > 0) std::memmove(out.data, data.data, static_cast<std::size_t>(data.count) * data.width);
+  const std::string_view name = context.node().get_string("reduction", "none");
   Status status;
   const bool known = dispatch_any(data.dtype, [&](auto tag) {
     using T = decltype(tag);
-    T *to = out.as<T>();
-    const T *from = updates.as<const T>();
-    if (reduction == Reduction::None)
-      status = walk([to, from](std::int64_t target, std::int64_t source) { to[target] = from[source]; });
-    else
-      status = walk(
-          [&](std::int64_t target, std::int64_t source) { to[target] = reduce(reduction, to[target], from[source]); });
+    const auto by = [&](auto reduction) {
+      return walk([to = out.as<T>(), from = updates.as<const T>()](std::int64_t target, std::int64_t source,
+                                                                   std::int64_t count) {
+        for (std::int64_t i = 0; i < count; ++i)
+          to[target + i] = decltype(reduction)::of(to[target + i], from[source + i]);
+      });
+    };
+    status = name == "add"   ? by(Add())
+             : name == "mul" ? by(Multiply())
+             : name == "max" ? by(Greatest())
+             : name == "min" ? by(Least())
+                             : by(Replace());
   });
   return known ? std::move(status) : type_error(context, data.dtype);
 }
@@ -202,7 +215,7 @@ Status kernel_scatter_elements(Context &context) {
   }
   return scatter(context, [&](auto store) {
     return walk_elements(context, data, indices, axis,
-                         [&](std::int64_t position, std::int64_t target) { store(target, position); });
+                         [&](std::int64_t position, std::int64_t target) { store(target, position, 1); });
   });
 }
 
@@ -218,19 +231,9 @@ Status kernel_scatter_nd(Context &context) {
                            shape_text(context.input(2)->dims, context.input(2)->rank).c_str(),
                            shape_text(indices.dims, indices.rank).c_str(), shape_text(data.dims, data.rank).c_str());
   }
-  if (reduction_of(context.node()) == Reduction::None) {
-    View &out = *context.output(0);
-    const View &updates = *context.input(2);
-    if (out.count > 0) std::memmove(out.data, data.data, static_cast<std::size_t>(data.count) * data.width);
-    return walk_tuples(context, data, indices, 0, [&](std::int64_t tuple, std::int64_t first) {
-      if (inner > 0)
-        std::memcpy(element(out, first), element(updates, tuple * inner), static_cast<std::size_t>(inner) * data.width);
-    });
-  }
   return scatter(context, [&](auto store) {
-    return walk_tuples(context, data, indices, 0, [&](std::int64_t tuple, std::int64_t first) {
-      for (std::int64_t i = 0; i < inner; ++i) store(first + i, tuple * inner + i);
-    });
+    return walk_tuples(context, data, indices, 0,
+                       [&](std::int64_t tuple, std::int64_t first) { store(first, tuple * inner, inner); });
   });
 }
 

@@ -217,7 +217,15 @@ Status kernel_pad(Context &context) {
   const std::int64_t *of_axis[kMaxRank];
   for (std::uint32_t i = 0; i < in.rank; ++i) {
     of_axis[i] = sources;
-    for (std::int64_t j = 0; j < pad.extent[i]; ++j) *sources++ = pad_source(j - pad.begin[i], in.dims[i], mode);
+    const std::int64_t inside = std::clamp<std::int64_t>(pad.begin[i], 0, pad.extent[i]);
+    const std::int64_t inside_end = std::clamp<std::int64_t>(pad.begin[i] + in.dims[i], inside, pad.extent[i]);
+    for (std::int64_t j = 0; j < inside; ++j) sources[j] = pad_source(j - pad.begin[i], in.dims[i], mode);
+    // Of the last axis the first alone is asked for.
+    const std::int64_t known = i + 1 == in.rank ? std::min(inside + 1, inside_end) : inside_end;
+    for (std::int64_t j = inside; j < known; ++j) sources[j] = j - pad.begin[i];
+    for (std::int64_t j = inside_end; j < pad.extent[i]; ++j)
+      sources[j] = pad_source(j - pad.begin[i], in.dims[i], mode);
+    sources += pad.extent[i];
   }
   const std::uint32_t last = in.rank - 1;
   const std::int64_t row = pad.extent[last];
@@ -238,8 +246,21 @@ Status kernel_pad(Context &context) {
                   static_cast<std::size_t>(inside_end - inside) * in.width);
     }
     const auto copy_single = [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t j = begin; j < end; ++j)
-        std::memcpy(element(*out, written + j), element(in, from + of_axis[last][j]), in.width);
+      const std::int64_t *const of_last = of_axis[last];
+      const auto each = [&](auto unit) {
+        auto *const to = out->as<decltype(unit)>() + written;
+        const auto *const source = in.as<const decltype(unit)>() + from;
+        for (std::int64_t j = begin; j < end; ++j) to[j] = source[of_last[j]];
+      };
+      switch (in.width) {
+        case 1: return each(std::uint8_t{});
+        case 2: return each(std::uint16_t{});
+        case 4: return each(std::uint32_t{});
+        case 8: return each(std::uint64_t{});
+        default:
+          for (std::int64_t j = begin; j < end; ++j)
+            std::memcpy(element(*out, written + j), element(in, from + of_last[j]), in.width);
+      }
     };
     if (mode == "constant") continue;
     copy_single(0, inside);

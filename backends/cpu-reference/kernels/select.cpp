@@ -27,6 +27,25 @@ std::uint64_t order_key(T value) {
   }
 }
 
+// The first place from `i` on that may hold something better than `worst`: blocks that hold nothing are passed over
+// without branches.
+template <class T>
+std::int64_t next_better(const T *x, std::int64_t i, std::int64_t end, T worst, bool largest) {
+  constexpr std::int64_t kBlock = 32;
+  const auto any = [&](auto better) {
+    for (; i + kBlock <= end; i += kBlock) {
+      std::uint32_t found = 0;
+      for (std::int64_t j = 0; j < kBlock; ++j) found |= static_cast<std::uint32_t>(better(x[i + j]));
+      if (found) break;
+    }
+    while (i < end && !better(x[i])) ++i;
+    return i;
+  };
+  // NaN is for the caller to judge.
+  if (largest) return any([worst](T value) { return (value > worst) | (value != value); });
+  return any([worst](T value) { return (value < worst) | (value != value); });
+}
+
 std::int64_t *integers(Context &context, std::int64_t count) {
   return static_cast<std::int64_t *>(context.scratch(static_cast<std::uint64_t>(count) * sizeof(std::int64_t)));
 }
@@ -198,13 +217,15 @@ Status kernel_top_k(Context &context) {
         for (std::int64_t i = 0; i < k; ++i) heap[i] = {order_key(line[i * lines.inner]) ^ flip, i};
         std::make_heap(heap, heap + k);
         for (std::int64_t i = k; i < lines.extent; ++i) {
+          if (lines.inner == 1) i = next_better(line, i, lines.extent, line[heap[0].at], flip != 0);
+          if (i == lines.extent) break;
           const std::uint64_t key = order_key(line[i * lines.inner]) ^ flip;
           if (key >= heap[0].key) continue;  // of equal ones the first is taken
           std::pop_heap(heap, heap + k);
           heap[k - 1] = {key, i};
           std::push_heap(heap, heap + k);
         }
-        std::sort_heap(heap, heap + k);
+        std::sort(heap, heap + k);
         for (std::int64_t i = 0; i < k; ++i) {
           const std::int64_t to = (o * k + i) * lines.inner + j;
           if (values) values->as<decltype(tag)>()[to] = line[heap[i].at * lines.inner];

@@ -82,6 +82,22 @@ TEST_CASE("transposed convolutions of three axes") {
   }
 }
 
+TEST_CASE("convolutions at places that are computed") {
+  for (const std::int64_t groups : {1, 2})
+    for (const bool masked : {false, true}) {
+      Pieces p;
+      const i32 x = p.input({2, 4, 7, 6}), w = p.column(6 * 2 * 3 * 2, {6, 2, 3, 2}),
+                offsets = p.input({2, groups * 12, 3, 6});
+      Vector<i32> inputs{x, w, offsets, p.column(6)};
+      if (masked) inputs.push_back(p.input({2, groups * 6, 3, 6}));
+      p.gives({p.node(Op::DeformConv, inputs,
+                      {ints("strides", {2, 1}), ints("pads", {1, 1, 0, 0}), ints("dilations", {1, 1}),
+                       number("group", 2), number("offset_group", groups)})});
+      compare(p, Op::DeformConv, 0, 1e-4);
+      CHECK_EQ(count(p.graph, Op::GridSample), 1u);
+    }
+}
+
 TEST_CASE("sums of one operand, and products of three") {
   const auto einsum = [](const char *equation, std::initializer_list<qir::Shape> shapes) {
     Pieces p;

@@ -77,6 +77,56 @@ QR_INLINE VecF cosh(VecF x) noexcept {
   return nan_of(x, fma(splat(0.5f) * half, half, splat(0.5f) / half / half));
 }
 
+// asin of a in [0, 1]; NaN beyond.
+QR_INLINE VecF arc_sine(VecF a) noexcept {
+  const VecF half = splat(0.5f);
+  const VecI steep = a > half;
+  const VecF z = steep ? fma(a, -half, half) : a * a, r = steep ? sqrt(z) : a;
+  VecF p = fma(splat(4.2163199048e-2f), z, splat(2.4181311049e-2f));
+  p = fma(p, z, splat(4.5470025998e-2f));
+  p = fma(p, z, splat(7.4953002686e-2f));
+  p = fma(p, z, splat(1.6666752422e-1f));
+  const VecF y = fma(p * z, r, r);
+  return steep ? fma(y, splat(-2.0f), splat(1.57079632679f)) : y;
+}
+QR_INLINE VecF arc_cosine(VecF x) noexcept {
+  const VecF a = abs(x), half = splat(0.5f), s = arc_sine(sqrt(fma(a, -half, half)));
+  const VecF far = x < VecF{} ? fma(s, splat(-2.0f), splat(3.14159265359f)) : splat(2.0f) * s;
+  return a > half ? far : splat(1.57079632679f) - with_sign_of(arc_sine(a), x);
+}
+QR_INLINE VecF arc_tangent(VecF x) noexcept {
+  const VecF t = abs(x), one = splat(1.0f);
+  const VecI far = t > splat(2.414213562f), middle = t > splat(0.4142135624f);
+  const VecF v = far ? -one / t : middle ? (t - one) / (t + one) : t, z = v * v;
+  const VecF from = far ? splat(1.57079632679f) : middle ? splat(0.785398163397f) : VecF{};
+  VecF p = fma(splat(8.05374449538e-2f), z, splat(-1.38776856032e-1f));
+  p = fma(p, z, splat(1.99777106478e-1f));
+  p = fma(p, z, splat(-3.33329491539e-1f));
+  return nan_of(x, with_sign_of(from + fma(p * z, v, v), x));
+}
+// log(1 + u) for u >= 0: of what is large it is that of u.
+QR_INLINE VecF log1p_of_any(VecF u) noexcept {
+  const VecF small = min(u, splat(1e9f));
+  return nan_of(u, u > splat(1e9f) ? log(u) : log1p_of_positive(small));
+}
+// Of what is large it is log(2 t).
+QR_INLINE VecF arc_sinh(VecF x) noexcept {
+  const VecF t = abs(x), one = splat(1.0f), small = min(t, splat(1e5f)), z = small * small;
+  const VecF near = log1p_of_positive(small + z / (one + sqrt(one + z)));
+  return nan_of(x, with_sign_of(t > splat(1e5f) ? log(t) + splat(0.693147180560f) : near, x));
+}
+QR_INLINE VecF arc_cosh(VecF x) noexcept {
+  const VecF u = min(x, splat(1e5f)) - splat(1.0f);
+  const VecF near = log1p_of_any(u + sqrt(u * (u + splat(2.0f))));
+  const VecF inside = x < splat(1.0f) ? splat(__builtin_nanf("")) : nan_of(x, near);
+  return x > splat(1e5f) ? log(x) + splat(0.693147180560f) : inside;
+}
+QR_INLINE VecF arc_tanh(VecF x) noexcept {
+  const VecF t = abs(x), one = splat(1.0f), inside = min(t, one);
+  const VecF y = splat(0.5f) * log1p_of_any(splat(2.0f) * inside / (one - inside));
+  return t <= one ? with_sign_of(y, x) : splat(__builtin_nanf(""));
+}
+
 template <class F>
 QR_INLINE void map(const float *x, float *y, std::int64_t count, F f) noexcept {
   std::int64_t i = 0;
@@ -102,17 +152,12 @@ void function_row(ElementOp op, float a, float b, const float *x, float *y, std:
     case ElementOp::Tan: return map(x, y, count, [](VecF v) { return wave<ElementOp::Tan>(v); });
     case ElementOp::Sinh: return map(x, y, count, [](VecF v) { return sinh(v); });
     case ElementOp::Cosh: return map(x, y, count, [](VecF v) { return cosh(v); });
-#define QR_LIBRARY(name, function)                                  \
-  case ElementOp::name:                                             \
-    for (std::int64_t i = 0; i < count; ++i) y[i] = function(x[i]); \
-    return;
-      QR_LIBRARY(Asin, __builtin_asinf)
-      QR_LIBRARY(Acos, __builtin_acosf)
-      QR_LIBRARY(Atan, __builtin_atanf)
-      QR_LIBRARY(Asinh, __builtin_asinhf)
-      QR_LIBRARY(Acosh, __builtin_acoshf)
-      QR_LIBRARY(Atanh, __builtin_atanhf)
-#undef QR_LIBRARY
+    case ElementOp::Asin: return map(x, y, count, [](VecF v) { return with_sign_of(arc_sine(abs(v)), v); });
+    case ElementOp::Acos: return map(x, y, count, [](VecF v) { return arc_cosine(v); });
+    case ElementOp::Atan: return map(x, y, count, [](VecF v) { return arc_tangent(v); });
+    case ElementOp::Asinh: return map(x, y, count, [](VecF v) { return arc_sinh(v); });
+    case ElementOp::Acosh: return map(x, y, count, [](VecF v) { return arc_cosh(v); });
+    case ElementOp::Atanh: return map(x, y, count, [](VecF v) { return arc_tanh(v); });
     default: return;
   }
 }
