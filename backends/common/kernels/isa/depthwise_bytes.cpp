@@ -82,9 +82,12 @@ __attribute__((noinline)) void run_row(const Line &line, const Chunk &chunk, con
       a = tap(0, ix), b = tap(1, ix), c = tap(2, ix);
     interleave_four(a, b, c, c, to);  // the fourth meets a weight of zero
   };
-  const auto weights = [&](int kx, int v) __attribute__((always_inline)) {
-    return load_bytes(chunk.w[kx][v], ~ByteMask{});
-  };
+  // In registers: what is stored might be weights otherwise.
+  VecB held[3][4];
+  QR_UNROLL
+  for (int kx = 0; kx < 3; ++kx)
+    QR_UNROLL for (int v = 0; v < 4; ++v) held[kx][v] = load_bytes(chunk.w[kx][v], ~ByteMask{});
+  const auto weights = [&](int kx, int v) __attribute__((always_inline)) { return held[kx][v]; };
   std::uint8_t *y = row.y[0];
   [[maybe_unused]] std::uint8_t *second_y = row.y[1];
   const auto put = [&](const VecI(&acc)[4]) __attribute__((always_inline)) {

@@ -69,8 +69,14 @@ __attribute__((noinline)) void run_row(const Line &line, const Chunk &chunk, con
     interleave_two(a, b, to[0]);
     interleave_two(c, c, to[1]);
   };
+  // In registers: what is stored might be weights otherwise.
+  VecH held[3][2][2];
+  QR_UNROLL
+  for (int kx = 0; kx < 3; ++kx)
+    QR_UNROLL for (int v = 0; v < 2; ++v) held[kx][0][v] = load(chunk.w[kx][0][v]),
+                                          held[kx][1][v] = load(chunk.w[kx][1][v]);
   const auto add = [&](VecI sum, const VecH(&in)[2][2], int kx, int v) __attribute__((always_inline)) {
-    return add_pairs(add_pairs(sum, in[0][v], load(chunk.w[kx][0][v])), in[1][v], load(chunk.w[kx][1][v]));
+    return add_pairs(add_pairs(sum, in[0][v], held[kx][0][v]), in[1][v], held[kx][1][v]);
   };
   std::uint16_t *y = row.y;
   const auto put = [&](const VecI(&acc)[2]) __attribute__((always_inline)) {
