@@ -108,7 +108,7 @@ class Gather {
     for (std::int64_t i = 0; i < count; ++i) {
       const std::int64_t ix = ox * w.sw - w.pad_left;
       [[maybe_unused]] Element *const row_end = to + length;
-      if constexpr (sizeof(Element) == 1 && sizeof(T) == 1) {
+      if constexpr (sizeof(Element) == sizeof(T)) {
         const std::int64_t n = adjacent ? copy_inside(x, end, count - i, image, oy, ox, to) : 0;
         if (n > 0) {
           to += n * length, i += n - 1, ox += n;
@@ -162,7 +162,7 @@ class Gather {
       }
     }
   }
-  // Rows of bytes of the next pixels of a row of output, at most `count`, as long as all their taps are inside: each
+  // Rows of the next pixels of a row of output, at most `count`, as long as all their taps are inside: each
   // row of taps by moves of one size, which may bring more than the taps (never from behind `end`). The next row of
   // taps or pixel overwrites that; behind the last row of taps it meets weights of zero, and behind the last pixel
   // there is room (kGatherSlack). Returns how many there were.
@@ -173,28 +173,41 @@ class Gather {
     const std::int64_t ix = ox * w.sw - w.pad_left, iy = oy * w.sh - w.pad_top;
     if (ix < 0 || ix + w.kw > w.iw || iy < 0 || iy + (w.kh - 1) * w.dh >= w.ih) return 0;
     const std::int64_t run = w.kw * s_.group_ic, line = w.dh * w.iw * p_.x_stride, move = w.sw * p_.x_stride;
-    const int size = run <= 16 ? 16 : run <= 32 || kBytes < 64 ? 32 : 64;
-    const std::int64_t pieces = ceil_div<std::int64_t>(run, size);
+    constexpr std::int64_t kEach = sizeof(Element);
+    const int size = run * kEach <= 16 ? 16 : run * kEach <= 32 || kBytes < 64 ? 32 : 64;
+    const std::int64_t pieces = ceil_div<std::int64_t>(run * kEach, size);
     const T *const from = x + ((image * w.ih + iy) * w.iw + ix) * p_.x_stride;
     std::int64_t n = min_of(count, min_of<std::int64_t>(w.ow - ox, (w.iw - w.kw - ix) / w.sw + 1));
-    while (n > 0 && end - from < (n - 1) * move + (w.kh - 1) * line + pieces * size) --n;
+    while (n > 0 && end - from < (n - 1) * move + (w.kh - 1) * line + pieces * size / kEach) --n;
     if (n <= 0) return 0;
-    const auto *const bytes = reinterpret_cast<const std::int8_t *>(from);
-    const Copy c{bytes, n, w.kh, line, move, run, s_.steps * s_.elements, pieces};
+    const Element flip = kEach == 1 ? Element{flip_} : static_cast<Element>(T(-1) < T(0) ? 0 : -32768);
+    const Copy c{reinterpret_cast<const Element *>(from),
+                 n,
+                 w.kh,
+                 line,
+                 move,
+                 run,
+                 s_.steps * s_.elements,
+                 pieces * size / kEach,
+                 flip};
     if (size == 16) w.kh == 3 ? copy_taps<3, 16>(c, to) : copy_taps<0, 16>(c, to);
+    else if (size == 32 && kEach == 2 && w.kh == 3) copy_taps<3, 32>(c, to);
     else if (size == 32) w.kh == 7 ? copy_taps<7, 32>(c, to) : copy_taps<0, 32>(c, to);
     else w.kh == 3 ? copy_taps<3, 64>(c, to) : copy_taps<0, 64>(c, to);
     return n;
   }
   struct Copy {
-    const std::int8_t *from;
-    std::int64_t pixels, kh, line, move, run, length, pieces;
+    const Element *from;
+    std::int64_t pixels, kh, line, move, run, length;
+    std::int64_t moved;  // of a row of taps: the run in whole moves
+    Element flip;
   };
   // KH: rows of taps, 0: any number of them; N: bytes of a move.
   template <int KH, int N>
   QR_MEMBER void copy_taps(const Copy &c, Element *to) const noexcept {
-    typedef std::int8_t Any __attribute__((vector_size(N), aligned(1), may_alias));
-    const std::int8_t *from = c.from, flip = flip_;
+    typedef Element Any __attribute__((vector_size(N), aligned(sizeof(Element)), may_alias));
+    constexpr std::int64_t kMove = N / sizeof(Element);
+    const Element *from = c.from, flip = c.flip;
     for (std::int64_t i = 0; i < c.pixels; ++i, from += c.move, to += c.length) {
       const std::int64_t rows = KH ? KH : c.kh;
       QR_UNROLL
@@ -202,7 +215,7 @@ class Gather {
         std::int64_t j = 0;
         do
           *reinterpret_cast<Any *>(to + ky * c.run + j) = *reinterpret_cast<const Any *>(from + ky * c.line + j) ^ flip;
-        while ((j += N) < c.pieces * N);
+        while ((j += kMove) < c.moved);
       }
     }
   }
