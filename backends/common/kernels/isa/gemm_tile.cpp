@@ -30,10 +30,18 @@ QR_INLINE void add_product(VecF &sum, VecF a, VecF b) noexcept {
 #endif
 }
 
+constexpr int kLinesOfVectors = kBytes < 64 ? 64 / kBytes : 1;  // vectors of a line of the caches
 constexpr std::int64_t kAheadBytes = 16;  // fetched ahead per step of a tile
 
 QR_INLINE void prefetch_near(const void *p) noexcept { __builtin_prefetch(p, 0, 3); }
 QR_INLINE void prefetch_far(const void *p) noexcept { __builtin_prefetch(p, 0, 2); }
+QR_INLINE void prefetch_write(const void *p) noexcept {
+#if defined(__x86_64__) && !defined(QR_EMULATED_AVX512)
+  asm volatile("prefetchw %0" : : "m"(*static_cast<const char *>(p)));  // (old processors take it for nothing)
+#else
+  __builtin_prefetch(p, 1, 3);
+#endif
+}
 
 // Rows MR, vectors NV, sums of KS interleaved parts.
 template <int MR, int NV, int KS, WeightType type = WeightType::F32>
@@ -52,6 +60,20 @@ void tile(const Tile &t) noexcept {
   }
   QR_UNROLL for (int s = 1; s < KS; ++s) QR_UNROLL for (int i = 0; i < MR; ++i) QR_UNROLL for (int v = 0; v < NV; ++v)
       acc[s][i][v] = VecF{};
+
+  // What is read and written at the end comes near meanwhile: rows lie too far apart for the processor to foresee it.
+  if (KS == 1) {
+    const auto each_line = [&](const float *from, std::ptrdiff_t step, auto fetch) __attribute__((always_inline)) {
+      QR_UNROLL for (int i = 0; i < MR; ++i)
+        QR_UNROLL for (int v = 0; v < NV; v += kLinesOfVectors) fetch(from + i * step + v * kLanes);
+    };
+    if (!p.accumulate) each_line(y, p.y_step, [](const float *to) { prefetch_write(to); });
+    if (p.finish) {
+      const std::ptrdiff_t step = p.end.step, first = t.row * step;
+      if (p.end.before) each_line(p.end.before + first, step, [](const float *from) { prefetch_near(from); });
+      if (t.after) each_line(t.after + first, step, [](const float *from) { prefetch_near(from); });
+    }
+  }
 
   using W = Weights<type>;
   const auto *w = static_cast<const typename W::Element *>(p.w);
