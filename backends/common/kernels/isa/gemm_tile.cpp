@@ -87,9 +87,6 @@ void tile(const Tile &t) noexcept {
     const auto step = [&](int j, int s) __attribute__((always_inline)) {
       VecF b[NV];
       QR_UNROLL for (int v = 0; v < NV; ++v) b[v] = W::load(w + v * kLanes);
-      if (KS > 1)
-        QR_UNROLL for (int v = 0; v<NV; v += 64 / kBytes> 1 ? 64 / kBytes : 1)
-            prefetch_near(reinterpret_cast<const float *>(w) + v * kLanes + 512);
       QR_UNROLL for (int i = 0; i < MR; ++i) {
         const VecF a = splat(q[i][k + j]);
         QR_UNROLL for (int v = 0; v < NV; ++v) NV > 1

@@ -19,8 +19,8 @@ struct Weights {
   int log_dwords;                                    // of a block
 };
 
-// Bytes ahead of where weights are read: rows are short, and each begins a stream of its own.
-constexpr std::int64_t kAhead = 4096;
+// Bytes ahead of where weights and scales are read: rows are short, and each begins a stream of its own.
+constexpr std::int64_t kAhead = 16384, kScalesAhead = 2048;
 
 // The weights at `place` of each dword, less the middle of their range.
 template <int bits>
@@ -69,6 +69,7 @@ QR_INLINE void tile(const Weights &s, const Spread &spread, std::int64_t row, st
       packed[c] = dwords == kLanes ? load(reinterpret_cast<const std::int32_t *>(from))
                                    : reinterpret_cast<VecI>(load_part(reinterpret_cast<const float *>(from), dwords));
       __builtin_prefetch(from + kAhead);
+      __builtin_prefetch(reinterpret_cast<const char *>(scales + c * s.blocks) + kScalesAhead);
     }
     QR_UNROLL
     for (int place = 0; place < places; ++place) {
