@@ -31,7 +31,7 @@ QR_INLINE void add_product(VecF &sum, VecF a, VecF b) noexcept {
 }
 
 constexpr int kLinesOfVectors = kBytes < 64 ? 64 / kBytes : 1;  // vectors of a line of the caches
-constexpr std::int64_t kAheadBytes = 16;  // fetched ahead per step of a tile
+constexpr std::int64_t kAheadBytes = 16;                        // fetched ahead per step of a tile
 
 QR_INLINE void prefetch_near(const void *p) noexcept { __builtin_prefetch(p, 0, 3); }
 QR_INLINE void prefetch_far(const void *p) noexcept { __builtin_prefetch(p, 0, 2); }
@@ -43,8 +43,8 @@ QR_INLINE void prefetch_write(const void *p) noexcept {
 #endif
 }
 
-// Rows MR, vectors NV, sums of KS interleaved parts.
-template <int MR, int NV, int KS, WeightType type = WeightType::F32>
+// Rows MR, vectors NV, sums of KS interleaved parts. `fetch`: weights are fetched some steps ahead.
+template <int MR, int NV, int KS, WeightType type = WeightType::F32, bool fetch = false>
 void tile(const Tile &t) noexcept {
   const Product &p = t.p;
   float *const y = p.y + t.row * p.y_step;
@@ -63,9 +63,9 @@ void tile(const Tile &t) noexcept {
 
   // What is read and written at the end comes near meanwhile: rows lie too far apart for the processor to foresee it.
   if (KS == 1) {
-    const auto each_line = [&](const float *from, std::ptrdiff_t step, auto fetch) __attribute__((always_inline)) {
-      QR_UNROLL for (int i = 0; i < MR; ++i)
-        QR_UNROLL for (int v = 0; v < NV; v += kLinesOfVectors) fetch(from + i * step + v * kLanes);
+    const auto each_line = [&](const float *from, std::ptrdiff_t step, auto get) __attribute__((always_inline)) {
+      QR_UNROLL for (int i = 0; i < MR; ++i) QR_UNROLL for (int v = 0; v < NV; v += kLinesOfVectors)
+          get(from + i * step + v * kLanes);
     };
     if (!p.accumulate) each_line(y, p.y_step, [](const float *to) { prefetch_write(to); });
     if (p.finish) {
@@ -87,6 +87,9 @@ void tile(const Tile &t) noexcept {
     const auto step = [&](int j, int s) __attribute__((always_inline)) {
       VecF b[NV];
       QR_UNROLL for (int v = 0; v < NV; ++v) b[v] = W::load(w + v * kLanes);
+      if (KS > 1 && fetch)
+        QR_UNROLL for (int v = 0; v < NV; v += kLinesOfVectors)
+            prefetch_near(reinterpret_cast<const float *>(w) + v * kLanes + 512);
       QR_UNROLL for (int i = 0; i < MR; ++i) {
         const VecF a = splat(q[i][k + j]);
         QR_UNROLL for (int v = 0; v < NV; ++v) NV > 1
@@ -162,30 +165,35 @@ constexpr int kMostRows = 12;
 #if (defined(__AVX512F__) && QR_ISA_BYTES == 64) || defined(__aarch64__)  // 32 registers
 constexpr TileFunction kTiles[kF32Panel + 1][kMostRows + 1] = {
     {}, {QR_ROWS_12(1)}, {QR_ROWS_12(2)}, {QR_ROWS_8(3)}, {QR_ROWS_6(4)}};
-template <WeightType W>
+template <WeightType W, bool F>
 constexpr TileFunction kFewTiles[kF32Panel + 1][kFewRows + 1] = {
     {},
-    {nullptr, tile<1, 1, 4, W>, tile<2, 1, 4, W>, tile<3, 1, 4, W>},
-    {nullptr, tile<1, 2, 4, W>, tile<2, 2, 4, W>, tile<3, 2, 2, W>},
-    {nullptr, tile<1, 3, 4, W>, tile<2, 3, 2, W>, tile<3, 3, 2, W>},
-    {nullptr, tile<1, 4, 4, W>, tile<2, 4, 2, W>, tile<3, 4, 1, W>}};
+    {nullptr, tile<1, 1, 4, W, F>, tile<2, 1, 4, W, F>, tile<3, 1, 4, W, F>},
+    {nullptr, tile<1, 2, 4, W, F>, tile<2, 2, 4, W, F>, tile<3, 2, 2, W, F>},
+    {nullptr, tile<1, 3, 4, W, F>, tile<2, 3, 2, W, F>, tile<3, 3, 2, W, F>},
+    {nullptr, tile<1, 4, 4, W, F>, tile<2, 4, 2, W, F>, tile<3, 4, 1, W, F>}};
 constexpr int kRows[kF32Panel + 1] = {0, 12, 12, 8, 6};
 #else
 constexpr TileFunction kTiles[kF32Panel + 1][kMostRows + 1] = {{}, {QR_ROWS_12(1)}, {QR_ROWS_6(2)}};
-template <WeightType W>
+template <WeightType W, bool F>
 constexpr TileFunction kFewTiles[kF32Panel + 1][kFewRows + 1] = {
     {},
-    {nullptr, tile<1, 1, 4, W>, tile<2, 1, 4, W>, tile<3, 1, 4, W>},
-    {nullptr, tile<1, 2, 4, W>, tile<2, 2, 2, W>, tile<3, 2, 2, W>}};
+    {nullptr, tile<1, 1, 4, W, F>, tile<2, 1, 4, W, F>, tile<3, 1, 4, W, F>},
+    {nullptr, tile<1, 2, 4, W, F>, tile<2, 2, 2, W, F>, tile<3, 2, 2, W, F>}};
 constexpr int kRows[kF32Panel + 1] = {0, 12, 6};
 #endif
 
+template <bool F>
 TileFunction few_rows_tile(const Product &p, std::int64_t rows) noexcept {
   switch (p.weights) {
-    case WeightType::F16: return kFewTiles<WeightType::F16>[p.vectors][rows];
-    case WeightType::BF16: return kFewTiles<WeightType::BF16>[p.vectors][rows];
-    default: return kFewTiles<WeightType::F32>[p.vectors][rows];
+    case WeightType::F16: return kFewTiles<WeightType::F16, F>[p.vectors][rows];
+    case WeightType::BF16: return kFewTiles<WeightType::BF16, F>[p.vectors][rows];
+    default: return kFewTiles<WeightType::F32, F>[p.vectors][rows];
   }
+}
+TileFunction tile_of(const Product &p, std::int64_t rows) noexcept {
+  if (!p.few_rows) return kTiles[p.vectors][rows];
+  return p.from_memory ? few_rows_tile<true>(p, rows) : few_rows_tile<false>(p, rows);
 }
 
 struct Yes {
@@ -222,7 +230,7 @@ void product(const Product &given) noexcept {
     }
     const bool useful = p.ahead && (i + 1) * ahead_of_tile <= bytes;
     t.ahead = useful ? static_cast<const char *>(p.ahead) + i * ahead_of_tile : static_cast<const char *>(p.w);
-    (p.few_rows ? few_rows_tile(p, n) : kTiles[p.vectors][n])(t);
+    tile_of(p, n)(t);
     t.row += n;
     // Some tiles at a time, while they are in the first-level cache.
     if (separate && (t.row - finished >= kFinishRows || i + 1 == count)) {

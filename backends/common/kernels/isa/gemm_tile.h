@@ -35,6 +35,7 @@ struct Product {
   bool accumulate = false;      // y holds the sum so far
   bool finish = true;           // the sum is complete
   bool few_rows = false;  // all rows of the operation are few: sums are made in several parts, for the units' latency
+  bool from_memory = false;     // few rows, and more weights than caches hold from run to run
   const void *ahead = nullptr;  // weights that will be needed next; or nullptr
   Finish end;
 };
