@@ -70,16 +70,18 @@ Status check_ConvF32(const void *params, const Isa &isa, Needs &needs) {
   add(needs, bytes);
   if (p.algorithm == ConvAlgorithm::Winograd4x4) {
     if (!winograd_possible(p))
-      return refuse("ConvF32", "algorithm", 1,
-                    "0 where the window is not 3x3 with steps and dilations of 1, or there are groups");
+      return refuse("ConvF32", "algorithm", 1, "0 where the window is not 3x3 with steps of 1 and dilations up to 256");
     const WinogradShape s = winograd_shape(p, isa.f32_lanes, isa.f32_panel);
-    if (!float_bytes(36, s.vectors, s.lanes, p.ic, &bytes)) return too_large("ConvF32", "packed weights");
+    // (Below 2^60: at most 36 * 2^24 groups.)
+    if (!float_bytes(std::int64_t{36} * p.groups, s.vectors, s.lanes, s.group_inputs, &bytes))
+      return too_large("ConvF32", "packed weights");
     add(needs, bytes);
     std::uint64_t in, out;
     if (!float_bytes(36, s.in_plane, 1, 1, &in) || !float_bytes(36, s.out_plane, 1, 1, &out))
       return too_large("ConvF32", "scratch");
     needs.scratch_bytes = static_cast<std::uint64_t>(s.in_step) * 4 + in + out;
-    return add_outputs("ConvF32", w, p.oc, s.vectors * s.lanes, p.has_bias, p.residual, p.r_stride, p.y_stride, needs);
+    return add_outputs("ConvF32", w, p.oc, conv_ceil_div(p.oc, s.lanes) * s.lanes, p.has_bias, p.residual, p.r_stride,
+                       p.y_stride, needs);
   }
   const ConvShape s = conv_shape(p, isa.f32_lanes, isa.f32_panel);
   std::uint64_t group_bytes;

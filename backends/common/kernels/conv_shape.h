@@ -122,12 +122,13 @@ inline constexpr std::uint64_t kBlockRowsBytes = 64;  // of a worker's scratch: 
   return s;
 }
 
-// Winograd F(4x4, 3x3): tiles of 4 x 4 outputs, from 6 x 6 inputs. Packed weights: [36][panel][k][vectors of the panel
-// * lanes].
+// Winograd F(4x4, 3x3): tiles of 4 x 4 outputs, from 6 x 6 inputs. Where taps are dilated, outputs as far apart as they
+// are make an image of their own (a phase). Packed weights: [36][group][panel][k][vectors of the panel * lanes].
 struct WinogradShape {
-  std::int64_t tiles_y, tiles_x, tiles;  // of an image; of all
+  std::int64_t tiles_y, tiles_x, tiles;  // of a phase of an image; of all
   std::int64_t block;                    // tiles that are worked on at a time
-  std::int64_t vectors, panels;
+  std::int64_t group_inputs, group_outputs;
+  std::int64_t vectors, panels;    // of a group
   std::int64_t in_step, out_step;  // elements of a row of transformed inputs and outputs: one tile
   // Of the rows of a block. Not a multiple of a page: the 36 rows that are written together must fall into different
   // sets of the cache.
@@ -143,15 +144,18 @@ struct WinogradShape {
 };
 [[maybe_unused]] static inline bool winograd_possible(const ConvF32 &p) noexcept {
   const Window &w = p.window;
-  return w.kh == 3 && w.kw == 3 && w.sh == 1 && w.sw == 1 && w.dh == 1 && w.dw == 1 && p.groups == 1;
+  constexpr std::int32_t kMostDilation = 256;
+  return w.kh == 3 && w.kw == 3 && w.sh == 1 && w.sw == 1 && w.dh <= kMostDilation && w.dw <= kMostDilation;
 }
 [[maybe_unused]] static inline WinogradShape winograd_shape(const ConvF32 &p, std::uint32_t lanes,
                                                             std::uint32_t panel) noexcept {
   WinogradShape s{};
   s.lanes = lanes;
-  s.tiles_y = conv_ceil_div(p.window.oh, 4), s.tiles_x = conv_ceil_div(p.window.ow, 4);
-  s.tiles = s.tiles_y * s.tiles_x * p.window.n;
-  s.vectors = conv_ceil_div(p.oc, lanes);
+  const Window &w = p.window;
+  s.tiles_y = conv_ceil_div(w.oh, std::int64_t{4} * w.dh), s.tiles_x = conv_ceil_div(w.ow, std::int64_t{4} * w.dw);
+  s.tiles = s.tiles_y * s.tiles_x * w.dh * w.dw * w.n;
+  s.group_inputs = p.ic / p.groups, s.group_outputs = p.oc / p.groups;
+  s.vectors = conv_ceil_div(s.group_outputs, lanes);
   s.panels = conv_ceil_div(s.vectors, panel);
   s.in_step = conv_ceil_div(p.ic, 16) * 16, s.out_step = conv_ceil_div(p.oc, 16) * 16;
   constexpr std::int64_t kBlockBytes = 1536 << 10;

@@ -44,8 +44,11 @@ struct TilePlace {
   std::int64_t image, y, x;  // of the first output
 };
 TilePlace place_of(const Winograd &g, std::int64_t tile) noexcept {
-  const std::int64_t per_image = g.s.tiles_y * g.s.tiles_x, in_image = tile % per_image;
-  return {tile / per_image, in_image / g.s.tiles_x * 4, in_image % g.s.tiles_x * 4};
+  const Window &w = g.p.window;
+  const std::int64_t of_phase = g.s.tiles_y * g.s.tiles_x, phases = std::int64_t{w.dh} * w.dw;
+  const std::int64_t in_phase = tile % of_phase, phase = tile / of_phase % phases;
+  return {tile / of_phase / phases, in_phase / g.s.tiles_x * 4 * w.dh + phase / w.dw,
+          in_phase % g.s.tiles_x * 4 * w.dw + phase % w.dw};
 }
 
 // Tiles first + [begin, end) into rows [begin, end) of the planes of `to`.
@@ -58,7 +61,7 @@ void inputs(const Winograd &g, std::int64_t first, std::int64_t begin, std::int6
     const float *from[36];
     for (std::int64_t i = 0; i < 6; ++i)
       for (std::int64_t j = 0; j < 6; ++j) {
-        const std::int64_t iy = at.y + i - w.pad_top, ix = at.x + j - w.pad_left;
+        const std::int64_t iy = at.y + i * w.dh - w.pad_top, ix = at.x + j * w.dw - w.pad_left;
         from[i * 6 + j] =
             iy >= 0 && iy < w.ih && ix >= 0 && ix < w.iw ? g.x + ((at.image * w.ih + iy) * w.iw + ix) * stride : zeros;
       }
@@ -87,26 +90,29 @@ void inputs(const Winograd &g, std::int64_t first, std::int64_t begin, std::int6
   }
 }
 
-// Products [begin, end) of 36 * panels, n tiles each.
+// Products [begin, end) of 36 * groups * panels, n tiles each.
 void products(const Winograd &g, std::int64_t n, std::int64_t begin, std::int64_t end, const float *from,
               float *to) noexcept {
   const WinogradShape &s = g.s;
   Product job;
   job.rows = n;
-  job.k = g.p.ic;
+  job.k = s.group_inputs;
   job.x_step = s.in_step;
   job.y_step = s.out_step;
   const auto weights = [&](std::int64_t i) {
-    return g.w + i / s.panels * (s.vectors * kLanes * g.p.ic) + s.panel_begin(i % s.panels) * kLanes * g.p.ic;
+    return g.w + (i / s.panels * s.vectors + s.panel_begin(i % s.panels)) * kLanes * s.group_inputs;
   };
+  // Whole vectors where no other group's products stand behind.
+  const std::int64_t columns = g.p.groups > 1 ? s.group_outputs : s.out_step;
   for (std::int64_t i = begin; i < end; ++i) {
-    const std::int64_t plane = i / s.panels, panel = i % s.panels, column = s.panel_begin(panel) * kLanes;
+    const std::int64_t plane = i / s.panels / g.p.groups, group = i / s.panels % g.p.groups, panel = i % s.panels,
+                       column = s.panel_begin(panel) * kLanes;
     job.vectors = static_cast<int>(s.panel_vectors(panel));
-    job.tail = static_cast<int>(min_of<std::int64_t>(kLanes, s.out_step - column - (job.vectors - 1) * kLanes));
-    job.x = from + plane * s.in_plane;
+    job.tail = static_cast<int>(min_of<std::int64_t>(kLanes, columns - column - (job.vectors - 1) * kLanes));
+    job.x = from + plane * s.in_plane + group * s.group_inputs;
     job.w = weights(i);
-    job.ahead = i + 1 < 36 * s.panels ? weights(i + 1) : nullptr;
-    job.y = to + plane * s.out_plane + column;
+    job.ahead = i + 1 < 36 * g.p.groups * s.panels ? weights(i + 1) : nullptr;
+    job.y = to + plane * s.out_plane + group * s.group_outputs + column;
     product(job);
   }
 }
@@ -119,7 +125,9 @@ void outputs_with(const Winograd &g, std::int64_t first, std::int64_t begin, std
   const Residual residual = g.p.residual;
   for (std::int64_t t = begin; t < end; ++t) {
     const TilePlace at = place_of(g, first + t);
-    const std::int64_t rows = min_of<std::int64_t>(4, w.oh - at.y), columns = min_of<std::int64_t>(4, w.ow - at.x);
+    const std::int64_t rows = min_of<std::int64_t>(4, ceil_div<std::int64_t>(w.oh - at.y, w.dh)),
+                       columns = min_of<std::int64_t>(4, ceil_div<std::int64_t>(w.ow - at.x, w.dw));
+    if (rows <= 0 || columns <= 0) continue;  // of phases of few outputs
     const std::int64_t pixel = (at.image * w.oh + at.y) * w.ow + at.x;
     const float *const row = from + t * g.s.out_step;
     const auto vector = [&](std::int64_t c, int count, auto get, auto put) __attribute__((always_inline)) {
@@ -134,7 +142,7 @@ void outputs_with(const Winograd &g, std::int64_t first, std::int64_t begin, std
       const VecF b = g.bias ? load(g.bias + c) : VecF{};
       for (std::int64_t i = 0; i < rows; ++i)
         for (std::int64_t j = 0; j < columns; ++j) {
-          const std::int64_t at_pixel = pixel + i * w.ow + j;
+          const std::int64_t at_pixel = pixel + i * w.dh * w.ow + j * w.dw;
           VecF v = o[i * 4 + j] + b;
           if (residual == Residual::BeforeAct) v += get(g.r + at_pixel * g.p.r_stride + c, count);
           v = act(v);
@@ -173,7 +181,7 @@ void run_winograd(const Call &call) noexcept {
   const std::int64_t blocks = ceil_div(s.tiles, s.block), workers = call.threads.workers;
   const auto zeros_of = [&](std::uint32_t worker) { return reinterpret_cast<float *>(call.worker_scratch(worker)); };
   if (workers == 1 || blocks >= 2 * workers) {
-    const double flops = 72.0 * static_cast<double>(s.block) * p.ic * p.oc;
+    const double flops = 72.0 * static_cast<double>(s.block) * static_cast<double>(s.group_inputs) * p.oc;
     call.threads.run(
         static_cast<std::uint64_t>(blocks), static_cast<std::uint64_t>(1 + kWorthSharing / flops),
         [&](std::uint64_t block, std::uint64_t end, std::uint32_t worker) {
@@ -182,7 +190,7 @@ void run_winograd(const Call &call) noexcept {
           for (; block < end; ++block) {
             const auto first = static_cast<std::int64_t>(block) * s.block, n = min_of(s.block, s.tiles - first);
             inputs(g, first, 0, n, zeros, in);
-            products(g, n, 0, 36 * s.panels, in, out);
+            products(g, n, 0, 36 * p.groups * s.panels, in, out);
             outputs(g, first, 0, n, out);
           }
         });
@@ -193,13 +201,14 @@ void run_winograd(const Call &call) noexcept {
   std::memset(zeros, 0, static_cast<std::size_t>(s.in_step) * 4);
   for (std::int64_t first = 0; first < s.tiles; first += s.block) {
     const std::int64_t n = min_of(s.block, s.tiles - first);
-    const auto grain_of = [](double flops) { return static_cast<std::uint64_t>(1 + kWorthSharing / flops); };
+    const auto grain_of = [](double each) { return static_cast<std::uint64_t>(1 + kWorthSharing / each); };
     call.threads.run(static_cast<std::uint64_t>(n), grain_of(1000.0 * p.ic),
                      [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
                        inputs(g, first, static_cast<std::int64_t>(begin), static_cast<std::int64_t>(end), zeros, in);
                      });
-    const std::uint64_t count = static_cast<std::uint64_t>(36 * s.panels);
-    call.threads.run(count, grain_of(72.0 * static_cast<double>(n) * p.ic * p.oc / static_cast<double>(count)),
+    const std::uint64_t count = static_cast<std::uint64_t>(36 * p.groups * s.panels);
+    const double flops = 72.0 * static_cast<double>(n) * static_cast<double>(s.group_inputs) * p.oc;
+    call.threads.run(count, grain_of(flops / static_cast<double>(count)),
                      [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
                        products(g, n, static_cast<std::int64_t>(begin), static_cast<std::int64_t>(end), in, out);
                      });
