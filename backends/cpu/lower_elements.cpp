@@ -208,7 +208,7 @@ Status Lowering::lower_variadic(const qir::Node &node, bool *done) {
   return {};
 }
 
-// Clip of integers and f64: at most two steps.
+// Clip of integers and f64, at most two steps; and Relu of them, which is one.
 Status Lowering::lower_clip(const qir::Node &node, bool *done) {
   const std::int32_t xi = node.inputs[0], yi = node.outputs[0];
   const DType dtype = tensor(xi).dtype;
@@ -218,11 +218,14 @@ Status Lowering::lower_clip(const qir::Node &node, bool *done) {
     if (id != qir::kAbsent && (count_of(tensor(id).shape) != 1 || tensor(id).dtype != dtype)) return {};
   View x = dense(xi);
   *done = true;
+  const bool relu = node.op == Op::Relu;
   for (std::size_t i = 0; i < 2; ++i) {
-    if (bounds[i] == qir::kAbsent) continue;
+    if (bounds[i] == qir::kAbsent && !(relu && i == 0)) continue;
     kernels::Elements p;
     p.op = i == 0 ? ElementOp::Max : ElementOp::Min, p.dtype = static_cast<std::uint32_t>(dtype);
-    View bound = any(bounds[i]);
+    View bound;
+    if (relu) bound.value = static_cast<std::int32_t>(own_constant(Vector<std::uint8_t>(width(xi))));
+    else bound = any(bounds[i]);
     bound.dims = x.dims, bound.strides.assign(x.rank(), 0);
     const View y = new_like(x, width(yi));
     const View *const operands[] = {&x, &bound};

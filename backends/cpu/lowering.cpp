@@ -457,7 +457,7 @@ Status Lowering::lower_group(const Group &group, bool *done) {
     case Op::GridSample: return lower_grid_sample(node, done);
     default:
       if (activation_of(graph_, node)) return lower_unary(group, done);
-      if (node.op == Op::Clip) return lower_clip(node, done);
+      if (node.op == Op::Clip || node.op == Op::Relu) return lower_clip(node, done);
       QR_RETURN_IF_ERROR(lower_elements(node, done));
       return *done ? Status() : lower_movement(node, done);
   }

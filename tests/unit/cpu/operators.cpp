@@ -156,6 +156,17 @@ TEST_CASE("operators on elements of every type") {
     const i32 x = one.input(dtype, {50}), low = one.constant(dtype, {}, 3), high = one.input(dtype, {});
     one.check("Clip", Op::Clip, {x, low, high}, {dtype}, 0, [](qir::Node &) {});
   }
+  for (const DType dtype : {DType::I8, DType::I32, DType::F64}) {
+    OneNode one(++seed);
+    one.check("Relu", Op::Relu, {one.input(dtype, {3, 50})}, {dtype}, 0, [](qir::Node &) {});
+  }
+  for (const DType dtype : {DType::I8, DType::U8}) {
+    OneNode one(++seed);
+    one.check("MaxPool of bytes", Op::MaxPool, {one.input(dtype, {2, 5, 9, 8})}, {dtype}, 0, [](qir::Node &node) {
+      node.set("kernel_shape", Vector<std::int64_t>{3, 2});
+      node.set("pads", Vector<std::int64_t>{1, 0, 1, 1});
+    });
+  }
 }
 
 TEST_CASE("integer products whose sums stay integers") {

@@ -108,7 +108,7 @@ TEST_CASE("einsum is a product of matrices") {
       {"i,j->ji", {3}, {4}, true},                            // nothing summed
       {"ab,ab->", {3, 4}, {3, 4}, true},                      // all summed
       {"ii,ij->j", {3, 3}, {3, 4}, false},                    // a diagonal
-      {"aij,jk->ik", {2, 3, 4}, {4, 5}, false},               // summed before there is a product
+      {"aij,jk->ik", {2, 3, 4}, {4, 5}, true},                // summed before there is a product
   };
   for (const Case &c : cases) {
     Net net;
