@@ -78,10 +78,13 @@ EMULATED __m512i dpwssd(__m512i sum, __m512i a, __m512i b) {
 }
 template <int Predicate>
 EMULATED __mmask16 cmp_ps(__m512 a, __m512 b) {
-  static_assert(Predicate == _CMP_UNORD_Q);
+  static_assert(Predicate == _CMP_UNORD_Q || Predicate == _CMP_NLT_UQ);
   const Lanes<float> x(a), y(b);
   unsigned mask = 0;
-  for (int i = 0; i < 16; ++i) mask |= static_cast<unsigned>(std::isnan(x.at[i]) || std::isnan(y.at[i])) << i;
+  for (int i = 0; i < 16; ++i) {
+    const bool nan = std::isnan(x.at[i]) || std::isnan(y.at[i]);
+    mask |= static_cast<unsigned>(nan || (Predicate == _CMP_NLT_UQ && !(x.at[i] < y.at[i]))) << i;
+  }
   return static_cast<__mmask16>(mask);
 }
 EMULATED __m512 mask_mov_ps(__m512 other, __mmask16 mask, __m512 a) {
