@@ -20,7 +20,7 @@ struct Header {
   std::uint64_t weights_bytes, arena_bytes, io_bytes, scratch_bytes, shared_bytes;
   std::uint64_t tail_bytes;  // of its QIR; 0: there is none
   std::uint32_t kept_segments, values, steps, operands, subgraphs, inputs, outputs, params_bytes, names_bytes, ways;
-  std::uint32_t tail_nodes, tail_winograd, tail_weights, reserved;
+  std::uint32_t tail_nodes, tail_winograd, tail_weights, tail_products;
 };
 struct IoRow {
   std::uint32_t dtype, rank;
@@ -144,6 +144,7 @@ Vector<std::uint8_t> write_blob(const CompiledPlan &compiled) {
   header.tail_bytes = plan.tail.qir.size();
   header.tail_nodes = static_cast<std::uint32_t>(plan.tail.sources.size());
   header.tail_winograd = compiled.winograd ? 1 : 0, header.tail_weights = static_cast<std::uint32_t>(compiled.weights);
+  header.tail_products = static_cast<std::uint32_t>(compiled.f32_products);
   Writer writer;
   writer.put(&header, sizeof header);
   writer.table(plan.values);
@@ -312,6 +313,9 @@ Status Loader::read_tail() {
   }
   if (header_->tail_weights > static_cast<std::uint32_t>(WeightStorage::BF16))
     return bad("weights of the tail", header_->tail_weights, "0 to 2");
+  if (header_->tail_products > static_cast<std::uint32_t>(F32Products::Split))
+    return bad("products of the tail", header_->tail_products, "0 to 2");
+  tail.f32_products = static_cast<F32Products>(header_->tail_products);
   tail.isa = plan_->isa, tail.winograd = header_->tail_winograd != 0;
   tail.weights = static_cast<WeightStorage>(header_->tail_weights);
   tail.sources = plan_->ways.size();

@@ -44,6 +44,7 @@ struct LoadedTail : HeapObject {
   const kernels::Isa *isa = nullptr;
   bool winograd = true;
   WeightStorage weights = WeightStorage::Exact;
+  F32Products f32_products = F32Products::Auto;
   bool gives(std::uint64_t output) const noexcept {
     return std::find(outputs.begin(), outputs.end(), output) != outputs.end();
   }

@@ -82,6 +82,7 @@ Result<CompiledPlan> compile(qir::Graph graph, std::span<const qir::Bytes> segme
   CompiledPlan out;
   out.plan.isa = options.isa;
   out.winograd = options.winograd, out.weights = options.weights;
+  out.f32_products = options.f32_products;
   for (const auto &[ids, list] :
        {std::pair{&graph.inputs, &out.plan.inputs}, std::pair{&graph.outputs, &out.plan.outputs}}) {
     for (const std::int32_t id : *ids) {

@@ -17,12 +17,14 @@ struct CompiledPlan {
   // With which the tail's plans will be made.
   bool winograd = true;
   WeightStorage weights = WeightStorage::Exact;
+  F32Products f32_products = F32Products::Auto;
 };
 
 struct CompileOptions {
   const kernels::Isa *isa = nullptr;
   bool winograd = true;
   WeightStorage weights = WeightStorage::Exact;
+  F32Products f32_products = F32Products::Auto;
   // Steps alone, to see by what each node would run: weights are not packed, nothing is placed. The result is no plan.
   bool look_only = false;
   // The nodes have numbers already, less than this: those of a graph that this one was made from. 0: they have none.

@@ -82,6 +82,15 @@ kernels::WeightType Lowering::weight_type(const float *values, std::int64_t coun
   return kernels::shortest_exact(values, count);
 }
 
+void Lowering::choose_numbers(kernels::ConvF32 *p, const float *values, std::int64_t count) const {
+  p->weights = weight_type(values, count);
+  const kernels::Isa &isa = *plan_.isa;
+  const bool split = f32_products_ == F32Products::Auto    ? kernels::split_wins(*p, isa)
+                     : f32_products_ == F32Products::Split ? kernels::split_possible(*p, isa)
+                                                           : false;
+  if (split && (look_only_ || kernels::split_holds(values, count))) p->algorithm = kernels::ConvAlgorithm::Split;
+}
+
 // A convolution's shapes and constants.
 struct Lowering::ConvParts {
   qir::ConvGeometry geometry;
@@ -210,7 +219,7 @@ Status Lowering::emit_packed(Kernel kernel, const P &params, const View &x, cons
 Status Lowering::emit_conv(kernels::ConvF32 p, const View &x, const kernels::FilterView<float> &filter,
                            std::int64_t weights, const Vector<float> &bias, const View &y, const View *r) {
   if (winograd_ && kernels::winograd_wins(p, *plan_.isa)) p.algorithm = kernels::ConvAlgorithm::Winograd4x4;
-  else p.weights = weight_type(filter.data, weights);
+  else choose_numbers(&p, filter.data, weights);
   return emit_packed(Kernel::ConvF32, p, x, bias, r, y,
                      [&](void *to) { kernels::pack_conv_f32(p, *plan_.isa, filter, to); });
 }
@@ -265,7 +274,7 @@ Status Lowering::lower_gemm(const Group &group, bool *done) {
     for (float &w : scaled) w *= alpha;
     weights = scaled.data();
   }
-  p.weights = weight_type(weights, n * k);
+  choose_numbers(&p, weights, n * k);
   const kernels::FilterView<float> filter{weights, b_transposed ? k : 1, b_transposed ? 1 : n, 0, 0};
   const View y = new_row_major(tensor(group.output).shape, 4);
   define(group.output, y);

@@ -36,7 +36,8 @@ Lowering::Lowering(const qir::Graph &graph, Plan &plan, Constants &constants, qi
       ways_(ways),
       winograd_(options.winograd),
       look_only_(options.look_only),
-      weights_(options.weights) {}
+      weights_(options.weights),
+      f32_products_(options.f32_products) {}
 
 Status Lowering::run() {
   for (std::size_t i = 0; i < graph_.inputs.size(); ++i) {

@@ -70,6 +70,8 @@ class Lowering {
   View image_output(std::int32_t id);
 
   kernels::WeightType weight_type(const float *values, std::int64_t count) const;
+  // As what a product's weights are stored, and by what they are multiplied.
+  void choose_numbers(kernels::ConvF32 *p, const float *values, std::int64_t count) const;
 
   // ---- steps
   struct Arg {
@@ -179,6 +181,7 @@ class Lowering {
   Ways &ways_;
   const bool winograd_, look_only_;
   const WeightStorage weights_;
+  const F32Products f32_products_;
 };
 
 }  // namespace quarry::cpu

@@ -14,6 +14,9 @@ namespace quarry::cpu {
 // As what the weights of products are stored: as f16 or bf16 where that holds all of a tensor's exactly, or rounded to
 // it.
 enum class WeightStorage : std::uint8_t { Exact, F16, BF16 };
+// Whether products of f32 are made of products of bf16 (split_shape.h): where that is quicker, never, or wherever it is
+// possible.
+enum class F32Products : std::uint8_t { Auto, Fma, Split };
 
 enum class Place : std::uint32_t {
   Arena,     // at `offset` of the execution's memory

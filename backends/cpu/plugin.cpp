@@ -80,6 +80,15 @@ Result<cpu::CompileOptions> options_of(const qr_compile_request &request) {
   options.weights = weights == "f16"    ? cpu::WeightStorage::F16
                     : weights == "bf16" ? cpu::WeightStorage::BF16
                                         : cpu::WeightStorage::Exact;
+  const std::string_view products = plugin::option(request.options, request.option_count, "cpu.f32_products", "auto");
+  options.f32_products = products == "fma"     ? cpu::F32Products::Fma
+                         : products == "split" ? cpu::F32Products::Split
+                                               : cpu::F32Products::Auto;
+  if (options.f32_products == cpu::F32Products::Split && !options.isa->splits_f32)
+    return Status::error(
+        ErrorId::bad_option_value,
+        format("option cpu.f32_products: found split with the instruction set %s, expected amx", options.isa->name),
+        "choose auto or fma; elsewhere the six products of bf16 take longer than FMA");
   return options;
 }
 

@@ -118,6 +118,7 @@ Result<TailExecution::Planned *> TailExecution::plan_for() {
   QR_RETURN_IF_ERROR(bind_extents(graph, shapes, store));
   CompileOptions options;
   options.isa = tail_.isa, options.winograd = tail_.winograd, options.weights = tail_.weights;
+  options.f32_products = tail_.f32_products;
   options.sources = tail_.sources;
   const Vector<qir::Bytes> &given = tail_.constants;
   QR_ASSIGN_OR_RETURN(const CompiledPlan compiled, compile(std::move(graph), given, options));

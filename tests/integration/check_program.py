@@ -84,6 +84,10 @@ for weights in ("exact", "f16", "bf16"):
     sizes.append(os.path.getsize(other))
 require("weights of 16 bits take half the room of f32", sizes[1] == sizes[2] and sizes[0] - sizes[1] > 70000, sizes)  # of 153 kB
 require("weights that are packed are not kept as they were", sizes[0] < 250000, sizes)
+check("split products without AMX", run("compile", model, "--backend", "cpu", "--option", "cpu.f32_products=split", "--option", "cpu.isa=sse2", "-o", other), 3,
+      "QR-C0102", "cpu.f32_products", "expected amx", "choose auto or fma")
+if run("compile", model, "--backend", "cpu", "--option", "cpu.isa=amx", "--option", "cpu.f32_products=split", "-o", other).returncode == 0:  # kernels for it are built in
+    check("run what was compiled for AMX", run("run", other, image, "--backend", "cpu", "--option", "context.recompile=wait"), 0)
 check("a wrong time to recompile", run("run", other, image, "--option", "context.recompile=later"), 3, "QR-C0102", "background")
 os.remove(other)
 

@@ -5,6 +5,7 @@
 #include "backends/common/kernels/pack.h"
 #include "tests/kernels/emulated_amx.h"
 #include "tests/kernels/int.h"
+#include "tests/kernels/matrix.h"
 
 namespace quarry::kernels {
 
@@ -104,6 +105,131 @@ void keeps_shapes(const Isa &isa) {
   if (after.palette != 0) throw std::runtime_error("tiles were left configured");
 }
 
+// ---- f32 products of split numbers ----
+
+std::vector<float> product_of(const Isa &isa, const ConvCase &c, ConvData *data) {
+  Random random(77);
+  const Registry::Prepared prepared = prepare(isa, c, random, data);
+  const Bytes y = run(isa, prepared.kernel, prepared.params.data(), prepared.operands).at(0);
+  std::vector<float> values(y.size() / sizeof(float));
+  std::memcpy(values.data(), y.data(), y.size());
+  return values;
+}
+
+void split_shapes(const Isa &isa) {
+  Random random(5);
+  const auto pick = [&](std::int64_t low, std::int64_t high) {
+    return static_cast<std::int32_t>(random.integer(low, high));
+  };
+  for (const std::int32_t m : {1, 5, 16, 17, 31, 32, 33, 64, 100, 131})
+    for (const std::int32_t k : {1, 2, 31, 32, 33, 64, 100, 257})
+      for (const std::int32_t n : {1, 15, 16, 17, 32, 33, 70}) {
+        kernel_test::ConvCase c = gemm_case(m, k, n);
+        c.p.algorithm = ConvAlgorithm::Split;
+        c.p.x_stride += pick(0, 3), c.p.y_stride += pick(0, 3), c.p.r_stride += pick(0, 3);
+        c.p.has_bias = static_cast<std::uint32_t>(pick(0, 1));
+        c.p.residual = static_cast<Residual>(pick(0, 2));
+        constexpr Act kActs[] = {Act::None, Act::Clip, Act::LeakyRelu, Act::HardSwish, Act::Gelu, Act::Tanh};
+        c.p.act = {kActs[pick(0, 5)], -0.25f, 0.75f, 0};
+        check_conv(isa, c);
+      }
+}
+
+// Beside float64 and FMA, from lengths that are worth a tile to the longest of real networks.
+void split_error(const Isa &isa) {
+  const Isa *const base = kernels::find_isa("avx512");
+  for (const std::int32_t k : {64, 96, 256, 768, 2304, 4608}) {
+    kernel_test::ConvCase c = gemm_case(64, k, 64);
+    c.p.has_bias = 0;
+    ConvData data;
+    const std::vector<float> fma = product_of(*base, c, &data);
+    c.p.algorithm = ConvAlgorithm::Split;
+    const std::vector<float> split = product_of(isa, c, &data);
+    double most_fma = 0, most_split = 0;
+    for (std::size_t row = 0; row < 64; ++row)
+      for (std::size_t column = 0; column < 64; ++column) {
+        double sum = 0, size = 0;
+        for (std::size_t i = 0; i < static_cast<std::size_t>(k); ++i) {
+          const double one = static_cast<double>(data.x[row * static_cast<std::size_t>(k) + i]) *
+                             static_cast<double>(data.w[column * static_cast<std::size_t>(k) + i]);
+          sum += one, size += std::fabs(one);
+        }
+        const std::size_t at = row * 64 + column;
+        most_fma = std::max(most_fma, std::fabs(static_cast<double>(fma[at]) - sum) / size);
+        most_split = std::max(most_split, std::fabs(static_cast<double>(split[at]) - sum) / size);
+      }
+    if (most_split > most_fma)
+      throw std::runtime_error("k " + std::to_string(k) + ": the largest error is " +
+                               std::to_string(most_split * 0x1p24) + " of 2^-24, expected no more than FMA's " +
+                               std::to_string(most_fma * 0x1p24));
+  }
+}
+
+// Rows that hold what tiles do not multiply as f32 does are avx512's, bit by bit, and leave those of other units alone.
+void split_specials(const Isa &isa) {
+  const Isa *const base = kernels::find_isa("avx512");
+  constexpr std::size_t kM = 75, kK = 70, kN = 45;
+  kernel_test::ConvCase c = gemm_case(kM, kK, kN);
+  ConvData data;
+  const auto split_of = [&](kernel_test::ConvCase given) {
+    given.p.algorithm = ConvAlgorithm::Split;
+    return product_of(isa, given, &data);
+  };
+  const std::vector<float> plain = split_of(c);
+  for (const float special : {std::nanf(""), HUGE_VALF, -HUGE_VALF, 1e-40f, 1e-20f, -1e-45f, 3e38f, -0x1.8p60f}) {
+    // In the second unit of 32 rows, and in the third, which is not whole.
+    for (const std::size_t row : {std::size_t{40}, std::size_t{74}}) {
+      c.special_x = {{row * kK + 33, special}};
+      const std::vector<float> found = split_of(c), fma = product_of(*base, c, &data);
+      for (std::size_t i = 0; i < kM * kN; ++i) {
+        const bool same_unit = i / kN / 32 == row / 32;
+        if (std::memcmp(&found[i], &(same_unit ? fma : plain)[i], sizeof(float)) != 0 &&
+            !(same_unit && std::isnan(found[i]) && std::isnan(fma[i])))
+          throw std::runtime_error("with " + std::to_string(special) + " in row " + std::to_string(row) + ", element " +
+                                   std::to_string(i) + ": found " + std::to_string(found[i]) + ", expected " +
+                                   std::to_string((same_unit ? fma : plain)[i]));
+      }
+    }
+  }
+  // The least and the largest that tiles take, and zeros of either sign.
+  for (const float special : {0.0f, -0.0f, 0x1p-44f, 0x1p60f}) {
+    c.special_x = {{kK * 40 + 33, special}};
+    c.p.algorithm = ConvAlgorithm::Split;
+    check_conv(isa, c);
+    c.p.algorithm = ConvAlgorithm::Direct;
+  }
+}
+
+// Weights that f32 does not take apart without a loss, and products of other shapes, are refused.
+void split_refusals(const Isa &isa) {
+  const Isa *const base = kernels::find_isa("avx512");
+  const ConvF32 good = [] {
+    ConvF32 p = gemm_case(40, 64, 64).p;
+    p.algorithm = ConvAlgorithm::Split;
+    return p;
+  }();
+  Needs needs;
+  const auto takes = [&](const ConvF32 &p, const Isa &set) {
+    needs = {};
+    return kernels::check_ConvF32(&p, set, needs).ok();
+  };
+  if (!takes(good, isa) || takes(good, *base)) throw std::runtime_error("split products are those of amx alone");
+  for (int i = 0; i < 4; ++i) {
+    ConvF32 p = good;
+    if (i == 0) p.window.kw = 3, p.window.pad_left = 1;
+    else if (i == 1) p.window.sw = 2, p.window.ow = 20;
+    else if (i == 2) p.groups = 2;
+    else p.weights = kernels::WeightType::BF16;
+    if (takes(p, isa)) throw std::runtime_error("took a split product that there is not: " + std::to_string(i));
+    if (kernels::split_wins(p, isa)) throw std::runtime_error("would choose it: " + std::to_string(i));
+  }
+  if (!kernels::split_wins(good, isa) || kernels::split_wins(good, *base)) throw std::runtime_error("who wins");
+  for (const float w : {1e-40f, 1e-20f, 0x1.8p36f, HUGE_VALF, std::nanf("")})
+    if (kernels::split_holds(&w, 1)) throw std::runtime_error("took the weight " + std::to_string(w));
+  for (const float w : {0.0f, -0.0f, 0x1p-36f, -0x1p36f, 0.1f})
+    if (!kernels::split_holds(&w, 1)) throw std::runtime_error("refused the weight " + std::to_string(w));
+}
+
 void expect_state(kernels::Amx state, const char *best) {
   for (int i = 0; i < 2; ++i) {
     if (kernels::amx_state() != state || kernels::best_isa().name != std::string(best))
@@ -130,6 +256,10 @@ void register_emulated(Registry &registry) {
         compare(isa, c, x, kU8, true);
       }
     });
+  registry.test("amx, split f32: shapes", split_shapes);
+  registry.test("amx, split f32: no larger error than FMA's", split_error);
+  registry.test("amx, split f32: NaN, infinities, denormals", split_specials);
+  registry.test("amx, split f32: refusals", split_refusals);
   registry.test("amx keeps the caller's shapes of tiles", keeps_shapes);
 }
 

@@ -3,6 +3,7 @@
 #include "backends/common/kernels/conv_shape.h"
 #include "backends/common/kernels/isa.h"
 #include "backends/common/kernels/matmul_shape.h"
+#include "backends/common/kernels/split_shape.h"
 #include "base/checked.h"
 
 namespace quarry::kernels {
@@ -56,10 +57,10 @@ Status check_ConvF32(const void *params, const Isa &isa, Needs &needs) {
   if (p.groups < 1 || p.ic % p.groups != 0 || p.oc % p.groups != 0)
     return refuse("ConvF32", "groups", p.groups, "a divisor of input and output channels");
   if (p.algorithm >= ConvAlgorithm::Count)
-    return refuse("ConvF32", "algorithm", static_cast<std::int64_t>(p.algorithm), "0 or 1");
+    return refuse("ConvF32", "algorithm", static_cast<std::int64_t>(p.algorithm), "0 to 2");
   if (p.weights >= WeightType::Count || (p.weights != WeightType::F32 && p.algorithm != ConvAlgorithm::Direct))
     return refuse("ConvF32", "type of the weights", static_cast<std::int64_t>(p.weights),
-                  "0 to 2, and 0 for Winograd's algorithm");
+                  "0 to 2, and 0 for all algorithms but the direct one");
   if (!valid(p.act)) return refuse("ConvF32", "activation", static_cast<std::int64_t>(p.act.kind), "a known one");
   std::uint64_t bytes;
   if (!image_bytes(w.n, w.ih, w.iw, p.x_stride, p.ic, 4, &bytes))
@@ -82,6 +83,18 @@ Status check_ConvF32(const void *params, const Isa &isa, Needs &needs) {
     needs.scratch_bytes = static_cast<std::uint64_t>(s.in_step) * 4 + in + out;
     return add_outputs("ConvF32", w, p.oc, conv_ceil_div(p.oc, s.lanes) * s.lanes, p.has_bias, p.residual, p.r_stride,
                        p.y_stride, needs);
+  }
+  if (p.algorithm == ConvAlgorithm::Split) {
+    if (!isa.splits_f32 || !split_possible(p))
+      return refuse("ConvF32", "algorithm", 2,
+                    "0 or 1 where the product is not of whole pixels, or the instruction set not amx");
+    // Channels are less than 2^25: below 2^60.
+    const SplitShape s = split_shape(p);
+    if (!float_bytes(s.pairs, s.pair_bytes / 4, 1, 1, &bytes)) return too_large("ConvF32", "packed weights");
+    add(needs, bytes);
+    if (!float_bytes(s.scratch / 4, 1, 1, 1, &needs.scratch_bytes)) return too_large("ConvF32", "scratch");
+    return add_outputs("ConvF32", w, p.oc, s.pairs * kSplitColumns, p.has_bias, p.residual, p.r_stride, p.y_stride,
+                       needs);
   }
   const ConvShape s = conv_shape(p, isa.f32_lanes, isa.f32_panel);
   std::uint64_t group_bytes;

@@ -21,6 +21,7 @@ struct Isa {
   std::uint32_t f32_panel;  // vectors of output channels in the widest tile of ConvF32
   std::uint32_t
       int_group;    // input channels that lie together in packed integer weights: 4 (dot products of bytes) or 2
+  bool splits_f32;  // whether there is ConvAlgorithm::Split
   bool byte_pairs;  // whether there is a product of pairs of bytes whose sum saturates at 16 bits (IntForm)
   Run run[kKernelCount];
 };

@@ -25,6 +25,10 @@ void pack_depthwise_f32(const DepthwiseF32 &params, const Isa &isa, FilterView<f
 // Whether Winograd4x4 is possible and quicker than Direct. Its error is larger: an output is off by up to about 1e-5
 // times the largest |w| * |x| sum of the outputs around it (Direct: 1e-6), see the kernel tests.
 bool winograd_wins(const ConvF32 &params, const Isa &isa);
+// Whether Split is possible; and quicker than Direct; and whether it may be used with these weights (split_shape.h).
+bool split_possible(const ConvF32 &params, const Isa &isa);
+bool split_wins(const ConvF32 &params, const Isa &isa);
+bool split_holds(const float *values, std::int64_t count);
 // The first of f16 and bf16 that holds all of `count` values exactly; F32 where neither does.
 WeightType shortest_exact(const float *values, std::int64_t count);
 // Vectors per channel (bias, multiplier) are padded with zeros to whole panels where a check function says so.

@@ -57,7 +57,8 @@ struct Window {
   std::int32_t pad_top = 0, pad_left = 0;  // what lies beyond the far edges follows from oh, ow
 };
 
-enum class ConvAlgorithm : std::uint32_t { Direct, Winograd4x4, Count };
+// Split: numbers of f32 as sums of bf16, for tiles that multiply those (split_shape.h).
+enum class ConvAlgorithm : std::uint32_t { Direct, Winograd4x4, Split, Count };
 // As what packed weights lie in memory. Sums are of f32 all the same: a panel is widened before rows pass over it.
 enum class WeightType : std::uint32_t { F32, F16, BF16, Count };
 // A product of no more rows is bound by reading its weights: those of 16 bits are widened in registers.

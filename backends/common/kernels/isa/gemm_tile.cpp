@@ -20,16 +20,6 @@ struct Tile {
   const char *ahead;
 };
 
-// sum += a * b where the sum lies: left to itself, gcc moves sums from register to register in loops of more than one
-// step.
-QR_INLINE void add_product(VecF &sum, VecF a, VecF b) noexcept {
-#if defined(__FMA__) && !defined(QR_EMULATED_AVX512)
-  asm("vfmadd231ps %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b));
-#else
-  sum = fma(a, b, sum);
-#endif
-}
-
 constexpr int kLinesOfVectors = kBytes < 64 ? 64 / kBytes : 1;  // vectors of a line of the caches
 constexpr std::int64_t kAheadBytes = 16;                        // fetched ahead per step of a tile
 

@@ -32,6 +32,12 @@ inline constexpr int kIntGroup = 4;
 inline constexpr int kIntGroup = 2;
 #endif
 
+#if defined(QR_ISA_BASE)
+inline constexpr bool kSplitsF32 = true;
+#else
+inline constexpr bool kSplitsF32 = false;
+#endif
+
 #if defined(__AVX2__) && QR_ISA_BYTES == 32
 inline constexpr bool kBytePairs = true;
 #else

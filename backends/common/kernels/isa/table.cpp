@@ -9,7 +9,9 @@ namespace quarry::kernels::QR_ISA {
 
 #if defined(QR_ISA_BASE)
 // AMX on AVX-512: what has a source of its own here.
-constexpr Run of(Kernel kernel, Run base) noexcept { return kernel == Kernel::ConvInt ? run_ConvInt : base; }
+constexpr Run of(Kernel kernel, Run base) noexcept {
+  return kernel == Kernel::ConvInt ? run_ConvInt : kernel == Kernel::ConvF32 ? run_ConvF32 : base;
+}
 #define QR_RUN(enumerator) of(Kernel::enumerator, QR_ISA_BASE::run_##enumerator)
 #else
 #define QR_RUN(enumerator) run_##enumerator
@@ -22,6 +24,7 @@ const Isa table = {QR_TEXT(QR_ISA),
                    kLanes,
                    kF32Panel,
                    kIntGroup,
+                   kSplitsF32,
                    kBytePairs,
                    {
 #define QR_KERNEL(enumerator, number, parameters, operands) QR_RUN(enumerator),

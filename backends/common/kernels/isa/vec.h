@@ -109,6 +109,15 @@ QR_INLINE VecI first_lanes(int count) noexcept {
 
 // a * b + c; fused where the instruction set has it (-ffp-contract=fast).
 QR_INLINE VecF fma(VecF a, VecF b, VecF c) noexcept { return a * b + c; }
+// sum += a * b where the sum lies: left to itself, gcc moves sums from register to register in loops of more than one
+// step.
+QR_INLINE void add_product(VecF &sum, VecF a, VecF b) noexcept {
+#if defined(__FMA__) && !defined(QR_EMULATED_AVX512)
+  asm("vfmadd231ps %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b));
+#else
+  sum = fma(a, b, sum);
+#endif
+}
 
 // The same rounded once whatever the compiler makes of the above, where kFusesProducts.
 #if defined(__FMA__) || defined(__aarch64__)
