@@ -97,6 +97,15 @@ void test_unary(const Isa &isa) {
     expect_close("square", run_unary(isa, {Act::Square, 0, 0, 0}, x), square, 0, 0);
     expect_close("none", run_unary(isa, {}, x), x, 0, 0);
   }
+  // Nothing beyond 1, and as near to it as a few roundings.
+  std::vector<float> far(40000);
+  for (std::size_t i = 0; i < far.size(); ++i) far[i] = static_cast<float>(i) * (i % 2 ? -2.5e-4f : 2.5e-4f);
+  const std::vector<float> found = run_unary(isa, {Act::Tanh, 0, 0, 0}, far);
+  for (std::size_t i = 0; i < far.size(); ++i) {
+    const double expected = std::tanh(static_cast<double>(far[i]));
+    if (std::fabs(found[i]) > 1 || std::fabs(static_cast<double>(found[i]) - expected) > 4.5e-7 * std::fabs(expected))
+      throw std::runtime_error("tanh of " + std::to_string(far[i]) + " is wrong");
+  }
   UnaryF32 p;
   (void)run(isa, Kernel::UnaryF32, &p, {in({}), out(0)});
   refuse(isa, Kernel::UnaryF32, p, "a negative count", [](auto &q) { q.count = -1; });
