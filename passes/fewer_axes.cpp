@@ -175,6 +175,43 @@ bool conv_transpose_of_three(Speller &s) {
   return true;
 }
 
+// ---- Conv with weights of the run -------------------------------------------------------------------
+
+// What each tap sees, side by side, is one matrix; kernels pack the filters of a convolution when they compile.
+bool conv_of_run(Speller &s) {
+  constexpr std::int64_t kMostTaps = 64, kMostElements = std::int64_t{1} << 24;
+  const qir::Node &node = s.node();
+  const qir::Shape weights = s.in(1).shape;
+  qir::ConvGeometry g;
+  if (s.in(1).is_constant || !qir::resolve_conv(node, s.in(0).shape, weights, &g).ok() || g.rank != 2 || g.group != 1)
+    return false;
+  const std::int64_t taps = g.kernel[0] * g.kernel[1], places = g.out[0] * g.out[1];
+  if (taps > kMostTaps || g.batch * g.in_channels * taps * places > kMostElements) return false;
+  std::int32_t x = node.inputs[0];
+  Vector<std::int64_t> pads(8);
+  qir::Shape padded = s.in(0).shape;
+  for (std::size_t i = 0; i < 2; ++i) {
+    if (g.pad_begin[i] < 0 || g.pad_end[i] < 0) return false;
+    pads[2 + i] = g.pad_begin[i], pads[6 + i] = g.pad_end[i];
+    padded[2 + i] += g.pad_begin[i] + g.pad_end[i];
+  }
+  if (padded != s.in(0).shape) x = s.of(Op::Pad, {x, s.integers(pads)}, DType::F32, padded);
+  Vector<std::int32_t> seen;
+  for (std::int64_t k = 0; k < taps; ++k) {
+    const std::int64_t row = k / g.kernel[1] * g.dilation[0], column = k % g.kernel[1] * g.dilation[1];
+    const std::int32_t rows = s.slice(x, 2, row, row + (g.out[0] - 1) * g.stride[0] + 1, g.stride[0]),
+                       part = s.slice(rows, 3, column, column + (g.out[1] - 1) * g.stride[1] + 1, g.stride[1]);
+    seen.push_back(s.reshape(part, {g.batch, g.in_channels, 1, places}));
+  }
+  const std::int32_t matrix = s.reshape(s.concat(std::move(seen), 2), {g.batch, g.in_channels * taps, places});
+  std::int32_t made = s.of(Op::MatMul, {s.reshape(node.inputs[1], {g.out_channels, g.in_channels * taps}), matrix},
+                           DType::F32, {g.batch, g.out_channels, places});
+  if (const std::int32_t bias = qir::input_of(node, 2); bias != qir::kAbsent)
+    made = s.of(Op::Add, {made, s.reshape(bias, {g.out_channels, 1})});
+  s.give(Op::Reshape, {made, s.integers(s.out().shape)});
+  return true;
+}
+
 // ---- DeformConv -----------------------------------------------------------------------------------
 
 // What each tap sees at each place is read as GridSample reads, side by side as channels of a convolution of 1 x 1.
@@ -363,6 +400,7 @@ bool spell(Speller &s) {
     case Op::AveragePool: return pool_of_three(s);
     case Op::Resize: return resize_as_images(s);
     case Op::ConvTranspose: return conv_transpose_of_three(s);
+    case Op::Conv: return conv_of_run(s);
     case Op::DeformConv: return deformable_conv(s);
     case Op::MatMulInteger: return integer_product(s);
     case Op::Gemm: return gemm_of_transposed(s);

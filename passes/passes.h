@@ -48,9 +48,9 @@ Status einsum_to_matmul(qir::Graph &graph, Store &store);
 
 // Of f32: MaxPool and AveragePool of three axes as one of two and one of one, linear Resize along one axis, three, or
 // of channels-last images as of images, ConvTranspose of three axes (constant weights) by slices, Gemm of a transposed
-// first operand with a Transpose before it, DeformConv of images as GridSample and Conv, Einsum of one operand or of
-// more than two as sums and Einsum of two; and MatMulInteger of weights that are not constant as MatMul of at most 256
-// products. Rounding differs but for the last.
+// first operand with a Transpose before it, DeformConv of images as GridSample and Conv, Conv of images by weights of
+// the run as MatMul, Einsum of one operand or of more than two as sums and Einsum of two; and MatMulInteger of weights
+// that are not constant as MatMul of at most 256 products. Rounding differs but for the last.
 void fewer_axes(qir::Graph &graph, Store &store);
 
 // Reshape -> Transpose -> Reshape (or other operators that change the shape alone) becomes DepthToSpace or SpaceToDepth

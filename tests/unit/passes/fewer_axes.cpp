@@ -82,6 +82,16 @@ TEST_CASE("transposed convolutions of three axes") {
   }
 }
 
+TEST_CASE("convolutions by weights of the run") {
+  for (const std::int64_t stride : {1, 2}) {
+    Pieces p;
+    p.gives({p.node(Op::Conv, {p.input({2, 3, 7, 6}), p.input({4, 3, 3, 2}), p.input({4})},
+                    {ints("strides", {stride, 1}), ints("pads", {1, 0, 2, 1}), ints("dilations", {1, 2})})});
+    compare(p, Op::Conv, 0, 1e-4);
+    CHECK_EQ(count(p.graph, Op::MatMul), 1u);
+  }
+}
+
 TEST_CASE("convolutions at places that are computed") {
   for (const std::int64_t groups : {1, 2})
     for (const bool masked : {false, true}) {
