@@ -230,21 +230,25 @@ EMULATED __m512i maskz_permutexvar_epi32(__mmask16 mask, __m512i order, __m512i 
   const Lanes<std::int32_t> o(order), x(a);
   return each<std::int32_t>(mask, [&](int i) { return x.at[o.at[i] & 15]; }).template as<__m512i>();
 }
-template <class V>
-EMULATED V maskz_loadu_epi8(std::uint64_t mask, const void *from) {
+EMULATED __m512i maskz_permutexvar_epi64(__mmask8 mask, __m512i order, __m512i a) {
+  const Lanes<std::int64_t> o(order), x(a);
+  return each<std::int64_t>(mask, [&](int i) { return x.at[o.at[i] & 7]; }).template as<__m512i>();
+}
+template <class V, std::size_t N = 1>  // of elements of N bytes
+EMULATED V maskz_loadu(std::uint64_t mask, const void *from) {
   std::uint8_t r[sizeof(V)] = {};
   for (std::size_t i = 0; i < sizeof r; ++i)
-    if (mask >> i & 1) r[i] = static_cast<const std::uint8_t *>(from)[i];
+    if (mask >> i / N & 1) r[i] = static_cast<const std::uint8_t *>(from)[i];
   V v;
   std::memcpy(&v, r, sizeof r);
   return v;
 }
-template <class V>
-EMULATED void mask_storeu_epi8(void *to, std::uint64_t mask, V v) {
+template <class V, std::size_t N = 1>
+EMULATED void mask_storeu(void *to, std::uint64_t mask, V v) {
   std::uint8_t r[sizeof(V)];
   std::memcpy(r, &v, sizeof r);
   for (std::size_t i = 0; i < sizeof r; ++i)
-    if (mask >> i & 1) static_cast<std::uint8_t *>(to)[i] = r[i];
+    if (mask >> i / N & 1) static_cast<std::uint8_t *>(to)[i] = r[i];
 }
 
 #undef EMULATED
@@ -290,12 +294,16 @@ EMULATED void mask_storeu_epi8(void *to, std::uint64_t mask, V v) {
 #define _mm512_maskz_adds_epi16 emulated_avx512::maskz_adds_epi16
 #define _mm512_maskz_min_epi16 emulated_avx512::maskz_min_epi16
 #define _mm512_maskz_max_epi16 emulated_avx512::maskz_max_epi16
+#define _mm512_maskz_permutexvar_epi64 emulated_avx512::maskz_permutexvar_epi64
 #define _mm512_maskz_permutexvar_epi32 emulated_avx512::maskz_permutexvar_epi32
-#define _mm512_maskz_loadu_epi8 emulated_avx512::maskz_loadu_epi8<__m512i>
-#define _mm256_maskz_loadu_epi8 emulated_avx512::maskz_loadu_epi8<__m256i>
-#define _mm_maskz_loadu_epi8 emulated_avx512::maskz_loadu_epi8<__m128i>
-#define _mm512_mask_storeu_epi8 emulated_avx512::mask_storeu_epi8<__m512i>
-#define _mm256_mask_storeu_epi8 emulated_avx512::mask_storeu_epi8<__m256i>
+#define _mm512_maskz_loadu_epi8 emulated_avx512::maskz_loadu<__m512i>
+#define _mm256_maskz_loadu_epi8 emulated_avx512::maskz_loadu<__m256i>
+#define _mm_maskz_loadu_epi8 emulated_avx512::maskz_loadu<__m128i>
+#define _mm512_maskz_loadu_epi16 emulated_avx512::maskz_loadu<__m512i, 2>
+#define _mm256_maskz_loadu_epi16 emulated_avx512::maskz_loadu<__m256i, 2>
+#define _mm512_mask_storeu_epi16 emulated_avx512::mask_storeu<__m512i, 2>
+#define _mm512_mask_storeu_epi8 emulated_avx512::mask_storeu<__m512i>
+#define _mm256_mask_storeu_epi8 emulated_avx512::mask_storeu<__m256i>
 
 // What the sources look at. QR_EMULATED_AVX512: there are no registers of 64 bytes.
 #define QR_EMULATED_AVX512 1
