@@ -49,12 +49,12 @@ Status Lowering::lower_recurrent(const qir::Node &node, bool *done) {
   if (g.sequence > 1 << 24 || g.batch > 1 << 20 || g.hidden > 1 << 16 || g.input > 1 << 20 ||
       g.sequence * g.batch > 1 << 24)
     return {};
-  if (lengths != qir::kAbsent) {  // all of the sequence, or cpu-reference knows what follows
-    const auto values = integers(lengths);
-    if (!values || std::any_of(values->begin(), values->end(), [&](std::int64_t n) { return n != g.sequence; }))
-      return {};
-  }
   kernels::RecurrentF32 p;
+  if (lengths != qir::kAbsent) {
+    if (tensor(lengths).dtype != DType::I32 || count_of(tensor(lengths).shape) != g.batch) return {};
+    const auto values = integers(lengths);
+    p.has_lengths = !values || std::ranges::any_of(*values, [&](std::int64_t n) { return n != g.sequence; });
+  }
   const bool after = node.get_int("linear_before_reset", 0) != 0;
   p.cell = node.op == Op::LSTM ? Cell::Lstm : node.op == Op::RNN ? Cell::Rnn : after ? Cell::GruAfter : Cell::Gru;
   const std::size_t functions = node.op == Op::LSTM ? 3 : node.op == Op::GRU ? 2 : 1;
@@ -104,10 +104,11 @@ Status Lowering::lower_recurrent(const qir::Node &node, bool *done) {
   p.state_row = g.batch_first ? g.directions * g.hidden : g.hidden;
   const std::int64_t state_step = g.batch_first ? g.hidden : g.batch * g.hidden;  // between directions
   const std::int64_t y_direction = g.batch_first ? g.hidden : g.batch * g.hidden;
-  View h, c, peepholes;
+  View h, c, peepholes, ends;
   if (p.has_h) h = row_major(hi);
   if (p.has_c) c = row_major(ci);
   if (p.has_peepholes) peepholes = row_major(pi);
+  if (p.has_lengths) ends = row_major(lengths);
   const View *const made[] = {&y, &last_h, &last_c};
   for (std::size_t i = 0; i < node.outputs.size(); ++i)
     if (node.outputs[i] != qir::kAbsent) define(node.outputs[i], *made[i]);
@@ -137,6 +138,7 @@ Status Lowering::lower_recurrent(const qir::Node &node, bool *done) {
     if (p.has_h) args.push_back(arg(h_of));
     if (p.has_c) args.push_back(arg(c_of));
     if (p.has_peepholes) args.push_back(arg(peepholes_of));
+    if (p.has_lengths) args.push_back(arg(ends));
     args.push_back(arg(y_of)), args.push_back(arg(last_h_of));
     if (p.cell == Cell::Lstm) args.push_back(arg(last_c_of));
     QR_RETURN_IF_ERROR(emit(Kernel::RecurrentF32, &p, args));

@@ -22,8 +22,9 @@ std::vector<Tensor> expected_of(const qir::Node &node, std::vector<Tensor> input
 std::size_t size(std::int64_t n) { return static_cast<std::size_t>(n); }
 
 // The inputs count for nothing (W is zero, its bias gives the gates), so that the reference sees what the kernel does.
+// `ends`: each entry of the batch has a length of its own, from none to all.
 void one_cell(const Isa &isa, Cell cell, std::int64_t steps, std::int64_t batch, std::int64_t hidden, bool states,
-              Random &random) {
+              bool ends, Random &random) {
   RecurrentF32 p;
   p.cell = cell, p.steps = steps, p.batch = batch, p.hidden = hidden;
   const bool lstm = cell == Cell::Lstm, rnn = cell == Cell::Rnn;
@@ -41,7 +42,10 @@ void one_cell(const Isa &isa, Cell cell, std::int64_t steps, std::int64_t batch,
   if (p.has_bias) std::copy(bias.begin(), bias.end(), biases.begin() + static_cast<std::ptrdiff_t>(wide + 2 * hidden));
   qir::Node node = node_of(lstm ? Op::LSTM : rnn ? Op::RNN : Op::GRU, lstm ? 8 : 6, lstm ? 3 : 2);
   node.set("hidden_size", hidden);
-  node.inputs[4] = qir::kAbsent;
+  std::vector<std::int32_t> lengths(size(batch));
+  for (std::int32_t &length : lengths) length = static_cast<std::int32_t>(random.integer(0, steps));
+  if (!ends) node.inputs[4] = qir::kAbsent;
+  p.has_lengths = ends;
   if (cell == Cell::GruAfter) node.set("linear_before_reset", std::int64_t{1});
   if (p.backwards) node.set("direction", std::string_view("reverse"));
   if (p.clip > 0) node.set("clip", p.clip);
@@ -49,7 +53,7 @@ void one_cell(const Isa &isa, Cell cell, std::int64_t steps, std::int64_t batch,
                              tensor_of({1, wide, wide}, unit),
                              tensor_of({1, wide, hidden}, r),
                              tensor_of({1, 2 * wide}, biases),
-                             {},
+                             {DType::I32, {batch}, bytes_of(lengths), {}},
                              tensor_of({1, batch, hidden}, h)};
   if (lstm) inputs.push_back(tensor_of({1, batch, hidden}, c)), inputs.push_back(tensor_of({1, 3 * hidden}, peepholes));
   if (!states)
@@ -64,6 +68,7 @@ void one_cell(const Isa &isa, Cell cell, std::int64_t steps, std::int64_t batch,
   if (p.has_h) operands.push_back({bytes_of(h)});
   if (p.has_c) operands.push_back({bytes_of(c)});
   if (p.has_peepholes) operands.push_back({bytes_of(peepholes)});
+  if (p.has_lengths) operands.push_back({bytes_of(lengths)});
   operands.push_back(out(size(steps * batch * hidden) * 4));
   for (int i = 0; i < (lstm ? 2 : 1); ++i) operands.push_back(out(size(batch * hidden) * 4));
   const auto found = run(isa, Kernel::RecurrentF32, &p, operands);
@@ -78,12 +83,15 @@ void test_recurrent(const Isa &isa) {
   for (const Cell cell : {Cell::Rnn, Cell::Gru, Cell::GruAfter, Cell::Lstm})
     for (const std::int64_t hidden : {1, 3, 16, 17, 40})
       for (const std::int64_t batch : {1, 2, 5})
-        for (const bool states : {false, true}) one_cell(isa, cell, hidden == 3 ? 1 : 4, batch, hidden, states, random);
-  one_cell(isa, Cell::Lstm, 3, 3, 160, true, random);
+        for (const bool states : {false, true})
+          for (const bool ends : {false, true})
+            one_cell(isa, cell, hidden == 3 ? 1 : 4, batch, hidden, states, ends, random);
+  one_cell(isa, Cell::Lstm, 3, 3, 160, true, false, random);
   one_cell(isa, Cell::Gru, 3, 9, 144, true, random);
   RecurrentF32 p;
   p.steps = 2, p.batch = 2, p.hidden = 4, p.x_row = p.y_row = p.state_row = 4, p.x_step = p.y_step = 8;
   refuse(isa, Kernel::RecurrentF32, p, "an unknown cell", [](auto &q) { q.cell = Cell::Count; });
+  refuse(isa, Kernel::RecurrentF32, p, "a reserved field", [](auto &q) { q.reserved = 1; });
   refuse(isa, Kernel::RecurrentF32, p, "no steps", [](auto &q) { q.steps = 0; });
   refuse(isa, Kernel::RecurrentF32, p, "a cell's state in an RNN", [](auto &q) { q.has_c = 1; });
   refuse(isa, Kernel::RecurrentF32, p, "rows of y over each other", [](auto &q) { q.y_row = 3; });

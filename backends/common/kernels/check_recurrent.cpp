@@ -14,11 +14,12 @@ Status check_RecurrentF32(const void *params, const Isa &isa, Needs &needs) {
   constexpr const char *kName = "RecurrentF32";
   const auto &p = *static_cast<const RecurrentF32 *>(params);
   if (p.cell >= Cell::Count) return refuse(kName, "cell", static_cast<std::int64_t>(p.cell), "0 to 3");
-  for (const std::uint32_t flag : {p.backwards, p.has_bias, p.has_h, p.has_c, p.has_peepholes, p.coupled})
+  for (const std::uint32_t flag : {p.backwards, p.has_bias, p.has_h, p.has_c, p.has_peepholes, p.coupled, p.has_lengths})
     if (flag > 1) return refuse(kName, "flag", flag, "0 or 1");
   if (p.has_bias && p.cell != Cell::GruAfter) return refuse(kName, "has_bias", p.has_bias, "0 for this cell");
   if ((p.has_c || p.has_peepholes || p.coupled) && p.cell != Cell::Lstm)
     return refuse(kName, "flag of a cell with a state of its own", 1, "0");
+  if (p.reserved != 0) return refuse(kName, "reserved field", p.reserved, "0");
   if (!(p.clip >= 0)) return refuse(kName, "clip", 0, "a number, 0 or more");
   for (const Activation *act : {&p.f, &p.g, &p.h})
     if (!valid(*act) || act->reserved != 0)
@@ -55,6 +56,7 @@ Status check_RecurrentF32(const void *params, const Isa &isa, Needs &needs) {
   if (p.has_h) add(needs, state);
   if (p.has_c) add(needs, state);
   if (p.has_peepholes) add(needs, static_cast<std::uint64_t>(p.hidden) * 12);
+  if (p.has_lengths) add(needs, static_cast<std::uint64_t>(p.batch) * 4);
   add(needs, y, true);
   add(needs, state, true);
   if (p.cell == Cell::Lstm) add(needs, state, true);

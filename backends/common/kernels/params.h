@@ -299,6 +299,8 @@ struct RecurrentF32 {
   std::uint32_t has_bias = 0, has_h = 0, has_c = 0, has_peepholes = 0;
   std::uint32_t coupled = 0;  // Lstm: forget = 1 - input
   float clip = 0;             // of what comes from products; 0: none
+  // Entry b of the batch has lengths[b] steps, of which a backwards direction begins with the last; behind them y is 0.
+  std::uint32_t has_lengths = 0, reserved = 0;
   std::int64_t steps = 0, batch = 0, hidden = 0;
   std::int64_t x_step = 0, x_row = 0, y_step = 0, y_row = 0;  // elements between steps, between entries of the batch
   std::int64_t state_row = 0;                                 // of h, c, last_h, last_c

@@ -238,7 +238,7 @@ TEST_CASE("recurrent operators") {
       std::memcpy(bytes.data(), values.data(), values.size() * 4);
     }
     inputs.push_back(random.chance(70) ? one.constant(DType::F32, {directions, 2 * gates * hidden}) : qir::kAbsent);
-    inputs.push_back(qir::kAbsent);
+    inputs.push_back(random.chance(50) ? one.constant(DType::I32, {entries}, steps + 1) : qir::kAbsent);
     inputs.push_back(random.chance(50) ? one.input(DType::F32, state) : qir::kAbsent);
     if (op == Op::LSTM) {
       inputs.push_back(random.chance(50) ? one.input(DType::F32, state) : qir::kAbsent);
@@ -254,6 +254,28 @@ TEST_CASE("recurrent operators") {
                 if (op == Op::LSTM && random.chance(20)) node.set("input_forget", std::int64_t{1});
                 if (random.chance(20)) node.set("clip", 0.5f);
               });
+  }
+}
+
+TEST_CASE("a length of a sequence that is none is told") {
+  OneNode one(1);
+  const i32 lengths = one.input(DType::I32, {2}), y = one.shaped(DType::F32, {3, 1, 2, 4});
+  const i32 x = one.constant(DType::F32, {3, 2, 5}), w = one.constant(DType::F32, {1, 12, 5}),
+            r = one.constant(DType::F32, {1, 12, 4});
+  one.b.node(Op::GRU, {x, w, r, qir::kAbsent, lengths}, {y}).set("hidden_size", std::int64_t{4});
+  one.b.graph.outputs = {y};
+  const PlanCase sample(one.b.graph);
+  REQUIRE(sample.ok());
+  CHECK_EQ(sample.reference_steps(), 0);
+  for (const std::int32_t length : {-1, 4, 3, 0}) {
+    const std::int32_t given[2] = {3, length};
+    Data inputs(1), outputs;
+    inputs[0].assign(reinterpret_cast<const std::uint8_t *>(given), reinterpret_cast<const std::uint8_t *>(given + 2));
+    const Status status = sample.run(inputs, outputs);
+    CHECK_EQ(status.ok(), length >= 0 && length <= 3);
+    if (status.ok()) continue;
+    CHECK_EQ(status.id(), Status::error(ErrorId::run_value, "").id());
+    CHECK_NE(status.message().find(format("sequence_lens[1]: found %d, expected 0 to 3", length)), std::string::npos);
   }
 }
 

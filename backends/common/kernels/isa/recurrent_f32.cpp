@@ -61,6 +61,7 @@ struct Layer {
   const RecurrentF32 &p;
   RecurrentShape s;
   const float *gates, *w, *bias, *h, *c, *peepholes;
+  const std::int32_t *lengths;
   float *y, *last_h, *last_c;
   float *cells, *zeros, *update, *kept;  // shared scratch, rows of s.padded
   VecF clip;
@@ -70,6 +71,7 @@ struct Layer {
     const auto operand = [&](bool there) { return there ? call.operand<float>(next++) : nullptr; };
     gates = operand(true), w = operand(true), bias = operand(p.has_bias), h = operand(p.has_h), c = operand(p.has_c);
     peepholes = operand(p.has_peepholes);
+    lengths = p.has_lengths ? call.operand<const std::int32_t>(next++) : nullptr;
     y = operand(true), last_h = operand(true), last_c = operand(p.cell == Cell::Lstm);
     const std::int64_t part = p.batch * s.padded;
     cells = reinterpret_cast<float *>(call.shared_scratch());
@@ -77,10 +79,15 @@ struct Layer {
     clip = splat(p.clip > 0 ? p.clip : __builtin_inff());
   }
 
-  std::int64_t time(std::int64_t step) const noexcept { return p.backwards ? p.steps - 1 - step : step; }
+  std::int64_t length(std::int64_t entry) const noexcept { return lengths ? lengths[entry] : p.steps; }
+  // Where a step of an entry stands in its sequence; what is behind its end comes last in both directions.
+  std::int64_t time(std::int64_t step, std::int64_t entry) const noexcept {
+    const std::int64_t of = length(entry);
+    return p.backwards && step < of ? of - 1 - step : step;
+  }
   // The state before a step, of an entry.
   const float *before(std::int64_t step, std::int64_t entry) const noexcept {
-    if (step > 0) return y + time(step - 1) * p.y_step + entry * p.y_row;
+    if (step > 0) return y + time(step - 1, entry) * p.y_step + entry * p.y_row;
     return h ? h + entry * p.state_row : zeros + entry * s.padded;
   }
   // `count` lanes of a row that ends somewhere.
@@ -103,8 +110,12 @@ struct Layer {
     products<R, G>(states, w + (second ? s.second : 0) + block * p.hidden * G * kLanes, p.hidden, sums);
     for (int r = 0; r < R; ++r) {
       const std::int64_t row = entry + r, room = row * s.padded + at;
-      const float *const x = gates + time(step) * p.x_step + row * p.x_row + at;
-      float *const out = y + time(step) * p.y_step + row * p.y_row + at;
+      const float *const x = gates + time(step, row) * p.x_step + row * p.x_row + at;
+      float *const out = y + time(step, row) * p.y_step + row * p.y_row + at;
+      if (step >= length(row)) {
+        if (G != 2) put(out, VecF{}, count);
+        continue;
+      }
       const auto gate = [&](int g) __attribute__((always_inline)) { return take(x + g * p.hidden, count); };
       const VecF one = splat(1.0f);
       if constexpr (G == 4) {
@@ -176,7 +187,7 @@ struct Layer {
     }
     for (std::int64_t entry = 0; entry < p.batch; ++entry) {
       const std::size_t bytes = static_cast<std::size_t>(p.hidden) * 4;
-      std::memcpy(last_h + entry * p.state_row, before(p.steps, entry), bytes);
+      std::memcpy(last_h + entry * p.state_row, before(length(entry), entry), bytes);
       if (last_c) std::memcpy(last_c + entry * p.state_row, cells + entry * s.padded, bytes);
     }
   }
@@ -184,6 +195,15 @@ struct Layer {
 
 }  // namespace
 
-void run_RecurrentF32(const Call &call) { Layer(call).run(call); }
+void run_RecurrentF32(const Call &call) {
+  const Layer layer(call);
+  for (std::int64_t entry = 0; layer.lengths && entry < layer.p.batch; ++entry) {
+    const std::int32_t length = layer.lengths[entry];
+    if (length >= 0 && length <= layer.p.steps) continue;
+    call.bad_index[0] = length, call.bad_index[1] = entry;
+    return;
+  }
+  layer.run(call);
+}
 
 }  // namespace quarry::kernels::QR_ISA
