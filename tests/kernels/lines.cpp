@@ -87,7 +87,7 @@ void test_recurrent(const Isa &isa) {
           for (const bool ends : {false, true})
             one_cell(isa, cell, hidden == 3 ? 1 : 4, batch, hidden, states, ends, random);
   one_cell(isa, Cell::Lstm, 3, 3, 160, true, false, random);
-  one_cell(isa, Cell::Gru, 3, 9, 144, true, random);
+  one_cell(isa, Cell::Gru, 3, 9, 144, true, true, random);
   RecurrentF32 p;
   p.steps = 2, p.batch = 2, p.hidden = 4, p.x_row = p.y_row = p.state_row = 4, p.x_step = p.y_step = 8;
   refuse(isa, Kernel::RecurrentF32, p, "an unknown cell", [](auto &q) { q.cell = Cell::Count; });
