@@ -14,7 +14,8 @@ Status check_RecurrentF32(const void *params, const Isa &isa, Needs &needs) {
   constexpr const char *kName = "RecurrentF32";
   const auto &p = *static_cast<const RecurrentF32 *>(params);
   if (p.cell >= Cell::Count) return refuse(kName, "cell", static_cast<std::int64_t>(p.cell), "0 to 3");
-  for (const std::uint32_t flag : {p.backwards, p.has_bias, p.has_h, p.has_c, p.has_peepholes, p.coupled, p.has_lengths})
+  for (const std::uint32_t flag :
+       {p.backwards, p.has_bias, p.has_h, p.has_c, p.has_peepholes, p.coupled, p.has_lengths})
     if (flag > 1) return refuse(kName, "flag", flag, "0 or 1");
   if (p.has_bias && p.cell != Cell::GruAfter) return refuse(kName, "has_bias", p.has_bias, "0 for this cell");
   if ((p.has_c || p.has_peepholes || p.coupled) && p.cell != Cell::Lstm)
