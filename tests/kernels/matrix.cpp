@@ -463,6 +463,18 @@ void add_convs(Registry &registry) {
         for (const std::int32_t size : {1, 2, 5, 7, 14, 23})
           if (size + k / 2 * 2 >= k) check_conv(isa, depthwise_case(size, 37, k, step, k / 2));
   });
+  registry.test("DepthwiseF32: few channels", [](const Isa &isa) {
+    for (const std::int32_t channels : {1, 2, 3, 4, 8})
+      for (const std::int32_t k : {3, 5})
+        for (const std::int32_t size : {3, 5, 14, 23, 50})
+          for (const Residual residual : {Residual::None, Residual::BeforeAct, Residual::AfterAct}) {
+            ConvCase c = depthwise_case(size, channels, k, 1, k / 2);
+            c.p.residual = residual;
+            c.p.r_stride = residual == Residual::None ? 0 : channels;
+            c.p.act = size % 2 ? Activation{Act::Clip, 0, 6, 0} : Activation{};
+            check_conv(isa, c);
+          }
+  });
   registry.test("ConvF32, MatMulF32: refusals", test_refusals);
 }
 
@@ -511,6 +523,7 @@ void add_conv_benches(Registry &registry) {
                {"gemm 197x768x2304 (vit)", gemm_case(197, 768, 2304)},
                {"gemm 197x3072x768 (vit)", gemm_case(197, 3072, 768)},
                {"3x3 112 96", depthwise_case(112, 96, 3, 2, 1)},
+               {"3x3 48 8", depthwise_case(48, 8, 3, 1, 1)},
                {"3x3 56 144", depthwise_case(56, 144, 3, 1, 1)},
                {"3x3/2 56 144", depthwise_case(56, 144, 3, 2, 1)},
                {"3x3 28 192", depthwise_case(28, 192, 3, 1, 1)},

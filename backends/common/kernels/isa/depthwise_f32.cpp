@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // One filter per channel: a few pixels of a row of output at a time, all channels one vector after the other. Weights
 // are packed [vector][tap][lanes]. The usual windows (3 and 5 columns, strides 1 and 2) go by tiles of kTile pixels,
-// those at the borders too; the loops for any window take what is left.
+// those at the borders too; the loops for any window take what is left. Where several pixels of few channels fill a
+// vector, a row is a line of numbers, and the pixel beside a number lies as many numbers on as there are channels.
 #include "backends/common/kernels/isa/activate.h"
 #include "backends/common/kernels/isa/kernels.h"
 
@@ -143,6 +144,36 @@ QR_INLINE void interior_channels(const Row &row, std::int64_t ox, std::int64_t c
   if (c < end) interior<MR, KW, SW>(row, ox, c, Part{static_cast<int>(end - c)}, act);
 }
 
+// The pixels [ox, end), all of whose taps lie inside, as a line: the weights that `row` has are repeated for as many
+// pixels as a vector holds.
+template <int KW, class F>
+QR_INLINE void line(const Row &row, std::int64_t ox, std::int64_t end, F act) noexcept {
+  constexpr int kVectors = 4;
+  const std::int64_t c = row.d.p.c, length = (end - ox) * c, x_row = row.x_row;
+  const float *const x = row.x + (ox - row.d.p.window.pad_left) * c;
+  const VecF bias = row.d.bias ? load(row.d.bias) : VecF{};
+  const auto vectors = [&]<int N>(std::integral_constant<int, N>, std::int64_t at, auto lanes)
+      __attribute__((always_inline)) {
+    VecF acc[N];
+    QR_UNROLL for (int i = 0; i < N; ++i) acc[i] = VecF{};
+    const float *from = x + at, *w = row.w;
+    for (std::int64_t ky = 0; ky < row.tap_rows; ++ky, from += x_row)
+      QR_UNROLL for (int kx = 0; kx < KW; ++kx, w += kLanes) {
+        const VecF tap = load(w);
+        QR_UNROLL for (int i = 0; i < N; ++i) acc[i] = fma(lanes.get(from + kx * c + i * kLanes), tap, acc[i]);
+      }
+    QR_UNROLL for (int i = 0; i < N; ++i) put(row, row.y + ox, at + i * kLanes, acc[i] + bias, lanes, act);
+  };
+  constexpr std::int64_t kStep = kVectors * kLanes;
+  std::int64_t at = 0;
+  for (; at + kStep <= length; at += kStep) vectors(std::integral_constant<int, kVectors>{}, at, Whole{});
+  // The last ones may begin within those before them, as the last tile may.
+  if (at < length && length >= kStep && (row.residual == Residual::None || row.d.r != row.d.y))
+    return vectors(std::integral_constant<int, kVectors>{}, length - kStep, Whole{});
+  for (; at + kLanes <= length; at += kLanes) vectors(std::integral_constant<int, 1>{}, at, Whole{});
+  if (at < length) vectors(std::integral_constant<int, 1>{}, at, Part{static_cast<int>(length - at)});
+}
+
 // First tap of `taps` at or beyond 0, and the first at or beyond `size`, for a window that begins at `at`.
 QR_INLINE void taps_inside(std::int64_t at, std::int64_t taps, std::int64_t dilation, std::int64_t size,
                            std::int64_t *first, std::int64_t *last) noexcept {
@@ -155,6 +186,7 @@ QR_INLINE void taps_inside(std::int64_t at, std::int64_t taps, std::int64_t dila
 struct Columns {
   std::int64_t inside_begin, inside_end;  // output columns all of whose taps lie inside
   bool tiles;                             // whether whole vectors of channels go by tiles
+  bool line;                              // whether a vector holds several pixels
 };
 
 template <int KW, int SW, class F>
@@ -183,6 +215,9 @@ void run_row(const Row &row, const Columns &columns, F act) noexcept {
   };
   borders(0, columns.inside_begin);
   std::int64_t ox = columns.inside_begin;
+  if constexpr (KW != 0 && SW == 1) {
+    if (columns.line) line<KW>(row, ox, columns.inside_end, act), ox = columns.inside_end;
+  }
   for (; ox + 3 <= columns.inside_end; ox += 3) interior_channels<3, KW, SW>(row, ox, channel, act);
   for (; ox < columns.inside_end; ++ox) interior_channels<1, KW, SW>(row, ox, channel, act);
   borders(columns.inside_end, w.ow);
@@ -198,8 +233,15 @@ void activate_row(const Row &row) noexcept {
   }
 }
 
+constexpr int kLineTaps = 25;  // of a window that goes by lines, at most
+
+bool goes_by_lines(const DepthwiseF32 &p) noexcept {
+  return p.c < kLanes && kLanes % p.c == 0 && std::int64_t{p.window.kh} * p.window.kw <= kLineTaps &&
+         p.x_stride == p.c && p.y_stride == p.c && (p.residual == Residual::None || p.r_stride == p.c);
+}
+
 template <int KW, int SW>
-void run_rows(const Depthwise &d, std::int64_t begin, std::int64_t end) noexcept {
+void run_rows(Depthwise d, std::int64_t begin, std::int64_t end) noexcept {
   const DepthwiseF32 &p = d.p;
   const Window &w = p.window;
   const std::int64_t reach = std::int64_t{w.kw - 1} * w.dw + 1;
@@ -212,6 +254,19 @@ void run_rows(const Depthwise &d, std::int64_t begin, std::int64_t end) noexcept
   const std::int64_t beyond = std::int64_t{w.ow - 1} * w.sw + w.kw - w.pad_left - w.iw;
   columns.tiles = w.ow >= kTile && w.pad_left <= w.kw / 2 && beyond <= w.kw / 2 &&
                   (w.ow % kTile == 0 || p.residual == Residual::None || d.r != d.y);
+  columns.line = KW != 0 && SW == 1 && goes_by_lines(p);
+  alignas(64) float repeated[(kLineTaps + 1) * kLanes];  // the weights of each tap, then the bias
+  if (columns.line) {
+    const std::int64_t taps = std::int64_t{w.kh} * w.kw;
+    const auto repeat = [&](const float *from, float *to) {
+      for (std::int64_t at = 0; at < kLanes; at += p.c)
+        for (std::int64_t c = 0; c < p.c; ++c) to[at + c] = from[c];
+    };
+    for (std::int64_t tap = 0; tap < taps; ++tap) repeat(d.w + tap * kLanes, repeated + tap * kLanes);
+    if (d.bias) repeat(d.bias, repeated + taps * kLanes);
+    d.w = repeated;
+    if (d.bias) d.bias = repeated + taps * kLanes;
+  }
   // Activations of more than a bound follow when a row is done: there is no room for them in the loops above.
   const bool deferred = p.act.kind != Act::None && p.act.kind != Act::Clip;
   for (std::int64_t i = begin; i < end; ++i) {
