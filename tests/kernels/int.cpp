@@ -177,7 +177,7 @@ void register_conversions(Registry &registry) {
   registry.test("lookup8", [](const Isa &isa) {
     Random random(41);
     const Bytes table = random_ints(random, kU8, 256);
-    for (const std::int64_t count : {0, 1, 7, 8, 31, 64, 100, 70001}) {
+    for (const std::int64_t count : {0, 1, 7, 8, 31, 63, 64, 65, 100, 129, 127, 70001, 300007}) {
       const Lookup8 p{count};
       const Bytes x = random_ints(random, kU8, static_cast<std::size_t>(count));
       const Bytes y = run(isa, Kernel::Lookup8, &p, {{x}, {table}, {Bytes(x.size()), true}})[0];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Binary operators on quantised tensors, and tables of 256 bytes.
+// Binary operators on quantised tensors.
 // BinaryInt computes in f32 (each operand times its scale over the output's): at most one quantum from exact
 // arithmetic, and only next to ties.
 #include "backends/common/kernels/isa/int_vec.h"
@@ -136,23 +136,6 @@ void run_binary(const Call &call, const BinaryInt &p) noexcept {
 void run_BinaryInt(const Call &call) {
   const auto &p = call.as<BinaryInt>();
   with_dtype(p.qy.dtype, [&](auto tag) { run_binary<decltype(tag)>(call, p); });
-}
-
-void run_Lookup8(const Call &call) {
-  const std::uint8_t *const x = call.operand<const std::uint8_t>(0), *const table = call.operand<const std::uint8_t>(1);
-  std::uint8_t *const y = call.operand<std::uint8_t>(2);
-  call.threads.run(static_cast<std::uint64_t>(call.as<Lookup8>().count), 32768,
-                   [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
-                     std::uint64_t i = begin;
-                     for (; i + 8 <= end; i += 8) {
-                       std::uint64_t from, to = 0;
-                       std::memcpy(&from, x + i, 8);
-                       QR_UNROLL
-                       for (int b = 0; b < 64; b += 8) to |= static_cast<std::uint64_t>(table[from >> b & 255]) << b;
-                       std::memcpy(y + i, &to, 8);
-                     }
-                     for (; i < end; ++i) y[i] = table[x[i]];
-                   });
 }
 
 }  // namespace quarry::kernels::QR_ISA
