@@ -156,6 +156,13 @@ void test_pool_planes(const Isa &isa) {
     for (const std::int32_t step : {1, 2})
       for (const PoolOp op : {PoolOp::Max, PoolOp::AverageExcludePad, PoolOp::AverageIncludePad})
         test_pool_case(isa, {1, 6, w, 3, 3, step, step, 1, 1, 1, 1, 1, 1, w % 2 != 0}, op, 3, 0, w > 32, random);
+  for (const std::int32_t k : {4, 5, 9, 13})
+    for (const std::int32_t w : {7, 20, 35})
+      for (const std::int32_t step : {1, 2})
+        for (const PoolOp op : {PoolOp::Max, PoolOp::AverageExcludePad, PoolOp::AverageIncludePad})
+          for (const bool special : {false, true})
+            test_pool_case(isa, {1, 14, w, k, k, step, step, 1, 1, k / 2, k / 2, k / 2, k / 2, false}, op, 3, 0,
+                           special, random);
   PoolPlanesF32 p{{1, 4, 4, 2, 2, 2, 2, 2, 2, 1, 1, 0, 0}, 3, 0, 0, PoolOp::Max, 0};
   refuse(isa, Kernel::PoolPlanesF32, p, "no planes", [](auto &q) { q.planes = 0; });
   refuse(isa, Kernel::PoolPlanesF32, p, "steps of 3", [](auto &q) { q.window.sw = 3; });

@@ -21,10 +21,24 @@ QR_INLINE VecF join(std::int64_t count, At &&at) noexcept {
       acc = nan.put(acc);
     }
   } else {
-    for (std::int64_t k = 0; k < count; ++k) {
-      const VecF v = at(k);
-      if constexpr (greatest) acc = v != v ? v : max(v, acc);  // a NaN in acc stays
-      else acc += v;
+    if constexpr (greatest) {
+      // (Two at a time, so that one does not wait for the other.)
+      VecF other = acc;
+      NanSeen nan;
+      std::int64_t k = 0;
+      for (; k + 2 <= count; k += 2) {
+        const VecF a = at(k), b = at(k + 1);
+        nan.see(a, b);
+        acc = max(a, acc), other = max(b, other);
+      }
+      if (k < count) {
+        const VecF a = at(k);
+        nan.see(a, a);
+        acc = max(a, acc);
+      }
+      acc = nan.put(max(acc, other));
+    } else {
+      for (std::int64_t k = 0; k < count; ++k) acc += at(k);
     }
   }
   return acc;
@@ -89,6 +103,7 @@ struct Planes {
     float *const to = line + w.pad_left;
     if (rows == 3) down_rows<3>(from, to, rows);
     else if (rows == 2) down_rows<2>(from, to, rows);
+    else if (rows == 5) down_rows<5>(from, to, rows);
     else down_rows<0>(from, to, rows);
     return static_cast<float>(p.op == PoolOp::AverageIncludePad ? v.padded : rows);
   }
@@ -140,6 +155,7 @@ struct Planes {
   void across(const float *line, float *y, const float *inverses) const noexcept {
     if (p.window.kw == 3) across<stride, 3>(line, y, inverses);
     else if (p.window.kw == 2) across<stride, 2>(line, y, inverses);
+    else if (p.window.kw == 5) across<stride, 5>(line, y, inverses);
     else across<stride, 0>(line, y, inverses);
   }
 };
