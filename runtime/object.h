@@ -88,17 +88,11 @@ class ExclusiveScope {
   bool held() const noexcept { return held_; }
   Status status() const {
     if (held_) return {};
+    const String other = other_ == thread_ ? String("the same thread") : format("thread %u", other_);
     return Status::error(
         ErrorId::overlapping_calls,
-        other_ == thread_
-            ? format(
-                  "%s: called on thread %u while the same thread is inside another call on this %s, expected one call "
-                  "at a time",
-                  function_, thread_, object_)
-            : format(
-                  "%s: called on thread %u while thread %u is inside another call on this %s, expected one call at a "
-                  "time",
-                  function_, thread_, other_, object_));
+        format("%s: called on thread %u while %s is inside another call on this %s, expected one call at a time",
+               function_, thread_, other.c_str(), object_));
   }
 
  private:
@@ -151,8 +145,8 @@ class SharedScope {
     const auto thread = static_cast<std::uint32_t>(other_ >> 32), readers = static_cast<std::uint32_t>(other_);
     return Status::error(
         ErrorId::overlapping_calls,
-        thread ? format("%s: called on thread %u while thread %u changes this %s, expected no other call meanwhile",
-                        function_, process_.thread_id(), thread, object_)
+        thread ? format("%s: called on thread %u while thread %u changes this %s, expected none meanwhile", function_,
+                        process_.thread_id(), thread, object_)
                : format("%s: called on thread %u while %u call%s this %s, expected none meanwhile", function_,
                         process_.thread_id(), readers, readers == 1 ? " reads" : "s read", object_));
   }

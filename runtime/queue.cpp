@@ -98,8 +98,8 @@ bool RunQueue::on_own_thread() const noexcept {
 Status RunQueue::refuse_own_thread(const char *function) const {
   if (!on_own_thread()) return {};
   return Status::error(ErrorId::overlapping_calls,
-                       format("%s: called by the callback of a submitted run, which cannot wait for the queue that it "
-                              "is part of; expected another thread",
+                       format("%s: called by the callback of a submitted run, which cannot wait for its own queue; "
+                              "expected another thread",
                               function),
                        "call it on another thread, or on a clone of the session");
 }

@@ -16,20 +16,23 @@ Status check_access(const char *function, uint32_t access) {
 template <class Make>
 qr_status *make_memory(const char *function, qr_session *session, uint64_t size_bytes, const qr_memory_options *options,
                        qr_memory **out_memory, Make &&make) {
-  return guard(object(session), [&]() -> Status {
-    if (size_bytes == 0)
-      return Status::error(ErrorId::bad_argument, format("%s: size_bytes is 0, expected at least 1", function));
-    qr_memory_options how = QR_MEMORY_OPTIONS_INIT;
-    if (options) {
-      QR_RETURN_IF_ERROR(read_struct(function, "qr_memory_options", options, how, QR_MEMORY_OPTIONS_FIRST_SIZE));
-      QR_RETURN_IF_ERROR(check_flags(function, "qr_memory_options", how.flags, QR_MEMORY_NO_HOST_POINTER));
-      if (how.device_access) QR_RETURN_IF_ERROR(check_access(function, how.device_access));
-    }
-    SessionCore &core = object(session)->core();
-    QR_ASSIGN_OR_RETURN(Ref<Memory> memory, make(core.runtime(), core.shared_device(), how));
-    *out_memory = handle_of(memory.give());
-    return {};
-  });
+  return guard(
+      object(session),
+      [&]() -> Status {
+        if (size_bytes == 0)
+          return Status::error(ErrorId::bad_argument, format("%s: size_bytes is 0, expected at least 1", function));
+        qr_memory_options how = QR_MEMORY_OPTIONS_INIT;
+        if (options) {
+          QR_RETURN_IF_ERROR(read_struct(function, "qr_memory_options", options, how, QR_MEMORY_OPTIONS_FIRST_SIZE));
+          QR_RETURN_IF_ERROR(check_flags(function, "qr_memory_options", how.flags, QR_MEMORY_NO_HOST_POINTER));
+          if (how.device_access) QR_RETURN_IF_ERROR(check_access(function, how.device_access));
+        }
+        SessionCore &core = object(session)->core();
+        QR_ASSIGN_OR_RETURN(Ref<Memory> memory, make(core.runtime(), core.shared_device(), how));
+        *out_memory = handle_of(memory.give());
+        return {};
+      },
+      function);
 }
 
 }  // namespace

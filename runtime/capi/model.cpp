@@ -11,13 +11,16 @@ namespace {
 template <class Open>
 qr_status *open_model(const char *function, qr_runtime *runtime, const qr_options *options, qr_model **out_model,
                       Open open) noexcept {
-  return guard(object(runtime), [&]() -> Status {
-    const OptionsArgument given(options, function);
-    QR_RETURN_IF_ERROR(given.status());
-    QR_ASSIGN_OR_RETURN(Ref<Model> model, open(Ref<Runtime>(object(runtime)), given.get()));
-    *out_model = handle_of(model.give());
-    return {};
-  });
+  return guard(
+      object(runtime),
+      [&]() -> Status {
+        const OptionsArgument given(options, function);
+        QR_RETURN_IF_ERROR(given.status());
+        QR_ASSIGN_OR_RETURN(Ref<Model> model, open(Ref<Runtime>(object(runtime)), given.get()));
+        *out_model = handle_of(model.give());
+        return {};
+      },
+      function);
 }
 
 }  // namespace

@@ -157,6 +157,9 @@ static void test_memory_names_its_call(void **state) {
   memory.limit = 300;
   FAILS("QR-C0001", "qr_model_inspect: out of memory: found no room for ", qr_model_inspect(model, &json));
   qr_model_destroy(model);
+  model = NULL;
+  FAILS("QR-C0001", "qr_model_open_path: out of memory: found no room for ",
+        qr_model_open_path(runtime, str(container), NULL, &model));
   qr_runtime_destroy(runtime);
 }
 
