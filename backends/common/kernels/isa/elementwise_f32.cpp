@@ -211,7 +211,7 @@ class ChainRows {
   explicit ChainRows(const ChainF32 &p) noexcept : p_(p) {}
   // `steps`: along the row, of x and of the operand of each stage that has one.
   void run(const float *const *from, const std::int64_t *steps, float *y, std::int64_t count) const noexcept {
-    if (count <= kLanes && run_in_register(from, steps, y, static_cast<int>(count))) return;
+    if (count < kLanes && run_in_register(from, steps, y, static_cast<int>(count))) return;
     const float *value = *from++;
     std::int64_t step = *steps++;
     for (std::uint32_t s = 0; s < p_.stages; ++s) {
@@ -231,8 +231,8 @@ class ChainRows {
     activate_array(act, y, y, count);
   }
 
-  // What fits a vector stays in one: a part of a vector that was just stored is slow to load again. False: that is not
-  // for this chain.
+  // What fills no vector stays in one: a part of a vector that was just stored is slow to load again. False: that is
+  // not for this chain.
   bool run_in_register(const float *const *from, const std::int64_t *steps, float *y, int count) const noexcept {
     std::uint32_t operands = 0;
     const auto next = [&]() __attribute__((always_inline)) {
