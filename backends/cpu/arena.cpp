@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "backends/cpu/compile.h"
+#include "backends/cpu/view.h"
 
 namespace quarry::cpu {
 
@@ -31,31 +32,17 @@ Vector<Lifetime> lifetimes_of(const Plan &plan) {
   return lifetimes;
 }
 
-bool is_walked_densely(const std::int64_t *dims, const std::int64_t *strides, std::uint32_t rank) {
-  std::int64_t stride = 1;
-  for (std::uint32_t d = rank; d-- > 0;) {
-    if (dims[d] != 1 && strides[d] != stride) return false;
-    stride *= dims[d];
-  }
-  return true;
-}
-template <class Params>
-Params params_of(const Plan &plan, const Step &step) {
-  Params p;
-  std::memcpy(&p, plan.params.data() + step.params, sizeof p);
-  return p;
-}
 // Whether operand 0 of an elementwise step is walked exactly as its result.
 bool same_walk(const Plan &plan, const Step &step) {
   switch (step.kernel) {
     case static_cast<std::uint32_t>(Kernel::UnaryF32): return true;
     case static_cast<std::uint32_t>(Kernel::BinaryF32): {
       const auto p = params_of<kernels::BinaryF32>(plan, step);
-      return is_walked_densely(p.dims, p.a, p.rank);
+      return is_row_major({p.dims, p.rank}, {p.a, p.rank});
     }
     case static_cast<std::uint32_t>(Kernel::ChainF32): {
       const auto p = params_of<kernels::ChainF32>(plan, step);
-      return is_walked_densely(p.dims, p.x, p.rank);
+      return is_row_major({p.dims, p.rank}, {p.x, p.rank});
     }
     default: return false;
   }

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "backends/cpu/compile.h"
+#include "backends/cpu/view.h"
 #include "backends/cpu/ways.h"
 
 namespace quarry::cpu {
@@ -18,12 +19,6 @@ using kernels::kChainStages;
 using kernels::Kernel;
 using kernels::kLoopRank;
 
-template <class Params>
-Params params_of(const Plan &plan, const Step &step) {
-  Params p;
-  std::memcpy(&p, plan.params.data() + step.params, sizeof p);
-  return p;
-}
 bool is(const Step &step, Kernel kernel) { return step.kernel == static_cast<std::uint32_t>(kernel); }
 
 // A loop nest that may still be cut finer. Cuts lie where a number of elements, counted from the innermost, begins
@@ -105,19 +100,9 @@ std::optional<Link> link_of(const Plan &plan, std::size_t s, bool swapped) {
   return link;
 }
 
-// Whether x is walked as the dense result is.
-bool walks_densely(const Walk &walk) {
-  std::int64_t stride = 1;
-  for (std::size_t d = walk.dims.size(); d-- > 0;) {
-    if (walk.dims[d] != 1 && walk.strides[0][d] != stride) return false;
-    stride *= walk.dims[d];
-  }
-  return true;
-}
-
 // `front` and behind it `back`, which takes front's result as its x.
 std::optional<Link> joined(const Link &front, const Link &back) {
-  if (!walks_densely(back.walk)) return std::nullopt;
+  if (!is_row_major(back.walk.dims, back.walk.strides[0])) return std::nullopt;
   Link both = front;
   Walk rest = back.walk;
   const auto dims = common_dims(both.walk, rest);

@@ -6,6 +6,8 @@
 
 namespace quarry::cpu {
 
+class Ways;
+
 struct CompiledPlan {
   Plan plan;
   std::size_t kept_segments =
@@ -36,7 +38,6 @@ struct CompileOptions {
 Result<CompiledPlan> compile(qir::Graph graph, std::span<const qir::Bytes> segments, const CompileOptions &options);
 
 // Makes one step of elementwise steps that come one behind the other (chain.cpp).
-class Ways;
 void chain_steps(Plan &plan, Ways &ways);
 
 // Gives every arena and output value its offset, and lets elementwise steps write where they read (arena.cpp).

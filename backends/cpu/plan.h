@@ -102,6 +102,14 @@ struct Plan {
   std::uint64_t shared_bytes = 0;   // likewise, once
 };
 
+// Of a step that a kernel runs.
+template <class Params>
+Params params_of(const Plan &plan, const Step &step) {
+  Params p;
+  std::memcpy(&p, plan.params.data() + step.params, sizeof p);
+  return p;
+}
+
 // Contents of constant values, while a plan is made: borrowed from the graph or made by the compiler.
 struct Constants {
   struct Entry {

@@ -44,14 +44,15 @@ Vector<std::size_t> memory_order(const View &view) {
   return order;
 }
 
-bool is_row_major(const View &view) noexcept {
+bool is_row_major(std::span<const std::int64_t> dims, std::span<const std::int64_t> strides) noexcept {
   std::int64_t stride = 1;
-  for (std::size_t i = view.rank(); i-- > 0;) {
-    if (view.dims[i] != 1 && view.strides[i] != stride) return false;
-    stride *= view.dims[i];
+  for (std::size_t i = dims.size(); i-- > 0;) {
+    if (dims[i] != 1 && strides[i] != stride) return false;
+    stride *= dims[i];
   }
   return true;
 }
+bool is_row_major(const View &view) noexcept { return is_row_major(view.dims, view.strides); }
 
 bool is_dense(const View &view) noexcept {
   // Walks from the innermost outwards, each time looking for the dimension that goes on where the last ended.

@@ -31,6 +31,7 @@ Dims dense_strides(const Dims &dims, std::span<const std::size_t> order);
 // The dimensions by falling stride (of equal ones and of extent 1, in ONNX's order): how the tensor lies in memory.
 Vector<std::size_t> memory_order(const View &view);
 
+bool is_row_major(std::span<const std::int64_t> dims, std::span<const std::int64_t> strides) noexcept;
 bool is_row_major(const View &view) noexcept;  // dense, in ONNX's order
 bool is_dense(const View &view) noexcept;      // dense in some order, nothing repeated
 // Dense but for the distance between pixels: strides (h * w * s, 1, w * s, s) with s >= c. `out_pixel` gets s. Rank 3
