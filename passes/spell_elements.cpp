@@ -75,7 +75,11 @@ void hardmax(Speller &s) {
 bool spell_elements(Speller &s) {
   const qir::Node &node = s.node();
   if (node.op == Op::CastLike) {
-    s.give(Op::Cast, {node.inputs[0]}).set("to", static_cast<std::int64_t>(s.out().dtype));
+    const std::int64_t saturate = node.get_int("saturate", 1);
+    const String round_mode(node.get_string("round_mode", "up"));
+    qir::Node &cast = s.give(Op::Cast, {node.inputs[0]});
+    cast.set("to", static_cast<std::int64_t>(s.out().dtype)), cast.set("saturate", saturate);
+    cast.set("round_mode", std::string_view(round_mode));
     return true;
   }
   if (node.inputs.empty() || s.in(0).quant || (s.in(0).dtype != DType::F32 && s.in(0).dtype != DType::F16))
