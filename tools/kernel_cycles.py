@@ -61,7 +61,7 @@ def main():
             print(f"| {title} | not found in this build | | |")
             continue
         if product.startswith("td"):
-            cycles, how = float(max(16 * count(body), 8 * sum(t.startswith("tileloadd") for t in body))), ", by Intel's manual"
+            cycles, how = float(max(16 * count(body), 8 * sum(t.startswith("tileloadd") for t in body))), ", counted"
         else:
             given = "\n".join(re.sub(r"<.*>", "", text) for text in body)
             made = subprocess.run([args.mca, f"-mcpu={args.mcpu}", "-iterations=200"], input=given, check=True, capture_output=True, text=True).stdout
