@@ -410,7 +410,9 @@ bool spell(Speller &s) {
 }
 
 bool takes(const qir::Graph &graph, const qir::Node &node) {
-  if (node.inputs.empty() || node.inputs[0] == qir::kAbsent || !node.subgraphs.empty()) return false;
+  for (const auto *list : {&node.inputs, &node.outputs})
+    if (list->empty() || list->front() == qir::kAbsent) return false;
+  if (!node.subgraphs.empty()) return false;
   const bool bytes = node.op == Op::MatMulInteger;
   for (const auto *list : {&node.inputs, &node.outputs})
     for (const std::int32_t id : *list) {

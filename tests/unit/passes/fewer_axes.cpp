@@ -141,3 +141,15 @@ TEST_CASE("products of bytes that are not constant, and of a transposed first op
   compare(gemm, Op::Gemm, 2);
   CHECK_EQ(count(gemm.graph, Op::Transpose), 1u);
 }
+
+TEST_CASE("a node without its first result stays as it is") {
+  Pieces p;
+  const i32 w = p.constant(DType::F32, {1, 4, 2}, std::vector<float>(8, 0.5f)),
+            r = p.constant(DType::F32, {1, 4, 4}, std::vector<float>(16, 0.5f));
+  const i32 last = p.node(Op::RNN, {p.input({3, 1, 2}), w, r}, {number("hidden_size", 4)});
+  p.graph.nodes.back().outputs = {qir::kAbsent, last};
+  passes::fewer_axes(p.graph, p.store);
+  REQUIRE_EQ(p.graph.nodes.size(), 1);
+  CHECK(p.graph.nodes[0].op == Op::RNN);
+  CHECK_EQ(p.graph.nodes[0].outputs[0], qir::kAbsent);
+}
