@@ -129,10 +129,14 @@ Status Lowering::lower_quantize(const qir::Node &node, bool *done) {
   const bool to_int = node.op == Op::QuantizeLinear;
   const std::int32_t xi = node.inputs[0], yi = node.outputs[0], integer = to_int ? yi : xi, real = to_int ? xi : yi;
   const auto scale = scalar(node.inputs[1]);
-  if (!is_f32(real) || !scale || !integer_dtype(tensor(integer).dtype) || node.get_int("block_size", 0) != 0) return {};
+  const std::int64_t precision = node.get_int("precision", 0);  // of the quotient
+  if (!is_f32(real) || (precision != 0 && precision != static_cast<std::int64_t>(DType::F32))) return {};
+  if (!scale || !integer_dtype(tensor(integer).dtype) || node.get_int("block_size", 0) != 0)
+    return lower_quantize_rows(node, done);
   Quant q{static_cast<std::uint32_t>(tensor(integer).dtype), 0, *scale, 0};
   if (const std::int32_t zero = input(node, 2); zero != qir::kAbsent) {
-    if (!constant(zero) || count_of(tensor(zero).shape) != 1 || tensor(zero).dtype != tensor(integer).dtype) return {};
+    if (!constant(zero)) return lower_quantize_rows(node, done);
+    if (count_of(tensor(zero).shape) != 1 || tensor(zero).dtype != tensor(integer).dtype) return {};
     q.zero = narrow(qir::stored_integer(tensor(zero).dtype, tensor(zero).data.data, 0));
   }
   const View x = dense(xi), y = new_like(x, width(yi));
@@ -142,6 +146,50 @@ Status Lowering::lower_quantize(const qir::Node &node, bool *done) {
     return emit_step(Kernel::Quantize, kernels::Quantize{count_of(x.dims), q}, {arg(x, width(xi)), arg(y, width(yi))});
   return emit_step(Kernel::Dequantize, kernels::Dequantize{count_of(x.dims), q},
                    {arg(x, width(xi)), arg(y, width(yi))});
+}
+
+// Scales and zero points along an axis, of blocks, or not known before the run; dequantised integers of 32 bits.
+Status Lowering::lower_quantize_rows(const qir::Node &node, bool *done) {
+  const bool to_int = node.op == Op::QuantizeLinear;
+  const std::int32_t xi = node.inputs[0], si = node.inputs[1], yi = node.outputs[0], integer = to_int ? yi : xi;
+  std::int32_t zi = input(node, 2);
+  const DType dtype = tensor(integer).dtype;
+  if (!is_f32(si)) return {};
+  if (zi != qir::kAbsent && (tensor(zi).dtype != dtype || tensor(zi).shape != tensor(si).shape)) return {};
+  if (zi != qir::kAbsent && dtype == DType::I32 && constant(zi)) {
+    const auto zeros = qir::stored_integers(tensor(zi), static_cast<std::uint64_t>(count_of(tensor(zi).shape)));
+    if (std::ranges::all_of(zeros, [](std::int32_t zero) { return zero == 0; })) zi = qir::kAbsent;
+  }
+  const qir::Shape &shape = tensor(xi).shape;
+  const std::int64_t block = node.get_int("block_size", 0), scales = count_of(tensor(si).shape);
+  kernels::QuantizeRows p;
+  p.dtype = static_cast<std::uint32_t>(dtype), p.has_zeros = zi != qir::kAbsent;
+  if (scales == 1 && block == 0) {
+    p.rows = 1, p.length = count_of(shape);
+  } else {
+    std::size_t axis;
+    QR_RETURN_IF_ERROR(qir::resolve_axis(node, node.get_int("axis", 1), shape.size(), &axis));
+    const std::int64_t n = shape[axis];
+    std::int64_t outer = 1, inner = 1;
+    for (std::size_t d = 0; d < axis; ++d) outer *= shape[d];
+    for (std::size_t d = axis + 1; d < shape.size(); ++d) inner *= shape[d];
+    if (block < 0 || (block != 0 && n % block != 0)) return {};
+    if (block == 0 && inner == 1) p.rows = outer, p.length = n, p.repeat = outer, p.each = 1;
+    else if (block == 0) p.rows = outer * n, p.length = inner, p.groups = n;
+    else if (inner == 1) p.rows = p.groups = outer * (n / block), p.length = block;
+    else p.rows = outer * n, p.length = inner, p.repeat = block, p.groups = outer * (n / block), p.each = 1;
+  }
+  if (scales != p.groups * (p.each ? p.length : 1)) return {};  // cpu-reference says what is wrong
+  kernels::Needs needs;
+  const Kernel kernel = to_int ? Kernel::QuantizeRows : Kernel::DequantizeRows;
+  if (!kernels::kernel_row(kernel).check(&p, *plan_.isa, needs).ok()) return {};
+  const View x = row_major(xi), scale = row_major(si), y = new_row_major(shape, width(yi));
+  define(yi, y);
+  Vector<Arg> args{arg(x, width(xi)), arg(scale)};
+  if (p.has_zeros) args.push_back(arg(row_major(zi), width(zi)));
+  args.push_back(arg(y, width(yi)));
+  *done = true;
+  return emit(kernel, &p, args);
 }
 
 // Weights without their zero points, as the quickest form of ConvInt that holds them.

@@ -135,6 +135,7 @@ class Lowering {
   Status lower_integer_sums(const qir::Node &node, bool *done);  // MatMulInteger, ConvInteger
   Status lower_dynamic_quantize(const qir::Node &node, bool *done);
   Status lower_quantize(const qir::Node &node, bool *done);
+  Status lower_quantize_rows(const qir::Node &node, bool *done);
   bool requantizable(std::int32_t from, std::int32_t to) const;  // both per tensor, of 8 or 16 bits
   Status requantized(std::int32_t from, std::int32_t to,
                      View *out);  // the elements of one in the quantisation of the other

@@ -2,6 +2,7 @@
 // Integer kernels but for convolutions. Bounds: BinaryInt, PoolInt (averages), MeanInt, Requantize: one quantum from
 // cpu-reference, and that only next to ties (few elements; see kOffLimit); the rest: equal.
 #include "tests/kernels/int.h"
+#include "tests/kernels/operands.h"
 
 namespace quarry::kernel_test {
 
@@ -173,6 +174,66 @@ void register_pool(Registry &registry) {
   });
 }
 
+// Rows with scales and zero points that are operands, in every form that ONNX has: one per index of an axis, blocks.
+constexpr auto kWide = static_cast<std::uint32_t>(DType::I32);
+void test_rows(const Isa &isa) {
+  Random random(59);
+  struct Form {
+    std::int64_t outer, n, inner, block;
+  };
+  for (const std::uint32_t type : {kU8, kI8, kU16, kI16, kWide})
+    for (const Form f : {Form{2, 5, 1, 0}, Form{3, 70, 1, 0}, Form{2, 3, 9, 0}, Form{1, 4, 200, 0}, Form{3, 64, 1, 32},
+                         Form{2, 6, 19, 3}, Form{1, 3, 40000, 0}, Form{700, 130, 1, 0}, Form{1, 1, 33, 0}})
+      for (int form = 0; form < 4; ++form) {
+        const bool to_int = form % 2, zeros = form / 2;
+        if (type == kWide && form != 0) continue;
+        QuantizeRows p;
+        p.dtype = type, p.has_zeros = zeros, p.each = (f.block == 0) == (f.inner == 1);
+        const std::int64_t blocks = f.block ? f.n / f.block : f.n;
+        p.length = f.inner > 1 ? f.inner : f.block ? f.block : f.n;
+        p.rows = f.outer * f.n * f.inner / p.length;
+        p.groups = f.block ? f.outer * blocks : f.inner > 1 ? f.n : 1;
+        p.repeat = p.groups == 1 ? p.rows : f.block && f.inner > 1 ? f.block : 1;
+        const auto count = static_cast<std::size_t>(f.outer * f.n * f.inner);
+        const Dims entry_dims = f.block ? Dims{f.outer, blocks, f.inner} : Dims{f.n};
+        const std::size_t entries = product(entry_dims), width = type == kWide ? 4 : width_of(type);
+        std::vector<float> scales = random.reals(entries, type >= kU16 ? 5e-5f : 0.01f, type >= kU16 ? 2e-4f : 0.05f);
+        if (entries > 4) scales[2] = 1e-30f, scales[3] = 1e30f;  // whose products with bounds leave f32
+        std::vector<float> x = random.reals(count, -5, 5);
+        const float special[] = {NAN, INFINITY, -INFINITY, 3e38f, -3e38f, 0.0f, -0.0f, 1e-40f};
+        for (std::size_t i = 0; i < count; i += i % 3 + 5) x[i] = special[i % std::size(special)];
+        Bytes integers(count * width);
+        for (auto &byte : integers) byte = static_cast<std::byte>(random.bits());
+        const Bytes zero = zeros ? random_ints(random, type, entries) : Bytes();
+        std::vector<Operand> operands{{to_int ? bytes_of(x) : integers}, {bytes_of(scales)}};
+        const DType dtype = static_cast<DType>(type);
+        std::vector<Tensor> inputs{{to_int ? DType::F32 : dtype, {f.outer, f.n, f.inner}, operands[0].contents, {}},
+                                   {DType::F32, entry_dims, bytes_of(scales), {}}};
+        if (zeros) operands.push_back({zero}), inputs.push_back({dtype, entry_dims, zero, {}});
+        operands.push_back({Bytes(count * (to_int ? width : 4)), true});
+        qir::Node node = node_of(to_int ? qir::Op::QuantizeLinear : qir::Op::DequantizeLinear, inputs.size());
+        node.set("axis", std::int64_t{1});
+        if (f.block) node.set("block_size", f.block);
+        const Kernel kernel = to_int ? Kernel::QuantizeRows : Kernel::DequantizeRows;
+        const Bytes found = run(isa, kernel, &p, operands)[0];
+        // Without zero points the type of the result is the node's to say.
+        if (to_int && !zeros)
+          inputs.push_back({dtype, entry_dims, Bytes(entries * width), {}}), node.inputs.push_back(2);
+        if (found != reference(node, inputs)[0].data)
+          throw std::runtime_error("differs, type " + std::to_string(type) + ", inner " + std::to_string(f.inner));
+      }
+  QuantizeRows p;
+  p.rows = 2, p.length = 3, p.dtype = kU8;
+  refuse(isa, Kernel::QuantizeRows, p, "i32", [](auto &q) { q.dtype = kWide; });
+  refuse(isa, Kernel::DequantizeRows, p, "f32", [](auto &q) { q.dtype = static_cast<std::uint32_t>(DType::F32); });
+  refuse(isa, Kernel::DequantizeRows, p, "i32 with zero points", [](auto &q) { q.dtype = kWide, q.has_zeros = 1; });
+  refuse(isa, Kernel::QuantizeRows, p, "no groups", [](auto &q) { q.groups = 0; });
+  refuse(isa, Kernel::QuantizeRows, p, "no repeat", [](auto &q) { q.repeat = 0; });
+  refuse(isa, Kernel::QuantizeRows, p, "negative rows", [](auto &q) { q.rows = -1; });
+  refuse(isa, Kernel::QuantizeRows, p, "too many scales",
+         [](auto &q) { q.groups = std::int64_t{1} << 62, q.each = 1; });
+}
+
 void register_conversions(Registry &registry) {
   registry.test("lookup8", [](const Isa &isa) {
     Random random(41);
@@ -240,6 +301,7 @@ void register_conversions(Registry &registry) {
           throw std::runtime_error("differs from DequantizeLinear, type " + std::to_string(type));
       }
   });
+  registry.test("quantize_rows, dequantize_rows", test_rows);
   registry.test("requantize", [](const Isa &isa) {
     Random random(53);
     for (const std::uint32_t x_type : kAll)

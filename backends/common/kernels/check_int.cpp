@@ -203,6 +203,37 @@ Status check_Dequantize(const void *params, const Isa &, Needs &needs) {
       add_elements("Dequantize", p.count, static_cast<std::uint64_t>(quant_bytes(p.x.dtype)), false, needs));
   return add_elements("Dequantize", p.count, 4, true, needs);
 }
+namespace {
+
+Status check_rows(std::string_view kernel, const QuantizeRows &p, bool to_int, Needs &needs) {
+  const bool wide = p.dtype == kI32;
+  if (!is_quant_dtype(p.dtype) && (to_int || !wide))
+    return refuse(kernel, "type of integers", p.dtype, to_int ? "u8, i8, u16 or i16" : "u8, i8, u16, i16 or i32");
+  if (p.each > 1) return refuse(kernel, "each", p.each, "0 or 1");
+  if (p.has_zeros > (wide ? 0 : 1)) return refuse(kernel, "has_zeros", p.has_zeros, wide ? "0" : "0 or 1");
+  if (p.reserved != 0) return refuse(kernel, "reserved", p.reserved, "0");
+  if (p.repeat < 1) return refuse(kernel, "repeat", p.repeat, "at least 1");
+  const std::int64_t dims[2] = {p.rows, p.length}, entry_dims[2] = {p.groups, p.each ? p.length : 1};
+  const auto count = element_count(dims, 2), entries = element_count(entry_dims, 2);
+  if (!count || *count > std::int64_t{1} << 48)
+    return refuse(kernel, "rows", p.rows, "no negative extents, and at most 2^48 elements");
+  if (p.groups < 1 || !entries || *entries > std::int64_t{1} << 48)
+    return refuse(kernel, "groups", p.groups, "at least 1, and at most 2^48 scales");
+  const auto each = static_cast<std::uint64_t>(wide ? 4 : quant_bytes(p.dtype));
+  QR_RETURN_IF_ERROR(add_elements(kernel, *count, to_int ? 4 : each, false, needs));
+  QR_RETURN_IF_ERROR(add_elements(kernel, *entries, 4, false, needs));
+  if (p.has_zeros) QR_RETURN_IF_ERROR(add_elements(kernel, *entries, each, false, needs));
+  return add_elements(kernel, *count, to_int ? each : 4, true, needs);
+}
+
+}  // namespace
+
+Status check_QuantizeRows(const void *params, const Isa &, Needs &needs) {
+  return check_rows("QuantizeRows", *static_cast<const QuantizeRows *>(params), true, needs);
+}
+Status check_DequantizeRows(const void *params, const Isa &, Needs &needs) {
+  return check_rows("DequantizeRows", *static_cast<const QuantizeRows *>(params), false, needs);
+}
 Status check_Requantize(const void *params, const Isa &, Needs &needs) {
   constexpr const char *kName = "Requantize";
   const auto &p = *static_cast<const Requantize *>(params);

@@ -446,6 +446,14 @@ struct Dequantize {
   std::int64_t count = 0;
   Quant x;
 };
+// By scales and zero points that are operands. `rows` of `length` elements, dense; row r has those of group (r /
+// repeat) % groups: one for all of the row, or (each) one per element, of which a group has `length`. Zero points are
+// of the integers' type. i32 is only dequantised, and has no zero points.
+struct QuantizeRows {
+  std::int64_t rows = 0, length = 0, repeat = 1, groups = 1;
+  std::uint32_t dtype = 0;  // of the integers
+  std::uint32_t each = 0, has_zeros = 0, reserved = 0;
+};
 struct Requantize {
   std::int64_t count = 0;
   Quant x, y;

@@ -214,6 +214,36 @@ TEST_CASE("quantisation by the values' own range") {
   }
 }
 
+TEST_CASE("quantisation along axes, by blocks and by scales of the run") {
+  std::uint64_t seed = 0;
+  const Vector<std::int64_t> shape{3, 8, 4, 34};
+  for (const DType dtype : {DType::U8, DType::I8, DType::U16, DType::I16, DType::I32}) {
+    for (const std::int64_t axis : {0, 1, 2, 3, -1, 4 /* none: one scale */}) {
+      for (const std::int64_t block : {0, 2, 1}) {
+        for (int form = 0; form < 6; ++form) {
+          const bool to_int = form % 2, zeros = form / 2 != 0, at_run_time = form / 2 == 2;
+          const std::size_t place = static_cast<std::size_t>(axis < 0 ? axis + 4 : axis);
+          if ((axis == 4 && block != 0) || (dtype == DType::I32 && (to_int || zeros)) ||
+              (block != 0 && shape[place] % block != 0))
+            continue;
+          OneNode one(++seed);
+          Vector<std::int64_t> entries;
+          if (axis != 4 && block == 0) entries = {shape[place]};
+          if (block != 0) entries = shape, entries[place] /= block;
+          Vector<i32> inputs{one.input(to_int ? DType::F32 : dtype, shape),
+                             at_run_time ? one.input(DType::F32, entries) : one.constant(DType::F32, entries)};
+          if (zeros) inputs.push_back(at_run_time ? one.input(dtype, entries) : one.constant(dtype, entries));
+          one.check(to_int ? "QuantizeLinear" : "DequantizeLinear", to_int ? Op::QuantizeLinear : Op::DequantizeLinear,
+                    inputs, {to_int ? dtype : DType::F32}, 0, [&](qir::Node &node) {
+                      if (axis != 4) node.set("axis", axis);
+                      if (block != 0) node.set("block_size", block);
+                    });
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("recurrent operators") {
   for (std::uint64_t seed = 1; seed <= 90; ++seed) {
     OneNode one(seed);

@@ -91,7 +91,102 @@ void quantise_all(const Call &call, const float *x, std::int64_t count, const Qu
   });
 }
 
+// Quotients by a scale and rounded sums with a zero point for each element.
+template <class T>
+void quantise_each(const float *x, const float *scales, const T *zeros, T *y, std::int64_t count) noexcept {
+  constexpr bool is_signed = T(-1) < T(0);
+  constexpr std::int32_t most = (1 << (8 * sizeof(T) - (is_signed ? 1 : 0))) - 1, least = is_signed ? -most - 1 : 0;
+  const auto one = [](VecF v, VecF scale, VecI zero) __attribute__((always_inline)) {
+    const VecF q = v / scale;
+    const VecF bounded = min(max(select(q == q, q, VecF{}), to_float(least - zero)), to_float(most - zero));
+    return round_to_int(bounded) + zero;
+  };
+  std::int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes)
+    narrow(y + i, one(load(x + i), load(scales + i), zeros ? widen(zeros + i) : VecI{}));
+  if (const int left = static_cast<int>(count - i); left > 0)
+    narrow_part(y + i,
+                one(load_part(x + i, left), load_part(scales + i, left), zeros ? widen_part(zeros + i, left) : VecI{}),
+                left);
+}
+
+// Elements of 32 bits as they are.
+template <class T>
+QR_INLINE VecI whole(const T *p, int count) noexcept {
+  if constexpr (sizeof(T) == 4) {
+    VecI v{};
+    if (count == kLanes) std::memcpy(&v, p, sizeof v);
+    else std::memcpy(&v, p, static_cast<std::size_t>(count) * 4);
+    return v;
+  } else {
+    return count == kLanes ? widen(p) : widen_part(p, count);
+  }
+}
+template <bool each, class T>
+void dequantise_part(const T *x, const float *scales, const T *zeros, float *y, std::int64_t count) noexcept {
+  const VecF scale = splat(*scales);
+  const VecI zero = (zeros ? static_cast<std::int32_t>(*zeros) : 0) - VecI{};
+  const auto one = [&](std::int64_t i, int n) __attribute__((always_inline)) {
+    if constexpr (each)
+      return to_float(whole(x + i, n) - (zeros ? whole(zeros + i, n) : VecI{})) *
+             (n == kLanes ? load(scales + i) : load_part(scales + i, n));
+    return to_float(whole(x + i, n) - zero) * scale;
+  };
+  std::int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) store(y + i, one(i, kLanes));
+  if (const int left = static_cast<int>(count - i); left > 0) store_part(y + i, one(i, left), left);
+}
+
+// body(first element, how many, first of its scales) for what rows have of the elements of each task.
+template <class Body>
+void for_rows(const Call &call, const QuantizeRows &p, Body &&body) noexcept {
+  call.threads.run(static_cast<std::uint64_t>(p.rows * p.length), kGrain,
+                   [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
+                     const auto last = static_cast<std::int64_t>(end);
+                     for (auto at = static_cast<std::int64_t>(begin); at < last;) {
+                       const std::int64_t row = at / p.length, from = at - row * p.length,
+                                          count = min_of(p.length - from, last - at);
+                       const std::int64_t group = row / p.repeat % p.groups;
+                       body(at, count, p.each ? group * p.length + from : group);
+                       at += count;
+                     }
+                   });
+}
+
 }  // namespace
+
+void run_QuantizeRows(const Call &call) {
+  const auto &p = call.as<QuantizeRows>();
+  const float *const x = call.operand<const float>(0), *const scales = call.operand<const float>(1);
+  with_dtype(p.dtype, [&](auto tag) {
+    using T = decltype(tag);
+    const T *const zeros = p.has_zeros ? call.operand<const T>(2) : nullptr;
+    T *const y = call.operand<T>(p.has_zeros ? 3 : 2);
+    for_rows(call, p, [&](std::int64_t at, std::int64_t count, std::int64_t entry) {
+      if (p.each) return quantise_each(x + at, scales + entry, zeros ? zeros + entry : nullptr, y + at, count);
+      const Quantiser by({p.dtype, zeros ? zeros[entry] : 0, scales[entry], 0});
+      if (by.divides) quantise_part<true>(by, x + at, y + at, count);
+      else quantise_part<false>(by, x + at, y + at, count);
+    });
+  });
+}
+
+void run_DequantizeRows(const Call &call) {
+  const auto &p = call.as<QuantizeRows>();
+  const float *const scales = call.operand<const float>(1);
+  float *const y = call.operand<float>(p.has_zeros ? 3 : 2);
+  const auto rows = [&](auto tag) {
+    using T = decltype(tag);
+    const T *const x = call.operand<const T>(0), *const zeros = p.has_zeros ? call.operand<const T>(2) : nullptr;
+    for_rows(call, p, [&](std::int64_t at, std::int64_t count, std::int64_t entry) {
+      const T *const zero = zeros ? zeros + entry : nullptr;
+      if (p.each) dequantise_part<true>(x + at, scales + entry, zero, y + at, count);
+      else dequantise_part<false>(x + at, scales + entry, zero, y + at, count);
+    });
+  };
+  if (p.dtype == kI32) rows(std::int32_t{});
+  else with_dtype(p.dtype, rows);
+}
 
 void run_Quantize(const Call &call) {
   const auto &p = call.as<Quantize>();
