@@ -131,7 +131,9 @@ Status Lowering::lower_quantize(const qir::Node &node, bool *done) {
   const auto scale = scalar(node.inputs[1]);
   const std::int64_t precision = node.get_int("precision", 0);  // of the quotient
   if (!is_f32(real) || (precision != 0 && precision != static_cast<std::int64_t>(DType::F32))) return {};
-  if (!scale || !integer_dtype(tensor(integer).dtype) || node.get_int("block_size", 0) != 0)
+  // Any other scale is cpu-reference's to give meaning to, and only rows divide by what they are given.
+  if (!scale || !(*scale > 0) || !std::isfinite(*scale) || !integer_dtype(tensor(integer).dtype) ||
+      node.get_int("block_size", 0) != 0)
     return lower_quantize_rows(node, done);
   Quant q{static_cast<std::uint32_t>(tensor(integer).dtype), 0, *scale, 0};
   if (const std::int32_t zero = input(node, 2); zero != qir::kAbsent) {
