@@ -101,10 +101,9 @@ def time_case(name, case, o, theirs, folder):
 
 
 def reason(why):
-    """One of a few words for the many ways in which ONNX Runtime says that it cannot."""
-    if re.search(r"NOT_IMPLEMENTED|Could not find an implementation|is not a registered|is under development|not supported|unsupported|only supports|not implemented|opset|Type Error|No Op registered", why, re.I):
-        return "none there"
-    return why[:80].replace("|", "/")
+    """What ONNX Runtime lacks, in a few words; anything else that it says stands as it is, since the model may be at fault."""
+    lacks = re.search(r"(?:Could not find an implementation for|No Op registered for) (\w+)", why)
+    return f"no kernel for {lacks.group(1)}" if lacks else why[:160].replace("|", "/")
 
 
 def tables(rows):
