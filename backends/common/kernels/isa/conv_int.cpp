@@ -22,6 +22,10 @@ struct Tile {
   // Instead of them, where finish_rows() has them from registers, a FinishOf<Kind>: else nullptr.
   const void *finish;
   std::int64_t pixel, channel, channels;
+  // Weights that will be needed next, `lines` of 64 bytes of them per four steps: they may come from far away, and to
+  // read them only when they are multiplied makes the first tile of each panel wait.
+  const std::byte *ahead;
+  std::int64_t lines;
 };
 // Results have the size of the activations, or their sums go through memory.
 template <class Kind>
@@ -50,12 +54,19 @@ __attribute__((noinline)) void run_tile(const Tile &t) noexcept {
         QR_UNROLL for (int r = 0; r < R; ++r) acc[r][v] = (acc[r][v] << 8) + b;
       }
     }
-    multiply<Kind>(t.rows, t.row_bytes, w, t.steps, acc);
 #if QR_ISA_BYTES == 64
+    const std::byte *ahead = t.ahead;
+    multiply<Kind>(
+        t.rows, t.row_bytes, w, t.steps, acc, [&]() __attribute__((always_inline)) {
+          _Pragma("GCC unroll 1") for (std::int64_t i = 0; i < t.lines; ++i, ahead += 64)
+              __builtin_prefetch(ahead, 0, 2);
+        });
     if (t.finish) {
       finish_rows(*static_cast<const FinishOf<Kind> *>(t.finish), acc, t.pixel, t.channel, t.channels);
       return;
     }
+#else
+    multiply<Kind>(t.rows, t.row_bytes, w, t.steps, acc);
 #endif
     auto *const sums = static_cast<std::int32_t *>(t.sums);
     QR_UNROLL
@@ -129,9 +140,15 @@ void run_dense(const Call &call, const ConvInt &p, const ConvIntShape &shape) no
     t.bias = bias + panel.channel * (Wide ? 8 : 4);
     t.finish = finish_rows.usable ? &finish_rows : nullptr;
     t.channel = panel.channel, t.channels = panel.channels;
-    const std::int64_t tiles = ceil_div(panel.count, std::int64_t{kIntRows});
+    const std::int64_t tiles = ceil_div(panel.count, std::int64_t{kIntRows}), fours = shape.steps / 4,
+                       panel_lines = panel.vectors * kLanes * shape.steps * shape.elements * shape.weight_bytes / 64;
+    // Weights that the second-level cache holds are there from the second block on.
+    const bool fetch = fours > 0 && !panel.last && (panel.first == 0 || shape.group_weights > std::int64_t{1} << 20);
+    const std::int64_t lines = fetch ? ceil_div(panel_lines, tiles * fours) : 0;
     for (std::int64_t tile = 0; tile < tiles; ++tile) {
-      const std::int64_t from = tile * panel.count / tiles, until = (tile + 1) * panel.count / tiles;
+      const std::int64_t from = tile * panel.count / tiles, until = (tile + 1) * panel.count / tiles,
+                         asked = tile * fours * lines;
+      t.ahead = panel.w + (panel_lines + asked) * 64, t.lines = asked < panel_lines ? lines : 0;
       t.rows = panel.rows + from * panel.row_bytes;
       t.sums = panel.sums + from * panel.vectors * kLanes * (Wide ? 8 : 4);
       t.pixel = panel.first + from;

@@ -22,6 +22,43 @@ struct Operator {
   }
 };
 
+// Whole vectors of bytes, as packs want them: the same numbers. Returns how many bytes it did.
+#if QR_ISA_BYTES == 64
+template <bool Product, class T>
+QR_INLINE std::int64_t apply_bytes(const Operator &op, const T *a, const T *b, bool one_b, T *y,
+                                   std::int64_t count) noexcept {
+  constexpr std::int32_t sign = T(-1) < T(0) ? 128 : 0;  // signed ones are unsigned ones with the upper bit turned over
+  // What is rounded must fit an integer: it is clamped as one.
+  const float most_a = 255 * op.a_scale, most_b = Product ? 255.0f : 255 * __builtin_fabsf(op.b_scale);
+  if (!((Product ? most_a * most_b : most_a + most_b) < 1e9f)) return 0;
+  // A byte under the exponent of 2^23 is a float 2^23 above it.
+  const VecB exponent = VecB{} + std::int8_t{0x4b}, flip = VecB{} + static_cast<std::int8_t>(sign);
+  const VecF a_zero = splat(static_cast<float>(8388608 + op.a_zero + sign)),
+             b_zero = splat(static_cast<float>(8388608 + op.b_zero + sign)),
+             b_value = splat(static_cast<float>(static_cast<std::int32_t>(*b) - op.b_zero)),
+             b_scale = splat(op.b_scale);
+  const auto zero = static_cast<std::int16_t>(op.y_zero) - VecH{},
+             low = static_cast<std::int16_t>(static_cast<std::int32_t>(op.lo) + op.y_zero) - VecH{},
+             high = static_cast<std::int16_t>(static_cast<std::int32_t>(op.hi) + op.y_zero) - VecH{};
+  std::int64_t i = 0;
+  for (; i + kBytes <= count; i += kBytes) {
+    VecB wide_a[4], wide_b[4];
+    VecI d[4];
+    interleave_four(load_bytes(a + i, ~ByteMask{}) ^ flip, VecB{}, VecB{}, exponent, wide_a);
+    if (!one_b) interleave_four(load_bytes(b + i, ~ByteMask{}) ^ flip, VecB{}, VecB{}, exponent, wide_b);
+    QR_UNROLL
+    for (int v = 0; v < 4; ++v) {
+      const VecF fa = reinterpret_cast<VecF>(wide_a[v]) - a_zero,
+                 fb = one_b ? b_value : reinterpret_cast<VecF>(wide_b[v]) - b_zero;
+      d[v] = round_to_int(Product ? fa * fb * op.a_scale : fma(fb, b_scale, fa * op.a_scale));
+    }
+    // What was taken apart within 16 bytes is put together there.
+    store_bytes(y + i, ~ByteMask{}, pack_bytes<T>(d, zero, low, high));
+  }
+  return i;
+}
+#endif
+
 // y[i] = a[i * as] op b[i * bs], all of one type
 template <bool Product, class T>
 QR_INLINE void apply_row(const Operator &op, const T *a, std::int64_t as, const T *b, std::int64_t bs, T *y,
@@ -34,6 +71,12 @@ QR_INLINE void apply_row(const Operator &op, const T *a, std::int64_t as, const 
     return v;
   };
   std::int64_t i = 0;
+#if QR_ISA_BYTES == 64
+  if constexpr (sizeof(T) == 1) {
+    if (as == 1 && bs == 1) i = apply_bytes<Product>(op, a, b, false, y, count);
+    else if (as == 1 && bs == 0) i = apply_bytes<Product>(op, a, b, true, y, count);
+  }
+#endif
   if (as == 1 && bs == 1) {
     for (; i + kLanes <= count; i += kLanes) narrow(y + i, op.apply<Product>(widen(a + i), widen(b + i)));
   } else if (as == 1 && bs == 0) {

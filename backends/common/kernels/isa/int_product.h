@@ -62,10 +62,10 @@ struct BytePairs : Quads {
 };
 #endif
 
-// acc[r][v] += rows x panel, over `steps`.
-template <class Kind, int R, int V>
+// acc[r][v] += rows x panel, over `steps`; between() is called before every four of them.
+template <class Kind, int R, int V, class Between>
 QR_INLINE void multiply(const std::byte *rows, std::int64_t row_bytes, const typename Kind::Weight *w,
-                        std::int64_t steps, VecI (&acc)[R][V]) noexcept {
+                        std::int64_t steps, VecI (&acc)[R][V], Between &&between) noexcept {
   const auto step = [&](std::int64_t s) __attribute__((always_inline)) {
     typename Kind::Held wv[V];
     QR_UNROLL
@@ -82,8 +82,16 @@ QR_INLINE void multiply(const std::byte *rows, std::int64_t row_bytes, const typ
     asm volatile("" ::: "memory");  // steps are not mixed: gemm_tile.cpp
   };
   std::int64_t s = 0;
-  for (; s + 4 <= steps; s += 4) step(s), step(s + 1), step(s + 2), step(s + 3);
+  for (; s + 4 <= steps; s += 4) {
+    between();
+    step(s), step(s + 1), step(s + 2), step(s + 3);
+  }
   _Pragma("GCC unroll 1") for (; s < steps; ++s) step(s);
+}
+template <class Kind, int R, int V>
+QR_INLINE void multiply(const std::byte *rows, std::int64_t row_bytes, const typename Kind::Weight *w,
+                        std::int64_t steps, VecI (&acc)[R][V]) noexcept {
+  multiply<Kind>(rows, row_bytes, w, steps, acc, [] {});
 }
 
 }  // namespace quarry::kernels::QR_ISA

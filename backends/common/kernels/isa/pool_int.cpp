@@ -128,6 +128,27 @@ QR_INLINE void mean_columns(const MeanInt &p, const X *x, int count, Y *y) noexc
 template <class X, class Y>
 QR_INLINE void mean_row(const MeanInt &p, const X *x, Y *y) noexcept {
   std::int64_t total = 0, i = 0;
+#if QR_ISA_BYTES == 64
+  // Bytes by dot products with ones; signed ones as unsigned ones.
+  if constexpr (sizeof(X) == 1) {
+    constexpr bool is_signed = X(-1) < X(0);
+    const VecB ones = VecB{} + std::int8_t{1}, flip = VecB{} + static_cast<std::int8_t>(is_signed ? -128 : 0);
+    while (i < p.reduced) {
+      const std::int64_t from = i, end = min_of(p.reduced, from + kMeanFlush * kLanes);
+      VecI sum[4] = {};
+      for (; i + 4 * kBytes <= end; i += 4 * kBytes) QR_UNROLL
+      for (int v = 0; v < 4; ++v) sum[v] = add_quads(sum[v], load_bytes(x + i + v * kBytes, ~ByteMask{}) ^ flip, ones);
+      for (; i < end; i += kBytes) {
+        const ByteMask here = first_bytes(end - i);
+        sum[0] = add_quads(sum[0], load_bytes(x + i, here) ^ load_bytes(&flip, here), ones);
+      }
+      i = end;
+      sum[0] += sum[1] + sum[2] + sum[3];
+      for (int lane = 0; lane < kLanes; ++lane) total += sum[0][lane];
+      if (is_signed) total -= 128 * (end - from);
+    }
+  }
+#endif
   while (i + kLanes <= p.reduced) {
     VecI sum{};
     for (std::int64_t n = 0; n < kMeanFlush && i + kLanes <= p.reduced; ++n, i += kLanes) sum += widen(x + i);
