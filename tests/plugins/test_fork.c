@@ -23,6 +23,8 @@ static void *odd_alloc(void *self, uint64_t size, uint64_t align) {
   return counting_alloc(self, size, align);
 }
 
+static char g_container[64]; /* this process's own: two tests are of this program, and may run at once */
+
 typedef struct world {
   qr_runtime *runtime;
   qr_options *options;
@@ -51,9 +53,9 @@ static void make(world *w, const char *grade, const char *slow) {
   set(w, "queue_depth", "2");
   snprintf(path, sizeof path, "%s/accepted.onnx", g_models);
   OK(qr_model_open_path(w->runtime, str(path), NULL, &onnx));
-  OK(qr_model_compile(onnx, w->options, str("./forked.qrm"), NULL));
+  OK(qr_model_compile(onnx, w->options, str(g_container), NULL));
   qr_model_destroy(onnx);
-  OK(qr_model_open_path(w->runtime, str("./forked.qrm"), NULL, &w->model));
+  OK(qr_model_open_path(w->runtime, str(g_container), NULL, &w->model));
   set(w, "scripted.script", slow);
   set(w, "context.recompile", "background");
   OK(qr_session_create(w->model, w->options, NULL, &w->session));
@@ -232,6 +234,7 @@ static void test_device_with_a_thread(void **state) {
 
 /* argv[4], where it is given: the backend has a queue of its own. */
 int main(int argc, char **argv) {
+  int failed;
   const struct CMUnitTest with_queue[] = {
       cmocka_unit_test(test_device_with_a_thread),
   };
@@ -243,6 +246,8 @@ int main(int argc, char **argv) {
   };
   if (argc != 4 && argc != 5) return 2;
   g_plugins = argv[1], g_models = argv[2], g_prepare = argv[3];
-  if (argc == 5) return cmocka_run_group_tests(with_queue, NULL, NULL);
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  snprintf(g_container, sizeof g_container, "./forked.%ld.qrm", (long)getpid());
+  failed = argc == 5 ? cmocka_run_group_tests(with_queue, NULL, NULL) : cmocka_run_group_tests(tests, NULL, NULL);
+  remove(g_container);
+  return failed;
 }
