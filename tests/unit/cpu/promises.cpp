@@ -249,11 +249,11 @@ TEST_CASE("inverted residuals leave work for others") {
 // To wake threads takes longer than a small loop: those are run alone until there is work enough.
 TEST_CASE("threads are woken for what is worth it") {
   Net net;
-  i32 y = net.input(DType::F32, {1, 256, 256});
+  i32 y = net.input(DType::F32, {1, 128, 128});
   for (int i = 0; i < 40; ++i) y = net.node(Op::Sin, {y});
   const PlanCase sample(net.gives({y}));
-  static std::uint64_t clock, tick, shared;
-  shared = 0;
+  static std::uint64_t clock, tick, shared, more;
+  shared = more = 0;
   qr_host host = test_host();
   host.clock_ns = [](void *) { return clock += tick; };
   Request made(sample.loaded(), 2);
@@ -261,23 +261,30 @@ TEST_CASE("threads are woken for what is worth it") {
   Data inputs = sample.random_inputs(random);
   made.inputs[0].data = inputs[0].data(), made.inputs[0].size_bytes = inputs[0].size();
   made.threads.parallel_for = [](void *, std::uint64_t count, std::uint64_t, qr_parallel_body body, void *context) {
-    ++shared;
+    ++shared, clock += more;
     body(context, 0, count, 0);
   };
   cpu::Execution execution(sample.loaded());
-  const auto runs = [&](std::uint64_t each) {  // ns that a loop takes; shared loops of the last run
+  // ns that a loop takes; shared loops of the last run. (Long enough for the trials to come again.)
+  const auto runs = [&](std::uint64_t each) {
     tick = each;
-    for (int run = 0; run < 6; ++run) {
+    for (int run = 0; run < 520; ++run) {
       shared = 0;
       made.outputs[0].data = nullptr;
       REQUIRE_OK(execution.run(made.request, host));
     }
     return shared;
   };
-  CHECK_EQ(runs(50'000), 40);  // each is worth a wake
+  CHECK_EQ(runs(50'000), 40);     // each is worth a wake
+  more = std::uint64_t{0} - 500;  // ns that a shared loop takes beyond what it takes alone
   const std::uint64_t some = runs(2'000);
   CHECK((some > 0 && some < 40));  // the first ones are run alone; then the threads are awake
-  CHECK_EQ(runs(100), 0);          // all of them together are not
+  more = 5'000;
+  CHECK_EQ(runs(2'000), 0);  // where the threads come late, short runs are made alone
+  more = std::uint64_t{0} - 500;
+  CHECK((runs(2'000) > 0));  // and are not, when they come in time again
+  more = 0;
+  CHECK_EQ(runs(100), 0);  // all of them together are not worth it
 }
 
 TEST_CASE("quantized convolutions take additions") {
