@@ -2,7 +2,10 @@
 // Where values lie in the execution's memory: those that live at the same time lie apart.
 #include <algorithm>
 #include <numeric>
+#include <optional>
+#include <span>
 
+#include "backends/common/kernels/pack.h"
 #include "backends/cpu/compile.h"
 #include "backends/cpu/view.h"
 
@@ -32,19 +35,24 @@ Vector<Lifetime> lifetimes_of(const Plan &plan) {
   return lifetimes;
 }
 
-// Whether operand 0 of an elementwise step is walked exactly as its result.
-bool same_walk(const Plan &plan, const Step &step) {
+// The operand that a step reads exactly as it writes its result, each element before it writes that: operand 0 of an
+// elementwise step, what a convolution adds.
+std::optional<std::uint32_t> same_walk(const Plan &plan, const Step &step) {
+  const auto first_if = [](bool same) { return same ? std::optional<std::uint32_t>(0) : std::nullopt; };
   switch (step.kernel) {
-    case static_cast<std::uint32_t>(Kernel::UnaryF32): return true;
+    case static_cast<std::uint32_t>(Kernel::UnaryF32): return 0;
     case static_cast<std::uint32_t>(Kernel::BinaryF32): {
       const auto p = params_of<kernels::BinaryF32>(plan, step);
-      return is_row_major({p.dims, p.rank}, {p.a, p.rank});
+      return first_if(is_row_major({p.dims, p.rank}, {p.a, p.rank}));
     }
     case static_cast<std::uint32_t>(Kernel::ChainF32): {
       const auto p = params_of<kernels::ChainF32>(plan, step);
-      return is_row_major({p.dims, p.rank}, {p.x, p.rank});
+      return first_if(is_row_major({p.dims, p.rank}, {p.x, p.rank}));
     }
-    default: return false;
+    case static_cast<std::uint32_t>(Kernel::ConvF32):
+      if (!kernels::adds_in_place(params_of<kernels::ConvF32>(plan, step), *plan.isa)) return std::nullopt;
+      return step.operand_count - 2;
+    default: return std::nullopt;
   }
 }
 
@@ -56,17 +64,18 @@ void write_in_place(Plan &plan) {
   bool any = false;
   for (std::uint32_t s = 0; s < plan.steps.size(); ++s) {
     const Step &step = plan.steps[s];
-    if (step.kernel == kReferenceStep || !same_walk(plan, step)) continue;
-    const Operand &x = plan.operands[step.first_operand],
-                  &y = plan.operands[step.first_operand + step.operand_count - 1];
+    if (step.kernel == kReferenceStep) continue;
+    const std::optional<std::uint32_t> overwritten = same_walk(plan, step);
+    if (!overwritten) continue;
+    const auto inputs = std::span(plan.operands).subspan(step.first_operand, step.operand_count - 1);
+    const Operand &x = inputs[*overwritten], &y = plan.operands[step.first_operand + step.operand_count - 1];
     const Value &from = plan.values[x.value], &to = plan.values[y.value];
     if (x.value == y.value || x.offset != 0 || y.offset != 0 || from.place != Place::Arena ||
         to.place != Place::Arena || from.bytes != to.bytes)
       continue;
     if (lifetimes[x.value].last != s || lifetimes[y.value].first != s) continue;
     // No other operand may be another part of x.
-    const auto others = std::span(plan.operands).subspan(step.first_operand + 1, step.operand_count - 2);
-    if (std::ranges::any_of(others, [&](const Operand &other) { return other.value == x.value; })) continue;
+    if (std::ranges::count_if(inputs, [&](const Operand &input) { return input.value == x.value; }) > 1) continue;
     place[y.value] = place[x.value];
     any = true;
   }

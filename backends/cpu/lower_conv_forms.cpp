@@ -79,6 +79,8 @@ Status Lowering::lower_conv_transpose(const Group &group, bool *done) {
   if (g.rank < 1 || g.rank > 2 || g.batch < 1 || g.batch > kMostExtent || g.in_channels > kMostChannels ||
       g.out_channels > kMostChannels)
     return {};
+  QR_RETURN_IF_ERROR(lower_apart(group, g, done));
+  if (*done) return {};
   PhaseAxis axis[2];  // rows, columns
   for (std::size_t i = 0; i < g.rank; ++i) {
     PhaseAxis &a = axis[2 - g.rank + i];

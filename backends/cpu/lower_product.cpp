@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "backends/common/kernels/conv_shape.h"
 #include "backends/common/kernels/pack.h"
 #include "backends/cpu/lowering.h"
 #include "formats/qir/infer.h"
@@ -98,9 +99,8 @@ struct Lowering::ConvParts {
   Vector<float> bias;
   kernels::FilterView<float> filter{};
   std::int64_t weights = 0;  // in all
-  bool depthwise() const noexcept {
-    return geometry.group == geometry.in_channels && geometry.group == geometry.out_channels && geometry.group > 1;
-  }
+  // Filters of one channel each; how many of them each channel has: geometry.out_per_group.
+  bool depthwise() const noexcept { return geometry.in_per_group == 1 && geometry.group > 1; }
 };
 
 // False where kernels cannot take it.
@@ -123,16 +123,32 @@ Result<bool> Lowering::conv_parts(const Group &group, ConvParts *out) const {
 }
 
 Status Lowering::lower_conv(const Group &group, bool *done) {
+  QR_RETURN_IF_ERROR(lower_pointwise(group, done));
+  if (*done) return {};
   ConvParts parts;
   QR_ASSIGN_OR_RETURN(const bool fits, conv_parts(group, &parts));
-  if (!fits) return lower_conv3d(group, done);
-  const View x = channels_last(current_->inputs[0]);
+  if (!fits) {
+    QR_RETURN_IF_ERROR(lower_depthwise3d(group, done));
+    return *done ? Status() : lower_conv3d(group, done);
+  }
+  if (parts.depthwise()) {
+    QR_RETURN_IF_ERROR(lower_depthwise_planes(group, parts, done));
+    if (*done) return {};
+  }
+  const std::int64_t times = parts.depthwise() ? parts.geometry.out_per_group : 1;
+  kernels::ConvF32 p;
+  p.ic = narrow(parts.geometry.in_channels), p.oc = narrow(parts.geometry.out_channels),
+  p.groups = narrow(parts.geometry.group), p.window = parts.window;
+  const bool planes = !parts.depthwise() && kernels::reads_planes(p) && is_row_major(any(current_->inputs[0]));
+  const View x = times > 1 ? repeated_channels(current_->inputs[0], times)
+                 : planes  ? any(current_->inputs[0])
+                           : channels_last(current_->inputs[0]);
   View r;
   if (group.residual != qir::kAbsent) r = channels_last(group.residual);
   const View y = image_output(group.output);
   const auto fill = [&](auto &params) {
     params.window = parts.window;
-    params.x_stride = narrow(pixel_of(x)), params.y_stride = narrow(pixel_of(y));
+    params.x_stride = planes ? kernels::kPlanes : narrow(pixel_of(x)), params.y_stride = narrow(pixel_of(y));
     if (group.residual != qir::kAbsent) params.r_stride = narrow(pixel_of(r)), params.residual = group.residual_mode;
     params.act = group.act;
     params.has_bias = !parts.bias.empty();
@@ -140,15 +156,29 @@ Status Lowering::lower_conv(const Group &group, bool *done) {
   *done = true;
   if (parts.depthwise()) {
     kernels::DepthwiseF32 d;
-    d.c = narrow(parts.geometry.in_channels);
+    d.c = narrow(parts.geometry.out_channels);
     fill(d);
     return emit_depthwise(d, x, parts.filter, parts.bias, y, group.residual == qir::kAbsent ? nullptr : &r);
   }
-  kernels::ConvF32 p;
-  p.ic = narrow(parts.geometry.in_channels), p.oc = narrow(parts.geometry.out_channels),
-  p.groups = narrow(parts.geometry.group);
   fill(p);
   return emit_conv(p, x, parts.filter, parts.weights, parts.bias, y, group.residual == qir::kAbsent ? nullptr : &r);
+}
+
+// Over planes that stay planes.
+Status Lowering::lower_depthwise_planes(const Group &group, const ConvParts &parts, bool *done) {
+  const std::int32_t xi = current_->inputs[0];
+  kernels::DepthwiseF32 p;
+  p.window = parts.window, p.c = narrow(parts.geometry.in_channels);
+  p.x_stride = p.y_stride = p.r_stride = kernels::kPlanes;
+  p.act = group.act, p.residual = group.residual_mode, p.has_bias = !parts.bias.empty();
+  if (parts.geometry.out_per_group != 1 || !kernels::depthwise_in_planes(p) || !stays_planar(xi, group.output))
+    return {};
+  View r;
+  if (group.residual != qir::kAbsent) r = row_major(group.residual);
+  const View x = row_major(xi), y = new_row_major(tensor(group.output).shape, 4);
+  define(group.output, y);
+  *done = true;
+  return emit_depthwise(p, x, parts.filter, parts.bias, y, group.residual == qir::kAbsent ? nullptr : &r);
 }
 
 Status Lowering::lower_block(const Group &group, bool *done) {
@@ -158,7 +188,7 @@ Status Lowering::lower_block(const Group &group, bool *done) {
     QR_ASSIGN_OR_RETURN(const bool fits, conv_parts(*of, parts));
     if (!fits) return {};
   }
-  if (!d.depthwise() || d.window.dh != 1) return {};
+  if (!d.depthwise() || d.geometry.out_per_group != 1 || d.window.dh != 1) return {};
   const View x = channels_last(graph_.nodes[static_cast<std::size_t>(expand.root)].inputs[0]);
   View r;
   if (group.residual != qir::kAbsent) r = channels_last(group.residual);

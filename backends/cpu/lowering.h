@@ -98,6 +98,14 @@ class Lowering {
   Status lower_conv(const Group &group, bool *done);
   Status lower_conv_transpose(const Group &group, bool *done);
   Status lower_conv3d(const Group &group, bool *done);
+  Status lower_depthwise3d(const Group &group, bool *done);
+  bool stays_planar(std::int32_t x, std::int32_t y);
+  Status emit_planar_product(const View &w, const View &x, const View &y, std::int64_t images,
+                             const Vector<float> &bias, const kernels::Activation &act, const View *r,
+                             kernels::Residual residual);
+  Status lower_pointwise(const Group &group, bool *done);
+  Status lower_apart(const Group &group, const qir::ConvGeometry &geometry, bool *done);  // of ConvTranspose
+  View repeated_channels(std::int32_t id, std::int64_t times);
   Status lower_recurrent(const qir::Node &node, bool *done);
   Status lower_cumulate(const qir::Node &node, bool *done);
   Status lower_group_norm(const qir::Node &node, bool *done);
@@ -159,6 +167,7 @@ class Lowering {
   Status add_packed(kernels::Kernel kernel, const P &params, const Vector<float> &bias, Pack &&pack, Vector<Arg> *args);
   struct ConvParts;  // lower_product.cpp
   Result<bool> conv_parts(const Group &group, ConvParts *out) const;
+  Status lower_depthwise_planes(const Group &group, const ConvParts &parts, bool *done);
   bool bias_of(const Group &group, std::int64_t channels, float scale, std::int32_t bias, Vector<float> *out) const;
 
   std::uint32_t name_of(std::string_view text);

@@ -7,6 +7,7 @@
 #include <limits>
 #include <stdexcept>
 
+#include "backends/common/kernels/matmul_shape.h"
 #include "tests/kernels/matrix.h"
 
 namespace quarry::kernel_test {
@@ -41,7 +42,7 @@ MatMulData matmul_data(const MatMulF32 &p, Random &random) {
   d.a = random.reals(matrix(p.a_batch, p.m, p.k, p.a_row, p.a_col));
   d.b = random.reals(matrix(p.b_batch, p.k, p.n, p.b_row, p.b_col));
   d.y.assign(matrix(p.y_batch, p.m, p.n, p.y_row, 1), -77.0f);
-  d.bias = random.reals(static_cast<std::size_t>(p.n));
+  d.bias = random.reals(static_cast<std::size_t>(p.has_bias == kBiasPerRow ? p.m : p.n));
   d.r = random.reals(d.y.size());
   return d;
 }
@@ -83,7 +84,9 @@ void check_matmul(const Isa &isa, const MatMulF32 &p) {
             sum += term, size += std::fabs(term);
           }
           const auto i = static_cast<std::size_t>(at + m * p.y_row + n);
-          const double bias = p.has_bias ? static_cast<double>(d.bias[static_cast<std::size_t>(n)]) : 0,
+          const double bias = p.has_bias ? static_cast<double>(
+                                               d.bias[static_cast<std::size_t>(p.has_bias == kBiasPerRow ? m : n)])
+                                         : 0,
                        alpha = static_cast<double>(p.alpha);
           const double r = p.residual == Residual::None ? 0 : static_cast<double>(d.r[i]);
           seen[i] = true;
@@ -125,7 +128,7 @@ MatMulF32 random_matmul(Random &random) {
     y *= p.batch[i];
   }
   p.alpha = random.integer(0, 1) ? 1.0f : random.real(-2, 2);
-  p.has_bias = static_cast<std::uint32_t>(random.integer(0, 1));
+  p.has_bias = static_cast<std::uint32_t>(random.integer(0, kBiasPerRow));
   p.residual = static_cast<Residual>(random.integer(0, 2));
   p.act = {
       random.integer(0, 2) ? Act::Clip : static_cast<Act>(random.integer(0, static_cast<std::int64_t>(Act::Count) - 1)),
@@ -274,7 +277,7 @@ void register_matmul(Registry &registry) {
           for (const Residual residual : {Residual::None, Residual::BeforeAct, Residual::AfterAct}) {
             MatMulF32 p = matmul(m, k, n + 1);
             p.residual = residual;
-            p.has_bias = residual == Residual::AfterAct;
+            p.has_bias = residual == Residual::AfterAct ? 1 : residual == Residual::BeforeAct ? kBiasPerRow : 0;
             p.alpha = k == 7 ? 0.3f : 1.0f;
             if (residual != Residual::None) p.act = {Act::HardSigmoid, 0.2f, 0.5f, 0};
             check_matmul(isa, p);

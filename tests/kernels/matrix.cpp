@@ -12,6 +12,7 @@
 #include <stdexcept>
 #include <tuple>
 
+#include "backends/common/kernels/conv_shape.h"
 #include "base/float16.h"
 
 namespace quarry::kernel_test {
@@ -50,13 +51,23 @@ std::vector<float> to_nchw(const std::vector<float> &from, std::int64_t n, std::
   return to;
 }
 
+std::vector<float> from_nchw(const std::vector<float> &from, std::int64_t n, std::int64_t hw, std::int64_t c) {
+  std::vector<float> to(from.size());
+  for (std::int64_t i = 0; i < n; ++i)
+    for (std::int64_t p = 0; p < hw; ++p)
+      for (std::int64_t j = 0; j < c; ++j)
+        to[static_cast<std::size_t>((i * hw + p) * c + j)] = from[static_cast<std::size_t>((i * c + j) * hw + p)];
+  return to;
+}
+
 std::vector<float> magnitudes(std::vector<float> values) {
   for (float &value : values) value = std::fabs(value);
   return values;
 }
 
 // Outputs in pixel-major order, channels adjacent: the sum, without bias.
-std::vector<float> reference_conv(const ConvF32 &p, const std::vector<float> &x, const std::vector<float> &w) {
+std::vector<float> reference_conv(ConvF32 p, const std::vector<float> &x, const std::vector<float> &w) {
+  if (p.x_stride == kPlanes) p.x_stride = p.ic;
   const Window &win = p.window;
   qir::Node node;
   node.op = qir::Op::Conv;
@@ -164,7 +175,8 @@ Registry::Prepared prepare(const Isa &isa, const ConvCase &c, Random &random, Co
   const auto y_pixels = static_cast<std::size_t>(w.n) * static_cast<std::size_t>(w.oh) * static_cast<std::size_t>(w.ow);
   const bool depthwise = c.depthwise;
   const std::int64_t group_inputs = p.ic / p.groups, taps = std::int64_t{w.kh} * w.kw;
-  data->x = random.reals(x_pixels * static_cast<std::size_t>(p.x_stride));
+  const bool planes = p.x_stride == kPlanes;
+  data->x = random.reals(x_pixels * static_cast<std::size_t>(planes ? p.ic : p.x_stride));
   const float spread = static_cast<float>(std::sqrt(3.0 / static_cast<double>(group_inputs * taps)));
   data->w = random.reals(static_cast<std::size_t>(p.oc * group_inputs * taps), -spread, spread);
   if (!c.w.empty()) data->w = c.w;
@@ -179,6 +191,7 @@ Registry::Prepared prepare(const Isa &isa, const ConvCase &c, Random &random, Co
   DepthwiseF32 d;
   d.window = w, d.c = p.ic, d.x_stride = p.x_stride, d.y_stride = p.y_stride, d.r_stride = p.r_stride,
   d.residual = p.residual, d.act = p.act, d.has_bias = p.has_bias;
+  if (planes) d.y_stride = d.r_stride = kPlanes;
   Registry::Prepared prepared{
       depthwise ? Kernel::DepthwiseF32 : Kernel::ConvF32, depthwise ? params_of(d) : params_of(p), {}, {}};
   Needs needs;
@@ -188,19 +201,45 @@ Registry::Prepared prepare(const Isa &isa, const ConvCase &c, Random &random, Co
   Bytes packed(needs.operand_bytes[1]);
   if (depthwise) pack_depthwise_f32(d, isa, view, packed.data());
   else pack_conv_f32(p, isa, view, packed.data());
-  prepared.operands = {{bytes_of(data->x)}, {packed}};
+  prepared.operands = {{bytes_of(planes ? to_nchw(data->x, w.n, std::int64_t{w.ih} * w.iw, p.ic, p.ic) : data->x)},
+                       {packed}};
   if (p.has_bias) {
     Bytes bias(needs.operand_bytes[2]);
     pack_channels(data->bias.data(), p.oc, bias.data(), bias.size());
     prepared.operands.push_back({bias});
   }
-  if (p.residual != Residual::None) prepared.operands.push_back({bytes_of(data->r)});
+  const std::int64_t y_plane = std::int64_t{w.oh} * w.ow;
+  if (p.residual != Residual::None)
+    prepared.operands.push_back(
+        {bytes_of(planes && depthwise ? to_nchw(data->r, w.n, y_plane, p.oc, p.r_stride) : data->r)});
   prepared.operands.push_back(
       {bytes_of(std::vector<float>(y_pixels * static_cast<std::size_t>(p.y_stride), -77.0f)), true});
   prepared.work.flops = 2.0 * static_cast<double>(y_pixels) * static_cast<double>(p.oc * group_inputs * taps);
   prepared.work.bytes = 4.0 * static_cast<double>(x_pixels) * p.ic + 4.0 * static_cast<double>(y_pixels) * p.oc +
                         static_cast<double>(packed.size());
   return prepared;
+}
+
+// y where r lies: the same numbers, and what stands between the pixels stays.
+void check_in_place(const Isa &isa, const Registry::Prepared &prepared, const std::vector<float> &expected) {
+  ConvF32 p;
+  std::memcpy(&p, prepared.params.data(), sizeof p);
+  Needs needs;
+  if (const Status status = kernel_row(prepared.kernel).check(&p, isa, needs); !status.ok())
+    throw std::runtime_error(std::string(status.message()));
+  std::vector<Bytes> memory;
+  for (const Operand &operand : prepared.operands) memory.push_back(operand.contents);
+  std::vector<std::byte *> pointers;
+  for (Bytes &bytes : memory) pointers.push_back(bytes.data());
+  pointers.back() = pointers[pointers.size() - 2];
+  const Guarded scratch(needs.scratch_bytes, Guarded::Edge::Begin);
+  std::vector<float> wanted = values_of<float>(memory[memory.size() - 2]);
+  const Threads threads;
+  isa.run[static_cast<std::size_t>(prepared.kernel)](
+      Call{prepared.params.data(), pointers.data(), threads, scratch.data(), needs.scratch_bytes, nullptr});
+  for (std::size_t i = 0; i < wanted.size(); ++i)
+    if (i % static_cast<std::size_t>(p.y_stride) < static_cast<std::size_t>(p.oc)) wanted[i] = expected[i];
+  expect_close("in place", values_of<float>(memory[memory.size() - 2]), wanted, 0, 0);
 }
 
 void check_conv(const Isa &isa, const ConvCase &c) {
@@ -211,8 +250,9 @@ void check_conv(const Isa &isa, const ConvCase &c) {
   ConvData data;
   try {
     const Registry::Prepared prepared = prepare(isa, c, random, &data);
-    const std::vector<float> y =
-        values_of<float>(run(isa, prepared.kernel, prepared.params.data(), prepared.operands).at(0));
+    std::vector<float> y = values_of<float>(run(isa, prepared.kernel, prepared.params.data(), prepared.operands).at(0));
+    if (c.depthwise && p.x_stride == kPlanes) y = from_nchw(y, w.n, std::int64_t{w.oh} * w.ow, p.oc);
+    if (!c.depthwise && adds_in_place(p, isa)) check_in_place(isa, prepared, y);
     const std::vector<float> sums = reference_conv(p, data.x, data.w),
                              sizes = reference_conv(p, magnitudes(data.x), magnitudes(data.w));
     float largest = 0;
@@ -298,8 +338,10 @@ ConvCase random_case(Random &random, bool depthwise, bool winograd) {
     c.p.ic = c.p.groups * pick(1, pick(0, 1) ? 5 : 40), c.p.oc = c.p.groups * pick(1, pick(0, 2) ? 40 : 140);
     if (depthwise) c.p.oc = c.p.groups = c.p.ic;
     c.p.x_stride = c.p.ic + (pick(0, 1) ? 0 : pick(1, 9));
+    if (!winograd && (depthwise || reads_planes(c.p)) && pick(0, 1)) c.p.x_stride = kPlanes;
     c.p.y_stride = c.p.oc + (pick(0, 1) ? 0 : pick(1, 9));
     c.p.r_stride = c.p.oc + (pick(0, 1) ? 0 : pick(1, 9));
+    if (depthwise && c.p.x_stride == kPlanes) c.p.y_stride = c.p.r_stride = c.p.oc;
     c.p.has_bias = static_cast<std::uint32_t>(pick(0, 1));
     c.p.residual = static_cast<Residual>(pick(0, 2));
     c.p.act = {pick(0, 2) ? Act::Clip : static_cast<Act>(pick(0, static_cast<std::int64_t>(Act::Count) - 1)),
@@ -465,7 +507,12 @@ void add_convs(Registry &registry) {
     for (const std::int32_t k : {3, 5, 7})
       for (const std::int32_t step : {1, 2})
         for (const std::int32_t size : {1, 2, 5, 7, 14, 23})
-          if (size + k / 2 * 2 >= k) check_conv(isa, depthwise_case(size, 37, k, step, k / 2));
+          if (size + k / 2 * 2 >= k) {
+            ConvCase c = depthwise_case(size, 37, k, step, k / 2);
+            check_conv(isa, c);
+            c.p.x_stride = kPlanes;
+            check_conv(isa, c);
+          }
   });
   registry.test("DepthwiseF32: few channels", [](const Isa &isa) {
     for (const std::int32_t channels : {1, 2, 3, 4, 8})

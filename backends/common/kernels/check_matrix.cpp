@@ -63,7 +63,8 @@ Status check_ConvF32(const void *params, const Isa &isa, Needs &needs) {
                   "0 to 2, and 0 for all algorithms but the direct one");
   if (!valid(p.act)) return refuse("ConvF32", "activation", static_cast<std::int64_t>(p.act.kind), "a known one");
   std::uint64_t bytes;
-  if (!image_bytes(w.n, w.ih, w.iw, p.x_stride, p.ic, 4, &bytes))
+  const bool planes = p.x_stride == kPlanes && reads_planes(p) && p.algorithm == ConvAlgorithm::Direct;
+  if (!image_bytes(w.n, w.ih, w.iw, planes ? p.ic : p.x_stride, p.ic, 4, &bytes))
     return refuse("ConvF32", "elements from one pixel of x to the next", p.x_stride, "at least the input channels");
   std::uint64_t y_bytes;
   if (!image_bytes(w.n, w.oh, w.ow, p.y_stride, p.oc, 4, &y_bytes))
@@ -117,13 +118,21 @@ Status check_DepthwiseF32(const void *params, const Isa &isa, Needs &needs) {
   if (p.c < 1 || p.c > kMostChannels) return refuse("DepthwiseF32", "channels", p.c, "1 to 2^24");
   if (!valid(p.act)) return refuse("DepthwiseF32", "activation", static_cast<std::int64_t>(p.act.kind), "a known one");
   std::uint64_t bytes;
-  if (!image_bytes(w.n, w.ih, w.iw, p.x_stride, p.c, 4, &bytes))
+  const bool planes = p.x_stride == kPlanes && depthwise_in_planes(p);
+  if (planes) {
+    if (p.y_stride != kPlanes || p.r_stride != kPlanes)
+      return refuse("DepthwiseF32", "elements from one pixel of y to the next", p.y_stride, "planes, as x");
+    if (!float_bytes(depthwise_planes(p, isa.f32_lanes).floats, 1, 1, 1, &needs.scratch_bytes))
+      return too_large("DepthwiseF32", "scratch");
+  }
+  if (!image_bytes(w.n, w.ih, w.iw, planes ? p.c : p.x_stride, p.c, 4, &bytes))
     return refuse("DepthwiseF32", "elements from one pixel of x to the next", p.x_stride, "at least the channels");
   add(needs, bytes);
   const std::int64_t padded = (std::int64_t{p.c} + isa.f32_lanes - 1) / isa.f32_lanes * isa.f32_lanes;
   add(needs,
       static_cast<std::uint64_t>(padded) * static_cast<std::uint64_t>(std::int64_t{w.kh} * w.kw) * 4);  // below 2^43
-  return add_outputs("DepthwiseF32", w, p.c, padded, p.has_bias, p.residual, p.r_stride, p.y_stride, needs);
+  return add_outputs("DepthwiseF32", w, p.c, padded, p.has_bias, p.residual, planes ? p.c : p.r_stride,
+                     planes ? p.c : p.y_stride, needs);
 }
 
 Status check_BlockF32(const void *params, const Isa &isa, Needs &needs) {
@@ -168,7 +177,7 @@ Status check_MatMulF32(const void *params, const Isa &isa, Needs &needs) {
   if (p.n < 0 || p.n > kMost) return refuse("MatMulF32", "columns", p.n, "0 to 2^31");
   if (p.k < 0 || p.k > kMost) return refuse("MatMulF32", "length of the sums", p.k, "0 to 2^31");
   if (!valid(p.act)) return refuse("MatMulF32", "activation", static_cast<std::int64_t>(p.act.kind), "a known one");
-  if (p.has_bias > 1) return refuse("MatMulF32", "has_bias", p.has_bias, "0 or 1");
+  if (p.has_bias > kBiasPerRow) return refuse("MatMulF32", "has_bias", p.has_bias, "0 to 2");
   if (p.residual >= Residual::Count)
     return refuse("MatMulF32", "residual", static_cast<std::int64_t>(p.residual), "0 to 2");
   if (p.m > 1 && p.y_row < p.n)
@@ -197,7 +206,8 @@ Status check_MatMulF32(const void *params, const Isa &isa, Needs &needs) {
   if (!matrix(y, p.m, p.n, p.y_row, 1, &y_bytes)) return too_large("MatMulF32", "y");
   add(needs, a_bytes);
   add(needs, b_bytes);
-  if (p.has_bias) add(needs, batches > 0 && p.m > 0 ? static_cast<std::uint64_t>(p.n) * 4 : 0);
+  if (p.has_bias)
+    add(needs, batches > 0 && p.m > 0 ? static_cast<std::uint64_t>(p.has_bias == kBiasPerRow ? p.m : p.n) * 4 : 0);
   if (p.residual != Residual::None) add(needs, y_bytes);
   add(needs, y_bytes, true);
   const MatMulShape s = matmul_shape(p, isa.f32_lanes, isa.f32_panel);

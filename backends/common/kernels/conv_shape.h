@@ -10,6 +10,10 @@
 
 namespace quarry::kernels {
 
+// x_stride where x lies in planes, as ONNX has it: of ConvF32 only where rows are copied with their borders
+// (block_rows), of DepthwiseF32 with those of y and r.
+inline constexpr std::int32_t kPlanes = 0;
+
 struct ConvShape {
   std::int64_t taps, run;        // the sum of one output is over taps * run products; the run is adjacent in memory
   std::int64_t chunk, chunks;    // of the run
@@ -48,6 +52,18 @@ struct ConvShape {
   return (rows - 1) * w.sh + std::int64_t{w.kh - 1} * w.dh + 1;
 }
 
+// Columns of x up to the last one that a window reads.
+[[maybe_unused]] static inline std::int64_t conv_reach_x(const Window &w) noexcept {
+  return std::int64_t{w.ow - 1} * w.sw + std::int64_t{w.kw - 1} * w.dw + 1 - w.pad_left;
+}
+// Few channels (the first layer of networks): rows of the image are copied with their borders, and a row of taps is one
+// run. They may be copied from planes.
+[[maybe_unused]] static inline bool reads_planes(const ConvF32 &p) noexcept {
+  const Window &w = p.window;
+  return p.groups == 1 && w.dw == 1 && w.kw > 1 && p.ic <= 4 && w.kw <= 4096 && w.pad_left < w.kw &&
+         conv_reach_x(w) <= std::int64_t{w.iw} + w.kw && w.kh <= 64;
+}
+
 // For parameters whose window, channels and groups are checked. `panel` is Isa::f32_panel.
 [[maybe_unused]] static inline ConvShape conv_shape(const ConvF32 &p, std::uint32_t lanes,
                                                     std::uint32_t panel) noexcept {
@@ -57,15 +73,12 @@ struct ConvShape {
   s.group_inputs = p.ic / p.groups, s.group_outputs = p.oc / p.groups;
   s.vectors = conv_ceil_div(s.group_outputs, lanes);
   s.panels = conv_ceil_div(s.vectors, panel);
-  const std::int64_t reach_x = std::int64_t{w.ow - 1} * w.sw + std::int64_t{w.kw - 1} * w.dw + 1 - w.pad_left;
+  const std::int64_t reach_x = conv_reach_x(w);
   const std::int64_t reach_y = std::int64_t{w.oh - 1} * w.sh + std::int64_t{w.kh - 1} * w.dh + 1 - w.pad_top;
   s.dense = w.kh == 1 && w.kw == 1 && w.sh == 1 && w.sw == 1 && w.pad_top == 0 && w.pad_left == 0 && w.oh == w.ih &&
             w.ow == w.iw;
   s.bordered = w.pad_top > 0 || w.pad_left > 0 || reach_x > w.iw || reach_y > w.ih;
-  // Few channels (the first layer of networks): rows of the image are copied with their borders, and a row of taps is
-  // one run.
-  const bool padded_rows = p.groups == 1 && w.dw == 1 && w.kw > 1 && p.ic <= 4 && w.kw <= 4096 && w.pad_left < w.kw &&
-                           reach_x <= std::int64_t{w.iw} + w.kw && w.kh <= 64;
+  const bool padded_rows = reads_planes(p);
   s.taps = padded_rows ? w.kh : std::int64_t{w.kh} * w.kw;
   s.run = padded_rows ? std::int64_t{w.kw} * p.ic : s.group_inputs;
   // In the second-level cache; in the first where weights are widened into scratch for a few rows alone.
@@ -103,6 +116,32 @@ struct ConvShape {
   s.panel_floats = p.weights == WeightType::F32
                        ? 0
                        : conv_ceil_div(s.taps * s.chunk * conv_ceil_div(s.vectors, s.panels) * lanes, 16) * 16;
+  return s;
+}
+
+// DepthwiseF32 over planes: so many rows of output at a time, whose rows of input are copied, each as sw phases of
+// every sw-th column.
+inline constexpr std::int32_t kMostPlaneColumns = 256;  // of taps
+struct DepthwisePlanes {
+  std::int64_t rows, phase, row, floats;  // elements of a phase, of a row and of all of them
+};
+[[maybe_unused]] static inline bool depthwise_in_planes(const DepthwiseF32 &p) noexcept {
+  constexpr std::int32_t kMostReach = 1 << 12;
+  const Window &w = p.window;
+  return w.kw <= kMostPlaneColumns && w.sw <= 16 && w.kw * std::int64_t{w.dw} <= kMostReach &&
+         w.kh * std::int64_t{w.dh} <= kMostReach;
+}
+[[maybe_unused]] static inline DepthwisePlanes depthwise_planes(const DepthwiseF32 &p, std::uint32_t lanes) noexcept {
+  const Window &w = p.window;
+  constexpr std::int64_t kBytes = 24 << 10, kVectors = 4;
+  DepthwisePlanes s{};
+  const std::int64_t step = kVectors * lanes;
+  s.phase = (conv_ceil_div(w.ow, step) + conv_ceil_div(std::int64_t{w.kw} * w.dw / w.sw + 1, step)) * step;
+  s.row = s.phase * w.sw;
+  s.rows = 1;
+  while (s.rows < w.oh && conv_input_rows(w, s.rows + 1) * s.row * 4 <= kBytes) ++s.rows;
+  if (s.rows > 4 && s.rows < w.oh) s.rows = s.rows / 4 * 4;
+  s.floats = conv_input_rows(w, s.rows) * s.row;
   return s;
 }
 

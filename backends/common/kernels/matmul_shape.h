@@ -6,6 +6,8 @@
 
 namespace quarry::kernels {
 
+inline constexpr std::uint32_t kBiasPerRow = 2;  // has_bias of MatMulF32: a number for each row; 1: for each column
+
 // A panel of b is packed into scratch for as many rows of a as there are; a too where its columns are not adjacent.
 struct MatMulShape {
   std::int64_t chunk, chunks;                        // of k

@@ -29,6 +29,8 @@ bool winograd_wins(const ConvF32 &params, const Isa &isa);
 bool split_possible(const ConvF32 &params, const Isa &isa);
 bool split_wins(const ConvF32 &params, const Isa &isa);
 bool split_holds(const float *values, std::int64_t count);
+// Whether y may lie where the residual lies: each of its elements is read before it is written.
+bool adds_in_place(const ConvF32 &params, const Isa &isa);
 // The first of f16 and bf16 that holds all of `count` values exactly; F32 where neither does.
 WeightType shortest_exact(const float *values, std::int64_t count);
 // Vectors per channel (bias, multiplier) are padded with zeros to whole panels where a check function says so.

@@ -117,6 +117,14 @@ WeightType shortest_exact(const float *values, std::int64_t count) {
   return all(f32_to_bf16, bf16_to_f32) ? WeightType::BF16 : WeightType::F32;
 }
 
+bool adds_in_place(const ConvF32 &p, const Isa &isa) {
+  if (p.residual == Residual::None || p.r_stride != p.y_stride) return false;
+  if (p.algorithm == ConvAlgorithm::Winograd4x4) return true;
+  // Sums of several chunks wait in y, and so do those that other activations than a bound are made of.
+  return p.algorithm == ConvAlgorithm::Direct && conv_shape(p, isa.f32_lanes, isa.f32_panel).chunks == 1 &&
+         (p.residual == Residual::BeforeAct || p.act.kind == Act::None || p.act.kind == Act::Clip);
+}
+
 bool split_holds(const float *values, std::int64_t count) {
   return std::all_of(values, values + count, [](float v) {
     const std::uint32_t size = std::bit_cast<std::uint32_t>(v) & 0x7fffffff;

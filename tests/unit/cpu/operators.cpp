@@ -117,6 +117,32 @@ TEST_CASE("convolutions of three dimensions") {
   }
 }
 
+TEST_CASE("convolutions whose filters have one channel each, and those of one tap") {
+  for (std::uint64_t seed = 1; seed <= 120; ++seed) {
+    OneNode one(seed);
+    Random &random = one.random;
+    const std::size_t rank = static_cast<std::size_t>(random.integer(1, 3));
+    const bool pointwise = random.chance(30);
+    const std::int64_t channels = random.integer(2, 20), times = rank == 3 ? 1 : random.integer(1, 3),
+                       oc = pointwise ? random.integer(1, 70) : channels * times;
+    Vector<std::int64_t> x{random.integer(1, 2), channels}, w{oc, pointwise ? channels : 1}, strides, dilations,
+        pads(rank * 2);
+    for (std::size_t d = 0; d < rank; ++d) {
+      w.push_back(pointwise ? 1 : random.one_of({1, 2, 3, 3, 5, 7}));
+      strides.push_back(pointwise || random.chance(60) ? 1 : 2), dilations.push_back(random.chance(70) ? 1 : 2);
+      const std::int64_t reach = (w.back() - 1) * dilations.back();
+      x.push_back(reach + random.integer(1, 12));
+      if (!pointwise) pads[d] = random.integer(0, reach), pads[rank + d] = random.integer(0, reach);
+    }
+    Vector<i32> inputs{one.input(DType::F32, x), one.constant(DType::F32, w)};
+    if (random.chance(50)) inputs.push_back(one.constant(DType::F32, {oc}));
+    one.check("Conv, seed " + std::to_string(seed), Op::Conv, inputs, {DType::F32}, 2e-5f, [&](qir::Node &node) {
+      node.set("group", pointwise ? std::int64_t{1} : channels), node.set("strides", strides);
+      node.set("dilations", dilations), node.set("pads", pads);
+    });
+  }
+}
+
 TEST_CASE("operators on elements of every type") {
   constexpr DType kIntegers[] = {DType::I8,  DType::U8,  DType::I16, DType::U16,
                                  DType::I32, DType::U32, DType::I64, DType::U64};

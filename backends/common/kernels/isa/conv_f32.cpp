@@ -2,6 +2,7 @@
 // Convolution as a product of pixels, gathered by pointers, and packed weights (conv_shape.h).
 #include "backends/common/kernels/conv_shape.h"
 #include "backends/common/kernels/isa/gemm_tile.h"
+#include "backends/common/kernels/isa/transpose.h"
 #include "backends/common/kernels/isa/winograd_f32.h"
 
 namespace quarry::kernels::QR_ISA {
@@ -62,7 +63,8 @@ void fill_table(const Conv &conv, std::int64_t begin, std::int64_t count, const 
 void fill_padded(const Conv &conv, std::int64_t image, std::int64_t first, std::int64_t rows, float *padded,
                  const float **table) noexcept {
   const Window &w = conv.p.window;
-  const std::int64_t c = conv.p.ic, stride = conv.p.x_stride, length = conv.s.padded_row;
+  const std::int64_t c = conv.p.ic, stride = conv.p.x_stride, length = conv.s.padded_row,
+                     plane = std::int64_t{w.ih} * w.iw;
   const std::int64_t left = w.pad_left, inside = min_of<std::int64_t>(w.iw, length / c - left);
   const std::int64_t input_rows = conv_input_rows(w, rows);
   for (std::int64_t i = 0; i < input_rows; ++i) {
@@ -72,9 +74,13 @@ void fill_padded(const Conv &conv, std::int64_t image, std::int64_t first, std::
       std::memset(to, 0, static_cast<std::size_t>(length) * 4);
       continue;
     }
-    const float *const from = conv.x + (image * w.ih + iy) * w.iw * stride;
+    const float *const from =
+        stride == kPlanes ? conv.x + image * c * plane + iy * w.iw : conv.x + (image * w.ih + iy) * w.iw * stride;
     std::memset(to, 0, static_cast<std::size_t>(left * c) * 4);
-    if (stride == c) {
+    if (stride == kPlanes) {
+      transpose(4, reinterpret_cast<const std::byte *>(from), reinterpret_cast<std::byte *>(to + left * c), c, inside,
+                plane * 4, c * 4);
+    } else if (stride == c) {
       std::memcpy(to + left * c, from, static_cast<std::size_t>(inside * c) * 4);
     } else {
       for (std::int64_t ix = 0; ix < inside; ++ix)

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // One filter per channel: a few pixels of a row of output at a time, all channels one vector after the other. Weights
-// are packed [vector][tap][lanes]. The usual windows (3 and 5 columns, strides 1 and 2) go by tiles of kTile pixels,
+// are packed [vector][tap][lanes]. The usual windows (3, 5 and 7 columns, strides 1 and 2) go by tiles of kTile pixels,
 // those at the borders too; the loops for any window take what is left. Where several pixels of few channels fill a
 // vector, a row is a line of numbers, and the pixel beside a number lies as many numbers on as there are channels.
+#include "backends/common/kernels/conv_shape.h"
 #include "backends/common/kernels/isa/activate.h"
+#include "backends/common/kernels/isa/depthwise_planes.h"
 #include "backends/common/kernels/isa/kernels.h"
+#include "backends/common/kernels/isa/prefetch.h"
 
 namespace quarry::kernels::QR_ISA {
 
@@ -114,6 +117,10 @@ __attribute__((noinline)) void tile(const Row &row, std::int64_t ox, std::int64_
   for (std::int64_t v = 0; v < vectors; ++v, x += kLanes, w += vector_taps, y += kLanes) {
     VecF acc[kTile];
     QR_UNROLL for (int i = 0; i < kTile; ++i) acc[i] = VecF{};
+    // Of the next tile, what no row before had: the processor does not foresee steps of whole pixels.
+    const float *const next = x + (rows - 1) * x_row + ((kTile - 1) * SW + KW) * stride;
+    QR_UNROLL for (int i = 0; i < kTile * SW; ++i) prefetch_near(next + i * stride);
+    QR_UNROLL for (int i = 0; i < kTile; ++i) prefetch_write(y + (kTile + i) * y_stride);
     const float *from = x, *taps_at = w;
     for (std::int64_t ky = 0; ky < rows; ++ky, from += x_row, taps_at += KW * kLanes) {
       VecF taps[KW];
@@ -293,6 +300,7 @@ void run_rows(Depthwise d, std::int64_t begin, std::int64_t end) noexcept {
 
 void run_DepthwiseF32(const Call &call) {
   const auto &p = call.as<DepthwiseF32>();
+  if (p.x_stride == kPlanes) return run_depthwise_planes(call);
   const Window &w = p.window;
   std::size_t operand = 2;
   Depthwise d{p, call.operand<const float>(0), call.operand<const float>(1), nullptr, nullptr, nullptr};
@@ -301,6 +309,7 @@ void run_DepthwiseF32(const Call &call) {
   d.y = call.operand<float>(operand);
   auto *run = run_rows<0, 0>;
   if (w.dw == 1 && w.kw == 3) run = w.sw == 1 ? run_rows<3, 1> : w.sw == 2 ? run_rows<3, 2> : run;
+  else if (w.dw == 1 && w.kw == 7) run = w.sw == 1 ? run_rows<7, 1> : w.sw == 2 ? run_rows<7, 2> : run;
   else if (w.dw == 1 && w.kw == 5) run = w.sw == 1 ? run_rows<5, 1> : w.sw == 2 ? run_rows<5, 2> : run;
   const double row_work = static_cast<double>(w.ow) * p.c * w.kh * w.kw;
   call.threads.run(static_cast<std::uint64_t>(w.n) * static_cast<std::uint64_t>(w.oh),

@@ -3,6 +3,7 @@
 
 #include "backends/common/kernels/isa/activate.h"
 #include "backends/common/kernels/isa/half_vec.h"
+#include "backends/common/kernels/isa/prefetch.h"
 
 namespace quarry::kernels::QR_ISA {
 
@@ -22,16 +23,6 @@ struct Tile {
 
 constexpr int kLinesOfVectors = kBytes < 64 ? 64 / kBytes : 1;  // vectors of a line of the caches
 constexpr std::int64_t kAheadBytes = 16;                        // fetched ahead per step of a tile
-
-QR_INLINE void prefetch_near(const void *p) noexcept { __builtin_prefetch(p, 0, 3); }
-QR_INLINE void prefetch_far(const void *p) noexcept { __builtin_prefetch(p, 0, 2); }
-QR_INLINE void prefetch_write(const void *p) noexcept {
-#if defined(__x86_64__) && !defined(QR_EMULATED_AVX512)
-  asm volatile("prefetchw %0" : : "m"(*static_cast<const char *>(p)));  // (old processors take it for nothing)
-#else
-  __builtin_prefetch(p, 1, 3);
-#endif
-}
 
 // Rows MR, vectors NV, sums of KS interleaved parts. `fetch`: weights are fetched some steps ahead.
 template <int MR, int NV, int KS, WeightType type = WeightType::F32, bool fetch = false>
@@ -60,7 +51,8 @@ void tile(const Tile &t) noexcept {
     if (!p.accumulate) each_line(y, p.y_step, [](const float *to) { prefetch_write(to); });
     if (p.finish) {
       const std::ptrdiff_t step = p.end.step, first = t.row * step;
-      if (p.end.before) each_line(p.end.before + first, step, [](const float *from) { prefetch_near(from); });
+      if (p.end.before && p.end.before != p.y)
+        each_line(p.end.before + first, step, [](const float *from) { prefetch_near(from); });
       if (t.after) each_line(t.after + first, step, [](const float *from) { prefetch_near(from); });
     }
   }
@@ -122,6 +114,12 @@ void tile(const Tile &t) noexcept {
         QR_UNROLL for (int i = 0; i < MR; ++i) acc[0][i][v] += b;
       }
     }
+    if (p.row_bias) {
+      QR_UNROLL for (int i = 0; i < MR; ++i) {
+        const VecF b = splat(p.row_bias[t.row + i]);
+        QR_UNROLL for (int v = 0; v < NV; ++v) acc[0][i][v] += b;
+      }
+    }
     const auto add = [&](const float *r) __attribute__((always_inline)) {
       r += t.row * p.end.step;
       QR_UNROLL for (int i = 0; i < MR; ++i) {
@@ -134,7 +132,10 @@ void tile(const Tile &t) noexcept {
     if (t.clip) {
       const VecF low = splat(p.end.act->a), high = splat(p.end.act->b);
       QR_UNROLL for (int i = 0; i < MR; ++i) QR_UNROLL for (int v = 0; v < NV; ++v) acc[0][i][v] =
-          clamp(acc[0][i][v], low, high);
+          max(low, acc[0][i][v]);
+      if (p.end.act->b < __builtin_inff())  // (of Relu it is not)
+        QR_UNROLL for (int i = 0; i < MR; ++i) QR_UNROLL for (int v = 0; v < NV; ++v) acc[0][i][v] =
+            min(high, acc[0][i][v]);
     }
     if (t.after) add(t.after);
   }

@@ -31,9 +31,10 @@ struct Product {
   std::ptrdiff_t w_step = 0;  // elements from one k to the next; 0: packed
   float *y = nullptr;
   std::ptrdiff_t y_step = 0;
-  const float *bias = nullptr;  // whole vectors; or nullptr
-  bool accumulate = false;      // y holds the sum so far
-  bool finish = true;           // the sum is complete
+  const float *bias = nullptr;      // whole vectors; or nullptr
+  const float *row_bias = nullptr;  // one number for each row; or nullptr
+  bool accumulate = false;          // y holds the sum so far
+  bool finish = true;               // the sum is complete
   bool few_rows = false;  // all rows of the operation are few: sums are made in several parts, for the units' latency
   bool from_memory = false;     // few rows, and more weights than caches hold from run to run
   const void *ahead = nullptr;  // weights that will be needed next; or nullptr

@@ -14,7 +14,7 @@ struct Steps {
 struct MatMul {
   const MatMulF32 &p;
   const MatMulShape &s;
-  const float *a, *b, *bias, *r;
+  const float *a, *b, *bias, *row_bias, *r;
   float *y;
 };
 
@@ -29,6 +29,8 @@ void run_few_rows(const MatMul &g, std::int64_t row, std::int64_t rows, std::int
       const std::int64_t columns = min_of(kColumns, end - first);
       float *const y = g.y + m * p.y_row + first;
       if (g.bias) std::memmove(y, g.bias + first, static_cast<std::size_t>(columns) * 4);
+      else if (g.row_bias)
+        for (std::int64_t n = 0; n < columns; ++n) y[n] = g.row_bias[m];
       else std::memset(y, 0, static_cast<std::size_t>(columns) * 4);
       const float *b = g.b + first;
       std::int64_t k = 0;
@@ -124,6 +126,7 @@ void run_part(const MatMul &g, std::int64_t row, std::int64_t rows, std::int64_t
         job.bias = bias_at;
       }
     }
+    job.row_bias = g.row_bias && job.finish ? g.row_bias + row : nullptr;
     const std::int64_t at = row * p.y_row + column;
     job.y = g.y + at;
     job.end.before = p.residual == Residual::BeforeAct ? g.r + at : nullptr;
@@ -141,8 +144,8 @@ void run_MatMulF32(const Call &call) {
   if (batches == 0 || p.m == 0 || p.n == 0) return;
   const MatMulShape s = matmul_shape(p, kLanes, kF32Panel);
   std::size_t operand = 2;
-  MatMul whole{p, s, call.operand<const float>(0), call.operand<const float>(1), nullptr, nullptr, nullptr};
-  if (p.has_bias) whole.bias = call.operand<const float>(operand++);
+  MatMul whole{p, s, call.operand<const float>(0), call.operand<const float>(1), nullptr, nullptr, nullptr, nullptr};
+  if (p.has_bias) (p.has_bias == kBiasPerRow ? whole.row_bias : whole.bias) = call.operand<const float>(operand++);
   if (p.residual != Residual::None) whole.r = call.operand<const float>(operand++);
   whole.y = call.operand<float>(operand);
 

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// One filter per channel over planes, as ONNX has them: some rows of a plane are copied with their borders, every sw-th
+// column side by side, and vectors of pixels are summed.
+#include "backends/common/kernels/conv_shape.h"
+#include "backends/common/kernels/isa/activate.h"
+#include "backends/common/kernels/isa/depthwise_planes.h"
+
+namespace quarry::kernels::QR_ISA {
+
+namespace {
+
+// Of one plane.
+struct Plane {
+  const DepthwiseF32 &p;
+  const DepthwisePlanes &s;
+  const float *x;
+  const float *w;  // of the first tap; each is a vector behind the one before
+  float bias;
+  const float *r;
+  float *y;
+  const std::int32_t *columns;  // per column of taps: where the first pixel's is
+  const float *rows;            // copied
+};
+
+template <int kStep>
+QR_INLINE void copy_steps(const float *from, float *to, std::int64_t count, std::int64_t step) noexcept {
+  for (std::int64_t i = 0; i < count; ++i) to[i] = from[i * (kStep ? kStep : step)];
+}
+
+// The rows of input of the rows [first, first + rows) of output.
+void copy_rows(const Plane &plane, std::int64_t first, std::int64_t rows, float *to) noexcept {
+  const Window &w = plane.p.window;
+  const std::int64_t count = conv_input_rows(w, rows), step = w.sw;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int64_t iy = first * w.sh - w.pad_top + i;
+    for (std::int64_t phase = 0; phase < step; ++phase, to += plane.s.phase) {
+      std::int64_t begin = 0, end = 0;
+      if (iy >= 0 && iy < w.ih) {
+        const std::int64_t before = w.pad_left - phase;  // columns of x that lie before the image
+        begin = min_of(plane.s.phase, before > 0 ? ceil_div(before, step) : 0);
+        end = w.iw + before > 0 ? min_of(plane.s.phase, ceil_div(w.iw + before, step)) : 0;
+        end = max_of(begin, end);
+        const float *const from = plane.x + iy * w.iw + begin * step - before;
+        const auto inside = static_cast<std::size_t>(end - begin);
+        if (step == 1) std::memcpy(to + begin, from, inside * 4);
+        else if (step == 2) copy_steps<2>(from, to + begin, end - begin, 2);
+        else copy_steps<0>(from, to + begin, end - begin, step);
+      }
+      std::memset(to, 0, static_cast<std::size_t>(begin) * 4);
+      std::memset(to + end, 0, static_cast<std::size_t>(plane.s.phase - end) * 4);
+    }
+  }
+}
+
+// Sums of R rows and V vectors of pixels, from column ox on. KH: rows of taps, one below the other, with R rows of
+// output that share them; 0: any, and one row.
+template <int KH, int R, int V>
+QR_INLINE void tile(const Plane &plane, const float *from, std::int64_t out, std::int64_t ox) noexcept {
+  const DepthwiseF32 &p = plane.p;
+  const Window &w = p.window;
+  const std::int64_t row = plane.s.row, kw = w.kw;
+  VecF acc[R][V];
+  QR_UNROLL for (int i = 0; i < R; ++i) QR_UNROLL for (int v = 0; v < V; ++v) acc[i][v] = VecF{};
+  from += ox;
+  if constexpr (KH > 0) {
+    QR_UNROLL for (int j = 0; j < R + KH - 1; ++j) {
+      for (std::int64_t kx = 0; kx < kw; ++kx) {
+        const float *const at = from + j * row + plane.columns[kx];
+        VecF in[V];
+        QR_UNROLL for (int v = 0; v < V; ++v) in[v] = load(at + v * kLanes);
+        QR_UNROLL for (int i = 0; i < R; ++i) {
+          if (j - i < 0 || j - i >= KH) continue;
+          const VecF tap = splat(plane.w[((j - i) * kw + kx) * kLanes]);
+          QR_UNROLL for (int v = 0; v < V; ++v) acc[i][v] = fma(in[v], tap, acc[i][v]);
+        }
+      }
+    }
+  } else {
+    for (std::int64_t ky = 0; ky < w.kh; ++ky)
+      for (std::int64_t kx = 0; kx < kw; ++kx) {
+        const float *const at = from + ky * w.dh * row + plane.columns[kx];
+        const VecF tap = splat(plane.w[(ky * kw + kx) * kLanes]);
+        QR_UNROLL for (int v = 0; v < V; ++v) acc[0][v] = fma(load(at + v * kLanes), tap, acc[0][v]);
+      }
+  }
+  const VecF bias = splat(plane.bias), low = splat(p.act.a), high = splat(p.act.b);
+  const bool clip = p.act.kind == Act::Clip, now = clip || p.act.kind == Act::None;
+  QR_UNROLL for (int i = 0; i < R; ++i) {
+    QR_UNROLL for (int v = 0; v < V; ++v) {
+      const std::int64_t column = ox + v * kLanes, at = out + i * w.ow + column;
+      const int count = static_cast<int>(min_of<std::int64_t>(kLanes, w.ow - column));
+      if (count <= 0) continue;
+      const auto get = [&](const float *q) __attribute__((always_inline)) {
+        return count == kLanes ? load(q) : load_part(q, count);
+      };
+      VecF sum = acc[i][v] + bias;
+      if (p.residual == Residual::BeforeAct) sum += get(plane.r + at);
+      if (clip) sum = clamp(sum, low, high);
+      if (p.residual == Residual::AfterAct && now) sum += get(plane.r + at);
+      if (count == kLanes) store(plane.y + at, sum);
+      else store_part(plane.y + at, sum, count);
+    }
+  }
+}
+
+template <int KH>
+void run_plane(const Plane &plane, float *rows_at) noexcept {
+  constexpr int kRows = KH > 0 ? 4 : 1, kVectors = KH > 0 ? 2 : 4;
+  const DepthwiseF32 &p = plane.p;
+  const Window &w = p.window;
+  for (std::int64_t first = 0; first < w.oh; first += plane.s.rows) {
+    const std::int64_t rows = min_of(plane.s.rows, w.oh - first);
+    copy_rows(plane, first, rows, rows_at);
+    std::int64_t oy = 0;
+    const auto some = [&](auto together) __attribute__((always_inline)) {
+      constexpr int kTogether = decltype(together)::value;
+      for (; oy + kTogether <= rows; oy += kTogether)
+        for (std::int64_t ox = 0; ox < w.ow; ox += kVectors * kLanes)
+          tile<KH, kTogether, kVectors>(plane, plane.rows + oy * w.sh * plane.s.row, (first + oy) * w.ow, ox);
+    };
+    some(std::integral_constant<int, kRows>{});
+    if constexpr (kRows > 1) some(std::integral_constant<int, 1>{});
+    // Activations of more than a bound follow: there is no room for them in the loops above.
+    if (p.act.kind != Act::None && p.act.kind != Act::Clip) {
+      const std::int64_t at = first * w.ow, count = rows * w.ow;
+      activate_in_place(p.act, plane.y + at, count);
+      if (p.residual == Residual::AfterAct)
+        for (std::int64_t i = at; i < at + count; ++i) plane.y[i] += plane.r[i];
+    }
+  }
+}
+
+}  // namespace
+
+void run_depthwise_planes(const Call &call) noexcept {
+  const auto &p = call.as<DepthwiseF32>();
+  const Window &w = p.window;
+  const DepthwisePlanes s = depthwise_planes(p, kLanes);
+  std::size_t operand = 2;
+  const float *const x = call.operand<const float>(0), *const weights = call.operand<const float>(1);
+  const float *const bias = p.has_bias ? call.operand<const float>(operand++) : nullptr;
+  const float *const r = p.residual != Residual::None ? call.operand<const float>(operand++) : nullptr;
+  float *const y = call.operand<float>(operand);
+  std::int32_t columns[kMostPlaneColumns];
+  for (std::int32_t kx = 0; kx < w.kw; ++kx)
+    columns[kx] = static_cast<std::int32_t>(kx * w.dw % w.sw * s.phase + kx * w.dw / w.sw);
+  auto *run = run_plane<0>;
+  if (w.sh == 1 && w.dh == 1) {
+    if (w.kh == 3) run = run_plane<3>;
+    else if (w.kh == 5) run = run_plane<5>;
+    else if (w.kh == 7) run = run_plane<7>;
+  }
+  const std::int64_t taps = std::int64_t{w.kh} * w.kw, in_plane = std::int64_t{w.ih} * w.iw,
+                     out_plane = std::int64_t{w.oh} * w.ow;
+  const double work = static_cast<double>(out_plane) * static_cast<double>(taps);
+  call.threads.run(static_cast<std::uint64_t>(w.n) * static_cast<std::uint64_t>(p.c),
+                   static_cast<std::uint64_t>(1 + 1e5 / work),
+                   [&](std::uint64_t begin, std::uint64_t end, std::uint32_t worker) {
+                     auto *const rows_at = reinterpret_cast<float *>(call.worker_scratch(worker));
+                     for (auto i = static_cast<std::int64_t>(begin); i < static_cast<std::int64_t>(end); ++i) {
+                       const std::int64_t c = i % p.c;
+                       run({p, s, x + i * in_plane, weights + c / kLanes * taps * kLanes + c % kLanes,
+                            bias ? bias[c] : 0, r ? r + i * out_plane : nullptr, y + i * out_plane, columns, rows_at},
+                           rows_at);
+                     }
+                   });
+}
+
+}  // namespace quarry::kernels::QR_ISA
