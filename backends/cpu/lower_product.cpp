@@ -140,6 +140,21 @@ Status Lowering::lower_conv(const Group &group, bool *done) {
   p.ic = narrow(parts.geometry.in_channels), p.oc = narrow(parts.geometry.out_channels),
   p.groups = narrow(parts.geometry.group), p.window = parts.window;
   const bool planes = !parts.depthwise() && kernels::reads_planes(p) && is_row_major(any(current_->inputs[0]));
+  if (planes && stays_planar(current_->inputs[0], group.output)) {
+    p.x_stride = p.y_stride = p.r_stride = kernels::kPlanes;
+    choose_numbers(&p, parts.filter.data, parts.weights);
+    if (kernels::writes_planes(p, plan_.isa->f32_lanes, plan_.isa->f32_panel)) {
+      p.act = group.act, p.residual = group.residual_mode, p.has_bias = !parts.bias.empty();
+      View r;
+      if (group.residual != qir::kAbsent) r = row_major(group.residual);
+      const View in = any(current_->inputs[0]), out = new_row_major(tensor(group.output).shape, 4);
+      define(group.output, out);
+      *done = true;
+      return emit_conv(p, in, parts.filter, parts.weights, parts.bias, out,
+                       group.residual == qir::kAbsent ? nullptr : &r);
+    }
+    p.algorithm = kernels::ConvAlgorithm::Direct, p.weights = kernels::WeightType::F32;
+  }
   const View x = times > 1 ? repeated_channels(current_->inputs[0], times)
                  : planes  ? any(current_->inputs[0])
                            : channels_last(current_->inputs[0]);

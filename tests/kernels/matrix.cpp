@@ -192,15 +192,18 @@ Registry::Prepared prepare(const Isa &isa, const ConvCase &c, Random &random, Co
   d.window = w, d.c = p.ic, d.x_stride = p.x_stride, d.y_stride = p.y_stride, d.r_stride = p.r_stride,
   d.residual = p.residual, d.act = p.act, d.has_bias = p.has_bias;
   if (planes) d.y_stride = d.r_stride = kPlanes;
+  ConvF32 asked = p;
+  const bool both = planes && (depthwise || c.planes_out);
+  if (both) asked.y_stride = asked.r_stride = kPlanes;
   Registry::Prepared prepared{
-      depthwise ? Kernel::DepthwiseF32 : Kernel::ConvF32, depthwise ? params_of(d) : params_of(p), {}, {}};
+      depthwise ? Kernel::DepthwiseF32 : Kernel::ConvF32, depthwise ? params_of(d) : params_of(asked), {}, {}};
   Needs needs;
   if (const Status status = kernel_row(prepared.kernel).check(prepared.params.data(), isa, needs); !status.ok())
     throw std::runtime_error(std::string(status.message()));
   const FilterView<float> view{data->w.data(), group_inputs * taps, taps, w.kw, 1};
   Bytes packed(needs.operand_bytes[1]);
   if (depthwise) pack_depthwise_f32(d, isa, view, packed.data());
-  else pack_conv_f32(p, isa, view, packed.data());
+  else pack_conv_f32(asked, isa, view, packed.data());
   prepared.operands = {{bytes_of(planes ? to_nchw(data->x, w.n, std::int64_t{w.ih} * w.iw, p.ic, p.ic) : data->x)},
                        {packed}};
   if (p.has_bias) {
@@ -210,8 +213,7 @@ Registry::Prepared prepare(const Isa &isa, const ConvCase &c, Random &random, Co
   }
   const std::int64_t y_plane = std::int64_t{w.oh} * w.ow;
   if (p.residual != Residual::None)
-    prepared.operands.push_back(
-        {bytes_of(planes && depthwise ? to_nchw(data->r, w.n, y_plane, p.oc, p.r_stride) : data->r)});
+    prepared.operands.push_back({bytes_of(both ? to_nchw(data->r, w.n, y_plane, p.oc, p.r_stride) : data->r)});
   prepared.operands.push_back(
       {bytes_of(std::vector<float>(y_pixels * static_cast<std::size_t>(p.y_stride), -77.0f)), true});
   prepared.work.flops = 2.0 * static_cast<double>(y_pixels) * static_cast<double>(p.oc * group_inputs * taps);
@@ -251,8 +253,8 @@ void check_conv(const Isa &isa, const ConvCase &c) {
   try {
     const Registry::Prepared prepared = prepare(isa, c, random, &data);
     std::vector<float> y = values_of<float>(run(isa, prepared.kernel, prepared.params.data(), prepared.operands).at(0));
-    if (c.depthwise && p.x_stride == kPlanes) y = from_nchw(y, w.n, std::int64_t{w.oh} * w.ow, p.oc);
-    if (!c.depthwise && adds_in_place(p, isa)) check_in_place(isa, prepared, y);
+    if ((c.depthwise || c.planes_out) && p.x_stride == kPlanes) y = from_nchw(y, w.n, std::int64_t{w.oh} * w.ow, p.oc);
+    if (!c.depthwise && !c.planes_out && adds_in_place(p, isa)) check_in_place(isa, prepared, y);
     const std::vector<float> sums = reference_conv(p, data.x, data.w),
                              sizes = reference_conv(p, magnitudes(data.x), magnitudes(data.w));
     float largest = 0;
@@ -341,13 +343,18 @@ ConvCase random_case(Random &random, bool depthwise, bool winograd) {
     if (!winograd && (depthwise || reads_planes(c.p)) && pick(0, 1)) c.p.x_stride = kPlanes;
     c.p.y_stride = c.p.oc + (pick(0, 1) ? 0 : pick(1, 9));
     c.p.r_stride = c.p.oc + (pick(0, 1) ? 0 : pick(1, 9));
-    if (depthwise && c.p.x_stride == kPlanes) c.p.y_stride = c.p.r_stride = c.p.oc;
+    if (!depthwise && c.p.x_stride == kPlanes && pick(0, 1)) {
+      ConvF32 planes = c.p;
+      planes.weights = WeightType::F32;
+      c.planes_out = writes_planes(planes, 16, 4) && writes_planes(planes, 8, 2) && writes_planes(planes, 4, 2);
+    }
+    if ((depthwise || c.planes_out) && c.p.x_stride == kPlanes) c.p.y_stride = c.p.r_stride = c.p.oc;
     c.p.has_bias = static_cast<std::uint32_t>(pick(0, 1));
     c.p.residual = static_cast<Residual>(pick(0, 2));
     c.p.act = {pick(0, 2) ? Act::Clip : static_cast<Act>(pick(0, static_cast<std::int64_t>(Act::Count) - 1)),
                random.real(-0.5f, 0.2f), random.real(0.3f, 1.0f), 0};
     if (winograd) c.p.algorithm = ConvAlgorithm::Winograd4x4;
-    else if (!depthwise) c.p.weights = static_cast<WeightType>(pick(0, 2));
+    else if (!depthwise && !c.planes_out) c.p.weights = static_cast<WeightType>(pick(0, 2));
     return c;
   }
 }

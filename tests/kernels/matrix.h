@@ -14,6 +14,7 @@ struct ConvCase {
   kernels::ConvF32 p;
   bool depthwise = false;
   std::vector<std::pair<std::size_t, float>> special_x;  // elements of x (modulo its size) that are not random
+  bool planes_out = false;                               // where x lies in planes: y, too
   std::vector<float> w;                                  // in place of random ones, where there are any
 };
 struct ConvData {

@@ -66,6 +66,17 @@ Status check_ConvF32(const void *params, const Isa &isa, Needs &needs) {
   const bool planes = p.x_stride == kPlanes && reads_planes(p) && p.algorithm == ConvAlgorithm::Direct;
   if (!image_bytes(w.n, w.ih, w.iw, planes ? p.ic : p.x_stride, p.ic, 4, &bytes))
     return refuse("ConvF32", "elements from one pixel of x to the next", p.x_stride, "at least the input channels");
+  if (planes && p.y_stride == kPlanes) {
+    if (!writes_planes(p, isa.f32_lanes, isa.f32_panel) || p.r_stride != kPlanes)
+      return refuse("ConvF32", "elements from one pixel of y to the next", p.y_stride, "at least the output channels");
+    const ConvShape s = conv_shape(p, isa.f32_lanes, isa.f32_panel);
+    add(needs, bytes);
+    if (!float_bytes(s.taps, s.run, s.vectors, s.lanes, &bytes)) return too_large("ConvF32", "packed weights");
+    add(needs, bytes);
+    if (!float_bytes(conv_planes(p, isa.f32_lanes).floats, 1, 1, 1, &needs.scratch_bytes))
+      return too_large("ConvF32", "scratch");
+    return add_outputs("ConvF32", w, p.oc, s.vectors * s.lanes, p.has_bias, p.residual, p.oc, p.oc, needs);
+  }
   std::uint64_t y_bytes;
   if (!image_bytes(w.n, w.oh, w.ow, p.y_stride, p.oc, 4, &y_bytes))
     return refuse("ConvF32", "elements from one pixel of y to the next", p.y_stride, "at least the output channels");

@@ -145,6 +145,30 @@ struct DepthwisePlanes {
   return s;
 }
 
+// ConvF32 from planes to planes, likewise.
+inline constexpr std::int64_t kConvPlaneVectors = 4;  // of pixels at a time, at most
+struct ConvPlanes {
+  std::int64_t rows, phase, row, channel, floats;  // elements of a phase, a row, a channel's rows, all of them
+};
+[[maybe_unused]] static inline ConvPlanes conv_planes(const ConvF32 &p, std::uint32_t lanes) noexcept {
+  const Window &w = p.window;
+  constexpr std::int64_t kBytes = 24 << 10;
+  const std::int64_t step = kConvPlaneVectors * lanes;
+  ConvPlanes s{};
+  s.phase = (conv_ceil_div(w.ow, step) + conv_ceil_div(std::int64_t{w.kw} / w.sw + 1, step)) * step;
+  s.row = s.phase * w.sw;
+  s.rows = 1;
+  while (s.rows < w.oh && conv_input_rows(w, s.rows + 1) * s.row * p.ic * 4 <= kBytes) ++s.rows;
+  s.channel = conv_input_rows(w, s.rows) * s.row;
+  s.floats = s.channel * p.ic;
+  return s;
+}
+// For a shape that reads planes.
+[[maybe_unused]] static inline bool writes_planes(const ConvF32 &p, std::uint32_t lanes, std::uint32_t panel) noexcept {
+  return reads_planes(p) && p.weights == WeightType::F32 && p.algorithm == ConvAlgorithm::Direct && p.window.sw <= 16 &&
+         std::int64_t{p.window.kh} * p.window.dh <= 1 << 12 && conv_shape(p, lanes, panel).chunks == 1;
+}
+
 // How many rows of output a block (BlockF32) works on at a time, and the rows of the expanded image that these read:
 // both stay in the second-level cache.
 struct BlockShape {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Convolution as a product of pixels, gathered by pointers, and packed weights (conv_shape.h).
 #include "backends/common/kernels/conv_shape.h"
+#include "backends/common/kernels/isa/conv_planes_f32.h"
 #include "backends/common/kernels/isa/gemm_tile.h"
 #include "backends/common/kernels/isa/transpose.h"
 #include "backends/common/kernels/isa/winograd_f32.h"
@@ -167,6 +168,7 @@ void run_ConvF32(const Call &call) {
 void run_conv(const Call &call, bool few_rows) noexcept {
   const auto &p = call.as<ConvF32>();
   if (p.algorithm == ConvAlgorithm::Winograd4x4) return run_winograd(call);
+  if (p.y_stride == kPlanes) return run_conv_planes(call);
   const ConvShape s = conv_shape(p, kLanes, kF32Panel);
   const Window &w = p.window;
   std::size_t operand = 2;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// One filter per channel over planes, as ONNX has them: some rows of a plane are copied with their borders, every sw-th
-// column side by side, and vectors of pixels are summed.
-#include "backends/common/kernels/conv_shape.h"
+// One filter per channel over planes, as ONNX has them: vectors of pixels times single weights, some rows of a plane at
+// a time.
 #include "backends/common/kernels/isa/activate.h"
 #include "backends/common/kernels/isa/depthwise_planes.h"
+#include "backends/common/kernels/isa/plane_rows.h"
 
 namespace quarry::kernels::QR_ISA {
 
@@ -21,36 +21,6 @@ struct Plane {
   const std::int32_t *columns;  // per column of taps: where the first pixel's is
   const float *rows;            // copied
 };
-
-template <int kStep>
-QR_INLINE void copy_steps(const float *from, float *to, std::int64_t count, std::int64_t step) noexcept {
-  for (std::int64_t i = 0; i < count; ++i) to[i] = from[i * (kStep ? kStep : step)];
-}
-
-// The rows of input of the rows [first, first + rows) of output.
-void copy_rows(const Plane &plane, std::int64_t first, std::int64_t rows, float *to) noexcept {
-  const Window &w = plane.p.window;
-  const std::int64_t count = conv_input_rows(w, rows), step = w.sw;
-  for (std::int64_t i = 0; i < count; ++i) {
-    const std::int64_t iy = first * w.sh - w.pad_top + i;
-    for (std::int64_t phase = 0; phase < step; ++phase, to += plane.s.phase) {
-      std::int64_t begin = 0, end = 0;
-      if (iy >= 0 && iy < w.ih) {
-        const std::int64_t before = w.pad_left - phase;  // columns of x that lie before the image
-        begin = min_of(plane.s.phase, before > 0 ? ceil_div(before, step) : 0);
-        end = w.iw + before > 0 ? min_of(plane.s.phase, ceil_div(w.iw + before, step)) : 0;
-        end = max_of(begin, end);
-        const float *const from = plane.x + iy * w.iw + begin * step - before;
-        const auto inside = static_cast<std::size_t>(end - begin);
-        if (step == 1) std::memcpy(to + begin, from, inside * 4);
-        else if (step == 2) copy_steps<2>(from, to + begin, end - begin, 2);
-        else copy_steps<0>(from, to + begin, end - begin, step);
-      }
-      std::memset(to, 0, static_cast<std::size_t>(begin) * 4);
-      std::memset(to + end, 0, static_cast<std::size_t>(plane.s.phase - end) * 4);
-    }
-  }
-}
 
 // Sums of R rows and V vectors of pixels, from column ox on. KH: rows of taps, one below the other, with R rows of
 // output that share them; 0: any, and one row.
@@ -110,7 +80,7 @@ void run_plane(const Plane &plane, float *rows_at) noexcept {
   const Window &w = p.window;
   for (std::int64_t first = 0; first < w.oh; first += plane.s.rows) {
     const std::int64_t rows = min_of(plane.s.rows, w.oh - first);
-    copy_rows(plane, first, rows, rows_at);
+    copy_plane_rows(w, plane.x, first, rows, plane.s.phase, rows_at);
     std::int64_t oy = 0;
     const auto some = [&](auto together) __attribute__((always_inline)) {
       constexpr int kTogether = decltype(together)::value;
@@ -142,8 +112,7 @@ void run_depthwise_planes(const Call &call) noexcept {
   const float *const r = p.residual != Residual::None ? call.operand<const float>(operand++) : nullptr;
   float *const y = call.operand<float>(operand);
   std::int32_t columns[kMostPlaneColumns];
-  for (std::int32_t kx = 0; kx < w.kw; ++kx)
-    columns[kx] = static_cast<std::int32_t>(kx * w.dw % w.sw * s.phase + kx * w.dw / w.sw);
+  for (std::int32_t kx = 0; kx < w.kw; ++kx) columns[kx] = static_cast<std::int32_t>(plane_column(w, kx, s.phase));
   auto *run = run_plane<0>;
   if (w.sh == 1 && w.dh == 1) {
     if (w.kh == 3) run = run_plane<3>;
