@@ -85,17 +85,17 @@ void check_lines(const Events &events, const std::vector<std::string> &expected)
 TEST_CASE("a convolution says what it took in, and what it reads and writes") {
   Net net;
   const i32 x = net.input(DType::F32, {1, 8, 6, 6});
-  i32 y = net.node(Op::Conv, {x, net.reals({64, 8, 1, 1}, -1, 1), net.reals({64}, -1, 1)});
+  i32 y = net.node(Op::Conv, {x, net.reals({64, 8, 2, 2}, -1, 1), net.reals({64}, -1, 1)});
   y = net.node(Op::Clip, {y, net.reals({}, 0, 0), net.reals({}, 6, 6)});
   const PlanCase sample(net.gives({y}));
   REQUIRE(sample.ok());
   const Events events = events_of(sample);
-  // 8 * 36 floats come in the order of ONNX and go out in it. 64 * 8 weights and 64 biases; 64 * 36 results.
+  // 8 * 36 floats come in the order of ONNX and go out in it. 64 * 32 weights and 64 biases; 64 * 25 results.
   check_lines(events,
               {
                   "n0 | " + kernel("Copy") + " | 1x8x6x6 f32 -> 1x8x6x6 f32 |  | 1152 1152",
-                  "n0 | " + kernel("ConvF32") + " | 1x8x6x6 f32, 64x8x1x1 f32, 64 f32 -> 1x64x6x6 f32 | n1 | 3456 9216",
-                  "output | " + kernel("Copy") + " | 1x64x6x6 f32 -> 1x64x6x6 f32 |  | 9216 9216",
+                  "n0 | " + kernel("ConvF32") + " | 1x8x6x6 f32, 64x8x2x2 f32, 64 f32 -> 1x64x5x5 f32 | n1 | 9600 6400",
+                  "output | " + kernel("Copy") + " | 1x64x5x5 f32 -> 1x64x5x5 f32 |  | 6400 6400",
               });
   CHECK_EQ(events.nodes[0], 0);
   CHECK_EQ(events.nodes[1], 0);

@@ -81,7 +81,22 @@ TEST_CASE("images stay channels last") {
   y = net.node(Op::Flatten, {y});
   const std::string steps =
       steps_of(net.gives({net.node(Op::Gemm, {y, net.reals({16, 10}, -1, 1), net.reals({10}, -1, 1)})}));
-  CHECK_EQ(steps, "Copy ConvF32 DepthwiseF32 PoolF32 ConvF32 ReduceF32 ConvF32");
+  CHECK_EQ(steps, "ConvF32 DepthwiseF32 PoolF32 ConvF32 ReduceF32 ConvF32");
+}
+
+TEST_CASE("planes that leave the graph as planes get no other layout") {
+  const auto steps = [](std::int64_t channels, std::int64_t oc, std::int64_t k, std::int64_t group) {
+    Net net;
+    return steps_of(net.gives({net.conv(net.image(channels, 9, 9), oc, k, group)}));
+  };
+  CHECK_EQ(steps(8, 12, 1, 1), "MatMulF32");
+  CHECK_EQ(steps(8, 8, 3, 8), "DepthwiseF32");
+  CHECK_EQ(steps(3, 8, 3, 1), "ConvF32");
+  CHECK_EQ(steps(8, 8, 3, 1), "Copy ConvF32 Copy");
+  Net net;
+  const i32 y = net.node(Op::ConvTranspose, {net.image(8, 6, 6), net.reals({8, 4, 2, 2}, -1, 1)},
+                         [](qir::Node &n) { n.set("strides", Ints(2, 2)); });
+  CHECK_EQ(steps_of(net.gives({y})), "MatMulF32 Copy");
 }
 
 TEST_CASE("concatenations of convolutions copy nothing") {
