@@ -75,24 +75,31 @@ bool eye_like(Speller &s) {
   return s.give_constant(ones);
 }
 
-// The corners' matrix times the places of the image: two axes alone.
+// Two axes alone. A place is a sum of what its row and its column give. So first a small product with the corners'
+// matrix, of a line (what a row is multiplied by, and what each of the line's columns adds), and then one with the
+// rows.
 bool affine_grid(Speller &s) {
   const qir::Tensor out = s.out();
   const bool corners = s.node().get_int("align_corners", 0) != 0;
   if (out.shape.size() != 4 || s.in(0).dtype != DType::F32 || s.in(0).quant) return false;
-  const std::int64_t rows = out.shape[1], columns = out.shape[2];
+  const std::int64_t batch = out.shape[0], rows = out.shape[1], columns = out.shape[2];
   const auto place = [&](std::int64_t i, std::int64_t extent) {
     const auto n = static_cast<double>(extent), at = static_cast<double>(i);
     if (!corners) return static_cast<float>((2 * at + 1) / n - 1);
     return extent == 1 ? 0.0f : static_cast<float>(2 * at / (n - 1) - 1);
   };
-  Vector<float> places;
+  Vector<float> line, before;
+  for (std::int64_t x = 0; x < columns; ++x)
+    for (const float value : {0.0f, 1.0f, 0.0f}) line.push_back(value);
+  for (std::int64_t x = 0; x < columns; ++x)
+    for (const float value : {place(x, columns), 0.0f, 1.0f}) line.push_back(value);
   for (std::int64_t y = 0; y < rows; ++y)
-    for (std::int64_t x = 0; x < columns; ++x)
-      for (const float value : {place(x, columns), place(y, rows), 1.0f}) places.push_back(value);
-  const std::int32_t image = s.floats({1, rows * columns, 3}, places),
-                     turned = s.transpose(s.node().inputs[0], {0, 2, 1});
-  const std::int32_t all = s.of(Op::MatMul, {image, turned}, DType::F32, {out.shape[0], rows * columns, 2});
+    for (const float value : {place(y, rows), 1.0f}) before.push_back(value);
+  const std::int32_t turned = s.transpose(s.node().inputs[0], {0, 2, 1});
+  const std::int32_t lines =
+      s.of(Op::MatMul, {s.floats({1, 2 * columns, 3}, line), turned}, DType::F32, {batch, 2 * columns, 2});
+  const std::int32_t all = s.of(Op::MatMul, {s.floats({1, rows, 2}, before), s.reshape(lines, {batch, 2, 2 * columns})},
+                                DType::F32, {batch, rows, 2 * columns});
   s.give(Op::Reshape, {all, s.integers(out.shape)});
   return true;
 }
