@@ -94,6 +94,16 @@ float exponentials(const Head &h, std::int64_t row, std::int64_t begin, std::int
   return sum(total);
 }
 
+// A row's sum of weighted values becomes their mean.
+void finish_row(const Head &h, std::int64_t row, float total) noexcept {
+  const AttentionF32 &p = h.p;
+  float *const y = h.y + row * p.y[2];
+  const float inverse = total == 0 && !p.masked_nan ? 1.0f : total == 0 ? __builtin_nanf("") : 1.0f / total;
+  std::int64_t c = 0;
+  for (; c + kLanes <= p.v_cols; c += kLanes) store(y + c, load(y + c) * splat(inverse));
+  for (; c < p.v_cols; ++c) y[c] *= inverse;
+}
+
 // Rows [row, row + rows) with the packed columns [begin, begin + count).
 void run_rows(const Head &h, std::int64_t row, std::int64_t rows, std::int64_t begin, std::int64_t count,
               bool skip_hidden, const Scratch &scratch) noexcept {
@@ -152,13 +162,77 @@ void run_rows(const Head &h, std::int64_t row, std::int64_t rows, std::int64_t b
     }
   }
   if (begin + count < p.kv_rows) return;
-  for (std::int64_t i = 0; i < rows; ++i) {
-    const float total = scratch.sums[row + i];
-    float *const y = h.y + (row + i) * p.y[2];
-    const float inverse = total == 0 && !p.masked_nan ? 1.0f : total == 0 ? __builtin_nanf("") : 1.0f / total;
+  for (std::int64_t i = 0; i < rows; ++i) finish_row(h, row + i, scratch.sums[row + i]);
+}
+
+// ---- a few rows of queries
+
+// Reading keys and values is all the work there is: they are read where they lie.
+constexpr std::int64_t kReadInPlace = 4;
+
+// `rows` keys' products with one query.
+template <int rows>
+QR_INLINE void scores_of(const float *q, const float *k, std::int64_t step, std::int64_t columns,
+                         float *scores) noexcept {
+  VecF acc[rows] = {};
+  std::int64_t c = 0;
+  for (; c + kLanes <= columns; c += kLanes) {
+    const VecF a = load(q + c);
+    QR_UNROLL for (int r = 0; r < rows; ++r) acc[r] = fma(a, load(k + r * step + c), acc[r]);
+  }
+  if (const int rest = static_cast<int>(columns - c); rest > 0) {
+    const VecF a = load_part(q + c, rest);
+    QR_UNROLL for (int r = 0; r < rows; ++r) acc[r] = fma(a, load_part(k + r * step + c, rest), acc[r]);
+  }
+  QR_UNROLL for (int r = 0; r < rows; ++r) scores[r] = sum(acc[r]);
+}
+
+// y = (begun ? y : 0) + the values' rows times their weights; `vectors` vectors of columns, the last of `lanes`.
+// `skip`: what has no weight is not read.
+template <int vectors>
+void add_values(const float *weights, const float *v, std::int64_t step, std::int64_t count, bool skip, bool begun,
+                int lanes, float *y) noexcept {
+  const auto at = [&](const float *from, int k) __attribute__((always_inline)) {
+    return lanes == kLanes || k < vectors - 1 ? load(from + k * kLanes) : load_part(from + k * kLanes, lanes);
+  };
+  VecF acc[vectors] = {};
+  if (begun) QR_UNROLL for (int k = 0; k < vectors; ++k) acc[k] = at(y, k);
+  for (std::int64_t j = 0; j < count; ++j, v += step) {
+    if (skip && weights[j] == 0) continue;
+    const VecF weight = splat(weights[j]);
+    QR_UNROLL for (int k = 0; k < vectors; ++k) acc[k] = fma(weight, at(v, k), acc[k]);
+  }
+  QR_UNROLL for (int k = 0; k < vectors; ++k) {
+    if (lanes == kLanes || k < vectors - 1) store(y + k * kLanes, acc[k]);
+    else store_part(y + k * kLanes, acc[k], lanes);
+  }
+}
+
+void run_in_place(const Head &h, std::int64_t begin, std::int64_t count, const Scratch &scratch) noexcept {
+  const AttentionF32 &p = h.p;
+  const bool first = begin == 0, skip = !p.masked_nan && (p.has_mask || p.causal);
+  float *const scores = scratch.scores;
+  for (std::int64_t row = 0; row < p.q_rows; ++row) {
+    const float *const q = h.q + row * p.q[2], *k = h.k + begin * p.k[2];
+    std::int64_t j = 0;
+    for (; j + 8 <= count; j += 8) scores_of<8>(q, k + j * p.k[2], p.k[2], p.qk_cols, scores + j);
+    for (; j < count; ++j) scores_of<1>(q, k + j * p.k[2], p.k[2], p.qk_cols, scores + j);
+    const std::int64_t last = p.causal ? row + p.kv_rows - p.q_rows + 1 - begin : count;
+    const std::int64_t visible = max_of<std::int64_t>(0, min_of(last, count));
+    float factor;
+    if (first) scratch.largest[row] = -kInfinity, scratch.sums[row] = 0;
+    const float added = exponentials(h, row, begin, visible, count, scores, &scratch.largest[row], &factor);
+    scratch.sums[row] = scratch.sums[row] * factor + added;
+    float *const y = h.y + row * p.y[2];
+    for (std::int64_t c = 0; !first && factor != 1.0f && c < p.v_cols; ++c) y[c] *= factor;
+    const float *const v = h.v + begin * p.v[2];
     std::int64_t c = 0;
-    for (; c + kLanes <= p.v_cols; c += kLanes) store(y + c, load(y + c) * splat(inverse));
-    for (; c < p.v_cols; ++c) y[c] *= inverse;
+    for (; c + 4 * kLanes <= p.v_cols; c += 4 * kLanes)
+      add_values<4>(scores, v + c, p.v[2], count, skip, !first, kLanes, y + c);
+    for (; c < p.v_cols; c += kLanes)
+      add_values<1>(scores, v + c, p.v[2], count, skip, !first,
+                    static_cast<int>(min_of<std::int64_t>(kLanes, p.v_cols - c)), y + c);
+    if (begin + count == p.kv_rows) finish_row(h, row, scratch.sums[row]);
   }
 }
 
@@ -196,6 +270,10 @@ void run_AttentionF32(const Call &call) {
           const std::int64_t row_end = min_of(p.q_rows, row_blocks * (part + 1) / parts * AttentionShape::kRows);
           for (std::int64_t begin = 0; begin < p.kv_rows; begin += s.block) {
             const std::int64_t count = min_of(s.block, p.kv_rows - begin);
+            if (p.q_rows <= kReadInPlace) {
+              run_in_place(h, begin, count, scratch);
+              continue;
+            }
             pack(h, begin, count, scratch);
             const bool skip_hidden =
                 !p.masked_nan && (p.has_mask || p.causal) && !all_finite(scratch.v, count * s.v_vectors * kLanes);

@@ -125,6 +125,41 @@ struct Planes {
                  rest);
   }
 
+  // The rows oy and oy + dh at once, whose windows have all rows but one in common; false where they do not lie wholly
+  // in the image. (Of averages the order of additions would hang on how rows are shared out.)
+  bool down_two(const float *plane, std::int64_t oy, float *one, float *two) const noexcept {
+    const Window &w = p.window;
+    const std::int64_t top = oy - w.pad_top;
+    if (!greatest || w.sh != 1 || oy + w.dh >= w.oh || top < 0 || top + std::int64_t{w.kh} * w.dh >= w.ih) return false;
+    const float *const from = plane + top * w.iw;
+    if (w.kh == 3) down_two_rows<3>(from, one + w.pad_left, two + w.pad_left);
+    else if (w.kh == 2) down_two_rows<2>(from, one + w.pad_left, two + w.pad_left);
+    else if (w.kh == 5) down_two_rows<5>(from, one + w.pad_left, two + w.pad_left);
+    else return false;
+    return true;
+  }
+  template <int known>
+  QR_PLANES_INLINE void down_two_rows(const float *from, float *one, float *two) const noexcept {
+    const Window &w = p.window;
+    const std::int64_t step = std::int64_t{w.dh} * w.iw,
+                       columns = min_of<std::int64_t>(w.iw, padded_width(p) - w.pad_left);
+    for (std::int64_t i = 0; i < columns; i += kLanes) {
+      const int lanes = static_cast<int>(min_of<std::int64_t>(kLanes, columns - i));
+      VecF v[known + 1];
+      QR_UNROLL for (int k = 0; k <= known; ++k) v[k] =
+          lanes == kLanes ? load(from + k * step + i) : load_part(from + k * step + i, lanes);
+      VecF both = v[1];
+      NanSeen nan, first, second;
+      QR_UNROLL for (int k = 2; k < known; ++k) both = max(v[k], both);
+      QR_UNROLL for (int k = 1; k < known; k += 2) nan.see(v[k], v[k + 1 < known ? k + 1 : k]);
+      first = second = nan;
+      first.see(v[0], v[0]), second.see(v[known], v[known]);
+      const VecF a = first.put(max(both, v[0])), b = second.put(max(v[known], both));  // the first of equal ones
+      if (lanes == kLanes) store(one + i, a), store(two + i, b);
+      else store_part(one + i, a, lanes), store_part(two + i, b, lanes);
+    }
+  }
+
   // One over what averages of a line are divided by, which has `rows` rows in each window.
   void invert(float rows, float *inverses) const noexcept {
     const VecF one = splat(1.0f), counted = splat(rows);
@@ -178,9 +213,15 @@ void pool(const Call &call, const PoolPlanesF32 &p) {
                      for (auto row = static_cast<std::int64_t>(begin); row < last; row += kWorked) {
                        const std::int64_t rows = min_of(last - row, kWorked);
                        float counted[kWorked];
-                       for (std::int64_t i = 0; i < rows; ++i)
-                         counted[i] =
-                             planes.down(x + (row + i) / w.oh * w.ih * w.iw, (row + i) % w.oh, planes.lines + i * line);
+                       std::uint32_t made = 0;
+                       for (std::int64_t i = 0; i < rows; ++i) {
+                         if ((made >> i & 1) != 0) continue;
+                         const float *const plane = x + (row + i) / w.oh * w.ih * w.iw;
+                         const std::int64_t oy = (row + i) % w.oh, other = i + w.dh;
+                         float *const to = planes.lines + i * line;
+                         if (other < rows && planes.down_two(plane, oy, to, to + w.dh * line)) made |= 1u << other;
+                         else counted[i] = planes.down(plane, oy, to);
+                       }
                        for (std::int64_t i = 0; i < rows; ++i) {
                          const float *const from = planes.lines + i * line;
                          float *const to = y + (row + i) * w.ow;
