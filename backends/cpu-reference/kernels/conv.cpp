@@ -274,22 +274,38 @@ Status kernel_causal_conv_with_state(Context &context) {
   if (!is_real(x) || !is_real(w)) return type_error(context, x.dtype);
   const bool silu = context.node().get_string("activation", "none") != "none";
   View *y = context.output(0), *present = context.output(1);
-  parallel(context, x.dims[0] * channels, [&](std::int64_t line) {
-    if (context.stopped()) return;
-    const std::int64_t c = line % channels;
-    // The line with what was carried over before it: position 0 is the oldest of the past.
-    const auto value = [&](std::int64_t at) {
-      return at >= carried ? real_at(x, line * length + at - carried)
-             : past        ? real_at(*past, line * carried + at)
-                           : 0.0;
-    };
-    for (std::int64_t i = 0; y && i < length; ++i) {
-      double sum = 0;
-      for (std::int64_t t = 0; t < taps; ++t) sum += real_at(w, c * taps + t) * value(i + t);
-      if (bias) sum += real_at(*bias, c);
-      set_real(*y, line * length + i, silu ? sum / (1 + std::exp(-sum)) : sum);
-    }
-    for (std::int64_t i = 0; present && i < carried; ++i) set_real(*present, line * carried + i, value(length + i));
+  dispatch<float, double>(x.dtype, [&](auto tag) {
+    using T = decltype(tag);
+    parallel(context, x.dims[0] * channels, [&](std::int64_t line) {
+      if (context.stopped()) return;
+      const std::int64_t c = line % channels;
+      // The line with what was carried over before it: position 0 is the oldest of the past.
+      const T *const given = x.as<const T>() + line * length;
+      const auto value = [&](std::int64_t at) {
+        return at >= carried ? static_cast<double>(given[at - carried])
+               : past        ? real_at(*past, line * carried + at)
+                             : 0.0;
+      };
+      // Sums of some places beside each other: each begins with the oldest of its values.
+      constexpr std::int64_t kPlaces = 64;
+      for (std::int64_t begin = 0; y && begin < length; begin += kPlaces) {
+        const std::int64_t count = std::min(kPlaces, length - begin);
+        double sums[kPlaces] = {};
+        for (std::int64_t t = 0; t < taps; ++t) {
+          const double weight = real_at(w, c * taps + t);
+          std::int64_t i = 0;
+          for (; i < count && begin + i + t < carried; ++i) sums[i] += weight * value(begin + i + t);
+          const T *const from = given + begin + t - carried;
+          for (; i < count; ++i) sums[i] += weight * static_cast<double>(from[i]);
+        }
+        const double added = bias ? real_at(*bias, c) : 0;
+        T *const to = y->as<T>() + line * length + begin;
+        for (std::int64_t i = 0; bias && i < count; ++i) sums[i] += added;
+        for (std::int64_t i = 0; silu && i < count; ++i) sums[i] /= 1 + std::exp(-sums[i]);
+        for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<T>(sums[i]);
+      }
+      for (std::int64_t i = 0; present && i < carried; ++i) set_real(*present, line * carried + i, value(length + i));
+    });
   });
   return {};
 }

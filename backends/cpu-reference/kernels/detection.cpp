@@ -190,8 +190,16 @@ Status kernel_max_roi_pool(Context &context) {
   }
   if (out.count == 0) return {};
   Status status;
+  // Where the bins of a region begin and end, and the rows of a line of bins joined.
+  struct Span {
+    std::int64_t begin, end;
+  };
+  auto *const spans = static_cast<Span *>(context.scratch(static_cast<std::uint64_t>(rows + columns) * sizeof(Span)));
+  void *const joined = context.scratch(static_cast<std::uint64_t>(width) * in.width);
   const bool known = dispatch<float, double>(in.dtype, [&](auto tag) {
     using T = decltype(tag);
+    // NaN is more than any number.
+    const auto more = [](T a, T b) { return (a > b) | (a != a) ? a : b; };
     for (std::int64_t r = 0; r < count && !context.stopped(); ++r) {
       const T *roi = rois.as<const T>() + 5 * r;  // batch, x1, y1, x2, y2
       double edge[4];
@@ -212,22 +220,31 @@ Status kernel_max_roi_pool(Context &context) {
       const auto bound = [](double at, double start, std::int64_t extent) {
         return std::clamp<std::int64_t>(static_cast<std::int64_t>(at + start), 0, extent);
       };
+      const auto fill_spans = [&](Span *to, std::int64_t bins, double size, double start, std::int64_t extent) {
+        for (std::int64_t i = 0; i < bins; ++i)
+          to[i] = {bound(std::floor(static_cast<double>(i) * size), start, extent),
+                   bound(std::ceil(static_cast<double>(i + 1) * size), start, extent)};
+      };
+      Span *const across = spans + rows;
+      fill_spans(spans, rows, bin_height, edge[1], height);
+      fill_spans(across, columns, bin_width, edge[0], width);
+      const std::int64_t left = across[0].begin, right = std::max(left, across[columns - 1].end);
+      T *const line = static_cast<T *>(joined), *to = out.as<T>() + r * channels * rows * columns;
       for (std::int64_t c = 0; c < channels; ++c) {
         const T *image = in.as<const T>() + (static_cast<std::int64_t>(roi[0]) * channels + c) * height * width;
         for (std::int64_t row = 0; row < rows; ++row) {
-          const std::int64_t top = bound(std::floor(static_cast<double>(row) * bin_height), edge[1], height);
-          const std::int64_t bottom = bound(std::ceil(static_cast<double>(row + 1) * bin_height), edge[1], height);
+          const auto [top, bottom] = spans[row];
+          if (top < bottom) std::copy(image + top * width + left, image + top * width + right, line + left);
+          for (std::int64_t y = top + 1; y < bottom; ++y) {
+            const T *const next = image + y * width;
+            for (std::int64_t x = left; x < right; ++x) line[x] = more(next[x], line[x]);
+          }
           for (std::int64_t column = 0; column < columns; ++column) {
-            const std::int64_t left = bound(std::floor(static_cast<double>(column) * bin_width), edge[0], width);
-            const std::int64_t right = bound(std::ceil(static_cast<double>(column + 1) * bin_width), edge[0], width);
+            const auto [begin, end] = across[column];
             T best = 0;  // of an empty bin
-            for (std::int64_t y = top; y < bottom; ++y) {
-              for (std::int64_t x = left; x < right; ++x) {
-                const T value = image[y * width + x];
-                if ((y == top && x == left) || value > best || value != value) best = value;
-              }
-            }
-            out.as<T>()[((r * channels + c) * rows + row) * columns + column] = best;
+            if (top < bottom && begin < end) best = line[begin];
+            for (std::int64_t x = begin + 1; top < bottom && x < end; ++x) best = more(line[x], best);
+            *to++ = best;
           }
         }
       }
@@ -312,16 +329,33 @@ Status kernel_max_unpool(Context &context) {
   std::int64_t strides[kMaxRank];
   dense_strides(dims, in.rank, strides);
   const std::int64_t total = product(pooled, 0, in.rank);
-  for (std::int64_t i = 0; i < in.count; ++i) {
-    std::int64_t rest = indices.as<const std::int64_t>()[i], to = 0;
-    if (rest < 0 || rest >= total) {
-      return qir::node_error(context.node(), ErrorId::run_value, "found index %lld, expected 0 to %lld",
-                             static_cast<long long>(rest), static_cast<long long>(total - 1));
+  const bool same_places = std::equal(pooled, pooled + in.rank, dims);
+  const auto *const at = indices.as<const std::int64_t>();
+  const auto move = [&](auto unit) -> Status {
+    const auto *const from = in.as<const decltype(unit)>();
+    auto *const out_data = out->as<decltype(unit)>();
+    for (std::int64_t i = 0; i < in.count; ++i) {
+      std::int64_t rest = at[i], to = 0;
+      if (rest < 0 || rest >= total) {
+        return qir::node_error(context.node(), ErrorId::run_value, "found index %lld, expected 0 to %lld",
+                               static_cast<long long>(rest), static_cast<long long>(total - 1));
+      }
+      if (same_places) {
+        to = rest;
+      } else {
+        for (std::uint32_t axis = in.rank; axis-- > 0; rest /= pooled[axis]) to += rest % pooled[axis] * strides[axis];
+      }
+      out_data[to] = from[i];
     }
-    for (std::uint32_t axis = in.rank; axis-- > 0; rest /= pooled[axis]) to += rest % pooled[axis] * strides[axis];
-    std::memcpy(out->as<char>() + to * out->width, in.as<const char>() + i * in.width, in.width);
+    return {};
+  };
+  switch (in.width) {
+    case 1: return move(std::uint8_t{});
+    case 2: return move(std::uint16_t{});
+    case 4: return move(std::uint32_t{});
+    case 8: return move(std::uint64_t{});
+    default: return type_error(context, in.dtype);
   }
-  return {};
 }
 
 }  // namespace quarry::reference

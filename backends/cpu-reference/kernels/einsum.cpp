@@ -137,6 +137,11 @@ void einsum(Context &context, const EinsumPlan &plan, View &out) {
   std::transform(partial, partial + out.count, out.as<T>(), [](Partial value) { return static_cast<T>(value); });
 }
 
+// row -= factor * other, which is another row.
+void subtract(double *__restrict row, double factor, const double *__restrict other, std::int64_t n) noexcept {
+  for (std::int64_t j = 0; j < n; ++j) row[j] -= factor * other[j];
+}
+
 // LU with row exchanges, in place; returns the determinant. `rhs`, where given, goes through the same steps.
 double eliminate(double *matrix, std::int64_t n, double *rhs) {
   double determinant = 1;
@@ -155,8 +160,8 @@ double eliminate(double *matrix, std::int64_t n, double *rhs) {
     if (head == 0) return 0;
     for (std::int64_t i = k + 1; i < n; ++i) {
       const double factor = matrix[i * n + k] / head;
-      for (std::int64_t j = k; j < n; ++j) matrix[i * n + j] -= factor * matrix[k * n + j];
-      for (std::int64_t j = 0; rhs && j < n; ++j) rhs[i * n + j] -= factor * rhs[k * n + j];
+      subtract(matrix + i * n + k, factor, matrix + k * n + k, n - k);
+      if (rhs) subtract(rhs + i * n, factor, rhs + k * n, n);
     }
   }
   return determinant;
@@ -223,11 +228,10 @@ Status kernel_inverse(Context &context) {
         return;
       }
       for (std::int64_t i = n; i-- > 0;) {
-        for (std::int64_t j = 0; j < n; ++j) {
-          double value = solution[i * n + j];
-          for (std::int64_t k = i + 1; k < n; ++k) value -= matrix[i * n + k] * solution[k * n + j];
-          solution[i * n + j] = value / matrix[i * n + i];
-        }
+        double *const row = solution + i * n;
+        for (std::int64_t k = i + 1; k < n; ++k) subtract(row, matrix[i * n + k], solution + k * n, n);
+        const double head = matrix[i * n + i];
+        for (std::int64_t j = 0; j < n; ++j) row[j] /= head;
       }
       std::copy_n(solution, n * n, out.as<T>() + m * n * n);
     }

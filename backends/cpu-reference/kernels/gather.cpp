@@ -28,16 +28,52 @@ Status walk_elements(const Context &context, const View &data, const View &indic
   const std::size_t last = data.rank - 1;
   const std::int64_t extent = data.dims[axis], stride = strides[axis], step = axis == last ? 0 : 1,
                      count = indices.dims[last];
+  // Axes in front of the one that is indexed, and behind it, where those of both are the same.
+  const std::int64_t outer = product(data.dims, 0, axis), inner = product(data.dims, axis + 1, data.rank);
+  const bool planes = inner > 1 && indices.count == outer * indices.dims[axis] * inner;
+  const auto size = static_cast<std::uint64_t>(extent);
   const auto walk = [&](const auto *given) -> Status {
+    const auto part = [&](std::int64_t position, std::int64_t base, std::int64_t length) -> Status {
+      // Some are checked at once, so that reading them needs no branches.
+      constexpr std::int64_t kBlock = 64;
+      for (std::int64_t begin = 0; begin < length; begin += kBlock) {
+        const std::int64_t end = std::min(length, begin + kBlock);
+        std::uint64_t signs = 0;  // of what is negative where one is out of range
+        for (std::int64_t j = begin; j < end; ++j) {
+          const auto index = static_cast<std::uint64_t>(static_cast<std::int64_t>(given[position + j]));
+          signs |= (index + size) | (size - 1 - index);
+        }
+        std::int64_t index;
+        for (std::int64_t j = begin; static_cast<std::int64_t>(signs) < 0 && j < end; ++j)
+          if (!resolve_index(given[position + j], extent, &index))
+            return index_error(context, given[position + j], extent);
+        const auto at = [&](std::int64_t j) {
+          const std::int64_t found = given[position + j];
+          return found + (extent & (found >> 63));
+        };
+        if (step == 0) {
+          for (std::int64_t j = begin; j < end; ++j) body(position + j, base + at(j));
+        } else {
+          for (std::int64_t j = begin; j < end; ++j) body(position + j, base + at(j) * stride + j);
+        }
+      }
+      return {};
+    };
+    if (planes) {  // some columns after the others, so that what may be read stays near
+      constexpr std::int64_t kNear = 256 << 10, kLeast = 64;
+      const std::int64_t columns = std::max(kLeast, kNear / (std::max<std::int64_t>(extent, 1) * data.width));
+      for (std::int64_t o = 0; o < outer; ++o)
+        for (std::int64_t first = 0; first < inner; first += columns)
+          for (std::int64_t i = 0; i < indices.dims[axis]; ++i)
+            QR_RETURN_IF_ERROR(part((o * indices.dims[axis] + i) * inner + first, o * extent * inner + first,
+                                    std::min(columns, inner - first)));
+      return {};
+    }
     std::int64_t position = 0;
-    for (Odometer row(indices.dims, last); !row.done(); row.next()) {
+    for (Odometer row(indices.dims, last); !row.done(); row.next(), position += count) {
       std::int64_t base = 0;
       for (std::size_t i = 0; i < last; ++i) base += i == axis ? 0 : row[i] * strides[i];
-      for (std::int64_t j = 0; j < count; ++j, ++position) {
-        std::int64_t index;
-        if (!resolve_index(given[position], extent, &index)) return index_error(context, given[position], extent);
-        body(position, base + index * stride + j * step);
-      }
+      QR_RETURN_IF_ERROR(part(position, base, count));
     }
     return {};
   };

@@ -411,6 +411,40 @@ Status kernel_compress(Context &context) {
   return {};
 }
 
+namespace {
+
+// A row of places that adds to a row of pixels: pixel x in [begin, end) gets element `at` + x.
+struct AddedRow {
+  std::int64_t at, begin, end;
+};
+
+// A row of pixels: what is added is summed up beside each other, in the order of the rows.
+template <class T>
+void sum_rows(const T *from, const AddedRow *rows, std::int64_t count, std::int64_t width, T *to) {
+  std::int64_t low = 0, high = width;  // of what all rows add to
+  for (std::int64_t r = 0; r < count; ++r) low = std::max(low, rows[r].begin), high = std::min(high, rows[r].end);
+  constexpr std::int64_t kBeside = 16;
+  std::int64_t x = 0;
+  while (x < width) {
+    if (x >= low && x + kBeside <= high) {
+      T sums[kBeside] = {};
+      for (std::int64_t r = 0; r < count; ++r) {
+        const T *const row = from + rows[r].at + x;
+        for (std::int64_t i = 0; i < kBeside; ++i) sums[i] = add(sums[i], row[i]);
+      }
+      std::copy_n(sums, kBeside, to + x);
+      x += kBeside;
+      continue;
+    }
+    T sum{};
+    for (std::int64_t r = 0; r < count; ++r)
+      if (x >= rows[r].begin && x < rows[r].end) sum = add(sum, from[rows[r].at + x]);
+    to[x++] = sum;
+  }
+}
+
+}  // namespace
+
 Status kernel_col2im(Context &context) {
   const View &in = *context.input(0);
   qir::IntList image, block;
@@ -418,8 +452,9 @@ Status kernel_col2im(Context &context) {
   QR_RETURN_IF_ERROR(read_list(context, 2, &block));
   qir::Window window;
   QR_RETURN_IF_ERROR(qir::resolve_col2im(context.node(), dims_of(in), image, block, &window));
-  const std::uint32_t space = window.rank;
-  const std::int64_t taps = product(window.kernel, 0, space), pixels = product(window.in, 0, space);
+  const std::uint32_t space = window.rank, last = space - 1;
+  const std::int64_t taps = product(window.kernel, 0, space), pixels = product(window.in, 0, space),
+                     row = window.out[last];
   std::int64_t dims[kMaxRank] = {in.dims[0], taps > 0 ? in.dims[1] / taps : 0}, strides[kMaxRank];
   std::copy_n(window.in, space, dims + 2);
   View *out;
@@ -427,21 +462,54 @@ Status kernel_col2im(Context &context) {
   if (out->count == 0) return {};
   std::memset(out->data, 0, static_cast<std::size_t>(out->count) * out->width);
   dense_strides(window.in, space, strides);
+  auto *const rows = static_cast<AddedRow *>(context.scratch(static_cast<std::uint64_t>(taps) * sizeof(AddedRow)));
   const bool known = dispatch_any(in.dtype, [&](auto tag) {
     using T = decltype(tag);
     const T *from = in.as<const T>();
+    if (window.stride[last] == 1) {
+      const std::int64_t width = window.in[last], places = product(window.out, 0, space);
+      std::int64_t pixel = 0;
+      for (Odometer y(window.in, last); !y.done() && !context.stopped(); y.next(), pixel += width) {
+        std::int64_t count = 0, number = 0;
+        for (Odometer tap(window.kernel, last); !tap.done(); tap.next(), number += window.kernel[last]) {
+          std::int64_t place = 0;
+          bool hit = true;
+          for (std::uint32_t i = 0; i < last && hit; ++i) {
+            const std::int64_t x = y[i] + window.pad_begin[i] - tap[i] * window.dilation[i], step = window.stride[i];
+            hit = x >= 0 && x % step == 0 && x / step < window.out[i];
+            place = place * window.out[i] + x / step;
+          }
+          for (std::int64_t k = 0; hit && k < window.kernel[last]; ++k) {
+            const std::int64_t start = k * window.dilation[last] - window.pad_begin[last];
+            rows[count++] = {(number + k) * places + place * row - start, std::max<std::int64_t>(0, start),
+                             std::min(width, start + row)};
+          }
+        }
+        for (std::int64_t plane = 0; plane < dims[0] * dims[1]; ++plane)
+          sum_rows(from + plane * taps * places, rows, count, width, out->as<T>() + plane * pixels + pixel);
+      }
+      return;
+    }
     for (std::int64_t plane = 0; plane < dims[0] * dims[1]; ++plane) {
       T *to = out->as<T>() + plane * pixels;
       for (Odometer tap(window.kernel, space); !tap.done(); tap.next()) {
-        for (Odometer place(window.out, space); !place.done(); place.next(), ++from) {
-          std::int64_t pixel = 0;
+        // The places of a row that lie in the image.
+        const std::int64_t start = tap[last] * window.dilation[last] - window.pad_begin[last],
+                           step = window.stride[last], begin = start < 0 ? std::min(row, (step - 1 - start) / step) : 0,
+                           end = start >= window.in[last]
+                                     ? begin
+                                     : std::max(begin, std::min(row, (window.in[last] - start + step - 1) / step));
+        for (Odometer place(window.out, last); !place.done(); place.next(), from += row) {
+          std::int64_t pixel = start;
           bool inside = true;
-          for (std::uint32_t i = 0; i < space; ++i) {
+          for (std::uint32_t i = 0; i < last; ++i) {
             const std::int64_t x = place[i] * window.stride[i] + tap[i] * window.dilation[i] - window.pad_begin[i];
             inside &= x >= 0 && x < window.in[i];
             pixel += x * strides[i];
           }
-          if (inside) to[pixel] = add(to[pixel], *from);
+          if (!inside) continue;
+          T *const line = to + pixel;
+          for (std::int64_t i = begin; i < end; ++i) line[i * step] = add(line[i * step], from[i]);
         }
       }
     }

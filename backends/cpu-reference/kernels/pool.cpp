@@ -131,33 +131,77 @@ Status lp(Context &context, bool global) {
 // the plane.
 template <class T>
 void max_of_windows(Context &context, const Window &w, const View &x, T *y, std::int64_t *indices, bool column_major) {
-  const std::int64_t in_size = product(w.in, 0, w.rank);
-  for_outputs(
-      context, w, x.dims[0] * x.dims[1], [&](std::int64_t plane, std::int64_t index, const std::int64_t *position) {
-        const T *data = x.as<const T>() + plane * in_size;
+  const std::int64_t in_size = product(w.in, 0, w.rank), out_size = product(w.out, 0, w.rank);
+  const std::uint32_t last = w.rank - 1;
+  const std::int64_t row = w.out[last], rows = row == 0 ? 0 : out_size / row, step = w.dilation[last];
+  // What is the same for all planes is found once: the taps of the last axis, and the rows of taps of some rows of
+  // windows.
+  constexpr std::int64_t kListed = 1 << 16;
+  std::int64_t most = 1;
+  for (std::uint32_t i = 0; i < last; ++i) most *= std::min(w.kernel[i], w.in[i]);
+  auto *const taps = static_cast<Span *>(context.scratch(static_cast<std::uint64_t>(row) * sizeof(Span)));
+  const std::int64_t together = std::clamp<std::int64_t>(kListed / (most + 1), 1, std::max<std::int64_t>(rows, 1));
+  auto *const lines = static_cast<std::int64_t *>(context.scratch(
+      static_cast<std::uint64_t>(together) * static_cast<std::uint64_t>(most + 1) * sizeof(std::int64_t)));
+  for (std::int64_t i = 0; i < row; ++i) taps[i] = span_of(w, last, i);
+  const auto list_row = [&](const Odometer &at, std::int64_t *list) {
+    Span spans[qir::kMaxSpatial];
+    std::int64_t counts[qir::kMaxSpatial];
+    for (std::uint32_t i = 0; i < last; ++i) {
+      spans[i] = span_of(w, i, at[i]);
+      counts[i] = spans[i].last - spans[i].first;
+    }
+    *list = 0;  // how many there are, and then where they begin
+    for (Odometer tap(counts, last); !tap.done(); tap.next()) {
+      std::int64_t index = 0;
+      for (std::uint32_t i = 0; i < last; ++i)
+        index = index * w.in[i] + spans[i].start + (spans[i].first + tap[i]) * w.dilation[i];
+      list[++*list] = index * w.in[last];
+    }
+  };
+  const auto pool_rows = [&](std::int64_t plane, std::int64_t first_row, std::int64_t row_count) {
+    const T *const data = x.as<const T>() + plane * in_size;
+    std::int64_t index = plane * out_size + first_row * row;
+    for (std::int64_t r = 0; r < row_count; ++r) {
+      const std::int64_t *const begins = lines + r * (most + 1), count = *begins;
+      for (std::int64_t i = 0; i < row; ++i, ++index) {
+        const Span &span = taps[i];
+        const std::int64_t first = span.start + span.first * step, width = span.last - span.first;
         T best = std::is_floating_point_v<T> ? -std::numeric_limits<T>::infinity() : std::numeric_limits<T>::lowest();
-        std::int64_t best_at = 0, place[qir::kMaxSpatial] = {};
-        bool found = false;
-        for_window(w, position,
-                   [&](std::int64_t first, std::int64_t step, std::int64_t taps, const std::int64_t *coordinates) {
-                     for (std::int64_t i = 0; i < taps; ++i) {
-                       const T value = data[first + i * step];
-                       if (found && !(value > best) && !(value != value && best == best)) continue;
-                       best = value;
-                       best_at = first + i * step;
-                       std::copy_n(coordinates, w.rank, place);
-                       place[w.rank - 1] += i * step;
-                       found = true;
-                     }
-                   });
+        std::int64_t best_at = 0;
+        if (count > 0 && width > 0) best = data[best_at = begins[1] + first];
+        for (std::int64_t l = 1; l <= count && best == best; ++l) {
+          const std::int64_t begin = begins[l] + first;
+          for (std::int64_t k = 0; k < width; ++k) {  // no branch on which is more, which is chance
+            const T value = data[begin + k * step];
+            if (value != value) {
+              best = value, best_at = begin + k * step;
+              break;
+            }
+            best_at = value > best ? begin + k * step : best_at;
+            best = value > best ? value : best;
+          }
+        }
         y[index] = best;
-        if (!indices) return;
+        if (!indices) continue;
         if (column_major) {
+          std::int64_t rest = best_at, places[qir::kMaxSpatial];
+          for (std::uint32_t a = w.rank; a-- > 0; rest /= w.in[a]) places[a] = rest % w.in[a];
           best_at = 0;
-          for (std::uint32_t i = w.rank; i-- > 0;) best_at = best_at * w.in[i] + place[i];
+          for (std::uint32_t a = w.rank; a-- > 0;) best_at = best_at * w.in[a] + places[a];
         }
         indices[index] = plane * in_size + best_at;
-      });
+      }
+    }
+  };
+  Odometer at(w.out, last);
+  for (std::int64_t first_row = 0; first_row < rows && !context.stopped(); first_row += together) {
+    const std::int64_t row_count = std::min(together, rows - first_row);
+    for (std::int64_t r = 0; r < row_count; ++r, at.next()) list_row(at, lines + r * (most + 1));
+    parallel(context, x.dims[0] * x.dims[1], [&](std::int64_t plane) {
+      if (!context.stopped()) pool_rows(plane, first_row, row_count);
+    });
+  }
 }
 
 Status max(Context &context, bool global) {

@@ -38,12 +38,14 @@ struct Settings {
   }
 };
 
-// One axis. For output index y the taps are index[y * taps + t] with weight[y * taps + t]; nearest has one tap.
+// One axis. For output index y the taps are index[y * taps + t] with weight[y * taps + t], the first used[y] of them;
+// nearest has one tap.
 struct Axis : ResizeAxis {
   bool identity = false;
   std::int64_t taps = 1;
   std::int64_t *index = nullptr;
   double *weight = nullptr;
+  std::int64_t *used = nullptr;
   bool *outside = nullptr;  // beyond the input, for Coordinates::Crop only
 };
 
@@ -66,6 +68,8 @@ Status make_taps(Context &context, const Settings &settings, Axis *axis) {
   const auto entries = static_cast<std::uint64_t>(axis->out * axis->taps);
   axis->index = static_cast<std::int64_t *>(context.scratch(entries * sizeof(std::int64_t)));
   axis->weight = static_cast<double *>(context.scratch(entries * sizeof(double)));
+  axis->used =
+      static_cast<std::int64_t *>(context.scratch(static_cast<std::uint64_t>(axis->out) * sizeof(std::int64_t)));
   axis->outside = static_cast<bool *>(context.scratch(static_cast<std::uint64_t>(axis->out)));
   for (std::int64_t y = 0; y < axis->out; ++y) {
     const float x = qir::original(*axis, settings.coordinates, y);
@@ -89,6 +93,11 @@ Status make_taps(Context &context, const Settings &settings, Axis *axis) {
     }
     if ((settings.exclude_outside || settings.antialias) && sum != 0) {
       for (std::int64_t t = 0; t < axis->taps; ++t) weight[t] /= sum;
+    }
+    for (std::int64_t t = 0; t < axis->taps; ++t) {
+      if (weight[t] == 0) continue;  // an infinity beside the window stays outside
+      index[axis->used[y]] = index[t];
+      weight[axis->used[y]++] = weight[t];
     }
   }
   return {};
@@ -116,8 +125,22 @@ void resize_nearest(const View &in, const View &out, const Axis *axes, bool extr
   }
 }
 
+// to += the weighted sum of some lines, each added by itself.
+template <int taps, class T>
+void add_lines(const T *from, const std::int64_t *index, const double *weight, std::int64_t inner,
+               double *__restrict to) {
+  const T *lines[taps];
+  for (int t = 0; t < taps; ++t) lines[t] = from + index[t] * inner;
+  for (std::int64_t j = 0; j < inner; ++j) {
+    double sum = to[j];
+    for (int t = 0; t < taps; ++t) sum += weight[t] * static_cast<double>(lines[t][j]);
+    to[j] = sum;
+  }
+}
+
 // One pass: [outer, axis.in, inner] -> [outer, axis.out, inner].
-void resize_axis(const double *from, double *to, std::int64_t outer, std::int64_t inner, const Axis &axis,
+template <class T>
+void resize_axis(const T *from, double *to, std::int64_t outer, std::int64_t inner, const Axis &axis,
                  double extrapolation) {
   for (std::int64_t o = 0; o < outer; ++o, from += axis.in * inner) {
     for (std::int64_t y = 0; y < axis.out; ++y, to += inner) {
@@ -125,13 +148,23 @@ void resize_axis(const double *from, double *to, std::int64_t outer, std::int64_
         std::fill_n(to, inner, extrapolation);
         continue;
       }
-      std::fill_n(to, inner, 0.0);
-      for (std::int64_t t = 0; t < axis.taps; ++t) {
-        const double weight = axis.weight[y * axis.taps + t];
-        const double *source = from + axis.index[y * axis.taps + t] * inner;
-        if (weight == 0) continue;  // an infinity beside the window stays outside
-        for (std::int64_t j = 0; j < inner; ++j) to[j] += weight * source[j];
+      const std::int64_t *const index = axis.index + y * axis.taps;
+      const double *const weight = axis.weight + y * axis.taps;
+      const std::int64_t used = axis.used[y];
+      if (inner == 1) {
+        double sum = 0;
+        for (std::int64_t t = 0; t < used; ++t) sum += weight[t] * static_cast<double>(from[index[t]]);
+        *to = sum;
+        continue;
       }
+      std::fill_n(to, inner, 0.0);
+      std::int64_t t = 0;
+      for (; t + 4 <= used; t += 4) add_lines<4>(from, index + t, weight + t, inner, to);
+      if (t + 2 <= used) {
+        add_lines<2>(from, index + t, weight + t, inner, to);
+        t += 2;
+      }
+      if (t < used) add_lines<1>(from, index + t, weight + t, inner, to);
     }
   }
 }
@@ -152,11 +185,13 @@ void resize_smooth(Context &context, const View &in, const View &out, const Axis
   auto *a = static_cast<double *>(context.scratch(static_cast<std::uint64_t>(largest) * sizeof(double)));
   auto *b = static_cast<double *>(context.scratch(static_cast<std::uint64_t>(largest) * sizeof(double)));
   for (std::int64_t plane = 0; plane < planes && !context.stopped(); ++plane) {
-    std::copy_n(in.as<const T>() + plane * in_plane, in_plane, a);
+    const T *const given = in.as<const T>() + plane * in_plane;
     std::copy_n(in.dims, in.rank, dims);
     for (std::uint32_t i = first; i < in.rank; ++i) {
       if (axes[i].identity) continue;
-      resize_axis(a, b, product(dims, first, i), product(dims, i + 1, in.rank), axes[i], extrapolation);
+      const std::int64_t outer = product(dims, first, i), inner = product(dims, i + 1, in.rank);
+      if (i == first) resize_axis(given, b, outer, inner, axes[i], extrapolation);
+      else resize_axis(a, b, outer, inner, axes[i], extrapolation);
       dims[i] = axes[i].out;
       std::swap(a, b);
     }

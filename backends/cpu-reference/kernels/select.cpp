@@ -41,9 +41,60 @@ std::int64_t next_better(const T *x, std::int64_t i, std::int64_t end, T worst, 
     while (i < end && !better(x[i])) ++i;
     return i;
   };
-  // NaN is for the caller to judge.
+  // NaN is for the caller to judge; as the worst of the least it is worse than any number.
+  if (!largest && worst != worst) return i;
   if (largest) return any([worst](T value) { return (value > worst) | (value != value); });
   return any([worst](T value) { return (value < worst) | (value != value); });
+}
+
+struct Keyed {
+  std::uint64_t key;
+  std::int64_t at;
+};
+// Sorts by key; equal ones stay in their order. Digits that all have in common take no pass.
+void sort_by_key(Keyed *items, Keyed *room, std::int64_t count) {
+  constexpr int kBits = 11, kDigits = 1 << kBits;
+  std::uint64_t differ = 0;
+  for (std::int64_t i = 0; i < count; ++i) differ |= items[i].key ^ items[0].key;
+  Keyed *from = items, *to = room;
+  for (int shift = 0; shift < 64; shift += kBits) {
+    if (((differ >> shift) & (kDigits - 1)) == 0) continue;
+    std::int64_t begins[kDigits + 1] = {};
+    for (std::int64_t i = 0; i < count; ++i) ++begins[((from[i].key >> shift) & (kDigits - 1)) + 1];
+    for (int d = 0; d < kDigits; ++d) begins[d + 1] += begins[d];
+    for (std::int64_t i = 0; i < count; ++i) to[begins[(from[i].key >> shift) & (kDigits - 1)]++] = from[i];
+    std::swap(from, to);
+  }
+  if (from != items) std::copy_n(from, count, items);
+}
+
+// Moves the k least to the front, in any order but equal ones in their own; of equal ones the first are taken. Both
+// `rest` and `items` have room for count.
+void least_to_front(Keyed *items, Keyed *rest, std::int64_t count, std::int64_t k) {
+  constexpr int kBits = 11, kDigits = 1 << kBits;
+  std::uint64_t differ = 0;
+  for (std::int64_t i = 0; i < count; ++i) differ |= items[i].key ^ items[0].key;
+  Keyed *chosen = items;  // what is chosen is never ahead of what is looked at
+  const Keyed *from = items;
+  while (k > 0 && k < count) {
+    const int bits = std::bit_width(differ), shift = std::max(0, bits - kBits);
+    std::int64_t counts[kDigits] = {}, border = 0, below = 0;
+    for (std::int64_t i = 0; i < count; ++i) ++counts[(from[i].key >> shift) & (kDigits - 1)];
+    while (below + counts[border] < k) below += counts[border++];
+    Keyed *undecided = rest;
+    for (std::int64_t i = 0; i < count; ++i) {
+      const Keyed item = from[i];
+      const auto digit = static_cast<std::int64_t>((item.key >> shift) & (kDigits - 1));
+      *chosen = item, *undecided = item;  // without branches: what lies there was looked at
+      chosen += digit < border, undecided += digit == border;
+    }
+    k -= below;
+    count = undecided - rest;
+    from = rest;
+    if (shift == 0) break;
+    differ &= (std::uint64_t{1} << shift) - 1;
+  }
+  if (from == rest) std::copy_n(rest, k, chosen);
 }
 
 std::int64_t *integers(Context &context, std::int64_t count) {
@@ -209,11 +260,28 @@ Status kernel_top_k(Context &context) {
   };
   // The best k so far, the worst of them on top.
   auto *const heap = static_cast<Entry *>(context.scratch(static_cast<std::uint64_t>(k) * sizeof(Entry)));
+  // Where many are wanted, digits of the keys say which.
+  constexpr std::int64_t kMany = 64, kOfSo = 16;
+  const bool by_digits = k >= kMany && k >= lines.extent / kOfSo;
+  const std::uint64_t bytes = by_digits ? static_cast<std::uint64_t>(lines.extent) * sizeof(Keyed) : 0;
+  auto *const keyed = static_cast<Keyed *>(context.scratch(bytes)), *const room =
+                                                                        static_cast<Keyed *>(context.scratch(bytes));
   const bool known = dispatch_any(in.dtype, [&](auto tag) {
     const auto *data = in.as<const decltype(tag)>();
     for (std::int64_t o = 0; o < lines.outer && !context.stopped(); ++o) {
       for (std::int64_t j = 0; j < lines.inner; ++j) {
         const auto *const line = data + o * lines.extent * lines.inner + j;
+        if (by_digits) {
+          for (std::int64_t i = 0; i < lines.extent; ++i) keyed[i] = {order_key(line[i * lines.inner]) ^ flip, i};
+          least_to_front(keyed, room, lines.extent, k);
+          sort_by_key(keyed, room, k);
+          for (std::int64_t i = 0; i < k; ++i) {
+            const std::int64_t to = (o * k + i) * lines.inner + j;
+            if (values) values->as<decltype(tag)>()[to] = line[keyed[i].at * lines.inner];
+            if (indices) indices->as<std::int64_t>()[to] = keyed[i].at;
+          }
+          continue;
+        }
         for (std::int64_t i = 0; i < k; ++i) heap[i] = {order_key(line[i * lines.inner]) ^ flip, i};
         std::make_heap(heap, heap + k);
         for (std::int64_t i = k; i < lines.extent; ++i) {
@@ -287,11 +355,21 @@ Status kernel_unique(Context &context) {
     }
     return 0;
   };
-  for (std::int64_t i = 0; i < items; ++i) order[i] = i;
-  std::sort(order, order + items, [&](std::int64_t a, std::int64_t b) {
-    const int sign = compare(a, b);
-    return sign != 0 ? sign < 0 : a < b;
-  });
+  constexpr std::int64_t kWorthDigits = 256;
+  if (in.count == items && items >= kWorthDigits) {
+    const auto bytes = static_cast<std::uint64_t>(items) * sizeof(Keyed);
+    auto *const keyed = static_cast<Keyed *>(context.scratch(bytes)), *const room =
+                                                                          static_cast<Keyed *>(context.scratch(bytes));
+    for (std::int64_t i = 0; i < items; ++i) keyed[i] = {keys[i], i};
+    sort_by_key(keyed, room, items);
+    for (std::int64_t i = 0; i < items; ++i) order[i] = keyed[i].at;
+  } else {
+    for (std::int64_t i = 0; i < items; ++i) order[i] = i;
+    std::sort(order, order + items, [&](std::int64_t a, std::int64_t b) {
+      const int sign = compare(a, b);
+      return sign != 0 ? sign < 0 : a < b;
+    });
+  }
   // Equal items follow each other now, the first occurrence in front. Groups are numbered in sorted order.
   std::int64_t groups = 0;
   for (std::int64_t i = 0; i < items; ++i) {

@@ -20,16 +20,32 @@ Complex operator+(Complex a, Complex b) { return {a.re + b.re, a.im + b.im}; }
 Complex operator-(Complex a, Complex b) { return {a.re - b.re, a.im - b.im}; }
 Complex operator*(Complex a, Complex b) { return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re}; }
 
-// A transform of one length. Lengths are split by 2 while they are even; what is left is the defining sum, so every
-// length is exact and powers of two are quick.
+// A transform of one length. Lengths are split by their small factors; what is left is the defining sum, or where that
+// is long a convolution, made of transforms whose length is a power of two (Bluestein).
 class Fourier {
  public:
   Fourier(Context &context, std::int64_t length, bool inverse)
       : length_(length), roots_(room(context, length)), work_(room(context, length)) {
-    for (std::int64_t k = 0; k < length; ++k) {
-      const double angle = 2 * std::numbers::pi * static_cast<double>(k) / static_cast<double>(length);
-      roots_[k] = {std::cos(angle), inverse ? std::sin(angle) : -std::sin(angle)};
+    for (std::int64_t k = 0; k < length; ++k) roots_[k] = root(k, length, inverse);
+    for (std::int64_t factor = least_factor(length); factor > 1; factor = least_factor(length)) length /= factor;
+    if (length <= kLongSum) return;
+    core_ = length;
+    padded_ = 1;
+    while (padded_ < 2 * core_ - 1) padded_ *= 2;
+    long_roots_ = room(context, padded_), chirp_ = room(context, core_), filter_ = room(context, padded_),
+    line_ = room(context, padded_), line_work_ = room(context, padded_);
+    for (std::int64_t k = 0; k < padded_; ++k) long_roots_[k] = root(k, padded_, false);
+    std::int64_t square = 0;  // k * k modulo 2 core_
+    for (std::int64_t k = 0; k < core_; ++k) {
+      chirp_[k] = root(square, 2 * core_, inverse);
+      square = (square + 2 * k + 1) % (2 * core_);
     }
+    for (std::int64_t k = 0; k < core_; ++k) {
+      const Complex value = {chirp_[k].re / static_cast<double>(padded_), -chirp_[k].im / static_cast<double>(padded_)};
+      filter_[k] = value;
+      if (k > 0) filter_[padded_ - k] = value;
+    }
+    split_by_two(filter_, line_work_, padded_, long_roots_, padded_);
   }
   static Complex *room(Context &context, std::int64_t length) {
     return static_cast<Complex *>(context.scratch(static_cast<std::uint64_t>(length) * sizeof(Complex)));
@@ -38,9 +54,45 @@ class Fourier {
   void run(Complex *data) const { run(data, work_, length_); }
 
  private:
+  static constexpr std::int64_t kSmallFactor = 31, kLongSum = 64;
+
+  static Complex root(std::int64_t k, std::int64_t length, bool inverse) {
+    const double angle = 2 * std::numbers::pi * static_cast<double>(k) / static_cast<double>(length);
+    return {std::cos(angle), inverse ? std::sin(angle) : -std::sin(angle)};
+  }
+  // 1: no small one, or nothing is left to be split.
+  static std::int64_t least_factor(std::int64_t n) {
+    for (std::int64_t factor = 2; factor <= kSmallFactor && factor < n; ++factor)
+      if (n % factor == 0) return factor;
+    return 1;
+  }
+  static void split_by_two(Complex *data, Complex *work, std::int64_t n, const Complex *roots, std::int64_t length) {
+    if (n == 1) return;
+    if (n == 2) {
+      const Complex first = data[0];
+      data[0] = first + data[1], data[1] = first - data[1];
+      return;
+    }
+    const std::int64_t half = n / 2, turn = length / n;
+    for (std::int64_t i = 0; i < half; ++i) {
+      work[i] = data[2 * i];
+      work[half + i] = data[2 * i + 1];
+    }
+    split_by_two(work, data, half, roots, length);
+    split_by_two(work + half, data + half, half, roots, length);
+    for (std::int64_t k = 0; k < half; ++k) {
+      const Complex odd = work[half + k] * roots[k * turn];
+      data[k] = work[k] + odd;
+      data[half + k] = work[k] - odd;
+    }
+  }
+
   void run(Complex *data, Complex *work, std::int64_t n) const {
     const std::int64_t turn = length_ / n;  // root k of this length is roots_[k * turn]
-    if (n % 2 != 0) {
+    if ((n & (n - 1)) == 0) return split_by_two(data, work, n, roots_, length_);
+    const std::int64_t factor = least_factor(n);
+    if (factor == 1) {
+      if (n == core_) return convolve(data);
       for (std::int64_t k = 0; k < n; ++k) {
         Complex sum = {0, 0};
         std::int64_t phase = 0;  // j * k modulo n
@@ -54,22 +106,42 @@ class Fourier {
       std::copy_n(work, n, data);
       return;
     }
-    const std::int64_t half = n / 2;
-    for (std::int64_t i = 0; i < half; ++i) {
-      work[i] = data[2 * i];
-      work[half + i] = data[2 * i + 1];
-    }
-    run(work, data, half);
-    run(work + half, data + half, half);
-    for (std::int64_t k = 0; k < half; ++k) {
-      const Complex odd = work[half + k] * roots_[k * turn];
-      data[k] = work[k] + odd;
-      data[half + k] = work[k] - odd;
+    const std::int64_t part = n / factor;
+    for (std::int64_t f = 0; f < factor; ++f)
+      for (std::int64_t i = 0; i < part; ++i) work[f * part + i] = data[i * factor + f];
+    for (std::int64_t f = 0; f < factor; ++f) run(work + f * part, data + f * part, part);
+    for (std::int64_t k = 0; k < part; ++k) {
+      for (std::int64_t f = 1; f < factor; ++f) work[f * part + k] = work[f * part + k] * roots_[f * k * turn];
+      for (std::int64_t out = 0; out < factor; ++out) {
+        Complex sum = work[k];
+        std::int64_t phase = 0;  // f * out modulo factor
+        for (std::int64_t f = 1; f < factor; ++f) {
+          phase += out;
+          if (phase >= factor) phase -= factor;
+          sum = sum + work[f * part + k] * roots_[phase * part * turn];
+        }
+        data[out * part + k] = sum;
+      }
     }
   }
 
-  std::int64_t length_;
+  // j * k = (j * j + k * k - (k - j) * (k - j)) / 2: of what the data and the chirp come to, a convolution with its
+  // inverse is the transform but for the chirp.
+  void convolve(Complex *data) const {
+    for (std::int64_t i = 0; i < core_; ++i) line_[i] = data[i] * chirp_[i];
+    std::fill(line_ + core_, line_ + padded_, Complex{0, 0});
+    split_by_two(line_, line_work_, padded_, long_roots_, padded_);
+    for (std::int64_t i = 0; i < padded_; ++i) {  // back: forwards with the parts exchanged
+      const Complex value = line_[i] * filter_[i];
+      line_[i] = {value.im, value.re};
+    }
+    split_by_two(line_, line_work_, padded_, long_roots_, padded_);
+    for (std::int64_t i = 0; i < core_; ++i) data[i] = Complex{line_[i].im, line_[i].re} * chirp_[i];
+  }
+
+  std::int64_t length_, core_ = 0, padded_ = 0;
   Complex *roots_, *work_;
+  Complex *long_roots_ = nullptr, *chirp_ = nullptr, *filter_ = nullptr, *line_ = nullptr, *line_work_ = nullptr;
 };
 
 // How many of a transform's values are kept: with `onesided` only those that the rest follow from.

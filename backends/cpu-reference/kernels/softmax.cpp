@@ -110,6 +110,7 @@ Status class_loss(Context &context, bool logits) {
   const std::int64_t ignored = node.get_int("ignore_index", 0);
   for (std::int64_t i = 0; i < targets.count; ++i) {
     const std::int64_t target = integer_at(targets, i);
+    if (static_cast<std::uint64_t>(target) < static_cast<std::uint64_t>(classes)) continue;
     if ((target < 0 || target >= classes) && !(has_ignored && target == ignored)) {
       return qir::node_error(node, ErrorId::run_value, "found class %lld, expected 0 to %lld",
                              static_cast<long long>(target), static_cast<long long>(classes - 1));
@@ -117,7 +118,35 @@ Status class_loss(Context &context, bool logits) {
   }
   View *loss = context.output(0), *log_probabilities = context.output_count() > 1 ? context.output(1) : nullptr;
   const std::string_view reduction = node.get_string("reduction", "mean");
+  const bool each = loss && reduction == "none";
   double total = 0, weight_total = 0;
+  if (!logits && classes != 0) {
+    const auto sum_up = [&](const auto *score, const auto *target_at) {
+      const std::int64_t inner = lines.step;
+      constexpr std::int64_t kSums = 4;  // so that one addition does not wait for the other
+      double totals[kSums] = {}, weight_totals[kSums] = {};
+      for (std::int64_t first = 0; first < targets.count && !context.stopped(); first += inner) {
+        for (std::int64_t j = 0; j < inner; ++j) {
+          const std::int64_t target = target_at[first + j];
+          const bool counts = !(has_ignored && target == ignored);
+          const double weight = !counts ? 0 : weights ? real_at(*weights, target) : 1;
+          const double value = counts ? -static_cast<double>(score[first * classes + target * inner + j]) * weight : 0;
+          if (each) set_real(*loss, first + j, value);
+          totals[j % kSums] += value;
+          weight_totals[j % kSums] += weight;
+        }
+      }
+      for (const double sum : totals) total += sum;
+      for (const double sum : weight_totals) weight_total += sum;
+    };
+    dispatch<float, double>(scores.dtype, [&](auto tag) {
+      const auto *const score = scores.as<const decltype(tag)>();
+      if (targets.dtype == DType::I32) sum_up(score, targets.as<const std::int32_t>());
+      else sum_up(score, targets.as<const std::int64_t>());
+    });
+    if (loss && !each) set_real(*loss, 0, reduction == "sum" ? total : total / weight_total);
+    return {};
+  }
   for (std::int64_t i = 0; i < targets.count; ++i) {
     if ((i & 255) == 0 && context.stopped()) return {};
     const std::int64_t target = integer_at(targets, i), first = classes == 0 ? 0 : lines.first(i);
@@ -135,11 +164,11 @@ Status class_loss(Context &context, bool logits) {
     const bool counts = !(has_ignored && target == ignored);
     const double weight = !counts ? 0 : weights ? real_at(*weights, target) : 1;
     const double value = counts ? -(real_at(scores, first + target * lines.step) - shift) * weight : 0;
-    if (loss && reduction == "none") set_real(*loss, i, value);
+    if (each) set_real(*loss, i, value);
     total += value;
     weight_total += weight;
   }
-  if (loss && reduction != "none") set_real(*loss, 0, reduction == "sum" ? total : total / weight_total);
+  if (loss && !each) set_real(*loss, 0, reduction == "sum" ? total : total / weight_total);
   return {};
 }
 

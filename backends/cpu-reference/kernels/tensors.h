@@ -111,6 +111,13 @@ T round_to(double value) noexcept {
   } else if constexpr (std::is_same_v<T, bool>) {
     return value != 0;
   } else {
+    if constexpr (sizeof(T) <= 4) {  // without calls and branches
+      constexpr double kLow = std::numeric_limits<T>::min(), kHigh = std::numeric_limits<T>::max(),
+                       kWhole = 6755399441055744.0;  // 1.5 * 2^52: sums with it have no fractions
+      const double held = value > kLow ? value < kHigh ? value : kHigh : kLow, number = value == value ? held : 0.0;
+      return static_cast<T>(
+          static_cast<std::conditional_t<sizeof(T) == 4, std::int64_t, std::int32_t>>((number + kWhole) - kWhole));
+    }
     const double rounded = __builtin_rint(value);
     if (!(rounded > static_cast<double>(std::numeric_limits<T>::min())))
       return rounded == rounded ? std::numeric_limits<T>::min() : T{0};
