@@ -110,6 +110,15 @@ Status Execution::run(const qr_run_request &request, const qr_host &host, std::u
                                     plan_.name(step.name), static_cast<long long>(bad_index[1]),
                                     static_cast<long long>(bad_index[0]), static_cast<long long>(layer.steps)));
       }
+      if (step.kernel == static_cast<std::uint32_t>(kernels::Kernel::RotaryF32) && bad_index[0] != 0) {
+        kernels::RotaryF32 rotary;
+        std::memcpy(&rotary, plan_.params + step.params, sizeof rotary);
+        return Status::error(
+            ErrorId::run_value,
+            format("%s '%s': position_ids[%lld]: found %lld, expected 0 to %lld", plan_.name(step.op),
+                   plan_.name(step.name), static_cast<long long>(bad_index[1]), static_cast<long long>(bad_index[0]),
+                   static_cast<long long>(rotary.positions - 1)));
+      }
       if (step.kernel == static_cast<std::uint32_t>(kernels::Kernel::RoiAlignF32) && bad_index[0] != 0) {
         kernels::RoiAlignF32 align;
         std::memcpy(&align, plan_.params + step.params, sizeof align);

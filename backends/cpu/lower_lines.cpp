@@ -35,6 +35,56 @@ Status Lowering::lower_cumulate(const qir::Node &node, bool *done) {
   return emit_step(Kernel::Cumulate, p, {arg(x, width(xi)), arg(y, width(xi))});
 }
 
+Status Lowering::lower_rotary(const qir::Node &node, bool *done) {
+  const std::int32_t xi = node.inputs[0], ci = node.inputs[1], si = node.inputs[2], pi = input(node, 3),
+                     yi = node.outputs[0];
+  const qir::Shape &shape = tensor(xi).shape;
+  if (!is_f32(xi) || !is_f32(ci) || !is_f32(si) || !is_f32(yi) || (shape.size() != 3 && shape.size() != 4) ||
+      (pi != qir::kAbsent && tensor(pi).dtype != DType::I64))
+    return {};
+  const bool packed = shape.size() == 3;
+  kernels::RotaryF32 p;
+  p.batches = shape[0], p.length = shape[packed ? 1 : 2];
+  p.heads = packed ? node.get_int("num_heads", 0) : shape[1];
+  if (p.heads < 1 || (packed && shape[2] % p.heads != 0)) return {};  // cpu-reference says what is wrong
+  p.size = packed ? shape[2] / p.heads : shape[3];
+  const std::int64_t asked = node.get_int("rotary_embedding_dim", 0), turned = asked == 0 ? p.size : asked;
+  if (turned < 2 || turned > p.size || turned % 2 != 0) return {};
+  p.half = turned / 2;
+  p.interleaved = node.get_int("interleaved", 0) != 0;
+  p.has_positions = pi != qir::kAbsent;
+  const qir::Shape &table = tensor(ci).shape;
+  const qir::Shape expected =
+      p.has_positions ? qir::Shape{table.empty() ? 0 : table[0], p.half} : qir::Shape{p.batches, p.length, p.half};
+  if (table != expected || tensor(si).shape != expected ||
+      (p.has_positions && count_of(tensor(pi).shape) != p.batches * p.length))
+    return {};
+  if (p.has_positions) p.positions = table[0];
+  // As x lies, where its rows are whole; a transpose in front of it (heads first) costs nothing then.
+  View x = any(xi);
+  if (x.strides.back() != 1 || !is_dense(x)) x = row_major(xi);
+  const View y = new_like(x, 4);
+  const auto strides = [&](const View &view, std::int64_t *out) {
+    const Dims &s = view.strides;
+    out[0] = s[0], out[1] = packed ? p.size : s[1], out[2] = packed ? s[1] : s[2];
+    const std::int64_t extents[] = {p.batches, p.heads, p.length};
+    for (int i = 0; i < 3; ++i)
+      if (extents[i] == 1) out[i] = 0;
+  };
+  strides(x, p.x), strides(y, p.y);
+  kernels::Needs needs;
+  if (!kernels::kernel_row(Kernel::RotaryF32).check(&p, *plan_.isa, needs).ok()) return {};
+  Vector<Arg> args{arg(x)};
+  const View cosines = row_major(ci), sines = row_major(si);
+  args.push_back(arg(cosines)), args.push_back(arg(sines));
+  View positions;
+  if (p.has_positions) args.push_back(arg(positions = row_major(pi), 8));
+  args.push_back(arg(y));
+  define(yi, y);
+  *done = true;
+  return emit(Kernel::RotaryF32, &p, args);
+}
+
 // Weights stay as the file has them.
 Status Lowering::lower_matmul_blocks(const qir::Node &node, bool *done) {
   const std::int32_t xi = node.inputs[0], wi = node.inputs[1], si = node.inputs[2], zi = input(node, 3),

@@ -164,8 +164,21 @@ Status Lowering::lower_movement(const qir::Node &node, bool *done) {
       if (!pads) return {};
       qir::PadGeometry pad;
       QR_RETURN_IF_ERROR(qir::resolve_pad(node, shape, *pads, input(node, 3) != qir::kAbsent, axes, &pad));
-      for (std::size_t d = 0; d < pad.rank; ++d)
-        if (pad.begin[d] < 0 || pad.end[d] < 0) return {};
+      // What negative pads cut off is a view; so is the result where nothing is added.
+      qir::Shape kept = shape;
+      bool added = false;
+      for (std::size_t d = 0; d < pad.rank; ++d) {
+        const std::int64_t first = std::max<std::int64_t>(0, -pad.begin[d]);
+        kept[d] = shape[d] - first - std::max<std::int64_t>(0, -pad.end[d]);
+        if (kept[d] < 1) return {};
+        added |= pad.begin[d] > 0 || pad.end[d] > 0;
+      }
+      const auto cut = [&](View form) {
+        for (std::size_t d = 0; d < pad.rank; ++d)
+          form = sliced(form, d, std::max<std::int64_t>(0, -pad.begin[d]), kept[d]);
+        return form;
+      };
+      if (!added) return view(cut);
       kernels::Fill fill;
       fill.width = static_cast<std::uint32_t>(width(xi));
       if (fill.width > 8) return {};
@@ -180,8 +193,9 @@ Status Lowering::lower_movement(const qir::Node &node, bool *done) {
       fill.count = count_of(y.dims);
       QR_RETURN_IF_ERROR(emit_step(Kernel::Fill, fill, {arg(y, fill.width)}));
       View middle = y;
-      for (std::size_t d = 0; d < pad.rank; ++d) middle = sliced(middle, d, pad.begin[d], shape[d]);
-      copy(x, middle, fill.width, xi);
+      for (std::size_t d = 0; d < pad.rank; ++d)
+        middle = sliced(middle, d, std::max<std::int64_t>(0, pad.begin[d]), kept[d]);
+      copy(cut(x), middle, fill.width, xi);
       define(yi, y);
       *done = true;
       return {};

@@ -108,6 +108,7 @@ class Lowering {
   View repeated_channels(std::int32_t id, std::int64_t times);
   Status lower_recurrent(const qir::Node &node, bool *done);
   Status lower_cumulate(const qir::Node &node, bool *done);
+  Status lower_rotary(const qir::Node &node, bool *done);
   Status lower_group_norm(const qir::Node &node, bool *done);
   Status lower_mean_variance_norm(const qir::Node &node, bool *done);
   Status lower_lp_norm(const qir::Node &node, bool *done);

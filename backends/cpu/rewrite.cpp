@@ -36,7 +36,6 @@ class Blanks final : public qir::Folder {
 bool spelled(const qir::Graph &, const qir::Node &node) {
   switch (node.op) {
     case qir::Op::Attention:
-    case qir::Op::RotaryEmbedding:
     case qir::Op::FusedMatMul:
     case qir::Op::SwiGLU:
     case qir::Op::CastLike:

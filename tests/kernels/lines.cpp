@@ -102,6 +102,54 @@ void test_recurrent(const Isa &isa) {
   refuse(isa, Kernel::RecurrentF32, p, "an unknown activation", [](auto &q) { q.f.kind = Act::Count; });
 }
 
+void test_rotary(const Isa &isa) {
+  Random random(14);
+  for (const std::int64_t half : {1, 3, 8, 16, 21, 40})
+    for (unsigned options = 0; options < 16; ++options) {
+      RotaryF32 p;
+      p.batches = 2, p.heads = 3, p.length = 5, p.half = half, p.size = 2 * half + (options & 1 ? 19 : 0);
+      p.interleaved = options >> 1 & 1, p.has_positions = options >> 2 & 1, p.positions = p.has_positions ? 11 : 0;
+      const bool packed = options >> 3;
+      const std::int64_t row = packed ? p.heads * p.size : p.size, head = packed ? p.size : p.length * p.size;
+      p.x[0] = p.y[0] = p.heads * p.length * p.size, p.x[1] = p.y[1] = head, p.x[2] = p.y[2] = row;
+      auto x = random.reals(size(p.batches * p.x[0]));
+      x[1] = kNan, x[2] = kInf;
+      const Dims table = p.has_positions ? Dims{p.positions, half} : Dims{p.batches, p.length, half};
+      const auto cosines = random.reals(product(table)), sines = random.reals(product(table));
+      std::vector<std::int64_t> positions(size(p.batches * p.length));
+      for (std::int64_t &position : positions) position = random.integer(0, 10);
+      qir::Node node = node_of(Op::RotaryEmbedding, p.has_positions ? 4 : 3);
+      node.set("interleaved", std::int64_t{p.interleaved}), node.set("num_heads", p.heads),
+          node.set("rotary_embedding_dim", 2 * half);
+      const Dims shape = packed ? Dims{p.batches, p.length, row} : Dims{p.batches, p.heads, p.length, p.size};
+      std::vector<Tensor> inputs{tensor_of(shape, x), tensor_of(table, cosines), tensor_of(table, sines)};
+      std::vector<Operand> operands{in(x), in(cosines), in(sines)};
+      if (p.has_positions)
+        inputs.push_back(tensor_of({p.batches, p.length}, positions)), operands.push_back({bytes_of(positions)});
+      operands.push_back(out(x.size() * 4));
+      expect_close("turned", values_of<float>(run(isa, Kernel::RotaryF32, &p, operands)[0]),
+                   reference_values(node, inputs), 1e-6f, 1e-6f);
+    }
+  RotaryF32 p;
+  p.length = 2, p.size = 4, p.half = 2, p.has_positions = 1, p.positions = 3, p.x[2] = p.y[2] = 4;
+  for (const std::int64_t wrong : {-1, 3}) {
+    float x[8] = {}, angles[6] = {}, y[8];
+    std::int64_t positions[2] = {2, wrong}, found[2] = {};
+    std::byte *const pointers[5] = {reinterpret_cast<std::byte *>(x), reinterpret_cast<std::byte *>(angles),
+                                    reinterpret_cast<std::byte *>(angles), reinterpret_cast<std::byte *>(positions),
+                                    reinterpret_cast<std::byte *>(y)};
+    const Threads threads;
+    isa.run[static_cast<std::size_t>(Kernel::RotaryF32)](Call{&p, pointers, threads, nullptr, 0, found});
+    if (found[0] != wrong || found[1] != 1) throw std::runtime_error("a position beyond the tables was not told");
+  }
+  refuse(isa, Kernel::RotaryF32, p, "more pairs than a row has", [](auto &q) { q.half = 3; });
+  refuse(isa, Kernel::RotaryF32, p, "no rows", [](auto &q) { q.length = 0; });
+  refuse(isa, Kernel::RotaryF32, p, "no positions", [](auto &q) { q.positions = 0; });
+  refuse(isa, Kernel::RotaryF32, p, "a flag of 2", [](auto &q) { q.interleaved = 2; });
+  refuse(isa, Kernel::RotaryF32, p, "rows of y over each other", [](auto &q) { q.y[2] = 3; });
+  refuse(isa, Kernel::RotaryF32, p, "a negative stride", [](auto &q) { q.x[2] = -4; });
+}
+
 void test_blocks(const Isa &isa) {
   Random random(12);
   for (const std::int64_t bits : {2, 4, 8})
@@ -201,6 +249,7 @@ void test_dynamic_quantize(const Isa &isa) {
 }  // namespace
 
 void register_lines(Registry &registry) {
+  registry.test("RotaryF32", test_rotary);
   registry.test("recurrent cells", test_recurrent);
   registry.test("weights in blocks", test_blocks);
   registry.test("running sums", test_cumulate);

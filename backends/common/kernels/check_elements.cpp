@@ -55,6 +55,35 @@ Status check_Cumulate(const void *params, const Isa &, Needs &needs) {
   return {};
 }
 
+Status check_RotaryF32(const void *params, const Isa &, Needs &needs) {
+  constexpr const char *kName = "RotaryF32";
+  const auto &p = *static_cast<const RotaryF32 *>(params);
+  for (const std::uint32_t flag : {p.has_positions, p.interleaved})
+    if (flag > 1) return refuse(kName, "flag", flag, "0 or 1");
+  for (const std::int64_t extent : {p.batches, p.heads, p.length, p.size, p.half})
+    if (extent < 1 || extent > std::int64_t{1} << 32) return refuse(kName, "extent", extent, "1 to 2^32");
+  if (p.half > p.size / 2) return refuse(kName, "pairs that are turned", p.half, "at most half of a row");
+  if (p.has_positions ? p.positions < 1 || p.positions > std::int64_t{1} << 40 : p.positions != 0)
+    return refuse(kName, "positions", p.positions, "1 to 2^40, or 0 where none are told");
+  const std::int64_t dims[4] = {p.batches, p.heads, p.length, p.size}, x[4] = {p.x[0], p.x[1], p.x[2], 1},
+                     y[4] = {p.y[0], p.y[1], p.y[2], 1};
+  const std::int64_t table[2] = {p.positions, p.half}, own[3] = {p.batches, p.length, p.half};
+  std::uint64_t from, to;
+  if (!nest_extent(dims, x, 4, &from) || !nest_extent(dims, y, 4, &to))
+    return refuse(kName, "strides (of x, between rows)", p.x[2], "0 or more, within 2^48 elements");
+  // Rows of y over each other would be written by several threads.
+  for (int i = 0; i < 3; ++i)
+    if (dims[i] > 1 && p.y[i] < p.size) return refuse(kName, "stride of y", p.y[i], "a row or more");
+  const auto angles = p.has_positions ? element_count(table, 2) : element_count(own, 3);
+  if (!angles || *angles > std::int64_t{1} << 48)
+    return refuse(kName, "angles (pairs given)", p.half, "at most 2^48 of them");
+  const std::uint64_t bytes = static_cast<std::uint64_t>(*angles) * 4;
+  add(needs, from * 4), add(needs, bytes), add(needs, bytes);
+  if (p.has_positions) add(needs, static_cast<std::uint64_t>(p.batches) * static_cast<std::uint64_t>(p.length) * 8);
+  add(needs, to * 4, true);
+  return {};
+}
+
 Status check_MatMulBlocks(const void *params, const Isa &isa, Needs &needs) {
   constexpr const char *kName = "MatMulBlocks";
   const auto &p = *static_cast<const MatMulBlocks *>(params);

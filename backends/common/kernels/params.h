@@ -307,6 +307,16 @@ struct RecurrentF32 {
   Activation f, g, h;
 };
 
+// Pairs of the first 2 * half elements of each row are turned: by cosines and sines of the row's position
+// ([positions][half], where positions are told), or of the row itself ([batch][length][half]). A pair is i and half +
+// i, or 2 i and 2 i + 1 where interleaved. A position beyond the tables is an error of the run.
+struct RotaryF32 {
+  std::int64_t batches = 1, heads = 1, length = 1, size = 0, half = 0;
+  std::int64_t x[3] = {}, y[3] = {};  // strides: [batch, head, row]; the elements of a row are adjacent
+  std::int64_t positions = 0;
+  std::uint32_t has_positions = 0, interleaved = 0;
+};
+
 inline constexpr int kCopyRank = 8;
 // Moves elements of 1, 2, 4, 8 or 16 bytes between two loop nests: transposes, slices, concatenations, expansions,
 // layouts. Strides in elements; source strides may be 0.

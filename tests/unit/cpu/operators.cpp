@@ -335,6 +335,64 @@ TEST_CASE("a length of a sequence that is none is told") {
   }
 }
 
+TEST_CASE("pairs turned by positions") {
+  std::uint64_t seed = 0;
+  for (const bool packed : {false, true})
+    for (const bool interleaved : {false, true})
+      for (const bool positions : {false, true})
+        for (const std::int64_t turned : {0, 6}) {
+          OneNode one(++seed);
+          const std::int64_t size = 10, half = (turned == 0 ? size : turned) / 2;
+          const i32 x = one.input(DType::F32,
+                                  packed ? Vector<std::int64_t>{2, 5, 3 * size} : Vector<std::int64_t>{2, 3, 5, size});
+          const Vector<std::int64_t> table =
+              positions ? Vector<std::int64_t>{7, half} : Vector<std::int64_t>{2, 5, half};
+          Vector<i32> inputs{x, one.input(DType::F32, table), one.input(DType::F32, table)};
+          if (positions) inputs.push_back(one.constant(DType::I64, {2, 5}, 7));
+          one.check("RotaryEmbedding", Op::RotaryEmbedding, inputs, {DType::F32}, 1e-6f, [&](qir::Node &node) {
+            node.set("interleaved", std::int64_t{interleaved}), node.set("rotary_embedding_dim", turned);
+            if (packed) node.set("num_heads", std::int64_t{3});
+          });
+        }
+}
+
+TEST_CASE("a position that no table has is told") {
+  OneNode one(1);
+  const i32 positions = one.input(DType::I64, {1, 2}), y = one.shaped(DType::F32, {1, 2, 2, 4});
+  const i32 x = one.constant(DType::F32, {1, 2, 2, 4}), table = one.constant(DType::F32, {3, 2});
+  one.b.node(Op::RotaryEmbedding, {x, table, table, positions}, {y});
+  one.b.graph.outputs = {y};
+  const PlanCase sample(one.b.graph);
+  REQUIRE(sample.ok());
+  CHECK_EQ(sample.reference_steps(), 0);
+  for (const std::int64_t position : {-1, 3, 2, 0}) {
+    const std::int64_t given[2] = {2, position};
+    Data inputs(1), outputs;
+    inputs[0].assign(reinterpret_cast<const std::uint8_t *>(given), reinterpret_cast<const std::uint8_t *>(given + 2));
+    const Status status = sample.run(inputs, outputs);
+    CHECK_EQ(status.ok(), position >= 0 && position <= 2);
+    if (status.ok()) continue;
+    CHECK_EQ(status.id(), Status::error(ErrorId::run_value, "").id());
+    CHECK_NE(
+        status.message().find(format("position_ids[1]: found %lld, expected 0 to 2", static_cast<long long>(position))),
+        std::string::npos);
+  }
+}
+
+TEST_CASE("pads that cut off") {
+  std::uint64_t seed = 0;
+  const auto check = [&](std::initializer_list<std::int64_t> pads) {
+    for (const DType dtype : {DType::F32, DType::I64, DType::U8}) {
+      OneNode one(++seed);
+      const i32 x = one.input(dtype, {3, 5, 7}), list = one.b.constant<std::int64_t>({6}, pads);
+      one.check("Pad", Op::Pad, {x, list}, {dtype}, 0, [](qir::Node &) {});
+    }
+  };
+  check({0, -1, 0, 0, 0, -2});
+  check({1, -1, 2, -1, 3, -2});
+  check({-1, 0, 2, 0, 0, -4});
+}
+
 TEST_CASE("running sums and products") {
   std::uint64_t seed = 0;
   for (const DType dtype : {DType::F32, DType::F64, DType::I32, DType::I64, DType::U32, DType::U64}) {
