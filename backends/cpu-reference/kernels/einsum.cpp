@@ -2,6 +2,7 @@
 // Einsum, and the two operators on square matrices: Det and Inverse.
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "backends/cpu-reference/kernels/kernels.h"
 #include "backends/cpu-reference/kernels/tensors.h"
@@ -137,34 +138,55 @@ void einsum(Context &context, const EinsumPlan &plan, View &out) {
   std::transform(partial, partial + out.count, out.as<T>(), [](Partial value) { return static_cast<T>(value); });
 }
 
+// Moves the row with the largest element of column k from row k on there; returns where it was.
+std::int64_t pivot_of(double *matrix, std::int64_t n, std::int64_t k) noexcept {
+  std::int64_t pivot = k;
+  for (std::int64_t i = k + 1; i < n; ++i) {
+    if (std::fabs(matrix[i * n + k]) > std::fabs(matrix[pivot * n + k])) pivot = i;
+  }
+  if (pivot != k) std::swap_ranges(matrix + k * n, matrix + (k + 1) * n, matrix + pivot * n);
+  return pivot;
+}
+
 // row -= factor * other, which is another row.
 void subtract(double *__restrict row, double factor, const double *__restrict other, std::int64_t n) noexcept {
   for (std::int64_t j = 0; j < n; ++j) row[j] -= factor * other[j];
 }
 
-// LU with row exchanges, in place; returns the determinant. `rhs`, where given, goes through the same steps.
-double eliminate(double *matrix, std::int64_t n, double *rhs) {
+// LU with row exchanges, in place; returns the determinant.
+double eliminate(double *matrix, std::int64_t n) {
   double determinant = 1;
   for (std::int64_t k = 0; k < n; ++k) {
-    std::int64_t pivot = k;
-    for (std::int64_t i = k + 1; i < n; ++i) {
-      if (std::fabs(matrix[i * n + k]) > std::fabs(matrix[pivot * n + k])) pivot = i;
-    }
-    if (pivot != k) {
-      std::swap_ranges(matrix + k * n, matrix + (k + 1) * n, matrix + pivot * n);
-      if (rhs) std::swap_ranges(rhs + k * n, rhs + (k + 1) * n, rhs + pivot * n);
-      determinant = -determinant;
-    }
+    const std::int64_t pivot = pivot_of(matrix, n, k);
+    if (pivot != k) determinant = -determinant;
     const double head = matrix[k * n + k];
     determinant *= head;
     if (head == 0) return 0;
-    for (std::int64_t i = k + 1; i < n; ++i) {
-      const double factor = matrix[i * n + k] / head;
-      subtract(matrix + i * n + k, factor, matrix + k * n + k, n - k);
-      if (rhs) subtract(rhs + i * n, factor, rhs + k * n, n);
-    }
+    for (std::int64_t i = k + 1; i < n; ++i)
+      subtract(matrix + i * n + k, matrix[i * n + k] / head, matrix + k * n + k, n - k);
   }
   return determinant;
+}
+
+// Gauss and Jordan's inverse, in place; false: there is none. `pivots` has room for n.
+bool invert(double *matrix, std::int64_t n, std::int64_t *pivots) {
+  for (std::int64_t k = 0; k < n; ++k) {
+    pivots[k] = pivot_of(matrix, n, k);
+    double *const row = matrix + k * n;
+    if (row[k] == 0) return false;
+    const double factor = 1 / row[k];
+    row[k] = 1;
+    for (std::int64_t j = 0; j < n; ++j) row[j] *= factor;
+    for (std::int64_t i = 0; i < n; ++i) {
+      if (i == k) continue;
+      const double head = std::exchange(matrix[i * n + k], 0.0);
+      subtract(matrix + i * n, head, row, n);
+    }
+  }
+  // Rows that were exchanged are columns of the inverse.
+  for (std::int64_t k = n; k-- > 0;)
+    for (std::int64_t i = 0; pivots[k] != k && i < n; ++i) std::swap(matrix[i * n + k], matrix[i * n + pivots[k]]);
+  return true;
 }
 
 }  // namespace
@@ -199,7 +221,7 @@ Status kernel_det(Context &context) {
     using T = decltype(tag);
     for (std::int64_t i = 0; i < out.count && !context.stopped(); ++i) {
       std::copy_n(in.as<const T>() + i * n * n, n * n, matrix);
-      out.as<T>()[i] = static_cast<T>(eliminate(matrix, n, nullptr));
+      out.as<T>()[i] = static_cast<T>(eliminate(matrix, n));
     }
   });
   return known ? Status() : type_error(context, in.dtype);
@@ -215,25 +237,18 @@ Status kernel_inverse(Context &context) {
   if (in.count == 0) return {};
   const std::int64_t n = in.dims[in.rank - 1];
   auto *matrix = static_cast<double *>(context.scratch(static_cast<std::uint64_t>(n * n) * sizeof(double)));
-  auto *solution = static_cast<double *>(context.scratch(static_cast<std::uint64_t>(n * n) * sizeof(double)));
+  auto *pivots = static_cast<std::int64_t *>(context.scratch(static_cast<std::uint64_t>(n) * sizeof(std::int64_t)));
   Status status;
   const bool known = dispatch<float, double>(in.dtype, [&](auto tag) {
     using T = decltype(tag);
     for (std::int64_t m = 0; m < in.count / (n * n) && !context.stopped(); ++m) {
       std::copy_n(in.as<const T>() + m * n * n, n * n, matrix);
-      for (std::int64_t i = 0; i < n * n; ++i) solution[i] = i % (n + 1) == 0;
-      if (eliminate(matrix, n, solution) == 0) {
+      if (!invert(matrix, n, pivots)) {
         status = qir::node_error(context.node(), ErrorId::run_value,
                                  "found a singular matrix at %lld, which has no inverse", static_cast<long long>(m));
         return;
       }
-      for (std::int64_t i = n; i-- > 0;) {
-        double *const row = solution + i * n;
-        for (std::int64_t k = i + 1; k < n; ++k) subtract(row, matrix[i * n + k], solution + k * n, n);
-        const double head = matrix[i * n + i];
-        for (std::int64_t j = 0; j < n; ++j) row[j] /= head;
-      }
-      std::copy_n(solution, n * n, out.as<T>() + m * n * n);
+      std::copy_n(matrix, n * n, out.as<T>() + m * n * n);
     }
   });
   return known ? std::move(status) : type_error(context, in.dtype);

@@ -170,3 +170,25 @@ TEST_CASE("where the greatest of windows stand") {
         }
   }
 }
+
+TEST_CASE("a matrix times its inverse") {
+  for (const std::int64_t n : {1, 2, 7, 32}) {
+    Vector<double> values(static_cast<std::size_t>(2 * n * n));
+    std::uint32_t state = 99;
+    for (double &value : values)
+      value = static_cast<double>((state = state * 1664525u + 1013904223u) >> 8) / 8388608 - 1;
+    RunOp op(Op::Inverse);
+    REQUIRE(add(op, {2, n, n}, values).run().ok());
+    const double *const inverse = data_of<double>(op.outputs()[0]);
+    double worst = 0;
+    for (std::int64_t m = 0; m < 2; ++m)
+      for (std::int64_t i = 0; i < n; ++i)
+        for (std::int64_t j = 0; j < n; ++j) {
+          double sum = i == j ? -1 : 0;
+          for (std::int64_t k = 0; k < n; ++k)
+            sum += values[static_cast<std::size_t>((m * n + i) * n + k)] * inverse[(m * n + k) * n + j];
+          worst = std::max(worst, std::fabs(sum));
+        }
+    CHECK(worst < 1e-11);
+  }
+}
