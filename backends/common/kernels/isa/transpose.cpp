@@ -151,6 +151,37 @@ std::int64_t join_bytes(const std::byte *, std::byte *, std::int64_t, std::int64
 std::int64_t split_bytes(const std::byte *, std::byte *, std::int64_t, std::int64_t) noexcept { return 0; }
 #endif
 
+// Two or three channels of four bytes, 4 pixels at a time; returns how many pixels are done.
+typedef std::int32_t Four __attribute__((vector_size(16)));
+struct __attribute__((packed, may_alias)) FourAnywhere {
+  Four value;
+};
+QR_INLINE Four four_at(const std::byte *from) noexcept { return reinterpret_cast<const FourAnywhere *>(from)->value; }
+QR_INLINE void put_four(std::byte *to, Four value) noexcept { reinterpret_cast<FourAnywhere *>(to)->value = value; }
+QR_INLINE std::int64_t join_two(const std::byte *from, std::byte *to, std::int64_t pixels,
+                                std::int64_t from_step) noexcept {
+  std::int64_t i = 0;
+  for (; i + 4 <= pixels; i += 4, from += 16, to += 32) {
+    const Four a = four_at(from), b = four_at(from + from_step);
+    put_four(to, __builtin_shufflevector(a, b, 0, 4, 1, 5));
+    put_four(to + 16, __builtin_shufflevector(a, b, 2, 6, 3, 7));
+  }
+  return i;
+}
+QR_INLINE std::int64_t join_three(const std::byte *from, std::byte *to, std::int64_t pixels,
+                                  std::int64_t from_step) noexcept {
+  std::int64_t i = 0;
+  for (; i + 4 <= pixels; i += 4, from += 16, to += 48) {
+    const Four a = four_at(from), b = four_at(from + from_step), c = four_at(from + 2 * from_step);
+    const Four first = __builtin_shufflevector(a, b, 0, 4, 1, 5), last = __builtin_shufflevector(a, b, 2, 6, 3, 7),
+               middle = __builtin_shufflevector(b, c, 1, 5, 1, 5);
+    put_four(to, __builtin_shufflevector(first, c, 0, 1, 4, 2));
+    put_four(to + 16, __builtin_shufflevector(middle, last, 0, 1, 4, 5));
+    put_four(to + 32, __builtin_shufflevector(c, last, 2, 6, 7, 3));
+  }
+  return i;
+}
+
 // A block that may be ragged.
 template <class T>
 QR_INLINE void transpose_plain(const std::byte *from, std::byte *to, std::int64_t rows, std::int64_t columns,
@@ -187,7 +218,15 @@ void transpose_as(const std::byte *from, std::byte *to, std::int64_t rows, std::
       from += done, to += 3 * done, columns -= done;
     }
   }
+  if constexpr (sizeof(T) == 4) {
+    if (columns > 4 && rows * 4 == to_step && (rows == 2 || rows == 3)) {
+      const std::int64_t done =
+          rows == 2 ? join_two(from, to, columns, from_step) : join_three(from, to, columns, from_step);
+      from += done * 4, to += done * to_step, columns -= done;
+    }
+  }
   switch (columns) {
+    case 0: return;
     case 1: return split_columns<T, 1>(from, to, rows, from_step, to_step);
     case 2: return split_columns<T, 2>(from, to, rows, from_step, to_step);
     case 3: return split_columns<T, 3>(from, to, rows, from_step, to_step);
