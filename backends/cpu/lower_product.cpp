@@ -139,8 +139,9 @@ Status Lowering::lower_conv(const Group &group, bool *done) {
   kernels::ConvF32 p;
   p.ic = narrow(parts.geometry.in_channels), p.oc = narrow(parts.geometry.out_channels),
   p.groups = narrow(parts.geometry.group), p.window = parts.window;
-  const bool planes = !parts.depthwise() && kernels::reads_planes(p) && is_row_major(any(current_->inputs[0]));
-  if (planes && stays_planar(current_->inputs[0], group.output)) {
+  const bool row_major_x = !parts.depthwise() && kernels::reads_planes(p) && is_row_major(any(current_->inputs[0])),
+             planes = row_major_x && p.ic > 1;
+  if (row_major_x && stays_planar(current_->inputs[0], group.output)) {
     p.x_stride = p.y_stride = p.r_stride = kernels::kPlanes;
     choose_numbers(&p, parts.filter.data, parts.weights);
     if (kernels::writes_planes(p, plan_.isa->f32_lanes, plan_.isa->f32_panel)) {

@@ -31,6 +31,7 @@ class Sharing {
     if (!given || given->worker_count < 2) return {};
     alone_ = !share_now_ && choose_alone(measured);
     run_begin_ns_ = run_end_ns_ = 0;
+    if (alone_ && !trial_) return {};
     return {given->worker_count, this,
             [](void *self, std::uint64_t count, std::uint64_t grain, qr_parallel_body body, void *context) {
               static_cast<Sharing *>(self)->loop(count, grain, body, context);
@@ -53,11 +54,11 @@ class Sharing {
     const std::uint32_t run = runs_++ % kRuns;
     if (run == 0) quickest_ns_[0] = quickest_ns_[1] = kMost;
     trial_ = run == 0 || (run < kTrials && quickest_ns_[0] < kShortRun);
-    return trial_ ? run % 2 == 1 : quickest_ns_[1] < quickest_ns_[0];
+    // Where it makes no difference, the other threads are left alone.
+    return trial_ ? run % 2 == 1 : quickest_ns_[1] <= quickest_ns_[0] + quickest_ns_[0] / 32 && quickest_ns_[1] < kMost;
   }
 
   void loop(std::uint64_t count, std::uint64_t grain, qr_parallel_body body, void *context) noexcept {
-    if (alone_ && !trial_) return body(context, 0, count, 0);
     std::uint32_t &alone_ns = alone_ns_[step_];
     const std::uint64_t begin = host_->clock_ns(host_->self);
     if (run_begin_ns_ == 0) run_begin_ns_ = begin;
