@@ -98,6 +98,21 @@ newest_onnx_and_qnn() {  # with ONNX Runtime's QNN provider, which checks of the
   newest_onnx || return 1
   "$venv/bin/python" -c 'import onnxruntime_qnn' 2>/dev/null || "$venv/bin/pip" install -q onnxruntime-qnn >"$build/pip.log" 2>&1
 }
+bindings_prefix() {  # what `meson install` puts somewhere, for bindings of other languages
+  prefix=$build/prefix-bindings
+  rm -rf "$prefix" && meson install -C "$build" --no-rebuild --quiet --destdir "$prefix"
+}
+binding() {  # NAME COMMAND...: a step that exits with 77 says in its last line why it is skipped
+  name=$1 log=$build/binding.log
+  shift
+  begun_binding=$(date +%s)
+  "$@" >"$log" 2>&1 && status=0 || status=$?
+  case $status in
+    0) step "$name" tail -n 8 "$log"; echo "   (it took $(($(date +%s) - begun_binding)) s)" ;;
+    77) skip "$name" "$(tail -n 1 "$log")" ;;
+    *) step "$name" sh -c 'tail -n 60 "$1"; false' sh "$log" ;;
+  esac
+}
 installed_tree() {  # a program outside the tree, built against what `meson install` put somewhere
   prefix=$build/prefix
   rm -rf "$prefix" && DESTDIR="$prefix" meson install -C "$build" --quiet &&
@@ -159,6 +174,12 @@ if [ -n "$models" ]; then
     skip "htp, on Qualcomm's libraries and their emulator" "they are for x86-64 and cannot be fetched here: $(tail -n 1 "$build/qnn.log" 2>/dev/null)"
   fi
   step "docs made from tables are up to date" python3 tools/generate_docs.py --check "$quarry"
+  step "bindings: what is made from the headers is up to date" python3 tools/generate_bindings.py --check
+  if bindings_prefix; then
+    binding "bindings: Python, from its wheel in a fresh venv" python3 bindings/python/check.py "$prefix" "$build/python" ${all:+--all}
+  else
+    skip "bindings of other languages" "the tree cannot be installed into $prefix"
+  fi
 fi
 if [ -n "$all" ]; then
   [ ! -d /usr/share/libonnx-testdata/data ] ||

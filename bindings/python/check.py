@@ -1,0 +1,74 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Builds the wheel from an installed tree, installs it in a fresh venv, and runs there what the README shows, mypy, the tests and the benchmark.
+
+check.py PREFIX WORK [--all]      PREFIX: of `meson install --destdir`; WORK: a folder of its own. --all: ONNX's test suite and Ray too
+Exit status 77: the packages of requirements-test.txt cannot be had here; the last line says why.
+"""
+import glob
+import os
+import re
+import shutil
+import subprocess
+import sys
+import venv
+
+here = os.path.dirname(os.path.abspath(__file__))
+root = os.path.dirname(os.path.dirname(here))
+prefix, work = (os.path.abspath(a) for a in sys.argv[1:3])
+everything = "--all" in sys.argv[3:]
+# Nothing of the tree's or the caller's own: what is tried is what a user has.
+environment = {k: v for k, v in os.environ.items() if k not in ("QUARRY_BACKEND_PATH", "QUARRY_LIBRARY", "PYTHONPATH", "LD_LIBRARY_PATH")}
+
+
+def run(*command, show=0, **kwargs):
+    done = subprocess.run(command, capture_output=True, text=True, env={**environment, **kwargs.pop("env", {})}, **kwargs)
+    if done.returncode != 0:
+        sys.exit(f"FAILED: {' '.join(command)}\n{done.stdout[-6000:]}{done.stderr[-6000:]}")
+    for line in done.stdout.strip().splitlines()[-show:] if show else []:
+        print("  ", line)
+    return done.stdout
+
+
+def install(python, *what):
+    done = subprocess.run([python, "-m", "pip", "install", "-q", "--disable-pip-version-check", *what], capture_output=True, text=True, env=environment)
+    if done.returncode != 0:
+        print(f"packages cannot be installed here: {(done.stderr.strip().splitlines() or ['?'])[-1]}")
+        sys.exit(77)
+
+
+shutil.rmtree(work, ignore_errors=True)
+os.makedirs(work)
+venv.create(f"{work}/venv", with_pip=True)
+python = f"{work}/venv/bin/python"
+install(python, "-r", f"{here}/requirements-test.txt")
+# With the build's own needs from the venv: what pip would fetch for it is pinned there.
+path = {"PATH": f"{work}/venv/bin:{environment['PATH']}", "QUARRY_PREFIX": prefix}
+run(python, "-m", "pip", "wheel", "-q", "--disable-pip-version-check", "--no-deps", "--no-build-isolation", "-w", f"{work}/dist", here, env=path)
+wheel, = glob.glob(f"{work}/dist/quarry-*.whl")
+print("  ", os.path.basename(wheel), f"{os.path.getsize(wheel) / 1e6:.1f} MB")
+if not re.search(r"-py3-none-manylinux_2_\d+_\w+\.whl$", wheel):
+    sys.exit(f"FAILED: {wheel} has no manylinux tag")
+install(python, wheel)
+run(python, f"{here}/make_abi.py", "--check")
+
+# The README's first example, as it stands there, from the root of the checkout.
+example = re.search(r"```python\n(import numpy.*?)```", open(f"{here}/README.md", encoding="utf-8").read(), re.S)[1]
+printed = run(python, "-c", example, cwd=root, show=1)
+if "the first digit is a 9" not in printed:
+    sys.exit(f"FAILED: the README's example printed {printed!r}")
+run(f"{work}/venv/bin/quarry", "run", "models/digits/digits.onnx", "models/digits/images/digit_3.png", cwd=root)
+run(python, f"{here}/examples/digits.py", f"{root}/models/digits", show=1)
+# Some of the tests' processes import the package by the checkout's name for it; the wheel's is the one that is installed.
+site = os.path.dirname(os.path.dirname(run(python, "-c", "import quarry; print(quarry.__file__)", cwd=work).strip()))
+if not site.startswith(work):
+    sys.exit(f"FAILED: quarry comes from {site}, expected the venv")
+run(python, "-m", "mypy", "--strict", "-p", "quarry", cwd=site, env={"MYPY_CACHE_DIR": f"{work}/mypy"}, show=1)
+run(python, "-m", "mypy", "--strict", f"{here}/examples/digits.py", cwd=work, env={"MYPY_CACHE_DIR": f"{work}/mypy"})
+run(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"{here}/tests", cwd=work, show=1)
+# A busy machine makes it dearer; the figure that holds is measured on a quiet one.
+run(python, f"{here}/bench.py", "--limit", "3" if os.environ.get("QUARRY_QUIET") else "12", show=1)
+if everything:
+    run(python, f"{here}/tests/onnx_suite.py", f"{work}/venv/bin/quarry", f"{work}/onnx", show=2)
+    install(python, "-r", f"{here}/requirements-ray.txt")
+    run(python, f"{here}/examples/ray_images.py", f"{root}/models/digits/digits.onnx", f"{root}/models/digits/images", show=2)

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Finds libquarry and opens it with cffi in ABI mode: nothing is compiled, one wheel serves every Python."""
+
+import os
+from typing import Any, Optional
+
+from ._abi import ffi as _ffi
+
+_HERE = os.path.dirname(os.path.abspath(__file__))
+NATIVE = os.path.join(_HERE, "_native")
+SONAME = "libquarry.so.0"
+
+
+def library_path() -> str:
+    """The file that is opened: QUARRY_LIBRARY, that of the wheel, else what the system's loader finds."""
+    given = os.environ.get("QUARRY_LIBRARY")
+    if given:
+        return given
+    own = os.path.join(NATIVE, "lib", SONAME)
+    return own if os.path.exists(own) else SONAME
+
+
+def _open(ffi: Any) -> Any:
+    path = library_path()
+    try:
+        return ffi.dlopen(path)
+    except OSError as error:
+        raise ImportError(
+            f"quarry: cannot open '{path}': {error}. Install the package from its wheel, which holds the library, "
+            "or set QUARRY_LIBRARY to the file of an installed libquarry.so.0"
+        ) from None
+
+
+# cffi's objects have no static types: what touches them is Any, and the public classes say what comes out.
+ffi: Any = _ffi
+lib: Any = _open(ffi)
+NULL: Any = ffi.NULL
+
+
+def text_of(pointer: Any) -> str:
+    """A NUL-terminated text of the library's."""
+    found: bytes = ffi.string(pointer)
+    return found.decode("utf-8", "replace")
+
+
+def string_of(view: Any) -> str:
+    """A qr_string as str."""
+    if not view.size:
+        return ""
+    found: bytes = ffi.unpack(view.data, view.size)
+    return found.decode("utf-8", "replace")
+
+
+class Text:
+    """A str as qr_string, kept alive as long as this object is."""
+
+    __slots__ = ("c", "_bytes")
+
+    def __init__(self, text: str) -> None:
+        data = text.encode("utf-8", "surrogateescape")
+        self._bytes = ffi.new("char[]", data)
+        self.c = ffi.new("qr_string *", (self._bytes, len(data)))[0]
+
+
+def taken_text(out: Any) -> str:
+    """The text in a `char **` that a function gave; frees it."""
+    pointer = out[0]
+    try:
+        return text_of(pointer)
+    finally:
+        lib.qr_string_destroy(pointer)
+
+
+def new_struct(kind: str) -> Any:
+    """A struct of the C ABI with its struct_size, all else zero."""
+    made = ffi.new(f"{kind} *")
+    made.struct_size = ffi.sizeof(kind)
+    return made
+
+
+def pointer_of(handle: Optional[Any]) -> Any:
+    """The C object of a wrapper; NULL for None."""
+    return NULL if handle is None else handle._ptr

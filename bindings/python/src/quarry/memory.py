@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Buffers that a device reads and writes without a copy."""
+
+import contextlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Iterator, Sequence, Tuple, Union
+
+import numpy as np
+
+from ._library import ffi, lib, new_struct
+from .dtypes import PACKED, TO_NUMPY, DType, bits_of, dtype_of, unpacked
+from .errors import check
+from .runtime import Handle
+
+if TYPE_CHECKING:
+    from .session import Session
+
+READ: int = lib.QR_ACCESS_READ
+WRITE: int = lib.QR_ACCESS_WRITE
+
+
+class Memory(Handle):
+    """Memory of a session's device; of use to every session of the runtime on that device."""
+
+    def __init__(self, session: "Session", size_bytes: int, *, access: int = 0, host_view: bool = True) -> None:
+        """Allocates; zero-filled where the host has a view."""
+        out = ffi.new("qr_memory **")
+        check(lib.qr_memory_allocate(session._ptr, size_bytes, _options(access, host_view), out))
+        self._own(out)
+
+    def _own(self, out: Any, kept: Any = None) -> None:
+        self._kept = kept
+        self._ptr = ffi.gc(out[0], lib.qr_memory_destroy)
+
+    @classmethod
+    def register(cls, session: "Session", array: "np.ndarray[Any, Any]", *, access: int = 0) -> "Memory":
+        """An array's own memory, which the device uses in place where it can."""
+        made, out = cls.__new__(cls), ffi.new("qr_memory **")
+        place = ffi.from_buffer(array, require_writable=True)
+        check(lib.qr_memory_register(session._ptr, place, array.nbytes, _options(access, True), out))
+        made._own(out, place)
+        return made
+
+    @classmethod
+    def import_fd(cls, session: "Session", fd: int, size_bytes: int, offset: int = 0, *, access: int = 0) -> "Memory":
+        """A memfd's or dma-buf's memory; the descriptor stays the caller's."""
+        made, out = cls.__new__(cls), ffi.new("qr_memory **")
+        check(lib.qr_memory_import_fd(session._ptr, fd, offset, size_bytes, _options(access, True), out))
+        made._own(out)
+        return made
+
+    @property
+    def size_bytes(self) -> int:
+        found: int = lib.qr_memory_size(self._ptr)
+        return found
+
+    def tensor(self, shape: Sequence[int], dtype: Union[DType, Any] = DType.F32, offset: int = 0) -> "MemoryTensor":
+        """A part of the memory as an input or output of runs."""
+        kind = dtype if isinstance(dtype, DType) else DType(dtype_of(np.empty(0, dtype)))
+        return MemoryTensor(self, tuple(int(extent) for extent in shape), kind, offset)
+
+    @contextlib.contextmanager
+    def access(self, how: int = READ | WRITE) -> Iterator["np.ndarray[Any, np.dtype[np.uint8]]"]:
+        """The memory's bytes for the host, as long as the `with` lasts; no run may use it meanwhile."""
+        data = lib.qr_memory_data(self._ptr)
+        if data:
+            check(lib.qr_memory_begin_access(self._ptr, how))
+        else:
+            out = ffi.new("void **")
+            check(lib.qr_memory_map(self._ptr, how, out))
+            data = out[0]
+        try:
+            view = np.frombuffer(ffi.buffer(data, self.size_bytes), np.uint8)
+            view.flags.writeable = bool(how & WRITE)
+            yield view
+        finally:
+            if lib.qr_memory_data(self._ptr) == data:
+                check(lib.qr_memory_end_access(self._ptr, how))
+            else:
+                check(lib.qr_memory_unmap(self._ptr))
+
+    def export_fd(self) -> Tuple[int, int]:
+        """A descriptor of the memory, which the caller closes, and where the memory begins in it."""
+        fd, offset = ffi.new("int32_t *"), ffi.new("uint64_t *")
+        check(lib.qr_memory_export_fd(self._ptr, fd, offset))
+        return int(fd[0]), int(offset[0])
+
+
+def _options(access: int, host_view: bool) -> Any:
+    options = new_struct("qr_memory_options")
+    options.device_access = access
+    options.flags = 0 if host_view else lib.QR_MEMORY_NO_HOST_POINTER
+    return options
+
+
+@dataclass(frozen=True)
+class MemoryTensor:
+    """A tensor in Memory: given to a run as an input, or as the place of an output."""
+
+    memory: Memory
+    shape: Tuple[int, ...]
+    dtype: DType
+    offset: int = 0
+
+    @property
+    def size_bytes(self) -> int:
+        count = 1
+        for extent in self.shape:
+            count *= extent
+        return (count * bits_of(self.dtype) + 7) // 8
+
+    def numpy(self) -> "np.ndarray[Any, Any]":
+        """A copy of its elements."""
+        with self.memory.access(READ) as data:
+            part = data[self.offset : self.offset + self.size_bytes].copy()
+        if self.dtype in PACKED:
+            return unpacked(part, self.dtype, int(np.prod(self.shape, dtype=np.int64))).reshape(self.shape)
+        found: "np.ndarray[Any, Any]" = part.view(TO_NUMPY[self.dtype]).reshape(self.shape)
+        return found
+
+    def write(self, array: "np.ndarray[Any, Any]") -> None:
+        """Copies elements there."""
+        if array.shape != self.shape or dtype_of(array, self.dtype) != self.dtype:
+            raise ValueError(f"found an array of {array.dtype} {array.shape}, expected {TO_NUMPY[self.dtype]} {self.shape}")
+        data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        with self.memory.access(WRITE) as place:
+            place[self.offset : self.offset + data.size] = data

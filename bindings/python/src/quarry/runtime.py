@@ -1,0 +1,314 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runtimes, sets of options, signals and profiles."""
+
+import json
+import os
+import threading
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Type, TypeVar, Union
+
+from ._library import NULL, Text, ffi, lib, new_struct, string_of, taken_text, text_of
+from .errors import check
+
+OptionValue = Union[str, int, float, bool, os.PathLike, Sequence[Any], Mapping[str, Any]]  # type: ignore[type-arg]
+Options = Mapping[str, OptionValue]
+Self = TypeVar("Self", bound="Handle")
+
+
+class Handle:
+    """Owns one object of the C ABI. A child holds its parent there, so any order of closing is right."""
+
+    _ptr: Any = NULL
+
+    def close(self) -> None:
+        """Frees the object now; without it, the garbage collector does. Calls on a closed one raise QR-C0002."""
+        if self._ptr:
+            ffi.release(self._ptr)
+        self._ptr = NULL
+
+    def __enter__(self: Self) -> Self:
+        return self
+
+    def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:
+        self.close()
+
+
+@dataclass(frozen=True)
+class Device:
+    """A device of a backend."""
+
+    name: str
+    usable: bool
+    target: str
+    memory_bytes: int
+    features: int
+    why_not: str
+    details: str
+
+
+@dataclass(frozen=True)
+class Backend:
+    """What the loader says of one candidate plugin."""
+
+    id: str
+    usable: bool
+    path: str
+    version: str
+    verdict: str
+    error_id: str
+    hint: str
+    devices: Tuple[Device, ...]
+
+
+@dataclass(frozen=True)
+class OptionInfo:
+    """One row of the table of options (docs/options.md)."""
+
+    key: str
+    values: str
+    default: str
+    scope: str
+    help: str
+    changes_at_run_time: bool
+
+
+class Runtime(Handle):
+    """Plugin search path and thread pools. Without one given, all models share default_runtime().
+
+    backend_path: folders of plugins, searched before the others. only_given_paths: and no others are searched.
+    """
+
+    def __init__(self, *, backend_path: Union[str, Sequence[str]] = (), prepare_path: str = "", only_given_paths: bool = False) -> None:
+        folders = backend_path if isinstance(backend_path, str) else ":".join(os.fspath(p) for p in backend_path)
+        self._made_with = {"backend_path": folders, "prepare_path": prepare_path, "only_given_paths": only_given_paths}
+        path, prepare = Text(folders), Text(prepare_path)
+        options = new_struct("qr_runtime_options")
+        options.flags = lib.QR_RUNTIME_ONLY_GIVEN_PATHS if only_given_paths else 0
+        options.backend_path, options.prepare_path = path.c, prepare.c
+        out = ffi.new("qr_runtime **")
+        check(lib.qr_runtime_create(options, out))
+        self._ptr = ffi.gc(out[0], lib.qr_runtime_destroy)
+
+    def __reduce__(self) -> Tuple[Any, ...]:
+        return (_default_runtime_again, ()) if self is _default else (_runtime_again, (self._made_with,))
+
+    def backends(self) -> List[Backend]:
+        """Looks at every candidate plugin and says of each whether it can be used, or why not."""
+        count = ffi.new("uint64_t *")
+        check(lib.qr_runtime_scan(self._ptr, count))
+        found = []
+        for index in range(count[0]):
+            info = new_struct("qr_backend_info")
+            check(lib.qr_runtime_backend(self._ptr, index, info))
+            devices = []
+            for number in range(info.device_count):
+                device = new_struct("qr_device_info")
+                check(lib.qr_runtime_device(self._ptr, index, number, device))
+                devices.append(
+                    Device(string_of(device.name), bool(device.usable), string_of(device.target), device.memory_bytes,
+                           device.features, string_of(device.why_not), string_of(device.details)))
+            found.append(
+                Backend(string_of(info.id), bool(info.usable), string_of(info.path), string_of(info.version),
+                        string_of(info.verdict), string_of(info.error_id), string_of(info.hint), tuple(devices)))
+        return found
+
+    def options(self) -> List[OptionInfo]:
+        """The table of all options."""
+        found: List[OptionInfo] = []
+        while True:
+            info = new_struct("qr_option_info")
+            status = lib.qr_runtime_option(self._ptr, len(found), info)
+            if status and lib.qr_status_code(status) == lib.QR_OUT_OF_RANGE:
+                lib.qr_status_destroy(status)
+                return found
+            check(status)
+            found.append(
+                OptionInfo(string_of(info.key), string_of(info.values), string_of(info.default_value),
+                           string_of(info.scope), string_of(info.help), bool(info.changes_at_run_time)))
+
+    def operators(self, backend: str = "") -> Any:
+        """What a backend takes, as docs/operators.md has it; Quarry's own operator set for an empty name."""
+        name, out = Text(backend), ffi.new("char **")
+        check(lib.qr_runtime_operators(self._ptr, name.c, out))
+        return json.loads(taken_text(out))
+
+    def search_path(self) -> List[Tuple[str, str]]:
+        """The folders that are searched for plugins, each with where it came from."""
+        found: List[Tuple[str, str]] = []
+        path, origin = ffi.new("qr_string *"), ffi.new("qr_string *")
+        while True:
+            status = lib.qr_runtime_search_path(self._ptr, len(found), path, origin)
+            if status and lib.qr_status_code(status) == lib.QR_OUT_OF_RANGE:
+                lib.qr_status_destroy(status)
+                return found
+            check(status)
+            found.append((string_of(path[0]), string_of(origin[0])))
+
+    @property
+    def cpu_features(self) -> List[str]:
+        """The processor features that kernels may use."""
+        return text_of(lib.qr_runtime_cpu_features(self._ptr)).split()
+
+
+_default: Optional[Runtime] = None
+_default_lock = threading.Lock()
+
+
+def default_runtime() -> Runtime:
+    """The runtime of all models that are given none; made at its first use."""
+    global _default
+    if _default is None:
+        with _default_lock:
+            if _default is None:
+                _default = Runtime()
+    return _default
+
+
+def _default_runtime_again() -> Runtime:
+    return default_runtime()
+
+
+def _runtime_again(made_with: Dict[str, Any]) -> Runtime:
+    return Runtime(**made_with)
+
+
+def version() -> str:
+    """The version of the library that is loaded, "major.minor.patch"."""
+    return text_of(lib.qr_version())
+
+
+# ---- options
+
+def option_text(value: OptionValue) -> str:
+    """A value as the C ABI takes it: True is "1", a sequence has commas between, a mapping is "key=1x3x8,..."."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "1" if value else "0"
+    if isinstance(value, os.PathLike):
+        return str(os.fspath(value))
+    if isinstance(value, Mapping):
+        parts = []
+        for key, extents in value.items():
+            many = "x".join(str(e) for e in extents) if isinstance(extents, (tuple, list)) else str(extents)
+            parts.append(f"{key}={many}")
+        return ",".join(parts)
+    if isinstance(value, Sequence):
+        # Several mappings are several shape buckets.
+        separator = ";" if any(isinstance(item, Mapping) for item in value) else ","
+        return separator.join(option_text(item) for item in value)
+    return str(value)
+
+
+def all_options(options: Optional[Options], keywords: Options) -> Dict[str, OptionValue]:
+    """Options of a mapping, by the library's names, and of keyword arguments, in which "__" stands for the dot."""
+    found = dict(options or {})
+    for key, value in keywords.items():
+        found[key.replace("__", ".")] = value
+    return found
+
+
+def make_options(runtime: Runtime, options: Options) -> Any:
+    """A qr_options, or NULL for none."""
+    if not options:
+        return NULL
+    out = ffi.new("qr_options **")
+    check(lib.qr_options_create(runtime._ptr, out))
+    made = ffi.gc(out[0], lib.qr_options_destroy)
+    for key, value in options.items():
+        name, text = Text(key), Text(option_text(value))
+        check(lib.qr_options_set(made, name.c, text.c))
+    return made
+
+
+# ---- signals and profiles
+
+class Signal(Handle):
+    """Stops calls that are under way: from another thread, or by a timeout. One signal may serve many calls."""
+
+    def __init__(self, *, timeout: Optional[float] = None, runtime: Optional[Runtime] = None) -> None:
+        out = ffi.new("qr_signal **")
+        check(lib.qr_signal_create((runtime or default_runtime())._ptr, out))
+        self._ptr = ffi.gc(out[0], lib.qr_signal_destroy)
+        if timeout is not None:
+            self.set_timeout(timeout)
+
+    def abort(self) -> None:
+        """Calls that use the signal raise Cancelled as soon as they can, now and until reset()."""
+        lib.qr_signal_abort(self._ptr)
+
+    def reset(self) -> None:
+        lib.qr_signal_reset(self._ptr)
+
+    def set_timeout(self, seconds: Optional[float]) -> None:
+        """Each later call has this long, from its own start; None: no limit."""
+        if seconds is not None and not seconds > 0:
+            raise ValueError(f"a timeout of {seconds} s: expected more than 0, or None for no limit")
+        lib.qr_signal_set_timeout(self._ptr, 0 if seconds is None else max(1, int(min(seconds, 1e9) * 1e9)))
+
+    def fileno(self) -> int:
+        """A descriptor that select and poll call readable while the signal is aborted; it stays the signal's."""
+        out = ffi.new("int32_t *")
+        check(lib.qr_signal_fd(self._ptr, out))
+        found: int = out[0]
+        return found
+
+
+@dataclass(frozen=True)
+class Event:
+    """One event of a profile; docs/guide.md ("Profiles") has what is in it."""
+
+    id: int
+    parent: int
+    level: int
+    clock: int
+    thread: int
+    begin: int
+    end: int
+    node: int
+    name: str
+    kind: str
+    op: str
+    counters: Dict[str, Tuple[int, str]]
+    attributes: Dict[str, str]
+
+
+class Profile(Handle):
+    """What the calls that it is given to did, and how long that took."""
+
+    def __init__(self, *, runtime: Optional[Runtime] = None) -> None:
+        out = ffi.new("qr_profile **")
+        check(lib.qr_profile_create((runtime or default_runtime())._ptr, out))
+        self._ptr = ffi.gc(out[0], lib.qr_profile_destroy)
+
+    def __len__(self) -> int:
+        found: int = lib.qr_profile_event_count(self._ptr)
+        return found
+
+    @property
+    def lost(self) -> int:
+        """Events that could not be kept."""
+        found: int = lib.qr_profile_lost_count(self._ptr)
+        return found
+
+    def __getitem__(self, index: int) -> Event:
+        event = new_struct("qr_profile_event")
+        check(lib.qr_profile_event_at(self._ptr, index + len(self) if index < 0 else index, event))
+        counters = [event.counters[i] for i in range(event.counter_count)]
+        attributes = [event.attributes[i] for i in range(event.attribute_count)]
+        return Event(
+            event.id, event.parent, event.level, event.clock, event.thread, event.begin, event.end, event.node,
+            string_of(event.name), string_of(event.kind), string_of(event.op),
+            {string_of(c.name): (c.value, string_of(c.unit)) for c in counters},
+            {string_of(a.key): string_of(a.value) for a in attributes},
+        )
+
+    def export(self, format: str = "csv") -> str:
+        """The events as a file's content: "csv", or "chrome" for Perfetto."""
+        name, out = Text(format), ffi.new("char **")
+        check(lib.qr_profile_export(self._ptr, name.c, out))
+        return taken_text(out)
+
+    def clear(self) -> None:
+        lib.qr_profile_clear(self._ptr)

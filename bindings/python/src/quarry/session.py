@@ -1,0 +1,347 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sessions: a model made ready to run on one backend."""
+
+import asyncio
+import collections
+import json
+import os
+import threading
+import weakref
+from dataclasses import dataclass
+from typing import Any, Callable, Deque, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+
+import numpy as np
+
+from ._library import NULL, Text, ffi, lib, new_struct, pointer_of, taken_text
+from .dtypes import PACKED
+from .errors import Busy, Error, check, error_of
+from .model import CallOptions, Model, Progress, TensorInfo, tensor_info
+from .runtime import Handle, OptionValue, Options, Profile, Runtime, Signal, all_options, make_options, option_text
+from .tensors import Array, ArrayLike, Tensors, from_buffer
+
+Inputs = Union[ArrayLike, Sequence[ArrayLike], Mapping[str, ArrayLike]]
+_empty = np.empty
+_ndarray = np.ndarray
+_run = lib.qr_session_run
+
+
+@dataclass(frozen=True)
+class MemoryPlan:
+    """What a session needs, in bytes; see qr_memory_plan."""
+
+    weights_bytes: int
+    arena_bytes: int
+    io_bytes: int
+    device_bytes: int
+    scratchpad_bytes: int
+    spill_fill_bytes: int
+
+
+def plan(model: Model, *, options: Optional[Options] = None, **keywords: OptionValue) -> MemoryPlan:
+    """What a session would need, without making one."""
+    found = new_struct("qr_memory_plan")
+    c_options = make_options(model.runtime, {**model._options, **all_options(options, keywords)})
+    check(lib.qr_session_plan(model._ptr, c_options, found))
+    return MemoryPlan(found.weights_bytes, found.arena_bytes, found.io_bytes, found.device_bytes, found.scratchpad_bytes, found.spill_fill_bytes)
+
+
+def _end(pointer: Any, kept: Dict[int, Any], *also_kept: Any) -> None:
+    # Aborts what is queued and waits for its end: only then may its arrays go.
+    lib.qr_session_destroy(pointer)
+    kept.clear()
+
+
+_sessions: "weakref.WeakSet[Session]" = weakref.WeakSet()
+
+
+def _in_child_of_fork() -> None:
+    # A lock that another thread of the parent held would be held for ever here; the library refuses what that thread was inside of.
+    for session in list(_sessions):
+        session._lock = threading.Lock()
+        session._kept.clear()
+        session._turns.clear()
+
+
+os.register_at_fork(after_in_child=_in_child_of_fork)
+
+
+class Session(Handle):
+    """A model made ready on one backend: `Session("model.onnx", backend="cpu", threads=2)`.
+
+    Options are keyword arguments (`cpu__isa="avx2"` for "cpu.isa"), or a mapping by the library's own names. Calls from several threads
+    take turns; clone() gives each thread a session of its own that shares the weights. Pickles by its model and options.
+    """
+
+    def __init__(self, model: Union[Model, str, "os.PathLike[str]", bytes], *, runtime: Optional[Runtime] = None, signal: Optional[Signal] = None,
+                 profile: Optional[Profile] = None, progress: Optional[Progress] = None, options: Optional[Options] = None,
+                 **keywords: OptionValue) -> None:
+        given = all_options(options, keywords)
+        if isinstance(model, Model):
+            given = {**model._options, **given}
+        else:
+            model = Model(model, runtime=runtime, options=given)
+        call, out = CallOptions(signal, profile, progress), ffi.new("qr_session **")
+        c_options = make_options(model.runtime, given)
+        call.done(lib.qr_session_create(model._ptr, c_options, call.c, out))
+        self._begin(model, given, out[0])
+
+    def _begin(self, model: Model, options: Options, pointer: Any) -> None:
+        self.model = model
+        self._options = options
+        self._ptr = pointer
+        self._lock = threading.Lock()
+        self._kept: Dict[int, Any] = {}  # queued runs, with their arrays, until they have ended
+        self._turns: "Deque[asyncio.Future[None]]" = collections.deque()  # of coroutines that wait for room in the queue
+        self._finalizer = weakref.finalize(self, _end, pointer, self._kept, model._view)
+        self.inputs: List[TensorInfo] = [tensor_info(lib.qr_session_input, pointer, i) for i in range(lib.qr_session_input_count(pointer))]
+        self.outputs: List[TensorInfo] = [tensor_info(lib.qr_session_output, pointer, i) for i in range(lib.qr_session_output_count(pointer))]
+        self._names = {info.name: i for i, info in enumerate(self.inputs)}
+        self._in, self._out = self._tensors()
+        self._fresh = [
+            (i, info.shape, self._out.numpy[i], self._out.sizes[i])
+            for i, info in enumerate(self.outputs)
+            if self._out.sizes[i] is not None and self._out.dtypes[i] not in PACKED
+        ]
+        self._all_fresh = len(self._fresh) == len(self.outputs)
+        _sessions.add(self)
+
+    def _tensors(self) -> Tuple[Tensors, Tensors]:
+        return Tensors(self.inputs, "const qr_tensor *[]"), Tensors(self.outputs, "qr_tensor *[]")
+
+    def close(self) -> None:
+        """Ends the session now: aborts what is queued, waits for a run that is under way."""
+        with self._lock:
+            self._ptr = NULL
+            self._finalizer()
+
+    def __reduce__(self) -> Tuple[Any, ...]:
+        return _session_again, (self.model, self._options)
+
+    def clone(self) -> "Session":
+        """Another session of the same model: shares weights and programs, has its own working memory."""
+        out = ffi.new("qr_session **")
+        with self._lock:
+            check(lib.qr_session_clone(self._ptr, out))
+        made = Session.__new__(Session)
+        made._begin(self.model, self._options, out[0])
+        return made
+
+    # ---- runs
+
+    def run(self, inputs: Inputs = (), *, out: Optional[Sequence[Optional[ArrayLike]]] = None, signal: Optional[Signal] = None,
+            timeout: Optional[float] = None, profile: Optional[Profile] = None) -> List[Any]:
+        """Runs the network and gives its outputs, in the model's order.
+
+        inputs: one array, several in the model's order, or a mapping by name. They are read where they lie.
+        out: arrays (or MemoryTensors) to write into; None for an entry makes an array. What is made belongs to the caller.
+        """
+        with self._lock:
+            tensors, results = self._in, self._out
+            if out is None and signal is None and timeout is None and profile is None and self._all_fresh:
+                # The common case, prepared as far as it can be: this is what a run costs beyond the C call.
+                arrays = self._ordered(inputs)
+                items, shapes, dtypes, kept = tensors.items, tensors.shapes, tensors.numpy, tensors.kept
+                for index, array in enumerate(arrays):
+                    if type(array) is _ndarray and array.shape == shapes[index] and array.dtype is dtypes[index] and array.flags.c_contiguous:
+                        items[index].data = kept[index] = from_buffer(array)
+                    else:
+                        tensors.set_input(index, array)
+                        if tensors.items[index].dtype != tensors.dtypes[index] or tensors.items[index].memory or tensors.dtypes[index] in PACKED:
+                            shapes[index] = None  # not for the short way next time
+                made = []
+                for index, shape, dtype, size in self._fresh:
+                    array = _empty(shape, dtype)
+                    item = results.items[index]
+                    item.data = from_buffer(array)
+                    item.size_bytes = size
+                    item.memory = NULL
+                    made.append(array)
+                status = _run(self._ptr, NULL, tensors.pointers, tensors.count, results.pointers, results.count)
+                if status:
+                    tensors.forget()
+                    raise error_of(status)
+                return made
+            self._set(tensors, results, inputs, out, own=True)
+            options = NULL
+            if signal is not None or timeout is not None or profile is not None:
+                if timeout is not None:
+                    signal = self._timed(signal, timeout)
+                options = new_struct("qr_run_options")
+                options.signal, options.profile = pointer_of(signal), pointer_of(profile)
+            try:
+                check(_run(self._ptr, options, tensors.pointers, tensors.count, results.pointers, results.count))
+                return [results.result(index) for index in range(results.count)]
+            finally:
+                tensors.forget()
+                results.forget()
+                for index in range(tensors.count):
+                    tensors.shapes[index] = None
+
+    def __call__(self, *inputs: ArrayLike, **named: ArrayLike) -> Any:
+        """The same with inputs as arguments: gives the output, or a tuple of several."""
+        if inputs and named:
+            raise TypeError("inputs by position and by name in one call: expected one of them")
+        results = self.run(named if named else list(inputs))
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def _timed(self, signal: Optional[Signal], timeout: float) -> Signal:
+        if signal is not None:
+            raise TypeError("both a signal and a timeout: set the timeout on the signal (Signal.set_timeout)")
+        return Signal(timeout=timeout, runtime=self.model.runtime)
+
+    def _ordered(self, inputs: Inputs) -> Sequence[ArrayLike]:
+        if isinstance(inputs, dict) or isinstance(inputs, Mapping):
+            names = self._names
+            if len(inputs) != len(names) or any(name not in names for name in inputs):
+                raise ValueError(f"found inputs {sorted(inputs)}, expected {[info.name for info in self.inputs]}")
+            return [inputs[info.name] for info in self.inputs]
+        arrays = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
+        if len(arrays) != len(self.inputs):
+            raise ValueError(f"found {len(arrays)} inputs, expected {len(self.inputs)}: {[info.name for info in self.inputs]}")
+        return arrays
+
+    def _set(self, tensors: Tensors, results: Tensors, inputs: Inputs, out: Optional[Sequence[Optional[ArrayLike]]], own: bool) -> None:
+        for index, value in enumerate(self._ordered(inputs)):
+            tensors.set_input(index, value)
+        if out is not None and len(out) != results.count:
+            raise ValueError(f"found {len(out)} entries in `out`, expected {results.count}: {[info.name for info in self.outputs]}")
+        for index in range(results.count):
+            results.set_output(index, None if out is None else out[index], own)
+
+    # ---- queued runs
+
+    def submit(self, inputs: Inputs = (), *, out: Optional[Sequence[Optional[ArrayLike]]] = None, signal: Optional[Signal] = None,
+               profile: Optional[Profile] = None) -> "Run":
+        """Queues a run and returns at once; Run.wait() gives the outputs. At most `queue_depth` (an option) are under way, more raise Busy."""
+        return Run(self, inputs, out, signal, profile, None)
+
+    async def run_async(self, inputs: Inputs = (), *, out: Optional[Sequence[Optional[ArrayLike]]] = None, signal: Optional[Signal] = None,
+                        profile: Optional[Profile] = None) -> List[Any]:
+        """run() for asyncio: the loop goes on meanwhile. Waits for its turn where the queue is full; a cancelled task aborts its run."""
+        loop = asyncio.get_running_loop()
+        if out is None and any(size is None for size in self._out.sizes):
+            # Queued runs need room for their outputs; how much only the run tells.
+            return await loop.run_in_executor(None, lambda: self.run(inputs, signal=signal, profile=profile))
+        while True:
+            turn: "asyncio.Future[None]" = loop.create_future()
+            self._turns.append(turn)  # before the look, so that no end is missed
+            try:
+                run = Run(self, inputs, out, signal, profile, loop)
+                turn.cancel()
+                break
+            except Busy:
+                await turn
+        assert run._future is not None
+        try:
+            await run._future
+        except asyncio.CancelledError:
+            run.abort()
+            raise
+        return run._results()
+
+    def _ended(self, run: "Run") -> None:
+        # On a thread of Quarry's: wakes the coroutines that wait for this run, and those that wait for room in the queue.
+        if run._future is not None:
+            _on_loop(run._future, lambda: _settle(run))
+        while self._turns:
+            turn = self._turns.popleft()
+            _on_loop(turn, lambda turn=turn: None if turn.done() else turn.set_result(None))  # type: ignore[misc]
+
+    # ---- the rest
+
+    def set_option(self, key: str, value: OptionValue) -> None:
+        """Changes an option that may change at run time."""
+        name, text = Text(key), Text(option_text(value))
+        with self._lock:
+            check(lib.qr_session_set_option(self._ptr, name.c, text.c))
+
+    def recover(self) -> None:
+        """Brings the device back after DeviceLost."""
+        with self._lock:
+            check(lib.qr_session_recover(self._ptr))
+
+    def report(self) -> Any:
+        """What the session is: backend, device, plan, options in force; see qr_session_report."""
+        out = ffi.new("char **")
+        with self._lock:
+            check(lib.qr_session_report(self._ptr, out))
+        return json.loads(taken_text(out))
+
+
+class Run:
+    """A queued run."""
+
+    def __init__(self, session: Session, inputs: Inputs, out: Optional[Sequence[Optional[ArrayLike]]], signal: Optional[Signal],
+                 profile: Optional[Profile], loop: Optional[asyncio.AbstractEventLoop]) -> None:
+        self.session = session
+        self.ticket = 0
+        self.done = False
+        """True once the run has ended."""
+        self._error: Optional[Error] = None
+        self._inputs, self._outputs = session._tensors()
+        session._set(self._inputs, self._outputs, inputs, out, own=False)
+        self._future: "Optional[asyncio.Future[None]]" = None if loop is None else loop.create_future()
+        options = new_struct("qr_submit_options")
+        options.signal, options.profile = pointer_of(signal), pointer_of(profile)
+        handle = ffi.new_handle(self)
+        options.self, options.done = handle, _run_ended
+        ticket = ffi.new("uint64_t *")
+        # From here to its end the session keeps the run, and the run its arrays.
+        session._kept[id(self)] = handle
+        status = lib.qr_session_submit(session._ptr, options, self._inputs.pointers, self._inputs.count, self._outputs.pointers,
+                                       self._outputs.count, ticket)
+        if status:
+            session._kept.pop(id(self), None)
+            raise error_of(status)
+        self.ticket = int(ticket[0])
+
+    def wait(self, timeout: Optional[float] = None) -> List[Any]:
+        """Waits for the end of the run and gives its outputs. A `timeout` in seconds limits the waiting, not the run."""
+        if not self.done:
+            signal = None if timeout is None else Signal(timeout=timeout, runtime=self.session.model.runtime)
+            status = lib.qr_session_wait(self.session._ptr, self.ticket, pointer_of(signal))
+            if status:
+                error = error_of(status)
+                if not self.done:
+                    raise error
+        if self._error is not None:
+            raise self._error
+        return self._results()
+
+    def abort(self) -> None:
+        """The run ends with Cancelled as soon as it can; one that has ended is left alone."""
+        if not self.done:
+            lib.qr_session_abort(self.session._ptr, self.ticket)
+
+    def _results(self) -> List[Any]:
+        return [self._outputs.result(index) for index in range(self._outputs.count)]
+
+
+@ffi.callback("void(void *, uint64_t, qr_status *)")  # type: ignore[untyped-decorator]
+def _run_ended(handle: Any, ticket: int, status: Any) -> None:
+    run: Run = ffi.from_handle(handle)
+    run._error = error_of(status) if status else None
+    run.done = True
+    run.session._kept.pop(id(run), None)
+    run.session._ended(run)
+
+
+def _on_loop(future: "asyncio.Future[None]", call: Callable[[], None]) -> None:
+    try:
+        future.get_loop().call_soon_threadsafe(call)
+    except RuntimeError:  # the loop is closed: nobody waits any more
+        pass
+
+
+def _settle(run: Run) -> None:
+    future = run._future
+    if future is None or future.done():
+        return
+    if run._error is None:
+        future.set_result(None)
+    else:
+        future.set_exception(run._error)
+
+
+def _session_again(model: Model, options: Options) -> Session:
+    return Session(model, options=options)
