@@ -17,6 +17,7 @@ struct Depthwise {
   const DepthwiseF32 &p;
   const float *x, *w, *bias, *r;
   float *y;
+  bool far;  // x and y are more than the near caches hold
 };
 
 struct Whole {
@@ -119,8 +120,10 @@ __attribute__((noinline)) void tile(const Row &row, std::int64_t ox, std::int64_
     QR_UNROLL for (int i = 0; i < kTile; ++i) acc[i] = VecF{};
     // Of the next tile, what no row before had: the processor does not foresee steps of whole pixels.
     const float *const next = x + (rows - 1) * x_row + ((kTile - 1) * SW + KW) * stride;
-    QR_UNROLL for (int i = 0; i < kTile * SW; ++i) prefetch_near(next + i * stride);
-    QR_UNROLL for (int i = 0; i < kTile; ++i) prefetch_write(y + (kTile + i) * y_stride);
+    if (row.d.far) {
+      QR_UNROLL for (int i = 0; i < kTile * SW; ++i) prefetch_near(next + i * stride);
+      QR_UNROLL for (int i = 0; i < kTile; ++i) prefetch_write(y + (kTile + i) * y_stride);
+    }
     const float *from = x, *taps_at = w;
     for (std::int64_t ky = 0; ky < rows; ++ky, from += x_row, taps_at += KW * kLanes) {
       VecF taps[KW];
@@ -303,10 +306,12 @@ void run_DepthwiseF32(const Call &call) {
   if (p.x_stride == kPlanes) return run_depthwise_planes(call);
   const Window &w = p.window;
   std::size_t operand = 2;
-  Depthwise d{p, call.operand<const float>(0), call.operand<const float>(1), nullptr, nullptr, nullptr};
+  Depthwise d{p, call.operand<const float>(0), call.operand<const float>(1), nullptr, nullptr, nullptr, false};
   if (p.has_bias) d.bias = call.operand<const float>(operand++);
   if (p.residual != Residual::None) d.r = call.operand<const float>(operand++);
   d.y = call.operand<float>(operand);
+  constexpr std::int64_t kFarFloats = 256 << 10;
+  d.far = w.n * (std::int64_t{w.ih} * w.iw * p.x_stride + std::int64_t{w.oh} * w.ow * p.y_stride) > kFarFloats;
   auto *run = run_rows<0, 0>;
   if (w.dw == 1 && w.kw == 3) run = w.sw == 1 ? run_rows<3, 1> : w.sw == 2 ? run_rows<3, 2> : run;
   else if (w.dw == 1 && w.kw == 7) run = w.sw == 1 ? run_rows<7, 1> : w.sw == 2 ? run_rows<7, 2> : run;
