@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Builds the wheel from an installed tree, installs it in a fresh venv, and runs there what the README shows, mypy, the tests and the benchmark.
 
-check.py PREFIX WORK [--all]      PREFIX: of `meson install --destdir`; WORK: a folder of its own. --all: ONNX's test suite and Ray too
+check.py PREFIX WORK [--all] [--ray]      PREFIX: of `meson install --destdir`; WORK: a folder of its own. --all: ONNX's test suite too; --ray:
+                                          the example for Ray Data, which fetches 100 MB
 Exit status 77: the packages of requirements-test.txt cannot be had here; the last line says why.
 """
 import glob
@@ -59,17 +60,18 @@ if "the first digit is a 9" not in printed:
     sys.exit(f"FAILED: the README's example printed {printed!r}")
 run(f"{work}/venv/bin/quarry", "run", "models/digits/digits.onnx", "models/digits/images/digit_3.png", cwd=root)
 run(python, f"{here}/examples/digits.py", f"{root}/models/digits", show=1)
-# Some of the tests' processes import the package by the checkout's name for it; the wheel's is the one that is installed.
+# What the tests import is what is installed.
 site = os.path.dirname(os.path.dirname(run(python, "-c", "import quarry; print(quarry.__file__)", cwd=work).strip()))
 if not site.startswith(work):
     sys.exit(f"FAILED: quarry comes from {site}, expected the venv")
-run(python, "-m", "mypy", "--strict", "-p", "quarry", cwd=site, env={"MYPY_CACHE_DIR": f"{work}/mypy"}, show=1)
+run(python, "-m", "mypy", "--strict", f"{here}/src/quarry", cwd=work, env={"MYPY_CACHE_DIR": f"{work}/mypy"}, show=1)
 run(python, "-m", "mypy", "--strict", f"{here}/examples/digits.py", cwd=work, env={"MYPY_CACHE_DIR": f"{work}/mypy"})
 run(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"{here}/tests", cwd=work, show=1)
 # A busy machine makes it dearer; the figure that holds is measured on a quiet one.
 run(python, f"{here}/bench.py", "--limit", "3" if os.environ.get("QUARRY_QUIET") else "12", show=1)
 if everything:
     run(python, f"{here}/tests/onnx_suite.py", f"{work}/venv/bin/quarry", f"{work}/onnx", show=2)
+if "--ray" in sys.argv[3:]:
     install(python, "-r", f"{here}/requirements-ray.txt")
     # A busy machine takes its time to start Ray; it is given five minutes.
     ray = {"RAY_AUTH_MODE": "disabled", "RAY_raylet_start_wait_time_s": "300", "RAY_USAGE_STATS_ENABLED": "0"}

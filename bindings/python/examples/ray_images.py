@@ -40,5 +40,7 @@ def main(model: str, folder: str, actors: int = 2) -> None:
 
 
 if __name__ == "__main__":
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
-    main(sys.argv[1], sys.argv[2], int(sys.argv[3]) if len(sys.argv) > 3 else 2)
+    wanted = int(sys.argv[3]) if len(sys.argv) > 3 else 2
+    # On this machine alone; each actor takes one of the processors that Ray counts, and reading needs some too.
+    ray.init(num_cpus=wanted + 2, include_dashboard=False, log_to_driver=False)
+    main(sys.argv[1], sys.argv[2], wanted)
