@@ -177,6 +177,7 @@ if [ -n "$models" ]; then
   step "bindings: what is made from the headers is up to date" python3 tools/generate_bindings.py --check
   if bindings_prefix; then
     binding "bindings: Python, from its wheel in a fresh venv" python3 bindings/python/check.py "$prefix" "$build/python" ${all:+--all}
+    binding "bindings: Rust" python3 bindings/rust/check.py "$prefix" "$build/rust"
   else
     skip "bindings of other languages" "the tree cannot be installed into $prefix"
   fi

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Says where libquarry is: in QUARRY_LIB_DIR, else where pkg-config says. No crate is needed for that.
+use std::process::Command;
+
+fn main() {
+    for name in ["QUARRY_LIB_DIR", "PKG_CONFIG_PATH", "PKG_CONFIG_SYSROOT_DIR"] {
+        println!("cargo::rerun-if-env-changed={name}");
+    }
+    println!("cargo::rustc-link-lib=dylib=quarry");
+    if let Ok(folder) = std::env::var("QUARRY_LIB_DIR") {
+        return search(&folder);
+    }
+    let program = std::env::var("PKG_CONFIG").unwrap_or_else(|_| "pkg-config".into());
+    match Command::new(&program).args(["--libs-only-L", "--atleast-version=0.1.0", "quarry"]).output() {
+        Ok(done) if done.status.success() => {
+            for word in String::from_utf8_lossy(&done.stdout).split_whitespace() {
+                search(word.trim_start_matches("-L"));
+            }
+        }
+        // The linker's own folders may have it; where they do not, it says so.
+        Ok(done) => println!("cargo::warning={}", String::from_utf8_lossy(&done.stderr).trim().replace('\n', " ")),
+        Err(error) => println!("cargo::warning={program}: {error}; set QUARRY_LIB_DIR to the folder of libquarry.so"),
+    }
+}
+
+fn search(folder: &str) {
+    println!("cargo::rustc-link-search=native={folder}");
+    // For `cargo test` and `cargo run` of crates that read it (DEP_QUARRY_LIB_DIR).
+    println!("cargo::metadata=lib_dir={folder}");
+}

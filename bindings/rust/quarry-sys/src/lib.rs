@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The C ABI of [Quarry](https://crates.io/crates/quarry) as the headers have it: `include/quarry`, without `backend.h`.
+//!
+//! `bindings.rs` is written by `tools/generate_bindings.py`, which also checks that it is up to date; sizes and offsets are compared with the
+//! ABI's record when the crate is compiled. The comments are those of the headers: ownership words and thread tags are explained in
+//! `types.h`. The crate `quarry` is the safe side of it.
+#![no_std]
+#![allow(non_camel_case_types)]
+
+mod bindings;
+pub use bindings::*;
+
+impl qr_string {
+    /// A view of text; the callee borrows it.
+    pub const fn new(text: &str) -> Self {
+        Self { data: text.as_ptr().cast(), size: text.len() as u64 }
+    }
+}
+
+macro_rules! init {
+    ($($name:ident),*) => {$(
+        impl $name {
+            /// All zero but for `struct_size`: what the header's `_INIT` macro gives.
+            pub const INIT: Self = {
+                // SAFETY: integers, pointers, optional functions and views may all be zero.
+                let mut made: Self = unsafe { core::mem::zeroed() };
+                made.struct_size = size_of::<Self>() as u32;
+                made
+            };
+        }
+    )*};
+}
+init!(
+    qr_allocator, qr_log_sink, qr_thread_pool, qr_runtime_options, qr_backend_info, qr_device_info, qr_option_info, qr_profile_event, qr_progress,
+    qr_call_options, qr_tensor, qr_tensor_info, qr_memory_options, qr_memory_plan, qr_run_options, qr_submit_options
+);

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Why a call failed.
+use quarry_sys as sys;
+use std::ffi::CStr;
+use std::fmt;
+
+/// The result of what may fail.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Status codes: programs branch on these.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+#[repr(i32)]
+#[allow(missing_docs)] // the words of types.h
+pub enum Code {
+    InvalidArgument = sys::QR_INVALID_ARGUMENT,
+    FailedPrecondition = sys::QR_FAILED_PRECONDITION,
+    NotFound = sys::QR_NOT_FOUND,
+    OutOfRange = sys::QR_OUT_OF_RANGE,
+    Unsupported = sys::QR_UNSUPPORTED,
+    Incompatible = sys::QR_INCOMPATIBLE,
+    Corrupt = sys::QR_CORRUPT,
+    ResourceExhausted = sys::QR_RESOURCE_EXHAUSTED,
+    Unavailable = sys::QR_UNAVAILABLE,
+    DeadlineExceeded = sys::QR_DEADLINE_EXCEEDED,
+    Cancelled = sys::QR_CANCELLED,
+    PermissionDenied = sys::QR_PERMISSION_DENIED,
+    Internal = sys::QR_INTERNAL,
+    Busy = sys::QR_BUSY,
+    DeviceLost = sys::QR_DEVICE_LOST,
+}
+
+impl Code {
+    fn of(code: sys::qr_code) -> Self {
+        use Code::*;
+        const ALL: [Code; 15] = [
+            InvalidArgument, FailedPrecondition, NotFound, OutOfRange, Unsupported, Incompatible, Corrupt, ResourceExhausted, Unavailable,
+            DeadlineExceeded, Cancelled, PermissionDenied, Internal, Busy, DeviceLost,
+        ];
+        ALL.into_iter().find(|known| *known as i32 == code).unwrap_or(Internal)
+    }
+}
+
+/// A failed call: a code for the program, a message for people, an id for search engines.
+#[derive(Clone, Debug)]
+pub struct Error {
+    code: Code,
+    id: String,
+    message: String,
+    hint: String,
+    details: Vec<(String, String)>,
+}
+
+impl Error {
+    /// What this crate refuses before the library is asked: it has no id.
+    pub(crate) fn refused(message: String, hint: &str) -> Self {
+        Self { code: Code::InvalidArgument, id: String::new(), message, hint: hint.into(), details: Vec::new() }
+    }
+
+    /// Takes the status.
+    ///
+    /// # Safety
+    /// `status` is one that the library gave, and not null.
+    unsafe fn take(status: *mut sys::qr_status) -> Self {
+        // SAFETY: the texts live until the status is destroyed, which is last.
+        unsafe {
+            let mut details = Vec::new();
+            for index in 0..sys::qr_status_detail_count(status) {
+                let (mut key, mut value) = (std::ptr::null(), std::ptr::null());
+                sys::qr_status_detail(status, index, &mut key, &mut value);
+                details.push((text(key), text(value)));
+            }
+            let made = Self {
+                code: Code::of(sys::qr_status_code(status)),
+                id: text(sys::qr_status_id(status)),
+                message: text(sys::qr_status_message(status)),
+                hint: text(sys::qr_status_hint(status)),
+                details,
+            };
+            sys::qr_status_destroy(status);
+            made
+        }
+    }
+
+    /// The code.
+    pub fn code(&self) -> Code {
+        self.code
+    }
+    /// The stable id, "QR-C0107", that docs/errors.md has a section for; empty for what this crate refuses itself.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+    /// What was found and what was expected.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+    /// What to do about it; may be empty.
+    pub fn hint(&self) -> &str {
+        &self.hint
+    }
+    /// Key and value: "node", "op", "reason" ...; one "reason" for each refused node.
+    pub fn details(&self) -> &[(String, String)] {
+        &self.details
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.id.is_empty() {
+            write!(out, "{}: ", self.id)?;
+        }
+        out.write_str(&self.message)?;
+        for (_, reason) in self.details.iter().filter(|(key, _)| key == "reason") {
+            write!(out, "; {reason}")?;
+        }
+        if self.hint.is_empty() { Ok(()) } else { write!(out, " (hint: {})", self.hint) }
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// Takes a status: null is success.
+#[inline]
+pub(crate) fn check(status: *mut sys::qr_status) -> Result<()> {
+    if status.is_null() {
+        return Ok(());
+    }
+    // SAFETY: every function of the library gives null or a status of the caller's.
+    Err(unsafe { Error::take(status) })
+}
+
+/// A NUL-terminated text of the library's, copied.
+///
+/// # Safety
+/// `pointer` is null or a text that ends with NUL.
+pub(crate) unsafe fn text(pointer: *const std::ffi::c_char) -> String {
+    if pointer.is_null() {
+        return String::new();
+    }
+    // SAFETY: as promised by the caller.
+    unsafe { CStr::from_ptr(pointer) }.to_string_lossy().into_owned()
+}
+
+/// A view of the library's, copied.
+///
+/// # Safety
+/// The view is one that the library gave, and what it lies in is still there.
+pub(crate) unsafe fn string(view: sys::qr_string) -> String {
+    if view.size == 0 {
+        return String::new();
+    }
+    // SAFETY: as promised by the caller.
+    let bytes = unsafe { std::slice::from_raw_parts(view.data.cast::<u8>(), view.size as usize) };
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// The text that a function gave, taken.
+pub(crate) fn taken(call: impl FnOnce(*mut *mut std::ffi::c_char) -> *mut sys::qr_status) -> Result<String> {
+    let mut out = std::ptr::null_mut();
+    check(call(&mut out))?;
+    // SAFETY: a text of ours now, which ends with NUL.
+    unsafe {
+        let found = text(out);
+        sys::qr_string_destroy(out);
+        Ok(found)
+    }
+}
+
+/// Owns one object of the C ABI.
+macro_rules! handle {
+    ($kind:ty, $destroy:path) => {
+        #[derive(Debug)]
+        pub(crate) struct Handle(std::ptr::NonNull<$kind>);
+        impl Handle {
+            pub(crate) fn make(call: impl FnOnce(*mut *mut $kind) -> *mut quarry_sys::qr_status) -> $crate::Result<Self> {
+                let mut out = std::ptr::null_mut();
+                $crate::error::check(call(&mut out))?;
+                Ok(Self(std::ptr::NonNull::new(out).expect("the library succeeded and gave nothing")))
+            }
+            #[inline]
+            pub(crate) fn get(&self) -> *mut $kind {
+                self.0.as_ptr()
+            }
+        }
+        impl Drop for Handle {
+            fn drop(&mut self) {
+                // SAFETY: it is ours, and nobody has it any more.
+                unsafe { $destroy(self.0.as_ptr()) }
+            }
+        }
+    };
+}
+pub(crate) use handle;

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Buffers that a device reads and writes without a copy.
+use crate::error::{Error, Result, check, handle};
+use crate::session::Session;
+use quarry_sys as sys;
+use std::marker::PhantomData;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+handle!(sys::qr_memory, sys::qr_memory_destroy);
+
+/// What runs will do with memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Access {
+    Read,
+    Write,
+    #[default]
+    Both,
+}
+
+/// Memory of a device, of use to every session of the runtime on it. `'m` is how long memory of the caller's is lent.
+#[derive(Debug)]
+pub struct Memory<'m>(Handle, PhantomData<&'m mut [u8]>);
+
+// SAFETY: what is [exclusive:memory] takes &mut self.
+unsafe impl Send for Memory<'_> {}
+unsafe impl Sync for Memory<'_> {}
+
+fn options(access: Access) -> sys::qr_memory_options {
+    let mut made = sys::qr_memory_options::INIT;
+    made.device_access = match access {
+        Access::Read => sys::QR_ACCESS_READ,
+        Access::Write => sys::QR_ACCESS_WRITE,
+        Access::Both => 0,
+    };
+    made
+}
+
+impl Memory<'static> {
+    /// Memory that suits the session's device.
+    pub fn allocate(session: &Session<'_>, size_bytes: usize, access: Access) -> Result<Self> {
+        // SAFETY: [thread-safe]
+        Handle::make(|out| unsafe { sys::qr_memory_allocate(session.get(), size_bytes as u64, &options(access), out) }).map(|h| Self(h, PhantomData))
+    }
+    /// A memfd's or dma-buf's memory; the descriptor stays the caller's.
+    pub fn import(session: &Session<'_>, fd: BorrowedFd<'_>, offset: u64, size_bytes: usize, access: Access) -> Result<Self> {
+        // SAFETY: [thread-safe]; the descriptor is duplicated.
+        Handle::make(|out| unsafe { sys::qr_memory_import_fd(session.get(), fd.as_raw_fd(), offset, size_bytes as u64, &options(access), out) })
+            .map(|h| Self(h, PhantomData))
+    }
+}
+
+impl<'m> Memory<'m> {
+    /// Memory of the caller's, lent until this is dropped.
+    pub fn register(session: &Session<'_>, data: &'m mut [u8], access: Access) -> Result<Self> {
+        // SAFETY: [thread-safe]; `data` is ours for 'm.
+        Handle::make(|out| unsafe { sys::qr_memory_register(session.get(), data.as_mut_ptr().cast(), data.len() as u64, &options(access), out) })
+            .map(|h| Self(h, PhantomData))
+    }
+    #[inline]
+    pub(crate) fn get(&self) -> *mut sys::qr_memory {
+        self.0.get()
+    }
+    /// The size in bytes.
+    pub fn size(&self) -> usize {
+        // SAFETY: [thread-safe]
+        unsafe { sys::qr_memory_size(self.get()) as usize }
+    }
+    /// Copies bytes out of it.
+    pub fn read(&mut self, offset: usize, into: &mut [u8]) -> Result<()> {
+        // SAFETY: access() has checked the range.
+        self.access(offset, into.len(), sys::QR_ACCESS_READ, |place| unsafe { std::ptr::copy_nonoverlapping(place, into.as_mut_ptr(), into.len()) })
+    }
+    /// Copies bytes into it.
+    pub fn write(&mut self, offset: usize, from: &[u8]) -> Result<()> {
+        // SAFETY: access() has checked the range.
+        self.access(offset, from.len(), sys::QR_ACCESS_WRITE, |place| unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), place, from.len()) })
+    }
+    // A pointer and no slice: another process may have an imported memory too.
+    fn access(&mut self, offset: usize, count: usize, how: u32, work: impl FnOnce(*mut u8)) -> Result<()> {
+        if offset.checked_add(count).is_none_or(|end| end > self.size()) {
+            return Err(Error::refused(format!("{count} bytes behind offset {offset} of a memory of {}", self.size()), ""));
+        }
+        // SAFETY: ours alone; the place is good from begin to end.
+        unsafe {
+            let own: *mut u8 = sys::qr_memory_data(self.get()).cast();
+            if !own.is_null() {
+                check(sys::qr_memory_begin_access(self.get(), how))?;
+                work(own.add(offset));
+                return check(sys::qr_memory_end_access(self.get(), how));
+            }
+            let mut mapped = std::ptr::null_mut();
+            check(sys::qr_memory_map(self.get(), how, &mut mapped))?;
+            work(mapped.cast::<u8>().add(offset));
+            check(sys::qr_memory_unmap(self.get()))
+        }
+    }
+    /// A descriptor of the memory, and where the memory begins in it.
+    pub fn export(&self) -> Result<(OwnedFd, u64)> {
+        let (mut fd, mut offset) = (-1, 0);
+        // SAFETY: [thread-safe]; the descriptor is given.
+        unsafe {
+            check(sys::qr_memory_export_fd(self.get(), &mut fd, &mut offset))?;
+            Ok((OwnedFd::from_raw_fd(fd), offset))
+        }
+    }
+}

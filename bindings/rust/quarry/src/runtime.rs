@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Runtimes, sets of options and signals.
+use crate::error::{Error, Result, check, handle, string, taken, text};
+use quarry_sys as sys;
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
+
+/// The version of the library that is loaded, "major.minor.patch".
+pub fn version() -> String {
+    // SAFETY: a static text.
+    unsafe { text(sys::qr_version()) }
+}
+
+pub(crate) mod raw {
+    use super::*;
+    handle!(sys::qr_runtime, sys::qr_runtime_destroy);
+}
+mod raw_options {
+    use super::*;
+    handle!(sys::qr_options, sys::qr_options_destroy);
+}
+mod raw_signal {
+    use super::*;
+    handle!(sys::qr_signal, sys::qr_signal_destroy);
+}
+
+/// Plugin search path, log and thread pools; models and sessions hold theirs.
+#[derive(Debug)]
+pub struct Runtime(raw::Handle);
+
+// SAFETY: what is not [thread-safe] takes &mut self.
+unsafe impl Send for Runtime {}
+unsafe impl Sync for Runtime {}
+
+/// How important a line of the log is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(i32)]
+#[allow(missing_docs)]
+pub enum LogLevel {
+    Error = sys::QR_LOG_ERROR,
+    Warn = sys::QR_LOG_WARN,
+    Info = sys::QR_LOG_INFO,
+    Debug = sys::QR_LOG_DEBUG,
+    Trace = sys::QR_LOG_TRACE,
+    CallerMisbehaving = sys::QR_LOG_CALLER_MISBEHAVING,
+    PluginMisbehaving = sys::QR_LOG_PLUGIN_MISBEHAVING,
+}
+
+type LogFunction = fn(LogLevel, &str, &str);
+
+/// A runtime that is not as all others.
+#[derive(Clone, Debug, Default)]
+pub struct RuntimeBuilder {
+    backend_path: String,
+    prepare_path: String,
+    only_given_paths: bool,
+    log: Option<(LogLevel, LogFunction)>,
+}
+
+impl RuntimeBuilder {
+    /// Folders of plugins with ':' between, searched before the others.
+    pub fn backend_path(mut self, folders: &str) -> Self {
+        self.backend_path = folders.into();
+        self
+    }
+    /// The file of the compiler library.
+    pub fn prepare_path(mut self, file: &str) -> Self {
+        self.prepare_path = file.into();
+        self
+    }
+    /// No folders but those given.
+    pub fn only_given_paths(mut self) -> Self {
+        self.only_given_paths = true;
+        self
+    }
+    /// Where lines of the log go, from `level` on: level, topic, message. Called on whichever thread is inside Quarry.
+    pub fn log(mut self, level: LogLevel, write: LogFunction) -> Self {
+        self.log = Some((level, write));
+        self
+    }
+    /// The runtime.
+    pub fn build(self) -> Result<Runtime> {
+        let mut options = sys::qr_runtime_options::INIT;
+        options.flags = if self.only_given_paths { sys::QR_RUNTIME_ONLY_GIVEN_PATHS } else { 0 };
+        options.backend_path = sys::qr_string::new(&self.backend_path);
+        options.prepare_path = sys::qr_string::new(&self.prepare_path);
+        let mut sink = sys::qr_log_sink::INIT;
+        if let Some((level, write)) = self.log {
+            sink.level = level as i32;
+            sink.self_ = write as *mut std::ffi::c_void; // a function: it lives as long as the program
+            sink.write = Some(write_log);
+            options.log = &sink;
+        }
+        // SAFETY: everything that `options` points to lives until the call returns, which copies it.
+        raw::Handle::make(|out| unsafe { sys::qr_runtime_create(&options, out) }).map(Runtime)
+    }
+}
+
+unsafe extern "C" fn write_log(write: *mut std::ffi::c_void, level: sys::qr_log_level, topic: sys::qr_string, message: sys::qr_string) {
+    use LogLevel::*;
+    let level = [Error, Warn, Info, Debug, Trace, CallerMisbehaving, PluginMisbehaving].into_iter().find(|l| *l as i32 == level).unwrap_or(Error);
+    // SAFETY: `self` is the function that build() was given; the views are there for the call. A panic must not go through the library.
+    unsafe {
+        let write: LogFunction = std::mem::transmute(write);
+        let _ = std::panic::catch_unwind(|| write(level, &string(topic), &string(message)));
+    }
+}
+
+/// A device of a backend.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)] // the fields of qr_device_info
+pub struct Device {
+    pub name: String,
+    pub usable: bool,
+    pub target: String,
+    pub memory_bytes: u64,
+    pub features: u64,
+    pub why_not: String,
+    pub details: String,
+}
+
+/// What the loader says of one candidate plugin.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)] // the fields of qr_backend_info
+pub struct Backend {
+    pub id: String,
+    pub usable: bool,
+    pub path: String,
+    pub version: String,
+    pub verdict: String,
+    pub error_id: String,
+    pub hint: String,
+    pub devices: Vec<Device>,
+}
+
+/// One row of the table of options.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)] // the fields of qr_option_info
+pub struct OptionInfo {
+    pub key: String,
+    pub values: String,
+    pub default: String,
+    pub scope: String,
+    pub help: String,
+    pub changes_at_run_time: bool,
+}
+
+impl Runtime {
+    /// A runtime with the defaults.
+    pub fn new() -> Result<Self> {
+        Self::builder().build()
+    }
+    /// Another one.
+    pub fn builder() -> RuntimeBuilder {
+        RuntimeBuilder::default()
+    }
+    #[inline]
+    pub(crate) fn get(&self) -> *mut sys::qr_runtime {
+        self.0.get()
+    }
+
+    /// Looks at every candidate plugin and says of each whether it can be used, or why not.
+    pub fn backends(&mut self) -> Result<Vec<Backend>> {
+        let mut count = 0;
+        // SAFETY: the runtime is ours alone; the strings live until the next scan, and are copied.
+        unsafe {
+            check(sys::qr_runtime_scan(self.get(), &mut count))?;
+            (0..count)
+                .map(|index| {
+                    let mut info = sys::qr_backend_info::INIT;
+                    check(sys::qr_runtime_backend(self.get(), index, &mut info))?;
+                    let devices = (0..info.device_count)
+                        .map(|number| {
+                            let mut device = sys::qr_device_info::INIT;
+                            check(sys::qr_runtime_device(self.get(), index, number, &mut device))?;
+                            Ok(Device {
+                                name: string(device.name),
+                                usable: device.usable != 0,
+                                target: string(device.target),
+                                memory_bytes: device.memory_bytes,
+                                features: device.features,
+                                why_not: string(device.why_not),
+                                details: string(device.details),
+                            })
+                        })
+                        .collect::<Result<_>>()?;
+                    Ok(Backend {
+                        id: string(info.id),
+                        usable: info.usable != 0,
+                        path: string(info.path),
+                        version: string(info.version),
+                        verdict: string(info.verdict),
+                        error_id: string(info.error_id),
+                        hint: string(info.hint),
+                        devices,
+                    })
+                })
+                .collect()
+        }
+    }
+
+    /// The table of all options.
+    pub fn options(&mut self) -> Result<Vec<OptionInfo>> {
+        let mut found = Vec::new();
+        loop {
+            let mut info = sys::qr_option_info::INIT;
+            // SAFETY: the strings live until the runtime's end.
+            unsafe {
+                match check(sys::qr_runtime_option(self.get(), found.len() as u64, &mut info)) {
+                    Err(error) if error.code() == crate::Code::OutOfRange => return Ok(found),
+                    other => other?,
+                }
+                found.push(OptionInfo {
+                    key: string(info.key),
+                    values: string(info.values),
+                    default: string(info.default_value),
+                    scope: string(info.scope),
+                    help: string(info.help),
+                    changes_at_run_time: info.changes_at_run_time != 0,
+                });
+            }
+        }
+    }
+
+    /// What a backend takes, as JSON (qr_runtime_operators); of Quarry's own operators for an empty name.
+    pub fn operators(&mut self, backend: &str) -> Result<String> {
+        // SAFETY: the runtime is ours alone.
+        taken(|out| unsafe { sys::qr_runtime_operators(self.get(), sys::qr_string::new(backend), out) })
+    }
+
+    /// The processor features that kernels may use.
+    pub fn cpu_features(&self) -> String {
+        // SAFETY: lives until the runtime's end.
+        unsafe { text(sys::qr_runtime_cpu_features(self.get())) }
+    }
+}
+
+/// A set of options: keys and values as text (docs/options.md). An unknown key or a bad value is an error at once.
+#[derive(Debug)]
+pub struct Options(raw_options::Handle);
+
+// SAFETY: any number of calls may read a set; set() takes &mut self.
+unsafe impl Send for Options {}
+unsafe impl Sync for Options {}
+
+impl Options {
+    /// An empty set: every option has its default.
+    pub fn new(runtime: &Runtime) -> Result<Self> {
+        // SAFETY: [thread-safe]
+        raw_options::Handle::make(|out| unsafe { sys::qr_options_create(runtime.get(), out) }).map(Self)
+    }
+    /// Sets one option.
+    pub fn set(&mut self, key: &str, value: &str) -> Result<()> {
+        // SAFETY: the set is ours alone.
+        check(unsafe { sys::qr_options_set(self.0.get(), sys::qr_string::new(key), sys::qr_string::new(value)) })
+    }
+    /// The same, to be chained.
+    pub fn with(mut self, key: &str, value: &str) -> Result<Self> {
+        self.set(key, value)?;
+        Ok(self)
+    }
+    /// The value in force.
+    pub fn value(&self, key: &str) -> Result<String> {
+        let mut found = sys::qr_string::new("");
+        // SAFETY: lives until the next set, which needs &mut self.
+        unsafe {
+            check(sys::qr_options_get(self.0.get(), sys::qr_string::new(key), &mut found))?;
+            Ok(string(found))
+        }
+    }
+    pub(crate) fn or_null(options: Option<&Self>) -> *const sys::qr_options {
+        options.map_or(std::ptr::null(), |set| set.0.get())
+    }
+}
+
+/// Stops calls that are under way: from another thread, or by a timeout.
+#[derive(Debug)]
+pub struct Signal(raw_signal::Handle);
+
+// SAFETY: everything of a signal's is [thread-safe].
+unsafe impl Send for Signal {}
+unsafe impl Sync for Signal {}
+
+impl Signal {
+    /// A signal that is not aborted and has no timeout.
+    pub fn new(runtime: &Runtime) -> Result<Self> {
+        // SAFETY: [thread-safe]
+        raw_signal::Handle::make(|out| unsafe { sys::qr_signal_create(runtime.get(), out) }).map(Self)
+    }
+    /// Calls that use the signal return Cancelled as soon as they can, now and until reset().
+    pub fn abort(&self) {
+        // SAFETY: [thread-safe]
+        unsafe { sys::qr_signal_abort(self.0.get()) }
+    }
+    /// Takes an abort back.
+    pub fn reset(&self) {
+        // SAFETY: [thread-safe]
+        unsafe { sys::qr_signal_reset(self.0.get()) }
+    }
+    /// Each later call has this long, from its own start; None: no limit.
+    pub fn set_timeout(&self, limit: Option<Duration>) -> Result<()> {
+        let nanoseconds = match limit {
+            None => 0,
+            Some(Duration::ZERO) => return Err(Error::refused("a timeout of 0: expected more, or None for no limit".into(), "")),
+            Some(limit) => u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX),
+        };
+        // SAFETY: [thread-safe]
+        unsafe { sys::qr_signal_set_timeout(self.0.get(), nanoseconds) };
+        Ok(())
+    }
+    /// A descriptor that poll() calls readable while the signal is aborted.
+    pub fn fd(&self) -> Result<BorrowedFd<'_>> {
+        let mut fd = -1;
+        // SAFETY: the descriptor is there until the signal is destroyed.
+        unsafe {
+            check(sys::qr_signal_fd(self.0.get(), &mut fd))?;
+            Ok(BorrowedFd::borrow_raw(fd))
+        }
+    }
+    pub(crate) fn or_null(signal: Option<&Self>) -> *mut sys::qr_signal {
+        signal.map_or(std::ptr::null_mut(), |signal| signal.0.get())
+    }
+}

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Sessions: a model made ready to run on one backend.
+use crate::error::{Error, Result, check, handle, taken};
+use crate::model::{Call, Model, TensorInfo};
+use crate::profile::Profile;
+use crate::runtime::{Options, Signal};
+use crate::tensor::{DType, Element, TensorMut, TensorRef, shape_of};
+use quarry_sys as sys;
+use std::marker::PhantomData;
+
+handle!(sys::qr_session, sys::qr_session_destroy);
+
+/// Tensors whose pointers stand on the stack; more cost an allocation in each run.
+const FEW: usize = 16;
+
+/// What a session needs, in bytes; see qr_memory_plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct MemoryPlan {
+    pub weights_bytes: u64,
+    pub arena_bytes: u64,
+    pub io_bytes: u64,
+    pub device_bytes: u64,
+    pub scratchpad_bytes: u64,
+    pub spill_fill_bytes: u64,
+}
+
+/// What goes with one run.
+#[derive(Default)]
+pub struct RunOptions<'a> {
+    /// Aborts or limits the run.
+    pub signal: Option<&'a Signal>,
+    /// Receives its events.
+    pub profile: Option<&'a mut Profile>,
+}
+
+/// One execution state of a model on one backend. Runs take `&mut self`; [`Session::try_clone`] gives another thread its own.
+pub struct Session<'d> {
+    handle: Handle,
+    results: Vec<sys::qr_tensor>,
+    inputs: usize,
+    _data: PhantomData<&'d [u8]>,
+}
+
+// SAFETY: what is [exclusive:session] takes &mut self; the tensors in `results` are looked at through it alone.
+unsafe impl Send for Session<'_> {}
+unsafe impl Sync for Session<'_> {}
+
+impl<'d> Session<'d> {
+    /// Makes a model ready on the backend that the option "backend" names; without options on cpu.
+    pub fn new(model: &Model<'d>, options: Option<&Options>) -> Result<Self> {
+        Self::with_call(model, options, Call::new())
+    }
+    /// The same, watched.
+    pub fn with_call(model: &Model<'d>, options: Option<&Options>, call: Call<'_>) -> Result<Self> {
+        // SAFETY: [thread-safe]; everything lives until the call returns.
+        call.with(|call| Handle::make(|out| unsafe { sys::qr_session_create(model.get(), Options::or_null(options), call, out) })).map(Self::of)
+    }
+    fn of(handle: Handle) -> Self {
+        // SAFETY: [thread-safe]
+        let (inputs, outputs) = unsafe { (sys::qr_session_input_count(handle.get()), sys::qr_session_output_count(handle.get())) };
+        Self { handle, results: vec![sys::qr_tensor::INIT; outputs as usize], inputs: inputs as usize, _data: PhantomData }
+    }
+    /// What a session would need, without making one.
+    pub fn plan(model: &Model<'d>, options: Option<&Options>) -> Result<MemoryPlan> {
+        let mut plan = sys::qr_memory_plan::INIT;
+        // SAFETY: [thread-safe]
+        check(unsafe { sys::qr_session_plan(model.get(), Options::or_null(options), &mut plan) })?;
+        Ok(MemoryPlan {
+            weights_bytes: plan.weights_bytes,
+            arena_bytes: plan.arena_bytes,
+            io_bytes: plan.io_bytes,
+            device_bytes: plan.device_bytes,
+            scratchpad_bytes: plan.scratchpad_bytes,
+            spill_fill_bytes: plan.spill_fill_bytes,
+        })
+    }
+    /// Another execution state: shares weights and programs, has its own working memory.
+    pub fn try_clone(&mut self) -> Result<Session<'d>> {
+        // SAFETY: ours alone.
+        Handle::make(|out| unsafe { sys::qr_session_clone(self.get(), out) }).map(Self::of)
+    }
+    #[inline]
+    pub(crate) fn get(&self) -> *mut sys::qr_session {
+        self.handle.get()
+    }
+    /// What it expects.
+    pub fn inputs(&self) -> Result<Vec<TensorInfo>> {
+        // SAFETY: [thread-safe]
+        (0..self.inputs as u64).map(|i| TensorInfo::ask(|out| unsafe { sys::qr_session_input(self.get(), i, out) })).collect()
+    }
+    /// What it gives.
+    pub fn outputs(&self) -> Result<Vec<TensorInfo>> {
+        // SAFETY: [thread-safe]
+        (0..self.results.len() as u64).map(|i| TensorInfo::ask(|out| unsafe { sys::qr_session_output(self.get(), i, out) })).collect()
+    }
+
+    /// Runs the network. The outputs lie in the session's memory: they borrow it until the next run.
+    #[inline]
+    pub fn run(&mut self, inputs: &[TensorRef<'_>]) -> Result<Outputs<'_>> {
+        self.run_with(inputs, RunOptions::default())
+    }
+    /// The same with a signal or a profile.
+    pub fn run_with(&mut self, inputs: &[TensorRef<'_>], options: RunOptions<'_>) -> Result<Outputs<'_>> {
+        let session = self.get();
+        for result in &mut self.results {
+            (result.data, result.size_bytes, result.memory) = (std::ptr::null_mut(), 0, std::ptr::null_mut());
+        }
+        // SAFETY: ours alone; TensorRef is a qr_tensor whose data live for the call.
+        unsafe { run_tensors(session, options, inputs.as_ptr().cast(), inputs.len(), self.results.as_mut_ptr(), self.results.len()) }?;
+        Ok(Outputs { tensors: &self.results })
+    }
+    /// Runs the network into the caller's room, whose tensors then tell the results' shapes.
+    #[inline]
+    pub fn run_into(&mut self, inputs: &[TensorRef<'_>], outputs: &mut [TensorMut<'_>], options: RunOptions<'_>) -> Result<()> {
+        // SAFETY: as run_with(); TensorMut is a qr_tensor whose room is the caller's for the call.
+        unsafe { run_tensors(self.get(), options, inputs.as_ptr().cast(), inputs.len(), outputs.as_mut_ptr().cast(), outputs.len()) }
+    }
+    /// Changes an option that may change at run time.
+    pub fn set_option(&mut self, key: &str, value: &str) -> Result<()> {
+        // SAFETY: ours alone.
+        check(unsafe { sys::qr_session_set_option(self.get(), sys::qr_string::new(key), sys::qr_string::new(value)) })
+    }
+    /// Brings the device back after DeviceLost.
+    pub fn recover(&mut self) -> Result<()> {
+        // SAFETY: ours alone.
+        check(unsafe { sys::qr_session_recover(self.get()) })
+    }
+    /// What the session is, as JSON (qr_session_report).
+    pub fn report(&mut self) -> Result<String> {
+        // SAFETY: ours alone.
+        taken(|out| unsafe { sys::qr_session_report(self.get(), out) })
+    }
+}
+
+/// # Safety
+/// The tensors are as qr_session_run wants them, and their data live until it returns.
+#[inline]
+unsafe fn run_tensors(
+    session: *mut sys::qr_session, options: RunOptions<'_>, inputs: *const sys::qr_tensor, input_count: usize, outputs: *mut sys::qr_tensor,
+    output_count: usize,
+) -> Result<()> {
+    let mut c = sys::qr_run_options::INIT;
+    c.signal = Signal::or_null(options.signal);
+    c.profile = options.profile.map_or(std::ptr::null_mut(), |profile| profile.get());
+    // SAFETY: as promised by the caller; the arrays of pointers live for the call.
+    unsafe {
+        if input_count <= FEW && output_count <= FEW {
+            let mut ins = [std::ptr::null(); FEW];
+            let mut outs = [std::ptr::null_mut(); FEW];
+            for (i, place) in ins[..input_count].iter_mut().enumerate() {
+                *place = inputs.add(i);
+            }
+            for (i, place) in outs[..output_count].iter_mut().enumerate() {
+                *place = outputs.add(i);
+            }
+            return check(sys::qr_session_run(session, &c, ins.as_ptr(), input_count as u64, outs.as_ptr(), output_count as u64));
+        }
+        let ins: Vec<_> = (0..input_count).map(|i| inputs.add(i)).collect();
+        let outs: Vec<_> = (0..output_count).map(|i| outputs.add(i)).collect();
+        check(sys::qr_session_run(session, &c, ins.as_ptr(), input_count as u64, outs.as_ptr(), output_count as u64))
+    }
+}
+
+/// The outputs of a run, in the session's memory.
+#[derive(Clone, Copy)]
+pub struct Outputs<'s> {
+    tensors: &'s [sys::qr_tensor],
+}
+
+impl<'s> Outputs<'s> {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.tensors.len()
+    }
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.tensors.is_empty()
+    }
+    /// The type of one.
+    pub fn dtype(&self, index: usize) -> DType {
+        DType::of(self.tensors[index].dtype)
+    }
+    /// The extents of one.
+    pub fn shape(&self, index: usize) -> Vec<usize> {
+        shape_of(&self.tensors[index])
+    }
+    /// The bytes of one.
+    #[inline]
+    pub fn bytes(&self, index: usize) -> &'s [u8] {
+        let tensor = &self.tensors[index];
+        if tensor.size_bytes == 0 || tensor.data.is_null() {
+            return &[];
+        }
+        // SAFETY: the session's memory, until its next run.
+        unsafe { std::slice::from_raw_parts(tensor.data.cast(), tensor.size_bytes as usize) }
+    }
+    /// The elements of one, where they lie. An error where it has another type.
+    #[inline]
+    pub fn data<T: Element>(&self, index: usize) -> Result<&'s [T]> {
+        let bytes = self.bytes(index);
+        if self.tensors[index].dtype != T::DTYPE as i32 {
+            return Err(Error::refused(format!("output {index} is {}, asked for as {}", self.dtype(index).name(), T::DTYPE.name()), ""));
+        }
+        // SAFETY: every pattern of bits is an element; a place that does not fit the type has a prefix.
+        let (before, elements, _) = unsafe { bytes.align_to::<T>() };
+        if before.is_empty() { Ok(elements) } else { Err(Error::refused(format!("output {index} is not aligned for {}", T::DTYPE.name()), "")) }
+    }
+    /// One as a view of ndarray's.
+    #[cfg(feature = "ndarray")]
+    pub fn array<T: Element>(&self, index: usize) -> Result<ndarray::ArrayViewD<'s, T>> {
+        ndarray::ArrayViewD::from_shape(self.shape(index), self.data(index)?).map_err(|error| Error::refused(format!("output {index}: {error}"), ""))
+    }
+}

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The digits model of the checkout, compared to ONNX Runtime's stored scores; objects, errors, threads, queued runs.
+use quarry::*;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../..")
+}
+
+fn model_path() -> PathBuf {
+    root().join("models/digits/digits.onnx")
+}
+
+/// The data of a .npy file that train.py wrote.
+fn npy(name: &str) -> Vec<u8> {
+    let file = std::fs::read(root().join("models/digits").join(name)).unwrap();
+    file[10 + usize::from(u16::from_le_bytes([file[8], file[9]]))..].to_vec()
+}
+
+fn images() -> Vec<Vec<f32>> {
+    npy("test_images.npy").chunks(64).map(|image| image.iter().map(|pixel| f32::from(*pixel) / 255.0).collect()).collect()
+}
+
+fn expected() -> Vec<Vec<f32>> {
+    let scores: Vec<f32> = npy("ort_scores.npy").chunks(4).map(|b| f32::from_le_bytes(b.try_into().unwrap())).collect();
+    scores.chunks(10).map(<[f32]>::to_vec).collect()
+}
+
+fn best(scores: &[f32]) -> usize {
+    (0..scores.len()).max_by(|a, b| scores[*a].total_cmp(&scores[*b])).unwrap()
+}
+
+fn session() -> Session<'static> {
+    let runtime = Runtime::new().unwrap();
+    let options = Options::new(&runtime).unwrap().with("threads", "1").unwrap().with("queue_depth", "4").unwrap();
+    // Runtime and model are dropped here: the session holds what it needs.
+    Session::new(&Model::open(&runtime, model_path(), None).unwrap(), Some(&options)).unwrap()
+}
+
+fn tensor(image: &[f32]) -> TensorRef<'_> {
+    TensorRef::new(&[1, 1, 8, 8], image).unwrap()
+}
+
+#[test]
+fn digits_are_read_as_onnx_runtime_reads_them() {
+    let (mut session, labels) = (session(), npy("test_labels.npy"));
+    let mut right = 0;
+    for ((image, scores), label) in images().iter().zip(expected()).zip(&labels) {
+        let outputs = session.run(&[tensor(image)]).unwrap();
+        assert_eq!((outputs.len(), outputs.shape(0), outputs.dtype(0)), (1, vec![1, 10], DType::F32));
+        let found: &[f32] = outputs.data(0).unwrap();
+        assert!(found.iter().zip(&scores).all(|(a, b)| (a - b).abs() < 1e-4));
+        right += usize::from(best(found) == usize::from(*label));
+    }
+    assert!(right * 100 >= labels.len() * 97, "{right} of {}", labels.len());
+}
+
+#[test]
+fn outputs_go_where_the_caller_says() {
+    let (mut session, image) = (session(), &images()[3]);
+    let wanted = session.run(&[tensor(image)]).unwrap().data::<f32>(0).unwrap().to_vec();
+    let mut room = [9.0f32; 12];
+    let mut outputs = [TensorMut::new(&mut room)];
+    session.run_into(&[tensor(image)], &mut outputs, RunOptions::default()).unwrap();
+    assert_eq!((outputs[0].shape(), outputs[0].dtype(), outputs[0].size_bytes()), (vec![1, 10], DType::F32, 40));
+    assert_eq!((&room[..10], &room[10..]), (&wanted[..], &[9.0, 9.0][..]));
+    let mut small = [0.0f32; 9];
+    let error = session.run_into(&[tensor(image)], &mut [TensorMut::new(&mut small)], RunOptions::default()).unwrap_err();
+    assert_eq!(error.code(), Code::OutOfRange);
+}
+
+#[test]
+fn errors_have_id_and_hint() {
+    let runtime = Runtime::new().unwrap();
+    let error = Options::new(&runtime).unwrap().with("treads", "1").unwrap_err();
+    assert_eq!((error.code(), error.id()), (Code::NotFound, "QR-C0101"));
+    assert!(error.message().contains("threads") && !error.hint().is_empty() && error.to_string().starts_with("QR-C0101: "));
+    assert_eq!(Model::open(&runtime, "/none.onnx", None).unwrap_err().code(), Code::NotFound);
+    let mut session = session();
+    let error = session.run(&[TensorRef::new(&[1, 64], &[0.0f32; 64]).unwrap()]).err().unwrap();
+    assert!(error.id() == "QR-R0003" && error.message().contains("[1,1,8,8]"), "{error}");
+    assert_eq!(session.run(&[]).err().unwrap().code(), Code::InvalidArgument);
+    assert!(session.run(&[tensor(&images()[0])]).unwrap().data::<i32>(0).is_err());
+}
+
+#[test]
+fn data_and_shape_belong_together() {
+    assert!(TensorRef::new(&[2, 3], &[0.0f32; 5]).is_err());
+    assert!(TensorRef::new(&[usize::MAX, 16], &[0.0f32; 5]).is_err());
+    assert!(TensorRef::new(&[1; 9], &[0.0f32]).is_err());
+    assert!(TensorRef::from_bytes(DType::I4, &[3], &[0, 0]).is_ok());
+    assert!(TensorRef::new(&[], &[1.0f32]).is_ok() && TensorRef::new::<f32>(&[0, 4], &[]).is_ok());
+}
+
+#[test]
+fn models_are_compiled_inspected_and_opened_from_memory() {
+    let runtime = Runtime::new().unwrap();
+    let data = std::fs::read(model_path()).unwrap();
+    let model = Model::from_memory(&runtime, &data, None).unwrap();
+    assert_eq!(model.inputs().unwrap()[0].shape, [Some(1), Some(1), Some(8), Some(8)]);
+    assert_eq!((&*model.outputs().unwrap()[0].name, model.dim_name(0, 0).unwrap()), ("scores", String::new()));
+    let path = std::env::temp_dir().join(format!("quarry-rust-{}.qrm", std::process::id()));
+    let (mut steps, mut profile) = (0, Profile::new(&runtime).unwrap());
+    model.compile(&path, None, Call::new().profile(&mut profile).progress(&mut |_, _, _| steps += 1)).unwrap();
+    assert!(steps > 0 && profile.events().unwrap().iter().any(|event| event.kind == "compile"));
+    let compiled = Model::open(&runtime, &path, None).unwrap();
+    compiled.verify().unwrap();
+    assert_eq!(compiled.compatibility(None).unwrap().0, Compatibility::Optimal);
+    assert!(compiled.inspect().unwrap().contains("\"contexts\"") && model.check(None, Call::new()).unwrap().contains("\"refused\":"));
+    assert!(Session::plan(&compiled, None).unwrap().weights_bytes > 100_000);
+    Session::new(&compiled, None).unwrap().run(&[tensor(&images()[0])]).unwrap();
+    let panicked = std::panic::catch_unwind(|| model.compile(&path, None, Call::new().progress(&mut |_, _, _| panic!("told"))));
+    assert_eq!(panicked.unwrap_err().downcast_ref(), Some(&"told"));
+    std::fs::remove_file(path).unwrap();
+}
+
+#[test]
+fn signals_and_profiles() {
+    let runtime = Runtime::new().unwrap();
+    let mut session = Session::new(&Model::open(&runtime, model_path(), None).unwrap(), None).unwrap();
+    let (signal, mut profile, image) = (Signal::new(&runtime).unwrap(), Profile::new(&runtime).unwrap(), &images()[0]);
+    signal.abort();
+    let cancelled = session.run_with(&[tensor(image)], RunOptions { signal: Some(&signal), profile: None }).err().unwrap();
+    assert_eq!(cancelled.code(), Code::Cancelled);
+    signal.reset();
+    signal.set_timeout(Some(Duration::from_secs(100))).unwrap();
+    assert!(signal.set_timeout(Some(Duration::ZERO)).is_err() && signal.fd().is_ok());
+    session.run_with(&[tensor(image)], RunOptions { signal: Some(&signal), profile: Some(&mut profile) }).unwrap();
+    let events = profile.events().unwrap();
+    assert!(events.iter().any(|event| event.name == "conv1" && event.end >= event.begin) && profile.lost() == 0);
+    assert!(profile.export("csv").unwrap().contains("conv1"));
+    profile.clear();
+    assert!(profile.is_empty());
+}
+
+#[test]
+fn every_thread_has_a_clone() {
+    let (mut session, images) = (session(), Arc::new(images()));
+    let expected = expected();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            let (mut own, images, expected) = (session.try_clone().unwrap(), images.clone(), &expected);
+            scope.spawn(move || {
+                for (image, scores) in images.iter().zip(expected).take(50) {
+                    assert_eq!(best(own.run(&[tensor(image)]).unwrap().data(0).unwrap()), best(scores));
+                }
+            });
+        }
+    });
+    fn is_send_and_sync<T: Send + Sync>() {}
+    is_send_and_sync::<Runtime>();
+    is_send_and_sync::<Options>();
+    is_send_and_sync::<Model>();
+    is_send_and_sync::<Session>();
+    is_send_and_sync::<Signal>();
+    is_send_and_sync::<Memory>();
+    is_send_and_sync::<Error>();
+    fn is_send<T: Send>() {}
+    is_send::<Profile>();
+    is_send::<Run>();
+}
+
+#[test]
+fn runs_are_queued() {
+    let (session, images, expected) = (session(), images(), expected());
+    let submit = |i: usize| {
+        let input = OwnedTensor::new(&[1, 1, 8, 8], &images[i]).unwrap();
+        session.submit(vec![input], vec![OwnedTensor::zeros(DType::F32, &[1, 10]).unwrap()], None)
+    };
+    let runs: Vec<_> = (0..4).map(|i| submit(i).unwrap_or_else(|refused| panic!("{}", refused.error))).collect();
+    for (run, scores) in runs.into_iter().zip(&expected) {
+        let (inputs, outputs) = run.wait().unwrap();
+        assert_eq!((inputs[0].shape(), outputs[0].shape()), (&[1, 1, 8, 8][..], &[1, 10][..]));
+        assert_eq!(best(outputs[0].data().unwrap()), best(scores));
+    }
+    drop(submit(0).ok().unwrap()); // waits
+    std::mem::forget(submit(0).ok().unwrap()); // its tensors stay
+    let refused = session.submit(vec![OwnedTensor::zeros(DType::F32, &[3]).unwrap()], vec![], None).err().unwrap();
+    assert_eq!((refused.error.code(), refused.inputs.len(), refused.outputs.len()), (Code::InvalidArgument, 1, 0));
+}
+
+#[test]
+fn memory_of_the_device() {
+    let mut session = session();
+    let image = &images()[2];
+    let bytes: Vec<u8> = image.iter().flat_map(|value| value.to_le_bytes()).collect();
+    let mut given = Memory::allocate(&session, 256, Access::Both).unwrap();
+    let mut found = Memory::allocate(&session, 4096, Access::Both).unwrap();
+    given.write(0, &bytes).unwrap();
+    let input = TensorRef::in_memory(DType::F32, &[1, 1, 8, 8], &given, 0).unwrap();
+    session.run_into(&[input], &mut [TensorMut::in_memory(&mut found, 64)], RunOptions::default()).unwrap();
+    let mut scores = [0u8; 40];
+    found.read(64, &mut scores).unwrap();
+    assert_eq!(scores[..], *session.run(&[tensor(image)]).unwrap().bytes(0));
+    assert!(found.read(4090, &mut scores).is_err() && TensorRef::in_memory(DType::F32, &[65], &given, 0).is_err());
+    let mut own = bytes.clone();
+    let registered = Memory::register(&session, &mut own, Access::Read).unwrap();
+    let input = TensorRef::in_memory(DType::F32, &[1, 1, 8, 8], &registered, 0).unwrap();
+    assert_eq!(scores[..], *session.run(&[input]).unwrap().bytes(0));
+}
+
+static LINES: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+#[test]
+fn runtimes_tell_what_there_is() {
+    let mut runtime = Runtime::builder().log(LogLevel::Debug, |_, topic, message| LINES.lock().unwrap().push(format!("{topic}: {message}"))).build().unwrap();
+    let backends = runtime.backends().unwrap();
+    assert!(backends.iter().any(|backend| backend.id == "cpu" && backend.usable && backend.devices[0].usable));
+    assert!(runtime.options().unwrap().iter().any(|row| row.key == "threads"));
+    assert!(runtime.operators("cpu").unwrap().contains("Conv") && !runtime.cpu_features().is_empty());
+    Session::new(&Model::open(&runtime, model_path(), None).unwrap(), None).unwrap();
+    assert!(!LINES.lock().unwrap().is_empty());
+    assert!(!version().is_empty());
+}
+
+#[cfg(feature = "ndarray")]
+#[test]
+fn arrays_of_ndarray() {
+    use ndarray::{Array4, s};
+    let (mut session, image) = (session(), Array4::from_shape_vec((1, 1, 8, 8), images()[1].clone()).unwrap());
+    let outputs = session.run(&[TensorRef::from_array(&image).unwrap()]).unwrap();
+    assert_eq!(outputs.array::<f32>(0).unwrap().shape(), [1, 10]);
+    assert!(TensorRef::from_array(&image.slice(s![.., .., .., ..;2])).is_err());
+}
