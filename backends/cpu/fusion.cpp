@@ -15,8 +15,8 @@ using qir::Op;
 
 namespace {
 
-bool plain_f32(const qir::Graph &graph, std::int32_t id) {
-  return id != qir::kAbsent && at(graph, id).dtype == DType::F32 && !at(graph, id).quant;
+bool plain(const qir::Graph &graph, std::int32_t id, DType dtype = DType::F32) {
+  return id != qir::kAbsent && at(graph, id).dtype == dtype && !at(graph, id).quant;
 }
 
 // One f32 constant, or `fallback` where the input is absent.
@@ -56,13 +56,14 @@ bool takes_activation(Op op) {
 
 }  // namespace
 
-std::optional<Activation> activation_of(const qir::Graph &graph, const qir::Node &node) {
+std::optional<Activation> activation_of(const qir::Graph &graph, const qir::Node &node, DType dtype) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
-  if (node.inputs.empty() || !plain_f32(graph, node.inputs[0]) || !plain_f32(graph, node.outputs[0]))
+  if (node.inputs.empty() || !plain(graph, node.inputs[0], dtype) || !plain(graph, node.outputs[0], dtype))
     return std::nullopt;
   switch (node.op) {
     case Op::Relu: return Activation{Act::Clip, 0, kInfinity, 0};
     case Op::Clip: {
+      if (dtype != DType::F32) return Activation{Act::Clip, 0, 0, 0};  // bounds of that type are for the caller
       const auto low = bound(graph, qir::input_of(node, 1), -kInfinity),
                  high = bound(graph, qir::input_of(node, 2), kInfinity);
       if (!low || !high || *low != *low || *high != *high) return std::nullopt;
@@ -127,7 +128,7 @@ void Fusion::find_blocks() {
     return graph_.nodes[static_cast<std::size_t>(group.root)];
   };
   const auto f32_conv = [&](const Group &group) {
-    return node(group).op == Op::Conv && plain_f32(graph_, node(group).inputs[0]) && plain_f32(graph_, group.output) &&
+    return node(group).op == Op::Conv && plain(graph_, node(group).inputs[0]) && plain(graph_, group.output) &&
            at(graph_, group.output).shape.size() == 4;
   };
   const auto pointwise = [&](const Group &group) {
@@ -199,7 +200,7 @@ void Fusion::grow(Group &group) {
           group.mid = group.output;
           takes = true;
         }
-      } else if (plain_f32(graph_, other) && plain_f32(graph_, node.outputs[0])) {
+      } else if (plain(graph_, other) && plain(graph_, node.outputs[0])) {
         const bool per_column = added.is_constant && !added.shape.empty() && root != Op::Conv &&
                                 added.shape.back() == made.shape.back() &&
                                 added.data.size == static_cast<std::uint64_t>(made.shape.back()) * sizeof(float);

@@ -10,7 +10,8 @@
 namespace quarry::cpu {
 
 // The activation that a node is, of its first input; nothing where it is none that kernels know.
-std::optional<kernels::Activation> activation_of(const qir::Graph &graph, const qir::Node &node);
+std::optional<kernels::Activation> activation_of(const qir::Graph &graph, const qir::Node &node,
+                                                 DType dtype = DType::F32);
 
 struct Group {
   Vector<std::int32_t> members;  // nodes, in order

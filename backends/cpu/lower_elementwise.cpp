@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "backends/common/kernels/elements_shape.h"
 #include "backends/cpu/lowering.h"
 #include "formats/qir/infer.h"
 
@@ -107,6 +108,32 @@ Status Lowering::lower_unary(const Group &group, bool *done) {
   return emit_step(Kernel::UnaryF32, p, {arg(x), arg(y)});
 }
 
+Status Lowering::lower_unary_f64(const qir::Node &node, bool *done) {
+  const auto act = activation_of(graph_, node, DType::F64);
+  kernels::UnaryF64 p;
+  if (act && node.op != Op::Clip) {
+    p.kind = act->kind, p.a = static_cast<double>(act->a), p.b = static_cast<double>(act->b);
+  } else if (act) {
+    p.kind = kernels::Act::Clip, p.a = -HUGE_VAL, p.b = HUGE_VAL;
+    for (std::size_t i = 1; i < 3; ++i) {
+      const std::int32_t id = input(node, i);
+      if (id == qir::kAbsent) continue;
+      if (!constant(id) || tensor(id).dtype != DType::F64 || tensor(id).data.size != sizeof(double)) return {};
+      double &bound = i == 1 ? p.a : p.b;
+      std::memcpy(&bound, tensor(id).data.data, sizeof bound);
+      if (bound != bound) return {};
+    }
+  } else {
+    return {};
+  }
+  if (!kernels::takes_f64(p.kind)) return {};
+  const View x = dense(node.inputs[0]), y = new_like(x, 8);
+  p.count = count_of(x.dims);
+  define(node.outputs[0], y);
+  *done = true;
+  return emit_step(Kernel::UnaryF64, p, {arg(x, 8), arg(y, 8)});
+}
+
 Status Lowering::lower_layer_norm(const Group &group, bool *done) {
   const qir::Node &node = *current_;
   const std::int32_t xi = node.inputs[0], gamma = node.inputs[1], beta = input(node, 2);
@@ -138,30 +165,43 @@ Status Lowering::lower_layer_norm(const Group &group, bool *done) {
   return emit(Kernel::LayerNormF32, &p, args);
 }
 
+// Softmax, LogSoftmax, Hardmax.
 Status Lowering::lower_softmax(const qir::Node &node, bool *done) {
-  if (!is_f32(node.inputs[0]) || !is_f32(node.outputs[0])) return {};
-  const View x = dense(node.inputs[0]);
+  const std::int32_t xi = node.inputs[0], yi = node.outputs[0];
+  const DType dtype = tensor(xi).dtype;
+  if ((dtype != DType::F32 && dtype != DType::F64) || tensor(yi).dtype != dtype || tensor(xi).quant || tensor(yi).quant)
+    return {};
   std::size_t axis;
-  QR_RETURN_IF_ERROR(qir::resolve_axis(node, node.get_int("axis", -1), x.rank(), &axis));
-  kernels::SoftmaxF32 p;
-  p.outer = 1, p.n = x.dims[axis];
+  QR_RETURN_IF_ERROR(qir::resolve_axis(node, node.get_int("axis", -1), tensor(xi).shape.size(), &axis));
+  if (node.op == Op::Hardmax && tensor(xi).shape[axis] > INT32_MAX) return {};
+  const View x = dense(xi);
+  std::int64_t outer = 1, inner = 1;
+  const std::int64_t n = x.dims[axis];
   bool before = true;
   for (const std::size_t d : memory_order(x)) {
     if (d == axis) before = false;
-    else (before ? p.outer : p.inner) *= x.dims[d];
+    else (before ? outer : inner) *= x.dims[d];
   }
-  p.log = node.op == Op::LogSoftmax;
-  const View y = new_like(x, 4);
-  define(node.outputs[0], y);
+  const View y = new_like(x, width(xi));
+  define(yi, y);
   *done = true;
-  return emit_step(Kernel::SoftmaxF32, p, {arg(x), arg(y)});
+  const std::uint32_t log = node.op == Op::LogSoftmax;
+  if (node.op == Op::Hardmax)
+    return emit_step(Kernel::Hardmax, kernels::Hardmax{outer, n, inner, static_cast<std::uint32_t>(dtype), 0},
+                     {arg(x, width(xi)), arg(y, width(xi))});
+  if (dtype == DType::F64)
+    return emit_step(Kernel::SoftmaxF64, kernels::SoftmaxF64{outer, n, inner, log, 0}, {arg(x, 8), arg(y, 8)});
+  return emit_step(Kernel::SoftmaxF32, kernels::SoftmaxF32{outer, n, inner, 1, log}, {arg(x), arg(y)});
 }
 
 Status Lowering::lower_reduce(const Group &group, bool *done) {
   const qir::Node &node = *current_;
   const auto op = reduction_of(node.op);
   const std::int32_t xi = node.inputs[0];
-  if (!op || !is_f32(xi) || !is_f32(group.output)) return {};
+  const DType dtype = tensor(xi).dtype;
+  if (!op || tensor(xi).quant || tensor(group.output).quant || tensor(group.output).dtype != dtype ||
+      (dtype != DType::F32 && !kernels::takes(*op, dtype)))
+    return {};
   bool reduced[qir::kMaxRank] = {};
   const std::size_t rank = tensor(xi).shape.size();
   bool keep = true;
@@ -205,8 +245,8 @@ Status Lowering::lower_reduce(const Group &group, bool *done) {
   View kept = x;
   for (std::size_t d = 0; d < rank; ++d)
     if (reduced[d]) kept.dims[d] = 1;
-  View y = new_like(kept, 4);
-  const View written = y;
+  View y = new_like(kept, width(xi));
+  View written = y;
   if (!keep) {
     for (std::size_t d = rank; d-- > 0;) {
       if (!reduced[d]) continue;
@@ -214,9 +254,22 @@ Status Lowering::lower_reduce(const Group &group, bool *done) {
       y.strides.erase(y.strides.begin() + static_cast<std::ptrdiff_t>(d));
     }
   }
-  define(group.output, y);
   *done = true;
-  return emit_step(Kernel::ReduceF32, p, {arg(x), arg(written)});
+  if (dtype == DType::F32) {
+    define(group.output, y);
+    return emit_step(Kernel::ReduceF32, p, {arg(x), arg(written)});
+  }
+  const kernels::Reduce wide{p.outer, p.reduced, p.inner, p.op, static_cast<std::uint32_t>(dtype)};
+  QR_RETURN_IF_ERROR(emit_step(Kernel::Reduce, wide, {arg(x, width(xi)), arg(written, width(xi))}));
+  if (node.op == Op::ReduceLogSum) {
+    const View sums = written;
+    written = new_like(kept, 8);
+    y.value = written.value;
+    QR_RETURN_IF_ERROR(emit_step(Kernel::UnaryF64, kernels::UnaryF64{count_of(kept.dims), kernels::Act::Log, 0, 0, 0},
+                                 {arg(sums, 8), arg(written, 8)}));
+  }
+  define(group.output, y);
+  return {};
 }
 
 }  // namespace quarry::cpu

@@ -329,34 +329,42 @@ Status Lowering::lower_gemm(const Group &group, bool *done) {
                      [&](void *to) { kernels::pack_conv_f32(p, *plan_.isa, filter, to); });
 }
 
+namespace {
+
+// Extents and steps of a product of batches of matrices, with y row-major; false where it has a vector, or too many
+// dimensions. wide_a, wide_b: the operands for all batches.
+template <class P>
+bool matmul_strides(const View &a, const View &b, const Dims &out, View *wide_a, View *wide_b, P *p) {
+  if (a.rank() < 2 || b.rank() < 2 || out.size() - 2 > kernels::kBatchRank) return false;
+  const std::size_t row = out.size() - 2, col = out.size() - 1, lead = kernels::kBatchRank - row;
+  p->m = a.dims[a.rank() - 2], p->k = a.dims[a.rank() - 1], p->n = b.dims[b.rank() - 1];
+  Dims a_dims(out.begin(), out.end()), b_dims = a_dims;
+  a_dims[col] = p->k;
+  b_dims[row] = p->k;
+  *wide_a = broadcast(a, a_dims), *wide_b = broadcast(b, b_dims);
+  const Dims y = row_major(out);
+  for (std::size_t d = 0; d < row; ++d) {
+    p->batch[lead + d] = out[d];
+    p->a_batch[lead + d] = wide_a->strides[d], p->b_batch[lead + d] = wide_b->strides[d], p->y_batch[lead + d] = y[d];
+  }
+  p->a_row = wide_a->strides[row], p->a_col = wide_a->strides[col];
+  p->b_row = wide_b->strides[row], p->b_col = wide_b->strides[col], p->y_row = y[row];
+  return true;
+}
+
+}  // namespace
+
 Status Lowering::lower_batched_matmul(const Group &group, bool *done) {
   const qir::Node &node = *current_;
   const std::int32_t ai = node.inputs[0], bi = node.inputs[1];
   if (!is_f32(ai) || !is_f32(bi) || !is_f32(group.output)) return {};
-  const View a = any(ai), b = any(bi);
-  if (a.rank() < 2 || b.rank() < 2) return {};
-  const qir::Shape &out = tensor(node.outputs[0]).shape;
-  const std::size_t batch_rank = out.size() - 2;
-  if (batch_rank > kernels::kBatchRank) return {};
   kernels::MatMulF32 p;
-  p.m = a.dims[a.rank() - 2], p.k = a.dims[a.rank() - 1], p.n = b.dims[b.rank() - 1];
+  View wide_a, wide_b;
+  if (!matmul_strides(any(ai), any(bi), tensor(node.outputs[0]).shape, &wide_a, &wide_b, &p)) return {};
   Vector<float> bias;
   if (!bias_of(group, p.n, 1, qir::kAbsent, &bias)) return {};
-  Dims a_dims(out.begin(), out.end()), b_dims = a_dims;
-  a_dims[out.size() - 1] = p.k;
-  b_dims[out.size() - 2] = p.k;
-  const View wide_a = broadcast(a, a_dims), wide_b = broadcast(b, b_dims);
   const View y = new_row_major(tensor(group.output).shape, 4);
   define(group.output, y);
-  const std::size_t lead = kernels::kBatchRank - batch_rank;
-  for (std::size_t d = 0; d < batch_rank; ++d) {
-    p.batch[lead + d] = out[d];
-    p.a_batch[lead + d] = wide_a.strides[d], p.b_batch[lead + d] = wide_b.strides[d],
-                     p.y_batch[lead + d] = y.strides[d];
-  }
-  const std::size_t row = out.size() - 2, col = out.size() - 1;
-  p.a_row = wide_a.strides[row], p.a_col = wide_a.strides[col], p.b_row = wide_b.strides[row],
-  p.b_col = wide_b.strides[col], p.y_row = y.strides[row];
   p.act = group.act;
   p.has_bias = !bias.empty();
   Vector<Arg> args{arg(wide_a), arg(wide_b)};
@@ -373,6 +381,27 @@ Status Lowering::lower_batched_matmul(const Group &group, bool *done) {
   args.push_back(arg(y));
   *done = true;
   return emit(Kernel::MatMulF32, &p, args);
+}
+
+// Products of f64 and of integers that wrap around.
+Status Lowering::lower_matmul_wide(const Group &group, bool *done) {
+  const qir::Node &node = *current_;
+  const std::int32_t ai = node.inputs[0], bi = node.inputs[1], yi = node.outputs[0];
+  const DType dtype = tensor(ai).dtype;
+  if (group.members.size() > 1 || (dtype != DType::F64 && dtype != DType::I32 && dtype != DType::U32 &&
+                                   dtype != DType::I64 && dtype != DType::U64))
+    return {};
+  for (const std::int32_t id : {ai, bi, yi})
+    if (tensor(id).quant || tensor(id).dtype != dtype) return {};
+  kernels::MatMulWide p;
+  View a, b;
+  if (!matmul_strides(any(ai), any(bi), tensor(yi).shape, &a, &b, &p)) return {};
+  p.dtype = static_cast<std::uint32_t>(dtype);
+  const std::uint64_t each = width(ai);
+  const View y = new_row_major(tensor(yi).shape, each);
+  define(yi, y);
+  *done = true;
+  return emit_step(Kernel::MatMulWide, p, {arg(a, each), arg(b, each), arg(y, each)});
 }
 
 Status Lowering::lower_attention(const Group &group, bool *done) {

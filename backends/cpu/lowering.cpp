@@ -406,7 +406,8 @@ Status Lowering::lower_group(const Group &group, bool *done) {
     case Op::Gemm: return lower_gemm(group, done);
     case Op::MatMul:
       QR_RETURN_IF_ERROR(lower_gemm(group, done));
-      return *done ? Status() : lower_batched_matmul(group, done);
+      if (!*done) QR_RETURN_IF_ERROR(lower_batched_matmul(group, done));
+      return *done ? Status() : lower_matmul_wide(group, done);
     case Op::Add:
     case Op::Sub:
     case Op::Mul:
@@ -439,7 +440,8 @@ Status Lowering::lower_group(const Group &group, bool *done) {
     case Op::RMSNormalization: return lower_layer_norm(group, done);
     case Op::BatchNormalization: return lower_batch_norm(node, done);
     case Op::Softmax:
-    case Op::LogSoftmax: return lower_softmax(node, done);
+    case Op::LogSoftmax:
+    case Op::Hardmax: return lower_softmax(node, done);
     case Op::ReduceMean:
     case Op::ReduceSum:
     case Op::ReduceMax:
@@ -459,6 +461,8 @@ Status Lowering::lower_group(const Group &group, bool *done) {
     case Op::GridSample: return lower_grid_sample(node, done);
     default:
       if (activation_of(graph_, node)) return lower_unary(group, done);
+      QR_RETURN_IF_ERROR(lower_unary_f64(node, done));
+      if (*done) return {};
       if (node.op == Op::Clip || node.op == Op::Relu) return lower_clip(node, done);
       QR_RETURN_IF_ERROR(lower_elements(node, done));
       return *done ? Status() : lower_movement(node, done);

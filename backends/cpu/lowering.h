@@ -116,9 +116,11 @@ class Lowering {
   Status lower_block(const Group &group, bool *done);  // an inverted residual block
   Status lower_gemm(const Group &group, bool *done);   // Gemm, MatMul
   Status lower_batched_matmul(const Group &group, bool *done);
+  Status lower_matmul_wide(const Group &group, bool *done);  // of f64 and of integers
   Status lower_attention(const Group &group, bool *done);
   Status lower_binary(const Group &group, bool *done);
   Status lower_unary(const Group &group, bool *done);
+  Status lower_unary_f64(const qir::Node &node, bool *done);
   Status lower_elements(const qir::Node &node, bool *done);
   Status lower_variadic(const qir::Node &node, bool *done);
   Status lower_clip(const qir::Node &node, bool *done);

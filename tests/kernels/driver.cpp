@@ -114,7 +114,9 @@ std::vector<Bytes> run(const Isa &isa, Kernel kernel, const void *params, const 
           i > 0 && !operands[i].written &&
           (kernel == Kernel::ConvF32 || kernel == Kernel::DepthwiseF32 || kernel == Kernel::ConvInt) && i < 4;
       // Elements of 8 bytes begin at multiples of 8.
-      const bool wide = kernel == Kernel::Elements || kernel == Kernel::Cumulate;
+      const bool wide = kernel == Kernel::Elements || kernel == Kernel::Cumulate || kernel == Kernel::UnaryF64 ||
+                        kernel == Kernel::SoftmaxF64 || kernel == Kernel::Reduce || kernel == Kernel::MatMulWide ||
+                        kernel == Kernel::Hardmax;
       const std::size_t skew = constant ? 0 : wide ? place.skew * 2 : place.skew;
       memory.emplace_back(constant ? (bytes + 63) / 64 * 64 : bytes, place.edge, skew);
       if (bytes) std::memcpy(memory.back().data(), operands[i].contents.data(), bytes);
@@ -292,6 +294,7 @@ int main_of(int argc, char **argv) {
   register_int(registry);
   register_elements(registry);
   register_lines(registry);
+  register_wide(registry);
   if (register_emulated) register_emulated(registry);
   if (list) {
     for (const auto &test : registry.tests) std::printf("%s\n", test.name.c_str());

@@ -101,6 +101,33 @@ EMULATED void mask_store(void *to, __mmask16 mask, V a) {
   for (int i = 0; i < 16; ++i)
     if (mask >> i & 1) static_cast<T *>(to)[i] = static_cast<T>(x.at[i]);
 }
+// f64
+EMULATED __m512d maskz_loadu_pd(__mmask8 mask, const void *from) {
+  return each<double>(mask, [&](int i) { return static_cast<const double *>(from)[i]; }).template as<__m512d>();
+}
+EMULATED void mask_storeu_pd(void *to, __mmask8 mask, __m512d a) {
+  const Lanes<double> x(a);
+  for (int i = 0; i < 8; ++i)
+    if (mask >> i & 1) static_cast<double *>(to)[i] = x.at[i];
+}
+EMULATED __m512d maskz_min_pd(__mmask8 mask, __m512d a, __m512d b) {
+  const Lanes<double> x(a), y(b);
+  return each<double>(mask, [&](int i) { return x.at[i] < y.at[i] ? x.at[i] : y.at[i]; }).as<__m512d>();
+}
+EMULATED __m512d maskz_max_pd(__mmask8 mask, __m512d a, __m512d b) {
+  const Lanes<double> x(a), y(b);
+  return each<double>(mask, [&](int i) { return x.at[i] > y.at[i] ? x.at[i] : y.at[i]; }).as<__m512d>();
+}
+EMULATED __m512d maskz_sqrt_pd(__mmask8 mask, __m512d a) {
+  const Lanes<double> r(halves<__m256d>(a, [](__m256d h) { return _mm256_sqrt_pd(h); }));
+  return each<double>(mask, [&](int i) { return r.at[i]; }).template as<__m512d>();
+}
+EMULATED __mmask8 test_epi64_mask(__m512i a, __m512i b) {
+  const Lanes<std::int64_t> x(a), y(b);
+  unsigned mask = 0;
+  for (int i = 0; i < 8; ++i) mask |= static_cast<unsigned>((x.at[i] & y.at[i]) != 0) << i;
+  return static_cast<__mmask8>(mask);
+}
 template <class T, class To>
 EMULATED To maskz_narrow(__mmask16 mask, __m512i a) {
   T r[16] = {};
@@ -273,6 +300,12 @@ EMULATED void mask_storeu(void *to, std::uint64_t mask, V v) {
 #define _mm512_maskz_sqrt_ps emulated_avx512::maskz_sqrt_ps
 #define _mm512_maskz_min_ps emulated_avx512::maskz_min_ps
 #define _mm512_maskz_max_ps emulated_avx512::maskz_max_ps
+#define _mm512_maskz_loadu_pd emulated_avx512::maskz_loadu_pd
+#define _mm512_mask_storeu_pd emulated_avx512::mask_storeu_pd
+#define _mm512_maskz_min_pd emulated_avx512::maskz_min_pd
+#define _mm512_maskz_max_pd emulated_avx512::maskz_max_pd
+#define _mm512_maskz_sqrt_pd emulated_avx512::maskz_sqrt_pd
+#define _mm512_test_epi64_mask emulated_avx512::test_epi64_mask
 #define _mm512_maskz_cvtps_pd emulated_avx512::maskz_cvtps_pd
 #define _mm512_maskz_permutexvar_ps emulated_avx512::maskz_permutexvar_ps
 #define _mm512_maskz_scalef_ps emulated_avx512::maskz_scalef_ps

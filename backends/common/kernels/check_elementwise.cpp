@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checks of what works element by element, along rows, or moves data.
 #include "backends/common/kernels/check.h"
+#include "backends/common/kernels/elements_shape.h"
 
 #include "base/checked.h"
 #include "base/dtype.h"
@@ -112,6 +113,39 @@ Status check_SoftmaxF32(const void *params, const Isa &, Needs &needs) {
   return {};
 }
 
+Status check_UnaryF64(const void *params, const Isa &, Needs &needs) {
+  const auto &p = *static_cast<const UnaryF64 *>(params);
+  QR_RETURN_IF_ERROR(check_count("UnaryF64", p.count));
+  if (!takes_f64(p.kind)) return refuse("UnaryF64", "activation", static_cast<std::int64_t>(p.kind), "one that f64 has");
+  QR_RETURN_IF_ERROR(check_reserved("UnaryF64", p.reserved));
+  const std::uint64_t bytes = static_cast<std::uint64_t>(p.count) * 8;
+  add(needs, bytes), add(needs, bytes, true);
+  return {};
+}
+
+Status check_SoftmaxF64(const void *params, const Isa &, Needs &needs) {
+  const auto &p = *static_cast<const SoftmaxF64 *>(params);
+  std::uint64_t count = 0;
+  QR_RETURN_IF_ERROR(check_block("SoftmaxF64", p.outer, p.n, p.inner, &count));
+  QR_RETURN_IF_ERROR(check_flag("SoftmaxF64", "log", p.log));
+  QR_RETURN_IF_ERROR(check_reserved("SoftmaxF64", p.reserved));
+  add(needs, count * 8), add(needs, count * 8, true);
+  return {};
+}
+
+Status check_Hardmax(const void *params, const Isa &, Needs &needs) {
+  const auto &p = *static_cast<const Hardmax *>(params);
+  std::uint64_t count = 0;
+  QR_RETURN_IF_ERROR(check_block("Hardmax", p.outer, p.n, p.inner, &count));
+  if (p.n > INT32_MAX) return refuse("Hardmax", "elements of a line", p.n, "less than 2^31");
+  QR_RETURN_IF_ERROR(check_reserved("Hardmax", p.reserved));
+  const auto dtype = static_cast<DType>(p.dtype);
+  if (p.dtype > 255 || (dtype != DType::F32 && dtype != DType::F64)) return refuse("Hardmax", "dtype", p.dtype, "f32 or f64");
+  const std::uint64_t bytes = count * (dtype == DType::F32 ? 4 : 8);
+  add(needs, bytes), add(needs, bytes, true);
+  return {};
+}
+
 Status check_LayerNormF32(const void *params, const Isa &, Needs &needs) {
   const auto &p = *static_cast<const LayerNormF32 *>(params);
   std::uint64_t count = 0;
@@ -143,6 +177,19 @@ Status check_ReduceF32(const void *params, const Isa &, Needs &needs) {
   QR_RETURN_IF_ERROR(check_reserved("ReduceF32", p.reserved));
   QR_RETURN_IF_ERROR(check_act("ReduceF32", p.act));
   add(needs, in * 4), add(needs, out * 4, true);
+  return {};
+}
+
+Status check_Reduce(const void *params, const Isa &, Needs &needs) {
+  const auto &p = *static_cast<const Reduce *>(params);
+  std::uint64_t in = 0, out = 0;
+  QR_RETURN_IF_ERROR(check_block("Reduce", p.outer, p.reduced, p.inner, &in));
+  QR_RETURN_IF_ERROR(check_block("Reduce", p.outer, 1, p.inner, &out));
+  if (p.op >= ReduceOp::Count) return refuse("Reduce", "operator", static_cast<std::int64_t>(p.op), "0 to 8");
+  if (p.dtype > 255 || !takes(p.op, static_cast<DType>(p.dtype)))
+    return refuse("Reduce", "dtype", p.dtype, "one that the operator takes");
+  const std::uint64_t width = dtype_bits(static_cast<DType>(p.dtype)) / 8;
+  add(needs, in * width), add(needs, out * width, true);
   return {};
 }
 

@@ -5,6 +5,7 @@
 #include "backends/common/kernels/matmul_shape.h"
 #include "backends/common/kernels/split_shape.h"
 #include "base/checked.h"
+#include "base/dtype.h"
 
 namespace quarry::kernels {
 
@@ -181,48 +182,72 @@ Status check_BlockF32(const void *params, const Isa &isa, Needs &needs) {
   return {};
 }
 
-Status check_MatMulF32(const void *params, const Isa &isa, Needs &needs) {
-  const auto &p = *static_cast<const MatMulF32 *>(params);
+namespace {
+
+// Extents and strides of products of batches of matrices, elements of `width` bytes; bytes: of a, b and y.
+template <class P>
+Status check_products(const char *kernel, const P &p, std::uint64_t width, std::uint64_t (&bytes)[3]) {
   constexpr std::int64_t kMost = std::int64_t{1} << 31;
-  if (p.m < 0 || p.m > kMost) return refuse("MatMulF32", "rows", p.m, "0 to 2^31");
-  if (p.n < 0 || p.n > kMost) return refuse("MatMulF32", "columns", p.n, "0 to 2^31");
-  if (p.k < 0 || p.k > kMost) return refuse("MatMulF32", "length of the sums", p.k, "0 to 2^31");
-  if (!valid(p.act)) return refuse("MatMulF32", "activation", static_cast<std::int64_t>(p.act.kind), "a known one");
-  if (p.has_bias > kBiasPerRow) return refuse("MatMulF32", "has_bias", p.has_bias, "0 to 2");
-  if (p.residual >= Residual::Count)
-    return refuse("MatMulF32", "residual", static_cast<std::int64_t>(p.residual), "0 to 2");
+  if (p.m < 0 || p.m > kMost) return refuse(kernel, "rows", p.m, "0 to 2^31");
+  if (p.n < 0 || p.n > kMost) return refuse(kernel, "columns", p.n, "0 to 2^31");
+  if (p.k < 0 || p.k > kMost) return refuse(kernel, "length of the sums", p.k, "0 to 2^31");
   if (p.m > 1 && p.y_row < p.n)
-    return refuse("MatMulF32", "elements from one row of y to the next", p.y_row, "at least the columns");
+    return refuse(kernel, "elements from one row of y to the next", p.y_row, "at least the columns");
   std::int64_t dims[kBatchRank + 2], a[kBatchRank + 2], b[kBatchRank + 2], y[kBatchRank + 2];
   std::int64_t batches = 1;
   for (int i = 0; i < kBatchRank; ++i) {
     dims[i] = p.batch[i], a[i] = p.a_batch[i], b[i] = p.b_batch[i], y[i] = p.y_batch[i];
     if (dims[i] < 0 || !checked_mul(batches, dims[i], &batches) || batches > std::int64_t{1} << 40)
-      return refuse("MatMulF32", "matrices", dims[i], "0 to 2^40 in all");
-    if (dims[i] > 1 && y[i] == 0)
-      return refuse("MatMulF32", "elements from one matrix of y to the next", 0, "at least 1");
+      return refuse(kernel, "matrices", dims[i], "0 to 2^40 in all");
+    if (dims[i] > 1 && y[i] == 0) return refuse(kernel, "elements from one matrix of y to the next", 0, "at least 1");
   }
   const auto matrix = [&](std::int64_t *strides, std::int64_t rows, std::int64_t columns, std::int64_t row_step,
-                          std::int64_t column_step, std::uint64_t *bytes) {
+                          std::int64_t column_step, std::uint64_t *to) {
     dims[kBatchRank] = rows, dims[kBatchRank + 1] = columns;
     strides[kBatchRank] = row_step, strides[kBatchRank + 1] = column_step;
     std::uint64_t elements;
     if (!nest_extent(dims, strides, kBatchRank + 2, &elements)) return false;
-    *bytes = elements * 4;
+    *to = elements * width;
     return true;
   };
-  std::uint64_t a_bytes, b_bytes, y_bytes;
-  if (!matrix(a, p.m, p.k, p.a_row, p.a_col, &a_bytes)) return too_large("MatMulF32", "a");
-  if (!matrix(b, p.k, p.n, p.b_row, p.b_col, &b_bytes)) return too_large("MatMulF32", "b");
-  if (!matrix(y, p.m, p.n, p.y_row, 1, &y_bytes)) return too_large("MatMulF32", "y");
-  add(needs, a_bytes);
-  add(needs, b_bytes);
+  if (!matrix(a, p.m, p.k, p.a_row, p.a_col, &bytes[0])) return too_large(kernel, "a");
+  if (!matrix(b, p.k, p.n, p.b_row, p.b_col, &bytes[1])) return too_large(kernel, "b");
+  if (!matrix(y, p.m, p.n, p.y_row, 1, &bytes[2])) return too_large(kernel, "y");
+  return {};
+}
+
+}  // namespace
+
+Status check_MatMulF32(const void *params, const Isa &isa, Needs &needs) {
+  const auto &p = *static_cast<const MatMulF32 *>(params);
+  if (!valid(p.act)) return refuse("MatMulF32", "activation", static_cast<std::int64_t>(p.act.kind), "a known one");
+  if (p.has_bias > kBiasPerRow) return refuse("MatMulF32", "has_bias", p.has_bias, "0 to 2");
+  if (p.residual >= Residual::Count)
+    return refuse("MatMulF32", "residual", static_cast<std::int64_t>(p.residual), "0 to 2");
+  std::uint64_t bytes[3];
+  QR_RETURN_IF_ERROR(check_products("MatMulF32", p, 4, bytes));
+  add(needs, bytes[0]);
+  add(needs, bytes[1]);
   if (p.has_bias)
-    add(needs, batches > 0 && p.m > 0 ? static_cast<std::uint64_t>(p.has_bias == kBiasPerRow ? p.m : p.n) * 4 : 0);
-  if (p.residual != Residual::None) add(needs, y_bytes);
-  add(needs, y_bytes, true);
+    add(needs, bytes[2] > 0 ? static_cast<std::uint64_t>(p.has_bias == kBiasPerRow ? p.m : p.n) * 4 : 0);
+  if (p.residual != Residual::None) add(needs, bytes[2]);
+  add(needs, bytes[2], true);
   const MatMulShape s = matmul_shape(p, isa.f32_lanes, isa.f32_panel);
   needs.scratch_bytes = static_cast<std::uint64_t>(s.panel_floats + s.bias_floats + s.a_floats) * 4;
+  return {};
+}
+
+Status check_MatMulWide(const void *params, const Isa &isa, Needs &needs) {
+  const auto &p = *static_cast<const MatMulWide *>(params);
+  const auto dtype = static_cast<DType>(p.dtype);
+  if (p.dtype > 255 || (dtype != DType::F64 && dtype != DType::I32 && dtype != DType::U32 && dtype != DType::I64 &&
+                        dtype != DType::U64))
+    return refuse("MatMulWide", "dtype", p.dtype, "f64, i32, u32, i64 or u64");
+  if (p.reserved != 0) return refuse("MatMulWide", "reserved field", p.reserved, "0");
+  std::uint64_t bytes[3];
+  QR_RETURN_IF_ERROR(check_products("MatMulWide", p, dtype_bits(dtype) / 8, bytes));
+  add(needs, bytes[0]), add(needs, bytes[1]), add(needs, bytes[2], true);
+  needs.scratch_bytes = std::uint64_t{isa.f32_lanes} * 4 * 2 * kWideDepth;  // two vectors of columns
   return {};
 }
 

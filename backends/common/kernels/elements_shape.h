@@ -34,7 +34,37 @@ namespace quarry::kernels {
     case ElementOp::IsNan:
     case ElementOp::IsInf: return real;
     case ElementOp::Count: return false;
-    default: return op >= ElementOp::Softsign ? dtype == DType::F32 : real || whole;
+    default:
+      if (op >= ElementOp::Asin) return dtype == DType::F32;
+      return real || (op < ElementOp::Softsign && whole);
+  }
+}
+
+// Of Act, what UnaryF64 has.
+[[maybe_unused]] static constexpr bool takes_f64(Act act) noexcept {
+  switch (act) {
+    case Act::None:
+    case Act::Gelu:
+    case Act::GeluTanh:
+    case Act::Erf:
+    case Act::Rsqrt:
+    case Act::Linear:
+    case Act::Square: return false;
+    default: return act < Act::Count;
+  }
+}
+// Of reductions, what Reduce has.
+[[maybe_unused]] static constexpr bool takes(ReduceOp op, DType dtype) noexcept {
+  const bool extreme = op == ReduceOp::Max || op == ReduceOp::Min;
+  switch (dtype) {
+    case DType::F64: return op < ReduceOp::LogSumExp;
+    case DType::I32:
+    case DType::U32:
+    case DType::I64:
+    case DType::U64: return op < ReduceOp::LogSumExp && op != ReduceOp::Mean && op != ReduceOp::L2;
+    case DType::I8:
+    case DType::U8: return extreme;
+    default: return false;
   }
 }
 

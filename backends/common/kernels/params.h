@@ -113,6 +113,16 @@ struct MatMulF32 {
   Activation act;
 };
 
+// The same, without what may stand around it, of f64, i32, u32, i64 and u64; integers wrap around.
+struct MatMulWide {
+  std::int64_t batch[kBatchRank] = {1, 1, 1, 1};
+  std::int64_t a_batch[kBatchRank] = {}, b_batch[kBatchRank] = {}, y_batch[kBatchRank] = {};
+  std::int64_t m = 0, n = 0, k = 0;
+  std::int64_t a_row = 0, a_col = 1, b_row = 0, b_col = 1, y_row = 0;
+  std::uint32_t dtype = 0, reserved = 0;
+};
+inline constexpr std::int64_t kWideDepth = 256;  // of a panel of b
+
 // y = softmax(scale * q k^T + mask) v for each batch and head; strides in elements: [batch, head, row]; columns are
 // adjacent. mask: [batch, head, row, column] strides, any may be 0; present when has_mask.
 struct AttentionF32 {
@@ -199,7 +209,7 @@ enum class ElementOp : std::uint32_t {
   Sign,
   IsNan,
   IsInf,            // of the signs: a: negative, b: positive
-  Softsign,         // f32 alone from here on
+  Softsign,         // f32 and f64 from here on
   Selu,             // b * (x <= 0 ? a * (exp(x) - 1) : x)
   Celu,             // x < 0 ? a * (exp(x / a) - 1) : x, a > 0
   ThresholdedRelu,  // x > a ? x : 0
@@ -209,7 +219,7 @@ enum class ElementOp : std::uint32_t {
   Tan,
   Sinh,
   Cosh,
-  Asin,
+  Asin,  // f32 alone from here on
   Acos,
   Atan,
   Asinh,
@@ -233,12 +243,29 @@ struct UnaryF32 {
   std::int64_t count = 0;
   Activation act;
 };
+// The same of f64; not every activation (elements_shape.h).
+struct UnaryF64 {
+  std::int64_t count = 0;
+  Act kind = Act::Exp;
+  std::uint32_t reserved = 0;
+  double a = 0, b = 0;
+};
 
 // Over `n` of outer x n x inner.
 struct SoftmaxF32 {
   std::int64_t outer = 0, n = 0, inner = 1;
   float scale = 1;  // of x before
   std::uint32_t log = 0;
+};
+
+struct SoftmaxF64 {
+  std::int64_t outer = 0, n = 0, inner = 1;
+  std::uint32_t log = 0, reserved = 0;
+};
+// 1 where the first of the greatest stands, else 0; NaN is never greater. f32 and f64.
+struct Hardmax {
+  std::int64_t outer = 0, n = 0, inner = 1;
+  std::uint32_t dtype = 0, reserved = 0;
 };
 
 // s = x [+ r]; y = act(norm(s) [* gamma [+ beta]]); the sum is stored too where has_sum.
@@ -287,6 +314,13 @@ struct ReduceF32 {
   ReduceOp op = ReduceOp::Sum;
   std::uint32_t reserved = 0;
   Activation act;
+};
+
+// The same of f64 (no LogSumExp), of i32, u32, i64 and u64 (no Mean and L2, either), and the least and greatest of i8 and u8.
+struct Reduce {
+  std::int64_t outer = 0, reduced = 0, inner = 1;
+  ReduceOp op = ReduceOp::Sum;
+  std::uint32_t dtype = 0;
 };
 
 enum class Cell : std::uint32_t { Rnn, Gru, GruAfter /* reset after the product */, Lstm, Count };

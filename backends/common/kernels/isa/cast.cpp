@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Conversions between dtypes: a chunk is read as f32, f64, i32 or i64, whichever holds the source exactly, and written
 // from that.
+#include "backends/common/kernels/isa/double_vec.h"
 #include "backends/common/kernels/isa/kernels.h"
 #include "base/dtype.h"
 
@@ -87,6 +88,16 @@ QR_INLINE std::int64_t to_integer(double value) noexcept {
   return value <= -0x1p63 ? INT64_MIN : static_cast<std::int64_t>(value);
 }
 
+// Whether all magnitudes are; NaN is not.
+QR_INLINE bool all_below(const double *x, double bound, int count) noexcept {
+  VecL over{};
+  int i = 0;
+  for (; i + kDoubles <= count; i += kDoubles) over |= ~(abs(load(x + i)) < splat(bound));
+  bool below = !any(over);
+  for (; i < count; ++i) below &= __builtin_fabs(x[i]) < bound;
+  return below;
+}
+
 template <class From, class To>
 QR_INLINE void convert(const std::byte *from, To *to, int count) noexcept {
   for (int i = 0; i < count; ++i) to[i] = static_cast<To>(get<From>(from, i));
@@ -141,11 +152,24 @@ __attribute__((noinline)) void store_chunk(const From *from, DType dtype, std::b
       std::int32_t largest = 0;  // of the magnitudes, as bits: NaN and infinities are the largest
       for (int i = 0; i < count; ++i) largest = max_of(largest, __builtin_bit_cast(std::int32_t, from[i]) & INT32_MAX);
       if (largest < 0x4f000000) {  // 2^31
+        if (dtype == DType::I32) {
+          for (int i = 0; i < count; ++i) put<std::int32_t>(to, i, static_cast<std::int32_t>(from[i]));
+          return;
+        }
         std::int32_t values[kChunk];
         for (int i = 0; i < count; ++i) values[i] = static_cast<std::int32_t>(from[i]);
         store_integers(values, dtype, to, count);
         return;
       }
+    } else if (all_below(from, 0x1p31, count)) {
+      if (dtype == DType::I32) {
+        for (int i = 0; i < count; ++i) put<std::int32_t>(to, i, static_cast<std::int32_t>(from[i]));
+        return;
+      }
+      std::int32_t values[kChunk];
+      for (int i = 0; i < count; ++i) values[i] = static_cast<std::int32_t>(from[i]);
+      store_integers(values, dtype, to, count);
+      return;
     }
     std::int64_t values[kChunk];
     for (int i = 0; i < count; ++i) values[i] = to_integer(static_cast<double>(from[i]));
@@ -153,6 +177,44 @@ __attribute__((noinline)) void store_chunk(const From *from, DType dtype, std::b
     return;
   }
   store_floats(from, dtype, to, count);
+}
+
+// What needs no stop in between: from and to do not overlap.
+template <class From, class To, class F>
+QR_INLINE void straight(const std::byte *from, std::byte *to, std::int64_t count, F f) noexcept {
+  const auto *const __restrict x = reinterpret_cast<const Loose<From> *>(from);
+  auto *const __restrict y = reinterpret_cast<Loose<To> *>(to);
+  for (std::int64_t i = 0; i < count; ++i) y[i].value = f(x[i].value);
+}
+// An integer has no NaN. Of 25 bits and more the lowest 8 become one that tells whether any was set, which f32 holds
+// and bf16 is rounded by.
+QR_INLINE std::uint16_t i32_to_bf16(std::int32_t value) noexcept {
+  const std::int32_t shorter = (value & ~0xff) | ((value & 0xff) != 0 ? 0x100 : 0);
+  const bool fits = static_cast<std::uint32_t>(value) + 0x1000000u <= 0x2000000u;
+  const auto bits = __builtin_bit_cast(std::uint32_t, static_cast<float>(fits ? value : shorter));
+  return static_cast<std::uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
+}
+template <class From>
+bool from_short_integers(DType to_type, const std::byte *from, std::byte *to, std::int64_t count) noexcept {
+  switch (to_type) {
+    case DType::BF16:
+      straight<From, std::uint16_t>(from, to, count, [](From v) __attribute__((always_inline)) { return i32_to_bf16(v); });
+      return true;
+    case DType::Bool:
+      straight<From, std::uint8_t>(from, to, count, [](From v) __attribute__((always_inline)) { return static_cast<std::uint8_t>(v != 0); });
+      return true;
+    default: return false;
+  }
+}
+bool cast_straight(DType from_type, DType to_type, const std::byte *from, std::byte *to, std::int64_t count) noexcept {
+  switch (from_type) {
+    case DType::I8: return from_short_integers<std::int8_t>(to_type, from, to, count);
+    case DType::U8: return from_short_integers<std::uint8_t>(to_type, from, to, count);
+    case DType::I16: return from_short_integers<std::int16_t>(to_type, from, to, count);
+    case DType::U16: return from_short_integers<std::uint16_t>(to_type, from, to, count);
+    case DType::I32: return from_short_integers<std::int32_t>(to_type, from, to, count);
+    default: return false;
+  }
 }
 
 template <class Middle, class Load>
@@ -181,6 +243,7 @@ int width_of(DType dtype) noexcept {
 }
 
 void cast(DType from_type, DType to_type, const std::byte *from, std::byte *to, std::int64_t count) noexcept {
+  if (cast_straight(from_type, to_type, from, to, count)) return;
   const int w = width_of(from_type), v = width_of(to_type);
 #if defined(__F16C__)
   // Without a stop in between.

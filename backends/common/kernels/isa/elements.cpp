@@ -2,6 +2,7 @@
 // Operators on elements of any type: plain loops, which the compiler makes vectors of.
 #include "backends/common/kernels/elements_shape.h"
 #include "backends/common/kernels/isa/functions_f32.h"
+#include "backends/common/kernels/isa/functions_f64.h"
 #include "backends/common/kernels/isa/kernels.h"
 #include "backends/common/kernels/isa/nest.h"
 
@@ -172,6 +173,32 @@ void binary_row(const RowCall &r) noexcept {
   }
   QR_EACH(i, count) y[i] = combine<op, T>(a[i], b[i]);
 }
+// The remainder by a quotient in f64, of which it is exact: where the quotient is of less than 2^29 its product with the
+// divisor has at most 53 bits, and a quotient that was rounded up is put right. What is else (NaN, infinities, zeros,
+// larger quotients) is left to the C library, 64 at a time.
+void fmod_row(const RowCall &r) noexcept {
+  constexpr int kPart = 64;
+  const float *const a = static_cast<const float *>(r.x[0]), *const b = static_cast<const float *>(r.x[1]);
+  float *const y = static_cast<float *>(r.y);
+  for (std::int64_t at = 0; at < r.count; at += kPart) {
+    const int count = static_cast<int>(min_of<std::int64_t>(kPart, r.count - at));
+    float rests[kPart];
+    std::int32_t odd = 0;
+    for (int i = 0; i < count; ++i) {
+      const double x = static_cast<double>(a[at + i]), divisor = __builtin_fabs(static_cast<double>(b[at + i]));
+      const double quotient = __builtin_fabs(x) / divisor;
+      const bool plain = (quotient < 0x1p29) & (divisor < __builtin_inf());
+      odd |= !plain;
+      const double whole = static_cast<double>(static_cast<std::int32_t>(plain ? quotient : 0.0));
+      double rest = __builtin_fabs(x) - whole * divisor;
+      rest = rest < 0 ? rest + divisor : rest;
+      rests[i] = static_cast<float>(__builtin_copysign(rest, x));
+    }
+    if (odd)
+      for (int i = 0; i < count; ++i) rests[i] = __builtin_fmodf(a[at + i], b[at + i]);
+    std::memcpy(y + at, rests, static_cast<std::size_t>(count) * 4);
+  }
+}
 template <ElementOp op, class T>
 void test_row(const RowCall &r) noexcept {
   const T *const a = static_cast<const T *>(r.x[0]), *const b = static_cast<const T *>(r.x[1]);
@@ -285,6 +312,7 @@ struct Of {
 };
 
 Row row_of(ElementOp op, DType dtype) noexcept {
+  if (op == ElementOp::Fmod && dtype == DType::F32) return fmod_row;
   switch (op) {
 #define QR_ROW(name, choose, kind) \
   case ElementOp::name: return choose<Of<ElementOp::name>::kind>(dtype);
@@ -402,8 +430,10 @@ void run_part(const Call &call, const Elements &p, std::int64_t begin, std::int6
           r.x[i] = sides[i].row(call.operands[i] + offsets[i] * each, each, p.x[i][last], count);
         }
         if (row) row(r);
-        else if (p.op != ElementOp::IsInf)
+        else if (p.op != ElementOp::IsInf && dtype == DType::F32)
           function_row(p.op, p.a, p.b, static_cast<const float *>(r.x[0]), static_cast<float *>(r.y), count);
+        else if (p.op != ElementOp::IsInf)
+          function_row(p.op, static_cast<double>(p.a), static_cast<double>(p.b), static_cast<const double *>(r.x[0]), static_cast<double *>(r.y), count);
         else if (dtype == DType::F32) inf_row<float>(r, p.a != 0, p.b != 0);
         else inf_row<double>(r, p.a != 0, p.b != 0);
       });

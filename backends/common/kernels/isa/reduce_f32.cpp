@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reductions of f32 over the middle one of three extents.
 #include "backends/common/kernels/isa/activate.h"
+#include "backends/common/kernels/isa/double_vec.h"
+#include "backends/common/kernels/isa/fold_rows.h"
 #include "backends/common/kernels/isa/kernels.h"
 
 namespace quarry::kernels::QR_ISA {
@@ -10,6 +12,11 @@ namespace {
 // Operations with an accumulator per lane. Sums of squares and products are not among them: they leave the range of f32
 // too soon, and are taken in f64.
 enum class Kind { Sum, Abs, Max, Min };
+
+template <Kind kind>
+struct Of {
+  static constexpr Kind kKind = kind;
+};
 
 template <Kind kind>
 QR_INLINE VecF first() noexcept {
@@ -74,6 +81,25 @@ float reduce_row(const float *x, std::int64_t n) noexcept {
   return sum(total);
 }
 
+// As many short rows as a vector has lanes: what is folded at the end is folded for all of them at once. `n` is at most
+// kShortRow, for which a row alone is summed in the same order.
+constexpr std::int64_t kShortRow = 4 * kLanes - 1;
+template <Kind kind>
+QR_INLINE void reduce_short_rows(const float *x, float *y, std::int64_t n) noexcept {
+  VecF rows[kLanes];
+  const int rest = static_cast<int>(n % kLanes);
+  QR_UNROLL for (int r = 0; r < kLanes; ++r) {
+    const float *const row = x + r * n;
+    VecF acc = first<kind>();
+    std::int64_t i = 0;
+    for (; i + kLanes <= n; i += kLanes) acc = take<kind>(acc, load(row + i));
+    if (rest > 0) acc = take<kind>(acc, select(first_lanes(rest), load_part(row + i, rest), first<kind>()));
+    rows[r] = acc;
+  }
+  store(y, fold_rows<kLanes>(
+               rows, [](VecF a, VecF b) __attribute__((always_inline)) { return join<kind>(a, b); }));
+}
+
 // `count` vectors of columns, the last of `lanes`; `step` elements from row to row.
 template <Kind kind, int count>
 QR_INLINE void reduce_columns(const float *x, float *y, std::int64_t n, std::int64_t step, int lanes) noexcept {
@@ -104,22 +130,63 @@ void reduce_block(const float *x, float *y, std::int64_t n, std::int64_t step, s
   if (c < columns) reduce_columns<kind, 1>(x + c, y + c, n, step, static_cast<int>(columns - c));
 }
 
-double reduce_wide(ReduceOp op, const float *x, std::int64_t n, std::int64_t step) noexcept {
-  double part[8];
-  const bool product = op == ReduceOp::Prod;
-  for (double &v : part) v = product ? 1 : 0;
+// Products and sums of squares, of which only the last is rounded to f32. Eight chains, or a vector's worth of columns.
+QR_INLINE VecD widen(const float *p) noexcept {
+#if defined(__AVX512F__) && QR_ISA_BYTES == 64
+  return reinterpret_cast<VecD>(_mm512_maskz_cvtps_pd(0xff, _mm256_loadu_ps(p)));
+#elif defined(__AVX2__) && QR_ISA_BYTES == 32
+  return reinterpret_cast<VecD>(_mm256_cvtps_pd(_mm_loadu_ps(p)));
+#else
+  VecD v{};
+  QR_UNROLL for (int k = 0; k < kDoubles; ++k) v[k] = static_cast<double>(p[k]);
+  return v;
+#endif
+}
+template <bool product, class V>
+QR_INLINE V take_wide(V sum, V v) noexcept {
+  if constexpr (product) return sum * v;
+  else return sum + v * v;
+}
+template <bool product>
+double wide_row(const float *x, std::int64_t n) noexcept {
+  VecD part[4];
+  QR_UNROLL for (int k = 0; k < 4; ++k) part[k] = splat(product ? 1.0 : 0.0);
   std::int64_t i = 0;
-  for (; i + 8 <= n; i += 8)
-    for (int k = 0; k < 8; ++k) {
-      const double v = static_cast<double>(x[(i + k) * step]);
-      part[k] = product ? part[k] * v : part[k] + v * v;
-    }
-  for (; i < n; ++i) {
-    const double v = static_cast<double>(x[i * step]);
-    part[0] = product ? part[0] * v : part[0] + v * v;
+  for (; i + 4 * kDoubles <= n; i += 4 * kDoubles)
+    QR_UNROLL for (int k = 0; k < 4; ++k) part[k] = take_wide<product>(part[k], widen(x + i + k * kDoubles));
+  for (; i + kDoubles <= n; i += kDoubles) part[0] = take_wide<product>(part[0], widen(x + i));
+  double last = product ? 1 : 0;
+  for (; i < n; ++i) last = take_wide<product>(last, static_cast<double>(x[i]));
+  const auto both = [](auto a, auto b) __attribute__((always_inline)) { return product ? a * b : a + b; };
+  const VecD all = both(both(part[0], part[1]), both(part[2], part[3]));
+  double lanes[kDoubles];
+  store(lanes, all);
+  for (int half = kDoubles / 2; half > 0; half /= 2)
+    for (int k = 0; k < half; ++k) lanes[k] = both(lanes[k], lanes[k + half]);
+  return both(lanes[0], last);
+}
+template <bool product>
+void wide_columns(const float *x, double *y, std::int64_t n, std::int64_t step, std::int64_t columns) noexcept {
+  std::int64_t c = 0;
+  for (; c + kDoubles <= columns; c += kDoubles) {
+    VecD sum = splat(product ? 1.0 : 0.0);
+    for (std::int64_t i = 0; i < n; ++i) sum = take_wide<product>(sum, widen(x + i * step + c));
+    store(y + c, sum);
   }
-  for (int k = 1; k < 8; ++k) part[0] = product ? part[0] * part[k] : part[0] + part[k];
-  return op == ReduceOp::L2 ? __builtin_sqrt(part[0]) : part[0];
+  for (; c < columns; ++c) {
+    double sum = product ? 1 : 0;
+    for (std::int64_t i = 0; i < n; ++i) sum = take_wide<product>(sum, static_cast<double>(x[i * step + c]));
+    y[c] = sum;
+  }
+}
+void reduce_wide(ReduceOp op, const float *x, float *y, std::int64_t n, std::int64_t step,
+                 std::int64_t columns) noexcept {
+  double sums[kColumns];
+  if (step == 1) sums[0] = op == ReduceOp::Prod ? wide_row<true>(x, n) : wide_row<false>(x, n);
+  else if (op == ReduceOp::Prod) wide_columns<true>(x, sums, n, step, columns);
+  else wide_columns<false>(x, sums, n, step, columns);
+  for (std::int64_t c = 0; c < columns; ++c)
+    y[c] = static_cast<float>(op == ReduceOp::L2 ? __builtin_sqrt(sums[c]) : sums[c]);
 }
 
 // log(sum(exp(x))) as greatest + log(sum(exp(x - greatest))), which does not overflow; an infinity or a NaN among the
@@ -180,34 +247,48 @@ void run_ReduceF32(const Call &call) {
   const float *x = call.operand<const float>(0);
   float *y = call.operand<float>(1);
   const std::int64_t blocks = ceil_div(p.inner, kColumns), width = min_of(p.inner, kColumns);
+  const bool lanes = p.op < ReduceOp::Prod || p.op == ReduceOp::L1;  // that have a sum per lane
+  // Tasks: short rows by as many as a vector has lanes; else rows, or blocks of columns.
+  const std::int64_t together = lanes && p.inner == 1 && p.reduced <= kShortRow ? kLanes : 1;
   const std::int64_t grain =
-      max_of<std::int64_t>(1, 32768 / max_of<std::int64_t>(1, p.reduced > 32768 ? 32768 : p.reduced * width));
-  call.threads.run(static_cast<std::uint64_t>(p.outer * blocks), static_cast<std::uint64_t>(grain),
-                   [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
-                     for (auto task = static_cast<std::int64_t>(begin); task < static_cast<std::int64_t>(end); ++task) {
-                       const std::int64_t outer = task / blocks, column = task % blocks * kColumns,
-                                          columns = min_of(kColumns, p.inner - column);
-                       const float *from = x + outer * p.reduced * p.inner + column;
-                       float *to = y + outer * p.inner + column;
-                       switch (p.op) {
-                         case ReduceOp::Sum:
-                         case ReduceOp::Mean: reduce_task<Kind::Sum>(from, to, p.reduced, p.inner, columns); break;
-                         case ReduceOp::L1: reduce_task<Kind::Abs>(from, to, p.reduced, p.inner, columns); break;
-                         case ReduceOp::Max: reduce_task<Kind::Max>(from, to, p.reduced, p.inner, columns); break;
-                         case ReduceOp::Min: reduce_task<Kind::Min>(from, to, p.reduced, p.inner, columns); break;
-                         case ReduceOp::LogSumExp:
-                           if (p.inner == 1) *to = log_sum_exp_row(from, p.reduced);
-                           else log_sum_exp_columns(from, to, p.reduced, p.inner, columns);
-                           break;
-                         default:
-                           for (std::int64_t c = 0; c < columns; ++c)
-                             to[c] = static_cast<float>(reduce_wide(p.op, from + c, p.reduced, p.inner));
-                       }
-                       if (p.op == ReduceOp::Mean)
-                         for (std::int64_t c = 0; c < columns; ++c) to[c] /= static_cast<float>(p.reduced);
-                       activate_in_place(p.act, to, columns);
-                     }
-                   });
+      max_of<std::int64_t>(1, 32768 / max_of<std::int64_t>(1, p.reduced > 32768 ? 32768 : p.reduced * width * together));
+  call.threads.run(
+      static_cast<std::uint64_t>(ceil_div(p.outer, together) * blocks), static_cast<std::uint64_t>(grain),
+      [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
+        const auto finish = [&](float *to, std::int64_t count) {
+          if (p.op == ReduceOp::Mean)
+            for (std::int64_t c = 0; c < count; ++c) to[c] /= static_cast<float>(p.reduced);
+          activate_in_place(p.act, to, count);
+        };
+        const auto first_task = static_cast<std::int64_t>(begin), last_task = static_cast<std::int64_t>(end);
+        for (std::int64_t task = first_task; task < last_task; ++task) {
+          const std::int64_t outer = task / blocks * together, column = task % blocks * kColumns,
+                             columns = min_of(kColumns, p.inner - column);
+          const float *from = x + outer * p.reduced * p.inner + column;
+          float *to = y + outer * p.inner + column;
+          const auto one_kind = [&](auto tag) __attribute__((always_inline)) {
+            constexpr Kind kind = decltype(tag)::kKind;
+            if (together == 1) return reduce_task<kind>(from, to, p.reduced, p.inner, columns);
+            if (outer + kLanes <= p.outer) return reduce_short_rows<kind>(from, to, p.reduced);
+            for (std::int64_t r = 0; r < p.outer - outer; ++r) to[r] = reduce_row<kind>(from + r * p.reduced, p.reduced);
+          };
+          switch (p.op) {
+            case ReduceOp::Sum:
+            case ReduceOp::Mean: one_kind(Of<Kind::Sum>{}); break;
+            case ReduceOp::L1: one_kind(Of<Kind::Abs>{}); break;
+            case ReduceOp::Max: one_kind(Of<Kind::Max>{}); break;
+            case ReduceOp::Min: one_kind(Of<Kind::Min>{}); break;
+            case ReduceOp::LogSumExp:
+              if (p.inner == 1) *to = log_sum_exp_row(from, p.reduced);
+              else log_sum_exp_columns(from, to, p.reduced, p.inner, columns);
+              break;
+            default: reduce_wide(p.op, from, to, p.reduced, p.inner, columns);
+          }
+          if (p.inner > 1) finish(to, columns);
+        }
+        // Results that lie side by side are finished together.
+        if (p.inner == 1) finish(y + first_task * together, min_of(p.outer, last_task * together) - first_task * together);
+      });
 }
 
 }  // namespace quarry::kernels::QR_ISA
