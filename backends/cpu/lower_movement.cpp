@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operators that move elements: most of them are another view of what is there.
 #include <algorithm>
+#include <bit>
 
 #include "backends/cpu/lowering.h"
 #include "formats/qir/infer.h"
@@ -46,6 +47,7 @@ Status Lowering::lower_movement(const qir::Node &node, bool *done) {
   if (node.op == Op::Cast) return lower_cast(node, done);
   if (node.op == Op::Concat) return lower_concat(node, done);
   if (node.op == Op::Gather) return lower_gather(node, done);
+  if (node.op == Op::EyeLike) return lower_eye_like(node, done);
   if (!same_type(tensor(xi), tensor(yi))) return {};
   // A form of the input becomes one of the output.
   const auto view = [&](auto &&make) {
@@ -224,6 +226,71 @@ Status Lowering::lower_cast(const qir::Node &node, bool *done) {
   define(node.outputs[0], to);
   *done = true;
   return emit_step(Kernel::Cast, p, {arg(from, width(node.inputs[0])), arg(to, width(node.outputs[0]))});
+}
+
+// Zeros, and ones along a diagonal.
+Status Lowering::lower_eye_like(const qir::Node &node, bool *done) {
+  const std::int32_t yi = node.outputs[0];
+  const qir::Shape &shape = tensor(yi).shape;
+  const std::uint64_t each = width(yi);
+  std::uint64_t one = 1;
+  switch (tensor(yi).dtype) {
+    case DType::F32: one = std::bit_cast<std::uint32_t>(1.0f); break;
+    case DType::F64: one = std::bit_cast<std::uint64_t>(1.0); break;
+    case DType::I8:
+    case DType::U8:
+    case DType::I16:
+    case DType::U16:
+    case DType::I32:
+    case DType::U32:
+    case DType::I64:
+    case DType::U64:
+    case DType::Bool: break;
+    default: return {};
+  }
+  if (tensor(yi).quant || shape.size() != 2) return {};
+  const std::int64_t rows = shape[0], columns = shape[1], k = node.get_int("k", 0);
+  const View y = new_row_major(shape, each);
+  kernels::Fill fill;
+  fill.width = static_cast<std::uint32_t>(each), fill.count = count_of(shape);
+  QR_RETURN_IF_ERROR(emit_step(Kernel::Fill, fill, {arg(y, each)}));
+  // (Little-endian: the first bytes of the word.)
+  const auto *const bytes = reinterpret_cast<const std::uint8_t *>(&one);
+  if (k < columns && k > -rows) {
+    const std::int64_t count = k < 0 ? std::min(rows + k, columns) : std::min(rows, columns - k);
+    const View ones{static_cast<std::int32_t>(own_constant(Vector<std::uint8_t>(bytes, bytes + each))), 0, {count}, {0}};
+    copy(ones, View{y.value, k < 0 ? -k * columns : k, {count}, {columns + 1}}, each, yi);
+  }
+  define(yi, y);
+  *done = true;
+  return {};
+}
+
+// Of one operand without sums: a label that stands twice is a diagonal, whose steps are the sum of both axes'.
+Status Lowering::lower_einsum(const qir::Node &node, bool *done) {
+  const std::int32_t xi = node.inputs[0], yi = node.outputs[0];
+  if (node.inputs.size() != 1 || width(xi) == 0 || tensor(xi).quant || tensor(yi).quant ||
+      tensor(yi).dtype != tensor(xi).dtype)
+    return {};
+  const qir::Dims dims[] = {{tensor(xi).shape.data(), tensor(xi).shape.size()}};
+  qir::EinsumPlan plan;
+  QR_RETURN_IF_ERROR(qir::parse_einsum(node, dims, &plan));
+  const qir::EinsumPlan::Operand &from = plan.inputs[0], &to = plan.output;
+  const View x = any(xi);
+  View y{x.value, x.offset, tensor(yi).shape, Dims(to.rank)};
+  if (y.dims.size() != to.rank || x.rank() != from.rank) return {};
+  std::uint32_t used = 0;
+  for (std::uint32_t i = 0; i < to.rank; ++i)
+    for (std::uint32_t d = 0; d < from.rank; ++d) {
+      if (from.label[d] != to.label[i]) continue;
+      if (from.broadcast[d] || x.dims[d] != y.dims[i]) return {};
+      y.strides[i] += x.strides[d];
+      ++used;
+    }
+  if (used != from.rank) return {};
+  define(yi, std::move(y));
+  *done = true;
+  return {};
 }
 
 Status Lowering::lower_concat(const qir::Node &node, bool *done) {

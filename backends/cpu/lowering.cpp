@@ -420,6 +420,7 @@ Status Lowering::lower_group(const Group &group, bool *done) {
       if (*done || group.members.size() > 1) return {};
       if (node.op == Op::Min || node.op == Op::Max) return lower_variadic(node, done);
       return lower_elements(node, done);
+    case Op::Einsum: return lower_einsum(node, done);
     case Op::MatMulInteger:
     case Op::ConvInteger: return lower_integer_sums(node, done);
     case Op::LSTM:

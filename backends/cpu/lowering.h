@@ -136,6 +136,8 @@ class Lowering {
   Status lower_grid_sample(const qir::Node &node, bool *done);
   Status lower_movement(const qir::Node &node, bool *done);  // views, Concat, Gather, Pad, Cast
   Status lower_concat(const qir::Node &node, bool *done);
+  Status lower_eye_like(const qir::Node &node, bool *done);
+  Status lower_einsum(const qir::Node &node, bool *done);  // of one operand: diagonals, other orders
   Status lower_gather(const qir::Node &node, bool *done);
   Status lower_cast(const qir::Node &node, bool *done);
   Status lower_int(const Group &group, bool *done);  // quantised

@@ -224,7 +224,7 @@ Status check_MatMulF32(const void *params, const Isa &isa, Needs &needs) {
   if (p.has_bias > kBiasPerRow) return refuse("MatMulF32", "has_bias", p.has_bias, "0 to 2");
   if (p.residual >= Residual::Count)
     return refuse("MatMulF32", "residual", static_cast<std::int64_t>(p.residual), "0 to 2");
-  std::uint64_t bytes[3];
+  std::uint64_t bytes[3] = {};
   QR_RETURN_IF_ERROR(check_products("MatMulF32", p, 4, bytes));
   add(needs, bytes[0]);
   add(needs, bytes[1]);
@@ -244,7 +244,7 @@ Status check_MatMulWide(const void *params, const Isa &isa, Needs &needs) {
                         dtype != DType::U64))
     return refuse("MatMulWide", "dtype", p.dtype, "f64, i32, u32, i64 or u64");
   if (p.reserved != 0) return refuse("MatMulWide", "reserved field", p.reserved, "0");
-  std::uint64_t bytes[3];
+  std::uint64_t bytes[3] = {};
   QR_RETURN_IF_ERROR(check_products("MatMulWide", p, dtype_bits(dtype) / 8, bytes));
   add(needs, bytes[0]), add(needs, bytes[1]), add(needs, bytes[2], true);
   needs.scratch_bytes = std::uint64_t{isa.f32_lanes} * 4 * 2 * kWideDepth;  // two vectors of columns

@@ -138,7 +138,17 @@ Status kernel_range(Context &context) {
   const bool known = dispatch<float, double, std::int16_t, std::int32_t, std::int64_t>(out->dtype, [&](auto tag) {
     using T = decltype(tag);
     const T first = *start.as<const T>(), step = *delta.as<const T>();
-    for (std::int64_t i = 0; i < out->count; ++i) out->as<T>()[i] = add(first, multiply(static_cast<T>(i), step));
+    T *const to = out->as<T>();
+    if constexpr (std::is_same_v<T, std::int64_t>) {  // wraps around: four at a time, without products
+      std::uint64_t value = static_cast<std::uint64_t>(first);
+      const std::uint64_t each = static_cast<std::uint64_t>(step);
+      std::int64_t i = 0;
+      for (; i + 4 <= out->count; i += 4, value += 4 * each)
+        for (std::uint64_t k = 0; k < 4; ++k) to[i + static_cast<std::int64_t>(k)] = static_cast<T>(value + k * each);
+      for (; i < out->count; ++i, value += each) to[i] = static_cast<T>(value);
+    } else {
+      for (std::int64_t i = 0; i < out->count; ++i) to[i] = add(first, multiply(static_cast<T>(i), step));
+    }
   });
   return known ? Status() : type_error(context, out->dtype);
 }

@@ -164,7 +164,7 @@ Status window(Context &context, double a0, double a1, double a2) {
     using T = decltype(tag);
     for (std::int64_t i = 0; i < size; ++i) {
       const double angle = 2 * std::numbers::pi * static_cast<double>(i) / period;
-      const double value = a0 - a1 * std::cos(angle) + a2 * std::cos(2 * angle);
+      const double value = a0 - a1 * std::cos(angle) + (a2 == 0 ? 0 : a2 * std::cos(2 * angle));
       out->as<T>()[i] = round_to<T>(std::is_integral_v<T> ? std::trunc(value) : value);  // as Cast has it
     }
   });

@@ -115,8 +115,13 @@ void copy_strided(std::uint32_t width, std::size_t rank, const std::int64_t *dim
 }
 
 void fill(void *to, std::int64_t count, const void *value, std::uint32_t width) noexcept {
-  const std::int64_t one = 1, none = 0;
-  copy_strided(width, 1, &count, to, &one, value, &none);
+  // A few copies one by one, then those again and again.
+  constexpr std::int64_t kFew = 256;
+  const std::int64_t one = 1, none = 0, few = std::min(count, kFew);
+  copy_strided(width, 1, &few, to, &one, value, &none);
+  auto *const bytes = static_cast<std::byte *>(to);
+  const std::size_t part = static_cast<std::size_t>(kFew) * width, all = static_cast<std::size_t>(count) * width;
+  for (std::size_t at = part; at < all; at += part) std::memcpy(bytes + at, bytes, std::min(part, all - at));
 }
 
 Status copy_bits(Context &context) {

@@ -66,6 +66,27 @@ void run_few_rows(const MatMul &g, std::int64_t row, std::int64_t rows, std::int
   }
 }
 
+// One column, which lies side by side as the rows do: there is nothing to copy b's elements together for.
+void run_dots(const MatMul &g, std::int64_t row, std::int64_t rows) noexcept {
+  const MatMulF32 &p = g.p;
+  for (std::int64_t m = row; m < row + rows; ++m) {
+    const float *const a = g.a + m * p.a_row, *const b = g.b;
+    VecF part[4] = {};
+    std::int64_t k = 0;
+    for (; k + 4 * kLanes <= p.k; k += 4 * kLanes)
+      QR_UNROLL for (int i = 0; i < 4; ++i) part[i] = fma(load(a + k + i * kLanes), load(b + k + i * kLanes), part[i]);
+    for (; k + kLanes <= p.k; k += kLanes) part[0] = fma(load(a + k), load(b + k), part[0]);
+    if (const int rest = static_cast<int>(p.k - k); rest > 0)
+      part[1] = fma(load_part(a + k, rest), load_part(b + k, rest), part[1]);
+    float *const y = g.y + m * p.y_row;
+    *y = p.alpha * sum((part[0] + part[1]) + (part[2] + part[3])) + (g.bias ? *g.bias : 0);
+    const float *const r = p.residual == Residual::None ? nullptr : g.r + m * p.y_row;
+    if (p.residual == Residual::BeforeAct) *y += *r;
+    if (p.act.kind != Act::None || p.residual == Residual::AfterAct)
+      finish_rows(p.act, y, 0, 1, 1, p.residual == Residual::AfterAct ? r : nullptr, 0);
+  }
+}
+
 // Rows [row, row + rows) and panels [first, last) of one matrix. Panels are the outer loop, unless chunks of a have to
 // be packed.
 void run_part(const MatMul &g, std::int64_t row, std::int64_t rows, std::int64_t first, std::int64_t last,
@@ -74,6 +95,7 @@ void run_part(const MatMul &g, std::int64_t row, std::int64_t rows, std::int64_t
   const MatMulShape &s = g.s;
   if (p.m <= kFewRows && p.b_col == 1 && p.n > kF32Panel * kLanes)
     return run_few_rows(g, row, rows, first * kF32Panel * kLanes, min_of(p.n, last * kF32Panel * kLanes));
+  if (p.n == 1 && p.a_col == 1 && p.b_row == 1) return run_dots(g, row, rows);
   float *const panel_at = scratch, *const bias_at = panel_at + s.panel_floats, *const a_at = bias_at + s.bias_floats;
   const bool pack_a = p.a_col != 1;
   // A few rows do not pay for copying b.
