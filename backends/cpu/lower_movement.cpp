@@ -258,7 +258,8 @@ Status Lowering::lower_eye_like(const qir::Node &node, bool *done) {
   const auto *const bytes = reinterpret_cast<const std::uint8_t *>(&one);
   if (k < columns && k > -rows) {
     const std::int64_t count = k < 0 ? std::min(rows + k, columns) : std::min(rows, columns - k);
-    const View ones{static_cast<std::int32_t>(own_constant(Vector<std::uint8_t>(bytes, bytes + each))), 0, {count}, {0}};
+    const View ones{
+        static_cast<std::int32_t>(own_constant(Vector<std::uint8_t>(bytes, bytes + each))), 0, {count}, {0}};
     copy(ones, View{y.value, k < 0 ? -k * columns : k, {count}, {columns + 1}}, each, yi);
   }
   define(yi, y);

@@ -388,8 +388,8 @@ Status Lowering::lower_matmul_wide(const Group &group, bool *done) {
   const qir::Node &node = *current_;
   const std::int32_t ai = node.inputs[0], bi = node.inputs[1], yi = node.outputs[0];
   const DType dtype = tensor(ai).dtype;
-  if (group.members.size() > 1 || (dtype != DType::F64 && dtype != DType::I32 && dtype != DType::U32 &&
-                                   dtype != DType::I64 && dtype != DType::U64))
+  if (group.members.size() > 1 ||
+      (dtype != DType::F64 && dtype != DType::I32 && dtype != DType::U32 && dtype != DType::I64 && dtype != DType::U64))
     return {};
   for (const std::int32_t id : {ai, bi, yi})
     if (tensor(id).quant || tensor(id).dtype != dtype) return {};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels of f64 and of whole numbers of 32 and 64 bits. Integers: exact. Bounds of f64 (rtol, atol): functions 2e-15, 1e-300; tan and sums
-// 1e-14 of the magnitudes that they are made of.
+// Kernels of f64 and of whole numbers of 32 and 64 bits. Integers: exact. Bounds of f64 (rtol, atol): functions 2e-15,
+// 1e-300; tan and sums 1e-14 of the magnitudes that they are made of.
 #include <algorithm>
 #include <cmath>
 
@@ -13,7 +13,8 @@ namespace {
 
 using qir::Op;
 
-constexpr double kDoubleNan = std::numeric_limits<double>::quiet_NaN(), kDoubleInf = std::numeric_limits<double>::infinity();
+constexpr double kDoubleNan = std::numeric_limits<double>::quiet_NaN(),
+                 kDoubleInf = std::numeric_limits<double>::infinity();
 
 void expect_near(const std::string &what, const Bytes &found, const Bytes &expected, double rtol, double atol) {
   const auto a = values_of<double>(found), b = values_of<double>(expected);
@@ -22,13 +23,15 @@ void expect_near(const std::string &what, const Bytes &found, const Bytes &expec
     if (a[i] == b[i] || (std::isnan(a[i]) && std::isnan(b[i]))) continue;
     if (std::fabs(a[i] - b[i]) <= atol + rtol * std::fabs(b[i])) continue;
     throw std::runtime_error(what + ": place " + std::to_string(i) + ": found " + std::to_string(a[i]) + ", expected " +
-                             std::to_string(b[i]) + " (they differ by " + std::to_string((a[i] - b[i]) / b[i] * 1e15) + "e-15)");
+                             std::to_string(b[i]) + " (they differ by " + std::to_string((a[i] - b[i]) / b[i] * 1e15) +
+                             "e-15)");
   }
 }
 std::vector<double> doubles(Random &random, std::size_t count, float range) {
   std::vector<double> x(count);
   for (double &v : x) {
-    constexpr double kEdges[] = {0, -0.0, 1, -1, kDoubleNan, kDoubleInf, -kDoubleInf, 2.5, 5e-324, 1e-310, -0.5, 4503599627370497.5};
+    constexpr double kEdges[] = {0,           -0.0, 1,      -1,     kDoubleNan, kDoubleInf,
+                                 -kDoubleInf, 2.5,  5e-324, 1e-310, -0.5,       4503599627370497.5};
     // All bits of a double, not only those that an f32 has.
     v = static_cast<double>(random.real(-range, range)) * (1 + static_cast<double>(random.real(0, 1)) * 1e-8);
     if (random.integer(0, 19) == 0) v = kEdges[random.integer(0, 11)];
@@ -78,7 +81,9 @@ void test_unary(const Isa &isa) {
         // (The reference's own HardSigmoid, softplus and what is made of it round more than once.)
         const double loose = f.act == Act::Mish || f.act == Act::Softplus || f.act == Act::HardSigmoid ? 4e-15 : 2e-15;
         expect_near("f64 activation " + std::to_string(static_cast<int>(f.act)), found, expected, exact ? 0 : loose,
-                    exact ? 0 : f.act == Act::HardSigmoid || f.act == Act::HardSwish ? 1e-15 : 1e-300);
+                    exact                                                  ? 0
+                    : f.act == Act::HardSigmoid || f.act == Act::HardSwish ? 1e-15
+                                                                           : 1e-300);
         if (f.act >= Act::Floor)  // signs of zeros too
           for (std::size_t i = 0; i < count; ++i)
             if (std::signbit(values_of<double>(found)[i]) != std::signbit(values_of<double>(expected)[i]))
@@ -101,14 +106,24 @@ void test_lines(const Isa &isa) {
   struct Shape {
     std::int64_t outer, n, inner;
   };
-  for (const Shape s : {Shape{1, 1, 1}, {3, 5, 1}, {2, 8, 1}, {7, 33, 1}, {4, 1000, 1}, {2, 5, 3}, {3, 21, 16}, {2, 70, 37}, {0, 4, 1}, {4, 0, 1}})
+  for (const Shape s : {Shape{1, 1, 1},
+                        {3, 5, 1},
+                        {2, 8, 1},
+                        {7, 33, 1},
+                        {4, 1000, 1},
+                        {2, 5, 3},
+                        {3, 21, 16},
+                        {2, 70, 37},
+                        {0, 4, 1},
+                        {4, 0, 1}})
     for (const bool special : {false, true}) {
       const Dims shape = {s.outer, s.n, s.inner};
       std::vector<double> x(product(shape));
       for (double &v : x) v = static_cast<double>(random.real(-20, 20));
       for (double &v : x)
         if (random.integer(0, 9) == 0) v = 19;  // equal ones
-      if (special && x.size() > 8) x[1] = kDoubleNan, x[x.size() / 2] = kDoubleInf, x[x.size() - 1] = -kDoubleInf, x[x.size() / 3] = kDoubleNan;
+      if (special && x.size() > 8)
+        x[1] = kDoubleNan, x[x.size() / 2] = kDoubleInf, x[x.size() - 1] = -kDoubleInf, x[x.size() / 3] = kDoubleNan;
       std::vector<float> narrow(x.begin(), x.end());
       for (const Op op : {Op::Softmax, Op::LogSoftmax, Op::Hardmax})
         for (const DType dtype : {DType::F64, DType::F32}) {
@@ -128,7 +143,8 @@ void test_lines(const Isa &isa) {
     }
   refuse(isa, Kernel::SoftmaxF64, SoftmaxF64{}, "a negative extent", [](auto &q) { q.n = -1; });
   refuse(isa, Kernel::SoftmaxF64, SoftmaxF64{}, "a flag of 2", [](auto &q) { q.log = 2; });
-  refuse(isa, Kernel::Hardmax, Hardmax{}, "integers", [](auto &q) { q.dtype = static_cast<std::uint32_t>(DType::I32); });
+  refuse(isa, Kernel::Hardmax, Hardmax{}, "integers",
+         [](auto &q) { q.dtype = static_cast<std::uint32_t>(DType::I32); });
   refuse(isa, Kernel::Hardmax, Hardmax{}, "a line of 2^40", [](auto &q) { q.n = std::int64_t{1} << 40, q.dtype = 1; });
 }
 
@@ -158,14 +174,24 @@ Bytes numbers(DType dtype, std::size_t count, Random &random) {
 
 void test_reduce(const Isa &isa) {
   Random random(23);
-  constexpr Op kOps[] = {Op::ReduceSum, Op::ReduceMean, Op::ReduceMax, Op::ReduceMin,      Op::ReduceProd,
-                         Op::ReduceL1,  Op::ReduceL2,   Op::ReduceSumSquare};
+  constexpr Op kOps[] = {Op::ReduceSum,  Op::ReduceMean, Op::ReduceMax, Op::ReduceMin,
+                         Op::ReduceProd, Op::ReduceL1,   Op::ReduceL2,  Op::ReduceSumSquare};
   struct Shape {
     std::int64_t outer, reduced, inner;
   };
   for (const DType dtype : {DType::F64, DType::I8, DType::U8, DType::I32, DType::U32, DType::I64, DType::U64})
     for (std::uint32_t op = 0; op < std::size(kOps); ++op)
-      for (const Shape s : {Shape{1, 1, 1}, {3, 7, 1}, {40, 32, 1}, {5, 1000, 1}, {1, 30011, 1}, {2, 5, 3}, {3, 49, 64}, {1, 33, 277}, {4, 0, 1}, {2, 0, 9}, {0, 5, 3}})
+      for (const Shape s : {Shape{1, 1, 1},
+                            {3, 7, 1},
+                            {40, 32, 1},
+                            {5, 1000, 1},
+                            {1, 30011, 1},
+                            {2, 5, 3},
+                            {3, 49, 64},
+                            {1, 33, 277},
+                            {4, 0, 1},
+                            {2, 0, 9},
+                            {0, 5, 3}})
         for (const bool special : {false, true}) {
           if (!takes(static_cast<ReduceOp>(op), dtype)) continue;
           const Dims shape = {s.outer, s.reduced, s.inner};
@@ -184,16 +210,20 @@ void test_reduce(const Isa &isa) {
           const Bytes found = run(isa, Kernel::Reduce, &p, {{data}, out(bytes)})[0];
           if (s.outer == 0) continue;
           qir::Node node = node_of(kOps[op], 2);
-          const Bytes expected = reference(node, {tensor_as(dtype, shape, data), tensor_of({1}, std::vector<std::int64_t>{1})})[0].data;
+          const Bytes expected =
+              reference(node, {tensor_as(dtype, shape, data), tensor_of({1}, std::vector<std::int64_t>{1})})[0].data;
           const std::string what = "reduce " + std::to_string(op) + " of " + dtype_name(dtype);
-          if (dtype == DType::F64) expect_near(what, found, expected, 1e-13, 1e-14 * static_cast<double>(std::max<std::int64_t>(4, s.reduced / 8)));
+          if (dtype == DType::F64)
+            expect_near(what, found, expected, 1e-13,
+                        1e-14 * static_cast<double>(std::max<std::int64_t>(4, s.reduced / 8)));
           else if (found != expected) throw std::runtime_error(what + ": not what the reference gives");
         }
   const Reduce p{2, 3, 5, ReduceOp::Sum, static_cast<std::uint32_t>(DType::I32)};
   refuse(isa, Kernel::Reduce, p, "an unknown operator", [](auto &q) { q.op = ReduceOp::Count; });
   refuse(isa, Kernel::Reduce, p, "a mean of integers", [](auto &q) { q.op = ReduceOp::Mean; });
   refuse(isa, Kernel::Reduce, p, "an unknown dtype", [](auto &q) { q.dtype = 300; });
-  refuse(isa, Kernel::Reduce, p, "too many results", [](auto &q) { q.reduced = 0, q.outer = q.inner = std::int64_t{1} << 30; });
+  refuse(isa, Kernel::Reduce, p, "too many results",
+         [](auto &q) { q.reduced = 0, q.outer = q.inner = std::int64_t{1} << 30; });
 }
 
 void test_matmul(const Isa &isa) {
@@ -203,7 +233,13 @@ void test_matmul(const Isa &isa) {
     bool a_transposed, b_transposed, one_b;
   };
   for (const DType dtype : {DType::F64, DType::I32, DType::U32, DType::I64, DType::U64})
-    for (const Shape s : {Shape{1, 1, 1, 1, false, false, false}, {1, 5, 7, 3, false, false, false}, {2, 9, 33, 17, false, false, true}, {3, 8, 16, 64, true, false, false}, {2, 13, 40, 9, false, true, false}, {1, 17, 70, 700, true, true, false}, {1, 4, 5, 0, false, false, false}}) {
+    for (const Shape s : {Shape{1, 1, 1, 1, false, false, false},
+                          {1, 5, 7, 3, false, false, false},
+                          {2, 9, 33, 17, false, false, true},
+                          {3, 8, 16, 64, true, false, false},
+                          {2, 13, 40, 9, false, true, false},
+                          {1, 17, 70, 700, true, true, false},
+                          {1, 4, 5, 0, false, false, false}}) {
       MatMulWide p;
       p.dtype = static_cast<std::uint32_t>(dtype);
       p.m = s.m, p.n = s.n, p.k = s.k;
@@ -214,7 +250,8 @@ void test_matmul(const Isa &isa) {
       const std::size_t width = dtype_bits(dtype) / 8, a_count = static_cast<std::size_t>(s.batch * s.m * s.k),
                         b_count = static_cast<std::size_t>((s.one_b ? 1 : s.batch) * s.k * s.n);
       const Bytes a = numbers(dtype, a_count, random), b = numbers(dtype, b_count, random);
-      const Bytes found = run(isa, Kernel::MatMulWide, &p, {{a}, {b}, out(static_cast<std::size_t>(s.batch * s.m * s.n) * width)})[0];
+      const Bytes found =
+          run(isa, Kernel::MatMulWide, &p, {{a}, {b}, out(static_cast<std::size_t>(s.batch * s.m * s.n) * width)})[0];
       // As the reference has its operands.
       const auto transposed = [&](const Bytes &from, std::int64_t matrices, std::int64_t rows, std::int64_t columns) {
         Bytes to(from.size());
@@ -227,10 +264,13 @@ void test_matmul(const Isa &isa) {
       };
       const Bytes given_a = s.a_transposed ? transposed(a, s.batch, s.m, s.k) : a;
       const Bytes given_b = s.b_transposed ? transposed(b, s.one_b ? 1 : s.batch, s.k, s.n) : b;
-      const Bytes expected = reference(node_of(Op::MatMul, 2), {tensor_as(dtype, {s.batch, s.m, s.k}, given_a),
-                                                                tensor_as(dtype, {s.one_b ? 1 : s.batch, s.k, s.n}, given_b)})[0].data;
+      const Bytes expected =
+          reference(node_of(Op::MatMul, 2), {tensor_as(dtype, {s.batch, s.m, s.k}, given_a),
+                                             tensor_as(dtype, {s.one_b ? 1 : s.batch, s.k, s.n}, given_b)})[0]
+              .data;
       if (dtype == DType::F64) expect_near("f64 product", found, expected, 1e-13, 1e-13);
-      else if (found != expected) throw std::runtime_error(std::string("product of ") + dtype_name(dtype) + ": not what the reference gives");
+      else if (found != expected)
+        throw std::runtime_error(std::string("product of ") + dtype_name(dtype) + ": not what the reference gives");
     }
   MatMulWide p;
   p.dtype = static_cast<std::uint32_t>(DType::I32), p.m = p.n = p.k = 2, p.a_row = p.b_row = p.y_row = 2;

@@ -116,7 +116,8 @@ Status check_SoftmaxF32(const void *params, const Isa &, Needs &needs) {
 Status check_UnaryF64(const void *params, const Isa &, Needs &needs) {
   const auto &p = *static_cast<const UnaryF64 *>(params);
   QR_RETURN_IF_ERROR(check_count("UnaryF64", p.count));
-  if (!takes_f64(p.kind)) return refuse("UnaryF64", "activation", static_cast<std::int64_t>(p.kind), "one that f64 has");
+  if (!takes_f64(p.kind))
+    return refuse("UnaryF64", "activation", static_cast<std::int64_t>(p.kind), "one that f64 has");
   QR_RETURN_IF_ERROR(check_reserved("UnaryF64", p.reserved));
   const std::uint64_t bytes = static_cast<std::uint64_t>(p.count) * 8;
   add(needs, bytes), add(needs, bytes, true);
@@ -140,7 +141,8 @@ Status check_Hardmax(const void *params, const Isa &, Needs &needs) {
   if (p.n > INT32_MAX) return refuse("Hardmax", "elements of a line", p.n, "less than 2^31");
   QR_RETURN_IF_ERROR(check_reserved("Hardmax", p.reserved));
   const auto dtype = static_cast<DType>(p.dtype);
-  if (p.dtype > 255 || (dtype != DType::F32 && dtype != DType::F64)) return refuse("Hardmax", "dtype", p.dtype, "f32 or f64");
+  if (p.dtype > 255 || (dtype != DType::F32 && dtype != DType::F64))
+    return refuse("Hardmax", "dtype", p.dtype, "f32 or f64");
   const std::uint64_t bytes = count * (dtype == DType::F32 ? 4 : 8);
   add(needs, bytes), add(needs, bytes, true);
   return {};

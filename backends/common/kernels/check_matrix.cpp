@@ -240,8 +240,8 @@ Status check_MatMulF32(const void *params, const Isa &isa, Needs &needs) {
 Status check_MatMulWide(const void *params, const Isa &isa, Needs &needs) {
   const auto &p = *static_cast<const MatMulWide *>(params);
   const auto dtype = static_cast<DType>(p.dtype);
-  if (p.dtype > 255 || (dtype != DType::F64 && dtype != DType::I32 && dtype != DType::U32 && dtype != DType::I64 &&
-                        dtype != DType::U64))
+  if (p.dtype > 255 ||
+      (dtype != DType::F64 && dtype != DType::I32 && dtype != DType::U32 && dtype != DType::I64 && dtype != DType::U64))
     return refuse("MatMulWide", "dtype", p.dtype, "f64, i32, u32, i64 or u64");
   if (p.reserved != 0) return refuse("MatMulWide", "reserved field", p.reserved, "0");
   std::uint64_t bytes[3] = {};

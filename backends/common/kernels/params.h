@@ -316,7 +316,8 @@ struct ReduceF32 {
   Activation act;
 };
 
-// The same of f64 (no LogSumExp), of i32, u32, i64 and u64 (no Mean and L2, either), and the least and greatest of i8 and u8.
+// The same of f64 (no LogSumExp), of i32, u32, i64 and u64 (no Mean and L2, either), and the least and greatest of i8
+// and u8.
 struct Reduce {
   std::int64_t outer = 0, reduced = 0, inner = 1;
   ReduceOp op = ReduceOp::Sum;

@@ -195,6 +195,64 @@ TEST_CASE("operators on elements of every type") {
   }
 }
 
+TEST_CASE("f64, and products and sums of whole numbers") {
+  constexpr DType kWhole[] = {DType::F64, DType::I32, DType::I64, DType::U32, DType::U64};
+  const auto plain = [](qir::Node &) {};
+  for (const Op op :
+       {Op::Tanh, Op::Exp, Op::Round, Op::Sqrt, Op::Sin, Op::LeakyRelu, Op::Relu, Op::Softplus, Op::Selu}) {
+    OneNode one(11);
+    one.check(std::string("f64 ") + std::string(qir::op_name(op)), op, {one.input(DType::F64, {3, 1, 37})},
+              {DType::F64}, 1e-6f, plain);
+  }
+  for (const Op op : {Op::Softmax, Op::LogSoftmax, Op::Hardmax})
+    for (const DType dtype : {DType::F32, DType::F64})
+      for (const std::int64_t axis : {0, 1, 2}) {
+        OneNode one(12);
+        one.check("lines", op, {one.input(dtype, {5, 33, 6})}, {dtype}, 1e-6f,
+                  [&](qir::Node &node) { node.set("axis", axis); });
+      }
+  for (const DType dtype : kWhole) {
+    for (const Op op : {Op::ReduceSum, Op::ReduceMax, Op::ReduceMin, Op::ReduceProd, Op::ReduceL1, Op::ReduceSumSquare})
+      for (const std::int64_t keep : {0, 1}) {
+        OneNode one(13);
+        const i32 x = one.input(dtype, {4, 9, 21});
+        const i32 axes = one.b.constant<std::int64_t>({1}, {keep == 0 ? 2 : 1});
+        one.check("reduction", op, {x, axes}, {dtype}, 1e-6f, [&](qir::Node &node) { node.set("keepdims", keep); });
+      }
+    OneNode one(14);
+    const i32 a = one.input(dtype, {2, 1, 5, 19}), b = one.input(dtype, {3, 19, 34});
+    one.check("product", Op::MatMul, {a, b}, {dtype}, 1e-6f, plain);
+  }
+  OneNode sums(15);
+  const i32 axes = sums.b.constant<std::int64_t>({1}, {0});
+  sums.check("logarithm of a sum", Op::ReduceLogSum, {sums.input(DType::F64, {9, 40}), axes}, {DType::F64}, 1e-6f,
+             [](qir::Node &node) { node.set("keepdims", std::int64_t{0}); });
+}
+
+TEST_CASE("diagonals, dots, ones along a diagonal") {
+  for (const char *equation : {"ii->i", "iij->ji", "ijk->kij", "...ii->...i"})
+    for (const DType dtype : {DType::F32, DType::I64}) {
+      OneNode one(16);
+      one.check(equation, Op::Einsum,
+                {one.input(dtype, equation[0] == '.'   ? Vector<std::int64_t>{3, 6, 6}
+                                  : equation[2] == '-' ? Vector<std::int64_t>{7, 7}
+                                                       : Vector<std::int64_t>{5, 5, 8})},
+                {dtype}, 0, [&](qir::Node &node) { node.set("equation", std::string_view(equation)); });
+    }
+  for (const std::int64_t k : {1, 15, 16, 77, 300}) {
+    OneNode one(17);
+    const i32 a = one.input(DType::F32, {6, k}), b = one.input(DType::F32, {6, k});
+    one.check("dots", Op::Einsum, {a, b}, {DType::F32}, 2e-6f,
+              [](qir::Node &node) { node.set("equation", std::string_view("bi,bi->b")); });
+  }
+  for (const std::int64_t k : {-9, -4, -3, 0, 2, 5, 6, 9})
+    for (const DType dtype : {DType::F32, DType::F64, DType::I64, DType::U8}) {
+      OneNode one(18);
+      one.check("EyeLike", Op::EyeLike, {one.input(dtype, {4, 6})}, {dtype}, 0,
+                [&](qir::Node &node) { node.set("k", k); });
+    }
+}
+
 TEST_CASE("integer products whose sums stay integers") {
   std::uint64_t seed = 0;
   for (const DType x_type : {DType::U8, DType::I8}) {

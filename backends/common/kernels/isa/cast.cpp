@@ -198,10 +198,12 @@ template <class From>
 bool from_short_integers(DType to_type, const std::byte *from, std::byte *to, std::int64_t count) noexcept {
   switch (to_type) {
     case DType::BF16:
-      straight<From, std::uint16_t>(from, to, count, [](From v) __attribute__((always_inline)) { return i32_to_bf16(v); });
+      straight<From, std::uint16_t>(
+          from, to, count, [](From v) __attribute__((always_inline)) { return i32_to_bf16(v); });
       return true;
     case DType::Bool:
-      straight<From, std::uint8_t>(from, to, count, [](From v) __attribute__((always_inline)) { return static_cast<std::uint8_t>(v != 0); });
+      straight<From, std::uint8_t>(
+          from, to, count, [](From v) __attribute__((always_inline)) { return static_cast<std::uint8_t>(v != 0); });
       return true;
     default: return false;
   }

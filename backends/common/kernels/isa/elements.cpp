@@ -173,9 +173,9 @@ void binary_row(const RowCall &r) noexcept {
   }
   QR_EACH(i, count) y[i] = combine<op, T>(a[i], b[i]);
 }
-// The remainder by a quotient in f64, of which it is exact: where the quotient is of less than 2^29 its product with the
-// divisor has at most 53 bits, and a quotient that was rounded up is put right. What is else (NaN, infinities, zeros,
-// larger quotients) is left to the C library, 64 at a time.
+// The remainder by a quotient in f64, of which it is exact: where the quotient is of less than 2^29 its product with
+// the divisor has at most 53 bits, and a quotient that was rounded up is put right. What is else (NaN, infinities,
+// zeros, larger quotients) is left to the C library, 64 at a time.
 void fmod_row(const RowCall &r) noexcept {
   constexpr int kPart = 64;
   const float *const a = static_cast<const float *>(r.x[0]), *const b = static_cast<const float *>(r.x[1]);
@@ -433,7 +433,8 @@ void run_part(const Call &call, const Elements &p, std::int64_t begin, std::int6
         else if (p.op != ElementOp::IsInf && dtype == DType::F32)
           function_row(p.op, p.a, p.b, static_cast<const float *>(r.x[0]), static_cast<float *>(r.y), count);
         else if (p.op != ElementOp::IsInf)
-          function_row(p.op, static_cast<double>(p.a), static_cast<double>(p.b), static_cast<const double *>(r.x[0]), static_cast<double *>(r.y), count);
+          function_row(p.op, static_cast<double>(p.a), static_cast<double>(p.b), static_cast<const double *>(r.x[0]),
+                       static_cast<double *>(r.y), count);
         else if (dtype == DType::F32) inf_row<float>(r, p.a != 0, p.b != 0);
         else inf_row<double>(r, p.a != 0, p.b != 0);
       });

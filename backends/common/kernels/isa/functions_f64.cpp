@@ -132,7 +132,8 @@ void softmax_row(const double *x, double *y, std::int64_t n, bool log_of_it) noe
   map(y, y, n, [=](VecD v) { return v * factor; });
 }
 // A few lines side by side, their elements `step` apart.
-void softmax_columns(const double *x, double *y, std::int64_t n, std::int64_t step, int lanes, bool log_of_it) noexcept {
+void softmax_columns(const double *x, double *y, std::int64_t n, std::int64_t step, int lanes,
+                     bool log_of_it) noexcept {
   const auto from = [&](const double *p) __attribute__((always_inline)) {
     return lanes == kDoubles ? load(p) : load_part(p, lanes);
   };
@@ -175,7 +176,8 @@ void function_row(ElementOp op, double a_, double b_, const double *x, double *y
 
 void run_UnaryF64(const Call &call) {
   const auto &p = call.as<UnaryF64>();
-  const bool quick = p.kind == Act::Clip || p.kind == Act::LeakyRelu || (p.kind >= Act::Reciprocal && p.kind <= Act::Round);
+  const bool quick =
+      p.kind == Act::Clip || p.kind == Act::LeakyRelu || (p.kind >= Act::Reciprocal && p.kind <= Act::Round);
   call.threads.run(static_cast<std::uint64_t>(p.count), quick ? 8192 : 2048,
                    [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
                      activate_row(p.kind, p.a, p.b, call.operand<const double>(0) + begin,
@@ -195,7 +197,9 @@ void run_SoftmaxF64(const Call &call) {
           const double *const x = call.operand<const double>(0) + at;
           double *const y = call.operand<double>(1) + at;
           if (p.inner == 1) softmax_row(x, y, p.n, p.log != 0);
-          else softmax_columns(x, y, p.n, p.inner, static_cast<int>(min_of<std::int64_t>(kDoubles, p.inner - column)), p.log != 0);
+          else
+            softmax_columns(x, y, p.n, p.inner, static_cast<int>(min_of<std::int64_t>(kDoubles, p.inner - column)),
+                            p.log != 0);
         }
       });
 }

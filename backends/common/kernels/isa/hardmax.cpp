@@ -55,39 +55,38 @@ void run_as(const Call &call) {
   const auto &p = call.as<Hardmax>();
   constexpr int kCount = Of<T>::kCount;
   const std::int64_t blocks = p.inner == 1 ? 1 : ceil_div<std::int64_t>(p.inner, kCount);
-  call.threads.run(
-      static_cast<std::uint64_t>(p.outer * blocks), static_cast<std::uint64_t>(1 + 16384 / p.n),
-      [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
-        for (auto task = static_cast<std::int64_t>(begin); task < static_cast<std::int64_t>(end); ++task) {
-          const std::int64_t column = task % blocks * kCount, at = task / blocks * p.n * p.inner + column;
-          const T *const x = call.operand<const T>(0) + at;
-          T *const y = call.operand<T>(1) + at;
-          if (p.inner == 1) {
-            const std::int64_t place = greatest_at(x, p.n);
-            std::memset(y, 0, static_cast<std::size_t>(p.n) * sizeof(T));
-            y[place] = 1;
-            continue;
-          }
-          const int lanes = static_cast<int>(min_of<std::int64_t>(kCount, p.inner - column));
-          const auto from = [&](const T *q) __attribute__((always_inline)) {
-            return lanes == kCount ? load(q) : load_part(q, lanes);
-          };
-          V best = from(x);
-          Mask places{};
-          using Place = decltype(places[0] + 0);
-          for (std::int64_t i = 1; i < p.n; ++i) {
-            const V v = from(x + i * p.inner);
-            const Mask better = v > best;
-            best = better ? v : best;
-            places = better ? Mask{} + static_cast<Place>(i) : places;
-          }
-          for (std::int64_t i = 0; i < p.n; ++i) {
-            const V one = places == Mask{} + static_cast<Place>(i) ? splat(T{1}) : V{};
-            if (lanes == kCount) store(y + i * p.inner, one);
-            else store_part(y + i * p.inner, one, lanes);
-          }
-        }
-      });
+  call.threads.run(static_cast<std::uint64_t>(p.outer * blocks), static_cast<std::uint64_t>(1 + 16384 / p.n),
+                   [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
+                     for (auto task = static_cast<std::int64_t>(begin); task < static_cast<std::int64_t>(end); ++task) {
+                       const std::int64_t column = task % blocks * kCount, at = task / blocks * p.n * p.inner + column;
+                       const T *const x = call.operand<const T>(0) + at;
+                       T *const y = call.operand<T>(1) + at;
+                       if (p.inner == 1) {
+                         const std::int64_t place = greatest_at(x, p.n);
+                         std::memset(y, 0, static_cast<std::size_t>(p.n) * sizeof(T));
+                         y[place] = 1;
+                         continue;
+                       }
+                       const int lanes = static_cast<int>(min_of<std::int64_t>(kCount, p.inner - column));
+                       const auto from = [&](const T *q) __attribute__((always_inline)) {
+                         return lanes == kCount ? load(q) : load_part(q, lanes);
+                       };
+                       V best = from(x);
+                       Mask places{};
+                       using Place = decltype(places[0] + 0);
+                       for (std::int64_t i = 1; i < p.n; ++i) {
+                         const V v = from(x + i * p.inner);
+                         const Mask better = v > best;
+                         best = better ? v : best;
+                         places = better ? Mask{} + static_cast<Place>(i) : places;
+                       }
+                       for (std::int64_t i = 0; i < p.n; ++i) {
+                         const V one = places == Mask{} + static_cast<Place>(i) ? splat(T{1}) : V{};
+                         if (lanes == kCount) store(y + i * p.inner, one);
+                         else store_part(y + i * p.inner, one, lanes);
+                       }
+                     }
+                   });
 }
 
 }  // namespace

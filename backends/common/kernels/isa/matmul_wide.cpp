@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of matrices of f64 and of integers of 32 and 64 bits, which wrap around. A panel of b's columns is copied, and rows of a pass over it.
+// Products of matrices of f64 and of integers of 32 and 64 bits, which wrap around. A panel of b's columns is copied,
+// and rows of a pass over it.
 #include "backends/common/kernels/isa/kernels.h"
 #include "backends/common/kernels/matmul_shape.h"
 #include "base/dtype.h"

@@ -43,7 +43,10 @@ QR_INLINE T end_of(bool greatest) noexcept {
 }
 template <ReduceOp op, class T>
 QR_INLINE T first() noexcept {
-  return op == ReduceOp::Prod ? T{1} : op == ReduceOp::Max ? end_of<T>(false) : op == ReduceOp::Min ? end_of<T>(true) : T{0};
+  return op == ReduceOp::Prod  ? T{1}
+         : op == ReduceOp::Max ? end_of<T>(false)
+         : op == ReduceOp::Min ? end_of<T>(true)
+                               : T{0};
 }
 // Of vectors and of single elements.
 template <ReduceOp op, class V>
@@ -78,7 +81,7 @@ T reduce_row(const T *x, std::int64_t n) noexcept {
   VecL nan{};
   bool nan_seen = false;
   std::int64_t i = 0;
-  const auto take = [&](V v, V &to) __attribute__((always_inline)) {
+  const auto take = [&](V v, V & to) __attribute__((always_inline)) {
     if constexpr (kAsksForNan<op, T>) nan |= v != v;
     to = join<op>(value_of<op>(v), to);  // (of NaN and a number max and min give the second)
   };

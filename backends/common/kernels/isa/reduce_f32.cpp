@@ -250,45 +250,47 @@ void run_ReduceF32(const Call &call) {
   const bool lanes = p.op < ReduceOp::Prod || p.op == ReduceOp::L1;  // that have a sum per lane
   // Tasks: short rows by as many as a vector has lanes; else rows, or blocks of columns.
   const std::int64_t together = lanes && p.inner == 1 && p.reduced <= kShortRow ? kLanes : 1;
-  const std::int64_t grain =
-      max_of<std::int64_t>(1, 32768 / max_of<std::int64_t>(1, p.reduced > 32768 ? 32768 : p.reduced * width * together));
-  call.threads.run(
-      static_cast<std::uint64_t>(ceil_div(p.outer, together) * blocks), static_cast<std::uint64_t>(grain),
-      [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
-        const auto finish = [&](float *to, std::int64_t count) {
-          if (p.op == ReduceOp::Mean)
-            for (std::int64_t c = 0; c < count; ++c) to[c] /= static_cast<float>(p.reduced);
-          activate_in_place(p.act, to, count);
-        };
-        const auto first_task = static_cast<std::int64_t>(begin), last_task = static_cast<std::int64_t>(end);
-        for (std::int64_t task = first_task; task < last_task; ++task) {
-          const std::int64_t outer = task / blocks * together, column = task % blocks * kColumns,
-                             columns = min_of(kColumns, p.inner - column);
-          const float *from = x + outer * p.reduced * p.inner + column;
-          float *to = y + outer * p.inner + column;
-          const auto one_kind = [&](auto tag) __attribute__((always_inline)) {
-            constexpr Kind kind = decltype(tag)::kKind;
-            if (together == 1) return reduce_task<kind>(from, to, p.reduced, p.inner, columns);
-            if (outer + kLanes <= p.outer) return reduce_short_rows<kind>(from, to, p.reduced);
-            for (std::int64_t r = 0; r < p.outer - outer; ++r) to[r] = reduce_row<kind>(from + r * p.reduced, p.reduced);
-          };
-          switch (p.op) {
-            case ReduceOp::Sum:
-            case ReduceOp::Mean: one_kind(Of<Kind::Sum>{}); break;
-            case ReduceOp::L1: one_kind(Of<Kind::Abs>{}); break;
-            case ReduceOp::Max: one_kind(Of<Kind::Max>{}); break;
-            case ReduceOp::Min: one_kind(Of<Kind::Min>{}); break;
-            case ReduceOp::LogSumExp:
-              if (p.inner == 1) *to = log_sum_exp_row(from, p.reduced);
-              else log_sum_exp_columns(from, to, p.reduced, p.inner, columns);
-              break;
-            default: reduce_wide(p.op, from, to, p.reduced, p.inner, columns);
-          }
-          if (p.inner > 1) finish(to, columns);
-        }
-        // Results that lie side by side are finished together.
-        if (p.inner == 1) finish(y + first_task * together, min_of(p.outer, last_task * together) - first_task * together);
-      });
+  const std::int64_t grain = max_of<std::int64_t>(
+      1, 32768 / max_of<std::int64_t>(1, p.reduced > 32768 ? 32768 : p.reduced * width * together));
+  call.threads.run(static_cast<std::uint64_t>(ceil_div(p.outer, together) * blocks), static_cast<std::uint64_t>(grain),
+                   [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
+                     const auto finish = [&](float *to, std::int64_t count) {
+                       if (p.op == ReduceOp::Mean)
+                         for (std::int64_t c = 0; c < count; ++c) to[c] /= static_cast<float>(p.reduced);
+                       activate_in_place(p.act, to, count);
+                     };
+                     const auto first_task = static_cast<std::int64_t>(begin),
+                                last_task = static_cast<std::int64_t>(end);
+                     for (std::int64_t task = first_task; task < last_task; ++task) {
+                       const std::int64_t outer = task / blocks * together, column = task % blocks * kColumns,
+                                          columns = min_of(kColumns, p.inner - column);
+                       const float *from = x + outer * p.reduced * p.inner + column;
+                       float *to = y + outer * p.inner + column;
+                       const auto one_kind = [&](auto tag) __attribute__((always_inline)) {
+                         constexpr Kind kind = decltype(tag)::kKind;
+                         if (together == 1) return reduce_task<kind>(from, to, p.reduced, p.inner, columns);
+                         if (outer + kLanes <= p.outer) return reduce_short_rows<kind>(from, to, p.reduced);
+                         for (std::int64_t r = 0; r < p.outer - outer; ++r)
+                           to[r] = reduce_row<kind>(from + r * p.reduced, p.reduced);
+                       };
+                       switch (p.op) {
+                         case ReduceOp::Sum:
+                         case ReduceOp::Mean: one_kind(Of<Kind::Sum>{}); break;
+                         case ReduceOp::L1: one_kind(Of<Kind::Abs>{}); break;
+                         case ReduceOp::Max: one_kind(Of<Kind::Max>{}); break;
+                         case ReduceOp::Min: one_kind(Of<Kind::Min>{}); break;
+                         case ReduceOp::LogSumExp:
+                           if (p.inner == 1) *to = log_sum_exp_row(from, p.reduced);
+                           else log_sum_exp_columns(from, to, p.reduced, p.inner, columns);
+                           break;
+                         default: reduce_wide(p.op, from, to, p.reduced, p.inner, columns);
+                       }
+                       if (p.inner > 1) finish(to, columns);
+                     }
+                     // Results that lie side by side are finished together.
+                     if (p.inner == 1)
+                       finish(y + first_task * together, min_of(p.outer, last_task * together) - first_task * together);
+                   });
 }
 
 }  // namespace quarry::kernels::QR_ISA
