@@ -139,13 +139,14 @@ Status kernel_range(Context &context) {
     using T = decltype(tag);
     const T first = *start.as<const T>(), step = *delta.as<const T>();
     T *const to = out->as<T>();
-    if constexpr (std::is_same_v<T, std::int64_t>) {  // wraps around: four at a time, without products
-      std::uint64_t value = static_cast<std::uint64_t>(first);
-      const std::uint64_t each = static_cast<std::uint64_t>(step);
+    if constexpr (std::is_integral_v<T>) {  // integers wrap around: each is what stands so many before it, and a step
+      constexpr std::int64_t kBack = 64;
+      const T far = multiply(static_cast<T>(kBack), step);
       std::int64_t i = 0;
-      for (; i + 4 <= out->count; i += 4, value += 4 * each)
-        for (std::uint64_t k = 0; k < 4; ++k) to[i + static_cast<std::int64_t>(k)] = static_cast<T>(value + k * each);
-      for (; i < out->count; ++i, value += each) to[i] = static_cast<T>(value);
+      for (; i < std::min(kBack, out->count); ++i) to[i] = add(first, multiply(static_cast<T>(i), step));
+      for (; i + kBack <= out->count; i += kBack)
+        for (std::int64_t k = 0; k < kBack; ++k) to[i + k] = add(to[i + k - kBack], far);
+      for (; i < out->count; ++i) to[i] = add(to[i - kBack], far);
     } else {
       for (std::int64_t i = 0; i < out->count; ++i) to[i] = add(first, multiply(static_cast<T>(i), step));
     }

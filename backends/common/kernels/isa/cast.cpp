@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Conversions between dtypes: a chunk is read as f32, f64, i32 or i64, whichever holds the source exactly, and written
 // from that.
-#include "backends/common/kernels/isa/double_vec.h"
 #include "backends/common/kernels/isa/kernels.h"
 #include "base/dtype.h"
 
@@ -88,16 +87,6 @@ QR_INLINE std::int64_t to_integer(double value) noexcept {
   return value <= -0x1p63 ? INT64_MIN : static_cast<std::int64_t>(value);
 }
 
-// Whether all magnitudes are; NaN is not.
-QR_INLINE bool all_below(const double *x, double bound, int count) noexcept {
-  VecL over{};
-  int i = 0;
-  for (; i + kDoubles <= count; i += kDoubles) over |= ~(abs(load(x + i)) < splat(bound));
-  bool below = !any(over);
-  for (; i < count; ++i) below &= __builtin_fabs(x[i]) < bound;
-  return below;
-}
-
 template <class From, class To>
 QR_INLINE void convert(const std::byte *from, To *to, int count) noexcept {
   for (int i = 0; i < count; ++i) to[i] = static_cast<To>(get<From>(from, i));
@@ -161,15 +150,6 @@ __attribute__((noinline)) void store_chunk(const From *from, DType dtype, std::b
         store_integers(values, dtype, to, count);
         return;
       }
-    } else if (all_below(from, 0x1p31, count)) {
-      if (dtype == DType::I32) {
-        for (int i = 0; i < count; ++i) put<std::int32_t>(to, i, static_cast<std::int32_t>(from[i]));
-        return;
-      }
-      std::int32_t values[kChunk];
-      for (int i = 0; i < count; ++i) values[i] = static_cast<std::int32_t>(from[i]);
-      store_integers(values, dtype, to, count);
-      return;
     }
     std::int64_t values[kChunk];
     for (int i = 0; i < count; ++i) values[i] = to_integer(static_cast<double>(from[i]));
@@ -217,6 +197,26 @@ bool cast_straight(DType from_type, DType to_type, const std::byte *from, std::b
     case DType::I32: return from_short_integers<std::int32_t>(to_type, from, to, count);
     default: return false;
   }
+}
+
+// Integer parts that an i32 holds. What processors make of others, NaN among them, is one end of i32 (or, of NaN, 0, as
+// it has to be): false where an end came out.
+bool to_i32(const std::byte *from, std::byte *to, int count) noexcept {
+  const auto *const __restrict x = reinterpret_cast<const Loose<double> *>(from);
+  auto *const __restrict y = reinterpret_cast<Loose<std::int32_t> *>(to);
+  std::int32_t ends = 0;
+  for (int i = 0; i < count; ++i) {
+    const auto whole = static_cast<std::int32_t>(x[i].value);
+    ends |= (whole == INT32_MIN) | (whole == INT32_MAX);
+    y[i].value = whole;
+  }
+  return ends == 0;
+}
+// f64 to integers.
+bool store_truncated(const std::byte *from, DType dtype, std::byte *to, int count) noexcept {
+  if (dtype == DType::I32) return to_i32(from, to, count);
+  std::int32_t values[kChunk];
+  return to_i32(from, reinterpret_cast<std::byte *>(values), count) && store_integers(values, dtype, to, count);
 }
 
 template <class Middle, class Load>
@@ -269,7 +269,16 @@ void cast(DType from_type, DType to_type, const std::byte *from, std::byte *to, 
         for (int i = 0; i < n; ++i)
           t[i] = __builtin_bit_cast(float, static_cast<std::uint32_t>(get<std::uint16_t>(f, i)) << 16);
       });
-    case DType::F64: return through<double>(count, w, v, from, to_type, to, convert<double, double>);
+    case DType::F64: {
+      const bool whole = to_type == DType::I32 || to_type == DType::I16 || to_type == DType::U16 ||
+                         to_type == DType::I8 || to_type == DType::U8;
+      for (std::int64_t at = 0; at < count; at += kChunk) {
+        const int n = static_cast<int>(min_of<std::int64_t>(kChunk, count - at));
+        if (whole && store_truncated(from + at * w, to_type, to + at * v, n)) continue;
+        through<double>(n, w, v, from + at * w, to_type, to + at * v, convert<double, double>);
+      }
+      return;
+    }
     case DType::I64: return through<std::int64_t>(count, w, v, from, to_type, to, convert<std::int64_t, std::int64_t>);
     case DType::I32: return through<std::int32_t>(count, w, v, from, to_type, to, convert<std::int32_t, std::int32_t>);
     case DType::I16: return through<std::int32_t>(count, w, v, from, to_type, to, convert<std::int16_t, std::int32_t>);
