@@ -32,11 +32,10 @@ std::uint64_t order_key(T value) {
 template <class T>
 std::int64_t next_better(const T *x, std::int64_t i, std::int64_t end, T worst, bool largest) {
   constexpr std::int64_t kBlock = 32;
-  using Mask = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;  // as wide as what a comparison gives
   const auto any = [&](auto better) {
     for (; i + kBlock <= end; i += kBlock) {
-      Mask found = 0;
-      for (std::int64_t j = 0; j < kBlock; ++j) found |= static_cast<Mask>(better(x[i + j]));
+      std::uint32_t found = 0;
+      for (std::int64_t j = 0; j < kBlock; ++j) found |= static_cast<std::uint32_t>(better(x[i + j]));
       if (found) break;
     }
     while (i < end && !better(x[i])) ++i;
