@@ -117,7 +117,8 @@ T reduce_row(const T *x, std::int64_t n) noexcept {
     else s[0] = join<op>(a, b);
   }
 #endif
-  for (int k = 0; k < 16 / static_cast<int>(sizeof(T)); ++k) result = static_cast<T>(join<op>(result, s[0][k]));
+  asm("" : "+m"(lanes));  // the rest is read from memory: gcc takes bytes out of vectors one at a time
+  for (int k = 0; k < 16 / static_cast<int>(sizeof(T)); ++k) result = static_cast<T>(join<op>(result, lanes[k]));
   if constexpr (kAsksForNan<op, T>)
     if (nan_seen || any(nan)) return __builtin_nan("");
   return result;
