@@ -79,7 +79,7 @@ void run_dots(const MatMul &g, std::int64_t row, std::int64_t rows) noexcept {
     if (const int rest = static_cast<int>(p.k - k); rest > 0)
       part[1] = fma(load_part(a + k, rest), load_part(b + k, rest), part[1]);
     float *const y = g.y + m * p.y_row;
-    *y = p.alpha * sum((part[0] + part[1]) + (part[2] + part[3])) + (g.bias ? *g.bias : 0);
+    *y = p.alpha * sum((part[0] + part[1]) + (part[2] + part[3])) + (g.bias ? *g.bias : g.row_bias ? g.row_bias[m] : 0);
     const float *const r = p.residual == Residual::None ? nullptr : g.r + m * p.y_row;
     if (p.residual == Residual::BeforeAct) *y += *r;
     if (p.act.kind != Act::None || p.residual == Residual::AfterAct)
