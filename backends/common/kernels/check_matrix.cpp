@@ -228,8 +228,7 @@ Status check_MatMulF32(const void *params, const Isa &isa, Needs &needs) {
   QR_RETURN_IF_ERROR(check_products("MatMulF32", p, 4, bytes));
   add(needs, bytes[0]);
   add(needs, bytes[1]);
-  if (p.has_bias)
-    add(needs, bytes[2] > 0 ? static_cast<std::uint64_t>(p.has_bias == kBiasPerRow ? p.m : p.n) * 4 : 0);
+  if (p.has_bias) add(needs, bytes[2] > 0 ? static_cast<std::uint64_t>(p.has_bias == kBiasPerRow ? p.m : p.n) * 4 : 0);
   if (p.residual != Residual::None) add(needs, bytes[2]);
   add(needs, bytes[2], true);
   const MatMulShape s = matmul_shape(p, isa.f32_lanes, isa.f32_panel);
