@@ -46,6 +46,7 @@ Vector<std::uint8_t> random_data(Random &random, DType dtype, std::int64_t count
   for (std::int64_t i = 0; i < count; ++i) {
     switch (dtype) {
       case DType::F32: put(i, random.real(-2, 2)); break;
+      case DType::F64: put(i, static_cast<double>(random.real(-2, 2))); break;
       case DType::F16: put(i, f32_to_f16(random.real(-2, 2))); break;
       case DType::I64: put(i, random.integer(0, indices - 1)); break;
       case DType::I32: put(i, static_cast<std::int32_t>(random.integer(0, indices - 1))); break;
@@ -66,6 +67,7 @@ Vector<float> floats_of(DType dtype, const Vector<std::uint8_t> &data) {
   for (std::size_t i = 0; i < values.size(); ++i) {
     switch (dtype) {
       case DType::F32: values[i] = get(i, 0.0f); break;
+      case DType::F64: values[i] = static_cast<float>(get(i, 0.0)); break;
       case DType::F16: values[i] = f16_to_f32(get(i, std::uint16_t{})); break;
       case DType::I64: values[i] = static_cast<float>(get(i, std::int64_t{})); break;
       case DType::I32: values[i] = static_cast<float>(get(i, std::int32_t{})); break;
@@ -246,7 +248,7 @@ bool same_results(const PlanCase &sample, const std::string &what, Random &rando
     for (std::size_t o = 0; wrong.empty() && o < expected.size(); ++o) {
       const qir::Tensor &tensor = sample.graph().tensors[static_cast<std::size_t>(sample.graph().outputs[o])];
       const Vector<float> a = floats_of(tensor.dtype, found[o]), b = floats_of(tensor.dtype, expected[o]);
-      const bool real = tensor.dtype == DType::F32 || tensor.dtype == DType::F16;
+      const bool real = tensor.dtype == DType::F32 || tensor.dtype == DType::F64 || tensor.dtype == DType::F16;
       double most = 1;
       for (const float value : b) most = std::max(most, std::fabs(static_cast<double>(value)));
       // A rounding in a coarser tensor on the way is several quanta of a finer one.
