@@ -418,28 +418,14 @@ struct AddedRow {
   std::int64_t at, begin, end;
 };
 
-// A row of pixels: what is added is summed up beside each other, in the order of the rows.
+// A row of pixels: what is added is summed up in the order of the rows.
 template <class T>
-void sum_rows(const T *from, const AddedRow *rows, std::int64_t count, std::int64_t width, T *to) {
-  std::int64_t low = 0, high = width;  // of what all rows add to
-  for (std::int64_t r = 0; r < count; ++r) low = std::max(low, rows[r].begin), high = std::min(high, rows[r].end);
-  constexpr std::int64_t kBeside = 16;
-  std::int64_t x = 0;
-  while (x < width) {
-    if (x >= low && x + kBeside <= high) {
-      T sums[kBeside] = {};
-      for (std::int64_t r = 0; r < count; ++r) {
-        const T *const row = from + rows[r].at + x;
-        for (std::int64_t i = 0; i < kBeside; ++i) sums[i] = add(sums[i], row[i]);
-      }
-      std::copy_n(sums, kBeside, to + x);
-      x += kBeside;
-      continue;
-    }
-    T sum{};
-    for (std::int64_t r = 0; r < count; ++r)
-      if (x >= rows[r].begin && x < rows[r].end) sum = add(sum, from[rows[r].at + x]);
-    to[x++] = sum;
+void sum_rows(const T *__restrict from, const AddedRow *rows, std::int64_t count, std::int64_t width,
+              T *__restrict to) {
+  std::fill_n(to, width, T{});
+  for (std::int64_t r = 0; r < count; ++r) {
+    const T *const row = from + rows[r].at;
+    for (std::int64_t x = rows[r].begin; x < rows[r].end; ++x) to[x] = add(to[x], row[x]);
   }
 }
 

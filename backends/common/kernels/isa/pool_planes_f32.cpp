@@ -6,9 +6,14 @@ namespace quarry::kernels::QR_ISA {
 
 namespace {
 
-// What at(0) to at(count - 1) come to; `known` is that number, or 0 where the compiler does not know it.
+QR_INLINE void see_all(NanSeen &all, const NanSeen &more) noexcept {
+  all.lanes = static_cast<decltype(all.lanes)>(all.lanes | more.lanes);
+}
+
+// What at(0) to at(count - 1) come to; `known` is that number, or 0 where the compiler does not know it. `seen` gets
+// where NaN was; nullptr: it is known that there is none.
 template <bool greatest, int known, class At>
-QR_INLINE VecF join(std::int64_t count, At &&at) noexcept {
+QR_INLINE VecF join(std::int64_t count, NanSeen *seen, At &&at) noexcept {
   VecF acc = splat(greatest ? -__builtin_inff() : 0.0f);
   if constexpr (known > 0) {
     VecF v[known];
@@ -16,9 +21,12 @@ QR_INLINE VecF join(std::int64_t count, At &&at) noexcept {
     acc = v[0];
     QR_UNROLL for (int k = 1; k < known; ++k) acc = greatest ? max(v[k], acc) : acc + v[k];
     if constexpr (greatest) {
-      NanSeen nan;
-      QR_UNROLL for (int k = 0; k < known; k += 2) nan.see(v[k], v[k + 1 < known ? k + 1 : k]);
-      acc = nan.put(acc);
+      if (seen) {
+        NanSeen nan;
+        QR_UNROLL for (int k = 0; k < known; k += 2) nan.see(v[k], v[k + 1 < known ? k + 1 : k]);
+        acc = nan.put(acc);
+        see_all(*seen, nan);
+      }
     }
   } else {
     if constexpr (greatest) {
@@ -28,15 +36,19 @@ QR_INLINE VecF join(std::int64_t count, At &&at) noexcept {
       std::int64_t k = 0;
       for (; k + 2 <= count; k += 2) {
         const VecF a = at(k), b = at(k + 1);
-        nan.see(a, b);
+        if (seen) nan.see(a, b);
         acc = max(a, acc), other = max(b, other);
       }
       if (k < count) {
         const VecF a = at(k);
-        nan.see(a, a);
+        if (seen) nan.see(a, a);
         acc = max(a, acc);
       }
-      acc = nan.put(max(acc, other));
+      acc = max(acc, other);
+      if (seen) {
+        acc = nan.put(acc);
+        see_all(*seen, nan);
+      }
     } else {
       for (std::int64_t k = 0; k < count; ++k) acc += at(k);
     }
@@ -93,53 +105,56 @@ struct Planes {
     }
   }
 
-  // Returns how many rows average is over.
-  float down(const float *plane, std::int64_t oy, float *line) const noexcept {
+  // Returns how many rows average is over; `has_nan` tells whether there is one.
+  float down(const float *plane, std::int64_t oy, float *line, bool &has_nan) const noexcept {
+    NanSeen nan;
     const Window &w = p.window;
     const std::int64_t top = oy * w.sh - w.pad_top;
     const Hits v = hits_of(top, w.dh, w.kh, w.ih, p.pad_bottom);
     const float *const from = plane + (top + v.first * w.dh) * w.iw;
     const std::int64_t rows = v.last - v.first;
     float *const to = line + w.pad_left;
-    if (rows == 3) down_rows<3>(from, to, rows);
-    else if (rows == 2) down_rows<2>(from, to, rows);
-    else if (rows == 5) down_rows<5>(from, to, rows);
-    else down_rows<0>(from, to, rows);
+    if (rows == 3) down_rows<3>(from, to, rows, nan);
+    else if (rows == 2) down_rows<2>(from, to, rows, nan);
+    else if (rows == 5) down_rows<5>(from, to, rows, nan);
+    else down_rows<0>(from, to, rows, nan);
+    has_nan = greatest && nan.any();
     return static_cast<float>(p.op == PoolOp::AverageIncludePad ? v.padded : rows);
   }
   template <int known>
-  QR_PLANES_INLINE void down_rows(const float *from, float *to, std::int64_t rows) const noexcept {
+  QR_PLANES_INLINE void down_rows(const float *from, float *to, std::int64_t rows, NanSeen &nan) const noexcept {
     const Window &w = p.window;
     const std::int64_t step = std::int64_t{w.dh} * w.iw,
                        columns = min_of<std::int64_t>(w.iw, padded_width(p) - w.pad_left);
-    std::int64_t i = 0;
-    for (; i + kLanes <= columns; i += kLanes)
-      store(to + i,
-            join<greatest, known>(
-                rows, [=](std::int64_t r) __attribute__((always_inline)) { return load(from + r * step + i); }));
-    if (const int rest = static_cast<int>(columns - i); rest > 0)
-      store_part(to + i,
-                 join<greatest, known>(
-                     rows, [=](std::int64_t r)
-                               __attribute__((always_inline)) { return load_part(from + r * step + i, rest); }),
-                 rest);
+    for (std::int64_t i = 0; i < columns; i += kLanes) {
+      const int lanes = static_cast<int>(min_of<std::int64_t>(kLanes, columns - i));
+      const VecF v = join<greatest, known>(
+          rows, &nan, [=](std::int64_t r) __attribute__((always_inline)) {
+            const float *const at = from + r * step + i;
+            return lanes == kLanes ? load(at) : load_part(at, lanes);
+          });
+      if (lanes == kLanes) store(to + i, v);
+      else store_part(to + i, v, lanes);
+    }
   }
 
   // The rows oy and oy + dh at once, whose windows have all rows but one in common; false where they do not lie wholly
   // in the image. (Of averages the order of additions would hang on how rows are shared out.)
-  bool down_two(const float *plane, std::int64_t oy, float *one, float *two) const noexcept {
+  bool down_two(const float *plane, std::int64_t oy, float *one, float *two, bool &has_nan) const noexcept {
+    NanSeen nan;
     const Window &w = p.window;
     const std::int64_t top = oy - w.pad_top;
     if (!greatest || w.sh != 1 || oy + w.dh >= w.oh || top < 0 || top + std::int64_t{w.kh} * w.dh >= w.ih) return false;
     const float *const from = plane + top * w.iw;
-    if (w.kh == 3) down_two_rows<3>(from, one + w.pad_left, two + w.pad_left);
-    else if (w.kh == 2) down_two_rows<2>(from, one + w.pad_left, two + w.pad_left);
-    else if (w.kh == 5) down_two_rows<5>(from, one + w.pad_left, two + w.pad_left);
+    if (w.kh == 3) down_two_rows<3>(from, one + w.pad_left, two + w.pad_left, nan);
+    else if (w.kh == 2) down_two_rows<2>(from, one + w.pad_left, two + w.pad_left, nan);
+    else if (w.kh == 5) down_two_rows<5>(from, one + w.pad_left, two + w.pad_left, nan);
     else return false;
+    has_nan = nan.any();
     return true;
   }
   template <int known>
-  QR_PLANES_INLINE void down_two_rows(const float *from, float *one, float *two) const noexcept {
+  QR_PLANES_INLINE void down_two_rows(const float *from, float *one, float *two, NanSeen &seen) const noexcept {
     const Window &w = p.window;
     const std::int64_t step = std::int64_t{w.dh} * w.iw,
                        columns = min_of<std::int64_t>(w.iw, padded_width(p) - w.pad_left);
@@ -155,6 +170,7 @@ struct Planes {
       first = second = nan;
       first.see(v[0], v[0]), second.see(v[known], v[known]);
       const VecF a = first.put(max(both, v[0])), b = second.put(max(v[known], both));  // the first of equal ones
+      see_all(seen, first), see_all(seen, second);
       if (lanes == kLanes) store(one + i, a), store(two + i, b);
       else store_part(one + i, a, lanes), store_part(two + i, b, lanes);
     }
@@ -170,14 +186,15 @@ struct Planes {
       store_part(inverses + ox, one / max(one, load_part(divisors + ox, rest) * counted), rest);
   }
 
-  template <int stride, int known>
+  template <int stride, int known, bool careful>
   QR_PLANES_INLINE void across(const float *line, float *y, const float *inverses) const noexcept {
+    NanSeen nan;
     const Window &w = p.window;
     const std::int64_t dw = w.dw, ow = w.ow, kw = w.kw;
     for (std::int64_t ox = 0; ox < ow; ox += kLanes) {
       const int lanes = static_cast<int>(min_of<std::int64_t>(kLanes, ow - ox));
       VecF acc = join<greatest, known>(
-          kw, [=](std::int64_t k) __attribute__((always_inline)) {
+          kw, careful ? &nan : nullptr, [=](std::int64_t k) __attribute__((always_inline)) {
             const float *const at = line + ox * stride + k * dw;
             if constexpr (stride == 1) return load(at);
             else return even_of(load(at), load(at + kLanes));
@@ -186,12 +203,17 @@ struct Planes {
       else store_part(y + ox, greatest ? acc : acc * load_part(inverses + ox, lanes), lanes);
     }
   }
-  template <int stride>
+  template <int stride, bool careful>
   void across(const float *line, float *y, const float *inverses) const noexcept {
-    if (p.window.kw == 3) across<stride, 3>(line, y, inverses);
-    else if (p.window.kw == 2) across<stride, 2>(line, y, inverses);
-    else if (p.window.kw == 5) across<stride, 5>(line, y, inverses);
-    else across<stride, 0>(line, y, inverses);
+    if (p.window.kw == 3) across<stride, 3, careful>(line, y, inverses);
+    else if (p.window.kw == 2) across<stride, 2, careful>(line, y, inverses);
+    else if (p.window.kw == 5) across<stride, 5, careful>(line, y, inverses);
+    else across<stride, 0, careful>(line, y, inverses);
+  }
+  template <int stride>
+  void across(const float *line, float *y, const float *inverses, bool has_nan) const noexcept {
+    if (greatest && has_nan) across<stride, true>(line, y, inverses);
+    else across<stride, false>(line, y, inverses);
   }
 };
 
@@ -213,14 +235,16 @@ void pool(const Call &call, const PoolPlanesF32 &p) {
                      for (auto row = static_cast<std::int64_t>(begin); row < last; row += kWorked) {
                        const std::int64_t rows = min_of(last - row, kWorked);
                        float counted[kWorked];
+                       bool has_nan[kWorked];
                        std::uint32_t made = 0;
                        for (std::int64_t i = 0; i < rows; ++i) {
                          if ((made >> i & 1) != 0) continue;
                          const float *const plane = x + (row + i) / w.oh * w.ih * w.iw;
                          const std::int64_t oy = (row + i) % w.oh, other = i + w.dh;
                          float *const to = planes.lines + i * line;
-                         if (other < rows && planes.down_two(plane, oy, to, to + w.dh * line)) made |= 1u << other;
-                         else counted[i] = planes.down(plane, oy, to);
+                         if (other < rows && planes.down_two(plane, oy, to, to + w.dh * line, has_nan[i]))
+                           made |= 1u << other, has_nan[other] = has_nan[i];
+                         else counted[i] = planes.down(plane, oy, to, has_nan[i]);
                        }
                        for (std::int64_t i = 0; i < rows; ++i) {
                          const float *const from = planes.lines + i * line;
@@ -229,8 +253,8 @@ void pool(const Call &call, const PoolPlanesF32 &p) {
                            inverted = counted[i];
                            planes.invert(inverted, inverses);
                          }
-                         if (w.sw == 1) planes.template across<1>(from, to, inverses);
-                         else planes.template across<2>(from, to, inverses);
+                         if (w.sw == 1) planes.template across<1>(from, to, inverses, has_nan[i]);
+                         else planes.template across<2>(from, to, inverses, has_nan[i]);
                        }
                      }
                    });
