@@ -90,9 +90,14 @@ Status Lowering::lower_int(const Group &group, bool *done) {
       return emit_step(Kernel::PoolInt, p, {arg(x, width(xi)), arg(y, width(yi))});
     }
     case Op::GlobalAveragePool: {
-      const View x = channels_last(xi, true);
+      // As it lies; images that lie otherwise are brought into the order of their neighbours.
+      const View first = any(xi);
+      std::int64_t pixel;
+      const bool planes = is_row_major(first) && !is_channels_last(first, &pixel);
+      const View x = planes ? first : channels_last(xi, true);
       kernels::MeanInt p;
-      p.outer = x.dims[0], p.inner = x.dims[1], p.reduced = count_of(x.dims) / (p.outer * p.inner);
+      p.outer = x.dims[0] * (planes ? x.dims[1] : 1), p.inner = planes ? 1 : x.dims[1];
+      p.reduced = count_of(x.dims) / (x.dims[0] * x.dims[1]);
       p.x = qx, p.y = qy;
       const View y = new_row_major(tensor(yi).shape, width(yi));
       define(yi, y);

@@ -21,6 +21,11 @@ bool quantized_weights(const qir::Tensor &w, std::int64_t channel_axis) {
           q.scales.size() == static_cast<std::size_t>(w.shape[static_cast<std::size_t>(channel_axis)]));
 }
 
+// Of one scale, an activation or a constant.
+bool quantized_operand(const qir::Tensor &tensor) {
+  return integer_dtype(tensor.dtype) && tensor.quant && tensor.quant->per_tensor();
+}
+
 // Without their zero points the weights have at most 15 bits and a sign: the kernel of depthwise convolutions holds no
 // more.
 bool fit_16_bits(const qir::Tensor &w) {
@@ -91,7 +96,7 @@ bool integer_way(const qir::Graph &graph, const qir::Node &node) {
     case Op::Add:
     case Op::Sub:
     case Op::Mul:
-      return quantized_activation(x) && quantized_activation(at(graph, node.inputs[1])) && quantized_activation(y);
+      return quantized_operand(x) && quantized_operand(at(graph, node.inputs[1])) && quantized_activation(y);
     case Op::Concat:
       return quantized_activation(y) && std::all_of(node.inputs.begin(), node.inputs.end(), [&](std::int32_t id) {
                return quantized_activation(at(graph, id)) || same_quantization(at(graph, id), y);

@@ -324,6 +324,26 @@ TEST_CASE("quantized convolutions take additions") {
   CHECK_EQ(sample.steps(), "Copy ConvInt ConvInt Copy");
 }
 
+TEST_CASE("quantized images meet constants, and are averaged, as they lie") {
+  for (const DType dtype : {DType::U8, DType::I8}) {
+    Net net;
+    const auto quantised = [&](i32 id, float scale) {
+      qir::Tensor &t = const_cast<qir::Tensor &>(net.graph().tensors[static_cast<std::size_t>(id)]);
+      t.dtype = dtype;
+      t.quant = qir::Quantization{{scale}, {dtype == DType::U8 ? 120 : -3}, 0, 0};
+      return id;
+    };
+    Random random(3);
+    const i32 x = quantised(net.image(5, 13, 19), 0.02f);
+    const i32 c = quantised(net.constant(dtype, {5, 1, 1}, test::random_data(random, dtype, 5)), 0.01f);
+    const i32 sum = quantised(net.node(Op::Add, {x, c}), 0.03f);
+    const PlanCase sample(net.gives({quantised(net.node(Op::GlobalAveragePool, {sum}), 0.004f)}));
+    Random inputs(4);
+    CHECK(same_results(sample, "quantised addition of a constant", inputs, 0, 1));
+    CHECK_EQ(sample.steps(), "BinaryInt MeanInt");
+  }
+}
+
 TEST_CASE("gelu by tanh is found") {
   const auto steps = [](int form, float cubic) {
     Net net;
