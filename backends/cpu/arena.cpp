@@ -48,7 +48,7 @@ std::optional<std::uint32_t> same_walk(const Plan &plan, const Step &step) {
     }
     case static_cast<std::uint32_t>(Kernel::ChainF32): {
       const auto p = params_of<kernels::ChainF32>(plan, step);
-      return first_if(is_row_major({p.dims, p.rank}, {p.x, p.rank}));
+      return first_if(p.x_type == p.y_type && is_row_major({p.dims, p.rank}, {p.x, p.rank}));
     }
     case static_cast<std::uint32_t>(Kernel::ConvF32):
       if (!kernels::adds_in_place(params_of<kernels::ConvF32>(plan, step), *plan.isa)) return std::nullopt;

@@ -115,6 +115,7 @@ Result<CompiledPlan> compile(qir::Graph graph, std::span<const qir::Bytes> segme
     ways.tail(parts.second.graph);
   }
   chain_steps(out.plan, ways);
+  read_halves(out.plan, ways);
   ways.write(out.plan);
   if (options.look_only) return out;
   place_values(out.plan);

@@ -40,6 +40,9 @@ Result<CompiledPlan> compile(qir::Graph graph, std::span<const qir::Bytes> segme
 // Makes one step of elementwise steps that come one behind the other (chain.cpp).
 void chain_steps(Plan &plan, Ways &ways);
 
+// Lets steps read and write f16 and bf16 themselves where Casts stand beside them (halves.cpp).
+void read_halves(Plan &plan, Ways &ways);
+
 // Gives every arena and output value its offset, and lets elementwise steps write where they read (arena.cpp).
 void place_values(Plan &plan);
 

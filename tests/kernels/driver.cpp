@@ -289,6 +289,7 @@ int main_of(int argc, char **argv) {
   register_image(registry);
   register_elementwise(registry);
   register_chain(registry);
+  register_halves(registry);
   register_rows(registry);
   register_movement(registry);
   register_int(registry);

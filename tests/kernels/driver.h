@@ -137,6 +137,7 @@ void register_matrix(Registry &registry);
 void register_image(Registry &registry);
 void register_elementwise(Registry &registry);
 void register_chain(Registry &registry);
+void register_halves(Registry &registry);
 void register_rows(Registry &registry);
 void register_movement(Registry &registry);
 void register_int(Registry &registry);

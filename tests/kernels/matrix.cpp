@@ -273,7 +273,7 @@ void check_conv(const Isa &isa, const ConvCase &c) {
                            ? 0
                            : static_cast<double>(data.r[pixel * static_cast<std::size_t>(p.r_stride) + channel]);
       const double size = static_cast<double>(sizes[at]) + std::fabs(bias) + std::fabs(r);
-      const double error = p.algorithm == ConvAlgorithm::Winograd4x4
+      const double error = is_winograd(p.algorithm)
                                ? 1e-5 * (static_cast<double>(largest) + std::fabs(bias) + std::fabs(r))
                                : (4 + std::sqrt(terms)) * 0x1p-24 * size;
       expect_result("pixel " + std::to_string(pixel) + " channel " + std::to_string(channel), y[i],
@@ -312,7 +312,11 @@ ConvCase depthwise_case(std::int32_t size, std::int32_t channels, std::int32_t k
 
 namespace {
 
-ConvCase random_case(Random &random, bool depthwise, bool winograd) {
+constexpr ConvAlgorithm kAlgorithms[] = {ConvAlgorithm::Direct, ConvAlgorithm::Winograd4x4, ConvAlgorithm::Winograd2x2};
+const char *const kAlgorithmNames[] = {"", ", Winograd", ", Winograd of 2x2"};
+
+ConvCase random_case(Random &random, bool depthwise, ConvAlgorithm algorithm) {
+  const bool winograd = is_winograd(algorithm);
   const auto pick = [&](std::int64_t low, std::int64_t high) {
     return static_cast<std::int32_t>(random.integer(low, high));
   };
@@ -353,8 +357,8 @@ ConvCase random_case(Random &random, bool depthwise, bool winograd) {
     c.p.residual = static_cast<Residual>(pick(0, 2));
     c.p.act = {pick(0, 2) ? Act::Clip : static_cast<Act>(pick(0, static_cast<std::int64_t>(Act::Count) - 1)),
                random.real(-0.5f, 0.2f), random.real(0.3f, 1.0f), 0};
-    if (winograd) c.p.algorithm = ConvAlgorithm::Winograd4x4;
-    else if (!depthwise && !c.planes_out) c.p.weights = static_cast<WeightType>(pick(0, 2));
+    c.p.algorithm = algorithm;
+    if (!winograd && !depthwise && !c.planes_out) c.p.weights = static_cast<WeightType>(pick(0, 2));
     return c;
   }
 }
@@ -403,24 +407,25 @@ void test_refusals(const Isa &isa) {
 
 void add_convs(Registry &registry) {
   for (const bool depthwise : {false, true})
-    for (const bool winograd : {false, true}) {
+    for (std::size_t i = 0; i < std::size(kAlgorithms); ++i) {
+      const ConvAlgorithm algorithm = kAlgorithms[i];
+      const bool winograd = is_winograd(algorithm);
       if (depthwise && winograd) continue;
-      const std::string name = depthwise  ? "DepthwiseF32: random"
-                               : winograd ? "ConvF32: Winograd, random"
-                                          : "ConvF32: random";
+      const std::string name =
+          depthwise ? std::string("DepthwiseF32: random") : std::string("ConvF32: random") + kAlgorithmNames[i];
       registry.test(name, [=](const Isa &isa) {
         Random random(depthwise ? 3 : winograd ? 2 : 1);
-        for (int i = 0; i < (winograd ? 60 : 160); ++i) check_conv(isa, random_case(random, depthwise, winograd));
+        for (int j = 0; j < (winograd ? 60 : 160); ++j) check_conv(isa, random_case(random, depthwise, algorithm));
       });
     }
   registry.test("ConvF32: every activation", [](const Isa &isa) {
     for (std::uint32_t kind = 0; kind < static_cast<std::uint32_t>(Act::Count); ++kind)
       for (const Residual residual : {Residual::None, Residual::BeforeAct, Residual::AfterAct})
-        for (const bool winograd : {false, true}) {
+        for (const ConvAlgorithm algorithm : kAlgorithms) {
           ConvCase c = conv_case(6, 5, 21, 3, 1, 1);
           c.p.act = {static_cast<Act>(kind), 0.3f, 0.6f, 0};
           c.p.residual = residual;
-          if (winograd) c.p.algorithm = ConvAlgorithm::Winograd4x4;
+          c.p.algorithm = algorithm;
           check_conv(isa, c);
         }
   });
@@ -481,11 +486,11 @@ void add_convs(Registry &registry) {
     check_conv(isa, c);
   });
   registry.test("ConvF32: Winograd, many channels and blocks", [](const Isa &isa) {
-    for (ConvCase c :
-         {conv_case(14, 256, 64, 3, 1, 1), conv_case(30, 64, 40, 3, 1, 1), conv_case(7, 300, 19, 3, 1, 1)}) {
-      c.p.algorithm = ConvAlgorithm::Winograd4x4;
-      check_conv(isa, c);
-    }
+    for (ConvCase c : {conv_case(14, 256, 64, 3, 1, 1), conv_case(30, 64, 40, 3, 1, 1), conv_case(7, 300, 19, 3, 1, 1)})
+      for (const ConvAlgorithm algorithm : {ConvAlgorithm::Winograd4x4, ConvAlgorithm::Winograd2x2}) {
+        c.p.algorithm = algorithm;
+        check_conv(isa, c);
+      }
     // Groups whose channels fill vectors and not; phases of many tiles, of one, and of none.
     for (const auto [size, groups, step_y, step_x] : {std::array{30, 4, 1, 1}, {33, 1, 2, 3}, {9, 3, 6, 12}}) {
       ConvCase c = conv_case(size, 16 * 5 * groups, 20 * groups, 3, 1, 0);
@@ -493,8 +498,10 @@ void add_convs(Registry &registry) {
       w.dh = step_y, w.dw = step_x, w.pad_top = step_y, w.pad_left = step_x;
       w.oh = w.ow = size;
       c.p.groups = groups;
-      c.p.algorithm = ConvAlgorithm::Winograd4x4;
-      check_conv(isa, c);
+      for (const ConvAlgorithm algorithm : {ConvAlgorithm::Winograd4x4, ConvAlgorithm::Winograd2x2}) {
+        c.p.algorithm = algorithm;
+        check_conv(isa, c);
+      }
     }
   });
   registry.test("ConvF32: what 16 bits hold", [](const Isa &) {
@@ -574,6 +581,12 @@ void add_conv_benches(Registry &registry) {
                {"gemm 1x2048x1000, f16", halves(gemm_case(1, 2048, 1000))},
                {"gemm 1x4096x4096", gemm_case(1, 4096, 4096)},
                {"gemm 1x4096x4096, f16", halves(gemm_case(1, 4096, 4096))},
+               {"gemm 4x4096x4096", gemm_case(4, 4096, 4096)},
+               {"gemm 4x4096x4096, f16", halves(gemm_case(4, 4096, 4096))},
+               {"gemm 8x4096x4096", gemm_case(8, 4096, 4096)},
+               {"gemm 8x4096x4096, f16", halves(gemm_case(8, 4096, 4096))},
+               {"gemm 32x4096x4096", gemm_case(32, 4096, 4096)},
+               {"gemm 32x4096x4096, f16", halves(gemm_case(32, 4096, 4096))},
                {"gemm 128x768x3072, f16", halves(gemm_case(128, 768, 3072))},
                {"gemm 128x768x768 (bert)", gemm_case(128, 768, 768)},
                {"gemm 128x768x3072 (bert)", gemm_case(128, 768, 3072)},
@@ -589,19 +602,18 @@ void add_conv_benches(Registry &registry) {
                {"3x3 7 960", depthwise_case(7, 960, 3, 1, 1)},
                {"5x5 14 480", depthwise_case(14, 480, 5, 1, 2)}};
   for (const auto &item : cases)
-    for (const bool winograd : {false, true}) {
+    for (std::size_t i = 0; i < std::size(kAlgorithms); ++i) {
       ConvCase c = item.c;
       const Window &w = c.p.window;
-      if (winograd && (c.depthwise || w.kh != 3 || w.sh != 1 || c.p.ic < 16)) continue;
+      if (i > 0 && (c.depthwise || w.kh != 3 || w.sh != 1 || c.p.ic < 16)) continue;
       c.p.act = {Act::Clip, 0, kInf, 0};
-      if (winograd) c.p.algorithm = ConvAlgorithm::Winograd4x4;
-      registry.bench(
-          std::string(c.depthwise ? "DepthwiseF32: " : "ConvF32: ") + item.name + (winograd ? ", Winograd" : ""),
-          [c](const Isa &isa) {
-            Random random(1);
-            ConvData data;
-            return prepare(isa, c, random, &data);
-          });
+      c.p.algorithm = kAlgorithms[i];
+      registry.bench(std::string(c.depthwise ? "DepthwiseF32: " : "ConvF32: ") + item.name + kAlgorithmNames[i],
+                     [c](const Isa &isa) {
+                       Random random(1);
+                       ConvData data;
+                       return prepare(isa, c, random, &data);
+                     });
     }
 }
 

@@ -44,6 +44,15 @@ Status check_count(std::string_view kernel, std::int64_t count) {
   return count < 0 || count > kMostElements ? refuse(kernel, "elements", count, "0 to 2^48") : Status();
 }
 
+Status check_type(std::string_view kernel, NumberType type) {
+  return type >= NumberType::Count
+             ? refuse(kernel, "type of an operand", static_cast<std::int64_t>(type), "0 to 2 (f32, f16, bf16)")
+             : Status();
+}
+std::uint64_t bytes_of(std::uint64_t elements, NumberType type) noexcept {
+  return elements * (type == NumberType::F32 ? 4 : 2);
+}
+
 bool valid_width(std::uint32_t width) noexcept {
   return width == 1 || width == 2 || width == 4 || width == 8 || width == 16;
 }
@@ -78,7 +87,9 @@ Status check_ChainF32(const void *params, const Isa &, Needs &needs) {
                   "no negative extents, and at most 2^48 elements");
   if (!nest_extent(p.dims, p.x, p.rank, &bytes))
     return refuse("ChainF32", "strides of x (first given)", p.x[0], "0 or more, within 2^48 elements");
-  add(needs, y == 0 ? 0 : bytes * 4);
+  QR_RETURN_IF_ERROR(check_type("ChainF32", p.x_type));
+  QR_RETURN_IF_ERROR(check_type("ChainF32", p.y_type));
+  add(needs, y == 0 ? 0 : bytes_of(bytes, p.x_type));
   for (std::uint32_t s = 0; s < p.stages; ++s) {
     const ChainStage &stage = p.stage[s];
     if (stage.form >= ChainForm::Count)
@@ -86,12 +97,14 @@ Status check_ChainF32(const void *params, const Isa &, Needs &needs) {
     if (stage.op >= BinaryOp::Count)
       return refuse("ChainF32", "operator", static_cast<std::int64_t>(stage.op), "0 to 7");
     QR_RETURN_IF_ERROR(check_act("ChainF32", stage.act));
+    QR_RETURN_IF_ERROR(check_type("ChainF32", stage.b_type));
+    QR_RETURN_IF_ERROR(check_reserved("ChainF32", stage.reserved));
     if (stage.form == ChainForm::Alone) continue;
     if (!nest_extent(p.dims, stage.b, p.rank, &bytes))
       return refuse("ChainF32", "strides of an operand (first given)", stage.b[0], "0 or more, within 2^48 elements");
-    add(needs, y == 0 ? 0 : bytes * 4);
+    add(needs, y == 0 ? 0 : bytes_of(bytes, stage.b_type));
   }
-  add(needs, y * 4, true);
+  add(needs, bytes_of(y, p.y_type), true);
   return {};
 }
 
@@ -176,9 +189,12 @@ Status check_ReduceF32(const void *params, const Isa &, Needs &needs) {
   QR_RETURN_IF_ERROR(check_block("ReduceF32", p.outer, p.reduced, p.inner, &in));
   QR_RETURN_IF_ERROR(check_block("ReduceF32", p.outer, 1, p.inner, &out));
   if (p.op >= ReduceOp::Count) return refuse("ReduceF32", "operator", static_cast<std::int64_t>(p.op), "0 to 8");
-  QR_RETURN_IF_ERROR(check_reserved("ReduceF32", p.reserved));
+  QR_RETURN_IF_ERROR(check_type("ReduceF32", p.x_type));
   QR_RETURN_IF_ERROR(check_act("ReduceF32", p.act));
-  add(needs, in * 4), add(needs, out * 4, true);
+  add(needs, bytes_of(in, p.x_type)), add(needs, out * 4, true);
+  if (p.x_type != NumberType::F32)
+    needs.scratch_bytes = static_cast<std::uint64_t>(p.reduced) *
+                          static_cast<std::uint64_t>(p.inner < kReduceColumns ? p.inner : kReduceColumns) * 4;
   return {};
 }
 

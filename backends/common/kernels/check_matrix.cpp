@@ -58,7 +58,7 @@ Status check_ConvF32(const void *params, const Isa &isa, Needs &needs) {
   if (p.groups < 1 || p.ic % p.groups != 0 || p.oc % p.groups != 0)
     return refuse("ConvF32", "groups", p.groups, "a divisor of input and output channels");
   if (p.algorithm >= ConvAlgorithm::Count)
-    return refuse("ConvF32", "algorithm", static_cast<std::int64_t>(p.algorithm), "0 to 2");
+    return refuse("ConvF32", "algorithm", static_cast<std::int64_t>(p.algorithm), "0 to 3");
   if (p.weights >= WeightType::Count || (p.weights != WeightType::F32 && p.algorithm != ConvAlgorithm::Direct))
     return refuse("ConvF32", "type of the weights", static_cast<std::int64_t>(p.weights),
                   "0 to 2, and 0 for all algorithms but the direct one");
@@ -82,16 +82,17 @@ Status check_ConvF32(const void *params, const Isa &isa, Needs &needs) {
   if (!image_bytes(w.n, w.oh, w.ow, p.y_stride, p.oc, 4, &y_bytes))
     return refuse("ConvF32", "elements from one pixel of y to the next", p.y_stride, "at least the output channels");
   add(needs, bytes);
-  if (p.algorithm == ConvAlgorithm::Winograd4x4) {
+  if (is_winograd(p.algorithm)) {
     if (!winograd_possible(p))
-      return refuse("ConvF32", "algorithm", 1, "0 where the window is not 3x3 with steps of 1 and dilations up to 256");
+      return refuse("ConvF32", "algorithm", static_cast<std::int64_t>(p.algorithm),
+                    "0 where the window is not 3x3 with steps of 1 and dilations up to 256");
     const WinogradShape s = winograd_shape(p, isa.f32_lanes, isa.f32_panel);
     // (Below 2^60: at most 36 * 2^24 groups.)
-    if (!float_bytes(std::int64_t{36} * p.groups, s.vectors, s.lanes, s.group_inputs, &bytes))
+    if (!float_bytes(s.points * p.groups, s.vectors, s.lanes, s.group_inputs, &bytes))
       return too_large("ConvF32", "packed weights");
     add(needs, bytes);
     std::uint64_t in, out;
-    if (!float_bytes(36, s.in_plane, 1, 1, &in) || !float_bytes(36, s.out_plane, 1, 1, &out))
+    if (!float_bytes(s.points, s.in_plane, 1, 1, &in) || !float_bytes(s.points, s.out_plane, 1, 1, &out))
       return too_large("ConvF32", "scratch");
     needs.scratch_bytes = static_cast<std::uint64_t>(s.in_step) * 4 + in + out;
     return add_outputs("ConvF32", w, p.oc, conv_ceil_div(p.oc, s.lanes) * s.lanes, p.has_bias, p.residual, p.r_stride,

@@ -185,16 +185,19 @@ inline constexpr std::uint64_t kBlockRowsBytes = 64;  // of a worker's scratch: 
   return s;
 }
 
-// Winograd F(4x4, 3x3): tiles of 4 x 4 outputs, from 6 x 6 inputs. Where taps are dilated, outputs as far apart as they
-// are make an image of their own (a phase). Packed weights: [36][group][panel][k][vectors of the panel * lanes].
+// Winograd F(m x m, 3x3), m 2 or 4: tiles of m x m outputs, from (m + 2) x (m + 2) inputs, the points. Where taps are
+// dilated, outputs as far apart as they are make an image of their own (a phase). Packed weights:
+// [point][group][panel][k][vectors of the panel * lanes].
 struct WinogradShape {
+  std::int64_t side;                     // m
+  std::int64_t points;                   // (m + 2)^2
   std::int64_t tiles_y, tiles_x, tiles;  // of a phase of an image; of all
   std::int64_t block;                    // tiles that are worked on at a time
   std::int64_t group_inputs, group_outputs;
   std::int64_t vectors, panels;    // of a group
   std::int64_t in_step, out_step;  // elements of a row of transformed inputs and outputs: one tile
-  // Of the rows of a block. Not a multiple of a page: the 36 rows that are written together must fall into different
-  // sets of the cache.
+  // Of the rows of a block. Not a multiple of a page: the rows of all points that are written together must fall into
+  // different sets of the cache.
   std::int64_t in_plane, out_plane;
   std::uint32_t lanes;
   std::int64_t panel_vectors(std::int64_t panel) const noexcept {
@@ -205,6 +208,9 @@ struct WinogradShape {
     return panel * (vectors / panels) + (panel < wider ? panel : wider);
   }
 };
+[[maybe_unused]] static inline bool is_winograd(ConvAlgorithm algorithm) noexcept {
+  return algorithm == ConvAlgorithm::Winograd4x4 || algorithm == ConvAlgorithm::Winograd2x2;
+}
 [[maybe_unused]] static inline bool winograd_possible(const ConvF32 &p) noexcept {
   const Window &w = p.window;
   constexpr std::int32_t kMostDilation = 256;
@@ -215,14 +221,16 @@ struct WinogradShape {
   WinogradShape s{};
   s.lanes = lanes;
   const Window &w = p.window;
-  s.tiles_y = conv_ceil_div(w.oh, std::int64_t{4} * w.dh), s.tiles_x = conv_ceil_div(w.ow, std::int64_t{4} * w.dw);
+  s.side = p.algorithm == ConvAlgorithm::Winograd2x2 ? 2 : 4;
+  s.points = (s.side + 2) * (s.side + 2);
+  s.tiles_y = conv_ceil_div(w.oh, s.side * w.dh), s.tiles_x = conv_ceil_div(w.ow, s.side * w.dw);
   s.tiles = s.tiles_y * s.tiles_x * w.dh * w.dw * w.n;
   s.group_inputs = p.ic / p.groups, s.group_outputs = p.oc / p.groups;
   s.vectors = conv_ceil_div(s.group_outputs, lanes);
   s.panels = conv_ceil_div(s.vectors, panel);
   s.in_step = conv_ceil_div(p.ic, 16) * 16, s.out_step = conv_ceil_div(p.oc, 16) * 16;
-  constexpr std::int64_t kBlockBytes = 1536 << 10;
-  std::int64_t block = kBlockBytes / (36 * (s.in_step + s.out_step) * 4) / 6 * 6;
+  constexpr std::int64_t kBlockBytes = 2048 << 10;
+  std::int64_t block = kBlockBytes / (s.points * (s.in_step + s.out_step) * 4) / 6 * 6;
   if (block < 12) block = 12;
   if (block > s.tiles) block = s.tiles;
   s.block = conv_ceil_div(s.tiles, conv_ceil_div(s.tiles, block));

@@ -16,7 +16,8 @@ namespace quarry::kernels {
 }
 // Operators of whole bytes do not ask what they mean: dtypes of one width are one.
 [[maybe_unused]] static constexpr bool takes(ElementOp op, DType dtype) noexcept {
-  const bool real = dtype == DType::F32 || dtype == DType::F64;
+  const bool half = dtype == DType::F16 || dtype == DType::BF16;  // widened first
+  const bool real = dtype == DType::F32 || dtype == DType::F64 || half;
   const bool whole = dtype == DType::I8 || dtype == DType::U8 || dtype == DType::I16 || dtype == DType::U16 ||
                      dtype == DType::I32 || dtype == DType::U32 || dtype == DType::I64 || dtype == DType::U64;
   switch (op) {
@@ -35,7 +36,7 @@ namespace quarry::kernels {
     case ElementOp::IsInf: return real;
     case ElementOp::Count: return false;
     default:
-      if (op >= ElementOp::Asin) return dtype == DType::F32;
+      if (op >= ElementOp::Asin) return dtype == DType::F32 || half;
       return real || (op < ElementOp::Softsign && whole);
   }
 }

@@ -22,9 +22,10 @@ struct FilterView {
 // Weights that params.weights does not hold are rounded to it.
 void pack_conv_f32(const ConvF32 &params, const Isa &isa, FilterView<float> weights, void *destination);
 void pack_depthwise_f32(const DepthwiseF32 &params, const Isa &isa, FilterView<float> weights, void *destination);
-// Whether Winograd4x4 is possible and quicker than Direct. Its error is larger: an output is off by up to about 1e-5
-// times the largest |w| * |x| sum of the outputs around it (Direct: 1e-6), see the kernel tests.
-bool winograd_wins(const ConvF32 &params, const Isa &isa);
+// Winograd4x4, Winograd2x2 or Direct, whichever serves best: time, and what weights take of memory. The error of the
+// first is larger: an output is off by up to about 1e-5 times the largest |w| * |x| sum of the outputs around it
+// (Direct: 1e-6), see the kernel tests.
+ConvAlgorithm winograd_choice(const ConvF32 &params, const Isa &isa);
 // Whether Split is possible; and quicker than Direct; and whether it may be used with these weights (split_shape.h).
 bool split_possible(const ConvF32 &params, const Isa &isa);
 bool split_wins(const ConvF32 &params, const Isa &isa);

@@ -21,9 +21,13 @@ constexpr double kWinogradG[6][3] = {{1.0 / 4, 0, 0},
                                      {1.0 / 24, 1.0 / 12, 1.0 / 6},
                                      {1.0 / 24, -1.0 / 12, 1.0 / 6},
                                      {0, 0, 1}};
+// Of F(2x2, 3x3): 0, 1, -1, infinity.
+constexpr double kWinogradSmallG[4][3] = {{1, 0, 0}, {0.5, 0.5, 0.5}, {0.5, -0.5, 0.5}, {0, 0, 1}};
 
 void pack_winograd(const ConvF32 &p, const Isa &isa, FilterView<float> w, float *to) {
   const WinogradShape s = winograd_shape(p, isa.f32_lanes, isa.f32_panel);
+  const auto *const matrix = s.side == 2 ? kWinogradSmallG : kWinogradG;
+  const int points = static_cast<int>(s.side + 2);  // of a row
   const std::int64_t group_weights = s.vectors * s.lanes * s.group_inputs, plane = group_weights * p.groups;
   for (std::int64_t i = 0; i < p.groups * s.panels; ++i) {
     const std::int64_t group = i / s.panels, panel = i % s.panels;
@@ -33,22 +37,22 @@ void pack_winograd(const ConvF32 &p, const Isa &isa, FilterView<float> w, float 
         float *const at = to + group * group_weights + begin * s.group_inputs + k * width + column;
         const std::int64_t oc = begin + column;
         if (oc >= s.group_outputs) {
-          for (int tap = 0; tap < 36; ++tap) at[tap * plane] = 0;
+          for (int tap = 0; tap < points * points; ++tap) at[tap * plane] = 0;
           continue;
         }
         const float *const g = w.data + (group * s.group_outputs + oc) * w.oc_stride + k * w.ic_stride;
         double half[6][3];
-        for (int row = 0; row < 6; ++row)
+        for (int row = 0; row < points; ++row)
           for (int j = 0; j < 3; ++j) {
             half[row][j] = 0;
             for (int l = 0; l < 3; ++l)
-              half[row][j] += kWinogradG[row][l] * static_cast<double>(g[l * w.kh_stride + j * w.kw_stride]);
+              half[row][j] += matrix[row][l] * static_cast<double>(g[l * w.kh_stride + j * w.kw_stride]);
           }
-        for (int row = 0; row < 6; ++row)
-          for (int j = 0; j < 6; ++j) {
+        for (int row = 0; row < points; ++row)
+          for (int j = 0; j < points; ++j) {
             double sum = 0;
-            for (int l = 0; l < 3; ++l) sum += half[row][l] * kWinogradG[j][l];
-            at[(row * 6 + j) * plane] = static_cast<float>(sum);
+            for (int l = 0; l < 3; ++l) sum += half[row][l] * matrix[j][l];
+            at[(row * points + j) * plane] = static_cast<float>(sum);
           }
       }
   }
@@ -95,7 +99,7 @@ void pack_split(const ConvF32 &p, FilterView<float> w, std::uint16_t *to) {
 }  // namespace
 
 void pack_conv_f32(const ConvF32 &p, const Isa &isa, FilterView<float> w, void *destination) {
-  if (p.algorithm == ConvAlgorithm::Winograd4x4) return pack_winograd(p, isa, w, static_cast<float *>(destination));
+  if (is_winograd(p.algorithm)) return pack_winograd(p, isa, w, static_cast<float *>(destination));
   if (p.algorithm == ConvAlgorithm::Split) return pack_split(p, w, static_cast<std::uint16_t *>(destination));
   const ConvShape s = conv_shape(p, isa.f32_lanes, isa.f32_panel);
   if (p.weights == WeightType::F32) return pack_direct(p, s, w, static_cast<float *>(destination));
@@ -156,13 +160,40 @@ void pack_channels(const float *values, std::int64_t count, void *destination, s
   std::memset(static_cast<std::byte *>(destination) + have, 0, bytes - have);
 }
 
-// Measured with AVX2: 1.8 to 3.3 times as quick from 16 channels and 10x10 pixels on; equal at 7x7, where reading the
-// weights (four times as many) takes all the time. Phases of a dilated one may leave much of their tiles empty.
-bool winograd_wins(const ConvF32 &p, const Isa &isa) {
-  if (!winograd_possible(p) || p.ic / p.groups < 16 || p.oc / p.groups < 16) return false;
-  const std::int64_t tiles = winograd_shape(p, isa.f32_lanes, isa.f32_panel).tiles;
-  const bool dilated = p.window.dh > 1 || p.window.dw > 1;
-  return tiles >= 9 && (!dilated || tiles * 6 <= std::int64_t{p.window.n} * p.window.oh * p.window.ow);
+namespace {
+
+// What a form of a convolution costs, in multiplications: those it makes, three for each channel that a point of a tile
+// is transformed of, and what its weights are counted as. To read a byte takes the time of three (weights come from
+// memory, of which a core reads 20 GB while it multiplies 65 G times); but they stay in memory too, so a form with
+// more of them shall save more than it costs to read them. With seven, F(2x2) is taken for 14x14 pixels of 256 channels
+// (within 3 % of F(4x4)'s time, with 5 MB less) and the plain sum for 7x7 of 512 (F(2x2) would save a third of its time
+// and have 7 MB more).
+double conv_cost(const ConvF32 &p, const Isa &isa) {
+  constexpr double kOfByte = 7, kOfPoint = 3;
+  const double k = p.ic / p.groups, n = p.oc;
+  const Window &w = p.window;
+  if (!is_winograd(p.algorithm)) {
+    const double taps = static_cast<double>(w.kh) * w.kw, pixels = static_cast<double>(w.n) * w.oh * w.ow;
+    return pixels * taps * k * n + taps * k * n * 4 * kOfByte;
+  }
+  const WinogradShape s = winograd_shape(p, isa.f32_lanes, isa.f32_panel);
+  const auto tiles = static_cast<double>(s.tiles), points = static_cast<double>(s.points);
+  return points * (tiles * k * n + k * n * 4 * kOfByte + tiles * (p.ic + n) * kOfPoint);
+}
+
+}  // namespace
+
+ConvAlgorithm winograd_choice(const ConvF32 &p, const Isa &isa) {
+  if (!winograd_possible(p) || p.ic / p.groups < 16 || p.oc / p.groups < 16) return ConvAlgorithm::Direct;
+  const auto cost = [&](ConvAlgorithm algorithm) {
+    ConvF32 other = p;
+    other.algorithm = algorithm;
+    return conv_cost(other, isa);
+  };
+  const double direct = cost(ConvAlgorithm::Direct), small = cost(ConvAlgorithm::Winograd2x2),
+               large = cost(ConvAlgorithm::Winograd4x4);
+  if (large < small && large < direct) return ConvAlgorithm::Winograd4x4;
+  return small < direct ? ConvAlgorithm::Winograd2x2 : ConvAlgorithm::Direct;
 }
 
 }  // namespace quarry::kernels

@@ -58,9 +58,11 @@ struct Window {
 };
 
 // Split: numbers of f32 as sums of bf16, for tiles that multiply those (split_shape.h).
-enum class ConvAlgorithm : std::uint32_t { Direct, Winograd4x4, Split, Count };
+enum class ConvAlgorithm : std::uint32_t { Direct, Winograd4x4, Split, Winograd2x2, Count };
 // As what packed weights lie in memory. Sums are of f32 all the same: a panel is widened before rows pass over it.
 enum class WeightType : std::uint32_t { F32, F16, BF16, Count };
+// As what other operands lie in memory: widened when they are read, rounded when they are written.
+using NumberType = WeightType;
 // A product of no more rows is bound by reading its weights: those of 16 bits are widened in registers.
 inline constexpr int kFewRows = 3;
 
@@ -163,7 +165,7 @@ struct BinaryF32 {
 };
 
 // y = the last of some stages, each an operation on what the one before made: v = act(v op b), act(b op v) or act(v);
-// the first begins with x. One loop nest for all; y is dense, x and each b may be broadcast.
+// the first begins with x. One loop nest for all; y is dense, x and each b may be broadcast. Between stages all is f32.
 inline constexpr std::uint32_t kChainStages = 7;
 enum class ChainForm : std::uint32_t { ValueFirst, OperandFirst, Alone /* has no b */, Count };
 struct ChainStage {
@@ -171,12 +173,15 @@ struct ChainStage {
   BinaryOp op = BinaryOp::Add;
   std::int64_t b[kLoopRank] = {};
   Activation act;
+  NumberType b_type = NumberType::F32;
+  std::uint32_t reserved = 0;
 };
 struct ChainF32 {
   std::uint32_t rank = 1, stages = 1;
   std::int64_t dims[kLoopRank] = {1, 1, 1, 1, 1, 1};
   std::int64_t x[kLoopRank] = {};
   ChainStage stage[kChainStages];
+  NumberType x_type = NumberType::F32, y_type = NumberType::F32;
 };
 
 // Of elements of any type. Integers wrap around; a quotient by zero is 0, and so is its remainder. Truth values are
@@ -231,7 +236,7 @@ enum class ElementOp : std::uint32_t {
 // y = op(x0 [, x1 [, x2]]) over a loop nest, as BinaryF32.
 struct Elements {
   ElementOp op = ElementOp::Add;
-  std::uint32_t dtype = 0;  // of the operands, by the numbers of base/dtypes.inc
+  std::uint32_t dtype = 0;  // of the operands, by the numbers of base/dtypes.inc; f16 and bf16 are computed as f32
   std::uint32_t rank = 1, reserved = 0;
   std::int64_t dims[kLoopRank] = {1, 1, 1, 1, 1, 1};
   std::int64_t x[3][kLoopRank] = {};
@@ -308,11 +313,13 @@ inline constexpr std::int64_t pool_line_floats(const PoolPlanesF32 &p) noexcept 
 }
 
 enum class ReduceOp : std::uint32_t { Sum, Mean, Max, Min, Prod, L1, L2, SumSquare, LogSumExp, Count };
+// Columns of an inner extent that are reduced at a time.
+inline constexpr std::int64_t kReduceColumns = 64;
 // Over the middle one of outer x reduced x inner; y is outer x inner.
 struct ReduceF32 {
   std::int64_t outer = 0, reduced = 0, inner = 1;
   ReduceOp op = ReduceOp::Sum;
-  std::uint32_t reserved = 0;
+  NumberType x_type = NumberType::F32;
   Activation act;
 };
 

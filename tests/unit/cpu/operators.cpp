@@ -379,7 +379,7 @@ TEST_CASE("a length of a sequence that is none is told") {
   one.b.node(Op::GRU, {x, w, r, qir::kAbsent, lengths}, {y}).set("hidden_size", std::int64_t{4});
   one.b.graph.outputs = {y};
   const PlanCase sample(one.b.graph);
-  REQUIRE(sample.ok());
+  REQUIRE_EQ(sample.ok(), true);
   CHECK_EQ(sample.reference_steps(), 0);
   for (const std::int32_t length : {-1, 4, 3, 0}) {
     const std::int32_t given[2] = {3, length};
@@ -501,4 +501,50 @@ TEST_CASE("products with weights in blocks") {
       }
     }
   }
+}
+
+TEST_CASE("steps read and write halves themselves") {
+  const struct {
+    const char *what, *steps;
+    Op op;
+    std::size_t inputs;
+    DType out;
+  } cases[] = {{"f16 Add", "ChainF32", Op::Add, 2, DType::F16},
+               {"f16 Exp", "ChainF32", Op::Exp, 1, DType::F16},
+               {"f16 Max", "ChainF32", Op::Max, 2, DType::F16},
+               {"f16 Greater", "Elements", Op::Greater, 2, DType::Bool},
+               {"f16 Sin", "Elements", Op::Sin, 1, DType::F16},
+               {"f16 ReduceMax", "ReduceF32 Cast", Op::ReduceMax, 1, DType::F16}};
+  for (const auto &c : cases)
+    for (const DType half : {DType::F16, DType::BF16}) {
+      OneNode one(7);
+      Vector<i32> inputs;
+      for (std::size_t i = 0; i < c.inputs; ++i)
+        inputs.push_back(one.input(half, i == 0 ? Vector<std::int64_t>{3, 40, 50} : Vector<std::int64_t>{50}));
+      const i32 made = one.shaped(c.out == DType::F16 ? half : c.out, {});
+      qir::Node &node = one.b.node(c.op, inputs, {made});
+      if (c.op == Op::ReduceMax) node.set("keepdims", std::int64_t{0});
+      one.b.graph.outputs = {made};
+      REQUIRE_OK(qir::infer_graph(one.b.graph));
+      const PlanCase sample(one.b.graph);
+      REQUIRE_EQ(sample.ok(), true);
+      CHECK_EQ(sample.steps(), c.steps);
+      if (half == DType::F16) same_results(sample, c.what, one.random, 1e-3f);
+    }
+  // A Cast that somebody else reads too stays for him; a chain takes what is in front of it and what is behind.
+  OneNode one(8);
+  Builder &b = one.b;
+  const i32 x = one.input(DType::F16, {6, 70}), wide = one.shaped(DType::F32, {}), sum = one.shaped(DType::F32, {}),
+            act = one.shaped(DType::F32, {}), narrow = one.shaped(DType::F16, {}), softmax = one.shaped(DType::F32, {});
+  b.node(Op::Cast, {x}, {wide}).set("to", static_cast<std::int64_t>(DType::F32));
+  b.node(Op::Mul, {wide, wide}, {sum});
+  b.node(Op::Tanh, {sum}, {act});
+  b.node(Op::Cast, {act}, {narrow}).set("to", static_cast<std::int64_t>(DType::F16));
+  b.node(Op::Softmax, {wide}, {softmax});
+  b.graph.outputs = {narrow, softmax};
+  REQUIRE_OK(qir::infer_graph(b.graph));
+  const PlanCase sample(b.graph);
+  REQUIRE_EQ(sample.ok(), true);
+  CHECK_EQ(sample.steps(), "Cast ChainF32 SoftmaxF32");
+  same_results(sample, "f16 chain beside a softmax", one.random, 1e-3f);
 }

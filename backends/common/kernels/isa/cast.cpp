@@ -299,6 +299,11 @@ void widen_weights(WeightType type, const std::uint16_t *from, float *to, std::i
   for (std::int64_t i = 0; i < count; ++i) to[i] = __builtin_bit_cast(float, static_cast<std::uint32_t>(from[i]) << 16);
 }
 
+void narrow_numbers(NumberType type, const float *from, std::uint16_t *to, std::int64_t count) noexcept {
+  if (type == NumberType::F16) return narrow_f16(from, reinterpret_cast<std::byte *>(to), static_cast<int>(count));
+  for (std::int64_t i = 0; i < count; ++i) to[i] = f32_to_bf16(from[i]);
+}
+
 void run_Cast(const Call &call) {
   const auto &p = call.as<Cast>();
   const auto from = static_cast<DType>(p.from), to = static_cast<DType>(p.to);

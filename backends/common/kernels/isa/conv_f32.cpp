@@ -167,7 +167,7 @@ void run_ConvF32(const Call &call) {
 
 void run_conv(const Call &call, bool few_rows) noexcept {
   const auto &p = call.as<ConvF32>();
-  if (p.algorithm == ConvAlgorithm::Winograd4x4) return run_winograd(call);
+  if (is_winograd(p.algorithm)) return run_winograd(call);
   if (p.y_stride == kPlanes) return run_conv_planes(call);
   const ConvShape s = conv_shape(p, kLanes, kF32Panel);
   const Window &w = p.window;

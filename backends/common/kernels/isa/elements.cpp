@@ -363,7 +363,9 @@ std::int64_t width_of(DType dtype) noexcept {
     case DType::I8:
     case DType::U8: return 1;
     case DType::I16:
-    case DType::U16: return 2;
+    case DType::U16:
+    case DType::F16:
+    case DType::BF16: return 2;
     case DType::F32:
     case DType::I32:
     case DType::U32: return 4;
@@ -409,11 +411,15 @@ template <int operands>
 void run_part(const Call &call, const Elements &p, std::int64_t begin, std::int64_t end) noexcept {
   const DType dtype = static_cast<DType>(p.dtype);
   const std::int64_t width = width_of(dtype), y_width = gives_truth(p.op) ? 1 : width;
-  const Row row = row_of(p.op, dtype);
+  const NumberType halves = dtype == DType::F16    ? NumberType::F16
+                            : dtype == DType::BF16 ? NumberType::BF16
+                                                   : NumberType::F32;
+  const bool widened = halves != NumberType::F32, narrowed = widened && !gives_truth(p.op);
+  const Row row = row_of(p.op, widened ? DType::F32 : dtype);
   std::byte *const y = call.operands[operands];
   const std::uint32_t last = p.rank - 1;
   if constexpr (operands == 3)
-    if (p.op == ElementOp::MulAdd && p.x[0][last] == 1 && p.x[1][last] == 0 && p.x[2][last] == 0)
+    if (p.op == ElementOp::MulAdd && !widened && p.x[0][last] == 1 && p.x[1][last] == 0 && p.x[2][last] == 0)
       return walk_rows<3>(
           p.rank, p.dims, p.x, begin, end, end - begin,
           [&](std::int64_t at, const std::int64_t *offsets, std::int64_t count) __attribute__((always_inline)) {
@@ -421,6 +427,7 @@ void run_part(const Call &call, const Elements &p, std::int64_t begin, std::int6
                             call.operand<const float>(2)[offsets[2]], reinterpret_cast<float *>(y) + at, count);
           });
   Side sides[operands];
+  float wide[operands][kRow], made[kRow];
   walk_rows<operands>(
       p.rank, p.dims, p.x, begin, end,
       kRow, [&](std::int64_t at, const std::int64_t *offsets, std::int64_t count) __attribute__((always_inline)) {
@@ -428,15 +435,20 @@ void run_part(const Call &call, const Elements &p, std::int64_t begin, std::int6
         for (int i = 0; i < operands; ++i) {
           const std::int64_t each = p.op == ElementOp::Select && i == 0 ? 1 : width;
           r.x[i] = sides[i].row(call.operands[i] + offsets[i] * each, each, p.x[i][last], count);
+          if (!widened) continue;
+          widen_weights(halves, static_cast<const std::uint16_t *>(r.x[i]), wide[i], count);
+          r.x[i] = wide[i];
         }
+        if (narrowed) r.y = made;
         if (row) row(r);
-        else if (p.op != ElementOp::IsInf && dtype == DType::F32)
+        else if (p.op != ElementOp::IsInf && dtype != DType::F64)
           function_row(p.op, p.a, p.b, static_cast<const float *>(r.x[0]), static_cast<float *>(r.y), count);
         else if (p.op != ElementOp::IsInf)
           function_row(p.op, static_cast<double>(p.a), static_cast<double>(p.b), static_cast<const double *>(r.x[0]),
                        static_cast<double *>(r.y), count);
-        else if (dtype == DType::F32) inf_row<float>(r, p.a != 0, p.b != 0);
+        else if (dtype != DType::F64) inf_row<float>(r, p.a != 0, p.b != 0);
         else inf_row<double>(r, p.a != 0, p.b != 0);
+        if (narrowed) narrow_numbers(halves, made, reinterpret_cast<std::uint16_t *>(y) + at, count);
       });
 }
 

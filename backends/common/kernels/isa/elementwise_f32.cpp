@@ -185,13 +185,16 @@ bool shares_short_rows(const BinaryF32 &p) noexcept {
   const std::int64_t c = p.dims[1];
   return p.rank == 2 && c > 1 && c <= kTile / 4 && p.a[1] == 1 && p.a[0] == c && p.b[0] == 0 && p.b[1] == 1;
 }
-void lay_out(const float *row, std::int64_t c, std::int64_t rows, float *tile) noexcept {
-  std::memcpy(tile, row, static_cast<std::size_t>(c) * 4);
+void repeat(std::int64_t c, std::int64_t rows, float *tile) noexcept {
   for (std::int64_t have = 1; have < rows;) {  // doubled each time
     const std::int64_t more = min_of(have, rows - have);
     std::memcpy(tile + have * c, tile, static_cast<std::size_t>(more * c) * 4);
     have += more;
   }
+}
+void lay_out(const float *row, std::int64_t c, std::int64_t rows, float *tile) noexcept {
+  std::memcpy(tile, row, static_cast<std::size_t>(c) * 4);
+  repeat(c, rows, tile);
 }
 void run_tiles(const BinaryF32 &p, const RowPlan &plan, const float *a, const float *b, float *y, std::int64_t begin,
                std::int64_t end) noexcept {
@@ -278,16 +281,71 @@ class ChainRows {
 // x and the operands of a chain as it walks through them.
 struct ChainWalk {
   const std::int64_t *strides[kChainStages + 1];
-  const float *from[kChainStages + 1];
+  const float *from[kChainStages + 1];  // of 16-bit numbers only an address
+  NumberType type[kChainStages + 1], y_type;
   std::uint32_t count = 1;
+  bool mixed;  // not all is f32
 
   ChainWalk(const ChainF32 &p, const Call &call) noexcept {
-    strides[0] = p.x, from[0] = call.operand<const float>(0);
+    strides[0] = p.x, from[0] = call.operand<const float>(0), type[0] = p.x_type, y_type = p.y_type;
+    mixed = p.x_type != NumberType::F32 || p.y_type != NumberType::F32;
     for (std::uint32_t s = 0; s < p.stages; ++s) {
       if (p.stage[s].form == ChainForm::Alone) continue;
       strides[count] = p.stage[s].b;
       from[count] = call.operand<const float>(count);
+      type[count] = p.stage[s].b_type;
+      mixed |= type[count] != NumberType::F32;
       ++count;
+    }
+  }
+
+  // `elements` of `type` on.
+  template <class T>
+  static T *on(T *from, NumberType type, std::int64_t elements) noexcept {
+    using Byte = const std::byte;
+    auto *const at = reinterpret_cast<Byte *>(from) + elements * (type == NumberType::F32 ? 4 : 2);
+    return const_cast<T *>(reinterpret_cast<const T *>(at));
+  }
+  void move(std::uint32_t operand, std::int64_t elements) noexcept {
+    from[operand] = on(from[operand], type[operand], elements);
+  }
+
+  // The stages on `count` elements from where it stands; y of y_type.
+  void run(const ChainRows &rows, const std::int64_t *steps, float *y, std::int64_t elements) const noexcept {
+    if (mixed) run_mixed(rows, steps, y, elements);
+    else rows.run(from, steps, y, elements);
+  }
+
+ private:
+  // What is of 16 bits is f32 for a short while, in the first cache.
+  void run_mixed(const ChainRows &rows, const std::int64_t *steps, float *y, std::int64_t elements) const noexcept {
+    constexpr std::int64_t kPiece = 512;
+    float wide[kChainStages + 1][kPiece], result[kPiece];
+    const float *piece[kChainStages + 1];
+    std::int64_t along[kChainStages + 1];
+    for (std::int64_t at = 0; at < elements; at += kPiece) {
+      const std::int64_t n = min_of(kPiece, elements - at);
+      for (std::uint32_t o = 0; o < count; ++o) {
+        along[o] = steps[o];
+        piece[o] = on(from[o], type[o], at * steps[o]);
+        if (type[o] == NumberType::F32) continue;
+        const auto *const halves = reinterpret_cast<const std::uint16_t *>(piece[o]);
+        if (steps[o] <= 1) {
+          widen_weights(type[o], halves, wide[o], steps[o] == 0 ? 1 : n);
+        } else {
+          std::uint16_t gathered[kPiece];
+          for (std::int64_t i = 0; i < n; ++i) gathered[i] = halves[i * steps[o]];
+          widen_weights(type[o], gathered, wide[o], n);
+          along[o] = 1;
+        }
+        piece[o] = wide[o];
+      }
+      if (y_type == NumberType::F32) {
+        rows.run(piece, along, y + at, n);
+      } else {
+        rows.run(piece, along, result, n);
+        narrow_numbers(y_type, result, reinterpret_cast<std::uint16_t *>(y) + at, n);
+      }
     }
   }
 };
@@ -302,17 +360,17 @@ void run_chain_nest(const ChainF32 &p, ChainWalk walk, float *y, std::int64_t be
   }
   for (std::uint32_t o = 0; o < walk.count; ++o) {
     steps[o] = walk.strides[o][last];
-    for (int i = 0; i <= last; ++i) walk.from[o] += index[i] * walk.strides[o][i];
+    for (int i = 0; i <= last; ++i) walk.move(o, index[i] * walk.strides[o][i]);
   }
   for (std::int64_t at = begin; at < end;) {
     const std::int64_t count = min_of(min_of(p.dims[last] - index[last], end - at), ChainRows::kLongest);
-    rows.run(walk.from, steps, y + at, count);
+    walk.run(rows, steps, ChainWalk::on(y, walk.y_type, at), count);
     at += count;
     index[last] += count;
-    for (std::uint32_t o = 0; o < walk.count; ++o) walk.from[o] += count * steps[o];
+    for (std::uint32_t o = 0; o < walk.count; ++o) walk.move(o, count * steps[o]);
     for (int i = last; i > 0 && index[i] == p.dims[i]; --i) {
       for (std::uint32_t o = 0; o < walk.count; ++o)
-        walk.from[o] += walk.strides[o][i - 1] - p.dims[i] * walk.strides[o][i];
+        walk.move(o, walk.strides[o][i - 1] - p.dims[i] * walk.strides[o][i]);
       index[i] = 0;
       ++index[i - 1];
     }
@@ -337,17 +395,22 @@ void run_chain_tiles(const ChainF32 &p, ChainWalk walk, float *y, std::int64_t b
   for (std::uint32_t o = 0; o < walk.count; ++o) {
     steps[o] = walk.strides[o][1], moves[o] = walk.strides[o][0];
     if (steps[o] == 1 && moves[o] == 0) {
-      lay_out(walk.from[o], c, rows, tiles[o]);
-      walk.from[o] = tiles[o];
+      if (walk.type[o] == NumberType::F32) {
+        lay_out(walk.from[o], c, rows, tiles[o]);
+      } else {
+        widen_weights(walk.type[o], reinterpret_cast<const std::uint16_t *>(walk.from[o]), tiles[o], c);
+        repeat(c, rows, tiles[o]);
+      }
+      walk.from[o] = tiles[o], walk.type[o] = NumberType::F32;
     } else {
-      walk.from[o] += begin * moves[o];
+      walk.move(o, begin * moves[o]);
     }
   }
   const ChainRows chain(p);
   for (std::int64_t row = begin; row < end; row += rows) {
     const std::int64_t some = min_of(rows, end - row);
-    chain.run(walk.from, steps, y + row * c, some * c);
-    for (std::uint32_t o = 0; o < walk.count; ++o) walk.from[o] += some * moves[o];
+    walk.run(chain, steps, ChainWalk::on(y, walk.y_type, row * c), some * c);
+    for (std::uint32_t o = 0; o < walk.count; ++o) walk.move(o, some * moves[o]);
   }
 }
 

@@ -58,5 +58,7 @@ void run_conv(const Call &call, bool few_rows) noexcept;
 
 // Weights of a product that lie in memory as f16 or bf16. In cast.cpp.
 void widen_weights(WeightType type, const std::uint16_t *from, float *to, std::int64_t count) noexcept;
+// The way back, to the nearest. `type` is not F32.
+void narrow_numbers(NumberType type, const float *from, std::uint16_t *to, std::int64_t count) noexcept;
 
 }  // namespace quarry::kernels::QR_ISA

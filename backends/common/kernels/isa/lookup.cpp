@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bytes looked up in a table of 256: a vector at a time where the instruction set can look bytes up in registers.
 #include "backends/common/kernels/isa/kernels.h"
+#if defined(__x86_64__)
+#include "backends/common/kernels/x86_features.h"
+#endif
 
 namespace quarry::kernels::QR_ISA {
 
@@ -98,8 +101,7 @@ std::int64_t look_up_by_shuffles(const std::uint8_t *table, const std::uint8_t *
 void look_up(const std::uint8_t *table, const std::uint8_t *x, std::uint8_t *y, std::int64_t count) noexcept {
   std::int64_t i = 0;
 #if defined(__AVX512BW__) && QR_ISA_BYTES == 64
-  i = __builtin_cpu_supports("avx512vbmi") ? look_up_in_registers(table, x, y, count)
-                                           : look_up_by_shuffles(table, x, y, count);
+  i = x86_features().vbmi ? look_up_in_registers(table, x, y, count) : look_up_by_shuffles(table, x, y, count);
 #elif defined(__AVX2__) && QR_ISA_BYTES == 32
   i = look_up_by_shuffles(table, x, y, count);
 #elif defined(__aarch64__)

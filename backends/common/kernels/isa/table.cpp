@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table of one instruction set; compiled once for each.
 #include "backends/common/kernels/isa/kernels.h"
+#if defined(__x86_64__)
+#include "backends/common/kernels/x86_features.h"
+#endif
 
 namespace quarry::kernels::QR_ISA {
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolution 3x3 by Winograd's F(4x4, 3x3), points 0, +-1, +-2, infinity: 36 products of (tiles x input channels) by
-// (input x output channels) instead of 144 multiplications of pixels. The error is several times that of the plain sum,
-// and does not shrink with the output: see winograd_wins() in pack.h. An infinity or NaN spoils all outputs of its
+// Convolution 3x3 by Winograd's F(m x m, 3x3): with m = 4 and the points 0, +-1, +-2, infinity 36 products of (tiles x
+// input channels) by (input x output channels) instead of 144 multiplications of pixels; with m = 2, without +-2, 16
+// instead of 36, of half the weights. The error is several times that of the plain sum,
+// and does not shrink with the output: see winograd_choice() in pack.h. An infinity or NaN spoils all outputs of its
 // tiles, not only those whose taps reach it.
 #include "backends/common/kernels/isa/winograd_f32.h"
 
@@ -20,8 +21,14 @@ struct Winograd {
   float *y;
 };
 
+struct Small {
+  static constexpr int value = 2;
+};
+struct Large {
+  static constexpr int value = 4;
+};
 // o = B^T d, six to six.
-QR_INLINE void transform_in(const VecF d[6], VecF o[6]) noexcept {
+QR_INLINE void transform_in(const VecF d[6], VecF o[6], Large) noexcept {
   const VecF four = splat(4.0f), five = splat(5.0f), two = splat(2.0f);
   const VecF a = d[4] - four * d[2], b = d[3] - four * d[1], c = d[4] - d[2], e = two * (d[3] - d[1]);
   o[0] = four * d[0] + (d[4] - five * d[2]);
@@ -31,13 +38,25 @@ QR_INLINE void transform_in(const VecF d[6], VecF o[6]) noexcept {
   o[4] = c - e;
   o[5] = four * d[1] + (d[5] - five * d[3]);
 }
+// The same four to four.
+QR_INLINE void transform_in(const VecF d[4], VecF o[4], Small) noexcept {
+  o[0] = d[0] - d[2];
+  o[1] = d[1] + d[2];
+  o[2] = d[2] - d[1];
+  o[3] = d[1] - d[3];
+}
 // o = A^T m, six to four.
-QR_INLINE void transform_out(const VecF m[6], VecF o[4]) noexcept {
+QR_INLINE void transform_out(const VecF m[6], VecF o[4], Large) noexcept {
   const VecF a = m[1] + m[2], b = m[1] - m[2], c = m[3] + m[4], d = m[3] - m[4];
   o[0] = m[0] + a + c;
   o[1] = b + splat(2.0f) * d;
   o[2] = a + splat(4.0f) * c;
   o[3] = b + splat(8.0f) * d + m[5];
+}
+// Four to two.
+QR_INLINE void transform_out(const VecF m[4], VecF o[2], Small) noexcept {
+  o[0] = m[0] + m[1] + m[2];
+  o[1] = m[1] - m[2] - m[3];
 }
 
 struct TilePlace {
@@ -47,37 +66,39 @@ TilePlace place_of(const Winograd &g, std::int64_t tile) noexcept {
   const Window &w = g.p.window;
   const std::int64_t of_phase = g.s.tiles_y * g.s.tiles_x, phases = std::int64_t{w.dh} * w.dw;
   const std::int64_t in_phase = tile % of_phase, phase = tile / of_phase % phases;
-  return {tile / of_phase / phases, in_phase / g.s.tiles_x * 4 * w.dh + phase / w.dw,
-          in_phase % g.s.tiles_x * 4 * w.dw + phase % w.dw};
+  return {tile / of_phase / phases, in_phase / g.s.tiles_x * g.s.side * w.dh + phase / w.dw,
+          in_phase % g.s.tiles_x * g.s.side * w.dw + phase % w.dw};
 }
 
 // Tiles first + [begin, end) into rows [begin, end) of the planes of `to`.
-void inputs(const Winograd &g, std::int64_t first, std::int64_t begin, std::int64_t end, const float *zeros,
-            float *to) noexcept {
+template <class Side>
+void inputs_of(const Winograd &g, std::int64_t first, std::int64_t begin, std::int64_t end, const float *zeros,
+               float *to, Side side) noexcept {
+  constexpr int t_end = Side::value + 2;  // points of a row
   const Window &w = g.p.window;
   const std::int64_t c_end = g.p.ic, stride = g.p.x_stride;
   for (std::int64_t t = begin; t < end; ++t) {
     const TilePlace at = place_of(g, first + t);
-    const float *from[36];
-    for (std::int64_t i = 0; i < 6; ++i)
-      for (std::int64_t j = 0; j < 6; ++j) {
+    const float *from[t_end * t_end];
+    for (std::int64_t i = 0; i < t_end; ++i)
+      for (std::int64_t j = 0; j < t_end; ++j) {
         const std::int64_t iy = at.y + i * w.dh - w.pad_top, ix = at.x + j * w.dw - w.pad_left;
-        from[i * 6 + j] =
+        from[i * t_end + j] =
             iy >= 0 && iy < w.ih && ix >= 0 && ix < w.iw ? g.x + ((at.image * w.ih + iy) * w.iw + ix) * stride : zeros;
       }
     float *const row = to + t * g.s.in_step;
     const auto vector = [&](std::int64_t c, auto get) __attribute__((always_inline)) {
-      VecF d[36];
-      QR_UNROLL for (int j = 0; j < 6; ++j) {
-        VecF column[6], o[6];
-        QR_UNROLL for (int i = 0; i < 6; ++i) column[i] = get(from[i * 6 + j] + c);
-        transform_in(column, o);
-        QR_UNROLL for (int i = 0; i < 6; ++i) d[i * 6 + j] = o[i];
+      VecF d[t_end * t_end];
+      QR_UNROLL for (int j = 0; j < t_end; ++j) {
+        VecF column[t_end], o[t_end];
+        QR_UNROLL for (int i = 0; i < t_end; ++i) column[i] = get(from[i * t_end + j] + c);
+        transform_in(column, o, side);
+        QR_UNROLL for (int i = 0; i < t_end; ++i) d[i * t_end + j] = o[i];
       }
-      QR_UNROLL for (int i = 0; i < 6; ++i) {
-        VecF o[6];
-        transform_in(d + i * 6, o);
-        QR_UNROLL for (int j = 0; j < 6; ++j) store(row + (i * 6 + j) * g.s.in_plane + c, o[j]);
+      QR_UNROLL for (int i = 0; i < t_end; ++i) {
+        VecF o[t_end];
+        transform_in(d + i * t_end, o, side);
+        QR_UNROLL for (int j = 0; j < t_end; ++j) store(row + (i * t_end + j) * g.s.in_plane + c, o[j]);
       }
     };
     std::int64_t c = 0;
@@ -90,7 +111,13 @@ void inputs(const Winograd &g, std::int64_t first, std::int64_t begin, std::int6
   }
 }
 
-// Products [begin, end) of 36 * groups * panels, n tiles each.
+void inputs(const Winograd &g, std::int64_t first, std::int64_t begin, std::int64_t end, const float *zeros,
+            float *to) noexcept {
+  if (g.s.side == 2) inputs_of(g, first, begin, end, zeros, to, Small{});
+  else inputs_of(g, first, begin, end, zeros, to, Large{});
+}
+
+// Products [begin, end) of points * groups * panels, n tiles each.
 void products(const Winograd &g, std::int64_t n, std::int64_t begin, std::int64_t end, const float *from,
               float *to) noexcept {
   const WinogradShape &s = g.s;
@@ -111,39 +138,40 @@ void products(const Winograd &g, std::int64_t n, std::int64_t begin, std::int64_
     job.tail = static_cast<int>(min_of<std::int64_t>(kLanes, columns - column - (job.vectors - 1) * kLanes));
     job.x = from + plane * s.in_plane + group * s.group_inputs;
     job.w = weights(i);
-    job.ahead = i + 1 < 36 * g.p.groups * s.panels ? weights(i + 1) : nullptr;
+    job.ahead = i + 1 < s.points * g.p.groups * s.panels ? weights(i + 1) : nullptr;
     job.y = to + plane * s.out_plane + group * s.group_outputs + column;
     product(job);
   }
 }
 
-template <class F>
+template <class Side, class F>
 void outputs_with(const Winograd &g, std::int64_t first, std::int64_t begin, std::int64_t end, const float *from,
-                  F act) noexcept {
+                  Side side, F act) noexcept {
+  constexpr int m_end = Side::value, t_end = m_end + 2;
   const Window &w = g.p.window;
   const std::int64_t c_end = g.p.oc;
   const Residual residual = g.p.residual;
   for (std::int64_t t = begin; t < end; ++t) {
     const TilePlace at = place_of(g, first + t);
-    const std::int64_t rows = min_of<std::int64_t>(4, ceil_div<std::int64_t>(w.oh - at.y, w.dh)),
-                       columns = min_of<std::int64_t>(4, ceil_div<std::int64_t>(w.ow - at.x, w.dw));
+    const std::int64_t rows = min_of<std::int64_t>(m_end, ceil_div<std::int64_t>(w.oh - at.y, w.dh)),
+                       columns = min_of<std::int64_t>(m_end, ceil_div<std::int64_t>(w.ow - at.x, w.dw));
     if (rows <= 0 || columns <= 0) continue;  // of phases of few outputs
     const std::int64_t pixel = (at.image * w.oh + at.y) * w.ow + at.x;
     const float *const row = from + t * g.s.out_step;
     const auto vector = [&](std::int64_t c, int count, auto get, auto put) __attribute__((always_inline)) {
-      VecF d[24], o[16];
-      QR_UNROLL for (int j = 0; j < 6; ++j) {
-        VecF column[6], m[4];
-        QR_UNROLL for (int i = 0; i < 6; ++i) column[i] = load(row + (i * 6 + j) * g.s.out_plane + c);
-        transform_out(column, m);
-        QR_UNROLL for (int i = 0; i < 4; ++i) d[i * 6 + j] = m[i];
+      VecF d[m_end * t_end], o[m_end * m_end];
+      QR_UNROLL for (int j = 0; j < t_end; ++j) {
+        VecF column[t_end], m[m_end];
+        QR_UNROLL for (int i = 0; i < t_end; ++i) column[i] = load(row + (i * t_end + j) * g.s.out_plane + c);
+        transform_out(column, m, side);
+        QR_UNROLL for (int i = 0; i < m_end; ++i) d[i * t_end + j] = m[i];
       }
-      QR_UNROLL for (int i = 0; i < 4; ++i) transform_out(d + i * 6, o + i * 4);
+      QR_UNROLL for (int i = 0; i < m_end; ++i) transform_out(d + i * t_end, o + i * m_end, side);
       const VecF b = g.bias ? load(g.bias + c) : VecF{};
       for (std::int64_t i = 0; i < rows; ++i)
         for (std::int64_t j = 0; j < columns; ++j) {
           const std::int64_t at_pixel = pixel + i * w.dh * w.ow + j * w.dw;
-          VecF v = o[i * 4 + j] + b;
+          VecF v = o[i * m_end + j] + b;
           if (residual == Residual::BeforeAct) v += get(g.r + at_pixel * g.p.r_stride + c, count);
           v = act(v);
           if (residual == Residual::AfterAct) v += get(g.r + at_pixel * g.p.r_stride + c, count);
@@ -163,7 +191,10 @@ void outputs_with(const Winograd &g, std::int64_t first, std::int64_t begin, std
   }
 }
 void outputs(const Winograd &g, std::int64_t first, std::int64_t begin, std::int64_t end, const float *from) noexcept {
-  with_activation(g.p.act, [&](auto act) { outputs_with(g, first, begin, end, from, act); });
+  with_activation(g.p.act, [&](auto act) {
+    if (g.s.side == 2) outputs_with(g, first, begin, end, from, Small{}, act);
+    else outputs_with(g, first, begin, end, from, Large{}, act);
+  });
 }
 
 }  // namespace
@@ -181,23 +212,24 @@ void run_winograd(const Call &call) noexcept {
   const std::int64_t blocks = ceil_div(s.tiles, s.block), workers = call.threads.workers;
   const auto zeros_of = [&](std::uint32_t worker) { return reinterpret_cast<float *>(call.worker_scratch(worker)); };
   if (workers == 1 || blocks >= 2 * workers) {
-    const double flops = 72.0 * static_cast<double>(s.block) * static_cast<double>(s.group_inputs) * p.oc;
+    const double flops =
+        2.0 * static_cast<double>(s.points) * static_cast<double>(s.block) * static_cast<double>(s.group_inputs) * p.oc;
     call.threads.run(
         static_cast<std::uint64_t>(blocks), static_cast<std::uint64_t>(1 + kWorthSharing / flops),
         [&](std::uint64_t block, std::uint64_t end, std::uint32_t worker) {
-          float *const zeros = zeros_of(worker), *const in = zeros + s.in_step, *const out = in + 36 * s.in_plane;
+          float *const zeros = zeros_of(worker), *const in = zeros + s.in_step, *const out = in + s.points * s.in_plane;
           std::memset(zeros, 0, static_cast<std::size_t>(s.in_step) * 4);
           for (; block < end; ++block) {
             const auto first = static_cast<std::int64_t>(block) * s.block, n = min_of(s.block, s.tiles - first);
             inputs(g, first, 0, n, zeros, in);
-            products(g, n, 0, 36 * p.groups * s.panels, in, out);
+            products(g, n, 0, s.points * p.groups * s.panels, in, out);
             outputs(g, first, 0, n, out);
           }
         });
     return;
   }
   // Few blocks: all workers share each.
-  float *const zeros = zeros_of(0), *const in = zeros + s.in_step, *const out = in + 36 * s.in_plane;
+  float *const zeros = zeros_of(0), *const in = zeros + s.in_step, *const out = in + s.points * s.in_plane;
   std::memset(zeros, 0, static_cast<std::size_t>(s.in_step) * 4);
   for (std::int64_t first = 0; first < s.tiles; first += s.block) {
     const std::int64_t n = min_of(s.block, s.tiles - first);
@@ -206,8 +238,9 @@ void run_winograd(const Call &call) noexcept {
                      [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
                        inputs(g, first, static_cast<std::int64_t>(begin), static_cast<std::int64_t>(end), zeros, in);
                      });
-    const std::uint64_t count = static_cast<std::uint64_t>(36 * p.groups * s.panels);
-    const double flops = 72.0 * static_cast<double>(n) * static_cast<double>(s.group_inputs) * p.oc;
+    const std::uint64_t count = static_cast<std::uint64_t>(s.points * p.groups * s.panels);
+    const double flops =
+        2.0 * static_cast<double>(s.points) * static_cast<double>(n) * static_cast<double>(s.group_inputs) * p.oc;
     call.threads.run(count, grain_of(flops / static_cast<double>(count)),
                      [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
                        products(g, n, static_cast<std::int64_t>(begin), static_cast<std::int64_t>(end), in, out);
