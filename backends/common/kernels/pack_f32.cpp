@@ -123,7 +123,7 @@ WeightType shortest_exact(const float *values, std::int64_t count) {
 
 bool adds_in_place(const ConvF32 &p, const Isa &isa) {
   if (p.residual == Residual::None || p.r_stride != p.y_stride) return false;
-  if (p.algorithm == ConvAlgorithm::Winograd4x4) return true;
+  if (is_winograd(p.algorithm)) return true;
   // Sums of several chunks wait in y, and so do those that other activations than a bound are made of.
   return p.algorithm == ConvAlgorithm::Direct && conv_shape(p, isa.f32_lanes, isa.f32_panel).chunks == 1 &&
          (p.residual == Residual::BeforeAct || p.act.kind == Act::None || p.act.kind == Act::Clip);
