@@ -194,7 +194,10 @@ Status check_ReduceF32(const void *params, const Isa &, Needs &needs) {
   add(needs, bytes_of(in, p.x_type)), add(needs, out * 4, true);
   if (p.x_type != NumberType::F32)
     needs.scratch_bytes = (static_cast<std::uint64_t>(p.reduced) *
-                               static_cast<std::uint64_t>(p.inner < kReduceColumns ? p.inner : kReduceColumns) * 4 +
+                               static_cast<std::uint64_t>(p.inner == 1               ? kReduceRows
+                                                          : p.inner < kReduceColumns ? p.inner
+                                                                                     : kReduceColumns) *
+                               4 +
                            63) /
                           64 * 64;
   return {};

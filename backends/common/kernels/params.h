@@ -313,8 +313,8 @@ inline constexpr std::int64_t pool_line_floats(const PoolPlanesF32 &p) noexcept 
 }
 
 enum class ReduceOp : std::uint32_t { Sum, Mean, Max, Min, Prod, L1, L2, SumSquare, LogSumExp, Count };
-// Columns of an inner extent that are reduced at a time.
-inline constexpr std::int64_t kReduceColumns = 64;
+// The most columns of an inner extent that are reduced at a time, and short rows.
+inline constexpr std::int64_t kReduceColumns = 64, kReduceRows = 16;
 // Over the middle one of outer x reduced x inner; y is outer x inner.
 struct ReduceF32 {
   std::int64_t outer = 0, reduced = 0, inner = 1;

@@ -121,7 +121,7 @@ QR_INLINE void reduce_columns(const float *x, float *y, std::int64_t n, std::int
 }
 
 constexpr std::int64_t kColumns = 4 * kLanes;  // of a task
-static_assert(kColumns <= kReduceColumns);
+static_assert(kColumns <= kReduceColumns && kLanes <= kReduceRows);
 
 template <Kind kind>
 void reduce_block(const float *x, float *y, std::int64_t n, std::int64_t step, std::int64_t columns) noexcept {
@@ -253,60 +253,60 @@ void run_ReduceF32(const Call &call) {
   const std::int64_t together = lanes && p.inner == 1 && p.reduced <= kShortRow ? kLanes : 1;
   const std::int64_t grain = max_of<std::int64_t>(
       1, 32768 / max_of<std::int64_t>(1, p.reduced > 32768 ? 32768 : p.reduced * width * together));
-  call.threads.run(static_cast<std::uint64_t>(ceil_div(p.outer, together) * blocks), static_cast<std::uint64_t>(grain),
-                   [&](std::uint64_t begin, std::uint64_t end, std::uint32_t worker) {
-                     const auto finish = [&](float *to, std::int64_t count) {
-                       if (p.op == ReduceOp::Mean)
-                         for (std::int64_t c = 0; c < count; ++c) to[c] /= static_cast<float>(p.reduced);
-                       activate_in_place(p.act, to, count);
-                     };
-                     const auto first_task = static_cast<std::int64_t>(begin),
-                                last_task = static_cast<std::int64_t>(end);
-                     for (std::int64_t task = first_task; task < last_task; ++task) {
-                       const std::int64_t outer = task / blocks * together, column = task % blocks * kColumns,
-                                          columns = min_of(kColumns, p.inner - column);
-                       const std::int64_t at = outer * p.reduced * p.inner + column;
-                       std::int64_t step = p.inner;
-                       const float *from = x + at;
-                       if (p.x_type != NumberType::F32) {
-                         // Dense in scratch: a row, or several, or columns side by side.
-                         auto *const wide = reinterpret_cast<float *>(call.worker_scratch(worker));
-                         const auto *const halves = reinterpret_cast<const std::uint16_t *>(x) + at;
-                         if (columns == p.inner) {
-                            widen_weights(p.x_type, halves, wide, p.reduced * columns * min_of(together, p.outer - outer));
-                         } else {
-                           for (std::int64_t i = 0; i < p.reduced; ++i)
-                             widen_weights(p.x_type, halves + i * p.inner, wide + i * columns, columns);
-                           step = columns;
-                         }
-                         from = wide;
-                       }
-                       float *to = y + outer * p.inner + column;
-                       const auto one_kind = [&](auto tag) __attribute__((always_inline)) {
-                         constexpr Kind kind = decltype(tag)::kKind;
-                         if (together == 1) return reduce_task<kind>(from, to, p.reduced, step, columns);
-                         if (outer + kLanes <= p.outer) return reduce_short_rows<kind>(from, to, p.reduced);
-                         for (std::int64_t r = 0; r < p.outer - outer; ++r)
-                           to[r] = reduce_row<kind>(from + r * p.reduced, p.reduced);
-                       };
-                       switch (p.op) {
-                         case ReduceOp::Sum:
-                         case ReduceOp::Mean: one_kind(Of<Kind::Sum>{}); break;
-                         case ReduceOp::L1: one_kind(Of<Kind::Abs>{}); break;
-                         case ReduceOp::Max: one_kind(Of<Kind::Max>{}); break;
-                         case ReduceOp::Min: one_kind(Of<Kind::Min>{}); break;
-                         case ReduceOp::LogSumExp:
-                           if (p.inner == 1) *to = log_sum_exp_row(from, p.reduced);
-                           else log_sum_exp_columns(from, to, p.reduced, step, columns);
-                           break;
-                         default: reduce_wide(p.op, from, to, p.reduced, step, columns);
-                       }
-                       if (p.inner > 1) finish(to, columns);
-                     }
-                     // Results that lie side by side are finished together.
-                     if (p.inner == 1)
-                       finish(y + first_task * together, min_of(p.outer, last_task * together) - first_task * together);
-                   });
+  call.threads.run(
+      static_cast<std::uint64_t>(ceil_div(p.outer, together) * blocks), static_cast<std::uint64_t>(grain),
+      [&](std::uint64_t begin, std::uint64_t end, std::uint32_t worker) {
+        const auto finish = [&](float *to, std::int64_t count) {
+          if (p.op == ReduceOp::Mean)
+            for (std::int64_t c = 0; c < count; ++c) to[c] /= static_cast<float>(p.reduced);
+          activate_in_place(p.act, to, count);
+        };
+        const auto first_task = static_cast<std::int64_t>(begin), last_task = static_cast<std::int64_t>(end);
+        for (std::int64_t task = first_task; task < last_task; ++task) {
+          const std::int64_t outer = task / blocks * together, column = task % blocks * kColumns,
+                             columns = min_of(kColumns, p.inner - column);
+          const std::int64_t at = outer * p.reduced * p.inner + column;
+          std::int64_t step = p.inner;
+          const float *from = x + at;
+          if (p.x_type != NumberType::F32) {
+            // Dense in scratch: a row, or several, or columns side by side.
+            auto *const wide = reinterpret_cast<float *>(call.worker_scratch(worker));
+            const auto *const halves = reinterpret_cast<const std::uint16_t *>(x) + at;
+            if (columns == p.inner) {
+              widen_weights(p.x_type, halves, wide, p.reduced * columns * min_of(together, p.outer - outer));
+            } else {
+              for (std::int64_t i = 0; i < p.reduced; ++i)
+                widen_weights(p.x_type, halves + i * p.inner, wide + i * columns, columns);
+              step = columns;
+            }
+            from = wide;
+          }
+          float *to = y + outer * p.inner + column;
+          const auto one_kind = [&](auto tag) __attribute__((always_inline)) {
+            constexpr Kind kind = decltype(tag)::kKind;
+            if (together == 1) return reduce_task<kind>(from, to, p.reduced, step, columns);
+            if (outer + kLanes <= p.outer) return reduce_short_rows<kind>(from, to, p.reduced);
+            for (std::int64_t r = 0; r < p.outer - outer; ++r)
+              to[r] = reduce_row<kind>(from + r * p.reduced, p.reduced);
+          };
+          switch (p.op) {
+            case ReduceOp::Sum:
+            case ReduceOp::Mean: one_kind(Of<Kind::Sum>{}); break;
+            case ReduceOp::L1: one_kind(Of<Kind::Abs>{}); break;
+            case ReduceOp::Max: one_kind(Of<Kind::Max>{}); break;
+            case ReduceOp::Min: one_kind(Of<Kind::Min>{}); break;
+            case ReduceOp::LogSumExp:
+              if (p.inner == 1) *to = log_sum_exp_row(from, p.reduced);
+              else log_sum_exp_columns(from, to, p.reduced, step, columns);
+              break;
+            default: reduce_wide(p.op, from, to, p.reduced, step, columns);
+          }
+          if (p.inner > 1) finish(to, columns);
+        }
+        // Results that lie side by side are finished together.
+        if (p.inner == 1)
+          finish(y + first_task * together, min_of(p.outer, last_task * together) - first_task * together);
+      });
 }
 
 }  // namespace quarry::kernels::QR_ISA
