@@ -97,7 +97,6 @@ T reduce_row(const T *x, std::int64_t n) noexcept {
   // Halves onto each other.
   alignas(64) T lanes[kCount];
   put(lanes, part[0]);
-  typedef T Sixteen __attribute__((vector_size(16)));
 #if QR_ISA_BYTES == 64
   {
     typedef T Half __attribute__((vector_size(32)));
@@ -108,9 +107,10 @@ T reduce_row(const T *x, std::int64_t n) noexcept {
     else h[0] = join<op>(a, b);
   }
 #endif
-  Sixteen *const s = reinterpret_cast<Sixteen *>(lanes);
 #if QR_ISA_BYTES >= 32
   {
+    typedef T Sixteen __attribute__((vector_size(16)));
+    Sixteen *const s = reinterpret_cast<Sixteen *>(lanes);
     const Sixteen a = s[0], b = s[1];
     if constexpr (op == ReduceOp::Max) s[0] = a > b ? a : b;
     else if constexpr (op == ReduceOp::Min) s[0] = a < b ? a : b;
