@@ -178,6 +178,7 @@ if [ -n "$models" ]; then
   if bindings_prefix; then
     binding "bindings: Python, from its wheel in a fresh venv" python3 bindings/python/check.py "$prefix" "$build/python" ${all:+--all}
     binding "bindings: Rust" python3 bindings/rust/check.py "$prefix" "$build/rust"
+    binding "bindings: Go" python3 bindings/go/check.py "$prefix"
   else
     skip "bindings of other languages" "the tree cannot be installed into $prefix"
   fi

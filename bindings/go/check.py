@@ -1,0 +1,52 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Tests the Go package against an installed tree: go vet, go test with and without the race detector, the example, the benchmark.
+
+check.py PREFIX      PREFIX: of `meson install --destdir`
+Exit status 77: Go is not installed, or older than go.mod says; the last line says why.
+"""
+import glob
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+here = os.path.dirname(os.path.abspath(__file__))
+root = os.path.dirname(os.path.dirname(here))
+prefix = os.path.abspath(sys.argv[1])
+if not shutil.which("go"):
+    print("go is not installed")
+    sys.exit(77)
+pc = glob.glob(f"{prefix}/**/quarry.pc", recursive=True)
+if len(pc) != 1:
+    sys.exit(f"FAILED: found {len(pc)} quarry.pc below '{prefix}', expected one")
+environment = {k: v for k, v in os.environ.items() if k not in ("QUARRY_BACKEND_PATH", "QUARRY_LIBRARY")}
+environment |= {"PKG_CONFIG_PATH": os.path.dirname(pc[0]), "PKG_CONFIG_SYSROOT_DIR": prefix, "LD_LIBRARY_PATH": os.path.dirname(os.path.dirname(pc[0])),
+                "GOTOOLCHAIN": "local", "GOFLAGS": "-mod=mod", "QUARRY_SHARED": os.path.abspath(os.environ.get("QUARRY_SHARED") or f"{root}/../shared")}
+
+
+def go(*words):
+    done = subprocess.run(["go", *words], capture_output=True, text=True, env=environment, cwd=here)
+    if done.returncode != 0:
+        sys.exit(f"FAILED: go {' '.join(words)}\n{done.stdout[-6000:]}{done.stderr[-6000:]}")
+    return done.stdout
+
+
+wanted = re.search(r"^go (\d+)\.(\d+)", open(f"{here}/go.mod", encoding="utf-8").read(), re.M)
+found = re.search(r"go(\d+)\.(\d+)", go("version"))
+if tuple(map(int, found.groups())) < tuple(map(int, wanted.groups())):
+    print(f"{found[0]} is installed, go.mod wants {wanted[0]}")
+    sys.exit(77)
+go("vet", "./...")
+go("test", "-count=1", "./...")
+printed = go("test", "-race", "-count=1", "-v", ".")
+print("  ", len(re.findall(r"^--- PASS", printed, re.M)), "tests passed, with the race detector too")
+for reason, name in re.findall(r"^\s+\S+_test\.go:\d+: (.*)\n--- SKIP: (\S+)", printed, re.M):
+    print(f"   skipped: {name}: {reason}")
+printed = go("run", "./examples/digits", f"{root}/models/digits")
+if "the first digit is a 9" not in printed:
+    sys.exit(f"FAILED: the example printed {printed!r}")
+print("  ", printed.strip())
+for line in re.findall(r"^Benchmark.*$", go("test", "-run", "none", "-bench", ".", "-benchmem", "."), re.M):
+    print("  ", re.sub(r"\s+", " ", line))

@@ -1,0 +1,3 @@
+module quarry.dev/quarry
+
+go 1.25

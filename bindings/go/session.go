@@ -1,0 +1,361 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package quarry
+
+// #include <quarry/quarry.h>
+// #include <stdlib.h>
+import "C"
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"unsafe"
+)
+
+// DType is the element type of a tensor; the numbers are those of ONNX.
+type DType int32
+
+// The types of types.h that Go has, and those whose bits it can hold.
+const (
+	F32  DType = C.QR_DTYPE_F32
+	U8   DType = C.QR_DTYPE_U8
+	I8   DType = C.QR_DTYPE_I8
+	U16  DType = C.QR_DTYPE_U16
+	I16  DType = C.QR_DTYPE_I16
+	I32  DType = C.QR_DTYPE_I32
+	I64  DType = C.QR_DTYPE_I64
+	Bool DType = C.QR_DTYPE_BOOL
+	F16  DType = C.QR_DTYPE_F16
+	F64  DType = C.QR_DTYPE_F64
+	U32  DType = C.QR_DTYPE_U32
+	U64  DType = C.QR_DTYPE_U64
+	BF16 DType = C.QR_DTYPE_BF16
+)
+
+func (d DType) String() string { return C.GoString(C.qr_dtype_name(C.qr_dtype(d))) }
+
+// Element is a Go type that tensors have.
+type Element interface {
+	float32 | float64 | int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64 | bool
+}
+
+func dtypeOf[T Element]() DType {
+	var zero T
+	switch any(zero).(type) {
+	case float32:
+		return F32
+	case float64:
+		return F64
+	case int8:
+		return I8
+	case int16:
+		return I16
+	case int32:
+		return I32
+	case int64:
+		return I64
+	case uint8:
+		return U8
+	case uint16:
+		return U16
+	case uint32:
+		return U32
+	case uint64:
+		return U64
+	}
+	return Bool
+}
+
+// Tensor is a shape and a slice of the caller's, which runs use where it lies.
+type Tensor struct {
+	DType DType
+	Shape []int
+	Bytes []byte // the slice's memory; of types under 8 bits packed, the first element in the low bits
+}
+
+// TensorOf is a slice as a tensor, without a copy. A run refuses one whose shape has another number of elements.
+func TensorOf[T Element](data []T, shape ...int) Tensor {
+	var zero T
+	bytes := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(data))), len(data)*int(unsafe.Sizeof(zero)))
+	return Tensor{dtypeOf[T](), shape, bytes}
+}
+
+// Data is a tensor's elements, where they lie.
+func Data[T Element](t Tensor) ([]T, error) {
+	var zero T
+	if t.DType != dtypeOf[T]() {
+		return nil, fmt.Errorf("quarry: the tensor is %s, asked for as %s", t.DType, dtypeOf[T]())
+	}
+	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(t.Bytes))), len(t.Bytes)/int(unsafe.Sizeof(zero))), nil
+}
+
+// Session is one execution state of a model. Calls of several goroutines take turns; Clone gives one its own.
+type Session struct {
+	guard
+	inputs, outputs []TensorInfo
+	sessionParts
+}
+
+type sessionParts struct {
+	pointer *C.qr_session
+	core    *core
+	// In C's memory, so that a run hands no Go pointer to a Go pointer: tensors, and pointers to them.
+	tensors *C.qr_tensor
+	places  **C.qr_tensor
+	options *C.qr_run_options
+}
+
+func (p sessionParts) destroy() {
+	C.qr_session_destroy(p.pointer)
+	C.free(unsafe.Pointer(p.tensors))
+	C.free(unsafe.Pointer(p.places))
+	C.free(unsafe.Pointer(p.options))
+	p.core.release()
+}
+
+// Open makes a session of a model's file, with a runtime of its own.
+func Open(path string, options Options) (*Session, error) {
+	r, err := NewRuntime()
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	m, err := OpenModel(r, path, options)
+	if err != nil {
+		return nil, err
+	}
+	defer m.Close()
+	return m.NewSession(context.Background(), options)
+}
+
+// NewSession makes the model ready on the backend that the option "backend" names.
+func (m *Model) NewSession(ctx context.Context, options Options) (*Session, error) {
+	m.mutex.RLock()
+	defer m.mutex.RUnlock()
+	if m.pointer == nil {
+		return nil, check(C.qr_model_verify(nil)) // the library's words for a closed one
+	}
+	c, err := options.make(m.core.pointer)
+	if err != nil {
+		return nil, err
+	}
+	defer C.qr_options_destroy(c)
+	var pointer *C.qr_session
+	err = watched(ctx, m.core.pointer, func(signal *C.qr_signal) error {
+		call := (*C.qr_call_options)(C.calloc(1, C.sizeof_qr_call_options))
+		defer C.free(unsafe.Pointer(call))
+		call.struct_size, call.signal = C.sizeof_qr_call_options, signal
+		return check(C.qr_session_create(m.pointer, c, call, &pointer))
+	})
+	if err != nil {
+		return nil, err
+	}
+	return newSession(m.core, pointer)
+}
+
+func newSession(c *core, pointer *C.qr_session) (*Session, error) {
+	s := &Session{sessionParts: sessionParts{pointer: pointer, core: c}}
+	for i := C.uint64_t(0); i < C.qr_session_input_count(pointer); i++ {
+		info := C.qr_tensor_info{struct_size: C.sizeof_qr_tensor_info}
+		if err := check(C.qr_session_input(pointer, i, &info)); err != nil {
+			C.qr_session_destroy(pointer)
+			return nil, err
+		}
+		s.inputs = append(s.inputs, infoOf(&info))
+	}
+	for i := C.uint64_t(0); i < C.qr_session_output_count(pointer); i++ {
+		info := C.qr_tensor_info{struct_size: C.sizeof_qr_tensor_info}
+		if err := check(C.qr_session_output(pointer, i, &info)); err != nil {
+			C.qr_session_destroy(pointer)
+			return nil, err
+		}
+		s.outputs = append(s.outputs, infoOf(&info))
+	}
+	count := len(s.inputs) + len(s.outputs)
+	s.tensors = (*C.qr_tensor)(C.calloc(C.size_t(count+1), C.sizeof_qr_tensor))
+	s.places = (**C.qr_tensor)(C.calloc(C.size_t(count+1), C.size_t(unsafe.Sizeof(s.tensors))))
+	s.options = (*C.qr_run_options)(C.calloc(1, C.sizeof_qr_run_options))
+	s.options.struct_size = C.sizeof_qr_run_options
+	tensors, places := unsafe.Slice(s.tensors, count+1), unsafe.Slice(s.places, count+1)
+	for i := range tensors {
+		tensors[i].struct_size = C.sizeof_qr_tensor
+		places[i] = &tensors[i]
+	}
+	c.retain()
+	s.cleanup = runtime.AddCleanup(s, sessionParts.destroy, s.sessionParts)
+	return s, nil
+}
+
+// Close ends the session, after a run that is under way.
+func (s *Session) Close() {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if s.pointer != nil {
+		s.cleanup.Stop()
+		s.destroy()
+		s.pointer = nil
+	}
+}
+
+// Clone is another session of the same model: it shares weights and programs, and has its own working memory.
+func (s *Session) Clone() (*Session, error) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	var pointer *C.qr_session
+	if err := check(C.qr_session_clone(s.pointer, &pointer)); err != nil {
+		return nil, err
+	}
+	return newSession(s.core, pointer)
+}
+
+// Inputs says what the session expects.
+func (s *Session) Inputs() []TensorInfo { return s.inputs }
+
+// Outputs says what it gives.
+func (s *Session) Outputs() []TensorInfo { return s.outputs }
+
+// Report is what the session is, as JSON.
+func (s *Session) Report() (string, error) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	var text *C.char
+	if err := check(C.qr_session_report(s.pointer, &text)); err != nil {
+		return "", err
+	}
+	return takeText(text), nil
+}
+
+// Run runs the network. The outputs are the caller's: slices that the run has filled. A context that is cancelled, or whose deadline passes,
+// ends the run; errors.Is then finds the context's error.
+func (s *Session) Run(ctx context.Context, inputs ...Tensor) ([]Tensor, error) {
+	outputs := make([]Tensor, len(s.outputs))
+	return outputs, s.RunInto(ctx, inputs, outputs)
+}
+
+// RunInto writes into the slices that `outputs` has room in (Bytes); an empty one is given memory. Shape, DType and the length of Bytes are then
+// the result's.
+func (s *Session) RunInto(ctx context.Context, inputs, outputs []Tensor) error {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if s.pointer == nil {
+		return check(C.qr_session_run(nil, nil, nil, 0, nil, 0))
+	}
+	if len(inputs) != len(s.inputs) || len(outputs) != len(s.outputs) {
+		return fmt.Errorf("quarry: found %d inputs and %d outputs, expected %d and %d", len(inputs), len(outputs), len(s.inputs), len(s.outputs))
+	}
+	tensors := unsafe.Slice(s.tensors, len(inputs)+len(outputs))
+	var pinner runtime.Pinner
+	defer pinner.Unpin()
+	for i := range inputs {
+		if err := s.setInput(&tensors[i], i, &inputs[i], &pinner); err != nil {
+			return err
+		}
+	}
+	for i := range outputs {
+		s.setOutput(&tensors[len(inputs)+i], i, &outputs[i], &pinner)
+	}
+	if err := s.call(ctx, len(inputs), len(outputs)); err != nil {
+		return err
+	}
+	for i := range outputs {
+		outputs[i].take(&tensors[len(inputs)+i])
+	}
+	return nil
+}
+
+func (s *Session) call(ctx context.Context, inputs, outputs int) error {
+	places := unsafe.Slice(s.places, inputs+outputs+1)
+	if ctx == nil || ctx.Done() == nil {
+		return check(C.qr_session_run(s.pointer, nil, &places[0], C.uint64_t(inputs), &places[inputs], C.uint64_t(outputs)))
+	}
+	return watched(ctx, s.core.pointer, func(signal *C.qr_signal) error {
+		s.options.signal = signal
+		defer func() { s.options.signal = nil }()
+		return check(C.qr_session_run(s.pointer, s.options, &places[0], C.uint64_t(inputs), &places[inputs], C.uint64_t(outputs)))
+	})
+}
+
+func (s *Session) setInput(c *C.qr_tensor, index int, given *Tensor, pinner *runtime.Pinner) error {
+	if len(given.Shape) > C.QR_MAX_RANK {
+		return fmt.Errorf("quarry: input %s: found %d dimensions, expected at most %d", s.inputs[index].Name, len(given.Shape), C.QR_MAX_RANK)
+	}
+	// C reads as many bytes as the shape has: the slice must have them.
+	count := uint64(1)
+	for axis, extent := range given.Shape {
+		if extent < 0 || (extent > 0 && count > uint64(1<<60)/uint64(extent)) {
+			return fmt.Errorf("quarry: input %s: found the shape %v", s.inputs[index].Name, given.Shape)
+		}
+		count *= uint64(extent)
+		c.dims[axis] = C.int64_t(extent)
+	}
+	if wanted := (count*bitsOf(given.DType) + 7) / 8; wanted != uint64(len(given.Bytes)) {
+		return fmt.Errorf("quarry: input %s: found %d bytes for %s%v, expected %d", s.inputs[index].Name, len(given.Bytes), given.DType, given.Shape, wanted)
+	}
+	c.rank = C.uint32_t(len(given.Shape))
+	c.dtype = C.qr_dtype(given.DType)
+	c.size_bytes = C.uint64_t(len(given.Bytes))
+	c.data = pinned(given.Bytes, pinner)
+	return nil
+}
+
+func bitsOf(dtype DType) uint64 {
+	switch dtype { // those that Go has, without a call of C
+	case F32, I32, U32:
+		return 32
+	case U8, I8, Bool:
+		return 8
+	case F64, I64, U64:
+		return 64
+	case U16, I16, F16, BF16:
+		return 16
+	}
+	return uint64(C.qr_dtype_bits(C.qr_dtype(dtype)))
+}
+
+func (s *Session) setOutput(c *C.qr_tensor, index int, room *Tensor, pinner *runtime.Pinner) {
+	if len(room.Bytes) == 0 {
+		info := &s.outputs[index]
+		count := uint64(1)
+		for _, extent := range info.Shape {
+			if extent < 0 {
+				count = 0 // only the run tells: it lies in the session's memory, and take() copies it
+				break
+			}
+			count *= uint64(extent)
+		}
+		// In words, so that it is aligned for every element.
+		if size := int((count*bitsOf(info.DType) + 7) / 8); size > 0 {
+			words := make([]uint64, (size+7)/8)
+			room.Bytes = unsafe.Slice((*byte)(unsafe.Pointer(&words[0])), size)
+		}
+	}
+	c.size_bytes = C.uint64_t(len(room.Bytes))
+	c.data = pinned(room.Bytes, pinner)
+}
+
+func pinned(bytes []byte, pinner *runtime.Pinner) unsafe.Pointer {
+	if len(bytes) == 0 {
+		return nil
+	}
+	data := unsafe.Pointer(unsafe.SliceData(bytes))
+	pinner.Pin(data)
+	return data
+}
+
+func (t *Tensor) take(c *C.qr_tensor) {
+	t.DType = DType(c.dtype)
+	if len(t.Shape) != int(c.rank) {
+		t.Shape = make([]int, c.rank)
+	}
+	for axis := range t.Shape {
+		t.Shape[axis] = int(c.dims[axis])
+	}
+	size := int(c.size_bytes)
+	if len(t.Bytes) == 0 && size > 0 {
+		words := make([]uint64, (size+7)/8)
+		t.Bytes = unsafe.Slice((*byte)(unsafe.Pointer(&words[0])), size)
+		copy(t.Bytes, unsafe.Slice((*byte)(c.data), size))
+	}
+	t.Bytes = t.Bytes[:size]
+}
