@@ -27,7 +27,10 @@ environment |= {"PKG_CONFIG_PATH": os.path.dirname(pc[0]), "PKG_CONFIG_SYSROOT_D
 
 
 def go(*words):
-    done = subprocess.run(["go", *words], capture_output=True, text=True, env=environment, cwd=here)
+    try:
+        done = subprocess.run(["go", *words], capture_output=True, text=True, env=environment, cwd=here, timeout=1200)
+    except subprocess.TimeoutExpired:
+        sys.exit(f"FAILED: go {' '.join(words)}: not done after 20 minutes")
     if done.returncode != 0:
         sys.exit(f"FAILED: go {' '.join(words)}\n{done.stdout[-6000:]}{done.stderr[-6000:]}")
     return done.stdout
