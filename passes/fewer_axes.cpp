@@ -285,6 +285,30 @@ bool integer_product(Speller &s) {
   return true;
 }
 
+// By one scale, where the quotient has the digits of a half: of f32 it is rounded right on its way there.
+bool quantize_of_halves(Speller &s) {
+  const qir::Node &node = s.node();
+  const DType x_type = s.in(0).dtype, scale_type = s.in(1).dtype;
+  const std::int64_t given = node.get_int("precision", 0);
+  const DType precision = given == 0 ? scale_type : static_cast<DType>(given);
+  if ((precision != DType::F16 && precision != DType::BF16) || x_type != precision || scale_type != precision ||
+      elements(s.in(1).shape) != 1 || node.get_int("block_size", 0) != 0)
+    return false;
+  const qir::Shape scale_shape = s.in(1).shape;
+  const std::int32_t zero = qir::input_of(node, 2);
+  if (scale_shape.size() > s.in(0).shape.size() || (zero != qir::kAbsent && s.tensor(zero).shape != scale_shape))
+    return false;
+  const std::int32_t x = s.cast(node.inputs[0], DType::F32), scale = s.cast(node.inputs[1], DType::F32),
+                     quotient = s.cast(s.cast(s.of(Op::Div, {x, scale}), precision), DType::F32);
+  constexpr float kOne = 1;
+  Vector<std::int32_t> inputs{quotient, s.constant(scale_shape, &kOne, sizeof kOne, DType::F32)};
+  if (zero != qir::kAbsent) inputs.push_back(zero);
+  qir::Node &made = s.give(Op::QuantizeLinear, std::move(inputs));
+  made.attributes = node.attributes;
+  made.set("precision", static_cast<std::int64_t>(DType::F32));
+  return true;
+}
+
 bool gemm_of_transposed(Speller &s) {
   const qir::Node &node = s.node();
   if (node.get_int("transA", 0) == 0) return false;
@@ -403,6 +427,7 @@ bool spell(Speller &s) {
     case Op::Conv: return conv_of_run(s);
     case Op::DeformConv: return deformable_conv(s);
     case Op::MatMulInteger: return integer_product(s);
+    case Op::QuantizeLinear: return quantize_of_halves(s);
     case Op::Gemm: return gemm_of_transposed(s);
     case Op::Einsum: return einsum(s);
     default: return false;
@@ -413,14 +438,15 @@ bool takes(const qir::Graph &graph, const qir::Node &node) {
   for (const auto *list : {&node.inputs, &node.outputs})
     if (list->empty() || list->front() == qir::kAbsent) return false;
   if (!node.subgraphs.empty()) return false;
-  const bool bytes = node.op == Op::MatMulInteger;
+  const bool other_types = node.op == Op::MatMulInteger || node.op == Op::QuantizeLinear;
   for (const auto *list : {&node.inputs, &node.outputs})
     for (const std::int32_t id : *list) {
       if (id == qir::kAbsent) continue;
       const qir::Tensor &one = at(graph, id);
       if (one.quant || std::ranges::any_of(one.shape, [](std::int64_t extent) { return extent < 1; })) return false;
     }
-  return bytes || (at(graph, node.inputs[0]).dtype == DType::F32 && at(graph, node.outputs[0]).dtype == DType::F32);
+  return other_types ||
+         (at(graph, node.inputs[0]).dtype == DType::F32 && at(graph, node.outputs[0]).dtype == DType::F32);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@ class Speller : public Arithmetic {
  public:
   using Arithmetic::cast;
   using Arithmetic::concat;
+  using Arithmetic::constant;
   using Arithmetic::floats;
   using Arithmetic::reshape;
   using Arithmetic::transpose;

@@ -328,6 +328,21 @@ TEST_CASE("quantisation along axes, by blocks and by scales of the run") {
   }
 }
 
+TEST_CASE("quantisation of halves") {
+  std::uint64_t seed = 100;
+  for (const DType half : {DType::F16, DType::BF16})
+    for (const DType dtype : {DType::U8, DType::I8, DType::U16})
+      for (int form = 0; form < 8; ++form) {
+        OneNode one(++seed);
+        const bool at_run_time = form & 1, zeros = form & 2;
+        const Vector<std::int64_t> one_shape = form & 4 ? Vector<std::int64_t>{1} : Vector<std::int64_t>{};
+        Vector<i32> inputs{one.input(half, {3, 5, 77}),
+                           at_run_time ? one.input(half, one_shape) : one.constant(half, one_shape)};
+        if (zeros) inputs.push_back(at_run_time ? one.input(dtype, one_shape) : one.constant(dtype, one_shape));
+        one.check("QuantizeLinear", Op::QuantizeLinear, inputs, {zeros ? dtype : DType::U8}, 0, [](qir::Node &) {});
+      }
+}
+
 TEST_CASE("recurrent operators") {
   for (std::uint64_t seed = 1; seed <= 90; ++seed) {
     OneNode one(seed);
