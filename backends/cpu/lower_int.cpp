@@ -190,10 +190,11 @@ Status Lowering::lower_quantize_rows(const qir::Node &node, bool *done) {
   kernels::Needs needs;
   const Kernel kernel = to_int ? Kernel::QuantizeRows : Kernel::DequantizeRows;
   if (!kernels::kernel_row(kernel).check(&p, *plan_.isa, needs).ok()) return {};
-  const View x = row_major(xi), scale = row_major(si), y = new_row_major(shape, width(yi));
+  const View x = row_major(xi), scale = row_major(si), zeros = p.has_zeros ? row_major(zi) : View{},
+             y = new_row_major(shape, width(yi));
   define(yi, y);
   Vector<Arg> args{arg(x, width(xi)), arg(scale)};
-  if (p.has_zeros) args.push_back(arg(row_major(zi), width(zi)));
+  if (p.has_zeros) args.push_back(arg(zeros, width(zi)));
   args.push_back(arg(y, width(yi)));
   *done = true;
   return emit(kernel, &p, args);

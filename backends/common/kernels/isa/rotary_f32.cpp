@@ -78,12 +78,18 @@ void run_RotaryF32(const Call &call) {
   const auto &p = call.as<RotaryF32>();
   const float *const x = call.operand<const float>(0), *const cosines = call.operand<const float>(1),
                      *const sines = call.operand<const float>(2);
-  const std::int64_t *const positions = p.has_positions ? call.operand<const std::int64_t>(3) : nullptr;
+  const std::byte *const positions = p.has_positions ? call.operands[3] : nullptr;
+  const auto position_at = [&](std::int64_t i) {
+    std::int64_t position;
+    std::memcpy(&position, positions + i * 8, sizeof position);
+    return position;
+  };
   float *const y = call.operand<float>(p.has_positions ? 4 : 3);
   if (positions) {
     for (std::int64_t i = 0; i < p.batches * p.length; ++i) {
-      if (positions[i] >= 0 && positions[i] < p.positions) continue;
-      call.bad_index[0] = positions[i], call.bad_index[1] = i;
+      const std::int64_t position = position_at(i);
+      if (position >= 0 && position < p.positions) continue;
+      call.bad_index[0] = position, call.bad_index[1] = i;
       return;
     }
   }
@@ -98,7 +104,7 @@ void run_RotaryF32(const Call &call) {
                      std::int64_t b = row / per_batch, o = row % per_batch / inner, i = row % inner;
                      for (; row < static_cast<std::int64_t>(end); ++row) {
                        const std::int64_t h = heads_first ? o : i, l = heads_first ? i : o, token = b * p.length + l,
-                                          angle = (positions ? positions[token] : token) * p.half;
+                                          angle = (positions ? position_at(token) : token) * p.half;
                        const float *const from = x + b * p.x[0] + h * p.x[1] + l * p.x[2];
                        float *const to = y + b * p.y[0] + h * p.y[1] + l * p.y[2];
                        if (p.interleaved) turn_row<true>(p, from, cosines + angle, sines + angle, to);
