@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backends/cpu/view.h"
+#include "backends/common/view.h"
 
 #include <algorithm>
 
-namespace quarry::cpu {
+namespace quarry::strided {
 
 std::int64_t count_of(const Dims &dims) noexcept {
   std::int64_t count = 1;
@@ -195,4 +195,4 @@ bool make_nest(std::span<const View *const> views, std::size_t most, Nest &out) 
   return out.dims.size() <= most;
 }
 
-}  // namespace quarry::cpu
+}  // namespace quarry::strided

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/gpu/blob.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/checked.h"
+
+namespace quarry::gpu {
+
+namespace {
+
+constexpr char kMagic[8] = {'Q', 'R', 'G', 'P', 'U', 'P', 'L', 'N'};
+constexpr std::uint32_t kMostIo = 1u << 16;
+
+struct Header {
+  char magic[8];
+  std::uint32_t version, header_bytes;
+  std::uint64_t weights_bytes, io_bytes, source_hash, binary_hash, binary_bytes;
+  std::uint32_t values, operands, steps, numbers, code, names, ways, pieces, inputs, outputs, device, reserved;
+};
+struct IoRow {
+  std::uint32_t dtype, rank;
+  std::int64_t dims[qir::kMaxRank];
+  std::uint32_t name, reserved;
+};
+
+class Writer {
+ public:
+  void put(const void *data, std::size_t size) {
+    const auto *const bytes = static_cast<const std::uint8_t *>(data);
+    if (size > 0) out_.insert(out_.end(), bytes, bytes + size);
+  }
+  template <class T>
+  void table(const Vector<T> &rows) {
+    put(rows.data(), rows.size() * sizeof(T));
+  }
+  Vector<std::uint8_t> take() { return std::move(out_); }
+
+ private:
+  Vector<std::uint8_t> out_;
+};
+
+Status bad(const char *what) { return Status::error(ErrorId::backend_bad_blob, format("gpu blob: found %s", what)); }
+
+class Reader {
+ public:
+  explicit Reader(qir::Bytes bytes) : at_(static_cast<const std::uint8_t *>(bytes.data)), left_(bytes.size) {}
+  bool take(void *to, std::uint64_t size) {
+    if (size > left_) return false;
+    if (size > 0) std::memcpy(to, at_, size);
+    at_ += size, left_ -= size;
+    return true;
+  }
+  template <class T>
+  bool table(Vector<T> &rows, std::uint32_t count) {
+    if (std::uint64_t{count} * sizeof(T) > left_) return false;
+    rows.resize(count);
+    return take(rows.data(), std::uint64_t{count} * sizeof(T));
+  }
+  std::uint64_t left() const noexcept { return left_; }
+
+ private:
+  const std::uint8_t *at_;
+  std::uint64_t left_;
+};
+
+Status check_value(const Plan &plan, const Value &value, std::span<const qir::Bytes> segments) {
+  switch (value.place) {
+    case Place::Arena:
+      if (value.bytes == 0 && plan.pieces.empty()) return {};
+      if (value.index >= plan.pieces.size() || value.offset % kAlign != 0 ||
+          !range_fits(value.offset, value.bytes, plan.pieces[value.index]))
+        return bad("a value outside its memory");
+      return {};
+    case Place::Constant:
+      if (value.bytes == 0) return {};
+      if (value.index >= segments.size() || !range_fits(value.offset, value.bytes, segments[value.index].size))
+        return bad("a constant outside its segment");
+      return {};
+    case Place::Input:
+    case Place::Output: {
+      const Vector<Io> &list = value.place == Place::Input ? plan.inputs : plan.outputs;
+      if (value.index >= list.size()) return bad("an input or output that is not there");
+      const Io &io = list[value.index];
+      const auto count = element_count(io.shape.data(), io.shape.size());
+      if (!count || packed_size(io.dtype, *count) != value.bytes) return bad("an input or output of another size");
+      return {};
+    }
+  }
+  return bad("a value of no place");
+}
+
+Status check_step(const Plan &plan, const Step &step, Vector<bool> &written) {
+  Vector<StepOperand> operands;
+  Form form;
+  if (!form_of(plan, step, operands, form)) return bad("a step outside its tables");
+  Bounds bounds;
+  QR_RETURN_IF_ERROR(find_bounds(form, bounds));
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    const Value &value = plan.values[plan.operands[step.first_operand + i].value];
+    const auto bytes = packed_size(operands[i].dtype, operands[i].offset + bounds.ranges[i].high + 1);
+    if (!bytes || *bytes > value.bytes) return bad("an operand that reaches behind its value");
+    const bool is_result = i + 1 == operands.size();
+    if (is_result && (value.place == Place::Constant || value.place == Place::Input))
+      return bad("a step that writes what is given");
+    if (is_result) written[plan.operands[step.first_operand + i].value] = true;
+  }
+  for (const std::uint32_t text : {step.name, step.op, step.shapes, step.fused})
+    if (text >= plan.names.size()) return bad("a text outside its table");
+  return {};
+}
+
+}  // namespace
+
+Vector<std::uint8_t> write_blob(const Blob &blob) {
+  const Plan &plan = blob.plan;
+  Vector<char> names = plan.names;
+  const auto text = [&](std::string_view view) {
+    const auto at = static_cast<std::uint32_t>(names.size());
+    names.insert(names.end(), view.begin(), view.end());
+    names.push_back('\0');
+    return at;
+  };
+  Vector<IoRow> io;
+  for (const auto *list : {&plan.inputs, &plan.outputs})
+    for (const Io &row : *list) {
+      IoRow &to = io.emplace_back();
+      to = {static_cast<std::uint32_t>(row.dtype), static_cast<std::uint32_t>(row.shape.size()), {}, text(row.name), 0};
+      std::ranges::copy(row.shape, to.dims);
+    }
+  const auto count = [](const auto &rows) { return static_cast<std::uint32_t>(rows.size()); };
+  Header header{};
+  std::memcpy(header.magic, kMagic, sizeof kMagic);
+  header.version = kBlobVersion, header.header_bytes = sizeof(Header);
+  header.weights_bytes = blob.weights_bytes, header.io_bytes = blob.io_bytes;
+  header.source_hash = blob.source_hash, header.binary_hash = blob.binary_hash, header.binary_bytes = blob.binary_bytes;
+  header.device = text(blob.device);
+  header.values = count(plan.values), header.operands = count(plan.operands), header.steps = count(plan.steps);
+  header.numbers = count(plan.numbers), header.code = count(plan.code), header.names = count(names);
+  header.ways = count(plan.ways), header.pieces = count(plan.pieces);
+  header.inputs = count(plan.inputs), header.outputs = count(plan.outputs);
+  Writer writer;
+  writer.put(&header, sizeof header);
+  writer.table(plan.values), writer.table(plan.operands), writer.table(plan.steps), writer.table(plan.code);
+  writer.table(plan.pieces), writer.table(plan.ways), writer.table(io), writer.table(plan.numbers), writer.table(names);
+  return writer.take();
+}
+
+Result<Blob> read_blob(qir::Bytes bytes, std::span<const qir::Bytes> segments) {
+  Reader reader(bytes);
+  Header header;
+  if (!reader.take(&header, sizeof header) || std::memcmp(header.magic, kMagic, sizeof kMagic) != 0)
+    return bad("another kind of blob, expected a plan of the gpu backend");
+  if (header.version != kBlobVersion || header.header_bytes != sizeof(Header)) return bad("another version");
+  if (header.inputs > kMostIo || header.outputs > kMostIo) return bad("more inputs or outputs than models have");
+  Blob blob;
+  Plan &plan = blob.plan;
+  Vector<IoRow> io;
+  if (!reader.table(plan.values, header.values) || !reader.table(plan.operands, header.operands) ||
+      !reader.table(plan.steps, header.steps) || !reader.table(plan.code, header.code) ||
+      !reader.table(plan.pieces, header.pieces) || !reader.table(plan.ways, header.ways) ||
+      !reader.table(io, header.inputs + header.outputs) || !reader.table(plan.numbers, header.numbers) ||
+      !reader.table(plan.names, header.names) || reader.left() != 0)
+    return bad("tables that do not fill it");
+  if (plan.names.empty() || plan.names.back() != '\0' || header.device >= plan.names.size())
+    return bad("texts without an end");
+  blob.weights_bytes = header.weights_bytes, blob.io_bytes = header.io_bytes;
+  blob.device = plan.names.data() + header.device;
+  blob.source_hash = header.source_hash, blob.binary_hash = header.binary_hash, blob.binary_bytes = header.binary_bytes;
+  if (blob.binary_bytes > 0 && (segments.empty() || segments.back().size != blob.binary_bytes))
+    return bad("a binary of another size");
+  for (std::size_t i = 0; i < io.size(); ++i) {
+    const IoRow &row = io[i];
+    const auto dtype = dtype_from_number(row.dtype);
+    if (!dtype || row.rank > qir::kMaxRank || row.name >= plan.names.size())
+      return bad("an input or output that is none");
+    (i < header.inputs ? plan.inputs : plan.outputs)
+        .push_back({*dtype, qir::Shape(row.dims, row.dims + row.rank), plan.names.data() + row.name});
+  }
+  for (const std::uint64_t piece : plan.pieces)
+    if (piece == 0 || piece > (std::uint64_t{1} << 40)) return bad("a piece of memory of no size");
+  for (const Value &value : plan.values) QR_RETURN_IF_ERROR(check_value(plan, value, segments));
+  for (const NodeWay &way : plan.ways)
+    if (way.text >= plan.names.size()) return bad("a text outside its table");
+  Vector<bool> written(plan.values.size(), false);
+  for (const Step &step : plan.steps) QR_RETURN_IF_ERROR(check_step(plan, step, written));
+  // Each output is made.
+  Vector<bool> made(plan.outputs.size(), false);
+  for (std::size_t v = 0; v < plan.values.size(); ++v)
+    if (plan.values[v].place == Place::Output && (written[v] || plan.values[v].bytes == 0))
+      made[plan.values[v].index] = true;
+  if (!std::ranges::all_of(made, [](bool is) { return is; })) return bad("an output that no step makes");
+  return blob;
+}
+
+}  // namespace quarry::gpu

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/gpu/context.h"
+
+#include <algorithm>
+
+#include "backends/gpu/kernels/text.h"
+#include "base/hash.h"
+
+namespace quarry::gpu {
+
+using opencl::check;
+
+PlanSource source_of(const Plan &plan) {
+  PlanSource out;
+  ProgramText text;
+  Vector<StepOperand> operands;
+  for (const Step &step : plan.steps) {
+    Form form;
+    Bounds bounds;
+    if (!form_of(plan, step, operands, form) || !find_bounds(form, bounds).ok()) continue;  // was checked before
+    out.kernels.push_back(text.kernel(form));
+    out.bounds.push_back(bounds);
+  }
+  out.text = text.text();
+  return out;
+}
+
+Status LoadedContext::build(std::span<const qir::Bytes> segments, String *note) {
+  if (plan().steps.empty()) return {};
+  const std::uint64_t hash = hash64(source_.text.data(), source_.text.size());
+  if (blob_.binary_bytes > 0) {
+    const qir::Bytes &binary = segments.back();
+    if (blob_.device != engine_->device().identity()) {
+      *note = format("the kernels' binary is of %s, this is %s", printable(blob_.device).c_str(),
+                     printable(engine_->device().identity()).c_str());
+    } else if (blob_.source_hash != hash) {
+      *note = "the kernels' binary is of another release of the backend";
+    } else if (hash64(binary.data, binary.size) != blob_.binary_hash) {
+      return Status::error(ErrorId::backend_bad_blob,
+                           "gpu blob: found a binary with another sum, expected that of the blob");
+    } else {
+      auto built = engine_->build(binary);
+      if (built.ok()) {
+        program_ = std::move(*built);
+        return {};
+      }
+      *note = "the driver did not take the kernels' binary: " + String(built.peek_status().message());
+    }
+    *note +=
+        "; they were compiled from their source, which takes longer: compile the model on this device to spare that";
+  }
+  QR_ASSIGN_OR_RETURN(program_, engine_->build(source_.text));
+  return {};
+}
+
+Status LoadedContext::load_constants(std::span<const qir::Bytes> segments) {
+  const Plan &p = plan();
+  constants_.resize(p.values.size());
+  struct Place {
+    std::uint32_t value, piece;
+    std::uint64_t offset;
+  };
+  Vector<Place> places;
+  Vector<std::uint64_t> sizes;
+  const std::uint64_t largest =
+      std::min(kLargestPiece, std::max<std::uint64_t>(engine_->device().max_allocation, kAlign));
+  for (std::uint32_t v = 0; v < p.values.size(); ++v) {
+    const Value &value = p.values[v];
+    if (value.place != gpu::Place::Constant || value.bytes == 0) continue;
+    const std::uint64_t bytes = (value.bytes + kAlign - 1) / kAlign * kAlign;
+    if (sizes.empty() || sizes.back() + bytes > largest) sizes.push_back(0);
+    places.push_back({v, static_cast<std::uint32_t>(sizes.size() - 1), sizes.back()});
+    sizes.back() += bytes;
+  }
+  for (const std::uint64_t bytes : sizes) {
+    QR_ASSIGN_OR_RETURN(opencl::Memory piece, engine_->memory(bytes, "weights"));
+    pieces_.push_back(std::move(piece));
+  }
+  if (places.empty()) return {};
+  const opencl::Library &cl = engine_->library();
+  QR_ASSIGN_OR_RETURN(const opencl::Queue queue, engine_->queue(false, "normal"));
+  for (const Place &place : places) {
+    const Value &value = p.values[place.value];
+    QR_ASSIGN_OR_RETURN(constants_[place.value], engine_->part(pieces_[place.piece], place.offset, value.bytes));
+    const auto *const from = static_cast<const std::uint8_t *>(segments[value.index].data) + value.offset;
+    QR_RETURN_IF_ERROR(check("EnqueueWriteBuffer",
+                             cl->EnqueueWriteBuffer(queue.get(), constants_[place.value].get(), CL_TRUE, 0, value.bytes,
+                                                    from, 0, nullptr, nullptr),
+                             "weights"));
+  }
+  return check("Finish", cl->Finish(queue.get()));
+}
+
+Result<Unique<LoadedContext>> LoadedContext::load(std::shared_ptr<const Engine> engine, Blob blob,
+                                                  std::span<const qir::Bytes> segments, String *note) {
+  auto made = quarry::make_unique<LoadedContext>(std::move(engine), std::move(blob));
+  made->source_ = source_of(made->plan());
+  QR_RETURN_IF_ERROR(made->build(segments, note));
+  QR_RETURN_IF_ERROR(made->load_constants(segments));
+  return made;
+}
+
+}  // namespace quarry::gpu

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// A loaded plan: its program built, its constants in device memory. Shared by executions.
+#pragma once
+
+#include "backends/gpu/blob.h"
+#include "backends/gpu/engine.h"
+
+namespace quarry::gpu {
+
+// The kernels of a plan.
+struct PlanSource {
+  String text;
+  Vector<std::uint32_t> kernels;  // per step
+  Vector<Bounds> bounds;
+};
+PlanSource source_of(const Plan &plan);
+
+class LoadedContext : public HeapObject {
+ public:
+  // `note` gets what the user should know: that the binary was of no use, and why.
+  static Result<Unique<LoadedContext>> load(std::shared_ptr<const Engine> engine, Blob blob,
+                                            std::span<const qir::Bytes> segments, String *note);
+  LoadedContext(std::shared_ptr<const Engine> engine, Blob blob) : engine_(std::move(engine)), blob_(std::move(blob)) {}
+
+  const Engine &engine() const noexcept { return *engine_; }
+  const Plan &plan() const noexcept { return blob_.plan; }
+  const PlanSource &source() const noexcept { return source_; }
+  cl_program program() const noexcept { return program_.get(); }
+  // Of a constant.
+  cl_mem constant(std::uint32_t value) const noexcept { return constants_[value].get(); }
+
+ private:
+  Status build(std::span<const qir::Bytes> segments, String *note);
+  Status load_constants(std::span<const qir::Bytes> segments);
+
+  std::shared_ptr<const Engine> engine_;
+  Blob blob_;
+  PlanSource source_;
+  opencl::Program program_;
+  Vector<opencl::Memory> pieces_, constants_;
+};
+
+}  // namespace quarry::gpu

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/gpu/engine.h"
+
+#include <CL/cl_ext.h>
+
+#include <algorithm>
+
+#include "backends/gpu/plan.h"
+
+namespace quarry::gpu {
+
+namespace {
+
+using opencl::check;
+
+}  // namespace
+
+Result<std::shared_ptr<Engine>> Engine::make(std::shared_ptr<const opencl::Library> library,
+                                             const opencl::Device &device) {
+  if (device.alignment > kAlign)
+    return Status::error(
+        ErrorId::backend_limit,
+        format("gpu: %s: found buffers aligned to %u bytes, expected at most %llu", printable(device.name).c_str(),
+               device.alignment, static_cast<unsigned long long>(kAlign)));
+  auto engine = quarry::make_shared<Engine>();
+  engine->library_ = std::move(library);
+  engine->device_ = device;
+  const cl_context_properties properties[] = {CL_CONTEXT_PLATFORM,
+                                              reinterpret_cast<cl_context_properties>(device.platform), 0};
+  cl_int error = CL_SUCCESS;
+  const cl_context context = (*engine->library_)->CreateContext(properties, 1, &device.id, nullptr, nullptr, &error);
+  QR_RETURN_IF_ERROR(check("CreateContext", error, device.name));
+  engine->context_ = opencl::Context(*engine->library_, context);
+  return engine;
+}
+
+Result<opencl::Program> Engine::finish(cl_program made, const char *from) const {
+  opencl::Program program(*library_, made);
+  const cl_int built = (*library_)->BuildProgram(made, 1, &device_.id, "-cl-std=CL1.2", nullptr, nullptr);
+  if (built == CL_SUCCESS) return program;
+  String log;
+  std::size_t size = 0;
+  if ((*library_)->GetProgramBuildInfo(made, device_.id, CL_PROGRAM_BUILD_LOG, 0, nullptr, &size) == CL_SUCCESS &&
+      size > 1) {
+    log.resize(size);
+    if ((*library_)->GetProgramBuildInfo(made, device_.id, CL_PROGRAM_BUILD_LOG, size, log.data(), nullptr) !=
+        CL_SUCCESS)
+      log.clear();
+    log.resize(std::min(log.size(), log.find('\0')));
+  }
+  Status failed = check("BuildProgram", built, from);
+  if (failed.id() != "QR-B0009") return failed;
+  return Status::error(ErrorId::backend_library_call,
+                       String(failed.message()) + "; the compiler of " + printable(device_.driver) +
+                           " says: " + (log.empty() ? String("nothing") : printable(log, 2000)),
+                       "update the device's driver; `quarry doctor` tells its version");
+}
+
+Result<opencl::Program> Engine::build(const String &source) const {
+  const char *text = source.c_str();
+  const std::size_t size = source.size();
+  cl_int error = CL_SUCCESS;
+  const cl_program program = (*library_)->CreateProgramWithSource(context_.get(), 1, &text, &size, &error);
+  QR_RETURN_IF_ERROR(check("CreateProgramWithSource", error));
+  return finish(program, "the kernels' source");
+}
+
+Result<opencl::Program> Engine::build(qir::Bytes binary) const {
+  const auto *data = static_cast<const unsigned char *>(binary.data);
+  const std::size_t size = binary.size;
+  cl_int status = CL_SUCCESS, error = CL_SUCCESS;
+  const cl_program program =
+      (*library_)->CreateProgramWithBinary(context_.get(), 1, &device_.id, &size, &data, &status, &error);
+  QR_RETURN_IF_ERROR(check("CreateProgramWithBinary", error));
+  return finish(program, "the kernels' binary");
+}
+
+Result<Vector<std::uint8_t>> Engine::binary_of(const opencl::Program &program) const {
+  std::size_t size = 0;
+  QR_RETURN_IF_ERROR(
+      check("GetProgramInfo",
+            (*library_)->GetProgramInfo(program.get(), CL_PROGRAM_BINARY_SIZES, sizeof size, &size, nullptr),
+            "the kernels' size"));
+  Vector<std::uint8_t> binary(size);
+  unsigned char *const data = binary.data();
+  QR_RETURN_IF_ERROR(check("GetProgramInfo",
+                           (*library_)->GetProgramInfo(program.get(), CL_PROGRAM_BINARIES, sizeof data,
+                                                       const_cast<unsigned char **>(&data), nullptr),
+                           "the kernels"));
+  return binary;
+}
+
+Result<opencl::Queue> Engine::queue(bool profiled, std::string_view priority) const {
+  cl_int error = CL_SUCCESS;
+  const cl_command_queue_properties how = profiled ? CL_QUEUE_PROFILING_ENABLE : 0;
+  if ((*library_)->CreateCommandQueueWithProperties && device_.has("cl_khr_priority_hints") && priority != "normal" &&
+      !priority.empty()) {
+    const cl_queue_properties level = priority == "low" ? CL_QUEUE_PRIORITY_LOW_KHR : CL_QUEUE_PRIORITY_HIGH_KHR;
+    const cl_queue_properties list[] = {CL_QUEUE_PROPERTIES, how, CL_QUEUE_PRIORITY_KHR, level, 0};
+    const cl_command_queue made =
+        (*library_)->CreateCommandQueueWithProperties(context_.get(), device_.id, list, &error);
+    QR_RETURN_IF_ERROR(check("CreateCommandQueueWithProperties", error));
+    return opencl::Queue(*library_, made);
+  }
+  const cl_command_queue made = (*library_)->CreateCommandQueue(context_.get(), device_.id, how, &error);
+  QR_RETURN_IF_ERROR(check("CreateCommandQueue", error));
+  return opencl::Queue(*library_, made);
+}
+
+Result<opencl::Memory> Engine::memory(std::uint64_t bytes, const char *what, cl_mem_flags flags, void *host) const {
+  cl_int error = CL_SUCCESS;
+  const cl_mem made = (*library_)->CreateBuffer(context_.get(), flags, std::max<std::uint64_t>(bytes, 1), host, &error);
+  QR_RETURN_IF_ERROR(
+      check("CreateBuffer", error, format("%s (%llu bytes)", what, static_cast<unsigned long long>(bytes))));
+  return opencl::Memory(*library_, made);
+}
+
+Result<opencl::Memory> Engine::part(const opencl::Memory &of, std::uint64_t offset, std::uint64_t bytes) const {
+  cl_int error = CL_SUCCESS;
+  const cl_buffer_region region{offset, std::max<std::uint64_t>(bytes, 1)};
+  const cl_mem made =
+      (*library_)->CreateSubBuffer(of.get(), CL_MEM_READ_WRITE, CL_BUFFER_CREATE_TYPE_REGION, &region, &error);
+  QR_RETURN_IF_ERROR(check("CreateSubBuffer", error));
+  return opencl::Memory(*library_, made);
+}
+
+}  // namespace quarry::gpu

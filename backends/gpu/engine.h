@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// A device in use: its context of OpenCL, programs, and memory in few pieces.
+#pragma once
+
+#include <span>
+
+#include "backends/gpu/opencl/device.h"
+#include "formats/qir/graph.h"
+
+namespace quarry::gpu {
+
+class Engine {
+ public:
+  static Result<std::shared_ptr<Engine>> make(std::shared_ptr<const opencl::Library> library,
+                                              const opencl::Device &device);
+
+  const opencl::Library &library() const noexcept { return *library_; }
+  const opencl::Device &device() const noexcept { return device_; }
+  cl_context context() const noexcept { return context_.get(); }
+
+  Result<opencl::Program> build(const String &source) const;
+  Result<opencl::Program> build(qir::Bytes binary) const;
+  Result<Vector<std::uint8_t>> binary_of(const opencl::Program &program) const;
+  // In order. `priority`: of qnn_context_priority, where the driver has such.
+  Result<opencl::Queue> queue(bool profiled, std::string_view priority) const;
+  Result<opencl::Memory> memory(std::uint64_t bytes, const char *what, cl_mem_flags flags = CL_MEM_READ_WRITE,
+                                void *host = nullptr) const;
+  Result<opencl::Memory> part(const opencl::Memory &of, std::uint64_t offset, std::uint64_t bytes) const;
+
+ private:
+  Result<opencl::Program> finish(cl_program program, const char *from) const;
+  std::shared_ptr<const opencl::Library> library_;
+  opencl::Device device_;
+  opencl::Context context_;
+};
+
+}  // namespace quarry::gpu

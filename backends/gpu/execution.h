@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// One caller's runs: a queue, memory for values, a kernel object for each step with its arguments set.
+#pragma once
+
+#include "backends/common/plugin_support.h"
+#include "backends/gpu/context.h"
+
+namespace quarry::gpu {
+
+class Execution : public HeapObject {
+ public:
+  static Result<Unique<Execution>> make(const LoadedContext &context, std::string_view priority);
+  explicit Execution(const LoadedContext &context) : context_(context) {}
+  Status run(const qr_run_request &request, const qr_host &host);
+
+ private:
+  Status prepare(std::string_view priority);
+  Status enqueue(cl_command_queue queue, const qr_run_request &request, const plugin::StopToken &stop, bool profiled);
+  Status take_results(cl_command_queue queue, const qr_run_request &request);
+  void tell(const qr_profile_sink &profile);
+
+  const LoadedContext &context_;
+  String priority_;
+  opencl::Queue queue_, profiled_queue_;
+  Vector<opencl::Memory> pieces_, parts_;
+  Vector<cl_mem> memory_;                   // per value
+  Vector<std::uint32_t> inputs_, outputs_;  // values, per input and output; kNone
+  Vector<opencl::Kernel> kernels_;          // per step
+  Vector<opencl::Event> events_;            // per step, while a run is profiled; else the last of a batch
+};
+
+}  // namespace quarry::gpu

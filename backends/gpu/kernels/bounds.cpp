@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/gpu/kernels/bounds.h"
+
+#include <algorithm>
+
+namespace quarry::gpu {
+
+namespace {
+
+constexpr std::int64_t kGroup = 64;  // work items of a group, where none needs another
+
+// `count` items along the first dimension, rounded up to groups.
+void items(Bounds &out, std::int64_t count, std::int64_t y = 1, std::int64_t z = 1) {
+  std::int64_t group = kGroup;
+  while (group > 1 && group / 2 >= count) group /= 2;
+  out.local[0] = static_cast<std::uint64_t>(group);
+  out.global[0] = static_cast<std::uint64_t>((count + group - 1) / group * group);
+  out.global[1] = static_cast<std::uint64_t>(y);
+  out.global[2] = static_cast<std::uint64_t>(z);
+}
+
+std::int64_t count_of(const Form &form, std::uint32_t first, std::uint32_t end) {
+  std::int64_t count = 1;
+  for (std::uint32_t d = first; d < end; ++d) count *= form.nest.dims[d];
+  return count;
+}
+
+bool at_least(const Fields &f, std::int64_t least, std::initializer_list<std::pair<const char *, std::size_t>> names) {
+  for (const auto &[name, count] : names)
+    for (std::size_t i = 0; i < count; ++i)
+      if (f(name, i) < least || f(name, i) > (1 << 28)) return false;
+  return true;
+}
+
+// Along an axis that the kernel walks by itself.
+Status line(const Form &form, Bounds &out, std::size_t operand, std::int64_t count, std::int64_t step) {
+  if (count < 1) return bad_form(form, "an extent that is none");
+  add_distance(out.ranges[operand], count, step);
+  return {};
+}
+
+// What windows of an image may touch: places outside it are left out by the kernel itself.
+Status window(const Form &form, Bounds &out, const Fields &f) {
+  if (!at_least(f, 1, {{"IN", 3}, {"OUT", 3}, {"KERNEL", 3}, {"STRIDE", 3}, {"DILATION", 3}}) ||
+      f("OUT", 0) * f("OUT", 1) > INT32_MAX ||
+      f("OUT", 0) * f("OUT", 1) * f("OUT", 2) != form.nest.dims[form.nest.rank - 1])
+    return bad_form(form, "a window that is none");
+  for (std::size_t i = 0; i < 3; ++i) {
+    add_distance(out.ranges[0], f("IN", i), f("X", i));
+    // Coordinates stay far below 2^31.
+    if (f("PAD", i) < -(1 << 28) || f("PAD", i) > (1 << 28) ||
+        f("KERNEL", i) * f("DILATION", i) + f("OUT", i) * f("STRIDE", i) > (1 << 29))
+      return bad_form(form, "a window that is none");
+  }
+  return {};
+}
+
+}  // namespace
+
+std::size_t Fields::place(const char *names, std::string_view name) noexcept {
+  std::size_t at = 0;
+  for (std::string_view rest = names; !rest.empty();) {
+    const std::string_view word = rest.substr(0, rest.find(' '));
+    const std::size_t star = word.find('*');
+    if (word.substr(0, star) == name) return at;
+    at += star == word.npos ? 1 : static_cast<std::size_t>(word[star + 1] - '0');
+    rest.remove_prefix(std::min(rest.size(), word.size() + 1));
+  }
+  __builtin_trap();  // a name that the row lacks: every test of the kernel finds it
+}
+
+Status bounds_elementwise(const Form &form, Bounds &out) {
+  items(out, count_of(form, 0, form.nest.rank));
+  return nest_bounds(form, out);
+}
+
+Status bounds_matmul(const Form &form, Bounds &out) {
+  const Fields f(form);
+  const std::uint32_t rank = form.nest.rank;
+  QR_RETURN_IF_ERROR(nest_bounds(form, out));
+  QR_RETURN_IF_ERROR(line(form, out, 0, f("K"), f("A_K")));
+  QR_RETURN_IF_ERROR(line(form, out, 1, f("K"), f("B_K")));
+  items(out, form.nest.dims[rank - 1], (form.nest.dims[rank - 2] + kTile - 1) / kTile, count_of(form, 0, rank - 2));
+  return {};
+}
+
+Status bounds_conv(const Form &form, Bounds &out) {
+  const Fields f(form);
+  const std::uint32_t rank = form.nest.rank;
+  QR_RETURN_IF_ERROR(window(form, out, f));
+  // The nest tells where batch and group begin; what the kernel finds by channel and pixel comes on top.
+  const std::int64_t channels = form.nest.dims[rank - 2], blocks = (channels + kTile - 1) / kTile;
+  for (std::size_t o = 0; o < form.operands.size(); ++o)
+    for (std::uint32_t d = 0; d < rank; ++d)
+      if (o > 1 || d + 2 < rank) add_distance(out.ranges[o], form.nest.dims[d], form.nest.strides[o][d]);
+  QR_RETURN_IF_ERROR(line(form, out, 0, f("CHANNELS"), f("X_CHANNEL")));
+  const std::int64_t taps = f("KERNEL", 0) * f("KERNEL", 1) * f("KERNEL", 2);
+  if (taps > INT32_MAX || f("CHANNELS") > INT32_MAX / taps) return bad_form(form, "a window that is none");
+  add_distance(out.ranges[1], f("CHANNELS") * taps * (f("PACKED") ? blocks * kTile : channels), 1);
+  items(out, form.nest.dims[rank - 1], blocks, count_of(form, 0, rank - 2));
+  return {};
+}
+
+Status bounds_conv_transpose(const Form &form, Bounds &out) {
+  const Fields f(form);
+  const std::uint32_t rank = form.nest.rank;
+  QR_RETURN_IF_ERROR(window(form, out, f));
+  for (std::size_t o = 0; o < form.operands.size(); ++o)
+    for (std::uint32_t d = 0; d < rank; ++d)
+      if (o > 1 || d + 2 < rank) add_distance(out.ranges[o], form.nest.dims[d], form.nest.strides[o][d]);
+  QR_RETURN_IF_ERROR(line(form, out, 0, f("CHANNELS"), f("X_CHANNEL")));
+  QR_RETURN_IF_ERROR(line(form, out, 1, f("CHANNELS"), f("W_CHANNEL")));
+  QR_RETURN_IF_ERROR(line(form, out, 1, form.nest.dims[rank - 2], f("W_OUT")));
+  const std::int64_t taps = f("KERNEL", 0) * f("KERNEL", 1);
+  if (taps > INT32_MAX || taps * f("KERNEL", 2) > INT32_MAX) return bad_form(form, "a window that is none");
+  add_distance(out.ranges[1], taps * f("KERNEL", 2), 1);
+  items(out, form.nest.dims[rank - 1], form.nest.dims[rank - 2], count_of(form, 0, rank - 2));
+  return {};
+}
+
+Status bounds_pool(const Form &form, Bounds &out) {
+  const Fields f(form);
+  const std::uint32_t rank = form.nest.rank;
+  QR_RETURN_IF_ERROR(window(form, out, f));
+  for (std::size_t o = 0; o < form.operands.size(); ++o)
+    for (std::uint32_t d = 0; d < rank; ++d)
+      if (o > 0 || d + 1 < rank) add_distance(out.ranges[o], form.nest.dims[d], form.nest.strides[o][d]);
+  items(out, form.nest.dims[rank - 1], count_of(form, 0, rank - 1));
+  return {};
+}
+
+Status bounds_reduce(const Form &form, Bounds &out) {
+  const Fields f(form);
+  QR_RETURN_IF_ERROR(nest_bounds(form, out));
+  for (std::size_t i = 0; i < 4; ++i) QR_RETURN_IF_ERROR(line(form, out, 0, f("EXTENT", i), f("STEP", i)));
+  items(out, count_of(form, 0, form.nest.rank));
+  return {};
+}
+
+Status bounds_arg_reduce(const Form &form, Bounds &out) {
+  const Fields f(form);
+  QR_RETURN_IF_ERROR(nest_bounds(form, out));
+  QR_RETURN_IF_ERROR(line(form, out, 0, f("EXTENT"), f("STEP")));
+  items(out, count_of(form, 0, form.nest.rank));
+  return {};
+}
+
+Status bounds_softmax(const Form &form, Bounds &out) {
+  const Fields f(form);
+  if (form.operands.size() != 2) return bad_form(form, "operands for code, which it has not");
+  QR_RETURN_IF_ERROR(nest_bounds(form, out));
+  QR_RETURN_IF_ERROR(line(form, out, 0, f("LENGTH"), f("X_STEP")));
+  QR_RETURN_IF_ERROR(line(form, out, 1, f("LENGTH"), f("Y_STEP")));
+  items(out, count_of(form, 0, form.nest.rank));
+  return {};
+}
+
+Status bounds_normalize(const Form &form, Bounds &out) {
+  const Fields f(form);
+  if (form.operands.size() != 4) return bad_form(form, "a number of operands that it does not take");
+  QR_RETURN_IF_ERROR(nest_bounds(form, out));
+  if (f("PIECE") < 1 || f("LENGTH") < 1) return bad_form(form, "an extent that is none");
+  QR_RETURN_IF_ERROR(line(form, out, 0, f("LENGTH"), 1));
+  QR_RETURN_IF_ERROR(line(form, out, 1, (f("LENGTH") + f("PIECE") - 1) / f("PIECE"), f("SCALE_STEP")));
+  QR_RETURN_IF_ERROR(line(form, out, 2, (f("LENGTH") + f("PIECE") - 1) / f("PIECE"), f("BIAS_STEP")));
+  QR_RETURN_IF_ERROR(line(form, out, 3, f("LENGTH"), 1));
+  items(out, count_of(form, 0, form.nest.rank));
+  return {};
+}
+
+Status bounds_gather(const Form &form, Bounds &out) {
+  const Fields f(form);
+  QR_RETURN_IF_ERROR(nest_bounds(form, out));
+  QR_RETURN_IF_ERROR(line(form, out, 0, f("EXTENT"), f("STEP")));  // the kernel keeps indices inside
+  items(out, count_of(form, 0, form.nest.rank));
+  return {};
+}
+
+Status bounds_pad(const Form &form, Bounds &out) {
+  const Fields f(form);
+  QR_RETURN_IF_ERROR(nest_bounds(form, out));
+  out.ranges[0] = {};
+  for (std::uint32_t d = 0; d < form.nest.rank; ++d) QR_RETURN_IF_ERROR(line(form, out, 0, f("IN", d), f("X", d)));
+  items(out, count_of(form, 0, form.nest.rank));
+  return {};
+}
+
+Status bounds_resize(const Form &form, Bounds &out) {
+  const Fields f(form);
+  QR_RETURN_IF_ERROR(nest_bounds(form, out));
+  for (std::size_t i = 0; i < 4; ++i) {
+    QR_RETURN_IF_ERROR(line(form, out, 0, f("IN", i), f("STEP", i)));  // indices of the table are kept inside
+    if (f("TAPS", i) < 1 || f("TAPS", i) > (1 << 16) || f("TABLE", i) < 0 || f("AXIS", i) < 0 ||
+        f("AXIS", i) >= form.nest.rank)
+      return bad_form(form, "a table that is none");
+    const std::int64_t end = f("TABLE", i) + f("TAPS", i) * form.nest.dims[f("AXIS", i)] - 1;
+    out.ranges[1].high = std::max(out.ranges[1].high, end);
+    out.ranges[2].high = std::max(out.ranges[2].high, end);
+  }
+  items(out, count_of(form, 0, form.nest.rank));
+  return {};
+}
+
+Status bounds_lrn(const Form &form, Bounds &out) {
+  const Fields f(form);
+  if (form.nest.rank < 2 || form.nest.dims[1] != f("CHANNELS") || f("SIZE") < 1 || f("STEP") != form.nest.strides[0][1])
+    return bad_form(form, "channels that are not those of the nest");
+  items(out, count_of(form, 0, form.nest.rank));
+  return nest_bounds(form, out);
+}
+
+Status bounds_scan(const Form &form, Bounds &out) {
+  const Fields f(form);
+  if (form.operands.size() != 2) return bad_form(form, "operands for code, which it has not");
+  QR_RETURN_IF_ERROR(nest_bounds(form, out));
+  QR_RETURN_IF_ERROR(line(form, out, 0, f("LENGTH"), f("X_STEP")));
+  QR_RETURN_IF_ERROR(line(form, out, 1, f("LENGTH"), f("Y_STEP")));
+  items(out, count_of(form, 0, form.nest.rank));
+  return {};
+}
+
+}  // namespace quarry::gpu

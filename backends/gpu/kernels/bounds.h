@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// What each kernel's fields imply: which elements it touches, and how many work items it wants. Fields are not trusted.
+#pragma once
+
+#include "backends/gpu/kernels/kernel.h"
+
+namespace quarry::gpu {
+
+// Fields by name, as the files of kernels know them.
+class Fields {
+ public:
+  explicit Fields(const Form &form) : names_(kernel_row(form.kernel).fields), fields_(form.fields) {}
+  // The index of a field, or of the first of a group.
+  static std::size_t place(const char *names, std::string_view name) noexcept;
+  std::int64_t operator()(std::string_view name, std::size_t i = 0) const noexcept {
+    return fields_[place(names_, name) + i];
+  }
+
+ private:
+  const char *names_;
+  std::span<const std::int32_t> fields_;
+};
+
+Status bounds_elementwise(const Form &form, Bounds &out);
+Status bounds_matmul(const Form &form, Bounds &out);
+Status bounds_conv(const Form &form, Bounds &out);
+Status bounds_conv_transpose(const Form &form, Bounds &out);
+Status bounds_pool(const Form &form, Bounds &out);
+Status bounds_reduce(const Form &form, Bounds &out);
+Status bounds_arg_reduce(const Form &form, Bounds &out);
+Status bounds_softmax(const Form &form, Bounds &out);
+Status bounds_normalize(const Form &form, Bounds &out);
+Status bounds_gather(const Form &form, Bounds &out);
+Status bounds_pad(const Form &form, Bounds &out);
+Status bounds_resize(const Form &form, Bounds &out);
+Status bounds_lrn(const Form &form, Bounds &out);
+Status bounds_scan(const Form &form, Bounds &out);
+
+// Output rows, or channels, that one work item computes in products.
+inline constexpr std::int64_t kTile = 8;
+
+}  // namespace quarry::gpu

@@ -1,0 +1,6 @@
+__kernel void KERNEL(ARGUMENTS) {
+  uint g = (uint)get_global_id(0);
+  if (g >= COUNT) return;
+  COORDINATES
+  FINISH;
+}

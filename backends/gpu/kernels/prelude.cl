@@ -1,0 +1,32 @@
+// What every kernel may use.
+#define QR_INFINITY as_float(0x7f800000u)
+#define QR_NAN as_float(0x7fc00000u)
+float qr_from_bf16(ushort v) { return as_float((uint)v << 16); }
+ushort qr_to_bf16(float v) {
+  uint bits = as_uint(v);
+  if (v != v) return 0x7fc0;
+  return (ushort)((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
+}
+// Towards zero, to the nearest value that there is; NaN: 0.
+long qr_to_long(float v) {
+  if (v != v) return 0;
+  if (v >= 9223372036854775808.0f) return 0x7fffffffffffffffL;
+  if (v <= -9223372036854775808.0f) return -0x7fffffffffffffffL - 1;
+  return (long)v;
+}
+ulong qr_to_ulong(float v) {
+  if (v >= 18446744073709551616.0f) return 0xfffffffffffffffful;
+  return v >= 9223372036854775808.0f ? (ulong)v : (ulong)qr_to_long(v);
+}
+#ifdef QR_DOUBLES
+long qr_to_long_double(double v) {
+  if (v != v) return 0;
+  if (v >= 9223372036854775808.0) return 0x7fffffffffffffffL;
+  if (v <= -9223372036854775808.0) return -0x7fffffffffffffffL - 1;
+  return (long)v;
+}
+ulong qr_to_ulong_double(double v) {
+  if (v >= 18446744073709551616.0) return 0xfffffffffffffffful;
+  return v >= 9223372036854775808.0 ? (ulong)v : (ulong)qr_to_long_double(v);
+}
+#endif

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/gpu/kernels/text.h"
+
+#include <algorithm>
+
+#include "backends/gpu/kernels/bounds.h"
+#include "backends/gpu/text_of_kernels.h"
+
+namespace quarry::gpu {
+
+namespace {
+
+const char *spelled(Number number) {
+  constexpr const char *kNames[] = {"float", "double", "int", "uint", "long", "ulong", "int"};
+  return kNames[static_cast<std::size_t>(number)];
+}
+
+struct Storage {
+  const char *type, *load, *store;
+};
+// $p: the pointer with the offset, $v: the value.
+Storage storage_of(DType dtype) {
+  switch (dtype) {
+    case DType::F16: return {"half", "vload_half(0, $p)", "vstore_half_rte($v, 0, $p)"};
+    case DType::BF16: return {"ushort", "qr_from_bf16(*($p))", "*($p) = qr_to_bf16($v)"};
+    case DType::F64: return {"double", "*($p)", "*($p) = $v"};
+    case DType::I8: return {"char", "(int)*($p)", "*($p) = (char)($v)"};
+    case DType::I16: return {"short", "(int)*($p)", "*($p) = (short)($v)"};
+    case DType::I32: return {"int", "*($p)", "*($p) = $v"};
+    case DType::I64: return {"long", "*($p)", "*($p) = $v"};
+    case DType::U8: return {"uchar", "(uint)*($p)", "*($p) = (uchar)($v)"};
+    case DType::U16: return {"ushort", "(uint)*($p)", "*($p) = (ushort)($v)"};
+    case DType::U32: return {"uint", "*($p)", "*($p) = $v"};
+    case DType::U64: return {"ulong", "*($p)", "*($p) = $v"};
+    case DType::Bool: return {"uchar", "(int)(*($p) != 0)", "*($p) = (uchar)(($v) != 0)"};
+    default: return {"float", "*($p)", "*($p) = $v"};
+  }
+}
+
+String replaced(std::string_view pattern, char what, std::string_view with) {
+  String out;
+  for (std::size_t i = 0; i < pattern.size(); ++i) {
+    if (pattern[i] == '$' && i + 1 < pattern.size() && pattern[i + 1] == what) out += with, ++i;
+    else out += pattern[i];
+  }
+  return out;
+}
+
+String literal(Number number, std::uint64_t bits) {
+  switch (number) {
+    case Number::Float: return format("as_float(0x%08xu)", static_cast<std::uint32_t>(bits));
+    case Number::Double: return format("as_double(0x%016llxul)", static_cast<unsigned long long>(bits));
+    case Number::Int:
+    case Number::Truth: return format("as_int(0x%08xu)", static_cast<std::uint32_t>(bits));
+    case Number::Uint: return format("0x%08xu", static_cast<std::uint32_t>(bits));
+    case Number::Long: return format("as_long(0x%016llxul)", static_cast<unsigned long long>(bits));
+    default: return format("0x%016llxul", static_cast<unsigned long long>(bits));
+  }
+}
+
+// Reals become integers towards zero, as 64 bits that saturate (NaN: 0) and then lose their upper ones.
+String conversion(Number from, Number to, const String &a) {
+  if (from == to) return a;
+  if (to == Number::Truth) return a + " != 0";
+  if (!is_real(from) || is_real(to)) return format("(%s)%s", spelled(to), a.c_str());
+  if (to == Number::Ulong) return format("qr_to_ulong%s(%s)", from == Number::Double ? "_double" : "", a.c_str());
+  return format("(%s)qr_to_long%s(%s)", spelled(to), from == Number::Double ? "_double" : "", a.c_str());
+}
+
+class Macros {
+ public:
+  void define(const String &name, const String &body) {
+    defines_ += "#define " + name + " " + body + "\n";
+    undefines_ += "#undef " + name.substr(0, name.find('(')) + "\n";
+  }
+  String around(std::string_view text) const { return defines_ + String(text) + undefines_; }
+
+ private:
+  String defines_, undefines_;
+};
+
+String coordinate(const KernelRow &row, const Nest &nest, std::uint32_t d) {
+  const std::uint32_t outer = nest.rank - row.inner;
+  return d < outer ? format("c%u", d) : format("y%u", d - outer);
+}
+
+void define_fields(const KernelRow &row, std::span<const std::int32_t> fields, Macros &macros) {
+  std::size_t at = 0;
+  for (std::string_view rest = row.fields; !rest.empty();) {
+    const std::string_view word = rest.substr(0, rest.find(' '));
+    const std::size_t star = word.find('*');
+    const String name(word.substr(0, star));
+    if (star == word.npos) macros.define(name, format("(%d)", fields[at++]));
+    else
+      for (int i = 0; i < word[star + 1] - '0'; ++i)
+        macros.define(format("%s_%d", name.c_str(), i), format("(%d)", fields[at++]));
+    rest.remove_prefix(std::min(rest.size(), word.size() + 1));
+  }
+}
+
+void define_operands(const Form &form, const KernelRow &row, Macros &macros) {
+  String arguments;
+  const std::size_t last = form.operands.size() - 1;
+  for (std::size_t i = 0; i <= last; ++i) {
+    const StepOperand &operand = form.operands[i];
+    const Storage storage = storage_of(operand.dtype);
+    const String name = i == last ? String("Y") : format("%zu", i);
+    arguments +=
+        format("%s__global %s%s *p%s", i == 0 ? "" : ", ", i == last ? "" : "const ", storage.type, name.c_str());
+    const String pointer = operand.offset == 0 ? format("p%s + (i)", name.c_str())
+                                               : format("p%s + (%d + (i))", name.c_str(), operand.offset);
+    macros.define("T" + name, spelled(*number_of(operand.dtype)));
+    if (i < last) macros.define("LOAD" + name + "(i)", "(" + replaced(storage.load, 'p', pointer) + ")");
+    else macros.define("STORE(i, v)", replaced(replaced(storage.store, 'p', pointer), 'v', "(v)"));
+    String at;
+    for (std::uint32_t d = 0; d < form.nest.rank; ++d) {
+      const std::int32_t stride = form.nest.strides[i][d];
+      if (stride == 0 || form.nest.dims[d] == 1) continue;
+      const String c = coordinate(row, form.nest, d);
+      at += (at.empty() ? "" : " + ") + (stride == 1 ? c : format("%s * (%d)", c.c_str(), stride));
+    }
+    macros.define("AT" + name, at.empty() ? String("0") : "(" + at + ")");
+  }
+  macros.define("ARGUMENTS", arguments);
+}
+
+void define_coordinates(const Form &form, const KernelRow &row, Macros &macros) {
+  const std::uint32_t outer = form.nest.rank - row.inner;
+  // The outermost takes what is left; unused ones cost nothing.
+  String text;
+  std::int64_t count = 1;
+  for (std::uint32_t d = outer; d-- > 0;) {
+    if (d == 0) text += "const int c0 = (int)g; ";
+    else text += format("const int c%u = (int)(g %% %du); g /= %du; ", d, form.nest.dims[d], form.nest.dims[d]);
+    count *= form.nest.dims[d];
+  }
+  macros.define("COORDINATES", text);
+  macros.define("COUNT", format("%lldu", static_cast<long long>(count)));
+  for (std::uint32_t d = 0; d < form.nest.rank; ++d)
+    macros.define(format("DIM_%u", d), format("%d", form.nest.dims[d]));
+  macros.define("RANK", format("%u", form.nest.rank));
+  String all;
+  for (std::uint32_t d = 0; d < outer; ++d) all += format("%sc%u", d == 0 ? "" : ", ", d);
+  macros.define("ALL_COORDINATES", all.empty() ? String("0") : all);
+  if (row.inner >= 1) macros.define("INNER_LAST", format("%d", form.nest.dims[form.nest.rank - 1]));
+  if (row.inner == 2) macros.define("INNER_FIRST", format("%d", form.nest.dims[form.nest.rank - 2]));
+}
+
+// The ends of the type of operand 0, and what rounds a real to it.
+void define_type(DType dtype, Macros &macros) {
+  const Number number = *number_of(dtype);
+  const unsigned bits = dtype_bits(dtype);
+  if (is_real(number)) {
+    macros.define("LOWEST", "(-QR_INFINITY)");
+    macros.define("HIGHEST", "QR_INFINITY");
+    macros.define("ROUNDED(v)", "(v)");
+    macros.define("ROOT(v)", "sqrt(v)");
+    return;
+  }
+  const bool has_sign = number == Number::Int || number == Number::Long;
+  const std::uint64_t high = number == Number::Truth ? 1 : ~std::uint64_t{0} >> (64 - bits + (has_sign ? 1 : 0));
+  macros.define("HIGHEST", literal(number, high));
+  macros.define("LOWEST", literal(number, has_sign ? ~high : 0));
+  // Of weights and sums that may lie a little outside.
+  macros.define("ROUNDED(v)", format("(%s)clamp(rint(v), %.9ef, %.9ef)", spelled(number),
+                                     has_sign ? -static_cast<double>(high) - 1 : 0.0, static_cast<double>(high)));
+  macros.define("ROOT(v)", format("(%s)sqrt((float)(v))", spelled(number)));
+}
+
+// The code as statements, then the store of its last register.
+String finish(const Form &form, const KernelRow &row) {
+  String text;
+  Number numbers[kMaxOperands + kMaxCode];
+  std::size_t registers = 0;
+  if (row.value) {
+    // What kernels compute is of their first operand's type, but for places.
+    numbers[registers++] = form.kernel == Kernel::ArgReduce ? Number::Long : *number_of(form.operands[0].dtype);
+    text += format("const %s r0 = value; ", spelled(numbers[0]));
+  }
+  for (std::size_t i = row.base; i + 1 < form.operands.size(); ++i) {
+    numbers[registers] = *number_of(form.operands[i].dtype);
+    text += format("const %s r%zu = LOAD%zu(AT%zu); ", spelled(numbers[registers]), registers, i, i);
+    ++registers;
+  }
+  for (const Instruction &one : form.code) {
+    const ElementRow &element = element_row(static_cast<Element>(one.element));
+    const auto named = static_cast<Number>(one.number);
+    const Number from = element.operands > 0 ? numbers[one.a] : named;
+    const Number to = element.result == ElementRow::Result::Same    ? from
+                      : element.result == ElementRow::Result::Truth ? Number::Truth
+                                                                    : named;
+    const String a = format("r%u", one.a);
+    String expression;
+    switch (static_cast<Element>(one.element)) {
+      case Element::To: expression = conversion(from, to, a); break;
+      case Element::Index:
+        expression =
+            format("(%s)%s", spelled(to), coordinate(row, form.nest, static_cast<std::uint32_t>(one.p)).c_str());
+        break;
+      default: {
+        expression = is_real(from) && *element.reals ? element.reals : element.integers;
+        expression = replaced(expression, 't', spelled(from));
+        expression = replaced(expression, 'a', a);
+        expression = replaced(expression, 'b', format("r%u", one.b));
+        expression = replaced(expression, 'c', format("r%u", one.c));
+        const Number constants = element.operands > 0 ? from : to;
+        expression = replaced(expression, 'p', literal(constants, one.p));
+        expression = replaced(expression, 'q', literal(constants, one.q));
+      }
+    }
+    numbers[registers] = to;
+    text += format("const %s r%zu = %s; ", spelled(to), registers, expression.c_str());
+    ++registers;
+  }
+  const Number result = *number_of(form.operands.back().dtype), have = numbers[registers - 1];
+  const String last = format("r%zu", registers - 1);
+  return text + "STORE(ATY, " + conversion(have, result, last) + ")";
+}
+
+}  // namespace
+
+std::uint32_t ProgramText::kernel(const Form &form) {
+  const KernelRow &row = kernel_row(form.kernel);
+  Macros macros;
+  define_fields(row, form.fields, macros);
+  define_operands(form, row, macros);
+  define_coordinates(form, row, macros);
+  macros.define("FINISH", row.value || row.base == 0 ? finish(form, row) : String());
+  define_type(form.operands[0].dtype, macros);
+  macros.define("TILE", format("%d", static_cast<int>(kTile)));
+  for (const StepOperand &operand : form.operands) doubles_ |= operand.dtype == DType::F64;
+  String text = macros.around(row.text);
+  const auto [at, added] = known_.emplace(std::move(text), count_);
+  if (added) kernels_ += format("#define KERNEL k%u\n", count_++) + at->first + "#undef KERNEL\n";
+  return at->second;
+}
+
+String ProgramText::text() const {
+  return String(doubles_ ? "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n#define QR_DOUBLES\n" : "") + kPrelude +
+         kernels_;
+}
+
+}  // namespace quarry::gpu

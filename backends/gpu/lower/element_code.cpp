@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: Apache-2.0
+// Elementwise operators as code: by itself a step of its own, behind other kernels a part of theirs.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "backends/gpu/lower/rules.h"
+#include "formats/qir/infer.h"
+
+namespace quarry::gpu {
+
+using qir::Op;
+
+namespace {
+
+// What a node's code is written with: operands as registers.
+class Writer {
+ public:
+  Writer(Lowering &l, const qir::Node &node, Elements &elements)
+      : l_(l), node_(node), elements_(elements), chained_(elements.result) {}
+
+  Code &code() noexcept { return elements_.code; }
+  Number number(std::size_t i) const { return *number_of(l_.dtype(node_.inputs[i])); }
+  bool has(std::size_t i) const { return qir::input_of(node_, i) != qir::kAbsent; }
+  std::uint32_t operator()(std::size_t i) {
+    const std::int32_t id = node_.inputs[i];
+    return id == chained_ ? elements_.at : of(id, l_.view(id));
+  }
+  // An operand seen otherwise than it is: a vector along an axis.
+  std::uint32_t of(std::int32_t id, const View &view) {
+    const qir::Tensor &t = l_.tensor(id);
+    const Number type = *number_of(t.dtype);
+    if (t.is_constant && strided::count_of(t.shape) == 1 && !t.quant) {
+      if (const auto real = l_.reals(id); real && t.dtype != DType::F64)
+        return code().constant(type, static_cast<double>((*real)[0]));
+      if (t.data.size == 8 && t.dtype != DType::F64) {
+        std::uint64_t bits;
+        std::memcpy(&bits, t.data.data, 8);
+        return code().constant_bits(type, bits);
+      }
+    }
+    for (std::size_t i = 0; i < elements_.operands.size(); ++i)
+      if (elements_.tensors[i] == id && elements_.operands[i].view.dims == view.dims)
+        return static_cast<std::uint32_t>(i);
+    elements_.operands.push_back({view, t.dtype});
+    elements_.tensors.push_back(id);
+    return static_cast<std::uint32_t>(elements_.operands.size() - 1);
+  }
+  float real(const char *name, float fallback) const { return node_.get_float(name, fallback); }
+  Status is(std::uint32_t r) {
+    elements_.at = r;
+    elements_.result = node_.outputs[0];
+    return {};
+  }
+  Status unary(Element element, double p = 0, double q = 0) {
+    const std::uint32_t a = (*this)(0);
+    return is(code().add(element, number(0), p, q, a));
+  }
+  Status binary(Element element) {
+    const std::uint32_t a = (*this)(0), b = (*this)(1);
+    return is(code().add(element, a, b));
+  }
+  Status folded(Element element) {
+    std::uint32_t sum = (*this)(0);
+    for (std::size_t i = 1; i < node_.inputs.size(); ++i) sum = code().add(element, sum, (*this)(i));
+    if (node_.op == Op::Mean)
+      sum = code().add(Element::Div, sum, code().constant(number(0), static_cast<double>(node_.inputs.size())));
+    return is(sum);
+  }
+
+ private:
+  Lowering &l_;
+  const qir::Node &node_;
+  Elements &elements_;
+  const std::int32_t chained_;
+};
+
+// A vector of `x`'s axis, or one number, seen so that it broadcasts to x.
+View along(const View &vector, std::size_t rank, std::size_t axis) {
+  View out = vector;
+  if (strided::count_of(vector.dims) == 1 && vector.rank() == 0) return out;
+  out.dims.assign(rank, 1), out.strides.assign(rank, 0);
+  out.dims[axis] = vector.dims[0], out.strides[axis] = vector.strides[0];
+  return out;
+}
+
+Status modulo(Writer &w, const qir::Node &node) {
+  const std::uint32_t a = w(0), b = w(1);
+  Code &code = w.code();
+  const Number type = w.number(0);
+  const std::uint32_t rest = code.add(Element::Rem, a, b);
+  if (node.get_int("fmod", 0) != 0) return w.is(rest);
+  const std::uint32_t zero = code.constant(type, 0);
+  const std::uint32_t none = code.add(Element::Equal, rest, zero);
+  const std::uint32_t other_sign =
+      code.add(Element::Xor, code.add(Element::Less, rest, zero), code.add(Element::Less, b, zero));
+  const std::uint32_t moved = code.select(type, other_sign, code.add(Element::Add, rest, b), rest);
+  return w.is(code.select(type, none, is_real(type) ? code.add(Element::CopySign, rest, b) : zero, moved));
+}
+
+Status power(Writer &w, const qir::Node &node) {
+  const Number base = w.number(0), exponent = w.number(1);
+  if (!is_real(base))
+    return refuse(ErrorId::backend_type, node, "found a base of integers, expected reals", "cast it to f32 before");
+  const std::uint32_t a = w(0), b = w(1);
+  return w.is(w.code().add(Element::Pow, a, exponent == base ? b : w.code().to(base, b)));
+}
+
+Status batch_normalization(Writer &w, Lowering &l, const qir::Node &node) {
+  if (node.get_int("training_mode", 0) != 0 || node.outputs.size() > 1)
+    return refuse(ErrorId::backend_limit, node, "found training_mode 1, expected 0");
+  const std::size_t rank = l.shape(node.inputs[0]).size();
+  const Number type = w.number(0);
+  Code &code = w.code();
+  const auto channel = [&](std::size_t i) {
+    const std::int32_t id = node.inputs[i];
+    const View v = rank < 2 ? l.view(id) : along(l.view(id), rank, 1);
+    const std::uint32_t r = w.of(id, v);
+    return w.number(i) == type ? r : code.to(type, r);
+  };
+  const std::uint32_t x = w(0), scale = channel(1), bias = channel(2), mean = channel(3), variance = channel(4);
+  const std::uint32_t epsilon = code.constant(type, static_cast<double>(w.real("epsilon", 1e-5f)));
+  const std::uint32_t deviation = code.add(Element::Sqrt, code.add(Element::Add, variance, epsilon));
+  const std::uint32_t factor = code.add(Element::Div, scale, deviation);
+  return w.is(code.add(Element::Add, code.add(Element::Mul, code.add(Element::Sub, x, mean), factor), bias));
+}
+
+// Scale and zero point: one number, or a vector along an axis.
+Status operand_along(Writer &w, Lowering &l, const qir::Node &node, std::size_t input, std::uint32_t *out) {
+  const std::int32_t id = node.inputs[input];
+  const std::size_t rank = l.shape(node.inputs[0]).size();
+  if (l.shape(id).size() > 1 || node.get_int("block_size", 0) != 0)
+    return refuse(ErrorId::backend_limit, node,
+                  "found scales for blocks, expected one, or one for each index of an axis");
+  std::size_t axis = 0;
+  if (l.shape(id).size() == 1 && rank > 0)
+    QR_RETURN_IF_ERROR(qir::resolve_axis(node, node.get_int("axis", 1),
+                                         strided::count_of(l.shape(id)) == 1 && rank < 2 ? 2 : rank, &axis));
+  *out = w.of(id, l.shape(id).size() == 1 && rank > 0 ? along(l.view(id), rank, std::min(axis, rank - 1)) : l.view(id));
+  return {};
+}
+
+Status quantize(Writer &w, Lowering &l, const qir::Node &node) {
+  const DType to = l.dtype(node.outputs[0]);
+  const Number from = w.number(0);
+  if (from != Number::Float || w.number(1) != Number::Float || !is_integer(to))
+    return refuse(ErrorId::backend_type, node,
+                  format("found %s to %s, expected reals to integers of 8 or 16 bits",
+                         dtype_name(l.dtype(node.inputs[0])), dtype_name(to)));
+  Code &code = w.code();
+  std::uint32_t scale, r = w(0);
+  QR_RETURN_IF_ERROR(operand_along(w, l, node, 1, &scale));
+  r = code.add(Element::Round, code.add(Element::Div, r, scale));
+  if (w.has(2)) {
+    std::uint32_t zero;
+    QR_RETURN_IF_ERROR(operand_along(w, l, node, 2, &zero));
+    r = code.add(Element::Add, r, code.to(Number::Float, zero));
+  }
+  const unsigned bits = dtype_bits(to);
+  const bool has_sign = dtype_kind(to) == DTypeKind::Signed;
+  const double high = std::ldexp(1.0, static_cast<int>(bits - has_sign)) - 1, low = has_sign ? -high - 1 : 0;
+  r = code.add(Element::AtLeast, r, code.constant(Number::Float, low));
+  r = code.add(Element::AtMost, r, code.constant(Number::Float, high));
+  return w.is(code.to(*number_of(to), r));
+}
+
+Status dequantize(Writer &w, Lowering &l, const qir::Node &node) {
+  Code &code = w.code();
+  if (!is_integer(l.dtype(node.inputs[0])) || w.number(1) != Number::Float ||
+      *number_of(l.dtype(node.outputs[0])) != Number::Float)
+    return refuse(ErrorId::backend_type, node,
+                  format("found %s, expected integers", dtype_name(l.dtype(node.inputs[0]))));
+  std::uint32_t r = code.to(Number::Float, w(0)), scale;
+  QR_RETURN_IF_ERROR(operand_along(w, l, node, 1, &scale));
+  if (w.has(2)) {
+    std::uint32_t zero;
+    QR_RETURN_IF_ERROR(operand_along(w, l, node, 2, &zero));
+    r = code.add(Element::Sub, r, code.to(Number::Float, zero));
+  }
+  return w.is(code.add(Element::Mul, r, scale));
+}
+
+Status clip(Writer &w) {
+  std::uint32_t r = w(0);
+  if (w.has(1)) r = w.code().add(Element::AtLeast, r, w(1));
+  if (w.has(2)) r = w.code().add(Element::AtMost, r, w(2));
+  return w.is(w.has(1) || w.has(2) ? r : w.code().add(Element::Copy, r));
+}
+
+}  // namespace
+
+bool is_elementwise(Op op) noexcept {
+  const OperatorRow *const row = find_operator(op);
+  return row && row->rule == lower_elementwise;
+}
+
+Status element_code(Lowering &l, const qir::Node &node, Elements &elements) {
+  Writer w(l, node, elements);
+  const auto real = [&](Element element, double p = 0, double q = 0) { return w.unary(element, p, q); };
+  switch (node.op) {
+    case Op::Abs: return real(Element::Abs);
+    case Op::Neg: return real(Element::Neg);
+    case Op::Sign: return real(Element::Sign);
+    case Op::Ceil: return real(Element::Ceil);
+    case Op::Floor: return real(Element::Floor);
+    case Op::Round: return real(Element::Round);
+    case Op::Relu: return real(Element::Relu);
+    case Op::LeakyRelu: return real(Element::LeakyRelu, w.real("alpha", 0.01f));
+    case Op::ThresholdedRelu: return real(Element::ThresholdedRelu, w.real("alpha", 1));
+    case Op::Elu: return real(Element::Elu, w.real("alpha", 1));
+    case Op::Celu: return real(Element::Celu, w.real("alpha", 1));
+    case Op::Selu: return real(Element::Selu, w.real("alpha", 1.67326319f), w.real("gamma", 1.05070102f));
+    case Op::HardSigmoid: return real(Element::HardSigmoid, w.real("alpha", 0.2f), w.real("beta", 0.5f));
+    case Op::HardSwish: return real(Element::HardSwish);
+    case Op::Sigmoid: return real(Element::Sigmoid);
+    case Op::Swish: return real(Element::Swish, w.real("alpha", 1));
+    case Op::Softplus: return real(Element::Softplus);
+    case Op::Softsign: return real(Element::Softsign);
+    case Op::Mish: return real(Element::Mish);
+    case Op::Gelu: return real(node.get_string("approximate", "none") == "tanh" ? Element::GeluTanh : Element::Gelu);
+    case Op::Shrink:
+      if (!is_real(w.number(0))) return refuse(ErrorId::backend_type, node, "found integers, expected reals");
+      return real(Element::Shrink, w.real("lambd", 0.5f), w.real("bias", 0));
+    case Op::Reciprocal: return real(Element::Reciprocal);
+    case Op::Sqrt: return real(Element::Sqrt);
+    case Op::Exp: return real(Element::Exp);
+    case Op::Log: return real(Element::Log);
+    case Op::Erf: return real(Element::Erf);
+    case Op::Sin: return real(Element::Sin);
+    case Op::Cos: return real(Element::Cos);
+    case Op::Tan: return real(Element::Tan);
+    case Op::Sinh: return real(Element::Sinh);
+    case Op::Cosh: return real(Element::Cosh);
+    case Op::Tanh: return real(Element::Tanh);
+    case Op::Asin: return real(Element::Asin);
+    case Op::Acos: return real(Element::Acos);
+    case Op::Atan: return real(Element::Atan);
+    case Op::Asinh: return real(Element::Asinh);
+    case Op::Acosh: return real(Element::Acosh);
+    case Op::Atanh: return real(Element::Atanh);
+    case Op::IsNaN: return real(Element::IsNaN);
+    case Op::IsInf:
+      return real(Element::IsInf, node.get_int("detect_negative", 1) != 0, node.get_int("detect_positive", 1) != 0);
+    case Op::Not: return real(Element::Not);
+    case Op::BitwiseNot: return real(Element::BitNot);
+    case Op::Cast: {
+      const std::uint32_t a = w(0);
+      return w.is(w.code().to(*number_of(l.dtype(node.outputs[0])), a));
+    }
+    case Op::Clip: return clip(w);
+    case Op::Add: return w.binary(Element::Add);
+    case Op::Sub: return w.binary(Element::Sub);
+    case Op::Mul: return w.binary(Element::Mul);
+    case Op::Div: return w.binary(Element::Div);
+    case Op::PRelu: return w.binary(Element::PRelu);
+    case Op::Equal: return w.binary(Element::Equal);
+    case Op::Greater: return w.binary(Element::Greater);
+    case Op::GreaterOrEqual: return w.binary(Element::GreaterOrEqual);
+    case Op::Less: return w.binary(Element::Less);
+    case Op::LessOrEqual: return w.binary(Element::LessOrEqual);
+    case Op::And: return w.binary(Element::And);
+    case Op::Or: return w.binary(Element::Or);
+    case Op::Xor: return w.binary(Element::Xor);
+    case Op::BitwiseAnd: return w.binary(Element::BitAnd);
+    case Op::BitwiseOr: return w.binary(Element::BitOr);
+    case Op::BitwiseXor: return w.binary(Element::BitXor);
+    case Op::Max: return w.folded(Element::Max);
+    case Op::Min: return w.folded(Element::Min);
+    case Op::Sum:
+    case Op::Mean: return w.folded(Element::Add);
+    case Op::Mod: return modulo(w, node);
+    case Op::Pow: return power(w, node);
+    case Op::Where: {
+      const std::uint32_t c = w(0), a = w(1), b = w(2);
+      return w.is(w.code().select(w.number(1), c, a, b));
+    }
+    case Op::BatchNormalization: return batch_normalization(w, l, node);
+    case Op::QuantizeLinear: return quantize(w, l, node);
+    case Op::DequantizeLinear: return dequantize(w, l, node);
+    default: return refuse(ErrorId::backend_op, node, "found an operator without code");
+  }
+}
+
+Status lower_elementwise(Lowering &l, const qir::Node &node) {
+  Elements elements;
+  QR_RETURN_IF_ERROR(element_code(l, node, elements));
+  if (elements.operands.size() + 1 > kMaxOperands || elements.code.size() > kMaxCode)
+    return refuse(ErrorId::backend_limit, node,
+                  format("found %zu operands, expected at most %zu", elements.operands.size(), kMaxOperands - 1));
+  l.fuse(elements, [](const View &) { return true; });
+  const View y = l.result(elements.result);
+  return l.emit_elements(elements, {y, l.dtype(elements.result)});
+}
+
+}  // namespace quarry::gpu

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// QIR to a plan. Each operator has a rule (operators.inc) that writes steps; this is what rules write with.
+//
+// Every tensor is a view of a value (backends/common/view.h): Reshape, Transpose, Slice and the like are other views
+// and cost nothing; kernels read by strides, and a rule that needs a tensor row by row asks for `dense`. Elementwise
+// operators behind a step that somebody else does not read become code of that step (element_code.h).
+#pragma once
+
+#include <span>
+
+#include "backends/common/view.h"
+#include "backends/gpu/plan.h"
+#include "formats/qir/graph_edit.h"
+#include "formats/qir/store.h"
+
+namespace quarry::gpu {
+
+using strided::Dims;
+using strided::View;
+
+// Where the bytes of the plan's constants are.
+struct Constants {
+  struct Entry {
+    std::uint32_t value;
+    qir::Bytes contents;
+  };
+  Vector<Entry> entries;
+};
+
+struct Arg {
+  View view;
+  DType dtype = DType::Unknown;
+};
+
+// A number as the bits of a register.
+std::uint64_t bits_of(Number number, double value) noexcept;
+
+// Code as it grows: registers of operands are known by the operand's index, those of instructions by kFirst and up;
+// emit() numbers them anew.
+class Code {
+ public:
+  static constexpr std::uint32_t kFirst = 1000, kValue = 999;
+  std::uint32_t add(Element element, std::uint32_t a = 0, std::uint32_t b = 0, std::uint32_t c = 0);
+  std::uint32_t add(Element element, Number number, double p, double q, std::uint32_t a = 0);
+  std::uint32_t to(Number number, std::uint32_t a);
+  std::uint32_t select(Number number, std::uint32_t condition, std::uint32_t a, std::uint32_t b);
+  std::uint32_t constant_bits(Number number, std::uint64_t bits);
+  std::uint32_t constant(Number number, double value) { return constant_bits(number, bits_of(number, value)); }
+  std::size_t size() const noexcept { return list_.size(); }
+  bool reads_coordinates() const noexcept;
+  // The instructions, where operands begin at `first_operand` and there are so many of them.
+  Vector<Instruction> numbered(std::uint32_t operands, bool has_value) const;
+
+ private:
+  Vector<Instruction> list_;
+};
+
+// What one step computes for its elements: operands beside those that the kernel reads itself, and code. `result` is
+// the tensor that is stored at last.
+struct Elements {
+  Code code;
+  Vector<Arg> operands;
+  Vector<std::int32_t> tensors;  // per operand; qir::kAbsent: none of the model's
+  std::int32_t result = qir::kAbsent;
+  std::uint32_t at = Code::kValue;  // the register of `result`
+  Vector<const qir::Node *> fused;
+};
+
+class Lowering {
+ public:
+  Lowering(const qir::Graph &graph, qir::Store &store, bool has_doubles, Plan &plan, Constants &constants);
+
+  const qir::Graph &graph() const noexcept { return graph_; }
+  const qir::Tensor &tensor(std::int32_t id) const { return qir::at(graph_, id); }
+  DType dtype(std::int32_t id) const { return tensor(id).dtype; }
+  const qir::Shape &shape(std::int32_t id) const { return tensor(id).shape; }
+  qir::Store &store() noexcept { return store_; }
+  // The entries of an i32 or i64 constant; a refusal where it is none.
+  Result<Vector<std::int64_t>> integers(const qir::Node &node, std::size_t input, const char *what) const;
+  // The values of a constant of reals, widened.
+  std::optional<Vector<float>> reals(std::int32_t id) const;
+
+  // ---- what steps read
+  // Known by now: an input, a constant, or made before.
+  bool is_there(std::int32_t id) const {
+    return tensor(id).is_constant || views_[static_cast<std::size_t>(id)].value != strided::kNoValue;
+  }
+  const View &view(std::int32_t id);
+  View dense(std::int32_t id);
+  Arg arg(std::int32_t id) { return {view(id), dtype(id)}; }
+  View constant(qir::Bytes contents, Dims dims);  // lives as long as graph or store
+
+  // ---- what steps write
+  View result(std::int32_t id);                 // in a value of its own, row by row
+  View between(const Dims &dims, DType dtype);  // a value between two steps
+  void define(std::int32_t id, View view) { views_[static_cast<std::size_t>(id)] = std::move(view); }
+
+  // ---- steps
+  // `dims`: the coordinates of the nest; views of `base` have a stride for each. Operands of the elements, and the
+  // result, are reshaped to them. Fields in the order of the row.
+  Status emit(Kernel kernel, const Dims &dims, std::span<const std::int64_t> fields, std::span<const Arg> base,
+              const Elements &elements, const Arg &result);
+  // Elementwise: axes are merged where all operands can walk them as one.
+  Status emit_elements(const Elements &elements, const Arg &result);
+  Status copy(const Arg &from, const Arg &to);
+
+  // Takes the elementwise nodes behind `elements.result` into the code, as long as nobody else reads what is between.
+  // `fits` says of another operand, broadcast to the shape of the result, whether the step can read it.
+  template <class Fits>
+  void fuse(Elements &elements, const Fits &fits) {
+    const auto test = [](const void *self, const View &v) { return (*static_cast<const Fits *>(self))(v); };
+    fuse_with(elements, test, &fits);
+  }
+
+  // Runs the rules of all nodes. `refused` has one entry per node that was given; a refused node's results are taken as
+  // if they were there, so that the rest is judged too.
+  Status run(Vector<Status> &refused);
+  std::uint32_t name(std::string_view text);
+
+ private:
+  void fuse_with(Elements &elements, bool (*fits)(const void *, const View &), const void *self);
+  Status lower(const qir::Node &node);
+  Status check_types(const qir::Node &node) const;
+  Status finish_outputs();
+  std::uint32_t new_value(std::uint64_t bytes);
+
+  const qir::Graph &graph_;
+  qir::Store &store_;
+  bool has_doubles_;
+  Plan &plan_;
+  Constants &constants_;
+  qir::Uses uses_;
+  Vector<View> views_;  // per tensor
+  Vector<bool> done_;   // per node
+  const qir::Node *at_ = nullptr;
+  StringMap<std::uint32_t> names_;
+  HashMap<const void *, std::uint32_t> constant_values_;
+  Vector<Status> *refused_ = nullptr;
+  Vector<String> kernels_;  // per node that was given: by what it runs
+  Vector<std::int32_t> into_;
+  Vector<String> given_names_;
+
+ public:
+  void tell_ways(const Vector<String> &names);
+};
+
+using Rule = Status (*)(Lowering &, const qir::Node &);
+struct OperatorRow {
+  qir::Op op;
+  Rule rule;
+  const char *note;  // "not: " and what it does not take; empty: nothing
+};
+const OperatorRow *find_operator(qir::Op op) noexcept;
+
+// A refusal: subject and found in `reason`.
+Status refuse(ErrorId id, const qir::Node &node, String reason, std::string_view hint = {});
+
+// The code of an elementwise node whose operand `elements.result` (if it has it) is at hand; others become operands.
+bool is_elementwise(qir::Op op) noexcept;
+Status element_code(Lowering &l, const qir::Node &node, Elements &elements);
+
+}  // namespace quarry::gpu

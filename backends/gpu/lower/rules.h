@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// The rules that operators.inc names, one file a family.
+#pragma once
+
+#include "backends/gpu/lower/lowering.h"
+
+namespace quarry::gpu {
+
+Status lower_elementwise(Lowering &l, const qir::Node &node);  // element_code.cpp
+Status lower_view(Lowering &l, const qir::Node &node);         // lower_movement.cpp, and so on
+Status lower_tile(Lowering &l, const qir::Node &node);
+Status lower_concat(Lowering &l, const qir::Node &node);
+Status lower_blocks(Lowering &l, const qir::Node &node);
+Status lower_gather(Lowering &l, const qir::Node &node);
+Status lower_pad(Lowering &l, const qir::Node &node);
+Status lower_coordinates(Lowering &l, const qir::Node &node);
+Status lower_conv(Lowering &l, const qir::Node &node);  // lower_product.cpp
+Status lower_matmul(Lowering &l, const qir::Node &node);
+Status lower_gemm(Lowering &l, const qir::Node &node);
+Status lower_pool(Lowering &l, const qir::Node &node);  // lower_image.cpp
+Status lower_lrn(Lowering &l, const qir::Node &node);
+Status lower_resize(Lowering &l, const qir::Node &node);
+Status lower_reduce(Lowering &l, const qir::Node &node);  // lower_lines.cpp
+Status lower_arg_reduce(Lowering &l, const qir::Node &node);
+Status lower_scan(Lowering &l, const qir::Node &node);
+Status lower_softmax(Lowering &l, const qir::Node &node);
+Status lower_normalize(Lowering &l, const qir::Node &node);
+
+}  // namespace quarry::gpu

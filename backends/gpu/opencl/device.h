@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// The devices of all platforms, what each can do, and why one cannot be used.
+#pragma once
+
+#include "backends/gpu/opencl/library.h"
+
+namespace quarry::opencl {
+
+// What a device says of itself.
+struct Device {
+  cl_platform_id platform = nullptr;
+  cl_device_id id = nullptr;
+  String platform_name, name, vendor, driver, version, c_version, profile, extensions;
+  cl_device_type type = 0;
+  std::uint32_t numeric = 0;  // 102: OpenCL 1.2
+  std::uint32_t compute_units = 0, clock_mhz = 0;
+  std::uint64_t memory_bytes = 0, max_allocation = 0, local_bytes = 0;
+  std::size_t max_group = 0;
+  std::uint32_t alignment = 0;  // of sub-buffers, bytes
+  std::size_t image_width = 0, image_height = 0;
+  bool shares_memory = false, has_images = false, has_compiler = false, is_available = false, little_endian = false;
+  String why_not;  // empty: it can be used
+
+  bool has(std::string_view extension) const noexcept;
+  bool computes_half() const noexcept { return has("cl_khr_fp16"); }
+  bool computes_double() const noexcept { return has("cl_khr_fp64"); }
+  const char *type_name() const noexcept;
+  // What program binaries depend on: "name|version|driver".
+  String identity() const;
+};
+
+// All that can be found, graphics processors first; in the order of the platforms otherwise. An error where there is
+// none at all.
+Result<Vector<Device>> find_devices(const Library &library);
+
+// Device and limits for people, lines with '\n' between.
+String describe(const Device &device);
+
+}  // namespace quarry::opencl

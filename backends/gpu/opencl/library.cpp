@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/gpu/opencl/library.h"
+
+#include <dlfcn.h>
+
+#include <cstdlib>
+
+namespace quarry::opencl {
+
+namespace {
+
+// Debian and most others have the first, Android the others.
+constexpr const char *kNames[] = {"libOpenCL.so.1", "libOpenCL.so", "/vendor/lib64/libOpenCL.so",
+                                  "/system/vendor/lib64/libOpenCL.so"};
+constexpr char kHowToGet[] =
+    "install the OpenCL loader and the device's driver (on Debian: ocl-icd-libopencl1 and, without a GPU, "
+    "pocl-opencl-icd), or name the file by the environment variable QUARRY_OPENCL_PATH";
+
+enum class Meaning { Call, Memory, Lost };
+struct ErrorRow {
+  cl_int number;
+  const char *name;
+  Meaning meaning;
+};
+constexpr ErrorRow kErrors[] = {
+#define QR_CL_ERROR(number, name, meaning) {number, name, Meaning::meaning},
+#include "backends/gpu/opencl/error.inc"
+#undef QR_CL_ERROR
+};
+
+const ErrorRow *find_error(cl_int number) {
+  for (const ErrorRow &row : kErrors)
+    if (row.number == number) return &row;
+  return nullptr;
+}
+
+}  // namespace
+
+String error_text(cl_int error) {
+  const ErrorRow *const row = find_error(error);
+  if (!row) return format("%d, which OpenCL does not name", error);
+  return row->name[0] == 'a' ? format("%d, %s", error, row->name) : format("%d CL_%s", error, row->name);
+}
+
+Status check(const char *function, cl_int returned, std::string_view subject) {
+  if (returned == CL_SUCCESS) return {};
+  const String text = format("gpu: cl%s%s%.*s: found %s, expected success", function, subject.empty() ? "" : " of ",
+                             static_cast<int>(subject.size()), subject.data(), error_text(returned).c_str());
+  const ErrorRow *const row = find_error(returned);
+  switch (row ? row->meaning : Meaning::Call) {
+    case Meaning::Memory:
+      return Status::error(ErrorId::out_of_memory, text,
+                           "the device's memory is full: end other sessions, or take a smaller model or batch");
+    case Meaning::Lost: return Status::error(ErrorId::device_lost, text);
+    case Meaning::Call: break;
+  }
+  return Status::error(ErrorId::backend_library_call, text);
+}
+
+Result<std::shared_ptr<const Library>> Library::open() {
+  const char *const named = std::getenv("QUARRY_OPENCL_PATH");
+  void *handle = nullptr;
+  String path;
+  if (named && *named) {
+    path = named;
+    handle = dlopen(named, RTLD_NOW | RTLD_LOCAL);
+  } else {
+    for (const char *const name : kNames) {
+      handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+      path = name;
+      if (handle) break;
+    }
+  }
+  if (!handle) {
+    const char *const why = named && *named ? dlerror() : nullptr;
+    return Status::error(ErrorId::backend_library,
+                         why ? format("%s: the loader says: %s; expected the OpenCL library",
+                                      printable(path, 1000).c_str(), printable(why, 1000).c_str())
+                             : String("libOpenCL.so.1: not found in the system's library path; expected the OpenCL "
+                                      "library"),
+                         kHowToGet);
+  }
+  auto library = quarry::make_shared<Library>();
+  library->path_ = path;
+  const char *missing = nullptr;
+#define QR_CL_FUNCTION(name, needed)                                                              \
+  library->api_.name = reinterpret_cast<decltype(library->api_.name)>(dlsym(handle, "cl" #name)); \
+  if ((needed) && !library->api_.name && !missing) missing = "cl" #name;
+#include "backends/gpu/opencl/functions.inc"
+#undef QR_CL_FUNCTION
+  if (missing)
+    return Status::error(ErrorId::backend_library,
+                         format("%s: found no function %s, expected the OpenCL library, 1.2 or later",
+                                printable(path, 1000).c_str(), missing),
+                         kHowToGet);
+  Dl_info info;
+  if (dladdr(reinterpret_cast<void *>(library->api_.GetPlatformIDs), &info) != 0 && info.dli_fname)
+    library->path_ = info.dli_fname;
+  return std::shared_ptr<const Library>(std::move(library));
+}
+
+}  // namespace quarry::opencl

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "backends/gpu/plan.h"
+
+namespace quarry::gpu {
+
+namespace {
+
+struct Lifetime {
+  std::uint32_t first = UINT32_MAX, last = 0;
+  bool meets(const Lifetime &other) const noexcept { return first <= other.last && other.first <= last; }
+};
+
+constexpr std::uint64_t rounded(std::uint64_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
+
+}  // namespace
+
+Status place_values(Plan &plan) {
+  Vector<Lifetime> lifetimes(plan.values.size());
+  for (std::uint32_t s = 0; s < plan.steps.size(); ++s)
+    for (std::uint32_t o = 0; o < plan.steps[s].operand_count; ++o) {
+      Lifetime &lifetime = lifetimes[plan.operands[plan.steps[s].first_operand + o].value];
+      lifetime.first = std::min(lifetime.first, s), lifetime.last = s;
+    }
+  Vector<std::uint32_t> order;
+  for (std::uint32_t v = 0; v < plan.values.size(); ++v)
+    if (plan.values[v].place == Place::Arena) {
+      if (lifetimes[v].first != UINT32_MAX) order.push_back(v);
+      else plan.values[v].bytes = 0;  // nobody wants it
+    }
+  // The largest first, each in the first piece that has room, as low as it fits beside those that live with it.
+  std::ranges::stable_sort(order, [&](auto a, auto b) { return plan.values[a].bytes > plan.values[b].bytes; });
+  Vector<Vector<std::uint32_t>> placed;  // per piece, by offset
+  for (const std::uint32_t v : order) {
+    Value &value = plan.values[v];
+    const std::uint64_t bytes = rounded(std::max<std::uint64_t>(value.bytes, 1));
+    for (std::uint32_t piece = 0;; ++piece) {
+      if (piece == placed.size()) placed.emplace_back(), plan.pieces.push_back(0);
+      std::uint64_t offset = 0;
+      for (const std::uint32_t other : placed[piece]) {
+        if (!lifetimes[other].meets(lifetimes[v])) continue;
+        if (plan.values[other].offset >= offset + bytes) break;
+        offset = std::max(offset, plan.values[other].offset + rounded(plan.values[other].bytes));
+      }
+      if (offset > 0 && offset + bytes > kLargestPiece) continue;
+      value.index = piece, value.offset = offset;
+      plan.pieces[piece] = std::max(plan.pieces[piece], offset + bytes);
+      placed[piece].insert(std::ranges::upper_bound(placed[piece], offset, {},
+                                                    [&](std::uint32_t other) { return plan.values[other].offset; }),
+                           v);
+      break;
+    }
+  }
+  return {};
+}
+
+}  // namespace quarry::gpu

@@ -1,0 +1,345 @@
+// SPDX-License-Identifier: Apache-2.0
+// The plugin's edge: backend.h on one side, devices and plans on the other.
+#include <mutex>
+
+#include "backends/common/option_slots.h"
+#include "backends/gpu/doctor.h"
+#include "backends/gpu/execution.h"
+#include "backends/gpu/lower/lowering.h"
+#include "base/hash.h"
+
+using namespace quarry;
+using plugin::guard;
+using plugin::text;
+using plugin::view;
+
+#define QR_GPU_VERSION "0.1.0"
+
+#ifndef qr_plugin_query  // linked into the library: nobody looks for a note
+QR_PLUGIN_NOTE("gpu", QR_GPU_VERSION, 1);
+#define QR_QUERY_VISIBILITY QR_PLUGIN_EXPORT
+#else
+#define QR_QUERY_VISIBILITY
+#endif
+static_assert(gpu::kBlobVersion == 1, "QR_PLUGIN_NOTE names it too");
+
+struct qr_backend {
+  explicit qr_backend(const qr_host *host) noexcept : allocator(host) {}
+  plugin::HostAllocator allocator;
+
+  // Looks for devices when somebody asks for the first time.
+  const gpu::Machine &machine() {
+    const std::lock_guard lock(mutex_);
+    if (!machine_) machine_ = quarry::make_unique<gpu::Machine>();
+    return *machine_;
+  }
+  // The device of a request, in use; lives as long as a context that is loaded on it.
+  Result<std::shared_ptr<const gpu::Engine>> engine(std::uint32_t device, const qr_plugin_option *options,
+                                                    std::uint64_t count) {
+    QR_ASSIGN_OR_RETURN(const opencl::Device *const chosen,
+                        machine().choose(device, plugin::option(options, count, "gpu.device", "")));
+    const std::lock_guard lock(mutex_);
+    const auto place =
+        std::find_if(engines_.begin(), engines_.end(), [&](const auto &entry) { return entry.first == chosen; });
+    if (place != engines_.end())
+      if (std::shared_ptr<const gpu::Engine> alive = place->second.lock()) return alive;
+    QR_ASSIGN_OR_RETURN(const std::shared_ptr<const gpu::Engine> made, gpu::Engine::make(machine_->library(), *chosen));
+    if (place != engines_.end()) place->second = made;
+    else engines_.emplace_back(chosen, made);
+    return made;
+  }
+
+ private:
+  std::mutex mutex_;
+  Unique<gpu::Machine> machine_;
+  Vector<std::pair<const opencl::Device *, std::weak_ptr<const gpu::Engine>>> engines_;
+};
+
+struct qr_context : HeapObject {
+  qr_context(qr_backend *owner, Unique<gpu::LoadedContext> &&from) : backend(owner), loaded(std::move(from)) {}
+  qr_backend *backend;
+  Unique<gpu::LoadedContext> loaded;
+};
+
+struct qr_execution : HeapObject {
+  qr_execution(qr_context *owner, Unique<gpu::Execution> &&made) : context(owner), execution(std::move(made)) {}
+  qr_context *context;
+  Unique<gpu::Execution> execution;
+};
+
+namespace {
+
+// ---- options ------------------------------------------------------------------------------------
+
+constexpr OptionRow kOptions[] = {
+#define QR_OPTION QR_OPTION_ROW
+#include "backends/gpu/options.inc"
+#undef QR_OPTION
+};
+
+// ---- device -------------------------------------------------------------------------------------
+
+std::uint64_t device_count(qr_backend *backend) {
+  const AllocatorScope scope(backend->allocator);
+  try {
+    return backend->machine().devices().size();
+  } catch (const std::bad_alloc &) {
+    return 1;  // what `info` says of it is that there is no memory
+  }
+}
+
+qr_plugin_code device_info(qr_backend *backend, std::uint64_t index, qr_plugin_device_info *out_info,
+                           const qr_error_sink *errors) {
+  return guard(backend->allocator, errors, [&]() -> Status {
+    const auto &devices = backend->machine().devices();
+    QR_RETURN_IF_ERROR(plugin::check_index("device", index, devices.size()));
+    const gpu::Machine::Entry &entry = devices[index];
+    qr_plugin_device_info info{};
+    info.usable = entry.why_not.empty();
+    info.memory_bytes = entry.device.memory_bytes;
+    info.features = QR_DEVICE_NO_FORK;
+    info.name = text(entry.name);
+    info.target = text("opencl");
+    info.why_not = text(entry.why_not);
+    info.details = text(entry.details);
+    plugin::give(info, out_info);
+    return {};
+  });
+}
+
+constexpr qr_plugin_device_api kDevice = {sizeof(qr_plugin_device_api), 0, device_count, device_info, nullptr};
+
+// ---- compiler -----------------------------------------------------------------------------------
+
+// f64 is for devices that have it; a model may be compiled where there is none.
+bool has_doubles(qr_backend *backend, const qr_compile_request &request) {
+  auto chosen = backend->machine().choose(request.device,
+                                          plugin::option(request.options, request.option_count, "gpu.device", ""));
+  return chosen.ok() && (*chosen)->computes_double();
+}
+
+Vector<qir::Bytes> segments_of(const qr_plugin_graph &graph) {
+  Vector<qir::Bytes> segments;
+  for (std::uint64_t i = 0; i < graph.segment_count; ++i)
+    segments.push_back({graph.segments[i].data, graph.segments[i].size});
+  return segments;
+}
+
+qr_plugin_code compiler_check(qr_backend *backend, const qr_compile_request *request, const qr_verdict_sink *verdicts,
+                              const qr_error_sink *errors) {
+  return guard(backend->allocator, errors, [&]() -> Status {
+    QR_ASSIGN_OR_RETURN(qir::Graph graph, plugin::read_request(*request));
+    QR_ASSIGN_OR_RETURN(const gpu::Compiled compiled, gpu::compile(std::move(graph), segments_of(*request->graphs[0]),
+                                                                   has_doubles(backend, *request)));
+    const gpu::Plan &plan = compiled.plan;
+    for (std::uint32_t i = 0; i < compiled.refused.size(); ++i)
+      plugin::tell_verdict(*verdicts, i, compiled.refused[i], plan.ways[i].path, plan.names.data() + plan.ways[i].text);
+    return {};
+  });
+}
+
+// The kernels as this device has them, so that loading compiles nothing. Without a device to build for there are none.
+Status add_binary(qr_backend *backend, const qr_compile_request &request, gpu::Blob &blob,
+                  Vector<std::uint8_t> &binary) {
+  auto engine = backend->engine(request.device, request.options, request.option_count);
+  if (!engine.ok() || blob.plan.steps.empty()) {
+    if (!engine.ok())
+      plugin::log(backend->allocator.host(), QR_LOG_INFO, "gpu",
+                  "compiled without binaries of the kernels: " + String(engine.peek_status().message()));
+    return {};
+  }
+  const gpu::PlanSource source = gpu::source_of(blob.plan);
+  QR_ASSIGN_OR_RETURN(const opencl::Program program, (*engine)->build(source.text));
+  QR_ASSIGN_OR_RETURN(binary, (*engine)->binary_of(program));
+  blob.device = (*engine)->device().identity();
+  blob.source_hash = hash64(source.text.data(), source.text.size());
+  blob.binary_hash = hash64(binary.data(), binary.size());
+  blob.binary_bytes = binary.size();
+  return {};
+}
+
+qr_plugin_code compiler_compile(qr_backend *backend, const qr_compile_request *request, const qr_blob_sink *result,
+                                const qr_error_sink *errors) {
+  return guard(backend->allocator, errors, [&]() -> Status {
+    const plugin::StopToken stop(request->signal, backend->allocator.host());
+    if (stop.stopped()) return stop.status("compile");
+    QR_ASSIGN_OR_RETURN(qir::Graph graph, plugin::read_request(*request));
+    QR_ASSIGN_OR_RETURN(gpu::Compiled compiled, gpu::compile(std::move(graph), segments_of(*request->graphs[0]),
+                                                             has_doubles(backend, *request)));
+    for (Status &refused : compiled.refused)
+      if (!refused.ok()) return std::move(refused);
+    if (stop.stopped()) return stop.status("compile");
+    gpu::Blob made;
+    made.plan = std::move(compiled.plan), made.weights_bytes = compiled.weights_bytes,
+    made.io_bytes = compiled.io_bytes;
+    Vector<std::uint8_t> binary;
+    QR_RETURN_IF_ERROR(add_binary(backend, *request, made, binary));
+    if (stop.stopped()) return stop.status("compile");
+    if (compiled.kept_segments != 0) QR_RETURN_IF_ERROR(plugin::keep_segments(*request, *result));
+    std::uint32_t number = 0;
+    bool taken =
+        result->add_segment(result->self, compiled.packed.data(), compiled.packed.size(), 4096, &number) == QR_OK;
+    if (taken && !binary.empty())
+      taken = result->add_segment(result->self, binary.data(), binary.size(), 4096, &number) == QR_OK;
+    qr_plugin_plan plan{};
+    plan.struct_size = sizeof plan;
+    plan.weights_bytes = made.weights_bytes, plan.io_bytes = made.io_bytes;
+    for (const std::uint64_t piece : made.plan.pieces) plan.arena_bytes += piece;
+    plan.device_bytes = plan.weights_bytes + plan.arena_bytes + plan.io_bytes;
+    const Vector<std::uint8_t> blob = gpu::write_blob(made);
+    if (!taken || result->blob(result->self, blob.data(), blob.size()) != QR_OK ||
+        result->compatibility(result->self, text("opencl"), text(made.device)) != QR_OK ||
+        result->plan(result->self, &plan) != QR_OK)
+      return Status::error(ErrorId::internal, "compile: the host did not take the result");
+    return {};
+  });
+}
+
+std::int32_t compiler_supports(qr_backend *, qr_plugin_string domain, qr_plugin_string name, std::uint32_t,
+                               qr_plugin_string *out_types, qr_plugin_string *out_note) {
+  const std::string_view space = view(domain);
+  const qir::OpRow *const row = qir::find_op(space == "ai.onnx" ? std::string_view() : space, view(name));
+  if (!row) return -1;
+  const gpu::OperatorRow *const found = gpu::find_operator(row->op);
+  if (!found) return 0;
+  *out_types = text(row->types);
+  *out_note = text(found->note);
+  return 1;
+}
+
+constexpr qr_plugin_compiler_api kCompiler = {
+    sizeof(qr_plugin_compiler_api), 0, compiler_check, compiler_compile, compiler_supports, nullptr};
+
+// ---- context ------------------------------------------------------------------------------------
+
+qr_plugin_code context_grade(qr_backend *backend, const qr_load_request *request, std::int32_t *out_grade,
+                             const qr_error_sink *reason) {
+  return guard(backend->allocator, nullptr, [&]() -> Status {
+    const auto grade = [&](std::int32_t value, const String &why) {
+      plugin::give_grade(value, why, out_grade, *reason);
+    };
+    const qr_blob &blob = *request->blob;
+    auto device = backend->machine().choose(request->device,
+                                            plugin::option(request->options, request->option_count, "gpu.device", ""));
+    if (blob.version != gpu::kBlobVersion)
+      grade(QR_PLUGIN_GRADE_RECOMPILE, format("blob: found version %u, expected %u", blob.version, gpu::kBlobVersion));
+    else if (!device.ok()) grade(QR_PLUGIN_GRADE_INCOMPATIBLE, String(device.peek_status().message()));
+    else if (view(blob.key) == (*device)->identity()) grade(QR_PLUGIN_GRADE_OPTIMAL, {});
+    else
+      grade(QR_PLUGIN_GRADE_USABLE,
+            format("blob: found kernels built for %s, expected %s; they are compiled from their source",
+                   blob.key.size == 0 ? "no device" : printable(view(blob.key)).c_str(),
+                   printable((*device)->identity()).c_str()));
+    return {};
+  });
+}
+
+qr_plugin_code context_load(qr_backend *backend, const qr_load_request *request, qr_context **out_context,
+                            const qr_error_sink *errors) {
+  return guard(backend->allocator, errors, [&]() -> Status {
+    const plugin::StopToken stop(request->signal, backend->allocator.host());
+    if (stop.stopped()) return stop.status("load");
+    const qr_blob &given = *request->blob;
+    const Vector<qir::Bytes> segments = plugin::segments_of(given);
+    QR_ASSIGN_OR_RETURN(gpu::Blob blob, gpu::read_blob({given.bytes.data, given.bytes.size}, segments));
+    QR_ASSIGN_OR_RETURN(std::shared_ptr<const gpu::Engine> engine,
+                        backend->engine(request->device, request->options, request->option_count));
+    String note;
+    QR_ASSIGN_OR_RETURN(Unique<gpu::LoadedContext> loaded,
+                        gpu::LoadedContext::load(std::move(engine), std::move(blob), segments, &note));
+    if (!note.empty()) plugin::log(backend->allocator.host(), QR_LOG_WARN, "gpu", note);
+    if (stop.stopped()) return stop.status("load");
+    *out_context = new qr_context(backend, std::move(loaded));
+    return {};
+  });
+}
+
+std::uint64_t context_input_count(qr_context *context, std::uint64_t) { return context->loaded->plan().inputs.size(); }
+std::uint64_t context_output_count(qr_context *context, std::uint64_t) {
+  return context->loaded->plan().outputs.size();
+}
+
+qr_plugin_code context_tensor(qr_context *context, std::uint64_t, std::int32_t is_output, std::uint64_t index,
+                              qr_plugin_tensor_info *out_info, const qr_error_sink *errors) {
+  return guard(context->backend->allocator, errors, [&]() -> Status {
+    const auto &list = is_output ? context->loaded->plan().outputs : context->loaded->plan().inputs;
+    QR_RETURN_IF_ERROR(plugin::check_index("tensor", index, list.size()));
+    plugin::give_tensor(list[index].dtype, list[index].shape, list[index].name, out_info);
+    return {};
+  });
+}
+
+void context_destroy(qr_context *context) {
+  if (context) plugin::destroy_in(context, context->backend);
+}
+
+qr_plugin_code context_nodes(qr_context *context, std::uint64_t, const qr_verdict_sink *verdicts,
+                             const qr_error_sink *errors) {
+  return guard(context->backend->allocator, errors, [&]() -> Status {
+    const gpu::Plan &plan = context->loaded->plan();
+    for (std::uint32_t i = 0; i < plan.ways.size(); ++i)
+      plugin::tell_verdict(*verdicts, i, {}, plan.ways[i].path, plan.names.data() + plan.ways[i].text);
+    return {};
+  });
+}
+
+constexpr qr_plugin_context_api kContext = {sizeof(qr_plugin_context_api),
+                                            0,
+                                            context_grade,
+                                            nullptr,
+                                            context_load,
+                                            context_input_count,
+                                            context_output_count,
+                                            context_tensor,
+                                            context_destroy,
+                                            nullptr,
+                                            context_nodes};
+
+// ---- execution ----------------------------------------------------------------------------------
+
+qr_plugin_code execution_create(qr_context *context, const qr_execution_request *request, qr_execution **out_execution,
+                                const qr_error_sink *errors) {
+  return guard(context->backend->allocator, errors, [&]() -> Status {
+    QR_ASSIGN_OR_RETURN(Unique<gpu::Execution> made,
+                        gpu::Execution::make(*context->loaded, plugin::option(request->options, request->option_count,
+                                                                              "qnn_context_priority", "normal")));
+    *out_execution = new qr_execution(context, std::move(made));
+    return {};
+  });
+}
+
+qr_plugin_code execution_run(qr_execution *execution, const qr_run_request *request, const qr_error_sink *errors) {
+  plugin::HostAllocator &allocator = execution->context->backend->allocator;
+  return guard(allocator, errors, [&] { return execution->execution->run(*request, allocator.host()); });
+}
+
+void execution_destroy(qr_execution *execution) {
+  if (execution) plugin::destroy_in(execution, execution->context->backend);
+}
+
+constexpr qr_plugin_execution_api kExecution = {
+    sizeof(qr_plugin_execution_api), 0, execution_create, execution_run, nullptr, execution_destroy, nullptr, nullptr};
+
+}  // namespace
+
+extern "C" QR_QUERY_VISIBILITY qr_plugin_code qr_plugin_query(const qr_host *host, const qr_plugin **out_plugin,
+                                                              const qr_error_sink *errors) {
+  static constexpr qr_plugin kPlugin = {sizeof(qr_plugin),
+                                        QR_PLUGIN_ABI_MINOR,
+                                        QR_PLUGIN_MAGIC,
+                                        "gpu",
+                                        QR_GPU_VERSION,
+                                        "graphics processors and whatever else has a driver for OpenCL 1.2",
+                                        gpu::kBlobVersion,
+                                        QR_PLUGIN_ABI_MINOR_MIN,
+                                        &kDevice,
+                                        &kCompiler,
+                                        &kContext,
+                                        &kExecution,
+                                        nullptr,
+                                        &plugin::kOptionSlots<qr_backend, kOptions>,
+                                        plugin::create_backend<qr_backend>,
+                                        plugin::destroy_backend<qr_backend>,
+                                        nullptr};
+  return plugin::answer_query(host, kPlugin, out_plugin, errors);
+}

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+// A layer before the real OpenCL library that does what a script says: the environment variable CL_SCRIPT, or
+// cl_layer_script(text) at any time, holds settings with ';' between:
+//   platforms=0          no driver is installed          devices=0     no device is there
+//   version=OpenCL 1.1   what the device tells           driver=9.9    likewise
+//   fail=CreateBuffer:-4:2   this call returns -4 from its second time on (1 where no number stands)
+//   log=...              what the compiler says
+// cl_layer_count("BuildProgram") tells how often a call was made since the script was set; "sources": programs that
+// were made from source; "objects": handles that are not released yet.
+#define CL_TARGET_OPENCL_VERSION 300
+#define CL_USE_DEPRECATED_OPENCL_1_2_APIS
+#include <CL/cl.h>
+#include <dlfcn.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <string>
+
+#define QR_EXPORT extern "C" __attribute__((visibility("default")))
+
+namespace {
+
+struct State {
+  std::mutex mutex;
+  std::string script = std::getenv("CL_SCRIPT") ? std::getenv("CL_SCRIPT") : "";
+  std::map<std::string, long> counts;
+  std::atomic<long> objects{0};
+};
+State &state() {
+  static State *const made = new State;  // outlives every thread of a driver
+  return *made;
+}
+
+template <class F>
+F real(F, const char *name) {
+  static void *const library = dlopen("libOpenCL.so.1", RTLD_NOW | RTLD_LOCAL);
+  return library ? reinterpret_cast<F>(dlsym(library, name)) : nullptr;
+}
+#define QR_REAL(name) real(&cl##name, "cl" #name)
+
+std::string setting(const std::string &key) {
+  const std::lock_guard lock(state().mutex);
+  std::string found;
+  for (std::size_t at = 0; at < state().script.size();) {
+    const std::size_t end = std::min(state().script.find(';', at), state().script.size());
+    const std::string word = state().script.substr(at, end - at);
+    if (word.compare(0, key.size() + 1, key + "=") == 0) found = word.substr(key.size() + 1);
+    at = end + 1;
+  }
+  return found;
+}
+
+// Counts a call, and gives the error that it is to have.
+cl_int meet(const char *name) {
+  long count;
+  {
+    const std::lock_guard lock(state().mutex);
+    count = ++state().counts[name];
+  }
+  const std::string fail = setting("fail");
+  const std::size_t colon = fail.find(':');
+  if (colon == std::string::npos || fail.substr(0, colon) != name) return CL_SUCCESS;
+  const std::size_t second = fail.find(':', colon + 1);
+  const long from = second == std::string::npos ? 1 : std::atol(fail.c_str() + second + 1);
+  return count >= from ? std::atoi(fail.c_str() + colon + 1) : CL_SUCCESS;
+}
+
+template <class T>
+T made(T object) {
+  if (object) ++state().objects;
+  return object;
+}
+
+}  // namespace
+
+QR_EXPORT void cl_layer_script(const char *text) {
+  const std::lock_guard lock(state().mutex);
+  state().script = text;
+  state().counts.clear();
+}
+QR_EXPORT long cl_layer_count(const char *name) {
+  if (std::strcmp(name, "objects") == 0) return state().objects;
+  const std::lock_guard lock(state().mutex);
+  return state().counts[name];
+}
+
+QR_EXPORT cl_int clGetPlatformIDs(cl_uint n, cl_platform_id *ids, cl_uint *count) {
+  if (setting("platforms") == "0") {
+    if (count) *count = 0;
+    return -1001;
+  }
+  return QR_REAL(GetPlatformIDs)(n, ids, count);
+}
+QR_EXPORT cl_int clGetPlatformInfo(cl_platform_id p, cl_platform_info what, size_t size, void *out, size_t *needed) {
+  return QR_REAL(GetPlatformInfo)(p, what, size, out, needed);
+}
+QR_EXPORT cl_int clGetDeviceIDs(cl_platform_id p, cl_device_type type, cl_uint n, cl_device_id *ids, cl_uint *count) {
+  if (setting("devices") == "0") return CL_DEVICE_NOT_FOUND;
+  return QR_REAL(GetDeviceIDs)(p, type, n, ids, count);
+}
+QR_EXPORT cl_int clGetDeviceInfo(cl_device_id d, cl_device_info what, size_t size, void *out, size_t *needed) {
+  const std::string told = what == CL_DEVICE_VERSION   ? setting("version")
+                           : what == CL_DRIVER_VERSION ? setting("driver")
+                                                       : "";
+  if (told.empty()) return QR_REAL(GetDeviceInfo)(d, what, size, out, needed);
+  if (needed) *needed = told.size() + 1;
+  if (out && size > told.size()) std::memcpy(out, told.c_str(), told.size() + 1);
+  return CL_SUCCESS;
+}
+QR_EXPORT cl_context clCreateContext(const cl_context_properties *p, cl_uint n, const cl_device_id *d,
+                                     void(CL_CALLBACK *f)(const char *, const void *, size_t, void *), void *u,
+                                     cl_int *error) {
+  if ((*error = meet("CreateContext")) != CL_SUCCESS) return nullptr;
+  return made(QR_REAL(CreateContext)(p, n, d, f, u, error));
+}
+QR_EXPORT cl_command_queue clCreateCommandQueue(cl_context c, cl_device_id d, cl_command_queue_properties p,
+                                                cl_int *error) {
+  if ((*error = meet("CreateCommandQueue")) != CL_SUCCESS) return nullptr;
+  return made(QR_REAL(CreateCommandQueue)(c, d, p, error));
+}
+QR_EXPORT cl_mem clCreateBuffer(cl_context c, cl_mem_flags flags, size_t size, void *host, cl_int *error) {
+  if ((*error = meet("CreateBuffer")) != CL_SUCCESS) return nullptr;
+  return made(QR_REAL(CreateBuffer)(c, flags, size, host, error));
+}
+QR_EXPORT cl_mem clCreateSubBuffer(cl_mem m, cl_mem_flags flags, cl_buffer_create_type type, const void *region,
+                                   cl_int *error) {
+  if ((*error = meet("CreateSubBuffer")) != CL_SUCCESS) return nullptr;
+  return made(QR_REAL(CreateSubBuffer)(m, flags, type, region, error));
+}
+QR_EXPORT cl_program clCreateProgramWithSource(cl_context c, cl_uint n, const char **texts, const size_t *sizes,
+                                               cl_int *error) {
+  if ((*error = meet("sources")) != CL_SUCCESS) return nullptr;
+  return made(QR_REAL(CreateProgramWithSource)(c, n, texts, sizes, error));
+}
+QR_EXPORT cl_program clCreateProgramWithBinary(cl_context c, cl_uint n, const cl_device_id *d, const size_t *sizes,
+                                               const unsigned char **binaries, cl_int *status, cl_int *error) {
+  if ((*error = meet("CreateProgramWithBinary")) != CL_SUCCESS) return nullptr;
+  return made(QR_REAL(CreateProgramWithBinary)(c, n, d, sizes, binaries, status, error));
+}
+QR_EXPORT cl_int clBuildProgram(cl_program p, cl_uint n, const cl_device_id *d, const char *options,
+                                void(CL_CALLBACK *f)(cl_program, void *), void *u) {
+  if (const cl_int error = meet("BuildProgram")) return error;
+  return QR_REAL(BuildProgram)(p, n, d, options, f, u);
+}
+QR_EXPORT cl_int clGetProgramInfo(cl_program p, cl_program_info what, size_t size, void *out, size_t *needed) {
+  return QR_REAL(GetProgramInfo)(p, what, size, out, needed);
+}
+QR_EXPORT cl_int clGetProgramBuildInfo(cl_program p, cl_device_id d, cl_program_build_info what, size_t size, void *out,
+                                       size_t *needed) {
+  const std::string log = setting("log");
+  if (log.empty()) return QR_REAL(GetProgramBuildInfo)(p, d, what, size, out, needed);
+  if (needed) *needed = log.size() + 1;
+  if (out && size > log.size()) std::memcpy(out, log.c_str(), log.size() + 1);
+  return CL_SUCCESS;
+}
+QR_EXPORT cl_kernel clCreateKernel(cl_program p, const char *name, cl_int *error) {
+  if ((*error = meet("CreateKernel")) != CL_SUCCESS) return nullptr;
+  return made(QR_REAL(CreateKernel)(p, name, error));
+}
+QR_EXPORT cl_int clGetKernelWorkGroupInfo(cl_kernel k, cl_device_id d, cl_kernel_work_group_info what, size_t size,
+                                          void *out, size_t *needed) {
+  return QR_REAL(GetKernelWorkGroupInfo)(k, d, what, size, out, needed);
+}
+QR_EXPORT cl_int clSetKernelArg(cl_kernel k, cl_uint i, size_t size, const void *value) {
+  return QR_REAL(SetKernelArg)(k, i, size, value);
+}
+QR_EXPORT cl_int clEnqueueNDRangeKernel(cl_command_queue q, cl_kernel k, cl_uint dims, const size_t *offset,
+                                        const size_t *global, const size_t *local, cl_uint n, const cl_event *wait,
+                                        cl_event *event) {
+  if (const cl_int error = meet("EnqueueNDRangeKernel")) return error;
+  const cl_int done = QR_REAL(EnqueueNDRangeKernel)(q, k, dims, offset, global, local, n, wait, event);
+  if (event && done == CL_SUCCESS) ++state().objects;
+  return done;
+}
+QR_EXPORT cl_int clEnqueueReadBuffer(cl_command_queue q, cl_mem m, cl_bool b, size_t at, size_t size, void *to,
+                                     cl_uint n, const cl_event *wait, cl_event *event) {
+  if (const cl_int error = meet("EnqueueReadBuffer")) return error;
+  return QR_REAL(EnqueueReadBuffer)(q, m, b, at, size, to, n, wait, event);
+}
+QR_EXPORT cl_int clEnqueueWriteBuffer(cl_command_queue q, cl_mem m, cl_bool b, size_t at, size_t size, const void *from,
+                                      cl_uint n, const cl_event *wait, cl_event *event) {
+  if (const cl_int error = meet("EnqueueWriteBuffer")) return error;
+  return QR_REAL(EnqueueWriteBuffer)(q, m, b, at, size, from, n, wait, event);
+}
+QR_EXPORT void *clEnqueueMapBuffer(cl_command_queue q, cl_mem m, cl_bool b, cl_map_flags flags, size_t at, size_t size,
+                                   cl_uint n, const cl_event *wait, cl_event *event, cl_int *error) {
+  return QR_REAL(EnqueueMapBuffer)(q, m, b, flags, at, size, n, wait, event, error);
+}
+QR_EXPORT cl_int clEnqueueUnmapMemObject(cl_command_queue q, cl_mem m, void *p, cl_uint n, const cl_event *wait,
+                                         cl_event *event) {
+  return QR_REAL(EnqueueUnmapMemObject)(q, m, p, n, wait, event);
+}
+QR_EXPORT cl_int clWaitForEvents(cl_uint n, const cl_event *events) {
+  if (const cl_int error = meet("WaitForEvents")) return error;
+  return QR_REAL(WaitForEvents)(n, events);
+}
+QR_EXPORT cl_int clGetEventInfo(cl_event e, cl_event_info what, size_t size, void *out, size_t *needed) {
+  return QR_REAL(GetEventInfo)(e, what, size, out, needed);
+}
+QR_EXPORT cl_int clGetEventProfilingInfo(cl_event e, cl_profiling_info what, size_t size, void *out, size_t *needed) {
+  return QR_REAL(GetEventProfilingInfo)(e, what, size, out, needed);
+}
+QR_EXPORT cl_int clFlush(cl_command_queue q) { return QR_REAL(Flush)(q); }
+QR_EXPORT cl_int clFinish(cl_command_queue q) {
+  const cl_int error = meet("Finish"), done = QR_REAL(Finish)(q);
+  return error ? error : done;
+}
+
+#define QR_RELEASE(name, type)             \
+  QR_EXPORT cl_int cl##name(type object) { \
+    --state().objects;                     \
+    return QR_REAL(name)(object);          \
+  }
+QR_RELEASE(ReleaseContext, cl_context)
+QR_RELEASE(ReleaseCommandQueue, cl_command_queue)
+QR_RELEASE(ReleaseMemObject, cl_mem)
+QR_RELEASE(ReleaseProgram, cl_program)
+QR_RELEASE(ReleaseKernel, cl_kernel)
+QR_RELEASE(ReleaseEvent, cl_event)

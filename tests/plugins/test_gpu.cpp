@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: Apache-2.0
+// The gpu backend on a layer before the OpenCL library that fails as it is told (opencl/layer.cpp). Each test that
+// needs a device ends where there is none: PoCL is one that every machine can have.
+#include <dlfcn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <quarry/quarry.hpp>
+
+#include "tests/support/check.h"
+#include "tests/unit/onnx/model_text.h"
+
+using quarry::test::ModelText;
+
+namespace {
+
+class Layer {
+ public:
+  explicit Layer(const std::string &script = {}) {
+    setenv("QUARRY_OPENCL_PATH", QR_OPENCL_LAYER, 1);
+    void *const library = dlopen(QR_OPENCL_LAYER, RTLD_NOW | RTLD_LOCAL);
+    REQUIRE(library != nullptr);
+    tell_ = reinterpret_cast<void (*)(const char *)>(dlsym(library, "cl_layer_script"));
+    count_ = reinterpret_cast<long (*)(const char *)>(dlsym(library, "cl_layer_count"));
+    tell(script);
+  }
+  ~Layer() { tell(""); }
+  void tell(const std::string &script) const { tell_(script.c_str()); }
+  long count(const char *name) const { return count_(name); }
+
+ private:
+  void (*tell_)(const char *);
+  long (*count_)(const char *);
+};
+
+struct Found {
+  bool usable;
+  std::string name, why_not, details;
+};
+Found device_of(qr::Runtime &runtime) {
+  const auto text = [](qr_string from) { return std::string(from.data ? from.data : "", from.size); };
+  const std::uint64_t count = runtime.scan();
+  for (std::uint64_t i = 0; i < count; ++i) {
+    if (text(runtime.backend(i).id) != "gpu") continue;
+    const qr_device_info info = runtime.device(i, 0);
+    return {info.usable != 0, text(info.name), text(info.why_not), text(info.details)};
+  }
+  FAIL("the gpu backend was not found");
+  return {};
+}
+
+// Whether this machine has a device at all.
+bool has_device() {
+  const Layer layer;
+  qr::Runtime runtime;
+  if (device_of(runtime).usable) return true;
+  MESSAGE("no OpenCL device here: not tested");
+  return false;
+}
+
+// y = Relu(x w + b), f32[4, 8] of f32[4, 16], with weights of some size.
+std::string small_model() {
+  ModelText text(13);
+  text.input("x", {4, 16});
+  std::vector<float> w(16 * 8), b(8, 0.5f);
+  for (std::size_t i = 0; i < w.size(); ++i) w[i] = static_cast<float>(i % 7) - 3;
+  text.floats("w", {16, 8}, w);
+  text.floats("b", {8}, b);
+  text.node("Gemm", {"x", "w", "b"}, {"h"})->set_name("the_gemm");
+  text.node("Relu", {"h"}, {"y"})->set_name("the_relu");
+  text.output("y", {4, 8});
+  return text.bytes();
+}
+
+qr::Session session(qr::Runtime &runtime, const std::string &model = small_model(), qr::Options::Pairs pairs = {}) {
+  qr::Options options(runtime);
+  options.set("backend", "gpu");
+  for (const auto &[key, value] : pairs) options.set(key, value);
+  const qr::Model opened(runtime, model.data(), model.size());
+  return qr::Session(opened, &options);
+}
+
+bool run(qr::Session &session, float first, qr::Signal *signal = nullptr, qr::Profile *profile = nullptr) {
+  std::vector<float> x(64), y(32);
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = first + static_cast<float>(i % 5);
+  std::vector<qr::Tensor> in{qr::Tensor::of(x.data(), {4, 16})}, out{qr::Tensor::of(y.data(), {4, 8})};
+  session.run(in, out, signal, profile);
+  for (std::size_t m = 0; m < 4; ++m)
+    for (std::size_t n = 0; n < 8; ++n) {
+      float sum = 0.5f;
+      for (std::size_t k = 0; k < 16; ++k) sum += x[m * 16 + k] * (static_cast<float>((k * 8 + n) % 7) - 3);
+      if (std::abs(y[m * 8 + n] - std::max(sum, 0.0f)) > 1e-3f) return false;
+    }
+  return true;
+}
+
+template <class Body>
+std::string failure(Body &&body, qr_code code) {
+  try {
+    body();
+  } catch (const qr::Error &error) {
+    CHECK_EQ(std::string(qr_code_name(error.code())), std::string(qr_code_name(code)));
+    std::string all = error.what();
+    for (const auto &[key, value] : error.details()) all += "; " + key + ": " + value;
+    return all + "; hint: " + error.hint();
+  }
+  return "it did not fail";
+}
+bool says(const std::string &text, std::initializer_list<const char *> parts) {
+  for (const char *part : parts) {
+    if (text.find(part) != std::string::npos) continue;
+    MESSAGE("expected '", std::string(part), "' in: ", text);
+    return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+TEST_CASE("without the library the plugin loads and says why it has no device") {
+  setenv("QUARRY_OPENCL_PATH", "/nowhere/libOpenCL.so.1", 1);
+  qr::Runtime runtime;
+  const Found found = device_of(runtime);
+  CHECK_FALSE(found.usable);
+  CHECK(says(found.why_not, {"/nowhere/libOpenCL.so.1", "expected the OpenCL library", "QUARRY_OPENCL_PATH"}));
+  CHECK(says(found.details, {"libOpenCL: not there", "next: "}));
+  CHECK(says(failure([&] { session(runtime); }, QR_UNAVAILABLE), {"/nowhere"}));
+}
+
+TEST_CASE("a library that is another") {
+  setenv("QUARRY_OPENCL_PATH", "libm.so.6", 1);
+  qr::Runtime runtime;
+  CHECK(says(device_of(runtime).why_not, {"found no function clGetPlatformIDs"}));
+}
+
+TEST_CASE("no driver, no device, a driver that is too old") {
+  for (const auto &[script, part] :
+       {std::pair{"platforms=0", "found no platform"}, std::pair{"devices=0", "without a device"},
+        std::pair{"version=OpenCL 1.1 old", "found OpenCL 1.1 old, expected OpenCL 1.2 or later"}}) {
+    const Layer layer(script);
+    qr::Runtime runtime;
+    const Found found = device_of(runtime);
+    if (found.why_not.find("found no platform") != std::string::npos && std::string(script) != "platforms=0") continue;
+    CHECK_FALSE(found.usable);
+    CHECK(says(found.why_not, {part}));
+  }
+}
+
+TEST_CASE("a device is chosen by part of its name") {
+  if (!has_device()) return;
+  const Layer layer;
+  qr::Runtime runtime;
+  const std::string name = device_of(runtime).name;
+  const std::string part = name.substr(0, 4);
+  qr::Session made = session(runtime, small_model(), {{"gpu.device", part}});
+  CHECK(run(made, 1));
+  CHECK(says(failure(
+                 [&] {
+                   session(runtime, small_model(), {{"gpu.device", "no such"}});
+                 },
+                 QR_UNAVAILABLE),
+             {"gpu.device", "no such", name.c_str()}));
+}
+
+TEST_CASE("a run is right, told of, and nothing is left behind") {
+  if (!has_device()) return;
+  const Layer layer;
+  {
+    qr::Runtime runtime;
+    qr::Session made = session(runtime);
+    CHECK(run(made, 1));
+    CHECK(run(made, -2));
+    qr::Options options(runtime);
+    options.set("backend", "gpu");
+    options.set("profiling_level", "linting");
+    const std::string model = small_model();
+    const qr::Model opened(runtime, model.data(), model.size());
+    qr::Session profiled(opened, &options);
+    qr::Profile profile(runtime);
+    CHECK(run(profiled, 3, nullptr, &profile));
+    CHECK(says(profile.export_as("csv"), {"the_gemm"}));
+  }
+  CHECK_EQ(layer.count("objects"), 0);
+}
+
+TEST_CASE("four threads with a session each") {
+  if (!has_device()) return;
+  const Layer layer;
+  qr::Runtime runtime;
+  qr::Session made = session(runtime);
+  std::vector<qr::Session> sessions;
+  for (int i = 0; i < 4; ++i) sessions.push_back(made.clone());
+  std::vector<int> right(4);
+  std::vector<std::thread> threads;
+  for (std::size_t t = 0; t < 4; ++t)
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 8; ++i) right[t] += run(sessions[t], static_cast<float>(t) + static_cast<float>(i));
+    });
+  for (std::thread &thread : threads) thread.join();
+  for (const int count : right) CHECK_EQ(count, 8);
+}
+
+TEST_CASE("each failure of the driver is a clear status, and leaves nothing") {
+  if (!has_device()) return;
+  const auto fails = [](const char *script, qr_code code, std::initializer_list<const char *> parts, bool at_run) {
+    CAPTURE(std::string(script));
+    const Layer layer(at_run ? "" : script);
+    {
+      qr::Runtime runtime;
+      if (at_run) {
+        qr::Session made = session(runtime);
+        CHECK(run(made, 1));
+        layer.tell(script);
+        CHECK(says(failure([&] { run(made, 1); }, code), parts));
+      } else {
+        CHECK(says(failure([&] { session(runtime); }, code), parts));
+      }
+    }
+    CHECK_EQ(layer.count("objects"), 0);
+  };
+  fails("fail=CreateContext:-6", QR_RESOURCE_EXHAUSTED, {"clCreateContext", "CL_OUT_OF_HOST_MEMORY"}, false);
+  fails("fail=CreateBuffer:-4", QR_RESOURCE_EXHAUSTED,
+        {"clCreateBuffer", "weights", "CL_MEM_OBJECT_ALLOCATION_FAILURE"}, false);
+  fails("fail=CreateBuffer:-4:2", QR_RESOURCE_EXHAUSTED, {"clCreateBuffer", "bytes"}, false);
+  fails("fail=CreateSubBuffer:-13", QR_INTERNAL, {"CL_MISALIGNED_SUB_BUFFER_OFFSET"}, false);
+  fails("fail=CreateKernel:-46", QR_INTERNAL, {"CL_INVALID_KERNEL_NAME"}, false);
+  fails("fail=BuildProgram:-11;log=no such instruction", QR_INTERNAL,
+        {"CL_BUILD_PROGRAM_FAILURE", "says: no such instruction"}, false);
+  fails("fail=EnqueueNDRangeKernel:-5", QR_RESOURCE_EXHAUSTED, {"clEnqueueNDRangeKernel", "the_gemm"}, true);
+  fails("fail=EnqueueNDRangeKernel:-2", QR_DEVICE_LOST, {"CL_DEVICE_NOT_AVAILABLE"}, true);
+  fails("fail=Finish:-14", QR_DEVICE_LOST, {"clFinish"}, true);
+}
+
+TEST_CASE("a container made here compiles nothing when it is opened; for another driver it does") {
+  if (!has_device()) return;
+  const std::string path = "/tmp/quarry-gpu-" + std::to_string(getpid()) + ".qrm", model = small_model();
+  {
+    const Layer layer;
+    qr::Runtime runtime;
+    qr::Options options(runtime);
+    options.set("backend", "gpu");
+    const qr::Model opened(runtime, model.data(), model.size());
+    opened.compile(path, &options);
+    CHECK_EQ(layer.count("sources"), 1);
+  }
+  for (const char *const script : {"", "driver=9.9"}) {
+    const Layer layer(script);
+    qr::Runtime runtime;
+    qr::Options options(runtime);
+    options.set("backend", "gpu");
+    const qr::Model opened(runtime, path);
+    qr::Session made(opened, &options);
+    CHECK(run(made, 2));
+    CHECK_EQ(layer.count("sources"), *script ? 1 : 0);
+  }
+  unlink(path.c_str());
+}
+
+TEST_CASE("an aborted run") {
+  if (!has_device()) return;
+  const Layer layer;
+  qr::Runtime runtime;
+  qr::Session made = session(runtime);
+  qr::Signal signal(runtime);
+  signal.abort();
+  CHECK(says(failure([&] { run(made, 1, &signal); }, QR_CANCELLED), {"QR-C0011"}));
+  CHECK(run(made, 1));
+}
+
+TEST_CASE("a forked child is refused") {
+  if (!has_device()) return;
+  const Layer layer;
+  qr::Runtime runtime;
+  qr::Session made = session(runtime);
+  CHECK(run(made, 1));
+  const pid_t child = fork();
+  if (child == 0) {
+    int code = 1;
+    try {
+      (void)run(made, 1);
+    } catch (const qr::Error &error) {
+      code = error.code() == QR_FAILED_PRECONDITION ? 0 : 2;
+    }
+    _exit(code);
+  }
+  int status = -1;
+  CHECK_EQ(waitpid(child, &status, 0), child);
+  CHECK_EQ(status, 0);
+  CHECK(run(made, 2));
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// What becomes a step and what does not, what is refused and how, and that no blob, however it is damaged, reaches
+// outside its memory.
+#include "backends/gpu/blob.h"
+#include "backends/gpu/context.h"
+#include "tests/unit/passes/pieces.h"
+
+using namespace quarry;
+using namespace quarry::test;
+
+namespace {
+
+gpu::Compiled compiled(const Pieces &p, bool has_doubles = false) {
+  auto made = gpu::compile(p.graph, {}, has_doubles);
+  REQUIRE_OK(made.status());
+  return std::move(*made);
+}
+std::string kernels(const gpu::Plan &plan) {
+  std::string text;
+  for (const gpu::Step &step : plan.steps)
+    text += (text.empty() ? "" : " ") + std::string(gpu::kernel_row(static_cast<gpu::Kernel>(step.kernel)).name);
+  return text;
+}
+
+// A convolution, activations, an addition, a pool, a reshape and a product.
+void small_network(Pieces &p) {
+  const i32 x = p.input({1, 3, 8, 8});
+  const i32 conv = p.node(Op::Conv, {x, p.column(12 * 27, {12, 3, 3, 3}), p.column(12)},
+                          {Pieces::attribute("pads", Ints{1, 1, 1, 1})});
+  const i32 a = p.of(Op::Relu, conv);
+  const i32 b = p.node(Op::Conv, {a, p.column(12 * 12, {12, 12, 1, 1})});
+  const i32 c = p.of(Op::Sigmoid, p.add(b, a));
+  const i32 pool = p.of(Op::GlobalAveragePool, c);
+  const i32 flat = p.node(Op::Flatten, {pool});
+  p.gives({p.node(Op::MatMul, {flat, p.column(12 * 5, {12, 5})})});
+}
+
+}  // namespace
+
+TEST_CASE("elementwise operators behind a step are code of it, and views are no steps") {
+  Pieces p;
+  small_network(p);
+  const gpu::Compiled made = compiled(p);
+  CHECK_EQ(kernels(made.plan), "Conv Conv Reduce MatMul");
+  CHECK_EQ(made.plan.steps[1].code_count, 2u);  // plus, sigmoid
+}
+
+TEST_CASE("a value that two read is stored; a chain is one step") {
+  Pieces p;
+  const i32 x = p.input({4, 6});
+  const i32 a = p.of(Op::Exp, x), b = p.of(Op::Tanh, a);
+  p.gives({p.of(Op::Neg, p.add(b, p.scalar(2))), a});
+  CHECK_EQ(kernels(compiled(p).plan), "Elementwise Elementwise");
+  Pieces turned;
+  const i32 y = turned.input({2, 3, 4});
+  const i32 t = turned.node(Op::Transpose, {y}, {Pieces::attribute("perm", Ints{2, 0, 1})});
+  turned.gives({turned.of(Op::Relu, t)});
+  CHECK_EQ(kernels(compiled(turned).plan), "Elementwise");
+}
+
+TEST_CASE("a refused node says what was found and what was expected") {
+  Pieces p;
+  const i32 x = p.input({4}, DType::F64);
+  p.gives({p.of(Op::Relu, x)});
+  const gpu::Compiled made = compiled(p);
+  CHECK_EQ(made.refused[0].id(), "QR-B0003");
+  CHECK_NE(made.refused[0].message().find("found f64, expected a type that the device computes in"),
+           std::string_view::npos);
+  CHECK(compiled(p, true).refused[0].ok());
+}
+
+TEST_CASE("equal steps share a kernel, and the source follows from the plan") {
+  Pieces p;
+  const i32 x = p.input({2, 8});
+  const i32 w = p.column(64, {8, 8});
+  i32 h = x;
+  for (int i = 0; i < 3; ++i) h = p.of(Op::Relu, p.node(Op::MatMul, {h, w}));
+  p.gives({h});
+  const gpu::Compiled made = compiled(p);
+  const gpu::PlanSource source = gpu::source_of(made.plan);
+  CHECK_EQ(source.kernels, Vector<std::uint32_t>({0, 0, 0}));
+  CHECK_EQ(source.text, gpu::source_of(made.plan).text);
+}
+
+TEST_CASE("a blob is read as it was written, and a damaged one reaches nothing") {
+  Pieces p;
+  small_network(p);
+  gpu::Compiled made = compiled(p);
+  gpu::Blob blob;
+  blob.plan = std::move(made.plan);
+  const Vector<std::uint8_t> bytes = gpu::write_blob(blob);
+  const Vector<qir::Bytes> segments{{made.packed.data(), made.packed.size()}};
+  auto read = gpu::read_blob({bytes.data(), bytes.size()}, segments);
+  REQUIRE_OK(read.status());
+  CHECK_EQ(gpu::write_blob(*read), bytes);
+  for (std::size_t size = 0; size < bytes.size(); size += 7)
+    CHECK_FALSE(gpu::read_blob({bytes.data(), size}, segments).ok());
+  std::size_t refused = 0;
+  for (std::size_t i = 0; i < bytes.size(); ++i)
+    for (const std::uint8_t flip : {std::uint8_t{0x01}, std::uint8_t{0x80}}) {
+      Vector<std::uint8_t> damaged = bytes;
+      damaged[i] ^= flip;
+      auto other = gpu::read_blob({damaged.data(), damaged.size()}, segments);
+      if (!other.ok()) {
+        ++refused;
+        continue;
+      }
+      for (const gpu::Step &step : other->plan.steps) {
+        Vector<gpu::StepOperand> operands;
+        gpu::Form form;
+        gpu::Bounds bounds;
+        REQUIRE(gpu::form_of(other->plan, step, operands, form));
+        REQUIRE_OK(gpu::find_bounds(form, bounds));
+        for (std::size_t o = 0; o < operands.size(); ++o) {
+          const gpu::Value &value = other->plan.values[other->plan.operands[step.first_operand + o].value];
+          const std::int64_t end = operands[o].offset + bounds.ranges[o].high + 1;
+          CHECK_LE(packed_size(operands[o].dtype, end).value_or(UINT64_MAX), value.bytes);
+          CHECK_GE(operands[o].offset + bounds.ranges[o].low, 0);
+        }
+      }
+    }
+  CHECK_GT(refused, bytes.size() / 4);
+}
