@@ -147,7 +147,6 @@ Status bounds_arg_reduce(const Form &form, Bounds &out) {
 
 Status bounds_softmax(const Form &form, Bounds &out) {
   const Fields f(form);
-  if (form.operands.size() != 2) return bad_form(form, "operands for code, which it has not");
   QR_RETURN_IF_ERROR(nest_bounds(form, out));
   QR_RETURN_IF_ERROR(line(form, out, 0, f("LENGTH"), f("X_STEP")));
   QR_RETURN_IF_ERROR(line(form, out, 1, f("LENGTH"), f("Y_STEP")));
@@ -157,7 +156,6 @@ Status bounds_softmax(const Form &form, Bounds &out) {
 
 Status bounds_normalize(const Form &form, Bounds &out) {
   const Fields f(form);
-  if (form.operands.size() != 4) return bad_form(form, "a number of operands that it does not take");
   QR_RETURN_IF_ERROR(nest_bounds(form, out));
   if (f("PIECE") < 1 || f("LENGTH") < 1) return bad_form(form, "an extent that is none");
   QR_RETURN_IF_ERROR(line(form, out, 0, f("LENGTH"), 1));
@@ -211,7 +209,6 @@ Status bounds_lrn(const Form &form, Bounds &out) {
 
 Status bounds_scan(const Form &form, Bounds &out) {
   const Fields f(form);
-  if (form.operands.size() != 2) return bad_form(form, "operands for code, which it has not");
   QR_RETURN_IF_ERROR(nest_bounds(form, out));
   QR_RETURN_IF_ERROR(line(form, out, 0, f("LENGTH"), f("X_STEP")));
   QR_RETURN_IF_ERROR(line(form, out, 1, f("LENGTH"), f("Y_STEP")));

@@ -25,6 +25,9 @@ constexpr ElementRow kElements[] = {
 };
 
 Status check_code(const Form &form, const KernelRow &row) {
+  if (row.value == 0 && row.base > 0)  // stores by itself
+    return form.code.empty() && form.operands.size() == row.base + 1 ? Status()
+                                                                     : bad_form(form, "code, which it does not run");
   // Registers: `value`, then each operand that the row does not read itself, but for the result.
   std::size_t registers = row.value + form.operands.size() - 1 - row.base;
   if (form.code.size() > kMaxCode) return bad_form(form, "too much code");

@@ -117,18 +117,52 @@ Status lower_softmax(Lowering &l, const qir::Node &node) {
   return l.emit(Kernel::Softmax, from.x.dims, fields, base, {}, {to.x, l.dtype(node.outputs[0])});
 }
 
+namespace {
+
+// The mean and one by the deviation as results of LayerNormalization, which training wants: in steps of their own.
+Status tell_moments(Lowering &l, const qir::Node &node, const View &x, float epsilon) {
+  const std::int32_t mi = node.outputs.size() > 1 ? node.outputs[1] : qir::kAbsent,
+                     ii = node.outputs.size() > 2 ? node.outputs[2] : qir::kAbsent;
+  if (mi == qir::kAbsent && ii == qir::kAbsent) return {};
+  std::size_t axis = 0;
+  QR_RETURN_IF_ERROR(qir::resolve_axis(node, node.get_int("axis", -1), x.rank(), &axis));
+  std::int64_t rows = 1, length = 1;
+  for (std::size_t d = 0; d < x.rank(); ++d) (d < axis ? rows : length) *= x.dims[d];
+  const Dims lines{rows};
+  const std::int64_t fields[] = {1, length, 1, 1, 1, 1, 0, 0, 0};
+  const auto mean_of = [&](const View &v, DType dtype, const View &to, const Elements &elements, DType result) {
+    const Arg base[] = {{{v.value, v.offset, lines, {length}}, dtype}};
+    return l.emit(Kernel::Reduce, lines, fields, base, elements, {to, result});
+  };
+  const View mean = l.between({rows, 1}, DType::F32);
+  QR_RETURN_IF_ERROR(mean_of(x, l.dtype(node.inputs[0]), mean, {}, DType::F32));
+  if (mi != qir::kAbsent)
+    QR_RETURN_IF_ERROR(l.copy({mean, DType::F32}, {*strided::reshaped(l.result(mi), {rows, 1}), l.dtype(mi)}));
+  if (ii == qir::kAbsent) return {};
+  const View squares = l.between({rows, length}, DType::F32);
+  Elements square;
+  square.operands = {{*strided::reshaped(x, {rows, length}), l.dtype(node.inputs[0])}, {mean, DType::F32}};
+  const std::uint32_t away = square.code.add(Element::Sub, 0, 1);
+  square.at = square.code.add(Element::Mul, away, away);
+  QR_RETURN_IF_ERROR(l.emit_elements(square, {squares, DType::F32}));
+  Elements root;
+  const std::uint32_t wide =
+      root.code.add(Element::Add, Code::kValue, root.code.constant(Number::Float, static_cast<double>(epsilon)));
+  root.at = root.code.add(Element::Reciprocal, root.code.add(Element::Sqrt, wide));
+  return mean_of(squares, DType::F32, l.result(ii), root, l.dtype(ii));
+}
+
+}  // namespace
+
 Status lower_normalize(Lowering &l, const qir::Node &node) {
   const std::int32_t xi = node.inputs[0];
-  for (std::size_t i = 1; i < node.outputs.size(); ++i)
-    if (node.outputs[i] != qir::kAbsent)
-      return refuse(ErrorId::backend_limit, node,
-                    "found the mean or the deviation wanted as a result, expected the first result alone");
   if (*number_of(l.dtype(xi)) != Number::Float)
     return refuse(ErrorId::backend_type, node, "found f64, expected f32 or f16");
   const View x = l.dense(xi);
   const std::size_t rank = x.rank();
   const float epsilon = node.get_float("epsilon", 1e-5f);
   const bool by_channel = node.op == Op::InstanceNormalization || node.op == Op::GroupNormalization;
+  if (!by_channel) QR_RETURN_IF_ERROR(tell_moments(l, node, x, epsilon));
   std::int64_t length = 1, rows = 1, piece = 1, scale_step = 1, bias_step = 1;
   Dims dims;
   Dims scale_strides, bias_strides;

@@ -92,7 +92,8 @@ TEST_CASE("a blob is read as it was written, and a damaged one reaches nothing")
   const Vector<qir::Bytes> segments{{made.packed.data(), made.packed.size()}};
   auto read = gpu::read_blob({bytes.data(), bytes.size()}, segments);
   REQUIRE_OK(read.status());
-  CHECK_EQ(gpu::write_blob(*read), bytes);
+  CHECK_EQ(read->plan.numbers, blob.plan.numbers);
+  CHECK_EQ(gpu::source_of(read->plan).text, gpu::source_of(blob.plan).text);
   for (std::size_t size = 0; size < bytes.size(); size += 7)
     CHECK_FALSE(gpu::read_blob({bytes.data(), size}, segments).ok());
   std::size_t refused = 0;
