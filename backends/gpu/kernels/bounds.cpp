@@ -207,6 +207,27 @@ Status bounds_lrn(const Form &form, Bounds &out) {
   return nest_bounds(form, out);
 }
 
+Status bounds_rank(const Form &form, Bounds &out) {
+  const Fields f(form);
+  const std::uint32_t last = form.nest.rank - 1;
+  QR_RETURN_IF_ERROR(nest_bounds(form, out));
+  if (f("PLACES") < 1 || f("PLACES") > form.nest.dims[last] || form.nest.strides[0][last] != f("STEP"))
+    return bad_form(form, "more places than elements");
+  QR_RETURN_IF_ERROR(line(form, out, 1, f("PLACES"), f("Y_STEP")));
+  items(out, form.nest.dims[last], count_of(form, 0, last));
+  return {};
+}
+
+Status bounds_grid_sample(const Form &form, Bounds &out) {
+  const Fields f(form);
+  QR_RETURN_IF_ERROR(nest_bounds(form, out));
+  if (f("SPACE") < 1 || f("SPACE") > 3) return bad_form(form, "a number of axes");
+  for (std::size_t i = 0; i < 3; ++i) QR_RETURN_IF_ERROR(line(form, out, 0, f("IN", i), f("X", i)));
+  QR_RETURN_IF_ERROR(line(form, out, 1, f("SPACE"), f("GRID_STEP")));
+  items(out, count_of(form, 0, form.nest.rank));
+  return {};
+}
+
 Status bounds_scan(const Form &form, Bounds &out) {
   const Fields f(form);
   QR_RETURN_IF_ERROR(nest_bounds(form, out));

@@ -34,6 +34,8 @@ Status bounds_gather(const Form &form, Bounds &out);
 Status bounds_pad(const Form &form, Bounds &out);
 Status bounds_resize(const Form &form, Bounds &out);
 Status bounds_lrn(const Form &form, Bounds &out);
+Status bounds_rank(const Form &form, Bounds &out);
+Status bounds_grid_sample(const Form &form, Bounds &out);
 Status bounds_scan(const Form &form, Bounds &out);
 
 // Output rows, or channels, that one work item computes in products.

@@ -154,6 +154,7 @@ void define_type(DType dtype, Macros &macros) {
     macros.define("LOWEST", "(-QR_INFINITY)");
     macros.define("HIGHEST", "QR_INFINITY");
     macros.define("ROUNDED(v)", "(v)");
+    macros.define("TRUNCATED(v)", "(v)");
     macros.define("ROOT(v)", "sqrt(v)");
     return;
   }
@@ -164,6 +165,7 @@ void define_type(DType dtype, Macros &macros) {
   // Of weights and sums that may lie a little outside.
   macros.define("ROUNDED(v)", format("(%s)clamp(rint(v), %.9ef, %.9ef)", spelled(number),
                                      has_sign ? -static_cast<double>(high) - 1 : 0.0, static_cast<double>(high)));
+  macros.define("TRUNCATED(v)", "ROUNDED(trunc(v))");
   macros.define("ROOT(v)", format("(%s)sqrt((float)(v))", spelled(number)));
 }
 
@@ -231,7 +233,12 @@ std::uint32_t ProgramText::kernel(const Form &form) {
   for (const StepOperand &operand : form.operands) doubles_ |= operand.dtype == DType::F64;
   String text = macros.around(row.text);
   const auto [at, added] = known_.emplace(std::move(text), count_);
-  if (added) kernels_ += format("#define KERNEL k%u\n", count_++) + at->first + "#undef KERNEL\n";
+  if (added) {
+    // FN(name): a function of the kernel's own.
+    kernels_ += format("#define KERNEL k%u\n#define FN(name) k%u_##name\n", count_, count_) + at->first +
+                "#undef KERNEL\n#undef FN\n";
+    ++count_;
+  }
   return at->second;
 }
 

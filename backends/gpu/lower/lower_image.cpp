@@ -67,6 +67,37 @@ Status lower_lrn(Lowering &l, const qir::Node &node) {
   return l.emit(Kernel::Lrn, x.dims, fields, base, elements, {y, l.dtype(elements.result)});
 }
 
+Status lower_grid_sample(Lowering &l, const qir::Node &node) {
+  const View x = l.view(node.inputs[0]), grid = l.view(node.inputs[1]);
+  const std::size_t space = x.rank() - 2;
+  if (x.rank() < 3 || space > 3) return refuse(ErrorId::backend_limit, node, "found more than three axes of space");
+  if (*number_of(l.dtype(node.inputs[0])) == Number::Double || *number_of(l.dtype(node.inputs[1])) != Number::Float)
+    return refuse(ErrorId::backend_type, node, "found f64, expected f32 or f16");
+  if (strided::count_of(x.dims) == 0) return refuse(ErrorId::backend_limit, node, "found an input without elements");
+  const std::string_view mode = node.get_string("mode", "linear"), padding = node.get_string("padding_mode", "zeros");
+  std::int64_t in[3] = {1, 1, 1}, steps[3] = {};
+  for (std::size_t i = 0; i < space; ++i) in[3 - space + i] = x.dims[2 + i], steps[3 - space + i] = x.strides[2 + i];
+  Vector<std::int64_t> fields{mode == "nearest" ? 0
+                              : mode == "cubic" ? 2
+                                                : 1,
+                              padding == "border"       ? 1
+                              : padding == "reflection" ? 2
+                                                        : 0,
+                              node.get_int("align_corners", 0) != 0, static_cast<std::int64_t>(space),
+                              grid.strides.back()};
+  for (const auto *list : {in, steps}) fields.insert(fields.end(), list, list + 3);
+  const Dims &dims = l.shape(node.outputs[0]);
+  View from{x.value, x.offset, dims, Dims(dims.size(), 0)}, at{grid.value, grid.offset, dims, Dims(dims.size(), 0)};
+  from.strides[0] = x.strides[0], from.strides[1] = x.strides[1];
+  at.strides[0] = grid.strides[0];
+  for (std::size_t i = 0; i < space; ++i) at.strides[2 + i] = grid.strides[1 + i];
+  const Arg base[] = {{from, l.dtype(node.inputs[0])}, {at, l.dtype(node.inputs[1])}};
+  Elements elements;
+  elements.result = node.outputs[0];
+  const View y = l.result(elements.result);
+  return l.emit(Kernel::GridSample, dims, fields, base, elements, {y, l.dtype(elements.result)});
+}
+
 namespace {
 
 struct Taps {

@@ -106,6 +106,58 @@ Status lower_scan(Lowering &l, const qir::Node &node) {
   return l.emit(Kernel::Scan, from.x.dims, fields, base, {}, {to.x, l.dtype(node.outputs[0])});
 }
 
+// The norm of each line, then the division; a line of zeros stays zeros.
+Status lower_lp_normalization(Lowering &l, const qir::Node &node) {
+  const std::int32_t xi = node.inputs[0];
+  const View x = l.view(xi);
+  std::size_t axis = 0;
+  QR_RETURN_IF_ERROR(qir::resolve_axis(node, node.get_int("axis", -1), x.rank(), &axis));
+  const Number type = *number_of(l.dtype(xi));
+  const DType between = type == Number::Double ? DType::F64 : DType::F32;
+  Dims dims = x.dims;
+  dims[axis] = 1;
+  const View norm = l.between(dims, between);
+  const Line line = line_of(x, axis);
+  const std::int64_t fields[] = {node.get_int("p", 2) == 1 ? 5 : 6, line.length, 1, 1, 1, line.step, 0, 0, 0};
+  const Arg base[] = {{line.x, l.dtype(xi)}};
+  QR_RETURN_IF_ERROR(l.emit(Kernel::Reduce, line.x.dims, fields, base, {}, {norm, between}));
+  Elements elements;
+  elements.operands = {{x, l.dtype(xi)}, {norm, between}};
+  const std::uint32_t zero = elements.code.constant(type, 0);
+  const std::uint32_t none = elements.code.add(Element::Equal, 1, zero);
+  elements.at = elements.code.select(type, none, zero, elements.code.add(Element::Div, 0, 1));
+  return l.emit_elements(elements, {l.result(node.outputs[0]), l.dtype(node.outputs[0])});
+}
+
+// Indices by the place of each element in order, then the values by the indices.
+Status lower_top_k(Lowering &l, const qir::Node &node) {
+  const View x = l.view(node.inputs[0]);
+  std::size_t axis = 0;
+  QR_RETURN_IF_ERROR(qir::resolve_axis(node, node.get_int("axis", -1), x.rank(), &axis));
+  QR_ASSIGN_OR_RETURN(const Vector<std::int64_t> k, l.integers(node, 1, "k"));
+  const std::int32_t vi = node.outputs[0], ii = node.outputs.size() > 1 ? node.outputs[1] : qir::kAbsent;
+  if (k.size() != 1 || k[0] < 1 || k[0] > x.dims[axis])
+    return refuse(ErrorId::backend_limit, node, "found k that is more than there are");
+  Dims dims = x.dims;
+  dims[axis] = k[0];
+  const View indices = ii == qir::kAbsent ? l.between(dims, DType::I64) : l.result(ii);
+  const Line from = line_of(x, axis), to = line_of(indices, axis);
+  const std::int64_t fields[] = {k[0], node.get_int("largest", 1) != 0, from.step, to.step};
+  const auto whole = [](View v, std::int64_t extent, std::int64_t step) {
+    v.dims.push_back(extent), v.strides.push_back(step);
+    return v;
+  };
+  const View lines = whole(from.x, from.length, from.step);
+  const Arg base[] = {{lines, l.dtype(node.inputs[0])}};
+  QR_RETURN_IF_ERROR(l.emit(Kernel::Rank, lines.dims, fields, base, {}, {whole(to.x, from.length, 0), DType::I64}));
+  if (vi == qir::kAbsent) return {};
+  View rest{x.value, x.offset, dims, x.strides};
+  rest.strides[axis] = 0;
+  const std::int64_t gather[] = {x.dims[axis], x.strides[axis]};
+  const Arg taken[] = {{rest, l.dtype(node.inputs[0])}, {indices, DType::I64}};
+  return l.emit(Kernel::Gather, dims, gather, taken, {}, {l.result(vi), l.dtype(vi)});
+}
+
 Status lower_softmax(Lowering &l, const qir::Node &node) {
   const View x = l.view(node.inputs[0]);
   std::size_t axis = 0;

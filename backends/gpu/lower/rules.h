@@ -19,10 +19,13 @@ Status lower_matmul(Lowering &l, const qir::Node &node);
 Status lower_gemm(Lowering &l, const qir::Node &node);
 Status lower_pool(Lowering &l, const qir::Node &node);  // lower_image.cpp
 Status lower_lrn(Lowering &l, const qir::Node &node);
+Status lower_grid_sample(Lowering &l, const qir::Node &node);
 Status lower_resize(Lowering &l, const qir::Node &node);
 Status lower_reduce(Lowering &l, const qir::Node &node);  // lower_lines.cpp
 Status lower_arg_reduce(Lowering &l, const qir::Node &node);
 Status lower_scan(Lowering &l, const qir::Node &node);
+Status lower_lp_normalization(Lowering &l, const qir::Node &node);
+Status lower_top_k(Lowering &l, const qir::Node &node);
 Status lower_softmax(Lowering &l, const qir::Node &node);
 Status lower_normalize(Lowering &l, const qir::Node &node);
 
