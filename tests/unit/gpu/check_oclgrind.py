@@ -1,0 +1,19 @@
+#!/usr/bin/env python3
+"""Runs a program on Oclgrind's device, which finds races, accesses out of bounds and uninitialised values in kernels.
+
+check_oclgrind.py LIBRARY PROGRAM [ARGUMENTS]: LIBRARY is liboclgrind-rt.so; what it reports fails the test.
+"""
+import os
+import subprocess
+import sys
+import tempfile
+
+library, program = sys.argv[1], sys.argv[2:]
+with tempfile.TemporaryDirectory() as folder:
+    log = os.path.join(folder, "log")
+    environment = dict(os.environ, QUARRY_OPENCL_PATH=library, OCLGRIND_CHECK_API="1", OCLGRIND_DATA_RACES="1", OCLGRIND_UNINITIALIZED="1",
+                       OCLGRIND_LOG=log, OCLGRIND_MAX_ERRORS="20")
+    done = subprocess.run(program, env=environment)
+    told = open(log, encoding="utf-8", errors="replace").read() if os.path.exists(log) else ""
+print(told)
+sys.exit(1 if done.returncode != 0 or told.strip() else 0)
