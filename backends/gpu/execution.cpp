@@ -82,8 +82,76 @@ Status Execution::prepare(std::string_view priority) {
     }
   }
   events_.resize(plan.steps.size());
+  for (const Vector<std::uint32_t> *list : {&inputs_, &outputs_})
+    for (const std::uint32_t v : *list) {
+      Border &border = borders_.emplace_back();
+      border.value = v;
+      if (v == kNone) continue;
+      border.own = memory_[v];
+      for (std::uint32_t s = 0; s < plan.steps.size(); ++s)
+        for (std::uint32_t o = 0; o < plan.steps[s].operand_count; ++o) {
+          const Value &value = plan.values[plan.operands[plan.steps[s].first_operand + o].value];
+          if (value.place == plan.values[v].place && value.index == plan.values[v].index)
+            border.readers.emplace_back(s, o);
+        }
+    }
   return {};
 }
+
+// ---- the caller's memory ------------------------------------------------------------------------
+
+Status Execution::bind(std::size_t which, const SharedMemory *memory, std::uint64_t offset) {
+  Border &border = borders_[which];
+  const std::uint64_t id = memory ? memory->id() : 0;
+  if (border.id == id && border.offset == offset) return {};
+  const opencl::Library &cl = context_.engine().library();
+  opencl::Memory part;
+  if (memory) {
+    QR_ASSIGN_OR_RETURN(part,
+                        context_.engine().part(memory->memory(), offset, context_.plan().values[border.value].bytes));
+  }
+  const cl_mem place = memory ? part.get() : border.own;
+  for (const auto &[step, argument] : border.readers)
+    QR_RETURN_IF_ERROR(check("SetKernelArg", cl->SetKernelArg(kernels_[step].get(), argument, sizeof place, &place)));
+  border.part = std::move(part);
+  border.id = id, border.offset = offset;
+  memory_[border.value] = place;
+  return {};
+}
+
+// Memory that is registered on this device is worked on where it lies, or copied on the device from where it lies.
+Status Execution::borrow(const qr_run_request &request) {
+  for (std::size_t i = 0; i < borders_.size(); ++i) {
+    Border &border = borders_[i];
+    const bool is_input = i < inputs_.size();
+    const qr_io_buffer &buffer = is_input ? request.inputs[i] : request.outputs[i - inputs_.size()];
+    if (border.value == kNone) continue;
+    const std::uint64_t bytes = context_.plan().values[border.value].bytes;
+    // A registration is a handle of the host's for a SharedMemory (plugin.cpp).
+    auto *const memory = reinterpret_cast<SharedMemory *>(buffer.memory);
+    const bool is_here = memory && bytes > 0 && (is_input || buffer.wanted) && memory->engine() == &context_.engine() &&
+                         buffer.memory_offset <= memory->bytes() && bytes <= memory->bytes() - buffer.memory_offset;
+    border.copied = is_here && buffer.memory_offset % context_.engine().device().alignment != 0;
+    if (is_here) {
+      QR_RETURN_IF_ERROR(memory->lend());
+      border.lent = memory;
+    }
+    QR_RETURN_IF_ERROR(
+        bind(i, is_here && !border.copied ? memory : nullptr, border.copied || !is_here ? 0 : buffer.memory_offset));
+  }
+  return {};
+}
+
+void Execution::give_back(Status &status) {
+  for (Border &border : borders_) {
+    if (!border.lent) continue;
+    Status given = border.lent->take_back();
+    if (status.ok()) status = std::move(given);
+    border.lent = nullptr;
+  }
+}
+
+// ---- runs ---------------------------------------------------------------------------------------
 
 Status Execution::enqueue(cl_command_queue queue, const qr_run_request &request, const plugin::StopToken &stop,
                           bool profiled) {
@@ -93,6 +161,14 @@ Status Execution::enqueue(cl_command_queue queue, const qr_run_request &request,
     const std::uint32_t v = inputs_[i];
     if (v == kNone || plan.values[v].bytes == 0) continue;
     const qr_io_buffer &buffer = request.inputs[i];
+    const Border &border = borders_[i];
+    if (border.copied)
+      QR_RETURN_IF_ERROR(
+          check("EnqueueCopyBuffer",
+                cl->EnqueueCopyBuffer(queue, border.lent->memory().get(), border.own, buffer.memory_offset, 0,
+                                      plan.values[v].bytes, 0, nullptr, nullptr),
+                "an input"));
+    if (border.lent) continue;
     if (buffer.size_bytes < plan.values[v].bytes || !buffer.data)
       return Status::error(ErrorId::run_shape, format("input %zu: found %llu bytes, expected %llu", i,
                                                       static_cast<unsigned long long>(buffer.size_bytes),
@@ -133,6 +209,13 @@ Status Execution::take_results(cl_command_queue queue, const qr_run_request &req
     qr_io_buffer &buffer = request.outputs[i];
     if (!buffer.wanted) continue;
     const std::uint64_t bytes = plan.values[outputs_[i]].bytes;
+    const Border &border = borders_[inputs_.size() + i];
+    if (border.copied)
+      QR_RETURN_IF_ERROR(check("EnqueueCopyBuffer",
+                               cl->EnqueueCopyBuffer(queue, border.own, border.lent->memory().get(), 0,
+                                                     buffer.memory_offset, bytes, 0, nullptr, nullptr),
+                               "an output"));
+    if (border.lent) continue;
     if (buffer.size_bytes < bytes || (!buffer.data && bytes > 0))
       return Status::error(ErrorId::run_room, format("output %zu: found room for %llu bytes, expected %llu", i,
                                                      static_cast<unsigned long long>(buffer.size_bytes),
@@ -206,10 +289,12 @@ Status Execution::run(const qr_run_request &request, const qr_host &host) {
     QR_ASSIGN_OR_RETURN(profiled_queue_, context_.engine().queue(true, priority_));
   }
   const cl_command_queue queue = profiled ? profiled_queue_.get() : queue_.get();
-  Status status = enqueue(queue, request, stop, profiled);
+  Status status = borrow(request);
+  if (status.ok()) status = enqueue(queue, request, stop, profiled);
   if (status.ok()) status = take_results(queue, request);
   // Nobody reads or writes the caller's memory any more.
-  else (void)context_.engine().library()->Finish(queue);
+  if (!status.ok()) (void)context_.engine().library()->Finish(queue);
+  give_back(status);
   if (status.ok() && profiled) tell(*request.profile);
   for (opencl::Event &event : events_) event = opencl::Event();
   if (status.ok() && stop.stopped()) return stop.status("run");

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The plugin's edge: backend.h on one side, devices and plans on the other.
+#include <atomic>
 #include <mutex>
 
 #include "backends/common/option_slots.h"
@@ -48,8 +49,10 @@ struct qr_backend {
     else engines_.emplace_back(chosen, made);
     return made;
   }
+  std::uint64_t next_id() noexcept { return ++last_id_; }
 
  private:
+  std::atomic<std::uint64_t> last_id_ = 0;
   std::mutex mutex_;
   Unique<gpu::Machine> machine_;
   Vector<std::pair<const opencl::Device *, std::weak_ptr<const gpu::Engine>>> engines_;
@@ -97,7 +100,7 @@ qr_plugin_code device_info(qr_backend *backend, std::uint64_t index, qr_plugin_d
     qr_plugin_device_info info{};
     info.usable = entry.why_not.empty();
     info.memory_bytes = entry.device.memory_bytes;
-    info.features = QR_DEVICE_NO_FORK;
+    info.features = QR_DEVICE_NO_FORK | QR_DEVICE_REGISTERS_POINTER;
     info.name = text(entry.name);
     info.target = text("opencl");
     info.why_not = text(entry.why_not);
@@ -320,6 +323,40 @@ void execution_destroy(qr_execution *execution) {
 constexpr qr_plugin_execution_api kExecution = {
     sizeof(qr_plugin_execution_api), 0, execution_create, execution_run, nullptr, execution_destroy, nullptr, nullptr};
 
+// ---- memory -------------------------------------------------------------------------------------
+
+// A registration is a SharedMemory under the name that the host has for it.
+qr_plugin_code memory_register(qr_backend *backend, const qr_plugin_memory_request *request,
+                               qr_plugin_memory_info *out_info, qr_registration **out_registration,
+                               const qr_error_sink *errors) {
+  return guard(backend->allocator, errors, [&]() -> Status {
+    QR_ASSIGN_OR_RETURN(std::shared_ptr<const gpu::Engine> engine, backend->engine(request->device, nullptr, 0));
+    QR_ASSIGN_OR_RETURN(
+        Unique<gpu::SharedMemory> made,
+        gpu::SharedMemory::make(std::move(engine), request->data, request->size_bytes, backend->next_id()));
+    plugin::give(qr_plugin_memory_info{sizeof(qr_plugin_memory_info), 1, request->data}, out_info);
+    *out_registration = reinterpret_cast<qr_registration *>(made.release());
+    return {};
+  });
+}
+
+void memory_release(qr_backend *backend, qr_registration *registration) {
+  const AllocatorScope scope(backend->allocator);
+  FreeDelete<gpu::SharedMemory>()(reinterpret_cast<gpu::SharedMemory *>(registration));
+}
+
+constexpr qr_plugin_memory_api kMemory = {sizeof(qr_plugin_memory_api),
+                                          0,
+                                          nullptr,
+                                          nullptr,
+                                          memory_register,
+                                          memory_release,
+                                          nullptr,
+                                          nullptr,
+                                          nullptr,
+                                          nullptr,
+                                          nullptr};
+
 }  // namespace
 
 extern "C" QR_QUERY_VISIBILITY qr_plugin_code qr_plugin_query(const qr_host *host, const qr_plugin **out_plugin,
@@ -336,7 +373,7 @@ extern "C" QR_QUERY_VISIBILITY qr_plugin_code qr_plugin_query(const qr_host *hos
                                         &kCompiler,
                                         &kContext,
                                         &kExecution,
-                                        nullptr,
+                                        &kMemory,
                                         &plugin::kOptionSlots<qr_backend, kOptions>,
                                         plugin::create_backend<qr_backend>,
                                         plugin::destroy_backend<qr_backend>,

@@ -294,3 +294,46 @@ TEST_CASE("a forked child is refused") {
   CHECK_EQ(status, 0);
   CHECK(run(made, 2));
 }
+
+TEST_CASE("memory of the caller's is worked on where it lies, at any place of it") {
+  if (!has_device()) return;
+  const Layer layer;
+  {
+    qr::Runtime runtime;
+    qr::Session made = session(runtime);
+    CHECK(run(made, 1));  // constants are there
+    qr::Memory memory(made, 64 * 1024);
+    const auto once = [&](std::uint64_t at_x, std::uint64_t at_y) {
+      auto *const x = reinterpret_cast<float *>(static_cast<char *>(memory.data()) + at_x);
+      auto *const y = reinterpret_cast<float *>(static_cast<char *>(memory.data()) + at_y);
+      for (std::size_t i = 0; i < 64; ++i) x[i] = static_cast<float>(i % 5) + static_cast<float>(at_x % 7);
+      qr::Tensor in(QR_DTYPE_F32, {4, 16}, nullptr), out(QR_DTYPE_F32, {4, 8}, nullptr);
+      in.memory = out.memory = memory.get();
+      in.memory_offset = at_x, out.memory_offset = at_y;
+      std::vector<qr::Tensor> inputs{in}, outputs{out};
+      made.run(inputs, outputs);
+      for (std::size_t m = 0; m < 4; ++m)
+        for (std::size_t n = 0; n < 8; ++n) {
+          float sum = 0.5f;
+          for (std::size_t k = 0; k < 16; ++k) sum += x[m * 16 + k] * (static_cast<float>((k * 8 + n) % 7) - 3);
+          if (std::abs(y[m * 8 + n] - std::max(sum, 0.0f)) > 1e-3f) return false;
+        }
+      return true;
+    };
+    layer.tell("");
+    CHECK(once(0, 4096));
+    CHECK(once(0, 4096));
+    CHECK(once(8192, 512));
+    CHECK_EQ(layer.count("EnqueueWriteBuffer"), 0);
+    CHECK_EQ(layer.count("EnqueueReadBuffer"), 0);
+    CHECK_EQ(layer.count("EnqueueCopyBuffer"), 0);
+    CHECK(once(4, 1028));  // no buffer of OpenCL begins there: copied on the device
+    CHECK_EQ(layer.count("EnqueueCopyBuffer"), 2);
+    CHECK(run(made, 2));  // plain memory again
+    layer.tell("fail=EnqueueNDRangeKernel:-5");
+    CHECK(says(failure([&] { once(0, 4096); }, QR_RESOURCE_EXHAUSTED), {"clEnqueueNDRangeKernel"}));
+    layer.tell("");
+    CHECK(once(0, 4096));
+  }
+  CHECK_EQ(layer.count("objects"), 0);
+}

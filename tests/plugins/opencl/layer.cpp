@@ -185,8 +185,14 @@ QR_EXPORT cl_int clEnqueueWriteBuffer(cl_command_queue q, cl_mem m, cl_bool b, s
   if (const cl_int error = meet("EnqueueWriteBuffer")) return error;
   return QR_REAL(EnqueueWriteBuffer)(q, m, b, at, size, from, n, wait, event);
 }
+QR_EXPORT cl_int clEnqueueCopyBuffer(cl_command_queue q, cl_mem from, cl_mem to, size_t a, size_t b, size_t size,
+                                     cl_uint n, const cl_event *wait, cl_event *event) {
+  if (const cl_int error = meet("EnqueueCopyBuffer")) return error;
+  return QR_REAL(EnqueueCopyBuffer)(q, from, to, a, b, size, n, wait, event);
+}
 QR_EXPORT void *clEnqueueMapBuffer(cl_command_queue q, cl_mem m, cl_bool b, cl_map_flags flags, size_t at, size_t size,
                                    cl_uint n, const cl_event *wait, cl_event *event, cl_int *error) {
+  if ((*error = meet("EnqueueMapBuffer")) != CL_SUCCESS) return nullptr;
   return QR_REAL(EnqueueMapBuffer)(q, m, b, flags, at, size, n, wait, event, error);
 }
 QR_EXPORT cl_int clEnqueueUnmapMemObject(cl_command_queue q, cl_mem m, void *p, cl_uint n, const cl_event *wait,
