@@ -43,6 +43,8 @@ Status rewrite(qir::Graph &graph, qir::Store &store, Vector<passes::Composed> &c
   passes::spell_out(graph, store, wants_other_spelling);
   passes::fold_batch_normalization(graph, store);
   passes::compose(graph, store, kComposites, &composed);
+  if (std::ranges::any_of(graph.nodes, [](const qir::Node &node) { return node.op == qir::Op::Einsum; }))
+    passes::fewer_axes(graph, store);  // of one operand, of more than two
   QR_RETURN_IF_ERROR(passes::einsum_to_matmul(graph, store));
   passes::unroll_recurrent(graph, store, kMostSteps);
   passes::remove_no_ops(graph);

@@ -174,6 +174,16 @@ Status bounds_gather(const Form &form, Bounds &out) {
   return {};
 }
 
+Status bounds_gather_nd(const Form &form, Bounds &out) {
+  const Fields f(form);
+  QR_RETURN_IF_ERROR(nest_bounds(form, out));
+  if (f("COUNT_OF") < 1 || f("COUNT_OF") > 8) return bad_form(form, "a number of axes");
+  QR_RETURN_IF_ERROR(line(form, out, 1, f("COUNT_OF"), f("I_STEP")));
+  for (std::size_t i = 0; i < 8; ++i) QR_RETURN_IF_ERROR(line(form, out, 0, f("EXTENT", i), f("STEP", i)));
+  items(out, count_of(form, 0, form.nest.rank));
+  return {};
+}
+
 Status bounds_pad(const Form &form, Bounds &out) {
   const Fields f(form);
   QR_RETURN_IF_ERROR(nest_bounds(form, out));

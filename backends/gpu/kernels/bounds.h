@@ -31,6 +31,7 @@ Status bounds_arg_reduce(const Form &form, Bounds &out);
 Status bounds_softmax(const Form &form, Bounds &out);
 Status bounds_normalize(const Form &form, Bounds &out);
 Status bounds_gather(const Form &form, Bounds &out);
+Status bounds_gather_nd(const Form &form, Bounds &out);
 Status bounds_pad(const Form &form, Bounds &out);
 Status bounds_resize(const Form &form, Bounds &out);
 Status bounds_lrn(const Form &form, Bounds &out);

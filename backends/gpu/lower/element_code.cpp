@@ -265,6 +265,8 @@ Status element_code(Lowering &l, const qir::Node &node, Elements &elements) {
     case Op::BitwiseAnd: return w.binary(Element::BitAnd);
     case Op::BitwiseOr: return w.binary(Element::BitOr);
     case Op::BitwiseXor: return w.binary(Element::BitXor);
+    case Op::BitShift:
+      return w.binary(node.get_string("direction", "LEFT") == "LEFT" ? Element::ShiftLeft : Element::ShiftRight);
     case Op::Max: return w.folded(Element::Max);
     case Op::Min: return w.folded(Element::Min);
     case Op::Sum:

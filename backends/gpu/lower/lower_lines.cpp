@@ -74,6 +74,48 @@ Status lower_reduce(Lowering &l, const qir::Node &node) {
   return l.emit(Kernel::Reduce, dims, fields, base, elements, {y, l.dtype(elements.result)});
 }
 
+// The range of x with zero in it, then scale, zero point and x in them: a step each.
+Status lower_dynamic_quantize(Lowering &l, const qir::Node &node) {
+  const View x = l.dense(node.inputs[0]);
+  const auto output = [&](std::size_t i, DType dtype) {
+    const std::int32_t id = i < node.outputs.size() ? node.outputs[i] : qir::kAbsent;
+    return Arg{id == qir::kAbsent ? l.between({}, dtype) : l.result(id), dtype};
+  };
+  const std::int64_t count = strided::count_of(x.dims);
+  if (count == 0) return refuse(ErrorId::backend_limit, node, "found an input without elements");
+  const auto end = [&](int how, Element element, View *out) {
+    *out = l.between({}, DType::F32);
+    const std::int64_t fields[] = {how, count, 1, 1, 1, 1, 0, 0, 0};
+    const Arg base[] = {{{x.value, x.offset, {}, {}}, DType::F32}};
+    Elements elements;
+    elements.at = elements.code.add(element, Code::kValue, elements.code.constant(Number::Float, 0));
+    return l.emit(Kernel::Reduce, {}, fields, base, elements, {*out, DType::F32});
+  };
+  View low, high;
+  QR_RETURN_IF_ERROR(end(4, Element::AtMost, &low));
+  QR_RETURN_IF_ERROR(end(3, Element::AtLeast, &high));
+  const Arg y = output(0, DType::U8), scale = output(1, DType::F32), zero = output(2, DType::U8);
+  const auto in_range = [](Code &code, std::uint32_t r) {
+    r = code.add(Element::AtLeast, r, code.constant(Number::Float, 0));
+    return code.to(Number::Uint, code.add(Element::AtMost, r, code.constant(Number::Float, 255)));
+  };
+  Elements scaled;
+  scaled.operands = {{high, DType::F32}, {low, DType::F32}};
+  scaled.at =
+      scaled.code.add(Element::Div, scaled.code.add(Element::Sub, 0, 1), scaled.code.constant(Number::Float, 255));
+  QR_RETURN_IF_ERROR(l.emit_elements(scaled, scale));
+  Elements zeroed;
+  zeroed.operands = {{low, DType::F32}, scale};
+  const std::uint32_t negative = zeroed.code.add(Element::Div, zeroed.code.add(Element::Neg, 0), 1);
+  zeroed.at = in_range(zeroed.code, zeroed.code.add(Element::Round, negative));
+  QR_RETURN_IF_ERROR(l.emit_elements(zeroed, zero));
+  Elements stored;
+  stored.operands = {{x, DType::F32}, scale, zero};
+  const std::uint32_t steps = stored.code.add(Element::Round, stored.code.add(Element::Div, 0, 1));
+  stored.at = in_range(stored.code, stored.code.add(Element::Add, steps, stored.code.to(Number::Float, 2)));
+  return l.emit_elements(stored, y);
+}
+
 Status lower_arg_reduce(Lowering &l, const qir::Node &node) {
   const View x = l.view(node.inputs[0]);
   std::size_t axis = 0;

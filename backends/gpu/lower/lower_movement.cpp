@@ -156,6 +156,34 @@ Status lower_gather(Lowering &l, const qir::Node &node) {
   return l.emit(Kernel::Gather, dims, fields, base, elements, {y, l.dtype(elements.result)});
 }
 
+Status lower_gather_nd(Lowering &l, const qir::Node &node) {
+  const std::int32_t xi = node.inputs[0], ii = node.inputs[1];
+  const View x = l.view(xi), indices = l.view(ii);
+  const auto batch = static_cast<std::size_t>(node.get_int("batch_dims", 0));
+  if (indices.rank() == 0 || strided::count_of(x.dims) == 0)
+    return refuse(ErrorId::backend_limit, node, "found nothing to take from");
+  const auto axes = static_cast<std::size_t>(indices.dims.back());
+  if (axes == 0 || batch + axes > x.rank() || batch >= indices.rank())
+    return refuse(ErrorId::backend_limit, node, "found no indices");
+  Vector<std::int64_t> fields{indices.dims.back(), indices.strides.back()};
+  for (std::size_t d = 0; d < 8; ++d) fields.push_back(d < axes ? x.dims[batch + d] : 1);
+  for (std::size_t d = 0; d < 8; ++d) fields.push_back(d < axes ? x.strides[batch + d] : 0);
+  // [batch, places, what a place holds]
+  Dims dims;
+  View from{x.value, x.offset, {}, {}}, index{indices.value, indices.offset, {}, {}};
+  const auto add = [&](std::int64_t extent, std::int64_t x_stride, std::int64_t i_stride) {
+    dims.push_back(extent), from.strides.push_back(x_stride), index.strides.push_back(i_stride);
+  };
+  for (std::size_t d = 0; d + 1 < indices.rank(); ++d)
+    add(indices.dims[d], d < batch ? x.strides[d] : 0, indices.strides[d]);
+  for (std::size_t d = batch + axes; d < x.rank(); ++d) add(x.dims[d], x.strides[d], 0);
+  if (dims.size() > kMaxRank) return refuse(ErrorId::backend_limit, node, "found more than 8 axes");
+  from.dims = index.dims = dims;
+  const Arg base[] = {{from, l.dtype(xi)}, {index, l.dtype(ii)}};
+  const View y = l.result(node.outputs[0]);
+  return l.emit(Kernel::GatherND, dims, fields, base, {}, {y, l.dtype(node.outputs[0])});
+}
+
 Status lower_pad(Lowering &l, const qir::Node &node) {
   const std::int32_t xi = node.inputs[0], vi = qir::input_of(node, 2);
   const View x = l.view(xi);
@@ -189,7 +217,7 @@ Status lower_pad(Lowering &l, const qir::Node &node) {
   return l.emit(Kernel::Pad, dims, fields, base, elements, {y, l.dtype(node.outputs[0])});
 }
 
-// What compares coordinates: Trilu, OneHot.
+// What compares coordinates: Trilu, EyeLike, OneHot.
 Status lower_coordinates(Lowering &l, const qir::Node &node) {
   Elements elements;
   Code &code = elements.code;
@@ -213,6 +241,12 @@ Status lower_coordinates(Lowering &l, const qir::Node &node) {
     const bool upper = node.get_int("upper", 1) != 0;
     const std::uint32_t keep = code.add(upper ? Element::GreaterOrEqual : Element::LessOrEqual, column, edge);
     elements.at = code.select(type, keep, x, code.constant(type, 0));
+  } else if (node.op == Op::EyeLike) {
+    const Number type = *number_of(l.dtype(yi));
+    const std::uint32_t diagonal =
+        code.add(Element::Add, coordinate(0), code.constant(Number::Long, static_cast<double>(node.get_int("k", 0))));
+    elements.at = code.select(type, code.add(Element::Equal, diagonal, coordinate(1)), code.constant(type, 1),
+                              code.constant(type, 0));
   } else {
     QR_ASSIGN_OR_RETURN(const Vector<std::int64_t> depths, l.integers(node, 1, "a depth"));
     std::size_t axis = 0;

@@ -12,6 +12,7 @@ Status lower_tile(Lowering &l, const qir::Node &node);
 Status lower_concat(Lowering &l, const qir::Node &node);
 Status lower_blocks(Lowering &l, const qir::Node &node);
 Status lower_gather(Lowering &l, const qir::Node &node);
+Status lower_gather_nd(Lowering &l, const qir::Node &node);
 Status lower_pad(Lowering &l, const qir::Node &node);
 Status lower_coordinates(Lowering &l, const qir::Node &node);
 Status lower_conv(Lowering &l, const qir::Node &node);  // lower_product.cpp
@@ -22,6 +23,7 @@ Status lower_lrn(Lowering &l, const qir::Node &node);
 Status lower_grid_sample(Lowering &l, const qir::Node &node);
 Status lower_resize(Lowering &l, const qir::Node &node);
 Status lower_reduce(Lowering &l, const qir::Node &node);  // lower_lines.cpp
+Status lower_dynamic_quantize(Lowering &l, const qir::Node &node);
 Status lower_arg_reduce(Lowering &l, const qir::Node &node);
 Status lower_scan(Lowering &l, const qir::Node &node);
 Status lower_lp_normalization(Lowering &l, const qir::Node &node);

@@ -418,4 +418,25 @@ TEST_CASE("what moves elements") {
   Pieces triangle;
   triangle.gives({triangle.node(Op::Trilu, {triangle.input({2, 4, 5})}, {attribute("upper", std::int64_t{0})})});
   same(triangle, "Trilu");
+  Pieces tuples;
+  tuples.gives({tuples.node(
+      Op::GatherND, {tuples.input({3, 4, 5}), tuples.constant<std::int64_t>(DType::I64, {2, 2}, {0, 3, -1, 1})})});
+  same(tuples, "GatherND");
+  Pieces quantized;
+  quantized.gives({quantized.node(Op::DynamicQuantizeLinear, {quantized.input({3, 7})})});
+  same(quantized, "DynamicQuantizeLinear");
+  for (const char *const direction : {"LEFT", "RIGHT"})
+    for (const DType dtype : {DType::U8, DType::I32, DType::U64}) {
+      Pieces p;
+      const i32 a = p.input({33}, dtype);
+      p.gives({p.node(Op::BitShift,
+                      {a, p.node(Op::BitwiseAnd,
+                                 {p.input({33}, dtype), p.node(Op::Cast, {p.integers({63})},
+                                                               {attribute("to", static_cast<std::int64_t>(dtype))})})},
+                      {attribute("direction", std::string_view(direction))})});
+      same(p, direction);
+    }
+  Pieces best;
+  best.gives({best.node(Op::TopK, {best.input({3, 17, 2}), best.integers({5})}, {attribute("axis", std::int64_t{1})})});
+  same(best, "TopK", true);
 }
