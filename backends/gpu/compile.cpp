@@ -27,7 +27,7 @@ constexpr std::uint64_t kSmallConstant = 64 << 10;
 bool wants_other_spelling(const qir::Graph &, const qir::Node &node) {
   switch (node.op) {
     case qir::Op::MaxPool: return node.outputs.size() > 1 && node.outputs[1] != qir::kAbsent;
-    default: return find_operator(node.op) == nullptr;
+    default: return is_rewritten(node.op);
   }
 }
 

@@ -38,6 +38,16 @@ Status refuse(ErrorId id, const qir::Node &node, String reason, std::string_view
   return Status::error(id, qir::op_text(node) + ": " + reason, hint);
 }
 
+Status lower_rewritten(Lowering &, const qir::Node &node) {
+  return refuse(ErrorId::backend_limit, node,
+                "found a form of it that cannot be written as other operators (extents, lengths or parameters of the "
+                "run, a type)");
+}
+bool is_rewritten(qir::Op op) noexcept {
+  const OperatorRow *const row = find_operator(op);
+  return !row || row->rule == lower_rewritten;
+}
+
 std::uint64_t bits_of(Number number, double value) noexcept {
   std::uint64_t bits = 0;
   switch (number) {

@@ -151,6 +151,8 @@ struct OperatorRow {
   const char *note;  // "not: " and what it does not take; empty: nothing
 };
 const OperatorRow *find_operator(qir::Op op) noexcept;
+// It has no rule of its own: passes may write it as others.
+bool is_rewritten(qir::Op op) noexcept;
 
 // A refusal: subject and found in `reason`.
 Status refuse(ErrorId id, const qir::Node &node, String reason, std::string_view hint = {});
