@@ -3,9 +3,8 @@ __kernel void KERNEL(ARGUMENTS) {
   uint g = (uint)get_global_id(0);
   if (g >= COUNT) return;
   COORDINATES
-  long index = LOAD1(AT1);
-  if (index < 0) index += EXTENT;
-  index = index < 0 ? 0 : index >= EXTENT ? EXTENT - 1 : index;
-  const T0 value = LOAD0(AT0 + (int)index * STEP);
+  const long given = LOAD1(AT1);
+  const int index = (int)clamp(given + (given < 0 ? (long)EXTENT : 0L), 0L, (long)EXTENT - 1);
+  const T0 value = LOAD0(AT0 + index * STEP);
   FINISH;
 }

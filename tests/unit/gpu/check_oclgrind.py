@@ -12,7 +12,7 @@ library, program = sys.argv[1], sys.argv[2:]
 with tempfile.TemporaryDirectory() as folder:
     log = os.path.join(folder, "log")
     environment = dict(os.environ, QUARRY_OPENCL_PATH=library, OCLGRIND_CHECK_API="1", OCLGRIND_DATA_RACES="1", OCLGRIND_UNINITIALIZED="1",
-                       OCLGRIND_LOG=log, OCLGRIND_MAX_ERRORS="20")
+                       OCLGRIND_LOG=log, OCLGRIND_BUILD_OPTIONS="-cl-opt-disable", OCLGRIND_MAX_ERRORS="20")
     done = subprocess.run(program, env=environment)
     told = open(log, encoding="utf-8", errors="replace").read() if os.path.exists(log) else ""
 print(told)
