@@ -3,8 +3,8 @@ __kernel void KERNEL(ARGUMENTS) {
   uint g = (uint)get_global_id(0);
   if (g >= COUNT) return;
   COORDINATES
-  const long given = LOAD1(AT1);
-  const int index = (int)clamp(given + (given < 0 ? (long)EXTENT : 0L), 0L, (long)EXTENT - 1);
+  const int given = (int)LOAD1(AT1);
+  const int index = clamp(given + (given < 0 ? EXTENT : 0), 0, EXTENT - 1);
   const T0 value = LOAD0(AT0 + index * STEP);
   FINISH;
 }

@@ -1,6 +1,6 @@
 // Each place is named by COUNT_OF indices, which count from the end where they are negative; those outside are taken at
 // the edge.
-#define GATHER_AXIS(axis) { long i = LOAD1(from + axis * I_STEP); i = i < 0 ? i + EXTENT_##axis : i; at += (int)clamp(i, 0L, (long)EXTENT_##axis - 1) * STEP_##axis; }
+#define GATHER_AXIS(axis) { const int i = (int)LOAD1(from + axis * I_STEP); at += clamp(i + (i < 0 ? EXTENT_##axis : 0), 0, EXTENT_##axis - 1) * STEP_##axis; }
 __kernel void KERNEL(ARGUMENTS) {
   uint g = (uint)get_global_id(0);
   if (g >= COUNT) return;
