@@ -4,6 +4,7 @@
 
 #include "backends/common/plugin_support.h"
 #include "formats/qir/graph_part.h"
+#include "prepare/export.h"
 #include "prepare/lower.h"
 #include "prepare/prepare_api.h"
 #include "prepare/shapes.h"
@@ -178,17 +179,20 @@ qr_plugin_code cut(const qr_host *host, const qr_plugin_graph *const *graphs, ui
                    const qr_prepare_part *part, qr_lowered **out_lowered, const qr_error_sink *errors) {
   plugin::HostAllocator allocator(host);
   return plugin::guard(allocator, errors, [&]() -> Status {
-    const qir::Part wanted{views(part->tail), views(part->head), views(part->watch)};
+    const qir::Part wanted{views(part->tail), views(part->head), views(part->watch), {}};
     qir::ConstantPool pool;
     Vector<std::string_view> names;
     Vector<Vector<std::uint8_t>> made;
+    Vector<qir::Graph> kept;
     for (std::uint64_t i = 0; i < graph_count; ++i) {
       QR_ASSIGN_OR_RETURN(qir::Graph graph, read_part(*graphs[i]));
       QR_RETURN_IF_ERROR(qir::take_part(graph, wanted));
       QR_ASSIGN_OR_RETURN(Vector<std::uint8_t> bytes, qir::write_graph(graph, pool));
       made.push_back(std::move(bytes));
       names.push_back(view(graphs[i]->name));
+      kept.push_back(std::move(graph));
     }
+    if (part->file.size) QR_RETURN_IF_ERROR(prepare::export_graphs(kept, names, view(part->file)));
     *out_lowered = give(*host, names, made, pool);
     return {};
   });

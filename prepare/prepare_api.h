@@ -10,7 +10,7 @@
 extern "C" {
 #endif
 
-#define QR_PREPARE_VERSION 4u
+#define QR_PREPARE_VERSION 5u
 
 typedef struct qr_prepared_model qr_prepared_model; /* a parsed ONNX model */
 typedef struct qr_lowered qr_lowered;               /* its graphs as QIR */
@@ -41,6 +41,7 @@ typedef struct qr_prepare_names {
 } qr_prepare_names;
 typedef struct qr_prepare_part {
   qr_prepare_names tail, head, watch;
+  qr_plugin_string file; /* not empty: what was taken is written there (prepare/export.h) */
 } qr_prepare_part;
 
 typedef struct qr_prepare_api {

@@ -36,7 +36,7 @@ Result<Ref<PortableGraphs>> PortableGraphs::make(Ref<const Model> model, const V
                                                  const Progress &progress) {
   auto portable_graphs = Ref<PortableGraphs>::make(std::move(model));
   QR_RETURN_IF_ERROR(portable_graphs->collect(shapes, signal, progress));
-  if (!part.empty()) QR_RETURN_IF_ERROR(portable_graphs->take(part));
+  if (!part.empty() || !part.file.empty()) QR_RETURN_IF_ERROR(portable_graphs->take(part));
   return portable_graphs;
 }
 
@@ -86,7 +86,8 @@ Status PortableGraphs::take(const qir::Part &part) {
     return out;
   };
   const Vector<qr_plugin_string> tail = strings(part.tail), head = strings(part.head), watch = strings(part.watch);
-  const qr_prepare_part wanted{{tail.data(), tail.size()}, {head.data(), head.size()}, {watch.data(), watch.size()}};
+  const qr_prepare_part wanted{{tail.data(), tail.size()}, {head.data(), head.size()}, {watch.data(), watch.size()},
+                               plugin_string(part.file)};
   Vector<qr_plugin_graph> whole;
   for (const PortableGraph &graph : graphs_) whole.push_back(graph.plugin());
   Vector<const qr_plugin_graph *> pointers;

@@ -18,12 +18,14 @@
 #include "command.h"
 #include "input_files.h"
 #include "interrupt.h"
+#include "latency_plot.h"
 #include "output.h"
 #include "processor_peaks.h"
 #include "profile_output.h"
 #include "progress.h"
 #include "queued_runs.h"
 #include "roofline.h"
+#include "saved_files.h"
 #include "shapes.h"
 #include "tensor_file.h"
 
@@ -35,7 +37,8 @@ using Clock = std::chrono::steady_clock;
 struct BenchFlags {
   SessionFlags session;
   ProfileFlags profile;
-  std::string model, json;
+  std::string model, json, plot;
+  std::vector<std::string> beside;  // files of figures
   std::vector<std::string> inputs;  // NAME=FILE
   ImageFlags image;
   bool roofline = false;
@@ -167,8 +170,21 @@ nlohmann::json tell_roofline(const ProcessorPeaks &peaks, const qr::Profile &pro
   return roofline_json(table, peaks);
 }
 
+// The distribution of the times, and of those that were measured before.
+std::string plot_text(const BenchFlags &flags, const nlohmann::json &result, std::vector<LatencySeries> before) {
+  LatencySeries mine;
+  mine.title = result["backend"].get<std::string>() + ", " + result["threads"].dump() + " threads";
+  mine.about = result["runs"].dump() + " runs" +
+               (flags.sessions > 1 ? " in " + std::to_string(flags.sessions) + " sessions" : std::string());
+  mine.quantiles = result["quantiles_ms"].get<std::vector<double>>();
+  before.insert(before.begin(), std::move(mine));
+  return latency_svg(base_name(flags.model), before);
+}
+
 int bench(const BenchFlags &flags) {
   flags.profile.check();
+  std::vector<LatencySeries> before_this;
+  for (const std::string &path : flags.beside) before_this.push_back(read_latencies(path));
   const Clock::time_point before = Clock::now();
   const qr::Runtime runtime = flags.session.runtime();
   qr::Options options = flags.session.make_options(runtime, SessionFlags::Shapes::None);
@@ -232,6 +248,7 @@ int bench(const BenchFlags &flags) {
     result["median_ms"] = percentile(times, 0.5);
     result["p90_ms"] = percentile(times, 0.9);
     result["p99_ms"] = percentile(times, 0.99);
+    result["quantiles_ms"] = quantiles_of(times);
     result["runs_per_s"] = static_cast<double>(runs) / wall_ms * 1000;
   }
   if (!queued.times.empty()) {
@@ -266,6 +283,7 @@ int bench(const BenchFlags &flags) {
   if (flags.profile.wanted()) result["profile"] = ProfileFlags::json(profile);
   if (peaks) result["roofline"] = tell_roofline(*peaks, profile, flags);
   if (!flags.json.empty()) write_text(flags.json, result.dump(2) + "\n");
+  if (!flags.plot.empty() && !times.empty()) write_text(flags.plot, plot_text(flags, result, std::move(before_this)));
   flags.profile.tell(profile,
                      "profile of " + std::to_string(runners[0].profiled) +
                          " more warm runs, medians (the times above are of runs without one):",
@@ -309,6 +327,16 @@ void register_bench(CLI::App &app, Action &action) {
   flags->profile.add_to(*command, "in warm runs, which are others than the timed ones");
   command->add_option("--json", flags->json, "Write the figures as JSON to a file, or to standard output for -")
       ->type_name("FILE|-");
+  CLI::Option *const plot =
+      command->add_option("--plot", flags->plot, "Draw the distribution of the times into an SVG file")
+          ->type_name("FILE");
+  command
+      ->add_option(
+          "--beside", flags->beside,
+          "Draw what another run measured below it: the file that its --json wrote; may be given several times")
+      ->type_name("FILE")
+      ->allow_extra_args(false)
+      ->needs(plot);
   command->callback([&action, flags] { action = [flags] { return bench(*flags); }; });
 }
 

@@ -24,6 +24,8 @@ void register_compile(CLI::App &app, Action &action);
 void register_check(CLI::App &app, Action &action);
 void register_cut(CLI::App &app, Action &action);
 void register_diff(CLI::App &app, Action &action);
+void register_export(CLI::App &app, Action &action);
+void register_view(CLI::App &app, Action &action);
 void register_inspect(CLI::App &app, Action &action);
 void register_verify(CLI::App &app, Action &action);
 void register_conform(CLI::App &app, Action &action);

@@ -47,6 +47,8 @@ int run_program(int argc, char **argv) {
   register_compile(app, action);
   register_check(app, action);
   register_cut(app, action);
+  register_export(app, action);
+  register_view(app, action);
   register_inspect(app, action);
   register_verify(app, action);
   register_conform(app, action);

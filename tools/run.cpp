@@ -40,6 +40,8 @@ std::vector<std::string> load_labels(const std::string &path) {
     while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.pop_back();
     labels.push_back(line);
   }
+  while (!labels.empty() && labels.back().empty()) labels.pop_back();
+  if (labels.empty()) throw UsageError("--labels: found no labels in '" + path + "'", "one name a line");
   return labels;
 }
 
@@ -47,6 +49,24 @@ std::vector<std::string> load_labels(const std::string &path) {
 bool is_scores(const std::vector<int64_t> &dims) {
   const int64_t count = element_count(dims);
   return count > 1 && !dims.empty() && std::any_of(dims.begin(), dims.end(), [&](int64_t dim) { return dim == count; });
+}
+
+// Labels name the scores of an output that has as many. A list that is one too long or too short would name every class
+// wrongly and look right.
+void check_labels(const RunFlags &flags, const std::vector<std::string> &labels,
+                  const std::vector<qr::TensorInfo> &infos, const std::vector<qr::Tensor> &outputs) {
+  if (labels.empty()) return;
+  std::string found;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const std::vector<int64_t> dims = outputs[i].shape();
+    if (!is_scores(dims)) continue;
+    if (static_cast<size_t>(element_count(dims)) == labels.size()) return;
+    found += (found.empty() ? "" : ", ") + infos[i].name + " " + std::to_string(element_count(dims));
+  }
+  throw UsageError("--labels: found " + std::to_string(labels.size()) + " labels in '" + flags.labels + "', " +
+                       (found.empty() ? "but no output of the model is a row of scores"
+                                      : "expected one for each score of an output: " + found),
+                   "a model whose first class is the background has one class more than lists without it");
 }
 
 nlohmann::json report_output(const RunFlags &flags, const std::vector<std::string> &labels, const qr::TensorInfo &info,
@@ -70,7 +90,7 @@ nlohmann::json report_output(const RunFlags &flags, const std::vector<std::strin
                       [&](size_t a, size_t b) { return values[a] != values[b] ? values[a] > values[b] : a < b; });
     out["top"] = nlohmann::json::array();
     for (size_t i = 0; i < top; ++i) {
-      const std::string label = order[i] < labels.size() ? labels[order[i]] : "";
+      const std::string label = labels.size() == order.size() ? labels[order[i]] : "";
       out["top"].push_back({{"index", order[i]}, {"value", values[order[i]]}, {"label", label}});
       if (show) print("    %8.4f  %5zu  %s\n", values[order[i]], order[i], label.c_str());
     }
@@ -227,6 +247,7 @@ int run(const RunFlags &flags) {
     const auto begin = std::chrono::steady_clock::now();
     session.run(inputs, outputs, nullptr, profiled);
     const double ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+    check_labels(flags, labels, given, outputs);
     std::string title;
     for (const auto &[name, path] : runs[r]) title += (title.empty() ? "" : ", ") + path;
     if (!flags.json) print("%s%s%.1f ms\n", title.c_str(), title.empty() ? "" : ": ", ms);

@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: Apache-2.0
+// The normal form is ONNX at its newest opset but for closed bodies and a few inputs that were attributes. A model gets
+// the lowest opset from kLowestOpset on that has all it uses: fewer programs read newer ones.
+#include "formats/onnx/export.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "formats/onnx/proto.h"
+#include "formats/onnx/reasons.h"
+#include "formats/qir/graph_edit.h"
+#include "formats/qir/op_spec.h"
+
+namespace quarry::onnx_import {
+namespace {
+
+using qir::at;
+using qir::Op;
+
+constexpr std::int64_t kLowestOpset = 21;  // the forms of ops.inc, where no row below says otherwise
+
+constexpr struct {
+  Op op;
+  std::int64_t opset;
+} kNewOperators[] = {
+    {Op::Attention, 23},       {Op::BitCast, 26},          {Op::CausalConvWithState, 27}, {Op::CumProd, 26},
+    {Op::LinearAttention, 27}, {Op::RMSNormalization, 23}, {Op::RotaryEmbedding, 23},     {Op::SwiGLU, 28},
+    {Op::Swish, 24},           {Op::TensorScatter, 24},
+};
+
+// Attributes that an operator got later; with its default's value such a one is left out of older models.
+constexpr struct {
+  Op op;
+  std::string_view name;
+  std::int64_t opset;
+} kNewAttributes[] = {
+    {Op::Attention, "left_window_size", 25},
+    {Op::Attention, "right_window_size", 25},
+    {Op::Cast, "round_mode", 24},
+    {Op::CastLike, "round_mode", 24},
+    {Op::QuantizeLinear, "precision", 23},
+    {Op::DequantizeLinear, "output_dtype", 23},
+    {Op::Range, "stash_type", 27},
+    {Op::SpaceToDepth, "mode", 28},
+};
+
+std::int64_t opset_of(DType dtype) {
+  switch (dtype) {
+    case DType::BF16: return 22;  // as an operand of most operators
+    case DType::F4E2M1: return 23;
+    case DType::F8E8M0: return 24;
+    case DType::U2:
+    case DType::I2: return 25;
+    default: return kLowestOpset;
+  }
+}
+
+bool has_default_value(const qir::Node &node, const qir::Attribute &attribute) {
+  qir::AttributeSpec spec;
+  for (qir::AttributeSpecs walk(qir::op_row(node.op).attributes); walk.next(&spec);) {
+    if (spec.name != attribute.name || !spec.has_default) continue;
+    if (attribute.kind == qir::Attribute::Kind::String) return attribute.s == spec.fallback;
+    std::int64_t value = 0;
+    std::from_chars(spec.fallback.data(), spec.fallback.data() + spec.fallback.size(), value);
+    return attribute.kind == qir::Attribute::Kind::Int && attribute.i == value;
+  }
+  return false;
+}
+
+std::int64_t opset_of(const qir::Node &node, const qir::Attribute &attribute) {
+  for (const auto &row : kNewAttributes)
+    if (row.op == node.op && row.name == attribute.name) return row.opset;
+  return kLowestOpset;
+}
+
+std::int64_t opset_of(const qir::Graph &graph) {
+  std::int64_t opset = kLowestOpset;
+  for (const qir::Tensor &tensor : graph.tensors) opset = std::max(opset, opset_of(tensor.dtype));
+  for (const qir::Node &node : graph.nodes) {
+    for (const auto &row : kNewOperators)
+      if (row.op == node.op) opset = std::max(opset, row.opset);
+    for (const qir::Attribute &attribute : node.attributes)
+      if (!has_default_value(node, attribute)) opset = std::max(opset, opset_of(node, attribute));
+    for (const qir::Graph &body : node.subgraphs) opset = std::max(opset, opset_of(body));
+  }
+  return opset;
+}
+
+// Of the IR version that came with an opset.
+std::int64_t ir_version(std::int64_t opset) { return opset <= 22 ? 10 : opset == 23 ? 11 : opset <= 25 ? 12 : 13; }
+
+std::string text(const String &from) { return std::string(from.data(), from.size()); }
+
+void write_constant(const qir::Tensor &from, const String &name, pb::TensorProto *out) {
+  out->set_name(text(name));
+  out->set_data_type(static_cast<std::int32_t>(from.dtype));
+  for (const std::int64_t extent : from.shape) out->add_dims(extent);
+  out->set_raw_data(from.data.data, static_cast<std::size_t>(from.data.size));
+}
+
+class Writer {
+ public:
+  Writer(std::int64_t opset, Reasons &reasons) : opset_(opset), reasons_(reasons) {}
+
+  // `names`: of the graph's tensors; empty where the tensor's own is to be used if it is free.
+  void write(const qir::Graph &graph, Vector<String> names, pb::GraphProto *out, bool is_body) {
+    for (std::size_t i = 0; i < graph.tensors.size(); ++i)
+      if (names[i].empty()) names[i] = fresh(tensors_, graph.tensors[i].name);
+    Vector<bool> listed(graph.tensors.size());  // as inputs, outputs and constants are
+    for (std::size_t i = 0; i < graph.tensors.size(); ++i)
+      if (graph.tensors[i].is_constant) {
+        write_constant(graph.tensors[i], names[i], out->add_initializer());
+        listed[i] = true;
+      }
+    for (const std::int32_t id : graph.inputs) listed[place(id)] = true;
+    if (!is_body)
+      for (const std::int32_t id : graph.inputs) declare(graph, id, names, out->add_input());
+    for (const qir::Node &node : graph.nodes) write(graph, node, names, out);
+    Vector<bool> given(graph.tensors.size());
+    for (const std::int32_t id : graph.outputs) {
+      // A body gives what its own nodes make, each once.
+      if (is_body && (listed[place(id)] || given[place(id)])) {
+        pb::NodeProto *copy = out->add_node();
+        const String name = fresh(tensors_, names[place(id)]);
+        copy->set_op_type("Identity");
+        copy->set_name(text(fresh(nodes_, name)));
+        copy->add_input(text(names[place(id)]));
+        copy->add_output(text(name));
+        pb::ValueInfoProto *value = out->add_output();
+        declare(graph, id, names, value);
+        value->set_name(text(name));
+        continue;
+      }
+      declare(graph, id, names, out->add_output());
+      given[place(id)] = true;
+    }
+    for (std::size_t i = 0; i < graph.tensors.size(); ++i)
+      if (!listed[i] && !given[i] && graph.tensors[i].dtype != DType::Unknown)
+        declare(graph, static_cast<std::int32_t>(i), names, out->add_value_info());
+  }
+
+  Vector<std::pair<String, std::int64_t>> domains;  // beside ONNX's own
+
+ private:
+  static std::size_t place(std::int32_t id) { return static_cast<std::size_t>(id); }
+
+  // Names are unique over all bodies: in ONNX a body sees the names around it.
+  String fresh(StringSet &taken, const String &wanted) {
+    String name = wanted;
+    for (int i = 1; !taken.insert(name).second; ++i) name = format("%s_%d", wanted.c_str(), i);
+    return name;
+  }
+
+  static void declare(const qir::Graph &graph, std::int32_t id, const Vector<String> &names, pb::ValueInfoProto *out) {
+    const qir::Tensor &tensor = at(graph, id);
+    out->set_name(text(names[place(id)]));
+    pb::TypeProto::Tensor *type = out->mutable_type()->mutable_tensor_type();
+    type->set_elem_type(static_cast<std::int32_t>(tensor.dtype));
+    pb::TensorShapeProto *shape = type->mutable_shape();
+    for (const std::int64_t extent : tensor.shape) {
+      pb::TensorShapeProto::Dimension *dim = shape->add_dim();
+      if (extent != qir::kUnknownDim) dim->set_dim_value(extent);
+    }
+  }
+
+  void refuse(const qir::Node &node, const String &why) {
+    reasons_.add(ErrorId::onnx_op, format("node '%s' (%s)", printable(node.name).c_str(), qir::op_text(node).c_str()),
+                 "ONNX has no form for it: " + why);
+  }
+
+  void use_domain(const String &domain, std::int64_t version) {
+    for (const auto &[name, known] : domains)
+      if (name == domain) return;
+    domains.push_back({domain, version});
+  }
+
+  void write(const qir::Graph &graph, const qir::Node &node, const Vector<String> &names, pb::GraphProto *out) {
+    pb::NodeProto *made = out->add_node();
+    made->set_name(text(fresh(nodes_, node.name)));
+    const qir::OpRow &row = qir::op_row(node.op);
+    if (node.custom) {
+      made->set_op_type(text(node.custom->type));
+      made->set_domain(text(node.custom->domain));
+      use_domain(node.custom->domain, node.custom->version);
+    } else {
+      made->set_op_type(row.name);
+      if (*row.domain) made->set_domain(row.domain), use_domain(String(row.domain), 1);
+    }
+    if (node.op == Op::ConstantOfShape) fill(graph, node, made);
+    const std::size_t inputs = node.op == Op::If                ? 1
+                               : node.op == Op::Loop            ? 2 + carried(node)
+                               : node.op == Op::Scan            ? states(node) + scanned(node)
+                               : node.op == Op::ConstantOfShape ? 1
+                                                                : node.inputs.size();
+    for (std::size_t i = 0; i < inputs && i < node.inputs.size(); ++i)
+      made->add_input(node.inputs[i] == qir::kAbsent ? std::string() : text(names[place(node.inputs[i])]));
+    for (const std::int32_t id : node.outputs)
+      made->add_output(id == qir::kAbsent ? std::string() : text(names[place(id)]));
+    for (const qir::Attribute &attribute : node.attributes) {
+      const bool ours =
+          (node.op == Op::Loop && attribute.name == "carried") || (node.op == Op::Scan && attribute.name == "states");
+      if (!ours && (opset_of(node, attribute) <= opset_ || !has_default_value(node, attribute)))
+        write(attribute, made->add_attribute());
+    }
+    for (std::size_t i = 0; i < node.subgraphs.size(); ++i) body(node, i, names, inputs, made);
+  }
+
+  static std::size_t carried(const qir::Node &node) { return static_cast<std::size_t>(node.get_int("carried", 0)); }
+  static std::size_t states(const qir::Node &node) { return static_cast<std::size_t>(node.get_int("states", 0)); }
+  static std::size_t scanned(const qir::Node &node) {
+    return static_cast<std::size_t>(node.get_int("num_scan_inputs", 0));
+  }
+
+  // ConstantOfShape's value is an attribute in ONNX.
+  void fill(const qir::Graph &graph, const qir::Node &node, pb::NodeProto *made) {
+    const std::int32_t value = qir::input_of(node, 1);
+    if (value == qir::kAbsent) return;
+    if (!at(graph, value).is_constant) return refuse(node, "the value that it fills with is not constant");
+    pb::AttributeProto *attribute = made->add_attribute();
+    attribute->set_name("value");
+    attribute->set_type(pb::AttributeProto::TENSOR);
+    write_constant(at(graph, value), String(), attribute->mutable_t());
+    attribute->mutable_t()->clear_dims();
+    attribute->mutable_t()->add_dims(1);
+  }
+
+  // What a body takes of its surroundings goes by name.
+  void body(const qir::Node &node, std::size_t index, const Vector<String> &names, std::size_t own,
+            pb::NodeProto *made) {
+    const qir::Graph &graph = node.subgraphs[index];
+    // If: [condition, captures...] and a body of the captures; Loop and Scan: the body begins with what it gets anew.
+    const std::size_t formal = node.op == Op::If ? 0 : own;
+    const std::size_t first_capture = node.op == Op::If ? 1 : own;
+    Vector<String> inner(graph.tensors.size());
+    pb::AttributeProto *attribute = made->add_attribute();
+    attribute->set_name(node.op != Op::If ? "body" : index == 0 ? "then_branch" : "else_branch");
+    attribute->set_type(pb::AttributeProto::GRAPH);
+    pb::GraphProto *out = attribute->mutable_g();
+    for (std::size_t i = 0; i < graph.inputs.size(); ++i) {
+      const std::size_t id = place(graph.inputs[i]);
+      if (i < formal) {
+        inner[id] = fresh(tensors_, graph.tensors[id].name);
+        pb::ValueInfoProto *value = out->add_input();
+        declare(graph, graph.inputs[i], inner, value);
+      } else if (const std::size_t from = first_capture + i - formal;
+                 from < node.inputs.size() && node.inputs[from] != qir::kAbsent) {
+        inner[id] = names[place(node.inputs[from])];
+      }
+    }
+    out->set_name(text(fresh(graphs_, graph.name.empty() ? node.name : graph.name)));
+    write(graph, std::move(inner), out, true);
+  }
+
+  void write(const qir::Attribute &from, pb::AttributeProto *out) {
+    out->set_name(text(from.name));
+    switch (from.kind) {
+      case qir::Attribute::Kind::Int:
+        out->set_type(pb::AttributeProto::INT);
+        out->set_i(from.i);
+        break;
+      case qir::Attribute::Kind::Float:
+        out->set_type(pb::AttributeProto::FLOAT);
+        out->set_f(from.f);
+        break;
+      case qir::Attribute::Kind::String:
+        out->set_type(pb::AttributeProto::STRING);
+        out->set_s(text(from.s));
+        break;
+      case qir::Attribute::Kind::Ints:
+        out->set_type(pb::AttributeProto::INTS);
+        for (const std::int64_t value : from.ints) out->add_ints(value);
+        break;
+      case qir::Attribute::Kind::Floats:
+        out->set_type(pb::AttributeProto::FLOATS);
+        for (const float value : from.floats) out->add_floats(value);
+        break;
+      case qir::Attribute::Kind::Strings:
+        out->set_type(pb::AttributeProto::STRINGS);
+        for (const String &value : from.strings) out->add_strings(text(value));
+        break;
+      case qir::Attribute::Kind::Tensor:
+        out->set_type(pb::AttributeProto::TENSOR);
+        if (!from.tensors.empty()) write_constant(from.tensors[0], from.tensors[0].name, out->mutable_t());
+        break;
+      case qir::Attribute::Kind::Tensors:
+        out->set_type(pb::AttributeProto::TENSORS);
+        for (const qir::Tensor &tensor : from.tensors) write_constant(tensor, tensor.name, out->add_tensors());
+        break;
+    }
+  }
+
+  std::int64_t opset_;
+  Reasons &reasons_;
+  StringSet tensors_, nodes_, graphs_;
+};
+
+std::uint64_t constant_bytes(const qir::Graph &graph) {
+  std::uint64_t bytes = 0;
+  for (const qir::Tensor &tensor : graph.tensors)
+    if (tensor.is_constant) bytes += tensor.data.size;
+  for (const qir::Node &node : graph.nodes)
+    for (const qir::Graph &body : node.subgraphs) bytes += constant_bytes(body);
+  return bytes;
+}
+
+}  // namespace
+
+Result<std::string> export_graph(const qir::Graph &graph) {
+  constexpr std::uint64_t kMost = (std::uint64_t{1} << 31) - (std::uint64_t{1} << 24);  // protobuf's messages end there
+  if (const std::uint64_t bytes = constant_bytes(graph); bytes > kMost)
+    return Status::error(ErrorId::qir_limit,
+                         format("option graph.export: found %llu bytes of constants, expected at most %llu: an ONNX "
+                                "file has no room for more",
+                                static_cast<unsigned long long>(bytes), static_cast<unsigned long long>(kMost)),
+                         "export parts of the graph: options graph.head and graph.tail");
+  pb::ModelProto model;
+  const std::int64_t opset = opset_of(graph);
+  Reasons reasons;
+  Writer writer(opset, reasons);
+  writer.write(graph, Vector<String>(graph.tensors.size()), model.mutable_graph(), false);
+  if (!reasons.empty()) return reasons.status();
+  model.mutable_graph()->set_name(graph.name.empty() ? "main" : text(graph.name));
+  model.set_ir_version(ir_version(opset));
+  model.set_producer_name("quarry");
+  pb::OperatorSetIdProto *own = model.add_opset_import();
+  own->set_domain("");
+  own->set_version(opset);
+  for (const auto &[domain, version] : writer.domains) {
+    pb::OperatorSetIdProto *import = model.add_opset_import();
+    import->set_domain(text(domain));
+    import->set_version(version);
+  }
+  std::string bytes;
+  if (!model.SerializeToString(&bytes))
+    return Status::error(ErrorId::internal, "option graph.export: the model cannot be serialised");
+  return bytes;
+}
+
+}  // namespace quarry::onnx_import

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "prepare/export.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <unistd.h>
+
+#include "base/os_error.h"
+#include "formats/onnx/export.h"
+#include "formats/qir/describe.h"
+#include "formats/qir/quantization.h"
+#include "passes/passes.h"
+
+namespace quarry::prepare {
+namespace {
+
+using qir::Op;
+
+// Integers that only move mean the same before and behind, whatever that is: no Q/DQ pair is needed.
+bool only_moves(const qir::Graph &graph, const qir::Node &node) {
+  if (!qir::moves_values(graph, node)) return false;
+  for (const std::int32_t id : node.outputs)
+    if (id != qir::kAbsent && !qir::same_quantization(qir::at(graph, node.inputs[0]), qir::at(graph, id))) return false;
+  for (std::size_t i = 1; i < qir::moved_inputs(node); ++i)
+    if (!qir::same_quantization(qir::at(graph, node.inputs[0]), qir::at(graph, node.inputs[i]))) return false;
+  return true;
+}
+
+// What programs that read ONNX mostly lack, and others say as well.
+bool is_rare(const qir::Graph &, const qir::Node &node) {
+  return node.op == Op::QuickGelu || node.op == Op::FusedMatMul || node.op == Op::SwiGLU;
+}
+
+bool has_quantized(const qir::Graph &graph, const qir::Node &node) {
+  for (const auto *ids : {&node.inputs, &node.outputs})
+    for (const std::int32_t id : *ids)
+      if (id != qir::kAbsent && qir::at(graph, id).quant) return true;
+  return false;
+}
+
+// Every body too: each is a graph of its own.
+Status make_standard(qir::Graph &graph, qir::Store &store) {
+  for (qir::Node &node : graph.nodes)
+    for (qir::Graph &body : node.subgraphs) QR_RETURN_IF_ERROR(make_standard(body, store));
+  passes::take_apart_quantized(graph, store, only_moves);
+  passes::spell_out(graph, store, is_rare);
+  for (const qir::Node &node : graph.nodes)
+    if (node.op != Op::QuantizeLinear && node.op != Op::DequantizeLinear && node.subgraphs.empty() &&
+        has_quantized(graph, node) && !only_moves(graph, node))
+      return Status::error(ErrorId::onnx_type,
+                           format("node '%s' (%s): its quantised operands have no form in ONNX: found types that "
+                                  "QuantizeLinear and DequantizeLinear lack",
+                                  printable(node.name).c_str(), qir::op_text(node).c_str()));
+  return {};
+}
+
+Status write_file(std::string_view path, std::string_view bytes) {
+  const String name(path);
+  const String part = format("%s.part%ld", name.c_str(), static_cast<long>(getpid()));
+  const auto failed = [&](const char *what) {
+    const int number = errno;
+    std::remove(part.c_str());
+    return Status::error(os_error_id(number, ErrorId::file_not_writable),
+                         format("option graph.export: %s: %s: %s", printable(name, 1000).c_str(), what,
+                                os_error_text(number).c_str()))
+        .with("option", "graph.export");
+  };
+  FILE *file = std::fopen(part.c_str(), "wb");
+  if (!file) return failed("it cannot be written");
+  const bool written = std::fwrite(bytes.data(), 1, bytes.size(), file) == bytes.size();
+  if (std::fclose(file) != 0 || !written) return failed("it cannot be written");
+  if (std::rename(part.c_str(), name.c_str()) != 0) return failed("it cannot be put in its place");
+  return {};
+}
+
+}  // namespace
+
+Status export_graphs(const Vector<qir::Graph> &graphs, const Vector<std::string_view> &names, std::string_view path) {
+  if (path.ends_with(".json")) {
+    JsonWriter json;
+    json.begin_object().key("graphs").begin_array();
+    for (std::size_t i = 0; i < graphs.size(); ++i) qir::describe_graph(graphs[i], names[i], json);
+    return write_file(path, json.end_array().end_object().take());
+  }
+  if (!path.ends_with(".onnx"))
+    return Status::error(ErrorId::bad_option_value,
+                         format("option graph.export: found \"%s\", expected a name that ends in .onnx or .json",
+                                printable(path, 1000).c_str()))
+        .with("option", "graph.export");
+  if (graphs.size() != 1)
+    return Status::error(ErrorId::option_conflict,
+                         format("option graph.export: found %zu graphs (shape buckets), expected one: an ONNX file has "
+                                "no room for more",
+                                graphs.size()),
+                         "export from the .onnx, with one shape bound")
+        .with("option", "graph.export");
+  qir::Store store;
+  qir::Graph graph = graphs[0];
+  QR_RETURN_IF_ERROR(make_standard(graph, store));
+  QR_ASSIGN_OR_RETURN(const std::string bytes, onnx_import::export_graph(graph));
+  return write_file(path, bytes);
+}
+
+}  // namespace quarry::prepare
