@@ -19,12 +19,15 @@
 struct Pixels {
   int width = 0, height = 0;
   std::vector<std::uint8_t> rgb;
-  std::uint8_t *at(int x, int y) { return &rgb[3 * (static_cast<std::size_t>(y) * static_cast<std::size_t>(width) + static_cast<std::size_t>(x))]; }
+  std::uint8_t *at(int x, int y) {
+    return &rgb[3 * (static_cast<std::size_t>(y) * static_cast<std::size_t>(width) + static_cast<std::size_t>(x))];
+  }
   const std::uint8_t *at(int x, int y) const { return const_cast<Pixels *>(this)->at(x, y); }
 };
 
 inline Pixels blank(int width, int height, std::uint8_t grey) {
-  return {width, height, std::vector<std::uint8_t>(3 * static_cast<std::size_t>(width) * static_cast<std::size_t>(height), grey)};
+  return {width, height,
+          std::vector<std::uint8_t>(3 * static_cast<std::size_t>(width) * static_cast<std::size_t>(height), grey)};
 }
 
 inline Pixels read_image(const std::string &path) {
@@ -51,8 +54,10 @@ inline Pixels resized(const Pixels &from, int width, int height) {
     for (int x = 0; x < width; ++x) {
       const double cx = (x + 0.5) * from.width / width - 0.5, cy = (y + 0.5) * from.height / height - 0.5;
       double sums[3] = {}, weights = 0;
-      for (int j = std::max(0, static_cast<int>(std::ceil(cy - ry))); j <= std::min(from.height - 1, static_cast<int>(cy + ry)); ++j)
-        for (int i = std::max(0, static_cast<int>(std::ceil(cx - rx))); i <= std::min(from.width - 1, static_cast<int>(cx + rx)); ++i) {
+      for (int j = std::max(0, static_cast<int>(std::ceil(cy - ry)));
+           j <= std::min(from.height - 1, static_cast<int>(cy + ry)); ++j)
+        for (int i = std::max(0, static_cast<int>(std::ceil(cx - rx)));
+             i <= std::min(from.width - 1, static_cast<int>(cx + rx)); ++i) {
           const double weight = std::max(0.0, 1 - std::fabs(i - cx) / rx) * std::max(0.0, 1 - std::fabs(j - cy) / ry);
           weights += weight;
           for (int c = 0; c < 3; ++c) sums[c] += weight * from.at(i, j)[c];
@@ -64,8 +69,11 @@ inline Pixels resized(const Pixels &from, int width, int height) {
 
 // A frame of a colour, three pixels wide.
 inline void draw_box(Pixels &image, float left, float top, float right, float bottom, const std::uint8_t (&colour)[3]) {
-  const auto inside = [](float value, int size) { return std::clamp(static_cast<int>(std::lround(value)), 0, size - 1); };
-  const int x0 = inside(left, image.width), x1 = inside(right, image.width), y0 = inside(top, image.height), y1 = inside(bottom, image.height);
+  const auto inside = [](float value, int size) {
+    return std::clamp(static_cast<int>(std::lround(value)), 0, size - 1);
+  };
+  const int x0 = inside(left, image.width), x1 = inside(right, image.width), y0 = inside(top, image.height),
+            y1 = inside(bottom, image.height);
   for (int y = y0; y <= y1; ++y)
     for (int x = x0; x <= x1; ++x)
       if (x - x0 < 3 || x1 - x < 3 || y - y0 < 3 || y1 - y < 3) std::copy(colour, colour + 3, image.at(x, y));

@@ -86,8 +86,8 @@ Status PortableGraphs::take(const qir::Part &part) {
     return out;
   };
   const Vector<qr_plugin_string> tail = strings(part.tail), head = strings(part.head), watch = strings(part.watch);
-  const qr_prepare_part wanted{{tail.data(), tail.size()}, {head.data(), head.size()}, {watch.data(), watch.size()},
-                               plugin_string(part.file)};
+  const qr_prepare_part wanted{
+      {tail.data(), tail.size()}, {head.data(), head.size()}, {watch.data(), watch.size()}, plugin_string(part.file)};
   Vector<qr_plugin_graph> whole;
   for (const PortableGraph &graph : graphs_) whole.push_back(graph.plugin());
   Vector<const qr_plugin_graph *> pointers;

@@ -173,7 +173,7 @@ nlohmann::json tell_roofline(const ProcessorPeaks &peaks, const qr::Profile &pro
 // The distribution of the times, and of those that were measured before.
 std::string plot_text(const BenchFlags &flags, const nlohmann::json &result, std::vector<LatencySeries> before) {
   LatencySeries mine;
-  mine.title = result["backend"].get<std::string>() + ", " + result["threads"].dump() + " threads";
+  mine.title = result["backend"].get<std::string>() + ", " + threads_text(result["threads"].dump());
   mine.about = result["runs"].dump() + " runs" +
                (flags.sessions > 1 ? " in " + std::to_string(flags.sessions) + " sessions" : std::string());
   mine.quantiles = result["quantiles_ms"].get<std::vector<double>>();

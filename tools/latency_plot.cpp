@@ -132,6 +132,8 @@ std::string row_svg(const LatencySeries &one, const Axis &axis, size_t index) {
 
 }  // namespace
 
+std::string threads_text(const std::string &count) { return count + (count == "1" ? " thread" : " threads"); }
+
 std::vector<double> quantiles_of(const std::vector<double> &sorted) {
   std::vector<double> out;
   for (size_t i = 0; i <= kParts && !sorted.empty(); ++i)
@@ -161,7 +163,7 @@ LatencySeries read_latencies(const std::string &path) {
            : json[key].is_string() ? json[key].get<std::string>()
                                    : json[key].dump();
   };
-  series.title = text("backend") + ", " + text("threads") + " threads";
+  series.title = text("backend") + ", " + threads_text(text("threads"));
   series.about = text("runs") + " runs, before";
   return series;
 }

@@ -12,6 +12,7 @@ struct LatencySeries {
   std::vector<double> quantiles;  // in ms, of parts that are even from 0 (the quickest) to 1 (the slowest)
 };
 
+std::string threads_text(const std::string &count);  // "2 threads"
 // As many quantiles as a file of figures holds: each half percent.
 std::vector<double> quantiles_of(const std::vector<double> &sorted);
 // What was measured before: the JSON that `quarry bench --json` wrote. Throws UsageError.

@@ -3,10 +3,10 @@
 root=$(cd "$(dirname "$0")/.." && pwd)
 say() { printf '\033[1m== %s\033[0m\n' "$*" | { [ -t 1 ] && cat || sed 's/\x1b\[[0-9]*m//g'; }; }
 
-# install_packages [cross]: all but those for cross-building, or those alone.
+# install_packages [GROUP]: all but those of a group (cross, browser), or those of that group alone.
 install_packages() {
-  if [ "${1-}" = cross ]; then invert=; else invert=-v; fi
-  wanted=$(grep $invert '# cross:' "$root/tools/packages.txt" | sed 's/#.*//' | tr -s ' \n' ' ')
+  if [ -n "${1-}" ]; then invert= lines="# $1:"; else invert=-v lines='# \(cross\|browser\):'; fi
+  wanted=$(grep $invert "$lines" "$root/tools/packages.txt" | sed 's/#.*//' | tr -s ' \n' ' ')
   missing=
   for package in $wanted; do
     dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'install ok installed' || missing="$missing $package"

@@ -156,7 +156,7 @@ if [ -n "$models" ]; then
   else
     skip "real models" "there is no $shared/models (set QUARRY_SHARED)"
   fi
-  for subject in program parts outputs shapes trouble profile; do
+  for subject in program parts outputs shapes trouble profile view; do
     step "the program, as a user would: $subject" python3 "tests/integration/check_$subject.py" "$build" "$shared"
   done
   if libraries=$(qnn_libraries); then
@@ -182,12 +182,20 @@ if [ -n "$models" ]; then
   else
     skip "bindings of other languages" "the tree cannot be installed into $prefix"
   fi
+  if [ -d "$shared/models" ] && [ -d "$shared/images" ]; then
+    with=$build/python/venv/bin/python
+    "$with" -c 'import quarry, PIL' 2>/dev/null || with=
+    step "examples${with:+, in Python too}" python3 tests/integration/check_examples.py "$build" "$shared" $with
+  else
+    skip "examples" "there is no $shared/models or $shared/images (set QUARRY_SHARED)"
+  fi
 fi
 if [ -n "$all" ]; then
   [ ! -d /usr/share/libonnx-testdata/data ] ||
     step "ONNX's backend tests, Debian's release, through .qrm containers" conform debian-qrm cpu-reference 1000 --compiled /usr/share/libonnx-testdata/data
   if newest_onnx; then
     step "extents that only a run tells, beside ONNX Runtime" "$build/venv/bin/python" tests/integration/check_extents.py "$build" "$shared"
+    step "quarry export, beside ONNX Runtime" "$build/venv/bin/python" tests/conformance/check_export.py "$quarry" "$build/export" /usr/share/libonnx-testdata/data/node $(ls -d "$shared/models" 2>/dev/null)
     step "ONNX's backend tests, newest package: write" "$build/venv/bin/python" tests/conformance/dump_onnx_node_tests.py "$build/onnx-newest"
     newest=$("$build/venv/bin/python" -c 'import onnx, os; d = os.path.join(os.path.dirname(onnx.__file__), "backend/test/data"); print(*[os.path.join(d, n) for n in ("simple", "pytorch-converted", "pytorch-operator") if os.path.isdir(os.path.join(d, n))])')
     step "ONNX's backend tests, newest package, on cpu-reference" conform newest cpu-reference 1850 "$build/onnx-newest/node" $newest
@@ -207,6 +215,8 @@ if [ -n "$all" ]; then
     step "real models, on cpu-reference through .qrm containers" conform models-qrm cpu-reference 24 --compiled "$shared/models"
     step "real models, on cpu" conform models cpu 24 "$shared/models"
   fi
+  install_packages browser || echo "   Chromium cannot be installed"
+  binding "quarry view, in Chromium" python3 tests/integration/check_page.py "$build" "$shared"
   if libraries=$(qnn_libraries); then
     step "htp: ONNX's own node tests, on every architecture" python3 tests/integration/check_htp_nodes.py "$build" "$shared" "$libraries" --all
     [ ! -d "$build/onnx-newest/node" ] ||

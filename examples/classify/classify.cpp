@@ -34,10 +34,12 @@ int main(int argc, char **argv) try {
     const float *scores = outputs[0].data<float>();
     const std::size_t count = outputs[0].size_bytes / sizeof(float);
     if (!scores || labels.size() != count)
-      throw std::runtime_error("found " + std::to_string(labels.size()) + " labels for " + std::to_string(count) + " scores");
+      throw std::runtime_error("found " + std::to_string(labels.size()) + " labels for " + std::to_string(count) +
+                               " scores");
     std::vector<std::size_t> order(count);
     std::iota(order.begin(), order.end(), 0);
-    std::partial_sort(order.begin(), order.begin() + 3, order.end(), [&](std::size_t a, std::size_t b) { return scores[a] > scores[b]; });
+    std::partial_sort(order.begin(), order.begin() + 3, order.end(),
+                      [&](std::size_t a, std::size_t b) { return scores[a] > scores[b]; });
     std::printf("%s:", argv[k]);
     for (std::size_t i = 0; i < 3; ++i)
       std::printf("%s %s %.2f", i ? "," : "", labels[order[i]].c_str(), static_cast<double>(scores[order[i]]));
@@ -45,7 +47,9 @@ int main(int argc, char **argv) try {
   }
   return 0;
 } catch (const qr::Error &error) {
-  return std::fprintf(stderr, "%s: %s\n  hint: %s\n", error.id().c_str(), error.message().c_str(), error.hint().c_str()), 3;
+  return std::fprintf(stderr, "%s: %s\n  hint: %s\n", error.id().c_str(), error.message().c_str(),
+                      error.hint().c_str()),
+         3;
 } catch (const std::exception &error) {
   return std::fprintf(stderr, "classify: %s\n", error.what()), 2;
 }

@@ -17,10 +17,9 @@ struct Box {
 };
 
 float overlap(const Box &a, const Box &b) {
-  const float w = std::min(a.right, b.right) - std::max(a.left, b.left), h = std::min(a.bottom, b.bottom) - std::max(a.top, b.top);
-  if (w <= 0 || h <= 0) return 0;
-  const auto area = [](const Box &box) { return (box.right - box.left) * (box.bottom - box.top); };
-  return w * h / (area(a) + area(b) - w * h);
+  const float w = std::min(a.right, b.right) - std::max(a.left, b.left);
+  const float h = std::min(a.bottom, b.bottom) - std::max(a.top, b.top), both = w > 0 && h > 0 ? w * h : 0;
+  return both / ((a.right - a.left) * (a.bottom - a.top) + (b.right - b.left) * (b.bottom - b.top) - both);
 }
 
 // Non-maximum suppression: of boxes of one kind that overlap, the best.
@@ -28,7 +27,8 @@ std::vector<Box> best_of(std::vector<Box> boxes, float most) {
   std::sort(boxes.begin(), boxes.end(), [](const Box &a, const Box &b) { return a.score > b.score; });
   std::vector<Box> kept;
   for (const Box &box : boxes)
-    if (std::none_of(kept.begin(), kept.end(), [&](const Box &k) { return k.kind == box.kind && overlap(k, box) > most; }))
+    if (std::none_of(kept.begin(), kept.end(),
+                     [&](const Box &k) { return k.kind == box.kind && overlap(k, box) > most; }))
       kept.push_back(box);
   return kept;
 }
@@ -36,7 +36,8 @@ std::vector<Box> best_of(std::vector<Box> boxes, float most) {
 // A cell of the grid of one stride says: centre from its corner, in strides; size as exponents.
 Box decode(const float *at, int cell, int columns, int stride, float score, int kind) {
   const auto s = static_cast<float>(stride);
-  const float x = (at[0] + static_cast<float>(cell % columns)) * s, y = (at[1] + static_cast<float>(cell / columns)) * s;
+  const float x = (at[0] + static_cast<float>(cell % columns)) * s,
+              y = (at[1] + static_cast<float>(cell / columns)) * s;
   const float w = std::exp(at[2]) * s, h = std::exp(at[3]) * s;
   return {x - w / 2, y - h / 2, x + w / 2, y + h / 2, score, kind};
 }
@@ -60,7 +61,8 @@ std::vector<Box> yunet(const std::map<std::string, const float *> &outputs, int 
     const std::string end = "_" + std::to_string(stride);
     const float *cls = outputs.at("cls" + end), *obj = outputs.at("obj" + end), *box = outputs.at("bbox" + end);
     for (int cell = 0; cell < (size / stride) * (size / stride); ++cell)
-      if (const float score = std::sqrt(std::clamp(cls[cell], 0.f, 1.f) * std::clamp(obj[cell], 0.f, 1.f)); score > 0.6f)
+      if (const float score = std::sqrt(std::clamp(cls[cell], 0.f, 1.f) * std::clamp(obj[cell], 0.f, 1.f));
+          score > 0.6f)
         boxes.push_back(decode(box + 4 * cell, cell, size / stride, stride, score, 0));
   }
   return best_of(boxes, 0.3f);
@@ -81,8 +83,10 @@ int main(int argc, char **argv) try {
 
   // Letterbox: the whole picture, proportions kept, in the corner at the top left; planes of blue, green, red.
   Pixels image = read_image(argv[2]);
-  const float scale = std::min(static_cast<float>(size) / static_cast<float>(image.width), static_cast<float>(size) / static_cast<float>(image.height));
-  const Pixels small = resized(image, static_cast<int>(static_cast<float>(image.width) * scale), static_cast<int>(static_cast<float>(image.height) * scale));
+  const float side = static_cast<float>(size), w = static_cast<float>(image.width),
+              h = static_cast<float>(image.height);
+  const float scale = std::min(side / w, side / h);
+  const Pixels small = resized(image, static_cast<int>(w * scale), static_cast<int>(h * scale));
   const std::size_t plane = static_cast<std::size_t>(size) * static_cast<std::size_t>(size);
   std::vector<float> input(3 * plane, faces ? 0.f : 114.f);
   for (int y = 0; y < small.height; ++y)
@@ -93,20 +97,23 @@ int main(int argc, char **argv) try {
   std::vector<qr::Tensor> outputs(session.output_count());
   session.run(inputs, outputs);
   std::map<std::string, const float *> named;
-  for (std::size_t i = 0; i < outputs.size(); ++i) named[std::string(session.output(i).name)] = outputs[i].data<float>();
+  for (std::size_t i = 0; i < outputs.size(); ++i) named[session.output(i).name] = outputs[i].data<float>();
 
   for (Box box : faces ? yunet(named, size) : yolox(outputs[0], size)) {
     for (float *edge : {&box.left, &box.top, &box.right, &box.bottom}) *edge /= scale;
     const auto kind = static_cast<std::size_t>(box.kind);
     const std::string label = faces ? "face" : kind < labels.size() ? labels[kind] : std::to_string(kind);
-    std::printf("%s %.2f [%.0f,%.0f,%.0f,%.0f]\n", label.c_str(), static_cast<double>(box.score), static_cast<double>(box.left),
-                static_cast<double>(box.top), static_cast<double>(box.right), static_cast<double>(box.bottom));
-    constexpr std::uint8_t kColours[][3] = {{255, 64, 64}, {64, 220, 64}, {80, 140, 255}, {255, 200, 0}, {230, 80, 230}};
-    draw_box(image, box.left, box.top, box.right, box.bottom, kColours[kind % 5]);
+    std::printf("%s %.2f [%.0f,%.0f,%.0f,%.0f]\n", label.c_str(), static_cast<double>(box.score),
+                static_cast<double>(box.left), static_cast<double>(box.top), static_cast<double>(box.right),
+                static_cast<double>(box.bottom));
+    constexpr std::uint8_t kColours[][3] = {{255, 64, 64}, {64, 220, 64}, {80, 140, 255}, {255, 200, 0}};
+    draw_box(image, box.left, box.top, box.right, box.bottom, kColours[kind % 4]);
   }
   return write_png(argv[3], image), 0;
 } catch (const qr::Error &error) {
-  return std::fprintf(stderr, "%s: %s\n  hint: %s\n", error.id().c_str(), error.message().c_str(), error.hint().c_str()), 3;
+  return std::fprintf(stderr, "%s: %s\n  hint: %s\n", error.id().c_str(), error.message().c_str(),
+                      error.hint().c_str()),
+         3;
 } catch (const std::exception &error) {
   return std::fprintf(stderr, "detect: %s\n", error.what()), 2;
 }

@@ -75,7 +75,9 @@ def main(model: str, image_file: str, out: str, labels_file: str = "") -> None:
         label = "face" if faces else labels[kind] if kind < len(labels) else str(kind)
         print(f"{label} {found[1][i]:.2f} [{left:.0f},{top:.0f},{right:.0f},{bottom:.0f}]")
         draw.rectangle([left, top, right, bottom], outline=COLOURS[kind % 5], width=3)
-        draw.text((left + 6, top + 4), f"{label} {found[1][i]:.2f}", fill=COLOURS[kind % 5])
+        words = f" {label} {found[1][i]:.2f} "
+        draw.rectangle(draw.textbbox((left, top), words), fill=COLOURS[kind % 5])
+        draw.text((left, top), words, fill="black")
     image.save(out)
 
 

@@ -23,7 +23,8 @@ int main(int argc, char **argv) try {
   const qr::Runtime runtime;
   qr::Options options(runtime);
   std::string shapes = "past=0,seq=" + std::to_string(prompt);
-  for (std::int64_t past = prompt; past < prompt + wanted - 1; ++past) shapes += ";past=" + std::to_string(past) + ",seq=1";
+  for (std::int64_t past = prompt; past < prompt + wanted - 1; ++past)
+    shapes += ";past=" + std::to_string(past) + ",seq=1";
   options.set("shape", shapes);
   const qr::Model model(runtime, argv[1], &options);
   qr::Session session(model, &options);
@@ -63,7 +64,9 @@ int main(int argc, char **argv) try {
   std::fprintf(stderr, "%.0f tokens a second\n", static_cast<double>(wanted) / seconds);
   return 0;
 } catch (const qr::Error &error) {
-  return std::fprintf(stderr, "%s: %s\n  hint: %s\n", error.id().c_str(), error.message().c_str(), error.hint().c_str()), 3;
+  return std::fprintf(stderr, "%s: %s\n  hint: %s\n", error.id().c_str(), error.message().c_str(),
+                      error.hint().c_str()),
+         3;
 } catch (const std::exception &error) {
   return std::fprintf(stderr, "llm: %s\n", error.what()), 2;
 }

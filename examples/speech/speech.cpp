@@ -31,13 +31,15 @@ std::vector<float> read_wav(const std::string &path) {
   bool known = false;
   for (std::size_t at = 12; at + 8 <= file.size(); at += 8 + number(at + 4, 4) + (number(at + 4, 4) & 1)) {
     if (file.compare(at, 4, "fmt ") == 0)
-      known = number(at + 8, 2) == 1 && number(at + 10, 2) == 1 && number(at + 12, 4) == kRate && number(at + 22, 2) == 16;
+      known =
+          number(at + 8, 2) == 1 && number(at + 10, 2) == 1 && number(at + 12, 4) == kRate && number(at + 22, 2) == 16;
     if (file.compare(at, 4, "data") != 0) continue;
     if (!known) throw std::runtime_error("'" + path + "': expected 16 kHz, one channel, 16 bits");
     std::vector<std::int16_t> samples(std::min<std::size_t>(number(at + 4, 4), file.size() - at - 8) / 2);
     std::memcpy(samples.data(), file.data() + at + 8, samples.size() * 2);
     std::vector<float> out(samples.size());
-    std::transform(samples.begin(), samples.end(), out.begin(), [](std::int16_t s) { return static_cast<float>(s) / 32768; });
+    std::transform(samples.begin(), samples.end(), out.begin(),
+                   [](std::int16_t s) { return static_cast<float>(s) / 32768; });
     return out;
   }
   throw std::runtime_error("'" + path + "' has no sound in it");
@@ -51,13 +53,15 @@ int main(int argc, char **argv) try {
   sound.insert(sound.begin(), kContext, 0.f);  // each frame comes with the last samples of the one before
   const qr::Runtime runtime;
   qr::Options options(runtime);
-  options.set("shape", "input=1x576,state=2x1x128,sr=[16000]");  // the rate is a constant, and so no input of the session
+  options.set("shape",
+              "input=1x576,state=2x1x128,sr=[16000]");  // the rate is a constant, and so no input of the session
   const qr::Model model(runtime, argv[1], &options);
   qr::Session session(model, &options);
 
   std::vector<float> input(kContext + kFrame), state(kState), next(kState);
   float probability = 0;
-  const std::vector<qr::Tensor> inputs{qr::Tensor::of(input.data(), {1, kContext + kFrame}), qr::Tensor::of(state.data(), {2, 1, 128})};
+  const std::vector<qr::Tensor> inputs{qr::Tensor::of(input.data(), {1, kContext + kFrame}),
+                                       qr::Tensor::of(state.data(), {2, 1, 128})};
   std::vector<qr::Tensor> outputs{qr::Tensor::of(&probability, {1, 1}), qr::Tensor::of(next.data(), {2, 1, 128})};
   const std::size_t frames = (sound.size() - kContext) / kFrame;
   std::size_t speech = 0;
@@ -69,13 +73,17 @@ int main(int argc, char **argv) try {
     state = next;  // of one size: its memory stays where the tensor says
     speech += probability >= 0.5f, sum += static_cast<double>(probability);
     if (probability >= 0.5f && begin < 0) begin = seconds(frame);
-    if (probability < 0.35f && begin >= 0) std::printf("speech from %.2f to %.2f s\n", begin, seconds(frame)), begin = -1;
+    if (probability < 0.35f && begin >= 0)
+      std::printf("speech from %.2f to %.2f s\n", begin, seconds(frame)), begin = -1;
   }
   if (begin >= 0) std::printf("speech from %.2f to %.2f s\n", begin, seconds(frames));
-  std::printf("%zu of %zu frames are speech, mean probability %.3f\n", speech, frames, frames ? sum / static_cast<double>(frames) : 0.0);
+  std::printf("%zu of %zu frames are speech, mean probability %.3f\n", speech, frames,
+              frames ? sum / static_cast<double>(frames) : 0.0);
   return 0;
 } catch (const qr::Error &error) {
-  return std::fprintf(stderr, "%s: %s\n  hint: %s\n", error.id().c_str(), error.message().c_str(), error.hint().c_str()), 3;
+  return std::fprintf(stderr, "%s: %s\n  hint: %s\n", error.id().c_str(), error.message().c_str(),
+                      error.hint().c_str()),
+         3;
 } catch (const std::exception &error) {
   return std::fprintf(stderr, "speech: %s\n", error.what()), 2;
 }

@@ -202,6 +202,12 @@ class Writer {
       if (!ours && (opset_of(node, attribute) <= opset_ || !has_default_value(node, attribute)))
         write(attribute, made->add_attribute());
     }
+    // ONNX's own checker does not know this attribute's default.
+    if (node.op == Op::MeanVarianceNormalization && !node.get_ints("axes")) {
+      qir::Node with;
+      with.set("axes", Vector<std::int64_t>{0, 2, 3});
+      write(with.attributes[0], made->add_attribute());
+    }
     for (std::size_t i = 0; i < node.subgraphs.size(); ++i) body(node, i, names, inputs, made);
   }
 

@@ -134,7 +134,7 @@ class Picture {
   draw() {
     this.root.replaceChildren();
     const defs = svg("defs", {}, this.root);
-    const arrow = svg("marker", {id: "arrow", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 7, markerHeight: 7, orient: "auto"}, defs);
+    const arrow = svg("marker", {id: "arrow", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 8, markerHeight: 8, markerUnits: "userSpaceOnUse", orient: "auto"}, defs);
     svg("path", {d: "M0 0.5 8 4 0 7.5z", class: "arrow"}, arrow);
     this.view = svg("g", {}, this.root);
     const ways = svg("g", {class: "ways"}, this.view), boxes = svg("g", {class: "boxes"}, this.view);

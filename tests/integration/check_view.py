@@ -1,0 +1,126 @@
+#!/usr/bin/env python3
+"""What the program draws and writes for others: the page of `quarry view`, `quarry export`, the plot of `quarry bench`, and label files that do
+not fit. check_page.py looks at the page in a browser.
+
+check_view.py BUILD_DIR SHARED_DIR
+"""
+import csv
+import json
+import os
+import re
+import shutil
+import xml.etree.ElementTree
+
+from program import check, finish, image, model, new_folder, onnx_model, require, run
+
+folder = new_folder()
+page, qrm, events, trace = (os.path.join(folder, name) for name in ("digits.html", "digits.qrm", "events.csv", "events.json"))
+
+
+def data_of(path):
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    return text, json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S)[1])
+
+
+# ---- the page as a file
+check("view an ONNX model", run("view", model, "-o", page), 0, "9 nodes on cpu")
+text, data = data_of(page)
+nodes = data["graphs"][0]["nodes"]
+require("its nodes are the model's", [n["op"] for n in nodes] == ["Conv", "Relu", "Conv", "Relu", "MaxPool", "Flatten", "Gemm", "Relu", "Gemm"], nodes)
+require("each has a verdict", [n["name"] for n in data["check"]["nodes"]] == [n["name"] for n in nodes], data["check"])
+require("what is fused is told", "fused into conv1" in [n["kernel"] for n in data["check"]["nodes"]], data["check"])
+require("attributes", nodes[0]["attributes"]["kernel_shape"] == [3, 3], nodes[0])
+tensors = data["graphs"][0]["tensors"]
+require("shapes", tensors[nodes[0]["outputs"][0]]["dims"] == [1, 16, 8, 8] and tensors[nodes[0]["inputs"][1]]["constant_bytes"] == 16 * 9 * 4, tensors)
+require("memory", data["plan"]["weights_bytes"] > 100_000, data["plan"])
+require("no other address", set(re.findall(r'(?:https?:)?//[\w.]+\.\w+[\w/.]*', re.sub(r"//[^\n]*\n", "\n", text))) <= {"http://www.w3.org/2000/svg"},
+        re.findall(r"https?://\S+", text))
+require("a browser is told so too", "default-src 'none'" in text)
+require("no path of this machine", os.path.dirname(model) not in text)
+
+check("compile", run("compile", model, "-o", qrm), 0)
+for file in (events, trace):
+    check("bench with a profile", run("bench", qrm, "-n", "3", f"--profile={file}"), 0)
+    check(f"view a container with {os.path.basename(file)}", run("view", qrm, "--profile", file, "-o", page), 0, "with times")
+    _, timed = data_of(page)
+    rows = {row["name"]: row for row in timed["times"]["nodes"]}
+    require("times of the nodes", rows["conv2"]["ms"] > 0 and abs(sum(row["share"] for row in rows.values()) - 1) < 1e-6, rows)
+    require("contexts and segments", timed["info"]["contexts"][0]["backend"] == "cpu" and timed["info"]["segments"], timed["info"])
+    calls = {call["name"]: call for call in timed["calls"]}
+    require("a timeline", any(name.startswith("run") for name in calls) and all(call["events"] or not call["name"].startswith("run") for call in calls.values()), calls)
+    for call in calls.values():
+        in_row = {}
+        for event in call["events"]:
+            require("no event covers another", event["begin"] >= in_row.get(event["row"], 0) - 1e-9, call)
+            in_row[event["row"]] = event["begin"] + event["ms"]
+with open(events, newline="") as file:
+    of_csv = [row for row in csv.DictReader(line for line in file if not line.startswith("#")) if row["kind"] == "node" and row["name"] == "conv2"]
+check("the same once more", run("view", qrm, "--profile", events, "-o", page), 0)
+median = sorted((int(row["end"]) - int(row["begin"])) / 1e6 for row in of_csv)
+median = (median[len(median) // 2] + median[(len(median) - 1) // 2]) / 2
+require("a time is the median of the runs", abs({r["name"]: r["ms"] for r in data_of(page)[1]["times"]["nodes"]}["conv2"] - median) < 1e-9, median)
+
+evil = os.path.join(folder, "evil.onnx")
+with open(evil, "wb") as file:
+    file.write(onnx_model(b"Relu", name=b'</script><script>alert("&lt;")</script>'))
+check("a node with a name of HTML", run("view", evil, "-o", page), 0)
+require("names stay text", "alert(" not in re.sub(r'<script type="application/json" id="data">.*?</script>', "", open(page, encoding="utf-8").read(), flags=re.S)
+        and data_of(page)[1]["graphs"][0]["nodes"][0]["name"].startswith("</script>"))
+other = os.path.join(folder, "other.csv")
+check("bench another model", run("bench", evil, "-n", "2", f"--profile={other}"), 0)
+check("a profile of another model", run("view", model, "--profile", other, "-o", page), 2, "tells of none of this model's nodes")
+check("a profile that is none", run("view", model, "--profile", model, "-o", page), 2, "--profile")
+with open(other, "w") as file:
+    file.write('{"traceEvents": [{"ph": "X", "name": 3, "ts": "soon", "dur": -1e300, "args": []}, 7]}')
+os.rename(other, other[:-3] + "json")
+check("a trace of nonsense", run("view", model, "--profile", other[:-3] + "json", "-o", page), 2, "--profile")
+bare = os.path.join(folder, "bare.qrm")
+check("compile without the graph", run("compile", model, "-o", bare, "-O", "container.keep_graph=0"), 0)
+check("a container without its graph", run("view", bare, "-o", page), 3, "QR-M0010")
+
+# ---- export
+out = os.path.join(folder, "out.onnx")
+check("export", run("export", model, "-o", out), 0, "9 nodes")
+before, after = (json.loads(run("run", file, image, "--json").stdout)["runs"][0]["outputs"] for file in (model, out))
+require("the same answers", before == after, (before, after))
+check("export of a container", run("export", qrm, "-o", out), 0)
+require("the same answers from the container's graph", json.loads(run("run", out, image, "--json").stdout)["runs"][0]["outputs"] == before)
+check("export of a part", run("export", model, "-o", out, "-O", "graph.head=relu1_out" if any(t["name"] == "relu1_out" for t in tensors) else f"graph.head={tensors[nodes[1]['outputs'][0]]['name']}"), 0)
+require("the part's output", [1, 16, 8, 8] in [o["dims"] for o in json.loads(run("inspect", out, "--json").stdout)["outputs"]])
+check("over the model itself", run("export", out, "-o", out), 2, "would overwrite it")
+check("another ending", run("export", model, "-o", os.path.join(folder, "out.txt")), 2, ".onnx or .json")
+check("a folder that is not there", run("export", model, "-o", os.path.join(folder, "no", "out.onnx")), 3, "QR-F0003", "graph.export")
+check("an option of another ending", run("check", model, "-O", "graph.export=out.txt"), 3, "QR-C0102", "graph.export")
+symbolic = os.path.join(folder, "symbolic.onnx")
+with open(symbolic, "wb") as file:
+    file.write(onnx_model(b"Relu", dims=(b"n".decode(), 2)))
+check("several buckets in one file", run("export", symbolic, "-o", out, "--shape", "n=1", "--shape", "n=2"), 3, "QR-C0103", "found 2 graphs")
+check("several buckets described", run("export", symbolic, "-o", os.path.join(folder, "out.json"), "--shape", "n=1", "--shape", "n=2"), 0)
+check("several buckets shown", run("view", symbolic, "-o", page, "--shape", "n=1", "--shape", "n=2"), 0)
+
+# ---- plot
+figures, plot = os.path.join(folder, "figures.json"), os.path.join(folder, "plot.svg")
+check("figures", run("bench", qrm, "-n", "50", "--json", figures, "-b", "cpu"), 0)
+check("plot", run("bench", model, "-n", "20", "-b", "cpu-reference", "--plot", plot, "--beside", figures), 0)
+drawing = xml.etree.ElementTree.parse(plot).getroot()
+name = "{http://www.w3.org/2000/svg}"
+titles = [t.text for t in drawing.iter(name + "text") if t.get("class") == "title"]
+require("a row for each", len(titles) == 2 and titles[0].startswith("cpu-reference") and titles[1].startswith("cpu,"), titles)
+with open(figures) as file:
+    quantiles = json.load(file)["quantiles_ms"]
+require("quantiles rise", len(quantiles) == 201 and quantiles == sorted(quantiles), quantiles)
+marks = [{p.get("data-part"): float(re.match(r"M([\d.]+)", p.get("d"))[1]) for p in g.iter(name + "path") if p.get("data-part")} for g in drawing.iter(name + "g")]
+require("marks in order", len(marks) == 2 and all(m["median"] <= m["p90"] <= m["p99"] for m in marks), marks)
+check("a plot beside nothing", run("bench", model, "-n", "2", "--beside", figures), 2, "--plot")
+check("a plot beside no figures", run("bench", model, "-n", "2", "--plot", plot, "--beside", model), 2, "--beside")
+
+# ---- labels
+labels = os.path.join(folder, "labels.txt")
+for count, status in ((10, 0), (9, 2), (11, 2), (0, 2)):
+    with open(labels, "w") as file:
+        file.write("".join(f"label {i}\n" for i in range(count)) + "\n")
+    check(f"{count} labels for 10 scores", run("run", model, image, "--labels", labels), status, *(["--labels: found"] if status else ["label 3"]))
+
+shutil.rmtree(folder, ignore_errors=True)
+finish()
