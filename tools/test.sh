@@ -82,6 +82,15 @@ conform() {  # NAME BACKEND FLOOR DIR... : no case failed, and at least FLOOR pa
   ${runner-} "$quarry" conform --backend "$backend" --json "$report" "$@" >"$report.txt" 2>&1 || { grep -v '^refused' "$report.txt"; return 1; }
   python3 tests/conformance/check_report.py "$report" --at-least "$floor" --operators tests/conformance/operators.txt
 }
+gpu_conform() {  # NAME FLOOR DIR... : the same for gpu, on OpenCL's first device; PoCL keeps what it compiled in the build folder, and need not make a kernel anew for each size of group
+  name=$1 floor=$2 report=$build/conform-$1-gpu.json
+  shift 2
+  POCL_CACHE_DIR=$build/pocl-cache POCL_WORK_GROUP_SPECIALIZATION=0 "$quarry" conform --backend gpu --json "$report" "$@" >"$report.txt" 2>&1 || { grep -v '^refused' "$report.txt"; return 1; }
+  python3 tests/conformance/check_report.py "$report" --at-least "$floor"
+}
+has_opencl() {  # whether there is a device that kernels run on
+  "$quarry" doctor 2>/dev/null | grep -A 1 '^  ok   gpu' | grep -q '  usable,'
+}
 under_asan() {  # COMMAND...: the release build's program with the sanitized library, preparation and backends, so that it need not be built twice
   env "LD_PRELOAD=$(gcc -print-file-name=libasan.so):$(gcc -print-file-name=libubsan.so)" "LD_LIBRARY_PATH=$build-asan/runtime" \
     "QUARRY_BACKEND_PATH=$build-asan/backends/cpu:$build-asan/backends/cpu-reference" "$@"
@@ -120,7 +129,7 @@ installed_tree() {  # a program outside the tree, built against what `meson inst
 }
 static_build() {
   # The libraries, built quickly: no more than what programs outside the tree are linked with.
-  configure "$build-static" -Ddefault_library=static -Dstatic_backends=cpu,cpu-reference,htp -Doptimization=0 -Ddebug=false -Dtests=false -Db_pch=false "-Dkernel_isas=$isas" &&
+  configure "$build-static" -Ddefault_library=static -Dstatic_backends=cpu,cpu-reference,gpu,htp -Doptimization=0 -Ddebug=false -Dtests=false -Db_pch=false "-Dkernel_isas=$isas" &&
     make_in "$build-static" runtime/libquarry.a prepare/libquarry-prepare.a &&
     "$quarry" compile models/digits/digits.onnx -o "$build-static/digits.qrm" >/dev/null || return 1
   if libraries=$(qnn_libraries); then
@@ -142,10 +151,15 @@ if [ $failed -gt 0 ]; then
   echo "$passed passed, $failed failed, $skipped skipped"
   exit 1
 fi
-step "tests of the release build" meson_tests "$build"
+step "tests of the release build" meson_tests "$build" ${all:---no-suite oclgrind}
 if [ -d /usr/share/libonnx-testdata/data ]; then
   step "ONNX's backend tests, Debian's release, on cpu-reference" conform debian cpu-reference 1000 /usr/share/libonnx-testdata/data
   step "ONNX's backend tests, Debian's release, on cpu" conform debian cpu 1000 /usr/share/libonnx-testdata/data
+  if has_opencl; then
+    step "ONNX's node tests, Debian's release, on gpu" gpu_conform debian 800 /usr/share/libonnx-testdata/data/node
+  else
+    skip "ONNX's node tests, Debian's release, on gpu" "there is no OpenCL device here (pocl-opencl-icd makes one of the processor)"
+  fi
 else
   skip "ONNX's backend tests, Debian's release" "libonnx-testdata is not installed"
 fi
@@ -214,6 +228,7 @@ if [ -n "$all" ]; then
   if [ -d "$shared/models" ]; then
     step "real models, on cpu-reference through .qrm containers" conform models-qrm cpu-reference 24 --compiled "$shared/models"
     step "real models, on cpu" conform models cpu 24 "$shared/models"
+    ! has_opencl || step "real models, on gpu" gpu_conform models 20 "$shared/models"
   fi
   install_packages browser || echo "   Chromium cannot be installed"
   binding "quarry view, in Chromium" python3 tests/integration/check_page.py "$build" "$shared"

@@ -3,7 +3,7 @@
 an ONNX model and on a container. The programs need no library of Quarry's at run time, and cannot open any.
 
 check_static.py BUILD_DIR SOURCE_ROOT CONTAINER [FOLDER_OF_QNN]   (BUILD_DIR: configured with -Ddefault_library=static
--Dstatic_backends=cpu,cpu-reference,htp, both libraries built; FOLDER_OF_QNN: of Qualcomm's libraries, which htp opens where it runs)
+-Dstatic_backends=cpu,cpu-reference,gpu,htp, both libraries built; FOLDER_OF_QNN: of Qualcomm's libraries, which htp opens where it runs)
 """
 import glob
 import os
@@ -49,15 +49,24 @@ for program in (hello, digits):
     needed = re.findall(r"\(NEEDED\).*\[(.*)\]", run("readelf", "-d", program))
     if any("quarry" in name for name in needed):
         sys.exit(f"FAILED: {program} needs {needed}, expected no library of Quarry's")
-# htp opens Qualcomm's libraries; without it nothing is opened.
+# htp opens Qualcomm's libraries and gpu that of OpenCL; without them nothing is opened.
 openers = {line.split(":")[1] for line in run("nm", "-A", "--undefined-only", next(p for p in glob.glob(destdir + "/**/libquarry.a", recursive=True))).splitlines()
            if line.split()[-1] == "dlopen"}
-if not openers or not all(name.startswith(("qnn_", "shared_memory")) for name in openers):
-    sys.exit(f"FAILED: {sorted(openers)} refer to dlopen, expected htp's own alone")
+if not openers or not all(name.startswith(("qnn_", "shared_memory", "opencl_library")) for name in openers):
+    sys.exit(f"FAILED: {sorted(openers)} refer to dlopen, expected htp's and gpu's own alone")
 environment["QUARRY_QNN_PATH"] = os.path.join(build, "nowhere")
 missing = run(hello, f"{root}/models/digits/digits.onnx", "htp", status=1)
 if not all(part in missing for part in ("QR-B0006", "libQnnHtp.so", "tools/get_qnn.sh")):
     sys.exit(f"FAILED: htp without the libraries: {missing}")
+environment["QUARRY_OPENCL_PATH"] = os.path.join(build, "nowhere")
+missing = run(hello, f"{root}/models/digits/digits.onnx", "gpu", status=1)
+if not all(part in missing for part in ("QR-B0006", "nowhere", "ocl-icd-libopencl1")):
+    sys.exit(f"FAILED: gpu without the library: {missing}")
+del environment["QUARRY_OPENCL_PATH"]
+if glob.glob("/etc/OpenCL/vendors/*.icd"):
+    print("   gpu:", run(hello, f"{root}/models/digits/digits.onnx", "gpu"))
+else:
+    print("   gpu: no OpenCL driver here: not run")
 if qnn:
     environment["QUARRY_QNN_PATH"] = qnn
     numbers = [[float(n) for n in run(hello, *arguments).splitlines()[-1].split(":")[-1].split()]
