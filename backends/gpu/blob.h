@@ -7,7 +7,7 @@
 
 namespace quarry::gpu {
 
-inline constexpr std::uint32_t kBlobVersion = 1;
+inline constexpr std::uint32_t kBlobVersion = 2;
 
 struct Blob {
   Plan plan;

@@ -7,6 +7,7 @@
 #include "backends/gpu/doctor.h"
 #include "backends/gpu/execution.h"
 #include "backends/gpu/lower/lowering.h"
+#include "backends/gpu/tune.h"
 #include "base/hash.h"
 
 using namespace quarry;
@@ -17,12 +18,12 @@ using plugin::view;
 #define QR_GPU_VERSION "0.1.0"
 
 #ifndef qr_plugin_query  // linked into the library: nobody looks for a note
-QR_PLUGIN_NOTE("gpu", QR_GPU_VERSION, 1);
+QR_PLUGIN_NOTE("gpu", QR_GPU_VERSION, 2);
 #define QR_QUERY_VISIBILITY QR_PLUGIN_EXPORT
 #else
 #define QR_QUERY_VISIBILITY
 #endif
-static_assert(gpu::kBlobVersion == 1, "QR_PLUGIN_NOTE names it too");
+static_assert(gpu::kBlobVersion == 2, "QR_PLUGIN_NOTE names it too");
 
 struct qr_backend {
   explicit qr_backend(const qr_host *host) noexcept : allocator(host) {}
@@ -34,7 +35,8 @@ struct qr_backend {
     if (!machine_) machine_ = quarry::make_unique<gpu::Machine>();
     return *machine_;
   }
-  // The device of a request, in use; lives as long as a context that is loaded on it.
+  // The device of a request, in use. It stays in use as long as the backend lives: drivers take long to begin (PoCL
+  // reads a library of functions for each context, which takes longer than to compile a kernel).
   Result<std::shared_ptr<const gpu::Engine>> engine(std::uint32_t device, const qr_plugin_option *options,
                                                     std::uint64_t count) {
     QR_ASSIGN_OR_RETURN(const opencl::Device *const chosen,
@@ -42,11 +44,9 @@ struct qr_backend {
     const std::lock_guard lock(mutex_);
     const auto place =
         std::find_if(engines_.begin(), engines_.end(), [&](const auto &entry) { return entry.first == chosen; });
-    if (place != engines_.end())
-      if (std::shared_ptr<const gpu::Engine> alive = place->second.lock()) return alive;
+    if (place != engines_.end()) return place->second;
     QR_ASSIGN_OR_RETURN(const std::shared_ptr<const gpu::Engine> made, gpu::Engine::make(machine_->library(), *chosen));
-    if (place != engines_.end()) place->second = made;
-    else engines_.emplace_back(chosen, made);
+    engines_.emplace_back(chosen, made);
     return made;
   }
   std::uint64_t next_id() noexcept { return ++last_id_; }
@@ -55,7 +55,7 @@ struct qr_backend {
   std::atomic<std::uint64_t> last_id_ = 0;
   std::mutex mutex_;
   Unique<gpu::Machine> machine_;
-  Vector<std::pair<const opencl::Device *, std::weak_ptr<const gpu::Engine>>> engines_;
+  Vector<std::pair<const opencl::Device *, std::shared_ptr<const gpu::Engine>>> engines_;
 };
 
 struct qr_context : HeapObject {
@@ -141,6 +141,15 @@ qr_plugin_code compiler_check(qr_backend *backend, const qr_compile_request *req
   });
 }
 
+// Without a device the tiles stay as they were written, which every device takes.
+Status tune(qr_backend *backend, const qr_compile_request &request, gpu::Plan &plan, const plugin::StopToken &stop) {
+  auto engine = backend->engine(request.device, request.options, request.option_count);
+  if (!engine.ok()) return {};
+  gpu::fit_tiles(plan, (*engine)->device());
+  if (plugin::option(request.options, request.option_count, "gpu.tune", "0") != "1") return {};
+  return gpu::measure_tiles(plan, **engine, stop);
+}
+
 // The kernels as this device has them, so that loading compiles nothing. Without a device to build for there are none.
 Status add_binary(qr_backend *backend, const qr_compile_request &request, gpu::Blob &blob,
                   Vector<std::uint8_t> &binary) {
@@ -176,6 +185,7 @@ qr_plugin_code compiler_compile(qr_backend *backend, const qr_compile_request *r
     made.plan = std::move(compiled.plan), made.weights_bytes = compiled.weights_bytes,
     made.io_bytes = compiled.io_bytes;
     Vector<std::uint8_t> binary;
+    QR_RETURN_IF_ERROR(tune(backend, *request, made.plan, stop));
     QR_RETURN_IF_ERROR(add_binary(backend, *request, made, binary));
     if (stop.stopped()) return stop.status("compile");
     if (compiled.kept_segments != 0) QR_RETURN_IF_ERROR(plugin::keep_segments(*request, *result));

@@ -1,5 +1,5 @@
 // The place of the greatest or the least; NaN is more extreme than all. LAST: of equal ones the last.
-__kernel void KERNEL(ARGUMENTS) {
+__kernel GROUP void KERNEL(ARGUMENTS) {
   uint g = (uint)get_global_id(0);
   if (g >= COUNT) return;
   COORDINATES

@@ -19,6 +19,14 @@ void items(Bounds &out, std::int64_t count, std::int64_t y = 1, std::int64_t z =
   out.global[2] = static_cast<std::uint64_t>(z);
 }
 
+// A line by each item, or by a group of LANES.
+Status lines(const Form &form, Bounds &out, const Fields &f, std::int64_t count) {
+  if (f("LANES") != 1 && f("LANES") != kGroup) return bad_form(form, "a group that is none");
+  items(out, count);
+  if (f("LANES") > 1) out.local[0] = kGroup, out.global[0] = static_cast<std::uint64_t>(count * kGroup);
+  return {};
+}
+
 std::int64_t count_of(const Form &form, std::uint32_t first, std::uint32_t end) {
   std::int64_t count = 1;
   for (std::uint32_t d = first; d < end; ++d) count *= form.nest.dims[d];
@@ -39,8 +47,10 @@ Status line(const Form &form, Bounds &out, std::size_t operand, std::int64_t cou
   return {};
 }
 
+}  // namespace
+
 // What windows of an image may touch: places outside it are left out by the kernel itself.
-Status window(const Form &form, Bounds &out, const Fields &f) {
+Status window_bounds(const Form &form, Bounds &out, const Fields &f) {
   if (!at_least(f, 1, {{"IN", 3}, {"OUT", 3}, {"KERNEL", 3}, {"STRIDE", 3}, {"DILATION", 3}}) ||
       f("OUT", 0) * f("OUT", 1) > INT32_MAX ||
       f("OUT", 0) * f("OUT", 1) * f("OUT", 2) != form.nest.dims[form.nest.rank - 1])
@@ -54,8 +64,6 @@ Status window(const Form &form, Bounds &out, const Fields &f) {
   }
   return {};
 }
-
-}  // namespace
 
 std::size_t Fields::place(const char *names, std::string_view name) noexcept {
   std::size_t at = 0;
@@ -87,16 +95,18 @@ Status bounds_matmul(const Form &form, Bounds &out) {
 Status bounds_conv(const Form &form, Bounds &out) {
   const Fields f(form);
   const std::uint32_t rank = form.nest.rank;
-  QR_RETURN_IF_ERROR(window(form, out, f));
+  QR_RETURN_IF_ERROR(window_bounds(form, out, f));
   // The nest tells where batch and group begin; what the kernel finds by channel and pixel comes on top.
-  const std::int64_t channels = form.nest.dims[rank - 2], blocks = (channels + kTile - 1) / kTile;
+  const std::int64_t tile = f("TILE"), channels = form.nest.dims[rank - 2];
+  if (tile < 1 || tile > kTile) return bad_form(form, "a tile that is none");
+  const std::int64_t blocks = (channels + tile - 1) / tile;
   for (std::size_t o = 0; o < form.operands.size(); ++o)
     for (std::uint32_t d = 0; d < rank; ++d)
       if (o > 1 || d + 2 < rank) add_distance(out.ranges[o], form.nest.dims[d], form.nest.strides[o][d]);
   QR_RETURN_IF_ERROR(line(form, out, 0, f("CHANNELS"), f("X_CHANNEL")));
   const std::int64_t taps = f("KERNEL", 0) * f("KERNEL", 1) * f("KERNEL", 2);
   if (taps > INT32_MAX || f("CHANNELS") > INT32_MAX / taps) return bad_form(form, "a window that is none");
-  add_distance(out.ranges[1], f("CHANNELS") * taps * (f("PACKED") ? blocks * kTile : channels), 1);
+  add_distance(out.ranges[1], f("CHANNELS") * taps * (f("PACKED") ? blocks * tile : channels), 1);
   items(out, form.nest.dims[rank - 1], blocks, count_of(form, 0, rank - 2));
   return {};
 }
@@ -104,7 +114,7 @@ Status bounds_conv(const Form &form, Bounds &out) {
 Status bounds_conv_transpose(const Form &form, Bounds &out) {
   const Fields f(form);
   const std::uint32_t rank = form.nest.rank;
-  QR_RETURN_IF_ERROR(window(form, out, f));
+  QR_RETURN_IF_ERROR(window_bounds(form, out, f));
   for (std::size_t o = 0; o < form.operands.size(); ++o)
     for (std::uint32_t d = 0; d < rank; ++d)
       if (o > 1 || d + 2 < rank) add_distance(out.ranges[o], form.nest.dims[d], form.nest.strides[o][d]);
@@ -121,7 +131,7 @@ Status bounds_conv_transpose(const Form &form, Bounds &out) {
 Status bounds_pool(const Form &form, Bounds &out) {
   const Fields f(form);
   const std::uint32_t rank = form.nest.rank;
-  QR_RETURN_IF_ERROR(window(form, out, f));
+  QR_RETURN_IF_ERROR(window_bounds(form, out, f));
   for (std::size_t o = 0; o < form.operands.size(); ++o)
     for (std::uint32_t d = 0; d < rank; ++d)
       if (o > 0 || d + 1 < rank) add_distance(out.ranges[o], form.nest.dims[d], form.nest.strides[o][d]);
@@ -133,8 +143,12 @@ Status bounds_reduce(const Form &form, Bounds &out) {
   const Fields f(form);
   QR_RETURN_IF_ERROR(nest_bounds(form, out));
   for (std::size_t i = 0; i < 4; ++i) QR_RETURN_IF_ERROR(line(form, out, 0, f("EXTENT", i), f("STEP", i)));
-  items(out, count_of(form, 0, form.nest.rank));
-  return {};
+  std::int64_t total = 1;
+  for (std::size_t i = 0; i < 4; ++i)
+    if (__builtin_mul_overflow(total, f("EXTENT", i), &total) || total > INT32_MAX)
+      return bad_form(form, "an extent that is none");
+  if (f("HOW") == 9 && f("LANES") != 1) return bad_form(form, "a group that is none");
+  return lines(form, out, f, count_of(form, 0, form.nest.rank));
 }
 
 Status bounds_arg_reduce(const Form &form, Bounds &out) {
@@ -150,8 +164,7 @@ Status bounds_softmax(const Form &form, Bounds &out) {
   QR_RETURN_IF_ERROR(nest_bounds(form, out));
   QR_RETURN_IF_ERROR(line(form, out, 0, f("LENGTH"), f("X_STEP")));
   QR_RETURN_IF_ERROR(line(form, out, 1, f("LENGTH"), f("Y_STEP")));
-  items(out, count_of(form, 0, form.nest.rank));
-  return {};
+  return lines(form, out, f, count_of(form, 0, form.nest.rank));
 }
 
 Status bounds_normalize(const Form &form, Bounds &out) {
@@ -162,8 +175,7 @@ Status bounds_normalize(const Form &form, Bounds &out) {
   QR_RETURN_IF_ERROR(line(form, out, 1, (f("LENGTH") + f("PIECE") - 1) / f("PIECE"), f("SCALE_STEP")));
   QR_RETURN_IF_ERROR(line(form, out, 2, (f("LENGTH") + f("PIECE") - 1) / f("PIECE"), f("BIAS_STEP")));
   QR_RETURN_IF_ERROR(line(form, out, 3, f("LENGTH"), 1));
-  items(out, count_of(form, 0, form.nest.rank));
-  return {};
+  return lines(form, out, f, count_of(form, 0, form.nest.rank));
 }
 
 Status bounds_gather(const Form &form, Bounds &out) {

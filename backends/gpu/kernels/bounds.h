@@ -23,6 +23,8 @@ class Fields {
 
 Status bounds_elementwise(const Form &form, Bounds &out);
 Status bounds_matmul(const Form &form, Bounds &out);
+Status bounds_matmul_tile(const Form &form, Bounds &out);  // bounds_tiles.cpp
+Status bounds_conv_tile(const Form &form, Bounds &out);
 Status bounds_conv(const Form &form, Bounds &out);
 Status bounds_conv_transpose(const Form &form, Bounds &out);
 Status bounds_pool(const Form &form, Bounds &out);
@@ -39,7 +41,13 @@ Status bounds_rank(const Form &form, Bounds &out);
 Status bounds_grid_sample(const Form &form, Bounds &out);
 Status bounds_scan(const Form &form, Bounds &out);
 
-// Output rows, or channels, that one work item computes in products.
-inline constexpr std::int64_t kTile = 8;
+// What windows of an image (IN, X, OUT, KERNEL, STRIDE, DILATION, PAD) may touch of operand 0.
+Status window_bounds(const Form &form, Bounds &out, const Fields &f);
+
+// Channels that a work item of `conv` computes, where weights are packed; columns of a panel of packed weights.
+inline constexpr std::int64_t kTile = 8, kPanel = 16;
+inline constexpr std::int64_t kMostInGroup = 64;  // work items; every device has so many
+// Of a line of so many elements: one work item, or a group of them where it is long.
+constexpr std::int64_t lanes_for(std::int64_t length) { return length >= 4 * kMostInGroup ? kMostInGroup : 1; }
 
 }  // namespace quarry::gpu

@@ -1,6 +1,6 @@
 // A work item has one pixel and TILE channels of the result. Weights lie [block][channel][tap][TILE] (PACKED), or as
 // ONNX has them.
-__kernel void KERNEL(ARGUMENTS) {
+__kernel GROUP void KERNEL(ARGUMENTS) {
   const int y1 = (int)get_global_id(0), block = (int)get_global_id(1);
   uint g = (uint)get_global_id(2);
   if (y1 >= INNER_LAST) return;

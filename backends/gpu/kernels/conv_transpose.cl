@@ -1,5 +1,5 @@
 // Each pixel of the result gathers what the taps bring to it.
-__kernel void KERNEL(ARGUMENTS) {
+__kernel GROUP void KERNEL(ARGUMENTS) {
   const int y1 = (int)get_global_id(0), y0 = (int)get_global_id(1);
   uint g = (uint)get_global_id(2);
   if (y1 >= INNER_LAST) return;

@@ -1,5 +1,5 @@
 // Indices count from the end where they are negative; those outside are taken at the edge.
-__kernel void KERNEL(ARGUMENTS) {
+__kernel GROUP void KERNEL(ARGUMENTS) {
   uint g = (uint)get_global_id(0);
   if (g >= COUNT) return;
   COORDINATES

@@ -47,7 +47,7 @@ float FN(weight)(int t, float ratio) {
 }
 #define GRID_FIRST (MODE == 2 ? -1 : 0)
 #define GRID_TAPS(extent, there) (there ? (MODE == 0 ? 1 : MODE == 1 ? 2 : 4) : 1)
-__kernel void KERNEL(ARGUMENTS) {
+__kernel GROUP void KERNEL(ARGUMENTS) {
   uint g = (uint)get_global_id(0);
   if (g >= COUNT) return;
   COORDINATES

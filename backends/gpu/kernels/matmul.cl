@@ -1,5 +1,5 @@
 // y[m, n] = sum over k of a[m, k] * b[k, n]: a work item has one column and TILE rows.
-__kernel void KERNEL(ARGUMENTS) {
+__kernel GROUP void KERNEL(ARGUMENTS) {
   const int y1 = (int)get_global_id(0), first = (int)get_global_id(1) * TILE;
   uint g = (uint)get_global_id(2);
   if (y1 >= INNER_LAST) return;

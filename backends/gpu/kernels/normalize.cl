@@ -1,21 +1,32 @@
-// A line of LENGTH elements by each work item. HOW: 0 around the mean, 1 around zero, 2 by the magnitudes' sum, 3 by the
-// root of the squares' sum. Scale and bias change every PIECE elements.
-__kernel void KERNEL(ARGUMENTS) {
-  uint g = (uint)get_global_id(0);
+// A line of LENGTH elements by each work item, or by a group of LANES of them. HOW: 0 around the mean, 1 around zero. Scale
+// and bias change every PIECE elements.
+__kernel GROUP void KERNEL(ARGUMENTS) {
+  uint g = (uint)get_global_id(0) / LANES;
+  const int lane = (int)get_local_id(0) % LANES;
+#if LANES > 1
+  __local T0 parts[LANES];
+#else
   if (g >= COUNT) return;
+#endif
   COORDINATES
   const int x = AT0, y = ATY, scale = AT1, bias = AT2;
   T0 mean = 0, spread = 0;
 #if HOW == 0
-  for (int i = 0; i < LENGTH; ++i) mean += LOAD0(x + i);
+  for (int i = lane; i < LENGTH; i += LANES) mean += LOAD0(x + i);
+#if LANES > 1
+  TOGETHER(parts, mean, parts[lane] + parts[lane + s])
+#endif
   mean /= LENGTH;
 #endif
-  for (int i = 0; i < LENGTH; ++i) {
+  for (int i = lane; i < LENGTH; i += LANES) {
     const T0 d = LOAD0(x + i) - mean;
     spread += d * d;
   }
+#if LANES > 1
+  TOGETHER(parts, spread, parts[lane] + parts[lane + s])
+#endif
   const T0 factor = 1 / sqrt(spread / LENGTH + as_float(EPSILON));
-  for (int i = 0; i < LENGTH; ++i) {
+  for (int i = lane; i < LENGTH; i += LANES) {
     const int p = i / PIECE;
     STORE(y + i, (LOAD0(x + i) - mean) * factor * LOAD1(scale + p * SCALE_STEP) + LOAD2(bias + p * BIAS_STEP));
   }

@@ -8,7 +8,7 @@
 #else
 #define PAD_AXIS(c, begin, in, step) { int i = (c - begin) % in; at += (i < 0 ? i + in : i) * step; }
 #endif
-__kernel void KERNEL(ARGUMENTS) {
+__kernel GROUP void KERNEL(ARGUMENTS) {
   uint g = (uint)get_global_id(0);
   if (g >= COUNT) return;
   COORDINATES

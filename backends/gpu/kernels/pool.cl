@@ -1,5 +1,5 @@
 // HOW: 0 the largest, 1 the mean, 2 the Lp norm (EXPONENT).
-__kernel void KERNEL(ARGUMENTS) {
+__kernel GROUP void KERNEL(ARGUMENTS) {
   const int y0 = (int)get_global_id(0);
   uint g = (uint)get_global_id(1);
   if (y0 >= INNER_LAST) return;

@@ -1,4 +1,19 @@
 // What every kernel may use.
+#define QR_JOIN_NOW(a, b) a##b
+#define QR_JOIN(a, b) QR_JOIN_NOW(a, b)
+#define VECTOR(type, n) QR_JOIN(type, n)
+// The values of a group's LANES work items become one, in an order that is always the same: `joined` of parts[lane] and
+// parts[lane + s].
+#define TOGETHER(parts, value, joined)             \
+  barrier(CLK_LOCAL_MEM_FENCE);                    \
+  parts[lane] = value;                             \
+  for (int s = LANES / 2; s > 0; s /= 2) {         \
+    barrier(CLK_LOCAL_MEM_FENCE);                  \
+    if (lane < s) parts[lane] = joined;            \
+  }                                                \
+  barrier(CLK_LOCAL_MEM_FENCE);                    \
+  value = parts[0];
+#define VSTORE(v, p) QR_JOIN(vstore, COLS)(v, 0, p)
 #define QR_INFINITY as_float(0x7f800000u)
 #define QR_NAN as_float(0x7fc00000u)
 float qr_from_bf16(ushort v) { return as_float((uint)v << 16); }

@@ -1,7 +1,7 @@
 // Where each element of a line comes when the line is sorted: of the first K places, the element's index is stored there.
 // NaN is greater than all; of equal ones the first comes first.
 #define RANK_GREATER(a, b) ((a) > (b) || ((a) != (a) && (b) == (b)))
-__kernel void KERNEL(ARGUMENTS) {
+__kernel GROUP void KERNEL(ARGUMENTS) {
   int y0 = 0;
   uint g = (uint)get_global_id(1);
   COORDINATES

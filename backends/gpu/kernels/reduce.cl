@@ -1,18 +1,43 @@
 // HOW: 0 sum, 1 mean, 2 product, 3 largest, 4 least, 5 sum of magnitudes, 6 root of the sum of squares, 7 sum of
-// squares, 8 logarithm of the sum, 9 logarithm of the sum of exponentials.
-__kernel void KERNEL(ARGUMENTS) {
-  uint g = (uint)get_global_id(0);
+// squares, 8 logarithm of the sum, 9 logarithm of the sum of exponentials. By each work item, or by a group of LANES.
+#if HOW == 2
+#define REDUCE_FIRST 1
+#define REDUCE_TAKE(v) value *= v;
+#define REDUCE_JOINED(a, b) ((a) * (b))
+#elif HOW == 3
+#define REDUCE_FIRST LOWEST
+#define REDUCE_TAKE(v) if (value == value && (v > value || v != v)) value = v;
+#define REDUCE_JOINED(a, b) ((a) == (a) && ((b) > (a) || (b) != (b)) ? (b) : (a))
+#elif HOW == 4
+#define REDUCE_FIRST HIGHEST
+#define REDUCE_TAKE(v) if (value == value && (v < value || v != v)) value = v;
+#define REDUCE_JOINED(a, b) ((a) == (a) && ((b) < (a) || (b) != (b)) ? (b) : (a))
+#else
+#define REDUCE_FIRST 0
+#define REDUCE_JOINED(a, b) ((a) + (b))
+#if HOW == 5
+#define REDUCE_TAKE(v) value += v < 1 && v != 0 && !(v > 0) ? 0 - v : v;
+#elif HOW == 6 || HOW == 7
+#define REDUCE_TAKE(v) value += v * v;
+#elif HOW == 9
+#define REDUCE_TAKE(v) value += isinf(greatest) ? (T0)0 : exp(v - greatest);
+#else
+#define REDUCE_TAKE(v) value += v;
+#endif
+#endif
+__kernel GROUP void KERNEL(ARGUMENTS) {
+  uint g = (uint)get_global_id(0) / LANES;
+#if LANES > 1
+  __local T0 parts[LANES];
+  const int lane = (int)get_local_id(0);
+#else
   if (g >= COUNT) return;
+#endif
   COORDINATES
   const int at = AT0;
-#if HOW == 2
-  T0 value = 1;
-#elif HOW == 3
-  T0 value = LOWEST;
-#elif HOW == 4
-  T0 value = HIGHEST;
-#elif HOW == 9
-  T0 greatest = LOWEST, value = 0;
+  T0 value = REDUCE_FIRST;
+#if HOW == 9
+  T0 greatest = LOWEST;
   for (int i = 0; i < EXTENT_0; ++i)
     for (int j = 0; j < EXTENT_1; ++j)
       for (int k = 0; k < EXTENT_2; ++k)
@@ -20,30 +45,23 @@ __kernel void KERNEL(ARGUMENTS) {
           const T0 v = LOAD0(at + i * STEP_0 + j * STEP_1 + k * STEP_2 + l * STEP_3);
           greatest = v > greatest || v != v ? v : greatest;
         }
-#else
-  T0 value = 0;
 #endif
+#if LANES > 1
+  for (int t = lane; t < EXTENT_0 * EXTENT_1 * EXTENT_2 * EXTENT_3; t += LANES) {
+    const T0 v = LOAD0(at + t / (EXTENT_1 * EXTENT_2 * EXTENT_3) * STEP_0 + t / (EXTENT_2 * EXTENT_3) % EXTENT_1 * STEP_1 +
+                       t / EXTENT_3 % EXTENT_2 * STEP_2 + t % EXTENT_3 * STEP_3);
+    REDUCE_TAKE(v)
+  }
+  TOGETHER(parts, value, REDUCE_JOINED(parts[lane], parts[lane + s]))
+#else
   for (int i = 0; i < EXTENT_0; ++i)
     for (int j = 0; j < EXTENT_1; ++j)
       for (int k = 0; k < EXTENT_2; ++k)
         for (int l = 0; l < EXTENT_3; ++l) {
           const T0 v = LOAD0(at + i * STEP_0 + j * STEP_1 + k * STEP_2 + l * STEP_3);
-#if HOW == 2
-          value *= v;
-#elif HOW == 3
-          if (value == value && (v > value || v != v)) value = v;
-#elif HOW == 4
-          if (value == value && (v < value || v != v)) value = v;
-#elif HOW == 5
-          value += v < 1 && v != 0 && !(v > 0) ? 0 - v : v;
-#elif HOW == 6 || HOW == 7
-          value += v * v;
-#elif HOW == 9
-          value += isinf(greatest) ? (T0)0 : exp(v - greatest);
-#else
-          value += v;
-#endif
+          REDUCE_TAKE(v)
         }
+#endif
 #if HOW == 1
   value /= EXTENT_0 * EXTENT_1 * EXTENT_2 * EXTENT_3;
 #elif HOW == 6
@@ -53,5 +71,11 @@ __kernel void KERNEL(ARGUMENTS) {
 #elif HOW == 9
   value = isinf(greatest) ? greatest : greatest + log(value);
 #endif
+#if LANES > 1
+  if (lane > 0) return;
+#endif
   FINISH;
 }
+#undef REDUCE_FIRST
+#undef REDUCE_TAKE
+#undef REDUCE_JOINED

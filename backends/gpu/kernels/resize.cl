@@ -1,7 +1,7 @@
 // Up to four axes with taps: for each output coordinate TAPS indices (operand 1) and weights (operand 2).
 #define RESIZE_PLACE(axis, t) (TABLE_##axis + coordinate[axis] * TAPS_##axis + t)
 #define RESIZE_INDEX(axis, t) clamp((int)LOAD1(RESIZE_PLACE(axis, t)), 0, IN_##axis - 1)
-__kernel void KERNEL(ARGUMENTS) {
+__kernel GROUP void KERNEL(ARGUMENTS) {
   uint g = (uint)get_global_id(0);
   if (g >= COUNT) return;
   COORDINATES

@@ -1,5 +1,5 @@
 // Sums (or products) of all that comes before, along a line.
-__kernel void KERNEL(ARGUMENTS) {
+__kernel GROUP void KERNEL(ARGUMENTS) {
   uint g = (uint)get_global_id(0);
   if (g >= COUNT) return;
   COORDINATES

@@ -17,13 +17,17 @@ const char *spelled(Number number) {
 
 struct Storage {
   const char *type, *load, *store;
+  const char *vector = "";  // COLS elements at once, of reals
 };
 // $p: the pointer with the offset, $v: the value.
 Storage storage_of(DType dtype) {
   switch (dtype) {
-    case DType::F16: return {"half", "vload_half(0, $p)", "vstore_half_rte($v, 0, $p)"};
-    case DType::BF16: return {"ushort", "qr_from_bf16(*($p))", "*($p) = qr_to_bf16($v)"};
-    case DType::F64: return {"double", "*($p)", "*($p) = $v"};
+    case DType::F16:
+      return {"half", "vload_half(0, $p)", "vstore_half_rte($v, 0, $p)", "QR_JOIN(vload_half, COLS)(0, $p)"};
+    case DType::BF16:
+      return {"ushort", "qr_from_bf16(*($p))", "*($p) = qr_to_bf16($v)",
+              "QR_JOIN(as_float, COLS)(QR_JOIN(convert_uint, COLS)(QR_JOIN(vload, COLS)(0, $p)) << 16)"};
+    case DType::F64: return {"double", "*($p)", "*($p) = $v", "QR_JOIN(vload, COLS)(0, $p)"};
     case DType::I8: return {"char", "(int)*($p)", "*($p) = (char)($v)"};
     case DType::I16: return {"short", "(int)*($p)", "*($p) = (short)($v)"};
     case DType::I32: return {"int", "*($p)", "*($p) = $v"};
@@ -33,7 +37,7 @@ Storage storage_of(DType dtype) {
     case DType::U32: return {"uint", "*($p)", "*($p) = $v"};
     case DType::U64: return {"ulong", "*($p)", "*($p) = $v"};
     case DType::Bool: return {"uchar", "(int)(*($p) != 0)", "*($p) = (uchar)(($v) != 0)"};
-    default: return {"float", "*($p)", "*($p) = $v"};
+    default: return {"float", "*($p)", "*($p) = $v", "QR_JOIN(vload, COLS)(0, $p)"};
   }
 }
 
@@ -84,16 +88,19 @@ String coordinate(const KernelRow &row, const Nest &nest, std::uint32_t d) {
   return d < outer ? format("c%u", d) : format("y%u", d - outer);
 }
 
+// Without parentheses where it can be: names of types are made with it.
+String spelled_number(std::int32_t number) { return format(number < 0 ? "(%d)" : "%d", number); }
+
 void define_fields(const KernelRow &row, std::span<const std::int32_t> fields, Macros &macros) {
   std::size_t at = 0;
   for (std::string_view rest = row.fields; !rest.empty();) {
     const std::string_view word = rest.substr(0, rest.find(' '));
     const std::size_t star = word.find('*');
     const String name(word.substr(0, star));
-    if (star == word.npos) macros.define(name, format("(%d)", fields[at++]));
+    if (star == word.npos) macros.define(name, spelled_number(fields[at++]));
     else
       for (int i = 0; i < word[star + 1] - '0'; ++i)
-        macros.define(format("%s_%d", name.c_str(), i), format("(%d)", fields[at++]));
+        macros.define(format("%s_%d", name.c_str(), i), spelled_number(fields[at++]));
     rest.remove_prefix(std::min(rest.size(), word.size() + 1));
   }
 }
@@ -110,6 +117,7 @@ void define_operands(const Form &form, const KernelRow &row, Macros &macros) {
     const String pointer = operand.offset == 0 ? format("p%s + (i)", name.c_str())
                                                : format("p%s + (%d + (i))", name.c_str(), operand.offset);
     macros.define("T" + name, spelled(*number_of(operand.dtype)));
+    if (i < last && *storage.vector) macros.define("VLOAD" + name + "(i)", replaced(storage.vector, 'p', pointer));
     if (i < last) macros.define("LOAD" + name + "(i)", "(" + replaced(storage.load, 'p', pointer) + ")");
     else macros.define("STORE(i, v)", replaced(replaced(storage.store, 'p', pointer), 'v', "(v)"));
     String at;
@@ -224,12 +232,19 @@ String finish(const Form &form, const KernelRow &row) {
 std::uint32_t ProgramText::kernel(const Form &form) {
   const KernelRow &row = kernel_row(form.kernel);
   Macros macros;
+  Bounds bounds;
+  // A size that the compiler knows: some make the kernel once more for each that it does not.
+  if (find_bounds(form, bounds).ok())
+    macros.define("GROUP",
+                  format("__attribute__((reqd_work_group_size(%d, %d, %d)))", static_cast<int>(bounds.local[0]),
+                         static_cast<int>(bounds.local[1]), static_cast<int>(bounds.local[2])));
+  else macros.define("GROUP", "");
   define_fields(row, form.fields, macros);
   define_operands(form, row, macros);
   define_coordinates(form, row, macros);
   macros.define("FINISH", row.value || row.base == 0 ? finish(form, row) : String());
   define_type(form.operands[0].dtype, macros);
-  macros.define("TILE", format("%d", static_cast<int>(kTile)));
+  if (form.kernel == Kernel::MatMul) macros.define("TILE", format("%d", static_cast<int>(kTile)));
   for (const StepOperand &operand : form.operands) doubles_ |= operand.dtype == DType::F64;
   String text = macros.around(row.text);
   const auto [at, added] = known_.emplace(std::move(text), count_);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "backends/gpu/kernels/bounds.h"
 #include "backends/gpu/lower/rules.h"
 #include "formats/qir/infer.h"
 
@@ -64,6 +65,7 @@ Status lower_reduce(Lowering &l, const qir::Node &node) {
   Vector<std::int64_t> fields{reduction_of(node.op)};
   for (std::size_t i = 0; i < 4; ++i) fields.push_back(i < nest.dims.size() ? nest.dims[i] : 1);
   for (std::size_t i = 0; i < 4; ++i) fields.push_back(i < nest.dims.size() ? nest.strides[0][i] : 0);
+  fields.push_back(node.op == Op::ReduceLogSumExp ? 1 : lanes_for(strided::count_of(nest.dims)));
   Elements elements;
   elements.result = node.outputs[0];
   const Dims dims = kept.dims;
@@ -85,7 +87,7 @@ Status lower_dynamic_quantize(Lowering &l, const qir::Node &node) {
   if (count == 0) return refuse(ErrorId::backend_limit, node, "found an input without elements");
   const auto end = [&](int how, Element element, View *out) {
     *out = l.between({}, DType::F32);
-    const std::int64_t fields[] = {how, count, 1, 1, 1, 1, 0, 0, 0};
+    const std::int64_t fields[] = {how, count, 1, 1, 1, 1, 0, 0, 0, lanes_for(count)};
     const Arg base[] = {{{x.value, x.offset, {}, {}}, DType::F32}};
     Elements elements;
     elements.at = elements.code.add(element, Code::kValue, elements.code.constant(Number::Float, 0));
@@ -160,7 +162,8 @@ Status lower_lp_normalization(Lowering &l, const qir::Node &node) {
   dims[axis] = 1;
   const View norm = l.between(dims, between);
   const Line line = line_of(x, axis);
-  const std::int64_t fields[] = {node.get_int("p", 2) == 1 ? 5 : 6, line.length, 1, 1, 1, line.step, 0, 0, 0};
+  const std::int64_t fields[] = {
+      node.get_int("p", 2) == 1 ? 5 : 6, line.length, 1, 1, 1, line.step, 0, 0, 0, lanes_for(line.length)};
   const Arg base[] = {{line.x, l.dtype(xi)}};
   QR_RETURN_IF_ERROR(l.emit(Kernel::Reduce, line.x.dims, fields, base, {}, {norm, between}));
   Elements elements;
@@ -206,7 +209,7 @@ Status lower_softmax(Lowering &l, const qir::Node &node) {
   QR_RETURN_IF_ERROR(qir::resolve_axis(node, node.get_int("axis", -1), x.rank(), &axis));
   const View y = l.result(node.outputs[0]);
   const Line from = line_of(x, axis), to = line_of(y, axis);
-  const std::int64_t fields[] = {node.op == Op::LogSoftmax, from.length, from.step, to.step};
+  const std::int64_t fields[] = {node.op == Op::LogSoftmax, from.length, from.step, to.step, lanes_for(from.length)};
   const Arg base[] = {{from.x, l.dtype(node.inputs[0])}};
   return l.emit(Kernel::Softmax, from.x.dims, fields, base, {}, {to.x, l.dtype(node.outputs[0])});
 }
@@ -223,7 +226,7 @@ Status tell_moments(Lowering &l, const qir::Node &node, const View &x, float eps
   std::int64_t rows = 1, length = 1;
   for (std::size_t d = 0; d < x.rank(); ++d) (d < axis ? rows : length) *= x.dims[d];
   const Dims lines{rows};
-  const std::int64_t fields[] = {1, length, 1, 1, 1, 1, 0, 0, 0};
+  const std::int64_t fields[] = {1, length, 1, 1, 1, 1, 0, 0, 0, lanes_for(length)};
   const auto mean_of = [&](const View &v, DType dtype, const View &to, const Elements &elements, DType result) {
     const Arg base[] = {{{v.value, v.offset, lines, {length}}, dtype}};
     return l.emit(Kernel::Reduce, lines, fields, base, elements, {to, result});
@@ -306,7 +309,8 @@ Status lower_normalize(Lowering &l, const qir::Node &node) {
     bias = l.constant({&kZero, sizeof kZero}, {1});
     bias_step = 0, bias_strides.assign(dims.size(), 0);
   }
-  const std::int64_t fields[] = {node.op == Op::RMSNormalization, bits(epsilon), length, piece, scale_step, bias_step};
+  const std::int64_t fields[] = {
+      node.op == Op::RMSNormalization, bits(epsilon), length, piece, scale_step, bias_step, lanes_for(length)};
   const View y = l.result(node.outputs[0]);
   Dims lines = strided::row_major(dims);
   for (std::int64_t &stride : lines) stride *= length;

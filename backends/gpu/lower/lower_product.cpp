@@ -11,11 +11,13 @@ namespace quarry::gpu {
 
 namespace {
 
-// Weights [M, C/group, taps] as [group][block of channels][C/group * taps][kTile], zeros beyond the last channel.
+// Weights [M, C/group, taps] as [group][block of channels][C/group * taps][tile], zeros beyond the last channel.
+// `turned`: taps before channels of the input.
 qir::Bytes packed_weights(Lowering &l, const qir::Bytes from, std::size_t width, std::int64_t groups,
-                          std::int64_t channels, std::int64_t row) {
-  const std::int64_t blocks = (channels + kTile - 1) / kTile;
-  const auto bytes = static_cast<std::uint64_t>(groups * blocks * row * kTile) * width;
+                          std::int64_t channels, std::int64_t inputs, std::int64_t taps, std::int64_t tile,
+                          bool turned) {
+  const std::int64_t blocks = (channels + tile - 1) / tile, row = inputs * taps;
+  const auto bytes = static_cast<std::uint64_t>(groups * blocks * row * tile) * width;
   auto *const to = static_cast<std::uint8_t *>(l.store().allocate(bytes));
   std::memset(to, 0, bytes);
   const auto *const source = static_cast<const std::uint8_t *>(from.data);
@@ -23,10 +25,43 @@ qir::Bytes packed_weights(Lowering &l, const qir::Bytes from, std::size_t width,
   for (std::int64_t g = 0; g < groups; ++g)
     for (std::int64_t m = 0; m < channels; ++m)
       for (std::int64_t i = 0; i < row; ++i)
-        std::memcpy(to + (((g * blocks + m / kTile) * row + i) * kTile + m % kTile) * w,
-                    source + ((g * channels + m) * row + i) * w, width);
+        std::memcpy(
+            to + (((g * blocks + m / tile) * row + (turned ? i % taps * inputs + i / taps : i)) * tile + m % tile) * w,
+            source + ((g * channels + m) * row + i) * w, width);
   return {to, bytes};
 }
+
+// A matrix [k, n] as [panel of columns][k][kPanel], zeros beyond the last column.
+qir::Bytes packed_columns(Lowering &l, const qir::Bytes from, const View &b, std::int64_t n_step, std::int64_t k_step,
+                          std::size_t width, std::int64_t k, std::int64_t n) {
+  const std::int64_t panels = (n + kPanel - 1) / kPanel;
+  const auto bytes = static_cast<std::uint64_t>(panels * k * kPanel) * width;
+  auto *const to = static_cast<std::uint8_t *>(l.store().allocate(bytes));
+  std::memset(to, 0, bytes);
+  const auto w = static_cast<std::int64_t>(width);
+  const auto *const source = static_cast<const std::uint8_t *>(from.data) + b.offset * w;
+  for (std::int64_t column = 0; column < n; ++column)
+    for (std::int64_t i = 0; i < k; ++i)
+      std::memcpy(to + ((column / kPanel * k + i) * kPanel + column % kPanel) * w,
+                  source + (column * n_step + i * k_step) * w, width);
+  return {to, bytes};
+}
+
+// How a product is cut; tune.cpp fits it to the device.
+struct Tile {
+  std::int64_t rows = 8, cols = kPanel, group_x = 4, group_y = 1;
+};
+Tile tile_of(std::int64_t rows, std::int64_t columns) {
+  Tile tile;
+  while (tile.rows > 1 && tile.rows / 2 >= rows) tile.rows /= 2;
+  while (tile.cols > 2 && tile.cols > columns) tile.cols /= 2;
+  return tile;
+}
+void put(Vector<std::int64_t> &fields, const Tile &tile) {
+  fields.insert(fields.end(), {tile.rows, tile.cols, tile.group_x, tile.group_y});
+}
+// Columns that vectors of kernels are worth while for.
+constexpr std::int64_t kFewestColumns = 4;
 
 // A vector of channels seen as [1, M, 1, ...].
 View per_channel(const View &vector, std::size_t rank) {
@@ -67,21 +102,29 @@ Status lower_conv(Lowering &l, const qir::Node &node) {
   const std::int64_t per_in = c.in_channels / c.group, per_out = c.out_channels / c.group;
   const Dims dims{c.batch, c.group, per_out, pixels};
   const qir::Tensor &weights = l.tensor(wi);
-  const bool packed = !transposed && weights.is_constant;
+  // Without a window it is a product of weights and pixels, which lie side by side.
+  const bool is_product = !transposed && weights.is_constant && taps == 1 && pixels >= kFewestColumns &&
+                          std::ranges::equal(in, out) && std::ranges::all_of(stride, [](auto s) { return s == 1; }) &&
+                          std::ranges::all_of(pad, [](auto p) { return p == 0; }) && steps[2] == 1 &&
+                          (in[1] == 1 || steps[1] == in[2]) && (in[0] == 1 || steps[0] == in[1] * in[2]);
+  const bool packed = !transposed && !is_product && weights.is_constant, tiled = packed && per_out >= kFewestColumns;
+  std::int64_t tile = tiled ? kPanel : kTile;
+  while (!tiled && tile / 2 >= per_out) tile /= 2;
   View w;
   if (packed) {
-    const qir::Bytes bytes =
-        packed_weights(l, weights.data, dtype_bits(weights.dtype) / 8, c.group, per_out, per_in * taps);
-    w = l.constant(bytes, {static_cast<std::int64_t>(bytes.size / (dtype_bits(weights.dtype) / 8))});
+    const std::size_t width = dtype_bits(weights.dtype) / 8;
+    const qir::Bytes bytes = packed_weights(l, weights.data, width, c.group, per_out, per_in, taps, tile, tiled);
+    w = l.constant(bytes, {static_cast<std::int64_t>(bytes.size / width)});
   } else {
     w = l.dense(wi);
   }
-  const std::int64_t blocks = (per_out + kTile - 1) / kTile;
+  const std::int64_t blocks = (per_out + tile - 1) / tile;
   const std::int64_t per_group = transposed ? per_in * per_out * taps
-                                 : packed   ? blocks * per_in * taps * kTile
+                                 : packed   ? blocks * per_in * taps * tile
                                             : per_out * per_in * taps;
-  const Arg base[] = {{{x.value, x.offset, dims, {x.strides[0], x.strides[1] * per_in, 0, 0}}, l.dtype(xi)},
-                      {{w.value, w.offset, dims, {0, per_group, 0, 0}}, l.dtype(wi)}};
+  const std::int64_t along = is_product ? 1 : 0;
+  const Arg images{{x.value, x.offset, dims, {x.strides[0], x.strides[1] * per_in, 0, along}}, l.dtype(xi)};
+  const Arg filters{{w.value, w.offset, dims, {0, per_group, along * per_in, 0}}, l.dtype(wi)};
   Elements elements;
   elements.result = node.outputs[0];
   if (bi != qir::kAbsent) {
@@ -93,13 +136,25 @@ Status lower_conv(Lowering &l, const qir::Node &node) {
   }
   l.fuse(elements, Reshapes{dims});
   for (Arg &operand : elements.operands) operand.view = strided::broadcast(operand.view, l.shape(elements.result));
+  const Tile cut = is_product ? tile_of(per_out, pixels) : tile_of(pixels, per_out);
+  if (is_product) {
+    Vector<std::int64_t> fields{per_in, 1, x.strides[1], 0};
+    put(fields, cut);
+    const Arg base[] = {filters, images};
+    const View y = l.result(elements.result);
+    return l.emit(Kernel::MatMulTile, dims, fields, base, elements, {y, l.dtype(elements.result)});
+  }
+  const Arg base[] = {images, filters};
   Vector<std::int64_t> fields{per_in, x.strides[1]};
   if (transposed) fields.push_back(per_out * taps), fields.push_back(taps);
   for (const auto *list : {in, steps, out, kernel, stride, dilation, pad}) fields.insert(fields.end(), list, list + 3);
-  if (!transposed) fields.push_back(packed);
+  if (tiled) put(fields, cut);
+  else if (!transposed) fields.push_back(packed), fields.push_back(tile);
   const View y = l.result(elements.result);
-  return l.emit(transposed ? Kernel::ConvTranspose : Kernel::Conv, dims, fields, base, elements,
-                {y, l.dtype(elements.result)});
+  return l.emit(transposed ? Kernel::ConvTranspose
+                : tiled    ? Kernel::ConvTile
+                           : Kernel::Conv,
+                dims, fields, base, elements, {y, l.dtype(elements.result)});
 }
 
 namespace {
@@ -109,10 +164,36 @@ Status product(Lowering &l, const Dims &dims, View a, std::int64_t a_k, View b, 
                DType dtype, Elements &elements) {
   l.fuse(elements, Reshapes{dims});
   for (Arg &operand : elements.operands) operand.view = strided::broadcast(operand.view, l.shape(elements.result));
-  const std::int64_t fields[] = {k, a_k, b_k};
+  const std::size_t rank = dims.size();
+  const std::int64_t m = dims[rank - 2], n = dims[rank - 1], n_step = b.strides[rank - 1];
+  bool tiled = is_real(*number_of(dtype)) && n >= kFewestColumns;
+  std::int64_t panel = 0;
+  const auto *const weights = l.contents(b);
+  if (tiled && weights && std::all_of(b.strides.begin(), b.strides.end() - 1, [](auto step) { return step == 0; })) {
+    const std::size_t width = dtype_bits(dtype) / 8;
+    const qir::Bytes bytes = packed_columns(l, *weights, b, n_step, b_k, width, k, n);
+    b = {l.constant(bytes, {static_cast<std::int64_t>(bytes.size / width)}).value, 0, dims, Dims(rank, 0)};
+    panel = b_k = kPanel;
+  } else if (tiled && n_step != 1) {
+    // Its columns are laid side by side where that is little beside the product.
+    tiled = m >= kFewestColumns;
+    if (tiled) {
+      Dims wanted = dims, from = b.strides;
+      wanted[rank - 2] = k, from[rank - 2] = b_k;
+      for (std::size_t d = 0; d + 2 < rank; ++d)
+        if (b.strides[d] == 0) wanted[d] = 1;
+      const View columns = l.between(wanted, dtype);
+      QR_RETURN_IF_ERROR(l.copy({{b.value, b.offset, wanted, from}, dtype}, {columns, dtype}));
+      for (std::size_t d = 0; d + 2 < rank; ++d) b.strides[d] = wanted[d] == 1 ? 0 : columns.strides[d];
+      b.value = columns.value, b.offset = 0, b.strides[rank - 1] = 1, b_k = n;
+    }
+  }
+  Vector<std::int64_t> fields{k, a_k, b_k};
+  if (tiled) fields.push_back(panel), put(fields, tile_of(m, n));
   const Arg base[] = {{std::move(a), dtype}, {std::move(b), dtype}};
   const View y = l.result(elements.result);
-  return l.emit(Kernel::MatMul, dims, fields, base, elements, {y, l.dtype(elements.result)});
+  return l.emit(tiled ? Kernel::MatMulTile : Kernel::MatMul, dims, fields, base, elements,
+                {y, l.dtype(elements.result)});
 }
 
 }  // namespace

@@ -169,6 +169,12 @@ View Lowering::constant(qir::Bytes contents, Dims dims) {
   return {static_cast<std::int32_t>(at->second), 0, std::move(dims), std::move(strides)};
 }
 
+const qir::Bytes *Lowering::contents(const View &view) const {
+  for (const Constants::Entry &entry : constants_.entries)
+    if (entry.value == static_cast<std::uint32_t>(view.value)) return &entry.contents;
+  return nullptr;
+}
+
 const View &Lowering::view(std::int32_t id) {
   View &known = views_[static_cast<std::size_t>(id)];
   if (known.value == strided::kNoValue && tensor(id).is_constant) known = constant(tensor(id).data, shape(id));

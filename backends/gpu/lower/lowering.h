@@ -88,7 +88,8 @@ class Lowering {
   const View &view(std::int32_t id);
   View dense(std::int32_t id);
   Arg arg(std::int32_t id) { return {view(id), dtype(id)}; }
-  View constant(qir::Bytes contents, Dims dims);  // lives as long as graph or store
+  View constant(qir::Bytes contents, Dims dims);       // lives as long as graph or store
+  const qir::Bytes *contents(const View &view) const;  // of a constant; else null
 
   // ---- what steps write
   View result(std::int32_t id);                 // in a value of its own, row by row

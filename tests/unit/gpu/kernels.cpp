@@ -10,6 +10,7 @@
 #include "backends/common/view.h"
 #include "backends/gpu/doctor.h"
 #include "backends/gpu/execution.h"
+#include "backends/gpu/tune.h"
 #include "base/float16.h"
 #include "tests/unit/passes/pieces.h"
 
@@ -309,6 +310,77 @@ TEST_CASE("products") {
   same(p, "MatMul transposed");
 }
 
+TEST_CASE("products in tiles: whole ones, parts at the edges, weights in panels, columns that are laid side by side") {
+  if (!has_device()) return;
+  for (const DType dtype : {DType::F32, DType::F16, DType::BF16})
+    for (const auto &[a, b] : std::vector<std::pair<qir::Shape, qir::Shape>>{
+             {{17, 33}, {33, 37}}, {{2, 8, 5}, {2, 5, 16}}, {{1, 40}, {40, 21}}, {{3, 2, 9, 4}, {3, 1, 4, 5}}}) {
+      Pieces p;
+      p.gives({p.node(Op::MatMul, {p.input(a, dtype), p.input(b, dtype)})});
+      same(p, "MatMul", false, tolerance_of(dtype));
+    }
+  for (const std::int64_t columns : {5, 16, 35})
+    for (const std::int64_t turned : {0, 1}) {
+      Pieces p;
+      const i32 w = p.column(13 * columns, turned ? qir::Shape{columns, 13} : qir::Shape{13, columns});
+      p.gives({p.of(Op::Relu,
+                    p.node(Op::Gemm, {p.input({11, 13}), w, p.input({columns})}, {attribute("transB", turned)}))});
+      same(p, "Gemm of weights");
+      Pieces q;
+      q.gives({q.node(Op::MatMul, {q.input({2, 3, 13}), q.column(13 * columns, {13, columns})})});
+      same(q, "MatMul of weights");
+    }
+  Pieces turned;
+  turned.gives({turned.node(Op::MatMul,
+                            {turned.input({2, 3, 9, 6}), turned.transpose(turned.input({2, 3, 7, 6}), {0, 1, 3, 2})})});
+  same(turned, "MatMul by what is turned");
+  Pieces shared;
+  shared.gives({shared.node(Op::MatMul, {shared.input({4, 9, 6}), shared.transpose(shared.input({7, 6}), {1, 0})})});
+  same(shared, "MatMul by what is turned, for all");
+  struct Case {
+    std::int64_t n, c, h, w, m, k, stride, pad, group;
+  };
+  for (const Case &c :
+       {Case{2, 5, 7, 9, 19, 3, 1, 1, 1}, Case{1, 8, 9, 8, 40, 3, 2, 1, 2}, Case{2, 6, 5, 7, 10, 1, 1, 0, 2},
+        Case{1, 3, 4, 4, 16, 1, 2, 0, 1}, Case{1, 3, 6, 5, 7, 1, 1, 1, 1}, Case{1, 4, 3, 3, 8, 5, 1, 2, 1}}) {
+    Pieces p;
+    const i32 x = p.input({c.n, c.c, c.h, c.w});
+    p.gives({p.of(
+        Op::Relu,
+        p.node(Op::Conv, {x, p.column(c.m * c.c / c.group * c.k * c.k, {c.m, c.c / c.group, c.k, c.k}), p.column(c.m)},
+               {attribute("pads", Ints{c.pad, c.pad, c.pad, c.pad}), attribute("strides", Ints{c.stride, c.stride}),
+                attribute("group", c.group)}))});
+    same(p, "Conv in tiles", false, 1e-4);
+  }
+  // What is outside an image is zero whatever stands in it.
+  Pieces p;
+  p.gives({p.node(Op::Conv, {p.input({1, 2, 4, 4}), p.column(8 * 18, {8, 2, 3, 3})},
+                  {attribute("pads", Ints{1, 1, 1, 1})})});
+  same(p, "Conv of NaN", true, 1e-4);
+}
+
+TEST_CASE("tiles are fitted to a device and measured") {
+  if (!has_device()) return;
+  Pieces p;
+  const i32 h = p.node(Op::MatMul, {p.input({40, 24}), p.column(24 * 48, {24, 48})});
+  p.gives({p.node(Op::MatMul, {p.of(Op::Relu, h), p.column(48 * 40, {48, 40})})});
+  auto compiled = gpu::compile(p.graph, {}, false);
+  REQUIRE_OK(compiled);
+  gpu::Plan &plan = compiled->plan;
+  const auto before = plan.numbers;
+  const qr_host host{};
+  gpu::fit_tiles(plan, device().engine->device());
+  REQUIRE_OK(gpu::measure_tiles(plan, *device().engine, plugin::StopToken(nullptr, host)));
+  CHECK_EQ(plan.numbers.size(), before.size());
+  Vector<gpu::StepOperand> operands;
+  for (const gpu::Step &step : plan.steps) {
+    gpu::Form form;
+    gpu::Bounds bounds;
+    REQUIRE(gpu::form_of(plan, step, operands, form));
+    REQUIRE_OK(gpu::find_bounds(form, bounds));
+  }
+}
+
 TEST_CASE("reductions, lines and norms") {
   if (!has_device()) return;
   for (const Op op : {Op::ReduceSum, Op::ReduceMean, Op::ReduceProd, Op::ReduceMax, Op::ReduceMin, Op::ReduceL1,
@@ -332,6 +404,29 @@ TEST_CASE("reductions, lines and norms") {
                       {attribute("axis", std::int64_t{1}), attribute("select_last_index", last)})});
       same(p, qir::op_name(op), true);
     }
+  // Long lines, each by a group of work items.
+  for (const Op op : {Op::ReduceSum, Op::ReduceMean, Op::ReduceMax, Op::ReduceMin, Op::ReduceL1, Op::ReduceL2,
+                      Op::ReduceSumSquare, Op::ReduceLogSumExp}) {
+    Pieces p;
+    p.gives({p.node(op, {p.input({3, 5, 2, 67}), p.integers({1, 3})}, {attribute("keepdims", std::int64_t{0})})});
+    same(p, qir::op_name(op), op == Op::ReduceMax || op == Op::ReduceMin, 1e-4);
+  }
+  for (const Op op : {Op::ReduceMax, Op::ReduceMin, Op::ReduceSum}) {
+    Pieces p;
+    p.gives({p.node(op, {p.input({2, 515}, DType::I32), p.integers({1})})});
+    same(p, qir::op_name(op), op != Op::ReduceSum);
+  }
+  for (const std::int64_t length : {256, 300, 1001}) {
+    Pieces p;
+    p.gives({p.node(Op::Softmax, {p.input({3, length})}),
+             p.node(Op::LogSoftmax, {p.input({length, 2})}, {attribute("axis", std::int64_t{0})})});
+    same(p, "Softmax of long lines");
+    Pieces q;
+    q.gives({q.node(Op::LayerNormalization, {q.input({3, 5, length}), q.input({length}), q.input({length})}),
+             q.node(Op::RMSNormalization, {q.input({2, length}), q.input({length})}),
+             q.node(Op::InstanceNormalization, {q.input({2, 3, length}), q.input({3}), q.input({3})})});
+    same(q, "norms of long lines");
+  }
   Pieces layer;
   layer.gives({layer.node(Op::LayerNormalization, {layer.input({3, 5, 7}), layer.input({7}), layer.input({7})})});
   same(layer, "LayerNormalization");

@@ -41,7 +41,7 @@ TEST_CASE("elementwise operators behind a step are code of it, and views are no 
   Pieces p;
   small_network(p);
   const gpu::Compiled made = compiled(p);
-  CHECK_EQ(kernels(made.plan), "Conv Conv Reduce MatMul");
+  CHECK_EQ(kernels(made.plan), "ConvTile MatMulTile Reduce MatMulTile");
   CHECK_EQ(made.plan.steps[1].code_count, 2u);  // plus, sigmoid
 }
 

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products in tiles: a work item has ROWS rows and a vector of COLS columns, a group GROUP_X * GROUP_Y work items.
+#include "backends/gpu/kernels/bounds.h"
+
+namespace quarry::gpu {
+
+namespace {
+
+bool is_power(std::int64_t n, std::int64_t least, std::int64_t most) {
+  return n >= least && n <= most && (n & (n - 1)) == 0;
+}
+
+Status tiles(const Form &form, const Fields &f, Bounds &out, std::int64_t across, std::int64_t down) {
+  const auto first = number_of(form.operands[0].dtype);
+  if (!is_real(*first) || form.operands[0].dtype != form.operands[1].dtype)
+    return bad_form(form, "operands that are no reals of one type");
+  if (!is_power(f("ROWS"), 1, 16) || !is_power(f("COLS"), 2, kPanel) || !is_power(f("GROUP_X"), 1, kMostInGroup) ||
+      !is_power(f("GROUP_Y"), 1, kMostInGroup) || f("GROUP_X") * f("GROUP_Y") > kMostInGroup)
+    return bad_form(form, "a tile that is none");
+  const std::int64_t outer = form.nest.rank - 2;
+  std::int64_t batch = 1;
+  for (std::int64_t d = 0; d < outer; ++d) batch *= form.nest.dims[d];
+  const auto rounded = [](std::int64_t count, std::int64_t group) { return (count + group - 1) / group * group; };
+  out.local[0] = static_cast<std::uint64_t>(f("GROUP_X")), out.local[1] = static_cast<std::uint64_t>(f("GROUP_Y"));
+  out.global[0] = static_cast<std::uint64_t>(rounded(across, f("GROUP_X")));
+  out.global[1] = static_cast<std::uint64_t>(rounded(down, f("GROUP_Y")));
+  out.global[2] = static_cast<std::uint64_t>(batch);
+  return {};
+}
+
+}  // namespace
+
+Status bounds_matmul_tile(const Form &form, Bounds &out) {
+  const Fields f(form);
+  const std::uint32_t rank = form.nest.rank;
+  const std::int64_t rows = form.nest.dims[rank - 2], columns = form.nest.dims[rank - 1], cols = f("COLS");
+  QR_RETURN_IF_ERROR(nest_bounds(form, out));
+  if (f("K") < 1) return bad_form(form, "an extent that is none");
+  add_distance(out.ranges[0], f("K"), f("A_K"));
+  if (f("PANEL") == kPanel) {
+    if (form.nest.strides[1][rank - 1] != 0 || f("B_K") != kPanel) return bad_form(form, "panels that are none");
+    add_distance(out.ranges[1], (columns + kPanel - 1) / kPanel * kPanel, f("K"));
+    add_distance(out.ranges[1], f("K"), 1);
+  } else {
+    if (f("PANEL") != 0 || form.nest.strides[1][rank - 1] != 1 || cols > columns)
+      return bad_form(form, "columns that do not lie side by side");
+    add_distance(out.ranges[1], f("K"), f("B_K"));
+  }
+  const std::int64_t tile_rows = f("ROWS");
+  if (cols < 1 || tile_rows < 1) return bad_form(form, "a tile that is none");
+  return tiles(form, f, out, (columns + cols - 1) / cols, (rows + tile_rows - 1) / tile_rows);
+}
+
+Status bounds_conv_tile(const Form &form, Bounds &out) {
+  const Fields f(form);
+  const std::uint32_t rank = form.nest.rank;
+  QR_RETURN_IF_ERROR(window_bounds(form, out, f));
+  for (std::size_t o = 0; o < form.operands.size(); ++o)
+    for (std::uint32_t d = 0; d < rank; ++d)
+      if (o > 1 || d + 2 < rank) add_distance(out.ranges[o], form.nest.dims[d], form.nest.strides[o][d]);
+  for (std::size_t o = 0; o < 2; ++o)
+    if (form.nest.strides[o][rank - 1] != 0 || form.nest.strides[o][rank - 2] != 0)
+      return bad_form(form, "an operand that moves with the result");
+  if (f("CHANNELS") < 1 || f("ROWS") < 1 || f("COLS") < 1) return bad_form(form, "an extent that is none");
+  add_distance(out.ranges[0], f("CHANNELS"), f("X_CHANNEL"));
+  const std::int64_t taps = f("KERNEL", 0) * f("KERNEL", 1) * f("KERNEL", 2), channels = form.nest.dims[rank - 2],
+                     pixels = form.nest.dims[rank - 1];
+  if (taps > INT32_MAX || f("CHANNELS") > INT32_MAX / taps) return bad_form(form, "a window that is none");
+  add_distance(out.ranges[1], (channels + kPanel - 1) / kPanel * kPanel, f("CHANNELS") * taps);
+  add_distance(out.ranges[1], f("CHANNELS") * taps, 1);
+  return tiles(form, f, out, (pixels + f("ROWS") - 1) / f("ROWS"), (channels + f("COLS") - 1) / f("COLS"));
+}
+
+}  // namespace quarry::gpu
