@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // quarry bench: how long a model takes to load and to run, alone or in several sessions, and how much memory.
+#include <unistd.h>
+
 #include <algorithm>
 #include <barrier>
 #include <chrono>
@@ -7,6 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -181,6 +184,36 @@ std::string plot_text(const BenchFlags &flags, const nlohmann::json &result, std
   return latency_svg(base_name(flags.model), before);
 }
 
+// A session from a container that was compiled before, as devices with a compiler of their own are meant to be used; in
+// ms. The container lies in the folder for temporary files while it is measured.
+double warm_create_ms(const qr::Runtime &runtime, const qr::Model &model, const qr::Options &options) {
+  const std::filesystem::path path =
+      std::filesystem::temp_directory_path() / ("quarry-bench-" + std::to_string(getpid()) + ".qrm");
+  struct Remove {
+    const std::filesystem::path &path;
+    ~Remove() {
+      std::error_code ignored;
+      std::filesystem::remove(path, ignored);
+    }
+  } const remove{path};
+  model.compile(path.string(), &options);
+  const Clock::time_point begin = Clock::now();
+  const qr::Model container(runtime, path.string(), &options);
+  const qr::Session session(container, &options);
+  return ms_since(begin);
+}
+
+// What a run hands over to a device: kernels, and the model's nodes that they are of.
+nlohmann::json launches_of(MeasuredSession &runner, const qr::Runtime &runtime) {
+  qr::Profile profile(runtime);
+  runner.session.run(runner.inputs, runner.outputs, nullptr, &profile);
+  const std::vector<RunTable> tables = run_tables(read_events(profile));
+  double launches = 0;
+  for (const RunTable &table : tables)
+    for (const NodeRow &row : table.nodes) launches += row.calls;
+  return {{"launches", launches}, {"nodes", tables.empty() ? 0 : tables[0].nodes.size()}};
+}
+
 int bench(const BenchFlags &flags) {
   flags.profile.check();
   std::vector<LatencySeries> before_this;
@@ -251,6 +284,10 @@ int bench(const BenchFlags &flags) {
     result["quantiles_ms"] = quantiles_of(times);
     result["runs_per_s"] = static_cast<double>(runs) / wall_ms * 1000;
   }
+  if (report.value("backend", "") == "gpu") {
+    if (!buckets.of_container()) result["warm_create_ms"] = warm_create_ms(runtime, model, options);
+    result["kernels"] = launches_of(runners[0], runtime);
+  }
   if (!queued.times.empty()) {
     std::sort(queued.times.begin(), queued.times.end());
     result["queue"] = {{"depth", flags.queue},
@@ -265,6 +302,7 @@ int bench(const BenchFlags &flags) {
     print("%s on %s: %llu runs%s\n", flags.model.c_str(), result["backend"].get<std::string>().c_str(),
           static_cast<unsigned long long>(runs), interrupted() ? ", then interrupted" : "");
     for (const auto &[title, key] : {std::pair{"create", "create_ms"},
+                                     {"from .qrm", "warm_create_ms"},
                                      {"first run", "first_ms"},
                                      {"median", "median_ms"},
                                      {"p90", "p90_ms"},
@@ -274,6 +312,9 @@ int bench(const BenchFlags &flags) {
     if (flags.sessions > 1 && runs)
       print("  together  %10.1f runs a second in %llu sessions\n", result["runs_per_s"].get<double>(),
             static_cast<unsigned long long>(flags.sessions));
+    if (result.contains("kernels"))
+      print("  kernels   %10.0f launches a run, of %zu steps\n", result["kernels"]["launches"].get<double>(),
+            result["kernels"]["nodes"].get<size_t>());
     if (result.contains("queue"))
       print("  queued    %10.1f runs a second with %llu under way, each done %.3f ms after its submission (median)\n",
             result["queue"]["runs_per_s"].get<double>(), static_cast<unsigned long long>(flags.queue),

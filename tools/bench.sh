@@ -4,6 +4,7 @@
 # for what is measured and how. The networks are made by the generator of $QUARRY_SHARED (default ../shared), or taken from --models DIR.
 #   tools/bench.sh                                    the whole, backend cpu (an hour on two cores; let the machine have nothing else to do)
 #   tools/bench.sh --quick --backend cpu-reference    to try it out: few runs, written to the build folder
+#   tools/bench.sh --backend gpu                      the gpu backend beside cpu (tools/bench_gpu.py: creation, kernels, runs), a page named after the device
 #   tools/bench.sh --help                             the other options
 # QUARRY_PROGRAM names a built program to measure; otherwise a release build is made. QUARRY_BENCH_PYTHON names a Python that has numpy,
 # onnx and onnxruntime; otherwise one is made in the build folder.
@@ -31,4 +32,9 @@ if [ -z "$python" ]; then
     "$build/venv/bin/pip" install -q numpy onnx onnxruntime >"$build/pip.log" 2>&1 || { cat "$build/pip.log" >&2; exit 1; }
   }
 fi
+case " $* " in *" --backend gpu "*)  # beside cpu, on one device
+  [ "$1 $2" = "--backend gpu" ] || { echo "tools/bench.sh: --backend gpu comes first" >&2; exit 2; }
+  shift 2
+  exec "$python" "$root/tools/bench_gpu.py" --program "$program" --work "$build/bench-gpu" "$@" ;;
+esac
 exec "$python" "$root/tools/bench.py" --program "$program" --work "$build/bench" "$@"
