@@ -451,10 +451,10 @@ bool takes(const qir::Graph &graph, const qir::Node &node) {
 
 }  // namespace
 
-void fewer_axes(qir::Graph &graph, Store &store) {
+void fewer_axes(qir::Graph &graph, Store &store, bool (*stays)(const qir::Graph &, const qir::Node &)) {
   Rewriting rewriting(graph, store);
   for (qir::Node &node : rewriting.old) {
-    if (takes(graph, node)) {
+    if (takes(graph, node) && !(stays && stays(graph, node))) {
       Speller speller(rewriting, node, DType::F32);
       if (spell(speller)) continue;
     }

@@ -50,8 +50,9 @@ Status einsum_to_matmul(qir::Graph &graph, Store &store);
 // of channels-last images as of images, ConvTranspose of three axes (constant weights) by slices, Gemm of a transposed
 // first operand with a Transpose before it, DeformConv of images as GridSample and Conv, Conv of images by weights of
 // the run as MatMul, Einsum of one operand or of more than two as sums and Einsum of two; and MatMulInteger of weights
-// that are not constant as MatMul of at most 256 products. Rounding differs but for the last.
-void fewer_axes(qir::Graph &graph, Store &store);
+// that are not constant as MatMul of at most 256 products. Rounding differs but for the last. A node that `stays`
+// stays.
+void fewer_axes(qir::Graph &graph, Store &store, bool (*stays)(const qir::Graph &, const qir::Node &) = nullptr);
 
 // Reshape -> Transpose -> Reshape (or other operators that change the shape alone) becomes DepthToSpace or SpaceToDepth
 // where it is one, and else the same with as few axes as the movement has. Shapes must be known.

@@ -6,6 +6,7 @@
 #include "backends/common/kernels/conv_shape.h"
 #include "backends/common/kernels/pack.h"
 #include "backends/cpu/lowering.h"
+#include "backends/cpu/quantized.h"
 #include "formats/qir/infer.h"
 
 namespace quarry::cpu {
@@ -180,11 +181,12 @@ Status Lowering::lower_conv(const Group &group, bool *done) {
   return emit_conv(p, x, parts.filter, parts.weights, parts.bias, y, group.residual == qir::kAbsent ? nullptr : &r);
 }
 
-// Over planes that stay planes. Filters of fewer columns, and of strides, are quicker channels last, copies and all
-// (measured with 3, 5 and 7 columns).
+// Over planes that stay planes. Strides are quicker channels last, copies and all, and narrow filters where vectors are
+// short (measured with 3, 5 and 7 columns).
 Status Lowering::lower_depthwise_planes(const Group &group, const ConvParts &parts, bool *done) {
   constexpr std::int32_t kWide = 7;
-  if (parts.window.kw < kWide || parts.window.sw != 1) return {};
+  constexpr std::uint32_t kLongVector = 16;
+  if (parts.window.sw != 1 || (parts.window.kw < kWide && plan_.isa->f32_lanes < kLongVector)) return {};
   const std::int32_t xi = current_->inputs[0];
   kernels::DepthwiseF32 p;
   p.window = parts.window, p.c = narrow(parts.geometry.in_channels);
@@ -334,10 +336,13 @@ Status Lowering::lower_gemm(const Group &group, bool *done) {
 
 namespace {
 
-// Extents and steps of a product of batches of matrices, with y row-major; false where it has a vector, or too many
-// dimensions. wide_a, wide_b: the operands for all batches.
+// Extents and steps of a product of batches of matrices, with y row-major; false where it has too many dimensions.
+// wide_a, wide_b: the operands for all batches. A vector is a matrix of one row, or of one column.
 template <class P>
-bool matmul_strides(const View &a, const View &b, const Dims &out, View *wide_a, View *wide_b, P *p) {
+bool matmul_strides(View a, View b, Dims out, View *wide_a, View *wide_b, P *p) {
+  if (b.rank() == 1) b.dims.push_back(1), b.strides.push_back(0), out.push_back(1);
+  if (a.rank() == 1)
+    a.dims.insert(a.dims.begin(), 1), a.strides.insert(a.strides.begin(), 0), out.insert(out.end() - 1, 1);
   if (a.rank() < 2 || b.rank() < 2 || out.size() - 2 > kernels::kBatchRank) return false;
   const std::size_t row = out.size() - 2, col = out.size() - 1, lead = kernels::kBatchRank - row;
   p->m = a.dims[a.rank() - 2], p->k = a.dims[a.rank() - 1], p->n = b.dims[b.rank() - 1];
@@ -405,6 +410,31 @@ Status Lowering::lower_matmul_wide(const Group &group, bool *done) {
   define(yi, y);
   *done = true;
   return emit_step(Kernel::MatMulWide, p, {arg(a, each), arg(b, each), arg(y, each)});
+}
+
+// Bytes whose sums stay integers, neither side packed beforehand.
+Status Lowering::lower_matmul_int(const qir::Node &node, bool *done) {
+  if (!integer_matrices(graph_, node)) return {};
+  const std::int32_t ai = node.inputs[0], bi = node.inputs[1], yi = node.outputs[0], a_zeros = input(node, 2),
+                     b_zeros = input(node, 3);
+  kernels::MatMulInt p;
+  View a, b;
+  if (!matmul_strides(any(ai), any(bi), tensor(yi).shape, &a, &b, &p)) return {};
+  p.a_dtype = static_cast<std::uint32_t>(tensor(ai).dtype), p.b_dtype = static_cast<std::uint32_t>(tensor(bi).dtype);
+  Vector<Arg> args{arg(a, 1), arg(b, 1)};
+  View zeros[2];
+  const auto take = [&](std::int32_t id, View *view, kernels::ByteZeros *form) {
+    if (id == qir::kAbsent) return;
+    *form = count_of(tensor(id).shape) == 1 ? kernels::ByteZeros::One : kernels::ByteZeros::Each;
+    *view = row_major(id);
+    args.push_back(arg(*view, 1));
+  };
+  take(a_zeros, &zeros[0], &p.a_zeros), take(b_zeros, &zeros[1], &p.b_zeros);
+  const View y = new_row_major(tensor(yi).shape, 4);
+  define(yi, y);
+  args.push_back(arg(y));
+  *done = true;
+  return emit(Kernel::MatMulInt, &p, args);
 }
 
 Status Lowering::lower_attention(const Group &group, bool *done) {

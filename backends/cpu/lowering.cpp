@@ -422,6 +422,8 @@ Status Lowering::lower_group(const Group &group, bool *done) {
       return lower_elements(node, done);
     case Op::Einsum: return lower_einsum(node, done);
     case Op::MatMulInteger:
+      QR_RETURN_IF_ERROR(lower_integer_sums(node, done));
+      return *done ? Status() : lower_matmul_int(node, done);
     case Op::ConvInteger: return lower_integer_sums(node, done);
     case Op::LSTM:
     case Op::GRU:

@@ -116,7 +116,8 @@ class Lowering {
   Status lower_block(const Group &group, bool *done);  // an inverted residual block
   Status lower_gemm(const Group &group, bool *done);   // Gemm, MatMul
   Status lower_batched_matmul(const Group &group, bool *done);
-  Status lower_matmul_wide(const Group &group, bool *done);  // of f64 and of integers
+  Status lower_matmul_wide(const Group &group, bool *done);    // of f64 and of integers
+  Status lower_matmul_int(const qir::Node &node, bool *done);  // MatMulInteger of the run
   Status lower_attention(const Group &group, bool *done);
   Status lower_binary(const Group &group, bool *done);
   Status lower_unary(const Group &group, bool *done);

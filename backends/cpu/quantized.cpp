@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "backends/common/kernels/params.h"
+
 namespace quarry::cpu {
 
 using qir::at;
@@ -81,6 +83,26 @@ bool byte_function(const qir::Graph &graph, const qir::Node &node) {
     return false;
   return std::all_of(node.inputs.begin() + 1, node.inputs.end(),
                      [&](std::int32_t id) { return id == qir::kAbsent || at(graph, id).is_constant; });
+}
+
+bool integer_matrices(const qir::Graph &graph, const qir::Node &node) {
+  if (node.op != Op::MatMulInteger) return false;
+  const auto is_byte = [](const qir::Tensor &tensor) {
+    return (tensor.dtype == DType::U8 || tensor.dtype == DType::I8) && !tensor.quant;
+  };
+  const qir::Tensor &a = at(graph, node.inputs[0]), &b = at(graph, node.inputs[1]), &y = at(graph, node.outputs[0]);
+  if (!is_byte(a) || !is_byte(b) || y.dtype != DType::I32 || y.quant || a.shape.size() < 2 || b.shape.size() < 2 ||
+      y.shape.size() > 2 + kernels::kBatchRank)
+    return false;
+  // One for all, or one for each row of a, for each column of b.
+  const auto usable = [&](std::int32_t id, const qir::Tensor &of, std::int64_t each) {
+    if (id == qir::kAbsent) return true;
+    const qir::Tensor &zeros = at(graph, id);
+    const qir::Shape &shape = zeros.shape;
+    const bool one = std::ranges::all_of(shape, [](std::int64_t extent) { return extent == 1; });
+    return zeros.dtype == of.dtype && !zeros.quant && (one || (shape.size() == 1 && shape[0] == each));
+  };
+  return usable(input_of(node, 2), a, a.shape[a.shape.size() - 2]) && usable(input_of(node, 3), b, b.shape.back());
 }
 
 bool integer_way(const qir::Graph &graph, const qir::Node &node) {

@@ -12,5 +12,7 @@ bool quantized_activation(const qir::Tensor &tensor) noexcept;  // of these, per
 bool byte_function(const qir::Graph &graph, const qir::Node &node);
 // Lowering::lower_int takes the node, or it only moves elements of one quantisation.
 bool integer_way(const qir::Graph &graph, const qir::Node &node);
+// A MatMulInteger that Lowering::lower_matmul_int takes.
+bool integer_matrices(const qir::Graph &graph, const qir::Node &node);
 
 }  // namespace quarry::cpu

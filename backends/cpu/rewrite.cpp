@@ -60,7 +60,7 @@ Status rewrite(qir::Graph &graph, qir::Store &store, Ways &ways, bool look_only)
   const auto conversions = [](qir::Op op) { return op == qir::Op::Cast || op == qir::Op::DequantizeLinear; };
   passes::fold_constants(graph, store, look_only ? static_cast<qir::Folder &>(blanks) : folder,
                          {.wanted = conversions, .may_grow = true});
-  passes::fewer_axes(graph, store);  // asks which weights are constant
+  passes::fewer_axes(graph, store, integer_matrices);  // asks which weights are constant
   QR_RETURN_IF_ERROR(passes::einsum_to_matmul(graph, store));
   Vector<passes::Composed> found;
   passes::compose(graph, store, kComposites, &found);

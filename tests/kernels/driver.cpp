@@ -296,6 +296,7 @@ int main_of(int argc, char **argv) {
   register_elements(registry);
   register_lines(registry);
   register_wide(registry);
+  register_matmul_int(registry);
   if (register_emulated) register_emulated(registry);
   if (list) {
     for (const auto &test : registry.tests) std::printf("%s\n", test.name.c_str());

@@ -520,7 +520,7 @@ void add_convs(Registry &registry) {
   registry.test("DepthwiseF32: sizes", [](const Isa &isa) {
     for (const std::int32_t k : {3, 5, 7})
       for (const std::int32_t step : {1, 2})
-        for (const std::int32_t size : {1, 2, 5, 7, 14, 23})
+        for (const std::int32_t size : {1, 2, 5, 7, 14, 23, 39, 75})
           if (size + k / 2 * 2 >= k) {
             ConvCase c = depthwise_case(size, 37, k, step, k / 2);
             check_conv(isa, c);

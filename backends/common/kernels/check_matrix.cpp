@@ -2,6 +2,7 @@
 #include "backends/common/kernels/check.h"
 #include "backends/common/kernels/conv_shape.h"
 #include "backends/common/kernels/isa.h"
+#include "backends/common/kernels/isa/conv_int_shape.h"
 #include "backends/common/kernels/matmul_shape.h"
 #include "backends/common/kernels/split_shape.h"
 #include "base/checked.h"
@@ -248,6 +249,24 @@ Status check_MatMulWide(const void *params, const Isa &isa, Needs &needs) {
   QR_RETURN_IF_ERROR(check_products("MatMulWide", p, dtype_bits(dtype) / 8, bytes));
   add(needs, bytes[0]), add(needs, bytes[1]), add(needs, bytes[2], true);
   needs.scratch_bytes = std::uint64_t{isa.f32_lanes} * 4 * 2 * kWideDepth;  // two vectors of columns
+  return {};
+}
+
+Status check_MatMulInt(const void *params, const Isa &isa, Needs &needs) {
+  const auto &p = *static_cast<const MatMulInt *>(params);
+  for (const std::uint32_t dtype : {p.a_dtype, p.b_dtype})
+    if (dtype != kU8 && dtype != kI8) return refuse("MatMulInt", "dtype", dtype, "u8 or i8");
+  for (const ByteZeros zeros : {p.a_zeros, p.b_zeros})
+    if (zeros >= ByteZeros::Count)
+      return refuse("MatMulInt", "zero points", static_cast<std::int64_t>(zeros), "none, one or one each");
+  std::uint64_t bytes[3] = {};
+  QR_RETURN_IF_ERROR(check_products("MatMulInt", p, 1, bytes));
+  add(needs, bytes[0]), add(needs, bytes[1]);
+  if (p.a_zeros != ByteZeros::None) add(needs, static_cast<std::uint64_t>(p.a_zeros == ByteZeros::One ? 1 : p.m));
+  if (p.b_zeros != ByteZeros::None) add(needs, static_cast<std::uint64_t>(p.b_zeros == ByteZeros::One ? 1 : p.n));
+  add(needs, bytes[2] * 4, true);
+  needs.scratch_bytes = static_cast<std::uint64_t>(
+      matmul_int_scratch(matmul_int_shape(p, isa.f32_lanes, isa.f32_panel, isa.int_group, dot_takes(p.a_dtype))));
   return {};
 }
 

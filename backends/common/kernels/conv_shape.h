@@ -136,7 +136,7 @@ struct DepthwisePlanes {
   constexpr std::int64_t kBytes = 24 << 10, kVectors = 4;
   DepthwisePlanes s{};
   const std::int64_t step = kVectors * lanes;
-  s.phase = (conv_ceil_div(w.ow, step) + conv_ceil_div(std::int64_t{w.kw} * w.dw / w.sw + 1, step)) * step;
+  s.phase = conv_ceil_div(w.ow, step) * step + conv_ceil_div(std::int64_t{w.kw} * w.dw / w.sw + 1, lanes) * lanes;
   s.row = s.phase * w.sw;
   s.rows = 1;
   while (s.rows < w.oh && conv_input_rows(w, s.rows + 1) * s.row * 4 <= kBytes) ++s.rows;

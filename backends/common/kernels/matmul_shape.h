@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sizes that the kernels of MatMulF32 and AttentionF32 and their check functions agree upon.
+// Sizes that the kernels of MatMulF32, MatMulInt and AttentionF32 and their check functions agree upon.
 #pragma once
 
 #include "backends/common/kernels/kernel.h"
@@ -29,6 +29,41 @@ struct MatMulShape {
   s.panel_floats = up(s.chunk * width, 16) * 16, s.bias_floats = up(width, 16) * 16;
   s.a_floats = p.a_col == 1 ? 0 : up(s.rows * s.chunk, 16) * 16;
   return s;
+}
+
+// The same for bytes, as int_product.h reads them: a panel of b as [step][vector][lane][elements], rows of a as they
+// lie or, where they do not lie so, copied.
+struct MatMulIntShape {
+  std::int64_t elements;  // of a step of four bytes: bytes or s16
+  bool a_in_place;
+  std::int64_t chunk, chunks;                                                 // of k
+  std::int64_t panel_columns, panels;                                         // of n
+  std::int64_t rows;                                                          // most that are multiplied at a time
+  std::int64_t panel_bytes, column_numbers, row_numbers, row_bytes, a_bytes;  // of scratch
+};
+// in_place: dot products take bytes of a's type.
+[[maybe_unused]] static inline MatMulIntShape matmul_int_shape(const MatMulInt &p, std::uint32_t lanes,
+                                                               std::uint32_t panel, std::uint32_t int_group,
+                                                               bool in_place) noexcept {
+  const auto up = [](std::int64_t a, std::int64_t b) { return (a + b - 1) / b; };
+  MatMulIntShape s{};
+  constexpr std::int64_t kDepth = 1024, kRows = 96, kRowsInPlace = 768;
+  s.elements = int_group == 4 ? 4 : 2;
+  s.a_in_place = s.elements == 4 && in_place && p.a_col == 1 && p.k % 4 == 0;
+  s.chunks = p.k > 0 ? up(p.k, kDepth) : 1;
+  s.chunk = up(up(p.k, s.chunks), 4) * 4;
+  s.panel_columns = std::int64_t{lanes} * panel, s.panels = up(p.n, s.panel_columns);
+  s.rows = s.a_in_place ? kRowsInPlace : kRows;
+  if (s.rows > p.m) s.rows = p.m;
+  s.row_bytes = s.chunk * 4 / s.elements;
+  s.panel_bytes = up(s.chunk * s.panel_columns, 64) * 64;
+  s.column_numbers = up(s.panel_columns, 16) * 16, s.row_numbers = up(s.rows, 16) * 16;
+  s.a_bytes = s.a_in_place ? 0 : up(s.rows * s.row_bytes, 64) * 64;
+  return s;
+}
+// Sums and zero points of columns, then of rows, are i32.
+[[maybe_unused]] static inline std::int64_t matmul_int_scratch(const MatMulIntShape &s) noexcept {
+  return s.panel_bytes + 2 * 4 * (s.column_numbers + s.row_numbers) + s.a_bytes;
 }
 
 // Keys and values of a part of the columns of the scores are packed into scratch, and passed over by blocks of rows.

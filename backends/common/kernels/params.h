@@ -125,6 +125,18 @@ struct MatMulWide {
 };
 inline constexpr std::int64_t kWideDepth = 256;  // of a panel of b
 
+// y[b, m, n] = sum_k (a[b, m, k] - zero of a) * (b[b, k, n] - zero of b) of bytes, as i32 that wrap around. Zero points
+// are bytes of their matrix's type: none, one, or one for each row of a and for each column of b.
+enum class ByteZeros : std::uint32_t { None, One, Each, Count };
+struct MatMulInt {
+  std::int64_t batch[kBatchRank] = {1, 1, 1, 1};
+  std::int64_t a_batch[kBatchRank] = {}, b_batch[kBatchRank] = {}, y_batch[kBatchRank] = {};
+  std::int64_t m = 0, n = 0, k = 0;
+  std::int64_t a_row = 0, a_col = 1, b_row = 0, b_col = 1, y_row = 0;
+  std::uint32_t a_dtype = 0, b_dtype = 0;  // u8 or i8, by the numbers of base/dtypes.inc
+  ByteZeros a_zeros = ByteZeros::None, b_zeros = ByteZeros::None;
+};
+
 // y = softmax(scale * q k^T + mask) v for each batch and head; strides in elements: [batch, head, row]; columns are
 // adjacent. mask: [batch, head, row, column] strides, any may be 0; present when has_mask.
 struct AttentionF32 {

@@ -223,6 +223,16 @@ TEST_CASE("f64, and products and sums of whole numbers") {
     const i32 a = one.input(dtype, {2, 1, 5, 19}), b = one.input(dtype, {3, 19, 34});
     one.check("product", Op::MatMul, {a, b}, {dtype}, 1e-6f, plain);
   }
+  for (const DType dtype : {DType::F32, DType::F64, DType::I32}) {
+    // Vectors on either side, and on both.
+    using Extents = Vector<std::int64_t>;
+    for (const auto &[left, right] : {std::pair{Extents{70}, Extents{70}}, std::pair{Extents{19}, Extents{3, 19, 34}},
+                                      std::pair{Extents{2, 5, 19}, Extents{19}}}) {
+      OneNode vectors(16);
+      const i32 x = vectors.input(dtype, left), y = vectors.input(dtype, right);
+      vectors.check("product of a vector", Op::MatMul, {x, y}, {dtype}, 1e-6f, plain);
+    }
+  }
   OneNode sums(15);
   const i32 axes = sums.b.constant<std::int64_t>({1}, {0});
   sums.check("logarithm of a sum", Op::ReduceLogSum, {sums.input(DType::F64, {9, 40}), axes}, {DType::F64}, 1e-6f,
@@ -268,6 +278,22 @@ TEST_CASE("integer products whose sums stay integers") {
                            : zeros % 3 == 1 ? one.constant(x_type, {})
                                             : one.input(x_type, {});
         const i32 w_zero = zeros < 2 ? qir::kAbsent : zeros < 4 ? one.constant(w_type, {}) : one.constant(w_type, {n});
+        one.check("MatMulInteger", Op::MatMulInteger, {x, w, x_zero, w_zero}, {DType::I32}, 0, [](qir::Node &) {});
+      }
+      // Neither side constant, or more than one matrix of weights; zero points of all shapes.
+      for (int zeros = 0; zeros < 12; ++zeros) {
+        OneNode one(++seed);
+        Random &random = one.random;
+        const std::int64_t m = random.integer(2, 40), k = random.integer(1, 90), n = random.integer(2, 70),
+                           b = random.integer(2, 3);
+        const qir::Shape x_shape{zeros % 2 ? b : 1, m, k},
+            w_shape = zeros == 5 ? qir::Shape{k, n} : qir::Shape{b, k, n};
+        const i32 x = one.input(x_type, x_shape),
+                  w = zeros == 6 ? one.constant(w_type, w_shape) : one.input(w_type, w_shape);
+        const i32 x_zero = zeros % 3 == 0   ? qir::kAbsent
+                           : zeros % 3 == 1 ? one.input(x_type, {m})
+                                            : one.input(x_type, {1});
+        const i32 w_zero = zeros < 4 ? qir::kAbsent : zeros < 8 ? one.input(w_type, {}) : one.input(w_type, {n});
         one.check("MatMulInteger", Op::MatMulInteger, {x, w, x_zero, w_zero}, {DType::I32}, 0, [](qir::Node &) {});
       }
       for (int zeros = 0; zeros < 24; ++zeros) {

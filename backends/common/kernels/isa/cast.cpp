@@ -17,11 +17,11 @@ struct __attribute__((packed, may_alias)) Loose {
   T value;
 };
 template <class T>
-QR_INLINE T get(const std::byte *p, int i) noexcept {
+QR_INLINE T get(const std::byte *p, std::int64_t i) noexcept {
   return reinterpret_cast<const Loose<T> *>(p)[i].value;
 }
 template <class T>
-QR_INLINE void put(std::byte *p, int i, T value) noexcept {
+QR_INLINE void put(std::byte *p, std::int64_t i, T value) noexcept {
   reinterpret_cast<Loose<T> *>(p)[i].value = value;
 }
 
@@ -48,26 +48,72 @@ QR_INLINE std::uint16_t f32_to_bf16(float value) noexcept {
   return static_cast<std::uint16_t>((bits & 0x7fffffffu) > 0x7f800000u ? nan : rounded);
 }
 
-void widen_f16(const std::byte *from, float *to, int count) noexcept {
-  int i = 0;
+// Several vectors are read before one is written: what waits for memory waits for them together.
+constexpr int kTogether = 4;
+template <int width, class One>
+QR_INLINE std::int64_t in_vectors(std::int64_t count, One &&one) noexcept {
+  std::int64_t i = 0;
+  for (; i + kTogether * width <= count; i += kTogether * width) {
+    decltype(one.load(i)) v[kTogether];
+    QR_UNROLL for (int k = 0; k < kTogether; ++k) v[k] = one.load(i + k * width);
+    QR_UNROLL for (int k = 0; k < kTogether; ++k) one.store(i + k * width, v[k]);
+  }
+  for (; i + width <= count; i += width) one.store(i, one.load(i));
+  return i;
+}
 #if defined(__F16C__)
-  for (; i + 8 <= count; i += 8)
-    _mm256_storeu_ps(to + i, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i *>(from + 2 * i))));
+struct WidenF16 {
+  const std::byte *from;
+  float *to;
+  __attribute__((always_inline)) __m256 load(std::int64_t i) const noexcept {
+    return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i *>(from + 2 * i)));
+  }
+  __attribute__((always_inline)) void store(std::int64_t i, __m256 v) const noexcept { _mm256_storeu_ps(to + i, v); }
+};
+struct NarrowF16 {
+  const float *from;
+  std::byte *to;
+  __attribute__((always_inline)) __m128i load(std::int64_t i) const noexcept {
+    return _mm256_cvtps_ph(_mm256_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+  }
+  __attribute__((always_inline)) void store(std::int64_t i, __m128i v) const noexcept {
+    _mm_storeu_si128(reinterpret_cast<__m128i *>(to + 2 * i), v);
+  }
+};
+constexpr int kF16Vector = 8;
 #elif defined(__aarch64__)
-  for (; i + 4 <= count; i += 4)
-    vst1q_f32(to + i, vcvt_f32_f16(vreinterpret_f16_u8(vld1_u8(reinterpret_cast<const std::uint8_t *>(from + 2 * i)))));
+struct WidenF16 {
+  const std::byte *from;
+  float *to;
+  __attribute__((always_inline)) float32x4_t load(std::int64_t i) const noexcept {
+    return vcvt_f32_f16(vreinterpret_f16_u8(vld1_u8(reinterpret_cast<const std::uint8_t *>(from + 2 * i))));
+  }
+  __attribute__((always_inline)) void store(std::int64_t i, float32x4_t v) const noexcept { vst1q_f32(to + i, v); }
+};
+struct NarrowF16 {
+  const float *from;
+  std::byte *to;
+  __attribute__((always_inline)) uint8x8_t load(std::int64_t i) const noexcept {
+    return vreinterpret_u8_f16(vcvt_f16_f32(vld1q_f32(from + i)));
+  }
+  __attribute__((always_inline)) void store(std::int64_t i, uint8x8_t v) const noexcept {
+    vst1_u8(reinterpret_cast<std::uint8_t *>(to + 2 * i), v);
+  }
+};
+constexpr int kF16Vector = 4;
+#endif
+
+void widen_f16(const std::byte *from, float *to, std::int64_t count) noexcept {
+  std::int64_t i = 0;
+#if defined(__F16C__) || defined(__aarch64__)
+  i = in_vectors<kF16Vector>(count, WidenF16{from, to});
 #endif
   for (; i < count; ++i) to[i] = f16_to_f32(get<std::uint16_t>(from, i));
 }
-void narrow_f16(const float *from, std::byte *to, int count) noexcept {
-  int i = 0;
-#if defined(__F16C__)
-  for (; i + 8 <= count; i += 8)
-    _mm_storeu_si128(reinterpret_cast<__m128i *>(to + 2 * i),
-                     _mm256_cvtps_ph(_mm256_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
-#elif defined(__aarch64__)
-  for (; i + 4 <= count; i += 4)
-    vst1_u8(reinterpret_cast<std::uint8_t *>(to + 2 * i), vreinterpret_u8_f16(vcvt_f16_f32(vld1q_f32(from + i))));
+void narrow_f16(const float *from, std::byte *to, std::int64_t count) noexcept {
+  std::int64_t i = 0;
+#if defined(__F16C__) || defined(__aarch64__)
+  i = in_vectors<kF16Vector>(count, NarrowF16{from, to});
 #endif
   for (; i < count; ++i) put<std::uint16_t>(to, i, f32_to_f16(from[i]));
 }
@@ -247,17 +293,10 @@ int width_of(DType dtype) noexcept {
 void cast(DType from_type, DType to_type, const std::byte *from, std::byte *to, std::int64_t count) noexcept {
   if (cast_straight(from_type, to_type, from, to, count)) return;
   const int w = width_of(from_type), v = width_of(to_type);
-#if defined(__F16C__)
   // Without a stop in between.
-  if (from_type == DType::F32 && to_type == DType::F16) {
-    const std::int64_t whole = count / 8 * 8;
-    for (std::int64_t i = 0; i < whole; i += 8)
-      _mm_storeu_si128(reinterpret_cast<__m128i *>(to + 2 * i),
-                       _mm256_cvtps_ph(_mm256_loadu_ps(reinterpret_cast<const float *>(from + 4 * i)),
-                                       _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
-    from += 4 * whole, to += 2 * whole, count -= whole;
-  }
-#endif
+  if (from_type == DType::F32 && to_type == DType::F16)
+    return narrow_f16(reinterpret_cast<const float *>(from), to, count);
+  if (from_type == DType::F16 && to_type == DType::F32) return widen_f16(from, reinterpret_cast<float *>(to), count);
   switch (from_type) {
     case DType::F32:
       return through<float>(count, w, v, from, to_type, to, [](const std::byte *f, float *t, int n) {
@@ -295,12 +334,12 @@ void cast(DType from_type, DType to_type, const std::byte *from, std::byte *to, 
 }  // namespace
 
 void widen_weights(WeightType type, const std::uint16_t *from, float *to, std::int64_t count) noexcept {
-  if (type == WeightType::F16) return widen_f16(reinterpret_cast<const std::byte *>(from), to, static_cast<int>(count));
+  if (type == WeightType::F16) return widen_f16(reinterpret_cast<const std::byte *>(from), to, count);
   for (std::int64_t i = 0; i < count; ++i) to[i] = __builtin_bit_cast(float, static_cast<std::uint32_t>(from[i]) << 16);
 }
 
 void narrow_numbers(NumberType type, const float *from, std::uint16_t *to, std::int64_t count) noexcept {
-  if (type == NumberType::F16) return narrow_f16(from, reinterpret_cast<std::byte *>(to), static_cast<int>(count));
+  if (type == NumberType::F16) return narrow_f16(from, reinterpret_cast<std::byte *>(to), count);
   for (std::int64_t i = 0; i < count; ++i) to[i] = f32_to_bf16(from[i]);
 }
 

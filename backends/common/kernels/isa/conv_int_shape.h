@@ -47,6 +47,10 @@ inline constexpr bool kDotSigned = true;
 inline constexpr bool kDotSigned = false;
 #endif
 
+// Whether rows of bytes of a type are multiplied as they lie, by weights of either sign: on x86 the sides may be
+// swapped.
+QR_SHAPE bool dot_takes(std::uint32_t dtype) noexcept { return !kDotSigned || dtype == kI8; }
+
 inline constexpr std::int32_t kIntRows = 6;  // pixels of a tile
 // Gathered pixels: weights that do not fit the second-level cache are read once for each block of them. Processors with
 // vectors of 64 bytes have a megabyte of it, or half of one.

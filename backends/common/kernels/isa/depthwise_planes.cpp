@@ -22,9 +22,16 @@ struct Plane {
   const float *rows;            // copied
 };
 
+// Registers for the sums of four rows of so many vectors.
+#if (defined(__AVX512F__) && QR_ISA_BYTES == 64) || defined(__aarch64__)
+constexpr int kWideTile = 4;
+#else
+constexpr int kWideTile = 2;
+#endif
+
 // Sums of R rows and V vectors of pixels, from column ox on. KH: rows of taps, one below the other, with R rows of
-// output that share them; 0: any, and one row.
-template <int KH, int R, int V>
+// output, SH rows of input apart, that share what they read; 0: any, and one row.
+template <int KH, int SH, int R, int V>
 QR_INLINE void tile(const Plane &plane, const float *from, std::int64_t out, std::int64_t ox) noexcept {
   const DepthwiseF32 &p = plane.p;
   const Window &w = p.window;
@@ -33,14 +40,14 @@ QR_INLINE void tile(const Plane &plane, const float *from, std::int64_t out, std
   QR_UNROLL for (int i = 0; i < R; ++i) QR_UNROLL for (int v = 0; v < V; ++v) acc[i][v] = VecF{};
   from += ox;
   if constexpr (KH > 0) {
-    QR_UNROLL for (int j = 0; j < R + KH - 1; ++j) {
+    QR_UNROLL for (int j = 0; j < (R - 1) * SH + KH; ++j) {
       for (std::int64_t kx = 0; kx < kw; ++kx) {
         const float *const at = from + j * row + plane.columns[kx];
         VecF in[V];
         QR_UNROLL for (int v = 0; v < V; ++v) in[v] = load(at + v * kLanes);
         QR_UNROLL for (int i = 0; i < R; ++i) {
-          if (j - i < 0 || j - i >= KH) continue;
-          const VecF tap = splat(plane.w[((j - i) * kw + kx) * kLanes]);
+          if (j < i * SH || j >= i * SH + KH) continue;
+          const VecF tap = splat(plane.w[((j - i * SH) * kw + kx) * kLanes]);
           QR_UNROLL for (int v = 0; v < V; ++v) acc[i][v] = fma(in[v], tap, acc[i][v]);
         }
       }
@@ -73,9 +80,9 @@ QR_INLINE void tile(const Plane &plane, const float *from, std::int64_t out, std
   }
 }
 
-template <int KH>
+template <int KH, int SH, int V>
 void run_plane(const Plane &plane, float *rows_at) noexcept {
-  constexpr int kRows = KH > 0 ? 4 : 1, kVectors = KH > 0 ? 2 : 4;
+  constexpr int kRows = KH > 0 ? 4 : 1, kVectors = V;
   const DepthwiseF32 &p = plane.p;
   const Window &w = p.window;
   for (std::int64_t first = 0; first < w.oh; first += plane.s.rows) {
@@ -86,7 +93,7 @@ void run_plane(const Plane &plane, float *rows_at) noexcept {
       constexpr int kTogether = decltype(together)::value;
       for (; oy + kTogether <= rows; oy += kTogether)
         for (std::int64_t ox = 0; ox < w.ow; ox += kVectors * kLanes)
-          tile<KH, kTogether, kVectors>(plane, plane.rows + oy * w.sh * plane.s.row, (first + oy) * w.ow, ox);
+          tile<KH, SH, kTogether, kVectors>(plane, plane.rows + oy * w.sh * plane.s.row, (first + oy) * w.ow, ox);
     };
     some(std::integral_constant<int, kRows>{});
     if constexpr (kRows > 1) some(std::integral_constant<int, 1>{});
@@ -98,6 +105,22 @@ void run_plane(const Plane &plane, float *rows_at) noexcept {
         for (std::int64_t i = at; i < at + count; ++i) plane.y[i] += plane.r[i];
     }
   }
+}
+
+using RunPlane = void (*)(const Plane &plane, float *rows_at) noexcept;
+template <int V>
+RunPlane choose_rows(const Window &w) noexcept {
+  const bool once = w.sh == 1;
+  switch (w.dh == 1 && w.sh <= 2 ? w.kh : 0) {
+    case 3: return once ? run_plane<3, 1, V> : run_plane<3, 2, V>;
+    case 5: return once ? run_plane<5, 1, V> : run_plane<5, 2, V>;
+    case 7: return once ? run_plane<7, 1, V> : run_plane<7, 2, V>;
+    default: return run_plane<0, 1, 4>;
+  }
+}
+RunPlane choose(const Window &w) noexcept {
+  // Rows that fill no more are not worth wider tiles.
+  return w.ow <= 2 * kLanes ? choose_rows<2>(w) : choose_rows<kWideTile>(w);
 }
 
 }  // namespace
@@ -113,12 +136,7 @@ void run_depthwise_planes(const Call &call) noexcept {
   float *const y = call.operand<float>(operand);
   std::int32_t columns[kMostPlaneColumns];
   for (std::int32_t kx = 0; kx < w.kw; ++kx) columns[kx] = static_cast<std::int32_t>(plane_column(w, kx, s.phase));
-  auto *run = run_plane<0>;
-  if (w.sh == 1 && w.dh == 1) {
-    if (w.kh == 3) run = run_plane<3>;
-    else if (w.kh == 5) run = run_plane<5>;
-    else if (w.kh == 7) run = run_plane<7>;
-  }
+  const auto run = choose(w);
   const std::int64_t taps = std::int64_t{w.kh} * w.kw, in_plane = std::int64_t{w.ih} * w.iw,
                      out_plane = std::int64_t{w.oh} * w.ow;
   const double work = static_cast<double>(out_plane) * static_cast<double>(taps);

@@ -449,7 +449,11 @@ void run_ChainF32(const Call &call) {
   std::int64_t count = 1;
   for (std::uint32_t i = 0; i < p.rank; ++i) count *= p.dims[i];
   if (count == 0) return;
-  if (p.rank == 1 && count <= ChainRows::kLongest) return run_chain_nest(p, walk, y, 0, count);
+  if (p.rank == 1 && count <= ChainRows::kLongest) {
+    std::int64_t steps[kChainStages + 1];
+    for (std::uint32_t o = 0; o < walk.count; ++o) steps[o] = walk.strides[o][0];
+    return walk.run(ChainRows(p), steps, y, count);
+  }
   const std::uint64_t grain = kGrain / p.stages;
   if (has_short_rows(p, walk))
     return call.threads.run(static_cast<std::uint64_t>(p.dims[0]), grain / static_cast<std::uint64_t>(p.dims[1]),
