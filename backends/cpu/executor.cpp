@@ -93,14 +93,20 @@ Status Execution::run(const qr_run_request &request, const qr_host &host, std::u
       sharing_.step(static_cast<std::size_t>(&step - plan_.steps.data()));
       plan_.isa->run[step.kernel]({plan_.params + step.params, operands_.data() + step.first_operand, threads,
                                    static_cast<std::byte *>(scratch_.data), plan_.scratch_bytes, bad_index});
-      if (step.kernel == static_cast<std::uint32_t>(kernels::Kernel::Gather) && bad_index[0] != 0) {
+      // (An index that is out of range is never 0.)
+      const auto is = [&step](kernels::Kernel kernel) { return step.kernel == static_cast<std::uint32_t>(kernel); };
+      const bool elements = is(kernels::Kernel::GatherElements);
+      if ((elements || is(kernels::Kernel::Gather)) && bad_index[0] != 0) {
         kernels::Gather gather;
-        std::memcpy(&gather, plan_.params + step.params, sizeof gather);
+        kernels::GatherElements picked;
+        std::memcpy(elements ? static_cast<void *>(&picked) : &gather, plan_.params + step.params,
+                    elements ? sizeof picked : sizeof gather);
+        const std::int64_t rows = elements ? picked.rows : gather.rows;
         return Status::error(
             ErrorId::run_value,
             format("%s '%s': index %lld: found %lld, expected one from %lld to %lld", plan_.name(step.op),
                    plan_.name(step.name), static_cast<long long>(bad_index[1]), static_cast<long long>(bad_index[0]),
-                   static_cast<long long>(-gather.rows), static_cast<long long>(gather.rows - 1)));
+                   static_cast<long long>(-rows), static_cast<long long>(rows - 1)));
       }
       if (step.kernel == static_cast<std::uint32_t>(kernels::Kernel::RecurrentF32) && bad_index[0] != 0) {
         kernels::RecurrentF32 layer;

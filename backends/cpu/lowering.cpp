@@ -396,6 +396,8 @@ Status Lowering::lower_group(const Group &group, bool *done) {
     }
   }
   if (group.attention) return lower_attention(group, done);
+  if (node.op == Op::TopK) return lower_top_k(node, done);
+  if (node.op == Op::GatherElements) return lower_gather_elements(node, done);
   if (quantized || node.op == Op::QuantizeLinear || node.op == Op::DequantizeLinear) {
     QR_RETURN_IF_ERROR(lower_int(group, done));
     return *done ? Status() : lower_movement(node, done);

@@ -109,6 +109,8 @@ class Lowering {
   Status lower_recurrent(const qir::Node &node, bool *done);
   Status lower_cumulate(const qir::Node &node, bool *done);
   Status lower_rotary(const qir::Node &node, bool *done);
+  Status lower_top_k(const qir::Node &node, bool *done);
+  Status lower_gather_elements(const qir::Node &node, bool *done);
   Status lower_group_norm(const qir::Node &node, bool *done);
   Status lower_mean_variance_norm(const qir::Node &node, bool *done);
   Status lower_lp_norm(const qir::Node &node, bool *done);

@@ -116,7 +116,7 @@ std::vector<Bytes> run(const Isa &isa, Kernel kernel, const void *params, const 
       // Elements of 8 bytes begin at multiples of 8.
       const bool wide = kernel == Kernel::Elements || kernel == Kernel::Cumulate || kernel == Kernel::UnaryF64 ||
                         kernel == Kernel::SoftmaxF64 || kernel == Kernel::Reduce || kernel == Kernel::MatMulWide ||
-                        kernel == Kernel::Hardmax;
+                        kernel == Kernel::Hardmax || kernel == Kernel::TopK || kernel == Kernel::GatherElements;
       const std::size_t skew = constant ? 0 : wide ? place.skew * 2 : place.skew;
       memory.emplace_back(constant ? (bytes + 63) / 64 * 64 : bytes, place.edge, skew);
       if (bytes) std::memcpy(memory.back().data(), operands[i].contents.data(), bytes);
@@ -297,6 +297,7 @@ int main_of(int argc, char **argv) {
   register_lines(registry);
   register_wide(registry);
   register_matmul_int(registry);
+  register_select(registry);
   if (register_emulated) register_emulated(registry);
   if (list) {
     for (const auto &test : registry.tests) std::printf("%s\n", test.name.c_str());

@@ -261,6 +261,24 @@ EMULATED __m512i maskz_permutexvar_epi64(__mmask8 mask, __m512i order, __m512i a
   const Lanes<std::int64_t> o(order), x(a);
   return each<std::int64_t>(mask, [&](int i) { return x.at[o.at[i] & 7]; }).template as<__m512i>();
 }
+template <class T, int Predicate>
+EMULATED auto cmp_int(__m512i a, __m512i b) {
+  static_assert(Predicate == _MM_CMPINT_NLT);
+  const Lanes<T> x(a), y(b);
+  unsigned mask = 0;
+  for (int i = 0; i < Lanes<T>::kCount; ++i) mask |= static_cast<unsigned>(x.at[i] >= y.at[i]) << i;
+  if constexpr (sizeof(T) == 4) return static_cast<__mmask16>(mask);
+  else return static_cast<__mmask8>(mask);
+}
+template <class T>
+EMULATED __m512i maskz_compress(unsigned mask, __m512i a) {
+  const Lanes<T> x(a);
+  Lanes<T> r;
+  int to = 0;
+  for (int i = 0; i < Lanes<T>::kCount; ++i)
+    if (mask >> i & 1) r.at[to++] = x.at[i];
+  return r.template as<__m512i>();
+}
 template <class V, std::size_t N = 1>  // of elements of N bytes
 EMULATED V maskz_loadu(std::uint64_t mask, const void *from) {
   std::uint8_t r[sizeof(V)] = {};
@@ -283,10 +301,16 @@ EMULATED void mask_storeu(void *to, std::uint64_t mask, V v) {
 }  // namespace emulated_avx512
 
 #undef _mm512_cmp_ps_mask
+#undef _mm512_cmp_epi32_mask
+#undef _mm512_cmp_epi64_mask
 #undef _mm512_maskz_roundscale_ps
 #define _mm512_dpbusd_epi32 emulated_avx512::dpbusd
 #define _mm512_dpwssd_epi32 emulated_avx512::dpwssd
 #define _mm512_cmp_ps_mask(a, b, predicate) emulated_avx512::cmp_ps<predicate>(a, b)
+#define _mm512_cmp_epi32_mask(a, b, predicate) emulated_avx512::cmp_int<std::int32_t, predicate>(a, b)
+#define _mm512_cmp_epi64_mask(a, b, predicate) emulated_avx512::cmp_int<std::int64_t, predicate>(a, b)
+#define _mm512_maskz_compress_epi32 emulated_avx512::maskz_compress<std::int32_t>
+#define _mm512_maskz_compress_epi64 emulated_avx512::maskz_compress<std::int64_t>
 #define _mm512_mask_mov_ps emulated_avx512::mask_mov_ps
 #define _mm512_maskz_loadu_ps emulated_avx512::maskz_loadu_ps
 #define _mm512_mask_storeu_ps emulated_avx512::mask_store<float>

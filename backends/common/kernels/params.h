@@ -394,11 +394,27 @@ struct Cumulate {
   std::uint32_t product = 0, exclusive = 0, backwards = 0;
 };
 
+// The k greatest (or least) along the middle one of outer x n x inner, the best first; of equal ones the first in x.
+// NaN comes after every number. indices: i64.
+struct TopK {
+  std::int64_t outer = 1, n = 0, inner = 1, k = 0;
+  std::uint32_t dtype = 0;  // f32, f64 or an integer of 8 to 64 bits, by the numbers of base/dtypes.inc
+  std::uint32_t least = 0, has_values = 1, has_indices = 1;
+};
+
 // y[o, i, :] = table[o, index[i], :]; a negative index counts from the end; one out of range is an error of the run.
 struct Gather {
   std::int64_t outer = 1, rows = 0, row_bytes = 0, count = 0;
   std::uint32_t index_bytes = 8;  // 4 or 8, signed
   std::uint32_t reserved = 0;
+};
+
+// y[o, i, j] = x[o, index[o, i, j], j]: x is outer x rows x inner, index and y are outer x count x inner. Indices as in
+// Gather.
+struct GatherElements {
+  std::int64_t outer = 1, rows = 0, count = 0, inner = 1;
+  std::uint32_t width = 4;        // bytes of an element: 1, 2, 4 or 8
+  std::uint32_t index_bytes = 8;  // 4 or 8, signed
 };
 
 // y[i, j] = sum over two rows and two columns, from tables that the planner makes: per output row {i32 row0, i32 row1,

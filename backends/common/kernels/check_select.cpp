@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernels that choose elements.
+#include "backends/common/kernels/check.h"
+#include "backends/common/kernels/isa.h"
+#include "backends/common/kernels/top_k_shape.h"
+#include "base/checked.h"
+
+namespace quarry::kernels {
+
+Status check_TopK(const void *params, const Isa &, Needs &needs) {
+  constexpr const char *kName = "TopK";
+  const auto &p = *static_cast<const TopK *>(params);
+  switch (static_cast<DType>(p.dtype)) {
+    case DType::F32:
+    case DType::F64:
+    case DType::I8:
+    case DType::U8:
+    case DType::I16:
+    case DType::U16:
+    case DType::I32:
+    case DType::U32:
+    case DType::I64:
+    case DType::U64: break;
+    default: return refuse(kName, "dtype", p.dtype, "f32, f64 or an integer of 8 to 64 bits");
+  }
+  for (const std::uint32_t flag : {p.least, p.has_values, p.has_indices})
+    if (flag > 1) return refuse(kName, "flag", flag, "0 or 1");
+  if (p.has_values + p.has_indices == 0) return refuse(kName, "outputs", 0, "1 or 2");
+  if (p.n < 1 || p.n > 1 << 30) return refuse(kName, "elements of a line", p.n, "1 to 2^30");
+  if (p.k < 1 || p.k > p.n) return refuse(kName, "k", p.k, "1 to the elements of a line");
+  if (p.outer < 1 || p.inner < 1) return refuse(kName, "extent", p.outer < 1 ? p.outer : p.inner, "1 or more");
+  const std::int64_t from[3] = {p.outer, p.n, p.inner}, to[3] = {p.outer, p.k, p.inner};
+  const auto count = element_count(from, 3), chosen = element_count(to, 3);
+  if (!count || !chosen || *count > std::int64_t{1} << 48)
+    return refuse(kName, "elements (outer extent given)", p.outer, "at most 2^48 elements");
+  const auto width = static_cast<std::uint64_t>(top_k_width(p));
+  add(needs, static_cast<std::uint64_t>(*count) * width);
+  if (p.has_values) add(needs, static_cast<std::uint64_t>(*chosen) * width, true);
+  if (p.has_indices) add(needs, static_cast<std::uint64_t>(*chosen) * 8, true);
+  needs.scratch_bytes = static_cast<std::uint64_t>(top_k_room(p).bytes);
+  return {};
+}
+
+Status check_GatherElements(const void *params, const Isa &, Needs &needs) {
+  constexpr const char *kName = "GatherElements";
+  const auto &p = *static_cast<const GatherElements *>(params);
+  if (p.width != 1 && p.width != 2 && p.width != 4 && p.width != 8)
+    return refuse(kName, "bytes of an element", p.width, "1, 2, 4 or 8");
+  if (p.index_bytes != 4 && p.index_bytes != 8) return refuse(kName, "bytes of an index", p.index_bytes, "4 or 8");
+  const std::int64_t table[3] = {p.outer, p.rows, p.inner}, picked[3] = {p.outer, p.count, p.inner};
+  const auto from = element_count(table, 3), to = element_count(picked, 3);
+  if (!from || !to || *from > std::int64_t{1} << 48 || *to > std::int64_t{1} << 48)
+    return refuse(kName, "elements (outer extent given)", p.outer, "no negative extents, and at most 2^48 elements");
+  if (p.rows < 1 || (p.index_bytes == 4 && p.rows > INT32_MAX))
+    return refuse(kName, "rows", p.rows, "1 or more, as far as indices reach");
+  add(needs, static_cast<std::uint64_t>(*from) * p.width);
+  add(needs, static_cast<std::uint64_t>(*to) * p.index_bytes);
+  add(needs, static_cast<std::uint64_t>(*to) * p.width, true);
+  return {};
+}
+
+}  // namespace quarry::kernels
