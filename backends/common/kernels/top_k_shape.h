@@ -8,7 +8,7 @@
 namespace quarry::kernels {
 
 // Lines of up to so many elements are ranked as they are.
-inline constexpr std::int64_t kTopKFew = 64;
+inline constexpr std::int64_t kTopKFew = 32;
 // Keys are read in whole vectors, a few at a time.
 inline constexpr std::int64_t kTopKPadding = 64;
 

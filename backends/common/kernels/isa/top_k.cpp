@@ -87,12 +87,43 @@ std::int64_t greatest_of_groups(const K *keys, std::int64_t vectors, std::int64_
   return groups * kCount;
 }
 
+// A bit for each lane of `v` that is not less than `least`.
+template <class Vec>
+QR_INLINE std::uint32_t lanes_from(Vec v, Vec least) noexcept {
+#if defined(__AVX512F__) && QR_ISA_BYTES == 64
+  if constexpr (sizeof(v[0]) == 4)
+    return _mm512_cmp_epi32_mask(reinterpret_cast<__m512i>(v), reinterpret_cast<__m512i>(least), _MM_CMPINT_NLT);
+  else return _mm512_cmp_epi64_mask(reinterpret_cast<__m512i>(v), reinterpret_cast<__m512i>(least), _MM_CMPINT_NLT);
+#else
+  const auto mask = v >= least;
+#if defined(__AVX2__) && QR_ISA_BYTES == 32
+  if constexpr (sizeof(v[0]) == 4)
+    return static_cast<std::uint32_t>(_mm256_movemask_ps(reinterpret_cast<__m256>(mask)));
+  else return static_cast<std::uint32_t>(_mm256_movemask_pd(reinterpret_cast<__m256d>(mask)));
+#elif defined(__SSE2__) && QR_ISA_BYTES == 16
+  if constexpr (sizeof(v[0]) == 4) return static_cast<std::uint32_t>(_mm_movemask_ps(reinterpret_cast<__m128>(mask)));
+  else return static_cast<std::uint32_t>(_mm_movemask_pd(reinterpret_cast<__m128d>(mask)));
+#else
+  if (!any(reinterpret_cast<VecL>(mask))) return 0;
+  std::uint32_t bits = 0;
+  for (int lane = 0; lane < static_cast<int>(sizeof v / sizeof v[0]); ++lane)
+    bits |= static_cast<std::uint32_t>(mask[lane] & 1) << lane;
+  return bits;
+#endif
+#endif
+}
+
 // How many of `count` keys (whole vectors) are not less than `bound`.
 template <class K>
 QR_INLINE std::int64_t count_from(const K *keys, std::int64_t count, K bound) noexcept {
   using Vec = typename Of<K>::Vec;
   constexpr int kCount = Of<K>::kCount;
   const Vec least = splat(bound);
+  if (count <= 8 * kCount && kBytes >= 32) {  // the bits of masks, rather than lanes in the end
+    std::int64_t total = 0;
+    for (std::int64_t i = 0; i < count; i += kCount) total += __builtin_popcount(lanes_from(keys_at(keys + i), least));
+    return total;
+  }
   Vec a{}, b{};
   std::int64_t i = 0;
   for (; i + 2 * kCount <= count; i += 2 * kCount) {
@@ -134,32 +165,6 @@ K bound_of(const K *keys, std::int64_t n, std::int64_t count, std::int64_t k, st
     }
   }
   return low;
-}
-
-// A bit for each lane of `v` that is not less than `least`.
-template <class Vec>
-QR_INLINE std::uint32_t lanes_from(Vec v, Vec least) noexcept {
-#if defined(__AVX512F__) && QR_ISA_BYTES == 64
-  if constexpr (sizeof(v[0]) == 4)
-    return _mm512_cmp_epi32_mask(reinterpret_cast<__m512i>(v), reinterpret_cast<__m512i>(least), _MM_CMPINT_NLT);
-  else return _mm512_cmp_epi64_mask(reinterpret_cast<__m512i>(v), reinterpret_cast<__m512i>(least), _MM_CMPINT_NLT);
-#else
-  const auto mask = v >= least;
-#if defined(__AVX2__) && QR_ISA_BYTES == 32
-  if constexpr (sizeof(v[0]) == 4)
-    return static_cast<std::uint32_t>(_mm256_movemask_ps(reinterpret_cast<__m256>(mask)));
-  else return static_cast<std::uint32_t>(_mm256_movemask_pd(reinterpret_cast<__m256d>(mask)));
-#elif defined(__SSE2__) && QR_ISA_BYTES == 16
-  if constexpr (sizeof(v[0]) == 4) return static_cast<std::uint32_t>(_mm_movemask_ps(reinterpret_cast<__m128>(mask)));
-  else return static_cast<std::uint32_t>(_mm_movemask_pd(reinterpret_cast<__m128d>(mask)));
-#else
-  if (!any(reinterpret_cast<VecL>(mask))) return 0;
-  std::uint32_t bits = 0;
-  for (int lane = 0; lane < static_cast<int>(sizeof v / sizeof v[0]); ++lane)
-    bits |= static_cast<std::uint32_t>(mask[lane] & 1) << lane;
-  return bits;
-#endif
-#endif
 }
 
 // Keys that reach the bound and where they stand, in their order, behind `found` that are there; stops where `room`
