@@ -173,15 +173,27 @@ namespace {
 
 // Where an index of one padded axis comes from; kPadded where it is the constant.
 constexpr std::int64_t kPadded = -1;
-std::int64_t pad_source(std::int64_t index, std::int64_t extent, std::string_view mode) {
+enum class PadMode { Constant, Edge, Wrap, Reflect };
+std::int64_t pad_source(std::int64_t index, std::int64_t extent, PadMode mode) {
   if (index >= 0 && index < extent) return index;
-  if (mode == "constant" || extent == 0) return kPadded;
-  if (mode == "edge") return index < 0 ? 0 : extent - 1;
-  if (mode == "wrap") return ((index % extent) + extent) % extent;
+  if (mode == PadMode::Constant || extent == 0) return kPadded;
+  if (mode == PadMode::Edge) return index < 0 ? 0 : extent - 1;
+  if (mode == PadMode::Wrap) {
+    if (index < 0 && index >= -extent) return index + extent;
+    return ((index % extent) + extent) % extent;
+  }
   if (extent == 1) return 0;
-  const std::int64_t period = 2 * (extent - 1),
-                     phase = ((index % period) + period) % period;  // reflect: the edge is not repeated
+  const std::int64_t period = 2 * (extent - 1);
+  if (index < 0 && index > -extent) return -index;  // divisions are slow, and few pads are longer than the axis
+  if (index >= extent && index <= period) return period - index;
+  const std::int64_t phase = ((index % period) + period) % period;  // reflect: the edge is not repeated
   return phase < extent ? phase : period - phase;
+}
+PadMode pad_mode(std::string_view name) {
+  return name == "constant" ? PadMode::Constant
+         : name == "edge"   ? PadMode::Edge
+         : name == "wrap"   ? PadMode::Wrap
+                            : PadMode::Reflect;
 }
 
 }  // namespace
@@ -189,7 +201,8 @@ std::int64_t pad_source(std::int64_t index, std::int64_t extent, std::string_vie
 Status kernel_pad(Context &context) {
   const View &in = *context.input(0);
   const View *value = context.input(2);
-  const std::string_view mode = context.node().get_string("mode", "constant");
+  const std::string_view mode_name = context.node().get_string("mode", "constant");
+  const PadMode mode = pad_mode(mode_name);
   qir::IntList pads, axes;
   QR_RETURN_IF_ERROR(read_list(context, 1, &pads));
   QR_RETURN_IF_ERROR(read_list(context, 3, &axes));
@@ -199,14 +212,14 @@ Status kernel_pad(Context &context) {
   QR_RETURN_IF_ERROR(make_output(context, 0, pad.extent, in.rank, &out));
   if (out->count == 0) return {};
   if (in.rank == 0) return copy_all(context);
-  if (mode != "constant" && in.count == 0) {
+  if (mode != PadMode::Constant && in.count == 0) {
     return qir::node_error(context.node(), ErrorId::run_value, "found %s, which has nothing to %s",
-                           shape_text(in.dims, in.rank).c_str(), String(mode).c_str());
+                           shape_text(in.dims, in.rank).c_str(), String(mode_name).c_str());
   }
 
   const std::uint64_t zero = 0;
   const void *const constant = value && value->count > 0 ? value->data : &zero;
-  if (mode == "constant") fill(out->data, out->count, constant, out->width);
+  if (mode == PadMode::Constant) fill(out->data, out->count, constant, out->width);
   // Where the indices of each axis come from. Of the last axis, out indices [inside, inside_end) are one run of the
   // input.
   std::int64_t strides[kMaxRank], total = 0;
@@ -262,7 +275,7 @@ Status kernel_pad(Context &context) {
             std::memcpy(element(*out, written + j), element(in, from + of_last[j]), in.width);
       }
     };
-    if (mode == "constant") continue;
+    if (mode == PadMode::Constant) continue;
     copy_single(0, inside);
     copy_single(inside_end, row);
   }

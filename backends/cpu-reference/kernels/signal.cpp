@@ -315,8 +315,9 @@ Status kernel_mel_weight_matrix(Context &context) {
   }
   const bool known = dispatch_number(out->dtype, [&](auto tag) {
     using T = decltype(tag);
+    std::int64_t left, center = bin_of(0), right = bin_of(1);
     for (std::int64_t band = 0; band < bands; ++band) {
-      const std::int64_t left = bin_of(band), center = bin_of(band + 1), right = bin_of(band + 2);
+      left = center, center = right, right = bin_of(band + 2);
       const auto put = [&](std::int64_t bin, double value) {
         if (bin < bins)
           out->as<T>()[bin * bands + band] = round_to<T>(std::is_integral_v<T> ? std::trunc(value) : value);

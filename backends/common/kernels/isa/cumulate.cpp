@@ -13,10 +13,18 @@ void lines(const Cumulate &p, const T *x, T *y, std::int64_t outer, std::int64_t
   const auto at = [&](std::int64_t i) { return (outer * p.n + (p.backwards ? p.n - 1 - i : i)) * p.inner; };
   if (p.inner == 1) {
     T sum = product ? 1 : 0;
-    for (std::int64_t i = 0; i < p.n; ++i) {
-      const T next = combine(sum, x[at(i)]);
-      y[at(i)] = p.exclusive ? sum : next;
-      sum = next;
+    const std::int64_t first = at(0), step = p.backwards ? -1 : 1;
+    x += first, y += first;
+    if (p.exclusive) {
+      for (std::int64_t i = 0; i < p.n; ++i) {
+        const T next = combine(sum, x[i * step]);
+        y[i * step] = sum;
+        sum = next;
+      }
+    } else if (p.backwards) {
+      for (std::int64_t i = 0; i < p.n; ++i) y[-i] = sum = combine(sum, x[-i]);
+    } else {
+      for (std::int64_t i = 0; i < p.n; ++i) y[i] = sum = combine(sum, x[i]);
     }
     return;
   }
