@@ -536,3 +536,5 @@ def bodies():
 
 
 bodies()
+
+import operator_cases_networks  # noqa: E402,F401 (behind the cases here, whose made-up values stay as they were)

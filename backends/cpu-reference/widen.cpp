@@ -83,8 +83,14 @@ class Widener {
   // them first.
   bool moves_halves(const qir::Node &node, const Vector<bool> &as_half) const {
     const KernelRow *row = find_kernel(node.op);
-    if (row->handling != Handling::Move || node.outputs.size() != 1 || node.inputs.empty() || !half(node.outputs[0]))
-      return false;
+    const bool replaces = node.op == qir::Op::ScatterND && node.get_string("reduction", "none") == "none";
+    if ((row->handling != Handling::Move && !replaces) || node.inputs.empty() || !half(node.outputs[0])) return false;
+    if (node.op == qir::Op::Split) {  // all of it goes on
+      for (const std::int32_t id : node.outputs)
+        if (id == qir::kAbsent || tensor(id).dtype != tensor(node.inputs[0]).dtype) return false;
+      return as_half[static_cast<std::size_t>(node.inputs[0])];
+    }
+    if (node.outputs.size() != 1) return false;
     bool constant = true;
     std::uint64_t read = 0;
     for (const std::int32_t id : node.inputs) {

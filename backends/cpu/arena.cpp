@@ -41,7 +41,8 @@ std::optional<std::uint32_t> same_walk(const Plan &plan, const Step &step) {
   const auto first_if = [](bool same) { return same ? std::optional<std::uint32_t>(0) : std::nullopt; };
   switch (step.kernel) {
     case static_cast<std::uint32_t>(Kernel::UnaryF32):
-    case static_cast<std::uint32_t>(Kernel::UnaryF64): return 0;
+    case static_cast<std::uint32_t>(Kernel::UnaryF64):
+    case static_cast<std::uint32_t>(Kernel::ScatterRows): return 0;  // (rows are all that it writes then)
     case static_cast<std::uint32_t>(Kernel::BinaryF32): {
       const auto p = params_of<kernels::BinaryF32>(plan, step);
       return first_if(is_row_major({p.dims, p.rank}, {p.a, p.rank}));

@@ -64,6 +64,30 @@ void Execution::make_scratch(std::uint32_t workers) {
   scratch_workers_ = workers;
 }
 
+// How many there are of what entry `at` of a step's indices names; 0: the step's kernel has none. (An index that is out
+// of range is never 0.)
+std::int64_t Execution::indexed_extent(const Step &step, std::int64_t at) const {
+  const std::uint8_t *const params = plan_.params + step.params;
+  switch (static_cast<kernels::Kernel>(step.kernel)) {
+    case kernels::Kernel::Gather: {
+      kernels::Gather gather;
+      std::memcpy(&gather, params, sizeof gather);
+      return gather.rows;
+    }
+    case kernels::Kernel::GatherElements: {
+      kernels::GatherElements gather;
+      std::memcpy(&gather, params, sizeof gather);
+      return gather.rows;
+    }
+    case kernels::Kernel::ScatterRows: {
+      kernels::ScatterRows scatter;
+      std::memcpy(&scatter, params, sizeof scatter);
+      return scatter.dims[at % scatter.length];
+    }
+    default: return 0;
+  }
+}
+
 Status Execution::run(const qr_run_request &request, const qr_host &host, std::uint64_t *events) {
   for (std::uint64_t i = 0; i < request.output_count; ++i) {
     if (plan_.tail && plan_.tail->gives(i)) continue;
@@ -93,20 +117,13 @@ Status Execution::run(const qr_run_request &request, const qr_host &host, std::u
       sharing_.step(static_cast<std::size_t>(&step - plan_.steps.data()));
       plan_.isa->run[step.kernel]({plan_.params + step.params, operands_.data() + step.first_operand, threads,
                                    static_cast<std::byte *>(scratch_.data), plan_.scratch_bytes, bad_index});
-      // (An index that is out of range is never 0.)
-      const auto is = [&step](kernels::Kernel kernel) { return step.kernel == static_cast<std::uint32_t>(kernel); };
-      const bool elements = is(kernels::Kernel::GatherElements);
-      if ((elements || is(kernels::Kernel::Gather)) && bad_index[0] != 0) {
-        kernels::Gather gather;
-        kernels::GatherElements picked;
-        std::memcpy(elements ? static_cast<void *>(&picked) : &gather, plan_.params + step.params,
-                    elements ? sizeof picked : sizeof gather);
-        const std::int64_t rows = elements ? picked.rows : gather.rows;
-        return Status::error(
-            ErrorId::run_value,
-            format("%s '%s': index %lld: found %lld, expected one from %lld to %lld", plan_.name(step.op),
-                   plan_.name(step.name), static_cast<long long>(bad_index[1]), static_cast<long long>(bad_index[0]),
-                   static_cast<long long>(-rows), static_cast<long long>(rows - 1)));
+      if (bad_index[0] != 0) {
+        if (const std::int64_t extent = indexed_extent(step, bad_index[1]); extent > 0)
+          return Status::error(
+              ErrorId::run_value,
+              format("%s '%s': index %lld: found %lld, expected one from %lld to %lld", plan_.name(step.op),
+                     plan_.name(step.name), static_cast<long long>(bad_index[1]), static_cast<long long>(bad_index[0]),
+                     static_cast<long long>(-extent), static_cast<long long>(extent - 1)));
       }
       if (step.kernel == static_cast<std::uint32_t>(kernels::Kernel::RecurrentF32) && bad_index[0] != 0) {
         kernels::RecurrentF32 layer;

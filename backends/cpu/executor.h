@@ -32,6 +32,7 @@ class Execution : public HeapObject {
   Status run_tail(const Step &step, const qr_run_request &request, const qr_host &host, std::uint64_t *events);
   void tell(const Step &step, std::uint64_t id, std::uint64_t begin_ns, std::uint64_t end_ns,
             const qr_profile_sink &profile) const;
+  std::int64_t indexed_extent(const Step &step, std::int64_t at) const;
   void bind(const qr_run_request &request);
   void make_scratch(std::uint32_t workers);
 

@@ -396,8 +396,14 @@ Status Lowering::lower_group(const Group &group, bool *done) {
     }
   }
   if (group.attention) return lower_attention(group, done);
-  if (node.op == Op::TopK) return lower_top_k(node, done);
-  if (node.op == Op::GatherElements) return lower_gather_elements(node, done);
+  switch (node.op) {  // the same of numbers that stand for others
+    case Op::TopK: return lower_top_k(node, done);
+    case Op::GatherElements: return lower_gather_elements(node, done);
+    case Op::ScatterND: return lower_scatter_rows(node, done);
+    case Op::ArgMax:
+    case Op::ArgMin: return lower_arg_extreme(node, done);
+    default: break;
+  }
   if (quantized || node.op == Op::QuantizeLinear || node.op == Op::DequantizeLinear) {
     QR_RETURN_IF_ERROR(lower_int(group, done));
     return *done ? Status() : lower_movement(node, done);

@@ -116,7 +116,8 @@ std::vector<Bytes> run(const Isa &isa, Kernel kernel, const void *params, const 
       // Elements of 8 bytes begin at multiples of 8.
       const bool wide = kernel == Kernel::Elements || kernel == Kernel::Cumulate || kernel == Kernel::UnaryF64 ||
                         kernel == Kernel::SoftmaxF64 || kernel == Kernel::Reduce || kernel == Kernel::MatMulWide ||
-                        kernel == Kernel::Hardmax || kernel == Kernel::TopK || kernel == Kernel::GatherElements;
+                        kernel == Kernel::Hardmax || kernel == Kernel::TopK || kernel == Kernel::GatherElements ||
+                        kernel == Kernel::ScatterRows || kernel == Kernel::ArgExtremeF32;
       const std::size_t skew = constant ? 0 : wide ? place.skew * 2 : place.skew;
       memory.emplace_back(constant ? (bytes + 63) / 64 * 64 : bytes, place.edge, skew);
       if (bytes) std::memcpy(memory.back().data(), operands[i].contents.data(), bytes);

@@ -59,4 +59,40 @@ Status check_GatherElements(const void *params, const Isa &, Needs &needs) {
   return {};
 }
 
+Status check_ScatterRows(const void *params, const Isa &, Needs &needs) {
+  constexpr const char *kName = "ScatterRows";
+  const auto &p = *static_cast<const ScatterRows *>(params);
+  constexpr std::int64_t kMost = std::int64_t{1} << 48;
+  if (p.reserved != 0) return refuse(kName, "reserved field", p.reserved, "0");
+  if (p.length < 1 || p.length > kCopyRank) return refuse(kName, "indices of a tuple", p.length, "1 to 8");
+  if (p.bytes < 0 || p.bytes > kMost) return refuse(kName, "bytes", p.bytes, "0 to 2^48");
+  std::uint64_t reach = 0;
+  if (!nest_extent(p.dims, p.steps, p.length, &reach) || reach == 0)
+    return refuse(kName, "axes (first extent given)", p.dims[0], "1 or more elements, within 2^48 bytes");
+  const std::int64_t updates[2] = {p.tuples, p.row_bytes}, indices[2] = {p.tuples, p.length};
+  const auto given = element_count(updates, 2), told = element_count(indices, 2);
+  if (!given || !told || *given > kMost || *told > kMost / 8)
+    return refuse(kName, "tuples", p.tuples, "none negative, and at most 2^48 bytes of updates");
+  if (p.row_bytes > p.bytes - static_cast<std::int64_t>(reach) + 1)
+    return refuse(kName, "bytes of a row", p.row_bytes, "what is left behind the last row's beginning, at most");
+  const auto bytes = static_cast<std::uint64_t>(p.bytes);
+  add(needs, bytes), add(needs, static_cast<std::uint64_t>(*told) * 8), add(needs, static_cast<std::uint64_t>(*given));
+  add(needs, bytes, true);
+  return {};
+}
+
+Status check_ArgExtremeF32(const void *params, const Isa &, Needs &needs) {
+  constexpr const char *kName = "ArgExtremeF32";
+  const auto &p = *static_cast<const ArgExtremeF32 *>(params);
+  for (const std::uint32_t flag : {p.least, p.last})
+    if (flag > 1) return refuse(kName, "flag", flag, "0 or 1");
+  if (p.cols < 1 || p.cols > 1 << 30) return refuse(kName, "elements of a row", p.cols, "1 to 2^30");
+  const std::int64_t dims[2] = {p.rows, p.cols};
+  const auto count = element_count(dims, 2);
+  if (!count || *count > std::int64_t{1} << 48)
+    return refuse(kName, "rows", p.rows, "none negative, and at most 2^48 elements");
+  add(needs, static_cast<std::uint64_t>(*count) * 4), add(needs, static_cast<std::uint64_t>(p.rows) * 8, true);
+  return {};
+}
+
 }  // namespace quarry::kernels

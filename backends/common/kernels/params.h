@@ -417,6 +417,20 @@ struct GatherElements {
   std::uint32_t index_bytes = 8;  // 4 or 8, signed
 };
 
+// y = x with rows of `updates` where tuples of indices (i64) say; of rows that are named twice the later one stays.
+// Index k of a tuple is of an axis of dims[k], whose elements are steps[k] bytes apart. y may be x.
+struct ScatterRows {
+  std::int64_t bytes = 0, row_bytes = 0, tuples = 0;
+  std::uint32_t length = 1, reserved = 0;
+  std::int64_t dims[kCopyRank] = {}, steps[kCopyRank] = {};
+};
+
+// Where the greatest (least) of each row of f32 stands: i64; of equal ones the first (last), and NaN before all.
+struct ArgExtremeF32 {
+  std::int64_t rows = 0, cols = 0;
+  std::uint32_t least = 0, last = 0;
+};
+
 // y[i, j] = sum over two rows and two columns, from tables that the planner makes: per output row {i32 row0, i32 row1,
 // f32 weight of row1}, per output column likewise. Nearest: weight 0.
 struct ResizeF32 {

@@ -2,7 +2,7 @@
 // The k greatest or least of lines. Elements become integers that order as they do. A bound that at least k of them
 // reach is found by counting (of the greatest of groups, where k is small beside the line), those that reach it are
 // collected, and only they are put in order.
-#include "backends/common/kernels/isa/double_vec.h"
+#include "backends/common/kernels/isa/lanes.h"
 #include "backends/common/kernels/isa/kernels.h"
 #include "backends/common/kernels/isa/transpose.h"
 #include "backends/common/kernels/top_k_shape.h"
@@ -85,32 +85,6 @@ std::int64_t greatest_of_groups(const K *keys, std::int64_t vectors, std::int64_
     put_keys(to + groups * kCount, best);
   }
   return groups * kCount;
-}
-
-// A bit for each lane of `v` that is not less than `least`.
-template <class Vec>
-QR_INLINE std::uint32_t lanes_from(Vec v, Vec least) noexcept {
-#if defined(__AVX512F__) && QR_ISA_BYTES == 64
-  if constexpr (sizeof(v[0]) == 4)
-    return _mm512_cmp_epi32_mask(reinterpret_cast<__m512i>(v), reinterpret_cast<__m512i>(least), _MM_CMPINT_NLT);
-  else return _mm512_cmp_epi64_mask(reinterpret_cast<__m512i>(v), reinterpret_cast<__m512i>(least), _MM_CMPINT_NLT);
-#else
-  const auto mask = v >= least;
-#if defined(__AVX2__) && QR_ISA_BYTES == 32
-  if constexpr (sizeof(v[0]) == 4)
-    return static_cast<std::uint32_t>(_mm256_movemask_ps(reinterpret_cast<__m256>(mask)));
-  else return static_cast<std::uint32_t>(_mm256_movemask_pd(reinterpret_cast<__m256d>(mask)));
-#elif defined(__SSE2__) && QR_ISA_BYTES == 16
-  if constexpr (sizeof(v[0]) == 4) return static_cast<std::uint32_t>(_mm_movemask_ps(reinterpret_cast<__m128>(mask)));
-  else return static_cast<std::uint32_t>(_mm_movemask_pd(reinterpret_cast<__m128d>(mask)));
-#else
-  if (!any(reinterpret_cast<VecL>(mask))) return 0;
-  std::uint32_t bits = 0;
-  for (int lane = 0; lane < static_cast<int>(sizeof v / sizeof v[0]); ++lane)
-    bits |= static_cast<std::uint32_t>(mask[lane] & 1) << lane;
-  return bits;
-#endif
-#endif
 }
 
 // How many of `count` keys (whole vectors) are not less than `bound`.
