@@ -221,29 +221,24 @@ Status kernel_pad(Context &context) {
   const void *const constant = value && value->count > 0 ? value->data : &zero;
   if (mode == PadMode::Constant) fill(out->data, out->count, constant, out->width);
   // Where the indices of each axis come from. Of the last axis, out indices [inside, inside_end) are one run of the
-  // input.
-  std::int64_t strides[kMaxRank], total = 0;
-  dense_strides(in.dims, in.rank, strides);
-  for (std::uint32_t i = 0; i < in.rank; ++i) total += pad.extent[i];
-  auto *sources =
-      static_cast<std::int64_t *>(context.scratch(static_cast<std::uint64_t>(total) * sizeof(std::int64_t)));
-  const std::int64_t *of_axis[kMaxRank];
-  for (std::uint32_t i = 0; i < in.rank; ++i) {
-    of_axis[i] = sources;
-    const std::int64_t inside = std::clamp<std::int64_t>(pad.begin[i], 0, pad.extent[i]);
-    const std::int64_t inside_end = std::clamp<std::int64_t>(pad.begin[i] + in.dims[i], inside, pad.extent[i]);
-    for (std::int64_t j = 0; j < inside; ++j) sources[j] = pad_source(j - pad.begin[i], in.dims[i], mode);
-    // Of the last axis the first alone is asked for.
-    const std::int64_t known = i + 1 == in.rank ? std::min(inside + 1, inside_end) : inside_end;
-    for (std::int64_t j = inside; j < known; ++j) sources[j] = j - pad.begin[i];
-    for (std::int64_t j = inside_end; j < pad.extent[i]; ++j)
-      sources[j] = pad_source(j - pad.begin[i], in.dims[i], mode);
-    sources += pad.extent[i];
-  }
+  // input: only what is around them has a place in its table (working memory is zeroed for each run).
   const std::uint32_t last = in.rank - 1;
   const std::int64_t row = pad.extent[last];
   const std::int64_t inside = std::clamp<std::int64_t>(pad.begin[last], 0, row);
   const std::int64_t inside_end = std::clamp<std::int64_t>(pad.begin[last] + in.dims[last], inside, row);
+  std::int64_t strides[kMaxRank], total = row - (inside_end - inside);
+  dense_strides(in.dims, in.rank, strides);
+  for (std::uint32_t i = 0; i < last; ++i) total += pad.extent[i];
+  auto *sources =
+      static_cast<std::int64_t *>(context.scratch(static_cast<std::uint64_t>(total) * sizeof(std::int64_t)));
+  const std::int64_t *of_axis[kMaxRank];
+  for (std::uint32_t i = 0; i < last; ++i) {
+    of_axis[i] = sources;
+    for (std::int64_t j = 0; j < pad.extent[i]; ++j) *sources++ = pad_source(j - pad.begin[i], in.dims[i], mode);
+  }
+  const std::int64_t *const before = sources, *const after = before + inside;
+  for (std::int64_t j = 0; j < inside; ++j) *sources++ = pad_source(j - pad.begin[last], in.dims[last], mode);
+  for (std::int64_t j = inside_end; j < row; ++j) *sources++ = pad_source(j - pad.begin[last], in.dims[last], mode);
   std::int64_t written = 0;
   for (Odometer index(pad.extent, last); !index.done(); index.next(), written += row) {
     std::int64_t from = 0;
@@ -255,15 +250,14 @@ Status kernel_pad(Context &context) {
     }
     if (padded) continue;  // filled above
     if (inside < inside_end) {
-      std::memcpy(element(*out, written + inside), element(in, from + of_axis[last][inside]),
+      std::memcpy(element(*out, written + inside), element(in, from + inside - pad.begin[last]),
                   static_cast<std::size_t>(inside_end - inside) * in.width);
     }
-    const auto copy_single = [&](std::int64_t begin, std::int64_t end) {
-      const std::int64_t *const of_last = of_axis[last];
+    const auto copy_single = [&](std::int64_t begin, std::int64_t end, const std::int64_t *of_last) {
       const auto each = [&](auto unit) {
-        auto *const to = out->as<decltype(unit)>() + written;
+        auto *const to = out->as<decltype(unit)>() + written + begin;
         const auto *const source = in.as<const decltype(unit)>() + from;
-        for (std::int64_t j = begin; j < end; ++j) to[j] = source[of_last[j]];
+        for (std::int64_t j = 0; j < end - begin; ++j) to[j] = source[of_last[j]];
       };
       switch (in.width) {
         case 1: return each(std::uint8_t{});
@@ -272,12 +266,12 @@ Status kernel_pad(Context &context) {
         case 8: return each(std::uint64_t{});
         default:
           for (std::int64_t j = begin; j < end; ++j)
-            std::memcpy(element(*out, written + j), element(in, from + of_last[j]), in.width);
+            std::memcpy(element(*out, written + j), element(in, from + of_last[j - begin]), in.width);
       }
     };
     if (mode == PadMode::Constant) continue;
-    copy_single(0, inside);
-    copy_single(inside_end, row);
+    copy_single(0, inside, before);
+    copy_single(inside_end, row, after);
   }
   return {};
 }
