@@ -5,7 +5,11 @@ use crate::runtime::Signal;
 use crate::session::Session;
 use crate::tensor::{DType, Element, bytes_of, shape_of};
 use quarry_sys as sys;
-use std::mem::ManuallyDrop;
+use std::ffi::c_void;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Waker};
 
 /// A tensor that owns its elements.
 #[derive(Clone, Debug)]
@@ -84,12 +88,39 @@ impl From<Box<Refused>> for Error {
     }
 }
 
-/// A queued run. Dropped before its end, it is aborted and waited for.
+/// A queued run: waited for by `wait`, or awaited, on any executor. Dropped before its end, it is aborted and waited for.
+#[must_use = "dropped before its end, a run is aborted"]
 pub struct Run<'s, 'd> {
     session: &'s Session<'d>,
     ticket: u64,
-    // In a place of its own that a forgotten Run leaves as it is: the library may still write there.
-    lent: ManuallyDrop<Box<Lent>>,
+    // In a place of its own that a forgotten Run leaves as it is: the library may still write there. None: given back.
+    lent: Option<Box<Lent>>,
+    end: Arc<Mutex<End>>,
+}
+
+/// Whether a run has ended, and who wants to know.
+#[derive(Default)]
+struct End {
+    reached: bool,
+    waker: Option<Waker>,
+}
+
+/// Called once by the library, on a thread of its own, with an `Arc<Mutex<End>>`.
+unsafe extern "C" fn ended(this: *mut c_void, _ticket: u64, status: *mut sys::qr_status) {
+    // SAFETY: the Arc that submit() gave for this call; the status is ours, and wait() gives another.
+    let end = unsafe {
+        sys::qr_status_destroy(status);
+        Arc::from_raw(this.cast::<Mutex<End>>().cast_const())
+    };
+    let waker = {
+        let mut end = end.lock().unwrap_or_else(PoisonError::into_inner);
+        end.reached = true;
+        end.waker.take()
+    };
+    if let Some(waker) = waker {
+        // A waker of somebody's that panics must not unwind through the library.
+        let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| waker.wake()));
+    }
 }
 
 // SAFETY: tensors that are ours, and a session that any thread may submit to and wait for.
@@ -108,26 +139,33 @@ impl<'d> Session<'d> {
         let outs: Vec<*mut sys::qr_tensor> = outs.iter_mut().map(|tensor| tensor as *mut _).collect();
         let mut options = sys::qr_submit_options::INIT;
         options.signal = Signal::or_null(signal);
+        let end = Arc::new(Mutex::new(End::default()));
+        options.self_ = Arc::into_raw(Arc::clone(&end)).cast_mut().cast();
+        options.done = Some(ended);
         let mut ticket = 0;
         // SAFETY: [thread-safe]; tensors and data stay in their box until the run has ended.
         let status =
             unsafe { sys::qr_session_submit(self.get(), &options, ins.as_ptr(), ins.len() as u64, outs.as_ptr(), outs.len() as u64, &mut ticket) };
         match check(status) {
-            Ok(()) => Ok(Run { session: self, ticket, lent: ManuallyDrop::new(lent) }),
-            Err(error) => Err(Box::new(Refused { error, inputs: lent.inputs, outputs: lent.outputs })),
+            Ok(()) => Ok(Run { session: self, ticket, lent: Some(lent), end }),
+            Err(error) => {
+                // SAFETY: `ended` is called for runs that were queued alone.
+                unsafe { drop(Arc::from_raw(options.self_.cast::<Mutex<End>>().cast_const())) };
+                Err(Box::new(Refused { error, inputs: lent.inputs, outputs: lent.outputs }))
+            }
         }
     }
 }
 
 impl Run<'_, '_> {
     /// Waits for the end of the run; gives inputs and outputs back, the latter with the results' shapes.
-    pub fn wait(self) -> Result<(Vec<OwnedTensor>, Vec<OwnedTensor>)> {
-        let mut this = ManuallyDrop::new(self);
-        // SAFETY: [thread-safe]; without a signal it returns when the run has ended, so the box is ours again, once.
-        let (result, lent) = unsafe {
-            let status = sys::qr_session_wait(this.session.get(), this.ticket, std::ptr::null_mut());
-            (check(status), ManuallyDrop::take(&mut this.lent))
-        };
+    pub fn wait(mut self) -> Result<(Vec<OwnedTensor>, Vec<OwnedTensor>)> {
+        self.finish()
+    }
+    fn finish(&mut self) -> Result<(Vec<OwnedTensor>, Vec<OwnedTensor>)> {
+        // SAFETY: [thread-safe]; without a signal it returns when the run has ended, so the box is ours again.
+        let result = check(unsafe { sys::qr_session_wait(self.session.get(), self.ticket, std::ptr::null_mut()) });
+        let lent = self.lent.take().expect("a run that was awaited to its end is polled again");
         result?;
         let Lent { inputs, mut outputs, views } = *lent;
         for (output, view) in outputs.iter_mut().zip(&views[inputs.len()..]) {
@@ -144,13 +182,29 @@ impl Run<'_, '_> {
     }
 }
 
+impl Future for Run<'_, '_> {
+    type Output = Result<(Vec<OwnedTensor>, Vec<OwnedTensor>)>;
+    /// Ready when the run has ended; no thread waits meanwhile.
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        {
+            let mut end = self.end.lock().unwrap_or_else(PoisonError::into_inner);
+            if !end.reached {
+                if !end.waker.as_ref().is_some_and(|waker| waker.will_wake(context.waker())) {
+                    end.waker = Some(context.waker().clone());
+                }
+                return Poll::Pending;
+            }
+        }
+        Poll::Ready(self.finish())
+    }
+}
+
 impl Drop for Run<'_, '_> {
     fn drop(&mut self) {
-        self.abort();
-        // SAFETY: as wait().
-        unsafe {
-            sys::qr_status_destroy(sys::qr_session_wait(self.session.get(), self.ticket, std::ptr::null_mut()));
-            ManuallyDrop::drop(&mut self.lent);
+        if self.lent.is_some() {
+            self.abort();
+            // SAFETY: as finish().
+            unsafe { sys::qr_status_destroy(sys::qr_session_wait(self.session.get(), self.ticket, std::ptr::null_mut())) };
         }
     }
 }

@@ -181,6 +181,52 @@ fn runs_are_queued() {
     assert_eq!((refused.error.code(), refused.inputs.len(), refused.outputs.len()), (Code::InvalidArgument, 1, 0));
 }
 
+/// What the smallest executor is: a thread that sleeps until it is woken.
+fn block_on<F: Future>(future: F) -> F::Output {
+    struct Wakes(std::thread::Thread);
+    impl std::task::Wake for Wakes {
+        fn wake(self: std::sync::Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let waker = std::task::Waker::from(std::sync::Arc::new(Wakes(std::thread::current())));
+    let (mut future, mut context) = (std::pin::pin!(future), std::task::Context::from_waker(&waker));
+    loop {
+        match future.as_mut().poll(&mut context) {
+            std::task::Poll::Ready(output) => return output,
+            std::task::Poll::Pending => std::thread::park(),
+        }
+    }
+}
+
+#[test]
+fn queued_runs_are_futures() {
+    let (session, images, expected) = (session(), images(), expected());
+    let submit = |i: usize| {
+        let input = OwnedTensor::new(&[1, 1, 8, 8], &images[i]).unwrap();
+        session.submit(vec![input], vec![OwnedTensor::zeros(DType::F32, &[1, 10]).unwrap()], None).unwrap_or_else(|refused| panic!("{}", refused.error))
+    };
+    for first in (0..40).step_by(2) {
+        // Two under way, awaited in the order that they do not end in.
+        let found = block_on(async {
+            let (one, other) = (submit(first), submit(first + 1));
+            let other = other.await.unwrap();
+            (one.await.unwrap(), other)
+        });
+        assert_eq!(best(found.0.1[0].data().unwrap()), best(&expected[first]));
+        assert_eq!(best(found.1.1[0].data().unwrap()), best(&expected[first + 1]));
+    }
+    // One that is polled, then dropped; one that is aborted ends one way or the other.
+    let mut dropped = submit(0);
+    let _ = std::pin::Pin::new(&mut dropped).poll(&mut std::task::Context::from_waker(std::task::Waker::noop()));
+    drop(dropped);
+    let aborted = submit(1);
+    aborted.abort();
+    if let Err(error) = block_on(aborted) {
+        assert_eq!(error.code(), Code::Cancelled);
+    }
+}
+
 #[test]
 fn memory_of_the_device() {
     let mut session = session();
