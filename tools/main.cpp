@@ -12,13 +12,11 @@ namespace {
 
 // A word that is no subcommand, or a flag that the subcommand does not have.
 void check_words(const CLI::App &app, int argc, char **argv) {
-  std::vector<std::string> commands;
-  for (const CLI::App *one : app.get_subcommands([](const CLI::App *) { return true; }))
-    commands.push_back(one->get_name());
-  const auto is_command = [&](const char *word) {
-    return std::find(commands.begin(), commands.end(), word) != commands.end();
-  };
-  if (argc < 2 || argv[1][0] == '-' || is_command(argv[1])) return;
+  std::vector<std::string> commands;  // those that the help tells of
+  for (const CLI::App *one : app.get_subcommands([](const CLI::App *) { return true; })) {
+    if (argc < 2 || argv[1][0] == '-' || one->get_name() == argv[1]) return;
+    if (!one->get_group().empty()) commands.push_back(one->get_name());
+  }
   const std::string near = did_you_mean(argv[1], commands);
   throw UsageError(std::string("found '") + argv[1] + "', expected a subcommand: " + CLI::detail::join(commands, ", "),
                    near.empty() ? "`quarry --help` tells what each does" : near);
@@ -57,6 +55,7 @@ int run_program(int argc, char **argv) {
   register_doctor(app, action);
   register_options(app, action);
   register_ops(app, action);
+  register_completion(app, action);
   check_words(app, argc, argv);
   try {
     app.parse(argc, argv);

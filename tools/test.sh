@@ -127,6 +127,12 @@ installed_tree() {  # a program outside the tree, built against what `meson inst
   rm -rf "$prefix" && DESTDIR="$prefix" meson install -C "$build" --quiet &&
     python3 tests/integration/check_installed.py "$prefix" "$build" "$root"
 }
+subproject() {
+  python3 tests/integration/check_subproject.py "$build" "$root"
+}
+debian_packages() {
+  tools/make_deb.sh --build "$build" "$build/deb" && python3 tests/integration/check_packages.py "$build/deb" "$root"
+}
 static_build() {
   # The libraries, built quickly: no more than what programs outside the tree are linked with.
   configure "$build-static" -Ddefault_library=static -Dstatic_backends=cpu,cpu-reference,gpu,htp -Doptimization=0 -Ddebug=false -Dtests=false -Db_pch=false "-Dkernel_isas=$isas" &&
@@ -170,7 +176,7 @@ if [ -n "$models" ]; then
   else
     skip "real models" "there is no $shared/models (set QUARRY_SHARED)"
   fi
-  for subject in program parts outputs shapes trouble profile view; do
+  for subject in program parts outputs shapes trouble profile view completion; do
     step "the program, as a user would: $subject" python3 "tests/integration/check_$subject.py" "$build" "$shared"
   done
   if libraries=$(qnn_libraries); then
@@ -239,7 +245,9 @@ if [ -n "$all" ]; then
     step "htp, all one-operator models against ONNX Runtime" python3 tests/integration/check_htp_ops.py "$build" "$shared" "$libraries" --all
     step "htp, the real models" python3 tests/integration/check_htp_models.py "$build" "$shared" "$libraries" --all
   fi
-  step "installed tree" installed_tree
+  step "installed tree: pkg-config, find_package" installed_tree
+  step "as a subproject of another project" subproject
+  binding "Debian packages, in a clean root" debian_packages
   step "static build" static_build
   step "static build of cpu-reference alone" static_reference
 fi

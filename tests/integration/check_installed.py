@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Builds bindings/c/hello.c and bindings/cpp/digits.cpp with pkg-config against an installed tree and runs them there.
+"""Builds bindings/c/hello.c and bindings/cpp/digits.cpp against an installed tree, with pkg-config and with find_package, and runs them there.
 
 check_installed.py DESTDIR BUILD_DIR SOURCE_ROOT
 """
@@ -8,6 +8,8 @@ import json
 import os
 import subprocess
 import sys
+
+import consumers
 
 destdir, build, root = (os.path.abspath(a) for a in sys.argv[1:4])
 pc = glob.glob(destdir + "/**/quarry.pc", recursive=True)
@@ -47,6 +49,7 @@ try:
         sys.exit(f"FAILED: the moved program uses the backend {paths}, expected that below {moved}")
 finally:
     os.rename(moved, prefix)
+consumers.check_cmake(destdir, f"{destdir}/cmake build", root, ["prepare", "program", "backend-cpu", "backend-cpu-reference"])
 # Plugins and compiler library are found beside libquarry, wherever the installed tree was moved to.
 environment["LD_LIBRARY_PATH"] = libdir
 print("  ", run(f"{destdir}/hello", f"{root}/models/digits/digits.onnx"))

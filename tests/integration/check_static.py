@@ -12,6 +12,8 @@ import shutil
 import subprocess
 import sys
 
+import consumers
+
 build, root, container = (os.path.abspath(a) for a in sys.argv[1:4])
 qnn = sys.argv[4] if len(sys.argv) > 4 else None
 destdir = os.path.join(build, "installed")
@@ -45,6 +47,8 @@ run("c++", "-std=c++17", f"{root}/bindings/cpp/digits.cpp", "-o", digits, *flags
 for arguments in ((f"{root}/models/digits/digits.onnx", "cpu-reference"), (f"{root}/models/digits/digits.onnx", "cpu"), (container,)):
     print("  ", run(hello, *arguments))
 print("  ", run(digits, f"{root}/models/digits", f"{root}/models/digits/digits.onnx", container).splitlines()[-1])
+if consumers.check_cmake(destdir, f"{destdir}/cmake", root, ["prepare", "backend-cpu", "backend-htp"], container):
+    hello, digits = (f"{destdir}/cmake/{name}" for name in ("hello", "digits"))
 for program in (hello, digits):
     needed = re.findall(r"\(NEEDED\).*\[(.*)\]", run("readelf", "-d", program))
     if any("quarry" in name for name in needed):

@@ -63,7 +63,8 @@ def installed_tree(config, work):
     if not os.path.exists(os.path.join(root, "meson.build")):
         sys.exit("there is no checkout of Quarry around this folder: set QUARRY_PREFIX to an installed tree")
     build, tree = os.path.join(work, "build"), os.path.join(work, "tree")
-    run("meson", "setup", build, root, "--buildtype=release", "-Dtests=false")
+    # Packed relocations need glibc 2.36; without, an older one will do.
+    run("meson", "setup", build, root, "--buildtype=release", "-Dtests=false", "-Dpacked_relocations=false")
     run("ninja", "-C", build)
     run("meson", "install", "-C", build, "--quiet", "--strip", "--destdir", tree)
     return tree
@@ -184,6 +185,15 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
         return write_wheel(wheel_directory, files, platform(places), executable)
 
 
+def write_metadata(folder):
+    """What pip and importlib.metadata know the package by, for a package of a distribution."""
+    info = os.path.join(folder, f"quarry-{version()}.dist-info")
+    os.makedirs(info)
+    for name, text in (("METADATA", metadata()), ("INSTALLER", "debian\n")):
+        with open(os.path.join(info, name), "w", encoding="utf-8") as out:
+            out.write(text)
+
+
 def build_editable(wheel_directory, config_settings=None, metadata_directory=None):
     """The package from this folder; the library is that of QUARRY_LIBRARY, or the system's."""
     return write_wheel(wheel_directory, {"quarry.pth": (os.path.join(here, "src") + "\n").encode()}, "any")
@@ -191,3 +201,7 @@ def build_editable(wheel_directory, config_settings=None, metadata_directory=Non
 
 def build_sdist(sdist_directory, config_settings=None):
     sys.exit("quarry is built from a checkout of the whole project: there is no source distribution of the Python part alone")
+
+
+if __name__ == "__main__":
+    write_metadata(sys.argv[1])
