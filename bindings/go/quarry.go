@@ -264,8 +264,13 @@ func watched(ctx context.Context, r *C.qr_runtime, work func(*C.qr_signal) error
 		<-done // it is aborting the signal just now
 	}
 	C.qr_signal_destroy(signal)
+	return byContext(ctx, err)
+}
+
+// byContext has a call's error tell of the context that ended it.
+func byContext(ctx context.Context, err error) error {
 	var failed *Error
-	if errors.As(err, &failed) && (failed.Code == Cancelled || failed.Code == DeadlineExceeded) && ctx.Err() != nil {
+	if errors.As(err, &failed) && (failed.Code == Cancelled || failed.Code == DeadlineExceeded) && ctx != nil && ctx.Err() != nil {
 		return ended(ctx.Err(), failed)
 	}
 	return err

@@ -10,6 +10,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"slices"
 	"unsafe"
 )
 
@@ -72,13 +73,38 @@ type Tensor struct {
 	DType DType
 	Shape []int
 	Bytes []byte // the slice's memory; of types under 8 bits packed, the first element in the low bits
+
+	memory *Memory // in place of Bytes: InMemory
+	offset int
+}
+
+// What a run is lent: pinned slices, and memories that must not be closed meanwhile.
+type lent struct {
+	pinner   runtime.Pinner
+	memories []*Memory
+}
+
+func (l *lent) release() {
+	l.pinner.Unpin()
+	for _, memory := range l.memories {
+		memory.mutex.RUnlock()
+	}
+}
+
+// hold keeps a memory open until release. Once for each: a second lock would wait for a Close that waits for the first.
+func (l *lent) hold(memory *Memory) *C.qr_memory {
+	if !slices.Contains(l.memories, memory) {
+		memory.mutex.RLock()
+		l.memories = append(l.memories, memory)
+	}
+	return memory.pointer
 }
 
 // TensorOf is a slice as a tensor, without a copy. A run refuses one whose shape has another number of elements.
 func TensorOf[T Element](data []T, shape ...int) Tensor {
 	var zero T
 	bytes := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(data))), len(data)*int(unsafe.Sizeof(zero)))
-	return Tensor{dtypeOf[T](), shape, bytes}
+	return Tensor{DType: dtypeOf[T](), Shape: shape, Bytes: bytes}
 }
 
 // Data is a tensor's elements, where they lie.
@@ -187,8 +213,11 @@ func newSession(c *core, pointer *C.qr_session) (*Session, error) {
 	return s, nil
 }
 
-// Close ends the session, after a run that is under way.
+// Close ends the session, after a run that is under way; queued runs are aborted.
 func (s *Session) Close() {
+	s.mutex.RLock()
+	C.qr_session_abort(s.pointer, 0)
+	s.mutex.RUnlock()
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	if s.pointer != nil {
@@ -236,24 +265,27 @@ func (s *Session) Run(ctx context.Context, inputs ...Tensor) ([]Tensor, error) {
 // RunInto writes into the slices that `outputs` has room in (Bytes); an empty one is given memory. Shape, DType and the length of Bytes are then
 // the result's.
 func (s *Session) RunInto(ctx context.Context, inputs, outputs []Tensor) error {
+	return s.RunProfiled(ctx, nil, inputs, outputs)
+}
+
+// RunProfiled is RunInto that adds what the run did, and how long it took, to a profile; how much is the option "profiling_level".
+func (s *Session) RunProfiled(ctx context.Context, profile *Profile, inputs, outputs []Tensor) error {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	if s.pointer == nil {
 		return check(C.qr_session_run(nil, nil, nil, 0, nil, 0))
 	}
-	if len(inputs) != len(s.inputs) || len(outputs) != len(s.outputs) {
-		return fmt.Errorf("quarry: found %d inputs and %d outputs, expected %d and %d", len(inputs), len(outputs), len(s.inputs), len(s.outputs))
+	tensors := unsafe.Slice(s.tensors, len(s.inputs)+len(s.outputs))
+	var lent lent
+	defer lent.release()
+	if err := s.set(tensors, inputs, outputs, &lent); err != nil {
+		return err
 	}
-	tensors := unsafe.Slice(s.tensors, len(inputs)+len(outputs))
-	var pinner runtime.Pinner
-	defer pinner.Unpin()
-	for i := range inputs {
-		if err := s.setInput(&tensors[i], i, &inputs[i], &pinner); err != nil {
-			return err
-		}
-	}
-	for i := range outputs {
-		s.setOutput(&tensors[len(inputs)+i], i, &outputs[i], &pinner)
+	if profile != nil {
+		profile.mutex.Lock()
+		defer profile.mutex.Unlock()
+		s.options.profile = profile.pointer
+		defer func() { s.options.profile = nil }()
 	}
 	if err := s.call(ctx, len(inputs), len(outputs)); err != nil {
 		return err
@@ -267,7 +299,7 @@ func (s *Session) RunInto(ctx context.Context, inputs, outputs []Tensor) error {
 func (s *Session) call(ctx context.Context, inputs, outputs int) error {
 	places := unsafe.Slice(s.places, inputs+outputs+1)
 	if ctx == nil || ctx.Done() == nil {
-		return check(C.qr_session_run(s.pointer, nil, &places[0], C.uint64_t(inputs), &places[inputs], C.uint64_t(outputs)))
+		return check(C.qr_session_run(s.pointer, s.options, &places[0], C.uint64_t(inputs), &places[inputs], C.uint64_t(outputs)))
 	}
 	return watched(ctx, s.core.pointer, func(signal *C.qr_signal) error {
 		s.options.signal = signal
@@ -276,7 +308,25 @@ func (s *Session) call(ctx context.Context, inputs, outputs int) error {
 	})
 }
 
-func (s *Session) setInput(c *C.qr_tensor, index int, given *Tensor, pinner *runtime.Pinner) error {
+// set describes inputs and outputs in C's memory.
+func (s *Session) set(tensors []C.qr_tensor, inputs, outputs []Tensor, lent *lent) error {
+	if len(inputs) != len(s.inputs) || len(outputs) != len(s.outputs) {
+		return fmt.Errorf("quarry: found %d inputs and %d outputs, expected %d and %d", len(inputs), len(outputs), len(s.inputs), len(s.outputs))
+	}
+	for i := range inputs {
+		if err := s.setInput(&tensors[i], i, &inputs[i], lent); err != nil {
+			return err
+		}
+	}
+	for i := range outputs {
+		if err := s.setOutput(&tensors[len(inputs)+i], i, &outputs[i], lent); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Session) setInput(c *C.qr_tensor, index int, given *Tensor, lent *lent) error {
 	if len(given.Shape) > C.QR_MAX_RANK {
 		return fmt.Errorf("quarry: input %s: found %d dimensions, expected at most %d", s.inputs[index].Name, len(given.Shape), C.QR_MAX_RANK)
 	}
@@ -289,13 +339,18 @@ func (s *Session) setInput(c *C.qr_tensor, index int, given *Tensor, pinner *run
 		count *= uint64(extent)
 		c.dims[axis] = C.int64_t(extent)
 	}
-	if wanted := (count*bitsOf(given.DType) + 7) / 8; wanted != uint64(len(given.Bytes)) {
-		return fmt.Errorf("quarry: input %s: found %d bytes for %s%v, expected %d", s.inputs[index].Name, len(given.Bytes), given.DType, given.Shape, wanted)
-	}
 	c.rank = C.uint32_t(len(given.Shape))
 	c.dtype = C.qr_dtype(given.DType)
+	wanted := (count*bitsOf(given.DType) + 7) / 8
+	if given.memory != nil {
+		return given.memory.set(c, given.offset, int(wanted), lent)
+	}
+	c.memory, c.memory_offset = nil, 0
+	if wanted != uint64(len(given.Bytes)) {
+		return fmt.Errorf("quarry: input %s: found %d bytes for %s%v, expected %d", s.inputs[index].Name, len(given.Bytes), given.DType, given.Shape, wanted)
+	}
 	c.size_bytes = C.uint64_t(len(given.Bytes))
-	c.data = pinned(given.Bytes, pinner)
+	c.data = pinned(given.Bytes, &lent.pinner)
 	return nil
 }
 
@@ -313,7 +368,11 @@ func bitsOf(dtype DType) uint64 {
 	return uint64(C.qr_dtype_bits(C.qr_dtype(dtype)))
 }
 
-func (s *Session) setOutput(c *C.qr_tensor, index int, room *Tensor, pinner *runtime.Pinner) {
+func (s *Session) setOutput(c *C.qr_tensor, index int, room *Tensor, lent *lent) error {
+	if room.memory != nil {
+		return room.memory.set(c, room.offset, -1, lent)
+	}
+	c.memory, c.memory_offset = nil, 0
 	if len(room.Bytes) == 0 {
 		info := &s.outputs[index]
 		count := uint64(1)
@@ -331,7 +390,8 @@ func (s *Session) setOutput(c *C.qr_tensor, index int, room *Tensor, pinner *run
 		}
 	}
 	c.size_bytes = C.uint64_t(len(room.Bytes))
-	c.data = pinned(room.Bytes, pinner)
+	c.data = pinned(room.Bytes, &lent.pinner)
+	return nil
 }
 
 func pinned(bytes []byte, pinner *runtime.Pinner) unsafe.Pointer {
@@ -350,6 +410,9 @@ func (t *Tensor) take(c *C.qr_tensor) {
 	}
 	for axis := range t.Shape {
 		t.Shape[axis] = int(c.dims[axis])
+	}
+	if t.memory != nil {
+		return
 	}
 	size := int(c.size_bytes)
 	if len(t.Bytes) == 0 && size > 0 {
