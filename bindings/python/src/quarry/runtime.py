@@ -2,11 +2,12 @@
 """Runtimes, sets of options, signals and profiles."""
 
 import json
+import logging
 import os
 import threading
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Type, TypeVar, Union
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Type, TypeVar, Union
 
 from ._library import NULL, Text, ffi, lib, new_struct, string_of, taken_text, text_of
 from .errors import check
@@ -73,19 +74,55 @@ class OptionInfo:
     changes_at_run_time: bool
 
 
+Log = Union[logging.Logger, Callable[[int, str, str], None]]
+"""Where log lines go: a logger, whose children have the lines' topics, or a function of level (as logging has them), topic and message."""
+
+# Each level of the library's as logging has it; what somebody does wrong is a warning.
+_LEVELS: Dict[int, int] = {
+    lib.QR_LOG_ERROR: logging.ERROR, lib.QR_LOG_WARN: logging.WARNING, lib.QR_LOG_INFO: logging.INFO, lib.QR_LOG_DEBUG: logging.DEBUG,
+    lib.QR_LOG_TRACE: 5, lib.QR_LOG_CALLER_MISBEHAVING: logging.WARNING, lib.QR_LOG_PLUGIN_MISBEHAVING: logging.WARNING,
+}
+_WORDS: Dict[str, int] = {"error": lib.QR_LOG_ERROR, "warn": lib.QR_LOG_WARN, "info": lib.QR_LOG_INFO, "debug": lib.QR_LOG_DEBUG, "trace": lib.QR_LOG_TRACE}
+_sinks: List[Any] = []  # for as long as the process: models and sessions go on logging when their Runtime is gone
+
+
+def _sink(log: Log, level: str) -> Any:
+    if level not in _WORDS:
+        raise ValueError(f"log_level: found '{level}', expected one of {', '.join(_WORDS)}")
+    handle = ffi.new_handle(log)
+    made = new_struct("qr_log_sink")
+    made.level, made.self, made.write = _WORDS[level], handle, _write_log
+    _sinks.append((handle, log))
+    return made
+
+
+@ffi.callback("void(void *, qr_log_level, qr_string, qr_string)")  # type: ignore[untyped-decorator]
+def _write_log(handle: Any, level: int, topic: Any, message: Any) -> None:
+    log: Log = ffi.from_handle(handle)
+    if isinstance(log, logging.Logger):
+        log.getChild(string_of(topic)).log(_LEVELS.get(level, logging.WARNING), "%s", string_of(message))
+    else:
+        log(_LEVELS.get(level, logging.WARNING), string_of(topic), string_of(message))
+
+
 class Runtime(Handle):
     """Plugin search path and thread pools. Without one given, all models share default_runtime().
 
     backend_path: folders of plugins, searched before the others. only_given_paths: and no others are searched.
+    log: where log lines from log_level ("error", "warn", "info", "debug", "trace") on go, from any thread; without one, to nobody.
     """
 
-    def __init__(self, *, backend_path: Union[str, Sequence[str]] = (), prepare_path: str = "", only_given_paths: bool = False) -> None:
+    def __init__(self, *, backend_path: Union[str, Sequence[str]] = (), prepare_path: str = "", only_given_paths: bool = False,
+                 log: Optional[Log] = None, log_level: str = "warn") -> None:
         folders = backend_path if isinstance(backend_path, str) else ":".join(os.fspath(p) for p in backend_path)
-        self._made_with = {"backend_path": folders, "prepare_path": prepare_path, "only_given_paths": only_given_paths}
+        self._made_with = {"backend_path": folders, "prepare_path": prepare_path, "only_given_paths": only_given_paths, "log": log, "log_level": log_level}
         path, prepare = Text(folders), Text(prepare_path)
         options = new_struct("qr_runtime_options")
         options.flags = lib.QR_RUNTIME_ONLY_GIVEN_PATHS if only_given_paths else 0
         options.backend_path, options.prepare_path = path.c, prepare.c
+        if log is not None:
+            sink = _sink(log, log_level)
+            options.log = sink
         out = ffi.new("qr_runtime **")
         check(lib.qr_runtime_create(options, out))
         self._ptr = ffi.gc(out[0], lib.qr_runtime_destroy)

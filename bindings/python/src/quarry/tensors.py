@@ -6,6 +6,7 @@ from typing import Any, List, Optional, Sequence, Tuple, Union
 import numpy as np
 
 from ._library import NULL, ffi, lib
+from .dlpack import from_dlpack
 from .dtypes import PACKED, TO_NUMPY, DType, bits_of, dtype_of, packed, unpacked
 from .memory import MemoryTensor
 from .model import TensorInfo
@@ -24,7 +25,7 @@ def as_array(value: ArrayLike, info: TensorInfo) -> Array:
         if isinstance(value, np.generic):
             value = np.asarray(value)
         elif hasattr(value, "__dlpack__"):
-            value = np.from_dlpack(value)
+            value = from_dlpack(value)
         elif hasattr(value, "__array__"):
             value = np.asarray(value)
         else:
