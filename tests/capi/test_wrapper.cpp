@@ -262,6 +262,56 @@ TEST_CASE("an empty object answers with an error, and the C object can be had an
   CHECK(!runtime);
 }
 
+TEST_CASE("an object that was moved from is harmless: every call that can fail says so, the others give nothing") {
+  PoisoningAllocator allocator;
+  Everything from = make_everything(allocator);
+  const Everything to(std::move(from));
+  const std::string null = "QR-C0002";
+  const auto refused = [&null](const qr::Status &status) { return null == status.id(); };
+  CHECK(refused(from.runtime.try_scan().status()));
+  CHECK(refused(from.runtime.try_backend(0).status()));
+  CHECK(refused(from.runtime.try_device(0, 0).status()));
+  CHECK(refused(qr::Options::try_create(from.runtime).status()));
+  CHECK(refused(from.options.try_value("threads").status()));
+  CHECK(refused(qr::Signal::try_create(from.runtime).status()));
+  CHECK(refused(from.signal.try_fd().status()));
+  from.signal.abort();
+  from.signal.reset();
+  from.signal.set_timeout(std::chrono::seconds(1));
+  CHECK(refused(qr::Profile::try_create(from.runtime).status()));
+  CHECK((from.profile.size() == 0 && from.profile.lost() == 0));
+  CHECK(refused(from.profile.try_export_as("csv").status()));
+  from.profile.clear();
+  CHECK((from.model.input_count() == 0 && from.model.output_count() == 0));
+  CHECK(refused(from.model.try_input(0).status()));
+  CHECK(refused(from.model.try_dim_name(0, 0).status()));
+  CHECK(refused(from.model.try_verify()));
+  CHECK(refused(from.model.try_compatibility(to.options).status()));
+  CHECK(refused(from.model.try_compile("nowhere.qrm")));
+  CHECK((from.session.input_count() == 0 && from.session.output_count() == 0));
+  CHECK(refused(from.session.try_output(0).status()));
+  std::vector<qr::Tensor> none;
+  CHECK(refused(from.session.try_run(none, none)));
+  CHECK(refused(from.session.try_submit(none, none).status()));
+  CHECK(refused(from.session.try_wait()));
+  CHECK(refused(from.session.try_completion_fd().status()));
+  CHECK(refused(from.session.try_set_option("cpu.isa", "sse2")));
+  CHECK(refused(from.session.try_recover()));
+  from.session.abort();
+  CHECK(refused(qr::Memory::try_allocate(from.session, 1).status()));
+  CHECK(from.memory.size() == 0);
+  CHECK(refused(from.memory.try_map(QR_ACCESS_READ).status()));
+  CHECK(refused(from.memory.try_unmap()));
+  CHECK(refused(from.memory.try_begin_access(QR_ACCESS_READ)));
+  CHECK(refused(from.memory.try_export_fd().status()));
+  // It may be given another, and moved again; moving one to itself keeps it.
+  from = make_everything(allocator);
+  Everything &same = from;
+  from.session = std::move(same.session);
+  CHECK(from.session);
+  use(from);
+}
+
 TEST_CASE("runs take arrays and vectors of tensors, and refuse a wrong number of them") {
   PoisoningAllocator allocator;
   Everything all = make_everything(allocator);
