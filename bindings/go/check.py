@@ -11,6 +11,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 
 here = os.path.dirname(os.path.abspath(__file__))
 root = os.path.dirname(os.path.dirname(here))
@@ -26,9 +27,9 @@ environment |= {"PKG_CONFIG_PATH": os.path.dirname(pc[0]), "PKG_CONFIG_SYSROOT_D
                 "GOTOOLCHAIN": "local", "GOFLAGS": "-mod=mod", "QUARRY_SHARED": os.path.abspath(os.environ.get("QUARRY_SHARED") or f"{root}/../shared")}
 
 
-def go(*words):
+def go(*words, cwd=here):
     try:
-        done = subprocess.run(["go", *words], capture_output=True, text=True, env=environment, cwd=here, timeout=1200)
+        done = subprocess.run(["go", *words], capture_output=True, text=True, env=environment, cwd=cwd, timeout=1200)
     except subprocess.TimeoutExpired:
         sys.exit(f"FAILED: go {' '.join(words)}: not done after 20 minutes")
     if done.returncode != 0:
@@ -51,5 +52,16 @@ printed = go("run", "./examples/digits", f"{root}/models/digits")
 if "the first digit is a 9" not in printed:
     sys.exit(f"FAILED: the example printed {printed!r}")
 print("  ", printed.strip())
+# README.md, as a new user follows it.
+page = open(f"{here}/README.md", encoding="utf-8").read()
+with tempfile.TemporaryDirectory() as app:
+    with open(f"{app}/main.go", "w", encoding="utf-8") as main:
+        main.write(re.search(r"```go\n(package main.*?)```", page, re.S)[1])
+    go("mod", "init", "app", cwd=app)
+    go(*re.search(r"^go (mod edit .*)$", page, re.M)[1].replace(".../bindings/go", here).split(), cwd=app)
+    printed = go("run", ".", f"{root}/models/digits", cwd=app)
+if printed.strip() != "the first digit is a 9":
+    sys.exit(f"FAILED: the README's program printed {printed!r}")
+print("   README.md, followed:", printed.strip())
 for line in re.findall(r"^Benchmark.*$", go("test", "-run", "none", "-bench", ".", "-benchmem", "."), re.M):
     print("  ", re.sub(r"\s+", " ", line))

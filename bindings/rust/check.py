@@ -7,6 +7,7 @@ Exit status 77: cargo is not installed, or the crates of Cargo.lock cannot be ha
 """
 import glob
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -26,9 +27,9 @@ environment |= {"QUARRY_LIB_DIR": folder, "LD_LIBRARY_PATH": folder, "CARGO_TARG
                 "QUARRY_SHARED": os.path.abspath(os.environ.get("QUARRY_SHARED") or f"{root}/../shared")}
 
 
-def cargo(*words):
+def cargo(*words, cwd=here):
     try:
-        done = subprocess.run(["cargo", *words], capture_output=True, text=True, env=environment, cwd=here, timeout=1200)
+        done = subprocess.run(["cargo", *words], capture_output=True, text=True, env=environment, cwd=cwd, timeout=1200)
     except subprocess.TimeoutExpired:
         sys.exit(f"FAILED: cargo {' '.join(words)}: not done after 20 minutes")
     if done.returncode != 0:
@@ -56,5 +57,17 @@ printed = cargo("run", "--example", "digits", *offline, "--", f"{root}/models/di
 if "the first digit is a 9" not in printed:
     sys.exit(f"FAILED: the example printed {printed!r}")
 print("  ", printed.strip())
+# README.md, as a new user follows it.
+app = os.path.join(work, "app")
+shutil.rmtree(app, ignore_errors=True)
+page = open(f"{here}/README.md", encoding="utf-8").read()
+cargo("new", "-q", "--vcs", "none", app)
+cargo("add", "-q", "--offline", "quarry", "--path", f"{here}/quarry", "--manifest-path", f"{app}/Cargo.toml")
+with open(f"{app}/src/main.rs", "w", encoding="utf-8") as main:
+    main.write(re.search(r"```rust\n(use quarry.*?)```", page, re.S)[1])
+printed = cargo("run", "-q", "--offline", "--manifest-path", f"{app}/Cargo.toml", cwd=root)
+if printed.strip() != "the first digit is a 9":
+    sys.exit(f"FAILED: the README's program printed {printed!r}")
+print("   README.md, followed:", printed.strip())
 # A figure to be read: on a busy machine no time is a fault. `cargo bench --bench overhead -- 200` is for a quiet one.
 print("  ", cargo("bench", "-p", "quarry", "--bench", "overhead", *offline).strip().splitlines()[-1])
