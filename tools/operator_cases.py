@@ -457,7 +457,8 @@ add("DynamicQuantizeLinear_large", "DynamicQuantizeLinear", f"f32 {L}", out="u8 
 add("QuantizeLinear_ms", "QuantizeLinear", f"f32 {S}", np.float32(0.02), np.uint16(128), out="u16", domain=MS)
 add("DequantizeLinear_ms", "DequantizeLinear", f"u16 {S}", np.float32(0.02), np.uint16(128), out="f32", domain=MS)
 Z, W8 = np.uint8(128), lambda *s: R.integers(-127, 127, s).astype(np.int8)
-for form, w, extra in (("3x3", (64, 64, 3, 3), {"pads": [1] * 4}), ("1x1", (128, 64, 1, 1), {}), ("depthwise", (64, 1, 3, 3), {"pads": [1] * 4, "group": 64}), ("s2", (128, 64, 3, 3), {"pads": [1] * 4, "strides": [2, 2]}), ("group4", (64, 16, 3, 3), {"pads": [1] * 4, "group": 4}), ("u8u8", (64, 64, 3, 3), {"pads": [1] * 4})):
+for form, w, extra in (("3x3", (64, 64, 3, 3), {"pads": [1] * 4}), ("1x1", (128, 64, 1, 1), {}), ("depthwise", (64, 1, 3, 3), {"pads": [1] * 4, "group": 64}), ("depthwise_s2", (64, 1, 3, 3), {"pads": [1] * 4, "strides": [2, 2], "group": 64}), ("depthwise5", (64, 1, 5, 5), {"pads": [2] * 4, "group": 64}),
+    ("depthwise5_s2", (64, 1, 5, 5), {"pads": [2] * 4, "strides": [2, 2], "group": 64}), ("depthwise7", (64, 1, 7, 7), {"pads": [3] * 4, "group": 64}), ("depthwise_dilated", (64, 1, 3, 3), {"pads": [2] * 4, "dilations": [2, 2], "group": 64}), ("s2", (128, 64, 3, 3), {"pads": [1] * 4, "strides": [2, 2]}), ("group4", (64, 16, 3, 3), {"pads": [1] * 4, "group": 4}), ("u8u8", (64, 64, 3, 3), {"pads": [1] * 4})):
     weights, wz = (W8(*w), np.int8(0)) if form != "u8u8" else (R.integers(0, 255, w).astype(np.uint8), np.uint8(128))
     add(f"QLinearConv_{form}", "QLinearConv", "u8 1,64,56,56 0 255", np.float32(.02), Z, weights, np.float32(.01), wz, np.float32(.5), Z, R.integers(-999, 999, w[0]).astype(np.int32), **extra)
 for form, x, w in (("3x3", "u8 1,32,28,28 0 255", (32, 32, 3, 3)), ("1x1", "u8 1,64,28,28 0 255", (64, 64, 1, 1))):

@@ -229,6 +229,15 @@ constexpr ConvCase kDepthwise[] = {
     {"dw 3x3, steps 2 and 1", 1, 9, 5, 30, 30, 30, 3, 3, 2, 1, 1, 1, 0},
     {"dw 3x3, one row", 1, 1, 6, 20, 20, 20, 3, 3, 1, 1, 1, 1, 1},
     {"dw tall", 1, 40, 3, 8, 8, 8, 3, 3, 2, 1, 1, 1, 1},
+    {"dw 5x5 of 70", 1, 8, 37, 70, 70, 70, 5, 5, 1, 1, 1, 1, 2},
+    {"dw 5x5 of 64, step 2", 2, 9, 41, 64, 64, 64, 5, 5, 2, 2, 1, 1, 2},
+    {"dw 7x7 of 50", 1, 9, 23, 50, 50, 50, 7, 7, 1, 1, 1, 1, 3},
+    {"dw 7x7 of 130, steps 1 and 2", 1, 8, 39, 130, 130, 130, 7, 7, 1, 2, 1, 1, 3},
+    {"dw 3x3 of 64 dilated", 1, 11, 52, 64, 64, 64, 3, 3, 1, 1, 2, 3, 3},
+    {"dw 3x3 of 40 dilated, few columns", 1, 9, 9, 40, 40, 40, 3, 3, 1, 1, 4, 5, 5},
+    {"dw 5x5 of 48 dilated, step 2", 1, 12, 13, 48, 48, 48, 5, 5, 2, 1, 2, 2, 4},
+    {"dw 8x3 of 40", 1, 12, 19, 40, 40, 40, 8, 3, 1, 1, 1, 1, 2},
+    {"dw 4x5 of 36, far border", 1, 2, 3, 36, 36, 36, 4, 5, 1, 1, 1, 1, 4},
 };
 // Weights as byte pairs: those that pair as they lie, those that need other partners, some within the 16 bytes and some
 // beyond, and those that find none.

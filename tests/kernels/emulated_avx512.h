@@ -94,6 +94,23 @@ EMULATED __m512 mask_mov_ps(__m512 other, __mmask16 mask, __m512 a) {
 EMULATED __m512 maskz_loadu_ps(__mmask16 mask, const void *from) {
   return each<float>(mask, [&](int i) { return static_cast<const float *>(from)[i]; }).template as<__m512>();
 }
+EMULATED __m512 maskz_cvtph_ps(__mmask16 mask, __m256i halves) {
+  Lanes<float> wide;
+  _mm256_storeu_ps(wide.at, _mm256_cvtph_ps(_mm256_castsi256_si128(halves)));
+  _mm256_storeu_ps(wide.at + 8, _mm256_cvtph_ps(_mm256_extracti128_si256(halves, 1)));
+  return each<float>(mask, [&](int i) { return wide.at[i]; }).template as<__m512>();
+}
+// To the nearest.
+EMULATED __m256i maskz_cvtps_ph(__mmask16 mask, __m512 a) {
+  const Lanes<float> x(a);
+  alignas(32) std::uint16_t halves[16];
+  for (int i = 0; i < 16; i += 8)
+    _mm_store_si128(reinterpret_cast<__m128i *>(halves + i),
+                    _mm256_cvtps_ph(_mm256_loadu_ps(x.at + i), _MM_FROUND_TO_NEAREST_INT));
+  for (int i = 0; i < 16; ++i)
+    if (!(mask >> i & 1)) halves[i] = 0;
+  return _mm256_load_si256(reinterpret_cast<const __m256i *>(halves));
+}
 template <class T, class V>
 EMULATED void mask_store(void *to, __mmask16 mask, V a) {
   using From = decltype(T() + T());  // i32 or f32: what is narrowed loses its upper bits
@@ -304,6 +321,7 @@ EMULATED void mask_storeu(void *to, std::uint64_t mask, V v) {
 #undef _mm512_cmp_epi32_mask
 #undef _mm512_cmp_epi64_mask
 #undef _mm512_maskz_roundscale_ps
+#undef _mm512_maskz_cvtps_ph
 #define _mm512_dpbusd_epi32 emulated_avx512::dpbusd
 #define _mm512_dpwssd_epi32 emulated_avx512::dpwssd
 #define _mm512_cmp_ps_mask(a, b, predicate) emulated_avx512::cmp_ps<predicate>(a, b)
@@ -312,6 +330,8 @@ EMULATED void mask_storeu(void *to, std::uint64_t mask, V v) {
 #define _mm512_maskz_compress_epi32 emulated_avx512::maskz_compress<std::int32_t>
 #define _mm512_maskz_compress_epi64 emulated_avx512::maskz_compress<std::int64_t>
 #define _mm512_mask_mov_ps emulated_avx512::mask_mov_ps
+#define _mm512_maskz_cvtph_ps emulated_avx512::maskz_cvtph_ps
+#define _mm512_maskz_cvtps_ph(mask, a, rounding) emulated_avx512::maskz_cvtps_ph(mask, a)
 #define _mm512_maskz_loadu_ps emulated_avx512::maskz_loadu_ps
 #define _mm512_mask_storeu_ps emulated_avx512::mask_store<float>
 #define _mm512_mask_cvtepi32_storeu_epi8 emulated_avx512::mask_store<std::int8_t>
@@ -361,6 +381,7 @@ EMULATED void mask_storeu(void *to, std::uint64_t mask, V v) {
 #define _mm512_mask_storeu_epi16 emulated_avx512::mask_storeu<__m512i, 2>
 #define _mm512_mask_storeu_epi8 emulated_avx512::mask_storeu<__m512i>
 #define _mm256_mask_storeu_epi8 emulated_avx512::mask_storeu<__m256i>
+#define _mm256_mask_storeu_epi16 emulated_avx512::mask_storeu<__m256i, 2>
 
 // What the sources look at. QR_EMULATED_AVX512: there are no registers of 64 bytes.
 #define QR_EMULATED_AVX512 1

@@ -17,17 +17,21 @@ struct Conv {
   float *y;
   std::int64_t pixels, block;
   bool few_rows;
+  bool widen;  // weights of 16 bits, into the worker's scratch
 
-  // Weights `at` elements on: where they lie, or, of 16 bits that many rows read, widened into the worker's scratch.
+  // Weights `at` elements on: where they lie, or widened.
   const void *weights(std::int64_t at, std::int64_t count, float *panel_at) const noexcept {
     if (p.weights == WeightType::F32) return w + at;
     const auto *const halves = reinterpret_cast<const std::uint16_t *>(w) + at;
-    if (few_rows) return halves;
+    if (!widen) return halves;
     widen_weights(p.weights, halves, panel_at, count);
     return panel_at;
   }
   // Where weights that will be needed next lie in memory.
-  const void *ahead(std::int64_t at) const noexcept { return p.weights == WeightType::F32 ? w + at : nullptr; }
+  const void *ahead(std::int64_t at) const noexcept {
+    if (p.weights == WeightType::F32) return w + at;
+    return widen ? nullptr : reinterpret_cast<const std::uint16_t *>(w) + at;
+  }
 };
 
 // Pointers to the run of each tap of the pixels [begin, begin + count); taps outside of the image point to zeros.
@@ -112,10 +116,10 @@ void run_panels(const Conv &conv, std::int64_t begin, std::int64_t count, const 
   job.x_step = p.x_stride;
   job.y_step = p.y_stride;
   job.few_rows = conv.few_rows;
+  job.weights = conv.widen ? WeightType::F32 : p.weights;
   if (conv.few_rows) {
     // (From a third-level cache they come sooner as the processor itself foresees it.)
     constexpr std::int64_t kCacheBytes = 32 << 20;
-    job.weights = p.weights;
     job.from_memory = s.group_weights() * p.groups * (p.weights == WeightType::F32 ? 4 : 2) > kCacheBytes;
   }
   job.end.step = p.r_stride;
@@ -181,7 +185,8 @@ void run_conv(const Call &call, bool few_rows) noexcept {
             nullptr,
             std::int64_t{w.n} * w.oh * w.ow,
             s.block,
-            few_rows};
+            few_rows,
+            p.weights != WeightType::F32 && !few_rows && !kWidensInTiles};
   if (p.has_bias) conv.bias = call.operand<const float>(operand++);
   if (p.residual != Residual::None) conv.r = call.operand<const float>(operand++);
   conv.y = call.operand<float>(operand);

@@ -8,6 +8,7 @@
 namespace quarry::kernels::QR_ISA {
 
 bool run_depthwise_bytes(const Call &call, const ConvInt &p, const Requantise &requantise) noexcept;
+bool run_depthwise_columns(const Call &call, const ConvInt &p, const Requantise &requantise) noexcept;
 bool run_depthwise_halves(const Call &call, const ConvInt &p, const Requantise &requantise) noexcept;
 
 namespace {
@@ -195,7 +196,9 @@ void run_depthwise_int(const Call &call, const ConvInt &p, const ConvIntShape &s
   const bool wide = sums_are_wide(shape, call.operands[2]);
   const void *const bias = wide ? static_cast<const void *>(wide_bias(shape, call.operands[2])) : call.operands[2];
   const Requantise finish(p, call, wide);
-  if (!wide && (run_depthwise_bytes(call, p, finish) || run_depthwise_halves(call, p, finish))) return;
+  if (!wide && (run_depthwise_bytes(call, p, finish) || run_depthwise_columns(call, p, finish) ||
+                run_depthwise_halves(call, p, finish)))
+    return;
   const std::int64_t strip_channels = std::int64_t{size.vectors} * kLanes;
   const std::int64_t chunks = ceil_div(std::int64_t{p.oc}, strip_channels),
                      pieces = ceil_div(std::int64_t{w.ow}, std::int64_t{size.outputs});

@@ -25,7 +25,7 @@ constexpr int kLinesOfVectors = kBytes < 64 ? 64 / kBytes : 1;  // vectors of a 
 constexpr std::int64_t kAheadBytes = 16;                        // fetched ahead per step of a tile
 
 // Rows MR, vectors NV, sums of KS interleaved parts. `fetch`: weights are fetched some steps ahead.
-template <int MR, int NV, int KS, WeightType type = WeightType::F32, bool fetch = false>
+template <int MR, int NV, int KS, WeightType type, bool fetch = false>
 void tile(const Tile &t) noexcept {
   const Product &p = t.p;
   float *const y = p.y + t.row * p.y_step;
@@ -149,11 +149,13 @@ void tile(const Tile &t) noexcept {
 
 using TileFunction = void (*)(const Tile &) noexcept;
 constexpr int kMostRows = 12;
-#define QR_ROWS_6(NV) \
-  nullptr, tile<1, NV, 1>, tile<2, NV, 1>, tile<3, NV, 1>, tile<4, NV, 1>, tile<5, NV, 1>, tile<6, NV, 1>
-#define QR_ROWS_8(NV) QR_ROWS_6(NV), tile<7, NV, 1>, tile<8, NV, 1>
-#define QR_ROWS_12(NV) QR_ROWS_8(NV), tile<9, NV, 1>, tile<10, NV, 1>, tile<11, NV, 1>, tile<12, NV, 1>
+#define QR_ROWS_6(NV)                                                                                     \
+  nullptr, tile<1, NV, 1, W>, tile<2, NV, 1, W>, tile<3, NV, 1, W>, tile<4, NV, 1, W>, tile<5, NV, 1, W>, \
+      tile<6, NV, 1, W>
+#define QR_ROWS_8(NV) QR_ROWS_6(NV), tile<7, NV, 1, W>, tile<8, NV, 1, W>
+#define QR_ROWS_12(NV) QR_ROWS_8(NV), tile<9, NV, 1, W>, tile<10, NV, 1, W>, tile<11, NV, 1, W>, tile<12, NV, 1, W>
 #if (defined(__AVX512F__) && QR_ISA_BYTES == 64) || defined(__aarch64__)  // 32 registers
+template <WeightType W>
 constexpr TileFunction kTiles[kF32Panel + 1][kMostRows + 1] = {
     {}, {QR_ROWS_12(1)}, {QR_ROWS_12(2)}, {QR_ROWS_8(3)}, {QR_ROWS_6(4)}};
 template <WeightType W, bool F>
@@ -165,6 +167,7 @@ constexpr TileFunction kFewTiles[kF32Panel + 1][kFewRows + 1] = {
     {nullptr, tile<1, 4, 4, W, F>, tile<2, 4, 2, W, F>, tile<3, 4, 1, W, F>}};
 constexpr int kRows[kF32Panel + 1] = {0, 12, 12, 8, 6};
 #else
+template <WeightType W>
 constexpr TileFunction kTiles[kF32Panel + 1][kMostRows + 1] = {{}, {QR_ROWS_12(1)}, {QR_ROWS_6(2)}};
 template <WeightType W, bool F>
 constexpr TileFunction kFewTiles[kF32Panel + 1][kFewRows + 1] = {
@@ -183,7 +186,13 @@ TileFunction few_rows_tile(const Product &p, std::int64_t rows) noexcept {
   }
 }
 TileFunction tile_of(const Product &p, std::int64_t rows) noexcept {
-  if (!p.few_rows) return kTiles[p.vectors][rows];
+  if (!p.few_rows) {
+    if constexpr (kWidensInTiles) {
+      if (p.weights == WeightType::F16) return kTiles<WeightType::F16>[p.vectors][rows];
+      if (p.weights == WeightType::BF16) return kTiles<WeightType::BF16>[p.vectors][rows];
+    }
+    return kTiles<WeightType::F32>[p.vectors][rows];
+  }
   return p.from_memory ? few_rows_tile<true>(p, rows) : few_rows_tile<false>(p, rows);
 }
 
@@ -207,7 +216,8 @@ void product(const Product &given) noexcept {
                      more = p.rows % count;
   const std::int64_t columns = (p.vectors - 1) * kLanes + p.tail;
   // The weights that come next are fetched little by little, spread over the tiles.
-  const std::int64_t ahead_of_tile = p.taps * p.k * kAheadBytes, bytes = p.taps * p.k * p.vectors * kBytes;
+  const std::int64_t ahead_of_tile = p.taps * p.k * kAheadBytes,
+                     bytes = p.taps * p.k * p.vectors * kBytes / (p.weights == WeightType::F32 ? 1 : 2);
   if (!p.table) t.x_tap = 0, t.x_offset = 0;
   constexpr std::int64_t kFinishRows = 24;
   std::int64_t finished = 0;
