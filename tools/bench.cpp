@@ -7,10 +7,8 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
 #include <exception>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -19,6 +17,7 @@
 #include <thread>
 
 #include "command.h"
+#include "environment.h"
 #include "input_files.h"
 #include "interrupt.h"
 #include "latency_plot.h"
@@ -31,6 +30,7 @@
 #include "saved_files.h"
 #include "shapes.h"
 #include "tensor_file.h"
+#include "usage.h"
 
 namespace tools {
 namespace {
@@ -54,14 +54,6 @@ struct BenchFlags {
 
 double ms_since(Clock::time_point begin) {
   return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
-}
-
-// Peak resident memory in kB. Not ru_maxrss: that begins with what the parent of this process held.
-long peak_rss_kb() {
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);)
-    if (line.starts_with("VmHWM:")) return std::strtol(line.c_str() + 6, nullptr, 10);
-  return 0;
 }
 
 double percentile(const std::vector<double> &sorted, double part) {
@@ -242,7 +234,7 @@ int bench(const BenchFlags &flags) {
   for (uint64_t i = 0; i < flags.warmup; ++i)
     for (MeasuredSession &runner : runners) runner.once();
   // Before the list of times grows: what is told is the memory of the model, not of its measurement.
-  const long peak_kb = peak_rss_kb();
+  const PeakMemory peak = peak_memory();
   const nlohmann::json report = nlohmann::json::parse(runners[0].session.report());
   std::optional<ProcessorPeaks> peaks;
   if (flags.roofline) peaks = measure_peaks(report.value("threads", 1u));
@@ -275,7 +267,10 @@ int bench(const BenchFlags &flags) {
                            {"open_ms", open_ms},
                            {"create_ms", create_ms},
                            {"first_ms", first_ms},
-                           {"peak_rss_kb", peak_kb}};
+                           {"peak_rss_kb", peak.kb},
+                           {"peak_rss_source", peak.source},
+                           {"backend_version", report.value("backend_version", "")},
+                           {"environment", environment()}};
   if (!times.empty()) {  // an interrupt may come before the first one
     result["min_ms"] = times.front();
     result["median_ms"] = percentile(times, 0.5);
@@ -319,7 +314,8 @@ int bench(const BenchFlags &flags) {
       print("  queued    %10.1f runs a second with %llu under way, each done %.3f ms after its submission (median)\n",
             result["queue"]["runs_per_s"].get<double>(), static_cast<unsigned long long>(flags.queue),
             result["queue"]["median_ms"].get<double>());
-    print("  peak memory %8.1f MB\n", static_cast<double>(peak_kb) / 1000);
+    print("  peak memory %8.1f MB%s\n", static_cast<double>(peak.kb) / 1000,
+          std::string_view(peak.source) == "VmHWM" ? "" : " (at most: /proc cannot be read)");
   }
   if (flags.profile.wanted()) result["profile"] = ProfileFlags::json(profile);
   if (peaks) result["roofline"] = tell_roofline(*peaks, profile, flags);
@@ -342,25 +338,33 @@ void register_bench(CLI::App &app, Action &action) {
       ->type_name("NAME=FILE");
   flags->session.add_to(*command);
   command->add_option("--iterations,-n", flags->iterations, "Timed runs (default: as many as --duration allows)")
-      ->check(CLI::PositiveNumber);
+      ->type_name("N")
+      ->check(whole_number(1));
   command
       ->add_option("--duration,-d", flags->duration_s,
                    "Seconds of timed runs (default: 2, or no limit with --iterations)")
-      ->check(CLI::PositiveNumber);
-  command->add_option("--warmup", flags->warmup, "Untimed runs after the first")->capture_default_str();
+      ->type_name("SECONDS")
+      ->check(number(Sign::Positive));
+  command->add_option("--warmup", flags->warmup, "Untimed runs after the first")
+      ->type_name("N")
+      ->check(whole_number(0))
+      ->capture_default_str();
   CLI::Option *const sessions =
       command
           ->add_option("--sessions", flags->sessions,
                        "Sessions (clones of one) that run at the same time, each on a thread of the program's")
-          ->check(CLI::Range(1, 1024))
+          ->type_name("N")
+          ->check(whole_number(1, 1024))
           ->capture_default_str();
   command
       ->add_option("--queue", flags->queue,
                    "Measures runs in a queue too: how many a second when so many are under way (option queue_depth)")
-      ->check(CLI::Range(1, 64))
+      ->type_name("N")
+      ->check(whole_number(1, 64))
       ->excludes(sessions);
   command->add_option("--group", flags->group, "Runs that are timed together, for runs of a microsecond or less")
-      ->check(CLI::PositiveNumber)
+      ->type_name("N")
+      ->check(whole_number(1))
       ->capture_default_str();
   command->add_flag("--roofline", flags->roofline,
                     "Each node's operations and bytes a second beside the most that this processor does, which is "

@@ -3,6 +3,8 @@
 
 #include <cstdio>
 
+#include "usage.h"
+
 namespace tools {
 namespace {
 
@@ -41,8 +43,10 @@ void SessionFlags::add_to(CLI::App &command, bool with_threads) {
   command.add_option("--backend-path", backend_path, "Folders to look for backend plugins in first, ':' between")
       ->type_name("DIRS");
   if (with_threads)
-    command.add_option("--threads", threads, "Threads of the session (default: one per processor)")
-        ->check(CLI::Range(1, 1024));
+    command.add_option("--threads", threads, "Threads of the session; 0: one per processor")
+        ->type_name("N")
+        ->check(whole_number(0, 1024))
+        ->capture_default_str();
   command.add_flag("--verbose,-v", verbose, "Show log lines down to debug");
 }
 

@@ -2,6 +2,7 @@
 // quarry compile: a model into a .qrm container for one backend; with --check, only the question whether it would.
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "command.h"
 #include "interrupt.h"
@@ -24,6 +25,8 @@ int compile(const CompileFlags &flags) {
   flags.profile.check();
   if (flags.check && flags.profile.wanted())
     throw UsageError("--profile: found --check, which compiles nothing, expected one of the two");
+  if (flags.out == "-" && flags.profile.only_tables())
+    throw UsageError("--profile: found -o -, which leaves no room for tables, expected --profile=FILE");
   const qr::Runtime runtime = flags.session.runtime();
   qr::Options options = flags.session.make_options(runtime);
   for (const std::string &text : flags.metadata) {
@@ -38,6 +41,8 @@ int compile(const CompileFlags &flags) {
     if (out == flags.model)
       throw UsageError("compiling '" + flags.model + "' again would overwrite it", "name the result: -o FILE");
   }
+  std::optional<StandardOutputFile> piped;
+  if (out == "-") piped.emplace(), out = piped->path();
   ProgressLine progress;
   qr::Profile profile(runtime);
   {
@@ -50,6 +55,11 @@ int compile(const CompileFlags &flags) {
         flags.profile.wanted() ? &profile : nullptr);
   }
   progress.clear();
+  if (piped) {
+    piped->send();
+    flags.profile.tell(profile, "profile of runs:", false);
+    return 0;
+  }
   const qr::Model made(runtime, out);
   const nlohmann::json info = nlohmann::json::parse(made.inspect());
   print("%s: %s", out.c_str(), bytes_text(info.value("file_bytes", uint64_t{0})).c_str());
@@ -69,8 +79,10 @@ void register_compile(CLI::App &app, Action &action) {
   command->add_option("model", flags->model, "Model: .onnx, or a .qrm that kept its graph")
       ->required()
       ->type_name("MODEL");
-  command->add_option("--output,-o", flags->out, "The container to write (default: the model's name with .qrm)")
-      ->type_name("FILE");
+  command
+      ->add_option("--output,-o", flags->out,
+                   "The container to write (default: the model's name with .qrm); - is standard output")
+      ->type_name("FILE|-");
   flags->session.add_to(*command, false);
   flags->profile.add_to(*command, "when the model is compiled");
   command->add_option("--metadata", flags->metadata, "A key and value to keep in the container")

@@ -26,6 +26,7 @@
 #include "progress.h"
 #include "shapes.h"
 #include "tensor_file.h"
+#include "usage.h"
 #include "worker_pool.h"
 
 namespace tools {
@@ -489,22 +490,32 @@ void register_conform(CLI::App &app, Action &action) {
       ->required()
       ->type_name("DIR");
   flags->session.add_to(*command);
-  command->add_option("--rtol", flags->tolerance.rtol, "Relative tolerance")->capture_default_str();
-  command->add_option("--atol", flags->tolerance.atol, "Absolute tolerance")->capture_default_str();
+  command->add_option("--rtol", flags->tolerance.rtol, "Relative tolerance")
+      ->type_name("NUMBER")
+      ->check(number(Sign::NotNegative))
+      ->capture_default_str();
+  command->add_option("--atol", flags->tolerance.atol, "Absolute tolerance")
+      ->type_name("NUMBER")
+      ->check(number(Sign::NotNegative))
+      ->capture_default_str();
   command
       ->add_option("--range-floor", flags->tolerance.range_floor,
                    "Differences under this part of the range of the case's outputs agree")
+      ->type_name("NUMBER")
+      ->check(number(Sign::NotNegative))
       ->capture_default_str();
   command
       ->add_option("--quantized-tolerance", flags->tolerance.quantized_range,
                    "For quantised models: allowed difference as a part of the output's range")
+      ->type_name("NUMBER")
+      ->check(number(Sign::NotNegative))
       ->capture_default_str();
   command
       ->add_option("--precision", flags->precision,
                    "What the backend computes in. With f16 a case that fails is judged again: by cpu-reference on its "
                    "inputs rounded to f16, integers that were rounded from reals to a step; and it is refused where it "
                    "has numbers past 65504, infinities or NaN")
-      ->check(CLI::IsMember({"f32", "f16"}))
+      ->check(one_of({"f32", "f16"}))
       ->capture_default_str();
   command->add_option("--filter", flags->filters, "Only cases whose name fits this pattern (*, ?)")
       ->type_name("GLOB")
@@ -512,8 +523,12 @@ void register_conform(CLI::App &app, Action &action) {
   command->add_option("--json", flags->json, "Write the results as JSON to a file, or to standard output for -")
       ->type_name("FILE|-");
   command->add_option("--jobs,-j", flags->jobs, "Worker processes (default: one per processor)")
-      ->check(CLI::Range(1, 256));
-  command->add_option("--timeout", flags->timeout_s, "Seconds for one case")->capture_default_str();
+      ->type_name("N")
+      ->check(whole_number(1, 256));
+  command->add_option("--timeout", flags->timeout_s, "Seconds for one case")
+      ->type_name("SECONDS")
+      ->check(whole_number(1, 1000000))
+      ->capture_default_str();
   command->add_flag("--in-process", flags->in_process,
                     "Run the cases in this process, for a debugger: a crash then ends everything");
   command->add_flag("--compiled", flags->compiled, "Compile each model into a .qrm and run that");

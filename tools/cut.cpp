@@ -53,6 +53,7 @@ int cut(const CutFlags &flags) {
   std::vector<std::string> names;
   for (size_t part = 0; part < count; ++part) {
     names.push_back(flags.out.empty() ? default_name(flags.model, part, count) : flags.out[part]);
+    if (names.back() == "-") throw UsageError("-o: found '-', expected a file: each part is one of its own");
     if (names.back() == flags.model)
       throw UsageError("cutting '" + flags.model + "' would overwrite it", "name the results: -o HEAD TAIL");
   }

@@ -10,6 +10,7 @@
 #include "command.h"
 #include "input_files.h"
 #include "shapes.h"
+#include "usage.h"
 
 namespace tools {
 namespace {
@@ -246,8 +247,12 @@ void register_diff(CLI::App &app, Action &action) {
   flags->image.add_to(*command);
   command->add_option("--tolerance", flags->tolerance, "Part of a tensor's range that it may differ by")
       ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
-  command->add_option("--sqnr", flags->sqnr, "Signal to noise that a tensor must have, in dB")->capture_default_str();
+      ->type_name("NUMBER")
+      ->check(number(Sign::NotNegative));
+  command->add_option("--sqnr", flags->sqnr, "Signal to noise that a tensor must have, in dB")
+      ->type_name("NUMBER")
+      ->check(number(Sign::Any))
+      ->capture_default_str();
   command->add_flag("--json", flags->as_json, "Print the report as JSON");
   command->callback([&action, flags] { action = [flags] { return diff(*flags); }; });
 }

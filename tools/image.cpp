@@ -11,6 +11,7 @@
 #include <tuple>
 
 #include "command.h"
+#include "usage.h"
 
 namespace tools {
 namespace {
@@ -154,21 +155,28 @@ void ImageFlags::add_to(CLI::App &command) {
   command.add_option("--crop", crop, "WxH cut from the centre after --resize")->type_name("SIZE")->group(group);
   command.add_option("--mean", mean, "Subtracted per channel after the scale: 0.485,0.456,0.406")
       ->delimiter(',')
-      ->type_name("LIST")
+      ->type_name("NUMBER,...")
+      ->check(number(Sign::Any))
+      ->allow_extra_args(false)  // the word behind is a file
       ->group(group);
   command.add_option("--std", std_dev, "Divided by, per channel: 0.229,0.224,0.225")
       ->delimiter(',')
-      ->type_name("LIST")
+      ->type_name("NUMBER,...")
+      ->check(number(Sign::NotZero))
+      ->allow_extra_args(false)
       ->group(group);
   command.add_option("--scale", scale, "Factor for the 0..255 pixels of a floating-point input (default 1/255)")
       ->type_name("NUMBER")
+      ->check(number(Sign::Any))
       ->group(group);
-  command.add_option("--layout", layout, "Where the channels are")
-      ->check(CLI::IsMember({"auto", "nchw", "nhwc"}))
+  command.add_option("--layout", layout, "Where the channels are: auto, nchw, nhwc")
+      ->type_name("LAYOUT")
+      ->check(one_of({"auto", "nchw", "nhwc"}))
       ->capture_default_str()
       ->group(group);
-  command.add_option("--color", color, "Order of the channels")
-      ->check(CLI::IsMember({"rgb", "bgr"}))
+  command.add_option("--color", color, "Order of the channels: rgb, bgr")
+      ->type_name("ORDER")
+      ->check(one_of({"rgb", "bgr"}))
       ->capture_default_str()
       ->group(group);
 }
@@ -210,8 +218,8 @@ TensorData image_tensor(const std::string &path, const qr::TensorInfo &input, co
   if (height < 1 || width < 1 || height > 32768 || width > 32768) throw unfit("its height and width are out of range");
   const auto check_list = [&](const std::vector<double> &list, const char *what) {
     if (!list.empty() && list.size() != 1 && list.size() != static_cast<size_t>(channels))
-      throw UsageError(std::string(what) + ": found " + std::to_string(list.size()) + " numbers, expected 1 or " +
-                       std::to_string(channels));
+      throw UsageError(std::string(what) + ": found " + std::to_string(list.size()) + " numbers, expected 1" +
+                       (channels > 1 ? ", or one for each of " + std::to_string(channels) + " channels" : ""));
   };
   check_list(flags.mean, "--mean");
   check_list(flags.std_dev, "--std");

@@ -6,33 +6,10 @@
 
 #include "command.h"
 #include "interrupt.h"
+#include "usage.h"
 
 namespace tools {
 namespace {
-
-// A word that is no subcommand, or a flag that the subcommand does not have.
-void check_words(const CLI::App &app, int argc, char **argv) {
-  std::vector<std::string> commands;  // those that the help tells of
-  for (const CLI::App *one : app.get_subcommands([](const CLI::App *) { return true; })) {
-    if (argc < 2 || argv[1][0] == '-' || one->get_name() == argv[1]) return;
-    if (!one->get_group().empty()) commands.push_back(one->get_name());
-  }
-  const std::string near = did_you_mean(argv[1], commands);
-  throw UsageError(std::string("found '") + argv[1] + "', expected a subcommand: " + CLI::detail::join(commands, ", "),
-                   near.empty() ? "`quarry --help` tells what each does" : near);
-}
-
-// The nearest flag for the first one that nobody took.
-std::string flag_hint(const CLI::App &app) {
-  for (const CLI::App *command : app.get_subcommands()) {
-    std::vector<std::string> flags;
-    for (const CLI::Option *option : command->get_options())
-      for (const std::string &name : option->get_lnames()) flags.push_back("--" + name);
-    for (const std::string &rest : command->remaining(true))
-      if (rest.rfind("--", 0) == 0) return did_you_mean(rest.substr(0, rest.find('=')), flags);
-  }
-  return "";
-}
 
 int run_program(int argc, char **argv) {
   CLI::App app{"Quarry runs neural networks: one model file, the backend chosen when it is deployed.", "quarry"};
@@ -56,18 +33,23 @@ int run_program(int argc, char **argv) {
   register_options(app, action);
   register_ops(app, action);
   register_completion(app, action);
-  check_words(app, argc, argv);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError &error) {
-    std::ostringstream out, wrong;
-    const int status = app.exit(error, out, wrong);
-    print_text(out.str());
-    std::fputs(wrong.str().c_str(), stderr);
-    if (status == 0) return 0;
-    if (const std::string near = flag_hint(app); !near.empty()) std::fprintf(stderr, "  hint: %s\n", near.c_str());
+  std::vector<std::string> words = command_words(app, argc, argv);
+  if (words.empty()) {
+    std::fputs(first_steps().c_str(), stderr);
     return 2;
   }
+  std::reverse(words.begin(), words.end());  // as the parser takes them
+  try {
+    app.parse(words);
+  } catch (const CLI::Success &asked) {  // --help, --version
+    std::ostringstream out, none;
+    app.exit(asked, out, none);
+    print_text(out.str());
+    return 0;
+  } catch (const CLI::ParseError &error) {
+    throw usage_error(app, error);
+  }
+  check_parsed(app);
   return action();
 }
 

@@ -7,6 +7,8 @@
 
 #include <cerrno>
 #include <cstdarg>
+#include <cstdlib>
+#include <vector>
 
 #include "failure.h"
 
@@ -126,6 +128,35 @@ void write_text(const std::string &path, const std::string &text) {
     throw UsageError("cannot write '" + path + "': " + os_text(errno),
                      "check that the folder exists and may be written");
   write_all(file, path, text);
+}
+
+StandardOutputFile::StandardOutputFile() {
+  if (isatty(fileno(g_output)))
+    throw UsageError("standard output: found a terminal, expected a file or a pipe for a container",
+                     "name a file, or send it on: ... -o - > FILE");
+  const char *const base = std::getenv("TMPDIR");
+  folder_ = std::string(base && *base ? base : "/tmp") + "/quarry-XXXXXX";
+  if (!mkdtemp(folder_.data()))
+    throw Failure("cannot make a folder '" + folder_ + "': " + os_text(errno), "TMPDIR says where");
+  path_ = folder_ + "/out";
+}
+
+StandardOutputFile::~StandardOutputFile() {
+  unlink(path_.c_str());
+  rmdir(folder_.c_str());
+}
+
+void StandardOutputFile::send() {
+  FILE *const file = std::fopen(path_.c_str(), "rbe");
+  if (!file) throw Failure("cannot read '" + path_ + "': " + os_text(errno));
+  const struct Closing {
+    FILE *file;
+    ~Closing() { std::fclose(file); }
+  } closing{file};
+  std::vector<char> part(1 << 16);
+  while (const size_t size = std::fread(part.data(), 1, part.size(), file))
+    if (std::fwrite(part.data(), 1, size, g_output) != size) refused(errno);
+  if (std::ferror(file)) throw Failure("cannot read '" + path_ + "': " + os_text(errno));
 }
 
 }  // namespace tools

@@ -32,4 +32,18 @@ void finish_output();
 // Throws UsageError or Failure.
 void write_text(const std::string &path, const std::string &text);
 
+// A file that a call writes by its name, for standard output: it lies in a folder of its own until it is sent.
+class StandardOutputFile {
+ public:
+  StandardOutputFile();  // throws UsageError where standard output is a terminal
+  ~StandardOutputFile();
+  StandardOutputFile(const StandardOutputFile &) = delete;
+  StandardOutputFile &operator=(const StandardOutputFile &) = delete;
+  const std::string &path() const { return path_; }
+  void send();
+
+ private:
+  std::string folder_, path_;
+};
+
 }  // namespace tools

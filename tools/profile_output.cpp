@@ -5,6 +5,7 @@
 
 #include "failure.h"
 #include "output.h"
+#include "usage.h"
 
 namespace tools {
 namespace {
@@ -101,7 +102,8 @@ void ProfileFlags::add_to(CLI::App &command, const std::string &subject) {
                        "; --profile=FILE writes the events too: .csv, or .json for a Chrome trace (Perfetto)");
   command.add_option("--profile-top", top_, "Rows in a table of the profile; 0: all")
       ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
+      ->type_name("N")
+      ->check(whole_number(0));
 }
 
 std::string ProfileFlags::file() const { return value_ == kNoFile ? "" : value_; }

@@ -23,6 +23,7 @@ class ProfileFlags {
   // inputs; events do not go there.
   void check(const std::vector<std::string> &files = {}) const;
   bool wanted() const { return !value_.empty(); }
+  bool only_tables() const { return wanted() && file().empty(); }  // no file to write them to
   size_t top() const { return top_; }
 
   // What it all says, and the file where one was asked for. `runs_title` stands above the tables of runs; `show`:

@@ -17,6 +17,7 @@
 #include "saved_files.h"
 #include "shapes.h"
 #include "tensor_file.h"
+#include "usage.h"
 
 namespace tools {
 namespace {
@@ -294,7 +295,8 @@ void register_run(CLI::App &app, Action &action) {
   command->add_option("--labels,-l", flags->labels, "Names of the classes, one a line")->type_name("FILE");
   command->add_option("--top,-k", flags->top, "How many of the best scores to print")
       ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
+      ->type_name("N")
+      ->check(whole_number(0));
   command->add_flag("--softmax", flags->softmax, "Show scores as probabilities");
   command->add_flag("--picture", flags->picture, "Show input images in characters");
   command->add_option("--save,-o", flags->save, "Folder to write each output to, as .npy")->type_name("DIR");

@@ -33,6 +33,9 @@ std::string cut(std::string name) {
 }  // namespace
 
 SavedFiles::SavedFiles(std::string folder, const std::vector<std::string> &inputs) : folder_(std::move(folder)) {
+  if (folder_ == "-")
+    throw UsageError("--save: found '-', expected a folder: each output is a file of its own",
+                     "--json prints results to standard output");
   if (mkdir(folder_.c_str(), 0777) != 0 && errno != EEXIST)
     throw UsageError("--save: cannot make the folder '" + folder_ + "': " + std::strerror(errno));
   struct stat info {};

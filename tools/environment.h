@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where figures were measured: what one needs to compare them with others.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+
+namespace tools {
+
+// The commit that the program was built from; "unknown" outside a git tree.
+const char *commit();
+
+// Processor, how many there are and may be used, their governor, system, load, versions, time. What the system does not
+// tell is null.
+nlohmann::json environment();
+
+// Peak resident memory of this process in kB.
+struct PeakMemory {
+  long kb;
+  const char *source;  // "VmHWM"; "ru_maxrss", which begins with what the parent of this process held; "none"
+};
+PeakMemory peak_memory();
+
+}  // namespace tools
