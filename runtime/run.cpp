@@ -345,12 +345,11 @@ Status Session::complete(RunFrame &frame, Status status, qr_tensor *const *outpu
   return {};
 }
 
-Status Session::run(const qr_run_options &options, const qr_tensor *const *inputs, qr_tensor *const *outputs) {
-  const CallSignal signal(reinterpret_cast<Signal *>(options.signal));
+Status Session::run(const CallSignal &signal, Profile *profile, const qr_tensor *const *inputs,
+                    qr_tensor *const *outputs) {
   const RunQueue::Alone alone(queue_, "qr_session_run", RunQueue::Until::Empty, signal);
   QR_RETURN_IF_ERROR(alone.status());
-  QR_RETURN_IF_ERROR(
-      prepare(frame_, signal, reinterpret_cast<Profile *>(options.profile), inputs, outputs, Room::OfSession));
+  QR_RETURN_IF_ERROR(prepare(frame_, signal, profile, inputs, outputs, Room::OfSession));
   QR_RETURN_IF_ERROR(complete(frame_, execute(frame_), outputs));
   if (!retired_.empty()) retired_.clear();
   return {};

@@ -40,6 +40,7 @@ SessionCore::SessionCore(const CompileJob &job, std::shared_ptr<DeviceState> dev
       pool_settings_(job.settings.pool),
       pool_name_(job.settings.pool_name),
       shared_pool_(pool_name_.empty() ? nullptr : job.pool),
+      warms_up_(job.settings.warm_up),
       profiling_(job.settings.profiling),
       profiling_path_(job.settings.profiling_path),
       group_(job.settings.group) {
@@ -132,6 +133,10 @@ Result<Ref<Session>> Session::create(const Model &model, const OptionSet *option
     const CallEvents::Phase phase(job->events, "create execution");
     QR_RETURN_IF_ERROR(session->start_first_execution());
   }
+  if (core->warms_up()) {
+    const CallEvents::Phase phase(job->events, "warm up");
+    QR_RETURN_IF_ERROR(session->warm_up(job->signal, nullptr));
+  }
   const LoadedModel &loaded = core->loaded();
   model.runtime().log().write(
       QR_LOG_INFO, "session",
@@ -148,6 +153,7 @@ Result<Ref<Session>> Session::clone() {
   session->changed_ = changed_;
   session->foreign_ = foreign_;
   QR_RETURN_IF_ERROR(session->start_first_execution());
+  if (core_->warms_up()) QR_RETURN_IF_ERROR(session->warm_up(CallSignal(nullptr), nullptr));
   return session;
 }
 

@@ -43,6 +43,7 @@ class SessionCore : public Counted<SessionCore> {
   }  // null: each session has its own
   const PoolSettings &pool_settings() const noexcept { return pool_settings_; }
   const String &pool_name() const noexcept { return pool_name_; }
+  bool warms_up() const noexcept { return warms_up_; }
   ProfileLevel profiling() const noexcept { return profiling_; }
   const String &profiling_path() const noexcept { return profiling_path_; }
 
@@ -64,6 +65,7 @@ class SessionCore : public Counted<SessionCore> {
   PoolSettings pool_settings_;
   String pool_name_;
   std::shared_ptr<ThreadPool> shared_pool_;
+  bool warms_up_;
   ProfileLevel profiling_;
   String profiling_path_;
   String group_;
@@ -83,7 +85,8 @@ class Session : public Counted<Session> {
   ExclusiveUse &use() const noexcept { return use_; }
 
   // The arrays' elements were read by the edge: `outputs` may hold nulls. Writes to the tensors on success only.
-  Status run(const qr_run_options &options, const qr_tensor *const *inputs, qr_tensor *const *outputs);
+  Status run(const CallSignal &signal, Profile *profile, const qr_tensor *const *inputs, qr_tensor *const *outputs);
+  Status warm_up(const CallSignal &signal, Profile *profile);
   Status set_option(std::string_view key, std::string_view value);
   Status recover();
   Result<String> report() const;

@@ -35,6 +35,7 @@ struct Settings {
   std::string_view pool_name;       // empty: the session has its own
   std::string_view group;           // of contexts; empty: none
   std::uint32_t queue_depth = 2;
+  bool warm_up = false;
   bool keep_graph = true;
   Recompile recompile = Recompile::Wait;
   bool write_context = false;

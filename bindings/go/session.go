@@ -308,6 +308,21 @@ func (s *Session) call(ctx context.Context, inputs, outputs int) error {
 	})
 }
 
+// WarmUp runs each shape bucket once on zeros, so that the next run takes as long as those after it; the option "warm_up" does so when a session
+// is made.
+func (s *Session) WarmUp(ctx context.Context) error {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if s.pointer == nil || ctx == nil || ctx.Done() == nil {
+		return check(C.qr_session_warm_up(s.pointer, nil))
+	}
+	return watched(ctx, s.core.pointer, func(signal *C.qr_signal) error {
+		s.options.signal = signal
+		defer func() { s.options.signal = nil }()
+		return check(C.qr_session_warm_up(s.pointer, s.options))
+	})
+}
+
 // set describes inputs and outputs in C's memory.
 func (s *Session) set(tensors []C.qr_tensor, inputs, outputs []Tensor, lent *lent) error {
 	if len(inputs) != len(s.inputs) || len(outputs) != len(s.outputs) {

@@ -31,8 +31,9 @@ QR_API void qr_signal_abort(qr_signal *signal);
  * @since   0.1 */
 QR_API void qr_signal_reset(qr_signal *signal);
 
-/* Gives each later call that uses the signal this long, counted from its start; 0: no limit. NULL is ignored.
- * @param signal  borrows.
+/* Gives each later call that uses the signal this long, counted from its start. NULL is ignored.
+ * @param signal      borrows.
+ * @param timeout_ns  in nanoseconds; 0: no limit.
  * @thread  [thread-safe] [in-callback]
  * @errors  none
  * @since   0.1 */

@@ -22,6 +22,10 @@ Status null_argument(const char *function, const char *argument) {
   }
 }
 
+qr_status *refuse_null(const char *function, const char *argument) noexcept {
+  return give(null_argument(function, argument));
+}
+
 Status read_text(const char *function, const char *argument, const qr_string &from, Empty empty,
                  std::string_view *out) {
   if (!from.data && from.size != 0)

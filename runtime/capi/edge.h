@@ -60,9 +60,12 @@ qr_status *guard(Body &&body, const char *function = __builtin_FUNCTION()) noexc
 
 Status null_argument(const char *function, const char *argument);
 
-#define QR_REQUIRE(argument)                                                          \
-  do {                                                                                \
-    if (!(argument)) return give(::quarry::capi::null_argument(__func__, #argument)); \
+// The same as the status of a call. Out of line, as the other refusals that nearly every function has.
+__attribute__((cold, noinline)) qr_status *refuse_null(const char *function, const char *argument) noexcept;
+
+#define QR_REQUIRE(argument)                                                  \
+  do {                                                                        \
+    if (!(argument)) return ::quarry::capi::refuse_null(__func__, #argument); \
   } while (0)
 
 // Text of the caller's: UTF-8 and, where it is given, with its data. `may_be_empty`: an absent text is an empty one.
@@ -98,15 +101,23 @@ Status index_out_of_range(const char *function, const char *what, std::uint64_t 
 // The call argument of long calls: null is allowed.
 Status read_call(const char *function, const qr_call_options *call, CallWatch &out);
 
+// A call that overlaps with another one.
+template <class Scope>
+__attribute__((cold, noinline)) qr_status *refuse_overlap(const Scope &scope, Allocator &memory,
+                                                          const char *function) noexcept {
+  return guard(
+      memory, [&] { return scope.status(); }, function);
+}
+
 // An [exclusive] object for the length of a call.
 #define QR_ENTER(scope, of, what)                                                              \
   ::quarry::ExclusiveScope scope((of)->use(), ::quarry::capi::process_of(of), __func__, what); \
-  if (!scope.held()) return ::quarry::capi::guard((of), [&] { return scope.status(); })
+  if (!scope.held()) return ::quarry::capi::refuse_overlap(scope, ::quarry::capi::memory_of(of), __func__)
 
 // One that several calls may read at a time and one may change: qr_options.
 #define QR_ENTER_SHARED(scope, of, what, access)                                                    \
   ::quarry::SharedScope scope((of)->use(), ::quarry::capi::process_of(of), access, __func__, what); \
-  if (!scope.held()) return ::quarry::capi::guard((of), [&] { return scope.status(); })
+  if (!scope.held()) return ::quarry::capi::refuse_overlap(scope, ::quarry::capi::memory_of(of), __func__)
 
 // The runtime that an object is of.
 inline const Runtime &runtime_of(const Runtime *runtime) noexcept { return *runtime; }

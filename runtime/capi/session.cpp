@@ -39,6 +39,12 @@ Status check_arguments(const char *function, const Session &session, const qr_te
   return {};
 }
 
+Status read_run_options(const char *function, const qr_run_options *options, qr_run_options &run) {
+  QR_RETURN_IF_ERROR(read_struct(function, "qr_run_options", options, run, QR_RUN_OPTIONS_FIRST_SIZE));
+  if (run.reserved) return unknown_field(function, "qr_run_options", "reserved");
+  return check_flags(function, "qr_run_options", run.flags, 0);
+}
+
 }  // namespace
 
 extern "C" {
@@ -125,13 +131,20 @@ qr_status *qr_session_run(qr_session *session, const qr_run_options *options, co
   QR_ENTER(scope, self.get(), "session");
   return guard(self.get(), [&]() -> Status {
     qr_run_options run = QR_RUN_OPTIONS_INIT;
-    if (options) {
-      QR_RETURN_IF_ERROR(read_struct(kRun, "qr_run_options", options, run, QR_RUN_OPTIONS_FIRST_SIZE));
-      if (run.reserved) return unknown_field(kRun, "qr_run_options", "reserved");
-      QR_RETURN_IF_ERROR(check_flags(kRun, "qr_run_options", run.flags, 0));
-    }
+    if (options) QR_RETURN_IF_ERROR(read_run_options(kRun, options, run));
     QR_RETURN_IF_ERROR(check_arguments(kRun, *self, inputs, input_count, outputs, output_count));
-    return self->run(run, inputs, outputs);
+    return self->run(CallSignal(object(run.signal)), object(run.profile), inputs, outputs);
+  });
+}
+
+qr_status *qr_session_warm_up(qr_session *session, const qr_run_options *options) {
+  QR_REQUIRE(session);
+  const Ref<Session> self(object(session));
+  QR_ENTER(scope, self.get(), "session");
+  return guard(self.get(), [&]() -> Status {
+    qr_run_options run = QR_RUN_OPTIONS_INIT;
+    if (options) QR_RETURN_IF_ERROR(read_run_options("qr_session_warm_up", options, run));
+    return self->warm_up(CallSignal(object(run.signal)), object(run.profile));
   });
 }
 

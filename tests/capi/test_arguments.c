@@ -127,6 +127,7 @@ static void test_null_arguments(void **state) {
   NULLED("outputs", qr_session_run(f->session, NULL, inputs, 1, NULL, 1));
   inputs[0] = NULL;
   NULLED("input", qr_session_run(f->session, NULL, inputs, 1, outputs, 1));
+  NULLED("session", qr_session_warm_up(NULL, NULL));
   NULLED("session", qr_session_set_option(NULL, str("threads"), str("1")));
   NULLED("key", qr_session_set_option(f->session, (qr_string){NULL, 4}, str("1")));
   NULLED("value", qr_session_set_option(f->session, str("threads"), (qr_string){NULL, 4}));
@@ -247,6 +248,7 @@ static void test_struct_sizes(void **state) {
   WRONG_SIZES(qr_tensor_info, QR_TENSOR_INFO_INIT, qr_session_output(f->session, 0, arg));
   WRONG_SIZES(qr_memory_plan, QR_MEMORY_PLAN_INIT, qr_session_plan(f->model, NULL, arg));
   WRONG_SIZES(qr_run_options, QR_RUN_OPTIONS_INIT, qr_session_run(f->session, arg, inputs, 1, outputs, 1));
+  WRONG_SIZES(qr_run_options, QR_RUN_OPTIONS_INIT, qr_session_warm_up(f->session, arg));
   WRONG_SIZES(qr_tensor, f->in, (inputs[0] = arg, qr_session_run(f->session, NULL, inputs, 1, outputs, 1)));
   inputs[0] = &f->in;
   WRONG_SIZES(qr_tensor, f->out, (outputs[0] = arg, qr_session_run(f->session, NULL, inputs, 1, outputs, 1)));

@@ -150,6 +150,7 @@ static void test_overlapping_calls(void **state) {
   FAILS("QR-C0006", "session", run_zeros(session, NULL, NULL));
   FAILS("QR-C0006", "session", qr_session_report(session, &json));
   FAILS("QR-C0006", "session", qr_session_recover(session));
+  FAILS("QR-C0006", "session", qr_session_warm_up(session, NULL));
   FAILS("QR-C0006", "session", qr_session_clone(session, &clone));
   pthread_mutex_unlock(&gate);
   pthread_join(thread, &result);

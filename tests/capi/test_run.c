@@ -72,6 +72,78 @@ static void test_no_allocation_after_the_first_run(void **state) {
   }
 }
 
+/* The first run after a warm-up is as any later one: it allocates nothing, and its answer is the same. */
+static void test_warm_up(void **state) {
+  fixture f;
+  qr_run_options run_options = QR_RUN_OPTIONS_INIT;
+  qr_options *options = NULL;
+  qr_session *warm = NULL, *clone = NULL;
+  qr_signal *signal = NULL;
+  float expected[10];
+  uint64_t before;
+  (void)state;
+  open_fixture(&f, container);
+  before = f.counter.made;
+  OK(qr_session_warm_up(f.session, NULL));
+  assert_true(f.counter.made > before);
+  before = f.counter.made;
+  OK(run(&f));
+  memcpy(expected, f.output, sizeof expected);
+  f.out.data = NULL, f.out.size_bytes = 0; /* memory of the session's own is there too */
+  OK(run(&f));
+  assert_int_equal(f.counter.made, before);
+  assert_memory_equal(f.out.data, expected, sizeof expected);
+
+  /* By the option: sessions and clones come warm. */
+  OK(qr_options_create(f.runtime, &options));
+  FAILS("QR-C0102", "0, 1", qr_options_set(options, str("warm_up"), str("yes")));
+  OK(qr_options_set(options, str("warm_up"), str("1")));
+  OK(qr_session_create(f.model, options, NULL, &warm));
+  OK(qr_session_clone(warm, &clone));
+  qr_options_destroy(options);
+  before = f.counter.made;
+  f.out.data = f.output, f.out.size_bytes = sizeof f.output;
+  memset(f.output, 0, sizeof f.output);
+  OK(qr_session_run(warm, NULL, f.inputs, 1, f.outputs, 1));
+  assert_memory_equal(f.output, expected, sizeof expected);
+  memset(f.output, 0, sizeof f.output);
+  OK(qr_session_run(clone, NULL, f.inputs, 1, f.outputs, 1));
+  assert_memory_equal(f.output, expected, sizeof expected);
+  assert_int_equal(f.counter.made, before);
+
+  /* It obeys a signal, and the session stays usable. */
+  OK(qr_signal_create(f.runtime, &signal));
+  qr_signal_abort(signal);
+  run_options.signal = signal;
+  FAILS("QR-C0011", "", qr_session_warm_up(clone, &run_options));
+  run_options.flags = 1;
+  FAILS("QR-C0005", "qr_session_warm_up", qr_session_warm_up(clone, &run_options));
+  OK(qr_session_run(clone, NULL, f.inputs, 1, f.outputs, 1));
+  qr_signal_destroy(signal), qr_session_destroy(clone), qr_session_destroy(warm);
+  close_fixture(&f);
+}
+
+/* An allocation that fails in it leaves the session as it was. */
+static void test_warm_up_without_memory(void **state) {
+  fixture f;
+  uint64_t nth;
+  (void)state;
+  for (nth = 1;; ++nth) {
+    qr_status *status;
+    open_fixture(&f, container);
+    f.counter.fail_at = f.counter.made + nth;
+    status = qr_session_warm_up(f.session, NULL);
+    f.counter.fail_at = 0;
+    if (!status) break;
+    assert_int_equal(qr_status_code(status), QR_RESOURCE_EXHAUSTED);
+    qr_status_destroy(status);
+    OK(run(&f));
+    close_fixture(&f);
+  }
+  assert_true(nth > 3);
+  close_fixture(&f);
+}
+
 static void test_outputs(void **state) {
   fixture f;
   float expected[10], large[12];
@@ -331,6 +403,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_without_the_compiler_library),
       cmocka_unit_test(test_no_allocation_after_the_first_run),
+      cmocka_unit_test(test_warm_up),
+      cmocka_unit_test(test_warm_up_without_memory),
       cmocka_unit_test(test_outputs),
       cmocka_unit_test(test_wrong_inputs),
       cmocka_unit_test(test_memory),

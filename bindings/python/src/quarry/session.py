@@ -249,6 +249,13 @@ class Session(Handle):
 
     # ---- the rest
 
+    def warm_up(self, signal: Optional[Signal] = None, profile: Optional[Profile] = None) -> None:
+        """Runs each shape bucket once on zeros, so that the next run takes as long as those after it; Session(..., warm_up=True) does so when it is made."""
+        options = new_struct("qr_run_options")
+        options.signal, options.profile = pointer_of(signal), pointer_of(profile)
+        with self._lock:
+            check(lib.qr_session_warm_up(self._ptr, options))
+
     def set_option(self, key: str, value: OptionValue) -> None:
         """Changes an option that may change at run time."""
         name, text = Text(key), Text(option_text(value))

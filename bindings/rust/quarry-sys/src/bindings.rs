@@ -773,8 +773,9 @@ unsafe extern "C" {
     pub fn qr_signal_reset(signal: *mut qr_signal);
 
     /// ```text
-    /// Gives each later call that uses the signal this long, counted from its start; 0: no limit. NULL is ignored.
-    /// @param signal  borrows.
+    /// Gives each later call that uses the signal this long, counted from its start. NULL is ignored.
+    /// @param signal      borrows.
+    /// @param timeout_ns  in nanoseconds; 0: no limit.
     /// @thread  [thread-safe] [in-callback]
     /// @errors  none
     /// @since   0.1
@@ -1256,6 +1257,19 @@ unsafe extern "C" {
     /// @since   0.1
     /// ```
     pub fn qr_session_run(session: *mut qr_session, options: *const qr_run_options, inputs: *const *const qr_tensor, input_count: u64, outputs: *const *mut qr_tensor, output_count: u64) -> *mut qr_status;
+
+    /// ```text
+    /// Runs each shape bucket once on inputs of zeros and throws the results away, so that the next run takes as long as
+    /// those after it: threads are started, working memory and that of outputs is made, weights are read. The option
+    /// "warm_up" has qr_session_create and qr_session_clone do so. Where something better is being compiled
+    /// (context.recompile=background), what there is now is warmed; where there is nothing yet, the call waits.
+    /// @param session  borrows.
+    /// @param options  borrows: may be NULL. A timeout of its signal is for all buckets together.
+    /// @thread  [exclusive:session] [blocking]
+    /// @errors  as qr_session_run; also what the model's nodes say of zeros
+    /// @since   0.1
+    /// ```
+    pub fn qr_session_warm_up(session: *mut qr_session, options: *const qr_run_options) -> *mut qr_status;
 
     /// ```text
     /// Changes an option that may change at run time (see qr_option_info.changes_at_run_time).

@@ -34,6 +34,16 @@ pub struct RunOptions<'a> {
     pub profile: Option<&'a mut Profile>,
 }
 
+impl RunOptions<'_> {
+    /// For a call that signal and profile outlive.
+    fn into_c(self) -> sys::qr_run_options {
+        let mut c = sys::qr_run_options::INIT;
+        c.signal = Signal::or_null(self.signal);
+        c.profile = self.profile.map_or(std::ptr::null_mut(), |profile| profile.get());
+        c
+    }
+}
+
 /// One execution state of a model on one backend. Runs take `&mut self`; [`Session::try_clone`] gives another thread its own.
 pub struct Session<'d> {
     handle: Handle,
@@ -116,6 +126,11 @@ impl<'d> Session<'d> {
         // SAFETY: as run_with(); TensorMut is a qr_tensor whose room is the caller's for the call.
         unsafe { run_tensors(self.get(), options, inputs.as_ptr().cast(), inputs.len(), outputs.as_mut_ptr().cast(), outputs.len()) }
     }
+    /// Runs each shape bucket once on zeros, so that the next run takes as long as those after it; the option "warm_up" does so when a session is made.
+    pub fn warm_up(&mut self, options: RunOptions<'_>) -> Result<()> {
+        // SAFETY: ours alone; signal and profile live for the call.
+        check(unsafe { sys::qr_session_warm_up(self.get(), &options.into_c()) })
+    }
     /// Changes an option that may change at run time.
     pub fn set_option(&mut self, key: &str, value: &str) -> Result<()> {
         // SAFETY: ours alone.
@@ -140,9 +155,7 @@ unsafe fn run_tensors(
     session: *mut sys::qr_session, options: RunOptions<'_>, inputs: *const sys::qr_tensor, input_count: usize, outputs: *mut sys::qr_tensor,
     output_count: usize,
 ) -> Result<()> {
-    let mut c = sys::qr_run_options::INIT;
-    c.signal = Signal::or_null(options.signal);
-    c.profile = options.profile.map_or(std::ptr::null_mut(), |profile| profile.get());
+    let c = options.into_c();
     // SAFETY: as promised by the caller; the arrays of pointers live for the call.
     unsafe {
         if input_count <= FEW && output_count <= FEW {
