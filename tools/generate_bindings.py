@@ -210,4 +210,5 @@ def main():
     print(f"{len([r for r in rows if r[0] == 'function'])} functions, {len([r for r in rows if r[0] == 'constant'])} constants; {'written: ' + ', '.join(old) if old else 'all up to date'}")
 
 
-main()
+if __name__ == "__main__":
+    main()

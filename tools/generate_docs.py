@@ -22,6 +22,8 @@ def errors(old):
         kept[match.group(1)] = match.group(2).strip()
     table = open(os.path.join(root, "base", "error_ids.inc"), encoding="utf-8").read()
     rows = re.findall(r'^QR_ERROR\((\w+), "(QR-\w\d{4})", (QR_\w+), "((?:[^"\\]|\\.)*)"\)', table, re.M)
+    with open(os.path.join(root, "docs", "site", "error_examples.tsv"), encoding="utf-8") as file:
+        examples = dict(line.rstrip("\n").split("\t", 1) for line in file)
     out = ["# Error ids", "",
            "Every error carries a stable id. The code says what kind it is (programs branch on that), the message what was found and expected, the hint what to do. "
            "This page is made from `base/error_ids.inc` by `tools/generate_docs.py`; the paragraphs under the headings are written by hand and kept.", ""]
@@ -33,7 +35,9 @@ def errors(old):
         out += [f"### {number} {name.replace('_', ' ')}", "", f"*{code[3:]}*" , ""]
         if hint:
             out += [f"What to do: {hint}." if not hint.endswith(".") else f"What to do: {hint}", ""]
-        text = re.sub(r"^What to do:.*\n?", "", kept.get(number, ""), flags=re.M).strip()
+        if number in examples:
+            out += [f"For example: `{examples[number]}`", ""]
+        text = re.sub(r"^(?:What to do|For example):.*\n?", "", kept.get(number, ""), flags=re.M).strip()
         if text:
             out += [text, ""]
     return "\n".join(out)

@@ -176,7 +176,7 @@ if [ -n "$models" ]; then
   else
     skip "real models" "there is no $shared/models (set QUARRY_SHARED)"
   fi
-  for subject in program parts outputs shapes trouble profile view completion; do
+  for subject in program usage parts outputs shapes trouble profile view completion; do
     step "the program, as a user would: $subject" python3 "tests/integration/check_$subject.py" "$build" "$shared"
   done
   if libraries=$(qnn_libraries); then
@@ -196,9 +196,12 @@ if [ -n "$models" ]; then
   step "docs made from tables are up to date" python3 tools/generate_docs.py --check "$quarry"
   step "bindings: what is made from the headers is up to date" python3 tools/generate_bindings.py --check
   if bindings_prefix; then
+    docs_python="$build/python/venv/bin/python"
     binding "bindings: Python, from its wheel in a fresh venv" python3 bindings/python/check.py "$prefix" "$build/python" ${all:+--all}
     binding "bindings: Rust" python3 bindings/rust/check.py "$prefix" "$build/rust"
     binding "bindings: Go" python3 bindings/go/check.py "$prefix"
+    [ -x "$docs_python" ] && "$docs_python" -c 'import quarry' 2>/dev/null || docs_python=
+    step "docs: the code in them" python3 tests/integration/check_docs_code.py "$prefix" "$build/docs-code" ${docs_python:+--python "$docs_python"}
   else
     skip "bindings of other languages" "the tree cannot be installed into $prefix"
   fi
@@ -211,6 +214,7 @@ if [ -n "$models" ]; then
   fi
 fi
 if [ -n "$all" ]; then
+  binding "docs: the site and its links" tools/docs.sh "$build/docs"
   [ ! -d /usr/share/libonnx-testdata/data ] ||
     step "ONNX's backend tests, Debian's release, through .qrm containers" conform debian-qrm cpu-reference 1000 --compiled /usr/share/libonnx-testdata/data
   if newest_onnx; then
