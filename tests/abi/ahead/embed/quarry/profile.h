@@ -8,9 +8,9 @@
  *
  * Parts of "compile", "check" and "load" are phases, in the order in which they occur: "open backend"; "grade contexts"
  * (of a container); "import" (ONNX to graphs, or those that a container kept); "read graphs"; "check" (the backend
- * judges the nodes of a graph); "compile program"; "write container"; "load context"; "plan"; "create execution". Where
- * one is about a graph with a name (a shape bucket), the attribute "graph" says which. What a backend tells is a part
- * of the phase in which it was called.
+ * judges the nodes of a graph); "compile program"; "write container"; "load context"; "plan"; "create execution"; "warm
+ * up" (with the option "warm_up"). Where one is about a graph with a name (a shape bucket), the attribute "graph" says
+ * which. What a backend tells is a part of the phase in which it was called.
  *
  * Parts of "run" are what the backend tells. Where it tells of nodes, each has, from the level "linting" on and as far
  * as the backend knows: the attributes "kernel", "shapes" ("1x3x8x8 f32, 4x3x3x3 f32 -> 1x4x8x8 f32") and "fused"

@@ -127,6 +127,17 @@ QR_API QR_MUST_USE qr_status *qr_session_run(qr_session *session, const qr_run_o
                                              const qr_tensor *const *inputs, uint64_t input_count,
                                              qr_tensor *const *outputs, uint64_t output_count);
 
+/* Runs each shape bucket once on inputs of zeros and throws the results away, so that the next run takes as long as
+ * those after it: threads are started, working memory and that of outputs is made, weights are read. The option
+ * "warm_up" has qr_session_create and qr_session_clone do so. Where something better is being compiled
+ * (context.recompile=background), what there is now is warmed; where there is nothing yet, the call waits.
+ * @param session  borrows.
+ * @param options  borrows: may be NULL. A timeout of its signal is for all buckets together.
+ * @thread  [exclusive:session] [blocking]
+ * @errors  as qr_session_run; also what the model's nodes say of zeros
+ * @since   0.1 */
+QR_API QR_MUST_USE qr_status *qr_session_warm_up(qr_session *session, const qr_run_options *options);
+
 /* Changes an option that may change at run time (see qr_option_info.changes_at_run_time).
  * @param session  borrows.
  * @param key      borrows.
