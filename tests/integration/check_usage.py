@@ -112,10 +112,11 @@ require("bench: commit", where["commit"] == "unknown" or not head or len(where["
 require("bench: peak memory", report["peak_rss_source"] == "VmHWM" and report["peak_rss_kb"] > 1000, report)
 pinned = json.loads(run("bench", qrm, "--iterations", "3", "--json", "-", preexec_fn=lambda: os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})).stdout)
 require("bench: processors that may be used", pinned["environment"]["processors_usable"] == 1 and pinned["threads"] == 1, pinned)
-# Without /proc, as in some containers: a namespace of its own, where this user may make one.
+# Without /proc, as in some containers: a namespace of its own, where this user may make one. The linker's $ORIGIN comes from /proc too.
 script = f"umount -l /proc && exec '{quarry}' bench '{qrm}' --iterations 3 --json -"
 hidden = subprocess.run(["unshare", "--mount", "sh", "-c", script], capture_output=True, text=True, timeout=120,
-                        env={**environment, "QUARRY_BACKEND_PATH": os.path.join(build, "backends", "cpu")}) if shutil.which("unshare") else None
+                        env={**environment, "QUARRY_BACKEND_PATH": os.path.join(build, "backends", "cpu"),
+                             "LD_LIBRARY_PATH": os.path.join(build, "runtime")}) if shutil.which("unshare") else None
 if hidden and "unshare" not in hidden.stderr and "umount" not in hidden.stderr:
     require("bench without /proc", hidden.returncode == 0, (hidden.returncode, hidden.stderr))
     if hidden.returncode == 0:
