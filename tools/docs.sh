@@ -32,6 +32,7 @@ else
   echo "   without Doxygen's pages: doxygen is not installed"
 fi
 python3 "$root/docs/site/make_site.py" "$work" || exit 1
-(cd "$work" && NO_MKDOCS_2_WARNING=1 "$venv/bin/mkdocs" build --strict --quiet) >"$work/mkdocs.log" 2>&1 || { cat "$work/mkdocs.log"; exit 1; }
+# Not --quiet: warnings would not count then.
+(cd "$work" && NO_MKDOCS_2_WARNING=1 "$venv/bin/mkdocs" build --strict) >"$work/mkdocs.log" 2>&1 || { grep -v INFO "$work/mkdocs.log"; exit 1; }
 python3 "$root/docs/site/check_site.py" "$work/site" || exit 1
 echo "   $work/site/index.html"
