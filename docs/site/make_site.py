@@ -20,7 +20,8 @@ import generate_bindings  # noqa: E402
 ELSEWHERE = {"README.md": "index.md", "ARCHITECTURE.md": "project/architecture.md", "COMPATIBILITY.md": "project/compatibility.md",
              "CONTRIBUTING.md": "project/contributing.md", "SECURITY.md": "project/security.md", "CHANGELOG.md": "project/changelog.md",
              "bindings/python/README.md": "bindings/python/README.md", "bindings/rust/README.md": "bindings/rust/README.md",
-             "bindings/go/README.md": "bindings/go/README.md", "bindings/README.md": "bindings/README.md"}
+             "bindings/go/README.md": "bindings/go/README.md", "bindings/README.md": "bindings/README.md",
+             "examples/README.md": "examples/README.md"}
 # The pages that docs/guide.md is cut into: file, title, and its headings. A heading that is not named goes with the one above it.
 GUIDE = [("ten-minutes", "Ten minutes", ["1. What is here", "2. Run a model", "4. Link it"]),
          ("compile", "Compile", ["3. Compile it", "In a process of its own", "While it is in use", "On another machine than it was compiled for"]),
@@ -227,7 +228,7 @@ class Site:
         if not to:
             if not os.path.isfile(os.path.join(root, full)):
                 sys.exit(f"FAILED: {source}: the link '{target}' leads nowhere")
-            to = "files/" + full  # a file of the tree: it lies beside the pages
+            to = "files/" + full + (".txt" if full.endswith(".md") else "")  # a file of the tree: it lies beside the pages
             self.places[full] = to
         return posixpath.relpath(to, posixpath.dirname(place) or ".") + ("#" + anchor if anchor else "")
 
@@ -293,7 +294,7 @@ def main():
     nav = [{"Quarry": "index.md"},
            {"Guide": [{title_: f"guide/{name}.md"} for name, title_, _ in GUIDE] + [{"Embedding": "embedding.md"}, {"Coming from another runtime": "coming-from.md"}]},
            {"Cookbook": [{language: f"cookbook/{name}.md"} for name, language in LANGUAGES] +
-            [{"Packages": [{"All": "bindings/README.md"}, {"Python": "bindings/python/README.md"}, {"Rust": "bindings/rust/README.md"}, {"Go": "bindings/go/README.md"}]}]},
+            [{"Packages": [{"All": "bindings/README.md"}, {"Python": "bindings/python/README.md"}, {"Rust": "bindings/rust/README.md"}, {"Go": "bindings/go/README.md"}]}, {"Whole programs": "examples/README.md"}]},
            {"Reference": [{"Options": "options.md"}, {"Operators": "operators.md"}, {"C headers": reference},
                           {"File formats": [{"Container": "formats/qrm.md"}, {"Graph": "formats/qir.md"}, {"What inspect tells": "formats/inspect.md"}, {"A graph as JSON": "formats/graph.md"}]}]},
            {"Errors": [{"All": "errors.md"}] + error_nav},
