@@ -7,7 +7,7 @@
 namespace tools {
 namespace {
 
-// CLI11 has what validators say behind the type: "TEXT:{auto,nchw,nhwc}", "INT:INT in [1 - 1024]".
+// CLI11 has what validators say behind the type: "TEXT:{auto,nchw,nhwc}", "N:0 to 1024".
 void take_value(const CLI::Option &option, FlagRow &row) {
   const std::string told = option.get_type_name();
   const size_t colon = told.find(':');

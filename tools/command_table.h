@@ -15,7 +15,7 @@ struct FlagRow {
   std::string positional;                            // "model", "files"
   std::string value;                                 // "FILE", "INT"; empty: takes none
   std::vector<std::string> choices;                  // where the values are few
-  std::string limits;                                // "INT in [1 - 1024]"
+  std::string limits;                                // "0 to 1024"
   std::string preset;                                // the value where it is not given
   std::string help, group;
   bool required = false, repeats = false;

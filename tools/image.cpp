@@ -169,13 +169,11 @@ void ImageFlags::add_to(CLI::App &command) {
       ->type_name("NUMBER")
       ->check(number(Sign::Any))
       ->group(group);
-  command.add_option("--layout", layout, "Where the channels are: auto, nchw, nhwc")
-      ->type_name("LAYOUT")
+  command.add_option("--layout", layout, "Where the channels are")
       ->check(one_of({"auto", "nchw", "nhwc"}))
       ->capture_default_str()
       ->group(group);
-  command.add_option("--color", color, "Order of the channels: rgb, bgr")
-      ->type_name("ORDER")
+  command.add_option("--color", color, "Order of the channels")
       ->check(one_of({"rgb", "bgr"}))
       ->capture_default_str()
       ->group(group);

@@ -63,7 +63,8 @@ std::string subject(const CLI::App &command) { return command.get_parent() ? com
 
 // "MODEL", "[FILE...]"; "--at TENSOR,..." of a flag.
 std::string shown(const CLI::Option &option) {
-  return option.get_positional() ? option.get_type_name() : option.get_name() + " " + option.get_type_name();
+  const std::string told = option.get_type_name(), type = told.substr(0, told.find(':'));  // "TEXT:{auto,nchw}"
+  return option.get_positional() ? type : option.get_name() + " " + type;
 }
 
 // What must be given: "quarry cut MODEL --at TENSOR,...".
@@ -142,7 +143,7 @@ CLI::Validator whole_number(int64_t low, int64_t high) {
         const bool good = read.ec == std::errc() && read.ptr == end && value >= low && value <= high;
         return good ? std::string() : found_expected(text, expected);
       },
-      "");
+      std::to_string(low) + (high == INT64_MAX ? " or more" : " to " + std::to_string(high)));
 }
 
 CLI::Validator number(Sign sign) {
@@ -165,12 +166,13 @@ CLI::Validator number(Sign sign) {
 }
 
 CLI::Validator one_of(std::vector<std::string> words) {
+  const std::string told = "{" + CLI::detail::join(words, ",") + "}";  // command_table.cpp reads it
   return CLI::Validator(
       [words = std::move(words)](std::string &text) {
         if (std::find(words.begin(), words.end(), text) != words.end()) return std::string();
         return found_expected(text, CLI::detail::join(words, ", "));
       },
-      "");
+      told);
 }
 
 std::string first_steps() {
