@@ -78,7 +78,7 @@ std::string item(const FlagRow &flag) {
       out += std::string(i ? "," : "") + " \\fB" + roff(flag.choices[i]) + "\\fR";
     out += ".";
   }
-  if (flag.limits.rfind("INT in ", 0) == 0) out += "\nA number in " + roff(flag.limits.substr(7)) + ".";
+  if (!flag.limits.empty()) out += "\nA whole number: " + roff(flag.limits) + ".";
   if (!flag.preset.empty()) out += "\nDefault: \\fB" + roff(flag.preset) + "\\fR.";
   return out + "\n";
 }
