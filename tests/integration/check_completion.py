@@ -68,7 +68,7 @@ def zsh_loads():
     found = ""
     for words in ("quarry", "run"):
         script = f"fpath=({work}/zsh $fpath); autoload -Uz compinit; compinit -u -D; print $_comps[quarry]; {stand_in}\n" \
-                 f"words=({words}); state=; service=quarry; funcstack=(_quarry); autoload +X _quarry; _quarry"
+                 f"words=({words}); state=; service=quarry; autoload -Uz _quarry; _quarry; true"
         found += run("zsh", "-f", "-c", script, cwd=f"{work}/files").stdout
     for wanted in ("_quarry\n", "1:command:->command", "--layout=[Where the channels are]:TEXT:(auto nchw nhwc)", "*:FILE:_files"):
         if wanted not in found:
@@ -101,7 +101,7 @@ if shutil.which("groff"):
         done = run("groff", "-man", "-Tutf8", "-ww", "-rLL=100n", f"{pages}/{page}")
         if done.stderr:
             sys.exit(f"FAILED: {page}: {done.stderr}")
-        if page == "quarry-run.1" and not all(word in re.sub(r"\x1b\[[0-9;]*m", "", done.stdout) for word in ("quarry run", "--layout TEXT", "auto, nchw, nhwc", "Default: auto")):
+        if page == "quarry-run.1" and not all(word in re.sub(r".\x08|\x1b\[[0-9;]*m", "", done.stdout) for word in ("quarry run", "--layout TEXT", "auto, nchw, nhwc", "Default: auto")):
             sys.exit(f"FAILED: {page} reads {done.stdout}")
     print(f"   {len(os.listdir(pages))} manual pages, read without a warning")
 else:
