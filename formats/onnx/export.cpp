@@ -44,6 +44,24 @@ constexpr struct {
     {Op::SpaceToDepth, "mode", 28},
 };
 
+// Types that an operator took later than the opset below says of them all.
+constexpr struct {
+  Op op;
+  std::string_view types;
+  std::int64_t opset;
+} kNewTypes[] = {
+    {Op::BitShift, "i8,i16,i32,i64", 28},
+    {Op::Celu, "f16,bf16,f64", 28},
+    {Op::Compress, "bf16", 28},
+    {Op::Dropout, "f8", 22},
+    {Op::Einsum, "bf16", 28},
+    {Op::OneHot, "bf16", 28},
+    {Op::Range, "f16,bf16", 27},
+    {Op::ReverseSequence, "bf16", 28},
+    {Op::TopK, "bf16", 24},
+    {Op::Unique, "bf16", 28},
+};
+
 std::int64_t opset_of(DType dtype) {
   switch (dtype) {
     case DType::BF16: return 22;  // as an operand of most operators
@@ -73,12 +91,34 @@ std::int64_t opset_of(const qir::Node &node, const qir::Attribute &attribute) {
   return kLowestOpset;
 }
 
+bool has_operand_of(const qir::Graph &graph, const qir::Node &node, std::string_view types) {
+  const std::uint32_t mask = qir::dtype_mask(types);
+  const auto is_one = [&](std::int32_t id) {
+    return id != qir::kAbsent && (qir::dtype_bit(at(graph, id).dtype) & mask) != 0;
+  };
+  return std::ranges::any_of(node.inputs, is_one) || std::ranges::any_of(node.outputs, is_one);
+}
+
+// What was allowed, or put right, later and is no matter of a type or an attribute by itself.
+std::int64_t opset_of_form(const qir::Graph &graph, const qir::Node &node) {
+  switch (node.op) {
+    case Op::Attention: return qir::input_of(node, 6) != qir::kAbsent ? 24 : kLowestOpset;
+    case Op::AveragePool:
+    case Op::MaxPool: return node.get_int("ceil_mode", 0) != 0 ? 22 : kLowestOpset;  // no window that is padding alone
+    case Op::Mod: return node.get_int("fmod", 0) == 0 && has_operand_of(graph, node, "float") ? 28 : kLowestOpset;
+    default: return kLowestOpset;
+  }
+}
+
 std::int64_t opset_of(const qir::Graph &graph) {
   std::int64_t opset = kLowestOpset;
   for (const qir::Tensor &tensor : graph.tensors) opset = std::max(opset, opset_of(tensor.dtype));
   for (const qir::Node &node : graph.nodes) {
+    opset = std::max(opset, opset_of_form(graph, node));
     for (const auto &row : kNewOperators)
       if (row.op == node.op) opset = std::max(opset, row.opset);
+    for (const auto &row : kNewTypes)
+      if (row.op == node.op && has_operand_of(graph, node, row.types)) opset = std::max(opset, row.opset);
     for (const qir::Attribute &attribute : node.attributes)
       if (!has_default_value(node, attribute)) opset = std::max(opset, opset_of(node, attribute));
     for (const qir::Graph &body : node.subgraphs) opset = std::max(opset, opset_of(body));

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What `quarry export` writes: ONNX's checker takes it, and ONNX Runtime computes with it what it computes with the model itself.
 
-check_export.py PROGRAM WORK DIR...     (with a Python that has onnx, onnxruntime and numpy; DIR: cases in the layout of ONNX's tests)
+check_export.py PROGRAM WORK FLOOR DIR...     (FLOOR: how many give the same bits; with a Python that has onnx, onnxruntime and numpy; DIR: cases in the layout of ONNX's tests)
 Models that Quarry or ONNX Runtime refuse are counted and left out: what is judged is the export.
 """
 import glob
@@ -14,7 +14,7 @@ import onnx
 import onnxruntime
 from onnx import numpy_helper
 
-program, work, *folders = sys.argv[1:]
+program, work, floor, *folders = sys.argv[1:]
 os.makedirs(work, exist_ok=True)
 counts = {"equal": 0, "close": 0, "random": 0, "quarry refuses": 0, "export refuses": 0, "ONNX Runtime refuses the model": 0, "ONNX Runtime refuses the export": 0}
 failures = []
@@ -121,4 +121,6 @@ for root in folders:
 for failure in failures:
     print("FAILED", failure)
 print(", ".join(f"{count} {what}" for what, count in counts.items()), f"; {len(failures)} failed")
-sys.exit(1 if failures or not counts["equal"] else 0)
+if counts["equal"] < int(floor):
+    sys.exit(f"FAILED: {counts['equal']} give the same bits, expected at least {floor}")
+sys.exit(1 if failures else 0)

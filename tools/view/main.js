@@ -149,12 +149,13 @@
   byId("heat").hidden = !data.times;
   if (data.times) picture.heat = "path", showGraph(state.graph), actions.heat();
   else showGraph(state.graph);
-  // What is after '#': node=NAME, search=TEXT, theme=dark, tab=steps, fit: for links and tests.
+  // What is after '#': node=NAME, body=NUMBER, search=TEXT, theme=dark, tab=steps, fit: for links and tests.
   const open = new URLSearchParams(location.hash.slice(1));
   if (open.has("theme")) setTheme(open.get("theme"));
   if (open.has("search")) byId("search").value = open.get("search"), search();
   const wanted = open.has("node") && state.graph.nodes.find((node) => node.name === open.get("node"));
   if (wanted) go(wanted);
+  if (wanted && wanted.subgraphs && open.has("body")) openBody(wanted, wanted.subgraphs[Number(open.get("body"))] || wanted.subgraphs[0], Number(open.get("body")));
   if (open.has("tab")) byId("tab-" + open.get("tab")).click();
   if (open.has("fit")) picture.fit();
   if (open.has("expand")) actions.chains();

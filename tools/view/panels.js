@@ -81,6 +81,8 @@ function table(titles, rows) {
       element("td", {class: typeof cell === "string" && /^[\d.,]+( (B|kB|MB|GB|%|ms|µs))?$/.test(cell) ? "number" : null}, cell))))));
 }
 
+const counted = (count) => count + (count === 1 ? " node" : " nodes");
+
 function memoryRows(memory) {
   const words = {weights_bytes: "weights", arena_bytes: "working memory", io_bytes: "inputs and outputs", device_bytes: "on the device",
                  scratchpad_bytes: "scratchpad", spill_fill_bytes: "spill and fill"};
@@ -101,11 +103,11 @@ function modelPanel() {
     ["outputs", list(info.outputs)],
   ]));
   out.push(heading("Backend " + data.check.backend), facts([
-    ["own kernels", count("native") + " nodes"],
-    ["reference", count("reference") ? count("reference") + " nodes: right, and slow" : null],
-    ["no step", count("none") ? count("none") + " nodes: fused, folded or views" : null],
-    ["refused", data.check.refused ? data.check.refused + " nodes" : null],
-    ["not told", count("unknown") ? count("unknown") + " nodes" : null],
+    ["own kernels", counted(count("native"))],
+    ["reference", count("reference") ? counted(count("reference")) + ": right, and slow" : null],
+    ["no step", count("none") ? counted(count("none")) + ": fused, folded or views" : null],
+    ["refused", data.check.refused ? counted(data.check.refused) : null],
+    ["not told", count("unknown") ? counted(count("unknown")) : null],
   ]));
   if (data.plan) out.push(heading("Memory of a session"), facts(memoryRows(data.plan)));
   if (data.times)
