@@ -75,8 +75,11 @@ drawn = 1 - max(colours.values()) / sum(colours.values())
 require("a picture", len(colours) > 20 and 0.02 < drawn, (len(colours), drawn))
 large = os.path.join(folder, "large.onnx")
 
+
 def value(tensor):
     return field(1, tensor) + field(2, field(1, b"\x08\x01" + field(2, field(1, b"\x08\x08"))))
+
+
 graph = b""
 for i in range(2000):  # Adds of the node before and of one farther back, and other nodes between
     one, two = b"t%d" % i, b"t%d" % max(0, i - 7)
@@ -92,6 +95,11 @@ require("2,000 nodes are drawn", ready and int(ready[1]) > 1000 and "node1999" i
 check("a node with a name of HTML", run("view", evil, "-o", page), 0)
 shown, _ = in_browser(f"file://{page}", "--dump-dom")
 require("no script of a model's runs", 'data-ready="3 boxes' in shown, shown[-1500:])
+loop = "/usr/share/libonnx-testdata/data/node/test_loop11/model.onnx"
+if os.path.exists(loop):
+    check("a loop", run("view", loop, "-o", page), 0)
+    shown, _ = in_browser(f"file://{page}#node=res_y&body=0", "--dump-dom")
+    require("a body is a picture of its own", "res_y / " in shown and ">iter_count</text>" in shown, shown[-1500:])
 models = os.path.join(shared, "models")
 if os.path.isdir(models):
     for name in ("mobilenetv2_1.0_224_google_uint8_qdq", "yolox_nano_416"):

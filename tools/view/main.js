@@ -140,7 +140,7 @@
 
   document.title = data.title + " – Quarry";
   byId("title").textContent = data.title;
-  byId("about").textContent = `${state.graph.nodes.filter((node) => node.kind === "node").length} nodes on ${data.check.backend}`;
+  byId("about").textContent = `${counted(state.graph.nodes.filter((node) => node.kind === "node").length)} on ${data.check.backend}`;
   if (data.calls && data.calls.length) new Timeline(byId("timeline"), (name) => {
     const node = state.graph.nodes.find((one) => one.kind === "node" && one.name === name);
     if (node) go(node);
