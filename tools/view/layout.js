@@ -106,7 +106,7 @@ function layOut(boxes, edges) {
         const other = down ? neighbours[k].down : neighbours[k].up;
         if (sweep >= 12 && list.length && other.length) return (nearest(k, list) + nearest(k, other)) / 2;
         return list.length ? nearest(k, list) : items[k].x;
-      }, (k) => (items[k].box < 0 ? 4 : 1));  // long edges straight
+      }, (k) => (items[k].box < 0 ? 0.3 : 1));  // edges go round boxes, not boxes round edges
     }
   }
 

@@ -37,11 +37,11 @@ class Picture {
     this.scale = 1, this.left = 0, this.top = 0;
     this.open = new Set();  // chains that are shown node by node
     this.heat = "path";
-    // What is in the middle stays there when the window, or what is beside the picture, changes its size.
+    // What is in the middle, or the top where nobody has chosen a node, stays there when the window, or what is beside the picture, changes its size.
     let size = null;
     new ResizeObserver(() => {
       const frame = root.getBoundingClientRect();
-      if (size && this.view) this.move((frame.width - size.width) / 2, (frame.height - size.height) / 2);
+      if (size && this.view) this.move((frame.width - size.width) / 2, this.chosen ? (frame.height - size.height) / 2 : 0);
       size = frame;
     }).observe(root);
     const pointers = new Map();
