@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "backends/cpu-reference/folder.h"
-#include "backends/gpu/lower/lowering.h"
+#include "backends/gpu/lower/quantized.h"
 #include "base/checked.h"
 #include "passes/compose.h"
 #include "passes/passes.h"
@@ -30,9 +30,6 @@ bool wants_other_spelling(const qir::Graph &, const qir::Node &node) {
     default: return is_rewritten(node.op);
   }
 }
-
-// No node has an integer way yet.
-bool computes_quantized(const qir::Graph &, const qir::Node &) { return false; }
 
 Status rewrite(qir::Graph &graph, qir::Store &store, Vector<passes::Composed> &composed) {
   passes::take_apart_quantized(graph, store, computes_quantized);

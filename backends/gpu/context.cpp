@@ -25,11 +25,11 @@ PlanSource source_of(const Plan &plan) {
   return out;
 }
 
-Status LoadedContext::build(std::span<const qir::Bytes> segments, String *note) {
+Status LoadedContext::build(String *note) {
   if (plan().steps.empty()) return {};
   const std::uint64_t hash = hash64(source_.text.data(), source_.text.size());
   if (blob_.binary_bytes > 0) {
-    const qir::Bytes &binary = segments.back();
+    const qir::Bytes &binary = segments_.back();
     if (blob_.device != engine_->device().identity()) {
       *note = format("the kernels' binary is of %s, this is %s", printable(blob_.device).c_str(),
                      printable(engine_->device().identity()).c_str());
@@ -53,7 +53,7 @@ Status LoadedContext::build(std::span<const qir::Bytes> segments, String *note) 
   return {};
 }
 
-Status LoadedContext::load_constants(std::span<const qir::Bytes> segments) {
+Status LoadedContext::load_constants() {
   const Plan &p = plan();
   constants_.resize(p.values.size());
   struct Place {
@@ -82,7 +82,7 @@ Status LoadedContext::load_constants(std::span<const qir::Bytes> segments) {
   for (const Place &place : places) {
     const Value &value = p.values[place.value];
     QR_ASSIGN_OR_RETURN(constants_[place.value], engine_->part(pieces_[place.piece], place.offset, value.bytes));
-    const auto *const from = static_cast<const std::uint8_t *>(segments[value.index].data) + value.offset;
+    const auto *const from = static_cast<const std::uint8_t *>(segments_[value.index].data) + value.offset;
     QR_RETURN_IF_ERROR(check("EnqueueWriteBuffer",
                              cl->EnqueueWriteBuffer(queue.get(), constants_[place.value].get(), CL_TRUE, 0, value.bytes,
                                                     from, 0, nullptr, nullptr),
@@ -95,9 +95,19 @@ Result<Unique<LoadedContext>> LoadedContext::load(std::shared_ptr<const Engine> 
                                                   std::span<const qir::Bytes> segments, String *note) {
   auto made = quarry::make_unique<LoadedContext>(std::move(engine), std::move(blob));
   made->source_ = source_of(made->plan());
-  QR_RETURN_IF_ERROR(made->build(segments, note));
-  QR_RETURN_IF_ERROR(made->load_constants(segments));
+  made->segments_.assign(segments.begin(), segments.end());
+  QR_RETURN_IF_ERROR(made->build(note));
+  QR_RETURN_IF_ERROR(made->load_constants());
   return made;
+}
+
+Status LoadedContext::reopen(std::shared_ptr<const Engine> engine) {
+  constants_.clear(), pieces_.clear();
+  program_ = opencl::Program();
+  engine_ = std::move(engine);
+  String note;  // was told when it was loaded
+  QR_RETURN_IF_ERROR(build(&note));
+  return load_constants();
 }
 
 }  // namespace quarry::gpu

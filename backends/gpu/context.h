@@ -22,7 +22,11 @@ class LoadedContext : public HeapObject {
                                             std::span<const qir::Bytes> segments, String *note);
   LoadedContext(std::shared_ptr<const Engine> engine, Blob blob) : engine_(std::move(engine)), blob_(std::move(blob)) {}
 
+  // After the device was lost: the same in another context of OpenCL. The segments of `load` are still there.
+  Status reopen(std::shared_ptr<const Engine> engine);
+
   const Engine &engine() const noexcept { return *engine_; }
+  const std::shared_ptr<const Engine> &shared_engine() const noexcept { return engine_; }
   const Plan &plan() const noexcept { return blob_.plan; }
   const PlanSource &source() const noexcept { return source_; }
   cl_program program() const noexcept { return program_.get(); }
@@ -30,11 +34,12 @@ class LoadedContext : public HeapObject {
   cl_mem constant(std::uint32_t value) const noexcept { return constants_[value].get(); }
 
  private:
-  Status build(std::span<const qir::Bytes> segments, String *note);
-  Status load_constants(std::span<const qir::Bytes> segments);
+  Status build(String *note);
+  Status load_constants();
 
   std::shared_ptr<const Engine> engine_;
   Blob blob_;
+  Vector<qir::Bytes> segments_;  // the container's
   PlanSource source_;
   opencl::Program program_;
   Vector<opencl::Memory> pieces_, constants_;

@@ -2,6 +2,7 @@
 // A device in use: its context of OpenCL, programs, and memory in few pieces.
 #pragma once
 
+#include <atomic>
 #include <span>
 
 #include "backends/gpu/opencl/device.h"
@@ -17,6 +18,9 @@ class Engine {
   const opencl::Library &library() const noexcept { return *library_; }
   const opencl::Device &device() const noexcept { return device_; }
   cl_context context() const noexcept { return context_.get(); }
+  // After a device is lost nothing works in this context any more: who comes next makes another.
+  void tell_lost() const noexcept { lost_ = true; }
+  bool is_lost() const noexcept { return lost_; }
 
   Result<opencl::Program> build(const String &source) const;
   Result<opencl::Program> build(qir::Bytes binary) const;
@@ -32,6 +36,7 @@ class Engine {
   std::shared_ptr<const opencl::Library> library_;
   opencl::Device device_;
   opencl::Context context_;
+  mutable std::atomic<bool> lost_ = false;
 };
 
 }  // namespace quarry::gpu

@@ -22,7 +22,19 @@ constexpr std::size_t kBatch = 16;
 Result<Unique<Execution>> Execution::make(const LoadedContext &context, std::string_view priority) {
   auto made = quarry::make_unique<Execution>(context);
   QR_RETURN_IF_ERROR(made->prepare(priority));
+  made->engine_ = context.shared_engine();
   return made;
+}
+
+Status Execution::reopen() {
+  if (engine_ == context_.shared_engine()) return {};
+  kernels_.clear(), events_.clear(), borders_.clear(), parts_.clear(), pieces_.clear();
+  queue_ = opencl::Queue(), profiled_queue_ = opencl::Queue();
+  engine_ = nullptr;
+  const String priority = priority_;
+  QR_RETURN_IF_ERROR(prepare(priority));
+  engine_ = context_.shared_engine();
+  return {};
 }
 
 Status Execution::prepare(std::string_view priority) {
@@ -283,6 +295,8 @@ void Execution::tell(const qr_profile_sink &profile) {
 Status Execution::run(const qr_run_request &request, const qr_host &host) {
   const plugin::StopToken stop(request.signal, host);
   if (stop.stopped()) return stop.status("run");
+  if (engine_ != context_.shared_engine() || engine_->is_lost())
+    return Status::error(ErrorId::device_lost, "gpu: run: the device was lost in an earlier call");
   QR_RETURN_IF_ERROR(plugin::check_counts(request, inputs_.size(), outputs_.size()));
   const bool profiled = plugin::wants_nodes(request.profile);
   if (profiled && !profiled_queue_) {
@@ -295,6 +309,7 @@ Status Execution::run(const qr_run_request &request, const qr_host &host) {
   // Nobody reads or writes the caller's memory any more.
   if (!status.ok()) (void)context_.engine().library()->Finish(queue);
   give_back(status);
+  if (status.code() == QR_DEVICE_LOST) engine_->tell_lost();
   if (status.ok() && profiled) tell(*request.profile);
   for (opencl::Event &event : events_) event = opencl::Event();
   if (status.ok() && stop.stopped()) return stop.status("run");

@@ -13,6 +13,8 @@ class Execution : public HeapObject {
   static Result<Unique<Execution>> make(const LoadedContext &context, std::string_view priority);
   explicit Execution(const LoadedContext &context) : context_(context) {}
   Status run(const qr_run_request &request, const qr_host &host);
+  // After the context was opened again on another engine.
+  Status reopen();
 
  private:
   Status prepare(std::string_view priority);
@@ -24,6 +26,7 @@ class Execution : public HeapObject {
   void tell(const qr_profile_sink &profile);
 
   const LoadedContext &context_;
+  std::shared_ptr<const Engine> engine_;  // whose objects these are; none: there are none
   String priority_;
   opencl::Queue queue_, profiled_queue_;
   Vector<opencl::Memory> pieces_, parts_;

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The plugin's edge: backend.h on one side, devices and plans on the other.
+#include <algorithm>
 #include <atomic>
 #include <mutex>
+#include <shared_mutex>
 
 #include "backends/common/option_slots.h"
 #include "backends/gpu/doctor.h"
@@ -42,20 +44,44 @@ struct qr_backend {
     QR_ASSIGN_OR_RETURN(const opencl::Device *const chosen,
                         machine().choose(device, plugin::option(options, count, "gpu.device", "")));
     const std::lock_guard lock(mutex_);
-    const auto place =
-        std::find_if(engines_.begin(), engines_.end(), [&](const auto &entry) { return entry.first == chosen; });
-    if (place != engines_.end()) return place->second;
-    QR_ASSIGN_OR_RETURN(const std::shared_ptr<const gpu::Engine> made, gpu::Engine::make(machine_->library(), *chosen));
-    engines_.emplace_back(chosen, made);
-    return made;
+    return engine_of(*chosen);
   }
+  // Opens what was lost again, all of it, whichever call lost it.
+  Status recover();
+
+  // What is alive, for recovery.
+  template <class T>
+  void add(Vector<T *> qr_backend::*list, T *object) {
+    const std::lock_guard lock(mutex_);
+    (this->*list).push_back(object);
+  }
+  template <class T>
+  void remove(Vector<T *> qr_backend::*list, T *object) noexcept {
+    const std::lock_guard lock(mutex_);
+    std::erase(this->*list, object);
+  }
+  Vector<qr_context *> contexts;
+  Vector<qr_execution *> executions;
+  Vector<gpu::SharedMemory *> memories;
+  std::shared_mutex running;  // shared by runs; recovery is alone
+
   std::uint64_t next_id() noexcept { return ++last_id_; }
 
  private:
+  Result<std::shared_ptr<const gpu::Engine>> engine_of(const opencl::Device &device) {
+    const auto place =
+        std::find_if(engines_.begin(), engines_.end(), [&](const auto &entry) { return entry.first == device.id; });
+    if (place != engines_.end() && !place->second->is_lost()) return place->second;
+    QR_ASSIGN_OR_RETURN(const std::shared_ptr<const gpu::Engine> made, gpu::Engine::make(machine_->library(), device));
+    if (place != engines_.end()) place->second = made;
+    else engines_.emplace_back(device.id, made);
+    return made;
+  }
+
   std::atomic<std::uint64_t> last_id_ = 0;
   std::mutex mutex_;
   Unique<gpu::Machine> machine_;
-  Vector<std::pair<const opencl::Device *, std::shared_ptr<const gpu::Engine>>> engines_;
+  Vector<std::pair<cl_device_id, std::shared_ptr<const gpu::Engine>>> engines_;
 };
 
 struct qr_context : HeapObject {
@@ -69,6 +95,24 @@ struct qr_execution : HeapObject {
   qr_context *context;
   Unique<gpu::Execution> execution;
 };
+
+Status qr_backend::recover() {
+  const std::unique_lock alone(running);
+  const std::lock_guard lock(mutex_);
+  // What is opened halfway is lost still, so that the next call begins with it again.
+  const auto open = [&](const auto &lost, auto &object) -> Status {
+    if (!lost->is_lost()) return {};
+    QR_ASSIGN_OR_RETURN(const std::shared_ptr<const gpu::Engine> made, engine_of(lost->device()));
+    Status status = object.reopen(made);
+    if (!status.ok()) made->tell_lost();
+    return status;
+  };
+  for (qr_context *const context : contexts)
+    QR_RETURN_IF_ERROR(open(std::shared_ptr(context->loaded->shared_engine()), *context->loaded));
+  for (gpu::SharedMemory *const memory : memories) QR_RETURN_IF_ERROR(open(memory->shared_engine(), *memory));
+  for (qr_execution *const execution : executions) QR_RETURN_IF_ERROR(execution->execution->reopen());
+  return {};
+}
 
 namespace {
 
@@ -100,7 +144,7 @@ qr_plugin_code device_info(qr_backend *backend, std::uint64_t index, qr_plugin_d
     qr_plugin_device_info info{};
     info.usable = entry.why_not.empty();
     info.memory_bytes = entry.device.memory_bytes;
-    info.features = QR_DEVICE_NO_FORK | QR_DEVICE_REGISTERS_POINTER;
+    info.features = QR_DEVICE_NO_FORK | QR_DEVICE_REGISTERS_POINTER | QR_DEVICE_RECOVERS;
     info.name = text(entry.name);
     info.target = text("opencl");
     info.why_not = text(entry.why_not);
@@ -110,7 +154,11 @@ qr_plugin_code device_info(qr_backend *backend, std::uint64_t index, qr_plugin_d
   });
 }
 
-constexpr qr_plugin_device_api kDevice = {sizeof(qr_plugin_device_api), 0, device_count, device_info, nullptr};
+qr_plugin_code device_recover(qr_backend *backend, std::uint64_t, const qr_error_sink *errors) {
+  return guard(backend->allocator, errors, [&] { return backend->recover(); });
+}
+
+constexpr qr_plugin_device_api kDevice = {sizeof(qr_plugin_device_api), 0, device_count, device_info, device_recover};
 
 // ---- compiler -----------------------------------------------------------------------------------
 
@@ -258,11 +306,14 @@ qr_plugin_code context_load(qr_backend *backend, const qr_load_request *request,
     QR_ASSIGN_OR_RETURN(std::shared_ptr<const gpu::Engine> engine,
                         backend->engine(request->device, request->options, request->option_count));
     String note;
-    QR_ASSIGN_OR_RETURN(Unique<gpu::LoadedContext> loaded,
-                        gpu::LoadedContext::load(std::move(engine), std::move(blob), segments, &note));
+    auto opened = gpu::LoadedContext::load(engine, std::move(blob), segments, &note);
+    if (!opened.ok() && opened.peek_status().code() == QR_DEVICE_LOST) engine->tell_lost();
+    QR_ASSIGN_OR_RETURN(Unique<gpu::LoadedContext> loaded, std::move(opened));
     if (!note.empty()) plugin::log(backend->allocator.host(), QR_LOG_WARN, "gpu", note);
     if (stop.stopped()) return stop.status("load");
-    *out_context = new qr_context(backend, std::move(loaded));
+    auto made = quarry::make_unique<qr_context>(backend, std::move(loaded));
+    backend->add(&qr_backend::contexts, made.get());
+    *out_context = made.release();
     return {};
   });
 }
@@ -283,7 +334,9 @@ qr_plugin_code context_tensor(qr_context *context, std::uint64_t, std::int32_t i
 }
 
 void context_destroy(qr_context *context) {
-  if (context) plugin::destroy_in(context, context->backend);
+  if (!context) return;
+  context->backend->remove(&qr_backend::contexts, context);
+  plugin::destroy_in(context, context->backend);
 }
 
 qr_plugin_code context_nodes(qr_context *context, std::uint64_t, const qr_verdict_sink *verdicts,
@@ -316,18 +369,25 @@ qr_plugin_code execution_create(qr_context *context, const qr_execution_request 
     QR_ASSIGN_OR_RETURN(Unique<gpu::Execution> made,
                         gpu::Execution::make(*context->loaded, plugin::option(request->options, request->option_count,
                                                                               "qnn_context_priority", "normal")));
-    *out_execution = new qr_execution(context, std::move(made));
+    auto owned = quarry::make_unique<qr_execution>(context, std::move(made));
+    context->backend->add(&qr_backend::executions, owned.get());
+    *out_execution = owned.release();
     return {};
   });
 }
 
 qr_plugin_code execution_run(qr_execution *execution, const qr_run_request *request, const qr_error_sink *errors) {
   plugin::HostAllocator &allocator = execution->context->backend->allocator;
-  return guard(allocator, errors, [&] { return execution->execution->run(*request, allocator.host()); });
+  return guard(allocator, errors, [&] {
+    const std::shared_lock running(execution->context->backend->running);
+    return execution->execution->run(*request, allocator.host());
+  });
 }
 
 void execution_destroy(qr_execution *execution) {
-  if (execution) plugin::destroy_in(execution, execution->context->backend);
+  if (!execution) return;
+  execution->context->backend->remove(&qr_backend::executions, execution);
+  plugin::destroy_in(execution, execution->context->backend);
 }
 
 constexpr qr_plugin_execution_api kExecution = {
@@ -345,6 +405,7 @@ qr_plugin_code memory_register(qr_backend *backend, const qr_plugin_memory_reque
         Unique<gpu::SharedMemory> made,
         gpu::SharedMemory::make(std::move(engine), request->data, request->size_bytes, backend->next_id()));
     plugin::give(qr_plugin_memory_info{sizeof(qr_plugin_memory_info), 1, request->data}, out_info);
+    backend->add(&qr_backend::memories, made.get());
     *out_registration = reinterpret_cast<qr_registration *>(made.release());
     return {};
   });
@@ -352,7 +413,9 @@ qr_plugin_code memory_register(qr_backend *backend, const qr_plugin_memory_reque
 
 void memory_release(qr_backend *backend, qr_registration *registration) {
   const AllocatorScope scope(backend->allocator);
-  FreeDelete<gpu::SharedMemory>()(reinterpret_cast<gpu::SharedMemory *>(registration));
+  auto *const memory = reinterpret_cast<gpu::SharedMemory *>(registration);
+  backend->remove(&qr_backend::memories, memory);
+  FreeDelete<gpu::SharedMemory>()(memory);
 }
 
 constexpr qr_plugin_memory_api kMemory = {sizeof(qr_plugin_memory_api),

@@ -8,16 +8,28 @@ using opencl::check;
 Result<Unique<SharedMemory>> SharedMemory::make(std::shared_ptr<const Engine> engine, void *data, std::uint64_t bytes,
                                                 std::uint64_t id) {
   auto made = quarry::make_unique<SharedMemory>(std::move(engine), data, bytes, id);
-  QR_ASSIGN_OR_RETURN(made->queue_, made->engine_->queue(false, "normal"));
-  QR_ASSIGN_OR_RETURN(made->memory_, made->engine_->memory(bytes, "memory of the caller's",
-                                                           CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR, data));
-  QR_RETURN_IF_ERROR(made->map());
+  QR_RETURN_IF_ERROR(made->open());
   return made;
+}
+
+Status SharedMemory::open() {
+  QR_ASSIGN_OR_RETURN(queue_, engine_->queue(false, "normal"));
+  QR_ASSIGN_OR_RETURN(
+      memory_, engine_->memory(bytes_, "memory of the caller's", CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR, data_));
+  return map();
+}
+
+Status SharedMemory::reopen(std::shared_ptr<const Engine> engine) {
+  const std::lock_guard lock(mutex_);
+  memory_ = opencl::Memory(), queue_ = opencl::Queue();
+  mapped_ = false, runs_ = 0;
+  engine_ = std::move(engine);
+  return open();
 }
 
 SharedMemory::~SharedMemory() {
   const opencl::Library &cl = engine_->library();
-  if (!mapped_ || !cl.is_ours()) return;
+  if (!mapped_ || !cl.is_ours() || engine_->is_lost()) return;
   if (cl->EnqueueUnmapMemObject(queue_.get(), memory_.get(), data_, 0, nullptr, nullptr) == CL_SUCCESS)
     (void)cl->Finish(queue_.get());
 }

@@ -18,14 +18,18 @@ class SharedMemory : public HeapObject {
   ~SharedMemory();
 
   const Engine *engine() const noexcept { return engine_.get(); }
+  std::shared_ptr<const Engine> shared_engine() const noexcept { return engine_; }
   const opencl::Memory &memory() const noexcept { return memory_; }
   std::uint64_t bytes() const noexcept { return bytes_; }
   std::uint64_t id() const noexcept { return id_; }  // no other registration has had it
 
+  // After the device was lost: the same memory in another context of OpenCL.
+  Status reopen(std::shared_ptr<const Engine> engine);
   Status lend();
   Status take_back();
 
  private:
+  Status open();
   Status map();
   std::shared_ptr<const Engine> engine_;
   void *data_;

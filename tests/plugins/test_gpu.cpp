@@ -237,6 +237,65 @@ TEST_CASE("each failure of the driver is a clear status, and leaves nothing") {
   fails("fail=Finish:-14", QR_DEVICE_LOST, {"clFinish"}, true);
 }
 
+TEST_CASE("a device that was lost comes back with all that is on it") {
+  if (!has_device()) return;
+  const Layer layer;
+  {
+    qr::Runtime runtime;
+    qr::Session first = session(runtime), second = session(runtime);
+    qr::Session clone = first.clone();
+    CHECK(run(first, 1));
+    CHECK(run(second, 1));
+    CHECK(run(clone, 1));
+    layer.tell("fail=EnqueueNDRangeKernel:-2");
+    CHECK(says(failure([&] { run(first, 1); }, QR_DEVICE_LOST), {"CL_DEVICE_NOT_AVAILABLE", "qr_session_recover"}));
+    layer.tell("");
+    CHECK(says(failure([&] { run(second, 1); }, QR_DEVICE_LOST), {"lost"}));
+    // The driver is not back yet: what was opened halfway is opened again by the next call.
+    for (const char *const script : {"fail=CreateContext:-2", "fail=CreateBuffer:-2:3"}) {
+      layer.tell(script);
+      CHECK(says(failure([&] { second.recover(); }, QR_DEVICE_LOST), {"CL_DEVICE_NOT_AVAILABLE"}));
+    }
+    layer.tell("");
+    second.recover();
+    CHECK_EQ(layer.count("sources"), 0);  // binaries are still there
+    CHECK(run(first, 2));
+    CHECK(run(second, 3));
+    CHECK(run(clone, 4));
+    // A session that is made while the device is lost brings it back too.
+    layer.tell("fail=Finish:-14");
+    CHECK(says(failure([&] { run(clone, 1); }, QR_DEVICE_LOST), {"clFinish"}));
+    layer.tell("");
+    qr::Session third = session(runtime);
+    CHECK(run(third, 5));
+    CHECK(run(clone, 6));
+  }
+  CHECK_EQ(layer.count("objects"), 0);
+}
+
+TEST_CASE("gpu and cpu in one process, four threads with a session of each") {
+  if (!has_device()) return;
+  const Layer layer;
+  {
+    qr::Runtime runtime;
+    std::vector<qr::Session> sessions;
+    for (int t = 0; t < 4; ++t) {
+      sessions.push_back(session(runtime));
+      sessions.push_back(session(runtime, small_model(), {{"backend", "cpu"}}));
+    }
+    std::vector<int> right(4);
+    std::vector<std::thread> threads;
+    for (std::size_t t = 0; t < 4; ++t)
+      threads.emplace_back([&, t] {
+        for (std::size_t i = 0; i < 8; ++i)
+          right[t] += run(sessions[(2 * t + i) % 8], static_cast<float>(t) + static_cast<float>(i));
+      });
+    for (std::thread &thread : threads) thread.join();
+    for (const int count : right) CHECK_EQ(count, 8);
+  }
+  CHECK_EQ(layer.count("objects"), 0);
+}
+
 TEST_CASE("a container made here compiles nothing when it is opened; for another driver it does") {
   if (!has_device()) return;
   const std::string path = "/tmp/quarry-gpu-" + std::to_string(getpid()) + ".qrm", model = small_model();

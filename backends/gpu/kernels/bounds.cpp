@@ -111,6 +111,36 @@ Status bounds_conv(const Form &form, Bounds &out) {
   return {};
 }
 
+// Zero points and products of 16 bits; the extents keep sums in the integers that WIDE says, or they wrap around.
+Status bounds_conv_integer(const Form &form, Bounds &out) {
+  const Fields f(form);
+  const std::uint32_t rank = form.nest.rank;
+  if (rank < 2) return bad_form(form, "too few coordinates");
+  QR_RETURN_IF_ERROR(window(form, out, f));
+  const std::int64_t blocks = (form.nest.dims[rank - 2] + kTile - 1) / kTile;
+  for (std::size_t o = 0; o < form.operands.size(); ++o)
+    for (std::uint32_t d = 0; d < rank; ++d)
+      if (o > 1 || d + 2 < rank) add_distance(out.ranges[o], form.nest.dims[d], form.nest.strides[o][d]);
+  QR_RETURN_IF_ERROR(line(form, out, 0, f("CHANNELS"), f("X_CHANNEL")));
+  std::int64_t taps = f("KERNEL", 0) * f("KERNEL", 1);
+  if (taps > INT32_MAX || (taps *= f("KERNEL", 2)) > INT32_MAX || f("CHANNELS") > INT32_MAX / taps)
+    return bad_form(form, "a window that is none");
+  add_distance(out.ranges[1], f("CHANNELS") * taps * blocks * kTile, 1);
+  items(out, form.nest.dims[rank - 1], blocks, count_of(form, 0, rank - 2));
+  return {};
+}
+
+Status bounds_matmul_integer(const Form &form, Bounds &out) {
+  const Fields f(form);
+  const std::uint32_t rank = form.nest.rank;
+  if (rank < 2) return bad_form(form, "too few coordinates");
+  QR_RETURN_IF_ERROR(nest_bounds(form, out));
+  QR_RETURN_IF_ERROR(line(form, out, 0, f("K"), f("A_K")));
+  QR_RETURN_IF_ERROR(line(form, out, 1, f("K"), f("B_K")));
+  items(out, form.nest.dims[rank - 1], (form.nest.dims[rank - 2] + kTile - 1) / kTile, count_of(form, 0, rank - 2));
+  return {};
+}
+
 Status bounds_conv_transpose(const Form &form, Bounds &out) {
   const Fields f(form);
   const std::uint32_t rank = form.nest.rank;
@@ -193,6 +223,32 @@ Status bounds_gather_nd(const Form &form, Bounds &out) {
   QR_RETURN_IF_ERROR(line(form, out, 1, f("COUNT_OF"), f("I_STEP")));
   for (std::size_t i = 0; i < 8; ++i) QR_RETURN_IF_ERROR(line(form, out, 0, f("EXTENT", i), f("STEP", i)));
   items(out, count_of(form, 0, form.nest.rank));
+  return {};
+}
+
+Status bounds_scatter(const Form &form, Bounds &out) {
+  const Fields f(form);
+  QR_RETURN_IF_ERROR(nest_bounds(form, out));
+  if (f("COUNT_OF") < 1 || f("COUNT_OF") > 8 || f("AXIS") < 0 || f("AXIS") + f("COUNT_OF") > form.nest.rank)
+    return bad_form(form, "a number of axes");
+  for (std::int64_t d = 0; d < f("COUNT_OF"); ++d)
+    if (f("EXTENT", static_cast<std::size_t>(d)) != form.nest.dims[f("AXIS") + d])
+      return bad_form(form, "extents that are not those of the nest");
+  QR_RETURN_IF_ERROR(line(form, out, 1, f("PLACES"), f("I_STEP")));
+  QR_RETURN_IF_ERROR(line(form, out, 1, f("COUNT_OF"), f("TUPLE_STEP")));
+  QR_RETURN_IF_ERROR(line(form, out, 2, f("PLACES"), f("U_STEP")));
+  items(out, count_of(form, 0, form.nest.rank));
+  return {};
+}
+
+Status bounds_roi_align(const Form &form, Bounds &out) {
+  const Fields f(form);
+  QR_RETURN_IF_ERROR(nest_bounds(form, out));
+  if (form.nest.rank != 4 || f("RATIO") < 0 || f("RATIO") > 4096) return bad_form(form, "regions that are none");
+  QR_RETURN_IF_ERROR(line(form, out, 0, f("IMAGES"), f("X_IMAGE")));
+  for (std::size_t i = 0; i < 2; ++i) QR_RETURN_IF_ERROR(line(form, out, 0, f("IN", i), f("X", i)));
+  QR_RETURN_IF_ERROR(line(form, out, 1, 4, f("ROI_STEP")));
+  items(out, count_of(form, 0, 4));
   return {};
 }
 

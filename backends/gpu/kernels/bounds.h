@@ -26,6 +26,8 @@ Status bounds_matmul(const Form &form, Bounds &out);
 Status bounds_matmul_tile(const Form &form, Bounds &out);  // bounds_tiles.cpp
 Status bounds_conv_tile(const Form &form, Bounds &out);
 Status bounds_conv(const Form &form, Bounds &out);
+Status bounds_conv_integer(const Form &form, Bounds &out);
+Status bounds_matmul_integer(const Form &form, Bounds &out);
 Status bounds_conv_transpose(const Form &form, Bounds &out);
 Status bounds_pool(const Form &form, Bounds &out);
 Status bounds_reduce(const Form &form, Bounds &out);
@@ -34,6 +36,8 @@ Status bounds_softmax(const Form &form, Bounds &out);
 Status bounds_normalize(const Form &form, Bounds &out);
 Status bounds_gather(const Form &form, Bounds &out);
 Status bounds_gather_nd(const Form &form, Bounds &out);
+Status bounds_scatter(const Form &form, Bounds &out);
+Status bounds_roi_align(const Form &form, Bounds &out);
 Status bounds_pad(const Form &form, Bounds &out);
 Status bounds_resize(const Form &form, Bounds &out);
 Status bounds_lrn(const Form &form, Bounds &out);

@@ -33,6 +33,14 @@ ulong qr_to_ulong(float v) {
   if (v >= 18446744073709551616.0f) return 0xfffffffffffffffful;
   return v >= 9223372036854775808.0f ? (ulong)v : (ulong)qr_to_long(v);
 }
+// Of integers: wraps around; 1 / base^n is towards zero.
+long qr_power(long base, long exponent) {
+  if (exponent < 0) return base == 1 ? 1 : base == -1 ? ((exponent & 1) ? -1 : 1) : 0;
+  ulong result = 1, factor = (ulong)base;
+  for (ulong n = (ulong)exponent; n != 0; n >>= 1, factor *= factor)
+    if (n & 1) result *= factor;
+  return (long)result;
+}
 #ifdef QR_DOUBLES
 long qr_to_long_double(double v) {
   if (v != v) return 0;

@@ -177,14 +177,23 @@ void define_type(DType dtype, Macros &macros) {
   macros.define("ROOT(v)", format("(%s)sqrt((float)(v))", spelled(number)));
 }
 
+// What kernels compute is of their first operand's type, but for places and sums of integers.
+Number value_number(const Form &form) {
+  switch (form.kernel) {
+    case Kernel::ArgReduce: return Number::Long;
+    case Kernel::ConvInteger:
+    case Kernel::MatMulInteger: return form.fields[0] ? Number::Long : Number::Int;  // WIDE
+    default: return *number_of(form.operands[0].dtype);
+  }
+}
+
 // The code as statements, then the store of its last register.
 String finish(const Form &form, const KernelRow &row) {
   String text;
   Number numbers[kMaxOperands + kMaxCode];
   std::size_t registers = 0;
   if (row.value) {
-    // What kernels compute is of their first operand's type, but for places.
-    numbers[registers++] = form.kernel == Kernel::ArgReduce ? Number::Long : *number_of(form.operands[0].dtype);
+    numbers[registers++] = value_number(form);
     text += format("const %s r0 = value; ", spelled(numbers[0]));
   }
   for (std::size_t i = row.base; i + 1 < form.operands.size(); ++i) {
@@ -244,7 +253,8 @@ std::uint32_t ProgramText::kernel(const Form &form) {
   define_coordinates(form, row, macros);
   macros.define("FINISH", row.value || row.base == 0 ? finish(form, row) : String());
   define_type(form.operands[0].dtype, macros);
-  if (form.kernel == Kernel::MatMul) macros.define("TILE", format("%d", static_cast<int>(kTile)));
+  if (form.kernel == Kernel::MatMul || form.kernel == Kernel::MatMulInteger || form.kernel == Kernel::ConvInteger)
+    macros.define("TILE", format("%d", static_cast<int>(kTile)));
   for (const StepOperand &operand : form.operands) doubles_ |= operand.dtype == DType::F64;
   String text = macros.around(row.text);
   const auto [at, added] = known_.emplace(std::move(text), count_);

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 
+#include "backends/gpu/lower/quantized.h"
 #include "backends/gpu/lower/rules.h"
 #include "formats/qir/infer.h"
 
@@ -21,35 +22,23 @@ class Writer {
       : l_(l), node_(node), elements_(elements), chained_(elements.result) {}
 
   Code &code() noexcept { return elements_.code; }
-  Number number(std::size_t i) const { return *number_of(l_.dtype(node_.inputs[i])); }
+  Number number(std::size_t i) const {
+    return means_real(node_.inputs[i]) ? Number::Float : *number_of(l_.dtype(node_.inputs[i]));
+  }
   bool has(std::size_t i) const { return qir::input_of(node_, i) != qir::kAbsent; }
   std::uint32_t operator()(std::size_t i) {
     const std::int32_t id = node_.inputs[i];
-    return id == chained_ ? elements_.at : of(id, l_.view(id));
+    if (id != chained_) return of(id, l_.view(id));
+    return means_real(id) ? real_of(l_, elements_, l_.tensor(id), elements_.at) : elements_.at;
   }
   // An operand seen otherwise than it is: a vector along an axis.
   std::uint32_t of(std::int32_t id, const View &view) {
-    const qir::Tensor &t = l_.tensor(id);
-    const Number type = *number_of(t.dtype);
-    if (t.is_constant && strided::count_of(t.shape) == 1 && !t.quant) {
-      if (const auto real = l_.reals(id); real && t.dtype != DType::F64)
-        return code().constant(type, static_cast<double>((*real)[0]));
-      if (t.data.size == 8 && t.dtype != DType::F64) {
-        std::uint64_t bits;
-        std::memcpy(&bits, t.data.data, 8);
-        return code().constant_bits(type, bits);
-      }
-    }
-    for (std::size_t i = 0; i < elements_.operands.size(); ++i)
-      if (elements_.tensors[i] == id && elements_.operands[i].view.dims == view.dims)
-        return static_cast<std::uint32_t>(i);
-    elements_.operands.push_back({view, t.dtype});
-    elements_.tensors.push_back(id);
-    return static_cast<std::uint32_t>(elements_.operands.size() - 1);
+    const std::uint32_t r = loaded(id, view);
+    return means_real(id) ? real_of(l_, elements_, l_.tensor(id), r) : r;
   }
   float real(const char *name, float fallback) const { return node_.get_float(name, fallback); }
   Status is(std::uint32_t r) {
-    elements_.at = r;
+    elements_.at = means_real(node_.outputs[0]) ? stored_of(code(), l_.tensor(node_.outputs[0]), r) : r;
     elements_.result = node_.outputs[0];
     return {};
   }
@@ -70,6 +59,29 @@ class Writer {
   }
 
  private:
+  // Stored integers of the tensor stand for reals here; a QuantizeLinear or DequantizeLinear says so by itself.
+  bool means_real(std::int32_t id) const {
+    return l_.tensor(id).quant && node_.op != Op::QuantizeLinear && node_.op != Op::DequantizeLinear;
+  }
+  std::uint32_t loaded(std::int32_t id, const View &view) {
+    const qir::Tensor &t = l_.tensor(id);
+    const Number type = *number_of(t.dtype);
+    if (t.is_constant && strided::count_of(t.shape) == 1 && !t.quant) {
+      if (const auto real = l_.reals(id); real && t.dtype != DType::F64)
+        return code().constant(type, static_cast<double>((*real)[0]));
+      if (t.data.size == 8 && t.dtype != DType::F64) {
+        std::uint64_t bits;
+        std::memcpy(&bits, t.data.data, 8);
+        return code().constant_bits(type, bits);
+      }
+    }
+    for (std::size_t i = 0; i < elements_.operands.size(); ++i)
+      if (elements_.tensors[i] == id && elements_.operands[i].view.dims == view.dims)
+        return static_cast<std::uint32_t>(i);
+    elements_.operands.push_back({view, t.dtype});
+    elements_.tensors.push_back(id);
+    return static_cast<std::uint32_t>(elements_.operands.size() - 1);
+  }
   Lowering &l_;
   const qir::Node &node_;
   Elements &elements_;
@@ -99,12 +111,19 @@ Status modulo(Writer &w, const qir::Node &node) {
   return w.is(code.select(type, none, is_real(type) ? code.add(Element::CopySign, rest, b) : zero, moved));
 }
 
-Status power(Writer &w, const qir::Node &node) {
+Status power(Writer &w) {
   const Number base = w.number(0), exponent = w.number(1);
-  if (!is_real(base))
-    return refuse(ErrorId::backend_type, node, "found a base of integers, expected reals", "cast it to f32 before");
+  Code &code = w.code();
   const std::uint32_t a = w(0), b = w(1);
-  return w.is(w.code().add(Element::Pow, a, exponent == base ? b : w.code().to(base, b)));
+  if (is_real(base)) return w.is(code.add(Element::Pow, a, exponent == base ? b : code.to(base, b)));
+  if (!is_real(exponent))
+    return w.is(code.to(base, code.add(Element::Pow, code.to(Number::Long, a), code.to(Number::Long, b))));
+  // A real that is an integer but for its rounding is that integer, before the rest is cut off.
+  const std::uint32_t real = code.add(Element::Pow, code.to(Number::Float, a), code.to(Number::Float, b)),
+                      whole = code.add(Element::Round, real),
+                      off = code.add(Element::Abs, code.add(Element::Sub, real, whole)),
+                      most = code.add(Element::Mul, code.add(Element::Abs, whole), code.constant(Number::Float, 4e-6));
+  return w.is(code.to(base, code.select(Number::Float, code.add(Element::LessOrEqual, off, most), whole, real)));
 }
 
 Status batch_normalization(Writer &w, Lowering &l, const qir::Node &node) {
@@ -272,7 +291,7 @@ Status element_code(Lowering &l, const qir::Node &node, Elements &elements) {
     case Op::Sum:
     case Op::Mean: return w.folded(Element::Add);
     case Op::Mod: return modulo(w, node);
-    case Op::Pow: return power(w, node);
+    case Op::Pow: return power(w);
     case Op::Where: {
       const std::uint32_t c = w(0), a = w(1), b = w(2);
       return w.is(w.code().select(w.number(1), c, a, b));

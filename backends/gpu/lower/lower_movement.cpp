@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backends/gpu/lower/quantized.h"
 #include "backends/gpu/lower/rules.h"
 #include "formats/qir/infer.h"
+#include "formats/qir/quantization.h"
 
 namespace quarry::gpu {
 
@@ -96,7 +98,15 @@ Status lower_concat(Lowering &l, const qir::Node &node) {
   for (const std::int32_t id : node.inputs) {
     const View part = strided::sliced(y, axis, start, l.shape(id)[axis]);
     start += l.shape(id)[axis];
-    QR_RETURN_IF_ERROR(l.copy(l.arg(id), {part, l.dtype(node.outputs[0])}));
+    const qir::Tensor &from = l.tensor(id), &to = l.tensor(node.outputs[0]);
+    Elements elements;
+    elements.operands.push_back(l.arg(id));
+    elements.tensors.push_back(id);
+    elements.at = 0;
+    // A quantised part may mean another number by the same integer.
+    if (to.quant && !qir::same_quantization(from, to))
+      elements.at = stored_of(elements.code, to, real_of(l, elements, from, 0));
+    QR_RETURN_IF_ERROR(l.emit_elements(elements, {part, to.dtype}));
   }
   return {};
 }
@@ -204,7 +214,10 @@ Status lower_pad(Lowering &l, const qir::Node &node) {
   put([&](std::size_t d) { return x.dims[d]; });
   put([&](std::size_t d) { return x.strides[d]; });
   Arg with;
-  if (vi != qir::kAbsent) {
+  if (const auto &quant = l.tensor(xi).quant) {  // what a stored zero is
+    const std::int32_t zero = quant->zero_points[0];
+    with = {strided::broadcast(l.constant(l.store().copy(&zero, sizeof zero), {1}), dims), DType::I32};
+  } else if (vi != qir::kAbsent) {
     with = {strided::broadcast(l.view(vi), dims), l.dtype(vi)};
   } else {
     static constexpr std::uint64_t kZero = 0;

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "backends/gpu/kernels/bounds.h"
+#include "backends/gpu/lower/quantized.h"
 #include "backends/gpu/lower/rules.h"
 #include "formats/qir/infer.h"
 
@@ -79,6 +80,7 @@ struct Reshapes {
 }  // namespace
 
 Status lower_conv(Lowering &l, const qir::Node &node) {
+  if (is_integer_product(l, node)) return lower_integer_product(l, node);
   const bool transposed = node.op == qir::Op::ConvTranspose;
   const std::int32_t xi = node.inputs[0], wi = node.inputs[1], bi = qir::input_of(node, 2);
   if (l.dtype(xi) != l.dtype(wi) || !is_real(*number_of(l.dtype(xi))))
@@ -199,6 +201,7 @@ Status product(Lowering &l, const Dims &dims, View a, std::int64_t a_k, View b, 
 }  // namespace
 
 Status lower_matmul(Lowering &l, const qir::Node &node) {
+  if (is_integer_product(l, node)) return lower_integer_product(l, node);
   const std::int32_t ai = node.inputs[0], bi = node.inputs[1];
   qir::MatMulGeometry g;
   QR_RETURN_IF_ERROR(qir::resolve_matmul(node, l.shape(ai), l.shape(bi), &g));
@@ -231,6 +234,7 @@ Status lower_matmul(Lowering &l, const qir::Node &node) {
 }
 
 Status lower_gemm(Lowering &l, const qir::Node &node) {
+  if (is_integer_product(l, node)) return lower_integer_product(l, node);
   const std::int32_t ai = node.inputs[0], bi = node.inputs[1], ci = qir::input_of(node, 2);
   const bool trans_a = node.get_int("transA", 0) != 0, trans_b = node.get_int("transB", 0) != 0;
   const View a = l.view(ai), b = l.view(bi);

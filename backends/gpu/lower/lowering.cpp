@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "backends/common/node_event.h"
+#include "backends/gpu/lower/quantized.h"
 #include "backends/gpu/lower/rules.h"
 #include "base/checked.h"
 #include "base/float16.h"
@@ -372,7 +373,7 @@ Status Lowering::check_types(const qir::Node &node) const {
       return refused(ErrorId::backend_limit, shape_text(t.shape.data(), t.shape.size()),
                      "extents that are known before the run");
     const bool stored = node.op == qir::Op::QuantizeLinear || node.op == qir::Op::DequantizeLinear;
-    if (t.quant && !stored)
+    if (t.quant && !stored && !computes_quantized(graph_, node))
       return refused(ErrorId::backend_type, "a quantised " + String(dtype_name(t.dtype)),
                      "an operator that moves or computes reals");
     const auto number = number_of(t.dtype);

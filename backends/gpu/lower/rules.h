@@ -14,6 +14,8 @@ Status lower_concat(Lowering &l, const qir::Node &node);
 Status lower_blocks(Lowering &l, const qir::Node &node);
 Status lower_gather(Lowering &l, const qir::Node &node);
 Status lower_gather_nd(Lowering &l, const qir::Node &node);
+Status lower_scatter(Lowering &l, const qir::Node &node);  // lower_scatter.cpp
+Status lower_roi_align(Lowering &l, const qir::Node &node);
 Status lower_pad(Lowering &l, const qir::Node &node);
 Status lower_coordinates(Lowering &l, const qir::Node &node);
 Status lower_conv(Lowering &l, const qir::Node &node);  // lower_product.cpp

@@ -549,3 +549,139 @@ TEST_CASE("what moves elements") {
     same(p, "TopK", true);
   }
 }
+
+namespace {
+
+// Of one type, one scale and zero point.
+i32 stored_input(Pieces &p, qir::Shape shape, DType dtype, float scale, i32 zero) {
+  return p.quantized(p.input(std::move(shape), dtype), dtype, {scale}, {zero});
+}
+i32 stored(Pieces &p, i32 id, DType dtype, float scale, i32 zero) { return p.quantized(id, dtype, {scale}, {zero}); }
+i32 stored_weights(Pieces &p, const qir::Shape &shape, DType dtype, Vector<float> scales, Vector<i32> zeros, i32 axis) {
+  std::vector<std::uint8_t> values;
+  for (std::int64_t i = 0; i < strided::count_of(shape) * dtype_bits(dtype) / 8; ++i)
+    values.push_back(static_cast<std::uint8_t>(i * 73 + 11));
+  return p.quantized(p.constant(dtype, shape, values), dtype, std::move(scales), std::move(zeros), axis);
+}
+i32 counted_bias(Pieces &p, std::int64_t channels) {
+  std::vector<std::int32_t> values;
+  for (std::int64_t i = 0; i < channels; ++i) values.push_back(static_cast<std::int32_t>(i * 977 % 2000) - 1000);
+  return p.constant(DType::I32, {channels}, values);
+}
+
+std::size_t steps_of(const Pieces &p) {
+  auto compiled = gpu::compile(p.graph, {}, false);
+  REQUIRE_OK(compiled);
+  return compiled->plan.steps.size();
+}
+
+}  // namespace
+
+TEST_CASE("products of quantised tensors are of integers, and one step") {
+  if (!has_device()) return;
+  for (const DType x_type : {DType::U8, DType::I8, DType::U16})
+    for (const bool by_channel : {false, true}) {
+      Pieces p;
+      const i32 x = stored_input(p, {1, 5, 7, 6}, x_type, 0.0217f, x_type == DType::I8 ? -7 : 119);
+      const i32 w = by_channel ? stored_weights(p, {6, 5, 3, 2}, DType::I8,
+                                                {0.011f, 0.02f, 0.013f, 0.017f, 0.009f, 0.031f}, {0, 0, 0, 0, 0, 0}, 0)
+                               : stored_weights(p, {6, 5, 3, 2}, DType::U8, {0.013f}, {101}, 0);
+      const i32 y = p.node(Op::Conv, {x, w, counted_bias(p, 6)}, {attribute("pads", Ints{1, 0, 1, 1})});
+      p.gives({stored(p, y, x_type, x_type == DType::U16 ? 0.31f : 0.37f, x_type == DType::I8 ? 3 : 130)});
+      CHECK_EQ(steps_of(p), 1u);
+      same(p, dtype_name(x_type));
+    }
+  {  // sums of 64 bits; a result of reals
+    Pieces p;
+    const i32 x = stored_input(p, {2, 64, 3, 3}, DType::U16, 0.0003f, 31000),
+              w = stored_weights(p, {9, 32, 1, 1}, DType::I16, {0.0001f}, {0}, 0);
+    p.gives({p.of(Op::Relu, p.node(Op::Conv, {x, w}, {attribute("group", std::int64_t{2})}))});
+    CHECK_EQ(steps_of(p), 1u);
+    same(p, "u16 by i16");
+  }
+  for (const bool both : {false, true}) {
+    Pieces p;
+    const i32 a = stored_input(p, {2, 3, 9, 17}, DType::U8, 0.031f, 121);
+    const i32 b =
+        both ? stored_input(p, {3, 17, 5}, DType::U8, 0.027f, 99)
+             : stored_weights(p, {17, 5}, DType::I8, {0.01f, 0.02f, 0.03f, 0.015f, 0.012f}, {0, 0, 0, 0, 0}, 1);
+    p.gives({stored(p, p.node(Op::MatMul, {a, b}), DType::U8, 0.31f, 117)});
+    CHECK_EQ(steps_of(p), 1u);
+    same(p, "MatMul");
+  }
+  Pieces p;
+  const i32 a = stored_input(p, {4, 33}, DType::I8, 0.031f, 5),
+            b = stored_weights(p, {7, 33}, DType::I8, {0.013f}, {0}, 0);
+  p.gives({stored(p, p.node(Op::Gemm, {a, b, counted_bias(p, 7)}, {attribute("transB", std::int64_t{1})}), DType::I8,
+                  0.43f, -9)});
+  CHECK_EQ(steps_of(p), 1u);
+  same(p, "Gemm");
+}
+
+TEST_CASE("operators on elements of quantised tensors, and what moves them") {
+  if (!has_device()) return;
+  for (const Op op : {Op::Add, Op::Mul, Op::Sub, Op::Max}) {
+    Pieces p;
+    const i32 a = stored_input(p, {3, 5, 4}, DType::U8, 0.021f, 100),
+              b = stored_input(p, {5, 1}, DType::I8, 0.017f, -3);
+    p.gives({stored(p, p.node(op, {a, b}), DType::U16, 0.0013f, 31000)});
+    CHECK_EQ(steps_of(p), 1u);
+    same(p, qir::op_name(op));
+  }
+  for (const Op op : {Op::Sigmoid, Op::HardSwish, Op::LeakyRelu}) {
+    Pieces p;
+    p.gives({stored(p, p.of(op, stored_input(p, {301}, DType::U8, 0.037f, 128)), DType::U8, 0.0173f, 3)});
+    same(p, qir::op_name(op));
+  }
+  Pieces joined;
+  const i32 part = stored_input(joined, {2, 3}, DType::U8, 0.02f, 128),
+            other = stored_input(joined, {2, 4}, DType::U8, 0.033f, 99);
+  joined.gives({stored(joined, joined.node(Op::Concat, {part, other}, {attribute("axis", std::int64_t{1})}), DType::U8,
+                       0.02f, 128)});
+  same(joined, "Concat");
+  Pieces moved;
+  const i32 x = stored_input(moved, {1, 4, 6, 6}, DType::I8, 0.02f, -11);
+  const i32 padded =
+      stored(moved, moved.node(Op::Pad, {x, moved.integers({0, 0, 1, 0, 0, 0, 0, 2})}), DType::I8, 0.02f, -11);
+  const i32 pooled =
+      stored(moved, moved.node(Op::MaxPool, {padded}, {attribute("kernel_shape", Ints{3, 3})}), DType::I8, 0.02f, -11);
+  moved.gives({stored(moved, moved.transpose(pooled, {0, 2, 3, 1}), DType::I8, 0.02f, -11)});
+  same(moved, "Pad, MaxPool, Transpose");
+}
+
+TEST_CASE("updates that go where indices say, regions, powers of integers") {
+  if (!has_device()) return;
+  for (const char *const how : {"none", "add", "mul", "max", "min"})
+    for (const DType dtype : {DType::F32, DType::I64}) {
+      Pieces p;
+      const i32 at = p.constant<std::int64_t>(DType::I64, {2, 3}, {0, -1, 1, 4, 2, 1});
+      p.gives({p.node(Op::ScatterElements, {p.input({3, 5}, dtype), at, p.input({2, 3}, dtype)},
+                      {attribute("axis", std::int64_t{1}), attribute("reduction", std::string_view(how))})});
+      same(p, how);
+      Pieces q;
+      const i32 tuples = q.constant<std::int64_t>(DType::I64, {3, 2}, {0, 3, -1, 1, 0, 3});
+      q.gives({q.node(Op::ScatterND, {q.input({3, 4, 5}, dtype), tuples, q.input({3, 5}, dtype)},
+                      {attribute("reduction", std::string_view(how))})});
+      same(q, how);
+    }
+  for (const char *const mode : {"avg", "max"})
+    for (const std::int64_t ratio : {0, 2}) {
+      Pieces p;
+      const i32 regions = p.constant<float>(DType::F32, {3, 4}, {0.5f, 1, 6.5f, 7, -3, 2, 4, 30, 2, 2, 2.5f, 3}),
+                images = p.constant<std::int64_t>(DType::I64, {3}, {0, 1, 1});
+      p.gives({p.node(Op::RoiAlign, {p.input({2, 3, 9, 8}), regions, images},
+                      {attribute("mode", std::string_view(mode)), attribute("sampling_ratio", ratio),
+                       attribute("output_height", std::int64_t{3}), attribute("output_width", std::int64_t{2}),
+                       attribute("spatial_scale", 0.75f)})});
+      same(p, mode, false, 1e-4);
+    }
+  for (const DType exponent : {DType::I32, DType::F32}) {
+    Pieces p;
+    const i32 powers = exponent == DType::F32 ? p.constant<float>(exponent, {5}, {2, 3, 0, 1, 5})
+                                              : p.constant<std::int32_t>(exponent, {5}, {2, 3, 0, -1, 5});
+    p.gives({p.node(
+        Op::Pow,
+        {p.node(Op::Mod, {p.input({7, 5}, DType::I32), p.constant<std::int32_t>(DType::I32, {}, {13})}), powers})});
+    same(p, "Pow");
+  }
+}

@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cstring>
+
+#include "backends/gpu/kernels/bounds.h"
+#include "backends/gpu/lower/quantized.h"
+#include "backends/gpu/lower/rules.h"
+#include "formats/qir/infer.h"
+#include "formats/qir/quantization.h"
+
+namespace quarry::gpu {
+
+using qir::Op;
+
+namespace {
+
+// Integers of whole bytes, at most 16 bits, one scale or one for each index of an axis.
+bool is_taken(const qir::Tensor &t) {
+  return t.quant && number_of(t.dtype) && dtype_bits(t.dtype) <= 16 && t.quant->block_size == 0;
+}
+bool is_plain(const qir::Tensor &t) { return is_taken(t) && t.quant->per_tensor(); }
+
+const qir::Tensor *tensor_of(const qir::Graph &graph, const Vector<std::int32_t> &list, std::size_t i) {
+  return i < list.size() && list[i] != qir::kAbsent ? &qir::at(graph, list[i]) : nullptr;
+}
+
+bool every(const qir::Graph &graph, const Vector<std::int32_t> &list, bool (*test)(const qir::Tensor &)) {
+  return std::ranges::all_of(list, [&](std::int32_t id) { return id == qir::kAbsent || test(qir::at(graph, id)); });
+}
+
+// Stored integers go where they are wanted, and mean there what they meant.
+bool moves_stored(const qir::Graph &graph, const qir::Node &node) {
+  switch (node.op) {
+    case Op::ReduceMax:
+    case Op::ReduceMin:
+    case Op::GlobalMaxPool: break;
+    case Op::Resize:
+      if (node.get_string("mode", "nearest") != "nearest") return false;
+      break;
+    default:
+      if (!qir::moves_real_values(graph, node)) return false;
+  }
+  if (is_rewritten(node.op)) return false;
+  const qir::Tensor *const first = tensor_of(graph, node.inputs, 0);
+  if (!first || !is_plain(*first)) return false;
+  for (const std::int32_t id : node.outputs) {
+    if (id == qir::kAbsent) continue;
+    const qir::Tensor &t = qir::at(graph, id);
+    // Parts of a Concat are converted on their way.
+    if (!is_plain(t) || (node.op != Op::Concat && (t.dtype != first->dtype || *t.quant != *first->quant))) return false;
+  }
+  for (std::size_t i = 0; i < qir::moved_inputs(node); ++i)
+    if (const qir::Tensor *const t = tensor_of(graph, node.inputs, i); !t || !is_plain(*t)) return false;
+  return true;
+}
+
+bool is_product(const qir::Graph &graph, const qir::Node &node) {
+  if (node.op != Op::Conv && node.op != Op::MatMul && node.op != Op::Gemm) return false;
+  const qir::Tensor *const x = tensor_of(graph, node.inputs, 0), *const w = tensor_of(graph, node.inputs, 1),
+                           *const bias = tensor_of(graph, node.inputs, 2), *const y = tensor_of(graph, node.outputs, 0);
+  if (!x || !w || !y || !is_plain(*x) || !is_taken(*w)) return false;
+  if (y->quant ? !is_plain(*y) : y->dtype != DType::F32) return false;
+  if (bias && !qir::bias_counts_products(node, *x, *w, *bias) && (bias->quant || bias->dtype != DType::F32))
+    return false;
+  if (!w->quant->per_tensor()) {
+    const auto axis = qir::channel_axis(node, w->shape.size());
+    if (!axis || w->quant->axis != static_cast<std::int32_t>(*axis)) return false;
+  }
+  if (node.op == Op::Conv) return w->is_constant && x->shape.size() <= 5;
+  if (node.op == Op::Gemm && (node.get_float("alpha", 1) != 1 || node.get_float("beta", 1) != 1)) return false;
+  return std::ranges::all_of(w->quant->zero_points, [&](std::int32_t z) { return z == w->quant->zero_points[0]; });
+}
+
+View constant_floats(Lowering &l, const Vector<float> &values) {
+  return l.constant(l.store().copy(values.data(), values.size() * sizeof(float)),
+                    {static_cast<std::int64_t>(values.size())});
+}
+
+// A vector seen along an axis of a tensor of `rank`.
+View along_axis(const View &vector, std::size_t rank, std::size_t axis) {
+  View out{vector.value, vector.offset, Dims(rank, 1), Dims(rank, 0)};
+  out.dims[axis] = vector.dims[0], out.strides[axis] = vector.strides[0];
+  return out;
+}
+
+std::uint32_t add_operand(Elements &elements, View view, DType dtype) {
+  elements.operands.push_back({std::move(view), dtype});
+  elements.tensors.push_back(qir::kAbsent);
+  return static_cast<std::uint32_t>(elements.operands.size() - 1);
+}
+
+}  // namespace
+
+bool computes_quantized(const qir::Graph &graph, const qir::Node &node) {
+  if (is_product(graph, node) || moves_stored(graph, node)) return true;
+  if (!is_elementwise(node.op) || node.op == Op::Cast || node.outputs.size() != 1) return false;
+  return every(graph, node.inputs,
+               [](const qir::Tensor &t) {
+                 return t.quant ? is_taken(t) : t.dtype == DType::F32 || t.dtype == DType::Bool;
+               }) &&
+         every(graph, node.outputs, [](const qir::Tensor &t) { return !t.quant || is_plain(t); });
+}
+
+std::uint32_t real_of(Lowering &l, Elements &elements, const qir::Tensor &tensor, std::uint32_t r) {
+  const qir::Quantization &quant = *tensor.quant;
+  Code &code = elements.code;
+  const bool has_zero = std::ranges::any_of(quant.zero_points, [](std::int32_t zero) { return zero != 0; });
+  r = code.to(Number::Float, r);
+  if (quant.per_tensor()) {
+    if (has_zero) r = code.add(Element::Sub, r, code.constant(Number::Float, quant.zero_points[0]));
+    return code.add(Element::Mul, r, code.constant(Number::Float, static_cast<double>(quant.scales[0])));
+  }
+  const auto vector = [&](const Vector<float> &values) {
+    return add_operand(
+        elements, along_axis(constant_floats(l, values), tensor.shape.size(), static_cast<std::size_t>(quant.axis)),
+        DType::F32);
+  };
+  if (has_zero)
+    r = code.add(Element::Sub, r, vector(Vector<float>(quant.zero_points.begin(), quant.zero_points.end())));
+  return code.add(Element::Mul, r, vector(quant.scales));
+}
+
+std::uint32_t stored_of(Code &code, const qir::Tensor &tensor, std::uint32_t r) {
+  return stored_steps(
+      code, tensor,
+      code.add(Element::Div, r, code.constant(Number::Float, static_cast<double>(tensor.quant->scales[0]))));
+}
+
+std::uint32_t stored_steps(Code &code, const qir::Tensor &tensor, std::uint32_t r) {
+  const qir::IntegerRange range = qir::integer_range(tensor.dtype);
+  const std::int32_t zero = tensor.quant->zero_points[0];
+  r = code.add(Element::Round, r);
+  r = code.add(Element::AtLeast, r, code.constant(Number::Float, static_cast<double>(range.low - zero)));
+  r = code.add(Element::AtMost, r, code.constant(Number::Float, static_cast<double>(range.high - zero)));
+  r = code.to(Number::Int, r);  // NaN: the zero point
+  if (zero != 0) r = code.add(Element::Add, r, code.constant(Number::Int, zero));
+  const Number number = *number_of(tensor.dtype);
+  return number == Number::Int ? r : code.to(number, r);
+}
+
+// ---- products -----------------------------------------------------------------------------------
+
+bool is_integer_product(const Lowering &l, const qir::Node &node) { return is_product(l.graph(), node); }
+
+namespace {
+
+// Sums of `count` products that no 32 bits hold.
+bool sums_are_wide(const qir::Tensor &x, const qir::Tensor &w, std::int64_t count) {
+  const auto farthest = [](const qir::Tensor &t) {
+    const qir::IntegerRange range = qir::integer_range(t.dtype);
+    std::int64_t most = 0;
+    for (const std::int32_t zero : t.quant->zero_points) most = std::max({most, range.high - zero, zero - range.low});
+    return most;
+  };
+  return farthest(x) * farthest(w) > INT32_MAX / std::max<std::int64_t>(count, 1);
+}
+
+// The code behind a sum: bias, the real number that it means, and how that is stored. `axis`: channels of the result.
+Status finish_product(Lowering &l, const qir::Node &node, std::size_t axis, Elements &elements) {
+  const qir::Tensor &x = l.tensor(node.inputs[0]), &w = l.tensor(node.inputs[1]), &y = l.tensor(node.outputs[0]);
+  const std::int32_t bi = qir::input_of(node, 2);
+  Code &code = elements.code;
+  std::uint32_t r = Code::kValue;
+  // A bias has its channels last, but for Conv.
+  const auto bias = [&] {
+    const View v = l.view(bi);
+    return add_operand(elements,
+                       node.op == Op::Conv ? along_axis(v, y.shape.size(), axis) : strided::broadcast(v, y.shape),
+                       l.dtype(bi));
+  };
+  const bool counted = bi != qir::kAbsent && qir::bias_counts_products(node, x, w, l.tensor(bi));
+  if (counted) r = code.add(Element::Add, code.to(Number::Long, r), code.to(Number::Long, bias()));
+  r = code.to(Number::Float, r);
+  // Where the sum is stored at once its unit is that of the result: one factor, as ONNX Runtime has it.
+  const bool at_once = y.quant && (bi == qir::kAbsent || counted);
+  Vector<float> units;
+  for (const float scale : w.quant->scales)
+    units.push_back(at_once ? x.quant->scales[0] * scale / y.quant->scales[0] : x.quant->scales[0] * scale);
+  r = code.add(Element::Mul, r,
+               units.size() == 1
+                   ? code.constant(Number::Float, static_cast<double>(units[0]))
+                   : add_operand(elements, along_axis(constant_floats(l, units), y.shape.size(), axis), DType::F32));
+  if (bi != qir::kAbsent && !counted) r = code.add(Element::Add, r, bias());
+  elements.at = at_once ? stored_steps(code, y, r) : y.quant ? stored_of(code, y, r) : r;
+  elements.result = node.outputs[0];
+  for (Arg &operand : elements.operands) operand.view = strided::broadcast(operand.view, y.shape);
+  return {};
+}
+
+struct Reshapes {
+  const Dims &dims;
+  bool operator()(const View &v) const { return strided::reshaped(v, dims).has_value(); }
+};
+
+// Weights [M, C/group, taps] without their zero points, as [group][block of channels][C/group * taps][kTile].
+template <class T>
+View packed_integers(Lowering &l, const qir::Tensor &w, std::int64_t groups, std::int64_t channels, std::int64_t row) {
+  const std::int64_t blocks = (channels + kTile - 1) / kTile, count = groups * blocks * row * kTile;
+  const auto bytes = static_cast<std::uint64_t>(count) * sizeof(T);
+  auto *const to = static_cast<T *>(l.store().allocate(bytes));
+  std::fill_n(to, count, T{0});
+  const Vector<std::int32_t> &zeros = w.quant->zero_points;
+  for (std::int64_t m = 0; m < groups * channels; ++m) {
+    const std::int32_t zero = zeros[zeros.size() == 1 ? 0 : static_cast<std::size_t>(m)];
+    T *const block = to + (m / channels * blocks + m % channels / kTile) * row * kTile + m % channels % kTile;
+    for (std::int64_t i = 0; i < row; ++i)
+      block[i * kTile] =
+          static_cast<T>(qir::stored_integer(w.dtype, w.data.data, static_cast<std::uint64_t>(m * row + i)) - zero);
+  }
+  return l.constant({to, bytes}, {count});
+}
+
+Status lower_integer_conv(Lowering &l, const qir::Node &node) {
+  const std::int32_t xi = node.inputs[0];
+  const qir::Tensor &x_tensor = l.tensor(xi), &w_tensor = l.tensor(node.inputs[1]);
+  qir::ConvGeometry c;
+  QR_RETURN_IF_ERROR(qir::resolve_conv(node, x_tensor.shape, w_tensor.shape, &c));
+  const View x = l.view(xi);
+  if (strided::count_of(x.dims) == 0) return refuse(ErrorId::backend_limit, node, "found an input without elements");
+  std::int64_t in[3] = {1, 1, 1}, steps[3] = {}, out[3] = {1, 1, 1}, kernel[3] = {1, 1, 1}, stride[3] = {1, 1, 1},
+               dilation[3] = {1, 1, 1}, pad[3] = {}, taps = 1, pixels = 1;
+  for (std::uint32_t i = 0; i < c.rank; ++i) {
+    const std::size_t to = 3 - c.rank + i;
+    in[to] = c.in[i], steps[to] = x.strides[2 + i], out[to] = c.out[i], kernel[to] = c.kernel[i];
+    stride[to] = c.stride[i], dilation[to] = c.dilation[i], pad[to] = c.pad_begin[i];
+    taps *= c.kernel[i], pixels *= c.out[i];
+  }
+  const std::int64_t per_in = c.in_per_group, per_out = c.out_per_group, row = per_in * taps;
+  const qir::IntegerRange range = qir::integer_range(w_tensor.dtype);
+  const auto [least, most] = std::ranges::minmax(w_tensor.quant->zero_points);
+  const std::int64_t low = range.low - most, high = range.high - least;
+  DType packed = DType::I32;
+  View w;
+  if (low >= INT8_MIN && high <= INT8_MAX)
+    packed = DType::I8, w = packed_integers<std::int8_t>(l, w_tensor, c.group, per_out, row);
+  else if (low >= INT16_MIN && high <= INT16_MAX)
+    packed = DType::I16, w = packed_integers<std::int16_t>(l, w_tensor, c.group, per_out, row);
+  else w = packed_integers<std::int32_t>(l, w_tensor, c.group, per_out, row);
+  const Dims dims{c.batch, c.group, per_out, pixels};
+  const std::int64_t per_group = (per_out + kTile - 1) / kTile * row * kTile;
+  const Arg base[] = {{{x.value, x.offset, dims, {x.strides[0], x.strides[1] * per_in, 0, 0}}, x_tensor.dtype},
+                      {{w.value, w.offset, dims, {0, per_group, 0, 0}}, packed}};
+  Elements elements;
+  QR_RETURN_IF_ERROR(finish_product(l, node, 1, elements));
+  l.fuse(elements, Reshapes{dims});
+  for (Arg &operand : elements.operands) operand.view = strided::broadcast(operand.view, l.shape(elements.result));
+  Vector<std::int64_t> fields{sums_are_wide(x_tensor, w_tensor, row), x_tensor.quant->zero_points[0], per_in,
+                              x.strides[1]};
+  for (const auto *list : {in, steps, out, kernel, stride, dilation, pad}) fields.insert(fields.end(), list, list + 3);
+  const View y = l.result(elements.result);
+  return l.emit(Kernel::ConvInteger, dims, fields, base, elements, {y, l.dtype(elements.result)});
+}
+
+// y[batch, m, n] as lower_matmul and lower_gemm have it, with the distance along k beside the views.
+Status lower_integer_matmul(Lowering &l, const qir::Node &node) {
+  const std::int32_t ai = node.inputs[0], bi = node.inputs[1];
+  View a = l.view(ai), b = l.view(bi);
+  Dims dims;
+  std::int64_t k = 0, a_k = 0, b_k = 0;
+  if (node.op == Op::Gemm) {
+    if (node.get_int("transA", 0) != 0) a = strided::transposed(a, Vector<std::int64_t>{1, 0});
+    if (node.get_int("transB", 0) != 0) b = strided::transposed(b, Vector<std::int64_t>{1, 0});
+    dims = {a.dims[0], b.dims[1]}, k = a.dims[1];
+  } else {
+    qir::MatMulGeometry g;
+    QR_RETURN_IF_ERROR(qir::resolve_matmul(node, l.shape(ai), l.shape(bi), &g));
+    if (a.rank() == 1) a.dims.insert(a.dims.begin(), 1), a.strides.insert(a.strides.begin(), 0);
+    if (b.rank() == 1) b.dims.push_back(1), b.strides.push_back(0);
+    dims.assign(g.batch, g.batch + g.batch_rank);
+    dims.push_back(g.m), dims.push_back(g.n), k = g.k;
+  }
+  if (k == 0) return refuse(ErrorId::backend_limit, node, "found sums of nothing");
+  if (dims.size() > kMaxRank) return refuse(ErrorId::backend_limit, node, "found more than 8 axes");
+  // Seen in the coordinates of the result: the axis of k goes, and what is broadcast stands still.
+  const auto in = [&](const View &v, bool left, std::int64_t &along_k) {
+    View out{v.value, v.offset, dims, Dims(dims.size(), 0)};
+    const std::size_t shift = dims.size() - v.rank();
+    for (std::size_t d = 0; d + 2 < v.rank(); ++d) out.strides[shift + d] = v.dims[d] == 1 ? 0 : v.strides[d];
+    along_k = v.strides[v.rank() - (left ? 1 : 2)];
+    out.strides[dims.size() - (left ? 2 : 1)] = v.strides[v.rank() - (left ? 2 : 1)];
+    return out;
+  };
+  const View av = in(a, true, a_k), bv = in(b, false, b_k);
+  const qir::Tensor &a_tensor = l.tensor(ai), &b_tensor = l.tensor(bi);
+  Elements elements;
+  const std::size_t rank = l.shape(node.outputs[0]).size();
+  QR_RETURN_IF_ERROR(finish_product(l, node, rank == 0 ? 0 : rank - 1, elements));
+  l.fuse(elements, Reshapes{dims});
+  for (Arg &operand : elements.operands) operand.view = strided::broadcast(operand.view, l.shape(elements.result));
+  const std::int64_t fields[] = {sums_are_wide(a_tensor, b_tensor, k), k, a_k, b_k, a_tensor.quant->zero_points[0],
+                                 b_tensor.quant->zero_points[0]};
+  const Arg base[] = {{av, a_tensor.dtype}, {bv, b_tensor.dtype}};
+  const View y = l.result(elements.result);
+  return l.emit(Kernel::MatMulInteger, dims, fields, base, elements, {y, l.dtype(elements.result)});
+}
+
+}  // namespace
+
+Status lower_integer_product(Lowering &l, const qir::Node &node) {
+  return node.op == Op::Conv ? lower_integer_conv(l, node) : lower_integer_matmul(l, node);
+}
+
+}  // namespace quarry::gpu

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operators on tensors of quantised types (formats/qir/graph.h): which of them work on the stored integers here, and
+// how integers become reals and back inside a step. What is not taken so is taken apart before
+// (passes::take_apart_quantized).
+#pragma once
+
+#include "backends/gpu/lower/lowering.h"
+
+namespace quarry::gpu {
+
+// The node's rule reads and writes stored integers.
+bool computes_quantized(const qir::Graph &graph, const qir::Node &node);
+
+// Conv, MatMul, Gemm on integers: products of integers, summed in integers.
+bool is_integer_product(const Lowering &l, const qir::Node &node);
+Status lower_integer_product(Lowering &l, const qir::Node &node);
+
+// The real number that a stored integer (register r) means, and back; as cpu-reference rounds it.
+std::uint32_t real_of(Lowering &l, Elements &elements, const qir::Tensor &tensor, std::uint32_t r);
+std::uint32_t stored_of(Code &code, const qir::Tensor &tensor, std::uint32_t r);
+// Of a real number that counts in steps of the scale already.
+std::uint32_t stored_steps(Code &code, const qir::Tensor &tensor, std::uint32_t r);
+
+}  // namespace quarry::gpu
