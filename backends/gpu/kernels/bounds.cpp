@@ -116,7 +116,7 @@ Status bounds_conv_integer(const Form &form, Bounds &out) {
   const Fields f(form);
   const std::uint32_t rank = form.nest.rank;
   if (rank < 2) return bad_form(form, "too few coordinates");
-  QR_RETURN_IF_ERROR(window(form, out, f));
+  QR_RETURN_IF_ERROR(window_bounds(form, out, f));
   const std::int64_t blocks = (form.nest.dims[rank - 2] + kTile - 1) / kTile;
   for (std::size_t o = 0; o < form.operands.size(); ++o)
     for (std::uint32_t d = 0; d < rank; ++d)

@@ -94,6 +94,10 @@ std::uint32_t add_operand(Elements &elements, View view, DType dtype) {
 bool computes_quantized(const qir::Graph &graph, const qir::Node &node) {
   if (is_product(graph, node) || moves_stored(graph, node)) return true;
   if (!is_elementwise(node.op) || node.op == Op::Cast || node.outputs.size() != 1) return false;
+  // Its parameters are seen along the channels, not as they lie.
+  if (node.op == Op::BatchNormalization &&
+      !every(graph, node.inputs, [](const qir::Tensor &t) { return !t.quant || is_plain(t); }))
+    return false;
   return every(graph, node.inputs,
                [](const qir::Tensor &t) {
                  return t.quant ? is_taken(t) : t.dtype == DType::F32 || t.dtype == DType::Bool;
