@@ -594,7 +594,7 @@ TEST_CASE("products of quantised tensors are of integers, and one step") {
   {  // sums of 64 bits; a result of reals
     Pieces p;
     const i32 x = stored_input(p, {2, 64, 3, 3}, DType::U16, 0.0003f, 31000),
-              w = stored_weights(p, {9, 32, 1, 1}, DType::I16, {0.0001f}, {0}, 0);
+              w = stored_weights(p, {10, 32, 1, 1}, DType::I16, {0.0001f}, {0}, 0);
     p.gives({p.of(Op::Relu, p.node(Op::Conv, {x, w}, {attribute("group", std::int64_t{2})}))});
     CHECK_EQ(steps_of(p), 1u);
     same(p, "u16 by i16");
