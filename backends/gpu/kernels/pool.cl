@@ -1,4 +1,11 @@
-// HOW: 0 the largest, 1 the mean, 2 the Lp norm (EXPONENT).
+// HOW: 0 the largest, 1 the mean, 2 the Lp norm (EXPONENT). Without branches, which keep compilers from doing several
+// pixels at once.
+#define POOL_LEAVES(d) (PAD_##d > 0 || (OUT_##d - 1) * STRIDE_##d - PAD_##d + (KERNEL_##d - 1) * DILATION_##d >= IN_##d)
+#if POOL_LEAVES(0) || POOL_LEAVES(1) || POOL_LEAVES(2)
+#define POOL_IN (iz >= 0 && iz < IN_0 && iy >= 0 && iy < IN_1 && ix >= 0 && ix < IN_2)
+#else
+#define POOL_IN 1
+#endif
 __kernel GROUP void KERNEL(ARGUMENTS) {
   const int y0 = (int)get_global_id(0);
   uint g = (uint)get_global_id(1);
@@ -9,7 +16,6 @@ __kernel GROUP void KERNEL(ARGUMENTS) {
   const int at = AT0;
 #if HOW == 0
   T0 value = LOWEST;
-  int found = 0;
 #else
   T0 value = 0;
   int hits = 0, padded = 0;
@@ -23,20 +29,19 @@ __kernel GROUP void KERNEL(ARGUMENTS) {
 #if HOW != 0
         padded += iz < IN_0 + PAD_END_0 && iy < IN_1 + PAD_END_1 && ix < IN_2 + PAD_END_2;
 #endif
-        if (iz < 0 || iz >= IN_0 || iy < 0 || iy >= IN_1 || ix < 0 || ix >= IN_2) continue;
-        const T0 v = LOAD0(at + iz * X_0 + iy * X_1 + ix * X_2);
+        const int in = POOL_IN;
+        const T0 v = LOAD0(at + (in ? iz * X_0 + iy * X_1 + ix * X_2 : 0));
 #if HOW == 0
-        if (!found || v > value || (v != v && value == value)) value = v;
-        found = 1;
+        value = in && (v > value || v != v) ? v : value;
 #elif HOW == 1
-        value += v;
-        ++hits;
+        value += in ? v : 0;
+        hits += in;
 #elif EXPONENT == 1
-        value += fabs(v);
+        value += in ? fabs(v) : 0;
 #elif EXPONENT == 2
-        value += v * v;
+        value += in ? v * v : 0;
 #else
-        value += pow(fabs(v), (T0)EXPONENT);
+        value += in ? pow(fabs(v), (T0)EXPONENT) : 0;
 #endif
       }
     }
@@ -51,3 +56,5 @@ __kernel GROUP void KERNEL(ARGUMENTS) {
 #endif
   FINISH;
 }
+#undef POOL_LEAVES
+#undef POOL_IN
