@@ -75,16 +75,15 @@ Result<opencl::Program> Engine::build(qir::Bytes binary) const {
   return finish(program, "the kernels' binary");
 }
 
-Result<Vector<std::uint8_t>> Engine::binary_of(const opencl::Program &program) const {
+Result<Vector<std::uint8_t>> Engine::binary_of(cl_program program) const {
   std::size_t size = 0;
-  QR_RETURN_IF_ERROR(
-      check("GetProgramInfo",
-            (*library_)->GetProgramInfo(program.get(), CL_PROGRAM_BINARY_SIZES, sizeof size, &size, nullptr),
-            "the kernels' size"));
+  QR_RETURN_IF_ERROR(check("GetProgramInfo",
+                           (*library_)->GetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof size, &size, nullptr),
+                           "the kernels' size"));
   Vector<std::uint8_t> binary(size);
   unsigned char *const data = binary.data();
   QR_RETURN_IF_ERROR(check("GetProgramInfo",
-                           (*library_)->GetProgramInfo(program.get(), CL_PROGRAM_BINARIES, sizeof data,
+                           (*library_)->GetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof data,
                                                        const_cast<unsigned char **>(&data), nullptr),
                            "the kernels"));
   return binary;

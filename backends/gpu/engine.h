@@ -24,7 +24,7 @@ class Engine {
 
   Result<opencl::Program> build(const String &source) const;
   Result<opencl::Program> build(qir::Bytes binary) const;
-  Result<Vector<std::uint8_t>> binary_of(const opencl::Program &program) const;
+  Result<Vector<std::uint8_t>> binary_of(cl_program program) const;
   // In order. `priority`: of qnn_context_priority, where the driver has such.
   Result<opencl::Queue> queue(bool profiled, std::string_view priority) const;
   Result<opencl::Memory> memory(std::uint64_t bytes, const char *what, cl_mem_flags flags = CL_MEM_READ_WRITE,

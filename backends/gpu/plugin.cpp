@@ -9,6 +9,7 @@
 #include "backends/gpu/doctor.h"
 #include "backends/gpu/execution.h"
 #include "backends/gpu/lower/lowering.h"
+#include "backends/gpu/rehearsal.h"
 #include "backends/gpu/tune.h"
 #include "base/hash.h"
 
@@ -199,8 +200,8 @@ Status tune(qr_backend *backend, const qr_compile_request &request, gpu::Plan &p
 }
 
 // The kernels as this device has them, so that loading compiles nothing. Without a device to build for there are none.
-Status add_binary(qr_backend *backend, const qr_compile_request &request, gpu::Blob &blob,
-                  Vector<std::uint8_t> &binary) {
+Status add_binary(qr_backend *backend, const qr_compile_request &request, std::span<const qir::Bytes> segments,
+                  gpu::Blob &blob, Vector<std::uint8_t> &binary) {
   auto engine = backend->engine(request.device, request.options, request.option_count);
   if (!engine.ok() || blob.plan.steps.empty()) {
     if (!engine.ok())
@@ -208,11 +209,21 @@ Status add_binary(qr_backend *backend, const qr_compile_request &request, gpu::B
                   "compiled without binaries of the kernels: " + String(engine.peek_status().message()));
     return {};
   }
-  const gpu::PlanSource source = gpu::source_of(blob.plan);
-  QR_ASSIGN_OR_RETURN(const opencl::Program program, (*engine)->build(source.text));
-  QR_ASSIGN_OR_RETURN(binary, (*engine)->binary_of(program));
+  gpu::Blob same;
+  same.plan = blob.plan;
+  String unused;
+  QR_ASSIGN_OR_RETURN(const Unique<gpu::LoadedContext> loaded,
+                      gpu::LoadedContext::load(*engine, std::move(same), segments, &unused));
+  if ((*engine)->device().type & CL_DEVICE_TYPE_CPU) {
+    // Nothing is wrong without it: the first run then takes longer.
+    const Status rehearsed = gpu::rehearse(*loaded, backend->allocator.host());
+    if (!rehearsed.ok())
+      plugin::log(backend->allocator.host(), QR_LOG_INFO, "gpu", "no rehearsal: " + String(rehearsed.message()));
+  }
+  const String &text = loaded->source().text;
+  QR_ASSIGN_OR_RETURN(binary, (*engine)->binary_of(loaded->program()));
   blob.device = (*engine)->device().identity();
-  blob.source_hash = hash64(source.text.data(), source.text.size());
+  blob.source_hash = hash64(text.data(), text.size());
   blob.binary_hash = hash64(binary.data(), binary.size());
   blob.binary_bytes = binary.size();
   return {};
@@ -234,7 +245,10 @@ qr_plugin_code compiler_compile(qr_backend *backend, const qr_compile_request *r
     made.io_bytes = compiled.io_bytes;
     Vector<std::uint8_t> binary;
     QR_RETURN_IF_ERROR(tune(backend, *request, made.plan, stop));
-    QR_RETURN_IF_ERROR(add_binary(backend, *request, made, binary));
+    Vector<qir::Bytes> segments;
+    if (compiled.kept_segments != 0) segments = segments_of(*request->graphs[0]);
+    segments.push_back({compiled.packed.data(), compiled.packed.size()});
+    QR_RETURN_IF_ERROR(add_binary(backend, *request, segments, made, binary));
     if (stop.stopped()) return stop.status("compile");
     if (compiled.kept_segments != 0) QR_RETURN_IF_ERROR(plugin::keep_segments(*request, *result));
     std::uint32_t number = 0;
