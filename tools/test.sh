@@ -238,7 +238,8 @@ if [ -n "$all" ]; then
   if [ -d "$shared/models" ]; then
     step "real models, on cpu-reference through .qrm containers" conform models-qrm cpu-reference 24 --compiled "$shared/models"
     step "real models, on cpu" conform models cpu 24 "$shared/models"
-    ! has_opencl || step "real models, on gpu" gpu_conform models 20 "$shared/models"
+    # A model of f16 differs by steps of f16: its tensors are stored so between kernels.
+    ! has_opencl || step "real models, on gpu" gpu_conform models 22 --range-floor 0.002 "$shared/models"
   fi
   install_packages browser || echo "   Chromium cannot be installed"
   binding "quarry view, in Chromium" python3 tests/integration/check_page.py "$build" "$shared"
