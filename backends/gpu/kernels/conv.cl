@@ -20,9 +20,10 @@ __kernel GROUP void KERNEL(ARGUMENTS) {
         for (int kx = 0; kx < KERNEL_2; ++kx) {
           const int ix = first_x + kx * DILATION_2;
           const int tap = (c * KERNEL_0 + kz) * KERNEL_1 * KERNEL_2 + ky * KERNEL_2 + kx;
-          T0 v = 0;
-          if (iz >= 0 && iz < IN_0 && iy >= 0 && iy < IN_1 && ix >= 0 && ix < IN_2)
-            v = LOAD0(at_x + c * X_CHANNEL + iz * X_0 + iy * X_1 + ix * X_2);
+          // Without a branch, which keeps compilers from doing several pixels at once.
+          const int in = iz >= 0 && iz < IN_0 && iy >= 0 && iy < IN_1 && ix >= 0 && ix < IN_2;
+          const T0 read = LOAD0(at_x + c * X_CHANNEL + (in ? iz * X_0 + iy * X_1 + ix * X_2 : 0));
+          const T0 v = in ? read : 0;
           #pragma unroll
           for (int i = 0; i < TILE; ++i) {
 #if PACKED
