@@ -280,7 +280,7 @@ int bench(const BenchFlags &flags) {
     result["runs_per_s"] = static_cast<double>(runs) / wall_ms * 1000;
   }
   if (report.value("backend", "") == "gpu") {
-    if (!ends_with(flags.model, ".qrm")) result["warm_create_ms"] = warm_create_ms(runtime, model, options);
+    if (!flags.model.ends_with(".qrm")) result["warm_create_ms"] = warm_create_ms(runtime, model, options);
     result["kernels"] = launches_of(runners[0], runtime);
   }
   if (!queued.times.empty()) {
