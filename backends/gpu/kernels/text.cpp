@@ -118,7 +118,7 @@ void define_operands(const Form &form, const KernelRow &row, Macros &macros) {
                                                : format("p%s + (%d + (i))", name.c_str(), operand.offset);
     macros.define("T" + name, spelled(*number_of(operand.dtype)));
     if (i < last && *storage.vector) macros.define("VLOAD" + name + "(i)", replaced(storage.vector, 'p', pointer));
-    if (i < last) macros.define("LOAD" + name + "(i)", "(" + replaced(storage.load, 'p', pointer) + ")");
+    if (i < last) macros.define("LOAD" + name + "(i)", format("(%s)", replaced(storage.load, 'p', pointer).c_str()));
     else macros.define("STORE(i, v)", replaced(replaced(storage.store, 'p', pointer), 'v', "(v)"));
     String at;
     for (std::uint32_t d = 0; d < form.nest.rank; ++d) {
