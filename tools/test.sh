@@ -85,7 +85,7 @@ conform() {  # NAME BACKEND FLOOR DIR... : no case failed, and at least FLOOR pa
   python3 tests/conformance/check_report.py "$report" --at-least "$floor" --operators tests/conformance/operators.txt
 }
 gpu_conform() {  # NAME FLOOR DIR... : the same for gpu, on OpenCL's first device; PoCL keeps what it compiled in the build folder, and need not make a kernel anew for each size of group
-  name=$1 floor=$2 report=$build/conform-$1-gpu.json
+  report=$build/conform-$1-gpu.json floor=$2
   shift 2
   POCL_CACHE_DIR=$build/pocl-cache POCL_WORK_GROUP_SPECIALIZATION=0 "$quarry" conform --backend gpu --json "$report" "$@" >"$report.txt" 2>&1 || { grep -v '^refused' "$report.txt"; return 1; }
   python3 tests/conformance/check_report.py "$report" --at-least "$floor"
