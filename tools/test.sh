@@ -246,7 +246,7 @@ if [ -n "$all" ]; then
   install_packages browser || echo "   Chromium cannot be installed"
   binding "quarry view, in Chromium" python3 tests/integration/check_page.py "$build" "$shared"
   if libraries=$(qnn_libraries); then
-    step "htp: ONNX's own node tests, on every architecture" python3 tests/integration/check_htp_nodes.py "$build" "$shared" "$libraries" --all
+    step "htp: ONNX's own node tests, on every other architecture" python3 tests/integration/check_htp_nodes.py "$build" "$shared" "$libraries" --all
     [ ! -d "$build/onnx-newest/node" ] ||
       step "htp: node tests of the newest ONNX package" python3 tests/integration/check_htp_nodes.py "$build" "$shared" "$libraries" --nodes "$build/onnx-newest/node"
     step "htp, all one-operator models against ONNX Runtime" python3 tests/integration/check_htp_ops.py "$build" "$shared" "$libraries" --all
