@@ -36,11 +36,10 @@ static_assert(sizeof(Header) == 32);
 Allocator &malloc_allocator() noexcept { return g_malloc; }
 Allocator &current_allocator() noexcept { return t_current ? *t_current : g_malloc; }
 
-AllocatorScope::AllocatorScope(Allocator &allocator) noexcept : previous_(t_current) {
-  if (!t_current) t_refused = 0;  // of a call before this one
-  t_current = &allocator;
+AllocatorScope::AllocatorScope(Allocator &allocator) noexcept : current_(&t_current), previous_(t_current) {
+  if (!previous_) t_refused = 0;  // of a call before this one
+  *current_ = &allocator;
 }
-AllocatorScope::~AllocatorScope() { t_current = previous_; }
 
 void *try_allocate_block(std::size_t size, std::size_t align) noexcept {
   if (align < 16) align = 16;

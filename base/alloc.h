@@ -37,12 +37,13 @@ Allocator &current_allocator() noexcept;
 class AllocatorScope {
  public:
   explicit AllocatorScope(Allocator &allocator) noexcept;
-  ~AllocatorScope();
+  ~AllocatorScope() { *current_ = previous_; }
   AllocatorScope(const AllocatorScope &) = delete;
   AllocatorScope &operator=(const AllocatorScope &) = delete;
 
  private:
-  Allocator *previous_;
+  Allocator **const current_;  // this thread's: it takes a call to find it
+  Allocator *const previous_;
 };
 
 // allocate_block throws std::bad_alloc; try_allocate_block returns nullptr. align: a power of two up to 65536.

@@ -54,6 +54,16 @@ Status einsum_to_matmul(qir::Graph &graph, Store &store);
 // stays.
 void fewer_axes(qir::Graph &graph, Store &store, bool (*stays)(const qir::Graph &, const qir::Node &) = nullptr);
 
+// Of f32 images, constant weights: a convolution of what SpaceToDepth, or a Concat of Slices, made of an image of at
+// most four channels reads the image itself, by a window as much larger; convolutions of the same tensor by the same
+// window with less than 16 channels each become one, and so do depthwise ones behind such, with a Split behind it.
+// Rounding differs. `look_only`: nobody reads the weights, they become zeros. `found` (may be nullptr) gets the nodes
+// whose work others do now, by Node::source.
+struct Joined {
+  std::int32_t source, into;
+};
+void simplify_convolutions(qir::Graph &graph, Store &store, bool look_only, Vector<Joined> *found = nullptr);
+
 // Reshape -> Transpose -> Reshape (or other operators that change the shape alone) becomes DepthToSpace or SpaceToDepth
 // where it is one, and else the same with as few axes as the movement has. Shapes must be known.
 void simplify_movements(qir::Graph &graph, Store &store);

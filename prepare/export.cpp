@@ -1,15 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "prepare/export.h"
 
-#include <cerrno>
-#include <cstdio>
-#include <unistd.h>
-
-#include "base/os_error.h"
 #include "formats/onnx/export.h"
 #include "formats/qir/describe.h"
 #include "formats/qir/quantization.h"
 #include "passes/passes.h"
+#include "prepare/new_file.h"
 
 namespace quarry::prepare {
 namespace {
@@ -54,38 +50,61 @@ Status make_standard(qir::Graph &graph, qir::Store &store) {
   return {};
 }
 
-Status write_file(std::string_view path, std::string_view bytes) {
-  const String name(path);
-  const String part = format("%s.part%ld", name.c_str(), static_cast<long>(getpid()));
-  const auto failed = [&](const char *what) {
-    const int number = errno;
-    std::remove(part.c_str());
-    return Status::error(os_error_id(number, ErrorId::file_not_writable),
-                         format("option graph.export: %s: %s: %s", printable(name, 1000).c_str(), what,
-                                os_error_text(number).c_str()))
-        .with("option", "graph.export");
-  };
-  FILE *file = std::fopen(part.c_str(), "wb");
-  if (!file) return failed("it cannot be written");
-  const bool written = std::fwrite(bytes.data(), 1, bytes.size(), file) == bytes.size();
-  if (std::fclose(file) != 0 || !written) return failed("it cannot be written");
-  if (std::rename(part.c_str(), name.c_str()) != 0) return failed("it cannot be put in its place");
-  return {};
+Status write_text(std::string_view path, std::string_view text) {
+  NewFile file;
+  QR_RETURN_IF_ERROR(file.open(path));
+  QR_RETURN_IF_ERROR(file.write(text.data(), text.size()));
+  QR_RETURN_IF_ERROR(file.close());
+  return file.put_in_place();
 }
 
+// The message says which option named the file.
+Status of_option(Status status) { return status.ok() ? Status() : std::move(status).with("option", "graph.export"); }
+
+constexpr std::string_view kData = ".data";
+
 }  // namespace
+
+Status write_model(const qir::Graph &graph, std::string_view path) {
+  onnx_import::ExternalConstants external;
+  String data(path);
+  if (path.ends_with(kData)) path.remove_suffix(kData.size());
+  else if (onnx_import::needs_external_data(graph)) data += kData;
+  else data.clear();
+  external.location = std::string(std::string_view(data).substr(data.rfind('/') + 1));
+  QR_ASSIGN_OR_RETURN(const std::string bytes, onnx_import::export_graph(graph, &external));
+  if (external.parts.empty()) return write_text(path, bytes);
+
+  NewFile constants, model;
+  QR_RETURN_IF_ERROR(constants.open(data));
+  std::uint64_t written = 0;
+  for (const auto &part : external.parts) {
+    QR_RETURN_IF_ERROR(constants.zeros(part.offset - written));
+    QR_RETURN_IF_ERROR(constants.write(part.bytes.data, part.bytes.size));
+    written = part.offset + part.bytes.size;
+  }
+  QR_RETURN_IF_ERROR(constants.close());
+  QR_RETURN_IF_ERROR(model.open(path));
+  QR_RETURN_IF_ERROR(model.write(bytes.data(), bytes.size()));
+  QR_RETURN_IF_ERROR(model.close());
+  QR_RETURN_IF_ERROR(constants.put_in_place());
+  Status placed = model.put_in_place();
+  if (!placed.ok()) constants.undo();
+  return placed;
+}
 
 Status export_graphs(const Vector<qir::Graph> &graphs, const Vector<std::string_view> &names, std::string_view path) {
   if (path.ends_with(".json")) {
     JsonWriter json;
     json.begin_object().key("graphs").begin_array();
     for (std::size_t i = 0; i < graphs.size(); ++i) qir::describe_graph(graphs[i], names[i], json);
-    return write_file(path, json.end_array().end_object().take());
+    return of_option(write_text(path, json.end_array().end_object().take()));
   }
-  if (!path.ends_with(".onnx"))
-    return Status::error(ErrorId::bad_option_value,
-                         format("option graph.export: found \"%s\", expected a name that ends in .onnx or .json",
-                                printable(path, 1000).c_str()))
+  if (!path.ends_with(".onnx") && !path.ends_with(".onnx.data"))
+    return Status::error(
+               ErrorId::bad_option_value,
+               format("option graph.export: found \"%s\", expected a name that ends in .onnx, .onnx.data or .json",
+                      printable(path, 1000).c_str()))
         .with("option", "graph.export");
   if (graphs.size() != 1)
     return Status::error(ErrorId::option_conflict,
@@ -97,8 +116,7 @@ Status export_graphs(const Vector<qir::Graph> &graphs, const Vector<std::string_
   qir::Store store;
   qir::Graph graph = graphs[0];
   QR_RETURN_IF_ERROR(make_standard(graph, store));
-  QR_ASSIGN_OR_RETURN(const std::string bytes, onnx_import::export_graph(graph));
-  return write_file(path, bytes);
+  return of_option(write_model(graph, path));
 }
 
 }  // namespace quarry::prepare

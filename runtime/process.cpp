@@ -9,6 +9,10 @@
 
 #include "loader/host.h"
 
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("O2")  // the library is built for size; what every run goes through is built for speed
+#endif
+
 namespace quarry {
 
 Process::Process() noexcept : made_ns_(loader::monotonic_ns()) {

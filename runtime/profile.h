@@ -86,9 +86,9 @@ class EventSink {
     ProfileLevel level;
     std::uint64_t call, part_of;
   };
-  Target targets_[2] = {};
+  Target targets_[2];  // `count_` of them; a run that nobody profiles writes none
   int count_ = 0;
-  qr_profile_sink sink_ = {};
+  qr_profile_sink sink_;
 };
 
 // The events of a call that compiles or loads: the call itself, and its phases one after the other. Does nothing where

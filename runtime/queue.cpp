@@ -79,7 +79,8 @@ void RunQueue::begin_anew() noexcept {
   }
   started_ = false;
   thread_id_.store(0, std::memory_order_relaxed);
-  adding_ = alone_ = wanting_alone_ = 0;
+  adding_ = wanting_alone_ = 0;
+  alone_.store(0, std::memory_order_relaxed);
   waiters_ = nullptr;
   if (fd_ >= 0) {  // the parent's own events must not be taken: the number stays, and is another descriptor
     const int fresh = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -104,11 +105,10 @@ Status RunQueue::refuse_own_thread(const char *function) const {
                        "call it on another thread, or on a clone of the session");
 }
 
-// With the lock, which is not held meanwhile.
-void RunQueue::sleep(Lock &lock, std::uint64_t deadline_ns) noexcept {
-  const std::uint32_t seen = changed_.seen();
+// With the lock, which is not held meanwhile. `seen`: of `changed_`, before the caller looked at what it waits for.
+void RunQueue::sleep(Lock &lock, std::uint32_t seen) noexcept {
   lock.unlock();
-  changed_.sleep(seen, deadline_ns);
+  changed_.sleep(seen, 0);
   lock.lock();
 }
 
@@ -127,8 +127,7 @@ Status RunQueue::enter(const char *function, Until until, const CallSignal &sign
     lock.lock();
     wanting_alone_ += empty;
     Status stopped;
-    while (!is_free() && stopped.ok()) {
-      const std::uint32_t seen = changed_.seen();
+    for (std::uint32_t seen; seen = changed_.seen(), !is_free();) {
       stopped = adding_ == process_.thread_id() || alone_ == process_.thread_id()
                     ? same_thread(function, process_.thread_id())
                     : signal.check("waiting for the queue");
@@ -143,15 +142,12 @@ Status RunQueue::enter(const char *function, Until until, const CallSignal &sign
       return stopped;
     }
   }
-  alone_ = process_.thread_id();
+  alone_.store(process_.thread_id(), std::memory_order_relaxed);
   return {};
 }
 
 void RunQueue::leave() noexcept {
-  {
-    const Lock lock(mutex_);
-    alone_ = 0;
-  }
+  alone_.store(0, std::memory_order_release);
   changed_.wake();
 }
 
@@ -160,11 +156,12 @@ void RunQueue::leave() noexcept {
 // Waits until this thread may add a run.
 Status RunQueue::begin_adding(Lock &lock) {
   for (;;) {
+    const std::uint32_t seen = changed_.seen();
     if (closing_) return closing();
     if (!adding_ && !alone_ && (!wanting_alone_ || on_own_thread())) break;
     if (adding_ == process_.thread_id() || alone_ == process_.thread_id())
       return same_thread("qr_session_submit", process_.thread_id());
-    sleep(lock);
+    sleep(lock, seen);
   }
   const std::uint64_t under_way = submitted_ - ended_, depth = session_.core().queue_depth();
   if (under_way >= depth)
@@ -274,7 +271,7 @@ void RunQueue::serve() noexcept {
   for (;;) {
     if (ended_ == submitted_) {
       if (closing_ && !adding_) return;
-      sleep(lock);
+      sleep(lock, changed_.seen());
       continue;
     }
     const std::uint64_t ticket = ended_ + 1;
@@ -396,7 +393,7 @@ bool RunQueue::close() noexcept {
     Lock lock(mutex_);
     closing_ = true;
     changed_.wake();
-    while (adding_) sleep(lock);
+    while (adding_) sleep(lock, changed_.seen());
     for (std::uint64_t t = ended_ + 1; t <= submitted_; ++t) place_of(t).signal->abort();
     started = std::exchange(started_, false);
   }

@@ -97,7 +97,7 @@ class RunQueue {
   Status start();
   Place &place_of(std::uint64_t ticket) const noexcept { return *places_[(ticket - 1) % places_.size()]; }
   Outcome &outcome_of(std::uint64_t ticket) noexcept { return outcomes_[(ticket - 1) % outcomes_.size()]; }
-  void sleep(Lock &lock, std::uint64_t deadline_ns = 0) noexcept;
+  void sleep(Lock &lock, std::uint32_t seen) noexcept;
   static void *serve(void *self) noexcept;
   void serve() noexcept;
   Status run(Place &place);
@@ -113,7 +113,9 @@ class RunQueue {
   bool started_ = false, closing_ = false;
   std::atomic<std::uint32_t> thread_id_{0};
   // Threads by Process::thread_id(), 0 for none: the one inside submit(), and the one inside an Alone call; never both.
-  std::uint32_t adding_ = 0, alone_ = 0;
+  // `alone_` is set with the lock and cleared without: who waits for it reads `changed_` before it.
+  std::uint32_t adding_ = 0;
+  std::atomic<std::uint32_t> alone_{0};
   std::uint32_t wanting_alone_ = 0;  // threads that wait for it: runs are added by callbacks only
   // Tickets: the last that was submitted, whose run has ended, and whose outcome was told.
   std::uint64_t submitted_ = 0, ended_ = 0, told_ = 0;

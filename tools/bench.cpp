@@ -374,7 +374,8 @@ void register_bench(CLI::App &app, Action &action) {
       ->type_name("FILE|-");
   CLI::Option *const plot =
       command->add_option("--plot", flags->plot, "Draw the distribution of the times into an SVG file")
-          ->type_name("FILE");
+          ->type_name("FILE")
+          ->check(name_with(".svg"));
   command
       ->add_option(
           "--beside", flags->beside,

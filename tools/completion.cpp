@@ -5,6 +5,7 @@
 
 #include "command.h"
 #include "command_table.h"
+#include "usage.h"
 
 namespace tools {
 namespace {
@@ -43,7 +44,10 @@ void register_completion(CLI::App &app, Action &action) {
   auto shell = std::make_shared<std::string>();
   CLI::App *completion =
       app.add_subcommand("completion", "Print what bash, zsh or fish reads to complete this program's words");
-  completion->add_option("shell", *shell, "The shell")->required()->check(CLI::IsMember({"bash", "zsh", "fish"}));
+  completion->add_option("shell", *shell, "The shell")
+      ->required()
+      ->type_name("SHELL")
+      ->check(one_of({"bash", "zsh", "fish"}));
   completion->footer(
       "Installed packages have it in place. Else: `source <(quarry completion bash)` in ~/.bashrc, the same with zsh "
       "in "

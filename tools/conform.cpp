@@ -128,26 +128,6 @@ bool rounds_to_integers(const Json &info) {
   });
 }
 
-// A folder for files that are of no use later: gone with what is in it, however the cases in it ended.
-class ScratchFolder {
- public:
-  ScratchFolder() {
-    const char *place = std::getenv("TMPDIR");
-    path_ = std::string(place && *place ? place : "/tmp") + "/quarry-conform-XXXXXX";
-    if (!mkdtemp(path_.data())) throw Failure("cannot make the folder '" + path_ + "': " + os_text(errno));
-  }
-  ~ScratchFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  ScratchFolder(const ScratchFolder &) = delete;
-  ScratchFolder &operator=(const ScratchFolder &) = delete;
-  const std::string &path() const { return path_; }
-
- private:
-  std::string path_;
-};
-
 class Runner {
  public:
   // `scratch`: where compiled models go; its owner outlives this process, which may be killed.
@@ -400,7 +380,9 @@ class Runner {
 int conform(const ConformFlags &flags) {
   std::vector<std::string> cases;
   for (const std::string &folder : flags.folders) {
-    if (!is_folder(folder)) throw UsageError("'" + folder + "' is no folder");
+    if (!is_folder(folder))
+      throw UsageError("conform: found that '" + folder + "' is no folder, expected one",
+                       "a case is a folder with model.onnx and test_data_set_*; give one, or a folder of such");
     const size_t before = cases.size();
     find_cases(folder, cases);
     if (cases.size() == before)

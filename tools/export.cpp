@@ -20,18 +20,13 @@ bool ends_with(const std::string &text, std::string_view ending) {
   return text.size() > ending.size() && text.compare(text.size() - ending.size(), ending.size(), ending) == 0;
 }
 
-bool is_same_file(const std::string &a, const std::string &b) {
-  struct stat one = {}, two = {};
-  return stat(a.c_str(), &one) == 0 && stat(b.c_str(), &two) == 0 && one.st_dev == two.st_dev &&
-         one.st_ino == two.st_ino;
-}
-
 }  // namespace
 
 void register_export(CLI::App &app, Action &action) {
   struct Flags {
     SessionFlags session;
     std::string model, out;
+    bool external = false;
   };
   auto flags = std::make_shared<Flags>();
   CLI::App *command = app.add_subcommand(
@@ -42,21 +37,32 @@ void register_export(CLI::App &app, Action &action) {
   command->add_option("--output,-o", flags->out, "The file to write: .onnx, or .json (docs/formats/graph.md)")
       ->required()
       ->type_name("FILE");
+  command->add_flag(
+      "--external-data", flags->external,
+      "Write the constants to a file beside the model, its name with .data behind it (as is done by itself "
+      "where they are more than 2 GB)");
   flags->session.add_to(*command, false);
   command->callback([&action, flags] {
     action = [flags] {
       if (!ends_with(flags->out, ".onnx") && !ends_with(flags->out, ".json"))
         throw UsageError("-o: found '" + flags->out + "', expected a name that ends in .onnx or .json");
-      if (is_same_file(flags->model, flags->out))
-        throw UsageError("exporting '" + flags->model + "' would overwrite it", "name another file with -o");
+      const std::string data = flags->out + ".data";
+      if (flags->external && !ends_with(flags->out, ".onnx"))
+        throw UsageError("--external-data: found -o '" + flags->out + "', expected a name that ends in .onnx");
+      struct stat before = {};
+      stat(data.c_str(), &before);
       const qr::Runtime runtime = flags->session.runtime();
       const qr::Options options = flags->session.make_options(runtime);
       const qr::Model model(runtime, flags->model, &options);
-      const nlohmann::json report = nlohmann::json::parse(check_and_export(model, flags->session, runtime, flags->out));
+      const nlohmann::json report =
+          nlohmann::json::parse(check_and_export(model, flags->session, runtime, flags->external ? data : flags->out));
       struct stat made = {};
       stat(flags->out.c_str(), &made);
       print("%s: %s, %zu nodes\n", flags->out.c_str(), bytes_text(static_cast<uint64_t>(made.st_size)).c_str(),
             report["nodes"].size());
+      struct stat beside = {};  // a new one is another file than the one before
+      if (stat(data.c_str(), &beside) == 0 && beside.st_ino != before.st_ino)
+        print("%s: %s\n", data.c_str(), bytes_text(static_cast<uint64_t>(beside.st_size)).c_str());
       return 0;
     };
   });

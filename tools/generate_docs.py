@@ -27,6 +27,9 @@ def errors(old):
     out = ["# Error ids", "",
            "Every error carries a stable id. The code says what kind it is (programs branch on that), the message what was found and expected, the hint what to do. "
            "This page is made from `base/error_ids.inc` by `tools/generate_docs.py`; the paragraphs under the headings are written by hand and kept.", ""]
+    without = [number for _, number, _, _ in rows if number not in examples]
+    if without:
+        sys.exit(f"docs/site/error_examples.tsv has no example of {', '.join(without)}: add the message of a real failure")
     area = None
     for name, number, code, hint in rows:
         if number[3] != area:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The `quarry` program: one subcommand a file, all of them on the public C ABI alone.
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <sstream>
 
@@ -28,6 +29,7 @@ int run_program(int argc, char **argv) {
   register_verify(app, action);
   register_conform(app, action);
   register_diff(app, action);
+  register_quantize(app, action);
   register_bench(app, action);
   register_doctor(app, action);
   register_options(app, action);
@@ -72,6 +74,7 @@ int status_of(Body body) {
 int main(int argc, char **argv) {
   tools::occupy_standard_descriptors();
   tools::keep_standard_output();
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow further (ulimit -f) is an error like a full disk
   int status = tools::status_of([&] { return tools::run_program(argc, argv); });
   if (status <= 1)  // otherwise the reader was told already that this is not the whole
     status = tools::status_of([&] {

@@ -105,3 +105,31 @@ add("GatherElements_flow", "GatherElements", "f32 38400,10", "i64 38400,1 0 10",
 add("Pow_mel", "Pow", "f32 1,201,3000 0 9", np.float32(2))
 add("Log_mel", "Log", "f32 1,80,3000 0.1 9")
 add("ReduceSum_magnitude", "ReduceSum", "f32 1,201,3000,2", i64(-1))
+
+# ---- small, large and odd extents of what moves, makes or reduces elements
+for form, x, extra in (("stem", "1,64,112,112", {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1] * 4}), ("odd", "1,13,31,29", {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1] * 4}), ("small", "1,8,14,14", {"kernel_shape": [2, 2], "strides": [2, 2]}),
+                       ("large", "1,32,224,224", {"kernel_shape": [2, 2], "strides": [2, 2]}), ("one_channel", "1,1,512,512", {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1] * 4}), ("batch", "8,16,28,28", {"kernel_shape": [2, 2], "strides": [2, 2]})):
+    add(f"MaxPool_{form}", "MaxPool", f"f32 {x}", **extra)
+add("AveragePool_small", "AveragePool", "f32 1,8,14,14", kernel_shape=[3, 3], pads=[1] * 4)
+add("AveragePool_odd", "AveragePool", "f32 1,13,31,29", kernel_shape=[3, 3], strides=[2, 2])
+for form, x, size, extra in (("nearest_up3", "1,64,13,13", (1, 64, 39, 39), {"mode": "nearest"}), ("nearest_odd", "1,3,37,53", (1, 3, 101, 77), {"mode": "nearest"}), ("nearest_image_down", "1,3,640,640", (1, 3, 320, 320), {"mode": "nearest"}), ("nearest_large", "1,32,160,160", (1, 32, 320, 320), {"mode": "nearest"}),
+                             ("linear_small", "1,3,32,32", (1, 3, 64, 64), {"mode": "linear"}), ("linear_image_down", "1,3,480,640", (1, 3, 224, 224), {"mode": "linear"}), ("linear_one_channel", "1,1,128,128", (1, 1, 512, 512), {"mode": "linear"})):
+    add(f"Resize_{form}", "Resize", f"f32 {x}", "", "", i64(*size), **extra)
+add("Tile_odd", "Tile", "f32 3,5,7", i64(2, 3, 4))
+add("Tile_small", "Tile", "i64 1,16", i64(4, 1))
+add("Tile_large", "Tile", "f32 1,64,56,56", i64(4, 1, 1, 1))
+add("SpaceToDepth_focus", "SpaceToDepth", "f32 1,3,640,640", blocksize=2)
+add("SpaceToDepth_odd", "SpaceToDepth", "f32 1,13,30,34", blocksize=2)
+for form, x in (("rows17", "4096,17"), ("rows100", "1000,100"), ("rows300", "1000,300"), ("small", "1,8,8")):
+    add(f"ReduceMax_{form}", "ReduceMax", f"f32 {x}", i64(-1))
+add("Equal_bool_tiny", "Equal", "bool 1,256", "bool 1,256", out="bool")
+add("Less_i8_rows", "Less", "i8 1,128,768", "i8 1,128,1", out="bool")
+add("Range_small", "Range", "i64 - 0 1", (np.int64(512),), np.int64(1), out="i64")
+add("HannWindow_400", "HannWindow", (np.int64(400),), out="f32")
+add("Col2Im_small", "Col2Im", "f32 1,36,64", i64(8, 8), i64(3, 3), pads=[1] * 4)
+add("Inverse_3x3_ms", "Inverse", "f32 256,3,3 -1 1", domain=MS)
+for op in ("RandomNormalLike", "RandomUniformLike"):
+    add(f"{op}_latents", op, "f32 1,4,64,64")
+add("RandomUniformLike_large", "RandomUniformLike", "f32 1,64,112,112")
+add("ReverseSequence_batch_first", "ReverseSequence", "f32 16,128,64", (np.arange(16) * 8 + 1,), batch_axis=0, time_axis=1)
+add("CumSum_i64_first", "CumSum", "i64 128,768", np.int64(0))

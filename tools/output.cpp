@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstdarg>
 #include <cstdlib>
+#include <filesystem>
 #include <vector>
 
 #include "failure.h"
@@ -130,20 +131,23 @@ void write_text(const std::string &path, const std::string &text) {
   write_all(file, path, text);
 }
 
+ScratchFolder::ScratchFolder() {
+  const char *const place = std::getenv("TMPDIR");
+  path_ = std::string(place && *place ? place : "/tmp") + "/quarry-XXXXXX";
+  if (!mkdtemp(path_.data()))
+    throw Failure("cannot make a folder '" + path_ + "': " + os_text(errno),
+                  "set TMPDIR to a folder that may be written");
+}
+
+ScratchFolder::~ScratchFolder() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
+}
+
 StandardOutputFile::StandardOutputFile() {
   if (isatty(fileno(g_output)))
     throw UsageError("standard output: found a terminal, expected a file or a pipe for a container",
                      "name a file, or send it on: ... -o - > FILE");
-  const char *const base = std::getenv("TMPDIR");
-  folder_ = std::string(base && *base ? base : "/tmp") + "/quarry-XXXXXX";
-  if (!mkdtemp(folder_.data()))
-    throw Failure("cannot make a folder '" + folder_ + "': " + os_text(errno), "TMPDIR says where");
-  path_ = folder_ + "/out";
-}
-
-StandardOutputFile::~StandardOutputFile() {
-  unlink(path_.c_str());
-  rmdir(folder_.c_str());
 }
 
 void StandardOutputFile::send() {

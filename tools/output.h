@@ -32,18 +32,29 @@ void finish_output();
 // Throws UsageError or Failure.
 void write_text(const std::string &path, const std::string &text);
 
+// A folder for files that are of no use later, where TMPDIR says: gone with what is in it, however the work ended.
+class ScratchFolder {
+ public:
+  ScratchFolder();
+  ~ScratchFolder();
+  ScratchFolder(const ScratchFolder &) = delete;
+  ScratchFolder &operator=(const ScratchFolder &) = delete;
+  const std::string &path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
 // A file that a call writes by its name, for standard output: it lies in a folder of its own until it is sent.
 class StandardOutputFile {
  public:
   StandardOutputFile();  // throws UsageError where standard output is a terminal
-  ~StandardOutputFile();
-  StandardOutputFile(const StandardOutputFile &) = delete;
-  StandardOutputFile &operator=(const StandardOutputFile &) = delete;
   const std::string &path() const { return path_; }
   void send();
 
  private:
-  std::string folder_, path_;
+  ScratchFolder folder_;
+  std::string path_ = folder_.path() + "/out";
 };
 
 }  // namespace tools

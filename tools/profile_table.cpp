@@ -234,6 +234,32 @@ std::vector<RunTable> run_tables(const std::vector<ProfileEvent> &events) {
   return out;
 }
 
+std::vector<ProfileEvent> median_run(const std::vector<ProfileEvent> &events) {
+  const Tree tree(events);
+  std::map<uint64_t, Run> runs;
+  for (size_t i = 0; i < events.size(); ++i) {
+    const ProfileEvent &event = events[i];
+    if (event.kind == "run" && event.parent == 0 && event.timed && !event.cycles)
+      runs[tree.call[i]].wall = length_of(event);
+    if (event.kind != "node" || !event.timed) continue;
+    Run &run = runs[tree.call[i]];
+    run.first = std::min(run.first, event.begin), run.last = std::max(run.last, event.end);
+  }
+  for (size_t i = 0; i < events.size(); ++i)
+    if (is_other_call(events[i])) runs.erase(tree.call[i]);
+  std::vector<std::pair<double, uint64_t>> lengths;
+  for (const auto &[call, run] : runs)
+    if (run.last >= run.first)
+      lengths.emplace_back(run.wall > 0 ? run.wall : static_cast<double>(run.last - run.first), call);
+  std::vector<ProfileEvent> out;
+  if (lengths.empty()) return out;
+  std::sort(lengths.begin(), lengths.end());
+  const uint64_t chosen = lengths[(lengths.size() - 1) / 2].second;
+  for (size_t i = 0; i < events.size(); ++i)
+    if (tree.call[i] == chosen) out.push_back(events[i]);
+  return out;
+}
+
 std::vector<Phase> phase_trees(const std::vector<ProfileEvent> &events) {
   const Tree tree(events);
   std::vector<std::vector<size_t>> parts(events.size());

@@ -63,6 +63,10 @@ struct Phase {
 // cycles; none where nothing ran.
 std::vector<RunTable> run_tables(const std::vector<ProfileEvent> &events);
 
+// The events of one run: of those that did something, the one of median length. A table of it alone has sums that add
+// up, which medians of each node by itself do not.
+std::vector<ProfileEvent> median_run(const std::vector<ProfileEvent> &events);
+
 // The calls that are no runs.
 std::vector<Phase> phase_trees(const std::vector<ProfileEvent> &events);
 

@@ -81,7 +81,12 @@ std::string help_of(const CLI::App &command) { return "`" + spoken(command) + " 
 std::string flag_hint(const CLI::App &app, const CLI::App &command, const std::string &word) {
   const bool one_dash = word.compare(0, 2, "--") != 0;
   const std::string flag = (one_dash ? "-" : "") + word.substr(0, word.find('='));
-  const std::string near = nearest_word(flag, flags_of(command));
+  if (!command.get_parent() && (word == "-v" || word == "-V")) return "did you mean '--version'?";
+  // Without the dashes, which every flag has.
+  std::vector<std::string> names;
+  for (const std::string &one : flags_of(command)) names.push_back(one.substr(2));
+  std::string near = nearest_word(flag.substr(2), names);
+  if (!near.empty()) near = "--" + near;
   if (near == flag) return "long flags have two dashes: " + near;
   if (!near.empty() && (!one_dash || flag.size() > 4)) return "did you mean '" + near + "'?";
   for (const CLI::App *other : commands_of(app))
@@ -90,6 +95,59 @@ std::string flag_hint(const CLI::App &app, const CLI::App &command, const std::s
   return help_of(command) +
          (takes_options ? "; options of library and backends are written -O KEY=VALUE, `quarry options` lists them"
                         : "");
+}
+
+// Flags that name a file to be written; any other word may name one that is read.
+bool names_a_result(const CLI::Option &option) {
+  const std::string name = option.get_name(), type = option.get_type_name();
+  if (name == "--json") return type == "FILE|-";
+  return name == "--output" || name == "--plot" || (name == "--profile" && type != "FILE");
+}
+
+bool is_same_file(const struct stat &one, const std::string &path) {
+  struct stat other {};
+  return stat(path.c_str(), &other) == 0 && S_ISREG(other.st_mode) && one.st_dev == other.st_dev &&
+         one.st_ino == other.st_ino;
+}
+
+// No result is written over what is read, and no two into one file.
+void check_results(const CLI::App &command) {
+  const std::vector<const CLI::Option *> options = command.get_options();
+  for (const CLI::Option *result : options) {
+    if (!names_a_result(*result)) continue;
+    for (const std::string &path : result->results()) {
+      struct stat info {};
+      const bool is_there = path != "-" && stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode);
+      for (const CLI::Option *other : options) {
+        if (other == result) continue;
+        for (const std::string &word : other->results()) {
+          if (names_a_result(*other) && word == path)
+            throw UsageError(subject(command) + "found " + in_quotes(path) + " for " + result->get_name() +
+                                 " and for " + other->get_name() + ", expected one for each",
+                             help_of(command));
+          // The library writes a container beside its place and renames it.
+          const bool replaces = command.get_name() == "compile" && ends_with(word, ".qrm");
+          if (!is_there || names_a_result(*other) || replaces) continue;
+          const std::string value = word.substr(word.find('=') == std::string::npos ? 0 : word.find('=') + 1);
+          if (is_same_file(info, word) || is_same_file(info, value))
+            throw UsageError(subject(command) + "found " + in_quotes(path) + " for " + result->get_name() +
+                                 ", expected another file: this one is read, and " + result->get_name() +
+                                 " would overwrite it",
+                             help_of(command));
+        }
+      }
+    }
+  }
+}
+
+// Somebody may have named the result as other programs want it: compile a.onnx a.qrm.
+std::string place_hint(const CLI::App &command, const std::string &word) {
+  const bool may_be_one = has_flag(command, "--output") && !is_file(word);
+  const CLI::Option *const profile = command.get_option_no_throw("--profile");
+  if (profile && names_a_result(*profile) && profile->count() != 0 &&
+      (ends_with(word, ".csv") || ends_with(word, ".json")))
+    return "to write the events to it: --profile=" + word;
+  return (may_be_one ? "to write to it: -o " + word + "; " : "") + help_of(command);
 }
 
 UsageError unexpected(const CLI::App &app, const CLI::App &command) {
@@ -104,10 +162,12 @@ UsageError unexpected(const CLI::App &app, const CLI::App &command) {
     if (option->get_positional()) takes += (takes.empty() ? "" : " ") + shown(*option);
   return UsageError(subject(command) + "found " + (rest.empty() ? "a word" : in_quotes(rest[0])) +
                         " too many, expected " + (takes.empty() ? "no more words" : "no more than " + takes),
-                    help_of(command));
+                    rest.empty() ? help_of(command) : place_hint(command, rest[0]));
 }
 
-UsageError missing(const CLI::App &command) {
+UsageError missing(const CLI::App &app, const CLI::App &command) {
+  const std::vector<std::string> rest = app.remaining(true);
+  if (!rest.empty() && rest[0][0] != '-' && has_flag(command, "--output")) return unexpected(app, command);
   for (const CLI::Option *option : command.get_options())
     if (option->get_required() && option->count() == 0)
       return UsageError(subject(command) + "found no " +
@@ -161,6 +221,14 @@ CLI::Validator number(Sign sign) {
           case Sign::Any: break;
         }
         return is_number ? std::string() : found_expected(text, "a number");
+      },
+      "");
+}
+
+CLI::Validator name_with(const std::string &ending) {
+  return CLI::Validator(
+      [ending](std::string &text) {
+        return ends_with(text, ending) ? std::string() : found_expected(text, "a name that ends in " + ending);
       },
       "");
 }
@@ -236,7 +304,7 @@ UsageError usage_error(const CLI::App &app, const CLI::ParseError &error) {
   const bool has_rest = !app.remaining(true).empty();
   // Where the subcommand is missing too, the word that stands in its place says more.
   if (dynamic_cast<const CLI::ExtrasError *>(&error) || (&command == &app && has_rest)) return unexpected(app, command);
-  if (dynamic_cast<const CLI::RequiredError *>(&error)) return missing(command);
+  if (dynamic_cast<const CLI::RequiredError *>(&error)) return missing(app, command);
   if (dynamic_cast<const CLI::ArgumentMismatch *>(&error)) return wrong_count(command, message);
   if (dynamic_cast<const CLI::ExcludesError *>(&error)) {  // "--queue excludes --sessions"
     const size_t at = message.find(" excludes ");
@@ -260,6 +328,7 @@ void check_parsed(const CLI::App &app) {
                              (option->get_positional() ? "the name of a file" : shown(*option)),
                          "a variable of the shell may be empty");
   }
+  check_results(command);
 }
 
 }  // namespace tools

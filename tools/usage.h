@@ -16,6 +16,7 @@ namespace tools {
 CLI::Validator whole_number(int64_t low, int64_t high = INT64_MAX);
 enum class Sign : uint8_t { Any, NotNegative, Positive, NotZero };
 CLI::Validator number(Sign sign);
+CLI::Validator name_with(const std::string &ending);
 CLI::Validator one_of(std::vector<std::string> words);
 
 // What somebody does who has typed `quarry` and nothing else.

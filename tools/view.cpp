@@ -2,10 +2,8 @@
 // quarry view: a model as one page for a browser: its graph, what runs each node, memory, and the times of a profile.
 // The page is made of the files of tools/view and of one JSON text; it opens nothing else.
 #include <algorithm>
-#include <cstdlib>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <unistd.h>
 #include <unordered_map>
 
 #include "graph_export.h"
@@ -24,26 +22,6 @@ struct ViewFlags {
   std::string model, out, profile;
 };
 
-// A file for the library to write to, gone at the end.
-class PassingFile {
- public:
-  PassingFile() {
-    const char *const folder = std::getenv("TMPDIR");
-    path_ = std::string(folder && *folder ? folder : "/tmp") + "/quarry-view-XXXXXX.json";
-    const int descriptor = mkstemps(path_.data(), 5);
-    if (descriptor < 0)
-      throw Failure("'" + path_ + "' cannot be made: " + os_text(errno), "set TMPDIR to a folder that may be written");
-    close(descriptor);
-  }
-  PassingFile(const PassingFile &) = delete;
-  PassingFile &operator=(const PassingFile &) = delete;
-  ~PassingFile() { unlink(path_.c_str()); }
-  const std::string &path() const { return path_; }
-
- private:
-  std::string path_;
-};
-
 // What a session would need; nothing where none can be made (the page then says which nodes are refused).
 Json plan_of(const qr::Model &model, const qr::Options &options) {
   qr::Result<qr_memory_plan> plan = qr::Session::try_plan(model, &options);
@@ -56,8 +34,9 @@ Json plan_of(const qr::Model &model, const qr::Options &options) {
           {"scratchpad_bytes", bytes.scratchpad_bytes}};
 }
 
-// A row for each node: copies that bring its operands into another layout count as its own time.
-Json times_of(const RunTable &table) {
+// A row for each node, of one run, which all figures of the page are of: copies that bring its operands into another
+// layout count as its own time.
+Json times_of(const RunTable &table, uint64_t runs) {
   std::map<std::string, Json> nodes;
   std::map<std::string, double> longest;
   for (const NodeRow &row : table.nodes) {
@@ -76,13 +55,13 @@ Json times_of(const RunTable &table) {
   for (auto &[name, one] : nodes) list.push_back(std::move(one));
   for (const GroupRow &row : table.operators)
     operators.push_back({{"name", row.name}, {"nodes", row.nodes}, {"ms", row.time}, {"share", row.share}});
-  return {{"runs", table.runs},           {"wall", table.wall},     {"sum", table.sum},
-          {"explained", table.explained}, {"operators", operators}, {"nodes", list}};
+  return {{"runs", runs},           {"wall", table.wall}, {"sum", table.sum}, {"explained", table.explained},
+          {"operators", operators}, {"nodes", list}};
 }
 
-// The calls for the timeline: all that are no runs, and of the runs the first, the quickest and the slowest. Each with
-// its events, in rows in which none covers another.
-Json calls_of(const std::vector<ProfileEvent> &events) {
+// The calls for the timeline: all that are no runs, and of the runs the median (the event of that number), the first,
+// the quickest and the slowest. Each with its events, in rows in which none covers another.
+Json calls_of(const std::vector<ProfileEvent> &events, uint64_t median) {
   constexpr size_t kMost = 20000;  // events of a call: a browser draws them all
   std::unordered_map<uint64_t, size_t> place, root;
   std::vector<std::vector<size_t>> parts;
@@ -108,13 +87,26 @@ Json calls_of(const std::vector<ProfileEvent> &events) {
   std::map<size_t, std::string> titles;
   if (!runs.empty()) {
     const auto by_length = [&](size_t a, size_t b) { return length(a) < length(b); };
-    titles[runs[0]] = runs.size() > 1 ? "run 1 of " + std::to_string(runs.size()) : "run";
-    titles.emplace(*std::max_element(runs.begin(), runs.end(), by_length), "run, the slowest");
-    titles.emplace(*std::min_element(runs.begin(), runs.end(), by_length), "run, the quickest");
-    // The quickest first: it says most of what the next run will be like.
+    const auto add = [&](size_t call, const char *word) {
+      std::string &title = titles[call];
+      if (title.empty())
+        title = "run " + std::to_string(std::find(runs.begin(), runs.end(), call) - runs.begin() + 1) + " of " +
+                std::to_string(runs.size());
+      title += word;
+    };
+    if (runs.size() == 1) titles[runs[0]] = "run";
+    for (const size_t call : runs)
+      if (runs.size() > 1 && events[calls[call]].id == median) add(call, ", the median");
+    if (runs.size() > 1) {
+      add(runs[0], "");
+      add(*std::max_element(runs.begin(), runs.end(), by_length), ", the slowest");
+      add(*std::min_element(runs.begin(), runs.end(), by_length), ", the quickest");
+    }
+    // The median first: its times are those of the nodes.
     std::vector<size_t> chosen;
     for (const auto &[call, title] : titles) chosen.push_back(call);
     std::sort(chosen.begin(), chosen.end(), by_length);
+    std::stable_partition(chosen.begin(), chosen.end(), [&](size_t call) { return events[calls[call]].id == median; });
     shown.insert(shown.begin(), chosen.begin(), chosen.end());
   }
   Json out = Json::array();
@@ -173,19 +165,23 @@ int view(const ViewFlags &flags) {
   const qr::Model model(runtime, flags.model, &options);
   Json page = {{"title", title_of(flags.model)}, {"info", Json::parse(model.inspect())}};
   {
-    const PassingFile file;
-    page["check"] = Json::parse(check_and_export(model, flags.session, runtime, file.path()));
-    const std::vector<uint8_t> bytes = read_file(file.path());
+    const ScratchFolder folder;
+    const std::string file = folder.path() + "/graph.json";
+    page["check"] = Json::parse(check_and_export(model, flags.session, runtime, file));
+    const std::vector<uint8_t> bytes = read_file(file);
     page["graphs"] = Json::parse(bytes.begin(), bytes.end())["graphs"];
   }
   page["info"].erase("path");  // of this machine, and no part of the model
   page["plan"] = plan_of(model, options);
   if (!events.empty()) {
-    const std::vector<RunTable> tables = run_tables(events);
+    uint64_t runs = 0;
+    for (const RunTable &table : run_tables(events)) runs = std::max(runs, table.runs);
+    const std::vector<ProfileEvent> median = median_run(events);
+    const std::vector<RunTable> tables = run_tables(median);
     const auto table = std::find_if(tables.begin(), tables.end(),
                                     [](const RunTable &one) { return !one.cycles && !one.nodes.empty(); });
-    if (table != tables.end()) page["times"] = times_of(*table);
-    page["calls"] = calls_of(events);
+    if (table != tables.end()) page["times"] = times_of(*table, runs);
+    page["calls"] = calls_of(events, median.empty() ? 0 : median.front().id);
     bool known = table == tables.end();
     for (const Json &node : page["check"]["nodes"])
       known = known || std::any_of(table->nodes.begin(), table->nodes.end(),

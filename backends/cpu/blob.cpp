@@ -182,7 +182,6 @@ class Loader {
   std::span<const qir::Bytes> subgraph_segment() const;
   Status read_subgraph(const SubgraphRow &row);
   Status read_tail();
-  Status read_piece(Part &&part, const qir::Graph &tail, LoadedTail::Piece *piece);
   Status check_tail_step();
   Status check_outputs() const;
   Status check_step(const Step &step);
@@ -281,21 +280,6 @@ Status Loader::read_subgraph(const SubgraphRow &row) {
   return {};
 }
 
-Status Loader::read_piece(Part &&part, const qir::Graph &tail, LoadedTail::Piece *piece) {
-  piece->part = std::move(part);
-  const Part &telling = plan_->tail->telling.part;
-  for (const std::int32_t id : piece->part.inputs) {
-    const auto made = std::ranges::find(telling.outputs, id), none = telling.outputs.end();
-    const auto given = std::ranges::find(tail.inputs, id);
-    piece->reads.push_back({made != none, static_cast<std::uint32_t>(made != none ? made - telling.outputs.begin()
-                                                                                  : given - tail.inputs.begin())});
-  }
-  piece->graph = piece->part.graph;
-  QR_RETURN_IF_ERROR(reference::widen_halves(piece->graph));
-  QR_ASSIGN_OR_RETURN(piece->program, reference::Program::build(piece->graph));
-  return {};
-}
-
 Status Loader::read_tail() {
   QR_ASSIGN_OR_RETURN(const std::span<const std::int32_t> sources, reader_.table<std::int32_t>(header_->tail_nodes));
   QR_ASSIGN_OR_RETURN(const std::uint8_t *bytes, reader_.take(header_->tail_bytes));
@@ -324,10 +308,7 @@ Status Loader::read_tail() {
     tail.inputs.push_back({tensor.dtype, tensor.shape, tensor.name});
   }
   for (const std::int32_t id : graph.outputs) tail_outputs_.push_back({at(graph, id).dtype, at(graph, id).shape, {}});
-  Parts parts = cut(graph, telling(graph));
-  tail.rest_has_products = has_products(parts.second.graph);
-  QR_RETURN_IF_ERROR(read_piece(std::move(parts.first), graph, &tail.telling));
-  return read_piece(std::move(parts.second), graph, &tail.rest);
+  return tail::take_pieces(graph, tail.pieces);
 }
 
 // The last step, and no other. Says which of the plan's outputs are the tail's; those of unknown extents must be.
@@ -359,13 +340,13 @@ Status Loader::check_tail_step() {
         continue;
       }
       const auto count = element_count(stated.shape.data(), stated.shape.size());
-      const auto bytes = count && known(stated.shape) ? packed_size(stated.dtype, *count) : std::nullopt;
+      const auto bytes = count && passes::known(stated.shape) ? packed_size(stated.dtype, *count) : std::nullopt;
       if (!reads || !bytes || !range_fits(operand.offset, *bytes, value.bytes))
         return bad("operand of the tail", operand.value, "room for its tensor");
     }
   }
   for (std::size_t i = 0; i < plan_->outputs.size(); ++i)
-    if (!known(plan_->outputs[i].shape) && !(plan_->tail && plan_->tail->gives(i)))
+    if (!passes::known(plan_->outputs[i].shape) && !(plan_->tail && plan_->tail->gives(i)))
       return bad("output of unknown extents", i, "one of the tail");
   return {};
 }

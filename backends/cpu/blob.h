@@ -9,11 +9,11 @@
 
 #include "backends/cpu-reference/program.h"
 #include "backends/cpu/compile.h"
-#include "backends/cpu/cut.h"
+#include "backends/tail/tail.h"
 
 namespace quarry::cpu {
 
-inline constexpr std::uint32_t kBlobVersion = 10;
+inline constexpr std::uint32_t kBlobVersion = 11;
 
 Vector<std::uint8_t> write_blob(const CompiledPlan &compiled);
 
@@ -23,22 +23,11 @@ struct BlobFigures {
 };
 Result<BlobFigures> read_figures(qir::Bytes blob);
 
-// The tail of a plan, cut once more (tail.h).
+// The tail of a plan (tail.h).
 struct LoadedTail : HeapObject {
-  struct Read {
-    bool made = false;  // by the nodes that tell extents; else an input of the tail
-    std::uint32_t index = 0;
-  };
-  struct Piece {
-    Part part;
-    Vector<Read> reads;  // per input
-    qir::Graph graph;    // the part as cpu-reference runs it
-    Unique<reference::Program> program;
-  };
   Vector<Io> inputs;              // of the tail
   Vector<std::uint32_t> outputs;  // which of the plan's each is
-  Piece telling, rest;            // the nodes that tell extents; what hangs on them
-  bool rest_has_products = false;
+  tail::Pieces pieces;
   Vector<qir::Bytes> constants;  // their segment; none where there are none
   std::size_t sources = 0;       // nodes of the graph that was compiled
   const kernels::Isa *isa = nullptr;

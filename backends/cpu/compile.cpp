@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "backends/cpu/cut.h"
+#include "passes/cut.h"
 #include "backends/cpu/lowering.h"
 #include "backends/cpu/rewrite.h"
 
@@ -26,7 +26,7 @@ std::uint64_t bytes_of(const qir::Tensor &tensor) {
 }
 
 // What the head's results are in the graph: its outputs, or what the tail reads. Gives where each lies.
-Vector<std::uint32_t> settle_io(const qir::Graph &graph, const Part &head, Plan &plan) {
+Vector<std::uint32_t> settle_io(const qir::Graph &graph, const passes::Part &head, Plan &plan) {
   Vector<std::uint32_t> results(head.outputs.size());
   for (std::uint32_t v = 0; v < plan.values.size(); ++v) {
     Value &value = plan.values[v];
@@ -44,9 +44,9 @@ Vector<std::uint32_t> settle_io(const qir::Graph &graph, const Part &head, Plan 
 }
 
 // The tail as the last step: it reads what the head made and inputs of the graph, and brings its own memory.
-Status add_tail(const qir::Graph &graph, const Parts &parts, const Vector<std::uint32_t> &head_results,
+Status add_tail(const qir::Graph &graph, const passes::Parts &parts, const Vector<std::uint32_t> &head_results,
                 qir::ConstantPool &pool, bool look_only, Plan &plan) {
-  const Part &part = parts.second;
+  const passes::Part &part = parts.second;
   if (!look_only) {
     QR_ASSIGN_OR_RETURN(plan.tail.qir, qir::write_graph(part.graph, pool));
   }
@@ -65,7 +65,7 @@ Status add_tail(const qir::Graph &graph, const Parts &parts, const Vector<std::u
     const auto made = std::ranges::find(parts.first.outputs, id);
     const auto input = std::ranges::find(graph.inputs, id);
     if (input != graph.inputs.end()) {
-      add(Place::Input, input - graph.inputs.begin(), known(at(graph, id).shape) ? bytes_of(at(graph, id)) : 0);
+      add(Place::Input, input - graph.inputs.begin(), passes::known(at(graph, id).shape) ? bytes_of(at(graph, id)) : 0);
     } else {
       plan.operands.push_back({head_results[static_cast<std::size_t>(made - parts.first.outputs.begin())], 0, 0});
     }
@@ -98,10 +98,11 @@ Result<CompiledPlan> compile(qir::Graph graph, std::span<const qir::Bytes> segme
   qir::Store store;
   Constants constants;
   qir::ConstantPool pool;
-  const Vector<bool> early = plannable(graph);
-  const bool whole = std::ranges::all_of(graph.tensors, [](const qir::Tensor &tensor) { return known(tensor.shape); });
-  Parts parts;
-  if (!whole) parts = cut(graph, early);
+  const Vector<bool> early = passes::plannable(graph);
+  const bool whole =
+      std::ranges::all_of(graph.tensors, [](const qir::Tensor &tensor) { return passes::known(tensor.shape); });
+  passes::Parts parts;
+  if (!whole) parts = passes::cut(graph, early);
   qir::Graph &head = whole ? graph : parts.first.graph;
   if (!whole) out.plan.names.push_back('\0');
   if (!head.outputs.empty()) {

@@ -125,8 +125,10 @@ Status Execution::run(const qr_run_request &request, const qr_host &host, std::u
                      plan_.name(step.name), static_cast<long long>(bad_index[1]), static_cast<long long>(bad_index[0]),
                      static_cast<long long>(-extent), static_cast<long long>(extent - 1)));
       }
-      if (step.kernel == static_cast<std::uint32_t>(kernels::Kernel::RecurrentF32) && bad_index[0] != 0) {
-        kernels::RecurrentF32 layer;
+      if ((step.kernel == static_cast<std::uint32_t>(kernels::Kernel::RecurrentF32) ||
+           step.kernel == static_cast<std::uint32_t>(kernels::Kernel::RecurrentBytes)) &&
+          bad_index[0] != 0) {
+        kernels::RecurrentF32 layer;  // what RecurrentBytes begins with
         std::memcpy(&layer, plan_.params + step.params, sizeof layer);
         return Status::error(ErrorId::run_value,
                              format("%s '%s': sequence_lens[%lld]: found %lld, expected 0 to %lld", plan_.name(step.op),

@@ -27,6 +27,15 @@ std::optional<float> bound(const qir::Graph &graph, std::int32_t id, float fallb
   return *value;
 }
 
+// One number for each channel of an image, or for each column.
+bool is_per_channel(const qir::Tensor &added, const qir::Tensor &made, bool image) {
+  const std::size_t behind = image ? made.shape.size() - 2 : 0;
+  if (added.shape.size() <= behind || added.shape.size() > made.shape.size()) return false;
+  const std::int64_t channels = made.shape[made.shape.size() - 1 - behind];
+  return added.shape[added.shape.size() - 1 - behind] == channels &&
+         added.data.size == static_cast<std::uint64_t>(channels) * sizeof(float);
+}
+
 bool is_product(Op op) { return op == Op::Conv || op == Op::Gemm || op == Op::MatMul; }
 // Steps that can end in an activation.
 bool takes_activation(Op op) {
@@ -201,9 +210,7 @@ void Fusion::grow(Group &group) {
           takes = true;
         }
       } else if (plain(graph_, other) && plain(graph_, node.outputs[0])) {
-        const bool per_column = added.is_constant && !added.shape.empty() && root != Op::Conv &&
-                                added.shape.back() == made.shape.back() &&
-                                added.data.size == static_cast<std::uint64_t>(made.shape.back()) * sizeof(float);
+        const bool per_column = added.is_constant && is_per_channel(added, made, root == Op::Conv);
         if (per_column && group.bias == qir::kAbsent && group.act.kind == Act::None) {
           group.bias = other;
           takes = true;

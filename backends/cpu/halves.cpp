@@ -77,6 +77,7 @@ class Halves {
       if (const std::optional<ChainF32> chain = chain_of(plan_, step)) at_chain(s, *chain);
       else if (is(step, Kernel::ReduceF32)) at_reduction(s);
       else if (is(step, Kernel::Elements)) at_elements(s);
+      else if (is(step, Kernel::RotaryF32)) at_rotary(s);
     }
     if (std::ranges::none_of(gone_, [](bool gone) { return gone; })) return;
     Vector<Step> gone, steps;
@@ -104,7 +105,7 @@ class Halves {
 
   bool takes_halves(const Step &step) const {
     return is(step, Kernel::ChainF32) || is(step, Kernel::UnaryF32) || is(step, Kernel::BinaryF32) ||
-           is(step, Kernel::ReduceF32) || is(step, Kernel::Elements);
+           is(step, Kernel::ReduceF32) || is(step, Kernel::Elements) || is(step, Kernel::RotaryF32);
   }
   Operand &operand(const Step &step, std::uint32_t o) { return plan_.operands[step.first_operand + o]; }
   bool all_of(const Operand &operand, std::int64_t count) const {
@@ -204,6 +205,21 @@ class Halves {
     plan_.scratch_bytes = std::max(plan_.scratch_bytes, needs.scratch_bytes);
     read_before(s, 0, cast);
     store(s, Kernel::ReduceF32, p);
+  }
+
+  void at_rotary(std::size_t s) {
+    const Step step = plan_.steps[s];
+    auto p = params_of<kernels::RotaryF32>(plan_, step);
+    const std::size_t before = widened(operand(step, 0)), behind = narrowed(operand(step, step.operand_count - 1), s);
+    if (before == kNone && behind == kNone) return;
+    if (before != kNone) p.x_type = type_of(before, true);
+    if (behind != kNone) p.y_type = type_of(behind, false);
+    kernels::Needs needs;
+    if (!kernels::kernel_row(Kernel::RotaryF32).check(&p, *plan_.isa, needs).ok()) return;
+    plan_.scratch_bytes = std::max(plan_.scratch_bytes, needs.scratch_bytes);
+    if (before != kNone) read_before(s, 0, before);
+    if (behind != kNone) write_behind(s, behind);
+    store(s, Kernel::RotaryF32, p);
   }
 
   // All operands, and the result where it is no truth value, of one type.

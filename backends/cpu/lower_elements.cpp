@@ -113,8 +113,6 @@ Status Lowering::lower_elements(const qir::Node &node, bool *done) {
   } else if (tensor(yi).dtype != (kernels::gives_truth(p.op) ? DType::Bool : dtype) || tensor(yi).quant) {
     return {};
   }
-  const bool equal_truths = p.op == ElementOp::Equal && dtype == DType::Bool;
-  if (equal_truths) p.op = ElementOp::Xor;  // and Not behind it
   switch (node.op) {
     case Op::Mod:
       if (node.get_int("fmod", 0) != 0) p.op = ElementOp::Fmod;
@@ -147,15 +145,34 @@ Status Lowering::lower_elements(const qir::Node &node, bool *done) {
   QR_ASSIGN_OR_RETURN(const bool fits, emit_elements(p, pointers, y));
   if (!fits) return {};
   *done = true;
-  if (!equal_truths) {
-    define(yi, y);
-    return {};
+  define(yi, y);
+  return {};
+}
+
+// RandomNormal, RandomUniform and their likes, of f32.
+Status Lowering::lower_random(const qir::Node &node, bool *done) {
+  const std::int32_t yi = node.outputs[0];
+  if (!is_f32(yi)) return {};
+  kernels::RandomF32 p;
+  if (const qir::Attribute *seed = node.find("seed")) {
+    const double value =
+        seed->kind == qir::Attribute::Kind::Float ? static_cast<double>(seed->f) : static_cast<double>(seed->i);
+    if (!(std::fabs(value) < 0x1p62)) return {};
+    p.seed = static_cast<std::uint32_t>(static_cast<std::int64_t>(std::rint(value)));
   }
-  const View z = new_like(y, 1);
-  p.op = ElementOp::Not;
-  const View *const only[] = {&y};
-  define(yi, z);
-  return emit_elements(p, only, z).status();
+  p.normal = node.op == Op::RandomNormal || node.op == Op::RandomNormalLike;
+  if (p.normal) {
+    p.offset = static_cast<double>(node.get_float("mean", 0.0f));
+    p.scale = static_cast<double>(node.get_float("scale", 1.0f));
+  } else {
+    p.offset = static_cast<double>(node.get_float("low", 0.0f));
+    p.scale = static_cast<double>(node.get_float("high", 1.0f)) - p.offset;
+  }
+  const View y = new_row_major(tensor(yi).shape, 4);
+  p.count = count_of(y.dims);
+  define(yi, y);
+  *done = true;
+  return emit_step(Kernel::RandomF32, p, {arg(y)});
 }
 
 // Sum, Mean, Min and Max of any number of operands: from the left, two at a time.

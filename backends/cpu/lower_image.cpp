@@ -130,11 +130,31 @@ Vector<std::uint8_t> bytes_of(const Vector<Tap> &taps) {
 
 }  // namespace
 
+// The regions of interest of the axes; false where they are not known, resize channels, or reach beyond the image.
+bool Lowering::crop_axes(const qir::Node &node, const qir::ResizeGeometry &geometry, qir::ResizeAxis *axes) const {
+  const std::int32_t id = input(node, 1);
+  const float *const region = id == qir::kAbsent ? nullptr : qir::constant_floats(graph_, id);
+  const std::size_t count = geometry.axes.size;
+  if (!region || count_of(tensor(id).shape) != static_cast<std::int64_t>(2 * count)) return false;
+  for (std::size_t i = 0; i < count; ++i) {
+    qir::ResizeAxis &axis = axes[geometry.axes[static_cast<std::uint32_t>(i)]];
+    axis.roi_start = region[i], axis.roi_end = region[count + i];
+  }
+  for (std::size_t d = 0; d < 4; ++d) {
+    if (d < 2 && (axes[d].roi_start != 0 || axes[d].roi_end != 1)) return false;
+    for (std::int64_t i = 0; i < axes[d].out; ++i) {
+      const float at = qir::original(axes[d], qir::Coordinates::Crop, i);
+      if (!(at >= 0 && at <= static_cast<float>(axes[d].in - 1))) return false;
+    }
+  }
+  return true;
+}
+
 Status Lowering::lower_resize(const qir::Node &node, bool *done) {
   const std::int32_t xi = node.inputs[0], yi = node.outputs[0];
   const std::string_view mode = node.get_string("mode", "nearest");
   if (!is_f32(xi) || !is_f32(yi) || (mode != "nearest" && mode != "linear") || node.get_int("antialias", 0) != 0 ||
-      qir::coordinates_of(node) == qir::Coordinates::Crop)
+      node.outputs.size() != 1)
     return {};
   const qir::Shape &in = tensor(xi).shape, &out = tensor(yi).shape;
   if (in.size() != 4 || in[0] != out[0] || in[1] != out[1] || count_of(in) > INT32_MAX || count_of(out) > INT32_MAX)
@@ -154,10 +174,21 @@ Status Lowering::lower_resize(const qir::Node &node, bool *done) {
   QR_RETURN_IF_ERROR(qir::resolve_resize(node, in, scales, sizes, &geometry));
   kernels::ResizeF32 p;
   p.nearest = mode == "nearest";
-  const auto taps = [&](std::size_t d) {
-    return taps_of(node, {in[d], out[d], static_cast<float>(geometry.scale[d])}, p.nearest != 0);
-  };
-  const Vector<Tap> rows = taps(2), columns = taps(3);
+  qir::ResizeAxis axes[4];
+  for (std::size_t d = 0; d < 4; ++d) axes[d] = {in[d], out[d], static_cast<float>(geometry.scale[d])};
+  if (qir::coordinates_of(node) == qir::Coordinates::Crop && !crop_axes(node, geometry, axes)) return {};
+  const Vector<Tap> rows = taps_of(node, axes[2], p.nearest != 0), columns = taps_of(node, axes[3], p.nearest != 0);
+  // Planes that leave the graph are made of planes, which are fewer elements to bring there where the image grows.
+  const bool leaves = uses_.is_output(yi) && uses_.users(yi).empty();
+  if (leaves && (stays_planar(xi, yi) || count_of(out) >= 2 * count_of(in))) {
+    const kernels::ResizePlanesF32 q{
+        in[0] * in[1], narrow(in[2]), narrow(in[3]), narrow(out[2]), narrow(out[3]), p.nearest, 0};
+    const View x = row_major(xi), y = new_row_major(out, 4);
+    define(yi, y);
+    *done = true;
+    return emit_step(Kernel::ResizePlanesF32, q,
+                     {arg(x), arg(own_constant(bytes_of(rows))), arg(own_constant(bytes_of(columns))), arg(y)});
+  }
   const View x = channels_last(xi), y = image_output(yi);
   std::int64_t x_pixel = 0, y_pixel = 0;
   is_channels_last(x, &x_pixel), is_channels_last(y, &y_pixel);
@@ -167,6 +198,35 @@ Status Lowering::lower_resize(const qir::Node &node, bool *done) {
   *done = true;
   return emit_step(Kernel::ResizeF32, p,
                    {arg(x), arg(own_constant(bytes_of(rows))), arg(own_constant(bytes_of(columns))), arg(y)});
+}
+
+Status Lowering::lower_col2im(const qir::Node &node, bool *done) {
+  const std::int32_t xi = node.inputs[0], yi = node.outputs[0];
+  const auto image = integers(input(node, 1)), block = integers(input(node, 2));
+  if (!is_f32(xi) || !is_f32(yi) || !image || !block) return {};
+  qir::Window w;
+  QR_RETURN_IF_ERROR(qir::resolve_col2im(node, tensor(xi).shape, *image, *block, &w));
+  if (w.rank < 1 || w.rank > 2 || w.stride[w.rank - 1] != 1) return {};
+  const std::size_t last = w.rank - 1;
+  kernels::Col2ImF32 p;
+  for (std::size_t i = 0; i < w.rank; ++i)
+    for (const std::int64_t number :
+         {w.in[i], w.out[i], w.kernel[i], w.stride[i], w.dilation[i], w.pad_begin[i], w.pad_end[i]})
+      if (number < 0 || number > 1 << 16) return {};
+  kernels::Window &to = p.window;
+  to.iw = narrow(w.in[last]), to.ow = narrow(w.out[last]), to.kw = narrow(w.kernel[last]);
+  to.dw = narrow(w.dilation[last]), to.pad_left = narrow(w.pad_begin[last]);
+  if (w.rank == 2) {
+    to.ih = narrow(w.in[0]), to.oh = narrow(w.out[0]), to.kh = narrow(w.kernel[0]), to.sh = narrow(w.stride[0]);
+    to.dh = narrow(w.dilation[0]), to.pad_top = narrow(w.pad_begin[0]);
+  }
+  p.planes = count_of({tensor(yi).shape[0], tensor(yi).shape[1]});
+  kernels::Needs needs;
+  if (!kernels::kernel_row(Kernel::Col2ImF32).check(&p, *plan_.isa, needs).ok()) return {};
+  const View x = row_major(xi), y = new_row_major(tensor(yi).shape, 4);
+  define(yi, y);
+  *done = true;
+  return emit_step(Kernel::Col2ImF32, p, {arg(x), arg(y)});
 }
 
 Status Lowering::lower_roi_align(const qir::Node &node, bool *done) {

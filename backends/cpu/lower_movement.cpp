@@ -83,6 +83,7 @@ Status Lowering::lower_movement(const qir::Node &node, bool *done) {
   }
   if (width(xi) == 0) return {};  // elements under 8 bits: cpu-reference unpacks them
   switch (node.op) {
+    case Op::Tile: return lower_tile(node, done);
     case Op::Transpose: {
       Vector<std::int64_t> perm;
       if (const auto *given = node.get_ints("perm")) perm = *given;
@@ -204,6 +205,37 @@ Status Lowering::lower_movement(const qir::Node &node, bool *done) {
     }
     default: return {};
   }
+}
+
+// Axes that are repeated become two, the first of which steps nowhere.
+Status Lowering::lower_tile(const qir::Node &node, bool *done) {
+  const std::int32_t xi = node.inputs[0], yi = node.outputs[0];
+  const auto repeats = integers(input(node, 1));
+  const std::uint64_t each = width(xi);
+  const View x = row_major(xi);
+  if (!repeats || repeats->size() != x.rank()) return {};
+  const View y = new_row_major(tensor(yi).shape, each);
+  View from = x, to = y;
+  from.dims.clear(), from.strides.clear(), to.dims.clear(), to.strides.clear();
+  const auto axis = [&](std::int64_t extent, std::int64_t step, std::int64_t to_step) {
+    if (extent == 1) return;
+    if (!to.dims.empty() && to.strides.back() == to_step * extent && from.strides.back() == step * extent) {
+      to.dims.back() *= extent, from.dims.back() *= extent;
+      to.strides.back() = to_step, from.strides.back() = step;
+      return;
+    }
+    to.dims.push_back(extent), to.strides.push_back(to_step);
+    from.dims.push_back(extent), from.strides.push_back(step);
+  };
+  for (std::size_t d = 0; d < x.rank(); ++d) {
+    axis((*repeats)[d], 0, y.strides[d] * x.dims[d]);
+    axis(x.dims[d], x.strides[d], y.strides[d]);
+  }
+  if (to.rank() > kernels::kCopyRank) return {};
+  copy(from, to, each, xi);
+  define(yi, y);
+  *done = true;
+  return {};
 }
 
 Status Lowering::lower_cast(const qir::Node &node, bool *done) {

@@ -66,8 +66,8 @@ bool Lowering::bias_of(const Group &group, std::int64_t channels, float scale, s
     const float *values = qir::constant_floats(graph_, id);
     if (!values) return false;
     const std::int64_t count = count_of(tensor(id).shape);
-    // One value for all, or one per column with ones before it.
-    if (count != 1 && (count != channels || tensor(id).shape.back() != channels)) return false;
+    // One value for all, or one per column with ones before it; of what an Add brings, fusion has looked.
+    if (count != 1 && (count != channels || (id != group.bias && tensor(id).shape.back() != channels))) return false;
     if (out->empty()) out->assign(static_cast<std::size_t>(channels), 0);
     for (std::size_t c = 0; c < out->size(); ++c) (*out)[c] += values[count == 1 ? 0 : c] * (id == bias ? scale : 1.0f);
   }
@@ -141,7 +141,8 @@ Status Lowering::lower_conv(const Group &group, bool *done) {
   p.ic = narrow(parts.geometry.in_channels), p.oc = narrow(parts.geometry.out_channels),
   p.groups = narrow(parts.geometry.group), p.window = parts.window;
   const bool row_major_x = !parts.depthwise() && kernels::reads_planes(p) && is_row_major(any(current_->inputs[0])),
-             planes = row_major_x && p.ic > 1;
+             few = p.oc <= narrow(plan_.isa->f32_lanes) && group.residual == qir::kAbsent,  // turns_planes()
+      planes = row_major_x && (p.ic > 1 || few);
   if (row_major_x && stays_planar(current_->inputs[0], group.output)) {
     p.x_stride = p.y_stride = p.r_stride = kernels::kPlanes;
     choose_numbers(&p, parts.filter.data, parts.weights);
@@ -181,12 +182,15 @@ Status Lowering::lower_conv(const Group &group, bool *done) {
   return emit_conv(p, x, parts.filter, parts.weights, parts.bias, y, group.residual == qir::kAbsent ? nullptr : &r);
 }
 
-// Over planes that stay planes. Strides are quicker channels last, copies and all, and narrow filters where vectors are
-// short (measured with 3, 5 and 7 columns).
+// Over planes that stay planes. Strides are quicker channels last, copies and all, but for 3x3 with steps of two on
+// long vectors; and narrow filters where vectors are short (measured with 3, 5 and 7 columns).
 Status Lowering::lower_depthwise_planes(const Group &group, const ConvParts &parts, bool *done) {
   constexpr std::int32_t kWide = 7;
   constexpr std::uint32_t kLongVector = 16;
-  if (parts.window.sw != 1 || (parts.window.kw < kWide && plan_.isa->f32_lanes < kLongVector)) return {};
+  const kernels::Window &w = parts.window;
+  const bool long_vector = plan_.isa->f32_lanes >= kLongVector,
+             pairs = w.sw == 2 && w.sh == 2 && w.kw == 3 && w.kh == 3 && w.dw == 1 && w.dh == 1 && w.ow <= 256;
+  if (w.sw == 1 ? w.kw < kWide && !long_vector : !pairs || !long_vector) return {};
   const std::int32_t xi = current_->inputs[0];
   kernels::DepthwiseF32 p;
   p.window = parts.window, p.c = narrow(parts.geometry.in_channels);

@@ -36,6 +36,44 @@ std::optional<Activation> activation_named(const passes::CellFunction &f) {
 
 }  // namespace
 
+// The weights of each direction as bytes, where the operator says that inputs and states may be rounded (as ONNX
+// Runtime's DynamicQuantizeLSTM) and there are dot products of bytes; else none.
+Result<Vector<std::uint32_t>> Lowering::byte_weights(const qir::Node &node, const kernels::RecurrentF32 &layer,
+                                                     const qir::RnnGeometry &g, const float *w, const float *r,
+                                                     const Vector<float> &bias) {
+  Vector<std::uint32_t> made;
+  if (node.op != Op::LSTM || node.get_int("dynamic_quantize", 0) == 0 || plan_.isa->int_group != 4 || g.input > 1 << 16)
+    return made;
+  const std::int64_t wide = 4 * g.hidden;
+  kernels::RecurrentBytes p{layer, g.input};
+  p.layer.y_step = g.batch * g.hidden, p.layer.y_row = p.layer.state_row = g.hidden;
+  kernels::Needs needs;
+  QR_RETURN_IF_ERROR(kernels::kernel_row(Kernel::RecurrentBytes).check(&p, *plan_.isa, needs));
+  Vector<Vector<std::uint8_t>> packed(look_only_ ? 0 : static_cast<std::size_t>(g.directions));
+  for (std::size_t d = 0; d < packed.size(); ++d) {
+    packed[d].resize(needs.operand_bytes[1]);
+    const auto at = static_cast<std::int64_t>(d) * wide;
+    if (!kernels::pack_recurrent_bytes(p, *plan_.isa, w + at * g.input, r + at * g.hidden,
+                                       bias.empty() ? nullptr : bias.data() + at, packed[d].data()))
+      return made;
+  }
+  for (std::int64_t d = 0; d < g.directions; ++d)
+    made.push_back(packed_constant(needs.operand_bytes[1],
+                                   [&](auto &bytes) { bytes = std::move(packed[static_cast<std::size_t>(d)]); }));
+  return made;
+}
+
+// Products with the inputs, and the biases: rows in the order of x.
+Status Lowering::emit_gates(const View &x, std::int64_t rows, std::int64_t depth, std::int64_t columns, const float *w,
+                            const Vector<float> &bias, View *out) {
+  kernels::ConvF32 product;
+  product.window.iw = product.window.ow = narrow(rows);
+  product.ic = product.x_stride = narrow(depth), product.oc = product.y_stride = narrow(columns);
+  product.has_bias = !bias.empty();
+  *out = new_row_major({rows, columns}, 4);
+  return emit_conv(product, x, {w, depth, 1, 0, 0}, columns * depth, bias, *out);
+}
+
 Status Lowering::lower_recurrent(const qir::Node &node, bool *done) {
   const std::int32_t xi = node.inputs[0], wi = node.inputs[1], ri = node.inputs[2], bi = input(node, 3),
                      lengths = input(node, 4), hi = input(node, 5), ci = input(node, 6), pi = input(node, 7);
@@ -76,7 +114,6 @@ Status Lowering::lower_recurrent(const qir::Node &node, bool *done) {
   p.has_h = hi != qir::kAbsent, p.has_c = ci != qir::kAbsent, p.has_peepholes = pi != qir::kAbsent;
   p.steps = g.sequence, p.batch = g.batch, p.hidden = g.hidden;
 
-  // Products with the inputs, and the biases: rows in the order of x.
   const View x = row_major(xi);
   Vector<float> bias;
   if (b) {
@@ -87,18 +124,16 @@ Status Lowering::lower_recurrent(const qir::Node &node, bool *done) {
         bias.push_back(p.has_bias && i >= 2 * g.hidden ? of[i] : of[i] + of[wide + i]);
       }
   }
-  kernels::ConvF32 product;
-  product.window.iw = product.window.ow = narrow(g.sequence * g.batch);
-  product.ic = product.x_stride = narrow(g.input), product.oc = product.y_stride = narrow(all);
-  product.has_bias = b != nullptr;
-  const View from_x = new_row_major({g.sequence * g.batch, all}, 4);
-  QR_RETURN_IF_ERROR(emit_conv(product, x, {w, g.input, 1, 0, 0}, all * g.input, bias, from_x));
+  QR_ASSIGN_OR_RETURN(const Vector<std::uint32_t> bytes, byte_weights(node, p, g, w, r, bias));
+  View from_x;
+  if (bytes.empty()) QR_RETURN_IF_ERROR(emit_gates(x, g.sequence * g.batch, g.input, all, w, bias, &from_x));
 
   const Dims y_dims = g.batch_first ? Dims{g.batch, g.sequence, g.directions, g.hidden}
                                     : Dims{g.sequence, g.directions, g.batch, g.hidden};
   const Dims state_dims = g.batch_first ? Dims{g.batch, g.directions, g.hidden} : Dims{g.directions, g.batch, g.hidden};
   const View y = new_row_major(y_dims, 4), last_h = new_row_major(state_dims, 4), last_c = new_row_major(state_dims, 4);
-  p.x_step = g.batch_first ? all : g.batch * all, p.x_row = g.batch_first ? g.sequence * all : all;
+  const std::int64_t row = bytes.empty() ? all : g.input;  // of what the kernel reads
+  p.x_step = g.batch_first ? row : g.batch * row, p.x_row = g.batch_first ? g.sequence * row : row;
   p.y_step = g.batch_first ? g.directions * g.hidden : g.directions * g.batch * g.hidden;
   p.y_row = g.batch_first ? g.sequence * g.directions * g.hidden : g.hidden;
   p.state_row = g.batch_first ? g.directions * g.hidden : g.hidden;
@@ -121,15 +156,20 @@ Status Lowering::lower_recurrent(const qir::Node &node, bool *done) {
     p.backwards = g.reverse || d == 1;
     const Activation *const of = &acts[static_cast<std::size_t>(d) * functions];
     p.f = of[0], p.g = functions > 1 ? of[1] : Activation{}, p.h = functions > 2 ? of[2] : Activation{};
-    kernels::Needs needs;
-    QR_RETURN_IF_ERROR(kernels::kernel_row(Kernel::RecurrentF32).check(&p, *plan_.isa, needs));
     const View gates_of = at(from_x, d * wide), h_of = at(h, d * state_step), c_of = at(c, d * state_step),
                peepholes_of = at(peepholes, d * 3 * g.hidden), y_of = at(y, d * y_direction),
                last_h_of = at(last_h, d * state_step), last_c_of = at(last_c, d * state_step);
     View reset_bias;
-    Vector<Arg> args{arg(gates_of), arg(packed_constant(needs.operand_bytes[1], [&](auto &packed) {
-                       kernels::pack_recurrent_f32(p, *plan_.isa, r + d * wide * g.hidden, packed.data());
-                     }))};
+    Vector<Arg> args;
+    if (!bytes.empty()) {
+      args = {arg(x), arg(bytes[static_cast<std::size_t>(d)])};
+    } else {
+      kernels::Needs needs;
+      QR_RETURN_IF_ERROR(kernels::kernel_row(Kernel::RecurrentF32).check(&p, *plan_.isa, needs));
+      args = {arg(gates_of), arg(packed_constant(needs.operand_bytes[1], [&](auto &packed) {
+                kernels::pack_recurrent_f32(p, *plan_.isa, r + d * wide * g.hidden, packed.data());
+              }))};
+    }
     if (p.has_bias) {
       const float *const from = b + (d * 2 + 1) * wide + 2 * g.hidden;
       reset_bias = constant_floats(Vector<float>(from, from + g.hidden), {g.hidden});
@@ -141,7 +181,12 @@ Status Lowering::lower_recurrent(const qir::Node &node, bool *done) {
     if (p.has_lengths) args.push_back(arg(ends));
     args.push_back(arg(y_of)), args.push_back(arg(last_h_of));
     if (p.cell == Cell::Lstm) args.push_back(arg(last_c_of));
-    QR_RETURN_IF_ERROR(emit(Kernel::RecurrentF32, &p, args));
+    if (bytes.empty()) {
+      QR_RETURN_IF_ERROR(emit(Kernel::RecurrentF32, &p, args));
+    } else {
+      const kernels::RecurrentBytes both{p, g.input};
+      QR_RETURN_IF_ERROR(emit(Kernel::RecurrentBytes, &both, args));
+    }
   }
   return {};
 }

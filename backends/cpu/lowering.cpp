@@ -468,6 +468,11 @@ Status Lowering::lower_group(const Group &group, bool *done) {
     case Op::MaxPool:
     case Op::AveragePool: return lower_pool(node, done);
     case Op::Resize: return lower_resize(node, done);
+    case Op::RandomNormal:
+    case Op::RandomNormalLike:
+    case Op::RandomUniform:
+    case Op::RandomUniformLike: return lower_random(node, done);
+    case Op::Col2Im: return lower_col2im(node, done);
     case Op::RoiAlign: return lower_roi_align(node, done);
     case Op::GridSample: return lower_grid_sample(node, done);
     default:

@@ -11,6 +11,7 @@
 #include "backends/cpu/ways.h"
 #include "formats/qir/graph_edit.h"
 #include "formats/qir/infer.h"
+#include "formats/qir/resize_coordinates.h"
 
 namespace quarry::cpu {
 
@@ -107,6 +108,11 @@ class Lowering {
   Status lower_apart(const Group &group, const qir::ConvGeometry &geometry, bool *done);  // of ConvTranspose
   View repeated_channels(std::int32_t id, std::int64_t times);
   Status lower_recurrent(const qir::Node &node, bool *done);
+  Result<Vector<std::uint32_t>> byte_weights(const qir::Node &node, const kernels::RecurrentF32 &layer,
+                                             const qir::RnnGeometry &g, const float *w, const float *r,
+                                             const Vector<float> &bias);
+  Status emit_gates(const View &x, std::int64_t rows, std::int64_t depth, std::int64_t columns, const float *w,
+                    const Vector<float> &bias, View *out);
   Status lower_cumulate(const qir::Node &node, bool *done);
   Status lower_rotary(const qir::Node &node, bool *done);
   Status lower_top_k(const qir::Node &node, bool *done);
@@ -137,6 +143,10 @@ class Lowering {
   Status lower_reduce(const Group &group, bool *done);
   Status lower_pool(const qir::Node &node, bool *done);
   Status lower_resize(const qir::Node &node, bool *done);
+  bool crop_axes(const qir::Node &node, const qir::ResizeGeometry &geometry, qir::ResizeAxis *axes) const;
+  Status lower_col2im(const qir::Node &node, bool *done);
+  Status lower_random(const qir::Node &node, bool *done);
+  Status lower_tile(const qir::Node &node, bool *done);
   Status lower_roi_align(const qir::Node &node, bool *done);
   Status lower_grid_sample(const qir::Node &node, bool *done);
   Status lower_movement(const qir::Node &node, bool *done);  // views, Concat, Gather, Pad, Cast

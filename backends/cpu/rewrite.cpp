@@ -65,6 +65,9 @@ Status rewrite(qir::Graph &graph, qir::Store &store, Ways &ways, bool look_only)
   Vector<passes::Composed> found;
   passes::compose(graph, store, kComposites, &found);
   ways.composed(found);
+  Vector<passes::Joined> joined;
+  passes::simplify_convolutions(graph, store, look_only, &joined);
+  for (const passes::Joined &node : joined) ways.fused(node.source, node.into);
   return qir::validate_graph(graph);
 }
 

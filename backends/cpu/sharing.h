@@ -3,7 +3,8 @@
 // saves; one that has just helped still looks for work. So small loops are run alone, until they have taken as long
 // as makes a wake worth its while. How long loops take is measured as they run; results do not hang on it.
 // Whether the other threads come soon enough, and whether their caches are near, hangs on the machine and on what else
-// it does: of short runs some are tried both ways, and the others are made as took less time.
+// it does: of short runs some are tried each way (as loops ask for it, alone, with the others woken at once), and the
+// rest are made as took least time.
 #pragma once
 
 #include "backends/common/kernels/kernel.h"
@@ -29,9 +30,9 @@ class Sharing {
     share_now_ = all_ || first_;
     first_ = false;
     if (!given || given->worker_count < 2) return {};
-    alone_ = !share_now_ && choose_alone(measured);
+    way_ = share_now_ ? kAsked : choose(measured);
     run_begin_ns_ = run_end_ns_ = 0;
-    if (alone_ && !trial_) return {};
+    if (way_ == kAlone && !trial_) return {};
     return {given->worker_count, this,
             [](void *self, std::uint64_t count, std::uint64_t grain, qr_parallel_body body, void *context) {
               static_cast<Sharing *>(self)->loop(count, grain, body, context);
@@ -43,27 +44,33 @@ class Sharing {
  private:
   static constexpr std::uint64_t kWorthWaking = 30'000, kStillAwake = 20'000, kBytesPerNs = 10, kMost = 1u << 30;
   static constexpr std::uint64_t kShortRun = 1'000'000;
-  // Of so many runs, the first ones are made both ways in turn, for the machine's load changes. Of each way the
-  // quickest counts: interruptions say nothing.
-  static constexpr std::uint32_t kRuns = 256, kTrials = 6;
+  enum Way : std::uint32_t { kAsked, kAlone, kAtOnce, kWays };
+  // Of so many runs, the first ones are made each way in turn, for the machine's load changes. Of each way the quickest
+  // counts: interruptions say nothing.
+  static constexpr std::uint32_t kRuns = 256, kTrials = 3 * kWays;
 
-  // Takes the time of the run before, and says whether this one is made on one thread.
-  bool choose_alone(bool measured) noexcept {
+  // Takes the time of the run before, and says how this one is made.
+  Way choose(bool measured) noexcept {
     const std::uint64_t took = run_end_ns_ - run_begin_ns_;
-    if (measured && trial_ && took > 0 && took < quickest_ns_[alone_]) quickest_ns_[alone_] = took;
+    if (measured && trial_ && took > 0 && took < quickest_ns_[way_]) quickest_ns_[way_] = took;
     const std::uint32_t run = runs_++ % kRuns;
-    if (run == 0) quickest_ns_[0] = quickest_ns_[1] = kMost;
-    trial_ = run == 0 || (run < kTrials && quickest_ns_[0] < kShortRun);
-    // Where it makes no difference, the other threads are left alone.
-    return trial_ ? run % 2 == 1 : quickest_ns_[1] <= quickest_ns_[0] + quickest_ns_[0] / 32 && quickest_ns_[1] < kMost;
+    if (run == 0)
+      for (std::uint64_t &quickest : quickest_ns_) quickest = kMost;
+    trial_ = run == 0 || (run < kTrials && quickest_ns_[kAsked] < kShortRun);
+    if (trial_) return static_cast<Way>(run % kWays);
+    // Where it makes no difference, the other threads are left alone, or as long as may be.
+    const auto little = [](std::uint64_t ns) { return ns + ns / 32; };
+    const Way shared = quickest_ns_[kAsked] <= little(quickest_ns_[kAtOnce]) ? kAsked : kAtOnce;
+    return quickest_ns_[kAlone] < kMost && quickest_ns_[kAlone] <= little(quickest_ns_[shared]) ? kAlone : shared;
   }
 
   void loop(std::uint64_t count, std::uint64_t grain, qr_parallel_body body, void *context) noexcept {
     std::uint32_t &alone_ns = alone_ns_[step_];
     const std::uint64_t begin = host_->clock_ns(host_->self);
     if (run_begin_ns_ == 0) run_begin_ns_ = begin;
-    const bool shared = !alone_ && (share_now_ || (last_ns_ != 0 && begin - last_ns_ < kStillAwake) ||
-                                    saved_ns_ + alone_ns >= kWorthWaking);
+    const bool shared =
+        way_ != kAlone && (share_now_ || (last_ns_ == 0 ? way_ == kAtOnce : begin - last_ns_ < kStillAwake) ||
+                           saved_ns_ + alone_ns >= kWorthWaking);
     if (shared) given_->parallel_for(given_->self, count, grain, body, context);
     else body(context, 0, count, 0);
     const std::uint64_t end = host_->clock_ns(host_->self);
@@ -85,12 +92,13 @@ class Sharing {
   Vector<std::uint32_t> alone_ns_;  // per step: a loop of it on one thread
   std::size_t step_ = 0;
   bool all_ = false, first_ = true, share_now_ = false;
-  std::uint64_t saved_ns_ = 0;                     // of loops that were run alone since the last that was shared
-  std::uint64_t last_ns_ = 0;                      // when that ended; 0: not in this run
-  bool alone_ = false, trial_ = false;             // this run is made on one thread; it is one of those that are timed
-  std::uint32_t runs_ = 0;                         // that were chosen for
-  std::uint64_t quickest_ns_[2] = {kMost, kMost};  // of the trials: as loops ask for it, and alone
-  std::uint64_t run_begin_ns_ = 0, run_end_ns_ = 0;  // of this run's loops; 0: none yet
+  std::uint64_t saved_ns_ = 0;  // of loops that were run alone since the last that was shared
+  std::uint64_t last_ns_ = 0;   // when that ended; 0: not in this run
+  Way way_ = kAsked;            // this run's
+  bool trial_ = false;          // it is one of those that are timed
+  std::uint32_t runs_ = 0;      // that were chosen for
+  std::uint64_t quickest_ns_[kWays] = {kMost, kMost, kMost};  // of the trials
+  std::uint64_t run_begin_ns_ = 0, run_end_ns_ = 0;           // of this run's loops; 0: none yet
 };
 
 }  // namespace quarry::cpu

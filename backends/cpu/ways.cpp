@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "backends/cpu-reference/coverage.h"
-#include "backends/cpu/cut.h"
+#include "passes/cut.h"
 
 namespace quarry::cpu {
 
@@ -64,8 +64,8 @@ void Ways::chained(std::int32_t source, std::span<const Step> left, std::int32_t
 }
 
 void Ways::tail(const qir::Graph &part) {
-  const Vector<bool> tells = telling(part);
-  const bool planned = has_products(cut(part, tells).second.graph);
+  const Vector<bool> tells = passes::telling(part);
+  const bool planned = passes::has_products(passes::cut(part, tells).second.graph);
   for (std::size_t n = 0; n < part.nodes.size(); ++n) {
     Way *const way = of(part.nodes[n].source);
     if (!way) continue;

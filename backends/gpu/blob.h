@@ -7,10 +7,11 @@
 
 namespace quarry::gpu {
 
-inline constexpr std::uint32_t kBlobVersion = 2;
+inline constexpr std::uint32_t kBlobVersion = 3;
 
 struct Blob {
   Plan plan;
+  Tail tail;
   std::uint64_t weights_bytes = 0, io_bytes = 0;
   // The program's binary is the last segment, where there is one: for which device and driver, of which source.
   String device;

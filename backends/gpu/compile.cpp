@@ -6,8 +6,10 @@
 
 #include "backends/cpu-reference/folder.h"
 #include "backends/gpu/lower/quantized.h"
+#include "backends/gpu/tail.h"
 #include "base/checked.h"
 #include "passes/compose.h"
+#include "passes/cut.h"
 #include "passes/passes.h"
 
 namespace quarry::gpu {
@@ -54,9 +56,58 @@ std::uint64_t bytes_of(const qir::Tensor &tensor) {
   return count ? packed_size(tensor.dtype, *count).value_or(0) : 0;
 }
 
+// What the host does (`by_host`, per node), or a plan of the run's: its operators must be ours, or tell extents.
+void judge_tail(const qir::Graph &tail, const Vector<bool> &by_host, HostTail host_tail, Vector<Status> &refused) {
+  for (std::size_t n = 0; n < tail.nodes.size(); ++n) {
+    const qir::Node &node = tail.nodes[n];
+    if (node.source < 0) continue;
+    Status &verdict = refused[static_cast<std::size_t>(node.source)];
+    if (!find_operator(node.op))
+      verdict = refuse(ErrorId::backend_op, node, "found an operator that the backend gpu does not have");
+    else if (by_host[n] && host_tail == HostTail::Refused)
+      verdict = refuse(ErrorId::backend_limit, node,
+                       "found extents that only a run tells, expected them known when the model is compiled",
+                       "option gpu.tail=host has the host run such nodes, and the device all before them");
+  }
+}
+
+std::uint32_t place_of(const Vector<std::int32_t> &list, std::int32_t id) {
+  return static_cast<std::uint32_t>(std::ranges::find(list, id) - list.begin());
+}
+
+Status write_tail(const qir::Graph &graph, const passes::Parts &parts, Compiled &out) {
+  Tail &tail = out.tail;
+  const passes::Part &first = parts.first, &second = parts.second;
+  qir::ConstantPool pool;
+  QR_ASSIGN_OR_RETURN(tail.qir, qir::write_graph(second.graph, pool));
+  out.tail_constants.resize(pool.size());
+  if (pool.size() > 0) pool.write_to(out.tail_constants.data());
+  out.weights_bytes += pool.size();
+  for (const qir::Node &node : second.graph.nodes) tail.sources.push_back(node.source);
+  tail.inputs = std::move(out.plan.inputs), tail.outputs = std::move(out.plan.outputs);
+  out.plan.inputs.clear(), out.plan.outputs.clear();
+  for (const std::int32_t id : first.inputs) {
+    tail.plan_inputs.push_back(place_of(graph.inputs, id));
+    out.plan.inputs.push_back(tail.inputs[tail.plan_inputs.back()]);
+  }
+  for (std::size_t i = 0; i < first.outputs.size(); ++i) {
+    const qir::Tensor &tensor = qir::at(graph, first.outputs[i]);
+    tail.plan_outputs.push_back(first.places[i] == qir::kAbsent ? kTailsAlone
+                                                                : static_cast<std::uint32_t>(first.places[i]));
+    out.plan.outputs.push_back({tensor.dtype, tensor.shape, tensor.name});
+  }
+  for (const std::int32_t id : second.inputs) {
+    const std::uint32_t given = place_of(graph.inputs, id), count = static_cast<std::uint32_t>(graph.inputs.size());
+    tail.reads.push_back(given < count ? given : count + place_of(first.outputs, id));
+  }
+  tail.writes.assign(second.places.begin(), second.places.end());
+  return {};
+}
+
 }  // namespace
 
-Result<Compiled> compile(qir::Graph graph, std::span<const qir::Bytes> segments, bool has_doubles) {
+Result<Compiled> compile(qir::Graph graph, std::span<const qir::Bytes> segments, bool has_doubles, HostTail host_tail,
+                         std::size_t sources) {
   Compiled out;
   for (const auto &[ids, list] :
        {std::pair{&graph.inputs, &out.plan.inputs}, std::pair{&graph.outputs, &out.plan.outputs}})
@@ -65,17 +116,34 @@ Result<Compiled> compile(qir::Graph graph, std::span<const qir::Bytes> segments,
       list->push_back({tensor.dtype, tensor.shape, tensor.name});
       out.io_bytes += bytes_of(tensor);
     }
-  qir::number_sources(graph);
-  Vector<String> names;
-  for (const qir::Node &node : graph.nodes) names.push_back(node.name);
-  out.refused.resize(graph.nodes.size());
+  if (sources == 0) qir::number_sources(graph);
+  Vector<String> names(std::max(sources, graph.nodes.size()));
+  for (const qir::Node &node : graph.nodes)
+    if (node.source >= 0) names[static_cast<std::size_t>(node.source)] = node.name;
+  out.refused.resize(names.size());
+  Vector<NodeWay> late(names.size());  // of nodes of the tail
+  const bool has_tail =
+      std::ranges::any_of(graph.tensors, [](const auto &tensor) { return !passes::known(tensor.shape); });
+  if (has_tail) {
+    passes::Parts parts = passes::cut(graph, passes::plannable(graph));
+    const qir::Graph &tail = parts.second.graph;
+    Vector<bool> by_host = passes::telling(tail);
+    if (!is_planned(tail, passes::cut(tail, by_host).second.graph)) by_host.assign(tail.nodes.size(), true);
+    judge_tail(tail, by_host, host_tail, out.refused);
+    for (std::size_t n = 0; n < tail.nodes.size(); ++n)
+      if (tail.nodes[n].source >= 0)
+        late[static_cast<std::size_t>(tail.nodes[n].source)].path =
+            by_host[n] ? QR_PLUGIN_PATH_REFERENCE : QR_PLUGIN_PATH_NATIVE;
+    QR_RETURN_IF_ERROR(write_tail(graph, parts, out));
+    graph = std::move(parts.first.graph);
+  }
   qir::Store store;
   Vector<passes::Composed> composed;
   QR_RETURN_IF_ERROR(rewrite(graph, store, composed));
   Constants constants;
   Lowering lowering(graph, store, has_doubles, out.plan, constants);
   QR_RETURN_IF_ERROR(lowering.run(out.refused));
-  lowering.tell_ways(names);
+  lowering.tell_ways(names, late);
   if (std::ranges::any_of(out.refused, [](const Status &status) { return !status.ok(); })) return out;
   QR_RETURN_IF_ERROR(place_values(out.plan));
 
@@ -139,7 +207,7 @@ bool form_of(const Plan &plan, const Step &step, Vector<StepOperand> &operands, 
     const Operand &operand = plan.operands[step.first_operand + i];
     const auto dtype = dtype_from_number(operand.dtype);
     if (!dtype || operand.value >= plan.values.size()) return false;
-    operands.push_back({*dtype, operand.offset});
+    operands.push_back({*dtype, operand.offset, operand.scale, operand.zero});
     std::copy_n(numbers.begin() + static_cast<std::ptrdiff_t>(at + r * (i + 1)), r, out.nest.strides[i]);
   }
   out.operands = operands;

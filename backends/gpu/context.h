@@ -28,6 +28,12 @@ class LoadedContext : public HeapObject {
   const Engine &engine() const noexcept { return *engine_; }
   const std::shared_ptr<const Engine> &shared_engine() const noexcept { return engine_; }
   const Plan &plan() const noexcept { return blob_.plan; }
+  const Tail &tail() const noexcept { return blob_.tail; }
+  // The model's.
+  const Vector<Io> &inputs() const noexcept { return blob_.tail.qir.empty() ? blob_.plan.inputs : blob_.tail.inputs; }
+  const Vector<Io> &outputs() const noexcept {
+    return blob_.tail.qir.empty() ? blob_.plan.outputs : blob_.tail.outputs;
+  }
   const PlanSource &source() const noexcept { return source_; }
   cl_program program() const noexcept { return program_.get(); }
   // Of a constant.

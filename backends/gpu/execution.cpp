@@ -17,18 +17,36 @@ constexpr std::uint32_t kNone = UINT32_MAX;
 // So many kernels are handed over before the first of them has to be done: an abort waits for no more.
 constexpr std::size_t kBatch = 16;
 
+Status lost_while_waiting() {
+  return Status::error(ErrorId::device_lost,
+                       "gpu: run: the device was lost and opened again while the run was under way");
+}
+
 }  // namespace
 
-Result<Unique<Execution>> Execution::make(const LoadedContext &context, std::string_view priority) {
+Result<Unique<Execution>> Execution::make(const LoadedContext &context, std::string_view priority,
+                                          std::uint64_t depth) {
   auto made = quarry::make_unique<Execution>(context);
   QR_RETURN_IF_ERROR(made->prepare(priority));
+  for (std::uint64_t i = 0; i < 1 + depth; ++i) {
+    Run &run = *made->runs_.emplace_back(quarry::make_unique<Run>());
+    run.loans.resize(made->borders_.size());
+    run.events.resize(context.plan().steps.size());
+  }
   made->engine_ = context.shared_engine();
   return made;
 }
 
 Status Execution::reopen() {
   if (engine_ == context_.shared_engine()) return {};
-  kernels_.clear(), events_.clear(), borders_.clear(), parts_.clear(), pieces_.clear();
+  for (const Unique<Run> &run : runs_) {
+    for (opencl::Event &event : run->events) event = opencl::Event();
+    for (Loan &loan : run->loans) loan = {};
+    if (run->begun && run->status.ok()) run->status = lost_while_waiting();
+    run->end = opencl::Event(), run->engine = nullptr;
+  }
+  last_queue_ = nullptr;
+  kernels_.clear(), borders_.clear(), parts_.clear(), pieces_.clear();
   queue_ = opencl::Queue(), profiled_queue_ = opencl::Queue();
   engine_ = nullptr;
   const String priority = priority_;
@@ -93,7 +111,6 @@ Status Execution::prepare(std::string_view priority) {
           check("SetKernelArg", cl->SetKernelArg(made, o, sizeof memory, &memory), plan.names.data() + step.name));
     }
   }
-  events_.resize(plan.steps.size());
   for (const Vector<std::uint32_t> *list : {&inputs_, &outputs_})
     for (const std::uint32_t v : *list) {
       Border &border = borders_.emplace_back();
@@ -132,55 +149,82 @@ Status Execution::bind(std::size_t which, const SharedMemory *memory, std::uint6
 }
 
 // Memory that is registered on this device is worked on where it lies, or copied on the device from where it lies.
-Status Execution::borrow(const qr_run_request &request) {
+Status Execution::borrow(Run &run) {
+  const qr_run_request &request = *run.request;
   for (std::size_t i = 0; i < borders_.size(); ++i) {
-    Border &border = borders_[i];
     const bool is_input = i < inputs_.size();
     const qr_io_buffer &buffer = is_input ? request.inputs[i] : request.outputs[i - inputs_.size()];
-    if (border.value == kNone) continue;
-    const std::uint64_t bytes = context_.plan().values[border.value].bytes;
+    if (borders_[i].value == kNone) continue;
+    const std::uint64_t bytes = context_.plan().values[borders_[i].value].bytes;
     // A registration is a handle of the host's for a SharedMemory (plugin.cpp).
     auto *const memory = reinterpret_cast<SharedMemory *>(buffer.memory);
     const bool is_here = memory && bytes > 0 && (is_input || buffer.wanted) && memory->engine() == &context_.engine() &&
                          buffer.memory_offset <= memory->bytes() && bytes <= memory->bytes() - buffer.memory_offset;
-    border.copied = is_here && buffer.memory_offset % context_.engine().device().alignment != 0;
+    const bool copied = is_here && buffer.memory_offset % context_.engine().device().alignment != 0;
     if (is_here) {
       QR_RETURN_IF_ERROR(memory->lend());
-      border.lent = memory;
+      run.loans[i] = {memory, copied};
     }
-    QR_RETURN_IF_ERROR(
-        bind(i, is_here && !border.copied ? memory : nullptr, border.copied || !is_here ? 0 : buffer.memory_offset));
+    QR_RETURN_IF_ERROR(bind(i, is_here && !copied ? memory : nullptr, copied || !is_here ? 0 : buffer.memory_offset));
   }
   return {};
 }
 
-void Execution::give_back(Status &status) {
-  for (Border &border : borders_) {
-    if (!border.lent) continue;
-    Status given = border.lent->take_back();
+void Execution::give_back(Run &run, Status &status) {
+  for (Loan &loan : run.loans) {
+    if (!loan.memory) continue;
+    Status given = loan.memory->take_back();
     if (status.ok()) status = std::move(given);
-    border.lent = nullptr;
+    loan = {};
   }
 }
 
 // ---- runs ---------------------------------------------------------------------------------------
 
-Status Execution::enqueue(cl_command_queue queue, const qr_run_request &request, const plugin::StopToken &stop,
-                          bool profiled) {
+void Execution::set(Run &run, const qr_run_request &request, const qr_host &host) {
+  run.request = &request;
+  run.stop.emplace(request.signal, host);
+  run.next = 0, run.engine = nullptr;
+  run.profiled = plugin::wants_nodes(request.profile);
+  run.begun = run.handed = false;
+  run.status = {};
+}
+
+cl_command_queue Execution::queue_of(const Run &run) const noexcept {
+  return run.profiled ? profiled_queue_.get() : queue_.get();
+}
+
+// Memory and inputs.
+Status Execution::begin(Run &run) {
+  run.begun = true;
+  const qr_run_request &request = *run.request;
+  if (run.stop->stopped()) return run.stop->status("run");
+  if (engine_ != context_.shared_engine() || engine_->is_lost())
+    return Status::error(ErrorId::device_lost, "gpu: run: the device was lost in an earlier call");
+  run.engine = engine_.get();
+  QR_RETURN_IF_ERROR(plugin::check_counts(request, inputs_.size(), outputs_.size()));
+  if (run.profiled && !profiled_queue_) {
+    QR_ASSIGN_OR_RETURN(profiled_queue_, context_.engine().queue(true, priority_));
+  }
+  const cl_command_queue queue = queue_of(run);
   const Plan &plan = context_.plan();
   const opencl::Library &cl = context_.engine().library();
+  // Runs share the memory between steps: those on the other queue must have ended.
+  const cl_command_queue last = last_queue_.exchange(queue);
+  if (last && last != queue) QR_RETURN_IF_ERROR(check("Finish", cl->Finish(last)));
+  QR_RETURN_IF_ERROR(borrow(run));
   for (std::size_t i = 0; i < inputs_.size(); ++i) {
     const std::uint32_t v = inputs_[i];
     if (v == kNone || plan.values[v].bytes == 0) continue;
     const qr_io_buffer &buffer = request.inputs[i];
-    const Border &border = borders_[i];
-    if (border.copied)
+    const Loan &loan = run.loans[i];
+    if (loan.copied)
       QR_RETURN_IF_ERROR(
           check("EnqueueCopyBuffer",
-                cl->EnqueueCopyBuffer(queue, border.lent->memory().get(), border.own, buffer.memory_offset, 0,
+                cl->EnqueueCopyBuffer(queue, loan.memory->memory().get(), borders_[i].own, buffer.memory_offset, 0,
                                       plan.values[v].bytes, 0, nullptr, nullptr),
                 "an input"));
-    if (border.lent) continue;
+    if (loan.memory) continue;
     if (buffer.size_bytes < plan.values[v].bytes || !buffer.data)
       return Status::error(ErrorId::run_shape, format("input %zu: found %llu bytes, expected %llu", i,
                                                       static_cast<unsigned long long>(buffer.size_bytes),
@@ -190,44 +234,65 @@ Status Execution::enqueue(cl_command_queue queue, const qr_run_request &request,
         cl->EnqueueWriteBuffer(queue, memory_[v], CL_FALSE, 0, plan.values[v].bytes, buffer.data, 0, nullptr, nullptr),
         "an input"));
   }
-  for (std::size_t s = 0; s < plan.steps.size(); ++s) {
+  return {};
+}
+
+// Kernels and results; without blocking it stops where the first batch has to end before more is handed over.
+Status Execution::hand_over(Run &run, Blocking blocking, bool with_end) {
+  const Plan &plan = context_.plan();
+  const opencl::Library &cl = context_.engine().library();
+  const cl_command_queue queue = queue_of(run);
+  for (; run.next < plan.steps.size(); ++run.next) {
+    const std::size_t s = run.next;
     const Bounds &bounds = context_.source().bounds[s];
     if (s % kBatch == 0) {
-      if (s >= 2 * kBatch && !profiled) {
-        const cl_event before = events_[s - kBatch - 1].get();
+      if (s >= 2 * kBatch && !run.profiled) {
+        if (blocking == Blocking::No) return {};
+        const cl_event before = run.events[s - kBatch - 1].get();
         QR_RETURN_IF_ERROR(check("WaitForEvents", cl->WaitForEvents(1, &before)));
       }
-      if (stop.stopped()) return stop.status("run");
+      if (run.stop->stopped()) return run.stop->status("run");
     }
     std::size_t global[3], local[3];
     for (std::size_t d = 0; d < 3; ++d)
       global[d] = static_cast<std::size_t>(bounds.global[d]), local[d] = static_cast<std::size_t>(bounds.local[d]);
-    const bool wants_event = profiled || (s + 1) % kBatch == 0;
+    const bool wants_event = run.profiled || (s + 1) % kBatch == 0;
     cl_event event = nullptr;
     QR_RETURN_IF_ERROR(check("EnqueueNDRangeKernel",
                              cl->EnqueueNDRangeKernel(queue, kernels_[s].get(), 3, nullptr, global, local, 0, nullptr,
                                                       wants_event ? &event : nullptr),
                              plan.names.data() + plan.steps[s].name));
-    if (event) events_[s] = opencl::Event(cl, event);
+    if (event) run.events[s] = opencl::Event(cl, event);
     if ((s + 1) % kBatch == 0) QR_RETURN_IF_ERROR(check("Flush", cl->Flush(queue)));
   }
+  QR_RETURN_IF_ERROR(take_results(run));
+  if (with_end) {
+    cl_event event = nullptr;
+    QR_RETURN_IF_ERROR(
+        check("EnqueueMarkerWithWaitList", cl->EnqueueMarkerWithWaitList(queue, 0, nullptr, &event), "a run's end"));
+    run.end = opencl::Event(cl, event);
+    QR_RETURN_IF_ERROR(check("Flush", cl->Flush(queue)));
+  }
+  run.handed = true;
   return {};
 }
 
-Status Execution::take_results(cl_command_queue queue, const qr_run_request &request) {
+Status Execution::take_results(Run &run) {
   const Plan &plan = context_.plan();
   const opencl::Library &cl = context_.engine().library();
+  const cl_command_queue queue = queue_of(run);
   for (std::size_t i = 0; i < outputs_.size(); ++i) {
-    qr_io_buffer &buffer = request.outputs[i];
+    const qr_io_buffer &buffer = run.request->outputs[i];
     if (!buffer.wanted) continue;
     const std::uint64_t bytes = plan.values[outputs_[i]].bytes;
-    const Border &border = borders_[inputs_.size() + i];
-    if (border.copied)
-      QR_RETURN_IF_ERROR(check("EnqueueCopyBuffer",
-                               cl->EnqueueCopyBuffer(queue, border.own, border.lent->memory().get(), 0,
-                                                     buffer.memory_offset, bytes, 0, nullptr, nullptr),
-                               "an output"));
-    if (border.lent) continue;
+    const Loan &loan = run.loans[inputs_.size() + i];
+    if (loan.copied)
+      QR_RETURN_IF_ERROR(
+          check("EnqueueCopyBuffer",
+                cl->EnqueueCopyBuffer(queue, borders_[inputs_.size() + i].own, loan.memory->memory().get(), 0,
+                                      buffer.memory_offset, bytes, 0, nullptr, nullptr),
+                "an output"));
+    if (loan.memory) continue;
     if (buffer.size_bytes < bytes || (!buffer.data && bytes > 0))
       return Status::error(ErrorId::run_room, format("output %zu: found room for %llu bytes, expected %llu", i,
                                                      static_cast<unsigned long long>(buffer.size_bytes),
@@ -238,9 +303,13 @@ Status Execution::take_results(cl_command_queue queue, const qr_run_request &req
           cl->EnqueueReadBuffer(queue, memory_[outputs_[i]], CL_FALSE, 0, bytes, buffer.data, 0, nullptr, nullptr),
           "an output"));
   }
-  QR_RETURN_IF_ERROR(check("Finish", cl->Finish(queue)));
-  // A device that fails does not always tell the queue.
-  for (const opencl::Event &event : events_) {
+  return {};
+}
+
+// A device that fails does not always tell the queue.
+Status Execution::check_events(const Run &run) const {
+  const opencl::Library &cl = context_.engine().library();
+  for (const opencl::Event &event : run.events) {
     if (!event) continue;
     cl_int status = CL_COMPLETE;
     QR_RETURN_IF_ERROR(check("GetEventInfo", cl->GetEventInfo(event.get(), CL_EVENT_COMMAND_EXECUTION_STATUS,
@@ -248,27 +317,102 @@ Status Execution::take_results(cl_command_queue queue, const qr_run_request &req
     if (status < 0)
       return Status::error(ErrorId::device_lost, "gpu: a kernel ended with " + opencl::error_text(status));
   }
-  for (std::size_t i = 0; i < outputs_.size(); ++i) {
-    qr_io_buffer &buffer = request.outputs[i];
+  return {};
+}
+
+// With what it came to: nobody reads or writes the caller's memory any more.
+Status Execution::finish(Run &run, Status status) {
+  const Plan &plan = context_.plan();
+  if (status.ok()) status = check_events(run);
+  const bool is_here = run.engine && run.engine == engine_.get();
+  const cl_command_queue last = last_queue_;
+  if (!status.ok() && is_here && last) (void)run.engine->library()->Finish(last);
+  give_back(run, status);
+  if (status.code() == QR_DEVICE_LOST && is_here) run.engine->tell_lost();
+  for (std::size_t i = 0; status.ok() && i < outputs_.size(); ++i) {
+    qr_io_buffer &buffer = run.request->outputs[i];
     if (!buffer.wanted) continue;
     const Io &io = plan.outputs[i];
     buffer.rank = static_cast<std::uint32_t>(io.shape.size());
     std::ranges::copy(io.shape, buffer.dims);
     buffer.used_bytes = plan.values[outputs_[i]].bytes;
   }
-  return {};
+  if (status.ok() && run.profiled) tell(run);
+  for (opencl::Event &event : run.events) event = opencl::Event();
+  run.end = opencl::Event();
+  if (status.ok() && run.stop->stopped()) return run.stop->status("run");
+  return status;
 }
 
-void Execution::tell(const qr_profile_sink &profile) {
+Status Execution::run(const qr_run_request &request, const qr_host &host) {
+  Run &run = *runs_[0];
+  set(run, request, host);
+  Status status = begin(run);
+  if (status.ok()) status = hand_over(run, Blocking::Yes, false);
+  if (status.ok()) status = check("Finish", context_.engine().library()->Finish(queue_of(run)));
+  return finish(run, std::move(status));
+}
+
+// ---- submitted runs -----------------------------------------------------------------------------
+
+// Whatever fails is the outcome of the run.
+void Execution::try_hand_over(Run &run, Blocking blocking) {
+  if (run.status.ok() && !run.begun) run.status = begin(run);
+  if (run.status.ok()) run.status = hand_over(run, blocking, true);
+  if (!run.status.ok()) run.handed = true;
+}
+
+Result<std::uint64_t> Execution::submit(const qr_run_request &request, const qr_host &host) {
+  if (runs_.size() < 2) return Status::error(ErrorId::internal, "submit: found a queue of depth 0");
+  const std::lock_guard lock(mutex_);
+  const std::uint64_t ticket = ++submitted_;
+  Run &run = run_of(ticket);
+  set(run, request, host);
+  if (handed_ + 1 == ticket) {
+    try_hand_over(run, Blocking::No);
+    if (run.handed) handed_ = ticket;
+  }
+  return ticket;
+}
+
+Status Execution::wait(std::uint64_t ticket) {
+  Run &run = run_of(ticket);
+  std::unique_lock lock(mutex_);
+  if (handed_ < ticket) {  // all before it have ended: it is the next
+    lock.unlock();
+    try_hand_over(run, Blocking::Yes);
+    lock.lock();
+    handed_ = ticket;
+    // What follows goes with it, as far as that needs no waiting.
+    while (handed_ < submitted_) {
+      Run &next = run_of(handed_ + 1);
+      try_hand_over(next, Blocking::No);
+      if (!next.handed) break;
+      ++handed_;
+    }
+  }
+  lock.unlock();
+  Status status = std::move(run.status);
+  run.status = {};
+  if (status.ok()) {
+    const cl_event end = run.end.get();
+    status = check("WaitForEvents", context_.engine().library()->WaitForEvents(1, &end), "a run's end");
+  }
+  return finish(run, std::move(status));
+}
+
+void Execution::tell(const Run &run) {
+  const qr_profile_sink &profile = *run.request->profile;
   const Plan &plan = context_.plan();
   const opencl::Library &cl = context_.engine().library();
   const auto text = [&](std::uint32_t at) { return std::string_view(plan.names.data() + at); };
   for (std::size_t s = 0; s < plan.steps.size(); ++s) {
-    if (!events_[s]) continue;
+    if (!run.events[s]) continue;
     cl_ulong begin = 0, end = 0;
-    if (cl->GetEventProfilingInfo(events_[s].get(), CL_PROFILING_COMMAND_START, sizeof begin, &begin, nullptr) !=
+    if (cl->GetEventProfilingInfo(run.events[s].get(), CL_PROFILING_COMMAND_START, sizeof begin, &begin, nullptr) !=
             CL_SUCCESS ||
-        cl->GetEventProfilingInfo(events_[s].get(), CL_PROFILING_COMMAND_END, sizeof end, &end, nullptr) != CL_SUCCESS)
+        cl->GetEventProfilingInfo(run.events[s].get(), CL_PROFILING_COMMAND_END, sizeof end, &end, nullptr) !=
+            CL_SUCCESS)
       continue;
     const Step &step = plan.steps[s];
     qr_plugin_event event = plugin::node_event({.id = s + 1,
@@ -290,30 +434,6 @@ void Execution::tell(const qr_profile_sink &profile) {
     }
     profile.event(profile.self, &event);
   }
-}
-
-Status Execution::run(const qr_run_request &request, const qr_host &host) {
-  const plugin::StopToken stop(request.signal, host);
-  if (stop.stopped()) return stop.status("run");
-  if (engine_ != context_.shared_engine() || engine_->is_lost())
-    return Status::error(ErrorId::device_lost, "gpu: run: the device was lost in an earlier call");
-  QR_RETURN_IF_ERROR(plugin::check_counts(request, inputs_.size(), outputs_.size()));
-  const bool profiled = plugin::wants_nodes(request.profile);
-  if (profiled && !profiled_queue_) {
-    QR_ASSIGN_OR_RETURN(profiled_queue_, context_.engine().queue(true, priority_));
-  }
-  const cl_command_queue queue = profiled ? profiled_queue_.get() : queue_.get();
-  Status status = borrow(request);
-  if (status.ok()) status = enqueue(queue, request, stop, profiled);
-  if (status.ok()) status = take_results(queue, request);
-  // Nobody reads or writes the caller's memory any more.
-  if (!status.ok()) (void)context_.engine().library()->Finish(queue);
-  give_back(status);
-  if (status.code() == QR_DEVICE_LOST) engine_->tell_lost();
-  if (status.ok() && profiled) tell(*request.profile);
-  for (opencl::Event &event : events_) event = opencl::Event();
-  if (status.ok() && stop.stopped()) return stop.status("run");
-  return status;
 }
 
 }  // namespace quarry::gpu

@@ -2,6 +2,8 @@
 // One caller's runs: a queue, memory for values, a kernel object for each step with its arguments set.
 #pragma once
 
+#include <optional>
+
 #include "backends/common/plugin_support.h"
 #include "backends/gpu/context.h"
 #include "backends/gpu/shared_memory.h"
@@ -10,41 +12,77 @@ namespace quarry::gpu {
 
 class Execution : public HeapObject {
  public:
-  static Result<Unique<Execution>> make(const LoadedContext &context, std::string_view priority);
+  // `depth`: so many submitted runs may be under way.
+  static Result<Unique<Execution>> make(const LoadedContext &context, std::string_view priority,
+                                        std::uint64_t depth = 0);
   explicit Execution(const LoadedContext &context) : context_(context) {}
   Status run(const qr_run_request &request, const qr_host &host);
-  // After the context was opened again on another engine.
+  // After the context was opened again on another engine. What was under way is lost.
   Status reopen();
 
- private:
-  Status prepare(std::string_view priority);
-  Status enqueue(cl_command_queue queue, const qr_run_request &request, const plugin::StopToken &stop, bool profiled);
-  Status borrow(const qr_run_request &request);
-  void give_back(Status &status);
-  Status bind(std::size_t border, const SharedMemory *memory, std::uint64_t offset);
-  Status take_results(cl_command_queue queue, const qr_run_request &request);
-  void tell(const qr_profile_sink &profile);
+  // Hands a run over to the device, as far as that needs no waiting; wait(), which may run beside, does the rest of it.
+  // Runs end in the order in which they were submitted, and are waited for in that order.
+  Result<std::uint64_t> submit(const qr_run_request &request, const qr_host &host);
+  Status wait(std::uint64_t ticket);
 
-  const LoadedContext &context_;
-  std::shared_ptr<const Engine> engine_;  // whose objects these are; none: there are none
-  String priority_;
-  opencl::Queue queue_, profiled_queue_;
-  Vector<opencl::Memory> pieces_, parts_;
-  Vector<cl_mem> memory_;  // per value
+ private:
   // What an input or output is in: memory of its own, or the caller's.
   struct Border {
     std::uint32_t value = UINT32_MAX;
     cl_mem own = nullptr;
     std::uint64_t id = 0, offset = 0;  // of the caller's memory; id 0: in its own
     opencl::Memory part;
-    SharedMemory *lent = nullptr;                             // to the run
-    bool copied = false;                                      // from or to there, for it lies at an odd offset
     Vector<std::pair<std::uint32_t, std::uint32_t>> readers;  // step and argument
   };
+  // The caller's memory that a run has, for a border.
+  struct Loan {
+    SharedMemory *memory = nullptr;
+    bool copied = false;  // from or to there, for it lies at an odd offset
+  };
+  // A run and how far it is.
+  struct Run : HeapObject {
+    const qr_run_request *request = nullptr;
+    std::optional<plugin::StopToken> stop;
+    Vector<Loan> loans;              // per border
+    Vector<opencl::Event> events;    // per step, while it is profiled; else the last of a batch
+    opencl::Event end;               // of a submitted run
+    const Engine *engine = nullptr;  // on which it was begun; none: on none, or that is lost
+    std::size_t next = 0;            // step
+    bool profiled = false, begun = false, handed = false;
+    Status status;  // why it was not handed over
+  };
+
+  Status prepare(std::string_view priority);
+  Run &run_of(std::uint64_t ticket) noexcept { return *runs_[1 + (ticket - 1) % (runs_.size() - 1)]; }
+  void set(Run &run, const qr_run_request &request, const qr_host &host);
+  cl_command_queue queue_of(const Run &run) const noexcept;
+  Status begin(Run &run);
+  enum class Blocking { No, Yes };
+  Status hand_over(Run &run, Blocking blocking, bool with_end);
+  void try_hand_over(Run &run, Blocking blocking);
+  Status finish(Run &run, Status status);
+  Status borrow(Run &run);
+  void give_back(Run &run, Status &status);
+  Status bind(std::size_t border, const SharedMemory *memory, std::uint64_t offset);
+  Status take_results(Run &run);
+  Status check_events(const Run &run) const;
+  void tell(const Run &run);
+
+  const LoadedContext &context_;
+  std::shared_ptr<const Engine> engine_;  // whose objects these are; none: there are none
+  String priority_;
+  opencl::Queue queue_, profiled_queue_;
+  std::atomic<cl_command_queue> last_queue_ = nullptr;  // of the run that was begun last
+  Vector<opencl::Memory> pieces_, parts_;
+  Vector<cl_mem> memory_;                   // per value
   Vector<Border> borders_;                  // inputs, then outputs
   Vector<std::uint32_t> inputs_, outputs_;  // values, per input and output; kNone
   Vector<opencl::Kernel> kernels_;          // per step
-  Vector<opencl::Event> events_;            // per step, while a run is profiled; else the last of a batch
+  Vector<Unique<Run>> runs_;                // run()'s, then the submitted ones'
+
+  // Who hands over is the waiting one, or a submitting one where nothing is left to hand over before its run.
+  std::mutex mutex_;
+  std::uint64_t submitted_ = 0, handed_ = 0;  // so many
 };
 
 }  // namespace quarry::gpu

@@ -24,6 +24,8 @@ struct Value {
 struct Operand {
   std::uint32_t value = 0, dtype = 0;  // DType
   std::int32_t offset = 0;             // elements
+  std::int32_t zero = 0;               // StepOperand's
+  float scale = 0;
   std::uint32_t reserved = 0;
 };
 
@@ -60,6 +62,21 @@ struct Plan {
   Vector<std::uint64_t> pieces;  // bytes of the arena's
   Vector<Io> inputs, outputs;
 };
+
+// The part of the graph behind the first extents that are known only at run time (backends/tail). Inputs and outputs
+// of the plan are then those of the part before it.
+struct Tail {
+  Vector<std::uint8_t> qir;            // empty: there is none
+  Vector<std::int32_t> sources;        // per node, in the graph that was given
+  Vector<Io> inputs, outputs;          // the model's
+  Vector<std::uint32_t> plan_inputs;   // per input of the plan: which of the model's
+  Vector<std::uint32_t> plan_outputs;  // per output of the plan likewise, or kTailsAlone
+  Vector<std::uint32_t>
+      reads;  // per input of the tail: which of the model's, or behind those: which output of the plan
+  Vector<std::uint32_t> writes;  // per output of the tail: which of the model's
+  std::uint32_t segment = 0;     // of its constants
+};
+inline constexpr std::uint32_t kTailsAlone = UINT32_MAX;
 
 // Sub-buffers begin at multiples of this on every device that is known.
 inline constexpr std::uint64_t kAlign = 512;

@@ -10,6 +10,7 @@
 #include "backends/gpu/execution.h"
 #include "backends/gpu/lower/lowering.h"
 #include "backends/gpu/rehearsal.h"
+#include "backends/gpu/tail.h"
 #include "backends/gpu/tune.h"
 #include "base/hash.h"
 
@@ -21,12 +22,12 @@ using plugin::view;
 #define QR_GPU_VERSION "0.1.0"
 
 #ifndef qr_plugin_query  // linked into the library: nobody looks for a note
-QR_PLUGIN_NOTE("gpu", QR_GPU_VERSION, 2);
+QR_PLUGIN_NOTE("gpu", QR_GPU_VERSION, 3);
 #define QR_QUERY_VISIBILITY QR_PLUGIN_EXPORT
 #else
 #define QR_QUERY_VISIBILITY
 #endif
-static_assert(gpu::kBlobVersion == 2, "QR_PLUGIN_NOTE names it too");
+static_assert(gpu::kBlobVersion == 3, "QR_PLUGIN_NOTE names it too");
 
 struct qr_backend {
   explicit qr_backend(const qr_host *host) noexcept : allocator(host) {}
@@ -86,15 +87,17 @@ struct qr_backend {
 };
 
 struct qr_context : HeapObject {
-  qr_context(qr_backend *owner, Unique<gpu::LoadedContext> &&from) : backend(owner), loaded(std::move(from)) {}
+  qr_context(qr_backend *owner, Unique<gpu::LoadedContext> &&from, Unique<gpu::LoadedTail> &&behind)
+      : backend(owner), tail(std::move(behind)), loaded(std::move(from)) {}
   qr_backend *backend;
+  Unique<gpu::LoadedTail> tail;  // null: there is none
   Unique<gpu::LoadedContext> loaded;
 };
 
 struct qr_execution : HeapObject {
-  qr_execution(qr_context *owner, Unique<gpu::Execution> &&made) : context(owner), execution(std::move(made)) {}
+  qr_execution(qr_context *owner, Unique<gpu::ModelExecution> &&made) : context(owner), execution(std::move(made)) {}
   qr_context *context;
-  Unique<gpu::Execution> execution;
+  Unique<gpu::ModelExecution> execution;
 };
 
 Status qr_backend::recover() {
@@ -145,7 +148,7 @@ qr_plugin_code device_info(qr_backend *backend, std::uint64_t index, qr_plugin_d
     qr_plugin_device_info info{};
     info.usable = entry.why_not.empty();
     info.memory_bytes = entry.device.memory_bytes;
-    info.features = QR_DEVICE_NO_FORK | QR_DEVICE_REGISTERS_POINTER | QR_DEVICE_RECOVERS;
+    info.features = QR_DEVICE_NO_FORK | QR_DEVICE_REGISTERS_POINTER | QR_DEVICE_RECOVERS | QR_DEVICE_SUBMITS;
     info.name = text(entry.name);
     info.target = text("opencl");
     info.why_not = text(entry.why_not);
@@ -177,12 +180,18 @@ Vector<qir::Bytes> segments_of(const qr_plugin_graph &graph) {
   return segments;
 }
 
+gpu::HostTail host_tail(const qr_compile_request &request) {
+  return plugin::option(request.options, request.option_count, "gpu.tail", "refuse") == "host" ? gpu::HostTail::Allowed
+                                                                                               : gpu::HostTail::Refused;
+}
+
 qr_plugin_code compiler_check(qr_backend *backend, const qr_compile_request *request, const qr_verdict_sink *verdicts,
                               const qr_error_sink *errors) {
   return guard(backend->allocator, errors, [&]() -> Status {
     QR_ASSIGN_OR_RETURN(qir::Graph graph, plugin::read_request(*request));
-    QR_ASSIGN_OR_RETURN(const gpu::Compiled compiled, gpu::compile(std::move(graph), segments_of(*request->graphs[0]),
-                                                                   has_doubles(backend, *request)));
+    QR_ASSIGN_OR_RETURN(const gpu::Compiled compiled,
+                        gpu::compile(std::move(graph), segments_of(*request->graphs[0]), has_doubles(backend, *request),
+                                     host_tail(*request)));
     const gpu::Plan &plan = compiled.plan;
     for (std::uint32_t i = 0; i < compiled.refused.size(); ++i)
       plugin::tell_verdict(*verdicts, i, compiled.refused[i], plan.ways[i].path, plan.names.data() + plan.ways[i].text);
@@ -236,24 +245,30 @@ qr_plugin_code compiler_compile(qr_backend *backend, const qr_compile_request *r
     if (stop.stopped()) return stop.status("compile");
     QR_ASSIGN_OR_RETURN(qir::Graph graph, plugin::read_request(*request));
     QR_ASSIGN_OR_RETURN(gpu::Compiled compiled, gpu::compile(std::move(graph), segments_of(*request->graphs[0]),
-                                                             has_doubles(backend, *request)));
+                                                             has_doubles(backend, *request), host_tail(*request)));
     for (Status &refused : compiled.refused)
       if (!refused.ok()) return std::move(refused);
     if (stop.stopped()) return stop.status("compile");
     gpu::Blob made;
-    made.plan = std::move(compiled.plan), made.weights_bytes = compiled.weights_bytes,
-    made.io_bytes = compiled.io_bytes;
+    made.plan = std::move(compiled.plan), made.tail = std::move(compiled.tail);
+    const bool has_tail = !made.tail.qir.empty();
+    if (has_tail) made.tail.segment = static_cast<std::uint32_t>(compiled.kept_segments + 1);
+    made.weights_bytes = compiled.weights_bytes, made.io_bytes = compiled.io_bytes;
     Vector<std::uint8_t> binary;
     QR_RETURN_IF_ERROR(tune(backend, *request, made.plan, stop));
     Vector<qir::Bytes> segments;
     if (compiled.kept_segments != 0) segments = segments_of(*request->graphs[0]);
     segments.push_back({compiled.packed.data(), compiled.packed.size()});
+    if (has_tail) segments.push_back({compiled.tail_constants.data(), compiled.tail_constants.size()});
     QR_RETURN_IF_ERROR(add_binary(backend, *request, segments, made, binary));
     if (stop.stopped()) return stop.status("compile");
     if (compiled.kept_segments != 0) QR_RETURN_IF_ERROR(plugin::keep_segments(*request, *result));
     std::uint32_t number = 0;
     bool taken =
         result->add_segment(result->self, compiled.packed.data(), compiled.packed.size(), 4096, &number) == QR_OK;
+    if (taken && has_tail)
+      taken = result->add_segment(result->self, compiled.tail_constants.data(), compiled.tail_constants.size(), 4096,
+                                  &number) == QR_OK;
     if (taken && !binary.empty())
       taken = result->add_segment(result->self, binary.data(), binary.size(), 4096, &number) == QR_OK;
     qr_plugin_plan plan{};
@@ -319,28 +334,30 @@ qr_plugin_code context_load(qr_backend *backend, const qr_load_request *request,
     QR_ASSIGN_OR_RETURN(gpu::Blob blob, gpu::read_blob({given.bytes.data, given.bytes.size}, segments));
     QR_ASSIGN_OR_RETURN(std::shared_ptr<const gpu::Engine> engine,
                         backend->engine(request->device, request->options, request->option_count));
+    Unique<gpu::LoadedTail> tail;
+    if (!blob.tail.qir.empty()) {
+      QR_ASSIGN_OR_RETURN(tail, gpu::load_tail(blob, segments, blob.plan.ways.size()));
+    }
     String note;
     auto opened = gpu::LoadedContext::load(engine, std::move(blob), segments, &note);
     if (!opened.ok() && opened.peek_status().code() == QR_DEVICE_LOST) engine->tell_lost();
     QR_ASSIGN_OR_RETURN(Unique<gpu::LoadedContext> loaded, std::move(opened));
     if (!note.empty()) plugin::log(backend->allocator.host(), QR_LOG_WARN, "gpu", note);
     if (stop.stopped()) return stop.status("load");
-    auto made = quarry::make_unique<qr_context>(backend, std::move(loaded));
+    auto made = quarry::make_unique<qr_context>(backend, std::move(loaded), std::move(tail));
     backend->add(&qr_backend::contexts, made.get());
     *out_context = made.release();
     return {};
   });
 }
 
-std::uint64_t context_input_count(qr_context *context, std::uint64_t) { return context->loaded->plan().inputs.size(); }
-std::uint64_t context_output_count(qr_context *context, std::uint64_t) {
-  return context->loaded->plan().outputs.size();
-}
+std::uint64_t context_input_count(qr_context *context, std::uint64_t) { return context->loaded->inputs().size(); }
+std::uint64_t context_output_count(qr_context *context, std::uint64_t) { return context->loaded->outputs().size(); }
 
 qr_plugin_code context_tensor(qr_context *context, std::uint64_t, std::int32_t is_output, std::uint64_t index,
                               qr_plugin_tensor_info *out_info, const qr_error_sink *errors) {
   return guard(context->backend->allocator, errors, [&]() -> Status {
-    const auto &list = is_output ? context->loaded->plan().outputs : context->loaded->plan().inputs;
+    const auto &list = is_output ? context->loaded->outputs() : context->loaded->inputs();
     QR_RETURN_IF_ERROR(plugin::check_index("tensor", index, list.size()));
     plugin::give_tensor(list[index].dtype, list[index].shape, list[index].name, out_info);
     return {};
@@ -380,9 +397,12 @@ constexpr qr_plugin_context_api kContext = {sizeof(qr_plugin_context_api),
 qr_plugin_code execution_create(qr_context *context, const qr_execution_request *request, qr_execution **out_execution,
                                 const qr_error_sink *errors) {
   return guard(context->backend->allocator, errors, [&]() -> Status {
-    QR_ASSIGN_OR_RETURN(Unique<gpu::Execution> made,
-                        gpu::Execution::make(*context->loaded, plugin::option(request->options, request->option_count,
-                                                                              "qnn_context_priority", "normal")));
+    const qr_execution_request wanted = plugin::incoming(*request);
+    QR_ASSIGN_OR_RETURN(
+        Unique<gpu::ModelExecution> made,
+        gpu::ModelExecution::make(*context->loaded, context->tail.get(),
+                                  plugin::option(wanted.options, wanted.option_count, "qnn_context_priority", "normal"),
+                                  wanted.queue_depth, context->backend->allocator.host()));
     auto owned = quarry::make_unique<qr_execution>(context, std::move(made));
     context->backend->add(&qr_backend::executions, owned.get());
     *out_execution = owned.release();
@@ -394,7 +414,23 @@ qr_plugin_code execution_run(qr_execution *execution, const qr_run_request *requ
   plugin::HostAllocator &allocator = execution->context->backend->allocator;
   return guard(allocator, errors, [&] {
     const std::shared_lock running(execution->context->backend->running);
-    return execution->execution->run(*request, allocator.host());
+    return execution->execution->run(*request);
+  });
+}
+
+qr_plugin_code execution_submit(qr_execution *execution, const qr_run_request *request, std::uint64_t *out_ticket,
+                                const qr_error_sink *errors) {
+  return guard(execution->context->backend->allocator, errors, [&]() -> Status {
+    const std::shared_lock running(execution->context->backend->running);
+    QR_ASSIGN_OR_RETURN(*out_ticket, execution->execution->submit(*request));
+    return {};
+  });
+}
+
+qr_plugin_code execution_wait(qr_execution *execution, std::uint64_t ticket, const qr_error_sink *errors) {
+  return guard(execution->context->backend->allocator, errors, [&] {
+    const std::shared_lock running(execution->context->backend->running);
+    return execution->execution->wait(ticket);
   });
 }
 
@@ -404,8 +440,14 @@ void execution_destroy(qr_execution *execution) {
   plugin::destroy_in(execution, execution->context->backend);
 }
 
-constexpr qr_plugin_execution_api kExecution = {
-    sizeof(qr_plugin_execution_api), 0, execution_create, execution_run, nullptr, execution_destroy, nullptr, nullptr};
+constexpr qr_plugin_execution_api kExecution = {sizeof(qr_plugin_execution_api),
+                                                0,
+                                                execution_create,
+                                                execution_run,
+                                                nullptr,
+                                                execution_destroy,
+                                                execution_submit,
+                                                execution_wait};
 
 // ---- memory -------------------------------------------------------------------------------------
 

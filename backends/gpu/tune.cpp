@@ -16,9 +16,10 @@ using opencl::check;
 
 struct Tile {
   std::int32_t rows, cols, group_x, group_y;
+  std::int32_t local = 0;  // of products of matrices: steps of k in local memory
 };
 
-// The tile of a step lies in four of its numbers, one behind the other.
+// The tile of a step lies in four of its numbers, one behind the other, or five.
 std::int32_t *tile_numbers(Plan &plan, const Step &step) {
   const auto kernel = static_cast<Kernel>(step.kernel);
   if (kernel != Kernel::MatMulTile && kernel != Kernel::ConvTile) return nullptr;
@@ -39,14 +40,16 @@ Tile cut(Tile tile, const Form &form) {
   return tile;
 }
 
-void put(std::int32_t *numbers, const Tile &tile) {
+void put(const Form &form, std::int32_t *numbers, const Tile &tile) {
   numbers[0] = tile.rows, numbers[1] = tile.cols, numbers[2] = tile.group_x, numbers[3] = tile.group_y;
+  if (form.kernel == Kernel::MatMulTile) numbers[4] = tile.local;
 }
 
 // A processor wants what fills its registers, by vectors as wide as it has them, and few work items; a graphics
 // processor many that are small.
 constexpr Tile kProcessor[] = {{8, 16, 4, 1}, {16, 16, 4, 1}, {4, 16, 4, 1}, {8, 8, 4, 1}};
-constexpr Tile kGraphics[] = {{4, 4, 16, 4}, {8, 4, 16, 4}, {4, 4, 8, 8}, {8, 8, 8, 4}, {4, 8, 16, 2}, {2, 4, 16, 4}};
+constexpr Tile kGraphics[] = {{4, 4, 16, 4}, {8, 4, 16, 4},    {4, 4, 8, 8},     {8, 8, 8, 4},     {4, 8, 16, 2},
+                              {2, 4, 16, 4}, {4, 4, 16, 4, 8}, {8, 4, 8, 8, 16}, {8, 8, 8, 8, 16}, {4, 8, 8, 8, 8}};
 
 std::span<const Tile> tiles_for(const opencl::Device &device) {
   return device.type & CL_DEVICE_TYPE_CPU ? std::span<const Tile>(kProcessor) : std::span<const Tile>(kGraphics);
@@ -114,7 +117,7 @@ void fit_tiles(Plan &plan, const opencl::Device &device) {
   for (const Step &step : plan.steps) {
     std::int32_t *const numbers = tile_numbers(plan, step);
     Form form;
-    if (numbers && form_of(plan, step, operands, form)) put(numbers, cut(tiles_for(device)[0], form));
+    if (numbers && form_of(plan, step, operands, form)) put(form, numbers, cut(tiles_for(device)[0], form));
   }
 }
 
@@ -130,15 +133,17 @@ Status measure_tiles(Plan &plan, const Engine &engine, const plugin::StopToken &
     const std::uint32_t number = different.kernel(form);
     const auto found = std::ranges::find(known, number, [](const auto &entry) { return entry.first; });
     if (found != known.end()) {
-      put(numbers, found->second);
+      put(form, numbers, found->second);
       continue;
     }
-    const Tile by_rule{numbers[0], numbers[1], numbers[2], numbers[3]};
+    const Tile by_rule{numbers[0], numbers[1], numbers[2], numbers[3],
+                       form.kernel == Kernel::MatMulTile ? numbers[4] : 0};
     ProgramText text;
     Vector<Candidate> candidates;
     for (const Tile &way : tiles_for(engine.device())) {
+      if (way.local != 0 && form.kernel != Kernel::MatMulTile) continue;
       Candidate candidate{cut(way, form), 0, {}};
-      put(numbers, candidate.tile);
+      put(form, numbers, candidate.tile);
       if (!find_bounds(form, candidate.bounds).ok()) continue;
       const std::uint32_t before = text.kernel_count();
       candidate.kernel = text.kernel(form);
@@ -148,7 +153,7 @@ Status measure_tiles(Plan &plan, const Engine &engine, const plugin::StopToken &
     if (candidates.size() > 1) {
       QR_ASSIGN_OR_RETURN(best, quickest(engine, text.text(), plan, step, candidates));
     }
-    put(numbers, best);
+    put(form, numbers, best);
     known.emplace_back(number, best);
   }
   return {};

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Tests the crates against an installed tree: cargo test, clippy, doc, the example and the benchmark.
+"""Tests the crates against an installed tree: cargo test, clippy, Miri where a nightly toolchain has it, doc, the example and the benchmark.
 
 check.py PREFIX WORK      PREFIX: of `meson install --destdir`; WORK: a folder for what cargo makes
 Exit status 77: cargo is not installed, or the crates of Cargo.lock cannot be had; the last line says why.
@@ -52,6 +52,11 @@ if subprocess.run(["cargo", "clippy", "--version"], capture_output=True).returnc
     cargo("clippy", "--all-targets", "--all-features", *offline, "--", "-D", "warnings")
 else:
     print("   clippy is not installed: not run")
+if subprocess.run(["cargo", "+nightly", "miri", "--version"], capture_output=True).returncode == 0:
+    printed = cargo("+nightly", "miri", "test", "-p", "quarry", "--test", "miri", *offline)
+    print("  ", sum(int(line.split("ok. ")[1].split()[0]) for line in printed.splitlines() if "test result: ok. " in line), "tests passed under Miri")
+else:
+    print("   Miri is not installed: not run")
 cargo("doc", "--no-deps", "--all-features", *offline)
 printed = cargo("run", "--example", "digits", *offline, "--", f"{root}/models/digits")
 if "the first digit is a 9" not in printed:
@@ -65,7 +70,12 @@ cargo("new", "-q", "--vcs", "none", app)
 cargo("add", "-q", "--offline", "quarry", "--path", f"{here}/quarry", "--manifest-path", f"{app}/Cargo.toml")
 with open(f"{app}/src/main.rs", "w", encoding="utf-8") as main:
     main.write(re.search(r"```rust\n(use quarry.*?)```", page, re.S)[1])
+# By pkg-config, as there.
+pc = glob.glob(f"{prefix}/**/quarry.pc", recursive=True)
+del environment["QUARRY_LIB_DIR"]
+environment |= {"PKG_CONFIG_PATH": os.path.dirname(pc[0]) if pc else "", "PKG_CONFIG_SYSROOT_DIR": prefix}
 printed = cargo("run", "-q", "--offline", "--manifest-path", f"{app}/Cargo.toml", cwd=root)
+environment["QUARRY_LIB_DIR"] = folder
 if printed.strip() != "the first digit is a 9":
     sys.exit(f"FAILED: the README's program printed {printed!r}")
 print("   README.md, followed:", printed.strip())

@@ -26,7 +26,7 @@ void qr_status_destroy(struct qr_status *status) {
                          ? open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666)
                          : -1;
     if (file >= 0) {
-      if (write(file, line, (size_t)size) != size) abort();
+      if (write(file, line, (size_t)size) != size) perror(path);
       close(file);
     }
   }

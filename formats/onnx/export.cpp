@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <optional>
 
 #include "formats/onnx/proto.h"
 #include "formats/onnx/reasons.h"
@@ -131,16 +132,61 @@ std::int64_t ir_version(std::int64_t opset) { return opset <= 22 ? 10 : opset ==
 
 std::string text(const String &from) { return std::string(from.data(), from.size()); }
 
-void write_constant(const qir::Tensor &from, const String &name, pb::TensorProto *out) {
+void write_type(const qir::Tensor &from, const String &name, pb::TensorProto *out) {
   out->set_name(text(name));
   out->set_data_type(static_cast<std::int32_t>(from.dtype));
   for (const std::int64_t extent : from.shape) out->add_dims(extent);
+}
+
+void write_constant(const qir::Tensor &from, const String &name, pb::TensorProto *out) {
+  write_type(from, name, out);
   out->set_raw_data(from.data.data, static_cast<std::size_t>(from.data.size));
 }
 
+// Gives constants their places in the file beside the model; one that nodes share under several names has one place.
+class ExternalWriter {
+ public:
+  explicit ExternalWriter(ExternalConstants &to) : to_(to) {}
+
+  // Small ones stay in the model: readers that infer shapes want values of extents and axes and do not open files.
+  static bool wants(const qir::Tensor &constant) { return constant.data.size >= 1024; }
+
+  void write(const qir::Tensor &from, const String &name, pb::TensorProto *out) {
+    write_type(from, name, out);
+    out->set_data_location(pb::TensorProto::EXTERNAL);
+    add(out, "location", to_.location);
+    add(out, "offset", std::to_string(place_of(from.data)));
+    add(out, "length", std::to_string(from.data.size));
+  }
+
+ private:
+  static void add(pb::TensorProto *out, const char *key, std::string value) {
+    pb::StringStringEntryProto *entry = out->add_external_data();
+    entry->set_key(key);
+    entry->set_value(std::move(value));
+  }
+
+  std::uint64_t place_of(const qir::Bytes &bytes) {
+    const auto [known, is_new] = places_.emplace(bytes.data, ~std::size_t{0});
+    if (!is_new && to_.parts[known->second].bytes.size == bytes.size) return to_.parts[known->second].offset;
+    constexpr std::uint64_t kMappedBy = 65536, kLarge = 1 << 20, kLine = 64;
+    const std::uint64_t align = bytes.size >= kLarge ? kMappedBy : kLine;
+    const std::uint64_t offset = (to_.size + align - 1) & ~(align - 1);
+    known->second = to_.parts.size();
+    to_.parts.push_back({offset, bytes});
+    to_.size = offset + bytes.size;
+    return offset;
+  }
+
+  ExternalConstants &to_;
+  HashMap<const void *, std::size_t> places_;  // the part
+};
+
 class Writer {
  public:
-  Writer(std::int64_t opset, Reasons &reasons) : opset_(opset), reasons_(reasons) {}
+  // `external`: nullptr where all constants lie in the model.
+  Writer(std::int64_t opset, Reasons &reasons, ExternalWriter *external)
+      : opset_(opset), reasons_(reasons), external_(external) {}
 
   // `names`: of the graph's tensors; empty where the tensor's own is to be used if it is free.
   void write(const qir::Graph &graph, Vector<String> names, pb::GraphProto *out, bool is_body) {
@@ -149,7 +195,9 @@ class Writer {
     Vector<bool> listed(graph.tensors.size());  // as inputs, outputs and constants are
     for (std::size_t i = 0; i < graph.tensors.size(); ++i)
       if (graph.tensors[i].is_constant) {
-        write_constant(graph.tensors[i], names[i], out->add_initializer());
+        if (external_ && ExternalWriter::wants(graph.tensors[i]))
+          external_->write(graph.tensors[i], names[i], out->add_initializer());
+        else write_constant(graph.tensors[i], names[i], out->add_initializer());
         listed[i] = true;
       }
     for (const std::int32_t id : graph.inputs) listed[place(id)] = true;
@@ -237,8 +285,9 @@ class Writer {
     for (const std::int32_t id : node.outputs)
       made->add_output(id == qir::kAbsent ? std::string() : text(names[place(id)]));
     for (const qir::Attribute &attribute : node.attributes) {
-      const bool ours =
-          (node.op == Op::Loop && attribute.name == "carried") || (node.op == Op::Scan && attribute.name == "states");
+      const bool ours = (node.op == Op::Loop && attribute.name == "carried") ||
+                        (node.op == Op::Scan && attribute.name == "states") ||
+                        (node.op == Op::LSTM && attribute.name == "dynamic_quantize");
       if (!ours && (opset_of(node, attribute) <= opset_ || !has_default_value(node, attribute)))
         write(attribute, made->add_attribute());
     }
@@ -337,10 +386,14 @@ class Writer {
 
   std::int64_t opset_;
   Reasons &reasons_;
+  ExternalWriter *external_;
   StringSet tensors_, nodes_, graphs_;
 };
 
-std::uint64_t constant_bytes(const qir::Graph &graph) {
+constexpr std::uint64_t kMostBytes =
+    (std::uint64_t{1} << 31) - (std::uint64_t{1} << 24);  // protobuf's messages end there
+
+std::uint64_t constant_bytes(const qir::Graph &graph) noexcept {
   std::uint64_t bytes = 0;
   for (const qir::Tensor &tensor : graph.tensors)
     if (tensor.is_constant) bytes += tensor.data.size;
@@ -351,18 +404,22 @@ std::uint64_t constant_bytes(const qir::Graph &graph) {
 
 }  // namespace
 
-Result<std::string> export_graph(const qir::Graph &graph) {
-  constexpr std::uint64_t kMost = (std::uint64_t{1} << 31) - (std::uint64_t{1} << 24);  // protobuf's messages end there
-  if (const std::uint64_t bytes = constant_bytes(graph); bytes > kMost)
+bool needs_external_data(const qir::Graph &graph) noexcept { return constant_bytes(graph) > kMostBytes; }
+
+Result<std::string> export_graph(const qir::Graph &graph, ExternalConstants *external) {
+  const bool beside = external && !external->location.empty();
+  if (const std::uint64_t bytes = constant_bytes(graph); !beside && bytes > kMostBytes)
     return Status::error(ErrorId::qir_limit,
                          format("option graph.export: found %llu bytes of constants, expected at most %llu: an ONNX "
                                 "file has no room for more",
-                                static_cast<unsigned long long>(bytes), static_cast<unsigned long long>(kMost)),
-                         "export parts of the graph: options graph.head and graph.tail");
+                                static_cast<unsigned long long>(bytes), static_cast<unsigned long long>(kMostBytes)),
+                         "export with the constants in a file beside the model: a name that ends in .onnx.data");
   pb::ModelProto model;
   const std::int64_t opset = opset_of(graph);
   Reasons reasons;
-  Writer writer(opset, reasons);
+  std::optional<ExternalWriter> externals;
+  if (beside) externals.emplace(*external);
+  Writer writer(opset, reasons, externals ? &*externals : nullptr);
   writer.write(graph, Vector<String>(graph.tensors.size()), model.mutable_graph(), false);
   if (!reasons.empty()) return reasons.status();
   model.mutable_graph()->set_name(graph.name.empty() ? "main" : text(graph.name));

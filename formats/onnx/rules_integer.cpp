@@ -69,7 +69,7 @@ Result<std::int32_t> real_weights(Rewriter &node, std::size_t weights, std::size
 
 // X, W, R, B?, sequence_lens?, initial_h?, initial_c?, P?, then scale and zero point of W and of R. The weights are
 // taken as the reals that they stand for; ONNX Runtime also rounds data and state to 8 bits in each step, which only
-// loses digits.
+// loses digits. The attribute says that a backend may round them too, to more bits.
 Status dynamic_quantize_lstm(Rewriter &node) {
   QR_RETURN_IF_ERROR(node.need_inputs(3));
   for (const std::size_t i : {1u, 2u})
@@ -79,6 +79,7 @@ Status dynamic_quantize_lstm(Rewriter &node) {
   QR_ASSIGN_OR_RETURN(const std::int32_t r, real_weights(node, 2, 10, 11, "R"));
   QR_ASSIGN_OR_RETURN(qir::Node made, node.copy(Op::LSTM, {node.in(0), w, r, node.in(3), node.in(4), node.in(5),
                                                            node.in(6), node.in(7)}));
+  made.set("dynamic_quantize", std::int64_t{1});
   return node.finish(std::move(made));
 }
 

@@ -124,6 +124,10 @@ qr_status *qr_session_output(const qr_session *session, uint64_t index, qr_tenso
   });
 }
 
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC push_options
+#pragma GCC optimize("O2")  // the library is built for size; what every run goes through is built for speed
+#endif
 qr_status *qr_session_run(qr_session *session, const qr_run_options *options, const qr_tensor *const *inputs,
                           uint64_t input_count, qr_tensor *const *outputs, uint64_t output_count) {
   QR_REQUIRE(session);
@@ -136,6 +140,9 @@ qr_status *qr_session_run(qr_session *session, const qr_run_options *options, co
     return self->run(CallSignal(object(run.signal)), object(run.profile), inputs, outputs);
   });
 }
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC pop_options
+#endif
 
 qr_status *qr_session_warm_up(qr_session *session, const qr_run_options *options) {
   QR_REQUIRE(session);

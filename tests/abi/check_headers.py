@@ -45,7 +45,7 @@ for header in sorted(os.listdir(folder)):
         for line in open(os.path.join(folder, header)):
             if line.startswith("#define QR_") and "_INIT" in line.split()[1]:
                 names.append(line.split()[1])
-body = "#include <quarry/quarry.h>\n" + "".join(f"{n[:-5].lower()} v{i} = {n};\n" for i, n in enumerate(names))
+body = "#include <quarry/quarry.h>\n#include <quarry/quantize.h>\n" + "".join(f"{n[:-5].lower()} v{i} = {n};\n" for i, n in enumerate(names))
 judge("INIT macros, C99", compile_text(cc, "c", "c99", body))
 judge("INIT macros, C++17", compile_text(cxx, "c++", "c++17", body))
 # The check itself works: a struct with a hole must be refused.

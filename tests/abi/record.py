@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The binary interface as a text: every struct, field, constant and signature of the public headers, and every export of libquarry, against the record.
+"""The binary interface as a text: every struct, field, constant and signature of the public headers, and every export of the libraries, against the record.
 
-record.py check|update CC INCLUDE_DIR ABI_TXT ABI_CHANGES_MD [LIBRARY NM]
+record.py check|update CC INCLUDE_DIR ABI_TXT ABI_CHANGES_MD [NM LIBRARY...]
 
 An addition wants the record brought up to date: `update` does it, and has vary.py derive the headers of other minors. Anything else is a break, which `update` refuses as well until a new line of
 docs/abi-changes.md names each symbol that it breaks. The record counts the lines it has seen, so an old line allows no later break.
@@ -39,8 +39,9 @@ def rows_of(found, exports):
     return rows
 
 
-def exports_of(library, nm):
-    lines = subprocess.run([nm, "-D", "--defined-only", library], check=True, capture_output=True, text=True).stdout.splitlines()
+def exports_of(nm, *libraries):
+    lines = subprocess.run([nm, "-D", "--defined-only", *libraries], check=True, capture_output=True, text=True).stdout.splitlines()
+    lines = [line for line in lines if len(line.split()) > 2]  # between libraries stand their names
     return {line.split()[-1].split("@")[0] for line in lines if line.split()[1] not in "Aa"}
 
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """ONNX's own node tests on Qualcomm's emulator: none fails, within 1 % of a result's range, which is what f16 gives.
 
-check_htp_nodes.py BUILD_DIR SHARED_DIR FOLDER_OF_THE_LIBRARIES [--all] [--nodes FOLDER]
+check_htp_nodes.py BUILD_DIR SHARED_DIR FOLDER_OF_THE_LIBRARIES [--all | --ends] [--nodes FOLDER]
 
---all: every architecture but v75, which is what runs without it. --nodes: other cases than Debian's (libonnx-testdata), of a later ONNX.
+--all: every architecture but v75, which is what runs without it. --ends: the oldest and the newest. --nodes: other cases than Debian's (libonnx-testdata), of a later ONNX.
 """
 import json
 import os
@@ -37,7 +37,8 @@ if not os.path.isdir(nodes):
 environment["QUARRY_QNN_PATH"] = sys.argv[3]
 environment["QUARRY_BACKEND_PATH"] = ":".join(os.path.join(build, "backends", name) for name in ("htp", "cpu-reference"))
 folder = new_folder()
-for arch, soc in [(arch, soc) for arch, soc in SOCS.items() if (arch != "v75") == ("--all" in sys.argv)]:
+archs = [arch for arch in SOCS if arch != "v75"] if "--all" in sys.argv else ["v68", "v81"] if "--ends" in sys.argv else ["v75"]
+for arch, soc in [(arch, SOCS[arch]) for arch in archs]:
     out = os.path.join(folder, soc + ".json")
     run("conform", "--backend", "htp", "-O", "soc_model=" + soc, "--rtol", "0.01", "--range-floor", "0.01", "--constant-inputs", "--precision", "f16", "--json", out, nodes, timeout=2400)
     with open(out) as file:

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import zlib
 
-from program import check, field, finish, model, new_folder, onnx_model, require, run, shared
+from program import check, field, finish, image, model, new_folder, onnx_model, require, run, shared
 
 folder = new_folder()
 page, qrm, events, evil = (os.path.join(folder, name) for name in ("page.html", "digits.qrm", "events.csv", "evil.onnx"))
@@ -106,5 +106,22 @@ if os.path.isdir(models):
         check(name, run("view", os.path.join(models, name, "model.onnx"), "-o", page), 0)
         shown, said = in_browser(f"file://{page}#tab=steps", "--dump-dom")
         require(f"{name} is drawn", "data-ready=" in shown and "<tbody>" in shown, said[-2000:])
+# ---- the report of a quantisation
+report = os.path.join(folder, "report.html")
+check("a report", run("quantize", model, "--calibration", os.path.dirname(image), "-o", os.path.join(folder, "digits.qdq.onnx"), "--report", report), 0)
+shown, said = in_browser(f"file://{report}#search=relu&theme=dark", "--dump-dom")
+ready = re.search(r'data-ready="(\d+) layers, (\d+) tensors"', shown)
+require("the report is drawn", ready and int(ready[1]) == 9 and int(ready[2]) > 9, shown[-3000:] + said[-2000:])
+require("its search finds", re.search(r">\d+ layers, \d+ tensors</span>", shown), re.findall(r'id="found"[^<]*<?', shown))
+require("each layer is a point", shown.count("<circle") >= 5, shown.count("<circle"))
+layers = re.search(r'<table id="layers">.*?</table>', shown, re.S)[0]
+ratios = [float(text) for text in re.findall(r'class="number +(?:good|fair|bad)">(-?[\d.]+)<', layers)]
+require("the worst layers come first", len(ratios) >= 2 and ratios == sorted(ratios), ratios)
+panel = re.search(r'<div id="panel".*?</aside>', shown, re.S)[0]
+require("the histogram of the worst", 'class="bars" d="M' in panel and "values seen" in panel, panel)
+require("a report opens nothing else", not re.search(r'(?:src|href)="(?!#)', shown) and "default-src 'none'" in shown)
+in_browser(f"file://{report}", "--window-size=900,700", f"--screenshot={shot}")
+colours = {line[x:x + 3] for y, (line, channels) in enumerate(png_rows(shot)) if y % 3 == 0 for x in range(0, len(line), channels * 3)}
+require("a picture of the report", len(colours) > 20, len(colours))
 shutil.rmtree(folder, ignore_errors=True)
 finish()

@@ -125,6 +125,10 @@ def limited(kind, value):
     return lambda: resource.setrlimit(kind, (value, value))
 
 
+# The largest file that the process may write: an error, no end by SIGXFSZ, and nothing is left behind.
+small = os.path.join(folder, "small.qrm")
+check("no room for a container", run("compile", model, "-o", small, preexec_fn=limited(resource.RLIMIT_FSIZE, 50_000)), 3, "QR-F0007", "small.qrm")
+require("an unfinished container is removed", not [name for name in os.listdir(folder) if "small" in name], os.listdir(folder))
 check("no descriptors for the workers", run("conform", os.path.join(suite, "a_wrong"), preexec_fn=limited(resource.RLIMIT_NOFILE, 5)), 3,
       "pipe to a worker", "Too many open files", "this process may have 5")
 big = os.path.join(folder, "big.onnx")

@@ -11,7 +11,9 @@ import subprocess
 from program import build, check, environment, finish, image, model, new_folder, quarry, require, run
 
 folder = new_folder()
-qrm = os.path.join(folder, "digits.qrm")
+qrm, labels = (os.path.join(folder, name) for name in ("digits.qrm", "labels.txt"))
+with open(labels, "w") as file:
+    file.write("a file that stays\n")
 
 # ---- what to do first
 first = check("no arguments", run(), 2, "subcommand", "quarry run MODEL FILE", "quarry compile MODEL", "quarry doctor", "quarry --help")
@@ -70,12 +72,44 @@ WRONG = [
     (["bench", model, "--warmup", "-1"], "--warmup: found '-1'", "expected a whole number, 0 or more"),
     (["bench", model, "--queue", "0"], "--queue: found '0'", "expected a whole number from 1 to 64"),
     (["bench", model, "--json"], "--json: found no value", "expected --json FILE|-"),
+    (["view"], "found no MODEL", "expected quarry view MODEL"),
+    (["view", model, "--profil", "x.csv"], "found '--profil'", "did you mean '--profile'?"),
+    (["view", model, "--profile"], "--profile: found no value", "expected --profile FILE"),
+    (["view", model, "--profile", ""], "found an empty text for --profile", "expected --profile FILE"),
+    (["view", model, "x.html"], "found 'x.html' too many", "expected no more than MODEL", "to write to it: -o x.html"),
+    (["compile", model, "x.qrm"], "found 'x.qrm' too many", "expected no more than MODEL", "to write to it: -o x.qrm"),
+    (["view", model, "-o"], "--output: found no value", "expected --output FILE|-"),
+    (["view", model, "--json"], "found '--json'", "`quarry view --help`"),
+    (["export"], "found no MODEL", "expected quarry export MODEL --output FILE"),
+    (["export", model], "found no --output", "expected quarry export MODEL --output FILE"),
+    (["export", model, "out.onnx"], "found 'out.onnx' too many", "to write to it: -o out.onnx"),
+    (["export", model, "-o", "-"], "-o: found '-'", "expected a name that ends in .onnx or .json"),
+    (["export", model, "-o", os.path.join(folder, "out.txt")], "out.txt'", "expected a name that ends in .onnx or .json"),
+    (["export", model, "-o", ""], "found an empty text for --output", "expected --output FILE"),
+    (["export", model, "-o", "a.onnx", "-o", "b.onnx"], "--output: found it 2 times", "expected it once"),
+    (["bench", model, "--profile", "x.csv"], "found 'x.csv' too many", "to write the events to it: --profile=x.csv"),
+    (["bench", model, "--plot", "x.png"], "--plot: found 'x.png'", "expected a name that ends in .svg"),
+    (["completion", "tcsh"], "found 'tcsh'", "expected bash, zsh, fish"),
+    (["completion"], "found no SHELL", "expected quarry completion SHELL"),
+    (["conform", os.path.join(folder, "none")], "is no folder", "expected one"),
+    (["-V"], "found '-V'", "did you mean '--version'?"),
+    # what is read is not written over
+    (["view", model, "-o", model], f"found '{model}' for --output", "expected another file", "would overwrite it"),
+    (["view", model, "--profile", labels, "-o", labels], f"found '{labels}' for --output", "expected another file"),
+    (["export", model, "-o", model], f"found '{model}' for --output", "expected another file", "would overwrite it"),
+    (["compile", model, "-o", model], f"found '{model}' for --output", "expected another file", "would overwrite it"),
+    (["cut", model, "--at", "a", "-o", "x.qrm", model], f"found '{model}' for --output", "expected another file"),
+    (["bench", model, "--json", model], f"found '{model}' for --json", "expected another file", "would overwrite it"),
+    (["bench", model, "--input", f"x={labels}", "--json", labels], f"found '{labels}' for --json", "expected another file"),
+    (["bench", model, "--json", "e.json", "--profile=e.json"], "found 'e.json' for --", "expected one for each"),
+    (["conform", folder, "--json", labels, "--labels"], "found '--labels'", "expected a flag"),
     (["conform", folder, "--timeout", "soon"], "--timeout: found 'soon'", "expected a whole number"),
 ]
 for words, *texts in WRONG:
     result = check(f"quarry {' '.join(words)}", run(*words, stdin=subprocess.DEVNULL, timeout=30), 2, "quarry: ", "found", "expected", *texts)
     require(f"quarry {' '.join(words)}: nothing on standard output", result.stdout == "", result.stdout)
     require(f"quarry {' '.join(words)}: short", len(result.stderr) < 700 and len(result.stderr.splitlines()) <= 2, result.stderr)
+require("what is read stays", open(labels).read() == "a file that stays\n" and os.path.getsize(model) > 100_000)
 # Options of the library, whose ids stay.
 check("a misspelt option", run("run", model, image, "-O", "treads=2"), 3, "QR-C0101", "treads", "threads", "`quarry options`")
 check("a list does not swallow the file behind it", run("run", model, "--mean", "0.5", "--std", "0.5", image), 0, "scores")
@@ -85,6 +119,8 @@ check("--threads 0", run("run", model, image, "--threads", "0"), 0, "scores")
 check("--top 0", run("run", model, image, "--top", "0"), 0, "scores")
 check("the option warm_up", run("run", model, image, "-O", "warm_up=1"), 0, "scores")
 check("the option warm_up, misspelt", run("run", model, image, "-O", "warmup=1"), 3, "QR-C0101", "warm_up")
+check("compile", run("compile", model, "-o", qrm), 0)
+check("compile a container in its place", run("compile", qrm, "-o", qrm), 0)
 check("compile", run("compile", model, "-o", qrm), 0)
 piped = subprocess.run([quarry, "compile", model, "-o", "-"], capture_output=True, env=environment, timeout=120)
 require("compile -o -: the container is all there is on standard output", piped.returncode == 0 and piped.stdout == open(qrm, "rb").read(),
@@ -116,7 +152,7 @@ require("bench: processors that may be used", pinned["environment"]["processors_
 script = f"umount -l /proc && exec '{quarry}' bench '{qrm}' --iterations 3 --json -"
 hidden = subprocess.run(["unshare", "--mount", "sh", "-c", script], capture_output=True, text=True, timeout=120,
                         env={**environment, "QUARRY_BACKEND_PATH": os.path.join(build, "backends", "cpu"),
-                             "LD_LIBRARY_PATH": os.path.join(build, "runtime")}) if shutil.which("unshare") else None
+                             "LD_LIBRARY_PATH": ":".join(os.path.join(build, part) for part in ("runtime", "quantize"))}) if shutil.which("unshare") else None
 if hidden and "unshare" not in hidden.stderr and "umount" not in hidden.stderr:
     require("bench without /proc", hidden.returncode == 0, (hidden.returncode, hidden.stderr))
     if hidden.returncode == 0:

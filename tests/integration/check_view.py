@@ -54,12 +54,22 @@ for file in (events, trace):
         for event in call["events"]:
             require("no event covers another", event["begin"] >= in_row.get(event["row"], 0) - 1e-9, call)
             in_row[event["row"]] = event["begin"] + event["ms"]
+# All figures are of one run, that of median length, so they add up.
 with open(events, newline="") as file:
-    of_csv = [row for row in csv.DictReader(line for line in file if not line.startswith("#")) if row["kind"] == "node" and row["name"] == "conv2"]
+    rows = list(csv.DictReader(line for line in file if not line.startswith("#")))
+took = {row["id"]: (int(row["end"]) - int(row["begin"])) / 1e6 for row in rows if row["begin"]}
+of_runs = sorted((row["id"] for row in rows if row["kind"] == "run"), key=took.get)
+of_median = of_runs[(len(of_runs) - 1) // 2]
+expected = {row["name"]: took[row["id"]] for row in rows if row["kind"] == "node" and row["parent"] == of_median}
 check("the same once more", run("view", qrm, "--profile", events, "-o", page), 0)
-median = sorted((int(row["end"]) - int(row["begin"])) / 1e6 for row in of_csv)
-median = (median[len(median) // 2] + median[(len(median) - 1) // 2]) / 2
-require("a time is the median of the runs", abs({r["name"]: r["ms"] for r in data_of(page)[1]["times"]["nodes"]}["conv2"] - median) < 1e-9, median)
+timed = data_of(page)[1]
+shown = {row["name"]: row["ms"] for row in timed["times"]["nodes"]}
+require("the nodes' times are those of the median run", shown.keys() == expected.keys() and all(abs(shown[n] - expected[n]) < 1e-9 for n in shown), (shown, expected))
+times = timed["times"]
+require("they add up", times["runs"] == len(of_runs) > 1 and abs(sum(shown.values()) - times["sum"]) < 1e-9 and abs(times["wall"] - took[of_median]) < 1e-9
+        and abs(times["explained"] - times["sum"] / times["wall"]) < 1e-9 and abs(sum(row["ms"] for row in times["operators"]) - times["sum"]) < 1e-9, times)
+require("its timeline is the first", "the median" in timed["calls"][0]["name"] and abs(timed["calls"][0]["ms"] - times["wall"]) < 1e-9, timed["calls"][0])
+check("bench one run", run("bench", qrm, "-n", "1", f"--profile={events}"), 0)
 
 evil = os.path.join(folder, "evil.onnx")
 with open(evil, "wb") as file:
@@ -88,6 +98,22 @@ check("export of a container", run("export", qrm, "-o", out), 0)
 require("the same answers from the container's graph", json.loads(run("run", out, image, "--json").stdout)["runs"][0]["outputs"] == before)
 check("export of a part", run("export", model, "-o", out, "-O", "graph.head=relu1_out" if any(t["name"] == "relu1_out" for t in tensors) else f"graph.head={tensors[nodes[1]['outputs'][0]]['name']}"), 0)
 require("the part's output", [1, 16, 8, 8] in [o["dims"] for o in json.loads(run("inspect", out, "--json").stdout)["outputs"]])
+external = os.path.join(folder, "external.onnx")
+check("export with external data", run("export", model, "-o", external, "--external-data"), 0, "external.onnx: ", "external.onnx.data: ")
+require("the constants lie beside the model", os.path.getsize(external) < 10_000 and os.path.getsize(external + ".data") > 100_000, os.listdir(folder))
+require("the same answers from external data", json.loads(run("run", external, image, "--json").stdout)["runs"][0]["outputs"] == before)
+check("once more, from itself to another", run("export", external, "-o", os.path.join(folder, "second.onnx"), "--external-data"), 0)
+with open(external + ".data", "rb") as one, open(os.path.join(folder, "second.onnx.data"), "rb") as two:
+    require("the same constants", one.read() == two.read())
+check("export over it", run("export", model, "-o", external), 0)
+check("external data of a description", run("export", model, "-o", os.path.join(folder, "g.json"), "--external-data"), 2, "--external-data", ".onnx")
+os.mkdir(os.path.join(folder, "taken.onnx"))
+with open(os.path.join(folder, "taken.onnx.data"), "w") as file:
+    file.write("kept")
+check("a folder of the model's name", run("export", model, "-o", os.path.join(folder, "taken.onnx"), "--external-data"), 3, "taken.onnx", "cannot be written")
+with open(os.path.join(folder, "taken.onnx.data")) as file:
+    require("no constants without their model", file.read() == "kept")
+require("nothing half-written", not [name for name in os.listdir(folder) if ".part" in name or ".old" in name], os.listdir(folder))
 check("over the model itself", run("export", out, "-o", out), 2, "would overwrite it")
 check("another ending", run("export", model, "-o", os.path.join(folder, "out.txt")), 2, ".onnx or .json")
 check("a folder that is not there", run("export", model, "-o", os.path.join(folder, "no", "out.onnx")), 3, "QR-F0003", "graph.export")

@@ -299,6 +299,7 @@ int main_of(int argc, char **argv) {
   register_wide(registry);
   register_matmul_int(registry);
   register_select(registry);
+  register_random(registry);
   if (register_emulated) register_emulated(registry);
   if (list) {
     for (const auto &test : registry.tests) std::printf("%s\n", test.name.c_str());

@@ -129,12 +129,42 @@ void test_elements(const Isa &isa) {
       }
 }
 
+// Rows side by side and apart, some with elements that are not turned.
+void test_rotary(const Isa &isa) {
+  Random random(15);
+  for (const NumberType type : {NumberType::F16, NumberType::BF16})
+    for (unsigned options = 0; options < 32; ++options) {
+      RotaryF32 p;
+      p.batches = 2, p.heads = 3, p.length = 35, p.half = options & 1 ? 21 : 32;
+      p.size = 2 * p.half + (options & 2 ? 5 : 0), p.interleaved = options >> 2 & 1;
+      const bool packed = options >> 3 & 1;
+      const std::int64_t row = packed ? p.heads * p.size : p.size, head = packed ? p.size : p.length * p.size;
+      p.x[0] = p.y[0] = p.heads * p.length * p.size, p.x[1] = p.y[1] = head, p.x[2] = p.y[2] = row;
+      const auto count = static_cast<std::size_t>(p.batches * p.x[0]);
+      const auto angles = static_cast<std::size_t>(p.batches * p.length * p.half);
+      const Bytes halves = stored(random.reals(count), type);
+      const auto cosines = random.reals(angles), sines = random.reals(angles);
+      const Bytes wide =
+          run(isa, Kernel::RotaryF32, &p, {in(read(halves, type)), in(cosines), in(sines), out(count * 4)})[0];
+      p.x_type = type;
+      const bool both = options >> 4;
+      if (both) p.y_type = type;
+      const Bytes found =
+          run(isa, Kernel::RotaryF32, &p, {{halves}, in(cosines), in(sines), out(count * (both ? 2 : 4))})[0];
+      if (found != (both ? stored(values_of<float>(wide), type) : wide))
+        throw std::runtime_error("turned halves: not what f32 gives, rounded");
+    }
+  refuse(isa, Kernel::RotaryF32, RotaryF32{}, "an unknown type",
+         [](auto &q) { q.size = 2, q.half = 1, q.x_type = NumberType::Count; });
+}
+
 }  // namespace
 
 void register_halves(Registry &registry) {
   registry.test("ChainF32: halves", test_chain);
   registry.test("ReduceF32: halves", test_reduce);
   registry.test("Elements: halves", test_elements);
+  registry.test("RotaryF32: halves", test_rotary);
 }
 
 }  // namespace quarry::kernel_test

@@ -203,6 +203,9 @@ void test_resize(const Isa &isa) {
                         {1, 7, 4, 13, 9},
                         {1, 16, 20, 5, 7},
                         {2, 20, 20, 40, 40},
+                        {1, 6, 70, 3, 35},
+                        {1, 6, 40, 5, 97},
+                        {1, 3, 200, 4, 40},
                         {1, 9, 9, 9, 18}})
     for (const std::int32_t c : {1, 3, 8, 21, 64})
       for (const bool nearest : {false, true})
@@ -228,6 +231,13 @@ void test_resize(const Isa &isa) {
                   .data));
           expect_close(nearest ? "nearest" : "linear", values_of<float>(found), y.data, nearest ? 0 : 2e-6f,
                        nearest ? 0 : 4e-7f);
+          if (gap > 0) continue;
+          const ResizePlanesF32 q{std::int64_t{s.n} * c, s.ih, s.iw, s.oh, s.ow, nearest, 0};
+          const Tensor planes = y.planes();
+          const Bytes flat =
+              run(isa, Kernel::ResizePlanesF32, &q, {{x.planes().data}, {rows}, {columns}, out(planes.data.size())})[0];
+          expect_close("planes", values_of<float>(flat), values_of<float>(planes.data), nearest ? 0 : 2e-6f,
+                       nearest ? 0 : 4e-7f);
         }
   // Tables that point anywhere stay inside the image.
   ResizeF32 p;
@@ -236,10 +246,58 @@ void test_resize(const Isa &isa) {
   for (const std::uint32_t nearest : {0u, 1u}) {
     p.nearest = nearest;
     (void)run(isa, Kernel::ResizeF32, &p, {{bytes_of(random.reals(20))}, {wild}, {wild}, {Bytes(180), true}});
+    const ResizePlanesF32 q{5, 2, 2, 3, 3, nearest, 0};
+    (void)run(isa, Kernel::ResizePlanesF32, &q, {{bytes_of(random.reals(20))}, {wild}, {wild}, {Bytes(180), true}});
+    refuse(isa, Kernel::ResizePlanesF32, q, "no planes", [](auto &r) { r.planes = 0; });
+    refuse(isa, Kernel::ResizePlanesF32, q, "rows without end", [](auto &r) { r.iw = INT32_MAX; });
+    refuse(isa, Kernel::ResizePlanesF32, q, "a flag of 2", [](auto &r) { r.nearest = 2; });
   }
   refuse(isa, Kernel::ResizeF32, p, "no rows", [](auto &q) { q.oh = 0; });
   refuse(isa, Kernel::ResizeF32, p, "a stride below the channels", [](auto &q) { q.y_stride = 4; });
   refuse(isa, Kernel::ResizeF32, p, "a flag of 2", [](auto &q) { q.nearest = 2; });
+}
+
+void test_col2im(const Isa &isa) {
+  Random random(23);
+  struct Shape {
+    std::int32_t planes, h, w, kh, kw, sh, dh, dw, top, left, bottom, right;
+  };
+  for (const Shape &s : {Shape{1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0},
+                         {3, 28, 28, 3, 3, 1, 1, 1, 1, 1, 1, 1},
+                         {2, 9, 70, 3, 5, 2, 1, 1, 0, 2, 1, 0},
+                         {2, 11, 12, 2, 3, 3, 2, 4, 1, 0, 0, 3},
+                         {5, 7, 5, 4, 5, 1, 1, 1, 3, 4, 3, 4},
+                         {1, 6, 19, 1, 4, 1, 1, 6, 0, 3, 0, 0}}) {
+    Col2ImF32 p;
+    p.planes = s.planes;
+    p.window = {1,
+                s.h,
+                s.w,
+                (s.h + s.top + s.bottom - (s.kh - 1) * s.dh - 1) / s.sh + 1,
+                s.w + s.left + s.right - (s.kw - 1) * s.dw,
+                s.kh,
+                s.kw,
+                s.sh,
+                1,
+                s.dh,
+                s.dw,
+                s.top,
+                s.left};
+    const std::int64_t places = std::int64_t{p.window.oh} * p.window.ow, taps = std::int64_t{s.kh} * s.kw;
+    const auto x = random.reals(static_cast<std::size_t>(s.planes * taps * places));
+    qir::Node node = node_of(Op::Col2Im, 3);
+    node.set("strides", list({s.sh, 1})), node.set("dilations", list({s.dh, s.dw}));
+    node.set("pads", list({s.top, s.left, s.bottom, s.right}));
+    const auto expected = reference_values(
+        node, {tensor_of({1, s.planes * taps, places}, x), tensor_of({2}, std::vector<std::int64_t>{s.h, s.w}),
+               tensor_of({2}, std::vector<std::int64_t>{s.kh, s.kw})});
+    const auto found = run(isa, Kernel::Col2ImF32, &p, {in(x), out(expected.size() * 4)})[0];
+    expect_close("places", values_of<float>(found), expected, 0, 0);
+  }
+  const Col2ImF32 p;
+  refuse(isa, Kernel::Col2ImF32, p, "steps of 2", [](auto &q) { q.window.sw = 2; });
+  refuse(isa, Kernel::Col2ImF32, p, "no planes", [](auto &q) { q.planes = 0; });
+  refuse(isa, Kernel::Col2ImF32, p, "two images", [](auto &q) { q.window.n = 2; });
 }
 
 void test_roi_align(const Isa &isa) {
@@ -378,6 +436,19 @@ void register_benches(Registry &registry) {
                                                {{Bytes(x)}, {taps}, {taps}, {Bytes(y), true}},
                                                {0, static_cast<double>(x + y)}};
                    });
+  for (const Resize &b : {Resize{20, 40, 256, true}, {65, 513, 21, false}, {224, 112, 3, false}})
+    registry.bench("ResizePlanesF32 " + std::string(b.nearest ? "nearest " : "linear ") + std::to_string(b.in) +
+                       " to " + std::to_string(b.out) + " x" + std::to_string(b.c),
+                   [=](const Isa &) {
+                     const ResizePlanesF32 p{b.c, b.in, b.in, b.out, b.out, b.nearest, 0};
+                     const Bytes taps = bytes_of(taps_of(b.in, b.out, b.nearest));
+                     const std::size_t x = static_cast<std::size_t>(b.in) * static_cast<std::size_t>(b.in * b.c) * 4,
+                                       y = static_cast<std::size_t>(b.out) * static_cast<std::size_t>(b.out * b.c) * 4;
+                     return Registry::Prepared{Kernel::ResizePlanesF32,
+                                               params_of(p),
+                                               {{Bytes(x)}, {taps}, {taps}, {Bytes(y), true}},
+                                               {0, static_cast<double>(x + y)}};
+                   });
 }
 
 }  // namespace
@@ -386,6 +457,7 @@ void register_image(Registry &registry) {
   registry.test("PoolF32", test_pool);
   registry.test("PoolPlanesF32", test_pool_planes);
   registry.test("ResizeF32", test_resize);
+  registry.test("Col2ImF32", test_col2im);
   registry.test("RoiAlignF32", test_roi_align);
   registry.test("GridSampleF32", test_grid_sample);
   register_benches(registry);

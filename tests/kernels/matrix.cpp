@@ -518,7 +518,7 @@ void add_convs(Registry &registry) {
            type({1.0f, __builtin_bit_cast(float, 0x7fc01234u)}) == WeightType::F32);
   });
   registry.test("DepthwiseF32: sizes", [](const Isa &isa) {
-    for (const std::int32_t k : {3, 5, 7})
+    for (const std::int32_t k : {1, 2, 3, 4, 5, 7})
       for (const std::int32_t step : {1, 2})
         for (const std::int32_t size : {1, 2, 5, 7, 14, 23, 39, 75})
           if (size + k / 2 * 2 >= k) {

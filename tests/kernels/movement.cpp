@@ -74,6 +74,13 @@ void test_copy(const Isa &isa) {
   permuted(4, {224, 224, 3}, {2, 0, 1});
   permuted(4, {2, 64, 56, 56}, {0, 2, 3, 1});
   permuted(1, {500000}, {0});
+  for (const std::int64_t block : {100000, 4100, 130})  // each of 3 blocks 2 x 5 times
+    for (const std::uint32_t width : {1u, 8u}) {
+      const kernels::Copy p{width, 4, {3, 2, 5, block}, {block, 0, 0, 1}, {10 * block, 5 * block, block, 1}};
+      test_copy_case(isa, p, random);
+    }
+  for (const std::int64_t columns : {1, 3, 4, 17, 37, 70})  // pairs of columns of an image apart
+    permuted(4, {3, columns, 2}, {2, 0, 1});
   permuted(2, {700, 701}, {1, 0});
   for (int i = 0; i < 400;
        ++i) {  // any nest: a source of any order with broadcasts, a destination of any order with gaps

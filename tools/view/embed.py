@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Writes the page of `quarry view` as a text of C++: embed.py OUTPUT page.html page.css SCRIPT..."""
+"""Writes a page as a text of C++, before and behind its data: embed.py OUTPUT NAMESPACE page.html page.css SCRIPT..."""
 import sys
 
-out, page, style, *scripts = sys.argv[1:]
+out, namespace, page, style, *scripts = sys.argv[1:]
 
 
 def read(path):
@@ -13,8 +13,8 @@ def read(path):
 code = "".join(read(path) for path in scripts)
 before, after = read(page).replace("@STYLE@", read(style)).replace("@SCRIPT@", code).split("@DATA@")
 with open(out, "w", encoding="utf-8") as handle:
-    handle.write("// Made by tools/view/embed.py.\n#pragma once\nnamespace tools {\n")
+    handle.write("// Made by tools/view/embed.py.\n#pragma once\nnamespace " + namespace + " {\n")
     for name, text in (("kPageBefore", before), ("kPageAfter", after)):
         lines = "".join('\n  "' + line.replace("\\", "\\\\").replace('"', '\\"') + '\\n"' for line in text.split("\n"))
         handle.write(f"inline constexpr char {name}[] ={lines};\n")
-    handle.write("}  // namespace tools\n")
+    handle.write("}  // namespace " + namespace + "\n")

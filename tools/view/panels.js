@@ -56,9 +56,9 @@ function nodePanel(graph, node, go, openBody) {
     ]));
     if (node.time)
       out.push(heading("Time"), facts([
-        ["median", timeText(node.time.ms)],
-        ["share", (node.time.share * 100).toFixed(1) + " %"],
-        ["in a run", node.time.calls === 1 ? null : node.time.calls + " times"],
+        [data.times.runs > 1 ? "in the median run" : "in the run", timeText(node.time.ms)],
+        ["share", (node.time.share * 100).toFixed(1) + " % of all nodes"],
+        ["called", node.time.calls === 1 ? null : node.time.calls + " times"],
         ["bytes", node.time.bytes ? bytesText(node.time.bytes) : null],
         ["rate", node.time.gb_per_s ? node.time.gb_per_s.toFixed(2) + " GB/s" : null],
         ["with it", node.time.fused || null]]));
@@ -113,8 +113,9 @@ function modelPanel() {
   if (data.times)
     out.push(heading("Profile"), facts([
       ["runs", String(data.times.runs)],
-      ["a run", data.times.wall ? timeText(data.times.wall) : null],
-      ["nodes", timeText(data.times.sum) + (data.times.explained ? `, ${(data.times.explained * 100).toFixed(1)} % of it` : "")]]),
+      [data.times.runs > 1 ? "median run" : "the run", data.times.wall ? timeText(data.times.wall) : null],
+      ["in nodes", timeText(data.times.sum) + (data.times.explained ? `, ${(data.times.explained * 100).toFixed(1)} % of that run` : "")],
+      ["between them", data.times.wall > data.times.sum ? timeText(data.times.wall - data.times.sum) : null]]),
       table(["operator", "nodes", "time", "share"], data.times.operators.map((row) =>
         [row.name, String(row.nodes), timeText(row.ms), (row.share * 100).toFixed(1) + " %"])));
   for (const context of info.contexts || []) {

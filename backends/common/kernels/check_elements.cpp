@@ -55,6 +55,14 @@ Status check_Cumulate(const void *params, const Isa &, Needs &needs) {
   return {};
 }
 
+Status check_RandomF32(const void *params, const Isa &, Needs &needs) {
+  const auto &p = *static_cast<const RandomF32 *>(params);
+  if (p.count < 0 || p.count > std::int64_t{1} << 48) return refuse("RandomF32", "numbers", p.count, "0 to 2^48");
+  if (p.normal > 1) return refuse("RandomF32", "normal", p.normal, "0 or 1");
+  add(needs, static_cast<std::uint64_t>(p.count) * 4, true);
+  return {};
+}
+
 Status check_RotaryF32(const void *params, const Isa &, Needs &needs) {
   constexpr const char *kName = "RotaryF32";
   const auto &p = *static_cast<const RotaryF32 *>(params);
@@ -62,6 +70,9 @@ Status check_RotaryF32(const void *params, const Isa &, Needs &needs) {
     if (flag > 1) return refuse(kName, "flag", flag, "0 or 1");
   for (const std::int64_t extent : {p.batches, p.heads, p.length, p.size, p.half})
     if (extent < 1 || extent > std::int64_t{1} << 32) return refuse(kName, "extent", extent, "1 to 2^32");
+  for (const NumberType type : {p.x_type, p.y_type})
+    if (type >= NumberType::Count)
+      return refuse(kName, "type of an operand", static_cast<std::int64_t>(type), "0 to 2 (f32, f16, bf16)");
   if (p.half > p.size / 2) return refuse(kName, "pairs that are turned", p.half, "at most half of a row");
   if (p.has_positions ? p.positions < 1 || p.positions > std::int64_t{1} << 40 : p.positions != 0)
     return refuse(kName, "positions", p.positions, "1 to 2^40, or 0 where none are told");
@@ -78,9 +89,12 @@ Status check_RotaryF32(const void *params, const Isa &, Needs &needs) {
   if (!angles || *angles > std::int64_t{1} << 48)
     return refuse(kName, "angles (pairs given)", p.half, "at most 2^48 of them");
   const std::uint64_t bytes = static_cast<std::uint64_t>(*angles) * 4;
-  add(needs, from * 4), add(needs, bytes), add(needs, bytes);
+  const auto width = [](NumberType type) { return type == NumberType::F32 ? 4u : 2u; };
+  add(needs, from * width(p.x_type)), add(needs, bytes), add(needs, bytes);
   if (p.has_positions) add(needs, static_cast<std::uint64_t>(p.batches) * static_cast<std::uint64_t>(p.length) * 8);
-  add(needs, to * 4, true);
+  add(needs, to * width(p.y_type), true);
+  if (p.x_type != NumberType::F32 || p.y_type != NumberType::F32)
+    needs.scratch_bytes = (static_cast<std::uint64_t>(rotary_floats(p)) * 4 + 63) / 64 * 64;
   return {};
 }
 

@@ -66,6 +66,41 @@ Status check_ResizeF32(const void *params, const Isa &, Needs &needs) {
   return {};
 }
 
+Status check_ResizePlanesF32(const void *params, const Isa &, Needs &needs) {
+  constexpr const char *kName = "ResizePlanesF32";
+  const auto &p = *static_cast<const ResizePlanesF32 *>(params);
+  if (p.nearest > 1) return refuse(kName, "nearest", p.nearest, "0 or 1");
+  if (p.reserved != 0) return refuse(kName, "reserved field", p.reserved, "0");
+  for (const std::int32_t extent : {p.ih, p.iw, p.oh, p.ow})
+    if (extent < 1 || extent > 1 << 24) return refuse(kName, "extent", extent, "1 to 2^24");
+  std::uint64_t x, y;
+  if (p.planes < 1 || p.planes > INT32_MAX || !image_bytes(p.planes, p.ih, p.iw, 1, 1, 4, &x) ||
+      !image_bytes(p.planes, p.oh, p.ow, 1, 1, 4, &y))
+    return refuse(kName, "planes", p.planes, "1 or more, within 2^48 elements");
+  add(needs, x), add(needs, static_cast<std::uint64_t>(p.oh) * 12), add(needs, static_cast<std::uint64_t>(p.ow) * 12),
+      add(needs, y, true);
+  needs.scratch_bytes = resize_planes_scratch(p);
+  return {};
+}
+
+Status check_Col2ImF32(const void *params, const Isa &, Needs &needs) {
+  constexpr const char *kName = "Col2ImF32";
+  const auto &p = *static_cast<const Col2ImF32 *>(params);
+  const Window &w = p.window;
+  QR_RETURN_IF_ERROR(check_window(kName, w));
+  if (w.n != 1) return refuse(kName, "images", w.n, "1: planes are counted by themselves");
+  if (w.sw != 1) return refuse(kName, "columns from place to place", w.sw, "1");
+  if (p.reserved != 0) return refuse(kName, "reserved field", p.reserved, "0");
+  std::uint64_t x, y;
+  const std::int64_t taps = std::int64_t{w.kh} * w.kw;
+  if (p.planes < 1 || p.planes > 1 << 24 || !image_bytes(p.planes * taps, w.oh, w.ow, 1, 1, 4, &x) ||
+      !image_bytes(p.planes, w.ih, w.iw, 1, 1, 4, &y))
+    return refuse(kName, "planes", p.planes, "1 to 2^24, within 2^48 elements");
+  add(needs, x), add(needs, y, true);
+  needs.scratch_bytes = (static_cast<std::uint64_t>(w.kh) * sizeof(void *) + 63) / 64 * 64;
+  return {};
+}
+
 Status check_RoiAlignF32(const void *params, const Isa &, Needs &needs) {
   constexpr const char *kName = "RoiAlignF32";
   const auto &p = *static_cast<const RoiAlignF32 *>(params);

@@ -121,6 +121,10 @@ Status check_ConvF32(const void *params, const Isa &isa, Needs &needs) {
   if (!float_bytes(s.extra_floats, 1, 1, 1, &extra) || !float_bytes(s.panel_floats, 1, 1, 1, &widened))
     return too_large("ConvF32", "scratch");
   needs.scratch_bytes = static_cast<std::uint64_t>(s.table_bytes) + extra + widened;
+  if (planes && turns_planes(p, isa.f32_lanes, isa.f32_panel) &&
+      !float_bytes(conv_planes(p, isa.f32_lanes).floats + conv_ceil_div(std::int64_t{p.oc} * w.ow, 16) * 16, 1, 1, 1,
+                   &needs.scratch_bytes))
+    return too_large("ConvF32", "scratch");
   return add_outputs("ConvF32", w, p.oc, std::int64_t{p.oc} - s.group_outputs + s.vectors * s.lanes, p.has_bias,
                      p.residual, p.r_stride, p.y_stride, needs);
 }

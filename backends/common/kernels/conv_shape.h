@@ -169,6 +169,13 @@ struct ConvPlanes {
          std::int64_t{p.window.kh} * p.window.dh <= 1 << 12 && conv_shape(p, lanes, panel).chunks == 1;
 }
 
+// From planes to pixels, of no more channels than a vector has lanes, which products of pixels would leave half empty
+// or read a weight for each of: rows are made as planes, and then turned.
+[[maybe_unused]] static inline bool turns_planes(const ConvF32 &p, std::uint32_t lanes, std::uint32_t panel) noexcept {
+  return p.y_stride != kPlanes && p.oc <= static_cast<std::int32_t>(lanes) && p.residual == Residual::None &&
+         writes_planes(p, lanes, panel);
+}
+
 // How many rows of output a block (BlockF32) works on at a time, and the rows of the expanded image that these read:
 // both stay in the second-level cache.
 struct BlockShape {

@@ -35,6 +35,7 @@ namespace quarry::kernels {
     case ElementOp::IsNan:
     case ElementOp::IsInf: return real;
     case ElementOp::Count: return false;
+    case ElementOp::Equal: return real || whole || dtype == DType::Bool;
     default:
       if (op >= ElementOp::Asin) return dtype == DType::F32 || half;
       return real || (op < ElementOp::Softsign && whole);
@@ -67,6 +68,12 @@ namespace quarry::kernels {
     case DType::U8: return extreme;
     default: return false;
   }
+}
+
+// Floats that RotaryF32 takes at a time where x or y are of 16 bits: a row or some.
+inline std::int64_t rotary_floats(const RotaryF32 &p) noexcept {
+  constexpr std::int64_t kTogether = 1024;
+  return p.size > kTogether ? p.size : kTogether / p.size * p.size;
 }
 
 }  // namespace quarry::kernels

@@ -39,6 +39,10 @@ void pack_channels(const float *values, std::int64_t count, void *destination, s
 
 // `r`: [gate][hidden][hidden], as ONNX has it.
 void pack_recurrent_f32(const RecurrentF32 &params, const Isa &isa, const float *r, void *destination);
+// `w`: [gate][hidden][input], `bias`: [gate][hidden], the sum of both, or nullptr. False, and nothing of use packed,
+// where a row of weights is not bytes, less a zero point, times a factor.
+[[nodiscard]] bool pack_recurrent_bytes(const RecurrentBytes &params, const Isa &isa, const float *w, const float *r,
+                                        const float *bias, void *destination);
 
 // Integer weights: i32 values w - zero_w; `bias` (may be nullptr) is in units of scale_x * scale_w, and the input's
 // zero point is worked into it here.

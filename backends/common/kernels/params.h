@@ -360,6 +360,13 @@ struct RecurrentF32 {
   std::int64_t state_row = 0;                                 // of h, c, last_h, last_c
   Activation f, g, h;
 };
+// An LSTM whose weights are bytes times a factor for each column, where there are dot products of bytes
+// (Isa::int_group 4): `layer` without gates, whose x_step and x_row are those of x, [step][entry][input]. Rows of x and
+// of the state are rounded to 16 bits of their own largest magnitude.
+struct RecurrentBytes {
+  RecurrentF32 layer;  // the first member
+  std::int64_t input = 0;
+};
 
 // Pairs of the first 2 * half elements of each row are turned: by cosines and sines of the row's position
 // ([positions][half], where positions are told), or of the row itself ([batch][length][half]). A pair is i and half +
@@ -369,6 +376,7 @@ struct RotaryF32 {
   std::int64_t x[3] = {}, y[3] = {};  // strides: [batch, head, row]; the elements of a row are adjacent
   std::int64_t positions = 0;
   std::uint32_t has_positions = 0, interleaved = 0;
+  NumberType x_type = NumberType::F32, y_type = NumberType::F32;
 };
 
 inline constexpr int kCopyRank = 8;
@@ -385,6 +393,14 @@ struct Fill {
   std::uint32_t width = 4, reserved = 0;
   std::int64_t count = 0;
   std::uint64_t value = 0;
+};
+
+// Random numbers of a seed, as cpu-reference gives them: offset + scale * number; normal: of that distribution, else
+// evenly from [0, 1).
+struct RandomF32 {
+  std::int64_t count = 0;
+  double offset = 0, scale = 1;
+  std::uint32_t seed = 0, normal = 0;
 };
 
 // Running sums or products along the middle one of outer x n x inner; exclusive: without the element itself.
@@ -437,6 +453,28 @@ struct ResizeF32 {
   std::int32_t n = 1, ih = 0, iw = 0, c = 0, oh = 0, ow = 0;
   std::int32_t x_stride = 0, y_stride = 0;
   std::uint32_t nearest = 0, reserved = 0;
+};
+
+// The same over planes, as ONNX has images: [plane][row][column].
+struct ResizePlanesF32 {
+  std::int64_t planes = 1;
+  std::int32_t ih = 0, iw = 0, oh = 0, ow = 0;
+  std::uint32_t nearest = 0, reserved = 0;
+};
+// Rows that are worked on, elements behind them that vectors may reach over; and four numbers of each column.
+inline constexpr std::int64_t kResizeLines = 4, kResizeBeyond = 32;
+inline constexpr std::uint64_t resize_planes_scratch(const ResizePlanesF32 &p) noexcept {
+  const auto row = (static_cast<std::uint64_t>(p.iw) + kResizeBeyond) * kResizeLines,
+             columns = static_cast<std::uint64_t>(p.ow) + 16;
+  return ((row + 4 * columns) * 4 + 63) / 64 * 64;
+}
+
+// Planes of an image (ih x iw) from the places (oh x ow) of a window, each of whose taps has a plane of places for each
+// plane: [plane][tap row][tap column][place]. n and sw: 1.
+struct Col2ImF32 {
+  std::int64_t planes = 1;
+  Window window;
+  std::uint32_t reserved = 0;
 };
 
 // Regions of images, each cut into rows x columns bins; a bin is the mean (or the greatest) of samples between pixels,

@@ -28,4 +28,38 @@ struct RecurrentShape {
   return s;
 }
 
+// Bytes: [block of lanes][four of the depth][gate][lane][4]. Behind those of w and r, for each of them and each column
+// ([gate][lane]): what to add for the zero points of the other side's bytes (i32), a factor and a zero point (f32);
+// then the biases.
+struct RecurrentBytesShape {
+  struct Matrix {
+    std::int64_t depth, steps, row_bytes;  // row_bytes: of a row of the other side, of its high or its low bytes
+    std::int64_t bytes;
+  };
+  Matrix w, r;
+  std::int64_t blocks, padded, columns;
+  std::int64_t weights;  // bytes in all
+  // Shared scratch: the products of x, x taken apart, factors of its rows, then as above. And each worker's.
+  std::int64_t gates_bytes, rows_bytes, factors_bytes, shared_bytes, worker_bytes;
+};
+[[maybe_unused]] static inline RecurrentBytesShape recurrent_bytes_shape(const RecurrentBytes &p,
+                                                                         std::int64_t lanes) noexcept {
+  const RecurrentShape layer = recurrent_shape(p.layer, lanes);
+  RecurrentBytesShape s{};
+  s.blocks = layer.blocks, s.padded = layer.padded, s.columns = layer.gates * layer.padded;
+  const auto matrix = [&](std::int64_t depth) {
+    const std::int64_t steps = (depth + 3) / 4;
+    return RecurrentBytesShape::Matrix{depth, steps, (depth + lanes - 1) / lanes * lanes, s.columns * steps * 4};
+  };
+  const auto lines = [](std::int64_t bytes) { return (bytes + 63) / 64 * 64; };
+  s.w = matrix(p.input), s.r = matrix(p.layer.hidden);
+  s.weights = s.w.bytes + s.r.bytes + 7 * s.columns * 4;
+  const std::int64_t rows = p.layer.steps * p.layer.batch;
+  s.gates_bytes = lines(rows * s.columns * 4);
+  s.rows_bytes = lines(rows * 2 * s.w.row_bytes), s.factors_bytes = lines(rows * 8);
+  s.shared_bytes = s.gates_bytes + s.rows_bytes + s.factors_bytes + lines(layer.shared * 4);
+  s.worker_bytes = lines(2 * 2 * s.r.row_bytes);
+  return s;
+}
+
 }  // namespace quarry::kernels

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What makes tensors out of little: copies, constants, shapes, ranges and random numbers.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -139,14 +140,19 @@ Status kernel_range(Context &context) {
     using T = decltype(tag);
     const T first = *start.as<const T>(), step = *delta.as<const T>();
     T *const to = out->as<T>();
-    if constexpr (std::is_integral_v<T>) {  // integers wrap around: each is what stands so many before it, and a step
-      constexpr std::int64_t kBack = 64;
-      const T far = multiply(static_cast<T>(kBack), step);
+    if constexpr (std::is_integral_v<T>) {  // integers wrap around: some side by side, each of which steps so far
+      constexpr auto kSome = static_cast<std::int64_t>(64 / sizeof(T));
+      const T far = multiply(static_cast<T>(kSome), step);
+      T now[kSome];
+      for (std::int64_t k = 0; k < kSome; ++k) now[k] = add(first, multiply(static_cast<T>(k), step));
       std::int64_t i = 0;
-      for (; i < std::min(kBack, out->count); ++i) to[i] = add(first, multiply(static_cast<T>(i), step));
-      for (; i + kBack <= out->count; i += kBack)
-        for (std::int64_t k = 0; k < kBack; ++k) to[i + k] = add(to[i + k - kBack], far);
-      for (; i < out->count; ++i) to[i] = add(to[i - kBack], far);
+      for (; i + kSome <= out->count; i += kSome) {
+        for (std::int64_t k = 0; k < kSome; ++k) {
+          to[i + k] = now[k];
+          now[k] = add(now[k], far);
+        }
+      }
+      std::copy_n(now, out->count - i, to + i);
     } else {
       // Counted in 32 bits as far as they go: the same numbers, and processors have vectors for that.
       const auto most = static_cast<std::int32_t>(std::min<std::int64_t>(out->count, INT32_MAX));

@@ -371,12 +371,16 @@ Status kernel_reverse_sequence(Context &context) {
       return qir::node_error(context.node(), ErrorId::run_value, "found sequence length %lld, expected 0 to %lld",
                              static_cast<long long>(length), static_cast<long long>(time));
     }
-    for (std::int64_t t = 0; t < time; ++t) {
-      const std::int64_t source = t < length ? length - 1 - t : t;
-      if (inner == 0) continue;
-      std::memcpy(element(out, b * strides[batch_axis] + t * strides[time_axis]),
-                  element(in, b * strides[batch_axis] + source * strides[time_axis]),
-                  static_cast<std::size_t>(inner) * in.width);
+  }
+  if (inner == 0) return {};
+  // In the order of the results.
+  const std::int64_t b_step = strides[batch_axis], t_step = strides[time_axis];
+  char *to = out.as<char>();
+  const std::size_t bytes = static_cast<std::size_t>(inner) * in.width;
+  for (std::int64_t i = 0; i < in.dims[0]; ++i) {
+    for (std::int64_t j = 0; j < in.dims[1]; ++j, to += bytes) {
+      const std::int64_t b = batch_axis == 0 ? i : j, t = batch_axis == 0 ? j : i, length = integer_at(lengths, b);
+      std::memcpy(to, element(in, b * b_step + (t < length ? length - 1 - t : t) * t_step), bytes);
     }
   }
   return {};
@@ -425,12 +429,27 @@ struct AddedRow {
   std::int64_t at, begin, end;
 };
 
-// A row of pixels: what is added is summed up in the order of the rows.
+// A row of pixels: what is added is summed up in the order of the rows, a few of them at a time where all of those are.
 template <class T>
 void sum_rows(const T *__restrict from, const AddedRow *rows, std::int64_t count, std::int64_t width,
               T *__restrict to) {
   std::fill_n(to, width, T{});
-  for (std::int64_t r = 0; r < count; ++r) {
+  constexpr std::int64_t kFew = 3;
+  std::int64_t r = 0;
+  for (; r + kFew <= count; r += kFew) {
+    const T *const a = from + rows[r].at, *const b = from + rows[r + 1].at, *const c = from + rows[r + 2].at;
+    std::int64_t begin = 0, end = width;
+    for (std::int64_t k = 0; k < kFew; ++k)
+      begin = std::max(begin, rows[r + k].begin), end = std::min(end, rows[r + k].end);
+    end = std::max(begin, end);
+    for (std::int64_t x = begin; x < end; ++x) to[x] = add(add(add(to[x], a[x]), b[x]), c[x]);
+    for (std::int64_t k = 0; k < kFew; ++k) {
+      const T *const row = from + rows[r + k].at;
+      for (std::int64_t x = rows[r + k].begin; x < std::min(begin, rows[r + k].end); ++x) to[x] = add(to[x], row[x]);
+      for (std::int64_t x = std::max(end, rows[r + k].begin); x < rows[r + k].end; ++x) to[x] = add(to[x], row[x]);
+    }
+  }
+  for (; r < count; ++r) {
     const T *const row = from + rows[r].at;
     for (std::int64_t x = rows[r].begin; x < rows[r].end; ++x) to[x] = add(to[x], row[x]);
   }
@@ -455,31 +474,42 @@ Status kernel_col2im(Context &context) {
   if (out->count == 0) return {};
   std::memset(out->data, 0, static_cast<std::size_t>(out->count) * out->width);
   dense_strides(window.in, space, strides);
-  auto *const rows = static_cast<AddedRow *>(context.scratch(static_cast<std::uint64_t>(taps) * sizeof(AddedRow)));
+  // What is added to some rows of pixels, of which each plane is then made.
+  constexpr std::int64_t kRows = 32;
+  auto *const rows =
+      static_cast<AddedRow *>(context.scratch(static_cast<std::uint64_t>(kRows * taps) * sizeof(AddedRow)));
   const bool known = dispatch_any(in.dtype, [&](auto tag) {
     using T = decltype(tag);
     const T *from = in.as<const T>();
     if (window.stride[last] == 1) {
       const std::int64_t width = window.in[last], places = product(window.out, 0, space);
-      std::int64_t pixel = 0;
-      for (Odometer y(window.in, last); !y.done() && !context.stopped(); y.next(), pixel += width) {
-        std::int64_t count = 0, number = 0;
-        for (Odometer tap(window.kernel, last); !tap.done(); tap.next(), number += window.kernel[last]) {
-          std::int64_t place = 0;
-          bool hit = true;
-          for (std::uint32_t i = 0; i < last && hit; ++i) {
-            const std::int64_t x = y[i] + window.pad_begin[i] - tap[i] * window.dilation[i], step = window.stride[i];
-            hit = x >= 0 && x % step == 0 && x / step < window.out[i];
-            place = place * window.out[i] + x / step;
-          }
-          for (std::int64_t k = 0; hit && k < window.kernel[last]; ++k) {
-            const std::int64_t start = k * window.dilation[last] - window.pad_begin[last];
-            rows[count++] = {(number + k) * places + place * row - start, std::max<std::int64_t>(0, start),
-                             std::min(width, start + row)};
+      std::int64_t pixel = 0, counts[kRows];
+      for (Odometer y(window.in, last); !y.done() && !context.stopped();) {
+        std::int64_t lines = 0;
+        for (; lines < kRows && !y.done(); y.next(), ++lines) {
+          std::int64_t number = 0, &count = counts[lines];
+          count = 0;
+          AddedRow *const added = rows + lines * taps;
+          for (Odometer tap(window.kernel, last); !tap.done(); tap.next(), number += window.kernel[last]) {
+            std::int64_t place = 0;
+            bool hit = true;
+            for (std::uint32_t i = 0; i < last && hit; ++i) {
+              const std::int64_t x = y[i] + window.pad_begin[i] - tap[i] * window.dilation[i], step = window.stride[i];
+              hit = x >= 0 && x % step == 0 && x / step < window.out[i];
+              place = place * window.out[i] + x / step;
+            }
+            for (std::int64_t k = 0; hit && k < window.kernel[last]; ++k) {
+              const std::int64_t start = k * window.dilation[last] - window.pad_begin[last];
+              added[count++] = {(number + k) * places + place * row - start, std::max<std::int64_t>(0, start),
+                                std::min(width, start + row)};
+            }
           }
         }
         for (std::int64_t plane = 0; plane < dims[0] * dims[1]; ++plane)
-          sum_rows(from + plane * taps * places, rows, count, width, out->as<T>() + plane * pixels + pixel);
+          for (std::int64_t line = 0; line < lines; ++line)
+            sum_rows(from + plane * taps * places, rows + line * taps, counts[line], width,
+                     out->as<T>() + plane * pixels + pixel + line * width);
+        pixel += lines * width;
       }
       return;
     }

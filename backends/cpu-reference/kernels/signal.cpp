@@ -162,10 +162,13 @@ Status window(Context &context, double a0, double a1, double a2) {
   const double period = static_cast<double>(periodic ? size : std::max<std::int64_t>(size - 1, 1));
   const bool known = dispatch_number(out->dtype, [&](auto tag) {
     using T = decltype(tag);
-    for (std::int64_t i = 0; i < size; ++i) {
+    // The second half is the first one backwards.
+    const std::int64_t mirror = periodic ? size : size - 1;
+    for (std::int64_t i = 0; i <= mirror / 2 && i < size; ++i) {
       const double angle = 2 * std::numbers::pi * static_cast<double>(i) / period;
       const double value = a0 - a1 * std::cos(angle) + (a2 == 0 ? 0 : a2 * std::cos(2 * angle));
       out->as<T>()[i] = round_to<T>(std::is_integral_v<T> ? std::trunc(value) : value);  // as Cast has it
+      if (mirror - i < size) out->as<T>()[mirror - i] = out->as<T>()[i];
     }
   });
   return known ? Status() : type_error(context, out->dtype);

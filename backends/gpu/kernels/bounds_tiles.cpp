@@ -6,6 +6,8 @@ namespace quarry::gpu {
 
 namespace {
 
+constexpr std::int64_t kMostLocal = 2048;  // elements, of at most 8 bytes
+
 bool is_power(std::int64_t n, std::int64_t least, std::int64_t most) {
   return n >= least && n <= most && (n & (n - 1)) == 0;
 }
@@ -46,7 +48,13 @@ Status bounds_matmul_tile(const Form &form, Bounds &out) {
       return bad_form(form, "columns that do not lie side by side");
     add_distance(out.ranges[1], f("K"), f("B_K"));
   }
-  const std::int64_t tile_rows = f("ROWS");
+  const std::int64_t tile_rows = f("ROWS"), local = f("LOCAL");
+  // In the 16 KB of local memory that every device has.
+  if (local != 0 &&
+      (!is_power(local, 4, 32) || tile_rows < 1 || tile_rows > 16 || cols < 1 || cols > kPanel || f("GROUP_X") < 1 ||
+       f("GROUP_X") > kMostInGroup || f("GROUP_Y") < 1 || f("GROUP_Y") > kMostInGroup ||
+       (f("GROUP_Y") * tile_rows + f("GROUP_X") * cols) * local > kMostLocal))
+    return bad_form(form, "a tile that is none");
   if (cols < 1 || tile_rows < 1) return bad_form(form, "a tile that is none");
   return tiles(form, f, out, (columns + cols - 1) / cols, (rows + tile_rows - 1) / tile_rows);
 }

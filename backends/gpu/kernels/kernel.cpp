@@ -2,6 +2,7 @@
 #include "backends/gpu/kernels/kernel.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "backends/gpu/kernels/bounds.h"
@@ -46,6 +47,33 @@ Status check_code(const Form &form, const KernelRow &row) {
   return registers == 0 ? bad_form(form, "nothing to store") : Status();
 }
 
+// Kernels whose elements may be stored as integers of a scale: they touch them by LOAD and STORE alone.
+bool may_scale(Kernel kernel) {
+  switch (kernel) {
+    case Kernel::GridSample:
+    case Kernel::Lrn:
+    case Kernel::Normalize:
+    case Kernel::Pool:
+    case Kernel::Reduce:
+    case Kernel::Resize:
+    case Kernel::Softmax: return true;
+    default: return false;
+  }
+}
+
+Status check_operand(const Form &form, const StepOperand &operand) {
+  const auto number = number_of(operand.dtype);
+  if (!number) return bad_form(form, "an element type that kernels do not have");
+  if (operand.scale == 0) return {};
+  if (!may_scale(form.kernel) || !(operand.scale > 0) || !std::isfinite(operand.scale) || *number == Number::Truth ||
+      is_real(*number) || dtype_bits(operand.dtype) > 16)
+    return bad_form(form, "a scale of what has none");
+  const std::int32_t bits = static_cast<std::int32_t>(dtype_bits(operand.dtype));
+  if (operand.zero < -(1 << (bits - 1)) || operand.zero >= 1 << bits)
+    return bad_form(form, "a zero point that is none");
+  return {};
+}
+
 }  // namespace
 
 std::optional<Number> number_of(DType dtype) noexcept {
@@ -65,6 +93,10 @@ std::optional<Number> number_of(DType dtype) noexcept {
     case DType::Bool: return Number::Truth;
     default: return std::nullopt;
   }
+}
+
+std::optional<Number> number_of(const StepOperand &operand) noexcept {
+  return operand.scale != 0 ? std::optional(Number::Float) : number_of(operand.dtype);
 }
 
 const KernelRow &kernel_row(Kernel kernel) noexcept { return kKernels[static_cast<std::size_t>(kernel)]; }
@@ -110,8 +142,7 @@ Status find_bounds(const Form &form, Bounds &out) {
     if (form.nest.dims[d] < 1 || __builtin_mul_overflow(count, form.nest.dims[d], &count) || count > INT32_MAX)
       return bad_form(form, "extents that are none");
   }
-  for (const StepOperand &operand : form.operands)
-    if (!number_of(operand.dtype)) return bad_form(form, "an element type that kernels do not have");
+  for (const StepOperand &operand : form.operands) QR_RETURN_IF_ERROR(check_operand(form, operand));
   QR_RETURN_IF_ERROR(check_code(form, row));
   out = Bounds();
   QR_RETURN_IF_ERROR(row.bounds(form, out));

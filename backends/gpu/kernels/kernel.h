@@ -53,7 +53,12 @@ struct Nest {
 struct StepOperand {
   DType dtype = DType::Unknown;
   std::int32_t offset = 0;  // elements
+  // Of stored integers that the kernel reads or writes as the reals that they mean; 0: it does not.
+  float scale = 0;
+  std::int32_t zero = 0;
 };
+// In what a kernel computes with an operand's elements.
+std::optional<Number> number_of(const StepOperand &operand) noexcept;
 
 // A step but for the values that it works on.
 struct Form {

@@ -1,9 +1,12 @@
 // y[m, n] = sum over k of a[m, k] * b[k, n]: a work item has ROWS rows and a vector of COLS columns. The columns of b lie
-// side by side, or in panels of PANEL columns, row behind row, with zeros behind the last column.
+// side by side, or in panels of PANEL columns, row behind row, with zeros behind the last column. With LOCAL a group
+// brings what it reads for LOCAL steps of k into local memory first; results are the same to the bit.
 __kernel GROUP void KERNEL(ARGUMENTS) {
   const int column = (int)get_global_id(0) * COLS, first = (int)get_global_id(1) * ROWS;
   uint g = (uint)get_global_id(2);
+#if !LOCAL
   if (column >= INNER_LAST || first >= INNER_FIRST) return;
+#endif
   COORDINATES
   int y0, y1, at[ROWS];
   VECTOR(T0, COLS) sum[ROWS];
@@ -13,6 +16,36 @@ __kernel GROUP void KERNEL(ARGUMENTS) {
     at[i] = AT0;
     sum[i] = 0;
   }
+#if LOCAL
+  __local T0 left[GROUP_Y * ROWS * LOCAL], right[LOCAL * GROUP_X * COLS];
+  const int lane = (int)(get_local_id(1) * GROUP_X + get_local_id(0)), from = column;
+  const int group_row = (int)get_group_id(1) * (GROUP_Y * ROWS), group_column = (int)get_group_id(0) * (GROUP_X * COLS);
+  for (int begin = 0; begin < K; begin += LOCAL) {
+    for (int t = lane; t < GROUP_Y * ROWS * LOCAL; t += GROUP_X * GROUP_Y) {
+      const int k = begin + t % LOCAL;
+      y0 = min(group_row + t / LOCAL, INNER_FIRST - 1);
+      left[t] = k < K ? LOAD0(AT0 + k * A_K) : 0;
+    }
+    for (int t = lane; t < LOCAL * GROUP_X * COLS; t += GROUP_X * GROUP_Y) {
+      const int k = begin + t / (GROUP_X * COLS);
+      y1 = min(group_column + t % (GROUP_X * COLS), INNER_LAST - 1);
+#if PANEL
+      const int b = AT1 + y1 / PANEL * (K * PANEL) + y1 % PANEL;
+#else
+      const int b = AT1;
+#endif
+      right[t] = k < K ? LOAD1(b + k * B_K) : 0;
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (int k = 0; k < LOCAL; ++k) {
+      const VECTOR(T0, COLS) w = QR_JOIN(vload, COLS)(0, right + (k * GROUP_X + (int)get_local_id(0)) * COLS);
+      #pragma unroll
+      for (int i = 0; i < ROWS; ++i) sum[i] += left[((int)get_local_id(1) * ROWS + i) * LOCAL + k] * w;
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+  }
+  if (column >= INNER_LAST || first >= INNER_FIRST) return;
+#else
 #if PANEL
   const int from = column;
   const int b = AT1 + column / PANEL * (K * PANEL) + column % PANEL;
@@ -27,6 +60,7 @@ __kernel GROUP void KERNEL(ARGUMENTS) {
     #pragma unroll
     for (int i = 0; i < ROWS; ++i) sum[i] += LOAD0(at[i] + k * A_K) * w;
   }
+#endif
   T0 done[ROWS * COLS];
   #pragma unroll
   for (int i = 0; i < ROWS; ++i) VSTORE(sum[i], done + i * COLS);

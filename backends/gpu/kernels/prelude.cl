@@ -22,6 +22,11 @@ ushort qr_to_bf16(float v) {
   if (v != v) return 0x7fc0;
   return (ushort)((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
 }
+// A real as an integer of a scale, without its zero point; NaN: that. Halves go to the even one.
+int qr_stored(float v, float scale, int low, int high) {
+  const float steps = rint(v / scale);
+  return steps != steps ? 0 : (int)clamp(steps, (float)low, (float)high);
+}
 // Towards zero, to the nearest value that there is; NaN: 0.
 long qr_to_long(float v) {
   if (v != v) return 0;

@@ -2,6 +2,7 @@
 #include "backends/gpu/kernels/text.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "backends/gpu/kernels/bounds.h"
 #include "backends/gpu/text_of_kernels.h"
@@ -71,6 +72,13 @@ String conversion(Number from, Number to, const String &a) {
   return format("(%s)qr_to_long%s(%s)", spelled(to), from == Number::Double ? "_double" : "", a.c_str());
 }
 
+// Of integers of at most 16 bits.
+int highest_of(DType dtype) {
+  const bool has_sign = *number_of(dtype) == Number::Int;
+  return (1 << (dtype_bits(dtype) - (has_sign ? 1 : 0))) - 1;
+}
+int lowest_of(DType dtype) { return *number_of(dtype) == Number::Int ? -highest_of(dtype) - 1 : 0; }
+
 class Macros {
  public:
   void define(const String &name, const String &body) {
@@ -116,10 +124,24 @@ void define_operands(const Form &form, const KernelRow &row, Macros &macros) {
         format("%s__global %s%s *p%s", i == 0 ? "" : ", ", i == last ? "" : "const ", storage.type, name.c_str());
     const String pointer = operand.offset == 0 ? format("p%s + (i)", name.c_str())
                                                : format("p%s + (%d + (i))", name.c_str(), operand.offset);
-    macros.define("T" + name, spelled(*number_of(operand.dtype)));
-    if (i < last && *storage.vector) macros.define("VLOAD" + name + "(i)", replaced(storage.vector, 'p', pointer));
-    if (i < last) macros.define("LOAD" + name + "(i)", format("(%s)", replaced(storage.load, 'p', pointer).c_str()));
-    else macros.define("STORE(i, v)", replaced(replaced(storage.store, 'p', pointer), 'v', "(v)"));
+    macros.define("T" + name, spelled(*number_of(operand)));
+    if (operand.scale != 0) {
+      const String scale = literal(Number::Float, std::bit_cast<std::uint32_t>(operand.scale));
+      if (i < last)
+        macros.define("LOAD" + name + "(i)",
+                      format("((float)((int)(%s) - (%d)) * %s)", replaced(storage.load, 'p', pointer).c_str(),
+                             operand.zero, scale.c_str()));
+      else
+        macros.define("STORE(i, v)", replaced(replaced(storage.store, 'p', pointer), 'v',
+                                              format("(qr_stored(v, %s, %d, %d) + (%d))", scale.c_str(),
+                                                     lowest_of(operand.dtype) - operand.zero,
+                                                     highest_of(operand.dtype) - operand.zero, operand.zero)));
+    } else if (i < last) {
+      if (*storage.vector) macros.define("VLOAD" + name + "(i)", replaced(storage.vector, 'p', pointer));
+      macros.define("LOAD" + name + "(i)", format("(%s)", replaced(storage.load, 'p', pointer).c_str()));
+    } else {
+      macros.define("STORE(i, v)", replaced(replaced(storage.store, 'p', pointer), 'v', "(v)"));
+    }
     String at;
     for (std::uint32_t d = 0; d < form.nest.rank; ++d) {
       const std::int32_t stride = form.nest.strides[i][d];
@@ -155,9 +177,9 @@ void define_coordinates(const Form &form, const KernelRow &row, Macros &macros) 
 }
 
 // The ends of the type of operand 0, and what rounds a real to it.
-void define_type(DType dtype, Macros &macros) {
-  const Number number = *number_of(dtype);
-  const unsigned bits = dtype_bits(dtype);
+void define_type(const StepOperand &operand, Macros &macros) {
+  const Number number = *number_of(operand);
+  const unsigned bits = dtype_bits(operand.dtype);
   if (is_real(number)) {
     macros.define("LOWEST", "(-QR_INFINITY)");
     macros.define("HIGHEST", "QR_INFINITY");
@@ -183,7 +205,7 @@ Number value_number(const Form &form) {
     case Kernel::ArgReduce: return Number::Long;
     case Kernel::ConvInteger:
     case Kernel::MatMulInteger: return form.fields[0] ? Number::Long : Number::Int;  // WIDE
-    default: return *number_of(form.operands[0].dtype);
+    default: return *number_of(form.operands[0]);
   }
 }
 
@@ -197,7 +219,7 @@ String finish(const Form &form, const KernelRow &row) {
     text += format("const %s r0 = value; ", spelled(numbers[0]));
   }
   for (std::size_t i = row.base; i + 1 < form.operands.size(); ++i) {
-    numbers[registers] = *number_of(form.operands[i].dtype);
+    numbers[registers] = *number_of(form.operands[i]);
     text += format("const %s r%zu = LOAD%zu(AT%zu); ", spelled(numbers[registers]), registers, i, i);
     ++registers;
   }
@@ -231,7 +253,7 @@ String finish(const Form &form, const KernelRow &row) {
     text += format("const %s r%zu = %s; ", spelled(to), registers, expression.c_str());
     ++registers;
   }
-  const Number result = *number_of(form.operands.back().dtype), have = numbers[registers - 1];
+  const Number result = *number_of(form.operands.back()), have = numbers[registers - 1];
   const String last = format("r%zu", registers - 1);
   return text + "STORE(ATY, " + conversion(have, result, last) + ")";
 }
@@ -252,7 +274,7 @@ std::uint32_t ProgramText::kernel(const Form &form) {
   define_operands(form, row, macros);
   define_coordinates(form, row, macros);
   macros.define("FINISH", row.value || row.base == 0 ? finish(form, row) : String());
-  define_type(form.operands[0].dtype, macros);
+  define_type(form.operands[0], macros);
   if (form.kernel == Kernel::MatMul || form.kernel == Kernel::MatMulInteger || form.kernel == Kernel::ConvInteger)
     macros.define("TILE", format("%d", static_cast<int>(kTile)));
   for (const StepOperand &operand : form.operands) doubles_ |= operand.dtype == DType::F64;

@@ -48,7 +48,7 @@ Status lower_pool(Lowering &l, const qir::Node &node) {
 
 Status lower_lrn(Lowering &l, const qir::Node &node) {
   const View x = l.view(node.inputs[0]);
-  if (x.rank() < 2 || *number_of(l.dtype(node.inputs[0])) != Number::Float)
+  if (x.rank() < 2 || l.number(node.inputs[0]) != Number::Float)
     return refuse(ErrorId::backend_type, node, "found f64 or no channels, expected images of f32 or f16");
   const std::int64_t size = node.get_int("size", 1);
   const auto bits = [](float value) -> std::int64_t { return std::bit_cast<std::int32_t>(value); };
@@ -71,7 +71,7 @@ Status lower_grid_sample(Lowering &l, const qir::Node &node) {
   const View x = l.view(node.inputs[0]), grid = l.view(node.inputs[1]);
   const std::size_t space = x.rank() - 2;
   if (x.rank() < 3 || space > 3) return refuse(ErrorId::backend_limit, node, "found more than three axes of space");
-  if (*number_of(l.dtype(node.inputs[0])) == Number::Double || *number_of(l.dtype(node.inputs[1])) != Number::Float)
+  if (l.number(node.inputs[0]) == Number::Double || l.number(node.inputs[1]) != Number::Float)
     return refuse(ErrorId::backend_type, node, "found f64, expected f32 or f16");
   if (strided::count_of(x.dims) == 0) return refuse(ErrorId::backend_limit, node, "found an input without elements");
   const std::string_view mode = node.get_string("mode", "linear"), padding = node.get_string("padding_mode", "zeros");

@@ -253,8 +253,7 @@ Status tell_moments(Lowering &l, const qir::Node &node, const View &x, float eps
 
 Status lower_normalize(Lowering &l, const qir::Node &node) {
   const std::int32_t xi = node.inputs[0];
-  if (*number_of(l.dtype(xi)) != Number::Float)
-    return refuse(ErrorId::backend_type, node, "found f64, expected f32 or f16");
+  if (l.number(xi) != Number::Float) return refuse(ErrorId::backend_type, node, "found f64, expected f32 or f16");
   const View x = l.dense(xi);
   const std::size_t rank = x.rank();
   const float epsilon = node.get_float("epsilon", 1e-5f);

@@ -61,6 +61,7 @@ Tile tile_of(std::int64_t rows, std::int64_t columns) {
 void put(Vector<std::int64_t> &fields, const Tile &tile) {
   fields.insert(fields.end(), {tile.rows, tile.cols, tile.group_x, tile.group_y});
 }
+constexpr std::int64_t kNoLocal = 0;  // of a product: without local memory
 // Columns that vectors of kernels are worth while for.
 constexpr std::int64_t kFewestColumns = 4;
 
@@ -141,7 +142,7 @@ Status lower_conv(Lowering &l, const qir::Node &node) {
   const Tile cut = is_product ? tile_of(per_out, pixels) : tile_of(pixels, per_out);
   if (is_product) {
     Vector<std::int64_t> fields{per_in, 1, x.strides[1], 0};
-    put(fields, cut);
+    put(fields, cut), fields.push_back(kNoLocal);
     const Arg base[] = {filters, images};
     const View y = l.result(elements.result);
     return l.emit(Kernel::MatMulTile, dims, fields, base, elements, {y, l.dtype(elements.result)});
@@ -191,7 +192,7 @@ Status product(Lowering &l, const Dims &dims, View a, std::int64_t a_k, View b, 
     }
   }
   Vector<std::int64_t> fields{k, a_k, b_k};
-  if (tiled) fields.push_back(panel), put(fields, tile_of(m, n));
+  if (tiled) fields.push_back(panel), put(fields, tile_of(m, n)), fields.push_back(kNoLocal);
   const Arg base[] = {{std::move(a), dtype}, {std::move(b), dtype}};
   const View y = l.result(elements.result);
   return l.emit(tiled ? Kernel::MatMulTile : Kernel::MatMul, dims, fields, base, elements,

@@ -91,8 +91,41 @@ std::uint32_t add_operand(Elements &elements, View view, DType dtype) {
 
 }  // namespace
 
+bool scales_stored(const qir::Graph &graph, const qir::Node &node) {
+  switch (node.op) {
+    case Op::AveragePool:
+    case Op::GlobalAveragePool:
+    case Op::GridSample:
+    case Op::GroupNormalization:
+    case Op::InstanceNormalization:
+    case Op::LRN:
+    case Op::LayerNormalization:
+    case Op::LogSoftmax:
+    case Op::LpPool:
+    case Op::RMSNormalization:
+    case Op::ReduceL1:
+    case Op::ReduceL2:
+    case Op::ReduceLogSum:
+    case Op::ReduceLogSumExp:
+    case Op::ReduceMean:
+    case Op::ReduceProd:
+    case Op::ReduceSum:
+    case Op::ReduceSumSquare:
+    case Op::Resize:
+    case Op::Softmax: break;
+    default: return false;
+  }
+  if (moves_stored(graph, node) || node.outputs.size() != 1) return false;
+  const qir::Tensor *const x = tensor_of(graph, node.inputs, 0), *const y = tensor_of(graph, node.outputs, 0);
+  const auto is_real = [](const qir::Tensor &t) { return !t.quant && t.dtype == DType::F32; };
+  if (!x || !y || (!x->quant && !y->quant) || !(is_plain(*x) || is_real(*x)) || !(is_plain(*y) || is_real(*y)))
+    return false;
+  // Scales and biases, grids; of Resize and Reduce numbers that are no tensor of the model's.
+  return every(graph, node.inputs, [](const qir::Tensor &t) { return !t.quant || is_plain(t); });
+}
+
 bool computes_quantized(const qir::Graph &graph, const qir::Node &node) {
-  if (is_product(graph, node) || moves_stored(graph, node)) return true;
+  if (is_product(graph, node) || moves_stored(graph, node) || scales_stored(graph, node)) return true;
   if (!is_elementwise(node.op) || node.op == Op::Cast || node.outputs.size() != 1) return false;
   // Its parameters are seen along the channels, not as they lie.
   if (node.op == Op::BatchNormalization &&

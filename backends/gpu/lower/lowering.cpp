@@ -44,6 +44,9 @@ Status lower_rewritten(Lowering &, const qir::Node &node) {
                 "found a form of it that cannot be written as other operators (extents, lengths or parameters of the "
                 "run, a type)");
 }
+Status lower_late(Lowering &, const qir::Node &node) {
+  return refuse(ErrorId::backend_limit, node, "found extents that are known, expected it where extents are of the run");
+}
 bool is_rewritten(qir::Op op) noexcept {
   const OperatorRow *const row = find_operator(op);
   return !row || row->rule == lower_rewritten;
@@ -178,7 +181,10 @@ const qir::Bytes *Lowering::contents(const View &view) const {
 
 const View &Lowering::view(std::int32_t id) {
   View &known = views_[static_cast<std::size_t>(id)];
-  if (known.value == strided::kNoValue && tensor(id).is_constant) known = constant(tensor(id).data, shape(id));
+  if (known.value == strided::kNoValue && tensor(id).is_constant) {
+    known = constant(tensor(id).data, shape(id));
+    if (tensor(id).quant) quants_[known.value] = &*tensor(id).quant;
+  }
   return known;
 }
 
@@ -188,7 +194,18 @@ View Lowering::dense(std::int32_t id) {
   View made = between(v.dims, dtype(id));
   if (!copy({v, dtype(id)}, {made, dtype(id)}).ok()) return v;  // whatever is wrong is found again by who reads it
   views_[static_cast<std::size_t>(id)] = made;
+  if (tensor(id).quant) quants_[made.value] = &*tensor(id).quant;
   return made;
+}
+
+// Whole integers of a value that a tensor of the model's lies in.
+const qir::Quantization *Lowering::scaled(const View &view) const {
+  const auto found = quants_.find(view.value);
+  return found == quants_.end() ? nullptr : found->second;
+}
+
+Number Lowering::number(std::int32_t id) const {
+  return scales_ && tensor(id).quant ? Number::Float : *number_of(dtype(id));
 }
 
 View Lowering::between(const Dims &dims, DType dtype) {
@@ -199,6 +216,7 @@ View Lowering::between(const Dims &dims, DType dtype) {
 View Lowering::result(std::int32_t id) {
   View made = between(shape(id), dtype(id));
   define(id, made);
+  if (tensor(id).quant) quants_[made.value] = &*tensor(id).quant;
   return made;
 }
 
@@ -283,9 +301,12 @@ Status Lowering::emit(Kernel kernel, const Dims &dims, std::span<const std::int6
     if (v.rank() != dims.size()) return bad("an operand of other coordinates");
     for (std::size_t d = 0; d < dims.size(); ++d) put(v.strides[d]), form.nest.strides[i][d] = plan_.numbers.back();
     fits &= v.offset <= INT32_MAX;
-    operands.push_back({args[i].dtype, static_cast<std::int32_t>(v.offset)});
+    StepOperand &operand = operands.emplace_back(StepOperand{args[i].dtype, static_cast<std::int32_t>(v.offset)});
+    if (scales_ && kernel != Kernel::Elementwise)
+      if (const qir::Quantization *const quant = scaled(v))
+        operand.scale = quant->scales[0], operand.zero = quant->zero_points[0];
     plan_.operands.push_back({static_cast<std::uint32_t>(v.value), static_cast<std::uint32_t>(args[i].dtype),
-                              static_cast<std::int32_t>(v.offset), 0});
+                              operand.offset, operand.zero, operand.scale, 0});
   }
   if (!fits) {
     Status status = Status::error(ErrorId::backend_limit, "found a tensor of more elements than kernels count (2^31)");
@@ -335,7 +356,8 @@ Status Lowering::emit(Kernel kernel, const Dims &dims, std::span<const std::int6
 // ---- fusion -------------------------------------------------------------------------------------
 
 void Lowering::fuse_with(Elements &elements, bool (*fits)(const void *, const View &), const void *self) {
-  while (elements.fused.size() < kMostFused) {
+  // Such a kernel stores what the code gives as an integer of its own result's.
+  while (!scales_ && elements.fused.size() < kMostFused) {
     const std::int32_t id = elements.result;
     if (uses_.is_output(id)) return;
     // All of its readers are one node: x * x reads twice.
@@ -401,7 +423,10 @@ Status Lowering::lower(const qir::Node &node) {
       if (id != qir::kAbsent) (void)result(id);
     return {};
   }
-  return row->rule(*this, node);
+  scales_ = scales_stored(graph_, node);
+  Status status = row->rule(*this, node);
+  scales_ = false;
+  return status;
 }
 
 Status Lowering::run(Vector<Status> &refused) {
@@ -413,6 +438,7 @@ Status Lowering::run(Vector<Status> &refused) {
     const auto bytes = is_known(t.shape) ? packed_size(t.dtype, strided::count_of(t.shape)) : std::nullopt;
     const std::uint32_t value = new_value(bytes.value_or(0));
     plan_.values[value].place = Place::Input, plan_.values[value].index = static_cast<std::uint32_t>(i);
+    if (t.quant) quants_[static_cast<std::int32_t>(value)] = &*t.quant;
     define(graph_.inputs[i], {static_cast<std::int32_t>(value), 0, t.shape, strided::row_major(t.shape)});
   }
   for (std::size_t n = 0; n < graph_.nodes.size(); ++n) {
@@ -456,10 +482,13 @@ Status Lowering::finish_outputs() {
   return {};
 }
 
-void Lowering::tell_ways(const Vector<String> &names) {
+void Lowering::tell_ways(const Vector<String> &names, const Vector<NodeWay> &late) {
   for (std::size_t i = 0; i < names.size(); ++i) {
     NodeWay way;
-    if (!kernels_[i].empty()) way = {QR_PLUGIN_PATH_NATIVE, name(kernels_[i])};
+    if (late[i].path != QR_PLUGIN_PATH_UNKNOWN)
+      way = {late[i].path, name(late[i].path == QR_PLUGIN_PATH_NATIVE ? "run-time extents: planned when they are known"
+                                                                      : "run-time extents: by the host")};
+    else if (!kernels_[i].empty()) way = {QR_PLUGIN_PATH_NATIVE, name(kernels_[i])};
     else if (into_[i] >= 0)
       way = {QR_PLUGIN_PATH_NONE, name("fused into " + names[static_cast<std::size_t>(into_[i])])};
     else way = {QR_PLUGIN_PATH_NONE, name("no work: a view, or folded into another node")};

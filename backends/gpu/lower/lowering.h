@@ -94,6 +94,9 @@ class Lowering {
   // ---- what steps write
   View result(std::int32_t id);                 // in a value of its own, row by row
   View between(const Dims &dims, DType dtype);  // a value between two steps
+  // In what a node computes with the tensor: reals, where it reads and writes stored integers as what they mean
+  // (scales_stored).
+  Number number(std::int32_t id) const;
   void define(std::int32_t id, View view) { views_[static_cast<std::size_t>(id)] = std::move(view); }
 
   // ---- steps
@@ -121,6 +124,7 @@ class Lowering {
  private:
   void fuse_with(Elements &elements, bool (*fits)(const void *, const View &), const void *self);
   Status lower(const qir::Node &node);
+  const qir::Quantization *scaled(const View &view) const;
   Status check_types(const qir::Node &node) const;
   Status finish_outputs();
   std::uint32_t new_value(std::uint64_t bytes);
@@ -134,6 +138,8 @@ class Lowering {
   Vector<View> views_;  // per tensor
   Vector<bool> done_;   // per node
   const qir::Node *at_ = nullptr;
+  bool scales_ = false;                                      // it does scales_stored
+  HashMap<std::int32_t, const qir::Quantization *> quants_;  // per value of stored integers
   StringMap<std::uint32_t> names_;
   HashMap<const void *, std::uint32_t> constant_values_;
   Vector<Status> *refused_ = nullptr;
@@ -142,7 +148,8 @@ class Lowering {
   Vector<String> given_names_;
 
  public:
-  void tell_ways(const Vector<String> &names);
+  // `late`: the paths of nodes that hang on extents of the run.
+  void tell_ways(const Vector<String> &names, const Vector<NodeWay> &late);
 };
 
 using Rule = Status (*)(Lowering &, const qir::Node &);

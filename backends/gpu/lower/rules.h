@@ -7,6 +7,7 @@
 namespace quarry::gpu {
 
 Status lower_rewritten(Lowering &l, const qir::Node &node);    // what no pass could write as others
+Status lower_late(Lowering &l, const qir::Node &node);         // what tells extents of the run (tail.h)
 Status lower_elementwise(Lowering &l, const qir::Node &node);  // element_code.cpp
 Status lower_view(Lowering &l, const qir::Node &node);         // lower_movement.cpp, and so on
 Status lower_tile(Lowering &l, const qir::Node &node);

@@ -86,8 +86,9 @@ def collect(tree, native):
     library = os.path.realpath(next(iter(glob.glob(f"{tree}/**/libquarry.so.{major}", recursive=True)), "")) if tree else ""
     if not os.path.isfile(library):
         sys.exit(f"there is no libquarry.so.{major} below '{tree}'")
-    copies = {library: f"{lib}/libquarry.so.{major}", find(tree, f"libquarry-prepare.so.{major}"): f"{lib}/libquarry-prepare.so.{major}",
-              find(tree, "quarry-compiler"): f"{lib}/quarry/quarry-compiler", find(tree, "bin/quarry"): f"{program}/quarry"}
+    # libquarry, what reads ONNX, what quantises.
+    copies = {os.path.realpath(path): f"{lib}/{os.path.basename(path)}" for path in glob.glob(f"{tree}/**/libquarry*.so.{major}", recursive=True)}
+    copies |= {find(tree, "quarry-compiler"): f"{lib}/quarry/quarry-compiler", find(tree, "bin/quarry"): f"{program}/quarry"}
     for plugin in glob.glob(f"{tree}/**/quarry-backend-*.so", recursive=True):
         if not plugin.endswith("/quarry-backend-null.so"):  # of use to measurements of the core alone
             copies[plugin] = f"{backends}/{os.path.basename(plugin)}"

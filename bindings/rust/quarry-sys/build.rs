@@ -11,7 +11,8 @@ fn main() {
         return search(&folder);
     }
     let program = std::env::var("PKG_CONFIG").unwrap_or_else(|_| "pkg-config".into());
-    match Command::new(&program).args(["--libs-only-L", "--atleast-version=0.1.0", "quarry"]).output() {
+    // Not --atleast-version: some of these programs then print nothing else.
+    match Command::new(&program).args(["--libs-only-L", "quarry >= 0.1.0"]).output() {
         Ok(done) if done.status.success() => {
             for word in String::from_utf8_lossy(&done.stdout).split_whitespace() {
                 search(word.trim_start_matches("-L"));

@@ -195,6 +195,12 @@ QR_EXPORT void *clEnqueueMapBuffer(cl_command_queue q, cl_mem m, cl_bool b, cl_m
   if ((*error = meet("EnqueueMapBuffer")) != CL_SUCCESS) return nullptr;
   return QR_REAL(EnqueueMapBuffer)(q, m, b, flags, at, size, n, wait, event, error);
 }
+QR_EXPORT cl_int clEnqueueMarkerWithWaitList(cl_command_queue q, cl_uint n, const cl_event *wait, cl_event *event) {
+  if (const cl_int error = meet("EnqueueMarkerWithWaitList")) return error;
+  const cl_int done = QR_REAL(EnqueueMarkerWithWaitList)(q, n, wait, event);
+  if (event && done == CL_SUCCESS) ++state().objects;
+  return done;
+}
 QR_EXPORT cl_int clEnqueueUnmapMemObject(cl_command_queue q, cl_mem m, void *p, cl_uint n, const cl_event *wait,
                                          cl_event *event) {
   return QR_REAL(EnqueueUnmapMemObject)(q, m, p, n, wait, event);

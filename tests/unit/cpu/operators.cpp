@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operators that have a lowering of their own run by kernels, whatever their parameters, and give what cpu-reference
 // gives.
-#include "tests/unit/cpu/plan_case.h"
+#include "tests/unit/cpu/one_node.h"
 
 using namespace quarry;
 using namespace quarry::test;
@@ -9,60 +9,6 @@ namespace test = quarry::test;
 using kernels::Kernel;
 using qir::Op;
 using i32 = std::int32_t;
-
-namespace {
-
-// A graph of one node whose output's type is inferred.
-struct OneNode {
-  Builder b;
-  Random random;
-  explicit OneNode(std::uint64_t seed) : random(seed) {}
-
-  i32 shaped(DType dtype, const Vector<std::int64_t> &shape) {
-    const i32 made = b.tensor(dtype, {});
-    b.graph.tensors[static_cast<std::size_t>(made)].shape = shape;
-    return made;
-  }
-  i32 input(DType dtype, const Vector<std::int64_t> &shape) {
-    return b.graph.inputs.emplace_back(shaped(dtype, shape));
-  }
-  i32 constant(DType dtype, const Vector<std::int64_t> &shape, std::int64_t indices = 1) {
-    const i32 made = shaped(dtype, shape);
-    std::int64_t count = 1;
-    for (const std::int64_t extent : shape) count *= extent;
-    auto &bytes = b.data[made];
-    bytes = test::random_data(random, dtype, count, indices);
-    qir::Tensor &tensor = b.graph.tensors[static_cast<std::size_t>(made)];
-    tensor.is_constant = true, tensor.data = {bytes.data(), bytes.size()};
-    return made;
-  }
-  // The node's outputs have the types given; their shapes are inferred. No step may be the reference's.
-  template <class Set>
-  void check(const std::string &what, Op op, Vector<i32> inputs, Vector<DType> outputs, float tolerance, Set &&set,
-             bool natively = true) {
-    Vector<i32> made;
-    for (const DType dtype : outputs) made.push_back(shaped(dtype, {}));
-    qir::Node &node = b.node(op, std::move(inputs), made);
-    set(node);
-    b.graph.outputs.assign(made.begin(), made.end());
-    Status status = qir::infer_graph(b.graph);
-    CHECK(status.ok());
-    if (!status.ok()) {
-      std::fprintf(stderr, "%s: %s\n", what.c_str(), std::string(status.message()).c_str());
-      return;
-    }
-    const PlanCase sample(b.graph);
-    CHECK(sample.ok());
-    if (!sample.ok()) return;
-    if (natively && sample.reference_steps() != 0) {
-      std::fprintf(stderr, "%s: %s\n", what.c_str(), sample.steps().c_str());
-      CHECK_EQ(sample.reference_steps(), 0);
-    }
-    same_results(sample, what, random, tolerance);
-  }
-};
-
-}  // namespace
 
 TEST_CASE("transposed convolutions") {
   for (std::uint64_t seed = 1; seed <= 120; ++seed) {
@@ -367,71 +313,6 @@ TEST_CASE("quantisation of halves") {
         if (zeros) inputs.push_back(at_run_time ? one.input(dtype, one_shape) : one.constant(dtype, one_shape));
         one.check("QuantizeLinear", Op::QuantizeLinear, inputs, {zeros ? dtype : DType::U8}, 0, [](qir::Node &) {});
       }
-}
-
-TEST_CASE("recurrent operators") {
-  for (std::uint64_t seed = 1; seed <= 90; ++seed) {
-    OneNode one(seed);
-    Random &random = one.random;
-    const Op op = std::initializer_list<Op>{Op::LSTM, Op::GRU, Op::RNN}.begin()[seed % 3];
-    const std::int64_t gates = op == Op::LSTM  ? 4
-                               : op == Op::GRU ? 3
-                                               : 1,
-                       layout = random.integer(0, 1), directions = random.one_of({1, 1, 2}),
-                       hidden = random.integer(1, 40), entries = random.integer(1, 6), steps = random.integer(1, 7),
-                       width = random.integer(1, 20);
-    Vector<std::int64_t> state{directions, entries, hidden}, x{steps, entries, width};
-    if (layout == 1) std::swap(state[0], state[1]), std::swap(x[0], x[1]);
-    Vector<i32> inputs{one.input(DType::F32, x), one.constant(DType::F32, {directions, gates * hidden, width}),
-                       one.constant(DType::F32, {directions, gates * hidden, hidden})};
-    // Weights of 2 and more would drive every gate to its end.
-    for (std::size_t i = 1; i < 3; ++i) {
-      auto &bytes = one.b.data[inputs[i]];
-      Vector<float> values(bytes.size() / 4);
-      std::memcpy(values.data(), bytes.data(), values.size() * 4);
-      for (float &value : values) value *= 0.15f;
-      std::memcpy(bytes.data(), values.data(), values.size() * 4);
-    }
-    inputs.push_back(random.chance(70) ? one.constant(DType::F32, {directions, 2 * gates * hidden}) : qir::kAbsent);
-    inputs.push_back(random.chance(50) ? one.constant(DType::I32, {entries}, steps + 1) : qir::kAbsent);
-    inputs.push_back(random.chance(50) ? one.input(DType::F32, state) : qir::kAbsent);
-    if (op == Op::LSTM) {
-      inputs.push_back(random.chance(50) ? one.input(DType::F32, state) : qir::kAbsent);
-      inputs.push_back(random.chance(30) ? one.constant(DType::F32, {directions, 3 * hidden}) : qir::kAbsent);
-    }
-    const Vector<DType> outputs(op == Op::LSTM ? 3 : 2, DType::F32);
-    one.check(format("recurrent, seed %d", static_cast<int>(seed)).c_str(), op, inputs, outputs, 2e-5f,
-              [&](qir::Node &node) {
-                node.set("hidden_size", hidden), node.set("layout", layout);
-                if (directions == 2) node.set("direction", std::string_view("bidirectional"));
-                else if (random.chance(40)) node.set("direction", std::string_view("reverse"));
-                if (op == Op::GRU) node.set("linear_before_reset", random.integer(0, 1));
-                if (op == Op::LSTM && random.chance(20)) node.set("input_forget", std::int64_t{1});
-                if (random.chance(20)) node.set("clip", 0.5f);
-              });
-  }
-}
-
-TEST_CASE("a length of a sequence that is none is told") {
-  OneNode one(1);
-  const i32 lengths = one.input(DType::I32, {2}), y = one.shaped(DType::F32, {3, 1, 2, 4});
-  const i32 x = one.constant(DType::F32, {3, 2, 5}), w = one.constant(DType::F32, {1, 12, 5}),
-            r = one.constant(DType::F32, {1, 12, 4});
-  one.b.node(Op::GRU, {x, w, r, qir::kAbsent, lengths}, {y}).set("hidden_size", std::int64_t{4});
-  one.b.graph.outputs = {y};
-  const PlanCase sample(one.b.graph);
-  REQUIRE_EQ(sample.ok(), true);
-  CHECK_EQ(sample.reference_steps(), 0);
-  for (const std::int32_t length : {-1, 4, 3, 0}) {
-    const std::int32_t given[2] = {3, length};
-    Data inputs(1), outputs;
-    inputs[0].assign(reinterpret_cast<const std::uint8_t *>(given), reinterpret_cast<const std::uint8_t *>(given + 2));
-    const Status status = sample.run(inputs, outputs);
-    CHECK_EQ(status.ok(), length >= 0 && length <= 3);
-    if (status.ok()) continue;
-    CHECK_EQ(status.id(), Status::error(ErrorId::run_value, "").id());
-    CHECK_NE(status.message().find(format("sequence_lens[1]: found %d, expected 0 to 3", length)), std::string::npos);
-  }
 }
 
 TEST_CASE("pairs turned by positions") {

@@ -194,7 +194,7 @@ Status PlanCase::run(const Data &inputs, Data &outputs, std::uint32_t workers, b
   for (std::size_t i = 0; room && i < made.outputs.size(); ++i) {
     const cpu::Io &io = loaded_->outputs[i];
     constexpr std::uint64_t kAmple = 1 << 16;
-    memory.emplace_back(cpu::known(io.shape) ? stored_bytes(io.dtype, io.shape) : kAmple);
+    memory.emplace_back(passes::known(io.shape) ? stored_bytes(io.dtype, io.shape) : kAmple);
     std::memset(memory.back().data(), 0xee, memory.back().size());
     made.outputs[i].data = memory.back().data(), made.outputs[i].size_bytes = memory.back().size();
   }

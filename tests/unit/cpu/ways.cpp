@@ -162,3 +162,24 @@ TEST_CASE("weights of four bits are taken apart") {
   CHECK(same_results(sample, "four bits", random, 0, 1));
   CHECK_EQ(sample.reference_steps(), 0);
 }
+
+// As CNTK writes a bias: one number for each channel, with ones behind it, or before it too.
+TEST_CASE("a constant that is added to each channel is the convolution's bias") {
+  for (int form = 0; form < 3; ++form) {
+    Builder b;
+    const i32 x = b.input(DType::F32, {1, 2, 4, 3}), y = b.tensor(DType::F32, {1, 3, 4, 3}),
+              sum = b.tensor(DType::F32, {1, 3, 4, 3}), z = b.tensor(DType::F32, {1, 3, 4, 3});
+    b.node(Op::Conv, {x, b.constant<float>({3, 2, 1, 1}, {0.5f, -1, 2, 0.25f, 1, -3})}, {y});
+    const i32 added = form == 0   ? b.constant<float>({3, 1, 1}, {1, -2, 3})
+                      : form == 1 ? b.constant<float>({1, 3, 1, 1}, {1, -2, 3})
+                                  : b.constant<float>({1, 1, 3}, {1, -2, 3});  // one for each column of the image
+    b.node(Op::Add, {added, y}, {sum});
+    b.node(Op::Relu, {sum}, {z});
+    b.gives({z});
+    const PlanCase sample(b.graph);
+    REQUIRE(sample.ok());
+    Random random(1);
+    CHECK(same_results(sample, "a bias by an Add", random, 1e-5f, 1));
+    CHECK_EQ(ways_of(sample.plan())[1] == std::string("none fused into ") + b.graph.nodes[0].name.c_str(), form < 2);
+  }
+}

@@ -2,6 +2,7 @@
 // Each kernel against cpu-reference: odd shapes, views, NaN, infinities, saturation. Runs on the first usable device,
 // or ends where there is none; meson runs it under Oclgrind too, which watches bounds, races and uninitialised values.
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -10,6 +11,7 @@
 #include "backends/common/view.h"
 #include "backends/gpu/doctor.h"
 #include "backends/gpu/execution.h"
+#include "backends/gpu/kernels/bounds.h"
 #include "backends/gpu/tune.h"
 #include "base/float16.h"
 #include "tests/unit/passes/pieces.h"
@@ -124,6 +126,9 @@ std::vector<Data> by_reference(const qir::Graph &graph, std::vector<Data> &given
   return results;
 }
 
+// What a test does to a plan before it is loaded.
+void (*g_change)(gpu::Plan &plan) = nullptr;
+
 std::uint64_t no_clock(void *) { return 0; }
 
 std::vector<Data> by_device(const qir::Graph &graph, std::vector<Data> &given) {
@@ -133,6 +138,7 @@ std::vector<Data> by_device(const qir::Graph &graph, std::vector<Data> &given) {
   for (const Status &refused : compiled->refused) REQUIRE_OK(refused);
   gpu::Blob made;
   made.plan = std::move(compiled->plan);
+  if (g_change) g_change(made.plan);
   const Vector<std::uint8_t> bytes = gpu::write_blob(made);
   const Vector<qir::Bytes> segments{{compiled->packed.data(), compiled->packed.size()}};
   auto blob = gpu::read_blob({bytes.data(), bytes.size()}, segments);
@@ -357,6 +363,36 @@ TEST_CASE("products in tiles: whole ones, parts at the edges, weights in panels,
   p.gives({p.node(Op::Conv, {p.input({1, 2, 4, 4}), p.column(8 * 18, {8, 2, 3, 3})},
                   {attribute("pads", Ints{1, 1, 1, 1})})});
   same(p, "Conv of NaN", true, 1e-4);
+}
+
+TEST_CASE("products in tiles by way of local memory") {
+  if (!has_device()) return;
+  static std::int32_t tile[5];
+  for (const auto &[rows, cols, x, y, local] : {std::array{4, 4, 16, 4, 8}, std::array{8, 8, 8, 8, 16},
+                                                std::array{2, 16, 1, 4, 4}, std::array{1, 2, 4, 1, 32}}) {
+    tile[0] = rows, tile[1] = cols, tile[2] = x, tile[3] = y, tile[4] = local;
+    g_change = [](gpu::Plan &plan) {
+      for (const gpu::Step &step : plan.steps) {
+        const auto kernel = static_cast<gpu::Kernel>(step.kernel);
+        REQUIRE_EQ(kernel, gpu::Kernel::MatMulTile);
+        std::copy_n(tile, 5,
+                    plan.numbers.data() + step.numbers + gpu::Fields::place(gpu::kernel_row(kernel).fields, "ROWS"));
+      }
+    };
+    for (const auto &[a, b] : std::vector<std::pair<qir::Shape, qir::Shape>>{
+             {{17, 33}, {33, 37}}, {{2, 8, 5}, {2, 5, 16}}, {{70, 40}, {40, 130}}}) {
+      Pieces p;
+      p.gives({p.of(Op::Relu, p.node(Op::MatMul, {p.input(a), p.input(b)}))});
+      same(p, "local");
+      Pieces q;
+      q.gives({q.of(Op::Relu, q.node(Op::MatMul, {q.input(a, DType::F16), q.input(b, DType::F16)}))});
+      same(q, "local, f16", false, tolerance_of(DType::F16));
+    }
+    Pieces w;
+    w.gives({w.node(Op::MatMul, {w.input({2, 9, 40}), w.column(40 * 35, {40, 35})})});
+    same(w, "local, weights in panels");
+  }
+  g_change = nullptr;
 }
 
 TEST_CASE("tiles are fitted to a device and measured") {
@@ -647,6 +683,62 @@ TEST_CASE("operators on elements of quantised tensors, and what moves them") {
       stored(moved, moved.node(Op::MaxPool, {padded}, {attribute("kernel_shape", Ints{3, 3})}), DType::I8, 0.02f, -11);
   moved.gives({stored(moved, moved.transpose(pooled, {0, 2, 3, 1}), DType::I8, 0.02f, -11)});
   same(moved, "Pad, MaxPool, Transpose");
+}
+
+TEST_CASE("kernels that compute reals read and write what is stored: no step in between") {
+  if (!has_device()) return;
+  const auto image = [](Pieces &p) { return stored_input(p, {2, 3, 9, 8}, DType::U8, 0.021f, 100); };
+  const auto check = [](Pieces &p, i32 y, const char *what, DType dtype = DType::U8, std::size_t steps = 1) {
+    p.gives({stored(p, y, dtype, dtype == DType::I16 ? 0.00031f : 0.0173f, dtype == DType::U8 ? 91 : -7)});
+    CHECK_EQ(steps_of(p), steps);
+    same(p, what);
+  };
+  for (const std::int64_t padded : {0, 1}) {
+    Pieces p;
+    check(p,
+          p.node(Op::AveragePool, {image(p)},
+                 {attribute("kernel_shape", Ints{3, 2}), attribute("strides", Ints{2, 2}),
+                  attribute("pads", Ints{1, 0, 1, 1}), attribute("count_include_pad", padded)}),
+          "AveragePool");
+  }
+  for (const DType dtype : {DType::U8, DType::I8, DType::I16}) {
+    Pieces p;
+    check(p, p.of(Op::GlobalAveragePool, image(p)), "GlobalAveragePool", dtype);
+    for (const std::int64_t length : {10, 300}) {
+      Pieces q;
+      check(q, q.of(Op::Softmax, stored_input(q, {4, length}, DType::I8, 0.11f, -9)), "Softmax", dtype);
+    }
+    Pieces m;
+    check(m, m.node(Op::ReduceMean, {image(m), m.integers({1, 3})}), "ReduceMean", dtype);
+    Pieces n;
+    check(n,
+          n.node(Op::LayerNormalization, {stored_input(n, {5, 33}, DType::U8, 0.031f, 121),
+                                          stored_weights(n, {33}, DType::I8, {0.013f}, {3}, 0), n.input({33})}),
+          "LayerNormalization", dtype);
+  }
+  {  // a result of reals, and an operand of reals
+    Pieces p;
+    p.gives({p.of(Op::Softmax, stored_input(p, {4, 10}, DType::I8, 0.11f, -9))});
+    CHECK_EQ(steps_of(p), 1u);
+    same(p, "Softmax to reals");
+    Pieces q;
+    check(q, q.of(Op::Softmax, q.input({4, 10})), "Softmax of reals");
+  }
+  {  // seen by other strides, and moved before: what is copied stays stored
+    Pieces p;
+    const i32 turned = stored(p, p.transpose(image(p), {0, 2, 3, 1}), DType::U8, 0.021f, 100);
+    check(p, p.node(Op::ReduceMean, {turned, p.integers({2, 3})}), "ReduceMean of a view");
+    Pieces q;
+    const i32 other = stored(q, q.transpose(image(q), {0, 2, 3, 1}), DType::U8, 0.021f, 100);
+    check(q, q.node(Op::LayerNormalization, {other, q.input({3})}), "LayerNormalization of a view", DType::U8, 2);
+  }
+  {  // an activation behind it works on what is stored
+    Pieces p;
+    const i32 pooled = stored(p, p.of(Op::GlobalAveragePool, image(p)), DType::U8, 0.0173f, 91);
+    p.gives({stored(p, p.of(Op::Sigmoid, pooled), DType::U8, 0.004f, 0)});
+    CHECK_EQ(steps_of(p), 2u);
+    same(p, "GlobalAveragePool, Sigmoid");
+  }
 }
 
 TEST_CASE("updates that go where indices say, regions, powers of integers") {

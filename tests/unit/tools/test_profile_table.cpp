@@ -63,6 +63,28 @@ TEST_CASE("nodes: medians over the runs, shares of their sum") {
   CHECK_EQ(table.nodes[1].calls, doctest::Approx(1));
 }
 
+TEST_CASE("the run of median length, of which a table adds up") {
+  std::vector<ProfileEvent> events = three_runs();
+  for (ProfileEvent &one : events)  // of 10, 30 and 20 ms; and a call that is no run
+    if (one.kind == "run")
+      one.end = one.begin + (one.id == 200 ? 30000000u : one.id / 100 % 2 * 5000000u + one.id / 100 * 5000000u);
+  events.push_back(event(900, 0, "compile", "compile", 0, 15000000));
+  events.push_back(node(901, 900, "c", "Conv", 0, 15000000));
+  const std::vector<ProfileEvent> median = tools::median_run(events);
+  REQUIRE_EQ(median.size(), 3u);
+  CHECK_EQ(median[0].id, 300u);
+  const auto tables = tools::run_tables(median);
+  REQUIRE_EQ(tables.size(), 1u);
+  CHECK_EQ(tables[0].runs, 1u);
+  CHECK_EQ(tables[0].wall, doctest::Approx(20));
+  CHECK_EQ(tables[0].sum, doctest::Approx(5));
+  CHECK_EQ(tables[0].explained, doctest::Approx(0.25));
+  CHECK(tools::median_run({event(900, 0, "compile", "compile", 0, 15000000)}).empty());
+  CHECK(tools::median_run({}).empty());
+  // Of two the quicker; runs that nobody told of by their nodes.
+  CHECK_EQ(tools::median_run({node(2, 1, "a", "Add", 0, 9), node(4, 3, "a", "Add", 20, 25)})[0].id, 4u);
+}
+
 TEST_CASE("a node without the nodes inside it") {
   std::vector<ProfileEvent> events = {event(1, 0, "run", "run", 0, 10000000), node(2, 1, "loop", "Loop", 0, 10000000),
                                       node(3, 2, "body", "Add", 0, 3000000),

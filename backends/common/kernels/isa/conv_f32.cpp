@@ -173,6 +173,7 @@ void run_conv(const Call &call, bool few_rows) noexcept {
   const auto &p = call.as<ConvF32>();
   if (is_winograd(p.algorithm)) return run_winograd(call);
   if (p.y_stride == kPlanes) return run_conv_planes(call);
+  if (p.x_stride == kPlanes && turns_planes(p, kLanes, kF32Panel)) return run_conv_planes(call);
   const ConvShape s = conv_shape(p, kLanes, kF32Panel);
   const Window &w = p.window;
   std::size_t operand = 2;

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolution of few input channels from planes to planes: vectors of pixels times single weights.
+// Convolution of few input channels from planes to planes: vectors of pixels times single weights. And of few output
+// channels too, to pixels: rows of planes that are turned.
 #include "backends/common/kernels/isa/activate.h"
 #include "backends/common/kernels/isa/conv_planes_f32.h"
 #include "backends/common/kernels/isa/plane_rows.h"
+#include "backends/common/kernels/isa/transpose.h"
 
 namespace quarry::kernels::QR_ISA {
 
@@ -71,10 +73,10 @@ QR_INLINE void tile(const Planes &g, const float *w, std::int64_t width, std::in
   }
 }
 
-// A row of output.
-void run_row(const Planes &g, const float *rows, std::int64_t oy) noexcept {
+// A row of output, whose pixels begin at `out` in its planes.
+void run_row(const Planes &g, const float *rows, std::int64_t out) noexcept {
   const ConvF32 &p = g.p;
-  const std::int64_t ow = p.window.ow, out = oy * ow;
+  const std::int64_t ow = p.window.ow;
   for (std::int64_t ox = 0; ox < ow; ox += kVectors * kLanes) {
     const std::int64_t count = min_of<std::int64_t>(kVectors * kLanes, ow - ox);
     for (std::int64_t panel = 0; panel < g.s.panels; ++panel) {
@@ -117,13 +119,27 @@ void run_conv_planes(const Call &call) noexcept {
         auto *const rows = reinterpret_cast<float *>(call.worker_scratch(worker));
         for (auto i = static_cast<std::int64_t>(begin); i < static_cast<std::int64_t>(end); ++i) {
           const std::int64_t image = i / per_image, first = i % per_image * strips.rows,
-                             count = min_of<std::int64_t>(strips.rows, w.oh - first), out = image * p.oc * out_plane;
+                             count = min_of<std::int64_t>(strips.rows, w.oh - first);
           for (std::int64_t c = 0; c < p.ic; ++c)
             copy_plane_rows(w, x + (image * p.ic + c) * in_plane, first, count, strips.phase,
                             rows + c * strips.channel);
-          const Planes g{
-              p, s, weights, bias, r ? r + out : nullptr, y + out, strips.phase, strips.row, strips.channel, out_plane};
-          for (std::int64_t oy = 0; oy < count; ++oy) run_row(g, rows + oy * w.sh * strips.row, first + oy);
+          const std::int64_t step = w.sh * strips.row;
+          if (p.y_stride == kPlanes) {
+            const std::int64_t out = image * p.oc * out_plane;
+            const Planes g{
+                p,        s, weights, bias, r ? r + out : nullptr, y + out, strips.phase, strips.row, strips.channel,
+                out_plane};
+            for (std::int64_t oy = 0; oy < count; ++oy) run_row(g, rows + oy * step, (first + oy) * w.ow);
+          } else {
+            float *const row = rows + strips.floats;
+            const Planes g{p, s, weights, bias, nullptr, row, strips.phase, strips.row, strips.channel, w.ow};
+            for (std::int64_t oy = 0; oy < count; ++oy) {
+              run_row(g, rows + oy * step, 0);
+              float *const to = y + (image * w.oh + first + oy) * w.ow * p.y_stride;
+              transpose(4, reinterpret_cast<const std::byte *>(row), reinterpret_cast<std::byte *>(to), p.oc, w.ow,
+                        std::int64_t{w.ow} * 4, std::int64_t{p.y_stride} * 4);
+            }
+          }
         }
       });
 }

@@ -49,13 +49,13 @@ void run_as(const Call &call) noexcept {
   const T *const x = call.operand<const T>(0);
   T *const y = call.operand<T>(1);
   if (p.outer == 0 || p.n == 0 || p.inner == 0) return;
-  constexpr std::int64_t kPart = 256;
-  const std::int64_t parts = ceil_div(p.inner, kPart);
-  const std::uint64_t grain = static_cast<std::uint64_t>(32768 / (p.n * min_of(p.inner, kPart)) + 1);
+  // Columns of a task: what is shared is cut more finely; one worker reads memory as it lies.
+  const std::int64_t part = call.threads.workers > 1 ? 256 : 2048, parts = ceil_div(p.inner, part);
+  const std::uint64_t grain = static_cast<std::uint64_t>(32768 / (p.n * min_of(p.inner, part)) + 1);
   call.threads.run(
       static_cast<std::uint64_t>(p.outer * parts), grain, [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
         for (auto task = static_cast<std::int64_t>(begin); task < static_cast<std::int64_t>(end); ++task) {
-          const std::int64_t outer = task / parts, from = task % parts * kPart, to = min_of(p.inner, from + kPart);
+          const std::int64_t outer = task / parts, from = task % parts * part, to = min_of(p.inner, from + part);
           if (p.product) lines<T, true>(p, x, y, outer, from, to);
           else lines<T, false>(p, x, y, outer, from, to);
         }

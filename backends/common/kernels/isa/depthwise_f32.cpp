@@ -147,6 +147,61 @@ __attribute__((noinline)) void tile(const Row &row, std::int64_t ox, std::int64_
   }
 }
 
+#if (defined(__AVX512F__) && QR_ISA_BYTES == 64) || defined(__aarch64__)  // 32 registers
+inline constexpr bool kPairs = true;
+#else
+inline constexpr bool kPairs = false;
+#endif
+
+// The same of two rows one below the other, 3 taps high and wide, all of whose rows of taps lie inside: what both see
+// is read once. Sums are made in the same order.
+template <class F>
+__attribute__((noinline)) void tile_pair(const Row &row, std::int64_t ox, std::int64_t left, std::int64_t right,
+                                         F act) noexcept {
+  constexpr int kSide = 3, kColumns = kTile - 1 + kSide;
+  const DepthwiseF32 &p = row.d.p;
+  const std::int64_t stride = p.x_stride, x_row = row.x_row, y_stride = p.y_stride, y_row = p.window.ow * y_stride;
+  const std::int64_t vectors = p.c / kLanes, first = ox - p.window.pad_left;
+  // Tiles until one that is fetched ahead: some vectors' time.
+  const std::int64_t ahead = vectors < 4 ? 4 / vectors : 1;
+  const float *x = row.x + first * stride, *w = row.w, *bias = row.d.bias;
+  float *y = row.d.y + (row.y + ox) * y_stride;
+  for (std::int64_t v = 0; v < vectors; ++v, x += kLanes, w += kSide * kSide * kLanes, y += kLanes) {
+    VecF acc[2][kTile], taps[kSide][kSide];
+    QR_UNROLL for (int i = 0; i < kTile; ++i) acc[0][i] = acc[1][i] = VecF{};
+    QR_UNROLL for (int ky = 0; ky < kSide; ++ky) QR_UNROLL for (int kx = 0; kx < kSide; ++kx) taps[ky][kx] =
+        load(w + (ky * kSide + kx) * kLanes);
+    if (row.d.far) {
+      const float *const next = x + 2 * x_row + (ahead * kTile + kSide - 1) * stride;
+      QR_UNROLL for (int i = 0; i < kTile; ++i) prefetch_near(next + i * stride),
+          prefetch_near(next + x_row + i * stride);
+      QR_UNROLL for (int i = 0; i < kTile; ++i) prefetch_write(y + (ahead * kTile + i) * y_stride),
+          prefetch_write(y + y_row + (ahead * kTile + i) * y_stride);
+    }
+    const float *from = x;
+    QR_UNROLL for (int line = 0; line < kSide + 1; ++line, from += x_row) {
+      QR_UNROLL for (int column = 0; column < kColumns; ++column) {
+        if (column == 0 && left > 0) continue;
+        if (column == kColumns - 1 && right > 0) continue;
+        const VecF in = load(from + column * stride);
+        QR_UNROLL for (int of = 0; of < 2; ++of)
+            QR_UNROLL for (int kx = 0; kx < kSide;
+                           ++kx) if (line >= of && line - of < kSide && column >= kx && column - kx < kTile)
+                acc[of][column - kx] = fma(in, taps[line - of][kx], acc[of][column - kx]);
+      }
+    }
+    const VecF b = bias ? load(bias + v * kLanes) : VecF{};
+    QR_UNROLL for (int of = 0; of < 2; ++of) {
+      if (row.residual == Residual::None) {
+        QR_UNROLL for (int i = 0; i < kTile; ++i) store(y + of * y_row + i * y_stride, act(acc[of][i] + b));
+      } else {
+        QR_UNROLL for (int i = 0; i < kTile; ++i)
+            put(row, row.y + of * p.window.ow + ox + i, v * kLanes, acc[of][i] + b, Whole{}, act);
+      }
+    }
+  }
+}
+
 template <int MR, int KW, int SW, class F>
 QR_INLINE void interior_channels(const Row &row, std::int64_t ox, std::int64_t c, F act) noexcept {
   const std::int64_t end = row.d.p.c;
@@ -199,22 +254,31 @@ struct Columns {
   bool line;                              // whether a vector holds several pixels
 };
 
+// The tiles of a row, or of two.
+template <int KW, int SW, class F>
+void run_tiles(const Row &row, [[maybe_unused]] bool pair, F act) noexcept {
+  const Window &w = row.d.p.window;
+  for (std::int64_t ox = 0; ox < w.ow; ox += kTile) {
+    const std::int64_t at = min_of<std::int64_t>(ox, w.ow - kTile),
+                       left = max_of<std::int64_t>(0, w.pad_left - at * SW),
+                       right = max_of<std::int64_t>(0, at * SW - w.pad_left + (kTile - 1) * SW + KW - w.iw);
+    if constexpr (kPairs && KW == 3 && SW == 1) {
+      if (pair) {
+        tile_pair(row, at, left, right, act);
+        continue;
+      }
+    }
+    tile<KW, SW>(row, at, left, right, act);
+  }
+}
+
+// What tiles leave of a row.
 template <int KW, int SW, class F>
 void run_row(const Row &row, const Columns &columns, F act) noexcept {
   const DepthwiseF32 &p = row.d.p;
   const Window &w = p.window;
-  std::int64_t channel = 0;
-  if constexpr (KW != 0) {
-    if (columns.tiles) {
-      for (std::int64_t ox = 0; ox < w.ow; ox += kTile) {
-        const std::int64_t at = min_of<std::int64_t>(ox, w.ow - kTile),
-                           beyond = at * SW - w.pad_left + (kTile - 1) * SW + KW - w.iw;
-        tile<KW, SW>(row, at, max_of<std::int64_t>(0, w.pad_left - at * SW), max_of<std::int64_t>(0, beyond), act);
-      }
-      channel = p.c / kLanes * kLanes;
-      if (channel == p.c) return;
-    }
-  }
+  const std::int64_t channel = columns.tiles ? p.c / kLanes * kLanes : 0;
+  if (channel == p.c) return;
   const auto borders = [&](std::int64_t ox, std::int64_t end) {
     for (; ox < end; ++ox) {
       std::int64_t first, last, c = channel;
@@ -262,7 +326,7 @@ void run_rows(Depthwise d, std::int64_t begin, std::int64_t end) noexcept {
       room < 0 ? columns.inside_begin : max_of(columns.inside_begin, min_of<std::int64_t>(w.ow, room / w.sw + 1));
   // The last tile may begin within the one before it: what both write must not be what they add.
   const std::int64_t beyond = std::int64_t{w.ow - 1} * w.sw + w.kw - w.pad_left - w.iw;
-  columns.tiles = w.ow >= kTile && w.pad_left <= w.kw / 2 && beyond <= w.kw / 2 &&
+  columns.tiles = KW != 0 && p.c >= kLanes && w.ow >= kTile && w.pad_left <= w.kw / 2 && beyond <= w.kw / 2 &&
                   (w.ow % kTile == 0 || p.residual == Residual::None || d.r != d.y);
   columns.line = KW != 0 && SW == 1 && goes_by_lines(p);
   alignas(64) float repeated[(kLineTaps + 1) * kLanes];  // the weights of each tap, then the bias
@@ -279,23 +343,37 @@ void run_rows(Depthwise d, std::int64_t begin, std::int64_t end) noexcept {
   }
   // Activations of more than a bound follow when a row is done: there is no room for them in the loops above.
   const bool deferred = p.act.kind != Act::None && p.act.kind != Act::Clip;
-  for (std::int64_t i = begin; i < end; ++i) {
+  const auto row_of = [&](std::int64_t i) {
     const std::int64_t image = i / w.oh, oy = i % w.oh, at = oy * w.sh - w.pad_top;
     std::int64_t first, last;
     taps_inside(at, w.kh, w.dh, w.ih, &first, &last);
-    const Row row{d,
-                  d.x + (image * w.ih + (first < last ? at + first * w.dh : 0)) * w.iw * p.x_stride,
-                  std::int64_t{w.dh} * w.iw * p.x_stride,
-                  last - first,
-                  d.w + first * w.kw * kLanes,
-                  i * w.ow,
-                  deferred && p.residual == Residual::AfterAct ? Residual::None : p.residual};
-    if (p.act.kind == Act::Clip) {
-      run_row<KW, SW>(row, columns, KnownActivation<Act::Clip>{splat(p.act.a), splat(p.act.b)});
-    } else {
-      run_row<KW, SW>(row, columns, KnownActivation<Act::None>{});
-      if (deferred) activate_row(row);
+    return Row{d,
+               d.x + (image * w.ih + (first < last ? at + first * w.dh : 0)) * w.iw * p.x_stride,
+               std::int64_t{w.dh} * w.iw * p.x_stride,
+               last - first,
+               d.w + first * w.kw * kLanes,
+               i * w.ow,
+               deferred && p.residual == Residual::AfterAct ? Residual::None : p.residual};
+  };
+  const bool pairs = kPairs && columns.tiles && KW == 3 && SW == 1 && w.kh == 3 && w.sh == 1 && w.dh == 1;
+  for (std::int64_t i = begin; i < end;) {
+    const Row row = row_of(i);
+    const std::int64_t oy = i % w.oh;
+    const bool pair = pairs && i + 1 < end && row.tap_rows == 3 && oy + 1 < w.oh && oy + 2 - w.pad_top + 1 < w.ih;
+    const auto all = [&](auto act) {
+      if constexpr (KW != 0) {
+        if (columns.tiles) run_tiles<KW, SW>(row, pair, act);
+      }
+      run_row<KW, SW>(row, columns, act);
+      if (pair) run_row<KW, SW>(row_of(i + 1), columns, act);
+    };
+    if (p.act.kind == Act::Clip) all(KnownActivation<Act::Clip>{splat(p.act.a), splat(p.act.b)});
+    else all(KnownActivation<Act::None>{});
+    if (deferred) {
+      activate_row(row);
+      if (pair) activate_row(row_of(i + 1));
     }
+    i += 1 + pair;
   }
 }
 

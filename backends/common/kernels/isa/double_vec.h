@@ -198,6 +198,41 @@ QR_INLINE VecD softplus(VecD x) noexcept {
   return x != x ? x : y;
 }
 
+// Sine and cosine of r where x = turns * pi / 2 + r; only the lowest bits of `turns` are meant.
+struct Waves {
+  VecD sine, cosine;
+  VecL turns;
+};
+// Beyond that, pi / 2 in three parts is not enough.
+inline constexpr double kFarthest = 1e5;
+QR_INLINE Waves waves_in(VecD x) noexcept {
+  // The first two parts are short: n times them is exact without fused operations too.
+  const VecD shifted = fma(x, splat(0.636619772367581343076), splat(kRounder)), n = shifted - splat(kRounder);
+  VecD r = fma(n, splat(-1.57079632673412561417e+00), x);
+  r = fma(n, splat(-6.07710050630396597660e-11), r);
+  r = fma(n, splat(-2.02226624879595063154e-21), r);
+  const VecD z = r * r;
+  VecD s = fma(splat(1.58969099521155010221e-10), z, splat(-2.50507602534068634195e-08));
+  s = fma(s, z, splat(2.75573137070700676789e-06));
+  s = fma(s, z, splat(-1.98412698298579493134e-04));
+  s = fma(s, z, splat(8.33333333332248946124e-03));
+  s = fma(s, z, splat(-1.66666666666666324348e-01));
+  VecD c = fma(splat(-1.13596475577881948265e-11), z, splat(2.08757232129817482790e-09));
+  c = fma(c, z, splat(-2.75573143513906633035e-07));
+  c = fma(c, z, splat(2.48015872894767294178e-05));
+  c = fma(c, z, splat(-1.38888888888741095749e-03));
+  c = fma(c, z, splat(4.16666666666666019037e-02));
+  const VecD half = splat(0.5) * z, whole = splat(1.0) - half;
+  return {fma(s * z, r, r), whole + fma(z * z, c, (splat(1.0) - whole) - half), bits_of(shifted)};
+}
+// Of |x| <= kFarthest.
+QR_INLINE VecD cosine_near(VecD x) noexcept {
+  const Waves w = waves_in(x);
+  const VecL turn = w.turns + splat(std::int64_t{1}), odd = (turn & splat(std::int64_t{1})) == splat(std::int64_t{1});
+  const VecD value = odd ? w.cosine : w.sine;  // cos(x) = sin(x + pi / 2)
+  return of_bits(bits_of(value) ^ ((turn & splat(std::int64_t{2})) << 62));
+}
+
 template <class F>
 QR_INLINE void map(const double *x, double *y, std::int64_t count, F f) noexcept {
   std::int64_t i = 0;

@@ -263,6 +263,7 @@ void truth_row(const RowCall &r) noexcept {
     if constexpr (op == ElementOp::Not) y[i] = a[i] == 0;
     else if constexpr (op == ElementOp::And) y[i] = static_cast<std::uint8_t>((a[i] != 0) & (b[i] != 0));
     else if constexpr (op == ElementOp::Or) y[i] = (a[i] | b[i]) != 0;
+    else if constexpr (op == ElementOp::Equal) y[i] = (a[i] != 0) == (b[i] != 0);
     else y[i] = (a[i] != 0) != (b[i] != 0);
   }
 }
@@ -313,6 +314,7 @@ struct Of {
 
 Row row_of(ElementOp op, DType dtype) noexcept {
   if (op == ElementOp::Fmod && dtype == DType::F32) return fmod_row;
+  if (op == ElementOp::Equal && dtype == DType::Bool) return truth_row<ElementOp::Equal>;
   switch (op) {
 #define QR_ROW(name, choose, kind) \
   case ElementOp::name: return choose<Of<ElementOp::name>::kind>(dtype);
@@ -426,11 +428,14 @@ void run_part(const Call &call, const Elements &p, std::int64_t begin, std::int6
             mul_add_channel(call.operand<const float>(0) + offsets[0], call.operand<const float>(1)[offsets[1]],
                             call.operand<const float>(2)[offsets[2]], reinterpret_cast<float *>(y) + at, count);
           });
+  // What lies side by side in all operands is worked on as it lies.
+  bool beside = !widened;
+  for (int i = 0; i < operands; ++i) beside &= p.x[i][last] == 1;
   Side sides[operands];
   float wide[operands][kRow], made[kRow];
   walk_rows<operands>(
-      p.rank, p.dims, p.x, begin, end,
-      kRow, [&](std::int64_t at, const std::int64_t *offsets, std::int64_t count) __attribute__((always_inline)) {
+      p.rank, p.dims, p.x, begin, end, beside ? end - begin : kRow,
+      [&](std::int64_t at, const std::int64_t *offsets, std::int64_t count) __attribute__((always_inline)) {
         RowCall r{{}, y + at * y_width, count};
         for (int i = 0; i < operands; ++i) {
           const std::int64_t each = p.op == ElementOp::Select && i == 0 ? 1 : width;

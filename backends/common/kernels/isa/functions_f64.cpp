@@ -9,9 +9,6 @@ namespace quarry::kernels::QR_ISA {
 
 namespace {
 
-// Beyond that, pi / 2 in three parts is not enough: lanes by the C library.
-constexpr double kFarthest = 1e5;
-
 template <class F>
 QR_INLINE VecD by_lane(VecD x, F f) noexcept {
   VecD y{};
@@ -22,31 +19,14 @@ QR_INLINE VecD nan_of(VecD x, VecD y) noexcept { return x != x ? x : y; }
 
 template <ElementOp op>
 QR_INLINE VecD wave(VecD x) noexcept {
-  if (any(abs(x) > splat(kFarthest))) {
+  if (any(abs(x) > splat(kFarthest))) {  // lanes by the C library
     if constexpr (op == ElementOp::Sin) return by_lane(x, [](double v) { return __builtin_sin(v); });
     else if constexpr (op == ElementOp::Cos) return by_lane(x, [](double v) { return __builtin_cos(v); });
     else return by_lane(x, [](double v) { return __builtin_tan(v); });
   }
-  // x = n * pi / 2 + r; the first two parts are short: n times them is exact without fused operations too.
-  const VecD shifted = fma(x, splat(0.636619772367581343076), splat(kRounder)), n = shifted - splat(kRounder);
-  VecD r = fma(n, splat(-1.57079632673412561417e+00), x);
-  r = fma(n, splat(-6.07710050630396597660e-11), r);
-  r = fma(n, splat(-2.02226624879595063154e-21), r);
-  const VecD z = r * r;
-  VecD s = fma(splat(1.58969099521155010221e-10), z, splat(-2.50507602534068634195e-08));
-  s = fma(s, z, splat(2.75573137070700676789e-06));
-  s = fma(s, z, splat(-1.98412698298579493134e-04));
-  s = fma(s, z, splat(8.33333333332248946124e-03));
-  s = fma(s, z, splat(-1.66666666666666324348e-01));
-  const VecD sine = fma(s * z, r, r);
-  VecD c = fma(splat(-1.13596475577881948265e-11), z, splat(2.08757232129817482790e-09));
-  c = fma(c, z, splat(-2.75573143513906633035e-07));
-  c = fma(c, z, splat(2.48015872894767294178e-05));
-  c = fma(c, z, splat(-1.38888888888741095749e-03));
-  c = fma(c, z, splat(4.16666666666666019037e-02));
-  const VecD half = splat(0.5) * z, whole = splat(1.0) - half;
-  const VecD cosine = whole + fma(z * z, c, (splat(1.0) - whole) - half);
-  const VecL turns = bits_of(shifted), odd = (turns & splat(std::int64_t{1})) == splat(std::int64_t{1});
+  const Waves w = waves_in(x);
+  const VecD sine = w.sine, cosine = w.cosine;
+  const VecL turns = w.turns, odd = (turns & splat(std::int64_t{1})) == splat(std::int64_t{1});
   if constexpr (op == ElementOp::Tan) {
     return nan_of(x, odd ? -(cosine / sine) : sine / cosine);
   } else {

@@ -92,6 +92,8 @@ struct Tasks {
   // are adjacent in the source and rows in the destination.
   std::int64_t count = 1, from_step = 0, to_step = 0, columns = 0, column_step = 0;
   std::int64_t part = 1, parts = 1, outer = 1;  // how much of `count` a task does
+  // The dimension before which parts are counted: what is repeated is read once, and written again and again.
+  int parts_at = 0;
 
   void move(const std::byte *from, std::byte *to, std::int64_t begin, std::int64_t end) const noexcept {
     if (columns > 0)
@@ -102,21 +104,29 @@ struct Tasks {
   }
   // The tasks [first, last).
   void run(const std::byte *x, std::byte *y, std::int64_t first, std::int64_t last) const noexcept {
-    std::int64_t index[kCopyRank], rest = first / parts, at_part = first % parts;
-    for (int i = n.rank - 1; i >= 0; --i) {
-      index[i] = rest % n.dims[i];
-      rest /= n.dims[i];
-      x += index[i] * n.from[i], y += index[i] * n.to[i];
+    std::int64_t index[kCopyRank], rest = first, at_part = 0;
+    for (int i = n.rank; i >= 0; --i) {
+      if (i == parts_at) {
+        at_part = rest % parts;
+        rest /= parts;
+      }
+      if (i == 0) break;
+      index[i - 1] = rest % n.dims[i - 1];
+      rest /= n.dims[i - 1];
+      x += index[i - 1] * n.from[i - 1], y += index[i - 1] * n.to[i - 1];
     }
     for (std::int64_t task = first; task < last; ++task) {
       move(x, y, at_part * part, min_of(count, (at_part + 1) * part));
-      if (++at_part < parts) continue;
-      at_part = 0;
-      for (int i = n.rank - 1; i >= 0; --i) {
-        x += n.from[i], y += n.to[i];
-        if (++index[i] < n.dims[i]) break;
-        x -= n.dims[i] * n.from[i], y -= n.dims[i] * n.to[i];
-        index[i] = 0;
+      for (int i = n.rank; i >= 0; --i) {
+        if (i == parts_at) {
+          if (++at_part < parts) break;
+          at_part = 0;
+        }
+        if (i == 0) break;
+        x += n.from[i - 1], y += n.to[i - 1];
+        if (++index[i - 1] < n.dims[i - 1]) break;
+        x -= n.dims[i - 1] * n.from[i - 1], y -= n.dims[i - 1] * n.to[i - 1];
+        index[i - 1] = 0;
       }
     }
   }
@@ -149,6 +159,11 @@ Tasks tasks_of(const Copy &p, std::int64_t bytes) noexcept {
     const std::int64_t of_one = t.unit * max_of<std::int64_t>(1, t.columns);
     t.part = min_of(t.count, (max_of<std::int64_t>(1, kGrainBytes / 2 / of_one) + 63) / 64 * 64);
   }
+  t.parts_at = n.rank;
+  while (t.parts_at > 0 && n.from[t.parts_at - 1] == 0) --t.parts_at;
+  constexpr std::int64_t kRepeated = 4096;  // bytes that stay in the first-level cache while they are written
+  if (t.part < t.count && t.parts_at < n.rank && t.columns == 0)
+    t.part = min_of(t.part, max_of<std::int64_t>(1, kRepeated / t.unit));
   t.parts = ceil_div(t.count, t.part);
   return t;
 }

@@ -66,6 +66,48 @@ QR_INLINE VecF even_of(VecF a, VecF b) noexcept {
 #endif
 }
 
+QR_INLINE VecF odd_of(VecF a, VecF b) noexcept {
+#if QR_ISA_BYTES == 64
+  return __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
+#elif QR_ISA_BYTES == 32
+  return __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15);
+#else
+  return __builtin_shufflevector(a, b, 1, 3, 5, 7);
+#endif
+}
+// The last of one and all but the last of another; all but the first of one and the first of another.
+QR_INLINE VecF after(VecF before, VecF v) noexcept {
+#if QR_ISA_BYTES == 64
+  return __builtin_shufflevector(before, v, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30);
+#elif QR_ISA_BYTES == 32
+  return __builtin_shufflevector(before, v, 7, 8, 9, 10, 11, 12, 13, 14);
+#else
+  return __builtin_shufflevector(before, v, 3, 4, 5, 6);
+#endif
+}
+QR_INLINE VecF ahead(VecF v, VecF next) noexcept {
+#if QR_ISA_BYTES == 64
+  return __builtin_shufflevector(v, next, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16);
+#elif QR_ISA_BYTES == 32
+  return __builtin_shufflevector(v, next, 1, 2, 3, 4, 5, 6, 7, 8);
+#else
+  return __builtin_shufflevector(v, next, 1, 2, 3, 4);
+#endif
+}
+// The first `count` elements, as many as a vector has or fewer, and below every number behind them.
+QR_INLINE VecF load_least(const float *p, std::int64_t count) noexcept {
+  const VecF least = splat(-__builtin_inff());
+  if (count >= kLanes) return load(p);
+  if (count <= 0) return least;
+  const int lanes = static_cast<int>(count);
+#if defined(__AVX512F__) && QR_ISA_BYTES == 64
+  return reinterpret_cast<VecF>(
+      _mm512_mask_loadu_ps(reinterpret_cast<__m512>(least), static_cast<__mmask16>((1u << lanes) - 1), p));
+#else
+  return select(first_lanes(lanes), load_part(p, lanes), least);
+#endif
+}
+
 // The taps of one axis from `start` on that hit the image, and those that hit it or its padding.
 struct Hits {
   std::int64_t first, last, padded;
@@ -176,6 +218,77 @@ struct Planes {
     }
   }
 
+  // Windows of two or three columns, every second one: which of the columns before, at, behind and two behind twice the
+  // output's they have.
+  enum class Pairs { None, AtBehind, Before, BeforeAt, Ahead };
+  Pairs pairs() const noexcept {
+    const Window &w = p.window;
+    if (!greatest || w.sw != 2 || (w.kw != 1 && w.dw != 1)) return Pairs::None;
+    if (w.kw == 3) return w.pad_left == 1 ? Pairs::Before : w.pad_left == 0 ? Pairs::Ahead : Pairs::None;
+    if (w.kw == 2) return w.pad_left == 0 ? Pairs::AtBehind : w.pad_left == 1 ? Pairs::BeforeAt : Pairs::None;
+    return Pairs::None;
+  }
+  // A row of those; false where there is a NaN in it.
+  bool by_pairs(Pairs form, const float *plane, std::int64_t oy, float *y) const noexcept {
+    const Window &w = p.window;
+    const std::int64_t top = oy * w.sh - w.pad_top;
+    const Hits v = hits_of(top, w.dh, w.kh, w.ih, p.pad_bottom);
+    const float *const from = plane + (top + v.first * w.dh) * w.iw;
+    const std::int64_t rows = v.last - v.first;
+    switch (form) {
+      case Pairs::AtBehind: return by_rows<Pairs::AtBehind>(from, y, rows);
+      case Pairs::Before: return by_rows<Pairs::Before>(from, y, rows);
+      case Pairs::BeforeAt: return by_rows<Pairs::BeforeAt>(from, y, rows);
+      default: return by_rows<Pairs::Ahead>(from, y, rows);
+    }
+  }
+  template <Pairs form>
+  bool by_rows(const float *from, float *y, std::int64_t rows) const noexcept {
+    if (rows == 3) return row_of_pairs<form, 3>(from, y, rows);
+    if (rows == 2) return row_of_pairs<form, 2>(from, y, rows);
+    return row_of_pairs<form, 0>(from, y, rows);
+  }
+  template <Pairs form, int known>
+  QR_PLANES_INLINE bool row_of_pairs(const float *from, float *y, std::int64_t rows) const noexcept {
+    const Window &w = p.window;
+    const std::int64_t step = std::int64_t{w.dh} * w.iw, width = w.iw, ow = w.ow;
+    NanSeen nan;
+    const auto down = [&](std::int64_t column) __attribute__((always_inline)) {
+      const std::int64_t left = width - column;
+      VecF v[known > 0 ? known : 1], acc = splat(-__builtin_inff());
+      if constexpr (known > 0) {
+        QR_UNROLL for (int k = 0; k < known; ++k) v[k] = load_least(from + k * step + column, left);
+        acc = v[0];
+        QR_UNROLL for (int k = 1; k < known; ++k) acc = max(v[k], acc);
+        QR_UNROLL for (int k = 0; k < known; k += 2) nan.see(v[k], v[k + 1 < known ? k + 1 : k]);
+      } else {
+        for (std::int64_t r = 0; r < rows; ++r) {
+          v[0] = load_least(from + r * step + column, left);
+          nan.see(v[0], v[0]);
+          acc = max(v[0], acc);
+        }
+      }
+      return acc;
+    };
+    VecF a = down(0), b = down(kLanes), before = splat(-__builtin_inff());
+    for (std::int64_t ox = 0; ox < ow; ox += kLanes) {
+      const VecF at = even_of(a, b), behind = odd_of(a, b);
+      VecF acc;
+      if constexpr (form == Pairs::Before) acc = max(max(at, behind), after(before, behind));
+      else if constexpr (form == Pairs::BeforeAt) acc = max(at, after(before, behind));
+      else acc = max(at, behind);
+      before = behind;
+      if (ox + kLanes < ow || form == Pairs::Ahead) {
+        const std::int64_t next = 2 * (ox + kLanes);
+        a = down(next), b = down(next + kLanes);
+      }
+      if constexpr (form == Pairs::Ahead) acc = max(acc, ahead(at, even_of(a, b)));
+      if (ox + kLanes <= ow) store(y + ox, acc);
+      else store_part(y + ox, acc, static_cast<int>(ow - ox));
+    }
+    return !nan.any();
+  }
+
   // One over what averages of a line are divided by, which has `rows` rows in each window.
   void invert(float rows, float *inverses) const noexcept {
     const VecF one = splat(1.0f), counted = splat(rows);
@@ -217,47 +330,72 @@ struct Planes {
   }
 };
 
+// The rows [row, last) of windows by pairs.
+void pool_pairs(const Planes<true> &planes, Planes<true>::Pairs form, const float *x, float *y, std::int64_t row,
+                std::int64_t last) noexcept {
+  const Window &w = planes.p.window;
+  std::int64_t oy = row % w.oh;
+  const float *plane = x + row / w.oh * w.ih * w.iw;
+  for (; row < last; ++row) {
+    float *const to = y + row * w.ow;
+    if (!planes.by_pairs(form, plane, oy, to)) {
+      bool has_nan;
+      (void)planes.down(plane, oy, planes.lines, has_nan);
+      planes.across<2>(planes.lines, to, nullptr, has_nan);
+    }
+    if (++oy == w.oh) oy = 0, plane += std::int64_t{w.ih} * w.iw;
+  }
+}
+
 template <bool greatest>
 void pool(const Call &call, const PoolPlanesF32 &p) {
   const Window &w = p.window;
   const float *const x = call.operand<const float>(0);
   float *const y = call.operand<float>(1);
   const std::int64_t grain = max_of<std::int64_t>(1, 32768 / (std::int64_t{w.iw} * w.kh + std::int64_t{w.ow} * w.kw));
-  call.threads.run(static_cast<std::uint64_t>(p.planes * w.oh), static_cast<std::uint64_t>(grain),
-                   [&](std::uint64_t begin, std::uint64_t end, std::uint32_t worker) {
-                     const Planes<greatest> planes(p, call.worker_scratch(worker));
-                     const std::int64_t line = pool_line_floats(p);
-                     const auto last = static_cast<std::int64_t>(end);
-                     // (The last line has what averages are multiplied by.)
-                     constexpr std::int64_t kWorked = kPoolLines - 1;
-                     float *const inverses = planes.lines + kWorked * line;
-                     float inverted = -1;
-                     for (auto row = static_cast<std::int64_t>(begin); row < last; row += kWorked) {
-                       const std::int64_t rows = min_of(last - row, kWorked);
-                       float counted[kWorked];
-                       bool has_nan[kWorked];
-                       std::uint32_t made = 0;
-                       for (std::int64_t i = 0; i < rows; ++i) {
-                         if ((made >> i & 1) != 0) continue;
-                         const float *const plane = x + (row + i) / w.oh * w.ih * w.iw;
-                         const std::int64_t oy = (row + i) % w.oh, other = i + w.dh;
-                         float *const to = planes.lines + i * line;
-                         if (other < rows && planes.down_two(plane, oy, to, to + w.dh * line, has_nan[i]))
-                           made |= 1u << other, has_nan[other] = has_nan[i];
-                         else counted[i] = planes.down(plane, oy, to, has_nan[i]);
-                       }
-                       for (std::int64_t i = 0; i < rows; ++i) {
-                         const float *const from = planes.lines + i * line;
-                         float *const to = y + (row + i) * w.ow;
-                         if (!greatest && counted[i] != inverted) {
-                           inverted = counted[i];
-                           planes.invert(inverted, inverses);
-                         }
-                         if (w.sw == 1) planes.template across<1>(from, to, inverses, has_nan[i]);
-                         else planes.template across<2>(from, to, inverses, has_nan[i]);
-                       }
-                     }
-                   });
+  call.threads.run(
+      static_cast<std::uint64_t>(p.planes * w.oh), static_cast<std::uint64_t>(grain),
+      [&](std::uint64_t begin, std::uint64_t end, std::uint32_t worker) {
+        const Planes<greatest> planes(p, call.worker_scratch(worker));
+        if constexpr (greatest)
+          if (const auto form = planes.pairs(); form != Planes<true>::Pairs::None)
+            return pool_pairs(planes, form, x, y, static_cast<std::int64_t>(begin), static_cast<std::int64_t>(end));
+        const std::int64_t line = pool_line_floats(p);
+        const auto last = static_cast<std::int64_t>(end);
+        // (The last line has what averages are multiplied by.)
+        constexpr std::int64_t kWorked = kPoolLines - 1;
+        float *const inverses = planes.lines + kWorked * line;
+        float inverted = -1;
+        std::int64_t oy = static_cast<std::int64_t>(begin) % w.oh;
+        const float *plane = x + static_cast<std::int64_t>(begin) / w.oh * w.ih * w.iw;
+        const auto next = [&]() __attribute__((always_inline)) {
+          if (++oy == w.oh) oy = 0, plane += std::int64_t{w.ih} * w.iw;
+        };
+        for (auto row = static_cast<std::int64_t>(begin); row < last; row += kWorked) {
+          const std::int64_t rows = min_of(last - row, kWorked);
+          float counted[kWorked];
+          bool has_nan[kWorked];
+          std::uint32_t made = 0;
+          for (std::int64_t i = 0; i < rows; ++i, next()) {
+            if ((made >> i & 1) != 0) continue;
+            const std::int64_t other = i + w.dh;
+            float *const to = planes.lines + i * line;
+            if (other < rows && planes.down_two(plane, oy, to, to + w.dh * line, has_nan[i]))
+              made |= 1u << other, has_nan[other] = has_nan[i], counted[i] = counted[other] = static_cast<float>(w.kh);
+            else counted[i] = planes.down(plane, oy, to, has_nan[i]);
+          }
+          for (std::int64_t i = 0; i < rows; ++i) {
+            const float *const from = planes.lines + i * line;
+            float *const to = y + (row + i) * w.ow;
+            if (!greatest && counted[i] != inverted) {
+              inverted = counted[i];
+              planes.invert(inverted, inverses);
+            }
+            if (w.sw == 1) planes.template across<1>(from, to, inverses, has_nan[i]);
+            else planes.template across<2>(from, to, inverses, has_nan[i]);
+          }
+        }
+      });
 }
 
 }  // namespace

@@ -84,6 +84,8 @@ float reduce_row(const float *x, std::int64_t n) noexcept {
 // As many short rows as a vector has lanes: what is folded at the end is folded for all of them at once. `n` is at most
 // kShortRow, for which a row alone is summed in the same order.
 constexpr std::int64_t kShortRow = 4 * kLanes - 1;
+// Of the greatest and the least any order gives the same, so rows may be longer.
+constexpr std::int64_t kShortExtremes = 16 * kLanes;
 template <Kind kind>
 QR_INLINE void reduce_short_rows(const float *x, float *y, std::int64_t n) noexcept {
   VecF rows[kLanes];
@@ -98,6 +100,41 @@ QR_INLINE void reduce_short_rows(const float *x, float *y, std::int64_t n) noexc
   }
   store(y, fold_rows<kLanes>(
                rows, [](VecF a, VecF b) __attribute__((always_inline)) { return join<kind>(a, b); }));
+}
+
+// The same without NaN, which is looked for beside; false: there is one.
+template <Kind kind>
+QR_INLINE bool extremes_of_short_rows(const float *x, float *y, std::int64_t n) noexcept {
+  const auto better = [](VecF a, VecF b) __attribute__((always_inline)) {
+    return kind == Kind::Max ? max(a, b) : min(a, b);
+  };
+  VecF rows[kLanes];
+  NanSeen nan;
+  const int rest = static_cast<int>(n % kLanes);
+  QR_UNROLL for (int r = 0; r < kLanes; ++r) {
+    const float *const row = x + r * n;
+    VecF acc = first<kind>(), other = acc;
+    std::int64_t i = 0;
+    for (; i + 2 * kLanes <= n; i += 2 * kLanes) {
+      const VecF v = load(row + i), w = load(row + i + kLanes);
+      acc = better(v, acc), other = better(w, other);
+      nan.see(v, w);
+    }
+    if (i + kLanes <= n) {
+      const VecF v = load(row + i);
+      acc = better(v, acc);
+      nan.see(v, v);
+      i += kLanes;
+    }
+    if (rest > 0) {
+      const VecF v = select(first_lanes(rest), load_part(row + i, rest), first<kind>());
+      acc = better(v, acc);
+      nan.see(v, v);
+    }
+    rows[r] = better(acc, other);
+  }
+  store(y, fold_rows<kLanes>(rows, better));
+  return !nan.any();
 }
 
 // `count` vectors of columns, the last of `lanes`; `step` elements from row to row.
@@ -250,7 +287,9 @@ void run_ReduceF32(const Call &call) {
   const std::int64_t blocks = ceil_div(p.inner, kColumns), width = min_of(p.inner, kColumns);
   const bool lanes = p.op < ReduceOp::Prod || p.op == ReduceOp::L1;  // that have a sum per lane
   // Tasks: short rows by as many as a vector has lanes; else rows, or blocks of columns.
-  const std::int64_t together = lanes && p.inner == 1 && p.reduced <= kShortRow ? kLanes : 1;
+  const bool extremes = (p.op == ReduceOp::Max || p.op == ReduceOp::Min) && p.x_type == NumberType::F32;
+  const std::int64_t together =
+      lanes && p.inner == 1 && p.reduced <= (extremes ? kShortExtremes : kShortRow) ? kLanes : 1;
   const std::int64_t grain = max_of<std::int64_t>(
       1, 32768 / max_of<std::int64_t>(1, p.reduced > 32768 ? 32768 : p.reduced * width * together));
   call.threads.run(
@@ -285,7 +324,11 @@ void run_ReduceF32(const Call &call) {
           const auto one_kind = [&](auto tag) __attribute__((always_inline)) {
             constexpr Kind kind = decltype(tag)::kKind;
             if (together == 1) return reduce_task<kind>(from, to, p.reduced, step, columns);
-            if (outer + kLanes <= p.outer) return reduce_short_rows<kind>(from, to, p.reduced);
+            if (outer + kLanes <= p.outer) {
+              if constexpr (kind == Kind::Max || kind == Kind::Min)
+                if (extremes_of_short_rows<kind>(from, to, p.reduced)) return;
+              return reduce_short_rows<kind>(from, to, p.reduced);
+            }
             for (std::int64_t r = 0; r < p.outer - outer; ++r)
               to[r] = reduce_row<kind>(from + r * p.reduced, p.reduced);
           };

@@ -1,23 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Resizing by tables of rows and columns; the channels of a pixel are vectors.
 #include "backends/common/kernels/isa/kernels.h"
+#include "backends/common/kernels/isa/resize_tap.h"
 
 namespace quarry::kernels::QR_ISA {
 
 namespace {
-
-// What the planner's tables hold for each output row or column. They come from files: indices are brought inside.
-struct Tap {
-  std::int32_t low, high;
-  float weight;  // of high
-};
-Tap tap_at(const std::byte *table, std::int64_t index, std::int32_t size) noexcept {
-  Tap tap;
-  std::memcpy(&tap, table + index * 12, 12);
-  tap.low = max_of(0, min_of(tap.low, size - 1));
-  tap.high = max_of(0, min_of(tap.high, size - 1));
-  return tap;
-}
 
 QR_INLINE void blend_pixel(const float *const corners[4], float *y, std::int64_t c, float row_weight,
                            float column_weight) noexcept {

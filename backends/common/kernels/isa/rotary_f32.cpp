@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pairs of elements turned by angles (RotaryEmbedding): a row of a head is read and written once.
+#include "backends/common/kernels/elements_shape.h"
 #include "backends/common/kernels/isa/kernels.h"
 
 namespace quarry::kernels::QR_ISA {
@@ -76,15 +77,17 @@ QR_INLINE void turn_row(const RotaryF32 &p, const float *x, const float *cosines
 
 void run_RotaryF32(const Call &call) {
   const auto &p = call.as<RotaryF32>();
-  const float *const x = call.operand<const float>(0), *const cosines = call.operand<const float>(1),
-                     *const sines = call.operand<const float>(2);
+  const float *const cosines = call.operand<const float>(1), *const sines = call.operand<const float>(2);
   const std::byte *const positions = p.has_positions ? call.operands[3] : nullptr;
   const auto position_at = [&](std::int64_t i) {
     std::int64_t position;
     std::memcpy(&position, positions + i * 8, sizeof position);
     return position;
   };
-  float *const y = call.operand<float>(p.has_positions ? 4 : 3);
+  const auto at = [](std::byte *operand, NumberType type, std::int64_t element) {
+    return operand + element * (type == NumberType::F32 ? 4 : 2);
+  };
+  std::byte *const x = call.operands[0], *const y = call.operands[p.has_positions ? 4 : 3];
   if (positions) {
     for (std::int64_t i = 0; i < p.batches * p.length; ++i) {
       const std::int64_t position = position_at(i);
@@ -97,19 +100,42 @@ void run_RotaryF32(const Call &call) {
   const bool heads_first = p.x[1] >= p.x[2];
   const std::int64_t inner = heads_first ? p.length : p.heads, rows = p.batches * p.heads * p.length;
   const std::int64_t grain = max_of<std::int64_t>(1, 8192 / p.size);
+  // Numbers of 16 bits are made f32, turned where they then are, and rounded: as many rows at a time as lie side by
+  // side.
+  const bool wide = p.x_type == NumberType::F32 && p.y_type == NumberType::F32;
+  const std::int64_t *const strides[] = {p.x, p.y};
+  bool adjacent = !wide;
+  for (const std::int64_t *const of : strides) adjacent &= of[heads_first ? 2 : 1] == p.size;
+  const std::int64_t most = adjacent ? rotary_floats(p) / p.size : 1;
   call.threads.run(static_cast<std::uint64_t>(rows), static_cast<std::uint64_t>(grain),
-                   [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
-                     const std::int64_t per_batch = p.heads * p.length;
+                   [&](std::uint64_t begin, std::uint64_t end, std::uint32_t worker) {
+                     auto *const scratch = wide ? nullptr : reinterpret_cast<float *>(call.worker_scratch(worker));
+                     const std::int64_t per_batch = p.heads * p.length, last = static_cast<std::int64_t>(end);
                      auto row = static_cast<std::int64_t>(begin);
                      std::int64_t b = row / per_batch, o = row % per_batch / inner, i = row % inner;
-                     for (; row < static_cast<std::int64_t>(end); ++row) {
-                       const std::int64_t h = heads_first ? o : i, l = heads_first ? i : o, token = b * p.length + l,
-                                          angle = (positions ? position_at(token) : token) * p.half;
-                       const float *const from = x + b * p.x[0] + h * p.x[1] + l * p.x[2];
-                       float *const to = y + b * p.y[0] + h * p.y[1] + l * p.y[2];
-                       if (p.interleaved) turn_row<true>(p, from, cosines + angle, sines + angle, to);
-                       else turn_row<false>(p, from, cosines + angle, sines + angle, to);
-                       if (++i == inner) {
+                     while (row < last) {
+                       const std::int64_t count = min_of(most, min_of(last - row, inner - i));
+                       const std::int64_t first_h = heads_first ? o : i, first_l = heads_first ? i : o;
+                       std::byte *const from = at(x, p.x_type, b * p.x[0] + first_h * p.x[1] + first_l * p.x[2]),
+                                        *const to = at(y, p.y_type, b * p.y[0] + first_h * p.y[1] + first_l * p.y[2]);
+                       const float *source = reinterpret_cast<const float *>(from);
+                       float *turned = p.y_type == NumberType::F32 ? reinterpret_cast<float *>(to) : scratch;
+                       if (p.x_type != NumberType::F32) {
+                         widen_weights(p.x_type, reinterpret_cast<const std::uint16_t *>(from), scratch,
+                                       count * p.size);
+                         source = scratch;
+                       }
+                       for (std::int64_t n = 0; n < count; ++n) {
+                         const std::int64_t token = b * p.length + (heads_first ? i + n : o),
+                                            angle = (positions ? position_at(token) : token) * p.half;
+                         const float *const of = source + n * p.size;
+                         if (p.interleaved) turn_row<true>(p, of, cosines + angle, sines + angle, turned + n * p.size);
+                         else turn_row<false>(p, of, cosines + angle, sines + angle, turned + n * p.size);
+                       }
+                       if (p.y_type != NumberType::F32)
+                         narrow_numbers(p.y_type, scratch, reinterpret_cast<std::uint16_t *>(to), count * p.size);
+                       row += count;
+                       if ((i += count) == inner) {
                          i = 0;
                          if (++o == (heads_first ? p.heads : p.length)) o = 0, ++b;
                        }

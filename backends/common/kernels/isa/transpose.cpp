@@ -151,7 +151,7 @@ std::int64_t join_bytes(const std::byte *, std::byte *, std::int64_t, std::int64
 std::int64_t split_bytes(const std::byte *, std::byte *, std::int64_t, std::int64_t) noexcept { return 0; }
 #endif
 
-// Two or three channels of four bytes, 4 pixels at a time; returns how many pixels are done.
+// Two or three channels of four bytes, 4 pixels at a time or more; returns how many pixels are done.
 typedef std::int32_t Four __attribute__((vector_size(16)));
 struct __attribute__((packed, may_alias)) FourAnywhere {
   Four value;
@@ -171,6 +171,21 @@ QR_INLINE std::int64_t join_two(const std::byte *from, std::byte *to, std::int64
 QR_INLINE std::int64_t join_three(const std::byte *from, std::byte *to, std::int64_t pixels,
                                   std::int64_t from_step) noexcept {
   std::int64_t i = 0;
+#if QR_ISA_BYTES == 64
+  // 16 pixels: the first two channels where they go, the third put between them.
+  typedef float Anywhere __attribute__((vector_size(64), aligned(1), may_alias));
+  for (; i + 16 <= pixels; i += 16, from += 64, to += 192) {
+    const VecF a = *reinterpret_cast<const Anywhere *>(from), b = *reinterpret_cast<const Anywhere *>(from + from_step),
+               c = *reinterpret_cast<const Anywhere *>(from + 2 * from_step);
+    const VecF first = __builtin_shufflevector(a, b, 0, 16, 0, 1, 17, 0, 2, 18, 0, 3, 19, 0, 4, 20, 0, 5),
+               middle = __builtin_shufflevector(a, b, 21, 0, 6, 22, 0, 7, 23, 0, 8, 24, 0, 9, 25, 0, 10, 26),
+               last = __builtin_shufflevector(a, b, 0, 11, 27, 0, 12, 28, 0, 13, 29, 0, 14, 30, 0, 15, 31, 0);
+    Anywhere *const y = reinterpret_cast<Anywhere *>(to);  // (auto would forget its alignment)
+    y[0] = __builtin_shufflevector(first, c, 0, 1, 16, 3, 4, 17, 6, 7, 18, 9, 10, 19, 12, 13, 20, 15);
+    y[1] = __builtin_shufflevector(middle, c, 0, 21, 2, 3, 22, 5, 6, 23, 8, 9, 24, 11, 12, 25, 14, 15);
+    y[2] = __builtin_shufflevector(last, c, 26, 1, 2, 27, 4, 5, 28, 7, 8, 29, 10, 11, 30, 13, 14, 31);
+  }
+#endif
   for (; i + 4 <= pixels; i += 4, from += 16, to += 48) {
     const Four a = four_at(from), b = four_at(from + from_step), c = four_at(from + 2 * from_step);
     const Four first = __builtin_shufflevector(a, b, 0, 4, 1, 5), last = __builtin_shufflevector(a, b, 2, 6, 3, 7),
@@ -178,6 +193,38 @@ QR_INLINE std::int64_t join_three(const std::byte *from, std::byte *to, std::int
     put_four(to, __builtin_shufflevector(first, c, 0, 1, 4, 2));
     put_four(to + 16, __builtin_shufflevector(middle, last, 0, 1, 4, 5));
     put_four(to + 32, __builtin_shufflevector(c, last, 2, 6, 7, 3));
+  }
+  return i;
+}
+
+// The way back, as many pixels at a time as a vector has lanes.
+typedef std::int32_t Wide __attribute__((vector_size(QR_ISA_BYTES)));
+struct __attribute__((packed, may_alias)) WideAnywhere {
+  Wide value;
+};
+QR_INLINE std::int64_t split_two(const std::byte *from, std::byte *to, std::int64_t pixels,
+                                 std::int64_t to_step) noexcept {
+  constexpr std::int64_t kPixels = QR_ISA_BYTES / 4;
+  std::int64_t i = 0;
+  for (; i + kPixels <= pixels; i += kPixels, from += 2 * QR_ISA_BYTES, to += QR_ISA_BYTES) {
+    const Wide a = reinterpret_cast<const WideAnywhere *>(from)->value,
+               b = reinterpret_cast<const WideAnywhere *>(from + QR_ISA_BYTES)->value;
+#if QR_ISA_BYTES == 64
+    const Wide first = __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30),
+               second = __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
+#elif QR_ISA_BYTES == 32
+    const Wide first = __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14),
+               second = __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15);
+#else
+    const Wide first = __builtin_shufflevector(a, b, 0, 2, 4, 6), second = __builtin_shufflevector(a, b, 1, 3, 5, 7);
+#endif
+    reinterpret_cast<WideAnywhere *>(to)->value = first;
+    reinterpret_cast<WideAnywhere *>(to + to_step)->value = second;
+  }
+  for (; i + 4 <= pixels; i += 4, from += 32, to += 16) {
+    const Four a = four_at(from), b = four_at(from + 16);
+    put_four(to, __builtin_shufflevector(a, b, 0, 2, 4, 6));
+    put_four(to + to_step, __builtin_shufflevector(a, b, 1, 3, 5, 7));
   }
   return i;
 }
@@ -223,6 +270,9 @@ void transpose_as(const std::byte *from, std::byte *to, std::int64_t rows, std::
       const std::int64_t done =
           rows == 2 ? join_two(from, to, columns, from_step) : join_three(from, to, columns, from_step);
       from += done * 4, to += done * to_step, columns -= done;
+    } else if (columns == 2 && from_step == 8) {
+      const std::int64_t done = split_two(from, to, rows, to_step);
+      from += done * 8, to += done * 4, rows -= done;
     }
   }
   switch (columns) {

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backends/cpu/cut.h"
+#include "passes/cut.h"
 
 #include <algorithm>
 
-#include "backends/cpu-reference/folder.h"
 #include "base/checked.h"
 #include "formats/qir/infer.h"
 
-namespace quarry::cpu {
+namespace quarry::passes {
 
 namespace {
 
@@ -168,7 +167,7 @@ bool fold_shape(qir::Graph &graph, const qir::Node &node, qir::Store &store) {
   return true;
 }
 
-bool fold_small(qir::Graph &graph, const qir::Node &node, qir::Store &store) {
+bool fold_small(qir::Graph &graph, const qir::Node &node, qir::Folder &folder, qir::Store &store) {
   constexpr std::int64_t kMost = 1 << 16;
   if (!node.subgraphs.empty() || node.inputs.empty() || qir::is_random(node.op)) return false;
   for (const std::int32_t id : node.inputs)
@@ -179,7 +178,6 @@ bool fold_small(qir::Graph &graph, const qir::Node &node, qir::Store &store) {
     const auto count = known(tensor.shape) ? element_count(tensor.shape.data(), tensor.shape.size()) : std::nullopt;
     if (tensor.quant || !count || *count > kMost) return false;
   }
-  reference::ReferenceFolder folder;
   Vector<qir::Constant> results;
   if (!folder.fold(graph, node, store, &results)) return false;
   for (std::size_t i = 0; i < node.outputs.size(); ++i) {
@@ -193,7 +191,7 @@ bool fold_small(qir::Graph &graph, const qir::Node &node, qir::Store &store) {
 
 }  // namespace
 
-Status bind_extents(qir::Graph &graph, std::span<const qir::Shape> inputs, qir::Store &store) {
+Status bind_extents(qir::Graph &graph, std::span<const qir::Shape> inputs, qir::Folder &folder, qir::Store &store) {
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     qir::Shape &stated = at(graph, graph.inputs[i]).shape;
     bool fits = stated.size() == inputs[i].size();
@@ -229,10 +227,10 @@ Status bind_extents(qir::Graph &graph, std::span<const qir::Shape> inputs, qir::
         if (stated[d] < 0) stated[d] = found[d];
       is_output |= std::ranges::find(graph.outputs, node.outputs[i]) != graph.outputs.end();
     }
-    dead[n] = !is_output && (fold_shape(graph, node, store) || fold_small(graph, node, store));
+    dead[n] = !is_output && (fold_shape(graph, node, store) || fold_small(graph, node, folder, store));
   }
   compact(graph, dead);
   return {};
 }
 
-}  // namespace quarry::cpu
+}  // namespace quarry::passes

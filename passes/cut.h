@@ -7,7 +7,7 @@
 #include "formats/qir/graph_edit.h"
 #include "formats/qir/store.h"
 
-namespace quarry::cpu {
+namespace quarry::passes {
 
 bool known(const qir::Shape &shape) noexcept;
 
@@ -37,6 +37,6 @@ bool has_products(const qir::Graph &graph) noexcept;
 
 // Gives the inputs the extents of a run, and works out what follows from them: shapes, and constants that are made of
 // shapes, which lie in the store.
-Status bind_extents(qir::Graph &graph, std::span<const qir::Shape> inputs, qir::Store &store);
+Status bind_extents(qir::Graph &graph, std::span<const qir::Shape> inputs, qir::Folder &folder, qir::Store &store);
 
-}  // namespace quarry::cpu
+}  // namespace quarry::passes

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* qr_quantizer: a float ONNX model and inputs of it to a model with QuantizeLinear and DequantizeLinear nodes, which
+ * NPUs run well and ONNX Runtime too. In a library of its own, libquarry-quantize, which a program links beside
+ * libquarry of the same release; quarry.h does not include this header. Texts that these functions give are freed with
+ * qr_string_destroy, and statuses with qr_status_destroy, as all others. */
+#ifndef QUARRY_QUANTIZE_H
+#define QUARRY_QUANTIZE_H
+
+#include <quarry/call.h>
+#include <quarry/runtime.h>
+#include <quarry/tensor.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct qr_quantizer qr_quantizer;
+
+/* One option of a quantisation. */
+typedef struct qr_quantize_option {
+  uint32_t struct_size;
+  uint32_t reserved;
+  qr_string key;
+  qr_string values;        /* "a|b|c", "integer LOW..HIGH", "number LOW..HIGH", "text", "path" or "list" */
+  qr_string default_value; /* may be empty */
+  qr_string help;
+} qr_quantize_option;
+#define QR_QUANTIZE_OPTION_FIRST_SIZE 72u
+#define QR_QUANTIZE_OPTION_INIT                                                 \
+  {                                                                             \
+    sizeof(qr_quantize_option), 0, {NULL, 0}, {NULL, 0}, {NULL, 0}, { NULL, 0 } \
+  }
+
+/* The number of options.
+ * @thread  [thread-safe]
+ * @errors  none
+ * @since   0.1 */
+QR_API uint64_t qr_quantize_option_count(void);
+
+/* What is known of an option.
+ * @param index       under qr_quantize_option_count.
+ * @param out_option  borrows: set its struct_size; its strings are static.
+ * @thread  [thread-safe]
+ * @errors  OUT_OF_RANGE, INVALID_ARGUMENT
+ * @since   0.1 */
+QR_API QR_MUST_USE qr_status *qr_quantize_option_at(uint64_t index, qr_quantize_option *out_option);
+
+/* Opens the float model: an .onnx file, with its external data beside it.
+ * @param runtime        borrows: kept alive by the quantizer. Its cpu backend runs the model.
+ * @param path           borrows: UTF-8.
+ * @param out_quantizer  gives: qr_quantizer_destroy.
+ * @thread  [thread-safe] [blocking]
+ * @errors  NOT_FOUND, PERMISSION_DENIED, CORRUPT, UNSUPPORTED, INVALID_ARGUMENT, RESOURCE_EXHAUSTED
+ * @since   0.1 */
+QR_API QR_MUST_USE qr_status *qr_quantizer_open(qr_runtime *runtime, qr_string path, qr_quantizer **out_quantizer);
+
+/* Sets one option, before the inputs are asked for and samples are given; the last value of a key holds.
+ * @param quantizer  borrows.
+ * @param key        borrows: UTF-8.
+ * @param value      borrows: UTF-8.
+ * @thread  [exclusive:quantizer]
+ * @errors  NOT_FOUND (unknown key: the nearest is named), INVALID_ARGUMENT (bad value: the allowed ones are listed),
+ *          FAILED_PRECONDITION (too late), RESOURCE_EXHAUSTED
+ * @since   0.1 */
+QR_API QR_MUST_USE qr_status *qr_quantizer_set(qr_quantizer *quantizer, qr_string key, qr_string value);
+
+/* The number of inputs of the model as it is prepared; the first call imports and prepares it.
+ * @param quantizer  borrows.
+ * @param out_count  borrows: the number.
+ * @thread  [exclusive:quantizer] [blocking]
+ * @errors  INVALID_ARGUMENT (an extent that no shape binds, a model that is quantised already), UNSUPPORTED (all
+ * reasons as details), RESOURCE_EXHAUSTED
+ * @since   0.1 */
+QR_API QR_MUST_USE qr_status *qr_quantizer_input_count(qr_quantizer *quantizer, uint64_t *out_count);
+
+/* What a sample has for an input: type, and shape with every extent known.
+ * @param quantizer  borrows.
+ * @param index      under qr_quantizer_input_count.
+ * @param out_info   borrows: set its struct_size; its strings live as long as the quantizer.
+ * @thread  [exclusive:quantizer] [blocking]
+ * @errors  OUT_OF_RANGE, and as qr_quantizer_input_count
+ * @since   0.1 */
+QR_API QR_MUST_USE qr_status *qr_quantizer_input(qr_quantizer *quantizer, uint64_t index, qr_tensor_info *out_info);
+
+/* Runs the float model on one sample and takes note of what each tensor holds. Samples are not kept, but for the first
+ * few (option "evaluate"): memory does not grow with their number. One that fails leaves everything as it was.
+ * @param quantizer    borrows.
+ * @param inputs       borrows: input_count tensors in the order of qr_quantizer_input, with their data.
+ * @param input_count  must equal qr_quantizer_input_count.
+ * @param call         borrows: may be NULL; its signal aborts the run.
+ * @thread  [exclusive:quantizer] [blocking]
+ * @errors  INVALID_ARGUMENT (count, type, shape; a NaN: the tensor that has it is named), CANCELLED, DEADLINE_EXCEEDED,
+ *          and as qr_quantizer_input_count
+ * @since   0.1 */
+QR_API QR_MUST_USE qr_status *qr_quantizer_add_sample(qr_quantizer *quantizer, const qr_tensor *const *inputs,
+                                                      uint64_t input_count, const qr_call_options *call);
+
+/* Makes the quantised model of the samples seen so far, compares it with the float one on those that were kept, and
+ * writes it. The file appears whole or not at all. More samples may follow, and another write.
+ * @param quantizer  borrows.
+ * @param path       borrows: UTF-8: the .onnx file to write.
+ * @param call       borrows: may be NULL.
+ * @thread  [exclusive:quantizer] [blocking]
+ * @errors  INVALID_ARGUMENT (no samples), PERMISSION_DENIED, RESOURCE_EXHAUSTED (disk or memory), CANCELLED,
+ *          DEADLINE_EXCEEDED
+ * @since   0.1 */
+QR_API QR_MUST_USE qr_status *qr_quantizer_write(qr_quantizer *quantizer, qr_string path, const qr_call_options *call);
+
+/* What the last write found and did: options, what was rewritten, and for each tensor its range, type and signal to
+ * noise against the float model; docs/quantize.md has the keys.
+ * @param quantizer  borrows.
+ * @param format     borrows: "json", or "html": a page that needs nothing else.
+ * @param out_text   gives: qr_string_destroy; NUL-terminated.
+ * @thread  [exclusive:quantizer]
+ * @errors  FAILED_PRECONDITION (nothing was written yet), INVALID_ARGUMENT (another format), RESOURCE_EXHAUSTED
+ * @since   0.1 */
+QR_API QR_MUST_USE qr_status *qr_quantizer_report(qr_quantizer *quantizer, qr_string format, char **out_text);
+
+/* Frees a quantizer. Accepts NULL.
+ * @param quantizer  takes.
+ * @thread  [exclusive:quantizer]
+ * @errors  none
+ * @since   0.1 */
+QR_API void qr_quantizer_destroy(qr_quantizer *quantizer);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

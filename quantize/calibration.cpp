@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quantize/calibration.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <system_error>
+#include <thread>
+
+namespace quarry::quantize {
+namespace {
+
+// Masks of attention say "minus infinity" with numbers like these. They are no part of a range, but what lies this far
+// below the rest is: its exponential is nothing in 16 bits.
+constexpr float kInfinite = 1e30f, kFarBelow = 16;
+
+bool has_nan(std::span<const float> values) {
+  bool nan = false;
+  for (const float value : values) nan |= value != value;
+  return nan;
+}
+
+bool has_infinite(std::span<const float> values) {
+  bool any = false;
+  for (const float value : values) any |= std::fabs(value) >= kInfinite;
+  return any;
+}
+
+// The values with those bounded.
+void bound(std::span<const float> values, std::vector<float> &out) {
+  float low = 0, high = 0;
+  for (const float value : values)
+    if (std::fabs(value) < kInfinite) low = std::min(low, value), high = std::max(high, value);
+  out.assign(values.begin(), values.end());
+  for (float &value : out)
+    if (!(std::fabs(value) < kInfinite)) value = value < 0 ? low - kFarBelow : high + kFarBelow;
+}
+
+}  // namespace
+
+Result<Unique<Calibration>> Calibration::make(qr_runtime *runtime, const qir::Graph &graph,
+                                              const Vector<std::int32_t> &tensors, const RangeSettings &settings,
+                                              unsigned threads) {
+  auto made = make_unique<Calibration>();
+  made->graph_ = &graph;
+  made->threads_ = threads ? threads : std::max(1u, std::thread::hardware_concurrency());
+  made->of_tensor_.assign(graph.tensors.size(), -1);
+  Vector<std::int32_t> outputs;
+  for (const std::int32_t id : tensors) {
+    Watched &one = made->watched_.emplace_back();
+    one.tensor = id;
+    const auto input = std::ranges::find(graph.inputs, id);
+    one.input = input == graph.inputs.end() ? -1 : static_cast<std::int32_t>(input - graph.inputs.begin());
+    one.observer = make_observer(settings);
+    if (one.input < 0) one.result = outputs.size(), outputs.push_back(id);
+    made->of_tensor_[static_cast<std::size_t>(id)] = static_cast<std::int32_t>(made->watched_.size() - 1);
+  }
+  QR_ASSIGN_OR_RETURN(made->runner_, Runner::make(runtime, graph, outputs, threads));
+  return made;
+}
+
+std::span<const float> Calibration::values(const qr::Tensor &tensor) {
+  return {static_cast<const float *>(tensor.bytes()), static_cast<std::size_t>(tensor.size_bytes / sizeof(float))};
+}
+
+template <class Body>
+void Calibration::each(Body body) {
+  std::atomic<std::size_t> next{0};
+  std::atomic<bool> out_of_memory{false};
+  const auto work = [&]() noexcept {
+    try {
+      for (std::size_t i = next++; i < watched_.size(); i = next++) body(watched_[i]);
+    } catch (const std::bad_alloc &) {
+      out_of_memory = true;
+    }
+  };
+  std::vector<std::thread> others;
+  try {
+    for (unsigned t = 1; t < threads_; ++t) others.emplace_back(work);
+  } catch (const std::system_error &) {  // no more threads to be had: those that there are do it
+  }
+  work();
+  for (std::thread &thread : others) thread.join();
+  if (out_of_memory) throw std::bad_alloc();
+}
+
+Status Calibration::add(const std::vector<qr::Tensor> &inputs, qr_signal *signal) {
+  QR_RETURN_IF_ERROR(runner_->run(inputs, signal));
+  const auto values_of = [&](const Watched &one) {
+    return values(one.input >= 0 ? inputs[static_cast<std::size_t>(one.input)] : runner_->results()[one.result]);
+  };
+  each([&](Watched &one) { one.bad = has_nan(values_of(one)); });
+  for (const Watched &one : watched_)
+    if (one.bad) {
+      const String name = printable(qir::at(*graph_, one.tensor).name);
+      return Status::error(ErrorId::bad_argument,
+                           format("sample %llu: found NaN in the %s '%s', expected numbers",
+                                  static_cast<unsigned long long>(samples_ + 1), one.input >= 0 ? "input" : "tensor",
+                                  name.c_str()),
+                           "look at the values of this sample's inputs")
+          .with("tensor", name);
+    }
+  each([&](Watched &one) {
+    std::span<const float> seen = values_of(one);
+    if (has_infinite(seen)) {
+      bound(seen, one.masked);
+      seen = one.masked;
+    }
+    one.observer->observe(seen);
+  });
+  ++samples_;
+  return {};
+}
+
+const Observer *Calibration::observer(std::int32_t tensor) const noexcept {
+  const std::int32_t at = of_tensor_[static_cast<std::size_t>(tensor)];
+  return at < 0 ? nullptr : watched_[static_cast<std::size_t>(at)].observer.get();
+}
+
+Range Calibration::range(std::int32_t tensor, const Grid &grid) const {
+  const Observer *found = observer(tensor);
+  return found ? found->range(grid) : Range{};
+}
+
+}  // namespace quarry::quantize

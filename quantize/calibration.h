@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Samples of inputs run through the float model on the cpu backend, each tensor's values seen by its observer.
+#pragma once
+
+#include "quantize/observer.h"
+#include "quantize/plan.h"
+#include "quantize/runner.h"
+
+namespace quarry::quantize {
+
+class Calibration final : public HeapObject, public Ranges {
+ public:
+  // `tensors`: of f32, of `graph`, which outlives this.
+  static Result<Unique<Calibration>> make(qr_runtime *runtime, const qir::Graph &graph,
+                                          const Vector<std::int32_t> &tensors, const RangeSettings &settings,
+                                          unsigned threads);
+  // Runs one sample; `inputs` in the order of the graph. A NaN names the tensor that has it and leaves all as it was.
+  Status add(const std::vector<qr::Tensor> &inputs, qr_signal *signal);
+
+  Range range(std::int32_t tensor, const Grid &grid) const override;
+  const Observer *observer(std::int32_t tensor) const noexcept;
+  std::uint64_t samples() const noexcept { return samples_; }
+  unsigned threads() const noexcept { return threads_; }
+
+ private:
+  struct Watched {
+    std::int32_t tensor;
+    std::int32_t input;      // of the graph; -1: it is a result
+    std::size_t result = 0;  // of the runner
+    Unique<Observer> observer;
+    std::vector<float> masked;  // room for values without what stands for minus infinity
+    bool bad = false;
+  };
+  static std::span<const float> values(const qr::Tensor &tensor);
+  template <class Body>
+  void each(Body body);  // on all threads
+
+  const qir::Graph *graph_ = nullptr;
+  Unique<Runner> runner_;
+  std::vector<Watched> watched_;
+  Vector<std::int32_t> of_tensor_;
+  unsigned threads_ = 1;
+  std::uint64_t samples_ = 0;
+};
+
+}  // namespace quarry::quantize

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quantize/float_model.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+
+#include "backends/cpu-reference/folder.h"
+#include "base/os_error.h"
+#include "passes/compose.h"
+#include "passes/passes.h"
+#include "prepare/lower.h"
+#include "prepare/shapes.h"
+
+namespace quarry::quantize {
+namespace {
+
+using qir::at;
+using qir::Op;
+
+Status file_error(std::string_view path, int number) {
+  return Status::error(
+             os_error_id(number, ErrorId::io_error),
+             format("the model '%s' cannot be read: %s", printable(path, 1000).c_str(), os_error_text(number).c_str()))
+      .with("file", path);
+}
+
+Result<Vector<std::uint8_t>> read_file(std::string_view path) {
+  const String name(path);
+  FILE *file = std::fopen(name.c_str(), "rb");
+  if (!file) return file_error(path, errno);
+  Vector<std::uint8_t> out;
+  std::size_t used = 0, got = 0;
+  do {
+    out.resize(std::max<std::size_t>(used * 2, std::size_t{1} << 20));
+    got = std::fread(out.data() + used, 1, out.size() - used, file);
+    used += got;
+  } while (got > 0);
+  const int number = std::ferror(file) ? errno : 0;
+  std::fclose(file);
+  if (number != 0) return file_error(path, number);
+  out.resize(used);
+  return out;
+}
+
+struct Named {
+  passes::Composite what;
+  const char *text;
+};
+// Those that ONNX has an operator for at an opset that programs read, and that NPUs compute as one: pieces of them
+// would be rounded one by one.
+constexpr Named kComposites[] = {
+    {passes::Composite::Gelu, "put together as Gelu"},
+    {passes::Composite::GeluTanh, "put together as Gelu"},
+    {passes::Composite::HardSwish, "put together as HardSwish"},
+    {passes::Composite::HardSigmoid, "put together as HardSigmoid"},
+    {passes::Composite::LayerNormalization, "put together as LayerNormalization"},
+    {passes::Composite::RMSNormalization, "put together as RMSNormalization"},
+};
+
+void note(Vector<Change> *changes, const char *what, const String &where, String detail = {}) {
+  if (changes) changes->push_back({what, where, std::move(detail)});
+}
+
+// How many nodes of an operator a pass made fewer.
+class Count {
+ public:
+  Count(const qir::Graph &graph, Op op) : graph_(graph), op_(op), before_(count()) {}
+  std::size_t fewer() const { return before_ - std::min(before_, count()); }
+
+ private:
+  std::size_t count() const { return static_cast<std::size_t>(std::ranges::count(graph_.nodes, op_, &qir::Node::op)); }
+  const qir::Graph &graph_;
+  Op op_;
+  std::size_t before_;
+};
+
+// alpha and beta of a Gemm become part of its constants: integer products have no such factors.
+void fold_factors(qir::Graph &graph, qir::Store &store, Vector<Change> *changes) {
+  for (qir::Node &node : graph.nodes) {
+    if (node.op != Op::Gemm) continue;
+    for (const auto &[input, name] : {std::pair<std::size_t, const char *>{1, "alpha"}, {2, "beta"}}) {
+      const float factor = node.get_float(name, 1);
+      const std::int32_t id = qir::input_of(node, input);
+      if (factor == 1 || (input == 2 && id == qir::kAbsent)) continue;
+      const float *values = id == qir::kAbsent ? nullptr : qir::constant_floats(graph, id);
+      if (!values) continue;
+      qir::Tensor scaled = at(graph, id);
+      const std::size_t count = static_cast<std::size_t>(scaled.data.size / sizeof(float));
+      auto *to = static_cast<float *>(store.allocate(scaled.data.size));
+      for (std::size_t i = 0; i < count; ++i) to[i] = values[i] * factor;
+      scaled.data.data = to;
+      scaled.name = qir::fresh_name(graph, scaled.name + "_" + name);
+      graph.tensors.push_back(std::move(scaled));
+      node.inputs[input] = static_cast<std::int32_t>(graph.tensors.size() - 1);
+      node.set(name, 1.0f);
+      note(changes, "factor folded into a constant", node.name, String(name));
+    }
+  }
+}
+
+bool has_quantized_activation(const qir::Graph &graph) {
+  return std::ranges::any_of(graph.nodes, [&](const qir::Node &node) {
+    if (node.op == Op::QuantizeLinear || node.op == Op::DequantizeLinear) return true;
+    return std::ranges::any_of(node.outputs,
+                               [&](std::int32_t id) { return id != qir::kAbsent && at(graph, id).quant.has_value(); });
+  });
+}
+
+}  // namespace
+
+Result<Unique<FloatModel>> FloatModel::open(std::string_view path) {
+  auto made = make_unique<FloatModel>();
+  QR_ASSIGN_OR_RETURN(made->bytes_, read_file(path));
+  made->file_bytes = made->bytes_.size();
+  const std::size_t slash = path.find_last_of('/');
+  const std::string_view folder = slash == std::string_view::npos ? std::string_view(".") : path.substr(0, slash + 1);
+  QR_ASSIGN_OR_RETURN(made->model_, onnx_import::Model::open({made->bytes_.data(), made->bytes_.size()}, folder));
+  return made;
+}
+
+Status FloatModel::prepare(std::string_view shape, Vector<Change> *changes) {
+  QR_ASSIGN_OR_RETURN(const auto bindings, prepare::bind_shapes(*model_, shape));
+  QR_ASSIGN_OR_RETURN(graph, prepare::lower_graph(*model_, bindings, store, nullptr));
+  std::size_t normalizations = 0;
+  for (const auto &node : model_->proto().graph().node()) normalizations += node.op_type() == "BatchNormalization";
+  const auto left = static_cast<std::size_t>(std::ranges::count(graph.nodes, Op::BatchNormalization, &qir::Node::op));
+  if (normalizations > left)
+    note(changes, "BatchNormalization folded", String("the products before it"), format("%zu", normalizations - left));
+  // Weights that are stored small are constants like others here.
+  reference::ReferenceFolder folder;
+  passes::FoldLimits limits;
+  limits.may_grow = true;
+  const std::size_t nodes = graph.nodes.size();
+  passes::fold_constants(graph, store, folder, limits);
+  passes::steady_variances(graph, store);
+  qir::number_sources(graph);
+  Vector<passes::Composed> found;
+  passes::Composites wanted;
+  for (const Named &one : kComposites) {
+    found.clear();
+    passes::compose(graph, store, {one.what}, &found);
+    for (const passes::Composed &composed : found)
+      for (const qir::Node &node : graph.nodes)
+        if (node.source == composed.node && node.op != Op::Mul) {
+          note(changes, one.text, node.name, format("%zu nodes", composed.pieces.size()));
+          break;
+        }
+  }
+  {
+    const Count einsum(graph, Op::Einsum), transposes(graph, Op::Transpose);
+    QR_RETURN_IF_ERROR(passes::einsum_to_matmul(graph, store));
+    passes::simplify_movements(graph, store);
+    if (einsum.fewer()) note(changes, "Einsum written as MatMul", String("the graph"), format("%zu", einsum.fewer()));
+    if (transposes.fewer())
+      note(changes, "Transpose between Reshape simplified", String("the graph"), format("%zu", transposes.fewer()));
+  }
+  fold_factors(graph, store, changes);
+  passes::remove_no_ops(graph);
+  passes::remove_unused(graph);
+  if (graph.nodes.size() < nodes)
+    note(changes, "nodes fewer", String("the graph"), format("%zu of %zu", nodes - graph.nodes.size(), nodes));
+  if (has_quantized_activation(graph))
+    return Status::error(ErrorId::bad_argument,
+                         "the model is quantised already: found activations of integer types, "
+                         "expected a float model",
+                         "quantise the float model that it was made from");
+  if (std::ranges::none_of(graph.nodes, [&](const qir::Node &node) {
+        return !node.outputs.empty() && node.outputs[0] != qir::kAbsent &&
+               at(graph, node.outputs[0]).dtype == DType::F32;
+      }))
+    return Status::error(ErrorId::bad_argument,
+                         "the model computes nothing in f32: found other types alone, expected f32 activations",
+                         "export the model with f32 weights");
+  return qir::validate_graph(graph);
+}
+
+}  // namespace quarry::quantize

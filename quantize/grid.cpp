@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quantize/grid.h"
+
+#include <algorithm>
+#include <cfloat>
+#include <cmath>
+
+#include "formats/qir/quantization.h"
+
+namespace quarry::quantize {
+namespace {
+
+// The integers in use. A symmetric signed grid leaves out the lowest.
+qir::IntegerRange used_integers(const Grid &grid) noexcept {
+  qir::IntegerRange range = qir::integer_range(grid.dtype);
+  if (grid.symmetric && range.low < 0) ++range.low;
+  return range;
+}
+
+}  // namespace
+
+Range widened(Range range, bool symmetric) noexcept {
+  range.low = std::min(range.low, 0.0);
+  range.high = std::max(range.high, 0.0);
+  if (symmetric) {
+    range.high = std::max(-range.low, range.high);
+    range.low = -range.high;
+  }
+  return range;
+}
+
+Encoding encode(Range range, const Grid &grid) noexcept {
+  range = widened(range, grid.symmetric);
+  const qir::IntegerRange integers = used_integers(grid);
+  Encoding out;
+  out.dtype = grid.dtype;
+  const double steps = static_cast<double>(integers.high - integers.low);
+  double scale = (range.high - range.low) / steps;
+  if (grid.symmetric) {
+    // The middle of an unsigned type has one integer more below than above.
+    out.zero_point = integers.low < 0 ? 0 : static_cast<std::int32_t>((integers.high + 1) / 2);
+    scale = range.high / static_cast<double>(integers.high - out.zero_point);
+  }
+  // Reciprocals and products of scales must stay normal numbers of f32.
+  if (!(scale > 0)) scale = 1;
+  out.scale = static_cast<float>(std::clamp(scale, 1e-30, static_cast<double>(FLT_MAX) / 65536));
+  if (!grid.symmetric) {
+    const double zero = static_cast<double>(integers.low) - range.low / static_cast<double>(out.scale);
+    out.zero_point = static_cast<std::int32_t>(
+        std::clamp(std::nearbyint(zero), static_cast<double>(integers.low), static_cast<double>(integers.high)));
+  }
+  return out;
+}
+
+Range covered(const Encoding &encoding) noexcept {
+  const qir::IntegerRange integers = qir::integer_range(encoding.dtype);
+  const double scale = static_cast<double>(encoding.scale);
+  return {static_cast<double>(integers.low - encoding.zero_point) * scale,
+          static_cast<double>(integers.high - encoding.zero_point) * scale};
+}
+
+double rounded(double value, const Encoding &encoding) noexcept {
+  const auto stored =
+      qir::quantized_value(static_cast<float>(value), encoding.scale, encoding.zero_point, encoding.dtype);
+  return static_cast<double>(stored - encoding.zero_point) * static_cast<double>(encoding.scale);
+}
+
+}  // namespace quarry::quantize

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quantize/improve.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <thread>
+
+#include "quantize/products.h"
+#include "quantize/rounding.h"
+
+namespace quarry::quantize {
+namespace {
+
+using qir::at;
+
+constexpr std::size_t kMostTerms = 2304;                    // 3 x 3 x 256: what moments of more cost pays no more
+constexpr std::size_t kMostBytes = std::size_t{512} << 20;  // of moments that are kept at a time
+constexpr std::size_t kRowsOfSample = 256;
+
+struct Job {
+  std::size_t node;
+  Product product;
+  Constant *weights, *bias;      // bias: nullptr where there is none that can be corrected
+  Vector<InputMoments> moments;  // of each group
+  double before = 0, after = 0;  // error of results
+  double moved = 0;              // of a bias, in parts of its unit; the most
+
+  std::size_t bytes() const { return product.groups * product.terms * (product.terms + 1) * sizeof(double); }
+};
+
+// The encoding of an element: per tensor, per channel or by blocks.
+Encoding encoding_of(const Constant &constant, const qir::Shape &shape, std::size_t element) {
+  const qir::Quantization &quant = constant.quant;
+  std::size_t entry = 0;
+  if (quant.scales.size() > 1 || quant.block_size > 0) {
+    const auto axis = static_cast<std::size_t>(quant.axis), extent = static_cast<std::size_t>(shape[axis]);
+    std::size_t inner = 1;
+    for (std::size_t d = axis + 1; d < shape.size(); ++d) inner *= static_cast<std::size_t>(shape[d]);
+    const std::size_t along = element / inner % extent;
+    entry = along;
+    if (quant.block_size > 0) {
+      const auto block = static_cast<std::size_t>(quant.block_size);
+      entry = (element / (inner * extent) * ((extent + block - 1) / block) + along / block) * inner + element % inner;
+    }
+  }
+  return {constant.dtype, quant.scales[entry], quant.zero_points[entry]};
+}
+
+Constant *constant_of(Plan *plan, std::size_t node, std::size_t input) {
+  return const_cast<Constant *>(plan->constant(node, input));
+}
+
+// Weights that several nodes read have one form for all: what is best for one need not be for the others.
+bool is_shared(const Plan &plan, const Constant &constant) {
+  return std::ranges::count_if(plan.constants, [&](const Constant &one) { return one.tensor == constant.tensor; }) > 1;
+}
+
+Vector<Job> jobs_of(const qir::Graph &graph, Plan *plan, Vector<Change> *changes) {
+  Vector<Job> jobs;
+  for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
+    const qir::Node &node = graph.nodes[n];
+    Constant *weights = constant_of(plan, n, 1);
+    if (!weights || weights->stored.empty() || is_shared(*plan, *weights)) continue;
+    const std::optional<Product> product = product_of(graph, node);
+    if (!product) continue;
+    if (product->terms > kMostTerms) {
+      changes->push_back(
+          {"weights rounded to the nearest", node.name,
+           format("sums of %zu terms, adaptive rounding takes at most %zu", product->terms, kMostTerms)});
+      continue;
+    }
+    Constant *bias = constant_of(plan, n, 2);
+    const bool is_plain =
+        node.op != qir::Op::Gemm || (node.get_float("alpha", 1) == 1 && node.get_float("beta", 1) == 1);
+    const bool fits = bias && is_plain && !is_shared(*plan, *bias) && bias->dtype == DType::I32 &&
+                      bias->stored.size() == product->groups * product->outputs;
+    jobs.push_back({n, *product, weights, fits ? bias : nullptr, {}});
+  }
+  return jobs;
+}
+
+void improve(const qir::Graph &graph, const Improvements &wanted, Job &job) {
+  const qir::Tensor &weights = at(graph, job.weights->tensor);
+  const auto *values = static_cast<const float *>(weights.data.data);
+  const Product &product = job.product;
+  Vector<float> real(product.terms);
+  Vector<Encoding> encodings(product.terms);
+  Vector<std::int32_t> stored(product.terms);
+  for (std::size_t g = 0; g < product.groups; ++g) {
+    const InputMoments &moments = job.moments[g];
+    const AdaptiveRounding rounding(moments);
+    for (std::size_t o = 0; o < product.outputs; ++o) {
+      for (std::size_t t = 0; t < product.terms; ++t) {
+        const std::size_t element = product.weight(g, o, t);
+        real[t] = values[element], stored[t] = job.weights->stored[element];
+        encodings[t] = encoding_of(*job.weights, weights.shape, element);
+      }
+      if (wanted.rounding) {
+        job.before += rounding.error(real, encodings, stored);
+        rounding.round(real, encodings, stored);
+        job.after += rounding.error(real, encodings, stored);
+        for (std::size_t t = 0; t < product.terms; ++t) job.weights->stored[product.weight(g, o, t)] = stored[t];
+      }
+      if (!wanted.bias || !job.bias) continue;
+      double shift = 0;  // of the mean of the result
+      for (std::size_t t = 0; t < product.terms; ++t)
+        shift += moments.mean(t) *
+                 (static_cast<double>(stored[t] - encodings[t].zero_point) * static_cast<double>(encodings[t].scale) -
+                  static_cast<double>(real[t]));
+      const std::size_t output = g * product.outputs + o;
+      const qir::Quantization &unit = job.bias->quant;
+      const auto step = static_cast<double>(unit.scales[output % unit.scales.size()]);
+      const double corrected = static_cast<double>(job.bias->stored[output]) - std::nearbyint(shift / step);
+      if (!(std::fabs(corrected) < 2147483647.0)) continue;
+      job.bias->stored[output] = static_cast<std::int32_t>(corrected);
+      job.moved = std::max(job.moved, std::fabs(shift));
+    }
+  }
+  job.moments.clear();
+}
+
+// Calls body(0), ..., body(count - 1) on several threads.
+template <class Body>
+void in_parallel(std::size_t count, unsigned threads, const Body &body) {
+  std::atomic<std::size_t> next{0};
+  std::atomic<bool> out_of_memory{false};
+  const auto work = [&] {
+    try {
+      for (std::size_t i = next++; i < count && !out_of_memory; i = next++) body(i);
+    } catch (const std::bad_alloc &) {
+      out_of_memory = true;
+    }
+  };
+  Vector<std::thread> others;
+  for (unsigned i = 1; i < threads && i < count; ++i) others.emplace_back(work);
+  work();
+  for (std::thread &thread : others) thread.join();
+  if (out_of_memory) throw std::bad_alloc();
+}
+
+// Of numbers of at most 22 bits, in a way that vectors have.
+float nearest(float value) noexcept {
+  constexpr float kWhole = 12582912;  // 3 * 2^22: numbers from there on have no fraction
+  return (value + kWhole) - kWhole;
+}
+
+}  // namespace
+
+Range clipped_range(std::span<const float> values, const Grid &grid) {
+  Range all{0, 0};
+  for (const float value : values)
+    if (std::isfinite(value))
+      all = {std::min(all.low, static_cast<double>(value)), std::max(all.high, static_cast<double>(value))};
+  all = widened(all, grid.symmetric);
+  const auto error = [&](const Range &range) {
+    const Encoding encoding = encode(range, grid);
+    const Range reached = covered(encoding);
+    const float scale = encoding.scale, low = static_cast<float>(reached.low), high = static_cast<float>(reached.high);
+    float sum = 0;
+    double total = 0;
+    std::size_t in_sum = 0;
+    for (const float value : values) {
+      const float clipped = value < low ? low : value > high ? high : value;
+      const float miss = nearest(clipped / scale) * scale - value;
+      sum += miss * miss;
+      if (++in_sum == 1024) total += static_cast<double>(sum), sum = 0, in_sum = 0;
+    }
+    return total + static_cast<double>(sum);
+  };
+  Range best = all;
+  double least = error(all);
+  const auto consider = [&](const Range &range) {
+    if (const double found = error(range); found < least) least = found, best = range;
+  };
+  // Few bits gain by clipping a good deal, many hardly any.
+  constexpr int kSteps = 60;
+  for (int i = 1; i < kSteps; ++i) {
+    const double part = 1 - 0.012 * i;
+    consider({all.low * part, all.high * part});
+  }
+  if (!grid.symmetric)
+    for (const bool upper : {true, false}) {
+      const Range from = best;
+      for (int i = 1; i < 20; ++i) {
+        const double part = 1 - 0.02 * i;
+        consider(upper ? Range{from.low, from.high * part} : Range{from.low * part, from.high});
+      }
+    }
+  return best;
+}
+
+Status improve_weights(const qir::Graph &graph, const Feed &feed, const Improvements &wanted, Plan *plan,
+                       Vector<Change> *changes) {
+  if (!wanted.rounding && !wanted.bias) return {};
+  Vector<Job> jobs = jobs_of(graph, plan, changes);
+  for (std::size_t first = 0; first < jobs.size();) {
+    // As many products at a time as there is room for their moments; the samples run once for each such part.
+    std::size_t end = first, bytes = 0;
+    while (end < jobs.size() && (end == first || bytes + jobs[end].bytes() <= kMostBytes)) bytes += jobs[end++].bytes();
+    Vector<std::int32_t> tensors;
+    for (std::size_t i = first; i < end; ++i) {
+      Job &job = jobs[i];
+      job.moments.assign(job.product.groups, InputMoments(job.product.terms));
+      const std::int32_t input = graph.nodes[job.node].inputs[0];
+      if (std::ranges::find(tensors, input) == tensors.end()) tensors.push_back(input);
+    }
+    QR_RETURN_IF_ERROR(feed(tensors, [&](std::size_t place, std::span<const float> values) {
+      in_parallel(end - first, wanted.threads, [&](std::size_t i) {
+        Job &job = jobs[first + i];
+        const qir::Node &node = graph.nodes[job.node];
+        if (node.inputs[0] != tensors[place]) return;
+        gather_rows(graph, node, job.product, values, kRowsOfSample,
+                    [&](std::size_t group, std::span<const float> row) { job.moments[group].add(row); });
+      });
+    }));
+    in_parallel(end - first, wanted.threads, [&](std::size_t i) { improve(graph, wanted, jobs[first + i]); });
+    first = end;
+  }
+  for (const Job &job : jobs) {
+    const String &name = graph.nodes[job.node].name;
+    if (wanted.rounding && job.before > 0)
+      changes->push_back({"weights rounded adaptively", name,
+                          format("the error of its results is %.0f %% of that of the nearest integers",
+                                 100 * job.after / job.before)});
+    if (wanted.bias && job.bias && job.moved > 0)
+      changes->push_back({"bias corrected", name, format("by up to %.3g", job.moved)});
+  }
+  return {};
+}
+
+}  // namespace quarry::quantize

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// Weights made better for few bits, each switchable.
+#pragma once
+
+#include <functional>
+
+#include "formats/qir/store.h"
+#include "quantize/plan.h"
+#include "quantize/report.h"
+
+namespace quarry::quantize {
+
+// Before calibration, on the prepared float graph: scales of channels are moved between products that follow each other
+// (with nothing or Relu between them), so that their ranges are alike. The graph computes the same but for rounding.
+void equalize_layers(qir::Graph &graph, qir::Store &store, Vector<Change> *changes);
+
+// The range of one channel's (or a whole tensor's) weights with the least sum of squared errors: the outermost weights
+// may be clipped.
+Range clipped_range(std::span<const float> values, const Grid &grid);
+
+// After calibration, on the integers of a plan.
+struct Improvements {
+  bool rounding = false;  // weights go up or down so that results change least (rounding.h)
+  bool bias = false;      // biases take back what rounding of weights does to the mean of results
+  unsigned threads = 1;
+};
+// Runs the float model on samples; each gives the values of `tensors`, with their place in that list.
+using Feed = std::function<Status(const Vector<std::int32_t> &tensors,
+                                  const std::function<void(std::size_t place, std::span<const float> values)> &give)>;
+Status improve_weights(const qir::Graph &graph, const Feed &feed, const Improvements &wanted, Plan *plan,
+                       Vector<Change> *changes);
+
+}  // namespace quarry::quantize

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// qr_quantizer: a model, options, samples, and the quantised model that follows.
+#pragma once
+
+#include "quantize/calibration.h"
+#include "quantize/float_model.h"
+
+namespace quarry::quantize {
+
+class Quantizer : public HeapObject {
+ public:
+  static Result<Unique<Quantizer>> open(qr_runtime *runtime, std::string_view path);
+
+  // Until the inputs are asked for, or a sample is given.
+  Status set(std::string_view key, std::string_view value);
+  // Inputs with all extents known: imports and prepares the model.
+  Result<Vector<qr_tensor_info>> inputs();
+
+  // One sample: a tensor for each input, in order.
+  Status add_sample(const qr_tensor *const *tensors, std::uint64_t count, qr_signal *signal);
+  std::uint64_t samples() const noexcept { return calibration_ ? calibration_->samples() : 0; }
+
+  // Makes the quantised model of what was seen, writes it whole, and compares it with the float one.
+  Status write(std::string_view path, qr_signal *signal, const qr_progress *progress);
+  // Of the last `write`.
+  const Report &report() const noexcept { return report_; }
+  bool has_report() const noexcept { return written_; }
+
+ private:
+  Status prepare();
+  Status improve(Plan *plan, qr_signal *signal, const qr_progress *progress);
+  std::vector<qr::Tensor> kept_sample(std::size_t sample);
+  Status check_sample(const qr_tensor *const *tensors, std::uint64_t count) const;
+  Status evaluate(const qir::Graph &quantized, const Plan &plan, qr_signal *signal, const qr_progress *progress);
+  // The options' types, and those of a target.
+  Status choose_types(qr_signal *signal, const qr_progress *progress, Overrides *overrides);
+  void describe(const qir::Graph &quantized, const Plan &plan);
+
+  qr_runtime *runtime_ = nullptr;
+  qr::Options keeps_runtime_;
+  String path_;
+  Settings settings_;
+  Vector<std::pair<String, String>> given_;
+  Overrides overrides_;
+  Unique<FloatModel> model_;
+  bool prepared_ = false, written_ = false;
+  Plan layout_;
+  Unique<Calibration> calibration_;
+  // Samples that are kept to compare with: the inputs one behind the other.
+  Vector<Vector<Vector<std::uint8_t>>> kept_;
+  Vector<Change> target_changes_;
+  Report report_;
+  Vector<Change> prepared_changes_;
+};
+
+}  // namespace quarry::quantize

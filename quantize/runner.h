@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// A graph as a session on a backend, through the public C ABI.
+#pragma once
+
+#include <quarry/quarry.hpp>
+
+#include <string>
+
+#include "formats/qir/graph_edit.h"
+
+namespace quarry::quantize {
+
+// What the library says, as a status of ours.
+Status from_library(const qr::Status &status);
+
+class Runner : public HeapObject {
+ public:
+  // `outputs`: tensors of the graph, each made by a node.
+  static Result<Unique<Runner>> make(qr_runtime *runtime, const qir::Graph &graph, const Vector<std::int32_t> &outputs,
+                                     unsigned threads, std::string_view backend = "cpu");
+  // Inputs in the order of the graph; results live until the next run.
+  Status run(const std::vector<qr::Tensor> &inputs, qr_signal *signal);
+  const std::vector<qr::Tensor> &results() const noexcept { return results_; }
+
+ private:
+  std::string bytes_;  // the model borrows them
+  qr::Options options_;
+  qr::Model model_;
+  qr::Session session_;
+  std::vector<qr::Tensor> results_;
+};
+
+}  // namespace quarry::quantize

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the options of a quantisation (options.inc) say.
+#pragma once
+
+#include <span>
+
+#include "quantize/observer.h"
+
+namespace quarry::quantize {
+
+struct Settings {
+  Settings();  // every option at its default
+
+  DType activations = DType::U8, weights = DType::I8;
+  bool equalize = false, clip_weights = false, adaptive_rounding = false, bias_correction = false;
+  bool per_channel = true, activation_symmetric = false;
+  String weight_symmetry, fixed_ranges;
+  double target_sqnr = 0;
+  std::int64_t block_size = 0;
+  RangeSettings range;
+  Vector<String> float_nodes, float_operators, tensor_types;
+  String shape, compare_on;
+  unsigned threads = 0;
+  std::size_t evaluate = 0;
+
+  // An unknown key names the nearest; a bad value, those that are allowed.
+  Status set(std::string_view key, std::string_view value);
+  Grid activation_grid() const { return {activations, activation_symmetric}; }
+  Grid weight_grid(DType dtype) const;
+  Grid weight_grid() const { return weight_grid(weights); }
+};
+
+struct OptionText {
+  std::string_view key, values, fallback, help;
+};
+std::span<const OptionText> option_texts();
+
+}  // namespace quarry::quantize

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quantize/weights.h"
+
+#include <algorithm>
+#include <cmath>
+#include <span>
+
+#include "formats/qir/quantization.h"
+#include "quantize/compare.h"
+#include "quantize/improve.h"
+#include "quantize/ranges.h"
+
+namespace quarry::quantize {
+namespace {
+
+using qir::at;
+using qir::Op;
+
+std::span<const float> floats_of(const qir::Tensor &tensor) {
+  return {static_cast<const float *>(tensor.data.data), static_cast<std::size_t>(tensor.data.size / sizeof(float))};
+}
+
+// Which of the encodings an element has: per channel and by blocks alike.
+class Places {
+ public:
+  Places(const qir::Shape &shape, std::size_t axis, std::int64_t block) : block_(block) {
+    for (std::size_t d = 0; d < shape.size(); ++d) (d < axis ? outer_ : d == axis ? extent_ : inner_) *= shape[d];
+    rows_ = block > 0 ? (extent_ + block - 1) / block : extent_;
+  }
+  std::size_t count() const { return static_cast<std::size_t>(block_ > 0 ? outer_ * rows_ * inner_ : extent_); }
+  std::size_t operator()(std::size_t element) const {
+    const auto e = static_cast<std::int64_t>(element);
+    const std::int64_t along = e / inner_ % extent_;
+    if (block_ <= 0) return static_cast<std::size_t>(along);
+    return static_cast<std::size_t>((e / (inner_ * extent_) * rows_ + along / block_) * inner_ + e % inner_);
+  }
+
+ private:
+  std::int64_t outer_ = 1, extent_ = 1, inner_ = 1, rows_ = 1, block_;
+};
+
+void store(const qir::Graph &graph, const Places &places, Constant &constant) {
+  const std::span<const float> values = floats_of(at(graph, constant.tensor));
+  constant.stored.resize(values.size());
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const std::size_t p = constant.quant.scales.size() == 1 ? 0 : places(i);
+    constant.stored[i] = static_cast<std::int32_t>(
+        qir::quantized_value(values[i], constant.quant.scales[p], constant.quant.zero_points[p], constant.dtype));
+  }
+}
+
+Range extremes(std::span<const float> values) {
+  Range out{0, 0};
+  for (const float value : values) {
+    if (!std::isfinite(value)) continue;
+    out.low = std::min(out.low, static_cast<double>(value));
+    out.high = std::max(out.high, static_cast<double>(value));
+  }
+  return out;
+}
+
+void encode_places(const qir::Graph &graph, const Places &places, const Grid &grid, bool clip, Constant &constant) {
+  const std::span<const float> values = floats_of(at(graph, constant.tensor));
+  Vector<Range> ranges(places.count());
+  if (clip) {
+    Vector<Vector<float>> of_place(places.count());
+    for (std::size_t i = 0; i < values.size(); ++i) of_place[places(i)].push_back(values[i]);
+    for (std::size_t p = 0; p < ranges.size(); ++p) ranges[p] = clipped_range(of_place[p], grid);
+  }
+  for (std::size_t i = 0; i < values.size() && !clip; ++i) {
+    if (!std::isfinite(values[i])) continue;
+    Range &range = ranges[places(i)];
+    range.low = std::min(range.low, static_cast<double>(values[i]));
+    range.high = std::max(range.high, static_cast<double>(values[i]));
+  }
+  constant.dtype = grid.dtype;
+  constant.quant.scales.clear(), constant.quant.zero_points.clear();
+  // A channel of zeros has the scale of the widest: its bias counts in units of it, and 1 would be far too coarse.
+  Range widest;
+  for (const Range &range : ranges)
+    if (range.high - range.low > widest.high - widest.low) widest = range;
+  for (const Range &range : ranges) {
+    const Encoding encoding = encode(range == Range() ? widest : range, grid);
+    constant.quant.scales.push_back(encoding.scale);
+    constant.quant.zero_points.push_back(encoding.zero_point);
+  }
+  store(graph, places, constant);
+}
+
+const TensorOverride *override_of(const qir::Graph &graph, const Overrides &overrides, std::int32_t id) {
+  const auto found = overrides.find(at(graph, id).name);
+  return found == overrides.end() ? nullptr : &found->second;
+}
+
+}  // namespace
+
+void quantize_as(const qir::Graph &graph, const Encoding &encoding, Constant &constant) {
+  constant.dtype = encoding.dtype;
+  constant.quant.scales = {encoding.scale};
+  constant.quant.zero_points = {encoding.zero_point};
+  store(graph, Places({}, 0, 0), constant);
+}
+
+void quantize_whole(const qir::Graph &graph, const Overrides &overrides, const Grid &grid, Constant &constant,
+                    bool clip) {
+  const TensorOverride *said = override_of(graph, overrides, constant.tensor);
+  Grid used = grid;
+  Range range = extremes(floats_of(at(graph, constant.tensor)));
+  if (said) {
+    if (said->own.dtype) used.dtype = *said->own.dtype;
+    if (said->own.symmetric) used.symmetric = *said->own.symmetric;
+  }
+  if (clip) range = clipped_range(floats_of(at(graph, constant.tensor)), used);
+  if (said) {
+    if (said->own.low) range.low = *said->own.low;
+    if (said->own.high) range.high = *said->own.high;
+  }
+  Encoding encoding = encode(range, used);
+  if (said && said->own.scale) {
+    encoding.scale = *said->own.scale;
+    encoding.zero_point = said->own.zero_point.value_or(0);
+  }
+  quantize_as(graph, encoding, constant);
+}
+
+void quantize_weights(const qir::Graph &graph, const Settings &settings, const Overrides &overrides,
+                      const qir::Node &node, Constant &constant) {
+  const qir::Tensor &weights = at(graph, constant.tensor);
+  const TensorOverride *said = override_of(graph, overrides, constant.tensor);
+  Grid grid = settings.weight_grid(said && said->own.dtype ? *said->own.dtype : settings.weights);
+  if (said && said->own.symmetric) grid.symmetric = *said->own.symmetric;
+  if (said && (said->own.scale || said->own.low || said->own.high)) {
+    quantize_whole(graph, overrides, grid, constant);
+    return;
+  }
+  const auto blocks = block_axis(node, weights.shape.size());
+  if (settings.block_size > 0 && blocks && constant.input == 1 && weights.shape[*blocks] > settings.block_size &&
+      !said) {
+    constant.quant.axis = static_cast<std::int32_t>(*blocks);
+    constant.quant.block_size = settings.block_size;
+    encode_places(graph, Places(weights.shape, *blocks, settings.block_size), grid, settings.clip_weights, constant);
+    return;
+  }
+  auto axis = weight_axis(node, weights.shape.size());
+  if (said && said->own.axis && *said->own.axis >= 0 &&
+      *said->own.axis < static_cast<std::int64_t>(weights.shape.size()))
+    axis = static_cast<std::size_t>(*said->own.axis);
+  else if (!settings.per_channel || constant.input != 1 || (said && said->per_tensor)) axis = std::nullopt;
+  if (!axis) {
+    quantize_whole(graph, overrides, grid, constant, settings.clip_weights && constant.input == 1);
+    return;
+  }
+  constant.quant.axis = static_cast<std::int32_t>(*axis);
+  encode_places(graph, Places(weights.shape, *axis, 0), grid, settings.clip_weights, constant);
+}
+
+bool quantize_bias(const qir::Graph &graph, const qir::Node &node, float x_scale, const qir::Quantization &w,
+                   Constant &bias, Constant *weights) {
+  const qir::Tensor &tensor = at(graph, bias.tensor);
+  const std::span<const float> values = floats_of(tensor);
+  const bool per_channel = w.scales.size() > 1;
+  const std::size_t last = tensor.shape.empty() ? 1 : static_cast<std::size_t>(tensor.shape.back());
+  if (per_channel && (last == 0 || last % w.scales.size() != 0)) return false;
+  qir::Quantization raised = w;
+  bool changed = false;
+  // A bias of most of i32 would leave no room for the products.
+  constexpr double kMost = 1 << 30;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    float &scale = raised.scales[per_channel ? i % last % w.scales.size() : 0];
+    const double least = std::fabs(static_cast<double>(values[i])) / (kMost * static_cast<double>(x_scale));
+    if (static_cast<double>(scale) < least && std::isfinite(least)) scale = static_cast<float>(least), changed = true;
+  }
+  if (changed && weights) {
+    weights->quant = raised;
+    const qir::Shape &shape = at(graph, weights->tensor).shape;
+    store(graph, Places(shape, static_cast<std::size_t>(raised.axis), 0), *weights);
+  } else if (changed) {
+    return false;
+  }
+  (void)node;
+  bias.dtype = DType::I32;
+  bias.quant.axis = per_channel ? static_cast<std::int32_t>(tensor.shape.size()) - 1 : 0;
+  const std::size_t count = per_channel ? last : 1;
+  for (std::size_t c = 0; c < count; ++c)
+    bias.quant.scales.push_back(x_scale * raised.scales[c % raised.scales.size()]);
+  bias.quant.zero_points.assign(count, 0);
+  bias.stored.resize(values.size());
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const double steps =
+        static_cast<double>(values[i]) / static_cast<double>(bias.quant.scales[per_channel ? i % last : 0]);
+    bias.stored[i] = static_cast<std::int32_t>(std::clamp(std::nearbyint(steps), -2147483647.0, 2147483647.0));
+  }
+  return true;
+}
+
+void describe_weights(const Constant &constant, const qir::Tensor &tensor, TensorEntry *entry) {
+  const std::span<const float> values = floats_of(tensor);
+  Tally tally;
+  tally.add(values);
+  entry->seen = {static_cast<double>(tally.min()), static_cast<double>(tally.max())};
+  entry->histogram = plotted(tally);
+  Comparison comparison;
+  const qir::IntegerRange integers = qir::integer_range(constant.dtype);
+  std::size_t clipped = 0;
+  const Places places(tensor.shape, static_cast<std::size_t>(constant.quant.axis), constant.quant.block_size);
+  for (std::size_t i = 0; i < values.size() && i < constant.stored.size(); ++i) {
+    const std::size_t p = constant.quant.scales.size() == 1 ? 0 : places(i);
+    const float scale = constant.quant.scales[p];
+    const std::int64_t integer = constant.stored[i];
+    const float stored = static_cast<float>(integer - constant.quant.zero_points[p]) * scale;
+    comparison.add({&values[i], 1}, {&stored, 1});
+    clipped += (integer == integers.low || integer == integers.high) && std::fabs(values[i] - stored) > scale;
+  }
+  entry->sqnr_alone = comparison.sqnr();
+  entry->clipped = values.empty() ? 0 : static_cast<double>(clipped) / static_cast<double>(values.size());
+}
+
+Vector<std::uint8_t> packed(DType dtype, const Vector<std::int32_t> &stored) {
+  const std::uint32_t bits = dtype_bits(dtype);
+  Vector<std::uint8_t> out((stored.size() * bits + 7) / 8);
+  for (std::size_t i = 0; i < stored.size(); ++i) {
+    const auto value = static_cast<std::uint32_t>(stored[i]);
+    if (bits < 8)
+      out[i * bits / 8] = static_cast<std::uint8_t>(out[i * bits / 8] | (value & ((1u << bits) - 1)) << (i * bits % 8));
+    else std::memcpy(out.data() + i * (bits / 8), &value, bits / 8);
+  }
+  return out;
+}
+
+}  // namespace quarry::quantize

@@ -1,0 +1,177 @@
+#!/usr/bin/env python3
+"""quarry quantize as a user would: the digits network, a real one where it is there, and what goes wrong. ONNX Runtime judges the result where QUARRY_ORT_PYTHON names a Python that has it.
+
+check_quantize.py BUILD SHARED
+"""
+import json
+import os
+import re
+import resource
+import shutil
+import struct
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from program import check, digits, finish, model, new_folder, require, run, shared  # noqa: E402
+
+folder = new_folder()
+images = os.path.join(digits, "images")
+out = os.path.join(folder, "digits.qdq.onnx")
+ort_python = os.environ.get("QUARRY_ORT_PYTHON")
+
+# Both models on the same data: outputs of ours by ONNX Runtime, against ours by the program.
+ORT = """
+import sys, numpy as np, onnxruntime as ort
+session = ort.InferenceSession(sys.argv[1], providers=["CPUExecutionProvider"])
+value = np.load(sys.argv[2])
+np.save(sys.argv[3], session.run(None, {session.get_inputs()[0].name: value})[0])
+"""
+
+
+def npy(path, values, shape):
+    header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {tuple(shape)}, }}"
+    header += " " * ((-len(header) - 11) % 64) + "\n"
+    with open(path, "wb") as file:
+        file.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + struct.pack(f"<{len(values)}f", *values))
+
+
+def floats(path):
+    with open(path, "rb") as file:
+        data = file.read()
+    size = struct.unpack("<H", data[8:10])[0]
+    return struct.unpack(f"<{(len(data) - 10 - size) // 4}f", data[10 + size:])
+
+
+def left(path):
+    return [name for name in os.listdir(os.path.dirname(path)) if name.startswith(os.path.basename(path))]
+
+
+report = os.path.join(folder, "report.json")
+check("the digits network", run("quantize", model, "-c", images, "-o", out, "--report", report), 0, "samples", "SQNR", "same best class 100.0%")
+told = json.load(open(report))
+require("the report has the output's figures", told["outputs"][0]["sqnr"] > 20 and told["samples"] >= 4, told["outputs"])
+require("every tensor has a scale", all(t["scale"] > 0 for t in told["tensors"]) and any(t["is_weight"] for t in told["tensors"]), "")
+check("the result is a model that cpu takes wholly", run("check", out, "--backend", "cpu"), 0)
+for name in sorted(os.listdir(images)):
+    digit = name.split("_")[-1][0]
+    check(f"{name} by the quantised model", run("run", out, os.path.join(images, name), "--top", "1"), 0, digit)
+
+# 16 bits are nearer to float than 8.
+check("16 bits", run("quantize", model, "-c", images, "-o", out + ".16", "--activations", "u16", "--report", report), 0)
+wide = json.load(open(report))["outputs"][0]["sqnr"]
+require("16 bits are nearer to float than 8", wide > told["outputs"][0]["sqnr"] + 1, (wide, told["outputs"][0]["sqnr"]))
+
+# One tensor of 16 bits: those around it too, with conversions.
+tensor = [t["name"] for t in told["tensors"] if not t["is_weight"] and t["node"]][0]
+check("one tensor of 16 bits", run("quantize", model, "-c", images, "-o", out + ".mixed", "--tensor-types", tensor + "=u16", "--report", report), 0)
+require("it has 16 bits", [t["type"] for t in json.load(open(report))["tensors"] if t["name"] == tensor] == ["u16"], "")
+check("a tensor that there is not", run("quantize", model, "-c", images, "-o", out + ".none", "--tensor-types", "nobody=u16"), 3, "nobody", "QR-C0102")
+
+
+
+def lost(what, *flags):
+    """The report of a quantisation with these flags."""
+    check(what, run("quantize", model, "-c", images, "-o", out + ".way", "--report", report, *flags), 0)
+    return json.load(open(report))
+
+
+# Ranges: each way gives a model; the least squares of the samples are never more than those of all that was seen.
+for way in ("moving", "percentile", "entropy", "mse"):
+    ranged = lost(f"ranges by {way}", "--range", way)
+    require(f"{way}: a model that works", ranged["outputs"][0]["sqnr"] > 15 and ranged["outputs"][0]["top1"] == 1, ranged["outputs"])
+    if way == "mse":
+        before = {t["name"]: t["sqnr_alone"] for t in told["tensors"] if not t["is_weight"]}
+        require("least squares are the least", all(t["sqnr_alone"] >= before[t["name"]] - 0.01 for t in ranged["tensors"] if not t["is_weight"]), ranged["tensors"])
+require("histograms hold every value", all(sum(t["histogram"]["counts"]) == told["samples"] * 64 for t in told["tensors"] if t["shape"] == [1, 1, 8, 8]), "")
+require("nothing is clipped by all that was seen", all(t["clipped"] == 0 for t in told["tensors"] if not t["is_weight"]), "")
+
+# Weights of 4 bits, one scale for a tensor: each improvement helps where it can, and says what it did.
+few = ("--weights", "i4", "--per-channel", "0", "--activations", "u16")
+plain = lost("weights of 4 bits", *few)["outputs"][0]["sqnr"]
+clipped = lost("clipped weights", *few, "--clip-weights", "1")
+require("some weights are clipped", any(t["clipped"] > 0 for t in clipped["tensors"] if t["is_weight"]), "")
+require("clipping loses less of each tensor", all(t["sqnr_alone"] > 12 for t in clipped["tensors"] if t["is_weight"] and t["type"] == "i4"), clipped["tensors"])
+adaptive = lost("adaptive rounding", *few, "--adaptive-rounding", "1")
+require("adaptive rounding: results change less", adaptive["outputs"][0]["sqnr"] > plain + 3 and any(c["what"] == "weights rounded adaptively" for c in adaptive["changes"]),
+        (plain, adaptive["outputs"]))
+corrected = lost("bias correction", *few, "--bias-correction", "1")
+require("bias correction: results change less", corrected["outputs"][0]["sqnr"] > plain and any(c["what"] == "bias corrected" for c in corrected["changes"]), (plain, corrected["outputs"]))
+equal = lost("equalisation", *few, "--equalize", "1")
+require("equalisation names the layers", any(c["what"] == "equalised" for c in equal["changes"]), equal["changes"])
+everything = lost("all of them", *few, "--equalize", "1", "--clip-weights", "1", "--adaptive-rounding", "1", "--bias-correction", "1")
+require("all of them are better than none", everything["outputs"][0]["sqnr"] > plain + 3, (plain, everything["outputs"]))
+beside = lost("layers on another backend", "--compare-on", "cpu-reference")
+require("each layer's error on it", beside["device"] == "cpu-reference" and all("sqnr_device" in one for one in beside["layers"] if "sqnr" in one), beside["layers"])
+check("a backend that there is not", run("quantize", model, "-c", images, "-o", out + ".none", "--compare-on", "nobody"), 3, "nobody")
+page = os.path.join(folder, "report.html")
+check("the report as a page", run("quantize", model, "-c", images, "-o", out + ".way", "--report", page), 0)
+with open(page, encoding="utf-8") as file:
+    text = file.read()
+require("the page has the report and opens nothing else", '"tensors": [' in text and "default-src 'none'" in text and not re.search(r'(?:src|href)="', text))
+
+# To a target: as few tensors of 16 bits as it takes.
+goal = (told["outputs"][0]["sqnr"] + wide) / 2
+check("a target", run("quantize", model, "-c", images, "-o", out + ".target", "--target-sqnr", f"{goal:.2f}", "--report", report), 0)
+reached = json.load(open(report))
+raised = [c for c in reached["changes"] if c["what"] == "raised to 16 bits"]
+require("it is reached with fewer tensors of 16 bits than all", reached["outputs"][0]["sqnr"] >= goal - 0.01 and 0 < len(raised) < sum(not t["is_weight"] for t in reached["tensors"]), (goal, reached["outputs"], raised))
+check("a target that nothing reaches", run("quantize", model, "-c", images, "-o", out + ".never", "--target-sqnr", "150"), 3, "QR-C0102", "expected 150.0")
+require("nothing is written then", not os.path.exists(out + ".never"), "")
+# Into a container at once.
+check("into a container", run("quantize", model, "-c", images, "-o", out + ".qrm", "--backend", "cpu"), 0)
+check("which runs", run("run", out + ".qrm", os.path.join(images, sorted(os.listdir(images))[0]), "--top", "1"), 0)
+check("a container for nobody", run("quantize", model, "-c", images, "-o", out + ".qrm"), 2, "--backend")
+
+if ort_python:
+    inputs = json.loads(run("inspect", model, "--json").stdout)["inputs"][0]
+    dims = [d if isinstance(d, int) and d > 0 else 1 for d in inputs["shape"]] if "shape" in inputs else [1, 1, 8, 8]
+    count = 1
+    for d in dims:
+        count *= d
+    given, theirs, saved = os.path.join(folder, "x.npy"), os.path.join(folder, "theirs.npy"), os.path.join(folder, "saved")
+    npy(given, [((i * 37) % 101) / 101 for i in range(count)], dims)
+    for path in (out, out + ".16", out + ".mixed"):
+        judged = subprocess.run([ort_python, "-c", ORT, path, given, theirs], capture_output=True, text=True, timeout=300)
+        require(f"ONNX Runtime takes {os.path.basename(path)}", judged.returncode == 0, judged.stderr[-1000:])
+        shutil.rmtree(saved, ignore_errors=True)
+        check("ours", run("run", path, given, "--save", saved), 0)
+        ours = floats(os.path.join(saved, os.listdir(saved)[0]))
+        wanted = floats(theirs)
+        step = [t["scale"] for t in told["tensors"] if t["name"] == told["outputs"][0]["name"]][0]
+        require(f"{os.path.basename(path)}: equal to ONNX Runtime's within a step", max(abs(a - b) for a, b in zip(ours, wanted)) <= step * 1.01, (ours, wanted))
+
+# What goes wrong is named, and nothing half-written is left.
+bad = os.path.join(folder, "bad")
+os.mkdir(bad)
+target = os.path.join(folder, "none", "bad.onnx")
+os.mkdir(os.path.dirname(target))
+with open(os.path.join(images, sorted(os.listdir(images))[0]), "rb") as good, open(os.path.join(bad, "cut.png"), "wb") as cut:
+    cut.write(good.read()[:100])
+check("a damaged picture", run("quantize", model, "-c", bad, "-o", target), 2, "cut.png")
+os.remove(os.path.join(bad, "cut.png"))
+check("an empty folder", run("quantize", model, "-c", bad, "-o", target), 2, "found no sample")
+npy(os.path.join(bad, "nan.npy"), [float("nan")] * 64, [1, 1, 8, 8])
+check("a NaN", run("quantize", model, "-c", bad, "-o", target), 3, "nan.npy", "NaN")
+npy(os.path.join(bad, "nan.npy"), [0.5] * 3, [1, 3])
+check("another shape", run("quantize", model, "-c", bad, "-o", target), 3, "nan.npy", "[1,3]")
+os.mkdir(os.path.join(folder, "sets"))
+os.mkdir(os.path.join(folder, "sets", "a"))
+npy(os.path.join(folder, "sets", "a", "other.npy"), [0.5], [1])
+check("a sample without the input", run("quantize", model, "-c", os.path.join(folder, "sets"), "-o", target), 2, "found no file for input")
+check("a bad value", run("quantize", model, "-c", images, "-o", target, "--activations", "u9"), 3, "QR-C0102", "u8|i8|u16|i16")
+check("quantised already", run("quantize", out, "-c", images, "-o", target), 3, "quantised already")
+check("over the model", run("quantize", model, "-c", images, "-o", model), 2, "would overwrite it")
+full = run("quantize", model, "-c", images, "-o", target, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000)))
+check("a file that may not grow", full, 3, "bad.onnx", "cannot be written")
+check("a folder that is not there", run("quantize", model, "-c", images, "-o", os.path.join(folder, "nowhere", "x.onnx")), 3, "x.onnx")
+require("nothing half-written", not left(target), left(target))
+
+real = os.path.join(shared, "models", "mobilenetv2_1.0_224_google_f32")
+if os.path.isdir(real):
+    made = os.path.join(folder, "mobilenet.qdq.onnx")
+    check("MobileNetV2 on its own data", run("quantize", os.path.join(real, "model.onnx"), "-c", real, "-o", made, "--report", report, timeout=600), 0, "SQNR")
+    require("MobileNetV2: its classes stay", json.load(open(report))["outputs"][0].get("top1", 0) == 1, json.load(open(report))["outputs"])
+    check("MobileNetV2 runs on cpu wholly", run("check", made, "--backend", "cpu"), 0)
+shutil.rmtree(folder)
+finish()

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// Scales and zero points against values that were worked out by hand, the rows of the tables, and options.
+#include "quantize/grid.h"
+
+#include <cmath>
+#include <limits>
+
+#include "quantize/rules.h"
+#include "quantize/settings.h"
+#include "tests/support/check.h"
+
+using namespace quarry;
+using namespace quarry::quantize;
+
+namespace {
+
+bool near(double a, double b) { return std::fabs(a - b) <= 1e-7 * std::fmax(1.0, std::fabs(b)); }
+
+}  // namespace
+
+TEST_CASE("an encoding of a range holds both its ends and 0") {
+  const Encoding a = encode({-1.0, 3.0}, {DType::U8, false});
+  CHECK(near(static_cast<double>(a.scale), 4.0 / 255));
+  CHECK(a.zero_point == 64);  // 63.75
+  const Encoding above = encode({2.0, 5.1}, {DType::U8, false});
+  CHECK(above.zero_point == 0);
+  CHECK(near(static_cast<double>(above.scale), 5.1 / 255));
+  const Encoding below = encode({-2.55, -1.0}, {DType::U8, false});
+  CHECK(below.zero_point == 255);
+  CHECK(near(static_cast<double>(below.scale), 0.01));
+  const Encoding wide = encode({-1.0, 1.0}, {DType::U16, false});
+  CHECK(wide.zero_point == 32768);
+  CHECK(near(static_cast<double>(wide.scale), 2.0 / 65535));
+  const Encoding signed8 = encode({-1.0, 3.0}, {DType::I8, false});
+  CHECK(signed8.zero_point == -64);
+  CHECK(signed8.scale == a.scale);
+}
+
+TEST_CASE("a symmetric encoding has 0 in the middle") {
+  const Encoding a = encode({-1.0, 2.54}, {DType::I8, true});
+  CHECK(a.zero_point == 0);
+  CHECK(near(static_cast<double>(a.scale), 0.02));
+  const Encoding b = encode({-1.27, 0.5}, {DType::U8, true});
+  CHECK(b.zero_point == 128);
+  CHECK(near(static_cast<double>(b.scale), 0.01));
+  const Encoding four = encode({-0.7, 0.2}, {DType::I4, true});
+  CHECK(four.zero_point == 0);
+  CHECK(near(static_cast<double>(four.scale), 0.1));
+}
+
+TEST_CASE("a range of no width, or of the greatest numbers, still has a scale that is a number") {
+  const Encoding none = encode({0.0, 0.0}, {DType::U8, false});
+  CHECK(none.scale == 1);
+  CHECK(none.zero_point == 0);
+  const double most = static_cast<double>(std::numeric_limits<float>::max());
+  const Encoding wide = encode({-most, most}, {DType::U8, false});
+  CHECK(std::isfinite(wide.scale));
+  CHECK(std::isfinite(covered(wide).high));
+  CHECK(wide.zero_point > 100);
+  const Encoding tiny = encode({0.0, 1e-44}, {DType::U16, false});
+  CHECK(tiny.scale >= std::numeric_limits<float>::min());
+}
+
+TEST_CASE("values are rounded to the nearest step and end where the type does") {
+  const Encoding e{DType::U8, 0.5f, 10};
+  CHECK(covered(e).low == -5.0);
+  CHECK(covered(e).high == 122.5);
+  CHECK(rounded(1.2, e) == 1.0);
+  CHECK(rounded(1.3, e) == 1.5);
+  CHECK(rounded(-9.0, e) == -5.0);
+  CHECK(rounded(1e9, e) == 122.5);
+}
+
+TEST_CASE("an option is known, its value is one of those in the table, or the error names them") {
+  Settings settings;
+  CHECK(settings.activations == DType::U8);
+  CHECK(settings.weights == DType::I8);
+  CHECK(settings.per_channel);
+  CHECK(settings.set("activations", "u16").ok());
+  CHECK(settings.activations == DType::U16);
+  CHECK(settings.set("float_nodes", "a,b").ok());
+  CHECK(settings.float_nodes.size() == 2);
+  CHECK(settings.set("percentile", "99.5").ok());
+  CHECK(settings.range.percentile == 99.5);
+  const Status unknown = settings.set("activation", "u8");
+  CHECK(unknown.id() == "QR-C0101");
+  CHECK(unknown.message().find("\"activations\"") != std::string_view::npos);
+  for (const auto &[key, value] : {std::pair<const char *, const char *>{"activations", "u9"},
+                                   {"percentile", "101"},
+                                   {"percentile", "x"},
+                                   {"evaluate", "-1"},
+                                   {"per_channel", "2"},
+                                   {"range", ""}}) {
+    const Status bad = settings.set(key, value);
+    CHECK(bad.id() == "QR-C0102");
+    CHECK(bad.message().find(key) != std::string_view::npos);
+  }
+  CHECK(settings.weight_grid(DType::I8).symmetric);
+  CHECK(!settings.weight_grid(DType::U8).symmetric);
+}

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+// quarry quantize: a float model and samples of its inputs to a model with QuantizeLinear and DequantizeLinear.
+#include <quarry/quantize.hpp>
+
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "command.h"
+#include "interrupt.h"
+#include "progress.h"
+#include "samples.h"
+#include "shapes.h"
+#include "usage.h"
+
+namespace tools {
+namespace {
+
+struct QuantizeFlags {
+  std::string model, out, report, backend_path, backend;
+  std::vector<std::string> compile_options;  // key=value, of the backend
+  std::vector<std::string> calibration;
+  std::vector<std::pair<std::string, std::string>> options;  // of the quantisation: key, what was given
+  ImageFlags image;
+  int limit = 0;
+};
+
+std::string string_of(qr_string text) { return std::string(text.data, static_cast<size_t>(text.size)); }
+
+// "--per-channel" for per_channel.
+std::string flag_of(std::string key) {
+  std::replace(key.begin(), key.end(), '_', '-');
+  return "--" + key;
+}
+
+std::string kind_of(const std::string &values) {
+  if (values.find('|') != std::string::npos) return values;
+  if (values.rfind("integer", 0) == 0) return "N";
+  if (values.rfind("number", 0) == 0) return "NUMBER";
+  return values == "list" ? "ITEM,..." : "TEXT";
+}
+
+// Extents that the model leaves open, as the first sample has them; empty where there are none.
+std::string open_extents(const qr::Runtime &runtime, const QuantizeFlags &flags) {
+  const qr::Model model(runtime, flags.model);
+  const std::vector<qr::TensorInfo> inputs = model.inputs();
+  if (std::all_of(inputs.begin(), inputs.end(), [](const qr::TensorInfo &one) { return is_known(one.dims); }))
+    return {};
+  const std::vector<SampleFiles> samples = find_samples(flags.calibration[0], inputs);
+  std::vector<std::vector<int64_t>> shapes;
+  for (const qr::TensorInfo &info : inputs) {
+    const std::string &file = samples[0].files.at(info.name);
+    shapes.push_back(is_known(info.dims)   ? info.dims
+                     : is_image_path(file) ? image_shape(file, info, flags.image)
+                                           : load_input(file, info, flags.image).dims);
+  }
+  return binding_text(inputs, shapes);
+}
+
+void calibrate(qr::Quantizer &quantizer, const QuantizeFlags &flags, qr::Signal &signal, ProgressLine &progress) {
+  const std::vector<qr::TensorInfo> inputs = quantizer.inputs();
+  std::vector<SampleFiles> samples;
+  for (const std::string &path : flags.calibration)
+    for (SampleFiles &one : find_samples(path, inputs)) samples.push_back(std::move(one));
+  if (flags.limit > 0 && samples.size() > static_cast<size_t>(flags.limit))
+    samples.resize(static_cast<size_t>(flags.limit));
+  for (size_t s = 0; s < samples.size(); ++s) {
+    progress.show(s, samples.size(), samples[s].name);
+    std::vector<TensorData> data;
+    std::vector<qr::Tensor> tensors;
+    for (const qr::TensorInfo &info : inputs)
+      data.push_back(load_input(samples[s].files.at(info.name), info, flags.image));
+    for (TensorData &one : data) tensors.push_back(one.tensor());
+    const qr::Status status = quantizer.try_add_sample(tensors.data(), tensors.size(), &signal);
+    if (status.ok()) continue;
+    if (status.code() == QR_INVALID_ARGUMENT)
+      throw Failure("the sample '" + samples[s].name + "': " + status.message(), status.hint());
+    qr::check(status);
+  }
+}
+
+void print_summary(const QuantizeFlags &flags, const nlohmann::json &report) {
+  print("%s: %s, from %s of float, %llu samples\n", flags.out.c_str(),
+        bytes_text(report.value("quantized_bytes", uint64_t{0})).c_str(),
+        bytes_text(report.value("float_bytes", uint64_t{0})).c_str(),
+        static_cast<unsigned long long>(report.value("samples", uint64_t{0})));
+  for (const nlohmann::json &output : report["outputs"]) {
+    print("  output %s: SQNR %.1f dB, cosine %.6f", output.value("name", "").c_str(), output.value("sqnr", 0.0),
+          output.value("cosine", 0.0));
+    if (output.contains("top1")) print(", same best class %.1f%%", 100 * output.value("top1", 0.0));
+    print("\n");
+  }
+  std::vector<const nlohmann::json *> worst;
+  for (const nlohmann::json &layer : report["layers"])
+    if (layer.contains("sqnr")) worst.push_back(&layer);
+  std::stable_sort(worst.begin(), worst.end(), [](const nlohmann::json *a, const nlohmann::json *b) {
+    return a->value("sqnr", 0.0) < b->value("sqnr", 0.0);
+  });
+  if (!worst.empty()) print("  the worst layers:\n");
+  for (size_t i = 0; i < std::min<size_t>(worst.size(), 3); ++i)
+    print("    %s (%s): SQNR %.1f dB\n", worst[i]->value("node", "").c_str(), worst[i]->value("op", "").c_str(),
+          worst[i]->value("sqnr", 0.0));
+}
+
+// The quantised model as a container for a backend.
+void compile(const qr::Runtime &runtime, const QuantizeFlags &flags, const std::string &model, ProgressLine &progress) {
+  SessionFlags session;
+  session.backend = flags.backend;
+  session.options = flags.compile_options;
+  const qr::Options options = session.make_options(runtime);
+  const qr::Model made(runtime, model, &options);
+  qr::Signal signal(runtime);
+  const Interruptible interruptible([&signal] { signal.abort(); });
+  made.compile(flags.out, &options, &signal,
+               [&](uint64_t done, uint64_t total, std::string_view what) { progress.show(done, total, what); });
+}
+
+int quantize(const QuantizeFlags &flags) {
+  const bool contained = flags.out.size() > 4 && flags.out.rfind(".qrm") == flags.out.size() - 4;
+  if (contained != !flags.backend.empty())
+    throw UsageError(contained ? "-o: found '" + flags.out + "' without --backend, expected the backend that it is for"
+                               : "--backend: found the output '" + flags.out + "', expected a name that ends in .qrm",
+                     "--backend ID -o FILE.qrm compiles the quantised model; -o FILE.onnx writes it");
+  std::optional<ScratchFolder> scratch;
+  if (contained) scratch.emplace();
+  const std::string quantized = contained ? scratch->path() + "/quantized.onnx" : flags.out;
+  if (flags.out == flags.model)
+    throw UsageError("quantising '" + flags.model + "' would overwrite it", "name the result: -o FILE");
+  SessionFlags session;
+  session.backend_path = flags.backend_path;
+  const qr::Runtime runtime = session.runtime();
+  qr::Quantizer quantizer(runtime, flags.model);
+  bool shaped = false;
+  for (const auto &[key, value] : flags.options) {
+    if (value.empty()) continue;
+    quantizer.set(key, value);
+    shaped |= key == "shape";
+  }
+  if (!shaped)
+    if (const std::string shape = open_extents(runtime, flags); !shape.empty()) quantizer.set("shape", shape);
+  ProgressLine progress;
+  {
+    qr::Signal signal(runtime);
+    const Interruptible interruptible([&signal] { signal.abort(); });
+    calibrate(quantizer, flags, signal, progress);
+    quantizer.write(quantized, &signal,
+                    [&](uint64_t done, uint64_t total, std::string_view what) { progress.show(done, total, what); });
+  }
+  if (contained) compile(runtime, flags, quantized, progress);
+  progress.clear();
+  const std::string report = quantizer.report();
+  const bool as_page = flags.report.size() > 5 && flags.report.rfind(".html") == flags.report.size() - 5;
+  if (!flags.report.empty()) write_text(flags.report, as_page ? quantizer.report("html") : report);
+  if (flags.report != "-") print_summary(flags, nlohmann::json::parse(report));
+  return 0;
+}
+
+}  // namespace
+
+void register_quantize(CLI::App &app, Action &action) {
+  auto flags = std::make_shared<QuantizeFlags>();
+  CLI::App *command =
+      app.add_subcommand("quantize", "Quantise a float model: integers where NPUs want them, told what it costs");
+  command->add_option("model", flags->model, "Model: .onnx, float")->required()->type_name("MODEL");
+  command
+      ->add_option("--calibration,-c", flags->calibration,
+                   "Samples of inputs: pictures, .npy or .pb in a folder, or a folder for each with a file for each "
+                   "input; may be given several times")
+      ->required()
+      ->type_name("DIR|FILE")
+      ->allow_extra_args(false);
+  command->add_option("--output,-o", flags->out, "The model to write: .onnx, or with --backend a .qrm container")
+      ->required()
+      ->type_name("FILE");
+  command
+      ->add_option("--report", flags->report,
+                   "File for what was found: a page where its name ends in .html, JSON elsewhere; - is standard output")
+      ->type_name("FILE|-");
+  command->add_option("--limit", flags->limit, "Take the first so many samples; 0: all")
+      ->type_name("N")
+      ->check(whole_number(0));
+  command->add_option("--backend,-b", flags->backend, "Compile the quantised model for this backend, into a .qrm")
+      ->type_name("ID");
+  command->add_option("--option,-O", flags->compile_options, "Option of that backend; may be given several times")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  const std::vector<qr_quantize_option> options = qr::Quantizer::options();
+  for (const qr_quantize_option &option : options) flags->options.emplace_back(string_of(option.key), "");
+  for (size_t i = 0; i < options.size(); ++i) {
+    std::string help = string_of(options[i].help);
+    if (options[i].default_value.size) help += " (default: " + string_of(options[i].default_value) + ")";
+    command->add_option(flag_of(flags->options[i].first), flags->options[i].second, help)
+        ->type_name(kind_of(string_of(options[i].values)));
+  }
+  flags->image.add_to(*command);
+  command
+      ->add_option("--backend-path", flags->backend_path,
+                   "Folders in which backends are looked for, with colons between")
+      ->type_name("DIR:...");
+  command->callback([&action, flags] { action = [flags] { return quantize(*flags); }; });
+}
+
+}  // namespace tools
