@@ -46,6 +46,20 @@ step() {  # NAME COMMAND...
     echo "   FAILED: $name ($(($(date +%s) - start)) s)"
   fi
 }
+beside() {  # FUNCTION: its steps run beside those that follow, as most of either keep one processor busy; `joined` waits for them and shows what they said
+  echo 'failed=$((failed + 1)) failures="$failures
+   the steps beside the others did not come to their end"' >"$build/beside.counts"
+  (
+    passed=0 failed=0 skipped=0 failures=
+    "$1"
+    printf 'passed=$((passed + %d)) failed=$((failed + %d)) skipped=$((skipped + %d)) failures="$failures%s"\n' $passed $failed $skipped "$failures" >"$build/beside.counts"
+  ) >"$build/beside.log" 2>&1 &
+}
+joined() {
+  wait
+  cat "$build/beside.log"
+  . "$build/beside.counts"
+}
 skip() {  # NAME REASON
   skipped=$((skipped + 1))
   say "$1"
@@ -124,6 +138,32 @@ binding() {  # NAME COMMAND...: a step that exits with 77 says in its last line 
     *) step "$name" sh -c 'tail -n 60 "$1"; false' sh "$log" ;;
   esac
 }
+htp_steps() {
+  if ! libraries=$(qnn_libraries); then
+    step "htp without Qualcomm's libraries" python3 tests/integration/check_htp.py "$build" "$shared"
+    skip "htp, on Qualcomm's libraries and their emulator" "they are for x86-64 and cannot be fetched here: $(tail -n 1 "$build/qnn.log" 2>/dev/null)"
+    return
+  fi
+  step "htp, on Qualcomm's libraries and their emulator" python3 tests/integration/check_htp.py "$build" "$shared" "$libraries"
+  step "htp: ONNX's own node tests" python3 tests/integration/check_htp_nodes.py "$build" "$shared" "$libraries"
+  step "htp: options, profiles, threads" python3 tests/integration/check_htp_run.py "$build" "$shared" "$libraries"
+  ! has_opencl || step "htp, gpu and cpu in one process" env QUARRY_QNN_PATH="$libraries" POCL_CACHE_DIR="$build/pocl-cache" \
+    QUARRY_BACKEND_PATH="$build/backends/htp:$build/backends/gpu:$build/backends/cpu" "$build/tests/plugins/test_gpu_runs" "gpu and cpu in one process"
+  step "htp: which option counts, files and refusals" python3 tests/integration/check_htp_options.py "$build" "$shared" "$libraries"
+  step "htp: containers, tools and other runtimes" python3 tests/integration/check_htp_tools.py "$build" "$shared" "$libraries"
+  step "htp: types of weights and of arithmetic" python3 tests/integration/check_htp_types.py "$build" "$shared" "$libraries"
+  step "htp: contexts of others" python3 tests/integration/check_htp_contexts.py "$build" "$shared" "$libraries"
+  step "htp: context binaries, contexts of several graphs" python3 tests/integration/check_htp_binaries.py "$build" "$shared" "$libraries"
+  [ -n "$all" ] || return
+  step "htp: ONNX's own node tests, on the oldest and the newest architecture" python3 tests/integration/check_htp_nodes.py "$build" "$shared" "$libraries" --ends
+  [ ! -d "$build/onnx-newest/node" ] ||
+    step "htp: node tests of the newest ONNX package" python3 tests/integration/check_htp_nodes.py "$build" "$shared" "$libraries" --nodes "$build/onnx-newest/node"
+  step "htp, all one-operator models against ONNX Runtime" python3 tests/integration/check_htp_ops.py "$build" "$shared" "$libraries" --all
+  step "htp, the real models" python3 tests/integration/check_htp_models.py "$build" "$shared" "$libraries" --all
+  [ -d "$build/contrib" ] || return 0
+  export QUARRY_QNN_PATH="$libraries"
+  step "ONNX Runtime's transformer operators, on htp" conform contrib htp 30 -O soc_model=SM8650 --rtol 0.01 --range-floor 0.01 "$build/contrib"
+}
 installed_tree() {  # a program outside the tree, built against what `meson install` put somewhere
   prefix=$build/prefix
   rm -rf "$prefix" && DESTDIR="$prefix" meson install -C "$build" --quiet &&
@@ -172,6 +212,14 @@ else
   skip "ONNX's backend tests, Debian's release" "libonnx-testdata is not installed"
 fi
 if [ -n "$models" ]; then
+  if [ -n "$all" ]; then
+    if newest_onnx; then
+      step "ONNX's backend tests, newest package: write" "$build/venv/bin/python" tests/conformance/dump_onnx_node_tests.py "$build/onnx-newest"
+      step "ONNX Runtime's transformer operators: write" "$build/venv/bin/python" tests/conformance/dump_contrib_tests.py "$build/contrib"
+    fi
+    newest_onnx_and_qnn || echo "   without ONNX Runtime's QNN provider to compare with: $(tail -n 1 "$build/pip.log" 2>/dev/null)"
+  fi
+  beside htp_steps
   if [ -d "$shared/models" ]; then
     step "real models, on cpu-reference" conform models cpu-reference 24 "$shared/models"
     step "real models, on cpu through .qrm containers" conform models-qrm cpu 24 --compiled "$shared/models"
@@ -181,22 +229,6 @@ if [ -n "$models" ]; then
   for subject in program usage parts outputs shapes trouble profile view completion quantize; do
     step "the program, as a user would: $subject" python3 "tests/integration/check_$subject.py" "$build" "$shared"
   done
-  if libraries=$(qnn_libraries); then
-    [ -z "$all" ] || newest_onnx_and_qnn || echo "   without ONNX Runtime's QNN provider to compare with: $(tail -n 1 "$build/pip.log" 2>/dev/null)"
-    step "htp, on Qualcomm's libraries and their emulator" python3 tests/integration/check_htp.py "$build" "$shared" "$libraries"
-    step "htp: ONNX's own node tests" python3 tests/integration/check_htp_nodes.py "$build" "$shared" "$libraries"
-    step "htp: options, profiles, threads" python3 tests/integration/check_htp_run.py "$build" "$shared" "$libraries"
-    ! has_opencl || step "htp, gpu and cpu in one process" env QUARRY_QNN_PATH="$libraries" POCL_CACHE_DIR="$build/pocl-cache" \
-      QUARRY_BACKEND_PATH="$build/backends/htp:$build/backends/gpu:$build/backends/cpu" "$build/tests/plugins/test_gpu_runs" "gpu and cpu in one process"
-    step "htp: which option counts, files and refusals" python3 tests/integration/check_htp_options.py "$build" "$shared" "$libraries"
-    step "htp: containers, tools and other runtimes" python3 tests/integration/check_htp_tools.py "$build" "$shared" "$libraries"
-    step "htp: types of weights and of arithmetic" python3 tests/integration/check_htp_types.py "$build" "$shared" "$libraries"
-    step "htp: contexts of others" python3 tests/integration/check_htp_contexts.py "$build" "$shared" "$libraries"
-    step "htp: context binaries, contexts of several graphs" python3 tests/integration/check_htp_binaries.py "$build" "$shared" "$libraries"
-  else
-    step "htp without Qualcomm's libraries" python3 tests/integration/check_htp.py "$build" "$shared"
-    skip "htp, on Qualcomm's libraries and their emulator" "they are for x86-64 and cannot be fetched here: $(tail -n 1 "$build/qnn.log" 2>/dev/null)"
-  fi
   step "docs made from tables are up to date" python3 tools/generate_docs.py --check "$quarry"
   step "bindings: what is made from the headers is up to date" python3 tools/generate_bindings.py --check
   if bindings_prefix; then
@@ -223,19 +255,11 @@ if [ -n "$all" ]; then
     step "ONNX's backend tests, Debian's release, through .qrm containers" conform debian-qrm cpu-reference 1000 --compiled /usr/share/libonnx-testdata/data
   if newest_onnx; then
     step "extents that only a run tells, beside ONNX Runtime" "$build/venv/bin/python" tests/integration/check_extents.py "$build" "$shared"
-    step "ONNX's backend tests, newest package: write" "$build/venv/bin/python" tests/conformance/dump_onnx_node_tests.py "$build/onnx-newest"
     step "quarry export, beside ONNX Runtime" "$build/venv/bin/python" tests/conformance/check_export.py "$quarry" "$build/export" 2300 /usr/share/libonnx-testdata/data/node "$build/onnx-newest/node" $(ls -d "$shared/models" 2>/dev/null)
     newest=$("$build/venv/bin/python" -c 'import onnx, os; d = os.path.join(os.path.dirname(onnx.__file__), "backend/test/data"); print(*[os.path.join(d, n) for n in ("simple", "pytorch-converted", "pytorch-operator") if os.path.isdir(os.path.join(d, n))])')
     step "ONNX's backend tests, newest package, on cpu-reference" conform newest cpu-reference 1850 "$build/onnx-newest/node" $newest
     step "ONNX's backend tests, newest package, on cpu through .qrm containers" conform newest-qrm cpu 1850 --compiled "$build/onnx-newest/node" $newest
-    step "ONNX Runtime's transformer operators: write" "$build/venv/bin/python" tests/conformance/dump_contrib_tests.py "$build/contrib"
     step "ONNX Runtime's transformer operators, on cpu" conform contrib cpu 34 "$build/contrib"
-    if libraries=$(qnn_libraries); then
-      QUARRY_QNN_PATH=$libraries
-      export QUARRY_QNN_PATH
-      step "ONNX Runtime's transformer operators, on htp" conform contrib htp 30 -O soc_model=SM8650 --rtol 0.01 --range-floor 0.01 "$build/contrib"
-      unset QUARRY_QNN_PATH
-    fi
   else
     skip "ONNX's backend tests, newest package" "the onnx package cannot be installed here: $(tail -n 1 "$build/pip.log" 2>/dev/null)"
   fi
@@ -247,19 +271,14 @@ if [ -n "$all" ]; then
   fi
   install_packages browser || echo "   Chromium cannot be installed"
   binding "quarry view, in Chromium" python3 tests/integration/check_page.py "$build" "$shared"
-  if libraries=$(qnn_libraries); then
-    step "htp: ONNX's own node tests, on the oldest and the newest architecture" python3 tests/integration/check_htp_nodes.py "$build" "$shared" "$libraries" --ends
-    [ ! -d "$build/onnx-newest/node" ] ||
-      step "htp: node tests of the newest ONNX package" python3 tests/integration/check_htp_nodes.py "$build" "$shared" "$libraries" --nodes "$build/onnx-newest/node"
-    step "htp, all one-operator models against ONNX Runtime" python3 tests/integration/check_htp_ops.py "$build" "$shared" "$libraries" --all
-    step "htp, the real models" python3 tests/integration/check_htp_models.py "$build" "$shared" "$libraries" --all
-  fi
   step "installed tree: pkg-config, find_package" installed_tree
   step "as a subproject of another project" subproject
   binding "Debian packages, in a clean root" debian_packages
+  joined
   step "static build" static_build
   step "static build of cpu-reference alone" static_reference
 fi
+[ -z "$models" ] || [ -n "$all" ] || joined
 # -O1, names of functions without line numbers (-g1 has those), traps in place of messages (the address sanitizer shows where a trap was met), and not three checks of
 # -fsanitize=undefined: a null or overrun pointer is caught where it is used, and no base class of ours is cast down. Each halves the time to compile.
 few='-fno-sanitize=null,object-size,vptr -fsanitize-undefined-trap-on-error'
