@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/cpu/fusion.h"
 
+#include <cmath>
 #include <limits>
 
 #include "passes/attention.h"
@@ -37,6 +38,22 @@ bool is_per_channel(const qir::Tensor &added, const qir::Tensor &made, bool imag
 }
 
 bool is_product(Op op) { return op == Op::Conv || op == Op::Gemm || op == Op::MatMul; }
+// What a product is multiplied by, if all of it is by one constant; a quotient only where its inverse is exact.
+std::optional<float> factor_of(const qir::Graph &graph, const qir::Node &node, std::int32_t product) {
+  if (node.op != Op::Mul && node.op != Op::Div) return std::nullopt;
+  if (!plain(graph, node.outputs[0]) || at(graph, node.outputs[0]).shape != at(graph, product).shape)
+    return std::nullopt;
+  const bool first = node.inputs[0] == product;
+  const std::int32_t other = node.inputs[first ? 1 : 0];
+  const float *const value = other == product || !plain(graph, other) ? nullptr : qir::constant_floats(graph, other);
+  if (!value || at(graph, other).data.size != sizeof(float)) return std::nullopt;
+  // (One operand is multiplied before the sums are made: neither may leave the range of f32 for it.)
+  if (!(std::fabs(*value) >= 0x1p-24f && std::fabs(*value) <= 0x1p24f)) return std::nullopt;
+  int exponent;
+  if (node.op == Op::Mul) return *value;
+  if (!first || std::fabs(std::frexp(*value, &exponent)) != 0.5f) return std::nullopt;
+  return 1 / *value;
+}
 // Steps that can end in an activation.
 bool takes_activation(Op op) {
   switch (op) {
@@ -195,6 +212,15 @@ void Fusion::grow(Group &group) {
         node.inputs[0] == group.output) {
       if (const auto act = activation_of(graph_, node)) {
         group.act = *act;
+        takes = true;
+      }
+    }
+    const auto plain_input = [&](std::size_t i) {
+      return plain(graph_, graph_.nodes[static_cast<std::size_t>(group.root)].inputs[i]);
+    };
+    if (!takes && root == Op::MatMul && group.members.size() == 1 && plain_input(0) && plain_input(1)) {
+      if (const auto factor = factor_of(graph_, node, group.output)) {
+        group.scale = *factor;
         takes = true;
       }
     }

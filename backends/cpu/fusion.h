@@ -23,10 +23,10 @@ struct Group {
   kernels::Residual residual_mode = kernels::Residual::None;
   std::int32_t mid = qir::kAbsent;  // quantised: the tensor between the product and the Add
   kernels::Activation act;
+  float scale = 1;  // of a MatMul's sums, before all that; of attention: of the scores
   // Attention: root is the second product.
   bool attention = false;
   std::int32_t q = qir::kAbsent, k_transposed = qir::kAbsent, v = qir::kAbsent, mask = qir::kAbsent;
-  float scale = 1;
   // An inverted residual block: the groups of the convolutions before this one, which run with it; numbers of groups,
   // -1 where there is none.
   std::int32_t expand = -1, depthwise = -1;

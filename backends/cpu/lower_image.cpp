@@ -72,17 +72,20 @@ Status Lowering::lower_pool(const qir::Node &node, bool *done) {
   any(xi);  // one at least
   const Vector<View> &forms = forms_[static_cast<std::size_t>(xi)];
   const bool planes = std::ranges::all_of(forms, [](const View &form) { return is_row_major(form); });
-  if (planes && p.window.sw <= 2 && p.window.ow >= kWorthVectors && tensor(xi).shape[1] > 1 &&
-      slots_[static_cast<std::size_t>(yi)].concat == qir::kAbsent) {
+  // One channel is a plane whatever it comes from; as channels last it would fill one lane of a vector.
+  const bool alone = tensor(xi).shape[1] == 1, joined = slots_[static_cast<std::size_t>(yi)].concat != qir::kAbsent;
+  if (alone || (planes && p.window.sw <= 2 && p.window.ow >= kWorthVectors && !joined)) {
     kernels::PoolPlanesF32 q{
         p.window, count_of({tensor(xi).shape[0], tensor(xi).shape[1]}), p.pad_bottom, p.pad_right, p.op, 0};
     q.window.n = 1;
     kernels::Needs needs;
     if (kernels::kernel_row(Kernel::PoolPlanesF32).check(&q, *plan_.isa, needs).ok()) {
       const View x = row_major(xi), y = new_row_major(tensor(yi).shape, 4);
-      define(yi, y);
       *done = true;
-      return emit_step(Kernel::PoolPlanesF32, q, {arg(x), arg(y)});
+      QR_RETURN_IF_ERROR(emit_step(Kernel::PoolPlanesF32, q, {arg(x), arg(y)}));
+      if (joined) copy(y, image_output(yi), 4, yi);
+      else define(yi, y);
+      return {};
     }
   }
   const View x = channels_last(xi), y = image_output(yi);
@@ -153,8 +156,12 @@ bool Lowering::crop_axes(const qir::Node &node, const qir::ResizeGeometry &geome
 Status Lowering::lower_resize(const qir::Node &node, bool *done) {
   const std::int32_t xi = node.inputs[0], yi = node.outputs[0];
   const std::string_view mode = node.get_string("mode", "nearest");
-  if (!is_f32(xi) || !is_f32(yi) || (mode != "nearest" && mode != "linear") || node.get_int("antialias", 0) != 0 ||
-      node.outputs.size() != 1)
+  const DType dtype = tensor(xi).dtype;
+  // Bytes between which is read become f32 and are rounded.
+  const bool bytes = (dtype == DType::U8 || dtype == DType::I8) && mode == "linear" && !tensor(xi).quant &&
+                     !tensor(yi).quant && tensor(yi).dtype == dtype;
+  if ((!bytes && (!is_f32(xi) || !is_f32(yi))) || (mode != "nearest" && mode != "linear") ||
+      node.get_int("antialias", 0) != 0 || node.outputs.size() != 1)
     return {};
   const qir::Shape &in = tensor(xi).shape, &out = tensor(yi).shape;
   if (in.size() != 4 || in[0] != out[0] || in[1] != out[1] || count_of(in) > INT32_MAX || count_of(out) > INT32_MAX)
@@ -178,16 +185,28 @@ Status Lowering::lower_resize(const qir::Node &node, bool *done) {
   for (std::size_t d = 0; d < 4; ++d) axes[d] = {in[d], out[d], static_cast<float>(geometry.scale[d])};
   if (qir::coordinates_of(node) == qir::Coordinates::Crop && !crop_axes(node, geometry, axes)) return {};
   const Vector<Tap> rows = taps_of(node, axes[2], p.nearest != 0), columns = taps_of(node, axes[3], p.nearest != 0);
-  // Planes that leave the graph are made of planes, which are fewer elements to bring there where the image grows.
+  // Planes that leave the graph are made of planes, which are fewer elements to bring there where the image grows. One
+  // channel is a plane anyhow.
   const bool leaves = uses_.is_output(yi) && uses_.users(yi).empty();
-  if (leaves && (stays_planar(xi, yi) || count_of(out) >= 2 * count_of(in))) {
+  if (bytes || in[1] == 1 || (leaves && (stays_planar(xi, yi) || count_of(out) >= 2 * count_of(in)))) {
     const kernels::ResizePlanesF32 q{
         in[0] * in[1], narrow(in[2]), narrow(in[3]), narrow(out[2]), narrow(out[3]), p.nearest, 0};
-    const View x = row_major(xi), y = new_row_major(out, 4);
+    View x = row_major(xi);
+    const View y = new_row_major(out, width(yi)), made = bytes ? new_row_major(out, 4) : y;
     define(yi, y);
     *done = true;
-    return emit_step(Kernel::ResizePlanesF32, q,
-                     {arg(x), arg(own_constant(bytes_of(rows))), arg(own_constant(bytes_of(columns))), arg(y)});
+    const auto type = static_cast<std::uint32_t>(dtype);
+    if (bytes) {
+      const View wide = new_row_major(in, 4);
+      const kernels::Cast cast{type, static_cast<std::uint32_t>(DType::F32), count_of(in)};
+      QR_RETURN_IF_ERROR(emit_step(Kernel::Cast, cast, {arg(x, 1), arg(wide)}));
+      x = wide;
+    }
+    QR_RETURN_IF_ERROR(
+        emit_step(Kernel::ResizePlanesF32, q,
+                  {arg(x), arg(own_constant(bytes_of(rows))), arg(own_constant(bytes_of(columns))), arg(made)}));
+    if (!bytes) return {};
+    return emit_step(Kernel::Quantize, kernels::Quantize{count_of(out), {type, 0, 1, 0}}, {arg(made), arg(y, 1)});
   }
   const View x = channels_last(xi), y = image_output(yi);
   std::int64_t x_pixel = 0, y_pixel = 0;
@@ -273,6 +292,18 @@ Status Lowering::lower_grid_sample(const qir::Node &node, bool *done) {
   p.align_corners = node.get_int("align_corners", 0) != 0;
   p.n = narrow(in[0]), p.c = narrow(in[1]), p.h = narrow(in[2]), p.w = narrow(in[3]), p.oh = narrow(out[2]),
   p.ow = narrow(out[3]);
+  // Planes stay so where few of their pixels are read, or few channels would be no vectors.
+  any(xi);
+  const bool planes =
+      std::ranges::all_of(forms_[static_cast<std::size_t>(xi)], [](const View &form) { return is_row_major(form); });
+  p.planes = planes && p.mode != kernels::SampleMode::Cubic && (in[1] < 8 || out[2] * out[3] <= in[2] * in[3] / 2);
+  if (p.planes) {
+    p.x_stride = p.y_stride = p.c;
+    const View x = row_major(xi), at = row_major(gi), y = new_row_major(out, 4);
+    define(yi, y);
+    *done = true;
+    return emit_step(Kernel::GridSampleF32, p, {arg(x), arg(at), arg(y)});
+  }
   const View x = channels_last(xi), places = row_major(gi), y = image_output(yi);
   std::int64_t x_pixel = 0, y_pixel = 0;
   is_channels_last(x, &x_pixel), is_channels_last(y, &y_pixel);

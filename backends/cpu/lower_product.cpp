@@ -295,7 +295,7 @@ Status Lowering::lower_gemm(const Group &group, bool *done) {
   const bool gemm = node.op == Op::Gemm;
   if (gemm && node.get_int("transA", 0) != 0) return {};
   const bool b_transposed = gemm && node.get_int("transB", 0) != 0;
-  const float alpha = gemm ? node.get_float("alpha", 1) : 1, beta = gemm ? node.get_float("beta", 1) : 1;
+  const float alpha = gemm ? node.get_float("alpha", 1) : group.scale, beta = gemm ? node.get_float("beta", 1) : 1;
   const std::int64_t k = tensor(bi).shape[b_transposed ? 1 : 0], n = tensor(bi).shape[b_transposed ? 0 : 1];
   const std::int64_t m = count_of(tensor(ai).shape) / k;
   if (m < 1 || m > 1 << 24 || n > 1 << 24 || k > 1 << 24) return {};
@@ -378,6 +378,7 @@ Status Lowering::lower_batched_matmul(const Group &group, bool *done) {
   const View y = new_row_major(tensor(group.output).shape, 4);
   define(group.output, y);
   p.act = group.act;
+  p.alpha = group.scale;
   p.has_bias = !bias.empty();
   Vector<Arg> args{arg(wide_a), arg(wide_b)};
   View bias_view, r;

@@ -107,14 +107,12 @@ void test_pool_case(const Isa &isa, const PoolCase &c, PoolOp op, std::int32_t c
   const Tensor given = x.planes(), expected = reference(node, {given})[0];
   y.set_planes(values_of<float>(expected.data));
   const bool exact = op == PoolOp::Max;
-  if (c.sw <= 2) {
-    PoolPlanesF32 q{p.window, std::int64_t{c.n} * channels, c.bottom, c.right, op, 0};
-    q.window.n = 1;
-    const Bytes planes =
-        run(isa, Kernel::PoolPlanesF32, &q, {{given.data}, {Bytes(expected.data.size(), std::byte{0xa5}), true}})[0];
-    expect_close("planes " + std::to_string(static_cast<int>(op)), values_of<float>(planes),
-                 values_of<float>(expected.data), exact ? 0 : 2e-6f, exact ? 0 : 4e-7f);
-  }
+  PoolPlanesF32 q{p.window, std::int64_t{c.n} * channels, c.bottom, c.right, op, 0};
+  q.window.n = 1;
+  const Bytes planes =
+      run(isa, Kernel::PoolPlanesF32, &q, {{given.data}, {Bytes(expected.data.size(), std::byte{0xa5}), true}})[0];
+  expect_close("planes " + std::to_string(static_cast<int>(op)), values_of<float>(planes),
+               values_of<float>(expected.data), exact ? 0 : 2e-6f, exact ? 0 : 4e-7f);
   expect_close("pool " + std::to_string(static_cast<int>(op)), values_of<float>(found), y.data, exact ? 0 : 2e-6f,
                exact ? 0 : 4e-7f);
 }
@@ -153,7 +151,7 @@ void test_pool(const Isa &isa) {
 void test_pool_planes(const Isa &isa) {
   Random random(1);
   for (const std::int32_t w : {16, 17, 31, 32, 33, 64, 70})
-    for (const std::int32_t step : {1, 2})
+    for (const std::int32_t step : {1, 2, 3, 5})
       for (const PoolOp op : {PoolOp::Max, PoolOp::AverageExcludePad, PoolOp::AverageIncludePad})
         test_pool_case(isa, {1, 6, w, 3, 3, step, step, 1, 1, 1, 1, 1, 1, w % 2 != 0}, op, 3, 0, w > 32, random);
   for (const std::int32_t k : {4, 5, 9, 13})
@@ -165,7 +163,7 @@ void test_pool_planes(const Isa &isa) {
                            special, random);
   PoolPlanesF32 p{{1, 4, 4, 2, 2, 2, 2, 2, 2, 1, 1, 0, 0}, 3, 0, 0, PoolOp::Max, 0};
   refuse(isa, Kernel::PoolPlanesF32, p, "no planes", [](auto &q) { q.planes = 0; });
-  refuse(isa, Kernel::PoolPlanesF32, p, "steps of 3", [](auto &q) { q.window.sw = 3; });
+  refuse(isa, Kernel::PoolPlanesF32, p, "steps of 0", [](auto &q) { q.window.sw = 0; });
   refuse(isa, Kernel::PoolPlanesF32, p, "two images", [](auto &q) { q.window.n = 2; });
   refuse(isa, Kernel::PoolPlanesF32, p, "windows that all lie left of the image",
          [](auto &q) { q.window.pad_left = 9; });
@@ -379,6 +377,12 @@ void test_grid_sample(const Isa &isa) {
           y.set_planes(
               values_of<float>(reference(node, {x.planes(), {DType::F32, {2, 7, 9, 2}, bytes_of(grid), {}}})[0].data));
           expect_close(modes[mode], values_of<float>(found), y.data, mode == 0 ? 0 : 4e-6f, mode == 0 ? 0 : 1e-6f);
+          if (mode == 2) continue;
+          p.planes = 1, p.x_stride = p.y_stride = c;
+          const Bytes planes = run(isa, Kernel::GridSampleF32, &p,
+                                   {{x.planes().data}, {bytes_of(grid)}, out(y.planes().data.size())})[0];
+          expect_close("planes", values_of<float>(planes), values_of<float>(y.planes().data), mode == 0 ? 0 : 4e-6f,
+                       mode == 0 ? 0 : 1e-6f);
         }
   GridSampleF32 p;
   p.h = p.w = p.oh = p.ow = 3, p.c = p.x_stride = p.y_stride = 4;
@@ -386,6 +390,17 @@ void test_grid_sample(const Isa &isa) {
   refuse(isa, Kernel::GridSampleF32, p, "an unknown padding", [](auto &q) { q.padding = SamplePadding::Count; });
   refuse(isa, Kernel::GridSampleF32, p, "a flag of 2", [](auto &q) { q.align_corners = 2; });
   refuse(isa, Kernel::GridSampleF32, p, "a stride below the channels", [](auto &q) { q.y_stride = 3; });
+  refuse(isa, Kernel::GridSampleF32, p, "cubic planes", [](auto &q) { q.planes = 1, q.mode = SampleMode::Cubic; });
+  refuse(isa, Kernel::GridSampleF32, p, "planes with gaps", [](auto &q) { q.planes = 1, q.x_stride = 5; });
+  // More places than are worked on at a time.
+  p = {}, p.n = 2, p.c = p.x_stride = p.y_stride = 3, p.h = 9, p.w = 40, p.oh = 30, p.ow = 41, p.planes = 1;
+  const auto pixels = random.reals(2 * 3 * 9 * 40), places = random.reals(2 * 30 * 41 * 2, -1.1f, 1.1f);
+  const auto expected = reference_values(node_of(Op::GridSample, 2),
+                                         {tensor_of({2, 3, 9, 40}, pixels), tensor_of({2, 30, 41, 2}, places)});
+  expect_close(
+      "many places",
+      values_of<float>(run(isa, Kernel::GridSampleF32, &p, {in(pixels), in(places), out(expected.size() * 4)})[0]),
+      expected, 4e-6f, 1e-6f);
 }
 
 void register_benches(Registry &registry) {

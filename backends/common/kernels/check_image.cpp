@@ -33,7 +33,6 @@ Status check_PoolPlanesF32(const void *params, const Isa &, Needs &needs) {
   if (p.op >= PoolOp::Count) return refuse(kName, "operator", static_cast<std::int64_t>(p.op), "0 to 2");
   if (p.reserved != 0) return refuse(kName, "reserved field", p.reserved, "0");
   if (w.n != 1) return refuse(kName, "images", w.n, "1: planes are counted by themselves");
-  if (w.sw > 2) return refuse(kName, "columns from window to window", w.sw, "1 or 2");
   for (const std::int32_t pad : {p.pad_bottom, p.pad_right, w.pad_top, w.pad_left})
     if (pad < 0 || pad > 1 << 24) return refuse(kName, "padding", pad, "0 to 16777216");
   if (w.pad_left >= padded_width(p)) return refuse(kName, "columns of padding at the left", w.pad_left, "fewer");
@@ -128,12 +127,16 @@ Status check_GridSampleF32(const void *params, const Isa &, Needs &needs) {
   if (p.padding >= SamplePadding::Count)
     return refuse(kName, "padding", static_cast<std::int64_t>(p.padding), "0 to 2");
   if (p.align_corners > 1) return refuse(kName, "align_corners", p.align_corners, "0 or 1");
-  if (p.reserved != 0) return refuse(kName, "reserved field", p.reserved, "0");
+  if (p.planes > 1) return refuse(kName, "planes", p.planes, "0 or 1");
+  if (p.planes && p.mode == SampleMode::Cubic) return refuse(kName, "planes", p.planes, "0 for this mode");
+  if (p.planes && (p.x_stride != p.c || p.y_stride != p.c))
+    return refuse(kName, "pixel stride of planes", p.x_stride, "the channels");
   std::uint64_t x, grid, y;
   if (!image_bytes(p.n, p.h, p.w, p.x_stride, p.c, 4, &x))
     return refuse(kName, "input pixel stride", p.x_stride, "the channels or more, within 2^48 elements");
   if (!image_bytes(p.n, p.oh, p.ow, p.y_stride, p.c, 4, &y) || !image_bytes(p.n, p.oh, p.ow, 2, 2, 4, &grid))
     return refuse(kName, "output pixel stride", p.y_stride, "the channels or more, within 2^48 elements");
+  if (p.planes && std::int64_t{p.h} * p.w > INT32_MAX) return refuse(kName, "rows of planes", p.h, "fewer");
   add(needs, x), add(needs, grid), add(needs, y, true);
   return {};
 }

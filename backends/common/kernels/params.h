@@ -306,7 +306,7 @@ struct PoolF32 {
   std::uint32_t reserved = 0;
 };
 
-// The same over planes whose rows lie one after the other, as ONNX has images: [plane][row][column]. sw: 1 or 2.
+// The same over planes whose rows lie one after the other, as ONNX has images: [plane][row][column].
 struct PoolPlanesF32 {
   Window window;  // n: 1
   std::int64_t planes = 0;
@@ -497,7 +497,7 @@ struct GridSampleF32 {
   std::int32_t x_stride = 0, y_stride = 0;
   SampleMode mode = SampleMode::Linear;
   SamplePadding padding = SamplePadding::Zeros;
-  std::uint32_t align_corners = 0, reserved = 0;
+  std::uint32_t align_corners = 0, planes = 0;  // planes: [image][channel][row][column], no cubic
 };
 
 // Element by element between dtypes (numbers of base/dtypes.inc): f32 f16 bf16 f64 i8 u8 i16 u16 i32 i64 bool.

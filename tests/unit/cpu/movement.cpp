@@ -73,6 +73,12 @@ TEST_CASE("planes that are resized and leave the graph stay planes") {
             node.set("coordinate_transformation_mode", std::string_view(c.coordinates));
           });
   }
+  for (const DType dtype : {DType::U8, DType::I8}) {
+    Builder b;
+    const i32 x = input(b, dtype, {2, 3, 30, 40}), sizes = constant(b, Vector<std::int64_t>{2, 3, 60, 20});
+    check(b, Op::Resize, {x, qir::kAbsent, qir::kAbsent, sizes}, dtype, "Cast ResizePlanesF32 Quantize", 0, random,
+          [](qir::Node &node) { node.set("mode", std::string_view("linear")); });
+  }
   // A part of the image; what reaches beyond it is cpu-reference's.
   for (const float end : {0.9f, 1.2f}) {
     Builder b;
@@ -84,6 +90,32 @@ TEST_CASE("planes that are resized and leave the graph stay planes") {
             node.set("coordinate_transformation_mode", std::string_view("tf_crop_and_resize"));
           });
   }
+}
+
+TEST_CASE("one channel is a plane, whatever it is made of") {
+  Random random(5);
+  for (const std::int64_t stride : {1, 2, 3, 5})
+    for (const Op op : {Op::MaxPool, Op::AveragePool}) {
+      const auto set = [&](qir::Node &node) {
+        node.set("kernel_shape", Vector<std::int64_t>{3, 4}), node.set("strides", Vector<std::int64_t>{2, stride});
+        node.set("pads", Vector<std::int64_t>{1, 1, 1, 1});
+      };
+      Builder b;
+      check(b, op, {input(b, DType::F32, {2, 1, 21, 13})}, DType::F32, "PoolPlanesF32", 1e-6f, random, set);
+      // Beside other channels.
+      Builder joined;
+      const i32 x = input(joined, DType::F32, {2, 1, 21, 40}), y = joined.tensor(DType::F32, {}),
+                z = input(joined, DType::F32, {2, 2, 11, 38 / stride + 1});
+      qir::Node &pool = joined.node(op, {x}, {y});
+      set(pool);
+      check(joined, Op::Concat, {y, z}, DType::F32, "PoolPlanesF32 Copy Copy Copy", 1e-6f, random,
+            [](qir::Node &node) { node.set("axis", std::int64_t{1}); });
+    }
+  Builder b;
+  const i32 x = input(b, DType::F32, {1, 1, 30, 40}), sizes = constant(b, Vector<std::int64_t>{1, 1, 12, 17}),
+            y = b.tensor(DType::F32, {});
+  b.node(Op::Resize, {x, qir::kAbsent, qir::kAbsent, sizes}, {y}).set("mode", std::string_view("linear"));
+  check(b, Op::Sigmoid, {y}, DType::F32, "ResizePlanesF32 UnaryF32", 1e-6f, random, kAsItIs);
 }
 
 TEST_CASE("images of places are one step where their columns are adjacent") {

@@ -218,6 +218,26 @@ TEST_CASE("attention is one step between products") {
   CHECK_EQ(std::count(steps.begin(), steps.end(), ' ') + 1, 5);  // q, k, v, attention, the product with the addition
 }
 
+TEST_CASE("products take what multiplies them") {
+  const auto steps = [](Op op, bool constant, bool first, float factor) {
+    Net net;
+    const i32 a = net.input(DType::F32, {3, 7, 20}),
+              b = constant ? net.reals({20, 33}, -1, 1) : net.input(DType::F32, {3, 20, 33}),
+              product = net.node(Op::MatMul, {a, b}), by = net.scalar(factor);
+    i32 y = first ? net.node(op, {product, by}) : net.node(op, {by, product});
+    y = net.node(Op::Relu, {net.node(Op::Add, {y, net.reals({33}, -1, 1)})});
+    return steps_of(net.gives({y}));
+  };
+  CHECK_EQ(steps(Op::Mul, false, true, 0.3f), "MatMulF32");
+  CHECK_EQ(steps(Op::Mul, false, false, -2), "MatMulF32");
+  CHECK_EQ(steps(Op::Mul, true, true, 0.3f), "ConvF32");
+  CHECK_EQ(steps(Op::Div, false, true, 8), "MatMulF32");
+  // What changes roundings stays a step, and so does what may leave the range of f32.
+  CHECK_EQ(steps(Op::Div, false, true, 3), "MatMulF32 ChainF32");
+  CHECK_EQ(steps(Op::Div, false, false, 8), "MatMulF32 ChainF32");
+  CHECK_EQ(steps(Op::Mul, false, true, 1e30f), "MatMulF32 ChainF32");
+}
+
 // Expand, depthwise, project: one step where the expanded image is large, three where it is not.
 TEST_CASE("inverted residuals by size") {
   for (const auto &[size, block] : {std::pair{64, true}, std::pair{8, false}}) {

@@ -153,6 +153,31 @@ bool store_integers(const From *from, DType dtype, std::byte *to, int count) noe
     default: return false;
   }
 }
+// Integer parts that an i32 holds. What processors make of others, NaN among them, is one end of i32 (or, of NaN, 0, as
+// it has to be): false where an end came out.
+template <class From>
+bool to_i32(const std::byte *from, std::byte *to, int count) noexcept {
+  const auto *const __restrict x = reinterpret_cast<const Loose<From> *>(from);
+  auto *const __restrict y = reinterpret_cast<Loose<std::int32_t> *>(to);
+  std::int32_t ends = 0;
+  for (int i = 0; i < count; ++i) {
+    const auto whole = static_cast<std::int32_t>(x[i].value);
+    ends |= (whole == INT32_MIN) | (whole == INT32_MAX);
+    y[i].value = whole;
+  }
+  return ends == 0;
+}
+// f32 and f64 to integers.
+template <class From>
+bool store_truncated(const std::byte *from, DType dtype, std::byte *to, int count) noexcept {
+  if (dtype == DType::I32) return to_i32<From>(from, to, count);
+  std::int32_t values[kChunk];
+  return to_i32<From>(from, reinterpret_cast<std::byte *>(values), count) && store_integers(values, dtype, to, count);
+}
+constexpr bool is_short_integer(DType dtype) noexcept {
+  return dtype == DType::I32 || dtype == DType::I16 || dtype == DType::U16 || dtype == DType::I8 || dtype == DType::U8;
+}
+
 template <class From>
 void store_floats(const From *from, DType dtype, std::byte *to, int count) noexcept {
   switch (dtype) {
@@ -183,20 +208,8 @@ __attribute__((noinline)) void store_chunk(const From *from, DType dtype, std::b
     if (store_integers(from, dtype, to, count)) return;
   } else if (dtype == DType::I8 || dtype == DType::U8 || dtype == DType::I16 || dtype == DType::U16 ||
              dtype == DType::I32 || dtype == DType::I64) {
-    if constexpr (__is_same(From, float)) {
-      std::int32_t largest = 0;  // of the magnitudes, as bits: NaN and infinities are the largest
-      for (int i = 0; i < count; ++i) largest = max_of(largest, __builtin_bit_cast(std::int32_t, from[i]) & INT32_MAX);
-      if (largest < 0x4f000000) {  // 2^31
-        if (dtype == DType::I32) {
-          for (int i = 0; i < count; ++i) put<std::int32_t>(to, i, static_cast<std::int32_t>(from[i]));
-          return;
-        }
-        std::int32_t values[kChunk];
-        for (int i = 0; i < count; ++i) values[i] = static_cast<std::int32_t>(from[i]);
-        store_integers(values, dtype, to, count);
-        return;
-      }
-    }
+    const auto *const bytes = reinterpret_cast<const std::byte *>(from);
+    if (is_short_integer(dtype) && store_truncated<From>(bytes, dtype, to, count)) return;
     std::int64_t values[kChunk];
     for (int i = 0; i < count; ++i) values[i] = to_integer(static_cast<double>(from[i]));
     store_integers(values, dtype, to, count);
@@ -245,26 +258,6 @@ bool cast_straight(DType from_type, DType to_type, const std::byte *from, std::b
   }
 }
 
-// Integer parts that an i32 holds. What processors make of others, NaN among them, is one end of i32 (or, of NaN, 0, as
-// it has to be): false where an end came out.
-bool to_i32(const std::byte *from, std::byte *to, int count) noexcept {
-  const auto *const __restrict x = reinterpret_cast<const Loose<double> *>(from);
-  auto *const __restrict y = reinterpret_cast<Loose<std::int32_t> *>(to);
-  std::int32_t ends = 0;
-  for (int i = 0; i < count; ++i) {
-    const auto whole = static_cast<std::int32_t>(x[i].value);
-    ends |= (whole == INT32_MIN) | (whole == INT32_MAX);
-    y[i].value = whole;
-  }
-  return ends == 0;
-}
-// f64 to integers.
-bool store_truncated(const std::byte *from, DType dtype, std::byte *to, int count) noexcept {
-  if (dtype == DType::I32) return to_i32(from, to, count);
-  std::int32_t values[kChunk];
-  return to_i32(from, reinterpret_cast<std::byte *>(values), count) && store_integers(values, dtype, to, count);
-}
-
 template <class Middle, class Load>
 QR_INLINE void through(std::int64_t count, std::int64_t from_width, std::int64_t to_width, const std::byte *from,
                        DType to_type, std::byte *to, Load &&load_chunk) noexcept {
@@ -290,6 +283,17 @@ int width_of(DType dtype) noexcept {
   }
 }
 
+// What a chunk holds that is too large for i32 is seen to apart.
+template <class From>
+void truncate(const std::byte *from, DType to_type, std::byte *to, std::int64_t count) noexcept {
+  const std::int64_t w = sizeof(From), v = width_of(to_type);
+  for (std::int64_t at = 0; at < count; at += kChunk) {
+    const int n = static_cast<int>(min_of<std::int64_t>(kChunk, count - at));
+    if (!store_truncated<From>(from + at * w, to_type, to + at * v, n))
+      through<From>(n, w, v, from + at * w, to_type, to + at * v, convert<From, From>);
+  }
+}
+
 void cast(DType from_type, DType to_type, const std::byte *from, std::byte *to, std::int64_t count) noexcept {
   if (cast_straight(from_type, to_type, from, to, count)) return;
   const int w = width_of(from_type), v = width_of(to_type);
@@ -299,25 +303,17 @@ void cast(DType from_type, DType to_type, const std::byte *from, std::byte *to, 
   if (from_type == DType::F16 && to_type == DType::F32) return widen_f16(from, reinterpret_cast<float *>(to), count);
   switch (from_type) {
     case DType::F32:
-      return through<float>(count, w, v, from, to_type, to, [](const std::byte *f, float *t, int n) {
-        std::memcpy(t, f, static_cast<std::size_t>(n) * 4);
-      });
+      if (is_short_integer(to_type)) return truncate<float>(from, to_type, to, count);
+      return through<float>(count, w, v, from, to_type, to, convert<float, float>);
     case DType::F16: return through<float>(count, w, v, from, to_type, to, widen_f16);
     case DType::BF16:
       return through<float>(count, w, v, from, to_type, to, [](const std::byte *f, float *t, int n) {
         for (int i = 0; i < n; ++i)
           t[i] = __builtin_bit_cast(float, static_cast<std::uint32_t>(get<std::uint16_t>(f, i)) << 16);
       });
-    case DType::F64: {
-      const bool whole = to_type == DType::I32 || to_type == DType::I16 || to_type == DType::U16 ||
-                         to_type == DType::I8 || to_type == DType::U8;
-      for (std::int64_t at = 0; at < count; at += kChunk) {
-        const int n = static_cast<int>(min_of<std::int64_t>(kChunk, count - at));
-        if (whole && store_truncated(from + at * w, to_type, to + at * v, n)) continue;
-        through<double>(n, w, v, from + at * w, to_type, to + at * v, convert<double, double>);
-      }
-      return;
-    }
+    case DType::F64:
+      if (is_short_integer(to_type)) return truncate<double>(from, to_type, to, count);
+      return through<double>(count, w, v, from, to_type, to, convert<double, double>);
     case DType::I64: return through<std::int64_t>(count, w, v, from, to_type, to, convert<std::int64_t, std::int64_t>);
     case DType::I32: return through<std::int32_t>(count, w, v, from, to_type, to, convert<std::int32_t, std::int32_t>);
     case DType::I16: return through<std::int32_t>(count, w, v, from, to_type, to, convert<std::int16_t, std::int32_t>);

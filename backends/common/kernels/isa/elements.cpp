@@ -11,8 +11,9 @@ namespace quarry::kernels::QR_ISA {
 namespace {
 
 constexpr std::uint64_t kGrainBytes = 64 << 10;
-// Elements of a row at a time, so that operands that are repeated or far apart have room beside them.
-constexpr std::int64_t kRow = 512;
+// Elements of a row at a time, so that operands that are repeated or far apart have room beside them; of short ones
+// more.
+constexpr std::int64_t kRow = 512, kRoom = kRow * 8;
 
 template <class T>
 inline constexpr bool kReal = false;
@@ -118,7 +119,7 @@ QR_INLINE T function(T a) noexcept {
   const std::int64_t count_ = (all); \
   _Pragma("GCC ivdep") for (std::int64_t i = 0; i < count_; ++i)
 
-// One row of at most kRow elements that lie side by side.
+// One row of elements that lie side by side.
 struct RowCall {
   const void *x[3];
   void *y;
@@ -389,7 +390,7 @@ QR_INLINE void lay_out(const void *from, void *to, std::int64_t count, std::int6
 
 // An operand beside the others: where its elements do not lie side by side they are brought there.
 struct Side {
-  alignas(64) std::byte room[kRow * 8];
+  alignas(64) std::byte room[kRoom];
   const std::byte *repeated = nullptr;  // what the room holds copies of
   std::int64_t copies = 0;
 
@@ -431,11 +432,12 @@ void run_part(const Call &call, const Elements &p, std::int64_t begin, std::int6
   // What lies side by side in all operands is worked on as it lies.
   bool beside = !widened;
   for (int i = 0; i < operands; ++i) beside &= p.x[i][last] == 1;
+  const std::int64_t most = beside ? end - begin : widened ? kRow : kRoom / width;
   Side sides[operands];
   float wide[operands][kRow], made[kRow];
   walk_rows<operands>(
-      p.rank, p.dims, p.x, begin, end, beside ? end - begin : kRow,
-      [&](std::int64_t at, const std::int64_t *offsets, std::int64_t count) __attribute__((always_inline)) {
+      p.rank, p.dims, p.x, begin, end,
+      most, [&](std::int64_t at, const std::int64_t *offsets, std::int64_t count) __attribute__((always_inline)) {
         RowCall r{{}, y + at * y_width, count};
         for (int i = 0; i < operands; ++i) {
           const std::int64_t each = p.op == ElementOp::Select && i == 0 ? 1 : width;

@@ -2,6 +2,7 @@
 // Softmax and layer normalisation: rows that are read two or three times while they are in the cache.
 #include "backends/common/kernels/isa/activate.h"
 #include "backends/common/kernels/isa/kernels.h"
+#include "backends/common/kernels/isa/prefetch.h"
 
 namespace quarry::kernels::QR_ISA {
 
@@ -73,12 +74,14 @@ void softmax_rows(const float *x, float *y, std::int64_t rows, std::int64_t n, f
   float greatest[kSoftmaxRows], all[kSoftmaxRows];
   for (std::int64_t row = 0; row < kSoftmaxRows; ++row) all[row] = 1;
   for (std::int64_t row = 0; row < rows; ++row) greatest[row] = greatest_of_row(x + row * n, n, scale);
+  const std::int64_t ahead = rows * n;
   for (std::int64_t row = 0; row < rows; ++row) {
     const float *const from = x + row * n;
     float *const to = y + row * n;
     const VecF top = splat(greatest[row]);
     all[row] = sum_of(
         n, [=](std::int64_t at, int lanes) __attribute__((always_inline)) {
+          prefetch_near(from + at + ahead);
           const VecF e = exp_of_negative(fma(load_lanes(from + at, lanes), scale, -top));
           if (keep) store_lanes(to + at, e, lanes);
           return lanes == kLanes ? e : select(first_lanes(lanes), e, VecF{});
@@ -92,6 +95,7 @@ void softmax_rows(const float *x, float *y, std::int64_t rows, std::int64_t n, f
     const VecF top = splat(greatest[row]), last = splat(all[row]);
     for_vectors(
         0, n, [=](std::int64_t at, int lanes) __attribute__((always_inline)) {
+          prefetch_write(to + at + ahead);
           store_lanes(to + at,
                       log_ ? (load_lanes(from + at, lanes) * scale - top) - last : load_lanes(to + at, lanes) * last,
                       lanes);

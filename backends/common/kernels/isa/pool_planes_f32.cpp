@@ -94,13 +94,19 @@ QR_INLINE VecF ahead(VecF v, VecF next) noexcept {
   return __builtin_shufflevector(v, next, 1, 2, 3, 4);
 #endif
 }
+// `lanes` elements that lie `step` apart.
+QR_INLINE VecF every(const float *p, std::int64_t step, int lanes) noexcept {
+  float room[kLanes] = {};
+  for (int i = 0; i < lanes; ++i) room[i] = p[i * step];
+  return load(room);
+}
 // The first `count` elements, as many as a vector has or fewer, and below every number behind them.
 QR_INLINE VecF load_least(const float *p, std::int64_t count) noexcept {
   const VecF least = splat(-__builtin_inff());
   if (count >= kLanes) return load(p);
   if (count <= 0) return least;
   const int lanes = static_cast<int>(count);
-#if defined(__AVX512F__) && QR_ISA_BYTES == 64
+#if defined(__AVX512F__) && QR_ISA_BYTES == 64 && !defined(QR_EMULATED_AVX512)
   return reinterpret_cast<VecF>(
       _mm512_mask_loadu_ps(reinterpret_cast<__m512>(least), static_cast<__mmask16>((1u << lanes) - 1), p));
 #else
@@ -299,18 +305,20 @@ struct Planes {
       store_part(inverses + ox, one / max(one, load_part(divisors + ox, rest) * counted), rest);
   }
 
+  // (A stride of 0 is one that the compiler does not know.)
   template <int stride, int known, bool careful>
   QR_PLANES_INLINE void across(const float *line, float *y, const float *inverses) const noexcept {
     NanSeen nan;
     const Window &w = p.window;
-    const std::int64_t dw = w.dw, ow = w.ow, kw = w.kw;
+    const std::int64_t dw = w.dw, ow = w.ow, kw = w.kw, step = stride > 0 ? stride : std::int64_t{w.sw};
     for (std::int64_t ox = 0; ox < ow; ox += kLanes) {
       const int lanes = static_cast<int>(min_of<std::int64_t>(kLanes, ow - ox));
       VecF acc = join<greatest, known>(
           kw, careful ? &nan : nullptr, [=](std::int64_t k) __attribute__((always_inline)) {
-            const float *const at = line + ox * stride + k * dw;
+            const float *const at = line + ox * step + k * dw;
             if constexpr (stride == 1) return load(at);
-            else return even_of(load(at), load(at + kLanes));
+            else if constexpr (stride == 2) return even_of(load(at), load(at + kLanes));
+            else return every(at, step, lanes);
           });
       if (lanes == kLanes) store(y + ox, greatest ? acc : acc * load(inverses + ox));
       else store_part(y + ox, greatest ? acc : acc * load_part(inverses + ox, lanes), lanes);
@@ -392,7 +400,8 @@ void pool(const Call &call, const PoolPlanesF32 &p) {
               planes.invert(inverted, inverses);
             }
             if (w.sw == 1) planes.template across<1>(from, to, inverses, has_nan[i]);
-            else planes.template across<2>(from, to, inverses, has_nan[i]);
+            else if (w.sw == 2) planes.template across<2>(from, to, inverses, has_nan[i]);
+            else planes.template across<0>(from, to, inverses, has_nan[i]);
           }
         }
       });

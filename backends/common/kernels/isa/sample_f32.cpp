@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Images read at places that are computed: GridSample, RoiAlign. Channels last: the taps of a place are found once, in
-// f64 as cpu-reference does, and all its channels are summed in vectors.
+// f64 as cpu-reference does, and all its channels are summed in vectors. Planes: the taps of some places, then each
+// plane, which stays in the first cache, for all of them.
 #include "backends/common/kernels/isa/kernels.h"
 
 namespace quarry::kernels::QR_ISA {
@@ -218,6 +219,77 @@ int axis_taps(const GridSampleF32 &p, std::int64_t extent, float at, AxisTap *ta
   return count;
 }
 
+constexpr std::int64_t kPlacesAtOnce = 512;
+constexpr int kPlaneTaps = 4;
+// The taps of some places of an image, those of the same number side by side; -1 where there is none.
+struct PlaceTaps {
+  alignas(64) std::int32_t at[kPlaneTaps][kPlacesAtOnce];
+  alignas(64) float weight[kPlaneTaps][kPlacesAtOnce];
+};
+
+QR_INLINE VecF pick_taps(const float *plane, const std::int32_t *at) noexcept {
+#if defined(__AVX512F__) && QR_ISA_BYTES == 64 && !defined(QR_EMULATED_AVX512)
+  const __m512i index = _mm512_loadu_si512(at);
+  return reinterpret_cast<VecF>(
+      _mm512_mask_i32gather_ps(_mm512_setzero_ps(), _mm512_cmpge_epi32_mask(index, __m512i{}), index, plane, 4));
+#else
+  float room[kLanes];
+  for (int i = 0; i < kLanes; ++i) room[i] = at[i] < 0 ? 0.0f : plane[at[i]];
+  return load(room);
+#endif
+}
+
+// The places [first, last) of one image.
+template <int taps>
+void sample_planes(const GridSampleF32 &p, const float *x, const float *grid, float *y, std::int64_t first,
+                   std::int64_t last) noexcept {
+  PlaceTaps of;
+  const std::int64_t pixels = std::int64_t{p.h} * p.w, places = std::int64_t{p.oh} * p.ow, count = last - first,
+                     whole = ceil_div<std::int64_t>(count, kLanes) * kLanes;
+  for (std::int64_t i = 0; i < whole; ++i) {
+    int found = 0;
+    if (i < count) {
+      AxisTap rows[4], columns[4];
+      const float *const at = grid + 2 * (first + i);
+      const int row_count = axis_taps(p, p.h, at[1], rows), column_count = axis_taps(p, p.w, at[0], columns);
+      for (int r = 0; r < row_count; ++r)
+        for (int c = 0; c < column_count; ++c, ++found) {
+          of.at[found][i] = static_cast<std::int32_t>(rows[r].index * p.w + columns[c].index);
+          of.weight[found][i] = static_cast<float>(rows[r].weight * columns[c].weight);
+        }
+    }
+    for (; found < taps; ++found) of.at[found][i] = -1, of.weight[found][i] = 0;
+  }
+  for (std::int64_t channel = 0; channel < p.c; ++channel) {
+    const float *const plane = x + channel * pixels;
+    float *const to = y + channel * places + first;
+    for (std::int64_t i = 0; i < whole; i += kLanes) {
+      VecF sum{};
+      QR_UNROLL for (int t = 0; t < taps; ++t) sum = fma(load(of.weight[t] + i), pick_taps(plane, of.at[t] + i), sum);
+      if (i + kLanes <= count) store(to + i, sum);
+      else store_part(to + i, sum, static_cast<int>(count - i));
+    }
+  }
+}
+void run_planes(const Call &call, const GridSampleF32 &p) {
+  const float *const x = call.operand<const float>(0), *const grid = call.operand<const float>(1);
+  float *const y = call.operand<float>(2);
+  const std::int64_t places = std::int64_t{p.oh} * p.ow, parts = ceil_div(places, kPlacesAtOnce);
+  const std::int64_t work = min_of(places, kPlacesAtOnce) * (p.c + 16);
+  call.threads.run(static_cast<std::uint64_t>(p.n * parts),
+                   static_cast<std::uint64_t>(max_of<std::int64_t>(1, 16384 / work)),
+                   [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
+                     for (auto task = static_cast<std::int64_t>(begin); task < static_cast<std::int64_t>(end); ++task) {
+                       const std::int64_t image = task / parts, first = task % parts * kPlacesAtOnce,
+                                          last = min_of(places, first + kPlacesAtOnce);
+                       const float *const from = x + image * p.c * p.h * p.w, *const at = grid + 2 * image * places;
+                       float *const to = y + image * p.c * places;
+                       if (p.mode == SampleMode::Nearest) sample_planes<1>(p, from, at, to, first, last);
+                       else sample_planes<kPlaneTaps>(p, from, at, to, first, last);
+                     }
+                   });
+}
+
 }  // namespace
 
 void run_RoiAlignF32(const Call &call) {
@@ -257,6 +329,7 @@ void run_RoiAlignF32(const Call &call) {
 
 void run_GridSampleF32(const Call &call) {
   const auto &p = call.as<GridSampleF32>();
+  if (p.planes) return run_planes(call, p);
   const float *const x = call.operand<const float>(0), *const grid = call.operand<const float>(1);
   float *const y = call.operand<float>(2);
   const std::int64_t places = std::int64_t{p.oh} * p.ow;
