@@ -2,6 +2,8 @@
 #include "backends/gpu/context.h"
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 
 #include "backends/gpu/kernels/text.h"
 #include "base/hash.h"
@@ -9,6 +11,23 @@
 namespace quarry::gpu {
 
 using opencl::check;
+
+namespace {
+
+// Another process may have it that was stopped: then the program is built without it.
+constexpr auto kLongestWait = std::chrono::minutes(10);
+
+Status wait_for(opencl::BuildLock &lock, const plugin::StopToken *stop) {
+  const auto begun = std::chrono::steady_clock::now();
+  while (!lock.hold()) {
+    if (stop && stop->stopped()) return stop->status("load");
+    if (std::chrono::steady_clock::now() - begun > kLongestWait) return {};
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return {};
+}
+
+}  // namespace
 
 PlanSource source_of(const Plan &plan) {
   PlanSource out;
@@ -25,9 +44,11 @@ PlanSource source_of(const Plan &plan) {
   return out;
 }
 
-Status LoadedContext::build(String *note) {
+Status LoadedContext::build(const plugin::StopToken *stop, String *note, opencl::BuildLock &lock) {
   if (plan().steps.empty()) return {};
   const std::uint64_t hash = hash64(source_.text.data(), source_.text.size());
+  lock = opencl::BuildLock::of(engine_->device(), hash);
+  QR_RETURN_IF_ERROR(wait_for(lock, stop));
   if (blob_.binary_bytes > 0) {
     const qir::Bytes &binary = segments_.back();
     if (blob_.device != engine_->device().identity()) {
@@ -38,6 +59,10 @@ Status LoadedContext::build(String *note) {
     } else if (hash64(binary.data, binary.size) != blob_.binary_hash) {
       return Status::error(ErrorId::backend_bad_blob,
                            "gpu blob: found a binary with another sum, expected that of the blob");
+    } else if (const String flaw =
+                   opencl::flaw_of_binary({static_cast<const std::uint8_t *>(binary.data), binary.size});
+               !flaw.empty()) {
+      *note = "the kernels' binary was taken from the driver with " + flaw;
     } else {
       auto built = engine_->build(binary);
       if (built.ok()) {
@@ -92,11 +117,14 @@ Status LoadedContext::load_constants() {
 }
 
 Result<Unique<LoadedContext>> LoadedContext::load(std::shared_ptr<const Engine> engine, Blob blob,
-                                                  std::span<const qir::Bytes> segments, String *note) {
+                                                  std::span<const qir::Bytes> segments, const plugin::StopToken *stop,
+                                                  String *note, opencl::BuildLock *lock) {
   auto made = quarry::make_unique<LoadedContext>(std::move(engine), std::move(blob));
   made->source_ = source_of(made->plan());
   made->segments_.assign(segments.begin(), segments.end());
-  QR_RETURN_IF_ERROR(made->build(note));
+  opencl::BuildLock own;
+  QR_RETURN_IF_ERROR(made->build(stop, note, lock ? *lock : own));
+  own.release();
   QR_RETURN_IF_ERROR(made->load_constants());
   return made;
 }
@@ -106,7 +134,9 @@ Status LoadedContext::reopen(std::shared_ptr<const Engine> engine) {
   program_ = opencl::Program();
   engine_ = std::move(engine);
   String note;  // was told when it was loaded
-  QR_RETURN_IF_ERROR(build(&note));
+  opencl::BuildLock lock;
+  QR_RETURN_IF_ERROR(build(nullptr, &note, lock));
+  lock.release();
   return load_constants();
 }
 

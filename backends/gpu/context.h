@@ -2,8 +2,10 @@
 // A loaded plan: its program built, its constants in device memory. Shared by executions.
 #pragma once
 
+#include "backends/common/plugin_support.h"
 #include "backends/gpu/blob.h"
 #include "backends/gpu/engine.h"
+#include "backends/gpu/opencl/pocl.h"
 
 namespace quarry::gpu {
 
@@ -17,9 +19,11 @@ PlanSource source_of(const Plan &plan);
 
 class LoadedContext : public HeapObject {
  public:
-  // `note` gets what the user should know: that the binary was of no use, and why.
+  // `note` gets what the user should know: that the binary was of no use, and why. `lock`: where the driver needs one
+  // to build this program, it is left there. `stop` may be null.
   static Result<Unique<LoadedContext>> load(std::shared_ptr<const Engine> engine, Blob blob,
-                                            std::span<const qir::Bytes> segments, String *note);
+                                            std::span<const qir::Bytes> segments, const plugin::StopToken *stop,
+                                            String *note, opencl::BuildLock *lock = nullptr);
   LoadedContext(std::shared_ptr<const Engine> engine, Blob blob) : engine_(std::move(engine)), blob_(std::move(blob)) {}
 
   // After the device was lost: the same in another context of OpenCL. The segments of `load` are still there.
@@ -40,7 +44,7 @@ class LoadedContext : public HeapObject {
   cl_mem constant(std::uint32_t value) const noexcept { return constants_[value].get(); }
 
  private:
-  Status build(String *note);
+  Status build(const plugin::StopToken *stop, String *note, opencl::BuildLock &lock);
   Status load_constants();
 
   std::shared_ptr<const Engine> engine_;

@@ -6,13 +6,12 @@
 #include <shared_mutex>
 
 #include "backends/common/option_slots.h"
+#include "backends/gpu/binary.h"
 #include "backends/gpu/doctor.h"
 #include "backends/gpu/execution.h"
 #include "backends/gpu/lower/lowering.h"
-#include "backends/gpu/rehearsal.h"
 #include "backends/gpu/tail.h"
 #include "backends/gpu/tune.h"
-#include "base/hash.h"
 
 using namespace quarry;
 using plugin::guard;
@@ -210,7 +209,7 @@ Status tune(qr_backend *backend, const qr_compile_request &request, gpu::Plan &p
 
 // The kernels as this device has them, so that loading compiles nothing. Without a device to build for there are none.
 Status add_binary(qr_backend *backend, const qr_compile_request &request, std::span<const qir::Bytes> segments,
-                  gpu::Blob &blob, Vector<std::uint8_t> &binary) {
+                  const plugin::StopToken &stop, gpu::Blob &blob, Vector<std::uint8_t> &binary) {
   auto engine = backend->engine(request.device, request.options, request.option_count);
   if (!engine.ok() || blob.plan.steps.empty()) {
     if (!engine.ok())
@@ -218,24 +217,7 @@ Status add_binary(qr_backend *backend, const qr_compile_request &request, std::s
                   "compiled without binaries of the kernels: " + String(engine.peek_status().message()));
     return {};
   }
-  gpu::Blob same;
-  same.plan = blob.plan;
-  String unused;
-  QR_ASSIGN_OR_RETURN(const Unique<gpu::LoadedContext> loaded,
-                      gpu::LoadedContext::load(*engine, std::move(same), segments, &unused));
-  if ((*engine)->device().type & CL_DEVICE_TYPE_CPU) {
-    // Nothing is wrong without it: the first run then takes longer.
-    const Status rehearsed = gpu::rehearse(*loaded, backend->allocator.host());
-    if (!rehearsed.ok())
-      plugin::log(backend->allocator.host(), QR_LOG_INFO, "gpu", "no rehearsal: " + String(rehearsed.message()));
-  }
-  const String &text = loaded->source().text;
-  QR_ASSIGN_OR_RETURN(binary, (*engine)->binary_of(loaded->program()));
-  blob.device = (*engine)->device().identity();
-  blob.source_hash = hash64(text.data(), text.size());
-  blob.binary_hash = hash64(binary.data(), binary.size());
-  blob.binary_bytes = binary.size();
-  return {};
+  return gpu::take_binary(*engine, segments, stop, backend->allocator.host(), blob, binary);
 }
 
 qr_plugin_code compiler_compile(qr_backend *backend, const qr_compile_request *request, const qr_blob_sink *result,
@@ -260,7 +242,7 @@ qr_plugin_code compiler_compile(qr_backend *backend, const qr_compile_request *r
     if (compiled.kept_segments != 0) segments = segments_of(*request->graphs[0]);
     segments.push_back({compiled.packed.data(), compiled.packed.size()});
     if (has_tail) segments.push_back({compiled.tail_constants.data(), compiled.tail_constants.size()});
-    QR_RETURN_IF_ERROR(add_binary(backend, *request, segments, made, binary));
+    QR_RETURN_IF_ERROR(add_binary(backend, *request, segments, stop, made, binary));
     if (stop.stopped()) return stop.status("compile");
     if (compiled.kept_segments != 0) QR_RETURN_IF_ERROR(plugin::keep_segments(*request, *result));
     std::uint32_t number = 0;
@@ -339,7 +321,7 @@ qr_plugin_code context_load(qr_backend *backend, const qr_load_request *request,
       QR_ASSIGN_OR_RETURN(tail, gpu::load_tail(blob, segments, blob.plan.ways.size()));
     }
     String note;
-    auto opened = gpu::LoadedContext::load(engine, std::move(blob), segments, &note);
+    auto opened = gpu::LoadedContext::load(engine, std::move(blob), segments, &stop, &note);
     if (!opened.ok() && opened.peek_status().code() == QR_DEVICE_LOST) engine->tell_lost();
     QR_ASSIGN_OR_RETURN(Unique<gpu::LoadedContext> loaded, std::move(opened));
     if (!note.empty()) plugin::log(backend->allocator.host(), QR_LOG_WARN, "gpu", note);

@@ -30,7 +30,8 @@ class Planned final : public tail::PlannedRun {
       QR_ASSIGN_OR_RETURN(tail_, load_tail(blob, segments_, sources));
     }
     String note;
-    QR_ASSIGN_OR_RETURN(context_, LoadedContext::load(whole.shared_engine(), std::move(blob), segments_, &note));
+    QR_ASSIGN_OR_RETURN(context_,
+                        LoadedContext::load(whole.shared_engine(), std::move(blob), segments_, nullptr, &note));
     results_.resize(context_->outputs().size());
     QR_ASSIGN_OR_RETURN(execution_, ModelExecution::make(*context_, tail_.get(), priority, 0, host));
     return {};

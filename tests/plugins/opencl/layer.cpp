@@ -5,6 +5,8 @@
 //   version=OpenCL 1.1   what the device tells           driver=9.9    likewise
 //   fail=CreateBuffer:-4:2   this call returns -4 from its second time on (1 where no number stands)
 //   log=...              what the compiler says
+//   empty=2              in the first two binaries that are taken the file program.bc is empty, as where another
+//                        process was writing it (PoCL)
 // cl_layer_count("BuildProgram") tells how often a call was made since the script was set; "sources": programs that
 // were made from source; "objects": handles that are not released yet.
 #define CL_TARGET_OPENCL_VERSION 300
@@ -12,6 +14,7 @@
 #include <CL/cl.h>
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
@@ -146,7 +149,15 @@ QR_EXPORT cl_int clBuildProgram(cl_program p, cl_uint n, const cl_device_id *d, 
   return QR_REAL(BuildProgram)(p, n, d, options, f, u);
 }
 QR_EXPORT cl_int clGetProgramInfo(cl_program p, cl_program_info what, size_t size, void *out, size_t *needed) {
-  return QR_REAL(GetProgramInfo)(p, what, size, out, needed);
+  const cl_int done = QR_REAL(GetProgramInfo)(p, what, size, out, needed);
+  if (done != CL_SUCCESS || what != CL_PROGRAM_BINARIES || !out) return done;
+  (void)meet("binaries");
+  if (cl_layer_count("binaries") > std::atol(setting("empty").c_str())) return done;
+  const std::string file = "/program.bc";
+  auto *const begin = *static_cast<unsigned char **>(out);
+  auto *const name = std::search(begin, begin + 4096, file.begin(), file.end());
+  if (name != begin + 4096) std::memset(name + file.size(), 0, sizeof(cl_uint));  // its length
+  return done;
 }
 QR_EXPORT cl_int clGetProgramBuildInfo(cl_program p, cl_device_id d, cl_program_build_info what, size_t size, void *out,
                                        size_t *needed) {

@@ -144,7 +144,7 @@ std::vector<Data> by_device(const qir::Graph &graph, std::vector<Data> &given) {
   auto blob = gpu::read_blob({bytes.data(), bytes.size()}, segments);
   REQUIRE_OK(blob);
   String note;
-  auto loaded = gpu::LoadedContext::load(device().engine, std::move(*blob), segments, &note);
+  auto loaded = gpu::LoadedContext::load(device().engine, std::move(*blob), segments, nullptr, &note);
   REQUIRE_OK(loaded);
   auto execution = gpu::Execution::make(**loaded, "normal");
   REQUIRE_OK(execution);
