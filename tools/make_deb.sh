@@ -13,8 +13,8 @@ folder=${1:-$root/dist}
 for program in dpkg-buildpackage dh dh_python3 chrpath; do
   command -v "$program" >/dev/null || { echo "tools/make_deb.sh: there is no $program: install dpkg-dev, debhelper, dh-python and chrpath" >&2; exit 3; }
 done
-mkdir -p "$folder" && folder=$(cd "$folder" && pwd) && work=$(mktemp -d) || exit 1
-trap 'rm -rf "$work"' EXIT
+mkdir -p "$folder" && folder=$(cd "$folder" && pwd) && work=$(mktemp -d) && scratch=$(mktemp -d) || exit 1 # two: see installed_tree() of the wheel's build
+trap 'rm -rf "$work" "$scratch"' EXIT
 version=$(awk '/define QR_VERSION_(MAJOR|MINOR|PATCH)/{v=v (v==""?"":".") $3} END{print v}' "$root/include/quarry/version.h")
 date=$(git -C "$root" log -1 --format=%aD 2>/dev/null || date -R)
 source=$work/quarry-$version
@@ -28,7 +28,7 @@ quarry ($version-1) unstable; urgency=medium
 END
 log=$folder/make_deb.log
 # With a build that is there, what would make one is not asked for.
-(cd "$source" && QUARRY_SOURCE=$root QUARRY_BUILD=$build dpkg-buildpackage -b -us -uc ${build:+-d}) >"$log" 2>&1 || {
+(cd "$source" && QUARRY_SOURCE=$root QUARRY_BUILD=$build QUARRY_SCRATCH=$scratch dpkg-buildpackage -b -us -uc ${build:+-d}) >"$log" 2>&1 || {
   tail -n 30 "$log" >&2
   echo "tools/make_deb.sh: $log has the whole" >&2
   exit 1

@@ -178,7 +178,7 @@ debian_packages() {
 static_build() {
   # The libraries, built quickly: no more than what programs outside the tree are linked with.
   configure "$build-static" -Ddefault_library=static -Dstatic_backends=cpu,cpu-reference,gpu,htp -Doptimization=0 -Ddebug=false -Dtests=false -Db_pch=false "-Dkernel_isas=$isas" &&
-    make_in "$build-static" runtime/libquarry.a prepare/libquarry-prepare.a &&
+    make_in "$build-static" runtime/libquarry.a prepare/libquarry-prepare.a quantize/libquarry-quantize.a &&
     "$quarry" compile models/digits/digits.onnx -o "$build-static/digits.qrm" >/dev/null || return 1
   if libraries=$(qnn_libraries); then
     QUARRY_QNN_PATH=$libraries "$quarry" compile models/digits/digits.onnx --backend htp -O soc_model=SM8650 -o "$build-static/digits-htp.qrm" >/dev/null || return 1

@@ -106,8 +106,10 @@ class Site:
                 cause = re.sub(r"^(?:What to do|For example): .*$\n?", "", rest, flags=re.M).strip()
                 page = [f"# {number}: {name}", "", f"Code: [`QR_{code}`](../reference/types.md#qr_{code.lower()})", ""]
                 page += ["## What it says", "", "```text", f"{number}: {example[1].strip('`')}", "```", ""] if example else []
+                if not cause:
+                    sys.exit(f"FAILED: docs/errors.md: {number} has no text under its heading: why it comes, and what to do then")
                 cause = self.relinked("docs/errors.md", f"errors/{number}.md", cause)
-                page += ["## Why", "", cause, ""] if cause else []
+                page += ["## Why", "", cause, ""]
                 page += ["## What to do", "", hint[1][0].upper() + hint[1][1:], ""] if hint else []
                 page += [f"All ids: [errors](../errors.md). How a program reads an error: [guide](../guide/errors.md).", ""]
                 place = f"errors/{number}.md"

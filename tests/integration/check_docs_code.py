@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The code in the docs: blocks behind `<!-- test -->` are taken from each page, put together to one program for each language, compiled against an installed
-tree as the page says, and run. The programs of the cookbook do the same things, so all of them must print the same, which `quarry run` says too.
+tree as the page says, and run. The programs of the cookbook do the same things, so all of them must print the same, which `quarry run` says too. And what
+the pages say that a build needs is what tools/packages.txt says.
 
 check_docs_code.py PREFIX WORK [--python PYTHON]     PREFIX: of `meson install --destdir`; PYTHON: one that has the package `quarry`
 """
@@ -139,6 +140,20 @@ for page in pages:
         except (RuntimeError, subprocess.TimeoutExpired) as error:
             failed.append(page)
             print(f"   FAILED {page}, its blocks of {language}: {error}")
+with open(f"{root}/tools/packages.txt", encoding="utf-8") as file:
+    rows = [line.partition("#") for line in file if line.strip() and not line.startswith("#")]
+needs = [name.strip() for name, _, why in rows if not re.match(r" (tests|cross|browser|Debian packages|documentation site):", why)]
+told = 0
+for page in pages + [os.path.relpath(p, root) for p in sorted(glob.glob(f"{root}/bindings/*/README.md"))]:
+    with open(f"{root}/{page}", encoding="utf-8") as file:
+        for line in re.findall(r"^apt-get install (.*\bmeson\b.*)$", file.read(), re.M):
+            told += 1
+            if line.split()[:len(needs)] != needs:
+                failed.append(page)
+                print(f"   FAILED {page}: a build needs {' '.join(needs)}, and it has: apt-get install {line}")
+if told < 7:
+    failed.append("what a build needs")
+    print(f"   FAILED: found {told} lines of what a build needs, expected 7")
 if cookbooks < 5:
     failed.append("the cookbook")
     print(f"   FAILED: found {cookbooks} pages of the cookbook, expected 5")

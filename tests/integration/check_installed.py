@@ -35,6 +35,9 @@ if not {"quarry-backend-cpu-reference.so", "quarry-backend-cpu.so"} <= set(found
     sys.exit(f"FAILED: installed backends are {found}, expected quarry-backend-cpu.so and quarry-backend-cpu-reference.so among them")
 run("cc", "-std=c99", f"{root}/bindings/c/hello.c", "-o", f"{destdir}/hello", *flags)
 run("c++", "-std=c++17", f"{root}/bindings/cpp/digits.cpp", "-o", f"{destdir}/digits", *flags)
+run("c++", "-std=c++17", f"{consumers.HERE}/consumer/quantize.cpp", "-o", f"{destdir}/quantize", *run("pkg-config", "--cflags", "--libs", "quarry-quantize").split())
+consumers.page_project(root, f"{destdir}/page")
+run("cc", f"{destdir}/page/main.c", "-o", f"{destdir}/page/main", *flags)
 # The program starts from any prefix, also one that the tree was moved to after its installation, and finds there what belongs to it.
 program = glob.glob(destdir + "/**/bin/quarry", recursive=True)[0]
 prefix, moved = os.path.dirname(os.path.dirname(program)), destdir + "/moved to elsewhere"
@@ -49,10 +52,13 @@ try:
         sys.exit(f"FAILED: the moved program uses the backend {paths}, expected that below {moved}")
 finally:
     os.rename(moved, prefix)
-consumers.check_cmake(destdir, f"{destdir}/cmake build", root, ["prepare", "program", "backend-cpu", "backend-cpu-reference"])
+consumers.check_cmake(destdir, f"{destdir}/cmake build", root, ["prepare", "quantize", "program", "backend-cpu", "backend-cpu-reference"])
 # Plugins and compiler library are found beside libquarry, wherever the installed tree was moved to.
 environment["LD_LIBRARY_PATH"] = libdir
 print("  ", run(f"{destdir}/hello", f"{root}/models/digits/digits.onnx"))
+consumers.reads_a_digit(f"{destdir}/page/main", f"{root}/models/digits/digits.onnx", root, LD_LIBRARY_PATH=libdir)
+print("  ", run(f"{destdir}/quantize", f"{root}/models/digits", f"{destdir}/digits.qdq.onnx"))
+consumers.reads_a_digit(f"{destdir}/page/main", f"{destdir}/digits.qdq.onnx", root, LD_LIBRARY_PATH=libdir)
 run(program, "compile", f"{root}/models/digits/digits.onnx", "-O", "compile.process=child", "-o", f"{destdir}/digits.qrm")
 print("  ", run(f"{destdir}/digits", f"{root}/models/digits", f"{destdir}/digits.qrm").splitlines()[-1])
 for header in sorted(os.listdir(os.path.join(root, "include", "quarry"))):

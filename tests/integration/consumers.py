@@ -2,11 +2,13 @@
 """Projects of consumer/, built outside the tree and run: what check_installed.py and check_static.py do beside pkg-config."""
 import glob
 import os
+import re
 import shutil
 import subprocess
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+FIRST_DIGIT = "the first digit is a 9"
 CLEAN = {k: v for k, v in os.environ.items() if k not in ("QUARRY_BACKEND_PATH", "LD_LIBRARY_PATH", "PKG_CONFIG_PATH", "PKG_CONFIG_SYSROOT_DIR")}
 
 
@@ -15,6 +17,27 @@ def run(*command, fails=False, **kwargs):
     if (done.returncode != 0) != fails:
         sys.exit(f"FAILED: {' '.join(command)}: exit status {done.returncode}\n{done.stdout[-4000:]}{done.stderr[-4000:]}")
     return (done.stderr if fails else done.stdout).strip()
+
+
+def page_project(root, folder, *names):
+    """A project as docs/packages.md has it: main.c, and CMakeLists.txt or meson.build."""
+    with open(f"{root}/docs/packages.md", encoding="utf-8") as file:
+        page = file.read()
+    shutil.rmtree(folder, ignore_errors=True)
+    os.makedirs(folder)
+    for name in ("main.c", *names):
+        language = {"main.c": "c", "CMakeLists.txt": "cmake", "meson.build": "meson"}[name]
+        found = re.findall(rf"^```{language}\n(.*?)^```$", page, re.M | re.S)
+        if len(found) != 1:
+            sys.exit(f"FAILED: docs/packages.md has {len(found)} blocks of {language}, expected one")
+        with open(f"{folder}/{name}", "w", encoding="utf-8") as file:
+            file.write(found[0])
+
+
+def reads_a_digit(program, model, root, **environment):
+    printed = run(program, model, f"{root}/models/digits/test_images.npy", env=environment)
+    if printed != FIRST_DIGIT:
+        sys.exit(f"FAILED: {program} printed {printed!r}, expected {FIRST_DIGIT!r}")
 
 
 def check_cmake(tree, build, root, components, container=None):
@@ -30,10 +53,18 @@ def check_cmake(tree, build, root, components, container=None):
     shutil.rmtree(build, ignore_errors=True)
     run("cmake", "-B", build, "-DCMAKE_BUILD_TYPE=Release", f"-DQUARRY_COMPONENTS={';'.join(components)}", *asked)
     run("cmake", "--build", build)
+    # docs/packages.md, as it stands there.
+    page_project(root, f"{build}-page", "CMakeLists.txt")
+    run("cmake", "-B", f"{build}-page/out", asked[0], "-S", f"{build}-page")
+    run("cmake", "--build", f"{build}-page/out")
+    reads_a_digit(f"{build}-page/out/main", f"{digits}/digits.onnx", root)
     compiled = f"{build}/digits.qrm"
     container = container or compiled
     print("   find_package:", run(f"{build}/hello", f"{digits}/digits.onnx").splitlines()[-1])
     print("  ", run(f"{build}/digits", digits, f"{digits}/digits.onnx", container).splitlines()[-1])
+    if "quantize" in components:
+        print("  ", run(f"{build}/quantize", digits, f"{build}/digits.qdq.onnx"))
+        reads_a_digit(f"{build}-page/out/main", f"{build}/digits.qdq.onnx", root)
     if "program" in components and not os.path.exists(compiled):
         sys.exit("FAILED: quarry::program has compiled nothing")
     # A C program in a project that knows no C++, and what is refused in words.

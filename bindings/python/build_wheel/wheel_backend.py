@@ -62,11 +62,13 @@ def installed_tree(config, work):
         return given
     if not os.path.exists(os.path.join(root, "meson.build")):
         sys.exit("there is no checkout of Quarry around this folder: set QUARRY_PREFIX to an installed tree")
-    build, tree = os.path.join(work, "build"), os.path.join(work, "tree")
-    # Packed relocations need glibc 2.36; without, an older one will do.
-    run("meson", "setup", build, root, "--buildtype=release", "-Dtests=false", "-Dpacked_relocations=false")
-    run("ninja", "-C", build)
-    run("meson", "install", "-C", build, "--quiet", "--strip", "--destdir", tree)
+    tree = os.path.join(work, "tree")
+    # A folder by itself: with a TMPDIR in the checkout the compiler is called as for any build there, and ccache knows what it made before.
+    with tempfile.TemporaryDirectory(prefix="quarry-build-") as build:
+        # Packed relocations need glibc 2.36; without, an older one will do.
+        run("meson", "setup", build, root, "--buildtype=release", "-Dtests=false", "-Dpacked_relocations=false")
+        run("ninja", "-C", build)
+        run("meson", "install", "-C", build, "--quiet", "--strip", "--destdir", tree)
     return tree
 
 
