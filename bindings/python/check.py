@@ -79,21 +79,24 @@ run(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"{here}/tests", cwd
 run(python, f"{here}/bench.py", show=1)
 if everything:
     run(python, f"{here}/tests/onnx_suite.py", f"{work}/venv/bin/quarry", f"{work}/onnx", show=2)
-    # One wheel serves every Python: what others there are on this machine run the example too.
-    tried = [".".join(map(str, sys.version_info[:2]))]
+    # One wheel serves every Python: the oldest and the newest on this machine run the example too.
+    own = ".".join(map(str, sys.version_info[:2]))
+    found = {}
     others = [shutil.which(f"python3.{minor}") for minor in range(9, 20)] + sorted(glob.glob(os.path.expanduser("~/.pyenv/versions/3.*/bin/python3")))
     for name in filter(None, others):
         asked = subprocess.run([name, "-c", "import sys, venv, ensurepip; print('%d.%d' % sys.version_info[:2])"], capture_output=True, text=True)
         version = asked.stdout.strip()
-        if asked.returncode != 0 or version in tried or int(version.split(".")[1]) < 9:
-            continue  # a shim of pyenv's stands for versions that are not chosen too
-        tried.append(version)
+        if asked.returncode == 0 and version != own and int(version.split(".")[1]) >= 9:  # a shim of pyenv's stands for versions that are not chosen too
+            found.setdefault(int(version.split(".")[1]), name)
+    ends = sorted({min(found), max(found)}) if found else []
+    for minor in ends:
+        name, version = found[minor], f"3.{minor}"
         run(name, "-m", "venv", f"{work}/venv-{version}")
         install(f"{work}/venv-{version}/bin/python", wheel)
         printed = run(f"{work}/venv-{version}/bin/python", "-c", example, cwd=root)
         if "the first digit is a 9" not in printed:
             sys.exit(f"FAILED: with Python {version} the README's example printed {printed!r}")
-    print("   the wheel runs in Python", ", ".join(tried))
+    print("   the wheel runs in Python", ", ".join([own, *(f"3.{minor}" for minor in ends)]))
 if "--ray" in sys.argv[3:]:
     install(python, "-r", f"{here}/requirements-ray.txt")
     # A busy machine takes its time to start Ray; it is given five minutes.
