@@ -418,6 +418,16 @@ void add_convs(Registry &registry) {
         for (int j = 0; j < (winograd ? 60 : 160); ++j) check_conv(isa, random_case(random, depthwise, algorithm));
       });
     }
+  registry.test("ConvF32: wide planes to pixels", [](const Isa &isa) {
+    for (const std::int32_t oc : {4, 7, 8, 13, 16})
+      for (const std::int32_t step : {1, 2, 3})
+        for (const std::int32_t size : {17, 64, 101}) {
+          ConvCase c = conv_case(size, 1 + size % 3, oc, step == 3 ? 5 : 3, step, size == 64 ? 0 : 1);
+          c.p.x_stride = kPlanes, c.p.y_stride = oc + step - 1, c.p.window.n = 2;
+          c.p.act = {oc == 13 ? Act::Silu : Act::Clip, oc == 13 ? 1.0f : 0.0f, 1, 0}, c.p.has_bias = oc != 8;
+          check_conv(isa, c);
+        }
+  });
   registry.test("ConvF32: every activation", [](const Isa &isa) {
     for (std::uint32_t kind = 0; kind < static_cast<std::uint32_t>(Act::Count); ++kind)
       for (const Residual residual : {Residual::None, Residual::BeforeAct, Residual::AfterAct})

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Convolution of few input channels from planes to planes: vectors of pixels times single weights. And of few output
-// channels too, to pixels: rows of planes that are turned.
+// channels too, to pixels: rows of planes that are turned; or, where the channels fill a vector, single pixels times
+// vectors of weights, read where they lie.
 #include "backends/common/kernels/isa/activate.h"
 #include "backends/common/kernels/isa/conv_planes_f32.h"
+#include "backends/common/kernels/isa/gemm_tile.h"
 #include "backends/common/kernels/isa/plane_rows.h"
+#include "backends/common/kernels/isa/prefetch.h"
 #include "backends/common/kernels/isa/transpose.h"
 
 namespace quarry::kernels::QR_ISA {
@@ -98,11 +101,111 @@ void run_row(const Planes &g, const float *rows, std::int64_t out) noexcept {
   }
 }
 
+// ---- planes to pixels
+
+#if (defined(__AVX512F__) && QR_ISA_BYTES == 64) || defined(__aarch64__)  // 32 registers
+constexpr int kPixels = 16;
+#else
+constexpr int kPixels = 12;
+#endif
+
+// kPixels pixels, of which `count` exist, times a vector of channels. `from`: what the first tap of the first pixel
+// sees; rows and planes are as far apart as given. A step of 0 is one that the compiler does not know.
+template <int kStep>
+QR_INLINE void pixel_tile(const ConvF32 &p, const float *w, const float *bias, const float *from, std::int64_t row,
+                          std::int64_t plane, float *y, int count) noexcept {
+  const Window &win = p.window;
+  const std::int64_t step = kStep > 0 ? kStep : std::int64_t{win.sw}, kw = win.kw, channels = p.ic;
+  VecF acc[kPixels];
+  QR_UNROLL for (int i = 0; i < kPixels; ++i) acc[i] = VecF{};
+  // Images of many pixels are bound by memory: what the next tile writes comes near meanwhile, and what later ones
+  // read.
+  constexpr std::int64_t kAhead = 4;
+  QR_UNROLL for (int i = 0; i < kPixels; ++i) prefetch_write(y + (i + kPixels) * p.y_stride);
+  for (std::int64_t ky = 0; ky < win.kh; ++ky, from += row)
+    for (std::int64_t kx = 0; kx < kw; ++kx) {
+      const float *at = from + kx;
+      for (std::int64_t c = 0; c < channels; ++c, at += plane, w += kLanes) {
+        const VecF weights = load(w);
+        if (kStep > 0 && kx < kStep) prefetch_near(at + kAhead * kPixels * kStep + kx * kPixels);
+        QR_UNROLL for (int i = 0; i < kPixels; ++i) acc[i] = fma(splat(at[i * step]), weights, acc[i]);
+      }
+    }
+  const VecF b = bias ? load(bias) : VecF{}, low = splat(p.act.a), high = splat(p.act.b);
+  const bool clip = p.act.kind == Act::Clip;
+  QR_UNROLL for (int i = 0; i < kPixels; ++i) {
+    if (i >= count) return;
+    VecF sum = acc[i] + b;
+    if (clip) sum = clamp(sum, low, high);
+    if (p.oc == kLanes) store(y + i * p.y_stride, sum);
+    else store_part(y + i * p.y_stride, sum, p.oc);
+  }
+}
+
+// A row of output. `room` has as much of the image as a tile sees, where that reaches beyond it.
+template <int kStep>
+void run_pixels(const ConvF32 &p, const float *x, const float *weights, const float *bias, std::int64_t oy, float *y,
+                float *room) noexcept {
+  const Window &w = p.window;
+  const std::int64_t top = oy * w.sh - w.pad_top, plane = std::int64_t{w.ih} * w.iw, dh = w.dh;
+  const std::int64_t columns = (kPixels - 1) * std::int64_t{w.sw} + w.kw;
+  const bool rows_inside = top >= 0 && top + (w.kh - 1) * dh < w.ih;
+  const auto inside = [&](std::int64_t left) __attribute__((always_inline)) {
+    return rows_inside && left >= 0 && left + columns <= w.iw;
+  };
+  for (std::int64_t ox = 0; ox < w.ow; ox += kPixels) {
+    // The last ones begin earlier where that keeps them in the image: some pixels are made twice.
+    std::int64_t first = ox;
+    if (ox > 0 && ox + kPixels > w.ow && inside((w.ow - kPixels) * w.sw - w.pad_left)) first = w.ow - kPixels;
+    const std::int64_t left = first * w.sw - w.pad_left;
+    float *const to = y + first * p.y_stride;
+    const int count = static_cast<int>(min_of<std::int64_t>(kPixels, w.ow - first));
+    if (inside(left)) {
+      pixel_tile<kStep>(p, weights, bias, x + top * w.iw + left, dh * w.iw, plane, to, count);
+      continue;
+    }
+    float *line = room;
+    for (std::int64_t c = 0; c < p.ic; ++c)
+      for (std::int64_t ky = 0; ky < w.kh; ++ky, line += columns) {
+        const std::int64_t iy = top + ky * dh, begin = min_of(columns, max_of<std::int64_t>(0, -left)),
+                           end = iy < 0 || iy >= w.ih ? begin : min_of(columns, max_of(begin, w.iw - left));
+        const float *const from = x + c * plane + iy * w.iw + left;
+        for (std::int64_t i = 0; i < begin; ++i) line[i] = 0;
+        for (std::int64_t i = begin; i < end; ++i) line[i] = from[i];
+        for (std::int64_t i = end; i < columns; ++i) line[i] = 0;
+      }
+    pixel_tile<kStep>(p, weights, bias, room, columns, w.kh * columns, to, count);
+  }
+  if (p.act.kind != Act::None && p.act.kind != Act::Clip) finish_rows(p.act, y, p.y_stride, w.ow, p.oc, nullptr, 0);
+}
+
+void run_to_pixels(const Call &call) noexcept {
+  const auto &p = call.as<ConvF32>();
+  const Window &w = p.window;
+  const float *const x = call.operand<const float>(0), *const weights = call.operand<const float>(1);
+  const float *const bias = p.has_bias ? call.operand<const float>(2) : nullptr;
+  float *const y = call.operand<float>(p.has_bias ? 3 : 2);
+  const double flops = 2.0 * w.ow * static_cast<double>(std::int64_t{w.kh} * w.kw * p.ic) * p.oc;
+  call.threads.run(static_cast<std::uint64_t>(std::int64_t{w.n} * w.oh),
+                   static_cast<std::uint64_t>(1 + kWorthSharing / flops),
+                   [&](std::uint64_t begin, std::uint64_t end, std::uint32_t worker) {
+                     auto *const room = reinterpret_cast<float *>(call.worker_scratch(worker));
+                     for (auto row = static_cast<std::int64_t>(begin); row < static_cast<std::int64_t>(end); ++row) {
+                       const float *const image = x + row / w.oh * p.ic * w.ih * w.iw;
+                       float *const to = y + row * w.ow * p.y_stride;
+                       if (w.sw == 1) run_pixels<1>(p, image, weights, bias, row % w.oh, to, room);
+                       else if (w.sw == 2) run_pixels<2>(p, image, weights, bias, row % w.oh, to, room);
+                       else run_pixels<0>(p, image, weights, bias, row % w.oh, to, room);
+                     }
+                   });
+}
+
 }  // namespace
 
 void run_conv_planes(const Call &call) noexcept {
   const auto &p = call.as<ConvF32>();
   const Window &w = p.window;
+  if (p.y_stride != kPlanes && 2 * p.oc >= kLanes) return run_to_pixels(call);
   const ConvShape s = conv_shape(p, kLanes, kF32Panel);
   const ConvPlanes strips = conv_planes(p, kLanes);
   std::size_t operand = 2;
