@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/gpu/opencl/device.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 
 namespace quarry::opencl {
 
@@ -88,6 +91,18 @@ String judge(const Device &d) {
   return {};
 }
 
+// PoCL ends the process when it is asked for its devices where it finds no processors: hwloc, its library, looks for
+// them in /sys, but for other places that the environment names.
+const char *why_pocl_would_abort(std::string_view platform) {
+  if (platform != kPocl) return nullptr;
+  for (const char *const elsewhere : {"HWLOC_XMLFILE", "HWLOC_SYNTHETIC", "HWLOC_FSROOT", "HWLOC_COMPONENTS"})
+    if (std::getenv(elsewhere)) return nullptr;
+  for (const char *const place : {"/sys/devices/system/cpu/cpu0/topology", "/sys/bus/cpu/devices/cpu0/topology"})
+    if (access(place, X_OK) == 0) return nullptr;
+  return "found no /sys/devices/system/cpu/cpu0/topology, expected the processors there, without which PoCL ends the "
+         "process: mount /sys";
+}
+
 int rank_of(const Device &d) { return d.type & CL_DEVICE_TYPE_GPU ? 0 : d.type & CL_DEVICE_TYPE_ACCELERATOR ? 1 : 2; }
 
 }  // namespace
@@ -126,6 +141,12 @@ Result<Vector<Device>> find_devices(const Library &library) {
       return library->GetPlatformInfo(platform, CL_PLATFORM_NAME, size, out, needed);
     });
     names += (names.empty() ? "" : ", ") + name;
+    if (const char *const why = why_pocl_would_abort(name)) {
+      Device &device = devices.emplace_back();
+      device.platform = platform, device.platform_name = device.name = name, device.type = CL_DEVICE_TYPE_CPU;
+      device.why_not = why;
+      continue;
+    }
     cl_uint found = 0;
     if (library->GetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 0, nullptr, &found) != CL_SUCCESS || found == 0) continue;
     Vector<cl_device_id> ids(found);
@@ -147,6 +168,7 @@ Result<Vector<Device>> find_devices(const Library &library) {
 }
 
 String describe(const Device &d) {
+  if (!d.id) return "platform: " + printable(d.platform_name);
   constexpr double kMega = 1 << 20;
   String out = format("%s: %s by %s, platform %s\n", d.type_name(), printable(d.name).c_str(),
                       printable(d.vendor).c_str(), printable(d.platform_name).c_str());

@@ -6,10 +6,13 @@
 
 namespace quarry::opencl {
 
+// The name of PoCL's platform, whose device is the processor.
+inline constexpr std::string_view kPocl = "Portable Computing Language";
+
 // What a device says of itself.
 struct Device {
   cl_platform_id platform = nullptr;
-  cl_device_id id = nullptr;
+  cl_device_id id = nullptr;  // none: its platform cannot be asked
   String platform_name, name, vendor, driver, version, c_version, profile, extensions;
   cl_device_type type = 0;
   std::uint32_t numeric = 0;  // 102: OpenCL 1.2

@@ -14,7 +14,6 @@ namespace quarry::opencl {
 
 namespace {
 
-constexpr std::string_view kPlatform = "Portable Computing Language";
 // Programs of so many kinds are built beside each other.
 constexpr std::uint64_t kLocks = 64;
 
@@ -191,7 +190,7 @@ String flaw_of_binary(std::span<const std::uint8_t> binary) {
 // ---- the lock -----------------------------------------------------------------------------------
 
 BuildLock BuildLock::of(const Device &device, std::uint64_t hash) {
-  if (device.platform_name != kPlatform) return {};
+  if (device.platform_name != kPocl) return {};
   const String path = folder() + format("/quarry-%02llu.lock", static_cast<unsigned long long>(hash % kLocks));
   return BuildLock(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
 }

@@ -7,6 +7,10 @@
 //   log=...              what the compiler says
 //   empty=2              in the first two binaries that are taken the file program.bc is empty, as where another
 //                        process was writing it (PoCL)
+//   whole=1              buffers stay when they are released, and are written as a whole: what Oclgrind knows of what
+//   was
+//                        written is of the last buffer of that number, and as long as what was written last
+// The environment variable CL_REAL names the library behind it (libOpenCL.so.1).
 // cl_layer_count("BuildProgram") tells how often a call was made since the script was set; "sources": programs that
 // were made from source; "objects": handles that are not released yet.
 #define CL_TARGET_OPENCL_VERSION 300
@@ -30,6 +34,7 @@ struct State {
   std::mutex mutex;
   std::string script = std::getenv("CL_SCRIPT") ? std::getenv("CL_SCRIPT") : "";
   std::map<std::string, long> counts;
+  std::map<cl_mem, std::pair<cl_mem, size_t>> parts;  // sub-buffers: of what, from where on
   std::atomic<long> objects{0};
 };
 State &state() {
@@ -39,7 +44,8 @@ State &state() {
 
 template <class F>
 F real(F, const char *name) {
-  static void *const library = dlopen("libOpenCL.so.1", RTLD_NOW | RTLD_LOCAL);
+  static const char *const named = std::getenv("CL_REAL");
+  static void *const library = dlopen(named ? named : "libOpenCL.so.1", RTLD_NOW | RTLD_LOCAL);
   return library ? reinterpret_cast<F>(dlsym(library, name)) : nullptr;
 }
 #define QR_REAL(name) real(&cl##name, "cl" #name)
@@ -131,7 +137,10 @@ QR_EXPORT cl_mem clCreateBuffer(cl_context c, cl_mem_flags flags, size_t size, v
 QR_EXPORT cl_mem clCreateSubBuffer(cl_mem m, cl_mem_flags flags, cl_buffer_create_type type, const void *region,
                                    cl_int *error) {
   if ((*error = meet("CreateSubBuffer")) != CL_SUCCESS) return nullptr;
-  return made(QR_REAL(CreateSubBuffer)(m, flags, type, region, error));
+  const cl_mem part = made(QR_REAL(CreateSubBuffer)(m, flags, type, region, error));
+  const std::lock_guard lock(state().mutex);
+  if (part) state().parts[part] = {m, static_cast<const cl_buffer_region *>(region)->origin};
+  return part;
 }
 QR_EXPORT cl_program clCreateProgramWithSource(cl_context c, cl_uint n, const char **texts, const size_t *sizes,
                                                cl_int *error) {
@@ -191,9 +200,24 @@ QR_EXPORT cl_int clEnqueueReadBuffer(cl_command_queue q, cl_mem m, cl_bool b, si
   if (const cl_int error = meet("EnqueueReadBuffer")) return error;
   return QR_REAL(EnqueueReadBuffer)(q, m, b, at, size, to, n, wait, event);
 }
+static cl_int write_whole(cl_command_queue q, cl_mem m, size_t at, size_t size, const void *from) {
+  {
+    const std::lock_guard lock(state().mutex);
+    if (const auto found = state().parts.find(m); found != state().parts.end())
+      m = found->second.first, at += found->second.second;
+  }
+  size_t bytes = 0;
+  cl_int error = QR_REAL(GetMemObjectInfo)(m, CL_MEM_SIZE, sizeof bytes, &bytes, nullptr);
+  std::string all(bytes, '\0');
+  if (!error) error = QR_REAL(EnqueueReadBuffer)(q, m, CL_TRUE, 0, bytes, all.data(), 0, nullptr, nullptr);
+  if (error) return error;
+  std::memcpy(all.data() + at, from, size);
+  return QR_REAL(EnqueueWriteBuffer)(q, m, CL_TRUE, 0, bytes, all.data(), 0, nullptr, nullptr);
+}
 QR_EXPORT cl_int clEnqueueWriteBuffer(cl_command_queue q, cl_mem m, cl_bool b, size_t at, size_t size, const void *from,
                                       cl_uint n, const cl_event *wait, cl_event *event) {
   if (const cl_int error = meet("EnqueueWriteBuffer")) return error;
+  if (setting("whole") == "1") return write_whole(q, m, at, size, from);
   return QR_REAL(EnqueueWriteBuffer)(q, m, b, at, size, from, n, wait, event);
 }
 QR_EXPORT cl_int clEnqueueCopyBuffer(cl_command_queue q, cl_mem from, cl_mem to, size_t a, size_t b, size_t size,
@@ -239,7 +263,15 @@ QR_EXPORT cl_int clFinish(cl_command_queue q) {
   }
 QR_RELEASE(ReleaseContext, cl_context)
 QR_RELEASE(ReleaseCommandQueue, cl_command_queue)
-QR_RELEASE(ReleaseMemObject, cl_mem)
 QR_RELEASE(ReleaseProgram, cl_program)
 QR_RELEASE(ReleaseKernel, cl_kernel)
 QR_RELEASE(ReleaseEvent, cl_event)
+QR_EXPORT cl_int clReleaseMemObject(cl_mem object) {
+  --state().objects;
+  if (setting("whole") == "1") return CL_SUCCESS;
+  {
+    const std::lock_guard lock(state().mutex);
+    state().parts.erase(object);
+  }
+  return QR_REAL(ReleaseMemObject)(object);
+}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Each kernel against cpu-reference: odd shapes, views, NaN, infinities, saturation. Runs on the first usable device,
-// or ends where there is none; meson runs it under Oclgrind too, which watches bounds, races and uninitialised values.
+// or ends where there is none; meson runs it under Oclgrind too, which watches bounds, races and values nobody wrote.
 #include <algorithm>
 #include <array>
 #include <bit>
