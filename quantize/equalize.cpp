@@ -31,6 +31,7 @@ bool keeps_factors(const qir::Node &node) {
     case Op::AveragePool:
     case Op::GlobalAveragePool:
     case Op::GlobalMaxPool:
+    case Op::PRelu:
     case Op::Dropout:
     case Op::Identity: return node.outputs.size() == 1;
     default: return false;
@@ -93,6 +94,43 @@ Vector<float> reach(const qir::Graph &graph, const qir::Node &node, bool of_inpu
   return most;
 }
 
+// Constants are of others: what is changed is a copy.
+class OwnConstants {
+ public:
+  OwnConstants(qir::Graph &graph, qir::Store &store)
+      : graph_(graph), store_(store), own_(graph.tensors.size(), nullptr) {}
+  float *operator()(std::int32_t id) {
+    float *&values = own_[static_cast<std::size_t>(id)];
+    if (!values) {
+      qir::Tensor &tensor = at(graph_, id);
+      tensor.data = store_.copy(tensor.data.data, tensor.data.size);
+      values = static_cast<float *>(const_cast<void *>(tensor.data.data));
+    }
+    return values;
+  }
+
+ private:
+  qir::Graph &graph_;
+  qir::Store &store_;
+  Vector<float *> own_;
+};
+
+// The results of a product times `by`, channel by channel.
+void scale_results(const qir::Graph &graph, const qir::Node &node, const Vector<float> &by, OwnConstants &own) {
+  float *weights = own(node.inputs[1]);
+  each_weight(graph, node, false, [&](std::size_t weight, std::size_t channel) { weights[weight] *= by[channel]; });
+  if (const std::int32_t bias = qir::input_of(node, 2); bias != qir::kAbsent) {
+    float *values = own(bias);
+    for (std::size_t c = 0; c < by.size(); ++c) values[c] *= by[c];
+  }
+}
+
+// As if its inputs were divided by `by`.
+void divide_inputs(const qir::Graph &graph, const qir::Node &node, const Vector<float> &by, OwnConstants &own) {
+  float *weights = own(node.inputs[1]);
+  each_weight(graph, node, true, [&](std::size_t weight, std::size_t channel) { weights[weight] /= by[channel]; });
+}
+
 }  // namespace
 
 void equalize_layers(qir::Graph &graph, qir::Store &store, Vector<Change> *changes) {
@@ -102,17 +140,7 @@ void equalize_layers(qir::Graph &graph, qir::Store &store, Vector<Change> *chang
   Vector<Pair> pairs;
   for (std::size_t n = 0; n < graph.nodes.size(); ++n)
     if (const auto pair = pair_from(graph, uses, static_cast<std::int32_t>(n))) pairs.push_back(*pair);
-  // Constants are of others: what is changed is a copy.
-  Vector<float *> own(graph.tensors.size(), nullptr);
-  const auto writable = [&](std::int32_t id) {
-    float *&values = own[static_cast<std::size_t>(id)];
-    if (!values) {
-      qir::Tensor &tensor = at(graph, id);
-      tensor.data = store.copy(tensor.data.data, tensor.data.size);
-      values = static_cast<float *>(const_cast<void *>(tensor.data.data));
-    }
-    return values;
-  };
+  OwnConstants own(graph, store);
   Vector<Vector<double>> factors;  // of all rounds
   for (const Pair &pair : pairs) factors.push_back(Vector<double>(pair.channels, 1));
   for (int round = 0; round < kMostRounds; ++round) {
@@ -131,15 +159,10 @@ void equalize_layers(qir::Graph &graph, qir::Store &store, Vector<Change> *chang
         moved = std::max(moved, std::fabs(std::log(static_cast<double>(by[c]))));
         factors[p][c] *= static_cast<double>(by[c]);
       }
-      float *weights = writable(first.inputs[1]);
-      each_weight(graph, first, false,
-                  [&](std::size_t weight, std::size_t channel) { weights[weight] /= by[channel]; });
-      if (const std::int32_t bias = qir::input_of(first, 2); bias != qir::kAbsent) {
-        float *values = writable(bias);
-        for (std::size_t c = 0; c < pair.channels; ++c) values[c] /= by[c];
-      }
-      float *others = writable(second.inputs[1]);
-      each_weight(graph, second, true, [&](std::size_t weight, std::size_t channel) { others[weight] *= by[channel]; });
+      Vector<float> inverse(pair.channels);
+      for (std::size_t c = 0; c < pair.channels; ++c) inverse[c] = 1 / by[c];
+      scale_results(graph, first, inverse, own);
+      divide_inputs(graph, second, inverse, own);
     }
     if (moved < 0.01) break;
   }
@@ -150,6 +173,193 @@ void equalize_layers(qir::Graph &graph, qir::Store &store, Vector<Change> *chang
          format("%zu channels with %s, factors %.3g to %.3g", pairs[p].channels,
                 printable(graph.nodes[static_cast<std::size_t>(pairs[p].second)].name).c_str(), least, most)});
   }
+}
+
+// ---- by the activations -------------------------------------------------------------------------
+
+namespace {
+
+// A product with a scale for each channel of results, and the products that read all of those, each channel by itself.
+struct Chain {
+  std::int32_t first = 0;
+  Vector<std::int32_t> readers;
+  std::size_t channels = 0;
+  double bound = HUGE_VAL;  // what Clip on the way lets through
+};
+
+// Clip from 0 up: min(s * x, high) = s * min(x, high) as long as s * x stays under `high`.
+bool clips_above(const qir::Graph &graph, const qir::Node &node, double *high) {
+  if (node.op != Op::Clip) return false;
+  const std::int32_t least = qir::input_of(node, 1), most = qir::input_of(node, 2);
+  const float *low = least == qir::kAbsent ? nullptr : qir::constant_floats(graph, least);
+  const float *up = most == qir::kAbsent ? nullptr : qir::constant_floats(graph, most);
+  if (!low || *low != 0 || (most != qir::kAbsent && !up)) return false;
+  *high = up ? static_cast<double>(*up) : HUGE_VAL;
+  return *high > 0;
+}
+
+bool follow(const qir::Graph &graph, const qir::Uses &uses, std::int32_t tensor, Chain &chain) {
+  if (uses.is_output(tensor) || uses.users(tensor).empty()) return false;
+  const bool is_conv = graph.nodes[static_cast<std::size_t>(chain.first)].op == Op::Conv;
+  for (const std::int32_t n : uses.users(tensor)) {
+    const qir::Node &user = graph.nodes[static_cast<std::size_t>(n)];
+    if (user.inputs[0] != tensor || std::ranges::count(user.inputs, tensor) != 1) return false;
+    double high = HUGE_VAL;
+    if (keeps_factors(user) || clips_above(graph, user, &high)) {
+      chain.bound = std::min(chain.bound, high);
+      if (!follow(graph, uses, user.outputs[0], chain)) return false;
+      continue;
+    }
+    if (!has_own_weights(graph, uses, user) || (user.op == Op::Conv) != is_conv) return false;
+    const Product product = *product_of(graph, user);
+    const std::size_t taken =
+        is_conv ? product.groups * static_cast<std::size_t>(at(graph, user.inputs[1]).shape[1]) : product.terms;
+    if (taken != chain.channels) return false;
+    chain.readers.push_back(n);
+  }
+  return true;
+}
+
+Vector<Chain> chains_of(const qir::Graph &graph) {
+  const qir::Uses uses(graph);
+  Vector<Chain> out;
+  for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
+    const qir::Node &node = graph.nodes[n];
+    if ((node.op != Op::Conv && node.op != Op::Gemm) || !has_own_weights(graph, uses, node)) continue;
+    const Product product = *product_of(graph, node);
+    Chain chain;
+    chain.first = static_cast<std::int32_t>(n), chain.channels = product.groups * product.outputs;
+    if (chain.channels > 1 && follow(graph, uses, node.outputs[0], chain)) out.push_back(std::move(chain));
+  }
+  return out;
+}
+
+// Of a tensor's channels over samples.
+struct Channels {
+  Vector<double> reach, square;  // the most; the mean of squares
+  double values = 0;             // of a channel
+};
+
+void look(std::span<const float> values, const qir::Shape &shape, std::size_t axis, Channels &channels) {
+  std::size_t inner = 1;
+  for (std::size_t d = axis + 1; d < shape.size(); ++d) inner *= static_cast<std::size_t>(shape[d]);
+  const std::size_t count = channels.reach.size();
+  if (inner == 0 || values.empty()) return;
+  for (std::size_t at = 0, c = 0; at + inner <= values.size(); at += inner, c = c + 1 == count ? 0 : c + 1) {
+    float most = 0, squares = 0;
+    for (std::size_t i = at; i < at + inner; ++i) {
+      most = std::max(most, std::fabs(values[i]));
+      squares += values[i] * values[i];
+    }
+    channels.reach[c] = std::max(channels.reach[c], static_cast<double>(most));
+    channels.square[c] += static_cast<double>(squares);
+  }
+  channels.values += static_cast<double>(values.size()) / static_cast<double>(count);
+}
+
+// What rounding of the activations between and of the readers' weights makes of the readers' results, as the sum of
+// squares. `by`: factors of channels, the widest of which stays as it is.
+double cost(const qir::Graph &graph, const Chain &chain, const Channels &channels, const Vector<double> &by,
+            double activation_steps, double weight_steps) {
+  double widest = 0;
+  for (std::size_t c = 0; c < chain.channels; ++c) widest = std::max(widest, by[c] * channels.reach[c]);
+  const double step = widest / activation_steps;
+  double sum = 0;
+  for (const std::int32_t n : chain.readers) {
+    const qir::Node &node = graph.nodes[static_cast<std::size_t>(n)];
+    const float *weights = qir::constant_floats(graph, node.inputs[1]);
+    const Product product = *product_of(graph, node);
+    const bool has_scales = node.op == Op::Conv || node.op == Op::Gemm;
+    const std::size_t per_group =
+        node.op == Op::Conv ? static_cast<std::size_t>(at(graph, node.inputs[1]).shape[1]) : product.terms;
+    const std::size_t taps = product.terms / per_group;
+    Vector<double> reach(product.groups * product.outputs, 0), power(product.groups, 0);
+    double most = 0;
+    for (std::size_t g = 0; g < product.groups; ++g) {
+      for (std::size_t t = 0; t < product.terms; ++t) {
+        const std::size_t c = g * per_group + t / taps;
+        power[g] += by[c] * by[c] * channels.square[c];
+      }
+      for (std::size_t o = 0; o < product.outputs; ++o) {
+        double &one = reach[g * product.outputs + o];
+        for (std::size_t t = 0; t < product.terms; ++t) {
+          const double weight = static_cast<double>(weights[product.weight(g, o, t)]) / by[g * per_group + t / taps];
+          one = std::max(one, std::fabs(weight));
+          sum += weight * weight * step * step / 12;
+        }
+        most = std::max(most, one);
+      }
+    }
+    for (std::size_t o = 0; o < reach.size(); ++o) {
+      const double weight_step = (has_scales ? reach[o] : most) / weight_steps;
+      sum += weight_step * weight_step / 12 * power[o / product.outputs];
+    }
+  }
+  return sum;
+}
+
+}  // namespace
+
+Status equalize_activations(qir::Graph &graph, qir::Store &store, const Feed &feed, double activation_steps,
+                            double weight_steps, Vector<Change> *changes, bool *changed) {
+  *changed = false;
+  Vector<Chain> chains = chains_of(graph);
+  if (chains.empty()) return {};
+  Vector<Channels> seen(chains.size());
+  Vector<std::int32_t> tensors;
+  for (std::size_t i = 0; i < chains.size(); ++i) {
+    seen[i].reach.assign(chains[i].channels, 0), seen[i].square.assign(chains[i].channels, 0);
+    tensors.push_back(graph.nodes[static_cast<std::size_t>(chains[i].readers[0])].inputs[0]);
+  }
+  Vector<std::int32_t> wanted;
+  for (const std::int32_t id : tensors)
+    if (std::ranges::find(wanted, id) == wanted.end()) wanted.push_back(id);
+  QR_RETURN_IF_ERROR(feed(wanted, [&](std::size_t place, std::span<const float> values) {
+    for (std::size_t i = 0; i < chains.size(); ++i) {
+      if (tensors[i] != wanted[place]) continue;
+      const qir::Shape &shape = at(graph, tensors[i]).shape;
+      const bool is_conv = graph.nodes[static_cast<std::size_t>(chains[i].first)].op == Op::Conv;
+      look(values, shape, is_conv ? 1 : shape.size() - 1, seen[i]);
+    }
+  }));
+  OwnConstants own(graph, store);
+  for (std::size_t i = 0; i < chains.size(); ++i) {
+    const Chain &chain = chains[i];
+    Channels &channels = seen[i];
+    for (double &square : channels.square) square /= std::max(channels.values, 1.0);
+    const double widest = *std::ranges::max_element(channels.reach);
+    if (!(widest > 0) || !std::isfinite(widest)) continue;
+    // A clipped value stays clipped: other inputs than the samples may reach a little further.
+    constexpr double kFurther = 1.25, kMost = 64;
+    const bool clips = chain.bound < HUGE_VAL;
+    const auto factors = [&](double power) {
+      Vector<double> by(chain.channels, 1);
+      for (std::size_t c = 0; c < chain.channels; ++c) {
+        const double reach = channels.reach[c] * (clips ? kFurther : 1);
+        if (reach > 0 && reach < widest) by[c] = std::min(std::pow(widest / reach, power), kMost);
+      }
+      return by;
+    };
+    Vector<double> best = factors(0);
+    const double before = cost(graph, chain, channels, best, activation_steps, weight_steps);
+    double least = before * 0.98, chosen = 0;
+    for (const double power : {0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875, 1.0}) {
+      Vector<double> tried = factors(power);
+      const double found = cost(graph, chain, channels, tried, activation_steps, weight_steps);
+      if (found < least) least = found, best = std::move(tried), chosen = power;
+    }
+    if (chosen == 0) continue;
+    const Vector<float> by(best.begin(), best.end());
+    const qir::Node first = graph.nodes[static_cast<std::size_t>(chain.first)];
+    scale_results(graph, first, by, own);
+    for (const std::int32_t n : chain.readers) divide_inputs(graph, graph.nodes[static_cast<std::size_t>(n)], by, own);
+    *changed = true;
+    if (changes)
+      changes->push_back({"activations equalised", first.name,
+                          format("%zu channels, factors to %.3g; foretold noise %.1f dB less", chain.channels,
+                                 static_cast<double>(*std::ranges::max_element(by)), 10 * std::log10(before / least))});
+  }
+  return {};
 }
 
 }  // namespace quarry::quantize

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <optional>
 #include <thread>
 
 #include "quantize/products.h"
@@ -14,19 +15,29 @@ namespace {
 
 using qir::at;
 
-constexpr std::size_t kMostTerms = 2304;                    // 3 x 3 x 256: what moments of more cost pays no more
+constexpr std::size_t kMostTerms = 2304;                    // 3 x 3 x 256: longer sums are looked at in parts
 constexpr std::size_t kMostBytes = std::size_t{512} << 20;  // of moments that are kept at a time
-constexpr std::size_t kRowsOfSample = 256;
+constexpr std::size_t kRowsOfSample = 256, kRowsForMeans = 1024;
 
 struct Job {
   std::size_t node;
   Product product;
-  Constant *weights, *bias;      // bias: nullptr where there is none that can be corrected
-  Vector<InputMoments> moments;  // of each group
+  Constant *weights, *bias;  // bias: nullptr where there is none that can be corrected
+  bool rounds;
+  Vector<InputMoments> moments;  // of each group: of each part of the sum
   double before = 0, after = 0;  // error of results
   double moved = 0;              // of a bias, in parts of its unit; the most
 
-  std::size_t bytes() const { return product.groups * product.terms * (product.terms + 1) * sizeof(double); }
+  std::size_t parts() const { return rounds ? (product.terms + kMostTerms - 1) / kMostTerms : 1; }
+  std::size_t begin_of(std::size_t part) const { return product.terms * part / parts(); }
+  std::size_t bytes() const {
+    std::size_t sum = 0;
+    for (std::size_t p = 0; p < parts(); ++p) {
+      const std::size_t terms = begin_of(p + 1) - begin_of(p);
+      sum += product.groups * terms * (rounds ? terms + 1 : 1) * sizeof(double);
+    }
+    return sum;
+  }
 };
 
 // The encoding of an element: per tensor, per channel or by blocks.
@@ -56,7 +67,7 @@ bool is_shared(const Plan &plan, const Constant &constant) {
   return std::ranges::count_if(plan.constants, [&](const Constant &one) { return one.tensor == constant.tensor; }) > 1;
 }
 
-Vector<Job> jobs_of(const qir::Graph &graph, Plan *plan, Vector<Change> *changes) {
+Vector<Job> jobs_of(const qir::Graph &graph, const Improvements &wanted, Plan *plan) {
   Vector<Job> jobs;
   for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
     const qir::Node &node = graph.nodes[n];
@@ -64,18 +75,12 @@ Vector<Job> jobs_of(const qir::Graph &graph, Plan *plan, Vector<Change> *changes
     if (!weights || weights->stored.empty() || is_shared(*plan, *weights)) continue;
     const std::optional<Product> product = product_of(graph, node);
     if (!product) continue;
-    if (product->terms > kMostTerms) {
-      changes->push_back(
-          {"weights rounded to the nearest", node.name,
-           format("sums of %zu terms, adaptive rounding takes at most %zu", product->terms, kMostTerms)});
-      continue;
-    }
     Constant *bias = constant_of(plan, n, 2);
     const bool is_plain =
         node.op != qir::Op::Gemm || (node.get_float("alpha", 1) == 1 && node.get_float("beta", 1) == 1);
     const bool fits = bias && is_plain && !is_shared(*plan, *bias) && bias->dtype == DType::I32 &&
                       bias->stored.size() == product->groups * product->outputs;
-    jobs.push_back({n, *product, weights, fits ? bias : nullptr, {}});
+    if (wanted.rounding || fits) jobs.push_back({n, *product, weights, fits ? bias : nullptr, wanted.rounding, {}});
   }
   return jobs;
 }
@@ -84,38 +89,46 @@ void improve(const qir::Graph &graph, const Improvements &wanted, Job &job) {
   const qir::Tensor &weights = at(graph, job.weights->tensor);
   const auto *values = static_cast<const float *>(weights.data.data);
   const Product &product = job.product;
+  const bool corrects = wanted.bias && job.bias;
   Vector<float> real(product.terms);
   Vector<Encoding> encodings(product.terms);
   Vector<std::int32_t> stored(product.terms);
-  for (std::size_t g = 0; g < product.groups; ++g) {
-    const InputMoments &moments = job.moments[g];
-    const AdaptiveRounding rounding(moments);
-    for (std::size_t o = 0; o < product.outputs; ++o) {
-      for (std::size_t t = 0; t < product.terms; ++t) {
-        const std::size_t element = product.weight(g, o, t);
-        real[t] = values[element], stored[t] = job.weights->stored[element];
-        encodings[t] = encoding_of(*job.weights, weights.shape, element);
+  Vector<double> shifts(product.groups * product.outputs, 0);  // of the means of the results
+  for (std::size_t g = 0; g < product.groups; ++g)
+    for (std::size_t part = 0; part < job.parts(); ++part) {
+      const InputMoments &moments = job.moments[g * job.parts() + part];
+      const std::size_t begin = job.begin_of(part), count = job.begin_of(part + 1) - begin;
+      std::optional<AdaptiveRounding> rounding;
+      if (job.rounds) rounding.emplace(moments, corrects);
+      const std::span reals(real.data(), count);
+      const std::span codes(encodings.data(), count);
+      const std::span integers(stored.data(), count);
+      for (std::size_t o = 0; o < product.outputs; ++o) {
+        for (std::size_t t = 0; t < count; ++t) {
+          const std::size_t element = product.weight(g, o, begin + t);
+          real[t] = values[element], stored[t] = job.weights->stored[element];
+          encodings[t] = encoding_of(*job.weights, weights.shape, element);
+        }
+        if (rounding) {
+          job.before += rounding->error(reals, codes, integers);
+          rounding->round(reals, codes, integers);
+          job.after += rounding->error(reals, codes, integers);
+          for (std::size_t t = 0; t < count; ++t) job.weights->stored[product.weight(g, o, begin + t)] = stored[t];
+        }
+        double &shift = shifts[g * product.outputs + o];
+        for (std::size_t t = 0; t < count; ++t)
+          shift += moments.mean(t) *
+                   (static_cast<double>(stored[t] - encodings[t].zero_point) * static_cast<double>(encodings[t].scale) -
+                    static_cast<double>(real[t]));
       }
-      if (wanted.rounding) {
-        job.before += rounding.error(real, encodings, stored);
-        rounding.round(real, encodings, stored);
-        job.after += rounding.error(real, encodings, stored);
-        for (std::size_t t = 0; t < product.terms; ++t) job.weights->stored[product.weight(g, o, t)] = stored[t];
-      }
-      if (!wanted.bias || !job.bias) continue;
-      double shift = 0;  // of the mean of the result
-      for (std::size_t t = 0; t < product.terms; ++t)
-        shift += moments.mean(t) *
-                 (static_cast<double>(stored[t] - encodings[t].zero_point) * static_cast<double>(encodings[t].scale) -
-                  static_cast<double>(real[t]));
-      const std::size_t output = g * product.outputs + o;
-      const qir::Quantization &unit = job.bias->quant;
-      const auto step = static_cast<double>(unit.scales[output % unit.scales.size()]);
-      const double corrected = static_cast<double>(job.bias->stored[output]) - std::nearbyint(shift / step);
-      if (!(std::fabs(corrected) < 2147483647.0)) continue;
-      job.bias->stored[output] = static_cast<std::int32_t>(corrected);
-      job.moved = std::max(job.moved, std::fabs(shift));
     }
+  for (std::size_t output = 0; corrects && output < shifts.size(); ++output) {
+    const qir::Quantization &unit = job.bias->quant;
+    const auto step = static_cast<double>(unit.scales[output % unit.scales.size()]);
+    const double corrected = static_cast<double>(job.bias->stored[output]) - std::nearbyint(shifts[output] / step);
+    if (!(std::fabs(corrected) < 2147483647.0)) continue;
+    job.bias->stored[output] = static_cast<std::int32_t>(corrected);
+    job.moved = std::max(job.moved, std::fabs(shifts[output]));
   }
   job.moments.clear();
 }
@@ -193,7 +206,7 @@ Range clipped_range(std::span<const float> values, const Grid &grid) {
 Status improve_weights(const qir::Graph &graph, const Feed &feed, const Improvements &wanted, Plan *plan,
                        Vector<Change> *changes) {
   if (!wanted.rounding && !wanted.bias) return {};
-  Vector<Job> jobs = jobs_of(graph, plan, changes);
+  Vector<Job> jobs = jobs_of(graph, wanted, plan);
   for (std::size_t first = 0; first < jobs.size();) {
     // As many products at a time as there is room for their moments; the samples run once for each such part.
     std::size_t end = first, bytes = 0;
@@ -201,7 +214,9 @@ Status improve_weights(const qir::Graph &graph, const Feed &feed, const Improvem
     Vector<std::int32_t> tensors;
     for (std::size_t i = first; i < end; ++i) {
       Job &job = jobs[i];
-      job.moments.assign(job.product.groups, InputMoments(job.product.terms));
+      for (std::size_t g = 0; g < job.product.groups; ++g)
+        for (std::size_t part = 0; part < job.parts(); ++part)
+          job.moments.emplace_back(job.begin_of(part + 1) - job.begin_of(part), job.rounds);
       const std::int32_t input = graph.nodes[job.node].inputs[0];
       if (std::ranges::find(tensors, input) == tensors.end()) tensors.push_back(input);
     }
@@ -210,14 +225,20 @@ Status improve_weights(const qir::Graph &graph, const Feed &feed, const Improvem
         Job &job = jobs[first + i];
         const qir::Node &node = graph.nodes[job.node];
         if (node.inputs[0] != tensors[place]) return;
-        gather_rows(graph, node, job.product, values, kRowsOfSample,
-                    [&](std::size_t group, std::span<const float> row) { job.moments[group].add(row); });
+        gather_rows(graph, node, job.product, values, job.rounds ? kRowsOfSample : kRowsForMeans,
+                    [&](std::size_t group, std::span<const float> row) {
+                      for (std::size_t part = 0; part < job.parts(); ++part) {
+                        const std::size_t from = job.begin_of(part), count = job.begin_of(part + 1) - from;
+                        job.moments[group * job.parts() + part].add(row.subspan(from, count));
+                      }
+                    });
       });
     }));
     in_parallel(end - first, wanted.threads, [&](std::size_t i) { improve(graph, wanted, jobs[first + i]); });
     first = end;
   }
   for (const Job &job : jobs) {
+    if (!changes) break;
     const String &name = graph.nodes[job.node].name;
     if (wanted.rounding && job.before > 0)
       changes->push_back({"weights rounded adaptively", name,

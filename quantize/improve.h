@@ -14,6 +14,15 @@ namespace quarry::quantize {
 // (with nothing or Relu between them), so that their ranges are alike. The graph computes the same but for rounding.
 void equalize_layers(qir::Graph &graph, qir::Store &store, Vector<Change> *changes);
 
+// Runs the float model on samples; each gives the values of `tensors`, with their place in that list.
+using Feed = std::function<Status(const Vector<std::int32_t> &tensors,
+                                  const std::function<void(std::size_t place, std::span<const float> values)> &give)>;
+// The same by what samples say of the channels between: those that reach less far than the widest are stretched, as far
+// as the sum of what rounding of activations and of weights costs becomes less. `steps`: of the integers, from 0 to the
+// highest. The graph computes the same but for rounding, and but for what Clip does to values far beyond the samples'.
+Status equalize_activations(qir::Graph &graph, qir::Store &store, const Feed &feed, double activation_steps,
+                            double weight_steps, Vector<Change> *changes, bool *changed);
+
 // The range of one channel's (or a whole tensor's) weights with the least sum of squared errors: the outermost weights
 // may be clipped.
 Range clipped_range(std::span<const float> values, const Grid &grid);
@@ -24,9 +33,6 @@ struct Improvements {
   bool bias = false;      // biases take back what rounding of weights does to the mean of results
   unsigned threads = 1;
 };
-// Runs the float model on samples; each gives the values of `tensors`, with their place in that list.
-using Feed = std::function<Status(const Vector<std::int32_t> &tensors,
-                                  const std::function<void(std::size_t place, std::span<const float> values)> &give)>;
 Status improve_weights(const qir::Graph &graph, const Feed &feed, const Improvements &wanted, Plan *plan,
                        Vector<Change> *changes);
 

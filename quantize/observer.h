@@ -10,12 +10,12 @@
 
 namespace quarry::quantize {
 
-enum class RangeMethod : std::uint8_t { MinMax, MovingAverage, Percentile, Entropy, LeastSquares };
+enum class RangeMethod : std::uint8_t { MinMax, MovingAverage, Percentile, Entropy, LeastSquares, Measured };
 
 struct RangeSettings {
-  RangeMethod method = RangeMethod::MinMax;
-  double percentile = 99.99;  // Percentile: the part of the values that the range holds, in per cent
-  double momentum = 0.01;     // MovingAverage: the weight of a sample against those before it
+  RangeMethod method = RangeMethod::MinMax;  // Measured: several are tried; an observer takes MinMax for it
+  double percentile = 99.99;                 // Percentile: the part of the values that the range holds, in per cent
+  double momentum = 0.01;                    // MovingAverage: the weight of a sample against those before it
 };
 
 // Equal intervals from low to high.
@@ -31,6 +31,7 @@ class Observer : public HeapObject {
   virtual void observe(std::span<const float> values) = 0;
   // The range for a grid, 0 in it. Nothing observed: {0, 0}.
   virtual Range range(const Grid &grid) const = 0;
+  virtual Range range(const Grid &grid, RangeMethod method) const = 0;
   // The least and the greatest value of all samples.
   virtual Range seen() const = 0;
   // For the report.

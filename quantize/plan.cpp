@@ -51,7 +51,7 @@ class Planner {
     for (const auto &[name, unused] : overrides_)
       if (std::ranges::find(graph_.tensors, name, &qir::Tensor::name) == graph_.tensors.end())
         return Status::error(ErrorId::bad_option_value,
-                             format("option tensor_types: found the tensor '%s', expected one of the prepared model",
+                             format("an override: found the tensor '%s', expected one of the prepared model",
                                     printable(name).c_str()),
                              "the report lists the tensors")
             .with("tensor", name);
@@ -298,9 +298,10 @@ class Encoder {
     return own && (own->scale || own->low || own->high);
   }
 
-  // What the tensor's maker always gives.
-  std::optional<Range> fixed(std::int32_t id, const Grid &grid) const {
-    const std::int32_t maker = uses_.maker(id);
+  // What the tensor's maker always gives. A conversion behind it is free to have what was seen.
+  std::optional<Range> fixed(std::size_t form, const Grid &grid) const {
+    if (form % 2 != 0) return std::nullopt;
+    const std::int32_t maker = uses_.maker(static_cast<std::int32_t>(form / 2));
     const bool wanted = settings_.fixed_ranges == "auto" ? dtype_bits(grid.dtype) == 16 : settings_.fixed_ranges == "1";
     if (!wanted || maker == qir::Uses::kNobody || !plan_.quantized[place(maker)]) return std::nullopt;
     return rule_of(graph_, graph_.nodes[place(maker)])->of;
@@ -312,7 +313,7 @@ class Encoder {
     for (std::size_t f = 0; f < wide.size(); ++f) {
       if (!in_use(f)) continue;
       const auto id = static_cast<std::int32_t>(f / 2);
-      const auto function = fixed(id, grid_of(f));
+      const auto function = fixed(f, grid_of(f));
       Range range = function ? *function : ranges_.range(id, grid_of(f));
       range = widened(range, grid_of(f).symmetric);
       const std::size_t root = groups_.root(f);
@@ -323,9 +324,8 @@ class Encoder {
     for (std::size_t f = 0; f < wide.size(); ++f) {
       if (!in_use(f)) continue;
       Encoding encoding = encode(*wide[groups_.root(f)], grid_of(f));
-      const auto id = static_cast<std::int32_t>(f / 2);
       // What QNN demands of 16 bits: the steps are those of 2^-16, or of 2^-15 where there are negative numbers.
-      if (const auto function = fixed(id, grid_of(f));
+      if (const auto function = fixed(f, grid_of(f));
           function && members[groups_.root(f)] == 1 && dtype_bits(grid_of(f).dtype) == 16) {
         const bool is_signed = dtype_kind(grid_of(f).dtype) == DTypeKind::Signed;
         encoding.scale = function->low < 0 || is_signed ? 1.0f / 32768 : 1.0f / 65536;

@@ -6,6 +6,12 @@
 
 namespace quarry::quantize {
 
+// Of the outputs of a quantised model to those of the float one; the worst output counts.
+struct Nearness {
+  double sqnr = 0, cosine = 0;  // dB; 0..1
+  double top1 = 0;              // per cent of the samples with the same greatest element, of rows of scores
+};
+
 // The nearness of a plan with these overrides: the least SQNR of the model's outputs, in dB.
 class Judge {
  public:

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "prepare/export.h"
@@ -40,8 +41,7 @@ bool is_scores(const qir::Tensor &tensor) {
 }
 
 // Option tensor_types.
-Result<Overrides> read_types(const Vector<String> &entries) {
-  Overrides out;
+Status read_types(const Vector<String> &entries, Overrides &out) {
   for (const String &entry : entries) {
     const std::size_t equals = entry.rfind('=');
     const DType dtype = equals == String::npos
@@ -54,7 +54,7 @@ Result<Overrides> read_types(const Vector<String> &entries) {
           .with("option", "tensor_types");
     out[entry.substr(0, equals)].own.dtype = dtype;
   }
-  return out;
+  return {};
 }
 
 }  // namespace
@@ -86,7 +86,11 @@ Status Quantizer::prepare() {
   if (prepared_) return {};
   Vector<Change> changes;
   QR_RETURN_IF_ERROR(model_->prepare(settings_.shape, &changes));
-  QR_ASSIGN_OR_RETURN(overrides_, read_types(settings_.tensor_types));
+  overrides_.clear();
+  if (!settings_.overrides.empty()) {
+    QR_ASSIGN_OR_RETURN(overrides_, read_overrides(settings_.overrides));
+  }
+  QR_RETURN_IF_ERROR(read_types(settings_.tensor_types, overrides_));
   if (settings_.equalize) equalize_layers(model_->graph, model_->store, &changes);
   QR_ASSIGN_OR_RETURN(layout_, lay_out(model_->graph, settings_, overrides_));
   if (std::ranges::find(layout_.quantized, true) == layout_.quantized.end())
@@ -162,6 +166,7 @@ Status Quantizer::add_sample(const qr_tensor *const *tensors, std::uint64_t coun
       sample.emplace_back(from, from + tensor.size_bytes);
     }
     kept_.push_back(std::move(sample));
+    if (kept_.size() == settings_.evaluate) return choose_graph(signal, nullptr);
   }
   return {};
 }
@@ -174,13 +179,16 @@ Status Quantizer::write(std::string_view path, qr_signal *signal, const qr_progr
                          "written",
                          "give inputs like those that the model will see");
   tell(progress, 0, 0, "laying ranges on grids");
+  QR_RETURN_IF_ERROR(choose_graph(signal, progress));
+  QR_RETURN_IF_ERROR(choose_ranges(signal, progress));
   Overrides overrides = overrides_;
   QR_RETURN_IF_ERROR(choose_types(signal, progress, &overrides));
   QR_ASSIGN_OR_RETURN(Plan plan, lay_out(model_->graph, settings_, overrides));
   QR_RETURN_IF_ERROR(give_encodings(model_->graph, settings_, overrides, *calibration_, &plan));
   report_.changes = prepared_changes_;
-  report_.changes.insert(report_.changes.end(), target_changes_.begin(), target_changes_.end());
-  QR_RETURN_IF_ERROR(improve(&plan, signal, progress));
+  for (const Vector<Change> *list : {&graph_changes_, &range_changes_, &target_changes_})
+    report_.changes.insert(report_.changes.end(), list->begin(), list->end());
+  QR_RETURN_IF_ERROR(improve(&plan, signal, progress, &report_.changes));
   qir::Store store;
   const qir::Graph quantized = write_qdq(model_->graph, plan, store);
   QR_RETURN_IF_ERROR(qir::validate_graph(quantized));
@@ -204,11 +212,9 @@ std::vector<qr::Tensor> Quantizer::kept_sample(std::size_t sample) {
   return inputs;
 }
 
-// Weights and biases, by what the samples that were kept say of the inputs of products.
-Status Quantizer::improve(Plan *plan, qr_signal *signal, const qr_progress *progress) {
-  const Improvements wanted{settings_.adaptive_rounding, settings_.bias_correction, calibration_->threads()};
-  const qir::Graph &graph = model_->graph;
-  const Feed feed = [&](const Vector<std::int32_t> &tensors, const auto &give) -> Status {
+Feed Quantizer::feed(qr_signal *signal, const qr_progress *progress) {
+  return [this, signal, progress](const Vector<std::int32_t> &tensors, const auto &give) -> Status {
+    const qir::Graph &graph = model_->graph;
     Vector<std::int32_t> made;  // the others are inputs of the model
     Vector<std::int32_t> input(tensors.size(), -1);
     for (std::size_t i = 0; i < tensors.size(); ++i) {
@@ -229,7 +235,12 @@ Status Quantizer::improve(Plan *plan, qr_signal *signal, const qr_progress *prog
     }
     return {};
   };
-  return improve_weights(graph, feed, wanted, plan, &report_.changes);
+}
+
+// Weights and biases, by what the samples that were kept say of the inputs of products.
+Status Quantizer::improve(Plan *plan, qr_signal *signal, const qr_progress *progress, Vector<Change> *changes) {
+  const Improvements wanted{settings_.adaptive_rounding, settings_.bias_correction, calibration_->threads()};
+  return improve_weights(model_->graph, feed(signal, progress), wanted, plan, changes);
 }
 
 void Quantizer::describe(const qir::Graph &quantized, const Plan &plan) {
@@ -308,6 +319,145 @@ void Quantizer::describe(const qir::Graph &quantized, const Plan &plan) {
   }
 }
 
+Status Quantizer::keep_outputs(qr_signal *signal) {
+  const qir::Graph &graph = model_->graph;
+  outputs_.clear();
+  const qir::Uses uses(graph);
+  for (const std::int32_t id : graph.outputs)
+    if (uses.maker(id) != qir::Uses::kNobody && at(graph, id).dtype == DType::F32 &&
+        std::ranges::find(outputs_, id) == outputs_.end())
+      outputs_.push_back(id);
+  if (outputs_.empty()) return {};
+  QR_ASSIGN_OR_RETURN(Unique<Runner> real, Runner::make(runtime_, graph, outputs_, settings_.threads));
+  for (std::size_t s = real_outputs_.size(); s < kept_.size(); ++s) {
+    QR_RETURN_IF_ERROR(real->run(kept_sample(s), signal));
+    auto &sample = real_outputs_.emplace_back();
+    for (const qr::Tensor &result : real->results()) sample.emplace_back(floats(result).begin(), floats(result).end());
+  }
+  return {};
+}
+
+Result<Nearness> Quantizer::nearness(const Overrides &overrides, qr_signal *signal, const qr_progress *progress) {
+  const qir::Graph &graph = model_->graph;
+  QR_ASSIGN_OR_RETURN(Plan plan, lay_out(graph, settings_, overrides));
+  QR_RETURN_IF_ERROR(give_encodings(graph, settings_, overrides, *calibration_, &plan));
+  const Improvements wanted{false, settings_.bias_correction, calibration_->threads()};
+  QR_RETURN_IF_ERROR(improve_weights(graph, feed(signal, progress), wanted, &plan, nullptr));
+  qir::Store store;
+  const qir::Graph quantized = write_qdq(graph, plan, store);
+  Vector<std::int32_t> there;
+  for (const std::int32_t id : outputs_)
+    for (std::size_t i = 0; i < quantized.tensors.size(); ++i)
+      if (quantized.tensors[i].name == at(graph, id).name) {
+        there.push_back(static_cast<std::int32_t>(i));
+        break;
+      }
+  QR_ASSIGN_OR_RETURN(Unique<Runner> coded, Runner::make(runtime_, quantized, there, settings_.threads));
+  Vector<Comparison> compared(there.size());
+  Vector<std::size_t> agree(there.size());
+  for (std::size_t s = 0; s < real_outputs_.size(); ++s) {
+    QR_RETURN_IF_ERROR(coded->run(kept_sample(s), signal));
+    for (std::size_t i = 0; i < there.size(); ++i) {
+      const std::span<const float> found = floats(coded->results()[i]);
+      compared[i].add(real_outputs_[s][i], found);
+      agree[i] += found.empty() || greatest(real_outputs_[s][i]) == greatest(found);
+    }
+  }
+  Nearness out{kNoNoise, 1, 100};
+  for (std::size_t i = 0; i < there.size(); ++i) {
+    out.sqnr = std::min(out.sqnr, compared[i].sqnr());
+    out.cosine = std::min(out.cosine, compared[i].cosine());
+    if (is_scores(at(graph, outputs_[i])) && !real_outputs_.empty())
+      out.top1 = std::min(out.top1, 100.0 * static_cast<double>(agree[i]) / static_cast<double>(real_outputs_.size()));
+  }
+  return out;
+}
+
+// The calibration has seen the kept samples and no others when this is called.
+Status Quantizer::choose_graph(qr_signal *signal, const qr_progress *progress) {
+  if (graph_chosen_ || kept_.empty()) return {};
+  const bool says_ranges = std::ranges::any_of(overrides_, [](const auto &one) {
+    const Override &own = one.second.own, &convert = one.second.convert;
+    return own.scale || own.low || own.high || convert.scale || convert.low || convert.high;
+  });
+  if (!settings_.equalize_activations || !settings_.per_channel || says_ranges) {
+    graph_chosen_ = true;
+    return {};
+  }
+  tell(progress, 0, 0, "equalising activations");
+  const auto steps = [](DType dtype, bool is_signed) {
+    return std::ldexp(1.0, static_cast<int>(dtype_bits(dtype)) - (is_signed ? 1 : 0)) - 1;
+  };
+  const DType weights = settings_.weights == DType::Unknown ? DType::I8 : settings_.weights;
+  const qir::Graph before = model_->graph;
+  bool changed = false;
+  Vector<Change> changes;
+  QR_RETURN_IF_ERROR(equalize_activations(model_->graph, model_->store, feed(signal, progress),
+                                          steps(settings_.activations, false), steps(weights, true), &changes,
+                                          &changed));
+  if (changed) {
+    // Whatever stops this leaves the graph as it was.
+    struct Restore {
+      qir::Graph &graph;
+      const qir::Graph &before;
+      bool wanted = true;
+      ~Restore() {
+        if (wanted) graph = before;
+      }
+    } restore{model_->graph, before};
+    qir::Graph after = model_->graph;
+    QR_ASSIGN_OR_RETURN(Unique<Calibration> equalized,
+                        Calibration::make(runtime_, model_->graph, observed_tensors(model_->graph, layout_),
+                                          settings_.range, settings_.threads));
+    for (std::size_t s = 0; s < kept_.size(); ++s) QR_RETURN_IF_ERROR(equalized->add(kept_sample(s), signal));
+    model_->graph = before;
+    QR_RETURN_IF_ERROR(keep_outputs(signal));
+    QR_ASSIGN_OR_RETURN(const Nearness plain, nearness(overrides_, signal, progress));
+    model_->graph = after;
+    std::swap(calibration_, equalized);
+    auto better = nearness(overrides_, signal, progress);
+    if (!better.ok() || better.value().sqnr <= plain.sqnr) {
+      std::swap(calibration_, equalized);
+      if (!better.ok()) return better.status();
+      graph_changes_.push_back({"activations left as they are", "the graph",
+                                format("outputs have %.1f dB, equalised %.1f dB", plain.sqnr, better.value().sqnr)});
+    } else {
+      restore.wanted = false;
+      graph_changes_ = std::move(changes);
+      graph_changes_.push_back({"activations equalised", "the graph",
+                                format("outputs have %.1f dB, before %.1f dB", better.value().sqnr, plain.sqnr)});
+    }
+  }
+  graph_chosen_ = true;
+  return {};
+}
+
+// Option range=auto.
+Status Quantizer::choose_ranges(qr_signal *signal, const qr_progress *progress) {
+  range_changes_.clear();
+  if (settings_.range.method != RangeMethod::Measured || kept_.empty()) return {};
+  tell(progress, 0, 0, "choosing how ranges are made");
+  QR_RETURN_IF_ERROR(keep_outputs(signal));
+  if (outputs_.empty()) return {};
+  constexpr std::pair<RangeMethod, const char *> kTried[] = {
+      {RangeMethod::MinMax, "minmax"}, {RangeMethod::LeastSquares, "mse"}, {RangeMethod::Percentile, "percentile"}};
+  RangeMethod best = RangeMethod::MinMax;
+  double most = -HUGE_VAL;
+  String chosen, found;
+  for (const auto &[method, name] : kTried) {
+    calibration_->use(method);
+    auto tried = nearness(overrides_, signal, progress);
+    calibration_->use(best);
+    QR_RETURN_IF_ERROR(tried.ok() ? Status() : tried.status());
+    const double sqnr = tried.value().sqnr;
+    found += format("%s%s %.1f dB", found.empty() ? "" : ", ", name, sqnr);
+    if (sqnr > most) most = sqnr, best = method, chosen = name;
+  }
+  calibration_->use(best);
+  range_changes_.push_back({"ranges by " + chosen, "the graph", found});
+  return {};
+}
+
 Status Quantizer::choose_types(qr_signal *signal, const qr_progress *progress, Overrides *overrides) {
   target_changes_.clear();
   if (settings_.target_sqnr <= 0) return {};
@@ -318,62 +468,27 @@ Status Quantizer::choose_types(qr_signal *signal, const qr_progress *progress, O
                          "let option evaluate be more than 0")
         .with("option", "evaluate");
   const qir::Graph &graph = model_->graph;
-  // The float outputs, once.
-  Vector<std::int32_t> outputs;
-  const qir::Uses uses(graph);
-  for (const std::int32_t id : graph.outputs)
-    if (uses.maker(id) != qir::Uses::kNobody && at(graph, id).dtype == DType::F32 &&
-        std::ranges::find(outputs, id) == outputs.end())
-      outputs.push_back(id);
-  if (outputs.empty()) return {};
-  Vector<Vector<Vector<float>>> wanted;
-  {
-    QR_ASSIGN_OR_RETURN(Unique<Runner> real, Runner::make(runtime_, graph, outputs, settings_.threads));
-    for (std::size_t s = 0; s < kept_.size(); ++s) {
-      QR_RETURN_IF_ERROR(real->run(kept_sample(s), signal));
-      auto &sample = wanted.emplace_back();
-      for (const qr::Tensor &result : real->results())
-        sample.emplace_back(floats(result).begin(), floats(result).end());
-    }
-  }
+  QR_RETURN_IF_ERROR(keep_outputs(signal));
+  if (outputs_.empty()) return {};
   class Measured final : public Judge {
    public:
-    Measured(Quantizer &of, const Vector<std::int32_t> &outputs, const Vector<Vector<Vector<float>>> &wanted,
-             qr_signal *signal, const qr_progress *progress)
-        : of_(of), outputs_(outputs), wanted_(wanted), signal_(signal), progress_(progress) {}
-    Result<double> sqnr(const Overrides &overrides) override {
+    Measured(Quantizer &of, qr_signal *signal, const qr_progress *progress)
+        : of_(of), signal_(signal), progress_(progress) {}
+    Result<double> sqnr(const Overrides &given) override {
       tell(progress_, trials_++, 0, "looking for what needs 16 bits");
-      const qir::Graph &from = of_.model_->graph;
-      QR_ASSIGN_OR_RETURN(Plan plan, lay_out(from, of_.settings_, overrides));
-      QR_RETURN_IF_ERROR(give_encodings(from, of_.settings_, overrides, *of_.calibration_, &plan));
-      qir::Store store;
-      const qir::Graph quantized = write_qdq(from, plan, store);
-      Vector<std::int32_t> there;
-      for (const std::int32_t id : outputs_)
-        for (std::size_t i = 0; i < quantized.tensors.size(); ++i)
-          if (quantized.tensors[i].name == at(from, id).name) there.push_back(static_cast<std::int32_t>(i));
-      QR_ASSIGN_OR_RETURN(Unique<Runner> coded, Runner::make(of_.runtime_, quantized, there, of_.settings_.threads));
-      Vector<Comparison> compared(there.size());
-      for (std::size_t s = 0; s < wanted_.size(); ++s) {
-        QR_RETURN_IF_ERROR(coded->run(of_.kept_sample(s), signal_));
-        for (std::size_t i = 0; i < there.size(); ++i) compared[i].add(wanted_[s][i], floats(coded->results()[i]));
-      }
-      double least = kNoNoise;
-      for (const Comparison &one : compared) least = std::min(least, one.sqnr());
-      return least;
+      QR_ASSIGN_OR_RETURN(const Nearness found, of_.nearness(given, signal_, nullptr));
+      return found.sqnr;
     }
 
    private:
     Quantizer &of_;
-    const Vector<std::int32_t> &outputs_;
-    const Vector<Vector<Vector<float>>> &wanted_;
     qr_signal *signal_;
     const qr_progress *progress_;
     std::uint64_t trials_ = 0;
   };
   Plan plan = layout_;
   QR_RETURN_IF_ERROR(give_encodings(graph, settings_, *overrides, *calibration_, &plan));
-  Measured judge(*this, outputs, wanted, signal, progress);
+  Measured judge(*this, signal, progress);
   QR_RETURN_IF_ERROR(raise_activations(graph, settings_, plan, *calibration_, settings_.target_sqnr, judge, overrides));
   for (const auto &[name, said] : *overrides)
     if (!overrides_.contains(name)) target_changes_.push_back({"raised to 16 bits", name, {}});

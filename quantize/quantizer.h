@@ -4,6 +4,8 @@
 
 #include "quantize/calibration.h"
 #include "quantize/float_model.h"
+#include "quantize/improve.h"
+#include "quantize/precision.h"
 
 namespace quarry::quantize {
 
@@ -28,7 +30,15 @@ class Quantizer : public HeapObject {
 
  private:
   Status prepare();
-  Status improve(Plan *plan, qr_signal *signal, const qr_progress *progress);
+  Status improve(Plan *plan, qr_signal *signal, const qr_progress *progress, Vector<Change> *changes);
+  // Whether equalised activations serve the outputs better, by the samples that are kept.
+  Status choose_graph(qr_signal *signal, const qr_progress *progress);
+  Status choose_ranges(qr_signal *signal, const qr_progress *progress);
+  Feed feed(qr_signal *signal, const qr_progress *progress);
+  // Float outputs of the kept samples, those that can be compared.
+  Status keep_outputs(qr_signal *signal);
+  // How near the outputs of a quantised model with these overrides are to those.
+  Result<Nearness> nearness(const Overrides &overrides, qr_signal *signal, const qr_progress *progress);
   std::vector<qr::Tensor> kept_sample(std::size_t sample);
   Status check_sample(const qr_tensor *const *tensors, std::uint64_t count) const;
   Status evaluate(const qir::Graph &quantized, const Plan &plan, qr_signal *signal, const qr_progress *progress);
@@ -43,12 +53,14 @@ class Quantizer : public HeapObject {
   Vector<std::pair<String, String>> given_;
   Overrides overrides_;
   Unique<FloatModel> model_;
-  bool prepared_ = false, written_ = false;
+  bool prepared_ = false, written_ = false, graph_chosen_ = false;
   Plan layout_;
   Unique<Calibration> calibration_;
   // Samples that are kept to compare with: the inputs one behind the other.
   Vector<Vector<Vector<std::uint8_t>>> kept_;
-  Vector<Change> target_changes_;
+  Vector<std::int32_t> outputs_;                // of f32, made by nodes
+  Vector<Vector<Vector<float>>> real_outputs_;  // of the kept samples
+  Vector<Change> target_changes_, graph_changes_, range_changes_;
   Report report_;
   Vector<Change> prepared_changes_;
 };

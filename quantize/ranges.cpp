@@ -217,9 +217,11 @@ class TallyObserver final : public Observer {
     mean_.high += weight * (static_cast<double>(high) - mean_.high);
   }
 
-  Range range(const Grid &grid) const override {
-    switch (settings_.method) {
-      case RangeMethod::MinMax: break;
+  Range range(const Grid &grid) const override { return range(grid, settings_.method); }
+  Range range(const Grid &grid, RangeMethod method) const override {
+    switch (method) {
+      case RangeMethod::MinMax:
+      case RangeMethod::Measured: break;
       case RangeMethod::MovingAverage: return widened(mean_, grid.symmetric);
       case RangeMethod::Percentile: return percentile_range(tally_, settings_.percentile, grid.symmetric);
       case RangeMethod::Entropy: return entropy_range(tally_, grid);

@@ -21,17 +21,21 @@ void InputMoments::add(std::span<const float> row) {
     const auto x = static_cast<double>(row[i]);
     if (x == 0) continue;
     first_[i] += x;
+    if (second_.empty()) continue;
     double *sums = second_.data() + i * terms_;
     for (std::size_t j = i; j < terms_; ++j) sums[j] += x * static_cast<double>(row[j]);
   }
   ++rows_;
 }
 
-AdaptiveRounding::AdaptiveRounding(const InputMoments &moments) : terms_(moments.terms()), moments_(terms_ * terms_) {
+AdaptiveRounding::AdaptiveRounding(const InputMoments &moments, bool centred)
+    : terms_(moments.terms()), moments_(terms_ * terms_) {
   double mean = 0;
   for (std::size_t i = 0; i < terms_; ++i) mean += moments.second(i, i) / static_cast<double>(terms_);
   for (std::size_t i = 0; i < terms_; ++i)
-    for (std::size_t j = i; j < terms_; ++j) moments_[i * terms_ + j] = moments_[j * terms_ + i] = moments.second(i, j);
+    for (std::size_t j = i; j < terms_; ++j)
+      moments_[i * terms_ + j] = moments_[j * terms_ + i] =
+          moments.second(i, j) - (centred ? moments.mean(i) * moments.mean(j) : 0);
   // A little of the rounding of each weight by itself: the samples are not all that the model will see, and where they
   // say nothing the nearest integer is the best.
   for (std::size_t i = 0; i < terms_; ++i) moments_[i * terms_ + i] += 0.01 * mean + 1e-30;

@@ -12,7 +12,9 @@ namespace quarry::quantize {
 // What the inputs of a product's terms are like: the mean of x_i * x_j over samples and places, and of x_i.
 class InputMoments {
  public:
-  explicit InputMoments(std::size_t terms) : terms_(terms), second_(terms * terms), first_(terms) {}
+  // `of_pairs`: also the means of products; without them there is `mean` alone.
+  explicit InputMoments(std::size_t terms, bool of_pairs = true)
+      : terms_(terms), second_(of_pairs ? terms * terms : 0), first_(terms) {}
 
   // A row: the inputs of one sum.
   void add(std::span<const float> row);
@@ -32,7 +34,8 @@ class InputMoments {
 
 class AdaptiveRounding {
  public:
-  explicit AdaptiveRounding(const InputMoments &moments);
+  // `centred`: what rounding does to the mean of the result costs nothing (a bias takes it back).
+  explicit AdaptiveRounding(const InputMoments &moments, bool centred = false);
 
   // `real`: the weights of one output. `encoding(i)`: of each. `stored`: the integers, to begin with those nearest to
   // the weights; changed by at most 1 to what is on the other side of the weight. The mean of the square of what

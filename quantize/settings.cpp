@@ -19,11 +19,10 @@ constexpr OptionText kTexts[] = {
 DType type_named(std::string_view name) { return dtype_from_name(name).value_or(DType::Unknown); }
 
 RangeMethod method_named(std::string_view name) {
-  constexpr std::pair<std::string_view, RangeMethod> kNames[] = {{"minmax", RangeMethod::MinMax},
-                                                                 {"moving", RangeMethod::MovingAverage},
-                                                                 {"percentile", RangeMethod::Percentile},
-                                                                 {"entropy", RangeMethod::Entropy},
-                                                                 {"mse", RangeMethod::LeastSquares}};
+  constexpr std::pair<std::string_view, RangeMethod> kNames[] = {
+      {"minmax", RangeMethod::MinMax},         {"moving", RangeMethod::MovingAverage},
+      {"percentile", RangeMethod::Percentile}, {"entropy", RangeMethod::Entropy},
+      {"mse", RangeMethod::LeastSquares},      {"auto", RangeMethod::Measured}};
   return std::ranges::find(kNames, name, &std::pair<std::string_view, RangeMethod>::first)->second;
 }
 

@@ -11,15 +11,17 @@ namespace quarry::quantize {
 struct Settings {
   Settings();  // every option at its default
 
-  DType activations = DType::U8, weights = DType::I8;
-  bool equalize = false, clip_weights = false, adaptive_rounding = false, bias_correction = false;
+  DType activations = DType::U8;
+  DType weights = DType::Unknown;  // Unknown: i8 or u8, whichever is nearer
+  bool equalize = false, equalize_activations = false, clip_weights = false, adaptive_rounding = false,
+       bias_correction = false;
   bool per_channel = true, activation_symmetric = false;
   String weight_symmetry, fixed_ranges;
   double target_sqnr = 0;
   std::int64_t block_size = 0;
   RangeSettings range;
   Vector<String> float_nodes, float_operators, tensor_types;
-  String shape, compare_on;
+  String shape, compare_on, overrides;
   unsigned threads = 0;
   std::size_t evaluate = 0;
 
@@ -27,7 +29,6 @@ struct Settings {
   Status set(std::string_view key, std::string_view value);
   Grid activation_grid() const { return {activations, activation_symmetric}; }
   Grid weight_grid(DType dtype) const;
-  Grid weight_grid() const { return weight_grid(weights); }
 };
 
 struct OptionText {

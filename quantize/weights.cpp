@@ -87,6 +87,22 @@ void encode_places(const qir::Graph &graph, const Places &places, const Grid &gr
   store(graph, places, constant);
 }
 
+// What is said of channels, in place of what follows from their values.
+void encode_channels(const Vector<Override> &channels, const Grid &grid, Constant &constant) {
+  for (std::size_t c = 0; c < channels.size(); ++c) {
+    const Override &one = channels[c];
+    float &scale = constant.quant.scales[c];
+    std::int32_t &zero = constant.quant.zero_points[c];
+    if (one.scale) {
+      scale = *one.scale, zero = one.zero_point.value_or(0);
+    } else if (one.low || one.high) {
+      const Range seen = covered({constant.dtype, scale, zero});
+      const Encoding encoding = encode({one.low.value_or(seen.low), one.high.value_or(seen.high)}, grid);
+      scale = encoding.scale, zero = encoding.zero_point;
+    }
+  }
+}
+
 const TensorOverride *override_of(const qir::Graph &graph, const Overrides &overrides, std::int32_t id) {
   const auto found = overrides.find(at(graph, id).name);
   return found == overrides.end() ? nullptr : &found->second;
@@ -123,13 +139,16 @@ void quantize_whole(const qir::Graph &graph, const Overrides &overrides, const G
   quantize_as(graph, encoding, constant);
 }
 
-void quantize_weights(const qir::Graph &graph, const Settings &settings, const Overrides &overrides,
-                      const qir::Node &node, Constant &constant) {
+namespace {
+
+// In one type: per channel, by blocks or whole.
+void quantize_weights_as(const qir::Graph &graph, const Settings &settings, const Overrides &overrides,
+                         const qir::Node &node, DType dtype, Constant &constant) {
   const qir::Tensor &weights = at(graph, constant.tensor);
   const TensorOverride *said = override_of(graph, overrides, constant.tensor);
-  Grid grid = settings.weight_grid(said && said->own.dtype ? *said->own.dtype : settings.weights);
+  Grid grid = settings.weight_grid(dtype);
   if (said && said->own.symmetric) grid.symmetric = *said->own.symmetric;
-  if (said && (said->own.scale || said->own.low || said->own.high)) {
+  if (said && said->channels.empty() && (said->own.scale || said->own.low || said->own.high)) {
     quantize_whole(graph, overrides, grid, constant);
     return;
   }
@@ -152,6 +171,44 @@ void quantize_weights(const qir::Graph &graph, const Settings &settings, const O
   }
   constant.quant.axis = static_cast<std::int32_t>(*axis);
   encode_places(graph, Places(weights.shape, *axis, 0), grid, settings.clip_weights, constant);
+  if (said && said->channels.size() == constant.quant.scales.size()) {
+    encode_channels(said->channels, grid, constant);
+    store(graph, Places(weights.shape, *axis, 0), constant);
+  }
+}
+
+// The sum of the squares of what storing changes.
+double squared_miss(const qir::Graph &graph, const Constant &constant) {
+  const qir::Tensor &tensor = at(graph, constant.tensor);
+  const std::span<const float> values = floats_of(tensor);
+  const Places places(tensor.shape, static_cast<std::size_t>(constant.quant.axis), constant.quant.block_size);
+  double sum = 0;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const std::size_t p = constant.quant.scales.size() == 1 ? 0 : places(i);
+    const double stored = static_cast<double>(constant.stored[i] - constant.quant.zero_points[p]) *
+                          static_cast<double>(constant.quant.scales[p]);
+    const double miss = stored - static_cast<double>(values[i]);
+    sum += miss * miss;
+  }
+  return sum;
+}
+
+}  // namespace
+
+void quantize_weights(const qir::Graph &graph, const Settings &settings, const Overrides &overrides,
+                      const qir::Node &node, Constant &constant) {
+  const TensorOverride *said = override_of(graph, overrides, constant.tensor);
+  const DType wanted = said && said->own.dtype ? *said->own.dtype : settings.weights;
+  if (wanted != DType::Unknown) return quantize_weights_as(graph, settings, overrides, node, wanted, constant);
+  quantize_weights_as(graph, settings, overrides, node, DType::I8, constant);
+  if (constant.quant.block_size > 0 || (said && said->own.scale)) return;
+  // Weights that lie on one side of 0, or that were trained on a grid, miss less with a zero point of their own.
+  Settings whole = settings;
+  whole.per_channel = false;
+  Constant other = constant;
+  other.quant = {};
+  quantize_weights_as(graph, whole, overrides, node, DType::U8, other);
+  if (squared_miss(graph, other) < squared_miss(graph, constant)) constant = std::move(other);
 }
 
 bool quantize_bias(const qir::Graph &graph, const qir::Node &node, float x_scale, const qir::Quantization &w,

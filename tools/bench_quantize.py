@@ -1,25 +1,89 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""quarry quantize beside ONNX Runtime's quantiser: signal to noise of the outputs, for float models with the same data. For docs/quantize.md.
+"""quarry quantize beside ONNX Runtime's quantiser: signal to noise of the outputs and agreement of classes, for float models with the same data. For docs/quantize.md.
 
-    tools/bench_quantize.py --program build/tools/quarry --models ../shared/models [--ours "FLAGS"] [NAME...]
+    tools/bench_quantize.py --program build/tools/quarry --shared ../shared [--ours "FLAGS"] [--cache FOLDER] [NAME...]
+    tools/bench_quantize.py --program build/tools/quarry --shared ../shared --targets       # the table of mixed precision
+    tools/bench_quantize.py --program build/tools/quarry --shared ../shared --time 100      # calibration of MobileNetV2 with so many samples, and memory
 
-Run by a Python that has onnx, onnxruntime and numpy. Models lie in folders in the layout of ONNX's tests: model.onnx and test_data_set_*/input_*.pb. Both are calibrated with these data sets and judged
-on them, each output by ONNX Runtime against the float model; a row has the least of a model's outputs. Theirs: qnn_preprocess_model, get_qnn_qdq_config (u8, min-max), quantize.
+Run by a Python that has onnx, onnxruntime, numpy and Pillow. Models lie in folders in the layout of ONNX's tests: model.onnx and test_data_set_*/input_*.pb. Those that see pictures are calibrated with the
+photographs of SHARED/images of even number (and their data sets) and judged on the others, as they are, mirrored and cut; the rest with what lies beside them. Each output is judged by ONNX Runtime
+against the float model; a row has the least of a model's outputs. Theirs: qnn_preprocess_model, get_qnn_qdq_config (u8 activations and weights), quantize. Their models are kept in the cache.
 """
 import argparse
 import glob
+import json
 import logging
 import os
+import resource
 import subprocess
+import sys
 import tempfile
+import time
 
 import numpy as np
 import onnx
 import onnxruntime as ort
 from onnx import numpy_helper
-from onnxruntime.quantization import CalibrationDataReader, QuantType, quantize
+from onnxruntime.quantization import CalibrationDataReader, CalibrationMethod, QuantType, quantize
 from onnxruntime.quantization.execution_providers.qnn import get_qnn_qdq_config, qnn_preprocess_model
+
+PHOTOS = ["kitten_224.png", "mushroom.png", "hummingbird.jpg", "goldfish.jpg", "coral_cat.bmp", "coral_parrot.jpg", "coral_hot_dog.jpg", "ji_banana_0.jpg", "ji_dog_0.jpg", "darknet_dog.jpg",
+          "darknet_person.jpg", "face_two_people.jpg"]
+DIGITS = ["mnist_0.jpg", "mnist_3.jpg", "mnist_5.jpg", "mnist_7.jpg"]
+CLASSIFIERS = ("mobilenetv2_1.0_224_google_f32", "squeezenet1.1_f32", "vww_mobilenetv1_0.25_96_f32", "mnist-8", "resnet8_cifar10_f32")
+
+
+def resized(image, width, height):
+    return np.asarray(image.resize((width, height), 2), np.float32)
+
+
+def short_side(image, side, crop):
+    scale = side / min(image.size)
+    image = image.resize((round(image.width * scale), round(image.height * scale)), 2)
+    left, top = (image.width - crop) // 2, (image.height - crop) // 2
+    return np.asarray(image.crop((left, top, left + crop, top + crop)), np.float32)
+
+
+def letterbox(image, side, value, centred=False):
+    scale = side / max(image.size)
+    small = np.asarray(image.resize((round(image.width * scale), round(image.height * scale)), 2), np.float32)
+    out = np.full((side, side, 3), value, np.float32)
+    top, left = ((side - small.shape[0]) // 2, (side - small.shape[1]) // 2) if centred else (0, 0)
+    out[top:top + small.shape[0], left:left + small.shape[1]] = small
+    return out
+
+
+def nchw(value):
+    return np.ascontiguousarray(value.transpose(2, 0, 1)[None])
+
+
+# Name of a model: its input from a picture, as the models' manifest says.
+PICTURES = {
+    "mobilenetv2_1.0_224_google_f32": lambda i: nchw((resized(i, 224, 224) - 128) / 128),
+    "squeezenet1.1_f32": lambda i: nchw(short_side(i, 256, 224)[:, :, ::-1] - np.array([104, 117, 123], np.float32)),
+    "vww_mobilenetv1_0.25_96_f32": lambda i: nchw(resized(i, 96, 96) / 255),
+    "resnet8_cifar10_f32": lambda i: nchw(resized(i, 32, 32)),
+    "ultraface_rfb_320": lambda i: nchw((resized(i, 320, 240) - 127) / 128),
+    "yolox_nano_416": lambda i: nchw(letterbox(i, 416, 114)[:, :, ::-1]),
+    "yunet_n_640": lambda i: nchw(letterbox(i, 640, 0)[:, :, ::-1]),
+    "mediapipe_face_detection_short_128": lambda i: letterbox(i, 128, 0, True)[None] / 127.5 - 1,
+    "super-resolution-10": lambda i: np.asarray(i.convert("YCbCr").split()[0].resize((224, 224), 2), np.float32)[None, None] / 255,
+    "mnist-8": lambda i: np.asarray(i.convert("L").resize((28, 28), 2), np.float32)[None, None],
+}
+
+
+def pictures(shared, name):
+    """Samples to calibrate with, and others to judge by."""
+    from PIL import Image, ImageOps
+    prepare, calibrate, judge = PICTURES[name], [], []
+    for at, file in enumerate(DIGITS if name == "mnist-8" else PHOTOS):
+        image = Image.open(os.path.join(shared, "images", file)).convert("RGB")
+        width, height = image.size
+        parts = [image.crop((width // 8, height // 8, width * 7 // 8, height * 7 // 8)), image.crop((0, 0, width * 3 // 4, height * 3 // 4))]
+        forms = [image, *parts] if name == "mnist-8" else [image, ImageOps.mirror(image), *parts]
+        (judge if at % 2 else calibrate).extend(np.ascontiguousarray(prepare(form), np.float32) for form in forms)
+    return calibrate, judge
 
 
 class Reader(CalibrationDataReader):
@@ -34,7 +98,9 @@ class Reader(CalibrationDataReader):
 
 
 def session(path):
-    return ort.InferenceSession(path, providers=["CPUExecutionProvider"])
+    options = ort.SessionOptions()
+    options.log_severity_level = 4
+    return ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
 
 
 def samples_of(folder, inputs):
@@ -48,8 +114,26 @@ def samples_of(folder, inputs):
     return out
 
 
+def data_of(shared, name, inputs):
+    """Samples to calibrate with, and to judge by: the same where there are no others."""
+    given = samples_of(os.path.join(shared, "models", name), inputs)
+    if name not in PICTURES:  # models for NPUs have one shape: that of the last sample
+        given = [one for one in given if all(one[key].shape == value.shape for key, value in given[-1].items())]
+        return given, given
+    calibrate, judge = pictures(shared, name)
+    return given + [{inputs[0].name: one} for one in calibrate], [{inputs[0].name: one} for one in judge]
+
+
+def save(samples, inputs, folder):
+    for s, sample in enumerate(samples):
+        inner = os.path.join(folder, f"{s:04}")
+        os.makedirs(inner)
+        for i, value in enumerate(inputs):
+            np.save(os.path.join(inner, f"input_{i}.npy"), sample[value.name])
+
+
 def noise(wanted, path, samples):
-    """The least signal to noise of the outputs, in dB."""
+    """The least signal to noise of the outputs in dB, and how often the greatest element is the same."""
     found = session(path)
     least = np.inf
     outputs = [found.run(None, sample) for sample in samples]
@@ -59,53 +143,97 @@ def noise(wanted, path, samples):
         signal = sum(float((w[i].astype(np.float64) ** 2).sum()) for w in wanted)
         error = sum(float(((w[i].astype(np.float64) - o[i]) ** 2).sum()) for w, o in zip(wanted, outputs))
         least = min(least, 10 * np.log10(signal / error) if error else 200)
-    return least
+    same = np.mean([w[0].argmax() == o[0].argmax() for w, o in zip(wanted, outputs)])
+    return float(least), float(same)
 
 
-def theirs(model, samples, folder):
-    prepared, out = os.path.join(folder, "prepared.onnx"), os.path.join(folder, "theirs.onnx")
-    changed = qnn_preprocess_model(model, prepared)
-    base = prepared if changed else model
-    quantize(base, out, get_qnn_qdq_config(base, Reader(samples), activation_type=QuantType.QUInt8, weight_type=QuantType.QUInt8))
+def theirs(model, samples, out, method):
+    with tempfile.TemporaryDirectory() as folder:
+        prepared = os.path.join(folder, "prepared.onnx")
+        changed = qnn_preprocess_model(model, prepared)
+        base = prepared if changed else model
+        config = get_qnn_qdq_config(base, Reader(samples), method, activation_type=QuantType.QUInt8, weight_type=QuantType.QUInt8)
+        quantize(base, out, config)
+
+
+def float_models(shared):
+    for name in sorted(os.listdir(os.path.join(shared, "models"))):
+        path = os.path.join(shared, "models", name, "model.onnx")
+        if not os.path.exists(path) or name.endswith("_f16"):
+            continue
+        if not any(node.op_type in ("QuantizeLinear", "DequantizeLinear") and "kws_dscnn_f32" != name for node in onnx.load(path).graph.node):
+            yield name
+
+
+def row(args, name):
+    """Figures of one model: by tool."""
+    model = os.path.join(args.shared, "models", name, "model.onnx")
+    real = session(model)
+    inputs = real.get_inputs()
+    calibrate, judge = data_of(args.shared, name, inputs)
+    wanted_here, wanted_there = [real.run(None, one) for one in calibrate], [real.run(None, one) for one in judge]
+    out = {}
+    with tempfile.TemporaryDirectory() as folder:
+        def measure(key, path):
+            out[key] = {"seen": noise(wanted_here, path, calibrate)[0]}
+            out[key]["other"], out[key]["top1"] = noise(wanted_there, path, judge)
+
+        for key, method in (("minmax", CalibrationMethod.MinMax), ("percentile", CalibrationMethod.Percentile)):
+            path = os.path.join(args.cache or folder, f"{name}.{key}.onnx")
+            told = path + ".json"
+            if os.path.exists(told):
+                out[key] = json.load(open(told))
+                continue
+            try:  # their tool refuses some models: that is a result
+                theirs(model, calibrate, path, method)
+                measure(key, path)
+            except Exception as problem:
+                out[key] = {"problem": f"{type(problem).__name__}"}
+            json.dump(out[key], open(told, "w"))
+        samples, made = os.path.join(folder, "samples"), os.path.join(folder, "ours.onnx")
+        save(calibrate, inputs, samples)
+        ran = subprocess.run([args.program, "quantize", model, "-c", samples, "-o", made, *args.ours.split()], capture_output=True, text=True)
+        try:
+            if ran.returncode:
+                raise RuntimeError(ran.stderr.splitlines()[0][:160])
+            measure("ours", made)
+        except Exception as problem:
+            out["ours"] = {"problem": f"{type(problem).__name__}: {str(problem)[:160]}"}
     return out
+
+
+def table(args):
+    print("| model | min-max | percentile | Quarry | difference | held out: theirs | Quarry | difference | top-1: theirs | Quarry |\n|---|---|---|---|---|---|---|---|---|---|")
+    gains, others = [], []
+    for name in args.names or float_models(args.shared):
+        found = row(args, name)
+        figure = lambda tool, what, scale=1: f"{scale * found[tool][what]:.1f}" if what in found[tool] else found[tool]["problem"]  # noqa: E731
+        known = [t for t in ("minmax", "percentile") if "seen" in found[t]]
+        best = {what: max((found[t][what] for t in known), default=None) for what in ("seen", "other", "top1")}
+        gain = lambda what: found["ours"][what] - best[what] if "seen" in found["ours"] and known else None  # noqa: E731
+        if gain("seen") is not None:
+            gains.append(gain("seen"))
+            others.append(gain("other"))
+        has_classes, told = name in CLASSIFIERS, lambda value, form="+.1f": "" if value is None else format(value, form)
+        print(f"| {name} | {figure('minmax', 'seen')} | {figure('percentile', 'seen')} | {figure('ours', 'seen')} | {told(gain('seen'))} | {told(best['other'], '.1f')} | {figure('ours', 'other')} | "
+              f"{told(gain('other'))} | {told(100 * best['top1'], '.0f') if has_classes and known else ''} | {figure('ours', 'top1', 100) if has_classes else ''} |", flush=True)
+    if gains:
+        print(f"\nmedian difference {np.median(gains):+.1f} dB, least {min(gains):+.1f} dB; held out {np.median(others):+.1f} dB, least {min(others):+.1f} dB")
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--program", required=True)
-    parser.add_argument("--models", required=True)
+    parser.add_argument("--shared", required=True)
     parser.add_argument("--ours", default="")
+    parser.add_argument("--cache")
     parser.add_argument("names", nargs="*")
     args = parser.parse_args()
+    if args.cache:
+        os.makedirs(args.cache, exist_ok=True)
     logging.disable(logging.WARNING)
-    ort.set_default_logger_severity(3)
-    print("| model | ONNX Runtime | Quarry | difference |\n|---|---|---|---|")
-    gains = []
-    for name in args.names or sorted(os.listdir(args.models)):
-        model = os.path.join(args.models, name, "model.onnx")
-        if not os.path.exists(model):
-            continue
-        with tempfile.TemporaryDirectory() as folder:
-            figures = []
-            try:
-                real = session(model)
-                samples = samples_of(os.path.join(args.models, name), real.get_inputs())
-                wanted = [real.run(None, sample) for sample in samples]
-                figures.append(noise(wanted, theirs(model, samples, folder), samples))
-            except Exception as problem:  # their tool refuses some models: that is a result
-                figures.append(f"{type(problem).__name__}")
-            out = os.path.join(folder, "ours.onnx")
-            made = subprocess.run([args.program, "quantize", model, "-c", os.path.join(args.models, name), "-o", out, *args.ours.split()], capture_output=True, text=True)
-            try:
-                figures.append(noise(wanted, out, samples) if made.returncode == 0 else made.stderr.splitlines()[0][:80])
-            except Exception as problem:
-                figures.append(f"{type(problem).__name__}: {str(problem)[:80]}")
-        numbers = all(isinstance(f, float) for f in figures)
-        if numbers:
-            gains.append(figures[1] - figures[0])
-        print(f"| {name} | " + " | ".join(f"{f:.1f}" if isinstance(f, float) else f for f in figures) + f" | {f'{gains[-1]:+.1f}' if numbers else ''} |", flush=True)
-    if gains:
-        print(f"\nmedian difference {np.median(gains):+.1f} dB, least {min(gains):+.1f} dB")
+    ort.set_default_logger_severity(4)
+    table(args)
 
 
 main()

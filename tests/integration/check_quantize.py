@@ -18,7 +18,7 @@ from program import check, digits, finish, model, new_folder, require, run, shar
 folder = new_folder()
 images = os.path.join(digits, "images")
 out = os.path.join(folder, "digits.qdq.onnx")
-ort_python = os.environ.get("QUARRY_ORT_PYTHON")
+ort_python = next((path for path in (os.environ.get("QUARRY_ORT_PYTHON"), os.path.join(sys.argv[1], "venv", "bin", "python")) if path and os.path.exists(path)), None)
 
 # Both models on the same data: outputs of ours by ONNX Runtime, against ours by the program.
 ORT = """
@@ -27,6 +27,56 @@ session = ort.InferenceSession(sys.argv[1], providers=["CPUExecutionProvider"])
 value = np.load(sys.argv[2])
 np.save(sys.argv[3], session.run(None, {session.get_inputs()[0].name: value})[0])
 """
+
+# The example of the page on ONNX Runtime's QNN provider, "Mixed precision support": the float model, and what their tool makes of it with the same data and overrides.
+SEED = """
+import sys, numpy as np, onnx
+from onnx import TensorProto, helper
+from onnxruntime.quantization import CalibrationDataReader, QuantType, quantize
+from onnxruntime.quantization.execution_providers.qnn import get_qnn_qdq_config
+folder = sys.argv[1]
+value = lambda name: helper.make_tensor_value_info(name, TensorProto.FLOAT, [4])
+nodes = [("Op1", "Sigmoid", ["in0"]), ("Op2", "Tanh", ["in1"]), ("Op3", "Sigmoid", ["Op1_out"]), ("Op4", "Tanh", ["Op2_out"]), ("Op5", "Add", ["Op3_out", "Op4_out"]),
+         ("Op6", "Sigmoid", ["Op5_out"]), ("Op7", "Tanh", ["Op2_out"]), ("Op8", "Sigmoid", ["Op2_out"])]
+graph = helper.make_graph([helper.make_node(op, inputs, [name + "_out"], name) for name, op, inputs in nodes], "seed", [value("in0"), value("in1")], [value(f"Op{i}_out") for i in (6, 7, 8)])
+model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+onnx.save(model, folder + "/float.onnx")
+data = {"in0": np.array([-1, 0.5, 2, 3], np.float32), "in1": np.array([-2, 0.25, 1, 1.5], np.float32)}
+for name, array in data.items():
+    np.save(f"{folder}/data/one/{name}.npy", array)
+class Reader(CalibrationDataReader):
+    at = iter([data])
+    def get_next(self):
+        return next(self.at, None)
+quantize(folder + "/float.onnx", folder + "/theirs.onnx", get_qnn_qdq_config(folder + "/float.onnx", Reader(), activation_type=QuantType.QUInt8, weight_type=QuantType.QUInt8,
+         init_overrides={"Op4_out": [{"quant_type": QuantType.QUInt16}]}))
+"""
+# Each node of a model with what it reads: the types, scales and zero points on the way from the node that made it; and the same of the outputs.
+NODES = """
+import sys, json, onnx
+from onnx import numpy_helper
+graph = onnx.load(sys.argv[1]).graph
+constants = {one.name: numpy_helper.to_array(one) for one in graph.initializer}
+makers = {name: node for node in graph.node for name in node.output}
+def way(name):
+    steps = []
+    while name in makers and makers[name].op_type in ("QuantizeLinear", "DequantizeLinear"):
+        node = makers[name]
+        zero = constants[node.input[2]]
+        steps.append([node.op_type, str(zero.dtype), float(constants[node.input[1]]), int(zero)])
+        name = node.input[0]
+    return steps + [makers[name].name if name in makers else name]
+out = {node.name: [node.op_type] + [way(name) for name in node.input] for node in graph.node if node.op_type not in ("QuantizeLinear", "DequantizeLinear")}
+out.update({one.name: way(one.name) for one in graph.output})
+print(json.dumps(out))
+"""
+
+
+def same(a, b):
+    """Equal but for the last bits of numbers."""
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all(same(x, y) for x, y in zip(a, b))
+    return abs(a - b) <= 1e-6 * abs(b) if isinstance(a, float) else a == b
 
 
 def npy(path, values, shape):
@@ -48,8 +98,12 @@ def left(path):
 
 
 report = os.path.join(folder, "report.json")
-check("the digits network", run("quantize", model, "-c", images, "-o", out, "--report", report), 0, "samples", "SQNR", "same best class 100.0%")
+plainly = ("--range", "minmax", "--equalize-activations", "0", "--bias-correction", "0")
+check("the digits network, plainly", run("quantize", model, "-c", images, "-o", out, "--report", report, *plainly), 0, "samples")
 told = json.load(open(report))
+check("the digits network", run("quantize", model, "-c", images, "-o", out, "--report", report), 0, "samples", "SQNR", "same best class 100.0%")
+better = json.load(open(report))["outputs"][0]["sqnr"]
+require("what is on by itself serves the outputs", better > told["outputs"][0]["sqnr"], (better, told["outputs"]))
 require("the report has the output's figures", told["outputs"][0]["sqnr"] > 20 and told["samples"] >= 4, told["outputs"])
 require("every tensor has a scale", all(t["scale"] > 0 for t in told["tensors"]) and any(t["is_weight"] for t in told["tensors"]), "")
 check("the result is a model that cpu takes wholly", run("check", out, "--backend", "cpu"), 0)
@@ -58,7 +112,7 @@ for name in sorted(os.listdir(images)):
     check(f"{name} by the quantised model", run("run", out, os.path.join(images, name), "--top", "1"), 0, digit)
 
 # 16 bits are nearer to float than 8.
-check("16 bits", run("quantize", model, "-c", images, "-o", out + ".16", "--activations", "u16", "--report", report), 0)
+check("16 bits", run("quantize", model, "-c", images, "-o", out + ".16", "--activations", "u16", "--report", report, *plainly), 0)
 wide = json.load(open(report))["outputs"][0]["sqnr"]
 require("16 bits are nearer to float than 8", wide > told["outputs"][0]["sqnr"] + 1, (wide, told["outputs"][0]["sqnr"]))
 
@@ -72,13 +126,14 @@ check("a tensor that there is not", run("quantize", model, "-c", images, "-o", o
 
 def lost(what, *flags):
     """The report of a quantisation with these flags."""
-    check(what, run("quantize", model, "-c", images, "-o", out + ".way", "--report", report, *flags), 0)
+    last = dict(zip(flags[::2], flags[1::2]))
+    check(what, run("quantize", model, "-c", images, "-o", out + ".way", "--report", report, *(part for pair in last.items() for part in pair)), 0)
     return json.load(open(report))
 
 
 # Ranges: each way gives a model; the least squares of the samples are never more than those of all that was seen.
 for way in ("moving", "percentile", "entropy", "mse"):
-    ranged = lost(f"ranges by {way}", "--range", way)
+    ranged = lost(f"ranges by {way}", *plainly, "--range", way)
     require(f"{way}: a model that works", ranged["outputs"][0]["sqnr"] > 15 and ranged["outputs"][0]["top1"] == 1, ranged["outputs"])
     if way == "mse":
         before = {t["name"]: t["sqnr_alone"] for t in told["tensors"] if not t["is_weight"]}
@@ -87,7 +142,7 @@ require("histograms hold every value", all(sum(t["histogram"]["counts"]) == told
 require("nothing is clipped by all that was seen", all(t["clipped"] == 0 for t in told["tensors"] if not t["is_weight"]), "")
 
 # Weights of 4 bits, one scale for a tensor: each improvement helps where it can, and says what it did.
-few = ("--weights", "i4", "--per-channel", "0", "--activations", "u16")
+few = ("--weights", "i4", "--per-channel", "0", "--activations", "u16", *plainly)
 plain = lost("weights of 4 bits", *few)["outputs"][0]["sqnr"]
 clipped = lost("clipped weights", *few, "--clip-weights", "1")
 require("some weights are clipped", any(t["clipped"] > 0 for t in clipped["tensors"] if t["is_weight"]), "")
@@ -112,7 +167,7 @@ require("the page has the report and opens nothing else", '"tensors": [' in text
 
 # To a target: as few tensors of 16 bits as it takes.
 goal = (told["outputs"][0]["sqnr"] + wide) / 2
-check("a target", run("quantize", model, "-c", images, "-o", out + ".target", "--target-sqnr", f"{goal:.2f}", "--report", report), 0)
+check("a target", run("quantize", model, "-c", images, "-o", out + ".target", "--target-sqnr", f"{goal:.2f}", "--report", report, *plainly), 0)
 reached = json.load(open(report))
 raised = [c for c in reached["changes"] if c["what"] == "raised to 16 bits"]
 require("it is reached with fewer tensors of 16 bits than all", reached["outputs"][0]["sqnr"] >= goal - 0.01 and 0 < len(raised) < sum(not t["is_weight"] for t in reached["tensors"]), (goal, reached["outputs"], raised))
@@ -124,6 +179,20 @@ check("which runs", run("run", out + ".qrm", os.path.join(images, sorted(os.list
 check("a container for nobody", run("quantize", model, "-c", images, "-o", out + ".qrm"), 2, "--backend")
 
 if ort_python:
+    seed = os.path.join(folder, "seed")
+    os.makedirs(os.path.join(seed, "data", "one"))
+    made = subprocess.run([ort_python, "-c", SEED, seed], capture_output=True, text=True, timeout=300)
+    require("ONNX Runtime's tool on the seed's example", made.returncode == 0, made.stderr[-1000:])
+    for ending, text in ((".json", '{"Op4_out": [{"quant_type": "QUInt16"}]}'), (".yaml", "Op4_out:\n  type: u16\n")):
+        with open(os.path.join(seed, "overrides" + ending), "w") as file:
+            file.write(text)
+        ours = os.path.join(seed, "ours.onnx")
+        check("the seed's example", run("quantize", os.path.join(seed, "float.onnx"), "-c", os.path.join(seed, "data"), "-o", ours, "--overrides", os.path.join(seed, "overrides" + ending), *plainly), 0)
+        both = [json.loads(subprocess.run([ort_python, "-c", NODES, path], capture_output=True, text=True, timeout=300).stdout) for path in (ours, os.path.join(seed, "theirs.onnx"))]
+        require("the same nodes as ONNX Runtime's tool", sorted(both[0]) == sorted(both[1]), both)
+        for name in both[0]:
+            require(f"{name}: the same as ONNX Runtime's tool has it", same(both[0][name], both[1][name]), (both[0][name], both[1][name]))
+
     inputs = json.loads(run("inspect", model, "--json").stdout)["inputs"][0]
     dims = [d if isinstance(d, int) and d > 0 else 1 for d in inputs["shape"]] if "shape" in inputs else [1, 1, 8, 8]
     count = 1

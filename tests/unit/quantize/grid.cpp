@@ -74,7 +74,7 @@ TEST_CASE("values are rounded to the nearest step and end where the type does") 
 TEST_CASE("an option is known, its value is one of those in the table, or the error names them") {
   Settings settings;
   CHECK(settings.activations == DType::U8);
-  CHECK(settings.weights == DType::I8);
+  CHECK(settings.weights == DType::Unknown);
   CHECK(settings.per_channel);
   CHECK(settings.set("activations", "u16").ok());
   CHECK(settings.activations == DType::U16);
