@@ -9,6 +9,7 @@ namespace quarry::quantize {
 // Of the outputs of a quantised model to those of the float one; the worst output counts.
 struct Nearness {
   double sqnr = 0, cosine = 0;  // dB; 0..1
+  double typical = 0;           // dB: the mean over samples of each sample's
   double top1 = 0;              // per cent of the samples with the same greatest element, of rows of scores
 };
 

@@ -355,23 +355,32 @@ Result<Nearness> Quantizer::nearness(const Overrides &overrides, qr_signal *sign
   QR_ASSIGN_OR_RETURN(Unique<Runner> coded, Runner::make(runtime_, quantized, there, settings_.threads));
   Vector<Comparison> compared(there.size());
   Vector<std::size_t> agree(there.size());
+  Vector<double> sums(there.size());
   for (std::size_t s = 0; s < real_outputs_.size(); ++s) {
     QR_RETURN_IF_ERROR(coded->run(kept_sample(s), signal));
     for (std::size_t i = 0; i < there.size(); ++i) {
       const std::span<const float> found = floats(coded->results()[i]);
       compared[i].add(real_outputs_[s][i], found);
+      Comparison alone;
+      alone.add(real_outputs_[s][i], found);
+      sums[i] += alone.sqnr();
       agree[i] += found.empty() || greatest(real_outputs_[s][i]) == greatest(found);
     }
   }
-  Nearness out{kNoNoise, 1, 100};
+  Nearness out{kNoNoise, 1, kNoNoise, 100};
   for (std::size_t i = 0; i < there.size(); ++i) {
     out.sqnr = std::min(out.sqnr, compared[i].sqnr());
     out.cosine = std::min(out.cosine, compared[i].cosine());
+    if (!real_outputs_.empty())
+      out.typical = std::min(out.typical, sums[i] / static_cast<double>(real_outputs_.size()));
     if (is_scores(at(graph, outputs_[i])) && !real_outputs_.empty())
       out.top1 = std::min(out.top1, 100.0 * static_cast<double>(agree[i]) / static_cast<double>(real_outputs_.size()));
   }
   return out;
 }
+
+// By how many dB a choice has to be better than what loses nothing to be clearly better on few samples.
+constexpr double kClear = 0.5;
 
 // The calibration has seen the kept samples and no others when this is called.
 Status Quantizer::choose_graph(qr_signal *signal, const qr_progress *progress) {
@@ -416,16 +425,17 @@ Status Quantizer::choose_graph(qr_signal *signal, const qr_progress *progress) {
     model_->graph = after;
     std::swap(calibration_, equalized);
     auto better = nearness(overrides_, signal, progress);
-    if (!better.ok() || better.value().sqnr <= plain.sqnr) {
+    if (!better.ok() || better.value().typical <= plain.typical + kClear) {
       std::swap(calibration_, equalized);
       if (!better.ok()) return better.status();
-      graph_changes_.push_back({"activations left as they are", "the graph",
-                                format("outputs have %.1f dB, equalised %.1f dB", plain.sqnr, better.value().sqnr)});
+      graph_changes_.push_back(
+          {"activations left as they are", "the graph",
+           format("outputs have %.1f dB, equalised %.1f dB", plain.typical, better.value().typical)});
     } else {
       restore.wanted = false;
       graph_changes_ = std::move(changes);
       graph_changes_.push_back({"activations equalised", "the graph",
-                                format("outputs have %.1f dB, before %.1f dB", better.value().sqnr, plain.sqnr)});
+                                format("outputs have %.1f dB, before %.1f dB", better.value().typical, plain.typical)});
     }
   }
   graph_chosen_ = true;
@@ -449,8 +459,8 @@ Status Quantizer::choose_ranges(qr_signal *signal, const qr_progress *progress) 
     auto tried = nearness(overrides_, signal, progress);
     calibration_->use(best);
     QR_RETURN_IF_ERROR(tried.ok() ? Status() : tried.status());
-    const double sqnr = tried.value().sqnr;
-    found += format("%s%s %.1f dB", found.empty() ? "" : ", ", name, sqnr);
+    const double sqnr = tried.value().typical - (method == RangeMethod::MinMax ? 0 : kClear);
+    found += format("%s%s %.1f dB", found.empty() ? "" : ", ", name, tried.value().typical);
     if (sqnr > most) most = sqnr, best = method, chosen = name;
   }
   calibration_->use(best);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <span>
 
 #include "formats/qir/quantization.h"
@@ -103,6 +104,35 @@ void encode_channels(const Vector<Override> &channels, const Grid &grid, Constan
   }
 }
 
+// Weights that were trained on a grid lie on its points, and stored on it they lose nothing: their grid, where they
+// have one of this type.
+std::optional<Encoding> own_grid(std::span<const float> values, const Grid &grid) {
+  const qir::IntegerRange integers = qir::integer_range(grid.dtype);
+  const auto most = static_cast<std::size_t>(integers.high - integers.low);
+  Vector<float> points;
+  for (const float value : values) {
+    const auto there = std::ranges::lower_bound(points, value);
+    if (there != points.end() && *there == value) continue;
+    if (points.size() > most || !std::isfinite(value)) return std::nullopt;
+    points.insert(there, value);
+  }
+  if (points.size() < 16 || grid.symmetric) return std::nullopt;  // a few weights lie on many grids
+  double step = HUGE_VAL;
+  for (std::size_t i = 1; i < points.size(); ++i)
+    step = std::min(step, static_cast<double>(points[i]) - static_cast<double>(points[i - 1]));
+  const double low = std::min(0.0, static_cast<double>(points.front()));
+  const double high = std::max(0.0, static_cast<double>(points.back()));
+  const double steps = std::nearbyint((high - low) / step);
+  if (!(step > 0) || steps > static_cast<double>(most)) return std::nullopt;
+  step = (high - low) / steps;
+  for (const float point : points) {
+    const double place = static_cast<double>(point) / step;
+    if (std::fabs(place - std::nearbyint(place)) > 0.02) return std::nullopt;
+  }
+  return Encoding{grid.dtype, static_cast<float>(step),
+                  static_cast<std::int32_t>(integers.low - std::llround(low / step))};
+}
+
 const TensorOverride *override_of(const qir::Graph &graph, const Overrides &overrides, std::int32_t id) {
   const auto found = overrides.find(at(graph, id).name);
   return found == overrides.end() ? nullptr : &found->second;
@@ -132,6 +162,8 @@ void quantize_whole(const qir::Graph &graph, const Overrides &overrides, const G
     if (said->own.high) range.high = *said->own.high;
   }
   Encoding encoding = encode(range, used);
+  if (const auto own = said || clip ? std::nullopt : own_grid(floats_of(at(graph, constant.tensor)), used))
+    encoding = *own;
   if (said && said->own.scale) {
     encoding.scale = *said->own.scale;
     encoding.zero_point = said->own.zero_point.value_or(0);
@@ -177,19 +209,27 @@ void quantize_weights_as(const qir::Graph &graph, const Settings &settings, cons
   }
 }
 
-// The sum of the squares of what storing changes.
-double squared_miss(const qir::Graph &graph, const Constant &constant) {
+// The squares of what storing changes beside those of the weights, summed over channels of results: a narrow channel is
+// as much worth as a wide one.
+double relative_miss(const qir::Graph &graph, const qir::Node &node, const Constant &constant) {
   const qir::Tensor &tensor = at(graph, constant.tensor);
   const std::span<const float> values = floats_of(tensor);
   const Places places(tensor.shape, static_cast<std::size_t>(constant.quant.axis), constant.quant.block_size);
-  double sum = 0;
+  const auto axis = weight_axis(node, tensor.shape.size());
+  const Places channels(tensor.shape, axis.value_or(0), 0);
+  const std::size_t count = axis ? channels.count() : 1;
+  Vector<double> missed(count, 0), all(count, 0);
   for (std::size_t i = 0; i < values.size(); ++i) {
-    const std::size_t p = constant.quant.scales.size() == 1 ? 0 : places(i);
+    const std::size_t p = constant.quant.scales.size() == 1 ? 0 : places(i), c = axis ? channels(i) : 0;
+    const double value = static_cast<double>(values[i]);
     const double stored = static_cast<double>(constant.stored[i] - constant.quant.zero_points[p]) *
                           static_cast<double>(constant.quant.scales[p]);
-    const double miss = stored - static_cast<double>(values[i]);
-    sum += miss * miss;
+    missed[c] += (stored - value) * (stored - value);
+    all[c] += value * value;
   }
+  double sum = 0;
+  for (std::size_t c = 0; c < count; ++c)
+    if (all[c] > 0) sum += missed[c] / all[c];
   return sum;
 }
 
@@ -208,7 +248,7 @@ void quantize_weights(const qir::Graph &graph, const Settings &settings, const O
   Constant other = constant;
   other.quant = {};
   quantize_weights_as(graph, whole, overrides, node, DType::U8, other);
-  if (squared_miss(graph, other) < squared_miss(graph, constant)) constant = std::move(other);
+  if (relative_miss(graph, node, other) < relative_miss(graph, node, constant)) constant = std::move(other);
 }
 
 bool quantize_bias(const qir::Graph &graph, const qir::Node &node, float x_scale, const qir::Quantization &w,
