@@ -70,8 +70,8 @@ class Declared:
         return [headers.squeezed(line) for line in plain]
 
 
-def declared():
-    return [row for name in NAMES for row in Declared(name).rows]
+def declared(*more):
+    return [row for name in NAMES + list(more) for row in Declared(name).rows]
 
 
 # ---- Python: what ffi.cdef takes
@@ -195,7 +195,7 @@ def rust(rows):
 
 def main():
     rows = declared()
-    wanted = {"bindings/python/quarry.cdef": python(rows), "bindings/rust/quarry-sys/src/bindings.rs": rust(rows)}
+    wanted = {"bindings/python/quarry.cdef": python(declared("quantize.h")), "bindings/rust/quarry-sys/src/bindings.rs": rust(rows)}
     old = []
     for path, text in wanted.items():
         full = os.path.join(root, path)

@@ -14,6 +14,7 @@ from .errors import (
 )
 from .memory import Memory, MemoryTensor
 from .model import Model, Quantization, TensorInfo
+from .quantize import Quantizer, quantize, quantize_options
 from .runtime import Backend, Device, Event, OptionInfo, Profile, Runtime, Signal, default_runtime, version
 from .session import MemoryPlan, Run, Session, plan
 
@@ -22,6 +23,6 @@ __version__ = version()
 __all__ = [
     "Backend", "Busy", "Cancelled", "Code", "Corrupt", "DType", "DeadlineExceeded", "Device", "DeviceLost", "Error", "Event",
     "FailedPrecondition", "Incompatible", "Internal", "InvalidArgument", "Memory", "MemoryPlan", "MemoryTensor", "Model", "NotFound",
-    "OptionInfo", "OutOfRange", "PermissionDenied", "Profile", "Quantization", "ResourceExhausted", "Run", "Runtime", "Session", "Signal",
-    "TensorInfo", "Unavailable", "Unsupported", "default_runtime", "library_path", "plan", "version",
+    "OptionInfo", "OutOfRange", "PermissionDenied", "Profile", "Quantization", "Quantizer", "ResourceExhausted", "Run", "Runtime", "Session", "Signal",
+    "TensorInfo", "Unavailable", "Unsupported", "default_runtime", "library_path", "plan", "quantize", "quantize_options", "version",
 ]

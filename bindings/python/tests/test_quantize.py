@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""quarry.quantize: the digits model by its own images."""
+import numpy as np
+import pytest
+
+import quarry
+
+
+def test_digits(digits, tmp_path):
+    out = tmp_path / "digits.qdq.onnx"
+    told = []
+    report = quarry.quantize(digits.model, digits.images[:32], out, progress=lambda done, total, what: told.append(what), weights="i8", float_operators=["Softmax"])
+    assert report["samples"] == 32 and report["outputs"][0]["sqnr"] > 20 and report["settings"]["weights"] == "i8" and told
+    session = quarry.Session(out)
+    found = [int(np.argmax(session.run(image)[0])) for image in digits.images[:64]]
+    assert found == [int(scores.argmax()) for scores in digits.expected[:64]]
+
+
+def test_step_by_step(digits, tmp_path):
+    quantizer = quarry.Quantizer(digits.model, activations="u16")
+    name = quantizer.inputs[0].name
+    quantizer.add({name: digits.images[0]})
+    quantizer.add([digits.images[1]])
+    assert quantizer.write(tmp_path / "a.onnx")["samples"] == 2
+    assert quantizer.report_html().startswith("<!")
+    assert {"activations", "weights", "overrides"} <= {option.key for option in quarry.quantize_options()}
+
+
+def test_what_goes_wrong(digits, tmp_path):
+    with pytest.raises(quarry.InvalidArgument, match="u9"):
+        quarry.Quantizer(digits.model, activations="u9")
+    with pytest.raises(quarry.NotFound, match="activations"):
+        quarry.Quantizer(digits.model, activation="u8")
+    with pytest.raises(quarry.InvalidArgument, match="no samples"):
+        quarry.quantize(digits.model, [], tmp_path / "b.onnx")
+    with pytest.raises(ValueError, match="expected 1"):
+        quarry.quantize(digits.model, [[digits.images[0], digits.images[0]]], tmp_path / "b.onnx")
+    with pytest.raises(quarry.InvalidArgument, match="NaN"):
+        quarry.quantize(digits.model, [digits.images[0] * np.float32("nan")], tmp_path / "b.onnx")
+    assert not list(tmp_path.iterdir())
+
+    def stop(done, total, what):
+        raise KeyError("enough")
+
+    with pytest.raises(KeyError, match="enough"):
+        quarry.quantize(digits.model, digits.images[:2], tmp_path / "b.onnx", progress=stop)
