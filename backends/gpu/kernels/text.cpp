@@ -204,6 +204,7 @@ Number value_number(const Form &form) {
   switch (form.kernel) {
     case Kernel::ArgReduce: return Number::Long;
     case Kernel::ConvInteger:
+    case Kernel::ConvTransposeInteger:
     case Kernel::MatMulInteger: return form.fields[0] ? Number::Long : Number::Int;  // WIDE
     default: return *number_of(form.operands[0]);
   }

@@ -55,7 +55,7 @@ bool moves_stored(const qir::Graph &graph, const qir::Node &node) {
 }
 
 bool is_product(const qir::Graph &graph, const qir::Node &node) {
-  if (node.op != Op::Conv && node.op != Op::MatMul && node.op != Op::Gemm) return false;
+  if (node.op != Op::Conv && node.op != Op::ConvTranspose && node.op != Op::MatMul && node.op != Op::Gemm) return false;
   const qir::Tensor *const x = tensor_of(graph, node.inputs, 0), *const w = tensor_of(graph, node.inputs, 1),
                            *const bias = tensor_of(graph, node.inputs, 2), *const y = tensor_of(graph, node.outputs, 0);
   if (!x || !w || !y || !is_plain(*x) || !is_taken(*w)) return false;
@@ -67,6 +67,9 @@ bool is_product(const qir::Graph &graph, const qir::Node &node) {
     if (!axis || w->quant->axis != static_cast<std::int32_t>(*axis)) return false;
   }
   if (node.op == Op::Conv) return w->is_constant && x->shape.size() <= 5;
+  // One scale for a channel of each group: channels of the result that share them are not told apart.
+  if (node.op == Op::ConvTranspose)
+    return w->is_constant && x->shape.size() <= 5 && (w->quant->per_tensor() || node.get_int("group", 1) == 1);
   if (node.op == Op::Gemm && (node.get_float("alpha", 1) != 1 || node.get_float("beta", 1) != 1)) return false;
   return std::ranges::all_of(w->quant->zero_points, [&](std::int32_t z) { return z == w->quant->zero_points[0]; });
 }
@@ -198,11 +201,12 @@ Status finish_product(Lowering &l, const qir::Node &node, std::size_t axis, Elem
   const std::int32_t bi = qir::input_of(node, 2);
   Code &code = elements.code;
   std::uint32_t r = Code::kValue;
-  // A bias has its channels last, but for Conv.
+  // A bias has its channels last, but for convolutions.
   const auto bias = [&] {
     const View v = l.view(bi);
     return add_operand(elements,
-                       node.op == Op::Conv ? along_axis(v, y.shape.size(), axis) : strided::broadcast(v, y.shape),
+                       node.op == Op::Conv || node.op == Op::ConvTranspose ? along_axis(v, y.shape.size(), axis)
+                                                                           : strided::broadcast(v, y.shape),
                        l.dtype(bi));
   };
   const bool counted = bi != qir::kAbsent && qir::bias_counts_products(node, x, w, l.tensor(bi));
@@ -247,11 +251,37 @@ View packed_integers(Lowering &l, const qir::Tensor &w, std::int64_t groups, std
   return l.constant({to, bytes}, {count});
 }
 
+// Weights [C, M/group, taps] without their zero points, as they lie.
+template <class T>
+View plain_integers(Lowering &l, const qir::Tensor &w, std::int64_t channels, std::int64_t taps) {
+  const std::int64_t count = strided::count_of(w.shape);
+  const auto bytes = static_cast<std::uint64_t>(count) * sizeof(T);
+  auto *const to = static_cast<T *>(l.store().allocate(bytes));
+  const Vector<std::int32_t> &zeros = w.quant->zero_points;
+  for (std::int64_t i = 0; i < count; ++i)
+    to[i] = static_cast<T>(qir::stored_integer(w.dtype, w.data.data, static_cast<std::uint64_t>(i)) -
+                           zeros[zeros.size() == 1 ? 0 : static_cast<std::size_t>(i / taps % channels)]);
+  return l.constant({to, bytes}, {count});
+}
+
+// In the smallest type that holds them without their zero points.
+template <class Pack>
+std::pair<View, DType> narrowest(const qir::Tensor &w, Pack &&pack) {
+  const qir::IntegerRange range = qir::integer_range(w.dtype);
+  const auto [least, most] = std::ranges::minmax(w.quant->zero_points);
+  const std::int64_t low = range.low - most, high = range.high - least;
+  if (low >= INT8_MIN && high <= INT8_MAX) return {pack(std::int8_t{}), DType::I8};
+  if (low >= INT16_MIN && high <= INT16_MAX) return {pack(std::int16_t{}), DType::I16};
+  return {pack(std::int32_t{}), DType::I32};
+}
+
 Status lower_integer_conv(Lowering &l, const qir::Node &node) {
+  const bool transposed = node.op == Op::ConvTranspose;
   const std::int32_t xi = node.inputs[0];
   const qir::Tensor &x_tensor = l.tensor(xi), &w_tensor = l.tensor(node.inputs[1]);
   qir::ConvGeometry c;
-  QR_RETURN_IF_ERROR(qir::resolve_conv(node, x_tensor.shape, w_tensor.shape, &c));
+  QR_RETURN_IF_ERROR(transposed ? qir::resolve_conv_transpose(node, x_tensor.shape, w_tensor.shape, &c)
+                                : qir::resolve_conv(node, x_tensor.shape, w_tensor.shape, &c));
   const View x = l.view(xi);
   if (strided::count_of(x.dims) == 0) return refuse(ErrorId::backend_limit, node, "found an input without elements");
   std::int64_t in[3] = {1, 1, 1}, steps[3] = {}, out[3] = {1, 1, 1}, kernel[3] = {1, 1, 1}, stride[3] = {1, 1, 1},
@@ -262,19 +292,14 @@ Status lower_integer_conv(Lowering &l, const qir::Node &node) {
     stride[to] = c.stride[i], dilation[to] = c.dilation[i], pad[to] = c.pad_begin[i];
     taps *= c.kernel[i], pixels *= c.out[i];
   }
-  const std::int64_t per_in = c.in_per_group, per_out = c.out_per_group, row = per_in * taps;
-  const qir::IntegerRange range = qir::integer_range(w_tensor.dtype);
-  const auto [least, most] = std::ranges::minmax(w_tensor.quant->zero_points);
-  const std::int64_t low = range.low - most, high = range.high - least;
-  DType packed = DType::I32;
-  View w;
-  if (low >= INT8_MIN && high <= INT8_MAX)
-    packed = DType::I8, w = packed_integers<std::int8_t>(l, w_tensor, c.group, per_out, row);
-  else if (low >= INT16_MIN && high <= INT16_MAX)
-    packed = DType::I16, w = packed_integers<std::int16_t>(l, w_tensor, c.group, per_out, row);
-  else w = packed_integers<std::int32_t>(l, w_tensor, c.group, per_out, row);
+  const std::int64_t per_in = c.in_channels / c.group, per_out = c.out_channels / c.group, row = per_in * taps;
+  const auto [w, packed] = narrowest(w_tensor, [&](auto zero) {
+    using T = decltype(zero);
+    return transposed ? plain_integers<T>(l, w_tensor, per_out, taps)
+                      : packed_integers<T>(l, w_tensor, c.group, per_out, row);
+  });
   const Dims dims{c.batch, c.group, per_out, pixels};
-  const std::int64_t per_group = (per_out + kTile - 1) / kTile * row * kTile;
+  const std::int64_t per_group = transposed ? row * per_out : (per_out + kTile - 1) / kTile * row * kTile;
   const Arg base[] = {{{x.value, x.offset, dims, {x.strides[0], x.strides[1] * per_in, 0, 0}}, x_tensor.dtype},
                       {{w.value, w.offset, dims, {0, per_group, 0, 0}}, packed}};
   Elements elements;
@@ -283,9 +308,11 @@ Status lower_integer_conv(Lowering &l, const qir::Node &node) {
   for (Arg &operand : elements.operands) operand.view = strided::broadcast(operand.view, l.shape(elements.result));
   Vector<std::int64_t> fields{sums_are_wide(x_tensor, w_tensor, row), x_tensor.quant->zero_points[0], per_in,
                               x.strides[1]};
+  if (transposed) fields.push_back(per_out * taps), fields.push_back(taps);
   for (const auto *list : {in, steps, out, kernel, stride, dilation, pad}) fields.insert(fields.end(), list, list + 3);
   const View y = l.result(elements.result);
-  return l.emit(Kernel::ConvInteger, dims, fields, base, elements, {y, l.dtype(elements.result)});
+  return l.emit(transposed ? Kernel::ConvTransposeInteger : Kernel::ConvInteger, dims, fields, base, elements,
+                {y, l.dtype(elements.result)});
 }
 
 // y[batch, m, n] as lower_matmul and lower_gemm have it, with the distance along k beside the views.
@@ -334,7 +361,8 @@ Status lower_integer_matmul(Lowering &l, const qir::Node &node) {
 }  // namespace
 
 Status lower_integer_product(Lowering &l, const qir::Node &node) {
-  return node.op == Op::Conv ? lower_integer_conv(l, node) : lower_integer_matmul(l, node);
+  return node.op == Op::Conv || node.op == Op::ConvTranspose ? lower_integer_conv(l, node)
+                                                             : lower_integer_matmul(l, node);
 }
 
 }  // namespace quarry::gpu

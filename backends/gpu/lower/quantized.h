@@ -14,7 +14,7 @@ bool computes_quantized(const qir::Graph &graph, const qir::Node &node);
 // It computes in reals, and its kernel turns stored integers into them as it reads them, and back as it writes.
 bool scales_stored(const qir::Graph &graph, const qir::Node &node);
 
-// Conv, MatMul, Gemm on integers: products of integers, summed in integers.
+// Conv, ConvTranspose, MatMul, Gemm on integers: products of integers, summed in integers.
 bool is_integer_product(const Lowering &l, const qir::Node &node);
 Status lower_integer_product(Lowering &l, const qir::Node &node);
 
