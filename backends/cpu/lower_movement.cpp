@@ -194,10 +194,29 @@ Status Lowering::lower_movement(const qir::Node &node, bool *done) {
       const View x = any(xi);
       View y = new_dense(tensor(yi).shape, memory_order(x), fill.width);
       fill.count = count_of(y.dims);
-      QR_RETURN_IF_ERROR(emit_step(Kernel::Fill, fill, {arg(y, fill.width)}));
       View middle = y;
       for (std::size_t d = 0; d < pad.rank; ++d)
         middle = sliced(middle, d, std::max<std::int64_t>(0, pad.begin[d]), kept[d]);
+      // Where much is kept only what stands around it is filled, side by side; else nothing is gained.
+      constexpr std::int64_t kMuch = 64 << 10;
+      const bool around = count_of(kept) >= kMuch && count_of(kept) >= fill.count / 2;
+      if (!around) QR_RETURN_IF_ERROR(emit_step(Kernel::Fill, fill, {arg(y, fill.width)}));
+      View rest = y, value;
+      if (around) {
+        Vector<std::uint8_t> bytes(fill.width);
+        std::memcpy(bytes.data(), &fill.value, fill.width);
+        value.value = static_cast<std::int32_t>(own_constant(std::move(bytes)));
+      }
+      for (std::size_t d = 0; around && d < pad.rank; ++d) {
+        const std::int64_t begin = std::max<std::int64_t>(0, pad.begin[d]), end = begin + kept[d];
+        for (const auto &[first, last] : {std::pair{std::int64_t{0}, begin}, std::pair{end, y.dims[d]}}) {
+          if (first == last) continue;
+          const View side = sliced(rest, d, first, last - first);
+          value.dims = side.dims, value.strides.assign(side.rank(), 0);
+          copy(value, side, fill.width, yi);
+        }
+        rest = sliced(rest, d, begin, kept[d]);
+      }
       copy(cut(x), middle, fill.width, xi);
       define(yi, y);
       *done = true;

@@ -54,6 +54,24 @@ TEST_CASE("repeated tensors are copies") {
     }
 }
 
+TEST_CASE("what is padded is written once where it is large") {
+  Random random(6);
+  const auto padded = [&](Vector<std::int64_t> shape, const Vector<std::int64_t> &pads, const char *steps) {
+    for (const DType dtype : {DType::F32, DType::U8}) {
+      Builder b;
+      const i32 x = input(b, dtype, shape), by = constant(b, pads);
+      const i32 with = dtype == DType::F32 ? constant(b, Vector<float>{-1.5f}) : constant(b, Vector<std::uint8_t>{7});
+      b.graph.tensors[static_cast<std::size_t>(with)].shape.clear();
+      check(b, Op::Pad, {x, by, with}, dtype, steps, 0, random, kAsItIs);
+    }
+  };
+  padded({2, 4, 100, 99}, {0, 0, 0, 0, 0, 0, 0, 1}, "Copy Copy");
+  padded({2, 4, 100, 99}, {0, 1, 2, 3, 0, 0, 2, 5}, "Copy Copy Copy Copy Copy Copy");
+  padded({2, 4, 100, 99}, {0, -1, 2, 3, 0, 0, -2, 5}, "Fill Copy");  // less than that is kept
+  padded({1, 300, 300}, {0, 0, 0, 2, 0, 0}, "Fill Copy");
+  padded({3, 5}, {1, 0, 0, 2}, "Fill Copy");
+}
+
 TEST_CASE("planes that are resized and leave the graph stay planes") {
   Random random(2);
   struct Case {

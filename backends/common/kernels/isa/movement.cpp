@@ -161,7 +161,7 @@ Tasks tasks_of(const Copy &p, std::int64_t bytes) noexcept {
   }
   t.parts_at = n.rank;
   while (t.parts_at > 0 && n.from[t.parts_at - 1] == 0) --t.parts_at;
-  constexpr std::int64_t kRepeated = 4096;  // bytes that stay in the first-level cache while they are written
+  constexpr std::int64_t kRepeated = 16384;  // bytes that stay in the first-level cache while they are written
   if (t.part < t.count && t.parts_at < n.rank && t.columns == 0)
     t.part = min_of(t.part, max_of<std::int64_t>(1, kRepeated / t.unit));
   t.parts = ceil_div(t.count, t.part);
