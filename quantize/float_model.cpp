@@ -99,6 +99,55 @@ void fold_factors(qir::Graph &graph, qir::Store &store, Vector<Change> *changes)
   }
 }
 
+// The input or output of that name has its channels last from now on, and a Transpose stands behind or before it.
+Status put_channels_last(qir::Graph &graph, const String &name, Vector<Change> *changes) {
+  const auto is_it = [&](std::int32_t id) { return at(graph, id).name == name; };
+  const auto input = std::ranges::find_if(graph.inputs, is_it);
+  const auto output = std::ranges::find_if(graph.outputs, is_it);
+  const bool is_input = input != graph.inputs.end();
+  if (!is_input && output == graph.outputs.end())
+    return Status::error(ErrorId::bad_option_value,
+                         format("option channels_last: found '%s', expected the name of an input or output",
+                                printable(name).c_str()))
+        .with("tensor", name);
+  const std::int32_t first = is_input ? *input : *output;
+  const qir::Shape shape = at(graph, first).shape;
+  const std::size_t rank = shape.size();
+  if (rank < 3 || (!is_input && std::ranges::find(graph.inputs, first) != graph.inputs.end()))
+    return Status::error(ErrorId::bad_option_value,
+                         format("option channels_last: '%s': found the shape %s, expected one of three axes or more",
+                                printable(name).c_str(), shape_text(shape.data(), rank).c_str()))
+        .with("tensor", name);
+  qir::Tensor made = at(graph, first);
+  made.shape.clear();
+  Vector<std::int64_t> order = {0};
+  for (std::size_t d = 2; d < rank; ++d) order.push_back(static_cast<std::int64_t>(d));
+  order.push_back(1);
+  for (const std::int64_t d : order) made.shape.push_back(shape[static_cast<std::size_t>(d)]);
+  if (is_input) {  // the way back
+    order = {0, static_cast<std::int64_t>(rank) - 1};
+    for (std::size_t d = 1; d + 1 < rank; ++d) order.push_back(static_cast<std::int64_t>(d));
+  }
+  at(graph, first).name = qir::fresh_name(graph, name + "_channels_first");
+  graph.tensors.push_back(std::move(made));
+  const auto last = static_cast<std::int32_t>(graph.tensors.size() - 1);
+  qir::Node node;
+  node.op = Op::Transpose;
+  node.name = name + "_channels_last";
+  node.set("perm", std::move(order));
+  node.inputs = {is_input ? last : first};
+  node.outputs = {is_input ? first : last};
+  if (is_input) {
+    *input = last;
+    graph.nodes.insert(graph.nodes.begin(), std::move(node));
+  } else {
+    std::ranges::replace(graph.outputs, first, last);
+    graph.nodes.push_back(std::move(node));
+  }
+  note(changes, "channels put last", name, is_input ? "input" : "output");
+  return {};
+}
+
 bool has_quantized_activation(const qir::Graph &graph) {
   return std::ranges::any_of(graph.nodes, [&](const qir::Node &node) {
     if (node.op == Op::QuantizeLinear || node.op == Op::DequantizeLinear) return true;
@@ -119,7 +168,7 @@ Result<Unique<FloatModel>> FloatModel::open(std::string_view path) {
   return made;
 }
 
-Status FloatModel::prepare(std::string_view shape, Vector<Change> *changes) {
+Status FloatModel::prepare(std::string_view shape, const Vector<String> &channels_last, Vector<Change> *changes) {
   QR_ASSIGN_OR_RETURN(const auto bindings, prepare::bind_shapes(*model_, shape));
   QR_ASSIGN_OR_RETURN(graph, prepare::lower_graph(*model_, bindings, store, nullptr));
   std::size_t normalizations = 0;
@@ -155,6 +204,7 @@ Status FloatModel::prepare(std::string_view shape, Vector<Change> *changes) {
     if (transposes.fewer())
       note(changes, "Transpose between Reshape simplified", String("the graph"), format("%zu", transposes.fewer()));
   }
+  for (const String &name : channels_last) QR_RETURN_IF_ERROR(put_channels_last(graph, name, changes));
   fold_factors(graph, store, changes);
   passes::remove_no_ops(graph);
   passes::remove_unused(graph);

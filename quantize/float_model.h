@@ -15,8 +15,8 @@ class FloatModel : public HeapObject {
 
   // Imports the graph with `shape` (docs: option "shape") and prepares it: constants folded, BatchNormalization folded,
   // composite operators put together, spellings rewritten. What was done goes to `changes`. A model that is quantised
-  // already, or has nothing in f32, is refused.
-  Status prepare(std::string_view shape, Vector<Change> *changes);
+  // already, or has nothing in f32, is refused. `channels_last`: inputs and outputs that get their channels last.
+  Status prepare(std::string_view shape, const Vector<String> &channels_last, Vector<Change> *changes);
 
   const onnx_import::Model &declared() const noexcept { return *model_; }
   qir::Graph graph;

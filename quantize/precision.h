@@ -2,7 +2,7 @@
 // Which activations get 16 bits so that the whole model comes near enough to the float one.
 #pragma once
 
-#include "quantize/calibration.h"
+#include "quantize/plan.h"
 
 namespace quarry::quantize {
 
@@ -13,20 +13,31 @@ struct Nearness {
   double top1 = 0;              // per cent of the samples with the same greatest element, of rows of scores
 };
 
-// The nearness of a plan with these overrides: the least SQNR of the model's outputs, in dB.
+// How near the outputs are to be.
+struct Target {
+  enum class Measure : std::uint8_t { Sqnr, Top1, Cosine } measure = Measure::Sqnr;
+  double value = 0;
+  double of(const Nearness &found) const noexcept {
+    return measure == Measure::Sqnr ? found.sqnr : measure == Measure::Top1 ? found.top1 : found.cosine;
+  }
+};
+// Option target: "sqnr=30", "top1=99", "cosine=0.999".
+Result<Target> read_target(std::string_view text);
+
 class Judge {
  public:
-  virtual Result<double> sqnr(const Overrides &overrides) = 0;
+  // Of a plan with these overrides; `quick`: on a few of the samples alone.
+  virtual Result<Nearness> judge(const Overrides &overrides, bool quick) = 0;
 
  protected:
   ~Judge() = default;
 };
 
-// Adds to `overrides` the fewest activations of 16 bits, those first whose own rounding loses most, with which the
-// judge finds `target` dB; none where it finds them without. Each step of the search is measured. An error where even
-// all of them are not enough.
-Status raise_activations(const qir::Graph &graph, const Settings &settings, const Plan &plan,
-                         const Calibration &calibration, double target, Judge &judge, Overrides *overrides);
+// Adds to `overrides` activations of 16 bits with which the judge finds the target, as few as it takes; none where it
+// finds it without. Each activation is tried by itself first: those go first that take most of the noise away for each
+// operation that they make wide. An error where even all of them are not enough.
+Status raise_activations(const qir::Graph &graph, const Settings &settings, const Plan &plan, const Target &target,
+                         Judge &judge, Overrides *overrides);
 
 // Nodes that compute in 16 bits, of those that are quantised.
 struct Operations {

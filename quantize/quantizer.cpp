@@ -85,8 +85,12 @@ Status Quantizer::set(std::string_view key, std::string_view value) {
 Status Quantizer::prepare() {
   if (prepared_) return {};
   Vector<Change> changes;
-  QR_RETURN_IF_ERROR(model_->prepare(settings_.shape, &changes));
+  QR_RETURN_IF_ERROR(model_->prepare(settings_.shape, settings_.channels_last, &changes));
   overrides_.clear();
+  target_.reset();
+  if (!settings_.target.empty()) {
+    QR_ASSIGN_OR_RETURN(target_, read_target(settings_.target));
+  }
   if (!settings_.overrides.empty()) {
     QR_ASSIGN_OR_RETURN(overrides_, read_overrides(settings_.overrides));
   }
@@ -337,11 +341,14 @@ Status Quantizer::keep_outputs(qr_signal *signal) {
   return {};
 }
 
-Result<Nearness> Quantizer::nearness(const Overrides &overrides, qr_signal *signal, const qr_progress *progress) {
+Result<Nearness> Quantizer::nearness(const Overrides &overrides, qr_signal *signal, const qr_progress *progress,
+                                     bool quick) {
   const qir::Graph &graph = model_->graph;
   QR_ASSIGN_OR_RETURN(Plan plan, lay_out(graph, settings_, overrides));
   QR_RETURN_IF_ERROR(give_encodings(graph, settings_, overrides, *calibration_, &plan));
-  const Improvements wanted{false, settings_.bias_correction, calibration_->threads()};
+  constexpr std::size_t kMostWhenQuick = 4;
+  const std::size_t samples = std::min(real_outputs_.size(), quick ? kMostWhenQuick : real_outputs_.size());
+  const Improvements wanted{false, settings_.bias_correction && !quick, calibration_->threads()};
   QR_RETURN_IF_ERROR(improve_weights(graph, feed(signal, progress), wanted, &plan, nullptr));
   qir::Store store;
   const qir::Graph quantized = write_qdq(graph, plan, store);
@@ -356,7 +363,7 @@ Result<Nearness> Quantizer::nearness(const Overrides &overrides, qr_signal *sign
   Vector<Comparison> compared(there.size());
   Vector<std::size_t> agree(there.size());
   Vector<double> sums(there.size());
-  for (std::size_t s = 0; s < real_outputs_.size(); ++s) {
+  for (std::size_t s = 0; s < samples; ++s) {
     QR_RETURN_IF_ERROR(coded->run(kept_sample(s), signal));
     for (std::size_t i = 0; i < there.size(); ++i) {
       const std::span<const float> found = floats(coded->results()[i]);
@@ -371,10 +378,9 @@ Result<Nearness> Quantizer::nearness(const Overrides &overrides, qr_signal *sign
   for (std::size_t i = 0; i < there.size(); ++i) {
     out.sqnr = std::min(out.sqnr, compared[i].sqnr());
     out.cosine = std::min(out.cosine, compared[i].cosine());
-    if (!real_outputs_.empty())
-      out.typical = std::min(out.typical, sums[i] / static_cast<double>(real_outputs_.size()));
-    if (is_scores(at(graph, outputs_[i])) && !real_outputs_.empty())
-      out.top1 = std::min(out.top1, 100.0 * static_cast<double>(agree[i]) / static_cast<double>(real_outputs_.size()));
+    if (samples > 0) out.typical = std::min(out.typical, sums[i] / static_cast<double>(samples));
+    if (is_scores(at(graph, outputs_[i])) && samples > 0)
+      out.top1 = std::min(out.top1, 100.0 * static_cast<double>(agree[i]) / static_cast<double>(samples));
   }
   return out;
 }
@@ -470,11 +476,10 @@ Status Quantizer::choose_ranges(qr_signal *signal, const qr_progress *progress) 
 
 Status Quantizer::choose_types(qr_signal *signal, const qr_progress *progress, Overrides *overrides) {
   target_changes_.clear();
-  if (settings_.target_sqnr <= 0) return {};
+  if (!target_) return {};
   if (kept_.empty())
     return Status::error(ErrorId::option_conflict,
-                         "option target_sqnr: found that no sample is kept, expected some to "
-                         "measure with",
+                         "option target: found that no sample is kept, expected some to measure with",
                          "let option evaluate be more than 0")
         .with("option", "evaluate");
   const qir::Graph &graph = model_->graph;
@@ -484,10 +489,9 @@ Status Quantizer::choose_types(qr_signal *signal, const qr_progress *progress, O
    public:
     Measured(Quantizer &of, qr_signal *signal, const qr_progress *progress)
         : of_(of), signal_(signal), progress_(progress) {}
-    Result<double> sqnr(const Overrides &given) override {
+    Result<Nearness> judge(const Overrides &given, bool quick) override {
       tell(progress_, trials_++, 0, "looking for what needs 16 bits");
-      QR_ASSIGN_OR_RETURN(const Nearness found, of_.nearness(given, signal_, nullptr));
-      return found.sqnr;
+      return of_.nearness(given, signal_, nullptr, quick);
     }
 
    private:
@@ -496,10 +500,8 @@ Status Quantizer::choose_types(qr_signal *signal, const qr_progress *progress, O
     const qr_progress *progress_;
     std::uint64_t trials_ = 0;
   };
-  Plan plan = layout_;
-  QR_RETURN_IF_ERROR(give_encodings(graph, settings_, *overrides, *calibration_, &plan));
   Measured judge(*this, signal, progress);
-  QR_RETURN_IF_ERROR(raise_activations(graph, settings_, plan, *calibration_, settings_.target_sqnr, judge, overrides));
+  QR_RETURN_IF_ERROR(raise_activations(graph, settings_, layout_, *target_, judge, overrides));
   for (const auto &[name, said] : *overrides)
     if (!overrides_.contains(name)) target_changes_.push_back({"raised to 16 bits", name, {}});
   QR_ASSIGN_OR_RETURN(const Plan chosen, lay_out(graph, settings_, *overrides));

@@ -38,7 +38,9 @@ class Quantizer : public HeapObject {
   // Float outputs of the kept samples, those that can be compared.
   Status keep_outputs(qr_signal *signal);
   // How near the outputs of a quantised model with these overrides are to those.
-  Result<Nearness> nearness(const Overrides &overrides, qr_signal *signal, const qr_progress *progress);
+  // `quick`: on the first of them, without bias correction.
+  Result<Nearness> nearness(const Overrides &overrides, qr_signal *signal, const qr_progress *progress,
+                            bool quick = false);
   std::vector<qr::Tensor> kept_sample(std::size_t sample);
   Status check_sample(const qr_tensor *const *tensors, std::uint64_t count) const;
   Status evaluate(const qir::Graph &quantized, const Plan &plan, qr_signal *signal, const qr_progress *progress);
@@ -50,6 +52,7 @@ class Quantizer : public HeapObject {
   qr::Options keeps_runtime_;
   String path_;
   Settings settings_;
+  std::optional<Target> target_;
   Vector<std::pair<String, String>> given_;
   Overrides overrides_;
   Unique<FloatModel> model_;

@@ -17,11 +17,11 @@ struct Settings {
        bias_correction = false;
   bool per_channel = true, activation_symmetric = false;
   String weight_symmetry, fixed_ranges;
-  double target_sqnr = 0;
+  double budget = 100;
   std::int64_t block_size = 0;
   RangeSettings range;
-  Vector<String> float_nodes, float_operators, tensor_types;
-  String shape, compare_on, overrides;
+  Vector<String> float_nodes, float_operators, tensor_types, channels_last;
+  String shape, compare_on, overrides, target;
   unsigned threads = 0;
   std::size_t evaluate = 0;
 

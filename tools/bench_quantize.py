@@ -3,7 +3,7 @@
 """quarry quantize beside ONNX Runtime's quantiser: signal to noise of the outputs and agreement of classes, for float models with the same data. For docs/quantize.md.
 
     tools/bench_quantize.py --program build/tools/quarry --shared ../shared [--ours "FLAGS"] [--cache FOLDER] [NAME...]
-    tools/bench_quantize.py --program build/tools/quarry --shared ../shared --targets       # the table of mixed precision
+    tools/bench_quantize.py --program build/tools/quarry --shared ../shared --targets 30    # the table of mixed precision
     tools/bench_quantize.py --program build/tools/quarry --shared ../shared --time 100      # calibration of MobileNetV2 with so many samples, and memory
 
 Run by a Python that has onnx, onnxruntime, numpy and Pillow. Models lie in folders in the layout of ONNX's tests: model.onnx and test_data_set_*/input_*.pb. Those that see pictures are calibrated with the
@@ -15,9 +15,7 @@ import glob
 import json
 import logging
 import os
-import resource
 import subprocess
-import sys
 import tempfile
 import time
 
@@ -221,19 +219,73 @@ def table(args):
         print(f"\nmedian difference {np.median(gains):+.1f} dB, least {min(gains):+.1f} dB; held out {np.median(others):+.1f} dB, least {min(others):+.1f} dB")
 
 
+def ours(args, model, samples, out, *flags):
+    """The report, or why there is none; seconds; peak of memory in MB."""
+    began = time.monotonic()
+    child = subprocess.Popen([args.program, "quantize", model, "-c", samples, "-o", out, "--report", out + ".json", *args.ours.split(), *flags], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    told = child.stderr.read()
+    _, status, used = os.wait4(child.pid, 0)
+    seconds = time.monotonic() - began
+    return (json.load(open(out + ".json")) if status == 0 else told.splitlines()[0][:160]), seconds, used.ru_maxrss / 1024
+
+
+def targets(args):
+    """What 30 dB take: operations of 16 bits."""
+    print("| model | dB in 8 bits | dB reached | operations of 16 bits | of | fewer by |\n|---|---|---|---|---|---|")
+    for name in args.names or float_models(args.shared):
+        model = os.path.join(args.shared, "models", name, "model.onnx")
+        inputs = session(model).get_inputs()
+        with tempfile.TemporaryDirectory() as folder:
+            samples, out = os.path.join(folder, "samples"), os.path.join(folder, "out.onnx")
+            save(data_of(args.shared, name, inputs)[0][:8], inputs, samples)
+            least = lambda report: min(one["sqnr"] for one in report["outputs"])  # noqa: E731
+            plain, found = (ours(args, model, samples, out, *flags)[0] for flags in ((), ("--target", f"sqnr={args.targets:g}")))
+            if isinstance(plain, str) or isinstance(found, str):
+                print(f"| {name} | {plain if isinstance(plain, str) else format(least(plain), '.1f')} | {found if isinstance(found, str) else ''} | | | |", flush=True)
+                continue
+            wide, of = next(one["detail"].split(" of ") for one in found["changes"] if one["what"] == "operations of 16 bits")
+            print(f"| {name} | {least(plain):.1f} | {least(found):.1f} | {wide} | {of} | {format(int(of) / int(wide), '.1f') if int(wide) else 'all'} |", flush=True)
+
+
+def timed(args):
+    """MobileNetV2 with so many samples, both tools in turn; and the memory of ten times as many."""
+    name = "mobilenetv2_1.0_224_google_f32"
+    model = os.path.join(args.shared, "models", name, "model.onnx")
+    inputs = session(model).get_inputs()
+    some = [{inputs[0].name: one} for one in pictures(args.shared, name)[0]]
+    with tempfile.TemporaryDirectory() as folder:
+        few, many, out = (os.path.join(folder, part) for part in ("few", "many", "out.onnx"))
+        samples = [some[i % len(some)] for i in range(args.time)]
+        save(samples, inputs, few)
+        os.makedirs(many)
+        for i in range(10 * args.time):
+            os.symlink(os.path.join(few, f"{i % args.time:04}"), os.path.join(many, f"{i:05}"))
+        both = ([], [])
+        for _ in range(3):
+            began = time.monotonic()
+            theirs(model, samples, out + ".theirs", CalibrationMethod.MinMax)
+            both[0].append(time.monotonic() - began)
+            both[1].append(ours(args, model, few, out)[1:])
+        print(f"{args.time} samples: ONNX Runtime's tool {np.median(both[0]):.1f} s, ours {np.median([one[0] for one in both[1]]):.1f} s; memory at most {both[1][0][1]:.0f} MB")
+        _, seconds, memory = ours(args, model, many, out)
+        print(f"{10 * args.time} samples: ours {seconds:.1f} s, memory at most {memory:.0f} MB")
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--program", required=True)
     parser.add_argument("--shared", required=True)
     parser.add_argument("--ours", default="")
     parser.add_argument("--cache")
+    parser.add_argument("--targets", type=float, help="the table of what so many dB take")
+    parser.add_argument("--time", type=int)
     parser.add_argument("names", nargs="*")
     args = parser.parse_args()
     if args.cache:
         os.makedirs(args.cache, exist_ok=True)
     logging.disable(logging.WARNING)
     ort.set_default_logger_severity(4)
-    table(args)
+    timed(args) if args.time else targets(args) if args.targets else table(args)
 
 
 main()

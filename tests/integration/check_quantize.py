@@ -156,6 +156,28 @@ equal = lost("equalisation", *few, "--equalize", "1")
 require("equalisation names the layers", any(c["what"] == "equalised" for c in equal["changes"]), equal["changes"])
 everything = lost("all of them", *few, "--equalize", "1", "--clip-weights", "1", "--adaptive-rounding", "1", "--bias-correction", "1")
 require("all of them are better than none", everything["outputs"][0]["sqnr"] > plain + 3, (plain, everything["outputs"]))
+# Other types of weights, and scales for blocks of the summed axis.
+known = {}
+for kind in ("u8", "i8", "u16", "i16"):
+    typed = lost(f"weights of {kind}", *plainly, "--weights", kind, "--activations", "u16")
+    known[kind] = typed["outputs"][0]["sqnr"]
+    require(f"they are {kind}", {t["type"] for t in typed["tensors"] if t["is_weight"]} - {"i32", "u16"} <= {kind}, typed["tensors"])
+require("weights of 16 bits are nearer to float", min(known["u16"], known["i16"]) > max(known["u8"], known["i8"]) + 6, known)
+whole, blocks = (lost("weights of 4 bits", *plainly, "--weights", "i4", "--activations", "u16", "--block-size", size) for size in ("0", "16"))
+scales = [max(t["channels"] for t in one["tensors"] if t["type"] == "i4") for one in (whole, blocks)]
+require("blocks have scales of their own, and lose less", scales[1] > scales[0] and blocks["outputs"][0]["sqnr"] > whole["outputs"][0]["sqnr"], (scales, whole["outputs"], blocks["outputs"]))
+for weights in ("u16", "i16", "i4"):
+    check(f"cpu takes weights of {weights}", run("quantize", model, "-c", images, "-o", out + ".typed", "--weights", weights, "--activations", "u16", *(("--block-size", "16") if weights == "i4" else ())), 0)
+    check(f"and runs them: {weights}", run("run", out + ".typed", os.path.join(images, sorted(os.listdir(images))[0]), "--top", "1"), 0, sorted(os.listdir(images))[0].split("_")[-1][0])
+
+# Channels last: the same model with the axes of its input in another order.
+named = json.loads(run("inspect", model, "--json").stdout)["inputs"][0]["name"]
+check("channels last", run("quantize", model, "-c", images, "-o", out + ".last", "--channels-last", named, "--report", report), 0)
+require("the report says so", any(c["what"] == "channels put last" and c["where"] == named for c in json.load(open(report))["changes"]), "")
+require("its input has them last", "1x8x8x1" in run("inspect", out + ".last").stdout or "[1,8,8,1]" in run("inspect", out + ".last").stdout, run("inspect", out + ".last").stdout)
+for name in sorted(os.listdir(images))[:3]:
+    check(f"{name}, channels last", run("run", out + ".last", os.path.join(images, name), "--top", "1"), 0, name.split("_")[-1][0])
+check("channels of nobody", run("quantize", model, "-c", images, "-o", out + ".none", "--channels-last", "nobody"), 3, "nobody", "QR-C0102")
 beside = lost("layers on another backend", "--compare-on", "cpu-reference")
 require("each layer's error on it", beside["device"] == "cpu-reference" and all("sqnr_device" in one for one in beside["layers"] if "sqnr" in one), beside["layers"])
 check("a backend that there is not", run("quantize", model, "-c", images, "-o", out + ".none", "--compare-on", "nobody"), 3, "nobody")
@@ -167,11 +189,17 @@ require("the page has the report and opens nothing else", '"tensors": [' in text
 
 # To a target: as few tensors of 16 bits as it takes.
 goal = (told["outputs"][0]["sqnr"] + wide) / 2
-check("a target", run("quantize", model, "-c", images, "-o", out + ".target", "--target-sqnr", f"{goal:.2f}", "--report", report, *plainly), 0)
+check("a target", run("quantize", model, "-c", images, "-o", out + ".target", "--target", f"sqnr={goal:.2f}", "--report", report, *plainly), 0)
 reached = json.load(open(report))
 raised = [c for c in reached["changes"] if c["what"] == "raised to 16 bits"]
 require("it is reached with fewer tensors of 16 bits than all", reached["outputs"][0]["sqnr"] >= goal - 0.01 and 0 < len(raised) < sum(not t["is_weight"] for t in reached["tensors"]), (goal, reached["outputs"], raised))
-check("a target that nothing reaches", run("quantize", model, "-c", images, "-o", out + ".never", "--target-sqnr", "150"), 3, "QR-C0102", "expected 150.0")
+check("a target that nothing reaches", run("quantize", model, "-c", images, "-o", out + ".never", "--target", "sqnr=150"), 3, "QR-C0102", "expected 150")
+for goal, part in (("sqnr=", "expected sqnr=DB"), ("speed=3", "expected sqnr=DB"), ("top1=101", "to 100"), ("cosine=0", "to 1")):
+    check(f"the target {goal}", run("quantize", model, "-c", images, "-o", out + ".never", "--target", goal), 3, "QR-C0102", part)
+check("a budget that is too small", run("quantize", model, "-c", images, "-o", out + ".never", "--target", f"sqnr={told['outputs'][0]['sqnr'] + 2:.2f}", "--budget", "0", *plainly), 3, "option budget")
+near = lost("a target of cosine and top-1", *plainly, "--target", "cosine=0.99995")
+require("it is reached", near["outputs"][0]["cosine"] >= 0.99995, near["outputs"])
+require("all classes the same", lost("top-1", *plainly, "--target", "top1=100")["outputs"][0]["top1"] == 1, "")
 require("nothing is written then", not os.path.exists(out + ".never"), "")
 # Into a container at once.
 check("into a container", run("quantize", model, "-c", images, "-o", out + ".qrm", "--backend", "cpu"), 0)
