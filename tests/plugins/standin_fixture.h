@@ -15,7 +15,7 @@
 
 #include <quarry/quarry.hpp>
 
-#include "tests/support/check.h"
+#include "tests/plugins/expected_failure.h"
 #include "tests/unit/onnx/model_text.h"
 
 namespace quarry::test {
@@ -98,28 +98,6 @@ inline bool run(qr::Session &session, qr::Signal *signal = nullptr, qr::Profile 
   std::vector<qr::Tensor> in{qr::Tensor::of(x, {1, 8})}, out{qr::Tensor::of(y, {1, 8})};
   session.run(in, out, signal, profile);
   return equals(x, y);
-}
-
-// What the call failed with; empty: it did not.
-template <class Body>
-std::string failure(Body &&body, qr_code code) {
-  try {
-    body();
-  } catch (const qr::Error &error) {
-    CHECK_EQ(std::string(qr_code_name(error.code())), std::string(qr_code_name(code)));
-    std::string all = error.what();
-    for (const auto &[key, value] : error.details()) all += "; " + key + ": " + value;
-    return all + "; hint: " + error.hint();
-  }
-  return {};
-}
-inline bool says(const std::string &text, std::initializer_list<const char *> parts) {
-  for (const char *part : parts) {
-    if (text.find(part) != std::string::npos) continue;
-    MESSAGE("expected '", std::string(part), "' in: ", text);
-    return false;
-  }
-  return true;
 }
 
 }  // namespace quarry::test
