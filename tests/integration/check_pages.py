@@ -73,11 +73,11 @@ class Root:
     def run(self, line, path="", **environment):
         """A line of a page, by whom it asks for, in the checkout."""
         user = "root" if AS_ROOT.match(line) else "user"
-        own = {"PATH": f"{path}/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": HOME, "LC_ALL": "C.UTF-8", **environment,
+        own = {"PATH": f"{path}/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": HOME, "LANG": "C.UTF-8", **environment,
                **{k: v for k, v in os.environ.items() if k.endswith("_proxy")}}
         if ccache:
             own["PATH"] = own["PATH"].replace("/usr/bin", "/usr/lib/ccache:/usr/bin", 1)
-            own |= {"CCACHE_DIR": "/ccache", "CCACHE_COMPILERCHECK": "content", "CCACHE_NOHASHDIR": "1", "CCACHE_SLOPPINESS": "pch_defines,time_macros", "TMPDIR": f"{HOME}/quarry"}
+            own |= {"CCACHE_DIR": "/ccache", "CCACHE_COMPILERCHECK": "content", "CCACHE_NOHASHDIR": "1", "CCACHE_SLOPPINESS": "pch_defines,time_macros", "CC": "gcc", "CXX": "g++", "TMPDIR": f"{HOME}/quarry"}
             own["TMPDIR"] = own["TMPDIR"] if user == "user" else "/tmp"
         script = f"cd {HOME}/quarry && umask 022 && {line}"
         begin = time.time()
@@ -215,7 +215,7 @@ PAGES = {"c": lambda: cookbook("c"), "cpp": lambda: cookbook("cpp"), "cmake": la
 os.makedirs(work, exist_ok=True)
 base()
 pages = wanted or list(PAGES)
-for name in ["installed", *PAGES]:
+for name in PAGES:
     subprocess.run(["rm", "-rf", f"{work}/{name}"], check=True)
 if ccache:
     mounted = Root.__enter__
@@ -227,7 +227,12 @@ if ccache:
     Root.__enter__ = with_ccache
 if set(pages) - {"deb", "python"}:
     with installed:
-        installed.follow(INSTALL)
+        marks = f"{work}/installed/done"  # a second run goes on behind the line that failed
+        done = read(marks).splitlines() if os.path.exists(marks) else []
+        for line in INSTALL.splitlines()[len(done):]:
+            installed.run(line)
+            with open(marks, "a", encoding="utf-8") as file:
+                file.write(line + "\n")
         installed.reads(installed.run("quarry doctor"), "cpu")
 for name in pages:
     PAGES[name]()
