@@ -188,13 +188,19 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
         return write_wheel(wheel_directory, files, platform(places), executable)
 
 
-def write_metadata(folder):
-    """What pip and importlib.metadata know the package by, for a package of a distribution."""
-    info = os.path.join(folder, f"quarry-{version()}.dist-info")
-    os.makedirs(info)
-    for name, text in (("METADATA", metadata()), ("INSTALLER", "debian\n")):
-        with open(os.path.join(info, name), "w", encoding="utf-8") as out:
+def write_metadata(folder, *more):
+    """What pip and importlib.metadata know the package by; for a package of a distribution, and for pip before it asks for the wheel."""
+    name = f"quarry-{version()}.dist-info"
+    os.makedirs(os.path.join(folder, name))
+    for file, text in (("METADATA", metadata()), *more):
+        with open(os.path.join(folder, name, file), "w", encoding="utf-8") as out:
             out.write(text)
+    return name
+
+
+def prepare_metadata_for_build_wheel(metadata_directory, config_settings=None):
+    # Without it pip would have the wheel built for its name.
+    return write_metadata(metadata_directory, ("WHEEL", "Wheel-Version: 1.0\nGenerator: quarry\nRoot-Is-Purelib: false\n"))
 
 
 def build_editable(wheel_directory, config_settings=None, metadata_directory=None):
@@ -207,4 +213,4 @@ def build_sdist(sdist_directory, config_settings=None):
 
 
 if __name__ == "__main__":
-    write_metadata(sys.argv[1])
+    write_metadata(sys.argv[1], ("INSTALLER", "debian\n"))
