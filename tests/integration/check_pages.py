@@ -149,7 +149,7 @@ def packages(name, *files):
         for file, language in (("main.c", "c"), *files):
             here.write(f"app/{file}", block(PACKAGES, language))
         if name == "cmake":
-            here.run("apt-get install cmake")
+            here.run(re.search(r"`(apt-get install cmake)`", PACKAGES)[1])
             here.reads(here.run(f"cd {HOME}/app && cmake -B out && cmake --build out && out/main {CHECK}"))
         elif name == "meson":
             here.reads(here.run(f"cd {HOME}/app && meson setup out && ninja -C out && out/main {CHECK}"))
