@@ -76,7 +76,10 @@ def work_of(node):
         return 0, 0
     moved = sum(size for _, size in inputs + outputs)
     result, operator = math.prod(outputs[0][0]), node["operator"]
-    if len(inputs) < 2:
+    is_product = node.get("kernel", "").startswith(("conv", "matmul"))
+    if operator in ("Conv", "ConvTranspose", "Gemm", "MatMul") and not is_product:  # lays an operand out: what the node says is not its own
+        return 0, 0
+    if len(inputs) < 2 or not is_product:
         return 0, moved
     first, second = inputs[0][0], inputs[1][0]
     if operator == "Conv":
