@@ -17,7 +17,7 @@ using qir::at;
 
 constexpr std::size_t kMostTerms = 2304;                    // 3 x 3 x 256: longer sums are looked at in parts
 constexpr std::size_t kMostBytes = std::size_t{512} << 20;  // of moments that are kept at a time
-constexpr std::size_t kRowsOfSample = 256, kRowsForMeans = 1024;
+constexpr std::size_t kRowsOfSample = 256, kRowsForMeans = 128;
 
 struct Job {
   std::size_t node;
