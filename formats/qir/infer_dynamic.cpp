@@ -235,9 +235,12 @@ Status dft(const Node &node, Inputs inputs, Outputs outputs) {
 
 Status stft(const Node &node, Inputs inputs, Outputs outputs) {
   const Dims signal = dims_of(inputs[0]);
-  if (signal.size() != 3 || (is_known(signal[2]) && signal[2] != 1 && signal[2] != 2))
+  // Without a last axis a signal is real: ONNX does not speak of it, but PyTorch writes it so.
+  const bool has_parts = signal.size() == 3;
+  if ((!has_parts && signal.size() != 2) || (has_parts && is_known(signal[2]) && signal[2] != 1 && signal[2] != 2))
     return node_error(node, ErrorId::qir_shape,
-                      "the signal has shape %s, expected [batch,length,1] or [batch,length,2]", text(signal).c_str());
+                      "the signal has shape %s, expected [batch,length], [batch,length,1] or [batch,length,2]",
+                      text(signal).c_str());
   std::int64_t step = kUnknownDim, length = kUnknownDim;
   QR_RETURN_IF_ERROR(scalar_int(node, inputs, 1, "frame_step", &step));
   QR_RETURN_IF_ERROR(scalar_int(node, inputs, 3, "frame_length", &length));
@@ -256,7 +259,7 @@ Status stft(const Node &node, Inputs inputs, Outputs outputs) {
     return node_error(node, ErrorId::qir_shape, "a frame has %lld samples, expected 1 to the signal's %lld", ll(length),
                       ll(signal[1]));
   const bool onesided = node.get_int("onesided", 1) != 0;
-  if (onesided && signal[2] == 2)
+  if (onesided && has_parts && signal[2] == 2)
     return node_error(node, ErrorId::qir_shape, "onesided takes a real signal, but this one is complex");
   const bool known = is_known(signal[1]) && is_known(length) && is_known(step);
   const std::int64_t shape[] = {signal[0], known ? (signal[1] - length) / step + 1 : kUnknownDim,

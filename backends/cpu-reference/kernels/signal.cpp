@@ -230,14 +230,16 @@ Status kernel_dft(Context &context) {
 }
 
 Status kernel_stft(Context &context) {
-  const View &in = *context.input(0);  // [batch, time, 1 or 2]
+  const View &in = *context.input(0);  // [batch, time] or [batch, time, 1 or 2]
   const View *shape = context.input(2);
   const bool onesided = context.node().get_int("onesided", 1) != 0;
-  if (in.rank != 3 || in.dims[2] < 1 || in.dims[2] > 2 || (shape && shape->rank != 1)) {
-    return qir::node_error(context.node(), ErrorId::run_value, "found signal %s, expected [batch,length,1 or 2]",
+  const std::int64_t parts = in.rank == 3 ? in.dims[2] : 1;
+  if ((in.rank != 3 && in.rank != 2) || parts < 1 || parts > 2 || (shape && shape->rank != 1)) {
+    return qir::node_error(context.node(), ErrorId::run_value,
+                           "found signal %s, expected [batch,length] or [batch,length,1 or 2]",
                            shape_text(in.dims, in.rank).c_str());
   }
-  const std::int64_t batch = in.dims[0], time = in.dims[1], parts = in.dims[2];
+  const std::int64_t batch = in.dims[0], time = in.dims[1];
   std::int64_t step, length;
   QR_RETURN_IF_ERROR(read_integer(context, 1, 0, &step));
   QR_RETURN_IF_ERROR(read_integer(context, 3, shape ? shape->count : time, &length));

@@ -332,6 +332,10 @@ TEST_CASE("sizes from values") {
   CHECK_INFERS(C(Op::DFT).f32({1, 10, 10, 1}).absent().number(1).set("onesided", 1), "f32[1,6,10,2]");
   CHECK_INFERS(C(Op::DFT).f32({1, 6, 2}).set("onesided", 1).set("inverse", 1), "f32[1,10,1]");
   CHECK_INFERS(C(Op::STFT).f32({1, 128, 1}).number(8).f32({16}), "f32[1,15,9,2]");
+  CHECK_INFERS(C(Op::STFT).f32({1, 128}).number(8).f32({16}), "f32[1,15,9,2]");
+  CHECK_INFERS(C(Op::STFT).f32({128}).number(8).f32({16}),
+               "QR-G0004 STFT 'n': the signal has shape [128], expected [batch,length], [batch,length,1] or "
+               "[batch,length,2]");
   CHECK_INFERS(C(Op::HannWindow).number(10), "f32[10]");
   CHECK_INFERS(C(Op::MelWeightMatrix).number(8).number(16).number(8192).real(0).real(4096), "f32[9,8]");
   CHECK_INFERS(C(Op::RandomNormalLike).in(I32, {3}).set("dtype", 1), "f32[3]");

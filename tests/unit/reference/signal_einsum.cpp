@@ -21,6 +21,8 @@ TEST_CASE("dft and back") {
 TEST_CASE("stft") {
   CHECK_EQ(RunOp(Op::STFT).in<float>({1, 4, 1}, {1, 2, 3, 4}).in<i64>({}, {2}).in<float>({2}, {1, 0.5F}).text(),
            "f32 [1,2,2,2] 2 0 0 0 5 0 1 0");
+  CHECK_EQ(RunOp(Op::STFT).in<float>({1, 4}, {1, 2, 3, 4}).in<i64>({}, {2}).in<float>({2}, {1, 0.5F}).text(),
+           "f32 [1,2,2,2] 2 0 0 0 5 0 1 0");
   CHECK(RunOp(Op::STFT)
             .in<float>({1, 4, 1}, {1, 2, 3, 4})
             .in<i64>({}, {0})
