@@ -85,7 +85,7 @@ Vector<Job> jobs_of(const qir::Graph &graph, const Improvements &wanted, Plan *p
   return jobs;
 }
 
-void improve(const qir::Graph &graph, const Improvements &wanted, Job &job) {
+void improve(const qir::Graph &graph, const Improvements &wanted, const Vector<double> &means, Job &job) {
   const qir::Tensor &weights = at(graph, job.weights->tensor);
   const auto *values = static_cast<const float *>(weights.data.data);
   const Product &product = job.product;
@@ -96,10 +96,9 @@ void improve(const qir::Graph &graph, const Improvements &wanted, Job &job) {
   Vector<double> shifts(product.groups * product.outputs, 0);  // of the means of the results
   for (std::size_t g = 0; g < product.groups; ++g)
     for (std::size_t part = 0; part < job.parts(); ++part) {
-      const InputMoments &moments = job.moments[g * job.parts() + part];
       const std::size_t begin = job.begin_of(part), count = job.begin_of(part + 1) - begin;
       std::optional<AdaptiveRounding> rounding;
-      if (job.rounds) rounding.emplace(moments, corrects);
+      if (job.rounds) rounding.emplace(job.moments[g * job.parts() + part], corrects);
       const std::span reals(real.data(), count);
       const std::span codes(encodings.data(), count);
       const std::span integers(stored.data(), count);
@@ -117,7 +116,7 @@ void improve(const qir::Graph &graph, const Improvements &wanted, Job &job) {
         }
         double &shift = shifts[g * product.outputs + o];
         for (std::size_t t = 0; t < count; ++t)
-          shift += moments.mean(t) *
+          shift += means[g * product.terms + begin + t] *
                    (static_cast<double>(stored[t] - encodings[t].zero_point) * static_cast<double>(encodings[t].scale) -
                     static_cast<double>(real[t]));
       }
@@ -203,9 +202,10 @@ Range clipped_range(std::span<const float> values, const Grid &grid) {
   return best;
 }
 
-Status improve_weights(const qir::Graph &graph, const Feed &feed, const Improvements &wanted, Plan *plan,
-                       Vector<Change> *changes) {
+Status improve_weights(const qir::Graph &graph, const Feed &feed, const Improvements &wanted, InputMeans *means,
+                       Plan *plan, Vector<Change> *changes) {
   if (!wanted.rounding && !wanted.bias) return {};
+  means->of_node.resize(graph.nodes.size());
   Vector<Job> jobs = jobs_of(graph, wanted, plan);
   for (std::size_t first = 0; first < jobs.size();) {
     // As many products at a time as there is room for their moments; the samples run once for each such part.
@@ -214,17 +214,18 @@ Status improve_weights(const qir::Graph &graph, const Feed &feed, const Improvem
     Vector<std::int32_t> tensors;
     for (std::size_t i = first; i < end; ++i) {
       Job &job = jobs[i];
+      if (!job.rounds && !means->of_node[job.node].empty()) continue;
       for (std::size_t g = 0; g < job.product.groups; ++g)
         for (std::size_t part = 0; part < job.parts(); ++part)
           job.moments.emplace_back(job.begin_of(part + 1) - job.begin_of(part), job.rounds);
       const std::int32_t input = graph.nodes[job.node].inputs[0];
       if (std::ranges::find(tensors, input) == tensors.end()) tensors.push_back(input);
     }
-    QR_RETURN_IF_ERROR(feed(tensors, [&](std::size_t place, std::span<const float> values) {
+    const auto look = [&](std::size_t place, std::span<const float> values) {
       in_parallel(end - first, wanted.threads, [&](std::size_t i) {
         Job &job = jobs[first + i];
         const qir::Node &node = graph.nodes[job.node];
-        if (node.inputs[0] != tensors[place]) return;
+        if (job.moments.empty() || node.inputs[0] != tensors[place]) return;
         gather_rows(graph, node, job.product, values, job.rounds ? kRowsOfSample : kRowsForMeans,
                     [&](std::size_t group, std::span<const float> row) {
                       for (std::size_t part = 0; part < job.parts(); ++part) {
@@ -233,8 +234,18 @@ Status improve_weights(const qir::Graph &graph, const Feed &feed, const Improvem
                       }
                     });
       });
-    }));
-    in_parallel(end - first, wanted.threads, [&](std::size_t i) { improve(graph, wanted, jobs[first + i]); });
+    };
+    if (!tensors.empty()) QR_RETURN_IF_ERROR(feed(tensors, look));
+    in_parallel(end - first, wanted.threads, [&](std::size_t i) {
+      Job &job = jobs[first + i];
+      Vector<double> &of_job = means->of_node[job.node];
+      if (!job.moments.empty()) {
+        of_job.clear();
+        for (const InputMoments &moments : job.moments)
+          for (std::size_t t = 0; t < moments.terms(); ++t) of_job.push_back(moments.mean(t));
+      }
+      improve(graph, wanted, of_job, job);
+    });
     first = end;
   }
   for (const Job &job : jobs) {

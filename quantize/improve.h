@@ -33,7 +33,12 @@ struct Improvements {
   bool bias = false;      // biases take back what rounding of weights does to the mean of results
   unsigned threads = 1;
 };
-Status improve_weights(const qir::Graph &graph, const Feed &feed, const Improvements &wanted, Plan *plan,
-                       Vector<Change> *changes);
+// The means of the inputs of each product's terms, by node and then by group: they hang on the graph and the samples
+// alone, so the plans that are tried for both share them.
+struct InputMeans {
+  Vector<Vector<double>> of_node;  // empty: not looked at
+};
+Status improve_weights(const qir::Graph &graph, const Feed &feed, const Improvements &wanted, InputMeans *means,
+                       Plan *plan, Vector<Change> *changes);
 
 }  // namespace quarry::quantize

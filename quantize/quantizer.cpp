@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 #include "prepare/export.h"
 #include "quantize/compare.h"
@@ -170,6 +171,7 @@ Status Quantizer::add_sample(const qr_tensor *const *tensors, std::uint64_t coun
       sample.emplace_back(from, from + tensor.size_bytes);
     }
     kept_.push_back(std::move(sample));
+    means_ = {};
     if (kept_.size() == settings_.evaluate) return choose_graph(signal, nullptr);
   }
   return {};
@@ -244,7 +246,7 @@ Feed Quantizer::feed(qr_signal *signal, const qr_progress *progress) {
 // Weights and biases, by what the samples that were kept say of the inputs of products.
 Status Quantizer::improve(Plan *plan, qr_signal *signal, const qr_progress *progress, Vector<Change> *changes) {
   const Improvements wanted{settings_.adaptive_rounding, settings_.bias_correction, calibration_->threads()};
-  return improve_weights(model_->graph, feed(signal, progress), wanted, plan, changes);
+  return improve_weights(model_->graph, feed(signal, progress), wanted, &means_, plan, changes);
 }
 
 void Quantizer::describe(const qir::Graph &quantized, const Plan &plan) {
@@ -349,7 +351,7 @@ Result<Nearness> Quantizer::nearness(const Overrides &overrides, qr_signal *sign
   constexpr std::size_t kMostWhenQuick = 4;
   const std::size_t samples = std::min(real_outputs_.size(), quick ? kMostWhenQuick : real_outputs_.size());
   const Improvements wanted{false, settings_.bias_correction && !quick, calibration_->threads()};
-  QR_RETURN_IF_ERROR(improve_weights(graph, feed(signal, progress), wanted, &plan, nullptr));
+  QR_RETURN_IF_ERROR(improve_weights(graph, feed(signal, progress), wanted, &means_, &plan, nullptr));
   qir::Store store;
   const qir::Graph quantized = write_qdq(graph, plan, store);
   Vector<std::int32_t> there;
@@ -430,9 +432,11 @@ Status Quantizer::choose_graph(qr_signal *signal, const qr_progress *progress) {
     QR_ASSIGN_OR_RETURN(const Nearness plain, nearness(overrides_, signal, progress));
     model_->graph = after;
     std::swap(calibration_, equalized);
+    InputMeans means = std::exchange(means_, {});
     auto better = nearness(overrides_, signal, progress);
     if (!better.ok() || better.value().typical <= plain.typical + kClear) {
       std::swap(calibration_, equalized);
+      means_ = std::move(means);
       if (!better.ok()) return better.status();
       graph_changes_.push_back(
           {"activations left as they are", "the graph",

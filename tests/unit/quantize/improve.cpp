@@ -260,15 +260,22 @@ TEST_CASE("weights and bias of a plan") {
   };
   Vector<Change> changes;
   Plan plan = plan_of();
-  REQUIRE_OK(improve_weights(net.graph, feed, {}, &plan, &changes));
+  InputMeans means;
+  REQUIRE_OK(improve_weights(net.graph, feed, {}, &means, &plan, &changes));
   CHECK_EQ(runs, 0u);
   // The bias alone: the first result's mean lacks 1.2, in steps of 0.01; the second's weights miss by -0.2 - 0.2 + 0.
-  REQUIRE_OK(improve_weights(net.graph, feed, {false, true, 1}, &plan, &changes));
+  const Improvements of_bias{false, true, 1};
+  REQUIRE_OK(improve_weights(net.graph, feed, of_bias, &means, &plan, &changes));
   CHECK_EQ(plan.constants[0].stored, Vector<std::int32_t>{0, 0, 0, -3, 0, 4});
   CHECK_EQ(plan.constants[1].stored, Vector<std::int32_t>{220, -120});
+  // Another plan for the same samples: they are not run again.
+  plan = plan_of();
+  REQUIRE_OK(improve_weights(net.graph, feed, of_bias, &means, &plan, &changes));
+  CHECK_EQ(plan.constants[1].stored, Vector<std::int32_t>{220, -120});
+  CHECK_EQ(runs, 1u);
   // Rounding: of 1.2, one goes up.
   plan = plan_of();
-  REQUIRE_OK(improve_weights(net.graph, feed, {true, false, 2}, &plan, &changes));
+  REQUIRE_OK(improve_weights(net.graph, feed, {true, false, 2}, &means, &plan, &changes));
   const Vector<std::int32_t> &stored = plan.constants[0].stored;
   CHECK_EQ(stored[0] + stored[1] + stored[2], 1);
   CHECK_EQ(plan.constants[1].stored, Vector<std::int32_t>{100, -200});
