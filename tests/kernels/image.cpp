@@ -392,7 +392,8 @@ void test_grid_sample(const Isa &isa) {
   refuse(isa, Kernel::GridSampleF32, p, "a stride below the channels", [](auto &q) { q.y_stride = 3; });
   refuse(isa, Kernel::GridSampleF32, p, "cubic planes", [](auto &q) { q.planes = 1, q.mode = SampleMode::Cubic; });
   refuse(isa, Kernel::GridSampleF32, p, "planes with gaps", [](auto &q) { q.planes = 1, q.x_stride = 5; });
-  // More places than are worked on at a time.
+  // More places than are worked on at a time. A place near 40 is rounded by 2e-6, and pixels beside it differ by up
+  // to 2.
   p = {}, p.n = 2, p.c = p.x_stride = p.y_stride = 3, p.h = 9, p.w = 40, p.oh = 30, p.ow = 41, p.planes = 1;
   const auto pixels = random.reals(2 * 3 * 9 * 40), places = random.reals(2 * 30 * 41 * 2, -1.1f, 1.1f);
   const auto expected = reference_values(node_of(Op::GridSample, 2),
@@ -400,7 +401,7 @@ void test_grid_sample(const Isa &isa) {
   expect_close(
       "many places",
       values_of<float>(run(isa, Kernel::GridSampleF32, &p, {in(pixels), in(places), out(expected.size() * 4)})[0]),
-      expected, 4e-6f, 1e-6f);
+      expected, 4e-6f, 1e-5f);
 }
 
 void register_benches(Registry &registry) {
