@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is kept of a tensor's values while samples stream by, and the range that follows. The calibration (calibrate.h)
-// makes one observer for each tensor and feeds it each sample's values once, in order; it never sees a sample again.
+// What is kept of a tensor's values while samples stream by, and the range that follows. The calibration
+// (calibration.h) makes one observer for each tensor and feeds it each sample's values once, in order; it never sees a
+// sample again.
 #pragma once
 
 #include <span>

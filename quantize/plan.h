@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What becomes of each tensor: which nodes are quantised, which tensors share an encoding, what constants are stored
-// as. Made in two steps: `layout` says what is to be observed, `encode` lays the observed ranges on grids.
+// as. Made in two steps: `lay_out` says what is to be observed, `give_encodings` lays the observed ranges on grids.
 #pragma once
 
 #include "formats/qir/store.h"
