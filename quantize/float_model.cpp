@@ -164,7 +164,9 @@ Result<Unique<FloatModel>> FloatModel::open(std::string_view path) {
   made->file_bytes = made->bytes_.size();
   const std::size_t slash = path.find_last_of('/');
   const std::string_view folder = slash == std::string_view::npos ? std::string_view(".") : path.substr(0, slash + 1);
-  QR_ASSIGN_OR_RETURN(made->model_, onnx_import::Model::open({made->bytes_.data(), made->bytes_.size()}, folder));
+  auto model = onnx_import::Model::open({made->bytes_.data(), made->bytes_.size()}, folder);
+  if (!model.ok()) return model.status().with("file", path);
+  made->model_ = std::move(*model);
   return made;
 }
 

@@ -86,7 +86,8 @@ Status Quantizer::set(std::string_view key, std::string_view value) {
 Status Quantizer::prepare() {
   if (prepared_) return {};
   Vector<Change> changes;
-  QR_RETURN_IF_ERROR(model_->prepare(settings_.shape, settings_.channels_last, &changes));
+  if (Status status = model_->prepare(settings_.shape, settings_.channels_last, &changes); !status.ok())
+    return std::move(status).with("file", path_);
   overrides_.clear();
   target_.reset();
   if (!settings_.target.empty()) {
