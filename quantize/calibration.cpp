@@ -10,20 +10,14 @@
 namespace quarry::quantize {
 namespace {
 
-// Masks of attention say "minus infinity" with numbers like these. They are no part of a range, but what lies this far
-// below the rest is: its exponential is nothing in 16 bits.
-constexpr float kInfinite = 1e30f, kFarBelow = 16;
+// Masks of attention say "minus infinity" with numbers that are infinite here. They are no part of a range, but what
+// lies this far below the rest is: its exponential is nothing in 16 bits.
+constexpr float kFarBelow = 16;
 
 bool has_nan(std::span<const float> values) {
   bool nan = false;
   for (const float value : values) nan |= value != value;
   return nan;
-}
-
-bool has_infinite(std::span<const float> values) {
-  bool any = false;
-  for (const float value : values) any |= std::fabs(value) >= kInfinite;
-  return any;
 }
 
 // The values with those bounded.
@@ -90,9 +84,9 @@ Status Calibration::add(const std::vector<qr::Tensor> &inputs, qr_signal *signal
   const auto values_of = [&](const Watched &one) {
     return values(one.input >= 0 ? inputs[static_cast<std::size_t>(one.input)] : runner_->results()[one.result]);
   };
-  each([&](Watched &one) { one.bad = has_nan(values_of(one)); });
+  each([&](Watched &one) { one.extremes = extremes_of(values_of(one)); });
   for (const Watched &one : watched_)
-    if (one.bad) {
+    if (one.extremes.beyond && has_nan(values_of(one))) {
       const String name = printable(qir::at(*graph_, one.tensor).name);
       return Status::error(ErrorId::bad_argument,
                            format("sample %llu: found NaN in the %s '%s', expected numbers",
@@ -102,12 +96,12 @@ Status Calibration::add(const std::vector<qr::Tensor> &inputs, qr_signal *signal
           .with("tensor", name);
     }
   each([&](Watched &one) {
-    std::span<const float> seen = values_of(one);
-    if (has_infinite(seen)) {
-      bound(seen, one.masked);
-      seen = one.masked;
+    if (one.extremes.beyond) {
+      bound(values_of(one), one.masked);
+      one.observer->observe(one.masked);
+    } else {
+      one.observer->observe(values_of(one), one.extremes);
     }
-    one.observer->observe(seen);
   });
   ++samples_;
   return {};

@@ -31,7 +31,7 @@ class Calibration final : public HeapObject, public Ranges {
     std::size_t result = 0;  // of the runner
     Unique<Observer> observer;
     std::vector<float> masked;  // room for values without what stands for minus infinity
-    bool bad = false;
+    Extremes extremes{};
   };
   static std::span<const float> values(const qr::Tensor &tensor);
   template <class Body>

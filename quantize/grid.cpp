@@ -59,6 +59,27 @@ Range covered(const Encoding &encoding) noexcept {
           static_cast<double>(integers.high - encoding.zero_point) * scale};
 }
 
+void quantize_values(std::span<const float> values, const Encoding &encoding, std::int32_t *out) noexcept {
+  const qir::IntegerRange integers = qir::integer_range(encoding.dtype);
+  if (dtype_bits(encoding.dtype) > 16) {
+    for (std::size_t i = 0; i < values.size(); ++i)
+      out[i] = static_cast<std::int32_t>(
+          qir::quantized_value(values[i], encoding.scale, encoding.zero_point, encoding.dtype));
+    return;
+  }
+  // In a way that compilers make vectors of: numbers from 3 * 2^22 on have no fraction, so adding that rounds.
+  constexpr float kWhole = 12582912;
+  const float low = static_cast<float>(integers.low - encoding.zero_point),
+              high = static_cast<float>(integers.high - encoding.zero_point), scale = encoding.scale;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const float quotient = values[i] / scale;
+    float bounded = quotient < low ? low : quotient;
+    bounded = bounded > high ? high : bounded;
+    bounded = bounded == bounded ? bounded : 0.0f;  // NaN
+    out[i] = static_cast<std::int32_t>((bounded + kWhole) - kWhole) + encoding.zero_point;
+  }
+}
+
 double rounded(double value, const Encoding &encoding) noexcept {
   const auto stored =
       qir::quantized_value(static_cast<float>(value), encoding.scale, encoding.zero_point, encoding.dtype);

@@ -2,6 +2,8 @@
 // What a range of real numbers becomes in integers: the one place that says how scale and zero point are made.
 #pragma once
 
+#include <span>
+
 #include "base/dtype.h"
 #include "formats/qir/graph.h"
 
@@ -37,6 +39,9 @@ Encoding encode(Range range, const Grid &grid) noexcept;
 
 // The real numbers that an encoding can say: from its lowest integer to its highest.
 Range covered(const Encoding &encoding) noexcept;
+
+// Values as integers of an encoding, as qir::quantized_value has it.
+void quantize_values(std::span<const float> values, const Encoding &encoding, std::int32_t *out) noexcept;
 
 // What a value becomes: rounded to the nearest step, saturated.
 double rounded(double value, const Encoding &encoding) noexcept;

@@ -9,6 +9,7 @@
 
 #include "quantize/products.h"
 #include "quantize/rounding.h"
+#include "quantize/rules.h"
 
 namespace quarry::quantize {
 namespace {
@@ -90,6 +91,11 @@ void improve(const qir::Graph &graph, const Improvements &wanted, const Vector<d
   const auto *values = static_cast<const float *>(weights.data.data);
   const Product &product = job.product;
   const bool corrects = wanted.bias && job.bias;
+  // Whether the terms of a sum have one encoding.
+  const auto channels = weight_axis(graph.nodes[job.node], weights.shape.size());
+  const bool is_one =
+      job.weights->quant.scales.size() == 1 || (job.weights->quant.block_size == 0 && channels &&
+                                                job.weights->quant.axis == static_cast<std::int32_t>(*channels));
   Vector<float> real(product.terms);
   Vector<Encoding> encodings(product.terms);
   Vector<std::int32_t> stored(product.terms);
@@ -106,7 +112,7 @@ void improve(const qir::Graph &graph, const Improvements &wanted, const Vector<d
         for (std::size_t t = 0; t < count; ++t) {
           const std::size_t element = product.weight(g, o, begin + t);
           real[t] = values[element], stored[t] = job.weights->stored[element];
-          encodings[t] = encoding_of(*job.weights, weights.shape, element);
+          encodings[t] = is_one && t > 0 ? encodings[0] : encoding_of(*job.weights, weights.shape, element);
         }
         if (rounding) {
           job.before += rounding->error(reals, codes, integers);
@@ -115,7 +121,7 @@ void improve(const qir::Graph &graph, const Improvements &wanted, const Vector<d
           for (std::size_t t = 0; t < count; ++t) job.weights->stored[product.weight(g, o, begin + t)] = stored[t];
         }
         double &shift = shifts[g * product.outputs + o];
-        for (std::size_t t = 0; t < count; ++t)
+        for (std::size_t t = 0; corrects && t < count; ++t)
           shift += means[g * product.terms + begin + t] *
                    (static_cast<double>(stored[t] - encodings[t].zero_point) * static_cast<double>(encodings[t].scale) -
                     static_cast<double>(real[t]));

@@ -8,6 +8,7 @@
 
 #include "base/status.h"
 #include "quantize/grid.h"
+#include "quantize/tally.h"
 
 namespace quarry::quantize {
 
@@ -29,7 +30,8 @@ class Observer : public HeapObject {
  public:
   virtual ~Observer() = default;
   // A sample's values. Finite: the calibration has refused others before.
-  virtual void observe(std::span<const float> values) = 0;
+  virtual void observe(std::span<const float> values, const Extremes &extremes) = 0;
+  void observe(std::span<const float> values) { observe(values, extremes_of(values)); }
   // The range for a grid, 0 in it. Nothing observed: {0, 0}.
   virtual Range range(const Grid &grid) const = 0;
   virtual Range range(const Grid &grid, RangeMethod method) const = 0;

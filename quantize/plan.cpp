@@ -242,11 +242,12 @@ class Groups {
 class Encoder {
  public:
   Encoder(const qir::Graph &graph, const Settings &settings, const Overrides &overrides, const Ranges &ranges,
-          Plan &plan)
+          KnownWeights *known, Plan &plan)
       : graph_(graph),
         settings_(settings),
         overrides_(overrides),
         ranges_(ranges),
+        known_(known),
         plan_(plan),
         groups_(graph.tensors.size()),
         uses_(graph) {}
@@ -389,7 +390,7 @@ class Encoder {
         if (rule->role(i) == Role::Bias) {
           if (!bias(n, made)) continue;
         } else if (rule->role(i) == Role::Weights) {
-          quantize_weights(graph_, settings_, overrides_, node, made);
+          weights(node, made);
         } else if (moved && is_activation(graph_, node.outputs[0])) {
           quantize_as(graph_, plan_.activations[place(node.outputs[0])].encoding, made);
         } else {
@@ -400,6 +401,18 @@ class Encoder {
       }
     }
     return {};
+  }
+
+  void weights(const qir::Node &node, Constant &made) {
+    if (!known_) return quantize_weights(graph_, settings_, overrides_, node, made);
+    Vector<Constant> &of_node = (*known_)[made.node];
+    const auto found = std::ranges::find(of_node, made.input, &Constant::input);
+    if (found != of_node.end()) {
+      made = *found;
+      return;
+    }
+    quantize_weights(graph_, settings_, overrides_, node, made);
+    of_node.push_back(made);
   }
 
   // A constant among activations has the type of those that it meets.
@@ -436,6 +449,7 @@ class Encoder {
   const Settings &settings_;
   const Overrides &overrides_;
   const Ranges &ranges_;
+  KnownWeights *known_;
   Plan &plan_;
   Groups groups_;
   qir::Uses uses_;
@@ -467,8 +481,8 @@ Vector<std::int32_t> observed_tensors(const qir::Graph &graph, const Plan &plan)
 }
 
 Status give_encodings(const qir::Graph &graph, const Settings &settings, const Overrides &overrides,
-                      const Ranges &ranges, Plan *plan) {
-  return Encoder(graph, settings, overrides, ranges, *plan).run();
+                      const Ranges &ranges, Plan *plan, KnownWeights *known) {
+  return Encoder(graph, settings, overrides, ranges, known, *plan).run();
 }
 
 }  // namespace quarry::quantize

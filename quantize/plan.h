@@ -52,8 +52,11 @@ class Ranges {
  protected:
   ~Ranges() = default;
 };
+// Weights as integers hang on the graph, the settings and what is said of them, not on ranges: plans that are tried one
+// after the other share them. By node.
+using KnownWeights = OrderedMap<std::int32_t, Vector<Constant>>;
 Status give_encodings(const qir::Graph &graph, const Settings &settings, const Overrides &overrides,
-                      const Ranges &ranges, Plan *plan);
+                      const Ranges &ranges, Plan *plan, KnownWeights *known = nullptr);
 
 // The graph with QuantizeLinear and DequantizeLinear where the plan says. Names are those that ONNX Runtime's tool
 // gives.

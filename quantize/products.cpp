@@ -17,36 +17,47 @@ bool is_known(const qir::Tensor &tensor) {
   return std::ranges::all_of(tensor.shape, [](std::int64_t e) { return e > 0; });
 }
 
-// The offset of each term's input from the place of the window, per axis of the space; and the place of a sum.
+// The inputs of one sum after the other: where each tap of the window lies hangs on the place alone, not on the
+// channel.
 class ConvRows {
  public:
-  ConvRows(const qir::ConvGeometry &conv) : conv_(conv) {
-    for (std::uint32_t d = 0; d < conv.rank; ++d) plane_ *= conv.in[d], places_ *= conv.out[d], taps_ *= conv.kernel[d];
+  explicit ConvRows(const qir::ConvGeometry &conv) : conv_(conv) {
+    std::int64_t taps = 1;
+    for (std::uint32_t d = 0; d < conv.rank; ++d) plane_ *= conv.in[d], places_ *= conv.out[d], taps *= conv.kernel[d];
+    taps_.resize(static_cast<std::size_t>(taps));
   }
   std::size_t places() const { return static_cast<std::size_t>(conv_.batch * places_); }
 
-  void row(const float *values, std::int64_t group, std::size_t place, float *out) const {
-    const auto batch = static_cast<std::int64_t>(place) / places_;
+  void go_to(std::size_t place) {
+    batch_ = static_cast<std::int64_t>(place) / places_;
     std::int64_t rest = static_cast<std::int64_t>(place) % places_, begin[qir::kMaxSpatial];
     for (std::uint32_t d = conv_.rank; d-- > 0; rest /= conv_.out[d])
       begin[d] = rest % conv_.out[d] * conv_.stride[d] - conv_.pad_begin[d];
-    const float *channel = values + (batch * conv_.in_channels + group * conv_.in_per_group) * plane_;
-    for (std::int64_t tap = 0; tap < taps_; ++tap) {
-      std::int64_t left = tap, offset = 0, step = 1;
+    for (std::size_t tap = 0; tap < taps_.size(); ++tap) {
+      auto left = static_cast<std::int64_t>(tap);
+      std::int64_t offset = 0, step = 1;
       bool inside = true;
       for (std::uint32_t d = conv_.rank; d-- > 0; left /= conv_.kernel[d]) {
         const std::int64_t at = begin[d] + left % conv_.kernel[d] * conv_.dilation[d];
         inside = inside && at >= 0 && at < conv_.in[d];
         offset += at * step, step *= conv_.in[d];
       }
-      for (std::int64_t c = 0; c < conv_.in_per_group; ++c)
-        out[c * taps_ + tap] = inside ? channel[c * plane_ + offset] : 0.0f;
+      taps_[tap] = inside ? offset : kOutside;
     }
   }
 
+  void row(const float *values, std::size_t group, float *out) const {
+    const std::int64_t first = batch_ * conv_.in_channels + static_cast<std::int64_t>(group) * conv_.in_per_group;
+    const float *channel = values + first * plane_;
+    for (std::int64_t c = 0; c < conv_.in_per_group; ++c, channel += plane_)
+      for (const std::int64_t tap : taps_) *out++ = tap == kOutside ? 0.0f : channel[tap];
+  }
+
  private:
+  static constexpr std::int64_t kOutside = -1;
   const qir::ConvGeometry &conv_;
-  std::int64_t plane_ = 1, places_ = 1, taps_ = 1;
+  std::int64_t plane_ = 1, places_ = 1, batch_ = 0;
+  Vector<std::int64_t> taps_;  // offsets in a plane
 };
 
 std::optional<qir::ConvGeometry> geometry(const qir::Graph &graph, const qir::Node &node) {
@@ -102,8 +113,9 @@ void gather_rows(const qir::Graph &graph, const qir::Node &node, const Product &
       give(0, values.subspan(place * product.terms, product.terms));
       continue;
     }
+    windows->go_to(place);
     for (std::size_t group = 0; group < product.groups; ++group) {
-      windows->row(values.data(), static_cast<std::int64_t>(group), place, row.data());
+      windows->row(values.data(), group, row.data());
       give(group, row);
     }
   }

@@ -191,7 +191,7 @@ Status Quantizer::write(std::string_view path, qr_signal *signal, const qr_progr
   Overrides overrides = overrides_;
   QR_RETURN_IF_ERROR(choose_types(signal, progress, &overrides));
   QR_ASSIGN_OR_RETURN(Plan plan, lay_out(model_->graph, settings_, overrides));
-  QR_RETURN_IF_ERROR(give_encodings(model_->graph, settings_, overrides, *calibration_, &plan));
+  QR_RETURN_IF_ERROR(give_encodings(model_->graph, settings_, overrides, *calibration_, &plan, &weights_));
   report_.changes = prepared_changes_;
   for (const Vector<Change> *list : {&graph_changes_, &range_changes_, &target_changes_})
     report_.changes.insert(report_.changes.end(), list->begin(), list->end());
@@ -348,7 +348,7 @@ Result<Nearness> Quantizer::nearness(const Overrides &overrides, qr_signal *sign
                                      bool quick) {
   const qir::Graph &graph = model_->graph;
   QR_ASSIGN_OR_RETURN(Plan plan, lay_out(graph, settings_, overrides));
-  QR_RETURN_IF_ERROR(give_encodings(graph, settings_, overrides, *calibration_, &plan));
+  QR_RETURN_IF_ERROR(give_encodings(graph, settings_, overrides, *calibration_, &plan, &weights_));
   constexpr std::size_t kMostWhenQuick = 4;
   const std::size_t samples = std::min(real_outputs_.size(), quick ? kMostWhenQuick : real_outputs_.size());
   const Improvements wanted{false, settings_.bias_correction && !quick, calibration_->threads()};
@@ -434,10 +434,11 @@ Status Quantizer::choose_graph(qr_signal *signal, const qr_progress *progress) {
     model_->graph = after;
     std::swap(calibration_, equalized);
     InputMeans means = std::exchange(means_, {});
+    KnownWeights known = std::exchange(weights_, {});
     auto better = nearness(overrides_, signal, progress);
     if (!better.ok() || better.value().typical <= plain.typical + kClear) {
       std::swap(calibration_, equalized);
-      means_ = std::move(means);
+      means_ = std::move(means), weights_ = std::move(known);
       if (!better.ok()) return better.status();
       graph_changes_.push_back(
           {"activations left as they are", "the graph",

@@ -64,6 +64,7 @@ class Quantizer : public HeapObject {
   Vector<std::int32_t> outputs_;                // of f32, made by nodes
   Vector<Vector<Vector<float>>> real_outputs_;  // of the kept samples
   InputMeans means_;                            // of the graph on the kept samples
+  KnownWeights weights_;                        // of the graph
   Vector<Change> target_changes_, graph_changes_, range_changes_;
   Report report_;
   Vector<Change> prepared_changes_;

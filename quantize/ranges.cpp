@@ -208,13 +208,12 @@ class TallyObserver final : public Observer {
  public:
   explicit TallyObserver(const RangeSettings &settings) : settings_(settings) {}
 
-  void observe(std::span<const float> values) override {
-    tally_.add(values);
-    const auto [low, high] = extremes_of(values);
-    if (!(low <= high)) return;  // no values
+  void observe(std::span<const float> values, const Extremes &extremes) override {
+    tally_.add(values, extremes);
+    if (!(extremes.low <= extremes.high)) return;  // no values
     const double weight = samples_++ == 0 ? 1 : settings_.momentum;
-    mean_.low += weight * (static_cast<double>(low) - mean_.low);
-    mean_.high += weight * (static_cast<double>(high) - mean_.high);
+    mean_.low += weight * (static_cast<double>(extremes.low) - mean_.low);
+    mean_.high += weight * (static_cast<double>(extremes.high) - mean_.high);
   }
 
   Range range(const Grid &grid) const override { return range(grid, settings_.method); }

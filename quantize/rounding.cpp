@@ -17,11 +17,10 @@ double miss(float real, const Encoding &encoding, std::int32_t stored) {
 }  // namespace
 
 void InputMoments::add(std::span<const float> row) {
-  for (std::size_t i = 0; i < terms_; ++i) {
+  for (std::size_t i = 0; i < terms_; ++i) first_[i] += static_cast<double>(row[i]);
+  for (std::size_t i = 0; i < terms_ && !second_.empty(); ++i) {
     const auto x = static_cast<double>(row[i]);
     if (x == 0) continue;
-    first_[i] += x;
-    if (second_.empty()) continue;
     double *sums = second_.data() + i * terms_;
     for (std::size_t j = i; j < terms_; ++j) sums[j] += x * static_cast<double>(row[j]);
   }

@@ -5,15 +5,16 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <utility>
 
 namespace quarry::quantize {
 namespace {
 
 // Within these both a bin's width and its reciprocal are normal numbers.
 constexpr std::int32_t kLeastExponent = -126, kGreatestExponent = 126;
-constexpr std::size_t kBlock = 4096;  // values looked at together: they stay in the first cache between two passes
+constexpr std::size_t kBlock = 1024;  // values looked at together: with the counts they fit into the first cache
 constexpr auto kRoom = static_cast<std::int32_t>(Tally::kBins);
-constexpr std::int32_t kPlacesOfZero = 8;  // behind the bins; nobody reads them
+constexpr std::int32_t kPlacesOfZero = 8;  // behind the bins
 
 // In double: the quotient is exact, so the bin is the same however wide bins were when the value came.
 std::int32_t bin_of(float value, std::int32_t exponent) noexcept {
@@ -32,28 +33,14 @@ std::int32_t least_exponent(float low, float high) noexcept {
   return exponent;
 }
 
-struct Special {
-  std::uint32_t zeros = 0, nans = 0, infinities = 0;
-};
-
-Special special_values(std::span<const float> values) noexcept {
-  constexpr std::uint32_t kInfinity = 0x7f800000u;
-  Special found;
-  for (const float value : values) {
-    std::uint32_t bits;
-    std::memcpy(&bits, &value, sizeof bits);
-    bits &= 0x7fffffffu;
-    found.zeros += bits == 0, found.nans += bits > kInfinity, found.infinities += bits == kInfinity;
-  }
-  return found;
-}
-
 }  // namespace
 
 // In lanes, without branches: compilers make vectors of it.
 Extremes extremes_of(std::span<const float> values) noexcept {
-  constexpr std::size_t kLanes = 16;
+  constexpr std::size_t kLanes = 64;  // so many that compilers see a loop
   float low[kLanes], high[kLanes];
+  std::uint32_t far[kLanes] = {};
+  std::uint64_t beyond = 0;
   std::fill_n(low, kLanes, std::numeric_limits<float>::infinity());
   std::fill_n(high, kLanes, -std::numeric_limits<float>::infinity());
   std::size_t i = 0;
@@ -62,12 +49,15 @@ Extremes extremes_of(std::span<const float> values) noexcept {
       const float value = values[i + lane];
       low[lane] = value < low[lane] ? value : low[lane];
       high[lane] = value > high[lane] ? value : high[lane];
+      far[lane] += static_cast<std::uint32_t>(!(std::fabs(value) < kInfinite));
     }
   for (; i < values.size(); ++i) {
     low[0] = values[i] < low[0] ? values[i] : low[0];
     high[0] = values[i] > high[0] ? values[i] : high[0];
+    beyond += !(std::fabs(values[i]) < kInfinite);
   }
-  return {*std::min_element(low, low + kLanes), *std::max_element(high, high + kLanes)};
+  for (const std::uint32_t count : far) beyond += count;
+  return {*std::min_element(low, low + kLanes), *std::max_element(high, high + kLanes), beyond};
 }
 
 double Tally::width() const noexcept { return std::ldexp(1.0, exponent_); }
@@ -113,28 +103,35 @@ void Tally::count_bins(std::span<const float> values) {
   for (std::int32_t i = 0; i < count; ++i) ++counts[bins[i]];
 }
 
-void Tally::add(std::span<const float> values) {
+void Tally::add(std::span<const float> values) { add(values, extremes_of(values)); }
+
+void Tally::add(std::span<const float> values, const Extremes &extremes) {
+  if (extremes.beyond == 0) return add_finite(values, extremes.low, extremes.high);
   for (std::size_t at = 0; at < values.size(); at += kBlock) {
-    std::span<const float> block = values.subspan(at, std::min(kBlock, values.size() - at));
-    const Special special = special_values(block);
     float finite[kBlock];
-    if (special.nans || special.infinities) {
-      std::size_t count = 0;
-      for (const float value : block)
-        if (std::isfinite(value)) finite[count++] = value;
-      block = {finite, count};
-    }
-    nans_ += special.nans, infinities_ += special.infinities;
-    if (block.empty()) continue;
-    const auto [low, high] = extremes_of(block);
-    if (low != 0 || high != 0) {
-      make_room(low, high);
-      count_bins(block);
-    }
-    min_ = finite_ ? std::min(min_, low) : low;
-    max_ = finite_ ? std::max(max_, high) : high;
-    finite_ += block.size(), zeros_ += special.zeros;
+    std::size_t count = 0;
+    for (const float value : values.subspan(at, std::min(kBlock, values.size() - at)))
+      if (std::isfinite(value)) finite[count++] = value;
+      else std::isnan(value) ? ++nans_ : ++infinities_;
+    const Extremes block = extremes_of({finite, count});
+    add_finite({finite, count}, block.low, block.high);
   }
+}
+
+void Tally::add_finite(std::span<const float> values, float low, float high) {
+  if (values.empty()) return;
+  if (low != 0 || high != 0) {
+    make_room(low, high);
+    for (std::size_t at = 0; at < values.size(); at += kBlock)
+      count_bins(values.subspan(at, std::min(kBlock, values.size() - at)));
+    for (std::int32_t i = 0; i < kPlacesOfZero; ++i)
+      zeros_ += std::exchange(counts_[static_cast<std::size_t>(kRoom + i)], 0);
+  } else {
+    zeros_ += values.size();
+  }
+  min_ = finite_ ? std::min(min_, low) : low;
+  max_ = finite_ ? std::max(max_, high) : high;
+  finite_ += values.size();
 }
 
 void Tally::merge(const Tally &other) {

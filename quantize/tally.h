@@ -13,12 +13,24 @@
 
 namespace quarry::quantize {
 
+// From here on masks of attention mean "infinite".
+inline constexpr float kInfinite = 1e30f;
+
+// What one pass over values says of them.
+struct Extremes {
+  float low, high;       // the least and the greatest; NaN is passed over; of nothing: inf, -inf
+  std::uint64_t beyond;  // how many are NaN or kInfinite and more, of either sign
+};
+Extremes extremes_of(std::span<const float> values) noexcept;
+
 class Tally {
  public:
   // Half of them or more lie between the extremes of what was seen and 0.
   static constexpr std::size_t kBins = 4096;
 
   void add(std::span<const float> values);
+  // The same where the extremes are known.
+  void add(std::span<const float> values, const Extremes &extremes);
   void merge(const Tally &other);
 
   std::uint64_t count() const noexcept { return finite_ + nans_ + infinities_; }
@@ -43,6 +55,7 @@ class Tally {
   bool restore(std::span<const std::uint8_t> bytes);
 
  private:
+  void add_finite(std::span<const float> values, float low, float high);
   void count_bins(std::span<const float> values);
   void make_room(float low, float high);
   void place(std::int32_t exponent, std::int32_t first);
@@ -53,11 +66,5 @@ class Tally {
   float min_ = 0, max_ = 0;
   std::uint64_t finite_ = 0, nans_ = 0, infinities_ = 0, zeros_ = 0;
 };
-
-// The least and the greatest; NaN is passed over. Nothing: {inf, -inf}.
-struct Extremes {
-  float low, high;
-};
-Extremes extremes_of(std::span<const float> values) noexcept;
 
 }  // namespace quarry::quantize

@@ -29,28 +29,56 @@ class Places {
     rows_ = block > 0 ? (extent_ + block - 1) / block : extent_;
   }
   std::size_t count() const { return static_cast<std::size_t>(block_ > 0 ? outer_ * rows_ * inner_ : extent_); }
-  std::size_t operator()(std::size_t element) const {
-    const auto e = static_cast<std::int64_t>(element);
-    const std::int64_t along = e / inner_ % extent_;
-    if (block_ <= 0) return static_cast<std::size_t>(along);
-    return static_cast<std::size_t>((e / (inner_ * extent_) * rows_ + along / block_) * inner_ + e % inner_);
+  // Calls body(place, first element, count) for all runs of elements that have one place.
+  template <class Body>
+  void each(const Body &body) const {
+    std::size_t element = 0;
+    const auto run = [&](std::int64_t place, std::int64_t count) {
+      body(static_cast<std::size_t>(place), element, static_cast<std::size_t>(count));
+      element += static_cast<std::size_t>(count);
+    };
+    for (std::int64_t o = 0; o < outer_; ++o) {
+      if (block_ > 0 && inner_ == 1) {
+        for (std::int64_t from = 0; from < extent_; from += block_)
+          run(o * rows_ + from / block_, std::min(block_, extent_ - from));
+        continue;
+      }
+      for (std::int64_t along = 0; along < extent_; ++along) {
+        if (block_ <= 0) run(along, inner_);
+        else
+          for (std::int64_t i = 0; i < inner_; ++i) run((o * rows_ + along / block_) * inner_ + i, 1);
+      }
+    }
   }
 
  private:
   std::int64_t outer_ = 1, extent_ = 1, inner_ = 1, rows_ = 1, block_;
 };
 
-void store(const qir::Graph &graph, const Places &places, Constant &constant) {
+// The runs of a constant's elements that have one encoding.
+template <class Body>
+void each_encoding(const qir::Tensor &tensor, const Constant &constant, const Body &body) {
+  const qir::Quantization &quant = constant.quant;
+  const auto give = [&](std::size_t place, std::size_t first, std::size_t count) {
+    body(Encoding{constant.dtype, quant.scales[place], quant.zero_points[place]}, first, count);
+  };
+  if (quant.scales.size() == 1) return give(0, 0, floats_of(tensor).size());
+  Places(tensor.shape, static_cast<std::size_t>(quant.axis), quant.block_size).each(give);
+}
+
+void store(const qir::Graph &graph, Constant &constant) {
   const std::span<const float> values = floats_of(at(graph, constant.tensor));
   constant.stored.resize(values.size());
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const std::size_t p = constant.quant.scales.size() == 1 ? 0 : places(i);
-    constant.stored[i] = static_cast<std::int32_t>(
-        qir::quantized_value(values[i], constant.quant.scales[p], constant.quant.zero_points[p], constant.dtype));
-  }
+  each_encoding(at(graph, constant.tensor), constant,
+                [&](const Encoding &encoding, std::size_t first, std::size_t count) {
+                  quantize_values(values.subspan(first, count), encoding, constant.stored.data() + first);
+                });
 }
 
 Range extremes(std::span<const float> values) {
+  const Extremes seen = extremes_of(values);
+  if (seen.beyond == 0 && !values.empty())
+    return {std::min(0.0, static_cast<double>(seen.low)), std::max(0.0, static_cast<double>(seen.high))};
   Range out{0, 0};
   for (const float value : values) {
     if (!std::isfinite(value)) continue;
@@ -65,15 +93,16 @@ void encode_places(const qir::Graph &graph, const Places &places, const Grid &gr
   Vector<Range> ranges(places.count());
   if (clip) {
     Vector<Vector<float>> of_place(places.count());
-    for (std::size_t i = 0; i < values.size(); ++i) of_place[places(i)].push_back(values[i]);
+    places.each([&](std::size_t place, std::size_t first, std::size_t count) {
+      const auto from = values.subspan(first, count);
+      of_place[place].insert(of_place[place].end(), from.begin(), from.end());
+    });
     for (std::size_t p = 0; p < ranges.size(); ++p) ranges[p] = clipped_range(of_place[p], grid);
-  }
-  for (std::size_t i = 0; i < values.size() && !clip; ++i) {
-    if (!std::isfinite(values[i])) continue;
-    Range &range = ranges[places(i)];
-    range.low = std::min(range.low, static_cast<double>(values[i]));
-    range.high = std::max(range.high, static_cast<double>(values[i]));
-  }
+  } else
+    places.each([&](std::size_t place, std::size_t first, std::size_t count) {
+      const Range seen = extremes(values.subspan(first, count));
+      ranges[place] = {std::min(ranges[place].low, seen.low), std::max(ranges[place].high, seen.high)};
+    });
   constant.dtype = grid.dtype;
   constant.quant.scales.clear(), constant.quant.zero_points.clear();
   // A channel of zeros has the scale of the widest: its bias counts in units of it, and 1 would be far too coarse.
@@ -85,7 +114,7 @@ void encode_places(const qir::Graph &graph, const Places &places, const Grid &gr
     constant.quant.scales.push_back(encoding.scale);
     constant.quant.zero_points.push_back(encoding.zero_point);
   }
-  store(graph, places, constant);
+  store(graph, constant);
 }
 
 // What is said of channels, in place of what follows from their values.
@@ -144,7 +173,7 @@ void quantize_as(const qir::Graph &graph, const Encoding &encoding, Constant &co
   constant.dtype = encoding.dtype;
   constant.quant.scales = {encoding.scale};
   constant.quant.zero_points = {encoding.zero_point};
-  store(graph, Places({}, 0, 0), constant);
+  store(graph, constant);
 }
 
 void quantize_whole(const qir::Graph &graph, const Overrides &overrides, const Grid &grid, Constant &constant,
@@ -205,7 +234,7 @@ void quantize_weights_as(const qir::Graph &graph, const Settings &settings, cons
   encode_places(graph, Places(weights.shape, *axis, 0), grid, settings.clip_weights, constant);
   if (said && said->channels.size() == constant.quant.scales.size()) {
     encode_channels(said->channels, grid, constant);
-    store(graph, Places(weights.shape, *axis, 0), constant);
+    store(graph, constant);
   }
 }
 
@@ -214,19 +243,25 @@ void quantize_weights_as(const qir::Graph &graph, const Settings &settings, cons
 double relative_miss(const qir::Graph &graph, const qir::Node &node, const Constant &constant) {
   const qir::Tensor &tensor = at(graph, constant.tensor);
   const std::span<const float> values = floats_of(tensor);
-  const Places places(tensor.shape, static_cast<std::size_t>(constant.quant.axis), constant.quant.block_size);
+  Vector<float> restored(values.size());
+  each_encoding(tensor, constant, [&](const Encoding &encoding, std::size_t first, std::size_t elements) {
+    for (std::size_t i = first; i < first + elements; ++i)
+      restored[i] = static_cast<float>(constant.stored[i] - encoding.zero_point) * encoding.scale;
+  });
   const auto axis = weight_axis(node, tensor.shape.size());
   const Places channels(tensor.shape, axis.value_or(0), 0);
   const std::size_t count = axis ? channels.count() : 1;
   Vector<double> missed(count, 0), all(count, 0);
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const std::size_t p = constant.quant.scales.size() == 1 ? 0 : places(i), c = axis ? channels(i) : 0;
-    const double value = static_cast<double>(values[i]);
-    const double stored = static_cast<double>(constant.stored[i] - constant.quant.zero_points[p]) *
-                          static_cast<double>(constant.quant.scales[p]);
-    missed[c] += (stored - value) * (stored - value);
-    all[c] += value * value;
-  }
+  const auto look = [&](std::size_t c, std::size_t first, std::size_t elements) {
+    double square = 0, miss = 0;
+    for (std::size_t i = first; i < first + elements; ++i) {
+      const double value = static_cast<double>(values[i]), by = static_cast<double>(restored[i]) - value;
+      miss += by * by, square += value * value;
+    }
+    missed[c] += miss, all[c] += square;
+  };
+  if (axis) channels.each(look);
+  else look(0, 0, values.size());
   double sum = 0;
   for (std::size_t c = 0; c < count; ++c)
     if (all[c] > 0) sum += missed[c] / all[c];
@@ -269,8 +304,7 @@ bool quantize_bias(const qir::Graph &graph, const qir::Node &node, float x_scale
   }
   if (changed && weights) {
     weights->quant = raised;
-    const qir::Shape &shape = at(graph, weights->tensor).shape;
-    store(graph, Places(shape, static_cast<std::size_t>(raised.axis), 0), *weights);
+    store(graph, *weights);
   } else if (changed) {
     return false;
   }
@@ -299,15 +333,16 @@ void describe_weights(const Constant &constant, const qir::Tensor &tensor, Tenso
   Comparison comparison;
   const qir::IntegerRange integers = qir::integer_range(constant.dtype);
   std::size_t clipped = 0;
-  const Places places(tensor.shape, static_cast<std::size_t>(constant.quant.axis), constant.quant.block_size);
-  for (std::size_t i = 0; i < values.size() && i < constant.stored.size(); ++i) {
-    const std::size_t p = constant.quant.scales.size() == 1 ? 0 : places(i);
-    const float scale = constant.quant.scales[p];
-    const std::int64_t integer = constant.stored[i];
-    const float stored = static_cast<float>(integer - constant.quant.zero_points[p]) * scale;
-    comparison.add({&values[i], 1}, {&stored, 1});
-    clipped += (integer == integers.low || integer == integers.high) && std::fabs(values[i] - stored) > scale;
-  }
+  Vector<float> restored(values.size());
+  each_encoding(tensor, constant, [&](const Encoding &encoding, std::size_t first, std::size_t elements) {
+    for (std::size_t i = first; i < first + elements; ++i) {
+      const std::int64_t integer = constant.stored[i];
+      restored[i] = static_cast<float>(integer - encoding.zero_point) * encoding.scale;
+      clipped +=
+          (integer == integers.low || integer == integers.high) && std::fabs(values[i] - restored[i]) > encoding.scale;
+    }
+  });
+  comparison.add(values, restored);
   entry->sqnr_alone = comparison.sqnr();
   entry->clipped = values.empty() ? 0 : static_cast<double>(clipped) / static_cast<double>(values.size());
 }

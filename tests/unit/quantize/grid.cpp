@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "formats/qir/quantization.h"
 #include "quantize/rules.h"
 #include "quantize/settings.h"
 #include "tests/support/check.h"
@@ -69,6 +70,23 @@ TEST_CASE("values are rounded to the nearest step and end where the type does") 
   CHECK(rounded(1.3, e) == 1.5);
   CHECK(rounded(-9.0, e) == -5.0);
   CHECK(rounded(1e9, e) == 122.5);
+}
+
+TEST_CASE("an array of values becomes the integers that each becomes by itself") {
+  std::vector<float> values = {0, -0.0f, NAN, INFINITY, -INFINITY, 1e30f, -1e30f, 1e-40f};
+  for (int i = -3000; i <= 3000; ++i) values.push_back(static_cast<float>(i) * 0.025f);  // halves of steps among them
+  for (const Encoding &encoding : {Encoding{DType::U8, 0.05f, 3},
+                                   {DType::I8, 0.05f, 0},
+                                   {DType::U16, 0.001f, 32768},
+                                   {DType::I16, 0.003f, 0},
+                                   {DType::I4, 0.5f, 0},
+                                   {DType::I32, 1e-7f, 0}}) {
+    std::vector<std::int32_t> stored(values.size());
+    quantize_values(values, encoding, stored.data());
+    for (std::size_t i = 0; i < values.size(); ++i)
+      REQUIRE_EQ(static_cast<std::int64_t>(stored[i]),
+                 qir::quantized_value(values[i], encoding.scale, encoding.zero_point, encoding.dtype));
+  }
 }
 
 TEST_CASE("an option is known, its value is one of those in the table, or the error names them") {
