@@ -7,7 +7,7 @@
 
 namespace quarry::gpu {
 
-inline constexpr std::uint32_t kBlobVersion = 3;
+inline constexpr std::uint32_t kBlobVersion = 4;
 
 struct Blob {
   Plan plan;

@@ -106,8 +106,8 @@ Status write_tail(const qir::Graph &graph, const passes::Parts &parts, Compiled 
 
 }  // namespace
 
-Result<Compiled> compile(qir::Graph graph, std::span<const qir::Bytes> segments, bool has_doubles, HostTail host_tail,
-                         std::size_t sources) {
+Result<Compiled> compile(qir::Graph graph, std::span<const qir::Bytes> segments, const Target &target,
+                         HostTail host_tail, std::size_t sources) {
   Compiled out;
   for (const auto &[ids, list] :
        {std::pair{&graph.inputs, &out.plan.inputs}, std::pair{&graph.outputs, &out.plan.outputs}})
@@ -141,7 +141,7 @@ Result<Compiled> compile(qir::Graph graph, std::span<const qir::Bytes> segments,
   Vector<passes::Composed> composed;
   QR_RETURN_IF_ERROR(rewrite(graph, store, composed));
   Constants constants;
-  Lowering lowering(graph, store, has_doubles, out.plan, constants);
+  Lowering lowering(graph, store, target, out.plan, constants);
   QR_RETURN_IF_ERROR(lowering.run(out.refused));
   lowering.tell_ways(names, late);
   if (std::ranges::any_of(out.refused, [](const Status &status) { return !status.ok(); })) return out;

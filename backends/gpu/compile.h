@@ -3,6 +3,7 @@
 #pragma once
 
 #include "backends/gpu/plan.h"
+#include "backends/gpu/target.h"
 
 namespace quarry::gpu {
 
@@ -21,7 +22,7 @@ enum class HostTail : std::uint8_t { Refused, Allowed };
 
 // Where a node is refused, the plan is of no use. `sources`: the graph is a part of one of so many nodes, and its nodes
 // know theirs; 0: it is whole.
-Result<Compiled> compile(qir::Graph graph, std::span<const qir::Bytes> segments, bool has_doubles,
+Result<Compiled> compile(qir::Graph graph, std::span<const qir::Bytes> segments, const Target &target,
                          HostTail host_tail = HostTail::Refused, std::size_t sources = 0);
 
 // A step as kernels know it; `operands` keeps what the form points to. False: it does not lie in the plan's tables.

@@ -37,7 +37,8 @@ Result<std::shared_ptr<Engine>> Engine::make(std::shared_ptr<const opencl::Libra
 // Without the compiler's warnings, which some drivers count on standard error.
 Result<opencl::Program> Engine::finish(cl_program made, const char *from) const {
   opencl::Program program(*library_, made);
-  const cl_int built = (*library_)->BuildProgram(made, 1, &device_.id, "-cl-std=CL1.2 -w", nullptr, nullptr);
+  const char *const how = device_.computes_dots() ? "-cl-std=CL3.0 -w" : "-cl-std=CL1.2 -w";
+  const cl_int built = (*library_)->BuildProgram(made, 1, &device_.id, how, nullptr, nullptr);
   if (built == CL_SUCCESS) return program;
   String log;
   std::size_t size = 0;

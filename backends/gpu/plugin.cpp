@@ -21,12 +21,12 @@ using plugin::view;
 #define QR_GPU_VERSION "0.1.0"
 
 #ifndef qr_plugin_query  // linked into the library: nobody looks for a note
-QR_PLUGIN_NOTE("gpu", QR_GPU_VERSION, 3);
+QR_PLUGIN_NOTE("gpu", QR_GPU_VERSION, 4);
 #define QR_QUERY_VISIBILITY QR_PLUGIN_EXPORT
 #else
 #define QR_QUERY_VISIBILITY
 #endif
-static_assert(gpu::kBlobVersion == 3, "QR_PLUGIN_NOTE names it too");
+static_assert(gpu::kBlobVersion == 4, "QR_PLUGIN_NOTE names it too");
 
 struct qr_backend {
   explicit qr_backend(const qr_host *host) noexcept : allocator(host) {}
@@ -165,11 +165,11 @@ constexpr qr_plugin_device_api kDevice = {sizeof(qr_plugin_device_api), 0, devic
 
 // ---- compiler -----------------------------------------------------------------------------------
 
-// f64 is for devices that have it; a model may be compiled where there is none.
-bool has_doubles(qr_backend *backend, const qr_compile_request &request) {
+// A model may be compiled where there is no device.
+gpu::Target target_of(qr_backend *backend, const qr_compile_request &request) {
   auto chosen = backend->machine().choose(request.device,
                                           plugin::option(request.options, request.option_count, "gpu.device", ""));
-  return chosen.ok() && (*chosen)->computes_double();
+  return chosen.ok() ? gpu::target_of(**chosen) : gpu::Target();
 }
 
 Vector<qir::Bytes> segments_of(const qr_plugin_graph &graph) {
@@ -188,9 +188,8 @@ qr_plugin_code compiler_check(qr_backend *backend, const qr_compile_request *req
                               const qr_error_sink *errors) {
   return guard(backend->allocator, errors, [&]() -> Status {
     QR_ASSIGN_OR_RETURN(qir::Graph graph, plugin::read_request(*request));
-    QR_ASSIGN_OR_RETURN(const gpu::Compiled compiled,
-                        gpu::compile(std::move(graph), segments_of(*request->graphs[0]), has_doubles(backend, *request),
-                                     host_tail(*request)));
+    QR_ASSIGN_OR_RETURN(const gpu::Compiled compiled, gpu::compile(std::move(graph), segments_of(*request->graphs[0]),
+                                                                   target_of(backend, *request), host_tail(*request)));
     const gpu::Plan &plan = compiled.plan;
     for (std::uint32_t i = 0; i < compiled.refused.size(); ++i)
       plugin::tell_verdict(*verdicts, i, compiled.refused[i], plan.ways[i].path, plan.names.data() + plan.ways[i].text);
@@ -227,7 +226,7 @@ qr_plugin_code compiler_compile(qr_backend *backend, const qr_compile_request *r
     if (stop.stopped()) return stop.status("compile");
     QR_ASSIGN_OR_RETURN(qir::Graph graph, plugin::read_request(*request));
     QR_ASSIGN_OR_RETURN(gpu::Compiled compiled, gpu::compile(std::move(graph), segments_of(*request->graphs[0]),
-                                                             has_doubles(backend, *request), host_tail(*request)));
+                                                             target_of(backend, *request), host_tail(*request)));
     for (Status &refused : compiled.refused)
       if (!refused.ok()) return std::move(refused);
     if (stop.stopped()) return stop.status("compile");

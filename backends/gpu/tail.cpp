@@ -187,9 +187,8 @@ Status ModelExecution::run_with_tail(const qr_run_request &request) {
 
 Result<Unique<tail::PlannedRun>> ModelExecution::plan(qir::Graph &&graph) {
   const std::uint64_t begun = host_.clock_ns(host_.self);
-  QR_ASSIGN_OR_RETURN(Compiled made,
-                      compile(std::move(graph), tail_->constants, context_.engine().device().computes_double(),
-                              HostTail::Allowed, tail_->sources));
+  QR_ASSIGN_OR_RETURN(Compiled made, compile(std::move(graph), tail_->constants, target_of(context_.engine().device()),
+                                             HostTail::Allowed, tail_->sources));
   for (const Status &refused : made.refused)
     if (!refused.ok()) {
       plugin::log(host_, QR_LOG_WARN, "gpu",

@@ -22,14 +22,21 @@ struct Tile {
 // The tile of a step lies in four of its numbers, one behind the other, or five.
 std::int32_t *tile_numbers(Plan &plan, const Step &step) {
   const auto kernel = static_cast<Kernel>(step.kernel);
-  if (kernel != Kernel::MatMulTile && kernel != Kernel::ConvTile) return nullptr;
+  switch (kernel) {
+    case Kernel::MatMulTile:
+    case Kernel::ConvTile:
+    case Kernel::MatMulDot:
+    case Kernel::ConvDot: break;
+    default: return nullptr;
+  }
   return plan.numbers.data() + step.numbers + Fields::place(kernel_row(kernel).fields, "ROWS");
 }
 
 // What is counted by ROWS, and what by COLS.
 std::pair<std::int32_t, std::int32_t> extents_of(const Form &form) {
   const std::int32_t first = form.nest.dims[form.nest.rank - 2], last = form.nest.dims[form.nest.rank - 1];
-  return form.kernel == Kernel::MatMulTile ? std::pair(first, last) : std::pair(last, first);
+  return form.kernel == Kernel::MatMulTile || form.kernel == Kernel::MatMulDot ? std::pair(first, last)
+                                                                               : std::pair(last, first);
 }
 
 // As large as the tile can be for a product of these extents.
@@ -47,11 +54,15 @@ void put(const Form &form, std::int32_t *numbers, const Tile &tile) {
 
 // A processor wants what fills its registers, by vectors as wide as it has them, and few work items; a graphics
 // processor many that are small.
-constexpr Tile kProcessor[] = {{8, 16, 4, 1}, {16, 16, 4, 1}, {4, 16, 4, 1}, {8, 8, 4, 1}};
+constexpr Tile kProcessor[] = {{8, 16, 4, 1}, {16, 16, 4, 1}, {4, 16, 4, 1}, {8, 8, 4, 1}, {8, 16, 1, 32}};
 constexpr Tile kGraphics[] = {{4, 4, 16, 4}, {8, 4, 16, 4},    {4, 4, 8, 8},     {8, 8, 8, 4},     {4, 8, 16, 2},
                               {2, 4, 16, 4}, {4, 4, 16, 4, 8}, {8, 4, 8, 8, 16}, {8, 8, 8, 8, 16}, {4, 8, 8, 8, 8}};
 
-std::span<const Tile> tiles_for(const opencl::Device &device) {
+// Of integers by fours, whose vectors are the work items that lie side by side.
+constexpr Tile kDots[] = {{2, 8, 16, 1}, {4, 8, 16, 1}, {4, 4, 16, 1}, {1, 16, 16, 1}, {4, 4, 16, 4}, {8, 8, 8, 4}};
+
+std::span<const Tile> tiles_for(const opencl::Device &device, Kernel kernel) {
+  if (kernel == Kernel::MatMulDot || kernel == Kernel::ConvDot) return kDots;
   return device.type & CL_DEVICE_TYPE_CPU ? std::span<const Tile>(kProcessor) : std::span<const Tile>(kGraphics);
 }
 
@@ -112,12 +123,19 @@ Result<Tile> quickest(const Engine &engine, const String &source, const Plan &pl
 
 }  // namespace
 
+// Intel's driver for processors says that it has dot products by an instruction, and takes seven times as long with
+// them as with vectors of integers.
+Target target_of(const opencl::Device &device) {
+  return {.doubles = device.computes_double(), .dots = device.computes_dots() && !(device.type & CL_DEVICE_TYPE_CPU)};
+}
+
 void fit_tiles(Plan &plan, const opencl::Device &device) {
   Vector<StepOperand> operands;
   for (const Step &step : plan.steps) {
     std::int32_t *const numbers = tile_numbers(plan, step);
     Form form;
-    if (numbers && form_of(plan, step, operands, form)) put(form, numbers, cut(tiles_for(device)[0], form));
+    if (numbers && form_of(plan, step, operands, form))
+      put(form, numbers, cut(tiles_for(device, form.kernel)[0], form));
   }
 }
 
@@ -140,7 +158,7 @@ Status measure_tiles(Plan &plan, const Engine &engine, const plugin::StopToken &
                        form.kernel == Kernel::MatMulTile ? numbers[4] : 0};
     ProgramText text;
     Vector<Candidate> candidates;
-    for (const Tile &way : tiles_for(engine.device())) {
+    for (const Tile &way : tiles_for(engine.device(), form.kernel)) {
       if (way.local != 0 && form.kernel != Kernel::MatMulTile) continue;
       Candidate candidate{cut(way, form), 0, {}};
       put(form, numbers, candidate.tile);

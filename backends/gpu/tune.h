@@ -5,8 +5,12 @@
 #include "backends/common/plugin_support.h"
 #include "backends/gpu/engine.h"
 #include "backends/gpu/plan.h"
+#include "backends/gpu/target.h"
 
 namespace quarry::gpu {
+
+// What the device computes.
+Target target_of(const opencl::Device &device);
 
 // By a rule: what processors and graphics processors like.
 void fit_tiles(Plan &plan, const opencl::Device &device);

@@ -12,10 +12,23 @@ bool is_power(std::int64_t n, std::int64_t least, std::int64_t most) {
   return n >= least && n <= most && (n & (n - 1)) == 0;
 }
 
+Status reals(const Form &form) {
+  return is_real(*number_of(form.operands[0].dtype)) && form.operands[0].dtype == form.operands[1].dtype
+             ? Status()
+             : bad_form(form, "operands that are no reals of one type");
+}
+
+// Of integers of 8 bits; what is read as numbers of 32 bits lies as such do.
+Status dots(const Form &form) {
+  const DType first = form.operands[0].dtype;
+  if ((first != DType::I8 && first != DType::U8) || form.operands[1].dtype != DType::I8)
+    return bad_form(form, "operands that are no integers of 8 bits");
+  bool aligned = form.operands[1].offset % 4 == 0;
+  for (std::uint32_t d = 0; d < form.nest.rank; ++d) aligned &= form.nest.strides[1][d] % 4 == 0;
+  return aligned ? Status() : bad_form(form, "weights that do not lie by fours");
+}
+
 Status tiles(const Form &form, const Fields &f, Bounds &out, std::int64_t across, std::int64_t down) {
-  const auto first = number_of(form.operands[0].dtype);
-  if (!is_real(*first) || form.operands[0].dtype != form.operands[1].dtype)
-    return bad_form(form, "operands that are no reals of one type");
   if (!is_power(f("ROWS"), 1, 16) || !is_power(f("COLS"), 2, kPanel) || !is_power(f("GROUP_X"), 1, kMostInGroup) ||
       !is_power(f("GROUP_Y"), 1, kMostInGroup) || f("GROUP_X") * f("GROUP_Y") > kMostInGroup)
     return bad_form(form, "a tile that is none");
@@ -56,27 +69,71 @@ Status bounds_matmul_tile(const Form &form, Bounds &out) {
        (f("GROUP_Y") * tile_rows + f("GROUP_X") * cols) * local > kMostLocal))
     return bad_form(form, "a tile that is none");
   if (cols < 1 || tile_rows < 1) return bad_form(form, "a tile that is none");
+  QR_RETURN_IF_ERROR(reals(form));
   return tiles(form, f, out, (columns + cols - 1) / cols, (rows + tile_rows - 1) / tile_rows);
 }
 
-Status bounds_conv_tile(const Form &form, Bounds &out) {
-  const Fields f(form);
+namespace {
+
+// A convolution whose weights are panels of 16 channels; `row`: what a panel has of each.
+Status conv_panels(const Form &form, const Fields &f, Bounds &out, std::int64_t row) {
   const std::uint32_t rank = form.nest.rank;
-  QR_RETURN_IF_ERROR(window_bounds(form, out, f));
   for (std::size_t o = 0; o < form.operands.size(); ++o)
     for (std::uint32_t d = 0; d < rank; ++d)
       if (o > 1 || d + 2 < rank) add_distance(out.ranges[o], form.nest.dims[d], form.nest.strides[o][d]);
   for (std::size_t o = 0; o < 2; ++o)
     if (form.nest.strides[o][rank - 1] != 0 || form.nest.strides[o][rank - 2] != 0)
       return bad_form(form, "an operand that moves with the result");
-  if (f("CHANNELS") < 1 || f("ROWS") < 1 || f("COLS") < 1) return bad_form(form, "an extent that is none");
+  if (f("ROWS") < 1 || f("COLS") < 1) return bad_form(form, "an extent that is none");
   add_distance(out.ranges[0], f("CHANNELS"), f("X_CHANNEL"));
-  const std::int64_t taps = f("KERNEL", 0) * f("KERNEL", 1) * f("KERNEL", 2), channels = form.nest.dims[rank - 2],
-                     pixels = form.nest.dims[rank - 1];
-  if (taps > INT32_MAX || f("CHANNELS") > INT32_MAX / taps) return bad_form(form, "a window that is none");
-  add_distance(out.ranges[1], (channels + kPanel - 1) / kPanel * kPanel, f("CHANNELS") * taps);
-  add_distance(out.ranges[1], f("CHANNELS") * taps, 1);
+  const std::int64_t channels = form.nest.dims[rank - 2], pixels = form.nest.dims[rank - 1];
+  add_distance(out.ranges[1], (channels + kPanel - 1) / kPanel * kPanel, row);
+  add_distance(out.ranges[1], row, 1);
   return tiles(form, f, out, (pixels + f("ROWS") - 1) / f("ROWS"), (channels + f("COLS") - 1) / f("COLS"));
+}
+
+// Of a window, times channels of the input; far less than 2^40.
+Status taps_of(const Form &form, const Fields &f, std::int64_t &out) {
+  out = f("KERNEL", 0) * f("KERNEL", 1);
+  if (f("CHANNELS") < 1 || out > INT32_MAX || (out *= f("KERNEL", 2)) > INT32_MAX || f("CHANNELS") > INT32_MAX / out)
+    return bad_form(form, "a window that is none");
+  return {};
+}
+
+}  // namespace
+
+Status bounds_conv_tile(const Form &form, Bounds &out) {
+  const Fields f(form);
+  std::int64_t taps = 0;
+  QR_RETURN_IF_ERROR(window_bounds(form, out, f));
+  QR_RETURN_IF_ERROR(taps_of(form, f, taps));
+  QR_RETURN_IF_ERROR(reals(form));
+  return conv_panels(form, f, out, f("CHANNELS") * taps);
+}
+
+Status bounds_conv_dot(const Form &form, Bounds &out) {
+  const Fields f(form);
+  std::int64_t taps = 0;
+  QR_RETURN_IF_ERROR(window_bounds(form, out, f));
+  QR_RETURN_IF_ERROR(taps_of(form, f, taps));
+  QR_RETURN_IF_ERROR(dots(form));
+  return conv_panels(form, f, out, ((f("CHANNELS") + 3) / 4 * taps + 1) * 4);
+}
+
+Status bounds_matmul_dot(const Form &form, Bounds &out) {
+  const Fields f(form);
+  const std::uint32_t rank = form.nest.rank;
+  const std::int64_t rows = form.nest.dims[rank - 2], columns = form.nest.dims[rank - 1], k = f("K");
+  QR_RETURN_IF_ERROR(nest_bounds(form, out));
+  QR_RETURN_IF_ERROR(dots(form));
+  if (k < 1 || f("ROWS") < 1 || f("COLS") < 1 || form.nest.strides[1][rank - 1] != 0 ||
+      form.nest.strides[1][rank - 2] != 0)
+    return bad_form(form, "an extent that is none");
+  add_distance(out.ranges[0], k, 1);
+  const std::int64_t row = ((k + 3) / 4 + 1) * 4;
+  add_distance(out.ranges[1], (columns + kPanel - 1) / kPanel * kPanel, row);
+  add_distance(out.ranges[1], row, 1);
+  return tiles(form, f, out, (columns + f("COLS") - 1) / f("COLS"), (rows + f("ROWS") - 1) / f("ROWS"));
 }
 
 }  // namespace quarry::gpu

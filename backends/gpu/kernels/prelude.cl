@@ -27,6 +27,15 @@ int qr_stored(float v, float scale, int low, int high) {
   const float steps = rint(v / scale);
   return steps != steps ? 0 : (int)clamp(steps, (float)low, (float)high);
 }
+// Products of four integers of 8 bits, summed: of the device where it has them, to the same bit.
+#ifdef __opencl_c_integer_dot_product_input_4x8bit_packed
+#define qr_dot(a, b) dot_4x8packed_ss_int(a, b)
+#else
+int qr_dot(uint a, uint b) {
+  const int4 v = convert_int4(as_char4(a)) * convert_int4(as_char4(b));
+  return (v.x + v.y) + (v.z + v.w);
+}
+#endif
 // Towards zero, to the nearest value that there is; NaN: 0.
 long qr_to_long(float v) {
   if (v != v) return 0;

@@ -139,6 +139,11 @@ void define_operands(const Form &form, const KernelRow &row, Macros &macros) {
     } else if (i < last) {
       if (*storage.vector) macros.define("VLOAD" + name + "(i)", replaced(storage.vector, 'p', pointer));
       macros.define("LOAD" + name + "(i)", format("(%s)", replaced(storage.load, 'p', pointer).c_str()));
+      if (dtype_bits(operand.dtype) == 8) {
+        // Four at once; as one number where they lie as one would.
+        macros.define("FOUR" + name + "(i)", format("as_uint(vload4(0, %s))", pointer.c_str()));
+        macros.define("WORD" + name + "(i)", format("(*(const __global uint *)(%s))", pointer.c_str()));
+      }
     } else {
       macros.define("STORE(i, v)", replaced(replaced(storage.store, 'p', pointer), 'v', "(v)"));
     }
@@ -203,6 +208,8 @@ void define_type(const StepOperand &operand, Macros &macros) {
 Number value_number(const Form &form) {
   switch (form.kernel) {
     case Kernel::ArgReduce: return Number::Long;
+    case Kernel::ConvDot:
+    case Kernel::MatMulDot: return Number::Int;
     case Kernel::ConvInteger:
     case Kernel::ConvTransposeInteger:
     case Kernel::MatMulInteger: return form.fields[0] ? Number::Long : Number::Int;  // WIDE
@@ -278,6 +285,8 @@ std::uint32_t ProgramText::kernel(const Form &form) {
   define_type(form.operands[0], macros);
   if (form.kernel == Kernel::MatMul || form.kernel == Kernel::MatMulInteger || form.kernel == Kernel::ConvInteger)
     macros.define("TILE", format("%d", static_cast<int>(kTile)));
+  if (form.kernel == Kernel::MatMulDot || form.kernel == Kernel::ConvDot)
+    macros.define("SIGNED(four)", form.operands[0].dtype == DType::I8 ? "(four)" : "((four) ^ 0x80808080u)");
   for (const StepOperand &operand : form.operands) doubles_ |= operand.dtype == DType::F64;
   String text = macros.around(row.text);
   const auto [at, added] = known_.emplace(std::move(text), count_);

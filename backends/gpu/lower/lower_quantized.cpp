@@ -251,6 +251,42 @@ View packed_integers(Lowering &l, const qir::Tensor &w, std::int64_t groups, std
   return l.constant({to, bytes}, {count});
 }
 
+// By fours (conv_dot.cl, matmul_dot.cl): [group][panel of 16 channels][inner][fours of `outer`][16][4], and behind each
+// panel what the zero point of the other operand `x` adds. `at(channel, outer, inner)`: a weight without its zero
+// point.
+template <class At>
+View packed_fours(Lowering &l, std::int64_t groups, std::int64_t channels, std::int64_t outer, std::int64_t inner,
+                  const qir::Tensor &x, const At &at) {
+  const std::int32_t zero = x.quant->zero_points[0] - (x.dtype == DType::U8 ? 128 : 0);  // of what kernels multiply
+  const std::int64_t panels = (channels + kPanel - 1) / kPanel, fours = (outer + 3) / 4,
+                     panel = (fours * inner + 1) * kPanel * 4, count = groups * panels * panel;
+  auto *const to = static_cast<std::int8_t *>(l.store().allocate(static_cast<std::uint64_t>(count)));
+  std::fill_n(to, count, std::int8_t{0});
+  for (std::int64_t m = 0; m < groups * channels; ++m) {
+    std::int8_t *const column =
+        to + (m / channels * panels + m % channels / kPanel) * panel + m % channels % kPanel * 4;
+    std::uint32_t sum = 0;
+    for (std::int64_t o = 0; o < outer; ++o)
+      for (std::int64_t i = 0; i < inner; ++i) {
+        const std::int32_t weight = at(m, o, i);
+        column[(i * fours + o / 4) * kPanel * 4 + o % 4] = static_cast<std::int8_t>(weight);
+        sum += static_cast<std::uint32_t>(weight);
+      }
+    sum *= static_cast<std::uint32_t>(zero);
+    std::memcpy(column + fours * inner * kPanel * 4, &sum, sizeof sum);
+  }
+  return l.constant({to, static_cast<std::uint64_t>(count)}, {count});
+}
+
+// Whether weights fit in 8 bits without their zero points, and the other operand is of 8 bits.
+bool is_of_bytes(const qir::Tensor &x, const qir::Tensor &w) {
+  const qir::IntegerRange range = qir::integer_range(w.dtype);
+  const auto [least, most] = std::ranges::minmax(w.quant->zero_points);
+  return dtype_bits(x.dtype) == 8 && range.low - most >= INT8_MIN && range.high - least <= INT8_MAX;
+}
+
+constexpr std::int64_t kTileOfDots[] = {2, 8, 16, 1};  // tune.cpp fits it to the device
+
 // Weights [C, M/group, taps] without their zero points, as they lie.
 template <class T>
 View plain_integers(Lowering &l, const qir::Tensor &w, std::int64_t channels, std::int64_t taps) {
@@ -293,24 +329,39 @@ Status lower_integer_conv(Lowering &l, const qir::Node &node) {
     taps *= c.kernel[i], pixels *= c.out[i];
   }
   const std::int64_t per_in = c.in_channels / c.group, per_out = c.out_channels / c.group, row = per_in * taps;
+  const bool wide = sums_are_wide(x_tensor, w_tensor, row);
+  const bool by_fours = l.target().dots && !transposed && per_in >= 4 && !wide && is_of_bytes(x_tensor, w_tensor);
+  const Dims dims{c.batch, c.group, per_out, pixels};
+  Vector<std::int64_t> fields;
+  if (!by_fours) fields.push_back(wide);
+  fields.insert(fields.end(), {x_tensor.quant->zero_points[0], per_in, x.strides[1]});
+  if (transposed) fields.push_back(per_out * taps), fields.push_back(taps);
+  for (const auto *list : {in, steps, out, kernel, stride, dilation, pad}) fields.insert(fields.end(), list, list + 3);
+  Elements elements;
+  QR_RETURN_IF_ERROR(finish_product(l, node, 1, elements));
+  l.fuse(elements, Reshapes{dims});
+  for (Arg &operand : elements.operands) operand.view = strided::broadcast(operand.view, l.shape(elements.result));
+  const View y = l.result(elements.result);
+  const Arg images{{x.value, x.offset, dims, {x.strides[0], x.strides[1] * per_in, 0, 0}}, x_tensor.dtype};
+  if (by_fours) {
+    const Vector<std::int32_t> &zeros = w_tensor.quant->zero_points;
+    const View w = packed_fours(
+        l, c.group, per_out, per_in, taps, x_tensor, [&](std::int64_t m, std::int64_t channel, std::int64_t tap) {
+          return qir::stored_integer(w_tensor.dtype, w_tensor.data.data,
+                                     static_cast<std::uint64_t>(m * row + channel * taps + tap)) -
+                 zeros[zeros.size() == 1 ? 0 : static_cast<std::size_t>(m)];
+        });
+    const Arg base[] = {images, {{w.value, 0, dims, {0, w.dims[0] / c.group, 0, 0}}, DType::I8}};
+    fields.insert(fields.end(), kTileOfDots, kTileOfDots + 4);
+    return l.emit(Kernel::ConvDot, dims, fields, base, elements, {y, l.dtype(elements.result)});
+  }
   const auto [w, packed] = narrowest(w_tensor, [&](auto zero) {
     using T = decltype(zero);
     return transposed ? plain_integers<T>(l, w_tensor, per_out, taps)
                       : packed_integers<T>(l, w_tensor, c.group, per_out, row);
   });
-  const Dims dims{c.batch, c.group, per_out, pixels};
   const std::int64_t per_group = transposed ? row * per_out : (per_out + kTile - 1) / kTile * row * kTile;
-  const Arg base[] = {{{x.value, x.offset, dims, {x.strides[0], x.strides[1] * per_in, 0, 0}}, x_tensor.dtype},
-                      {{w.value, w.offset, dims, {0, per_group, 0, 0}}, packed}};
-  Elements elements;
-  QR_RETURN_IF_ERROR(finish_product(l, node, 1, elements));
-  l.fuse(elements, Reshapes{dims});
-  for (Arg &operand : elements.operands) operand.view = strided::broadcast(operand.view, l.shape(elements.result));
-  Vector<std::int64_t> fields{sums_are_wide(x_tensor, w_tensor, row), x_tensor.quant->zero_points[0], per_in,
-                              x.strides[1]};
-  if (transposed) fields.push_back(per_out * taps), fields.push_back(taps);
-  for (const auto *list : {in, steps, out, kernel, stride, dilation, pad}) fields.insert(fields.end(), list, list + 3);
-  const View y = l.result(elements.result);
+  const Arg base[] = {images, {{w.value, w.offset, dims, {0, per_group, 0, 0}}, packed}};
   return l.emit(transposed ? Kernel::ConvTransposeInteger : Kernel::ConvInteger, dims, fields, base, elements,
                 {y, l.dtype(elements.result)});
 }
@@ -351,10 +402,26 @@ Status lower_integer_matmul(Lowering &l, const qir::Node &node) {
   QR_RETURN_IF_ERROR(finish_product(l, node, rank == 0 ? 0 : rank - 1, elements));
   l.fuse(elements, Reshapes{dims});
   for (Arg &operand : elements.operands) operand.view = strided::broadcast(operand.view, l.shape(elements.result));
-  const std::int64_t fields[] = {sums_are_wide(a_tensor, b_tensor, k), k, a_k, b_k, a_tensor.quant->zero_points[0],
-                                 b_tensor.quant->zero_points[0]};
-  const Arg base[] = {{av, a_tensor.dtype}, {bv, b_tensor.dtype}};
+  const bool wide = sums_are_wide(a_tensor, b_tensor, k);
   const View y = l.result(elements.result);
+  const Arg left{av, a_tensor.dtype};
+  // Weights that are the same for all of the batch, by rows that lie side by side.
+  if (l.target().dots && b_tensor.is_constant && a_k == 1 && !wide && is_of_bytes(a_tensor, b_tensor) &&
+      std::all_of(bv.strides.begin(), bv.strides.end() - 1, [](auto step) { return step == 0; })) {
+    const std::int64_t n_step = bv.strides.back();
+    const View w =
+        packed_fours(l, 1, dims.back(), k, 1, a_tensor, [&](std::int64_t column, std::int64_t i, std::int64_t) {
+          return qir::stored_integer(b_tensor.dtype, b_tensor.data.data,
+                                     static_cast<std::uint64_t>(bv.offset + column * n_step + i * b_k)) -
+                 b_tensor.quant->zero_points[0];
+        });
+    const Arg base[] = {left, {{w.value, 0, dims, Dims(dims.size(), 0)}, DType::I8}};
+    Vector<std::int64_t> fields{k};
+    fields.insert(fields.end(), kTileOfDots, kTileOfDots + 4);
+    return l.emit(Kernel::MatMulDot, dims, fields, base, elements, {y, l.dtype(elements.result)});
+  }
+  const std::int64_t fields[] = {wide, k, a_k, b_k, a_tensor.quant->zero_points[0], b_tensor.quant->zero_points[0]};
+  const Arg base[] = {left, {bv, b_tensor.dtype}};
   return l.emit(Kernel::MatMulInteger, dims, fields, base, elements, {y, l.dtype(elements.result)});
 }
 

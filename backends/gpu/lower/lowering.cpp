@@ -109,10 +109,10 @@ Vector<Instruction> Code::numbered(std::uint32_t operands, bool has_value) const
 
 // ---- the graph ----------------------------------------------------------------------------------
 
-Lowering::Lowering(const qir::Graph &graph, qir::Store &store, bool has_doubles, Plan &plan, Constants &constants)
+Lowering::Lowering(const qir::Graph &graph, qir::Store &store, const Target &target, Plan &plan, Constants &constants)
     : graph_(graph),
       store_(store),
-      has_doubles_(has_doubles),
+      target_(target),
       plan_(plan),
       constants_(constants),
       uses_(graph),
@@ -401,7 +401,7 @@ Status Lowering::check_types(const qir::Node &node) const {
     const auto number = number_of(t.dtype);
     if (!number)
       return refused(ErrorId::backend_type, dtype_name(t.dtype), "elements of whole bytes, of no 8-bit float");
-    if (*number == Number::Double && !has_doubles_)
+    if (*number == Number::Double && !target_.doubles)
       return refused(ErrorId::backend_type, "f64", "a type that the device computes in (it has no cl_khr_fp64)");
     const auto count = element_count(t.shape.data(), t.shape.size());
     if (!count || *count > INT32_MAX) return refused(ErrorId::backend_limit, "2^31 elements or more", "fewer");

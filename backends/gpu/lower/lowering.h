@@ -10,6 +10,7 @@
 
 #include "backends/common/view.h"
 #include "backends/gpu/plan.h"
+#include "backends/gpu/target.h"
 #include "formats/qir/graph_edit.h"
 #include "formats/qir/store.h"
 
@@ -68,9 +69,10 @@ struct Elements {
 
 class Lowering {
  public:
-  Lowering(const qir::Graph &graph, qir::Store &store, bool has_doubles, Plan &plan, Constants &constants);
+  Lowering(const qir::Graph &graph, qir::Store &store, const Target &target, Plan &plan, Constants &constants);
 
   const qir::Graph &graph() const noexcept { return graph_; }
+  const Target &target() const noexcept { return target_; }
   const qir::Tensor &tensor(std::int32_t id) const { return qir::at(graph_, id); }
   DType dtype(std::int32_t id) const { return tensor(id).dtype; }
   const qir::Shape &shape(std::int32_t id) const { return tensor(id).shape; }
@@ -131,7 +133,7 @@ class Lowering {
 
   const qir::Graph &graph_;
   qir::Store &store_;
-  bool has_doubles_;
+  const Target &target_;
   Plan &plan_;
   Constants &constants_;
   qir::Uses uses_;

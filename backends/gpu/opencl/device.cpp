@@ -183,6 +183,8 @@ String describe(const Device &d) {
   out += format("memory: %s\n", d.shares_memory ? "shared with the host" : "its own");
   out += format("f16: %s; f64: %s\n", d.computes_half() ? "computes (cl_khr_fp16)" : "stores, and computes in f32",
                 d.computes_double() ? "computes (cl_khr_fp64)" : "none");
+  out += format("integers of 8 bits: %s\n",
+                d.computes_dots() ? "dot products (cl_khr_integer_dot_product)" : "one by one");
   out += "extensions: " + printable(d.extensions, 4000);
   return out;
 }

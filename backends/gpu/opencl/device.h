@@ -27,6 +27,8 @@ struct Device {
   bool has(std::string_view extension) const noexcept;
   bool computes_half() const noexcept { return has("cl_khr_fp16"); }
   bool computes_double() const noexcept { return has("cl_khr_fp64"); }
+  // Sums of four products of integers of 8 bits, in OpenCL C 3.0.
+  bool computes_dots() const noexcept { return numeric >= 300 && has("cl_khr_integer_dot_product"); }
   const char *type_name() const noexcept;
   // What program binaries depend on: "name|version|driver".
   String identity() const;

@@ -56,7 +56,7 @@ bool make(Made &made) {
   Pieces p;
   const i32 x = p.input({4, 16});
   p.gives({p.node(Op::Softmax, {p.node(Op::MatMul, {x, p.column(16 * 8, {16, 8})})})});
-  auto compiled = gpu::compile(p.graph, {}, false);
+  auto compiled = gpu::compile(p.graph, {}, {});
   REQUIRE_OK(compiled);
   made.compiled = std::move(*compiled);
   made.blob.plan = std::move(made.compiled.plan);

@@ -125,7 +125,7 @@ std::shared_ptr<const gpu::Engine> engine_under_test() {
 std::vector<Data> Cases::by_device() {
   const qir::Graph &graph = graph_;
   const auto engine = engine_under_test();
-  auto compiled = gpu::compile(graph, {}, engine->device().computes_double());
+  auto compiled = gpu::compile(graph, {}, target_.value_or(gpu::target_of(engine->device())));
   REQUIRE_OK(compiled);
   for (const Status &refused : compiled->refused) REQUIRE_OK(refused);
   gpu::Blob made;

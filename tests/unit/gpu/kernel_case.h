@@ -4,9 +4,11 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 
 #include "backends/gpu/doctor.h"
 #include "backends/gpu/execution.h"
+#include "backends/gpu/tune.h"
 #include "tests/unit/passes/pieces.h"
 
 namespace quarry::test {
@@ -22,6 +24,8 @@ class Cases {
   // What is done to a plan before it is loaded.
   using Change = std::function<void(gpu::Plan &)>;
   explicit Cases(Change change = {}) : change_(std::move(change)) {}
+  // As if the device were one that computes this.
+  explicit Cases(const gpu::Target &target, Change change = {}) : change_(std::move(change)), target_(target) {}
   ~Cases() { CHECK(graph_.nodes.empty()); }  // somebody forgot run()
 
   // The graph gives the same on both, to `tolerance` of the largest finite number (integers: exactly). `special`: some
@@ -39,6 +43,7 @@ class Cases {
   std::vector<Data> by_device();
 
   Change change_;
+  std::optional<gpu::Target> target_;
   std::size_t count_ = 0;
   qir::Graph graph_;
   std::unique_ptr<qir::Store> store_ = std::make_unique<qir::Store>();

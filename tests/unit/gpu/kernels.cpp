@@ -212,7 +212,7 @@ TEST_CASE("tiles are fitted to a device and measured") {
   Pieces p;
   const i32 h = p.node(Op::MatMul, {p.input({40, 24}), p.column(24 * 48, {24, 48})});
   p.gives({p.node(Op::MatMul, {p.of(Op::Relu, h), p.column(48 * 40, {48, 40})})});
-  auto compiled = gpu::compile(p.graph, {}, false);
+  auto compiled = gpu::compile(p.graph, {}, {});
   REQUIRE_OK(compiled);
   gpu::Plan &plan = compiled->plan;
   const auto before = plan.numbers;

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels of quantised tensors, against cpu-reference.
+#include <array>
+
 #include "backends/common/view.h"
+#include "backends/gpu/kernels/bounds.h"
 #include "tests/unit/gpu/kernel_case.h"
 
 using namespace quarry;
@@ -25,8 +28,16 @@ i32 counted_bias(Pieces &p, std::int64_t channels) {
   return p.constant(DType::I32, {channels}, values);
 }
 
+// How a plan of one step has it computed where the device does so.
+gpu::Kernel kernel_of(const Pieces &p, const gpu::Target &target) {
+  auto compiled = gpu::compile(p.graph, {}, target);
+  REQUIRE_OK(compiled);
+  REQUIRE_EQ(compiled->plan.steps.size(), 1u);
+  return static_cast<gpu::Kernel>(compiled->plan.steps[0].kernel);
+}
+
 std::size_t steps_of(const Pieces &p) {
-  auto compiled = gpu::compile(p.graph, {}, false);
+  auto compiled = gpu::compile(p.graph, {}, {});
   REQUIRE_OK(compiled);
   return compiled->plan.steps.size();
 }
@@ -88,6 +99,57 @@ TEST_CASE("products of quantised tensors are of integers, and one step") {
   CHECK_EQ(steps_of(p), 1u);
   cases.same(p, "Gemm");
   cases.run();
+}
+
+// Where the device has no such instruction the kernel does without it, so that each device runs each plan.
+TEST_CASE("products of integers of 8 bits by dot products of four: to the same bit") {
+  if (!has_device()) return;
+  const gpu::Target target{.doubles = false, .dots = true};
+  for (const auto &tile : {std::array{2, 8, 16, 1}, std::array{4, 4, 4, 2}, std::array{1, 16, 1, 4}}) {
+    Cases cases(target, [&](gpu::Plan &plan) {
+      for (const gpu::Step &step : plan.steps) {
+        const auto kernel = static_cast<gpu::Kernel>(step.kernel);
+        CHECK((kernel == gpu::Kernel::ConvDot || kernel == gpu::Kernel::MatMulDot));
+        std::copy_n(tile.data(), 4,
+                    plan.numbers.data() + step.numbers + gpu::Fields::place(gpu::kernel_row(kernel).fields, "ROWS"));
+      }
+    });
+    struct Case {
+      std::int64_t n, c, h, w, m, k, stride, pad, group;
+    };
+    for (const DType type : {DType::U8, DType::I8})
+      for (const Case &c :
+           {Case{2, 5, 7, 6, 19, 3, 1, 1, 1}, Case{1, 16, 9, 5, 10, 3, 2, 1, 2}, Case{2, 7, 5, 4, 33, 1, 1, 0, 1}}) {
+        Pieces p;
+        const i32 x = stored_input(p, {c.n, c.c, c.h, c.w}, type, 0.0217f, type == DType::I8 ? -7 : 119);
+        const i32 w = stored_weights(p, {c.m, c.c / c.group, c.k, c.k}, DType::I8,
+                                     Vector<float>(static_cast<std::size_t>(c.m), 0.011f),
+                                     Vector<i32>(static_cast<std::size_t>(c.m), 0), 0);
+        const i32 y = p.node(Op::Conv, {x, w, counted_bias(p, c.m)},
+                             {attribute("pads", Ints{c.pad, c.pad, c.pad, c.pad}),
+                              attribute("strides", Ints{c.stride, c.stride}), attribute("group", c.group)});
+        p.gives({stored(p, y, type, 0.37f, type == DType::I8 ? 3 : 130)});
+        CHECK_EQ(kernel_of(p, target), gpu::Kernel::ConvDot);
+        CHECK_EQ(kernel_of(p, {}), gpu::Kernel::ConvInteger);
+        cases.same(p, "Conv by fours");
+      }
+    for (const DType type : {DType::U8, DType::I8})
+      for (const auto &[m, k, n] : {std::array{17, 33, 37}, std::array{1, 8, 16}, std::array{5, 6, 3}}) {
+        Pieces p;
+        const i32 a = stored_input(p, {2, m, k}, type, 0.0217f, type == DType::I8 ? 21 : 3);
+        const i32 b = stored_weights(p, {k, n}, DType::U8, {0.013f}, {128}, 0);
+        p.gives({stored(p, p.node(Op::MatMul, {a, b}), type, 0.5f, 17)});
+        CHECK_EQ(kernel_of(p, target), gpu::Kernel::MatMulDot);
+        cases.same(p, "MatMul by fours");
+      }
+    cases.run();
+  }
+  // What 8 bits or sums of 32 do not hold, and single channels, go their own way.
+  Pieces wide;
+  const i32 x = stored_input(wide, {1, 8, 5, 5}, DType::U8, 0.02f, 119);
+  wide.gives({stored(wide, wide.node(Op::Conv, {x, stored_weights(wide, {6, 8, 3, 3}, DType::U8, {0.013f}, {101}, 0)}),
+                     DType::U8, 0.37f, 130)});
+  CHECK_EQ(kernel_of(wide, target), gpu::Kernel::ConvInteger);
 }
 
 TEST_CASE("operators on elements of quantised tensors, and what moves them") {

@@ -11,7 +11,7 @@ using namespace quarry::test;
 namespace {
 
 gpu::Compiled compiled(const Pieces &p, bool has_doubles = false) {
-  auto made = gpu::compile(p.graph, {}, has_doubles);
+  auto made = gpu::compile(p.graph, {}, {.doubles = has_doubles});
   REQUIRE_OK(made.status());
   return std::move(*made);
 }
