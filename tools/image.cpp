@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "image.h"
 
-#include "stb.h"
-
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
@@ -11,29 +9,11 @@
 #include <tuple>
 
 #include "command.h"
+#include "pixels.h"
 #include "usage.h"
 
 namespace tools {
 namespace {
-
-struct Pixels {
-  int width = 0, height = 0, channels = 0;
-  std::vector<uint8_t> data;  // rows of interleaved channels
-};
-
-Pixels load(const std::string &path, int channels) {
-  const std::vector<uint8_t> file = read_file(path);  // not stb's own fopen: paths are UTF-8 everywhere
-  Pixels out;
-  out.channels = channels;
-  int found = 0;
-  stbi_uc *data = stbi_load_from_memory(file.data(), int_size(file, path), &out.width, &out.height, &found, channels);
-  if (!data)
-    throw UsageError("'" + path + "' is no image that can be read: " + stbi_failure_reason(), "PNG, JPEG and BMP work");
-  out.data.assign(
-      data, data + static_cast<size_t>(out.width) * static_cast<size_t>(out.height) * static_cast<size_t>(channels));
-  stbi_image_free(data);
-  return out;
-}
 
 std::pair<int, int> parse_size(const std::string &text, const char *what) {
   int width = 0, height = 0;
@@ -62,78 +42,44 @@ bool channels_last(const std::vector<int64_t> &dims, const ImageFlags &flags) {
   return flags.layout == "auto" ? !is_channels(dims[1]) && is_channels(dims[3]) : flags.layout == "nhwc";
 }
 
-// The weights of the input samples that make one output sample along an axis: a triangle as wide as the scale when
-// shrinking, linear interpolation when growing. (stb's own resizer asserts on some scales.)
-struct Taps {
-  int first = 0;
-  std::vector<float> weights;
+// Where an input has its channels, height and width, in a shape of 4 extents.
+struct Extents {
+  bool last = false;
+  int64_t channels = 0, height = 0, width = 0;
 };
-std::vector<Taps> triangle_taps(int from, int to) {
-  std::vector<Taps> all(static_cast<size_t>(to));
-  const double scale = static_cast<double>(from) / to, reach = std::max(scale, 1.0);
-  for (int o = 0; o < to; ++o) {
-    const double centre = (o + 0.5) * scale - 0.5;
-    Taps &taps = all[static_cast<size_t>(o)];
-    taps.first = std::clamp(static_cast<int>(std::ceil(centre - reach)), 0, from - 1);
-    const int last = std::clamp(static_cast<int>(std::floor(centre + reach)), taps.first, from - 1);
-    double sum = 0;
-    for (int i = taps.first; i <= last; ++i) {
-      const double weight = std::max(0.0, 1 - std::fabs(i - centre) / reach);
-      taps.weights.push_back(static_cast<float>(weight));
-      sum += weight;
-    }
-    if (sum <= 0) taps.weights.assign(1, 1.0f), sum = 1;
-    for (float &weight : taps.weights) weight = static_cast<float>(weight / sum);
-  }
-  return all;
+Extents extents_of(const std::vector<int64_t> &dims, const ImageFlags &flags) {
+  if (channels_last(dims, flags)) return {true, dims[3], dims[1], dims[2]};
+  return {false, dims[1], dims[2], dims[3]};
 }
 
-Pixels resized(Pixels in, int width, int height) {
-  if (in.width == width && in.height == height) return in;
-  if (width > 32768 || height > 32768)
-    throw UsageError("--resize: found " + std::to_string(width) + "x" + std::to_string(height) +
-                     " for the whole image, expected at most 32768x32768");
-  const size_t channels = static_cast<size_t>(in.channels), w = static_cast<size_t>(width),
-               rows = static_cast<size_t>(in.height);
-  const std::vector<Taps> across = triangle_taps(in.width, width), down = triangle_taps(in.height, height);
-  std::vector<float> narrow(rows * w * channels);
-  for (size_t y = 0; y < rows; ++y)
-    for (size_t x = 0; x < w; ++x)
-      for (size_t k = 0; k < across[x].weights.size(); ++k)
-        for (size_t c = 0; c < channels; ++c)
-          narrow[(y * w + x) * channels + c] +=
-              across[x].weights[k] *
-              in.data[(y * static_cast<size_t>(in.width) + static_cast<size_t>(across[x].first) + k) * channels + c];
-  Pixels out{width, height, in.channels, {}};
-  out.data.resize(static_cast<size_t>(height) * w * channels);
-  std::vector<float> row(w * channels);
-  for (size_t y = 0; y < static_cast<size_t>(height); ++y) {
-    std::fill(row.begin(), row.end(), 0.0f);
-    for (size_t k = 0; k < down[y].weights.size(); ++k) {
-      const float *from = narrow.data() + (static_cast<size_t>(down[y].first) + k) * w * channels;
-      for (size_t i = 0; i < row.size(); ++i) row[i] += down[y].weights[k] * from[i];
-    }
-    for (size_t i = 0; i < row.size(); ++i)
-      out.data[y * row.size() + i] = static_cast<uint8_t>(std::clamp(std::lround(row[i]), 0l, 255l));
-  }
-  return out;
+std::vector<int64_t> four(std::vector<int64_t> dims) {
+  if (dims.size() == 3) dims.insert(dims.begin(), 1);
+  return dims;
 }
 
-Pixels cropped(const Pixels &in, int width, int height, const std::string &path) {
-  if (in.width == width && in.height == height) return in;
-  if (in.width < width || in.height < height)
-    throw UsageError("'" + path + "' is " + std::to_string(in.width) + "x" + std::to_string(in.height) +
-                         " before the crop, which wants " + std::to_string(width) + "x" + std::to_string(height),
-                     "resize it first: --resize");
-  Pixels out{width, height, in.channels, {}};
-  const size_t row = static_cast<size_t>(width) * static_cast<size_t>(in.channels);
-  const int left = (in.width - width) / 2, top = (in.height - height) / 2;
-  for (int y = 0; y < height; ++y) {
-    const uint8_t *from =
-        in.data.data() + (static_cast<size_t>(top + y) * static_cast<size_t>(in.width) + static_cast<size_t>(left)) *
-                             static_cast<size_t>(in.channels);
-    out.data.insert(out.data.end(), from, from + row);
+// What becomes of a picture of this size for an input of that one.
+struct Preparation {
+  int width = 0, height = 0;            // what it is resized to
+  int crop_width = 0, crop_height = 0;  // 0: not cropped
+  int left = 0, top = 0;                // its corner in the frame of --letterbox
+};
+Preparation prepare(int width, int height, int64_t input_width, int64_t input_height, const ImageFlags &flags) {
+  const int wide = static_cast<int>(input_width), high = static_cast<int>(input_height);
+  Preparation out;
+  if (!flags.letterbox.empty()) {
+    if (!flags.resize.empty() || !flags.crop.empty())
+      throw UsageError("--letterbox: found it with " + std::string(flags.resize.empty() ? "--crop" : "--resize") +
+                           ", expected one of them",
+                       "--letterbox makes the whole picture fit into the input");
+    const double factor = std::min(static_cast<double>(wide) / width, static_cast<double>(high) / height);
+    out.width = std::clamp(static_cast<int>(width * factor), 1, wide);
+    out.height = std::clamp(static_cast<int>(height * factor), 1, high);
+    if (flags.letterbox == "centre") out.left = (wide - out.width) / 2, out.top = (high - out.height) / 2;
+    return out;
   }
+  const bool whole = flags.resize.empty() && flags.crop.empty();
+  std::tie(out.width, out.height) = whole ? std::pair(wide, high) : size_after_resize(width, height, flags.resize);
+  if (!flags.crop.empty()) std::tie(out.crop_width, out.crop_height) = parse_size(flags.crop, "--crop");
   return out;
 }
 
@@ -153,6 +99,17 @@ void ImageFlags::add_to(CLI::App &command) {
       ->type_name("SIZE")
       ->group(group);
   command.add_option("--crop", crop, "WxH cut from the centre after --resize")->type_name("SIZE")->group(group);
+  command
+      .add_option("--letterbox", letterbox,
+                  "The whole picture in its proportions, in the corner at the top left or in the centre of the input")
+      ->check(one_of({"corner", "centre"}))
+      ->type_name("PLACE")
+      ->group(group);
+  command.add_option("--fill", fill, "Grey of what --letterbox leaves free")
+      ->check(whole_number(0, 255))
+      ->capture_default_str()
+      ->type_name("N")
+      ->group(group);
   command.add_option("--mean", mean, "Subtracted per channel after the scale: 0.485,0.456,0.406")
       ->delimiter(',')
       ->type_name("NUMBER,...")
@@ -182,11 +139,9 @@ void ImageFlags::add_to(CLI::App &command) {
 std::vector<int64_t> image_shape(const std::string &path, const qr::TensorInfo &input, const ImageFlags &flags) {
   const size_t rank = input.dims.size();
   if (rank != 3 && rank != 4) return input.dims;  // told by image_tensor
-  std::vector<int64_t> dims = input.dims;
-  if (rank == 3) dims.insert(dims.begin(), 1);
-  const std::vector<uint8_t> file = read_file(path);
-  int width = 0, height = 0, channels = 0;
-  if (!stbi_info_from_memory(file.data(), int_size(file, path), &width, &height, &channels)) return input.dims;
+  std::vector<int64_t> dims = four(input.dims);
+  auto [width, height] = picture_size(path);
+  if (!width) return input.dims;
   std::tie(width, height) = size_after_resize(width, height, flags.resize);
   if (!flags.crop.empty()) std::tie(width, height) = parse_size(flags.crop, "--crop");
   const bool last = channels_last(dims, flags);
@@ -201,15 +156,12 @@ TensorData image_tensor(const std::string &path, const qr::TensorInfo &input, co
     return UsageError("'" + path + "' does not fit input '" + input.name + "' " + qr_dtype_name(input.dtype) +
                       shape_text(input.dims) + ": " + why);
   };
-  std::vector<int64_t> dims = input.dims;
-  if (dims.size() == 3) dims.insert(dims.begin(), 1);
+  const std::vector<int64_t> dims = four(input.dims);
   if (dims.size() != 4) throw unfit("an image needs 3 or 4 dimensions");
   for (int64_t dim : dims)
     if (dim == QR_DIM_UNKNOWN) throw unfit("bind its dimensions with --shape");
   const auto is_channels = [](int64_t extent) { return extent == 1 || extent == 3; };
-  const bool last = channels_last(dims, flags);
-  const int64_t channels = last ? dims[3] : dims[1], height = last ? dims[1] : dims[2],
-                width = last ? dims[2] : dims[3];
+  const auto [last, channels, height, width] = extents_of(dims, flags);
   if (dims[0] != 1) throw unfit("it has a batch of " + std::to_string(dims[0]) + ", expected 1");
   if (!is_channels(channels))
     throw unfit("it has " + std::to_string(channels) + " channels, expected 1 or 3 (see --layout)");
@@ -222,17 +174,13 @@ TensorData image_tensor(const std::string &path, const qr::TensorInfo &input, co
   check_list(flags.mean, "--mean");
   check_list(flags.std_dev, "--std");
 
-  Pixels pixels = load(path, static_cast<int>(channels));
-  if (flags.resize.empty()) {
-    if (flags.crop.empty()) pixels = resized(std::move(pixels), static_cast<int>(width), static_cast<int>(height));
-  } else {
-    const auto [w, h] = size_after_resize(pixels.width, pixels.height, flags.resize);
-    pixels = resized(std::move(pixels), w, h);
-  }
-  if (!flags.crop.empty()) {
-    const auto [w, h] = parse_size(flags.crop, "--crop");
-    pixels = cropped(pixels, w, h, path);
-  }
+  Pixels pixels = load_pixels(path, static_cast<int>(channels));
+  const Preparation made = prepare(pixels.width, pixels.height, width, height, flags);
+  pixels = resized(std::move(pixels), made.width, made.height);
+  if (made.crop_width) pixels = cropped(pixels, made.crop_width, made.crop_height, path);
+  if (!flags.letterbox.empty())
+    pixels = framed(pixels, static_cast<int>(width), static_cast<int>(height), made.left, made.top,
+                    static_cast<uint8_t>(flags.fill));
   if (pixels.width != width || pixels.height != height)
     throw unfit("it is " + std::to_string(pixels.width) + "x" + std::to_string(pixels.height) +
                 " after --resize and --crop, expected " + std::to_string(width) + "x" + std::to_string(height));
@@ -258,8 +206,21 @@ TensorData image_tensor(const std::string &path, const qr::TensorInfo &input, co
   return out;
 }
 
+Placement image_placement(const std::string &path, const qr::TensorInfo &input, const ImageFlags &flags) {
+  const auto [last, channels, height, width] = extents_of(four(input.dims), flags);
+  Placement out;
+  std::tie(out.photo_width, out.photo_height) = picture_size(path);
+  out.input_width = width, out.input_height = height;
+  const Preparation made = prepare(out.photo_width, out.photo_height, width, height, flags);
+  out.scale_x = static_cast<double>(made.width) / out.photo_width;
+  out.scale_y = static_cast<double>(made.height) / out.photo_height;
+  out.left = made.crop_width ? -(made.width - made.crop_width) / 2 : made.left;
+  out.top = made.crop_height ? -(made.height - made.crop_height) / 2 : made.top;
+  return out;
+}
+
 std::string picture_text(const std::string &path) {
-  Pixels pixels = load(path, 1);
+  Pixels pixels = load_pixels(path, 1);
   const int columns = std::min(pixels.width, 32), rows = std::max(1, pixels.height * columns / pixels.width);
   pixels = resized(std::move(pixels), columns, rows);
   static const char shades[] = " .:-=+*#%@";

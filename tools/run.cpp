@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "command.h"
+#include "draw.h"
 #include "image.h"
 #include "input_files.h"
 #include "profile_output.h"
@@ -26,6 +27,7 @@ struct RunFlags {
   SessionFlags session;
   ImageFlags image;
   ProfileFlags profile;
+  DrawFlags draw;
   std::string model, labels, save;
   std::vector<std::string> files, inputs;
   int top = 5;
@@ -198,6 +200,19 @@ void bind_shapes(const RunFlags &flags, const std::vector<qr::TensorInfo> &wante
   for (const std::string &text : texts) options.set("shape", text);
 }
 
+// The run's picture to draw on, and the input that it went to.
+Drawn picture_of(const RunFiles &files, const std::vector<qr::TensorInfo> &wanted,
+                 const std::vector<TensorData> &data) {
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    const auto at = files.find(wanted[i].name);
+    if (at == files.end() || !is_image_path(at->second)) continue;
+    qr::TensorInfo info = wanted[i];
+    info.dims = data[i].dims;
+    return {at->second, info};
+  }
+  throw UsageError("--draw: found no picture among the inputs, expected one to draw on", "PNG, JPEG and BMP work");
+}
+
 int run(const RunFlags &flags) {
   flags.profile.check(flags.files);
   const std::vector<std::string> labels = load_labels(flags.labels);
@@ -207,6 +222,10 @@ int run(const RunFlags &flags) {
   const Buckets buckets(model, flags.session.shapes);
   const std::vector<qr::TensorInfo> &declared = buckets.inputs();
   const std::vector<RunFiles> runs = plan_runs(flags, declared);
+  if (flags.draw.wanted() && runs.size() > 1)
+    throw UsageError(
+        "--draw: found " + std::to_string(runs.size()) + " inputs, expected one, for one picture is written",
+        "run `quarry run` once for each");
   std::vector<std::vector<std::vector<int64_t>>> shapes;
   for (const RunFiles &files : runs) shapes.push_back(run_shapes(files, declared, flags.image));
   if (!buckets.of_container()) bind_shapes(flags, declared, shapes, options);
@@ -248,7 +267,7 @@ int run(const RunFlags &flags) {
     const auto begin = std::chrono::steady_clock::now();
     session.run(inputs, outputs, nullptr, profiled);
     const double ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
-    check_labels(flags, labels, given, outputs);
+    if (!flags.draw.wanted()) check_labels(flags, labels, given, outputs);
     std::string title;
     for (const auto &[name, path] : runs[r]) title += (title.empty() ? "" : ", ") + path;
     if (!flags.json) print("%s%s%.1f ms\n", title.c_str(), title.empty() ? "" : ": ", ms);
@@ -257,13 +276,16 @@ int run(const RunFlags &flags) {
         if (is_image_path(path)) print_text(picture_text(path));
     nlohmann::json one = {{"inputs", runs[r]}, {"ms", ms}, {"outputs", nlohmann::json::array()}};
     for (size_t i = 0; i < given.size(); ++i) {
-      one["outputs"].push_back(report_output(flags, labels, given[i], outputs[i], !flags.json));
+      one["outputs"].push_back(report_output(flags, labels, given[i], outputs[i], !flags.json && !flags.draw.wanted()));
       if (!saved) continue;
       const std::string path = saved->path(runs.size() > 1 ? title : "", given[i].name);
       write_npy(path, outputs[i].dtype, outputs[i].shape(), outputs[i].bytes(), outputs[i].size_bytes);
       one["outputs"].back()["file"] = path;
       if (!flags.json) print("    saved as %s\n", path.c_str());
     }
+    if (flags.draw.wanted())
+      one["drawn"] =
+          draw(flags.draw, picture_of(runs[r], wanted, data), flags.image, labels, given, outputs, !flags.json);
     results.push_back(one);
   }
   if (flags.json) {
@@ -300,6 +322,7 @@ void register_run(CLI::App &app, Action &action) {
   command->add_flag("--softmax", flags->softmax, "Show scores as probabilities");
   command->add_flag("--picture", flags->picture, "Show input images in characters");
   command->add_option("--save,-o", flags->save, "Folder to write each output to, as .npy")->type_name("DIR");
+  flags->draw.add_to(*command);
   flags->profile.add_to(*command, "when the session is made and in the runs");
   command->add_flag("--json", flags->json, "Print the results as JSON");
   command->callback([&action, flags] { action = [flags] { return run(*flags); }; });

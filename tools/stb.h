@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The image reader of stb, with the settings that its own file (stb.cpp) is compiled with.
+// The image reader and writer of stb, with the settings that its own file (stb.cpp) is compiled with.
 #pragma once
 
 #define STBI_FAILURE_USERMSG
@@ -15,4 +15,5 @@
 #pragma GCC diagnostic ignored "-Wimplicit-fallthrough"
 #pragma GCC diagnostic ignored "-Wshadow"
 #include <stb/stb_image.h>
+#include <stb/stb_image_write.h>
 #pragma GCC diagnostic pop

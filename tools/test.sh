@@ -226,7 +226,7 @@ if [ -n "$models" ]; then
   else
     skip "real models" "there is no $shared/models (set QUARRY_SHARED)"
   fi
-  for subject in program usage parts outputs shapes trouble profile view completion quantize; do
+  for subject in program usage draw parts outputs shapes trouble profile view completion quantize; do
     step "the program, as a user would: $subject" python3 "tests/integration/check_$subject.py" "$build" "$shared"
   done
   step "docs made from tables are up to date" python3 tools/generate_docs.py --check "$quarry"

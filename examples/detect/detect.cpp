@@ -10,7 +10,6 @@
 #include "../pixels.h"
 
 namespace {
-
 struct Box {
   float left, top, right, bottom, score;
   int kind;
@@ -42,10 +41,12 @@ Box decode(const float *at, int cell, int columns, int stride, float score, int 
   return {x - w / 2, y - h / 2, x + w / 2, y + h / 2, score, kind};
 }
 
-std::vector<Box> yolox(const qr::Tensor &output, int size) {
+std::vector<Box> yolox(const qr::Tensor &output, int size, std::size_t labels) {
+  const int width = static_cast<int>(output.shape().at(2)), kinds = width - 5;
+  if (labels != 0 && labels != static_cast<std::size_t>(kinds))
+    throw std::runtime_error("found " + std::to_string(labels) + " labels for " + std::to_string(kinds) + " kinds");
   std::vector<Box> boxes;
   const float *row = output.data<float>();
-  const int width = static_cast<int>(output.shape().at(2));
   for (const int stride : {8, 16, 32})
     for (int cell = 0; cell < (size / stride) * (size / stride); ++cell, row += width) {
       const int kind = static_cast<int>(std::max_element(row + 5, row + width) - (row + 5));
@@ -67,7 +68,6 @@ std::vector<Box> yunet(const std::map<std::string, const float *> &outputs, int 
   }
   return best_of(boxes, 0.3f);
 }
-
 }  // namespace
 
 int main(int argc, char **argv) try {
@@ -99,10 +99,10 @@ int main(int argc, char **argv) try {
   std::map<std::string, const float *> named;
   for (std::size_t i = 0; i < outputs.size(); ++i) named[session.output(i).name] = outputs[i].data<float>();
 
-  for (Box box : faces ? yunet(named, size) : yolox(outputs[0], size)) {
+  for (Box box : faces ? yunet(named, size) : yolox(outputs[0], size, labels.size())) {
     for (float *edge : {&box.left, &box.top, &box.right, &box.bottom}) *edge /= scale;
     const auto kind = static_cast<std::size_t>(box.kind);
-    const std::string label = faces ? "face" : kind < labels.size() ? labels[kind] : std::to_string(kind);
+    const std::string label = faces ? "face" : labels.empty() ? std::to_string(kind) : labels[kind];
     std::printf("%s %.2f [%.0f,%.0f,%.0f,%.0f]\n", label.c_str(), static_cast<double>(box.score),
                 static_cast<double>(box.left), static_cast<double>(box.top), static_cast<double>(box.right),
                 static_cast<double>(box.bottom));

@@ -67,12 +67,14 @@ def main(model: str, image_file: str, out: str, labels_file: str = "") -> None:
         pixels = np.full((1, 3, size, size), 0 if faces else 114, np.float32)
         pixels[0, :, :small.height, :small.width] = np.asarray(small)[:, :, ::-1].transpose(2, 0, 1)
         outputs = dict(zip(names, session.run(pixels)))
+    if labels and not faces and len(labels) != outputs[names[0]].shape[2] - 5:
+        sys.exit(f"detect: found {len(labels)} labels for {outputs[names[0]].shape[2] - 5} kinds")
     found = yunet(outputs, size) if faces else yolox(outputs[names[0]], size)
     draw = ImageDraw.Draw(image)
     for i in best_of(found, 0.6 if faces else 0.35, 0.3 if faces else 0.45):
         left, top, right, bottom = found[0][i] / scale
         kind = int(found[2][i])
-        label = "face" if faces else labels[kind] if kind < len(labels) else str(kind)
+        label = "face" if faces else labels[kind] if labels else str(kind)
         print(f"{label} {found[1][i]:.2f} [{left:.0f},{top:.0f},{right:.0f},{bottom:.0f}]")
         draw.rectangle([left, top, right, bottom], outline=COLOURS[kind % 5], width=3)
         words = f" {label} {found[1][i]:.2f} "

@@ -14,7 +14,8 @@ import subprocess
 import sys
 import wave
 
-from program import build, environment, finish, new_folder, require, root, shared
+from onnx_file import F32, initializer, onnx_file, onnx_node
+from program import build, environment, field, finish, new_folder, png_rows, require, root, shared, write_png
 
 models, images = os.path.join(shared, "models"), os.path.join(shared, "images")
 python = sys.argv[3] if len(sys.argv) > 3 else None
@@ -73,6 +74,26 @@ for network, photograph, known in cases:
             head = file.read(24)
         require(f"detect in {form}: a PNG", head[:8] == b"\x89PNG\r\n\x1a\n" and min(struct.unpack(">II", head[16:24])) > 300, head)
         os.remove(out)
+
+for name, network, words in (("detect", "yolox_nano_416", "found 1000 labels for 80 kinds"), ):
+    for command in filter(None, ([os.path.join(build, "examples", "example-" + name)], [python, os.path.join(root, "examples", name, name + ".py")] if python else None)):
+        done = subprocess.run([*command, model(network), files[0], os.path.join(folder, "out.png"), os.path.join(images, "imagenet_synset_1000.txt")], capture_output=True, text=True, env=environment, timeout=300)
+        require("labels that do not fit: " + command[-1], done.returncode != 0 and words in done.stderr and not os.path.exists(os.path.join(folder, "out.png")), done)
+
+# ---- segment: a convolution that tells red (kind 1) and blue (kind 2) from black, half as fine as the photograph
+with open(os.path.join(folder, "colours.onnx"), "wb") as file:
+    file.write(onnx_file([onnx_node("Conv", ["image", "w", "b"], ["fine"], name="conv"), onnx_node("MaxPool", ["fine"], ["scores"], b"".join(
+        field(5, field(1, key) + b"\x40\x02" * 2 + b"\xa0\x01\x07") for key in (b"kernel_shape", b"strides")), name="pool")], [("image", F32, [1, 3, 32, 32])], [("scores", F32, [1, 3, 16, 16])],
+        initializers=[initializer("w", F32, [3, 3, 1, 1], struct.pack("<9f", 0, 0, 0, 1, 0, 0, 0, 0, 1)), initializer("b", F32, [3], struct.pack("<3f", 0, 0, 0))]))
+colours = write_png(os.path.join(folder, "colours.png"), [[(255, 0, 0)] * 32 + [(0, 0, 255) if y >= 32 else (0, 0, 0)] * 32 for y in range(64)])
+with open(os.path.join(folder, "labels.txt"), "w", encoding="utf-8") as file:
+    file.write("nothing\nred\nblue\n")
+out = os.path.join(folder, "out.png")
+for form, printed in run("segment", os.path.join(folder, "colours.onnx"), colours, out, os.path.join(folder, "labels.txt")):
+    require(f"segment in {form}", printed.splitlines() == ["nothing 25.0 %", "red 50.0 %", "blue 25.0 %"], printed)
+    rows = [[tuple(line[x * channels:x * channels + 3]) for x in range(64)] for line, channels in png_rows(out)]
+    require(f"segment in {form}: painted", rows[8][48] == (0, 0, 0) and rows[8][8] == (160, 110, 32) and rows[56][48] == (40, 70, 255), (rows[8][48], rows[8][8], rows[56][48]))
+    os.remove(out)
 
 # ---- speech: a vowel (pulses through three resonances) between two silences
 sound, resonances, seed = [], [[0.0, 0.0] for _ in range(3)], 1

@@ -7,12 +7,10 @@ import html
 import os
 import re
 import shutil
-import struct
 import subprocess
 import sys
-import zlib
 
-from program import check, field, finish, image, model, new_folder, onnx_model, require, run, shared
+from program import check, field, finish, image, model, new_folder, onnx_model, png_rows, require, run, shared
 
 folder = new_folder()
 page, qrm, events, evil = (os.path.join(folder, name) for name in ("page.html", "digits.qrm", "events.csv", "evil.onnx"))
@@ -24,30 +22,6 @@ def in_browser(path, *flags):
     done = subprocess.run([browser, "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", f"--user-data-dir={folder}/browser", "--window-size=1400,900",
                            "--virtual-time-budget=8000", *flags, path], capture_output=True, text=True, timeout=300)
     return done.stdout, done.stderr
-
-
-def png_rows(path):
-    """Rows of RGB bytes of a PNG as Chromium writes it: 8 bits, not interlaced."""
-    with open(path, "rb") as file:
-        raw = file.read()
-    at, parts = 8, b""
-    while at < len(raw):
-        size, kind = struct.unpack(">I4s", raw[at:at + 8])
-        if kind == b"IHDR":
-            width, height, depth, colour = struct.unpack(">IIBB", raw[at + 8:at + 18])
-        if kind == b"IDAT":
-            parts += raw[at + 8:at + 8 + size]
-        at += 12 + size
-    channels, lines, last = {2: 3, 6: 4}[colour], zlib.decompress(parts), bytes(width * 4)
-    for y in range(height):
-        line = bytearray(lines[y * (width * channels + 1) + 1:(y + 1) * (width * channels + 1)])
-        kind = lines[y * (width * channels + 1)]
-        for i in range(len(line)):
-            a, b, c = line[i - channels] if i >= channels else 0, last[i], last[i - channels] if i >= channels else 0
-            paeth = min((a, b, c), key=lambda v: (abs(a + b - c - v), (a, b, c).index(v)))
-            line[i] = (line[i] + (0, a, b, (a + b) // 2, paeth)[kind]) & 255
-        last = bytes(line)
-        yield last, channels
 
 
 if not browser:

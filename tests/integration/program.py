@@ -8,6 +8,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import zlib
 
 build, shared = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
 root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -97,6 +98,41 @@ def npy(path, dims):
         count *= d
     with open(path, "wb") as out:
         out.write(b"\x93NUMPY\x01\0" + struct.pack("<H", len(header)) + header + b"\0" * 4 * count)
+    return path
+
+
+# ---- pictures
+def png_rows(path):
+    """Rows of RGB bytes of a PNG of 8 bits, not interlaced: (bytes, channels) each."""
+    with open(path, "rb") as file:
+        raw = file.read()
+    at, parts = 8, b""
+    while at < len(raw):
+        size, kind = struct.unpack(">I4s", raw[at:at + 8])
+        if kind == b"IHDR":
+            width, height, depth, colour = struct.unpack(">IIBB", raw[at + 8:at + 18])
+        if kind == b"IDAT":
+            parts += raw[at + 8:at + 8 + size]
+        at += 12 + size
+    channels, lines, last = {2: 3, 6: 4}[colour], zlib.decompress(parts), bytes(width * 4)
+    for y in range(height):
+        line = bytearray(lines[y * (width * channels + 1) + 1:(y + 1) * (width * channels + 1)])
+        kind = lines[y * (width * channels + 1)]
+        for i in range(len(line)):
+            a, b, c = line[i - channels] if i >= channels else 0, last[i], last[i - channels] if i >= channels else 0
+            paeth = min((a, b, c), key=lambda v: (abs(a + b - c - v), (a, b, c).index(v)))
+            line[i] = (line[i] + (0, a, b, (a + b) // 2, paeth)[kind]) & 255
+        last = bytes(line)
+        yield last, channels
+
+
+def write_png(path, rows):
+    """Rows of (red, green, blue)."""
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+    with open(path, "wb") as out:
+        out.write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", len(rows[0]), len(rows), 8, 2, 0, 0, 0)) +
+                  chunk(b"IDAT", zlib.compress(b"".join(b"\0" + bytes(value for pixel in row for value in pixel) for row in rows))) + chunk(b"IEND", b""))
     return path
 
 
