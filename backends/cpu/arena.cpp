@@ -42,6 +42,8 @@ std::optional<std::uint32_t> same_walk(const Plan &plan, const Step &step) {
   switch (step.kernel) {
     case static_cast<std::uint32_t>(Kernel::UnaryF32):
     case static_cast<std::uint32_t>(Kernel::UnaryF64):
+    case static_cast<std::uint32_t>(Kernel::ScatterElements):
+    case static_cast<std::uint32_t>(Kernel::ScatterInto):
     case static_cast<std::uint32_t>(Kernel::ScatterRows): return 0;  // (rows are all that it writes then)
     case static_cast<std::uint32_t>(Kernel::BinaryF32): {
       const auto p = params_of<kernels::BinaryF32>(plan, step);

@@ -79,7 +79,13 @@ std::int64_t Execution::indexed_extent(const Step &step, std::int64_t at) const 
       std::memcpy(&gather, params, sizeof gather);
       return gather.rows;
     }
-    case kernels::Kernel::ScatterRows: {
+    case kernels::Kernel::ScatterElements: {
+      kernels::ScatterElements scatter;
+      std::memcpy(&scatter, params, sizeof scatter);
+      return scatter.rows;
+    }
+    case kernels::Kernel::ScatterRows:
+    case kernels::Kernel::ScatterInto: {  // whose first member it is
       kernels::ScatterRows scatter;
       std::memcpy(&scatter, params, sizeof scatter);
       return scatter.dims[at % scatter.length];

@@ -77,14 +77,50 @@ Status Lowering::lower_gather_elements(const qir::Node &node, bool *done) {
   return emit_step(Kernel::GatherElements, p, {arg(table, p.width), arg(index, width(ii)), arg(to, p.width)});
 }
 
-// Rows that are replaced, of elements of any type; what is reduced into them is cpu-reference's.
+namespace {
+
+bool is_number(DType dtype) {
+  switch (dtype) {
+    case DType::F32:
+    case DType::F64:
+    case DType::I8:
+    case DType::U8:
+    case DType::I16:
+    case DType::U16:
+    case DType::I32:
+    case DType::U32:
+    case DType::I64:
+    case DType::U64: return true;
+    default: return false;
+  }
+}
+// What the attribute `reduction` says; Select: none.
+std::optional<kernels::ElementOp> combination(const qir::Node &node) {
+  const std::string_view name = node.get_string("reduction", "none");
+  if (name == "none") return kernels::ElementOp::Select;
+  if (name == "add") return kernels::ElementOp::Add;
+  if (name == "mul") return kernels::ElementOp::Mul;
+  if (name == "min") return kernels::ElementOp::Min;
+  if (name == "max") return kernels::ElementOp::Max;
+  return std::nullopt;
+}
+
+}  // namespace
+
+// Whether a scattering moves elements of one type; where it combines them too, those that kernels have.
+bool Lowering::scatters(const qir::Node &node) const {
+  const qir::Tensor &x = tensor(node.inputs[0]), &updates = tensor(node.inputs[2]), &y = tensor(node.outputs[0]);
+  const auto op = combination(node);
+  return op && width(node.inputs[0]) != 0 && width(node.inputs[0]) <= 8 && y.dtype == x.dtype &&
+         updates.dtype == x.dtype && updates.quant == x.quant && y.quant == x.quant &&
+         (!x.quant || x.quant->per_tensor()) && (*op == kernels::ElementOp::Select || (is_number(x.dtype) && !x.quant));
+}
+
+// Rows that are replaced, of elements of any type; numbers are also combined with what is there.
 Status Lowering::lower_scatter_rows(const qir::Node &node, bool *done) {
   const std::int32_t xi = node.inputs[0], ii = node.inputs[1], ui = node.inputs[2], yi = node.outputs[0];
   const qir::Tensor &x = tensor(xi), &indices = tensor(ii), &updates = tensor(ui);
-  if (node.get_string("reduction", "none") != "none" || width(xi) == 0 || indices.dtype != DType::I64 ||
-      tensor(yi).dtype != x.dtype || updates.dtype != x.dtype || updates.quant != x.quant ||
-      tensor(yi).quant != x.quant || (x.quant && !x.quant->per_tensor()) || indices.shape.empty())
-    return {};
+  if (!scatters(node) || indices.dtype != DType::I64 || indices.shape.empty()) return {};
   const auto length = static_cast<std::size_t>(indices.shape.back());
   if (length < 1 || length > x.shape.size() || length > kernels::kCopyRank) return {};
   kernels::ScatterRows p;
@@ -107,28 +143,65 @@ Status Lowering::lower_scatter_rows(const qir::Node &node, bool *done) {
   const View from = row_major(xi), index = row_major(ii), rows = row_major(ui), to = new_row_major(x.shape, width(xi));
   define(yi, to);
   *done = true;
-  return emit_step(Kernel::ScatterRows, p,
-                   {arg(from, width(xi)), arg(index, 8), arg(rows, width(xi)), arg(to, width(xi))});
+  const Arg args[] = {arg(from, width(xi)), arg(index, 8), arg(rows, width(xi)), arg(to, width(xi))};
+  const kernels::ElementOp op = *combination(node);
+  if (op == kernels::ElementOp::Select) return emit(Kernel::ScatterRows, &p, args);
+  const kernels::ScatterInto into{p, op, static_cast<std::uint32_t>(x.dtype)};
+  return emit(Kernel::ScatterInto, &into, args);
 }
 
-// Of rows whose elements are neighbours.
+Status Lowering::lower_scatter_elements(const qir::Node &node, bool *done) {
+  const std::int32_t xi = node.inputs[0], ii = node.inputs[1], ui = node.inputs[2], yi = node.outputs[0];
+  const qir::Tensor &x = tensor(xi);
+  const qir::Shape &given = tensor(ii).shape;
+  if (!scatters(node) || x.shape.empty() || given.size() != x.shape.size() || tensor(ui).shape != given ||
+      (tensor(ii).dtype != DType::I64 && tensor(ii).dtype != DType::I32))
+    return {};
+  std::size_t axis;
+  QR_RETURN_IF_ERROR(qir::resolve_axis(node, node.get_int("axis", 0), x.shape.size(), &axis));
+  kernels::ScatterElements p;
+  p.rows = x.shape[axis], p.count = given[axis];
+  for (std::size_t d = 0; d < given.size(); ++d) {
+    if (d == axis) continue;
+    if (given[d] != x.shape[d]) return {};
+    (d < axis ? p.outer : p.inner) *= given[d];
+  }
+  const kernels::ElementOp op = *combination(node);
+  p.dtype = static_cast<std::uint32_t>(x.dtype), p.index_bytes = static_cast<std::uint32_t>(width(ii));
+  p.combines = op != kernels::ElementOp::Select;
+  if (p.combines) p.op = op;
+  kernels::Needs needs;
+  if (!kernels::kernel_row(Kernel::ScatterElements).check(&p, *plan_.isa, needs).ok()) return {};
+  const View from = row_major(xi), index = row_major(ii), updates = row_major(ui),
+             to = new_row_major(x.shape, width(xi));
+  define(yi, to);
+  *done = true;
+  return emit_step(Kernel::ScatterElements, p,
+                   {arg(from, width(xi)), arg(index, width(ii)), arg(updates, width(xi)), arg(to, width(xi))});
+}
+
+// Of rows of f32 whose elements are neighbours; and of lines of any numbers.
 Status Lowering::lower_arg_extreme(const qir::Node &node, bool *done) {
   const std::int32_t xi = node.inputs[0], yi = node.outputs[0];
-  const qir::Shape &shape = tensor(xi).shape;
-  if (!is_f32(xi) || shape.empty()) return {};
+  const qir::Tensor &x = tensor(xi);
+  if (!is_number(x.dtype) || x.shape.empty() || (x.quant && !x.quant->per_tensor())) return {};
   std::size_t axis;
-  QR_RETURN_IF_ERROR(qir::resolve_axis(node, node.get_int("axis", 0), shape.size(), &axis));
-  for (std::size_t d = axis + 1; d < shape.size(); ++d)
-    if (shape[d] != 1) return {};
-  kernels::ArgExtremeF32 p;
-  p.cols = shape[axis], p.rows = count_of(shape) / p.cols;
+  QR_RETURN_IF_ERROR(qir::resolve_axis(node, node.get_int("axis", 0), x.shape.size(), &axis));
+  kernels::ArgExtreme p;
+  p.n = x.shape[axis];
+  for (std::size_t d = 0; d < axis; ++d) p.outer *= x.shape[d];
+  for (std::size_t d = axis + 1; d < x.shape.size(); ++d) p.inner *= x.shape[d];
+  p.dtype = static_cast<std::uint32_t>(x.dtype);
   p.least = node.op == qir::Op::ArgMin, p.last = node.get_int("select_last_index", 0) != 0;
   kernels::Needs needs;
-  if (!kernels::kernel_row(Kernel::ArgExtremeF32).check(&p, *plan_.isa, needs).ok()) return {};
-  const View x = row_major(xi), y = new_row_major(tensor(yi).shape, 8);
+  if (!kernels::kernel_row(Kernel::ArgExtreme).check(&p, *plan_.isa, needs).ok()) return {};
+  const View from = row_major(xi), y = new_row_major(tensor(yi).shape, 8);
   define(yi, y);
   *done = true;
-  return emit_step(Kernel::ArgExtremeF32, p, {arg(x), arg(y, 8)});
+  const Arg args[] = {arg(from, width(xi)), arg(y, 8)};
+  if (x.dtype != DType::F32 || p.inner != 1) return emit(Kernel::ArgExtreme, &p, args);
+  const kernels::ArgExtremeF32 rows{p.outer, p.n, p.least, p.last};
+  return emit(Kernel::ArgExtremeF32, &rows, args);
 }
 
 }  // namespace quarry::cpu

@@ -400,6 +400,7 @@ Status Lowering::lower_group(const Group &group, bool *done) {
     case Op::TopK: return lower_top_k(node, done);
     case Op::GatherElements: return lower_gather_elements(node, done);
     case Op::ScatterND: return lower_scatter_rows(node, done);
+    case Op::ScatterElements: return lower_scatter_elements(node, done);
     case Op::ArgMax:
     case Op::ArgMin: return lower_arg_extreme(node, done);
     default: break;

@@ -117,8 +117,10 @@ class Lowering {
   Status lower_rotary(const qir::Node &node, bool *done);
   Status lower_top_k(const qir::Node &node, bool *done);
   Status lower_gather_elements(const qir::Node &node, bool *done);
+  bool scatters(const qir::Node &node) const;
   Status lower_scatter_rows(const qir::Node &node, bool *done);  // ScatterND
-  Status lower_arg_extreme(const qir::Node &node, bool *done);   // ArgMax, ArgMin
+  Status lower_scatter_elements(const qir::Node &node, bool *done);
+  Status lower_arg_extreme(const qir::Node &node, bool *done);  // ArgMax, ArgMin
   Status lower_group_norm(const qir::Node &node, bool *done);
   Status lower_mean_variance_norm(const qir::Node &node, bool *done);
   Status lower_lp_norm(const qir::Node &node, bool *done);

@@ -117,7 +117,9 @@ std::vector<Bytes> run(const Isa &isa, Kernel kernel, const void *params, const 
       const bool wide = kernel == Kernel::Elements || kernel == Kernel::Cumulate || kernel == Kernel::UnaryF64 ||
                         kernel == Kernel::SoftmaxF64 || kernel == Kernel::Reduce || kernel == Kernel::MatMulWide ||
                         kernel == Kernel::Hardmax || kernel == Kernel::TopK || kernel == Kernel::GatherElements ||
-                        kernel == Kernel::ScatterRows || kernel == Kernel::ArgExtremeF32;
+                        kernel == Kernel::ScatterRows || kernel == Kernel::ArgExtremeF32 ||
+                        kernel == Kernel::ScatterInto || kernel == Kernel::ScatterElements ||
+                        kernel == Kernel::ArgExtreme || kernel == Kernel::Gather;
       const std::size_t skew = constant ? 0 : wide ? place.skew * 2 : place.skew;
       memory.emplace_back(constant ? (bytes + 63) / 64 * 64 : bytes, place.edge, skew);
       if (bytes) std::memcpy(memory.back().data(), operands[i].contents.data(), bytes);
@@ -299,6 +301,7 @@ int main_of(int argc, char **argv) {
   register_wide(registry);
   register_matmul_int(registry);
   register_select(registry);
+  register_scatter(registry);
   register_random(registry);
   if (register_emulated) register_emulated(registry);
   if (list) {

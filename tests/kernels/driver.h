@@ -146,6 +146,7 @@ void register_lines(Registry &registry);
 void register_wide(Registry &registry);
 void register_matmul_int(Registry &registry);
 void register_select(Registry &registry);
+void register_scatter(Registry &registry);
 void register_random(Registry &registry);
 // Cases of an instruction set that is emulated: in programs that have some.
 void register_emulated(Registry &registry) __attribute__((weak));

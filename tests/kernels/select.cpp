@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels that choose elements: exact.
-#include <cmath>
-
-#include "tests/kernels/operands.h"
+#include "tests/kernels/numbers.h"
 
 namespace quarry::kernel_test {
 
@@ -17,42 +15,6 @@ struct Lines {
 constexpr Lines kLines[] = {{1, 1, 1, 1},    {3, 7, 1, 7},    {5, 64, 1, 8},     {3, 65, 1, 1},     {2, 100, 1, 5},
                             {2, 1000, 1, 5}, {2, 1003, 1, 1}, {1, 2000, 1, 199}, {1, 5000, 1, 600}, {1, 3001, 1, 3001},
                             {1, 9000, 1, 3}, {2, 70, 5, 70},  {2, 300, 18, 9},   {1, 1100, 33, 150}};
-
-enum class Kind { Random, Few, Equal, Rising, Falling, Count };
-
-template <class T>
-std::vector<T> elements(Kind kind, std::size_t count, Random &random) {
-  std::vector<T> x(count);
-  for (std::size_t i = 0; i < count; ++i) {
-    const auto place = static_cast<double>(i);
-    switch (kind) {
-      case Kind::Random:
-        if constexpr (std::is_floating_point_v<T>) x[i] = static_cast<T>(random.real(-9, 9));
-        else x[i] = static_cast<T>(random.bits() >> 7);
-        break;
-      case Kind::Few: x[i] = static_cast<T>(random.integer(0, 3)); break;
-      case Kind::Rising: x[i] = static_cast<T>(std::fmod(place, 3000)); break;
-      case Kind::Falling: x[i] = static_cast<T>(std::fmod(3000 - std::fmod(place, 3000), 250)); break;
-      default: x[i] = T{5}; break;
-    }
-  }
-  if constexpr (std::is_floating_point_v<T>) {
-    constexpr double kEdges[] = {std::numeric_limits<double>::quiet_NaN(),
-                                 std::numeric_limits<double>::infinity(),
-                                 -std::numeric_limits<double>::infinity(),
-                                 -0.0,
-                                 0.0,
-                                 1e-40};
-    if (kind == Kind::Few || kind == Kind::Random)
-      for (T &v : x)
-        if (random.integer(0, 60) == 0) v = static_cast<T>(kEdges[random.integer(0, 5)]);
-    if (kind == Kind::Equal)
-      for (std::size_t i = 0; i < count; i += 3) x[i] = static_cast<T>(-0.0), x[(i + 1) % count] = 0;
-  } else {
-    if (count > 20) x[3] = x[19] = std::numeric_limits<T>::min(), x[11] = std::numeric_limits<T>::max();
-  }
-  return x;
-}
 
 template <class T>
 void top_k(const Isa &isa, DType dtype, Random &random) {
@@ -151,72 +113,6 @@ void test_gather_elements(const Isa &isa) {
   refuse(isa, Kernel::GatherElements, p, "2^60 elements", [](auto &q) { q.outer = q.rows = std::int64_t{1} << 30; });
 }
 
-void test_scatter_rows(const Isa &isa) {
-  Random random(35);
-  struct Shape {
-    Dims x;
-    std::int64_t length, tuples;
-  };
-  for (const Shape &s :
-       {Shape{{7, 5}, 1, 3}, {{4, 6, 3}, 2, 9}, {{3, 4, 5}, 3, 20}, {{9, 40, 1000}, 1, 2}, {{5}, 1, 0}}) {
-    std::int64_t row = 1;
-    for (std::size_t d = static_cast<std::size_t>(s.length); d < s.x.size(); ++d) row *= s.x[d];
-    const auto x = elements<std::int32_t>(Kind::Random, product(s.x), random),
-               updates = elements<std::int32_t>(Kind::Random, static_cast<std::size_t>(s.tuples * row), random);
-    ScatterRows p;
-    p.bytes = static_cast<std::int64_t>(x.size() * 4), p.row_bytes = row * 4, p.tuples = s.tuples;
-    p.length = static_cast<std::uint32_t>(s.length);
-    std::int64_t step = p.row_bytes;
-    for (std::int64_t d = s.length; d-- > 0;) {
-      p.dims[d] = s.x[static_cast<std::size_t>(d)], p.steps[d] = step;
-      step *= p.dims[d];
-    }
-    std::vector<std::int64_t> index;
-    for (std::int64_t i = 0; i < s.tuples * s.length; ++i) {
-      const std::int64_t extent = p.dims[i % s.length];
-      index.push_back(random.integer(-extent, extent - 1));
-    }
-    const auto found = run(isa, Kernel::ScatterRows, &p,
-                           {{bytes_of(x)}, {bytes_of(index)}, {bytes_of(updates)}, out(x.size() * 4)})[0];
-    Dims shape{s.tuples};
-    shape.insert(shape.end(), s.x.begin() + s.length, s.x.end());
-    const auto expected = reference(node_of(Op::ScatterND, 3), {{DType::I32, s.x, bytes_of(x), {}},
-                                                                tensor_of({s.tuples, s.length}, index),
-                                                                {DType::I32, shape, bytes_of(updates), {}}})[0]
-                              .data;
-    if (found != expected) throw std::runtime_error("scattered rows: not the reference's");
-    // Where x lies.
-    auto own = x;
-    const auto call = [&](std::int64_t *told) {
-      std::byte *const pointers[4] = {reinterpret_cast<std::byte *>(own.data()),
-                                      reinterpret_cast<std::byte *>(index.data()),
-                                      const_cast<std::byte *>(reinterpret_cast<const std::byte *>(updates.data())),
-                                      reinterpret_cast<std::byte *>(own.data())};
-      const Threads threads;
-      isa.run[static_cast<std::size_t>(Kernel::ScatterRows)](Call{&p, pointers, threads, nullptr, 0, told});
-    };
-    std::int64_t told[2] = {};
-    call(told);
-    if (told[0] != 0 || bytes_of(own) != expected) throw std::runtime_error("scattered rows: not in place");
-    if (index.empty()) continue;
-    const std::size_t at = index.size() - 1;
-    index[at] = -p.dims[s.length - 1] - 1;
-    call(told);
-    if (told[0] != index[at] || told[1] != static_cast<std::int64_t>(at))
-      throw std::runtime_error("scattered rows: an index out of range was not told");
-  }
-  ScatterRows p;
-  p.bytes = 64, p.row_bytes = 16, p.tuples = 2, p.dims[0] = 4, p.steps[0] = 16;
-  refuse(isa, Kernel::ScatterRows, p, "rows beyond the end", [](auto &q) { q.row_bytes = 17; });
-  refuse(isa, Kernel::ScatterRows, p, "an axis beyond the end", [](auto &q) { q.dims[0] = 5; });
-  refuse(isa, Kernel::ScatterRows, p, "an empty axis", [](auto &q) { q.dims[0] = 0; });
-  refuse(isa, Kernel::ScatterRows, p, "a negative step", [](auto &q) { q.steps[0] = -16; });
-  refuse(isa, Kernel::ScatterRows, p, "no axis", [](auto &q) { q.length = 0; });
-  refuse(isa, Kernel::ScatterRows, p, "nine axes", [](auto &q) { q.length = 9; });
-  refuse(isa, Kernel::ScatterRows, p, "negative tuples", [](auto &q) { q.tuples = -1; });
-  refuse(isa, Kernel::ScatterRows, p, "a reserved field", [](auto &q) { q.reserved = 1; });
-}
-
 void test_arg_extreme(const Isa &isa) {
   Random random(36);
   for (const std::int64_t cols : {1, 3, 15, 16, 17, 31, 40, 80, 100, 1000})
@@ -237,6 +133,44 @@ void test_arg_extreme(const Isa &isa) {
   refuse(isa, Kernel::ArgExtremeF32, p, "empty rows", [](auto &q) { q.cols = 0; });
   refuse(isa, Kernel::ArgExtremeF32, p, "a flag of 2", [](auto &q) { q.last = 2; });
   refuse(isa, Kernel::ArgExtremeF32, p, "negative rows", [](auto &q) { q.rows = -1; });
+}
+
+void test_arg_extreme_lines(const Isa &isa) {
+  Random random(37);
+  for (const Lines &s : {Lines{7, 1, 1, 0},
+                         {5, 3, 1, 0},
+                         {3, 64, 1, 0},
+                         {2, 255, 1, 0},
+                         {3, 257, 1, 0},
+                         {2, 1000, 1, 0},
+                         {2, 5, 3, 0},
+                         {2, 21, 65, 0},
+                         {1, 300, 16, 0},
+                         {3, 1, 9, 0},
+                         {1, 40, 300, 0}})
+    for (int kind = 0; kind < static_cast<int>(Kind::Count); ++kind)
+      for (std::uint32_t flags = 0; flags < 4; ++flags)
+        each_number([&]<class T>(T, DType dtype) {
+          const auto x =
+              elements<T>(static_cast<Kind>(kind), static_cast<std::size_t>(s.outer * s.n * s.inner), random);
+          const ArgExtreme p{s.outer, s.n, s.inner, static_cast<std::uint32_t>(dtype), flags & 1, flags >> 1, 0};
+          qir::Node node = node_of(p.least ? Op::ArgMin : Op::ArgMax, 1);
+          node.set("axis", std::int64_t{1}), node.set("keepdims", std::int64_t{0});
+          node.set("select_last_index", std::int64_t{p.last});
+          if (run(isa, Kernel::ArgExtreme, &p,
+                  {{bytes_of(x)}, out(static_cast<std::size_t>(s.outer * s.inner) * 8)})[0] !=
+              reference(node, {{dtype, {s.outer, s.n, s.inner}, bytes_of(x), {}}})[0].data)
+            throw std::runtime_error("greatest of lines: another place, " + std::string(dtype_name(dtype)) + ", " +
+                                     std::to_string(s.n) + "x" + std::to_string(s.inner) + ", kind " +
+                                     std::to_string(kind) + ", flags " + std::to_string(flags));
+        });
+  const ArgExtreme p{2, 3, 2, static_cast<std::uint32_t>(DType::I32), 0, 0, 0};
+  refuse(isa, Kernel::ArgExtreme, p, "empty lines", [](auto &q) { q.n = 0; });
+  refuse(isa, Kernel::ArgExtreme, p, "a flag of 2", [](auto &q) { q.least = 2; });
+  refuse(isa, Kernel::ArgExtreme, p, "a reserved field", [](auto &q) { q.reserved = 1; });
+  refuse(isa, Kernel::ArgExtreme, p, "halves", [](auto &q) { q.dtype = static_cast<std::uint32_t>(DType::F16); });
+  refuse(isa, Kernel::ArgExtreme, p, "negative lines", [](auto &q) { q.outer = -1; });
+  refuse(isa, Kernel::ArgExtreme, p, "2^60 elements", [](auto &q) { q.outer = q.inner = std::int64_t{1} << 30; });
 }
 
 void register_benches(Registry &registry) {
@@ -280,8 +214,8 @@ void register_benches(Registry &registry) {
 void register_select(Registry &registry) {
   registry.test("TopK", test_top_k);
   registry.test("GatherElements", test_gather_elements);
-  registry.test("ScatterRows", test_scatter_rows);
   registry.test("ArgExtremeF32", test_arg_extreme);
+  registry.test("ArgExtreme", test_arg_extreme_lines);
   register_benches(registry);
 }
 

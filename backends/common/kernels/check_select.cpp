@@ -7,10 +7,10 @@
 
 namespace quarry::kernels {
 
-Status check_TopK(const void *params, const Isa &, Needs &needs) {
-  constexpr const char *kName = "TopK";
-  const auto &p = *static_cast<const TopK *>(params);
-  switch (static_cast<DType>(p.dtype)) {
+namespace {
+
+bool is_number(DType dtype) noexcept {
+  switch (dtype) {
     case DType::F32:
     case DType::F64:
     case DType::I8:
@@ -20,9 +20,18 @@ Status check_TopK(const void *params, const Isa &, Needs &needs) {
     case DType::I32:
     case DType::U32:
     case DType::I64:
-    case DType::U64: break;
-    default: return refuse(kName, "dtype", p.dtype, "f32, f64 or an integer of 8 to 64 bits");
+    case DType::U64: return true;
+    default: return false;
   }
+}
+constexpr const char *kNumbers = "f32, f64 or an integer of 8 to 64 bits";
+
+}  // namespace
+
+Status check_TopK(const void *params, const Isa &, Needs &needs) {
+  constexpr const char *kName = "TopK";
+  const auto &p = *static_cast<const TopK *>(params);
+  if (!is_number(static_cast<DType>(p.dtype))) return refuse(kName, "dtype", p.dtype, kNumbers);
   for (const std::uint32_t flag : {p.least, p.has_values, p.has_indices})
     if (flag > 1) return refuse(kName, "flag", flag, "0 or 1");
   if (p.has_values + p.has_indices == 0) return refuse(kName, "outputs", 0, "1 or 2");
@@ -59,9 +68,13 @@ Status check_GatherElements(const void *params, const Isa &, Needs &needs) {
   return {};
 }
 
-Status check_ScatterRows(const void *params, const Isa &, Needs &needs) {
-  constexpr const char *kName = "ScatterRows";
-  const auto &p = *static_cast<const ScatterRows *>(params);
+namespace {
+
+bool combines(ElementOp op) noexcept {
+  return op == ElementOp::Add || op == ElementOp::Mul || op == ElementOp::Min || op == ElementOp::Max;
+}
+
+Status scatter_rows(const char *kName, const ScatterRows &p, Needs &needs) {
   constexpr std::int64_t kMost = std::int64_t{1} << 48;
   if (p.reserved != 0) return refuse(kName, "reserved field", p.reserved, "0");
   if (p.length < 1 || p.length > kCopyRank) return refuse(kName, "indices of a tuple", p.length, "1 to 8");
@@ -78,6 +91,68 @@ Status check_ScatterRows(const void *params, const Isa &, Needs &needs) {
   const auto bytes = static_cast<std::uint64_t>(p.bytes);
   add(needs, bytes), add(needs, static_cast<std::uint64_t>(*told) * 8), add(needs, static_cast<std::uint64_t>(*given));
   add(needs, bytes, true);
+  return {};
+}
+
+}  // namespace
+
+Status check_ScatterRows(const void *params, const Isa &, Needs &needs) {
+  return scatter_rows("ScatterRows", *static_cast<const ScatterRows *>(params), needs);
+}
+
+Status check_ScatterInto(const void *params, const Isa &, Needs &needs) {
+  constexpr const char *kName = "ScatterInto";
+  const auto &p = *static_cast<const ScatterInto *>(params);
+  const auto dtype = static_cast<DType>(p.dtype);
+  if (!is_number(dtype)) return refuse(kName, "dtype", p.dtype, kNumbers);
+  if (!combines(p.op)) return refuse(kName, "operation", static_cast<std::int64_t>(p.op), "Add, Mul, Min or Max");
+  QR_RETURN_IF_ERROR(scatter_rows(kName, p.rows, needs));
+  const auto width = static_cast<std::int64_t>(dtype_bits(dtype) / 8);
+  if (p.rows.row_bytes % width != 0)
+    return refuse(kName, "bytes of a row", p.rows.row_bytes, "whole elements of the type");
+  for (std::uint32_t k = 0; k < p.rows.length; ++k)
+    if (p.rows.steps[k] % width != 0) return refuse(kName, "step", p.rows.steps[k], "whole elements of the type");
+  return {};
+}
+
+Status check_ScatterElements(const void *params, const Isa &, Needs &needs) {
+  constexpr const char *kName = "ScatterElements";
+  const auto &p = *static_cast<const ScatterElements *>(params);
+  const auto dtype = static_cast<DType>(p.dtype);
+  if (p.combines > 1) return refuse(kName, "flag", p.combines, "0 or 1");
+  const bool moved = dtype == DType::Bool || dtype == DType::F16 || dtype == DType::BF16;
+  if (!is_number(dtype) && (p.combines || !moved)) return refuse(kName, "dtype", p.dtype, kNumbers);
+  if (!combines(p.op)) return refuse(kName, "operation", static_cast<std::int64_t>(p.op), "Add, Mul, Min or Max");
+  if (p.index_bytes != 4 && p.index_bytes != 8) return refuse(kName, "bytes of an index", p.index_bytes, "4 or 8");
+  const std::int64_t table[3] = {p.outer, p.rows, p.inner}, given[3] = {p.outer, p.count, p.inner};
+  const auto to = element_count(table, 3), from = element_count(given, 3);
+  if (!from || !to || *from > std::int64_t{1} << 48 || *to > std::int64_t{1} << 48)
+    return refuse(kName, "elements (outer extent given)", p.outer, "no negative extents, and at most 2^48 elements");
+  if (p.rows < 1 || (p.index_bytes == 4 && p.rows > INT32_MAX))
+    return refuse(kName, "rows", p.rows, "1 or more, as far as indices reach");
+  const std::uint64_t width = dtype_bits(dtype) / 8;
+  add(needs, static_cast<std::uint64_t>(*to) * width);
+  add(needs, static_cast<std::uint64_t>(*from) * p.index_bytes);
+  add(needs, static_cast<std::uint64_t>(*from) * width);
+  add(needs, static_cast<std::uint64_t>(*to) * width, true);
+  return {};
+}
+
+Status check_ArgExtreme(const void *params, const Isa &, Needs &needs) {
+  constexpr const char *kName = "ArgExtreme";
+  const auto &p = *static_cast<const ArgExtreme *>(params);
+  const auto dtype = static_cast<DType>(p.dtype);
+  if (!is_number(dtype)) return refuse(kName, "dtype", p.dtype, kNumbers);
+  for (const std::uint32_t flag : {p.least, p.last})
+    if (flag > 1) return refuse(kName, "flag", flag, "0 or 1");
+  if (p.reserved != 0) return refuse(kName, "reserved field", p.reserved, "0");
+  if (p.n < 1 || p.n > 1 << 30) return refuse(kName, "elements of a line", p.n, "1 to 2^30");
+  const std::int64_t dims[3] = {p.outer, p.n, p.inner}, lines[2] = {p.outer, p.inner};
+  const auto count = element_count(dims, 3), made = element_count(lines, 2);
+  if (!count || !made || *count > std::int64_t{1} << 48)
+    return refuse(kName, "lines (outer extent given)", p.outer, "none negative, and at most 2^48 elements");
+  add(needs, static_cast<std::uint64_t>(*count) * dtype_bits(dtype) / 8);
+  add(needs, static_cast<std::uint64_t>(*made) * 8, true);
   return {};
 }
 

@@ -54,7 +54,7 @@ struct Call {
   std::byte *scratch;  // Needs::scratch_bytes for each worker, one after the other, then Needs::shared_bytes; each part
                        // 64-byte aligned
   std::size_t scratch_per_worker;
-  std::int64_t *bad_index;  // Gather, GatherElements, ScatterRows, RecurrentF32 and -Bytes: set to the first index
+  std::int64_t *bad_index;  // Gather, GatherElements, Scatter-, RecurrentF32 and -Bytes: set to the first index
                             // (length) that is out of range, and its position to bad_index[1]
 
   template <class P>

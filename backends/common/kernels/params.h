@@ -441,10 +441,34 @@ struct ScatterRows {
   std::int64_t dims[kCopyRank] = {}, steps[kCopyRank] = {};
 };
 
+// The same where the rows of updates are combined with what is there: Add, Mul, Min, Max of f32, f64 and integers.
+struct ScatterInto {
+  ScatterRows rows;  // the first member
+  ElementOp op = ElementOp::Add;
+  std::uint32_t dtype = 0;  // by the numbers of base/dtypes.inc
+};
+
+// y = x but for y[o, index[o, i, j], j] = updates[o, i, j] (or combined with that, as ScatterInto), in their order: x
+// is outer x rows x inner, index and updates are outer x count x inner. Indices as in Gather. y may be x.
+struct ScatterElements {
+  std::int64_t outer = 1, rows = 0, count = 0, inner = 1;
+  std::uint32_t dtype = 0;
+  std::uint32_t index_bytes = 8;  // 4 or 8, signed
+  std::uint32_t combines = 0;
+  ElementOp op = ElementOp::Add;
+};
+
 // Where the greatest (least) of each row of f32 stands: i64; of equal ones the first (last), and NaN before all.
 struct ArgExtremeF32 {
   std::int64_t rows = 0, cols = 0;
   std::uint32_t least = 0, last = 0;
+};
+
+// The same over the middle one of outer x n x inner, of f32, f64 and integers of 8 to 64 bits.
+struct ArgExtreme {
+  std::int64_t outer = 1, n = 0, inner = 1;
+  std::uint32_t dtype = 0;  // by the numbers of base/dtypes.inc
+  std::uint32_t least = 0, last = 0, reserved = 0;
 };
 
 // y[i, j] = sum over two rows and two columns, from tables that the planner makes: per output row {i32 row0, i32 row1,

@@ -67,3 +67,46 @@ TEST_CASE("elements of halves are picked as such") {
     CHECK_EQ(steps_of(one, Op::GatherElements, {x, at}, {one.shaped(half, {})}, 1), "GatherElements");
   }
 }
+
+TEST_CASE("what is scattered into numbers is combined by kernels") {
+  for (const DType dtype : {DType::F32, DType::F64, DType::I32, DType::U8, DType::I64})
+    for (const char *reduction : {"add", "mul", "min", "max"}) {
+      OneNode one(5);
+      const i32 x = one.input(dtype, {9, 4, 10}), at = one.constant(DType::I64, {5, 2}, 9),
+                rows = one.input(dtype, {5, 10});
+      const std::int64_t each[] = {7, 0, -9, 3, 4, -1, 4, 3, 8, 2};
+      std::memcpy(one.b.data[at].data(), each, sizeof each);
+      qir::Node &node = one.b.node(Op::ScatterND, {x, at, rows}, {one.shaped(dtype, {})});
+      node.set("reduction", reduction);
+      one.b.graph.outputs = {node.outputs[0]};
+      REQUIRE_OK(qir::infer_graph(one.b.graph));
+      const PlanCase sample(one.b.graph);
+      REQUIRE_EQ(sample.ok(), true);
+      CHECK_EQ(sample.steps(), "ScatterInto");
+      same_results(sample, reduction, one.random, 0);
+    }
+}
+
+TEST_CASE("scattered elements have a kernel, with and without a reduction") {
+  for (const DType dtype : {DType::F16, DType::F32, DType::I8, DType::I64, DType::Bool})
+    for (const std::int64_t axis : {0, 1, 2}) {
+      OneNode one(6);
+      const i32 x = one.input(dtype, {3, 3, 3}), at = one.constant(DType::I64, {3, 3, 3}, 3),
+                updates = one.input(dtype, {3, 3, 3});
+      for (std::size_t i = 0; i < 27; ++i) {
+        const std::int64_t index = static_cast<std::int64_t>(i * 7 % 5) - 2;
+        std::memcpy(one.b.data[at].data() + 8 * i, &index, 8);
+      }
+      CHECK_EQ(steps_of(one, Op::ScatterElements, {x, at, updates}, {one.shaped(dtype, {})}, axis), "ScatterElements");
+    }
+}
+
+TEST_CASE("places of the greatest have kernels along any axis and for all numbers") {
+  for (const DType dtype : {DType::F32, DType::F64, DType::I8, DType::U16, DType::I32, DType::U64})
+    for (const std::int64_t axis : {0, 1, 2}) {
+      OneNode one(7);
+      const i32 x = one.input(dtype, {5, 7, 19});
+      CHECK_EQ(steps_of(one, axis == 1 ? Op::ArgMin : Op::ArgMax, {x}, {one.shaped(DType::I64, {})}, axis),
+               dtype == DType::F32 && axis == 2 ? "ArgExtremeF32" : "ArgExtreme");
+    }
+}

@@ -247,6 +247,78 @@ bool from_short_integers(DType to_type, const std::byte *from, std::byte *to, st
     default: return false;
   }
 }
+#if defined(__AVX512F__) && QR_ISA_BYTES == 64
+// (Masks of all lanes, because gcc 12 warns of its own header's plain forms.)
+struct NarrowF64 {
+  const std::byte *from;
+  std::byte *to;
+  __attribute__((always_inline)) __m512d load(std::int64_t i) const noexcept { return _mm512_loadu_pd(from + 8 * i); }
+  __attribute__((always_inline)) void store(std::int64_t i, __m512d v) const noexcept {
+    _mm256_storeu_ps(reinterpret_cast<float *>(to + 4 * i), _mm512_maskz_cvtpd_ps(0xff, v));
+  }
+};
+template <int bytes>
+struct NarrowI64 {
+  const std::byte *from;
+  std::byte *to;
+  __attribute__((always_inline)) __m512i load(std::int64_t i) const noexcept {
+    return _mm512_loadu_si512(from + 8 * i);
+  }
+  __attribute__((always_inline)) void store(std::int64_t i, __m512i v) const noexcept {
+    std::byte *const y = to + bytes * i;
+    if constexpr (bytes == 4) _mm256_storeu_si256(reinterpret_cast<__m256i *>(y), _mm512_maskz_cvtepi64_epi32(0xff, v));
+    else if constexpr (bytes == 2)
+      _mm_storeu_si128(reinterpret_cast<__m128i *>(y), _mm512_maskz_cvtepi64_epi16(0xff, v));
+    else _mm_storel_epi64(reinterpret_cast<__m128i *>(y), _mm512_maskz_cvtepi64_epi8(0xff, v));
+  }
+};
+#endif
+// To fewer bits.
+void narrow_f64(const std::byte *from, std::byte *to, std::int64_t count) noexcept {
+  std::int64_t done = 0;
+#if defined(__AVX512F__) && QR_ISA_BYTES == 64
+  done = in_vectors<8>(count, NarrowF64{from, to});
+#endif
+  straight<double, float>(
+      from + 8 * done, to + 4 * done, count - done,
+      [](double v) __attribute__((always_inline)) { return static_cast<float>(v); });
+}
+template <class To>
+void narrow_i64(const std::byte *from, std::byte *to, std::int64_t count) noexcept {
+  constexpr auto kWidth = static_cast<std::int64_t>(sizeof(To));
+  std::int64_t done = 0;
+#if defined(__AVX512F__) && QR_ISA_BYTES == 64
+  done = in_vectors<8>(count, NarrowI64<sizeof(To)>{from, to});
+#endif
+  straight<std::int64_t, To>(
+      from + 8 * done, to + kWidth * done, count - done,
+      [](std::int64_t v) __attribute__((always_inline)) { return static_cast<To>(v); });
+}
+bool from_wide(DType from_type, DType to_type, const std::byte *from, std::byte *to, std::int64_t count) noexcept {
+  if (from_type == DType::F64) {
+    switch (to_type) {
+      case DType::F32: narrow_f64(from, to, count); return true;
+      case DType::Bool:
+        straight<double, std::uint8_t>(
+            from, to, count, [](double v) __attribute__((always_inline)) { return static_cast<std::uint8_t>(v != 0); });
+        return true;
+      default: return false;
+    }
+  }
+  switch (to_type) {
+    case DType::I8:
+    case DType::U8: narrow_i64<std::uint8_t>(from, to, count); return true;
+    case DType::I16:
+    case DType::U16: narrow_i64<std::uint16_t>(from, to, count); return true;
+    case DType::I32: narrow_i64<std::int32_t>(from, to, count); return true;
+    case DType::Bool:
+      straight<std::int64_t, std::uint8_t>(
+          from, to, count,
+          [](std::int64_t v) __attribute__((always_inline)) { return static_cast<std::uint8_t>(v != 0); });
+      return true;
+    default: return false;
+  }
+}
 bool cast_straight(DType from_type, DType to_type, const std::byte *from, std::byte *to, std::int64_t count) noexcept {
   switch (from_type) {
     case DType::I8: return from_short_integers<std::int8_t>(to_type, from, to, count);
@@ -254,6 +326,8 @@ bool cast_straight(DType from_type, DType to_type, const std::byte *from, std::b
     case DType::I16: return from_short_integers<std::int16_t>(to_type, from, to, count);
     case DType::U16: return from_short_integers<std::uint16_t>(to_type, from, to, count);
     case DType::I32: return from_short_integers<std::int32_t>(to_type, from, to, count);
+    case DType::F64:
+    case DType::I64: return from_wide(from_type, to_type, from, to, count);
     default: return false;
   }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operators on elements of any type: plain loops, which the compiler makes vectors of.
 #include "backends/common/kernels/elements_shape.h"
+#include "backends/common/kernels/isa/combine.h"
 #include "backends/common/kernels/isa/functions_f32.h"
 #include "backends/common/kernels/isa/functions_f64.h"
 #include "backends/common/kernels/isa/kernels.h"
@@ -15,81 +16,6 @@ constexpr std::uint64_t kGrainBytes = 64 << 10;
 // more.
 constexpr std::int64_t kRow = 512, kRoom = kRow * 8;
 
-template <class T>
-inline constexpr bool kReal = false;
-template <>
-inline constexpr bool kReal<float> = true;
-template <>
-inline constexpr bool kReal<double> = true;
-template <class T>
-inline constexpr bool kSigned = static_cast<T>(-1) < static_cast<T>(0);
-
-QR_INLINE float fmod_of(float a, float b) noexcept { return __builtin_fmodf(a, b); }
-QR_INLINE double fmod_of(double a, double b) noexcept { return __builtin_fmod(a, b); }
-QR_INLINE float copysign_of(float a, float b) noexcept { return __builtin_copysignf(a, b); }
-QR_INLINE double copysign_of(double a, double b) noexcept { return __builtin_copysign(a, b); }
-
-template <class T>
-QR_INLINE T remainder(T a, T b) noexcept {
-  if constexpr (kReal<T>) {
-    return fmod_of(a, b);
-  } else {
-    if (b == 0) return 0;
-    if constexpr (kSigned<T>)
-      if (b == static_cast<T>(-1)) return 0;
-    return static_cast<T>(a % b);
-  }
-}
-
-// a op b, of one type.
-template <ElementOp op, class T>
-QR_INLINE T combine(T a, T b) noexcept {
-  if constexpr (op == ElementOp::Add) return static_cast<T>(a + b);
-  else if constexpr (op == ElementOp::Sub) return static_cast<T>(a - b);
-  else if constexpr (op == ElementOp::Mul) {
-    // (Short factors become int, whose product could overflow.)
-    if constexpr (kReal<T> || sizeof(T) >= 4) return a * b;
-    else return static_cast<T>(static_cast<std::uint32_t>(a) * static_cast<std::uint32_t>(b));
-  } else if constexpr (op == ElementOp::Div) {
-    if constexpr (kReal<T>) {
-      return a / b;
-    } else {
-      if (b == 0) return 0;
-      if constexpr (kSigned<T>)
-        if (b == static_cast<T>(-1)) return static_cast<T>(T{0} - a);
-      return static_cast<T>(a / b);
-    }
-  } else if constexpr (op == ElementOp::Fmod) {
-    return remainder(a, b);
-  } else if constexpr (op == ElementOp::Mod) {
-    const T rest = remainder(a, b);
-    if (rest == 0) {
-      if constexpr (kReal<T>) return copysign_of(rest, b);
-      else return 0;
-    }
-    return (rest < 0) != (b < 0) ? static_cast<T>(rest + b) : rest;
-  } else if constexpr (op == ElementOp::Min) {
-    return a < b || a != a ? a : b;
-  } else if constexpr (op == ElementOp::Max) {
-    return a > b || a != a ? a : b;
-  } else if constexpr (kReal<T>) {
-    return a;
-  } else if constexpr (op == ElementOp::BitAnd) {
-    return static_cast<T>(a & b);
-  } else if constexpr (op == ElementOp::BitOr) {
-    return static_cast<T>(a | b);
-  } else if constexpr (op == ElementOp::BitXor) {
-    return static_cast<T>(a ^ b);
-  } else if constexpr (op == ElementOp::ShiftLeft) {
-    return static_cast<std::uint64_t>(b) >= sizeof(T) * 8
-               ? T{0}
-               : static_cast<T>(static_cast<std::uint64_t>(a) << static_cast<std::uint64_t>(b));
-  } else {  // ShiftRight
-    constexpr std::uint64_t kLast = sizeof(T) * 8 - 1;
-    if (static_cast<std::uint64_t>(b) > kLast) return static_cast<T>(kSigned<T> && a < 0 ? -1 : 0);
-    return static_cast<T>(a >> b);
-  }
-}
 template <ElementOp op, class T>
 QR_INLINE bool holds(T a, T b) noexcept {
   if constexpr (op == ElementOp::Equal) return a == b;

@@ -1,32 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Elements picked by an index for each. Indices are checked and made distances in vectors, a block at a time; then
 // elements are moved one by one, which is as quick as the gathers of vectors that processors have.
+#include "backends/common/kernels/isa/distances.h"
 #include "backends/common/kernels/isa/kernels.h"
 
 namespace quarry::kernels::QR_ISA {
 
 namespace {
-
-constexpr std::int64_t kBlock = 256;
-// Rows of fewer columns are taken one behind the other.
-constexpr std::int64_t kNarrow = 64;
-
-// How far from the first of the table's rows the elements of a block are: index * inner, plus `column` where it is
-// given. False where an index is out of range.
-template <class Index, class Distance>
-QR_INLINE bool distances(const Index *index, std::int64_t count, std::int64_t rows, std::int64_t inner,
-                         const std::int32_t *column, Distance *to) noexcept {
-  const auto extent = static_cast<Index>(rows);
-  const auto step = static_cast<Distance>(inner);
-  Index signs = 0;  // negative where one is out of range
-  for (std::int64_t j = 0; j < count; ++j) {
-    const Index given = index[j];
-    signs |= (given + extent) | (extent - 1 - given);
-    const auto at = static_cast<Distance>(given + (given < 0 ? extent : 0));
-    to[j] = static_cast<Distance>(at * step + (column ? column[j] : 0));
-  }
-  return signs >= 0;
-}
 
 template <class T, class Index, class Distance>
 struct Picker {
@@ -41,7 +21,7 @@ struct Picker {
   template <bool narrow>
   __attribute__((always_inline)) void pick(std::int64_t begin, std::int64_t count, const T *from,
                                            const std::int32_t *column) const noexcept {
-    Distance at[kBlock];
+    Distance at[kIndexBlock];
     if (!distances(index + begin, count, p.rows, p.inner, column, at)) {
       __atomic_store_n(bad, true, __ATOMIC_RELAXED);
       return;
@@ -55,14 +35,14 @@ struct Picker {
 
   void narrow(const Threads &threads) const noexcept {
     // The columns of a block that begins at any of them.
-    std::int32_t columns[kBlock + kNarrow];
-    for (std::int64_t j = 0; j < kBlock + kNarrow; ++j) columns[j] = static_cast<std::int32_t>(j % p.inner);
-    const std::int64_t line = p.count * p.inner, blocks = ceil_div(line, kBlock);
+    std::int32_t columns[kIndexBlock + kNarrow];
+    for (std::int64_t j = 0; j < kIndexBlock + kNarrow; ++j) columns[j] = static_cast<std::int32_t>(j % p.inner);
+    const std::int64_t line = p.count * p.inner, blocks = ceil_div(line, kIndexBlock);
     threads.run(static_cast<std::uint64_t>(p.outer * blocks), 64,
                 [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
                   for (auto task = static_cast<std::int64_t>(begin); task < static_cast<std::int64_t>(end); ++task) {
-                    const std::int64_t outer = task / blocks, first = task % blocks * kBlock,
-                                       count = min_of(kBlock, line - first);
+                    const std::int64_t outer = task / blocks, first = task % blocks * kIndexBlock,
+                                       count = min_of(kIndexBlock, line - first);
                     const T *const from = x + outer * p.rows * p.inner;
                     if (p.inner == 1) pick<true>(outer * line + first, count, from, nullptr);
                     else pick<true>(outer * line + first, count, from, columns + first % p.inner);
@@ -83,8 +63,8 @@ struct Picker {
                                        group = task % groups, first = part * columns,
                                        last = min_of(p.inner, first + columns);
                     for (std::int64_t i = group * rows; i < min_of(p.count, (group + 1) * rows); ++i)
-                      for (std::int64_t j = first; j < last; j += kBlock)
-                        pick<false>((outer * p.count + i) * p.inner + j, min_of(kBlock, last - j),
+                      for (std::int64_t j = first; j < last; j += kIndexBlock)
+                        pick<false>((outer * p.count + i) * p.inner + j, min_of(kIndexBlock, last - j),
                                     x + outer * p.rows * p.inner + j, nullptr);
                   }
                 });
@@ -99,12 +79,7 @@ void run_as(const Call &call) noexcept {
   const Picker<T, Index, Distance> picker{p, call.operand<const T>(0), index, call.operand<T>(2), &bad};
   if (p.inner < kNarrow) picker.narrow(call.threads);
   else picker.wide(call.threads);
-  if (!bad) return;
-  for (std::int64_t i = 0;; ++i)
-    if (index[i] < -p.rows || index[i] >= p.rows) {
-      call.bad_index[0] = index[i], call.bad_index[1] = i;
-      return;
-    }
+  if (bad) tell_bad_index(call, index, p.rows);
 }
 template <class T>
 void run_of(const Call &call) noexcept {
