@@ -90,6 +90,7 @@ std::vector<ProfileEvent> read_events(const qr::Profile &profile) {
     for (uint64_t c = 0; c < from.counter_count; ++c) {
       const std::string name = text_of(from.counters[c].name);
       if (name == "bytes read") event.bytes_read = from.counters[c].value, event.has_bytes = true;
+      if (name == "launches") event.launches = from.counters[c].value;
       if (name == "bytes written") event.bytes_written = from.counters[c].value, event.has_bytes = true;
     }
   }

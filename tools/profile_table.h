@@ -20,6 +20,7 @@ struct ProfileEvent {
   std::string kernel, shapes, fused;  // empty where nobody told
   bool has_bytes = false;
   uint64_t bytes_read = 0, bytes_written = 0;
+  uint64_t launches = 0;  // calls that hand a run's kernels over to a device, where nobody profiles it
 };
 
 // The times of one clock are in milliseconds, or for `cycles` in thousands of cycles of the device's.

@@ -108,6 +108,14 @@ Result<opencl::Queue> Engine::queue(bool profiled, std::string_view priority) co
   return opencl::Queue(*library_, made);
 }
 
+Result<opencl::Queue> Engine::recordable_queue() const {
+  cl_int error = CL_SUCCESS;
+  const cl_command_queue made =
+      (*library_)->CreateCommandQueue(context_.get(), device_.id, opencl::kRecordableQueue, &error);
+  QR_RETURN_IF_ERROR(check("CreateCommandQueue", error, "kernels that are recorded"));
+  return opencl::Queue(*library_, made);
+}
+
 Result<opencl::Memory> Engine::memory(std::uint64_t bytes, const char *what, cl_mem_flags flags, void *host) const {
   cl_int error = CL_SUCCESS;
   const cl_mem made = (*library_)->CreateBuffer(context_.get(), flags, std::max<std::uint64_t>(bytes, 1), host, &error);

@@ -27,6 +27,7 @@ class Engine {
   Result<Vector<std::uint8_t>> binary_of(cl_program program) const;
   // In order. `priority`: of qnn_context_priority, where the driver has such.
   Result<opencl::Queue> queue(bool profiled, std::string_view priority) const;
+  Result<opencl::Queue> recordable_queue() const;  // Qualcomm's
   Result<opencl::Memory> memory(std::uint64_t bytes, const char *what, cl_mem_flags flags = CL_MEM_READ_WRITE,
                                 void *host = nullptr) const;
   Result<opencl::Memory> part(const opencl::Memory &of, std::uint64_t offset, std::uint64_t bytes) const;

@@ -14,8 +14,6 @@ using opencl::check;
 namespace {
 
 constexpr std::uint32_t kNone = UINT32_MAX;
-// So many kernels are handed over before the first of them has to be done: an abort waits for no more.
-constexpr std::size_t kBatch = 16;
 
 Status lost_while_waiting() {
   return Status::error(ErrorId::device_lost,
@@ -24,11 +22,11 @@ Status lost_while_waiting() {
 
 }  // namespace
 
-Result<Unique<Execution>> Execution::make(const LoadedContext &context, std::string_view priority,
-                                          std::uint64_t depth) {
+Result<Unique<Execution>> Execution::make(const LoadedContext &context, const RunOptions &options) {
   auto made = quarry::make_unique<Execution>(context);
-  QR_RETURN_IF_ERROR(made->prepare(priority));
-  for (std::uint64_t i = 0; i < 1 + depth; ++i) {
+  made->options_ = options;
+  QR_RETURN_IF_ERROR(made->prepare());
+  for (std::uint64_t i = 0; i < 1 + options.depth; ++i) {
     Run &run = *made->runs_.emplace_back(quarry::make_unique<Run>());
     run.loans.resize(made->borders_.size());
     run.events.resize(context.plan().steps.size());
@@ -43,24 +41,24 @@ Status Execution::reopen() {
     for (opencl::Event &event : run->events) event = opencl::Event();
     for (Loan &loan : run->loans) loan = {};
     if (run->begun && run->status.ok()) run->status = lost_while_waiting();
+    run->kept = nullptr;
     run->end = opencl::Event(), run->engine = nullptr;
   }
   last_queue_ = nullptr;
+  recorder_.close();
   kernels_.clear(), borders_.clear(), parts_.clear(), pieces_.clear();
   queue_ = opencl::Queue(), profiled_queue_ = opencl::Queue();
   engine_ = nullptr;
-  const String priority = priority_;
-  QR_RETURN_IF_ERROR(prepare(priority));
+  QR_RETURN_IF_ERROR(prepare());
   engine_ = context_.shared_engine();
   return {};
 }
 
-Status Execution::prepare(std::string_view priority) {
+Status Execution::prepare() {
   const Engine &engine = context_.engine();
   const Plan &plan = context_.plan();
   const opencl::Library &cl = engine.library();
-  priority_ = priority;
-  QR_ASSIGN_OR_RETURN(queue_, engine.queue(false, priority_));
+  QR_ASSIGN_OR_RETURN(queue_, engine.queue(false, options_.priority));
   for (const std::uint64_t bytes : plan.pieces) {
     QR_ASSIGN_OR_RETURN(opencl::Memory piece, engine.memory(bytes, "values between steps"));
     pieces_.push_back(std::move(piece));
@@ -124,7 +122,9 @@ Status Execution::prepare(std::string_view priority) {
             border.readers.emplace_back(s, o);
         }
     }
-  return {};
+  places_.resize(borders_.size());
+  if (!options_.record) return {};
+  return recorder_.open(engine, kernels_, context_.source().bounds, borders_.size(), options_.depth);
 }
 
 // ---- the caller's memory ------------------------------------------------------------------------
@@ -182,9 +182,10 @@ void Execution::give_back(Run &run, Status &status) {
 // ---- runs ---------------------------------------------------------------------------------------
 
 void Execution::set(Run &run, const qr_run_request &request, const qr_host &host) {
-  run.request = &request;
+  run.request = &request, run.host = &host;
   run.stop.emplace(request.signal, host);
   run.next = 0, run.engine = nullptr;
+  run.kept = nullptr, run.launches = 0;
   run.profiled = plugin::wants_nodes(request.profile);
   run.begun = run.handed = false;
   run.status = {};
@@ -204,7 +205,7 @@ Status Execution::begin(Run &run) {
   run.engine = engine_.get();
   QR_RETURN_IF_ERROR(plugin::check_counts(request, inputs_.size(), outputs_.size()));
   if (run.profiled && !profiled_queue_) {
-    QR_ASSIGN_OR_RETURN(profiled_queue_, context_.engine().queue(true, priority_));
+    QR_ASSIGN_OR_RETURN(profiled_queue_, context_.engine().queue(true, options_.priority));
   }
   const cl_command_queue queue = queue_of(run);
   const Plan &plan = context_.plan();
@@ -234,7 +235,46 @@ Status Execution::begin(Run &run) {
         cl->EnqueueWriteBuffer(queue, memory_[v], CL_FALSE, 0, plan.values[v].bytes, buffer.data, 0, nullptr, nullptr),
         "an input"));
   }
+  for (std::size_t i = 0; i < borders_.size(); ++i)
+    places_[i] = {borders_[i].id, borders_[i].offset, borders_[i].part.get()};
+  if (!run.profiled) run.kept = recorder_.take(places_);
   return {};
+}
+
+Status Execution::enqueue(Run &run, std::size_t s) {
+  const opencl::Library &cl = context_.engine().library();
+  const Bounds &bounds = context_.source().bounds[s];
+  std::size_t global[3], local[3];
+  for (std::size_t d = 0; d < 3; ++d)
+    global[d] = static_cast<std::size_t>(bounds.global[d]), local[d] = static_cast<std::size_t>(bounds.local[d]);
+  const bool wants_event = run.profiled || (s + 1) % kBatch == 0;
+  cl_event event = nullptr;
+  QR_RETURN_IF_ERROR(check("EnqueueNDRangeKernel",
+                           cl->EnqueueNDRangeKernel(queue_of(run), kernels_[s].get(), 3, nullptr, global, local, 0,
+                                                    nullptr, wants_event ? &event : nullptr),
+                           context_.plan().names.data() + context_.plan().steps[s].name));
+  if (event) run.events[s] = opencl::Event(cl, event);
+  return {};
+}
+
+// What the driver keeps, from the next kernel on; all of it, or a batch where the run may be stopped. False: this run
+// and those that follow go without.
+bool Execution::enqueue_recorded(Run &run) {
+  const opencl::Library &cl = context_.engine().library();
+  cl_event event = nullptr;
+  const std::size_t count =
+      recorder_.enqueue(*run.kept, run.request->signal ? Recorder::Piece::Batch : Recorder::Piece::Whole, run.next,
+                        queue_of(run), &event);
+  if (count == 0) {
+    Recorder::give_back(std::exchange(run.kept, nullptr));
+    if (const String why = recorder_.take_refusal(); !why.empty())
+      plugin::log(*run.host, QR_LOG_INFO, "gpu",
+                  "kernels are handed over one by one, for recording them failed: " + why);
+    return false;
+  }
+  run.events[run.next + count - 1] = opencl::Event(cl, event);
+  run.next += count;
+  return true;
 }
 
 // Kernels and results; without blocking it stops where the first batch has to end before more is handed over.
@@ -242,28 +282,19 @@ Status Execution::hand_over(Run &run, Blocking blocking, bool with_end) {
   const Plan &plan = context_.plan();
   const opencl::Library &cl = context_.engine().library();
   const cl_command_queue queue = queue_of(run);
-  for (; run.next < plan.steps.size(); ++run.next) {
+  while (run.next < plan.steps.size()) {
     const std::size_t s = run.next;
-    const Bounds &bounds = context_.source().bounds[s];
     if (s % kBatch == 0) {
-      if (s >= 2 * kBatch && !run.profiled) {
+      if (s >= 2 * kBatch && !run.profiled && run.events[s - kBatch - 1] && !(run.kept && !run.request->signal)) {
         if (blocking == Blocking::No) return {};
         const cl_event before = run.events[s - kBatch - 1].get();
         QR_RETURN_IF_ERROR(check("WaitForEvents", cl->WaitForEvents(1, &before)));
       }
       if (run.stop->stopped()) return run.stop->status("run");
     }
-    std::size_t global[3], local[3];
-    for (std::size_t d = 0; d < 3; ++d)
-      global[d] = static_cast<std::size_t>(bounds.global[d]), local[d] = static_cast<std::size_t>(bounds.local[d]);
-    const bool wants_event = run.profiled || (s + 1) % kBatch == 0;
-    cl_event event = nullptr;
-    QR_RETURN_IF_ERROR(check("EnqueueNDRangeKernel",
-                             cl->EnqueueNDRangeKernel(queue, kernels_[s].get(), 3, nullptr, global, local, 0, nullptr,
-                                                      wants_event ? &event : nullptr),
-                             plan.names.data() + plan.steps[s].name));
-    if (event) run.events[s] = opencl::Event(cl, event);
-    if ((s + 1) % kBatch == 0) QR_RETURN_IF_ERROR(check("Flush", cl->Flush(queue)));
+    if (!run.kept || !enqueue_recorded(run)) QR_RETURN_IF_ERROR(enqueue(run, run.next++));
+    ++run.launches;
+    if (run.events[run.next - 1] && !run.profiled) QR_RETURN_IF_ERROR(check("Flush", cl->Flush(queue)));
   }
   QR_RETURN_IF_ERROR(take_results(run));
   if (with_end) {
@@ -327,6 +358,7 @@ Status Execution::finish(Run &run, Status status) {
   const bool is_here = run.engine && run.engine == engine_.get();
   const cl_command_queue last = last_queue_;
   if (!status.ok() && is_here && last) (void)run.engine->library()->Finish(last);
+  Recorder::give_back(std::exchange(run.kept, nullptr));
   give_back(run, status);
   if (status.code() == QR_DEVICE_LOST && is_here) run.engine->tell_lost();
   for (std::size_t i = 0; status.ok() && i < outputs_.size(); ++i) {
@@ -338,6 +370,7 @@ Status Execution::finish(Run &run, Status status) {
     buffer.used_bytes = plan.values[outputs_[i]].bytes;
   }
   if (status.ok() && run.profiled) tell(run);
+  if (status.ok() && !run.profiled) launches_ = run.launches;
   for (opencl::Event &event : run.events) event = opencl::Event();
   run.end = opencl::Event();
   if (status.ok() && run.stop->stopped()) return run.stop->status("run");
@@ -434,6 +467,15 @@ void Execution::tell(const Run &run) {
     }
     profile.event(profile.self, &event);
   }
+  // A profile of nodes wants each kernel by itself; without one a run may need fewer calls.
+  const std::uint64_t launches = launches_;
+  if (launches == 0) return;
+  const qr_plugin_counter counter = {plugin::text("launches"), {}, launches};
+  qr_plugin_event event = plugin::node_event({.id = plan.steps.size() + 1, .node = -1, .name = "without a profile"});
+  event.kind = plugin::text("phase");
+  event.clock = QR_PLUGIN_CLOCK_NONE;
+  event.counters = &counter, event.counter_count = 1;
+  profile.event(profile.self, &event);
 }
 
 }  // namespace quarry::gpu

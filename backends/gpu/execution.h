@@ -6,15 +6,21 @@
 
 #include "backends/common/plugin_support.h"
 #include "backends/gpu/context.h"
+#include "backends/gpu/recorder.h"
 #include "backends/gpu/shared_memory.h"
 
 namespace quarry::gpu {
 
+// What a caller wants of its runs.
+struct RunOptions {
+  String priority = "normal";
+  std::uint64_t depth = 0;  // so many submitted runs may be under way
+  bool record = true;       // kernels, where the driver can
+};
+
 class Execution : public HeapObject {
  public:
-  // `depth`: so many submitted runs may be under way.
-  static Result<Unique<Execution>> make(const LoadedContext &context, std::string_view priority,
-                                        std::uint64_t depth = 0);
+  static Result<Unique<Execution>> make(const LoadedContext &context, const RunOptions &options);
   explicit Execution(const LoadedContext &context) : context_(context) {}
   Status run(const qr_run_request &request, const qr_host &host);
   // After the context was opened again on another engine. What was under way is lost.
@@ -42,17 +48,20 @@ class Execution : public HeapObject {
   // A run and how far it is.
   struct Run : HeapObject {
     const qr_run_request *request = nullptr;
+    const qr_host *host = nullptr;
     std::optional<plugin::StopToken> stop;
     Vector<Loan> loans;              // per border
     Vector<opencl::Event> events;    // per step, while it is profiled; else the last of a batch
     opencl::Event end;               // of a submitted run
     const Engine *engine = nullptr;  // on which it was begun; none: on none, or that is lost
     std::size_t next = 0;            // step
+    Recorder::Kept *kept = nullptr;  // null: kernels go one by one
+    std::uint64_t launches = 0;      // calls that handed kernels over
     bool profiled = false, begun = false, handed = false;
     Status status;  // why it was not handed over
   };
 
-  Status prepare(std::string_view priority);
+  Status prepare();
   Run &run_of(std::uint64_t ticket) noexcept { return *runs_[1 + (ticket - 1) % (runs_.size() - 1)]; }
   void set(Run &run, const qr_run_request &request, const qr_host &host);
   cl_command_queue queue_of(const Run &run) const noexcept;
@@ -64,13 +73,15 @@ class Execution : public HeapObject {
   Status borrow(Run &run);
   void give_back(Run &run, Status &status);
   Status bind(std::size_t border, const SharedMemory *memory, std::uint64_t offset);
+  Status enqueue(Run &run, std::size_t step);
+  bool enqueue_recorded(Run &run);
   Status take_results(Run &run);
   Status check_events(const Run &run) const;
   void tell(const Run &run);
 
   const LoadedContext &context_;
   std::shared_ptr<const Engine> engine_;  // whose objects these are; none: there are none
-  String priority_;
+  RunOptions options_;
   opencl::Queue queue_, profiled_queue_;
   std::atomic<cl_command_queue> last_queue_ = nullptr;  // of the run that was begun last
   Vector<opencl::Memory> pieces_, parts_;
@@ -78,7 +89,10 @@ class Execution : public HeapObject {
   Vector<Border> borders_;                  // inputs, then outputs
   Vector<std::uint32_t> inputs_, outputs_;  // values, per input and output; kNone
   Vector<opencl::Kernel> kernels_;          // per step
-  Vector<Unique<Run>> runs_;                // run()'s, then the submitted ones'
+  Recorder recorder_;
+  Vector<Recorder::Place> places_;           // per border, of the run that is begun
+  std::atomic<std::uint64_t> launches_ = 0;  // of the last run without a profile of nodes
+  Vector<Unique<Run>> runs_;                 // run()'s, then the submitted ones'
 
   // Who hands over is the waiting one, or a submitting one where nothing is left to hand over before its run.
   std::mutex mutex_;

@@ -379,11 +379,15 @@ qr_plugin_code execution_create(qr_context *context, const qr_execution_request 
                                 const qr_error_sink *errors) {
   return guard(context->backend->allocator, errors, [&]() -> Status {
     const qr_execution_request wanted = plugin::incoming(*request);
+    const auto option = [&](std::string_view key, std::string_view fallback) {
+      return plugin::option(wanted.options, wanted.option_count, key, fallback);
+    };
+    const gpu::RunOptions options{.priority = String(option("qnn_context_priority", "normal")),
+                                  .depth = wanted.queue_depth,
+                                  .record = option("gpu.record", "1") != "0"};
     QR_ASSIGN_OR_RETURN(
         Unique<gpu::ModelExecution> made,
-        gpu::ModelExecution::make(*context->loaded, context->tail.get(),
-                                  plugin::option(wanted.options, wanted.option_count, "qnn_context_priority", "normal"),
-                                  wanted.queue_depth, context->backend->allocator.host()));
+        gpu::ModelExecution::make(*context->loaded, context->tail.get(), options, context->backend->allocator.host()));
     auto owned = quarry::make_unique<qr_execution>(context, std::move(made));
     context->backend->add(&qr_backend::executions, owned.get());
     *out_execution = owned.release();

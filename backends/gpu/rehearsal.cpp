@@ -7,7 +7,7 @@
 namespace quarry::gpu {
 
 Status rehearse(const LoadedContext &context, const qr_host &host) {
-  QR_ASSIGN_OR_RETURN(const Unique<Execution> execution, Execution::make(context, "normal"));
+  QR_ASSIGN_OR_RETURN(const Unique<Execution> execution, Execution::make(context, {.record = false}));
   const Plan &plan = context.plan();
   Vector<Vector<std::uint8_t>> bytes;
   Vector<qr_io_buffer> inputs(plan.inputs.size()), outputs(plan.outputs.size());

@@ -16,7 +16,7 @@ Status bad(const char *what) { return Status::error(ErrorId::backend_bad_blob, f
 // A plan of the run's, with all that it is made of.
 class Planned final : public tail::PlannedRun {
  public:
-  Status load(const LoadedContext &whole, Compiled &&made, std::span<const qir::Bytes> given, std::string_view priority,
+  Status load(const LoadedContext &whole, Compiled &&made, std::span<const qir::Bytes> given, const RunOptions &options,
               const qr_host &host, std::size_t sources) {
     packed_ = std::move(made.packed), tail_constants_ = std::move(made.tail_constants);
     Blob blob;
@@ -33,7 +33,7 @@ class Planned final : public tail::PlannedRun {
     QR_ASSIGN_OR_RETURN(context_,
                         LoadedContext::load(whole.shared_engine(), std::move(blob), segments_, nullptr, &note));
     results_.resize(context_->outputs().size());
-    QR_ASSIGN_OR_RETURN(execution_, ModelExecution::make(*context_, tail_.get(), priority, 0, host));
+    QR_ASSIGN_OR_RETURN(execution_, ModelExecution::make(*context_, tail_.get(), options, host));
     return {};
   }
   // A result that nobody gave room for lies here until the next run.
@@ -97,17 +97,14 @@ Result<Unique<LoadedTail>> load_tail(const Blob &blob, std::span<const qir::Byte
   return loaded;
 }
 
-ModelExecution::ModelExecution(const LoadedContext &context, const LoadedTail *tail, std::string_view priority,
-                               const qr_host &host)
-    : context_(context), tail_(tail), priority_(priority), host_(host) {}
-
 Result<Unique<ModelExecution>> ModelExecution::make(const LoadedContext &context, const LoadedTail *tail,
-                                                    std::string_view priority, std::uint64_t depth,
-                                                    const qr_host &host) {
-  auto made = quarry::make_unique<ModelExecution>(context, tail, priority, host);
+                                                    const RunOptions &options, const qr_host &host) {
+  auto made = quarry::make_unique<ModelExecution>(context, tail, options, host);
   const Plan &plan = context.plan();
   if (!tail || !plan.outputs.empty()) {
-    QR_ASSIGN_OR_RETURN(made->plan_, Execution::make(context, priority, tail ? 0 : depth));
+    RunOptions inner = options;
+    if (tail) inner.depth = 0;
+    QR_ASSIGN_OR_RETURN(made->plan_, Execution::make(context, inner));
   }
   if (!tail) return made;
   const Tail &how = context.tail();
@@ -115,7 +112,7 @@ Result<Unique<ModelExecution>> ModelExecution::make(const LoadedContext &context
   made->plan_inputs_.resize(plan.inputs.size()), made->plan_outputs_.resize(plan.outputs.size());
   made->tail_inputs_.resize(how.reads.size()), made->tail_outputs_.resize(how.writes.size());
   made->between_.resize(plan.outputs.size());
-  made->waiting_.resize(depth);
+  made->waiting_.resize(options.depth);
   for (const std::uint32_t from : how.reads) {
     if (from < how.inputs.size()) continue;
     const std::size_t k = from - how.inputs.size();
@@ -179,7 +176,7 @@ Status ModelExecution::run_with_tail(const qr_run_request &request) {
     tail_inputs_[i].size_bytes = tail_inputs_[i].used_bytes;
   }
   for (std::size_t i = 0; i < tail_outputs_.size(); ++i) tail_outputs_[i] = request.outputs[how.writes[i]];
-  std::uint64_t events = context_.plan().steps.size();
+  std::uint64_t events = context_.plan().steps.size() + 1;
   QR_RETURN_IF_ERROR(rest_->run(tail_inputs_, tail_outputs_, request, host_, &events));
   for (std::size_t i = 0; i < tail_outputs_.size(); ++i) request.outputs[how.writes[i]] = tail_outputs_[i];
   return {};
@@ -196,7 +193,9 @@ Result<Unique<tail::PlannedRun>> ModelExecution::plan(qir::Graph &&graph) {
       return Unique<tail::PlannedRun>();
     }
   auto planned = quarry::make_unique<Planned>();
-  QR_RETURN_IF_ERROR(planned->load(context_, std::move(made), tail_->constants, priority_, host_, tail_->sources));
+  RunOptions inner = options_;
+  inner.depth = 0;
+  QR_RETURN_IF_ERROR(planned->load(context_, std::move(made), tail_->constants, inner, host_, tail_->sources));
   plugin::log(host_, QR_LOG_INFO, "gpu",
               format("what hangs on extents of the run was planned for those of this one in %.0f ms",
                      static_cast<double>(host_.clock_ns(host_.self) - begun) / 1e6));

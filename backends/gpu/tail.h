@@ -27,8 +27,9 @@ class ModelExecution : public HeapObject, private tail::Planner {
  public:
   // `tail`: null where there is none. Both outlive the execution.
   static Result<Unique<ModelExecution>> make(const LoadedContext &context, const LoadedTail *tail,
-                                             std::string_view priority, std::uint64_t depth, const qr_host &host);
-  ModelExecution(const LoadedContext &context, const LoadedTail *tail, std::string_view priority, const qr_host &host);
+                                             const RunOptions &options, const qr_host &host);
+  ModelExecution(const LoadedContext &context, const LoadedTail *tail, const RunOptions &options, const qr_host &host)
+      : context_(context), tail_(tail), options_(options), host_(host) {}
   Status run(const qr_run_request &request);
   Status reopen();
 
@@ -44,7 +45,7 @@ class ModelExecution : public HeapObject, private tail::Planner {
 
   const LoadedContext &context_;
   const LoadedTail *tail_;
-  String priority_;
+  RunOptions options_;
   const qr_host &host_;
   Unique<Execution> plan_;  // null: nothing could be planned before the run
   Unique<tail::Execution> rest_;

@@ -298,7 +298,7 @@ TEST_CASE("plans of the run's extents are kept, and made anew after a lost devic
     CHECK_EQ(ran(made, x3, {16, 8}, 128), three);
     CHECK_EQ(layer.count("sources"), builds);
     CHECK_GE(builds, 3);  // the plan's and those of two numbers of rows
-    layer.tell("fail=EnqueueNDRangeKernel:-2");
+    layer.tell("fail=Finish:-2");
     failure([&] { ran(made, x2, {16, 8}, 128); }, QR_DEVICE_LOST);
     layer.tell("");
     made.recover();

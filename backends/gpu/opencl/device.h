@@ -2,7 +2,7 @@
 // The devices of all platforms, what each can do, and why one cannot be used.
 #pragma once
 
-#include "backends/gpu/opencl/library.h"
+#include "backends/gpu/opencl/replay.h"
 
 namespace quarry::opencl {
 
@@ -22,9 +22,10 @@ struct Device {
   std::uint32_t alignment = 0;  // of sub-buffers, bytes
   std::size_t image_width = 0, image_height = 0;
   bool shares_memory = false, has_images = false, has_compiler = false, is_available = false, little_endian = false;
+  Replay replay;
   String why_not;  // empty: it can be used
 
-  bool has(std::string_view extension) const noexcept;
+  bool has(std::string_view extension) const noexcept { return names_extension(extensions, extension); }
   bool computes_half() const noexcept { return has("cl_khr_fp16"); }
   bool computes_double() const noexcept { return has("cl_khr_fp64"); }
   // Sums of four products of integers of 8 bits, in OpenCL C 3.0.

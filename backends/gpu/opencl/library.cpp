@@ -36,6 +36,8 @@ const ErrorRow *find_error(cl_int number) {
 
 }  // namespace
 
+void *Library::find(const char *name) const noexcept { return dlsym(handle_, name); }
+
 String error_text(cl_int error) {
   const ErrorRow *const row = find_error(error);
   if (!row) return format("%d, which OpenCL does not name", error);
@@ -82,6 +84,7 @@ Result<std::shared_ptr<const Library>> Library::open() {
   }
   auto library = quarry::make_shared<Library>();
   library->path_ = path;
+  library->handle_ = handle;
   const char *missing = nullptr;
 #define QR_CL_FUNCTION(name, needed)                                                              \
   library->api_.name = reinterpret_cast<decltype(library->api_.name)>(dlsym(handle, "cl" #name)); \

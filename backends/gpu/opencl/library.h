@@ -26,12 +26,15 @@ class Library {
   // QUARRY_OPENCL_PATH names the file, and is the only place then; else the system's loader searches for it by name.
   static Result<std::shared_ptr<const Library>> open();
   const Api *operator->() const noexcept { return &api_; }
+  // A function that not every library has; null: this one does not.
+  void *find(const char *name) const noexcept;
   const String &path() const noexcept { return path_; }
   // Not in a child of fork(): there the library must not be called, and objects are left to themselves.
   bool is_ours() const noexcept { return process_ == getpid(); }
 
  private:
   Api api_;
+  void *handle_ = nullptr;
   String path_;
   pid_t process_ = getpid();
 };

@@ -10,6 +10,10 @@
 //   whole=1              buffers stay when they are released, and are written as a whole: what Oclgrind knows of what
 //   was
 //                        written is of the last buffer of that number, and as long as what was written last
+//   without=cl_khr_command_buffer,...   extensions that the device does not have, or
+//   with=cl_qcom_recordable_queues,...   that it has; Qualcomm's recordings are played by the layer itself
+//   hidden=clEndRecordingQCOM           a function that the driver does not have
+//   recording_version=8392704            what the device tells as the version of cl_khr_command_buffer
 // The environment variable CL_REAL names the library behind it (libOpenCL.so.1).
 // cl_layer_count("BuildProgram") tells how often a call was made since the script was set; "sources": programs that
 // were made from source; "objects": handles that are not released yet.
@@ -25,6 +29,7 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #define QR_EXPORT extern "C" __attribute__((visibility("default")))
 
@@ -48,7 +53,7 @@ F real(F, const char *name) {
   static void *const library = dlopen(named ? named : "libOpenCL.so.1", RTLD_NOW | RTLD_LOCAL);
   return library ? reinterpret_cast<F>(dlsym(library, name)) : nullptr;
 }
-#define QR_REAL(name) real(&cl##name, "cl" #name)
+#define QR_REAL(name) real(static_cast<decltype(&cl##name)>(nullptr), "cl" #name)
 
 std::string setting(const std::string &key) {
   const std::lock_guard lock(state().mutex);
@@ -75,6 +80,23 @@ cl_int meet(const char *name) {
   const std::size_t second = fail.find(':', colon + 1);
   const long from = second == std::string::npos ? 1 : std::atol(fail.c_str() + second + 1);
   return count >= from ? std::atoi(fail.c_str() + colon + 1) : CL_SUCCESS;
+}
+
+// Qualcomm's, as the layer plays them: kernel objects keep the arguments that they had, so what is recorded must be
+// played before others are set.
+struct Recorded {
+  cl_kernel kernel;
+  size_t global[3], local[3];
+};
+struct Recording {
+  cl_command_queue queue;
+  bool ended = false;
+  std::vector<Recorded> kernels;
+};
+constexpr cl_command_queue_properties kRecordable = cl_command_queue_properties{1} << 30;
+std::map<cl_command_queue, Recording *> &recordable() {
+  static auto *const made = new std::map<cl_command_queue, Recording *>;
+  return *made;
 }
 
 template <class T>
@@ -110,10 +132,49 @@ QR_EXPORT cl_int clGetDeviceIDs(cl_platform_id p, cl_device_type type, cl_uint n
   if (setting("devices") == "0") return CL_DEVICE_NOT_FOUND;
   return QR_REAL(GetDeviceIDs)(p, type, n, ids, count);
 }
+namespace {
+bool lists(const std::string &list, const std::string &word) {
+  return ("," + list + ",").find("," + word + ",") != std::string::npos;
+}
+// The extensions as the script wants them.
+std::string extensions_of(cl_device_id d) {
+  size_t size = 0;
+  (void)QR_REAL(GetDeviceInfo)(d, CL_DEVICE_EXTENSIONS, 0, nullptr, &size);
+  std::string all(size, '\0'), kept;
+  (void)QR_REAL(GetDeviceInfo)(d, CL_DEVICE_EXTENSIONS, size, all.data(), nullptr);
+  const std::string without = setting("without"), with = setting("with");
+  all = all.c_str();
+  for (size_t at = 0; at < all.size();) {
+    const size_t end = std::min(all.find(' ', at), all.size());
+    const std::string word = all.substr(at, end - at);
+    if (!word.empty() && !lists(without, word)) kept += word + " ";
+    at = end + 1;
+  }
+  for (size_t at = 0; at < with.size();) {
+    const size_t end = std::min(with.find(',', at), with.size());
+    kept += with.substr(at, end - at) + " ";
+    at = end + 1;
+  }
+  return kept;
+}
+}  // namespace
+
 QR_EXPORT cl_int clGetDeviceInfo(cl_device_id d, cl_device_info what, size_t size, void *out, size_t *needed) {
+  constexpr cl_device_info kWithVersion = 0x1060;
+  if (const std::string version = setting("recording_version"); what == kWithVersion && !version.empty()) {
+    struct Row {
+      cl_uint version;
+      char name[64];
+    } row{static_cast<cl_uint>(std::atol(version.c_str())), "cl_khr_command_buffer"};
+    if (needed) *needed = sizeof row;
+    if (out && size >= sizeof row) std::memcpy(out, &row, sizeof row);
+    return CL_SUCCESS;
+  }
   const std::string told = what == CL_DEVICE_VERSION   ? setting("version")
                            : what == CL_DRIVER_VERSION ? setting("driver")
-                                                       : "";
+                           : what == CL_DEVICE_EXTENSIONS && (!setting("without").empty() || !setting("with").empty())
+                               ? extensions_of(d)
+                               : "";
   if (told.empty()) return QR_REAL(GetDeviceInfo)(d, what, size, out, needed);
   if (needed) *needed = told.size() + 1;
   if (out && size > told.size()) std::memcpy(out, told.c_str(), told.size() + 1);
@@ -128,7 +189,15 @@ QR_EXPORT cl_context clCreateContext(const cl_context_properties *p, cl_uint n, 
 QR_EXPORT cl_command_queue clCreateCommandQueue(cl_context c, cl_device_id d, cl_command_queue_properties p,
                                                 cl_int *error) {
   if ((*error = meet("CreateCommandQueue")) != CL_SUCCESS) return nullptr;
-  return made(QR_REAL(CreateCommandQueue)(c, d, p, error));
+  if (!(p & kRecordable)) return made(QR_REAL(CreateCommandQueue)(c, d, p, error));
+  if (p != kRecordable || setting("with").find("cl_qcom_recordable_queues") == std::string::npos) {
+    *error = CL_INVALID_QUEUE_PROPERTIES;
+    return nullptr;
+  }
+  const cl_command_queue queue = made(QR_REAL(CreateCommandQueue)(c, d, 0, error));
+  const std::lock_guard lock(state().mutex);
+  if (queue) recordable()[queue] = nullptr;
+  return queue;
 }
 QR_EXPORT cl_mem clCreateBuffer(cl_context c, cl_mem_flags flags, size_t size, void *host, cl_int *error) {
   if ((*error = meet("CreateBuffer")) != CL_SUCCESS) return nullptr;
@@ -187,10 +256,122 @@ QR_EXPORT cl_int clGetKernelWorkGroupInfo(cl_kernel k, cl_device_id d, cl_kernel
 QR_EXPORT cl_int clSetKernelArg(cl_kernel k, cl_uint i, size_t size, const void *value) {
   return QR_REAL(SetKernelArg)(k, i, size, value);
 }
+
+// ---- recordings -----------------------------------------------------------------------------------
+
+namespace {
+
+Recording *CL_API_CALL new_recording(cl_command_queue q, cl_int *error) {
+  if ((*error = meet("NewRecordingQCOM")) != CL_SUCCESS) return nullptr;
+  const std::lock_guard lock(state().mutex);
+  const auto found = recordable().find(q);
+  if (found == recordable().end() || found->second) {
+    *error = CL_INVALID_COMMAND_QUEUE;
+    return nullptr;
+  }
+  ++state().objects;
+  return found->second = new Recording{q, false, {}};
+}
+cl_int CL_API_CALL end_recording(Recording *recording) {
+  if (const cl_int error = meet("EndRecordingQCOM")) return error;
+  const std::lock_guard lock(state().mutex);
+  recordable()[recording->queue] = nullptr;
+  recording->ended = true;
+  return CL_SUCCESS;
+}
+cl_int CL_API_CALL release_recording(Recording *recording) {
+  --state().objects;
+  {
+    const std::lock_guard lock(state().mutex);
+    if (!recording->ended) recordable()[recording->queue] = nullptr;
+  }
+  delete recording;
+  return CL_SUCCESS;
+}
+cl_int CL_API_CALL enqueue_recording(cl_command_queue q, Recording *recording, size_t arguments, const void *,
+                                     size_t offsets, const void *, size_t sizes, const void *, size_t groups,
+                                     const void *, cl_uint n, const cl_event *wait, cl_event *event) {
+  if (const cl_int error = meet("EnqueueRecordingQCOM")) return error;
+  if (!recording->ended || arguments || offsets || sizes || groups) return CL_INVALID_VALUE;
+  for (size_t i = 0; i < recording->kernels.size(); ++i) {
+    const Recorded &one = recording->kernels[i];
+    const bool is_last = i + 1 == recording->kernels.size();
+    if (const cl_int error = QR_REAL(EnqueueNDRangeKernel)(q, one.kernel, 3, nullptr, one.global, one.local, i ? 0 : n,
+                                                           i ? nullptr : wait, is_last ? event : nullptr))
+      return error;
+  }
+  if (event) ++state().objects;
+  return CL_SUCCESS;
+}
+
+// The driver's own command buffers, counted.
+using Buffer = struct BufferTag *;
+template <class F>
+F behind(const char *name) {
+  cl_platform_id platform = nullptr;
+  (void)QR_REAL(GetPlatformIDs)(1, &platform, nullptr);
+  return reinterpret_cast<F>(QR_REAL(GetExtensionFunctionAddressForPlatform)(platform, name));
+}
+Buffer CL_API_CALL create_buffer(cl_uint n, const cl_command_queue *queues, const cl_ulong *how, cl_int *error) {
+  if ((*error = meet("CreateCommandBufferKHR")) != CL_SUCCESS) return nullptr;
+  return made(behind<decltype(&create_buffer)>("clCreateCommandBufferKHR")(n, queues, how, error));
+}
+cl_int CL_API_CALL record_kernel(Buffer b, cl_command_queue q, const cl_ulong *how, cl_kernel k, cl_uint dims,
+                                 const size_t *offset, const size_t *global, const size_t *local, cl_uint n,
+                                 const cl_uint *wait, cl_uint *point, void **handle) {
+  if (const cl_int error = meet("CommandNDRangeKernelKHR")) return error;
+  return behind<decltype(&record_kernel)>("clCommandNDRangeKernelKHR")(b, q, how, k, dims, offset, global, local, n,
+                                                                       wait, point, handle);
+}
+cl_int CL_API_CALL finalize_buffer(Buffer b) {
+  if (const cl_int error = meet("FinalizeCommandBufferKHR")) return error;
+  return behind<decltype(&finalize_buffer)>("clFinalizeCommandBufferKHR")(b);
+}
+cl_int CL_API_CALL enqueue_buffer(cl_uint n, cl_command_queue *queues, Buffer b, cl_uint waits, const cl_event *wait,
+                                  cl_event *event) {
+  if (const cl_int error = meet("EnqueueCommandBufferKHR")) return error;
+  const cl_int done = behind<decltype(&enqueue_buffer)>("clEnqueueCommandBufferKHR")(n, queues, b, waits, wait, event);
+  if (event && done == CL_SUCCESS) ++state().objects;
+  return done;
+}
+cl_int CL_API_CALL release_buffer(Buffer b) {
+  --state().objects;
+  return behind<decltype(&release_buffer)>("clReleaseCommandBufferKHR")(b);
+}
+
+}  // namespace
+
+QR_EXPORT void *clGetExtensionFunctionAddressForPlatform(cl_platform_id p, const char *name) {
+  const std::pair<const char *, void *> ours[] = {
+      {"clNewRecordingQCOM", reinterpret_cast<void *>(new_recording)},
+      {"clEndRecordingQCOM", reinterpret_cast<void *>(end_recording)},
+      {"clReleaseRecordingQCOM", reinterpret_cast<void *>(release_recording)},
+      {"clEnqueueRecordingQCOM", reinterpret_cast<void *>(enqueue_recording)},
+      {"clCreateCommandBufferKHR", reinterpret_cast<void *>(create_buffer)},
+      {"clCommandNDRangeKernelKHR", reinterpret_cast<void *>(record_kernel)},
+      {"clFinalizeCommandBufferKHR", reinterpret_cast<void *>(finalize_buffer)},
+      {"clEnqueueCommandBufferKHR", reinterpret_cast<void *>(enqueue_buffer)},
+      {"clReleaseCommandBufferKHR", reinterpret_cast<void *>(release_buffer)}};
+  if (setting("hidden") == name) return nullptr;
+  for (const auto &[known, function] : ours)
+    if (std::strcmp(name, known) == 0) return function;
+  return QR_REAL(GetExtensionFunctionAddressForPlatform)(p, name);
+}
+
 QR_EXPORT cl_int clEnqueueNDRangeKernel(cl_command_queue q, cl_kernel k, cl_uint dims, const size_t *offset,
                                         const size_t *global, const size_t *local, cl_uint n, const cl_event *wait,
                                         cl_event *event) {
   if (const cl_int error = meet("EnqueueNDRangeKernel")) return error;
+  {
+    const std::lock_guard lock(state().mutex);
+    if (const auto found = recordable().find(q); found != recordable().end()) {
+      if (!found->second || dims != 3 || n || event) return CL_INVALID_OPERATION;
+      Recorded &one = found->second->kernels.emplace_back();
+      one.kernel = k;
+      std::copy_n(global, 3, one.global), std::copy_n(local, 3, one.local);
+      return CL_SUCCESS;
+    }
+  }
   const cl_int done = QR_REAL(EnqueueNDRangeKernel)(q, k, dims, offset, global, local, n, wait, event);
   if (event && done == CL_SUCCESS) ++state().objects;
   return done;
@@ -262,14 +443,27 @@ QR_EXPORT cl_int clFinish(cl_command_queue q) {
     return QR_REAL(name)(object);          \
   }
 QR_RELEASE(ReleaseContext, cl_context)
-QR_RELEASE(ReleaseCommandQueue, cl_command_queue)
+QR_EXPORT cl_int clReleaseCommandQueue(cl_command_queue object) {
+  --state().objects;
+  {
+    const std::lock_guard lock(state().mutex);
+    recordable().erase(object);
+  }
+  return QR_REAL(ReleaseCommandQueue)(object);
+}
+QR_EXPORT cl_int clRetainMemObject(cl_mem object) {
+  ++state().objects;
+  return QR_REAL(RetainMemObject)(object);
+}
 QR_RELEASE(ReleaseProgram, cl_program)
 QR_RELEASE(ReleaseKernel, cl_kernel)
 QR_RELEASE(ReleaseEvent, cl_event)
 QR_EXPORT cl_int clReleaseMemObject(cl_mem object) {
   --state().objects;
   if (setting("whole") == "1") return CL_SUCCESS;
-  {
+  cl_uint holders = 0;  // how many hold it still
+  if (QR_REAL(GetMemObjectInfo)(object, CL_MEM_REFERENCE_COUNT, sizeof holders, &holders, nullptr) == CL_SUCCESS &&
+      holders == 1) {
     const std::lock_guard lock(state().mutex);
     state().parts.erase(object);
   }

@@ -138,7 +138,7 @@ std::vector<Data> Cases::by_device() {
   String note;
   auto loaded = gpu::LoadedContext::load(engine, std::move(*blob), segments, nullptr, &note);
   REQUIRE_OK(loaded);
-  auto execution = gpu::Execution::make(**loaded, "normal");
+  auto execution = gpu::Execution::make(**loaded, {});
   REQUIRE_OK(execution);
   std::vector<Data> results;
   std::vector<qr_io_buffer> inputs(graph.inputs.size()), outputs(graph.outputs.size());

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/gpu/opencl/replay.h"
+
+#include <cstring>
+
+namespace quarry::opencl {
+
+namespace {
+
+constexpr char kBuffers[] = "cl_khr_command_buffer", kRecordings[] = "cl_qcom_recordable_queues";
+// Numbers of clGetDeviceInfo, and of what it gives.
+constexpr cl_device_info kExtensionsWithVersion = 0x1060, kCapabilities = 0x12A9, kRequiredQueue = 0x12AA,
+                         kMostRecorded = 0x41DE;
+constexpr std::uint64_t kSimultaneousCapability = 1 << 2;
+
+// As CL_MAKE_VERSION packs it; 0: drivers before OpenCL 3.0 do not tell.
+std::uint32_t version_of(const Library &library, cl_device_id device, std::string_view name) {
+  struct Row {
+    std::uint32_t version;
+    char name[64];
+  };
+  std::size_t bytes = 0;
+  if (library->GetDeviceInfo(device, kExtensionsWithVersion, 0, nullptr, &bytes) != CL_SUCCESS) return 0;
+  Vector<Row> rows(bytes / sizeof(Row));
+  if (rows.empty() || library->GetDeviceInfo(device, kExtensionsWithVersion, rows.size() * sizeof(Row), rows.data(),
+                                             nullptr) != CL_SUCCESS)
+    return 0;
+  for (const Row &row : rows)
+    if (std::string_view(row.name, strnlen(row.name, sizeof row.name)) == name) return row.version;
+  return 0;
+}
+
+template <class T>
+bool find(const Library &library, cl_platform_id platform, const char *name, T &out) {
+  void *found = library->GetExtensionFunctionAddressForPlatform
+                    ? library->GetExtensionFunctionAddressForPlatform(platform, name)
+                    : nullptr;
+  if (!found) found = library.find(name);
+  out = reinterpret_cast<T>(found);
+  return found != nullptr;
+}
+
+String find_buffers(const Library &library, cl_platform_id platform, cl_device_id device, Replay &out) {
+  const std::uint32_t version = version_of(library, device, kBuffers);
+  const std::uint32_t major = version >> 22, minor = (version >> 12) & 1023, patch = version & 4095;
+  const String name = version ? format("%s %u.%u.%u", kBuffers, major, minor, patch) : String(kBuffers);
+  if (version && !(major == 0 && minor == 9) && major != 1) return "found " + name + ", expected 0.9 to 1";
+  std::uint64_t required = 0, capabilities = 0;
+  if (library->GetDeviceInfo(device, kRequiredQueue, sizeof required, &required, nullptr) == CL_SUCCESS &&
+      required != 0)
+    return format("%s: found queue properties 0x%llx required, expected none", name.c_str(),
+                  static_cast<unsigned long long>(required));
+  if (library->GetDeviceInfo(device, kCapabilities, sizeof capabilities, &capabilities, nullptr) == CL_SUCCESS)
+    out.simultaneous = (capabilities & kSimultaneousCapability) != 0;
+  if (!find(library, platform, "clCreateCommandBufferKHR", out.create) ||
+      !find(library, platform, "clCommandNDRangeKernelKHR", out.kernel) ||
+      !find(library, platform, "clFinalizeCommandBufferKHR", out.finalize) ||
+      !find(library, platform, "clEnqueueCommandBufferKHR", out.enqueue) ||
+      !find(library, platform, "clReleaseCommandBufferKHR", out.release))
+    return name + ": found not all of its functions";
+  out.way = Replay::Way::CommandBuffer;
+  return name;
+}
+
+String find_recordings(const Library &library, cl_platform_id platform, cl_device_id device, Replay &out) {
+  std::size_t most = 0;
+  if (library->GetDeviceInfo(device, kMostRecorded, sizeof most, &most, nullptr) == CL_SUCCESS && most > 0)
+    out.most = most;
+  if (!find(library, platform, "clNewRecordingQCOM", out.begin) ||
+      !find(library, platform, "clEndRecordingQCOM", out.end) ||
+      !find(library, platform, "clEnqueueRecordingQCOM", out.enqueue_recording) ||
+      !find(library, platform, "clReleaseRecordingQCOM", out.release))
+    return String(kRecordings) + ": found not all of its functions";
+  out.way = Replay::Way::Qualcomm;
+  return kRecordings;
+}
+
+}  // namespace
+
+bool names_extension(std::string_view all, std::string_view extension) noexcept {
+  for (std::size_t at = all.find(extension); at != all.npos; at = all.find(extension, at + 1)) {
+    const std::size_t end = at + extension.size();
+    if ((at == 0 || all[at - 1] == ' ') && (end == all.size() || all[end] == ' ')) return true;
+  }
+  return false;
+}
+
+Replay find_replay(const Library &library, cl_platform_id platform, cl_device_id device, std::string_view extensions) {
+  Replay out;
+  out.text = "the driver has no extension for it";
+  if (names_extension(extensions, kBuffers)) out.text = find_buffers(library, platform, device, out);
+  if (out.way == Replay::Way::None && names_extension(extensions, kRecordings))
+    out.text = find_recordings(library, platform, device, out);
+  return out;
+}
+
+}  // namespace quarry::opencl
