@@ -169,7 +169,13 @@ constexpr qr_plugin_device_api kDevice = {sizeof(qr_plugin_device_api), 0, devic
 gpu::Target target_of(qr_backend *backend, const qr_compile_request &request) {
   auto chosen = backend->machine().choose(request.device,
                                           plugin::option(request.options, request.option_count, "gpu.device", ""));
-  return chosen.ok() ? gpu::target_of(**chosen) : gpu::Target();
+  gpu::Target target = chosen.ok() ? gpu::target_of(**chosen) : gpu::Target();
+  target.halves = plugin::option(request.options, request.option_count, "gpu.f16_products", "f32") == "f16";
+  if (target.halves && chosen.ok() && !(*chosen)->computes_half())
+    plugin::log(
+        backend->allocator.host(), QR_LOG_WARN, "gpu",
+        format("gpu.f16_products=f16: %s has no cl_khr_fp16 and computes in f32", printable((*chosen)->name).c_str()));
+  return target;
 }
 
 Vector<qir::Bytes> segments_of(const qr_plugin_graph &graph) {

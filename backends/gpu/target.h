@@ -8,6 +8,7 @@ namespace quarry::gpu {
 struct Target {
   bool doubles = false;  // f64
   bool dots = false;     // products of four integers of 8 bits, summed, where that pays
+  bool halves = false;   // products of f16 in 16 bits, which its user asked for
 };
 
 }  // namespace quarry::gpu

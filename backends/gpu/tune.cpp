@@ -16,8 +16,11 @@ using opencl::check;
 
 struct Tile {
   std::int32_t rows, cols, group_x, group_y;
-  std::int32_t local = 0;  // of products of matrices: steps of k in local memory
+  std::int32_t local = 0;  // steps of the sum in local memory
 };
+
+// Whether products of the kernel may go by way of local memory.
+bool has_local(Kernel kernel) { return kernel == Kernel::MatMulTile || kernel == Kernel::ConvTile; }
 
 // The tile of a step lies in four of its numbers, one behind the other, or five.
 std::int32_t *tile_numbers(Plan &plan, const Step &step) {
@@ -49,7 +52,7 @@ Tile cut(Tile tile, const Form &form) {
 
 void put(const Form &form, std::int32_t *numbers, const Tile &tile) {
   numbers[0] = tile.rows, numbers[1] = tile.cols, numbers[2] = tile.group_x, numbers[3] = tile.group_y;
-  if (form.kernel == Kernel::MatMulTile) numbers[4] = tile.local;
+  if (has_local(form.kernel)) numbers[4] = tile.local;
 }
 
 // A processor wants what fills its registers, by vectors as wide as it has them, and few work items; a graphics
@@ -154,12 +157,11 @@ Status measure_tiles(Plan &plan, const Engine &engine, const plugin::StopToken &
       put(form, numbers, found->second);
       continue;
     }
-    const Tile by_rule{numbers[0], numbers[1], numbers[2], numbers[3],
-                       form.kernel == Kernel::MatMulTile ? numbers[4] : 0};
+    const Tile by_rule{numbers[0], numbers[1], numbers[2], numbers[3], has_local(form.kernel) ? numbers[4] : 0};
     ProgramText text;
     Vector<Candidate> candidates;
     for (const Tile &way : tiles_for(engine.device(), form.kernel)) {
-      if (way.local != 0 && form.kernel != Kernel::MatMulTile) continue;
+      if (way.local != 0 && !has_local(form.kernel)) continue;
       Candidate candidate{cut(way, form), 0, {}};
       put(form, numbers, candidate.tile);
       if (!find_bounds(form, candidate.bounds).ok()) continue;

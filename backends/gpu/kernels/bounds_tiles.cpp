@@ -18,6 +18,16 @@ Status reals(const Form &form) {
              : bad_form(form, "operands that are no reals of one type");
 }
 
+// What a group brings into the 16 KB of local memory that every device has: so much of each step. And sums of f16.
+Status nearby(const Form &form, const Fields &f, std::int64_t of_a_step) {
+  const std::int64_t local = f("LOCAL"), halves = f("HALVES");
+  if (local != 0 && (!is_power(local, 4, 32) || of_a_step < 2 || of_a_step > kMostLocal / local))
+    return bad_form(form, "a tile that is none");
+  return halves == 0 || (is_power(halves, 4, 64) && form.operands[0].dtype == DType::F16)
+             ? Status()
+             : bad_form(form, "sums of 16 bits of what is not");
+}
+
 // Of integers of 8 bits; what is read as numbers of 32 bits lies as such do.
 Status dots(const Form &form) {
   const DType first = form.operands[0].dtype;
@@ -61,15 +71,10 @@ Status bounds_matmul_tile(const Form &form, Bounds &out) {
       return bad_form(form, "columns that do not lie side by side");
     add_distance(out.ranges[1], f("K"), f("B_K"));
   }
-  const std::int64_t tile_rows = f("ROWS"), local = f("LOCAL");
-  // In the 16 KB of local memory that every device has.
-  if (local != 0 &&
-      (!is_power(local, 4, 32) || tile_rows < 1 || tile_rows > 16 || cols < 1 || cols > kPanel || f("GROUP_X") < 1 ||
-       f("GROUP_X") > kMostInGroup || f("GROUP_Y") < 1 || f("GROUP_Y") > kMostInGroup ||
-       (f("GROUP_Y") * tile_rows + f("GROUP_X") * cols) * local > kMostLocal))
-    return bad_form(form, "a tile that is none");
+  const std::int64_t tile_rows = f("ROWS");
   if (cols < 1 || tile_rows < 1) return bad_form(form, "a tile that is none");
   QR_RETURN_IF_ERROR(reals(form));
+  QR_RETURN_IF_ERROR(nearby(form, f, f("GROUP_X") * cols + f("GROUP_Y") * tile_rows));
   return tiles(form, f, out, (columns + cols - 1) / cols, (rows + tile_rows - 1) / tile_rows);
 }
 
@@ -108,6 +113,7 @@ Status bounds_conv_tile(const Form &form, Bounds &out) {
   QR_RETURN_IF_ERROR(window_bounds(form, out, f));
   QR_RETURN_IF_ERROR(taps_of(form, f, taps));
   QR_RETURN_IF_ERROR(reals(form));
+  QR_RETURN_IF_ERROR(nearby(form, f, f("GROUP_X") * f("ROWS") + f("GROUP_Y") * f("COLS")));
   return conv_panels(form, f, out, f("CHANNELS") * taps);
 }
 

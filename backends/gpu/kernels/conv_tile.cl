@@ -1,23 +1,82 @@
 // A work item has ROWS pixels of the result and a vector of COLS channels. Weights lie [panel of 16 channels][tap][channel
-// of the input][16], with zeros behind the last.
+// of the input][16], with zeros behind the last. With LOCAL a group brings what it reads for LOCAL steps, of taps and
+// channels, into local memory first; results are the same to the bit. HALVES: matmul_tile.cl.
 #define CONV_CHECKED (PAD_0 > 0 || PAD_1 > 0 || PAD_2 > 0 || (OUT_0 - 1) * STRIDE_0 - PAD_0 + (KERNEL_0 - 1) * DILATION_0 >= IN_0 || \
   (OUT_1 - 1) * STRIDE_1 - PAD_1 + (KERNEL_1 - 1) * DILATION_1 >= IN_1 || (OUT_2 - 1) * STRIDE_2 - PAD_2 + (KERNEL_2 - 1) * DILATION_2 >= IN_2)
+#define STEPS (KERNEL_0 * KERNEL_1 * KERNEL_2 * CHANNELS)
+#if HALVES && defined(cl_khr_fp16)
+#define IN_HALVES 1
+#define NEAR half
+#define READ0(i) HALF0(i)
+#define READ1(i) HALF1(i)
+#define VREAD1(i) VHALF1(i)
+#define PER_PART (LOCAL ? LOCAL : HALVES)
+#else
+#define IN_HALVES 0
+#define NEAR T0
+#define READ0(i) LOAD0(i)
+#define READ1(i) LOAD1(i)
+#define VREAD1(i) VLOAD1(i)
+#define PER_PART CHANNELS
+#endif
 __kernel GROUP void KERNEL(ARGUMENTS) {
   const int first = (int)get_global_id(0) * ROWS, channel = (int)get_global_id(1) * COLS;
   uint g = (uint)get_global_id(2);
+#if !LOCAL
   if (first >= INNER_LAST || channel >= INNER_FIRST) return;
+#endif
   COORDINATES
   int y0 = 0, y1 = 0;
-  const int at_x = AT0, at_w = AT1 + channel / 16 * (KERNEL_0 * KERNEL_1 * KERNEL_2 * CHANNELS * 16) + channel % 16;
-  int first_z[ROWS], first_y[ROWS], first_x[ROWS];
+  const int at_x = AT0;
   VECTOR(T0, COLS) sum[ROWS];
+  #pragma unroll
+  for (int i = 0; i < ROWS; ++i) sum[i] = 0;
+#if IN_HALVES
+  VECTOR(half, COLS) part[ROWS];
+#define BEGIN_PART for (int i = 0; i < ROWS; ++i) part[i] = 0;
+#define END_PART for (int i = 0; i < ROWS; ++i) sum[i] += QR_JOIN(convert_float, COLS)(part[i]);
+#else
+#define part sum
+#define BEGIN_PART
+#define END_PART
+#endif
+#if LOCAL
+  __local NEAR pixels[LOCAL * GROUP_X * ROWS], weights[LOCAL * GROUP_Y * COLS];
+  const int lane = (int)(get_local_id(1) * GROUP_X + get_local_id(0)), at_w = AT1;
+  const int group_pixel = (int)get_group_id(0) * (GROUP_X * ROWS), group_channel = (int)get_group_id(1) * (GROUP_Y * COLS);
+  for (int begin = 0; begin < STEPS; begin += LOCAL) {
+    for (int t = lane; t < LOCAL * GROUP_X * ROWS; t += GROUP_X * GROUP_Y) {
+      const int k = begin + t / (GROUP_X * ROWS), p = min(group_pixel + t % (GROUP_X * ROWS), INNER_LAST - 1);
+      const int tap = k / CHANNELS, kz = tap / (KERNEL_1 * KERNEL_2), ky = tap / KERNEL_2 % KERNEL_1, kx = tap % KERNEL_2;
+      const int iz = p / (OUT_1 * OUT_2) * STRIDE_0 - PAD_0 + kz * DILATION_0;
+      const int iy = p / OUT_2 % OUT_1 * STRIDE_1 - PAD_1 + ky * DILATION_1, ix = p % OUT_2 * STRIDE_2 - PAD_2 + kx * DILATION_2;
+      const int in = k < STEPS && iz >= 0 && iz < IN_0 && iy >= 0 && iy < IN_1 && ix >= 0 && ix < IN_2;
+      pixels[t] = in ? READ0(at_x + iz * X_0 + iy * X_1 + ix * X_2 + k % CHANNELS * X_CHANNEL) : (NEAR)0;
+    }
+    for (int t = lane; t < LOCAL * GROUP_Y * COLS; t += GROUP_X * GROUP_Y) {
+      const int k = begin + t / (GROUP_Y * COLS), c = group_channel + t % (GROUP_Y * COLS);
+      weights[t] = k < STEPS && c < INNER_FIRST ? READ1(at_w + c / 16 * (STEPS * 16) + k * 16 + c % 16) : (NEAR)0;
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    BEGIN_PART
+    for (int k = 0; k < LOCAL; ++k) {
+      const VECTOR(NEAR, COLS) w = QR_JOIN(vload, COLS)(0, weights + (k * GROUP_Y + (int)get_local_id(1)) * COLS);
+      #pragma unroll
+      for (int i = 0; i < ROWS; ++i) part[i] += pixels[(k * GROUP_X + (int)get_local_id(0)) * ROWS + i] * w;
+    }
+    END_PART
+    barrier(CLK_LOCAL_MEM_FENCE);
+  }
+  if (first >= INNER_LAST || channel >= INNER_FIRST) return;
+#else
+  const int at_w = AT1 + channel / 16 * (STEPS * 16) + channel % 16;
+  int first_z[ROWS], first_y[ROWS], first_x[ROWS];
   #pragma unroll
   for (int i = 0; i < ROWS; ++i) {
     const int p = min(first + i, INNER_LAST - 1);
     first_z[i] = p / (OUT_1 * OUT_2) * STRIDE_0 - PAD_0;
     first_y[i] = p / OUT_2 % OUT_1 * STRIDE_1 - PAD_1;
     first_x[i] = p % OUT_2 * STRIDE_2 - PAD_2;
-    sum[i] = 0;
   }
   for (int kz = 0; kz < KERNEL_0; ++kz)
     for (int ky = 0; ky < KERNEL_1; ++ky)
@@ -37,25 +96,32 @@ __kernel GROUP void KERNEL(ARGUMENTS) {
           if (!in[i]) from[i] = at_x;
 #endif
         }
+        for (int begin = 0; begin < CHANNELS; begin += PER_PART) {
+          const int end = min(begin + PER_PART, CHANNELS);
+          BEGIN_PART
 #if CONV_CHECKED
-        if (!all) {
-          for (int c = 0; c < CHANNELS; ++c) {
-            const VECTOR(T0, COLS) w = VLOAD1(w_at + c * 16);
-            #pragma unroll
-            for (int i = 0; i < ROWS; ++i) {
-              const T0 v = LOAD0(from[i] + c * X_CHANNEL);
-              sum[i] += (in[i] ? v : 0) * w;
+          if (!all) {
+            for (int c = begin; c < end; ++c) {
+              const VECTOR(NEAR, COLS) w = VREAD1(w_at + c * 16);
+              #pragma unroll
+              for (int i = 0; i < ROWS; ++i) {
+                const NEAR v = READ0(from[i] + c * X_CHANNEL);
+                part[i] += (in[i] ? v : (NEAR)0) * w;
+              }
             }
+            END_PART
+            continue;
           }
-          continue;
-        }
 #endif
-        for (int c = 0; c < CHANNELS; ++c) {
-          const VECTOR(T0, COLS) w = VLOAD1(w_at + c * 16);
-          #pragma unroll
-          for (int i = 0; i < ROWS; ++i) sum[i] += LOAD0(from[i] + c * X_CHANNEL) * w;
+          for (int c = begin; c < end; ++c) {
+            const VECTOR(NEAR, COLS) w = VREAD1(w_at + c * 16);
+            #pragma unroll
+            for (int i = 0; i < ROWS; ++i) part[i] += READ0(from[i] + c * X_CHANNEL) * w;
+          }
+          END_PART
         }
       }
+#endif
   T0 done[ROWS * COLS];
   #pragma unroll
   for (int i = 0; i < ROWS; ++i) VSTORE(sum[i], done + i * COLS);
@@ -70,4 +136,14 @@ __kernel GROUP void KERNEL(ARGUMENTS) {
     }
   }
 }
+#undef part
+#undef BEGIN_PART
+#undef END_PART
+#undef PER_PART
+#undef VREAD1
+#undef READ1
+#undef READ0
+#undef NEAR
+#undef IN_HALVES
+#undef STEPS
 #undef CONV_CHECKED

@@ -1,6 +1,14 @@
 // y[m, n] = sum over k of a[m, k] * b[k, n]: a work item has ROWS rows and a vector of COLS columns. The columns of b lie
 // side by side, or in panels of PANEL columns, row behind row, with zeros behind the last column. With LOCAL a group
-// brings what it reads for LOCAL steps of k into local memory first; results are the same to the bit.
+// brings what it reads for LOCAL steps of k into local memory first; results are the same to the bit. With HALVES, products
+// of f16 are multiplied and so many of them (or LOCAL) summed in 16 bits, and those sums in 32, where the device does that.
+#if HALVES && defined(cl_khr_fp16)
+#define IN_HALVES 1
+#define NEAR half
+#else
+#define IN_HALVES 0
+#define NEAR T0
+#endif
 __kernel GROUP void KERNEL(ARGUMENTS) {
   const int column = (int)get_global_id(0) * COLS, first = (int)get_global_id(1) * ROWS;
   uint g = (uint)get_global_id(2);
@@ -17,14 +25,18 @@ __kernel GROUP void KERNEL(ARGUMENTS) {
     sum[i] = 0;
   }
 #if LOCAL
-  __local T0 left[GROUP_Y * ROWS * LOCAL], right[LOCAL * GROUP_X * COLS];
+  __local NEAR left[GROUP_Y * ROWS * LOCAL], right[LOCAL * GROUP_X * COLS];
   const int lane = (int)(get_local_id(1) * GROUP_X + get_local_id(0)), from = column;
   const int group_row = (int)get_group_id(1) * (GROUP_Y * ROWS), group_column = (int)get_group_id(0) * (GROUP_X * COLS);
   for (int begin = 0; begin < K; begin += LOCAL) {
     for (int t = lane; t < GROUP_Y * ROWS * LOCAL; t += GROUP_X * GROUP_Y) {
       const int k = begin + t % LOCAL;
       y0 = min(group_row + t / LOCAL, INNER_FIRST - 1);
+#if IN_HALVES
+      left[t] = k < K ? HALF0(AT0 + k * A_K) : (half)0;
+#else
       left[t] = k < K ? LOAD0(AT0 + k * A_K) : 0;
+#endif
     }
     for (int t = lane; t < LOCAL * GROUP_X * COLS; t += GROUP_X * GROUP_Y) {
       const int k = begin + t / (GROUP_X * COLS);
@@ -34,14 +46,31 @@ __kernel GROUP void KERNEL(ARGUMENTS) {
 #else
       const int b = AT1;
 #endif
+#if IN_HALVES
+      right[t] = k < K ? HALF1(b + k * B_K) : (half)0;
+#else
       right[t] = k < K ? LOAD1(b + k * B_K) : 0;
+#endif
     }
     barrier(CLK_LOCAL_MEM_FENCE);
+#if IN_HALVES
+    VECTOR(half, COLS) part[ROWS];
+    #pragma unroll
+    for (int i = 0; i < ROWS; ++i) part[i] = 0;
+#else
+#define part sum
+#endif
     for (int k = 0; k < LOCAL; ++k) {
-      const VECTOR(T0, COLS) w = QR_JOIN(vload, COLS)(0, right + (k * GROUP_X + (int)get_local_id(0)) * COLS);
+      const VECTOR(NEAR, COLS) w = QR_JOIN(vload, COLS)(0, right + (k * GROUP_X + (int)get_local_id(0)) * COLS);
       #pragma unroll
-      for (int i = 0; i < ROWS; ++i) sum[i] += left[((int)get_local_id(1) * ROWS + i) * LOCAL + k] * w;
+      for (int i = 0; i < ROWS; ++i) part[i] += left[((int)get_local_id(1) * ROWS + i) * LOCAL + k] * w;
     }
+#if IN_HALVES
+    #pragma unroll
+    for (int i = 0; i < ROWS; ++i) sum[i] += QR_JOIN(convert_float, COLS)(part[i]);
+#else
+#undef part
+#endif
     barrier(CLK_LOCAL_MEM_FENCE);
   }
   if (column >= INNER_LAST || first >= INNER_FIRST) return;
@@ -55,11 +84,26 @@ __kernel GROUP void KERNEL(ARGUMENTS) {
   y1 = from;
   const int b = AT1;
 #endif
+#if IN_HALVES
+  for (int begin = 0; begin < K; begin += HALVES) {
+    VECTOR(half, COLS) part[ROWS];
+    #pragma unroll
+    for (int i = 0; i < ROWS; ++i) part[i] = 0;
+    for (int k = begin; k < min(begin + HALVES, K); ++k) {
+      const VECTOR(half, COLS) w = VHALF1(b + k * B_K);
+      #pragma unroll
+      for (int i = 0; i < ROWS; ++i) part[i] += HALF0(at[i] + k * A_K) * w;
+    }
+    #pragma unroll
+    for (int i = 0; i < ROWS; ++i) sum[i] += QR_JOIN(convert_float, COLS)(part[i]);
+  }
+#else
   for (int k = 0; k < K; ++k) {
     const VECTOR(T0, COLS) w = VLOAD1(b + k * B_K);
     #pragma unroll
     for (int i = 0; i < ROWS; ++i) sum[i] += LOAD0(at[i] + k * A_K) * w;
   }
+#endif
 #endif
   T0 done[ROWS * COLS];
   #pragma unroll
@@ -75,3 +119,5 @@ __kernel GROUP void KERNEL(ARGUMENTS) {
     }
   }
 }
+#undef NEAR
+#undef IN_HALVES

@@ -1,4 +1,7 @@
 // What every kernel may use.
+#ifdef cl_khr_fp16
+#pragma OPENCL EXTENSION cl_khr_fp16 : enable
+#endif
 #define QR_JOIN_NOW(a, b) a##b
 #define QR_JOIN(a, b) QR_JOIN_NOW(a, b)
 #define VECTOR(type, n) QR_JOIN(type, n)

@@ -139,6 +139,10 @@ void define_operands(const Form &form, const KernelRow &row, Macros &macros) {
     } else if (i < last) {
       if (*storage.vector) macros.define("VLOAD" + name + "(i)", replaced(storage.vector, 'p', pointer));
       macros.define("LOAD" + name + "(i)", format("(%s)", replaced(storage.load, 'p', pointer).c_str()));
+      if (operand.dtype == DType::F16) {
+        macros.define("HALF" + name + "(i)", format("(*(%s))", pointer.c_str()));
+        macros.define("VHALF" + name + "(i)", format("QR_JOIN(vload, COLS)(0, %s)", pointer.c_str()));
+      }
       if (dtype_bits(operand.dtype) == 8) {
         // Four at once; as one number where they lie as one would.
         macros.define("FOUR" + name + "(i)", format("as_uint(vload4(0, %s))", pointer.c_str()));

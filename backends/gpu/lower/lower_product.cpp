@@ -61,6 +61,9 @@ Tile tile_of(std::int64_t rows, std::int64_t columns) {
 void put(Vector<std::int64_t> &fields, const Tile &tile) {
   fields.insert(fields.end(), {tile.rows, tile.cols, tile.group_x, tile.group_y});
 }
+// How many products of f16 are summed in 16 bits, before sums of 32 take them: 0 where the user did not ask for it. So
+// few that what they lose is a thousandth of their sum.
+std::int64_t halves(const Lowering &l, DType dtype) { return l.target().halves && dtype == DType::F16 ? 16 : 0; }
 constexpr std::int64_t kNoLocal = 0;  // of a product: without local memory
 // Columns that vectors of kernels are worth while for.
 constexpr std::int64_t kFewestColumns = 4;
@@ -141,7 +144,7 @@ Status lower_conv(Lowering &l, const qir::Node &node) {
   for (Arg &operand : elements.operands) operand.view = strided::broadcast(operand.view, l.shape(elements.result));
   const Tile cut = is_product ? tile_of(per_out, pixels) : tile_of(pixels, per_out);
   if (is_product) {
-    Vector<std::int64_t> fields{per_in, 1, x.strides[1], 0};
+    Vector<std::int64_t> fields{per_in, 1, x.strides[1], 0, halves(l, l.dtype(xi))};
     put(fields, cut), fields.push_back(kNoLocal);
     const Arg base[] = {filters, images};
     const View y = l.result(elements.result);
@@ -151,7 +154,7 @@ Status lower_conv(Lowering &l, const qir::Node &node) {
   Vector<std::int64_t> fields{per_in, x.strides[1]};
   if (transposed) fields.push_back(per_out * taps), fields.push_back(taps);
   for (const auto *list : {in, steps, out, kernel, stride, dilation, pad}) fields.insert(fields.end(), list, list + 3);
-  if (tiled) put(fields, cut);
+  if (tiled) fields.push_back(halves(l, l.dtype(xi))), put(fields, cut), fields.push_back(kNoLocal);
   else if (!transposed) fields.push_back(packed), fields.push_back(tile);
   const View y = l.result(elements.result);
   return l.emit(transposed ? Kernel::ConvTranspose
@@ -192,7 +195,10 @@ Status product(Lowering &l, const Dims &dims, View a, std::int64_t a_k, View b, 
     }
   }
   Vector<std::int64_t> fields{k, a_k, b_k};
-  if (tiled) fields.push_back(panel), put(fields, tile_of(m, n)), fields.push_back(kNoLocal);
+  if (tiled) {
+    fields.push_back(panel), fields.push_back(halves(l, dtype));
+    put(fields, tile_of(m, n)), fields.push_back(kNoLocal);
+  }
   const Arg base[] = {{std::move(a), dtype}, {std::move(b), dtype}};
   const View y = l.result(elements.result);
   return l.emit(tiled ? Kernel::MatMulTile : Kernel::MatMul, dims, fields, base, elements,

@@ -1,9 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels of reals, and what moves elements of any type, against cpu-reference.
-#include <array>
-
-#include "backends/gpu/kernels/bounds.h"
-#include "backends/gpu/tune.h"
 #include "tests/unit/gpu/kernel_case.h"
 
 using namespace quarry;
@@ -176,58 +172,6 @@ TEST_CASE("products in tiles: whole ones, parts at the edges, weights in panels,
                   {attribute("pads", Ints{1, 1, 1, 1})})});
   cases.same(p, "Conv of NaN", true, 1e-4);
   cases.run();
-}
-
-TEST_CASE("products in tiles by way of local memory") {
-  if (!has_device()) return;
-  for (const auto &[rows, cols, x, y, local] : {std::array{4, 4, 16, 4, 8}, std::array{8, 8, 8, 8, 16},
-                                                std::array{2, 16, 1, 4, 4}, std::array{1, 2, 4, 1, 32}}) {
-    const std::int32_t tile[] = {rows, cols, x, y, local};
-    Cases cases([&](gpu::Plan &plan) {
-      for (const gpu::Step &step : plan.steps) {
-        const auto kernel = static_cast<gpu::Kernel>(step.kernel);
-        REQUIRE_EQ(kernel, gpu::Kernel::MatMulTile);
-        std::copy_n(tile, 5,
-                    plan.numbers.data() + step.numbers + gpu::Fields::place(gpu::kernel_row(kernel).fields, "ROWS"));
-      }
-    });
-    for (const auto &[a, b] : std::vector<std::pair<qir::Shape, qir::Shape>>{
-             {{17, 33}, {33, 37}}, {{2, 8, 5}, {2, 5, 16}}, {{70, 40}, {40, 130}}}) {
-      Pieces p;
-      p.gives({p.of(Op::Relu, p.node(Op::MatMul, {p.input(a), p.input(b)}))});
-      cases.same(p, "local");
-      Pieces q;
-      q.gives({q.of(Op::Relu, q.node(Op::MatMul, {q.input(a, DType::F16), q.input(b, DType::F16)}))});
-      cases.same(q, "local, f16", false, tolerance_of(DType::F16));
-    }
-    Pieces w;
-    w.gives({w.node(Op::MatMul, {w.input({2, 9, 40}), w.column(40 * 35, {40, 35})})});
-    cases.same(w, "local, weights in panels");
-    cases.run();
-  }
-}
-
-TEST_CASE("tiles are fitted to a device and measured") {
-  if (!has_device()) return;
-  Pieces p;
-  const i32 h = p.node(Op::MatMul, {p.input({40, 24}), p.column(24 * 48, {24, 48})});
-  p.gives({p.node(Op::MatMul, {p.of(Op::Relu, h), p.column(48 * 40, {48, 40})})});
-  auto compiled = gpu::compile(p.graph, {}, {});
-  REQUIRE_OK(compiled);
-  gpu::Plan &plan = compiled->plan;
-  const auto before = plan.numbers;
-  const qr_host host{};
-  const auto engine = engine_under_test();
-  gpu::fit_tiles(plan, engine->device());
-  REQUIRE_OK(gpu::measure_tiles(plan, *engine, plugin::StopToken(nullptr, host)));
-  CHECK_EQ(plan.numbers.size(), before.size());
-  Vector<gpu::StepOperand> operands;
-  for (const gpu::Step &step : plan.steps) {
-    gpu::Form form;
-    gpu::Bounds bounds;
-    REQUIRE(gpu::form_of(plan, step, operands, form));
-    REQUIRE_OK(gpu::find_bounds(form, bounds));
-  }
 }
 
 TEST_CASE("reductions, lines and norms") {

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// The ways in which products of reals are computed, each against cpu-reference: tiles, local memory, halves.
+#include <array>
+
+#include "backends/gpu/kernels/bounds.h"
+#include "tests/unit/gpu/kernel_case.h"
+
+using namespace quarry;
+using namespace quarry::test;
+
+namespace {
+
+// Every step that has a tile gets this one.
+Cases::Change with_tile(const std::array<std::int32_t, 5> &tile) {
+  return [tile](gpu::Plan &plan) {
+    std::size_t count = 0;
+    for (const gpu::Step &step : plan.steps) {
+      const auto kernel = static_cast<gpu::Kernel>(step.kernel);
+      if (kernel != gpu::Kernel::MatMulTile && kernel != gpu::Kernel::ConvTile) continue;
+      std::copy_n(tile.data(), 5,
+                  plan.numbers.data() + step.numbers + gpu::Fields::place(gpu::kernel_row(kernel).fields, "ROWS"));
+      ++count;
+    }
+    CHECK_GT(count, 0u);
+  };
+}
+
+struct Convolution {
+  std::int64_t n, c, h, w, m, k, stride, pad, group;
+};
+// A convolution of constant weights, a bias and Relu behind it.
+i32 convolution(Pieces &p, const Convolution &c, DType dtype = DType::F32) {
+  const i32 x = p.input({c.n, c.c, c.h, c.w}, dtype);
+  const std::int64_t count = c.m * c.c / c.group * c.k * c.k;
+  i32 w = p.column(count, {c.m, c.c / c.group, c.k, c.k}), bias = p.column(c.m);
+  if (dtype != DType::F32) {
+    w = p.node(Op::Cast, {w}, {attribute("to", static_cast<std::int64_t>(dtype))});
+    bias = p.node(Op::Cast, {bias}, {attribute("to", static_cast<std::int64_t>(dtype))});
+  }
+  return p.of(Op::Relu, p.node(Op::Conv, {x, w, bias},
+                               {attribute("pads", Ints{c.pad, c.pad, c.pad, c.pad}),
+                                attribute("strides", Ints{c.stride, c.stride}), attribute("group", c.group)}));
+}
+
+}  // namespace
+
+TEST_CASE("products in tiles by way of local memory") {
+  if (!has_device()) return;
+  for (const auto &tile : {std::array{4, 4, 16, 4, 8}, std::array{8, 8, 8, 8, 16}, std::array{2, 16, 1, 4, 4},
+                           std::array{1, 2, 4, 1, 32}}) {
+    Cases cases(with_tile(tile));
+    for (const auto &[a, b] : std::vector<std::pair<qir::Shape, qir::Shape>>{
+             {{17, 33}, {33, 37}}, {{2, 8, 5}, {2, 5, 16}}, {{70, 40}, {40, 130}}}) {
+      Pieces p;
+      p.gives({p.of(Op::Relu, p.node(Op::MatMul, {p.input(a), p.input(b)}))});
+      cases.same(p, "local");
+      Pieces q;
+      q.gives({q.of(Op::Relu, q.node(Op::MatMul, {q.input(a, DType::F16), q.input(b, DType::F16)}))});
+      cases.same(q, "local, f16", false, tolerance_of(DType::F16));
+    }
+    Pieces w;
+    w.gives({w.node(Op::MatMul, {w.input({2, 9, 40}), w.column(40 * 35, {40, 35})})});
+    cases.same(w, "local, weights in panels");
+    for (const Convolution &c : {Convolution{2, 5, 7, 9, 19, 3, 1, 1, 1}, Convolution{1, 8, 9, 8, 40, 3, 2, 1, 2},
+                                 Convolution{1, 4, 3, 3, 8, 5, 1, 2, 1}, Convolution{1, 3, 8, 7, 5, 2, 1, 0, 1}}) {
+      Pieces v;
+      v.gives({convolution(v, c)});
+      cases.same(v, "local, Conv", false, 1e-4);
+    }
+    cases.run();
+  }
+}
+
+// Where the device has no arithmetic of 16 bits the kernels do without, and are nearer.
+TEST_CASE("products of f16 in 16 bits") {
+  if (!has_device()) return;
+  const gpu::Target target{.doubles = false, .dots = false, .halves = true};
+  for (const auto &tile : {std::array{8, 16, 4, 1, 0}, std::array{4, 4, 16, 4, 8}, std::array{1, 2, 8, 8, 0}}) {
+    Cases cases(target, with_tile(tile));
+    const auto in_halves = [&](const Pieces &p) {
+      auto compiled = gpu::compile(p.graph, {}, target);
+      REQUIRE_OK(compiled);
+      for (const gpu::Step &step : compiled->plan.steps) {
+        const gpu::KernelRow &row = gpu::kernel_row(static_cast<gpu::Kernel>(step.kernel));
+        if (String(row.fields).find("HALVES") == String::npos) continue;
+        CHECK_EQ(compiled->plan.numbers[step.numbers + gpu::Fields::place(row.fields, "HALVES")], 16);
+      }
+    };
+    for (const auto &[a, b] :
+         std::vector<std::pair<qir::Shape, qir::Shape>>{{{17, 33}, {33, 37}}, {{2, 8, 500}, {2, 500, 16}}}) {
+      Pieces p;
+      p.gives({p.of(Op::Relu, p.node(Op::MatMul, {p.input(a, DType::F16), p.input(b, DType::F16)}))});
+      in_halves(p);
+      cases.same(p, "MatMul", false, 1e-2);
+    }
+    for (const Convolution &c : {Convolution{2, 5, 7, 9, 19, 3, 1, 1, 1}, Convolution{1, 64, 9, 8, 40, 3, 2, 1, 2},
+                                 Convolution{1, 90, 4, 4, 18, 1, 1, 0, 1}}) {
+      Pieces p;
+      p.gives({convolution(p, c, DType::F16)});
+      in_halves(p);
+      cases.same(p, "Conv", false, 1e-2);
+    }
+    cases.run();
+  }
+}
+
+TEST_CASE("tiles are fitted to a device and measured") {
+  if (!has_device()) return;
+  Pieces p;
+  const i32 h = p.node(Op::MatMul, {p.input({40, 24}), p.column(24 * 48, {24, 48})});
+  p.gives({p.node(Op::MatMul, {p.of(Op::Relu, h), p.column(48 * 40, {48, 40})})});
+  auto compiled = gpu::compile(p.graph, {}, {});
+  REQUIRE_OK(compiled);
+  gpu::Plan &plan = compiled->plan;
+  const auto before = plan.numbers;
+  const qr_host host{};
+  const auto engine = engine_under_test();
+  gpu::fit_tiles(plan, engine->device());
+  REQUIRE_OK(gpu::measure_tiles(plan, *engine, plugin::StopToken(nullptr, host)));
+  CHECK_EQ(plan.numbers.size(), before.size());
+  Vector<gpu::StepOperand> operands;
+  for (const gpu::Step &step : plan.steps) {
+    gpu::Form form;
+    gpu::Bounds bounds;
+    REQUIRE(gpu::form_of(plan, step, operands, form));
+    REQUIRE_OK(gpu::find_bounds(form, bounds));
+  }
+}
