@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operators along lines of a tensor, and products with weights in blocks.
 #include <algorithm>
+#include <cmath>
 
 #include "backends/cpu/lowering.h"
 #include "formats/qir/infer.h"
@@ -125,6 +126,53 @@ Status Lowering::lower_matmul_blocks(const qir::Node &node, bool *done) {
   args.push_back(arg(y));
   *done = true;
   return emit(Kernel::MatMulBlocks, &p, args);
+}
+
+Status Lowering::lower_linear_attention(const qir::Node &node, bool *done) {
+  const std::int32_t qi = node.inputs[0], ki = node.inputs[1], vi = node.inputs[2], past = input(node, 3),
+                     decay = input(node, 4), rate = input(node, 5), yi = node.outputs[0],
+                     present = node.outputs.size() > 1 ? node.outputs[1] : qir::kAbsent;
+  for (const std::int32_t id : {qi, ki, vi, yi})
+    if (!is_f32(id)) return {};
+  for (const std::int32_t id : {past, decay, rate, present})
+    if (id != qir::kAbsent && !is_f32(id)) return {};
+  const std::string_view rule = node.get_string("update_rule", "gated_delta");
+  const bool gated = rule == "gated" || rule == "gated_delta", corrected = rule == "delta" || rule == "gated_delta";
+  const qir::Shape &q = tensor(qi).shape, &v = tensor(vi).shape;
+  kernels::LinearAttentionF32 p;
+  p.q_heads = node.get_int("q_num_heads", 0), p.heads = node.get_int("kv_num_heads", 0);
+  // (Where something does not fit cpu-reference says so.)
+  if (p.heads < 1 || p.q_heads < 1 || p.q_heads % p.heads != 0 || q.size() != 3 || v.size() != 3 ||
+      q[2] % p.q_heads != 0 || v[2] % p.heads != 0 || gated != (decay != qir::kAbsent) ||
+      corrected != (rate != qir::kAbsent))
+    return {};
+  p.batches = q[0], p.length = q[1], p.d_k = q[2] / p.q_heads, p.d_v = v[2] / p.heads;
+  p.has_past = past != qir::kAbsent, p.has_present = present != qir::kAbsent;
+  if (gated)
+    p.decay = count_of(tensor(decay).shape) == p.batches * p.length * p.heads ? kernels::LinearDecay::Head
+                                                                              : kernels::LinearDecay::Key;
+  if (corrected)
+    p.rate = count_of(tensor(rate).shape) == p.batches * p.length * p.heads ? kernels::LinearRate::Head
+                                                                            : kernels::LinearRate::Shared;
+  const float scale = node.get_float("scale", 0);
+  p.scale = scale == 0 ? static_cast<float>(1 / std::sqrt(static_cast<double>(p.d_k))) : scale;
+  kernels::Needs needs;
+  if (!kernels::kernel_row(Kernel::LinearAttentionF32).check(&p, *plan_.isa, needs).ok()) return {};
+  Vector<View> views;
+  for (const std::int32_t id : {qi, ki, vi, past, decay, rate}) {
+    if (id == qir::kAbsent) continue;
+    if (static_cast<std::uint64_t>(count_of(tensor(id).shape)) * 4 != needs.operand_bytes[views.size()]) return {};
+    views.push_back(row_major(id));
+  }
+  for (const std::int32_t id : {yi, present}) {
+    if (id == qir::kAbsent) continue;
+    views.push_back(new_row_major(tensor(id).shape, 4));
+    define(id, views.back());
+  }
+  Vector<Arg> args;
+  for (const View &view : views) args.push_back(arg(view));
+  *done = true;
+  return emit(Kernel::LinearAttentionF32, &p, args);
 }
 
 }  // namespace quarry::cpu

@@ -440,6 +440,7 @@ Status Lowering::lower_group(const Group &group, bool *done) {
     case Op::CumSum:
     case Op::CumProd: return lower_cumulate(node, done);
     case Op::RotaryEmbedding: return lower_rotary(node, done);
+    case Op::LinearAttention: return lower_linear_attention(node, done);
     case Op::InstanceNormalization:
     case Op::GroupNormalization: return lower_group_norm(node, done);
     case Op::MeanVarianceNormalization: return lower_mean_variance_norm(node, done);

@@ -115,6 +115,7 @@ class Lowering {
                     const Vector<float> &bias, View *out);
   Status lower_cumulate(const qir::Node &node, bool *done);
   Status lower_rotary(const qir::Node &node, bool *done);
+  Status lower_linear_attention(const qir::Node &node, bool *done);
   Status lower_top_k(const qir::Node &node, bool *done);
   Status lower_gather_elements(const qir::Node &node, bool *done);
   bool scatters(const qir::Node &node) const;

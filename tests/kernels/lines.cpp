@@ -252,16 +252,70 @@ void test_rotary(const Isa &isa) {
   refuse(isa, Kernel::RotaryF32, p, "a negative stride", [](auto &q) { q.x[2] = -4; });
 }
 
+void test_linear_attention(const Isa &isa) {
+  Random random(40);
+  struct Shape {
+    std::int64_t batches, length, q_heads, heads, d_k, d_v;
+  };
+  constexpr const char *kRules[] = {"linear", "gated", "delta", "gated_delta"};
+  for (const Shape &s : {Shape{1, 1, 1, 1, 1, 1},
+                         {2, 5, 4, 2, 7, 19},
+                         {1, 3, 6, 2, 16, 64},
+                         {2, 9, 3, 3, 33, 65},
+                         {1, 4, 2, 1, 40, 130}})
+    for (int rule = 0; rule < 4; ++rule)
+      for (int form = 0; form < 4; ++form) {
+        LinearAttentionF32 p{s.batches, s.length, s.q_heads, s.heads, s.d_k, s.d_v};
+        p.has_past = form & 1, p.has_present = form < 3;
+        if (rule & 1) p.decay = form & 2 ? LinearDecay::Head : LinearDecay::Key;
+        if (rule & 2) p.rate = form & 1 ? LinearRate::Head : LinearRate::Shared;
+        p.scale = 0.3f;
+        qir::Node node = node_of(Op::LinearAttention, 6, 2);
+        node.set("q_num_heads", s.q_heads), node.set("kv_num_heads", s.heads);
+        node.set("update_rule", kRules[rule]), node.set("scale", p.scale);
+        const std::int64_t tokens = s.batches * s.length;
+        const Dims q{s.batches, s.length, s.q_heads * s.d_k}, k{s.batches, s.length, s.heads * s.d_k},
+            v{s.batches, s.length, s.heads * s.d_v}, state{s.batches, s.heads, s.d_k, s.d_v},
+            decay{s.batches, s.length, p.decay == LinearDecay::Key ? k[2] : s.heads},
+            rate{s.batches, s.length, p.rate == LinearRate::Shared ? 1 : s.heads};
+        std::vector<Tensor> inputs;
+        std::vector<Operand> operands;
+        const auto give = [&](std::size_t place, const Dims &shape, bool there, float low, float high) {
+          const auto values = random.reals(there ? product(shape) : 0, low, high);
+          inputs.push_back(tensor_of(shape, values));
+          if (there) operands.push_back({bytes_of(values)});
+          else node.inputs[place] = qir::kAbsent;
+        };
+        give(0, q, true, -1, 1), give(1, k, true, -0.4f, 0.4f), give(2, v, true, -1, 1);
+        give(3, state, p.has_past, -1, 1);
+        give(4, decay, p.decay != LinearDecay::None, -2, 0), give(5, rate, p.rate != LinearRate::None, 0, 1);
+        operands.push_back(out(size(tokens * s.q_heads * s.d_v) * 4));
+        if (p.has_present) operands.push_back(out(product(state) * 4));
+        const auto expected = expected_of(node, inputs);
+        const auto found = run(isa, Kernel::LinearAttentionF32, &p, operands);
+        for (std::size_t i = 0; i < found.size(); ++i)
+          expect_close(std::string("linear attention, ") + kRules[rule], values_of<float>(found[i]),
+                       values_of<float>(expected[i].data), 2e-5f, 2e-5f);
+      }
+  const LinearAttentionF32 p{1, 2, 4, 2, 3, 5};
+  refuse(isa, Kernel::LinearAttentionF32, p, "heads that make no groups", [](auto &q) { q.q_heads = 3; });
+  refuse(isa, Kernel::LinearAttentionF32, p, "no tokens", [](auto &q) { q.length = 0; });
+  refuse(isa, Kernel::LinearAttentionF32, p, "a flag of 2", [](auto &q) { q.has_past = 2; });
+  refuse(isa, Kernel::LinearAttentionF32, p, "an unknown decay", [](auto &q) { q.decay = LinearDecay::Count; });
+  refuse(isa, Kernel::LinearAttentionF32, p, "a reserved field", [](auto &q) { q.reserved = 1; });
+  refuse(isa, Kernel::LinearAttentionF32, p, "2^60 elements", [](auto &q) { q.batches = q.length = q.d_k = 1 << 20; });
+}
+
 void test_blocks(const Isa &isa) {
   Random random(12);
   for (const std::int64_t bits : {2, 4, 8})
     for (const std::int64_t block : {16, 32, 64, 128, 1024})
       for (const BlockZeros zeros : {BlockZeros::Middle, BlockZeros::Packed, BlockZeros::F32})
-        for (const std::int64_t m : {1, 4, 7}) {
+        for (const std::int64_t m : {1, 4, 7, 16, 37}) {
           MatMulBlocks p;
-          p.m = m, p.n = random.integer(1, 30), p.k = random.integer(1, 2 * block + 5);
+          p.m = m, p.n = random.integer(1, m > 7 ? 200 : 30), p.k = random.integer(1, 2 * block + 5);
           p.bits = static_cast<std::uint32_t>(bits), p.block = static_cast<std::uint32_t>(block);
-          p.zeros = zeros, p.has_bias = m == 4;
+          p.zeros = zeros, p.has_bias = m % 2 == 0;
           const std::int64_t blocks = (p.k + block - 1) / block, zero_bytes = (blocks * bits + 7) / 8;
           const auto x = random.reals(size(p.m * p.k)), scales = random.reals(size(p.n * blocks), 0.1f, 1),
                      middle = random.reals(size(p.n * blocks), 0, 3), bias = random.reals(size(p.n));
@@ -351,6 +405,7 @@ void test_dynamic_quantize(const Isa &isa) {
 }  // namespace
 
 void register_lines(Registry &registry) {
+  registry.test("linear attention", test_linear_attention);
   registry.test("RotaryF32", test_rotary);
   registry.test("recurrent cells", test_recurrent);
   registry.test("recurrent cells of bytes", test_recurrent_bytes);

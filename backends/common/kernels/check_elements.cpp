@@ -2,6 +2,7 @@
 #include "backends/common/kernels/check.h"
 #include "backends/common/kernels/elements_shape.h"
 #include "backends/common/kernels/isa.h"
+#include "backends/common/kernels/matmul_shape.h"
 #include "base/checked.h"
 
 namespace quarry::kernels {
@@ -117,10 +118,47 @@ Status check_MatMulBlocks(const void *params, const Isa &isa, Needs &needs) {
   if (p.zeros == BlockZeros::F32) add(needs, n * blocks * 4);
   if (p.has_bias) add(needs, n * 4);
   add(needs, m * n * 4, true);
+  needs.scratch_bytes = panel_scratch(p, std::int64_t{isa.f32_lanes} * isa.f32_panel);
+  if (needs.scratch_bytes > 0) return {};
   // x in the order of the weights' parts, in whole vectors of dwords; and the sums of its blocks.
   const std::uint64_t vector = 32 / p.bits * static_cast<std::uint64_t>(isa.f32_lanes),
                       depth = (blocks * p.block + vector - 1) / vector * vector;
   needs.shared_bytes = (m * (depth + blocks) * 4 + 63) / 64 * 64;
+  return {};
+}
+
+Status check_LinearAttentionF32(const void *params, const Isa &isa, Needs &needs) {
+  constexpr const char *kName = "LinearAttentionF32";
+  const auto &p = *static_cast<const LinearAttentionF32 *>(params);
+  if (p.decay >= LinearDecay::Count || p.rate >= LinearRate::Count)
+    return refuse(kName, "decay or rate", static_cast<std::int64_t>(p.decay), "0 to 2");
+  for (const std::uint32_t flag : {p.has_past, p.has_present})
+    if (flag > 1) return refuse(kName, "flag", flag, "0 or 1");
+  if (p.reserved != 0) return refuse(kName, "reserved field", p.reserved, "0");
+  for (const std::int64_t extent : {p.batches, p.length, p.q_heads, p.heads, p.d_k, p.d_v})
+    if (extent < 1 || extent > 1 << 20) return refuse(kName, "extent", extent, "1 to 2^20");
+  if (p.q_heads % p.heads != 0) return refuse(kName, "query heads", p.q_heads, "groups for the key heads");
+  bool fits = true;
+  const auto bytes = [&](std::int64_t a, std::int64_t b, std::int64_t c, std::int64_t d) {
+    const std::int64_t dims[4] = {a, b, c, d};
+    const auto count = element_count(dims, 4);
+    fits &= count && *count <= std::int64_t{1} << 46;
+    return count ? static_cast<std::uint64_t>(*count) * 4 : 0;
+  };
+  const std::uint64_t state = bytes(p.batches, p.heads, p.d_k, p.d_v);
+  add(needs, bytes(p.batches, p.length, p.q_heads, p.d_k));
+  add(needs, bytes(p.batches, p.length, p.heads, p.d_k));
+  add(needs, bytes(p.batches, p.length, p.heads, p.d_v));
+  if (p.has_past) add(needs, state);
+  if (p.decay != LinearDecay::None)
+    add(needs, bytes(p.batches, p.length, p.heads, p.decay == LinearDecay::Key ? p.d_k : 1));
+  if (p.rate != LinearRate::None) add(needs, bytes(p.batches, p.length, p.rate == LinearRate::Head ? p.heads : 1, 1));
+  add(needs, bytes(p.batches, p.length, p.q_heads, p.d_v), true);
+  if (p.has_present) add(needs, state, true);
+  if (!fits) return refuse(kName, "extents (batches given)", p.batches, "at most 2^46 elements");
+  // Four vectors of columns of the state, and a factor for each key.
+  const auto keys = static_cast<std::uint64_t>(p.d_k), lanes = std::uint64_t{isa.f32_lanes};
+  needs.scratch_bytes = (keys * 4 * lanes * 4 + (keys + lanes) * 4 + 63) / 64 * 64;
   return {};
 }
 

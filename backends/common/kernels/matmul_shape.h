@@ -92,4 +92,15 @@ struct AttentionShape {
   return s;
 }
 
+// Weights in blocks: for so many rows a panel of them is made f32 first, some of the depth at a time, and read by all
+// rows. Room of a worker: the panel, its packed weights with columns beside each other, scales and zero points of a
+// block.
+inline constexpr std::int64_t kRowsOfPanels = 16;
+inline std::int64_t panel_depth(const MatMulBlocks &p) noexcept { return p.block > 256 ? p.block : 256; }
+inline std::uint64_t panel_scratch(const MatMulBlocks &p, std::int64_t columns) noexcept {
+  if (p.m < kRowsOfPanels) return 0;
+  const std::int64_t depth = panel_depth(p), packed = depth * p.bits / 32;
+  return static_cast<std::uint64_t>(((depth + packed + 3) * columns * 4 + 63) / 64 * 64);
+}
+
 }  // namespace quarry::kernels

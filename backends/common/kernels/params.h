@@ -379,6 +379,21 @@ struct RotaryF32 {
   NumberType x_type = NumberType::F32, y_type = NumberType::F32;
 };
 
+// A state of d_k x d_v per key head goes from token to token: state *= exp(decay); v = rate * (v - state^T k) where
+// there are rates; state += k v^T; and every query head of the group reads scale * state^T q. All are
+// [batch][token][head * size], decay [batch][token][head (* d_k)], rates [batch][token][head or 1], past and present
+// [batch][head][d_k][d_v].
+enum class LinearDecay : std::uint32_t { None, Head, Key, Count };
+enum class LinearRate : std::uint32_t { None, Head, Shared, Count };
+struct LinearAttentionF32 {
+  std::int64_t batches = 1, length = 0, q_heads = 1, heads = 1, d_k = 0, d_v = 0;
+  LinearDecay decay = LinearDecay::None;
+  LinearRate rate = LinearRate::None;
+  std::uint32_t has_past = 0, has_present = 0;
+  float scale = 1;
+  std::uint32_t reserved = 0;
+};
+
 inline constexpr int kCopyRank = 8;
 // Moves elements of 1, 2, 4, 8 or 16 bytes between two loop nests: transposes, slices, concatenations, expansions,
 // layouts. Strides in elements; source strides may be 0.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operators that choose elements, or move them, run by kernels on elements of their own type: halves stay halves.
+// Operators that choose elements, or move them, run by kernels on elements of their own type: halves stay halves. And
+// linear attention.
 #include "tests/unit/cpu/one_node.h"
 
 using namespace quarry;
@@ -108,5 +109,27 @@ TEST_CASE("places of the greatest have kernels along any axis and for all number
       const i32 x = one.input(dtype, {5, 7, 19});
       CHECK_EQ(steps_of(one, axis == 1 ? Op::ArgMin : Op::ArgMax, {x}, {one.shaped(DType::I64, {})}, axis),
                dtype == DType::F32 && axis == 2 ? "ArgExtremeF32" : "ArgExtreme");
+    }
+}
+
+TEST_CASE("linear attention has a kernel, whatever its rule") {
+  constexpr const char *kRules[] = {"linear", "gated", "delta", "gated_delta"};
+  for (int rule = 0; rule < 4; ++rule)
+    for (const bool narrow : {false, true}) {
+      OneNode one(8);
+      Vector<i32> inputs{one.input(DType::F32, {2, 5, 24}), one.input(DType::F32, {2, 5, 12}),
+                         one.input(DType::F32, {2, 5, 38}), one.input(DType::F32, {2, 2, 6, 19})};
+      inputs.push_back(rule & 1 ? one.input(DType::F32, {2, 5, narrow ? 2 : 12}) : qir::kAbsent);
+      inputs.push_back(rule & 2 ? one.input(DType::F32, {2, 5, narrow ? 1 : 2}) : qir::kAbsent);
+      const i32 y = one.shaped(DType::F32, {}), present = one.shaped(DType::F32, {});
+      qir::Node &node = one.b.node(Op::LinearAttention, inputs, {y, present});
+      node.set("q_num_heads", std::int64_t{4}), node.set("kv_num_heads", std::int64_t{2});
+      node.set("update_rule", kRules[rule]);
+      one.b.graph.outputs = {y, present};
+      REQUIRE_OK(qir::infer_graph(one.b.graph));
+      const PlanCase sample(one.b.graph);
+      REQUIRE_EQ(sample.ok(), true);
+      CHECK_EQ(sample.steps(), "LinearAttentionF32");
+      same_results(sample, kRules[rule], one.random, 1e-3f);
     }
 }

@@ -239,6 +239,66 @@ QR_INLINE VecF pick_taps(const float *plane, const std::int32_t *at) noexcept {
 #endif
 }
 
+// The two linear taps of many places along one axis, as axis_taps finds them, but without branches: -1 where there is
+// none. Not of reflections.
+struct LinearTaps {
+  alignas(64) std::int32_t at[2][kPlacesAtOnce];
+  alignas(64) double weight[2][kPlacesAtOnce];
+};
+bool has_plain_taps(const GridSampleF32 &p) noexcept {
+  return p.mode == SampleMode::Linear && p.padding != SamplePadding::Reflection && std::int64_t{p.h} * p.w <= INT32_MAX;
+}
+void linear_taps(const GridSampleF32 &p, std::int32_t extent, const float *grid, std::int64_t count,
+                 LinearTaps &out) noexcept {
+  const float length = static_cast<float>(extent), low = p.align_corners ? 0.0f : -0.5f,
+              high = length - (p.align_corners ? 1.0f : 0.5f), last = max_of(length - 1, 0.0f);
+  const bool aligned = p.align_corners != 0, border = p.padding == SamplePadding::Border;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const float given = grid[2 * i];
+    const double scaled = static_cast<double>(given + 1) * static_cast<double>(length);
+    float x = aligned ? (given + 1) / 2 * (length - 1) : (static_cast<float>(scaled) - 1) / 2;
+    const float clamped = x < 0 ? 0.0f : x > last ? last : x;
+    x = border & ((x < low) | (x > high)) ? clamped : x;
+    x = __builtin_fabsf(x) < 1e9f ? x : -1e9f;
+    const float floor = __builtin_floorf(x);
+    const auto first = static_cast<std::int32_t>(floor);
+    const double ratio = static_cast<double>(x - floor);
+    const std::int32_t second = first + 1, end = extent - 1;
+    const std::int32_t none = border ? 0 : -1, beyond = border ? end : -1;
+    out.at[0][i] = first < 0 ? none : first > end ? beyond : first;
+    out.at[1][i] = second < 0 ? none : second > end ? beyond : second;
+    out.weight[0][i] = 1 - ratio;
+    out.weight[1][i] = ratio;
+  }
+}
+void linear_places(const GridSampleF32 &p, const float *grid, std::int64_t count, PlaceTaps &of) noexcept {
+  LinearTaps rows, columns;
+  linear_taps(p, p.h, grid + 1, count, rows);
+  linear_taps(p, p.w, grid, count, columns);
+  for (int r = 0; r < 2; ++r)
+    for (int c = 0; c < 2; ++c)
+      for (std::int64_t i = 0; i < count; ++i) {
+        const std::int32_t row = rows.at[r][i], column = columns.at[c][i], at = row * p.w + column;
+        const bool there = (row | column) >= 0;
+        of.at[2 * r + c][i] = there ? at : -1;
+        of.weight[2 * r + c][i] = there ? static_cast<float>(rows.weight[r][i] * columns.weight[c][i]) : 0.0f;
+      }
+}
+
+// Places of an image whose channels lie beside each other.
+void join_places(const GridSampleF32 &p, const float *image, const float *grid, float *y, std::int64_t count) noexcept {
+  PlaceTaps of;
+  linear_places(p, grid, count, of);
+  for (std::int64_t i = 0; i < count; ++i) {
+    Taps taps;
+    QR_UNROLL for (int t = 0; t < kPlaneTaps; ++t) {
+      taps.list[taps.count] = {std::int64_t{of.at[t][i]} * p.x_stride, of.weight[t][i]};
+      taps.count += of.at[t][i] >= 0;
+    }
+    join<false>(image, taps, y + i * p.y_stride, p.c, false, 1);
+  }
+}
+
 // The places [first, last) of one image.
 template <int taps>
 void sample_planes(const GridSampleF32 &p, const float *x, const float *grid, float *y, std::int64_t first,
@@ -246,7 +306,9 @@ void sample_planes(const GridSampleF32 &p, const float *x, const float *grid, fl
   PlaceTaps of;
   const std::int64_t pixels = std::int64_t{p.h} * p.w, places = std::int64_t{p.oh} * p.ow, count = last - first,
                      whole = ceil_div<std::int64_t>(count, kLanes) * kLanes;
-  for (std::int64_t i = 0; i < whole; ++i) {
+  const bool plain = has_plain_taps(p);
+  if (plain) linear_places(p, grid + 2 * first, count, of);
+  for (std::int64_t i = plain ? count : 0; i < whole; ++i) {
     int found = 0;
     if (i < count) {
       AxisTap rows[4], columns[4];
@@ -334,8 +396,19 @@ void run_GridSampleF32(const Call &call) {
   float *const y = call.operand<float>(2);
   const std::int64_t places = std::int64_t{p.oh} * p.ow;
   const std::int64_t grain = max_of<std::int64_t>(16, 8192 / p.c);
+  const bool plain = has_plain_taps(p);
   call.threads.run(static_cast<std::uint64_t>(p.n * places), static_cast<std::uint64_t>(grain),
                    [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
+                     const auto to = static_cast<std::int64_t>(end);
+                     if (plain) {
+                       for (auto at = static_cast<std::int64_t>(begin); at < to;) {
+                         const std::int64_t count = min_of(min_of(kPlacesAtOnce, to - at), places - at % places);
+                         join_places(p, x + at / places * p.h * p.w * p.x_stride, grid + 2 * at, y + at * p.y_stride,
+                                     count);
+                         at += count;
+                       }
+                       return;
+                     }
                      for (auto at = static_cast<std::int64_t>(begin); at < static_cast<std::int64_t>(end); ++at) {
                        const float *const image = x + at / places * p.h * p.w * p.x_stride;
                        AxisTap rows[4], columns[4];
