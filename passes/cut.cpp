@@ -89,7 +89,7 @@ Parts cut(const qir::Graph &graph, const Vector<bool> &in_first) {
   return parts;
 }
 
-Vector<bool> plannable(const qir::Graph &graph) {
+Vector<bool> plannable(const qir::Graph &graph, bool (*is_late)(const qir::Node &)) {
   Vector<bool> late(graph.tensors.size()), taken(graph.nodes.size());
   for (std::size_t t = 0; t < graph.tensors.size(); ++t) late[t] = !known(graph.tensors[t].shape);
   const auto any_late = [&](const Vector<std::int32_t> &list) {
@@ -97,7 +97,7 @@ Vector<bool> plannable(const qir::Graph &graph) {
   };
   for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
     const qir::Node &node = graph.nodes[n];
-    taken[n] = !any_late(node.inputs) && !any_late(node.outputs);
+    taken[n] = !any_late(node.inputs) && !any_late(node.outputs) && !(is_late && is_late(node));
     if (taken[n]) continue;
     for (const std::int32_t id : node.outputs)
       if (id != qir::kAbsent) late[place(id)] = true;

@@ -26,8 +26,9 @@ struct Parts {
 // reads of it. Constants go where they are read.
 Parts cut(const qir::Graph &graph, const Vector<bool> &in_first);
 
-// Nodes whose operands have known extents, and those of all that they hang on: what can be planned now.
-Vector<bool> plannable(const qir::Graph &graph);
+// Nodes whose operands have known extents, and those of all that they hang on: what can be planned now. `is_late` (may
+// be nullptr) names nodes that cannot, whatever their extents.
+Vector<bool> plannable(const qir::Graph &graph, bool (*is_late)(const qir::Node &) = nullptr);
 // Nodes that read inputs of known extents and constants alone. Of a graph that nothing of can be planned these are the
 // ones that tell its extents, where no input has to.
 Vector<bool> telling(const qir::Graph &graph);

@@ -78,6 +78,13 @@ void steady_variances(qir::Graph &graph, Store &store);
 void unroll_recurrent(qir::Graph &graph, Store &store, std::int64_t most_steps,
                       bool (*keep)(const qir::Graph &, const qir::Node &) = nullptr);
 
+// If, Loop and Scan become the nodes of their bodies: of If both branches, and Where behind them (one alone where the
+// condition is constant); of Loop and Scan the body for each time, where these are known and at most `most_times`. A
+// Loop that may end early goes on, and keeps what it had; one that may and collects slices stays, and so does what has
+// extents or types that are not known. What If does not choose is computed too: operators must take any numbers.
+bool is_control_flow(const qir::Node &node) noexcept;
+void unfold_control_flow(qir::Graph &graph, Store &store, std::int64_t most_times);
+
 // Operators that a backend lacks as others that are usual: Attention, RotaryEmbedding, SwiGLU, QuickGelu, FusedMatMul,
 // TensorScatter, Acos, Acosh, Asin, Asinh, Atanh, Cosh, Hardmax,
 // Shrink, Sinh, Tan, ThresholdedRelu, GlobalLpPool, LpPool, TopK of few elements, CastLike, EyeLike, AffineGrid of

@@ -64,6 +64,11 @@ void judge_tail(const qir::Graph &tail, const Vector<bool> &by_host, HostTail ho
     Status &verdict = refused[static_cast<std::size_t>(node.source)];
     if (!find_operator(node.op))
       verdict = refuse(ErrorId::backend_op, node, "found an operator that the backend gpu does not have");
+    else if (by_host[n] && host_tail == HostTail::Refused && passes::is_control_flow(node))
+      verdict = refuse(ErrorId::backend_limit, node,
+                       "found a body whose times or results only a run tells, expected them known when the model is "
+                       "compiled",
+                       "option gpu.tail=host has the host run such nodes, and the device all before them");
     else if (by_host[n] && host_tail == HostTail::Refused)
       verdict = refuse(ErrorId::backend_limit, node,
                        "found extents that only a run tells, expected them known when the model is compiled",
@@ -122,10 +127,13 @@ Result<Compiled> compile(qir::Graph graph, std::span<const qir::Bytes> segments,
     if (node.source >= 0) names[static_cast<std::size_t>(node.source)] = node.name;
   out.refused.resize(names.size());
   Vector<NodeWay> late(names.size());  // of nodes of the tail
+  qir::Store store;
+  passes::unfold_control_flow(graph, store, kMostSteps);
   const bool has_tail =
-      std::ranges::any_of(graph.tensors, [](const auto &tensor) { return !passes::known(tensor.shape); });
+      std::ranges::any_of(graph.tensors, [](const auto &tensor) { return !passes::known(tensor.shape); }) ||
+      std::ranges::any_of(graph.nodes, passes::is_control_flow);
   if (has_tail) {
-    passes::Parts parts = passes::cut(graph, passes::plannable(graph));
+    passes::Parts parts = passes::cut(graph, passes::plannable(graph, passes::is_control_flow));
     const qir::Graph &tail = parts.second.graph;
     Vector<bool> by_host = passes::telling(tail);
     if (!is_planned(tail, passes::cut(tail, by_host).second.graph)) by_host.assign(tail.nodes.size(), true);
@@ -137,7 +145,6 @@ Result<Compiled> compile(qir::Graph graph, std::span<const qir::Bytes> segments,
     QR_RETURN_IF_ERROR(write_tail(graph, parts, out));
     graph = std::move(parts.first.graph);
   }
-  qir::Store store;
   Vector<passes::Composed> composed;
   QR_RETURN_IF_ERROR(rewrite(graph, store, composed));
   Constants constants;

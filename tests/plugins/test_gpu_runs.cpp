@@ -338,6 +338,84 @@ TEST_CASE("nothing is left to the host unless it is asked for") {
   CHECK(says(failure([&] { session(runtime, chooser()); }, QR_UNSUPPORTED), {"NonZero", "only a run tells"}));
 }
 
+// ---- control flow -------------------------------------------------------------------------------
+
+namespace {
+
+void body_value(::onnx::GraphProto *body, bool is_output, const std::string &name, int dtype,
+                std::initializer_list<std::int64_t> dims) {
+  ModelText::fill(is_output ? body->add_output() : body->add_input(), name, dtype, dims);
+}
+
+// If the sum of x w is positive, its double, else its negative; then a product.
+std::string chosen() {
+  ModelText text(13);
+  text.input("x", {4, 8});
+  std::vector<float> w(64);
+  for (std::size_t i = 0; i < w.size(); ++i) w[i] = static_cast<float>(i % 5) - 2;
+  text.floats("w", {8, 8}, w), text.floats("zero", {}, {0});
+  text.node("MatMul", {"x", "w"}, {"h"});
+  ModelText::set(text.node("ReduceSum", {"h"}, {"sum"}), "keepdims", std::int64_t{0});
+  text.node("Greater", {"sum", "zero"}, {"positive"});
+  auto *const choice = text.node("If", {"positive"}, {"c"});
+  for (const char *const branch : {"then_branch", "else_branch"}) {
+    auto *const graph = ModelText::graph(choice, branch);
+    graph->set_name(branch);
+    const bool yes = std::string(branch) == "then_branch";
+    if (yes) ModelText::add_node(graph->add_node(), "Add", {"h", "h"}, {"yes"});
+    else ModelText::add_node(graph->add_node(), "Neg", {"h"}, {"no"});
+    body_value(graph, true, yes ? "yes" : "no", 1, {4, 8});
+  }
+  text.node("MatMul", {"c", "w"}, {"y"});
+  text.output("y", {4, 8});
+  return text.bytes();
+}
+
+// h = x w; until h's largest number is 100 or more: h = h * 2; then a product. How often, only a run tells.
+std::string repeated() {
+  ModelText text(13);
+  text.input("x", {4, 8});
+  std::vector<float> w(64);
+  for (std::size_t i = 0; i < w.size(); ++i) w[i] = static_cast<float>(i % 5) / 4 + 0.125f;
+  text.floats("w", {8, 8}, w);
+  text.node("MatMul", {"x", "w"}, {"p"});
+  text.node("Abs", {"p"}, {"h"});
+  text.constant("go", 9, {}, std::vector<std::uint8_t>{1});
+  text.constant("most", 7, {}, std::vector<std::int64_t>{1000});
+  auto *const loop = text.node("Loop", {"most", "go", "h"}, {"l"});
+  auto *const body = ModelText::graph(loop, "body");
+  body->set_name("body");
+  body_value(body, false, "i", 7, {}), body_value(body, false, "before", 9, {}),
+      body_value(body, false, "s", 1, {4, 8});
+  ModelText::add_node(body->add_node(), "Add", {"s", "s"}, {"t"});
+  ModelText::set(ModelText::add_node(body->add_node(), "ReduceMax", {"t"}, {"m"}), "keepdims", std::int64_t{0});
+  text.floats("hundred", {}, {100});
+  ModelText::add_node(body->add_node(), "Less", {"m", "hundred"}, {"on"});
+  body_value(body, true, "on", 9, {}), body_value(body, true, "t", 1, {4, 8});
+  text.node("MatMul", {"l", "w"}, {"y"});
+  text.output("y", {4, 8});
+  return text.bytes();
+}
+
+}  // namespace
+
+TEST_CASE("If runs on the device; a Loop whose end only a run tells by the host, where that is asked for") {
+  if (!has_device()) return;
+  const Layer layer;
+  same_as_cpu(chosen(), {4, 8}, false);
+  {
+    qr::Runtime runtime;
+    CHECK(says(failure([&] { session(runtime, repeated()); }, QR_UNSUPPORTED),
+               {"Loop", "times or results only a run tells", "gpu.tail=host"}));
+    qr::Session made = session(runtime, chosen());  // without the option
+    layer.tell("");
+    for (int i = 0; i < 2; ++i) (void)ran(made, Floats(32, i ? 1.0f : -1.0f), {4, 8}, 32);
+    CHECK_EQ(layer.count("sources"), 0);
+  }
+  for (const bool container : {false, true}) same_as_cpu(repeated(), {4, 8}, container);
+  CHECK_EQ(layer.count("objects"), 0);
+}
+
 // ---- three backends -----------------------------------------------------------------------------
 
 // QUARRY_QNN_PATH: the folder of Qualcomm's libraries.
