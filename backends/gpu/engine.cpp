@@ -124,6 +124,14 @@ Result<opencl::Memory> Engine::memory(std::uint64_t bytes, const char *what, cl_
   return opencl::Memory(*library_, made);
 }
 
+Result<opencl::Memory> Engine::imported(int descriptor, std::uint64_t bytes) const {
+  const std::uint64_t properties[] = {opencl::kDmaBuf, static_cast<std::uint64_t>(descriptor), 0};
+  cl_int error = CL_SUCCESS;
+  const cl_mem made = device_.external.create(context_.get(), properties, CL_MEM_READ_WRITE, bytes, nullptr, &error);
+  QR_RETURN_IF_ERROR(check("CreateBufferWithProperties", error, format("a dma-buf (descriptor %d)", descriptor)));
+  return opencl::Memory(*library_, made);
+}
+
 Result<opencl::Memory> Engine::part(const opencl::Memory &of, std::uint64_t offset, std::uint64_t bytes) const {
   cl_int error = CL_SUCCESS;
   const cl_buffer_region region{offset, std::max<std::uint64_t>(bytes, 1)};

@@ -30,6 +30,8 @@ class Engine {
   Result<opencl::Queue> recordable_queue() const;  // Qualcomm's
   Result<opencl::Memory> memory(std::uint64_t bytes, const char *what, cl_mem_flags flags = CL_MEM_READ_WRITE,
                                 void *host = nullptr) const;
+  // Of a dma-buf, from its beginning on.
+  Result<opencl::Memory> imported(int descriptor, std::uint64_t bytes) const;
   Result<opencl::Memory> part(const opencl::Memory &of, std::uint64_t offset, std::uint64_t bytes) const;
 
  private:

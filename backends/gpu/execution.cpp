@@ -136,8 +136,8 @@ Status Execution::bind(std::size_t which, const SharedMemory *memory, std::uint6
   const opencl::Library &cl = context_.engine().library();
   opencl::Memory part;
   if (memory) {
-    QR_ASSIGN_OR_RETURN(part,
-                        context_.engine().part(memory->memory(), offset, context_.plan().values[border.value].bytes));
+    QR_ASSIGN_OR_RETURN(part, context_.engine().part(memory->memory(), memory->offset() + offset,
+                                                     context_.plan().values[border.value].bytes));
   }
   const cl_mem place = memory ? part.get() : border.own;
   for (const auto &[step, argument] : border.readers)
@@ -160,7 +160,8 @@ Status Execution::borrow(Run &run) {
     auto *const memory = reinterpret_cast<SharedMemory *>(buffer.memory);
     const bool is_here = memory && bytes > 0 && (is_input || buffer.wanted) && memory->engine() == &context_.engine() &&
                          buffer.memory_offset <= memory->bytes() && bytes <= memory->bytes() - buffer.memory_offset;
-    const bool copied = is_here && buffer.memory_offset % context_.engine().device().alignment != 0;
+    const bool copied =
+        is_here && (memory->offset() + buffer.memory_offset) % context_.engine().device().alignment != 0;
     if (is_here) {
       QR_RETURN_IF_ERROR(memory->lend());
       run.loans[i] = {memory, copied};
@@ -220,11 +221,11 @@ Status Execution::begin(Run &run) {
     const qr_io_buffer &buffer = request.inputs[i];
     const Loan &loan = run.loans[i];
     if (loan.copied)
-      QR_RETURN_IF_ERROR(
-          check("EnqueueCopyBuffer",
-                cl->EnqueueCopyBuffer(queue, loan.memory->memory().get(), borders_[i].own, buffer.memory_offset, 0,
-                                      plan.values[v].bytes, 0, nullptr, nullptr),
-                "an input"));
+      QR_RETURN_IF_ERROR(check("EnqueueCopyBuffer",
+                               cl->EnqueueCopyBuffer(queue, loan.memory->memory().get(), borders_[i].own,
+                                                     loan.memory->offset() + buffer.memory_offset, 0,
+                                                     plan.values[v].bytes, 0, nullptr, nullptr),
+                               "an input"));
     if (loan.memory) continue;
     if (buffer.size_bytes < plan.values[v].bytes || !buffer.data)
       return Status::error(ErrorId::run_shape, format("input %zu: found %llu bytes, expected %llu", i,
@@ -321,7 +322,7 @@ Status Execution::take_results(Run &run) {
       QR_RETURN_IF_ERROR(
           check("EnqueueCopyBuffer",
                 cl->EnqueueCopyBuffer(queue, borders_[inputs_.size() + i].own, loan.memory->memory().get(), 0,
-                                      buffer.memory_offset, bytes, 0, nullptr, nullptr),
+                                      loan.memory->offset() + buffer.memory_offset, bytes, 0, nullptr, nullptr),
                 "an output"));
     if (loan.memory) continue;
     if (buffer.size_bytes < bytes || (!buffer.data && bytes > 0))

@@ -147,7 +147,8 @@ qr_plugin_code device_info(qr_backend *backend, std::uint64_t index, qr_plugin_d
     qr_plugin_device_info info{};
     info.usable = entry.why_not.empty();
     info.memory_bytes = entry.device.memory_bytes;
-    info.features = QR_DEVICE_NO_FORK | QR_DEVICE_REGISTERS_POINTER | QR_DEVICE_RECOVERS | QR_DEVICE_SUBMITS;
+    info.features =
+        QR_DEVICE_NO_FORK | QR_DEVICE_REGISTERS_POINTER | QR_DEVICE_IMPORTS_FD | QR_DEVICE_RECOVERS | QR_DEVICE_SUBMITS;
     info.name = text(entry.name);
     info.target = text("opencl");
     info.why_not = text(entry.why_not);
@@ -447,15 +448,25 @@ qr_plugin_code memory_register(qr_backend *backend, const qr_plugin_memory_reque
                                qr_plugin_memory_info *out_info, qr_registration **out_registration,
                                const qr_error_sink *errors) {
   return guard(backend->allocator, errors, [&]() -> Status {
-    QR_ASSIGN_OR_RETURN(std::shared_ptr<const gpu::Engine> engine, backend->engine(request->device, nullptr, 0));
-    QR_ASSIGN_OR_RETURN(
-        Unique<gpu::SharedMemory> made,
-        gpu::SharedMemory::make(std::move(engine), request->data, request->size_bytes, backend->next_id()));
-    plugin::give(qr_plugin_memory_info{sizeof(qr_plugin_memory_info), 1, request->data}, out_info);
+    qr_plugin_memory_request wanted = plugin::incoming(*request);
+    if (wanted.data) wanted.fd = -1;
+    QR_ASSIGN_OR_RETURN(std::shared_ptr<const gpu::Engine> engine, backend->engine(wanted.device, nullptr, 0));
+    String note;
+    QR_ASSIGN_OR_RETURN(Unique<gpu::SharedMemory> made,
+                        gpu::SharedMemory::make(std::move(engine), wanted, out_info, backend->next_id(), &note));
+    if (!note.empty())
+      plugin::log(backend->allocator.host(), QR_LOG_INFO, "gpu", "the descriptor is mapped, not imported: " + note);
     backend->add(&qr_backend::memories, made.get());
     *out_registration = reinterpret_cast<qr_registration *>(made.release());
     return {};
   });
+}
+
+template <bool begins>
+qr_plugin_code memory_access(qr_backend *backend, qr_registration *registration, std::uint32_t access,
+                             const qr_error_sink *errors) {
+  return guard(backend->allocator, errors,
+               [&] { return reinterpret_cast<gpu::SharedMemory *>(registration)->tell_access(access, begins); });
 }
 
 void memory_release(qr_backend *backend, qr_registration *registration) {
@@ -468,13 +479,13 @@ void memory_release(qr_backend *backend, qr_registration *registration) {
 constexpr qr_plugin_memory_api kMemory = {sizeof(qr_plugin_memory_api),
                                           0,
                                           nullptr,
-                                          nullptr,
+                                          memory_register,
                                           memory_register,
                                           memory_release,
                                           nullptr,
                                           nullptr,
-                                          nullptr,
-                                          nullptr,
+                                          memory_access<true>,
+                                          memory_access<false>,
                                           nullptr};
 
 }  // namespace

@@ -79,6 +79,7 @@ void read(const Library &library, Device &d) {
   d.is_available = reader.flag(CL_DEVICE_AVAILABLE);
   d.little_endian = reader.flag(CL_DEVICE_ENDIAN_LITTLE);
   d.replay = find_replay(library, d.platform, d.id, d.extensions);
+  d.external = find_external(library, d.platform, d.id, d.extensions);
 }
 
 String judge(const Device &d) {
@@ -107,6 +108,14 @@ const char *why_pocl_would_abort(std::string_view platform) {
 int rank_of(const Device &d) { return d.type & CL_DEVICE_TYPE_GPU ? 0 : d.type & CL_DEVICE_TYPE_ACCELERATOR ? 1 : 2; }
 
 }  // namespace
+
+bool names_extension(std::string_view all, std::string_view extension) noexcept {
+  for (std::size_t at = all.find(extension); at != all.npos; at = all.find(extension, at + 1)) {
+    const std::size_t end = at + extension.size();
+    if ((at == 0 || all[at - 1] == ' ') && (end == all.size() || all[end] == ' ')) return true;
+  }
+  return false;
+}
 
 const char *Device::type_name() const noexcept {
   constexpr const char *kNames[] = {"graphics processor", "accelerator", "processor, by an OpenCL driver for it"};
@@ -179,6 +188,7 @@ String describe(const Device &d) {
                 d.computes_dots() ? "dot products (cl_khr_integer_dot_product)" : "one by one");
   out += d.replay.way == Replay::Way::None ? "kernels of a run: handed over one by one (" + d.replay.text + ")\n"
                                            : "kernels of a run: recorded (" + d.replay.text + ")\n";
+  out += (d.external.create ? "dma-bufs: imported (" : "dma-bufs: mapped by the host (") + d.external.text + ")\n";
   out += "extensions: " + printable(d.extensions, 4000);
   return out;
 }

@@ -2,6 +2,8 @@
 // The devices of all platforms, what each can do, and why one cannot be used.
 #pragma once
 
+#include "backends/gpu/opencl/extension.h"
+#include "backends/gpu/opencl/external.h"
 #include "backends/gpu/opencl/replay.h"
 
 namespace quarry::opencl {
@@ -23,6 +25,7 @@ struct Device {
   std::size_t image_width = 0, image_height = 0;
   bool shares_memory = false, has_images = false, has_compiler = false, is_available = false, little_endian = false;
   Replay replay;
+  External external;
   String why_not;  // empty: it can be used
 
   bool has(std::string_view extension) const noexcept { return names_extension(extensions, extension); }

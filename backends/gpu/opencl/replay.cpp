@@ -3,6 +3,8 @@
 
 #include <cstring>
 
+#include "backends/gpu/opencl/extension.h"
+
 namespace quarry::opencl {
 
 namespace {
@@ -30,16 +32,6 @@ std::uint32_t version_of(const Library &library, cl_device_id device, std::strin
   return 0;
 }
 
-template <class T>
-bool find(const Library &library, cl_platform_id platform, const char *name, T &out) {
-  void *found = library->GetExtensionFunctionAddressForPlatform
-                    ? library->GetExtensionFunctionAddressForPlatform(platform, name)
-                    : nullptr;
-  if (!found) found = library.find(name);
-  out = reinterpret_cast<T>(found);
-  return found != nullptr;
-}
-
 String find_buffers(const Library &library, cl_platform_id platform, cl_device_id device, Replay &out) {
   const std::uint32_t version = version_of(library, device, kBuffers);
   const std::uint32_t major = version >> 22, minor = (version >> 12) & 1023, patch = version & 4095;
@@ -52,11 +44,11 @@ String find_buffers(const Library &library, cl_platform_id platform, cl_device_i
                   static_cast<unsigned long long>(required));
   if (library->GetDeviceInfo(device, kCapabilities, sizeof capabilities, &capabilities, nullptr) == CL_SUCCESS)
     out.simultaneous = (capabilities & kSimultaneousCapability) != 0;
-  if (!find(library, platform, "clCreateCommandBufferKHR", out.create) ||
-      !find(library, platform, "clCommandNDRangeKernelKHR", out.kernel) ||
-      !find(library, platform, "clFinalizeCommandBufferKHR", out.finalize) ||
-      !find(library, platform, "clEnqueueCommandBufferKHR", out.enqueue) ||
-      !find(library, platform, "clReleaseCommandBufferKHR", out.release))
+  if (!find_function(library, platform, "clCreateCommandBufferKHR", out.create) ||
+      !find_function(library, platform, "clCommandNDRangeKernelKHR", out.kernel) ||
+      !find_function(library, platform, "clFinalizeCommandBufferKHR", out.finalize) ||
+      !find_function(library, platform, "clEnqueueCommandBufferKHR", out.enqueue) ||
+      !find_function(library, platform, "clReleaseCommandBufferKHR", out.release))
     return name + ": found not all of its functions";
   out.way = Replay::Way::CommandBuffer;
   return name;
@@ -66,24 +58,16 @@ String find_recordings(const Library &library, cl_platform_id platform, cl_devic
   std::size_t most = 0;
   if (library->GetDeviceInfo(device, kMostRecorded, sizeof most, &most, nullptr) == CL_SUCCESS && most > 0)
     out.most = most;
-  if (!find(library, platform, "clNewRecordingQCOM", out.begin) ||
-      !find(library, platform, "clEndRecordingQCOM", out.end) ||
-      !find(library, platform, "clEnqueueRecordingQCOM", out.enqueue_recording) ||
-      !find(library, platform, "clReleaseRecordingQCOM", out.release))
+  if (!find_function(library, platform, "clNewRecordingQCOM", out.begin) ||
+      !find_function(library, platform, "clEndRecordingQCOM", out.end) ||
+      !find_function(library, platform, "clEnqueueRecordingQCOM", out.enqueue_recording) ||
+      !find_function(library, platform, "clReleaseRecordingQCOM", out.release))
     return String(kRecordings) + ": found not all of its functions";
   out.way = Replay::Way::Qualcomm;
   return kRecordings;
 }
 
 }  // namespace
-
-bool names_extension(std::string_view all, std::string_view extension) noexcept {
-  for (std::size_t at = all.find(extension); at != all.npos; at = all.find(extension, at + 1)) {
-    const std::size_t end = at + extension.size();
-    if ((at == 0 || all[at - 1] == ' ') && (end == all.size() || all[end] == ' ')) return true;
-  }
-  return false;
-}
 
 Replay find_replay(const Library &library, cl_platform_id platform, cl_device_id device, std::string_view extensions) {
   Replay out;

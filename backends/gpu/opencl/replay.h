@@ -44,7 +44,4 @@ inline constexpr std::uint64_t kRecordingFlags = 0x1293, kRecordingSimultaneous 
 
 Replay find_replay(const Library &library, cl_platform_id platform, cl_device_id device, std::string_view extensions);
 
-// A list of extensions, as drivers give it, has this one.
-bool names_extension(std::string_view extensions, std::string_view name) noexcept;
-
 }  // namespace quarry::opencl

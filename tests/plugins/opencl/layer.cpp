@@ -13,14 +13,17 @@
 //   without=cl_khr_command_buffer,...   extensions that the device does not have, or
 //   with=cl_qcom_recordable_queues,...   that it has; Qualcomm's recordings are played by the layer itself
 //   hidden=clEndRecordingQCOM           a function that the driver does not have
+//   with=cl_khr_external_memory_dma_buf  descriptors are mapped by the layer, which checks the order of calls
 //   recording_version=8392704            what the device tells as the version of cl_khr_command_buffer
 // The environment variable CL_REAL names the library behind it (libOpenCL.so.1).
 // cl_layer_count("BuildProgram") tells how often a call was made since the script was set; "sources": programs that
-// were made from source; "objects": handles that are not released yet.
+// were made from source; "objects": handles that are not released yet;
+// "acquired": dma-bufs that the device has now; "KernelsAcquired": kernels that were handed over while it had one.
 #define CL_TARGET_OPENCL_VERSION 300
 #define CL_USE_DEPRECATED_OPENCL_1_2_APIS
 #include <CL/cl.h>
 #include <dlfcn.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <atomic>
@@ -99,6 +102,21 @@ std::map<cl_command_queue, Recording *> &recordable() {
   return *made;
 }
 
+// Dma-bufs that were imported.
+struct Imported {
+  void *base;
+  size_t size;
+  bool acquired;
+};
+std::map<cl_mem, Imported> &imported() {
+  static auto *const made = new std::map<cl_mem, Imported>;
+  return *made;
+}
+long acquired() {
+  const std::lock_guard lock(state().mutex);
+  return std::count_if(imported().begin(), imported().end(), [](const auto &entry) { return entry.second.acquired; });
+}
+
 template <class T>
 T made(T object) {
   if (object) ++state().objects;
@@ -114,6 +132,7 @@ QR_EXPORT void cl_layer_script(const char *text) {
 }
 QR_EXPORT long cl_layer_count(const char *name) {
   if (std::strcmp(name, "objects") == 0) return state().objects;
+  if (std::strcmp(name, "acquired") == 0) return acquired();
   const std::lock_guard lock(state().mutex);
   return state().counts[name];
 }
@@ -160,7 +179,13 @@ std::string extensions_of(cl_device_id d) {
 }  // namespace
 
 QR_EXPORT cl_int clGetDeviceInfo(cl_device_id d, cl_device_info what, size_t size, void *out, size_t *needed) {
-  constexpr cl_device_info kWithVersion = 0x1060;
+  constexpr cl_device_info kWithVersion = 0x1060, kHandleTypes = 0x204F;
+  if (what == kHandleTypes && lists(setting("with"), "cl_khr_external_memory_dma_buf")) {
+    const cl_uint types[] = {0x2060, 0x2067};
+    if (needed) *needed = sizeof types;
+    if (out && size >= sizeof types) std::memcpy(out, types, sizeof types);
+    return CL_SUCCESS;
+  }
   if (const std::string version = setting("recording_version"); what == kWithVersion && !version.empty()) {
     struct Row {
       cl_uint version;
@@ -341,6 +366,43 @@ cl_int CL_API_CALL release_buffer(Buffer b) {
 
 }  // namespace
 
+// ---- dma-bufs ---------------------------------------------------------------------------------------
+
+namespace {
+
+cl_mem CL_API_CALL create_with_properties(cl_context c, const cl_ulong *how, cl_mem_flags flags, size_t size,
+                                          void *host, cl_int *error) {
+  constexpr cl_ulong kDmaBuf = 0x2067;
+  if ((*error = meet("CreateBufferWithProperties")) != CL_SUCCESS) return nullptr;
+  *error = CL_INVALID_VALUE;
+  if (!how || how[0] != kDmaBuf || how[2] != 0 || host || flags != CL_MEM_READ_WRITE) return nullptr;
+  void *const base = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, static_cast<int>(how[1]), 0);
+  if (base == MAP_FAILED) return nullptr;
+  const cl_mem memory = made(QR_REAL(CreateBuffer)(c, flags | CL_MEM_USE_HOST_PTR, size, base, error));
+  const std::lock_guard lock(state().mutex);
+  imported()[memory] = {base, size, false};
+  return memory;
+}
+cl_int move(const char *name, bool to_device, cl_uint n, const cl_mem *memories) {
+  if (const cl_int error = meet(name)) return error;
+  const std::lock_guard lock(state().mutex);
+  for (cl_uint i = 0; i < n; ++i) {
+    const auto found = imported().find(memories[i]);
+    if (found == imported().end()) return CL_INVALID_MEM_OBJECT;
+    if (found->second.acquired == to_device) return CL_INVALID_OPERATION;
+    found->second.acquired = to_device;
+  }
+  return CL_SUCCESS;
+}
+cl_int CL_API_CALL acquire(cl_command_queue, cl_uint n, const cl_mem *memories, cl_uint, const cl_event *, cl_event *) {
+  return move("EnqueueAcquireExternalMemObjectsKHR", true, n, memories);
+}
+cl_int CL_API_CALL release(cl_command_queue, cl_uint n, const cl_mem *memories, cl_uint, const cl_event *, cl_event *) {
+  return move("EnqueueReleaseExternalMemObjectsKHR", false, n, memories);
+}
+
+}  // namespace
+
 QR_EXPORT void *clGetExtensionFunctionAddressForPlatform(cl_platform_id p, const char *name) {
   const std::pair<const char *, void *> ours[] = {
       {"clNewRecordingQCOM", reinterpret_cast<void *>(new_recording)},
@@ -351,7 +413,10 @@ QR_EXPORT void *clGetExtensionFunctionAddressForPlatform(cl_platform_id p, const
       {"clCommandNDRangeKernelKHR", reinterpret_cast<void *>(record_kernel)},
       {"clFinalizeCommandBufferKHR", reinterpret_cast<void *>(finalize_buffer)},
       {"clEnqueueCommandBufferKHR", reinterpret_cast<void *>(enqueue_buffer)},
-      {"clReleaseCommandBufferKHR", reinterpret_cast<void *>(release_buffer)}};
+      {"clReleaseCommandBufferKHR", reinterpret_cast<void *>(release_buffer)},
+      {"clCreateBufferWithProperties", reinterpret_cast<void *>(create_with_properties)},
+      {"clEnqueueAcquireExternalMemObjectsKHR", reinterpret_cast<void *>(acquire)},
+      {"clEnqueueReleaseExternalMemObjectsKHR", reinterpret_cast<void *>(release)}};
   if (setting("hidden") == name) return nullptr;
   for (const auto &[known, function] : ours)
     if (std::strcmp(name, known) == 0) return function;
@@ -362,6 +427,7 @@ QR_EXPORT cl_int clEnqueueNDRangeKernel(cl_command_queue q, cl_kernel k, cl_uint
                                         const size_t *global, const size_t *local, cl_uint n, const cl_event *wait,
                                         cl_event *event) {
   if (const cl_int error = meet("EnqueueNDRangeKernel")) return error;
+  if (acquired()) (void)meet("KernelsAcquired");
   {
     const std::lock_guard lock(state().mutex);
     if (const auto found = recordable().find(q); found != recordable().end()) {
@@ -466,6 +532,12 @@ QR_EXPORT cl_int clReleaseMemObject(cl_mem object) {
       holders == 1) {
     const std::lock_guard lock(state().mutex);
     state().parts.erase(object);
+    if (const auto found = imported().find(object); found != imported().end()) {
+      const cl_int done = QR_REAL(ReleaseMemObject)(object);
+      munmap(found->second.base, found->second.size);
+      imported().erase(found);
+      return done;
+    }
   }
   return QR_REAL(ReleaseMemObject)(object);
 }
