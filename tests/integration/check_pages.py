@@ -74,7 +74,7 @@ class Root:
         """A line of a page, by whom it asks for, in the checkout."""
         user = "root" if AS_ROOT.match(line) else "user"
         own = {"PATH": f"{path}/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": HOME, "LANG": "C.UTF-8", **environment,
-               **{k: v for k, v in os.environ.items() if k.endswith("_proxy")}}
+               **{k: v for k, v in os.environ.items() if k.endswith("_proxy") or k in ("PIP_CERT", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE")}}
         if ccache:
             own["PATH"] = own["PATH"].replace("/usr/bin", "/usr/lib/ccache:/usr/bin", 1)
             own |= {"CCACHE_DIR": "/ccache", "CCACHE_COMPILERCHECK": "content", "CCACHE_NOHASHDIR": "1", "CCACHE_SLOPPINESS": "pch_defines,time_macros", "CC": "gcc", "CXX": "g++", "TMPDIR": f"{HOME}/quarry"}
@@ -125,6 +125,8 @@ def base():
             file.write('APT::Get::Assume-Yes "true";\nAPT::Install-Recommends "true";\n')
     for name in ("resolv.conf", "hosts"):
         shutil.copy(f"/etc/{name}", f"{path}/etc/{name}")
+    # What this machine trusts, for a network behind a proxy with a certificate of its own.
+    shutil.copy("/etc/ssl/certs/ca-certificates.crt", f"{path}/etc/ssl/certs/ca-certificates.crt")
     os.makedirs(f"{path}{HOME}/quarry")
     must("sh", "-c", f"git -C {shlex.quote(root)} archive HEAD | tar -x -C {path}{HOME}/quarry && chown -R 1000:1000 {path}{HOME}")
 
