@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operators that put elements elsewhere: CenterCropPad, ReverseSequence; and CumProd, which is written out.
+// Operators that put elements elsewhere: CenterCropPad, Pad that cuts, ReverseSequence; and CumProd, which is written
+// out.
 #include "base/checked.h"
 #include "formats/qir/infer.h"
 #include "formats/qir/quantization.h"
@@ -36,6 +37,55 @@ bool center_crop_pad(Speller &s) {
   }
   if (padded) s.give(Op::Pad, {x, s.integers(pads)});
   else s.give(Op::Identity, {x});
+  return true;
+}
+
+std::optional<Vector<std::int64_t>> constant_integers(const Speller &s, std::size_t i) {
+  const std::int32_t id = qir::input_of(s.node(), i);
+  if (id == qir::kAbsent) return Vector<std::int64_t>();
+  const qir::Tensor &given = s.tensor(id);
+  const auto count = element_count(given.shape.data(), given.shape.size());
+  if (!given.is_constant || !count || (given.dtype != DType::I64 && given.dtype != DType::I32)) return std::nullopt;
+  Vector<std::int64_t> values;
+  for (std::int64_t k = 0; k < *count; ++k)
+    values.push_back(qir::stored_integer(given.dtype, given.data.data, static_cast<std::size_t>(k)));
+  return values;
+}
+
+// Negative amounts cut: what is left is padded by the others.
+bool cutting_pad(Speller &s) {
+  const qir::Shape from = s.in(0).shape;
+  const auto amounts = constant_integers(s, 1), axes = constant_integers(s, 3);
+  qir::PadGeometry g;
+  if (!amounts || !axes || s.in(0).quant ||
+      !qir::resolve_pad(s.node(), from, *amounts, qir::input_of(s.node(), 3) != qir::kAbsent, *axes, &g).ok())
+    return false;
+  const bool constant = s.node().get_string("mode", "constant") == "constant";
+  Vector<std::int64_t> pads(2 * from.size(), 0);
+  bool cuts = false, padded = false;
+  for (std::size_t i = 0; i < from.size(); ++i) {
+    const bool cut = g.begin[i] < 0 || g.end[i]<0, grows = g.begin[i]> 0 || g.end[i] > 0;
+    // More is cut than there is: only the rest of an axis stays, which no Slice tells.
+    if (cut && (from[i] + std::min<std::int64_t>(g.begin[i], 0) + std::min<std::int64_t>(g.end[i], 0) < 1 ||
+                (grows && !constant)))
+      return false;
+    cuts = cuts || cut, padded = padded || grows;
+    pads[i] = std::max<std::int64_t>(g.begin[i], 0);
+    pads[from.size() + i] = std::max<std::int64_t>(g.end[i], 0);
+  }
+  if (!cuts) return false;
+  std::int32_t x = s.node().inputs[0];
+  for (std::size_t i = 0; i < from.size(); ++i)
+    if (g.begin[i] < 0 || g.end[i] < 0)
+      x = s.slice(x, i, std::max<std::int64_t>(-g.begin[i], 0), from[i] + std::min<std::int64_t>(g.end[i], 0), 1);
+  if (!padded) {
+    s.give(Op::Identity, {x});
+    return true;
+  }
+  Vector<std::int32_t> inputs{x, s.integers(pads)};
+  if (const std::int32_t value = qir::input_of(s.node(), 2); value != qir::kAbsent) inputs.push_back(value);
+  qir::Node &pad = s.give(Op::Pad, std::move(inputs));
+  pad.set("mode", s.node().get_string("mode", "constant"));
   return true;
 }
 
@@ -109,6 +159,7 @@ bool cumulative_product(Speller &s) {
 bool spell_places(Speller &s) {
   switch (s.node().op) {
     case Op::CenterCropPad: return center_crop_pad(s);
+    case Op::Pad: return cutting_pad(s);
     case Op::ReverseSequence: return reverse_sequence(s);
     case Op::CumProd: return cumulative_product(s);
     default: return false;

@@ -43,6 +43,7 @@ bool wants_other_spelling(const qir::Graph &graph, const qir::Node &node) {
   switch (node.op) {
     case Op::Asin: return !qir::at(graph, node.inputs[0]).quant;
     case Op::ConvTranspose: return dilated();
+    case Op::Pad: return true;  // where it cuts
     case Op::MaxPool: return dilated() || (node.outputs.size() > 1 && node.outputs[1] != qir::kAbsent);
     case Op::TopK: return true;
     case Op::MatMulInteger: return !constant(2) || !constant(3);

@@ -236,6 +236,17 @@ TEST_CASE("elements that go elsewhere are sliced, padded and gathered") {
   crop.gives({crop.node(Op::CenterCropPad, {crop.input({5, 4, 3}), crop.integers({3, 7})},
                         {Pieces::attribute("axes", Ints{0, -1})})});
   check_same(crop, "Slice Pad", 0);
+  Pieces both;  // one axis cut and padded, one cut at both ends
+  both.gives({both.node(Op::Pad, {both.input({5, 6}), both.integers({-2, -1, 3, -2}), both.scalar(4)}, {})});
+  check_same(both, "Slice Slice Pad", 0);
+  Pieces cut;
+  cut.gives({cut.node(Op::Pad, {cut.input({5, 6}), cut.integers({-1, 0}), qir::kAbsent, cut.integers({-1})},
+                      {Pieces::attribute("mode", std::string_view("edge"))})});
+  check_same(cut, "Slice Identity", 0);
+  Pieces apart;
+  apart.gives({apart.node(Op::Pad, {apart.input({5, 6}), apart.integers({-1, 2, 0, 1})},
+                          {Pieces::attribute("mode", std::string_view("edge"))})});
+  check_same(apart, "Slice Pad", 0);
   for (const std::int64_t time : {0, 1}) {
     Pieces reverse;
     const i32 lengths = time == 0 ? reverse.integers({1, 3, 2, 3}) : reverse.integers({4, 0, 3});
