@@ -136,8 +136,12 @@ constexpr std::uint32_t dtype_mask(std::string_view list) noexcept {
   while (!list.empty()) {
     const std::string_view name = detail::take(&list, ",");
     std::uint32_t found = 0;
+    // (The last letter tells most of them apart: nodes of unknown extents are checked in each run.)
     for (const auto &entry : kNames)
-      if (entry.name == name) found = entry.mask;
+      if (entry.name.size() == name.size() && entry.name.back() == name.back() && entry.name == name) {
+        found = entry.mask;
+        break;
+      }
     if (found == 0) return 0;
     mask |= found;
   }

@@ -141,18 +141,21 @@ Status kernel_range(Context &context) {
     const T first = *start.as<const T>(), step = *delta.as<const T>();
     T *const to = out->as<T>();
     if constexpr (std::is_integral_v<T>) {  // integers wrap around: some side by side, each of which steps so far
-      constexpr auto kSome = static_cast<std::int64_t>(64 / sizeof(T));
-      const T far = multiply(static_cast<T>(kSome), step);
-      T now[kSome];
-      for (std::int64_t k = 0; k < kSome; ++k) now[k] = add(first, multiply(static_cast<T>(k), step));
+      using Bits = std::make_unsigned_t<T>;
+      constexpr auto kWide = static_cast<std::int64_t>(16 / sizeof(T)), kSome = 2 * kWide;
+      typedef Bits Some __attribute__((vector_size(16)));
+      Some now[2];
+      for (std::int64_t k = 0; k < kSome; ++k)
+        now[k / kWide][k % kWide] = static_cast<Bits>(add(first, multiply(static_cast<T>(k), step)));
+      Some low = now[0], high = now[1];
+      const Some far = Some{} + static_cast<Bits>(multiply(static_cast<T>(kSome), step));
       std::int64_t i = 0;
-      for (; i + kSome <= out->count; i += kSome) {
-        for (std::int64_t k = 0; k < kSome; ++k) {
-          to[i + k] = now[k];
-          now[k] = add(now[k], far);
-        }
+      for (const std::int64_t last = out->count - kSome; i <= last; i += kSome) {
+        std::memcpy(to + i, &low, sizeof low), std::memcpy(to + i + kWide, &high, sizeof high);
+        low += far, high += far;
       }
-      std::copy_n(now, out->count - i, to + i);
+      now[0] = low, now[1] = high;
+      std::memcpy(to + i, now, static_cast<std::size_t>(out->count - i) * sizeof(T));
     } else {
       // Counted in 32 bits as far as they go: the same numbers, and processors have vectors for that.
       const auto most = static_cast<std::int32_t>(std::min<std::int64_t>(out->count, INT32_MAX));

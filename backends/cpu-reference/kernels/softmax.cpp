@@ -108,7 +108,19 @@ Status class_loss(Context &context, bool logits) {
   QR_RETURN_IF_ERROR(check_real(context, weights, "the weights", {classes}));
   const bool has_ignored = node.find("ignore_index") != nullptr;
   const std::int64_t ignored = node.get_int("ignore_index", 0);
-  for (std::int64_t i = 0; i < targets.count; ++i) {
+  // First of all of them at once: a sign is set where one is out of range.
+  const auto inside = [&](const auto *target) {
+    const std::uint64_t last = static_cast<std::uint64_t>(classes) - 1;
+    std::uint64_t signs = 0;
+    for (std::int64_t i = 0; i < targets.count; ++i) {
+      const auto given = static_cast<std::uint64_t>(static_cast<std::int64_t>(target[i]));
+      signs |= given | (last - given);
+    }
+    return static_cast<std::int64_t>(signs) >= 0;
+  };
+  const bool all_inside =
+      targets.dtype == DType::I32 ? inside(targets.as<const std::int32_t>()) : inside(targets.as<const std::int64_t>());
+  for (std::int64_t i = 0; !all_inside && i < targets.count; ++i) {
     const std::int64_t target = integer_at(targets, i);
     if (static_cast<std::uint64_t>(target) < static_cast<std::uint64_t>(classes)) continue;
     if ((target < 0 || target >= classes) && !(has_ignored && target == ignored)) {
@@ -126,6 +138,16 @@ Status class_loss(Context &context, bool logits) {
       constexpr std::int64_t kSums = 4;  // so that one addition does not wait for the other
       double totals[kSums] = {}, weight_totals[kSums] = {};
       for (std::int64_t first = 0; first < targets.count && !context.stopped(); first += inner) {
+        if (!has_ignored && !weights && !each) {
+          const auto *const plane = score + first * classes;
+          std::int64_t j = 0;
+          for (; j + kSums <= inner; j += kSums)
+            for (std::int64_t k = 0; k < kSums; ++k)
+              totals[k] -= static_cast<double>(plane[target_at[first + j + k] * inner + j + k]);
+          for (; j < inner; ++j) totals[j % kSums] -= static_cast<double>(plane[target_at[first + j] * inner + j]);
+          weight_totals[0] += static_cast<double>(inner);
+          continue;
+        }
         for (std::int64_t j = 0; j < inner; ++j) {
           const std::int64_t target = target_at[first + j];
           const bool counts = !(has_ignored && target == ignored);

@@ -94,6 +94,25 @@ QR_INLINE VecF ahead(VecF v, VecF next) noexcept {
   return __builtin_shufflevector(v, next, 1, 2, 3, 4);
 #endif
 }
+// The same by two.
+QR_INLINE VecF after_two(VecF before, VecF v) noexcept {
+#if QR_ISA_BYTES == 64
+  return __builtin_shufflevector(before, v, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29);
+#elif QR_ISA_BYTES == 32
+  return __builtin_shufflevector(before, v, 6, 7, 8, 9, 10, 11, 12, 13);
+#else
+  return __builtin_shufflevector(before, v, 2, 3, 4, 5);
+#endif
+}
+QR_INLINE VecF two_ahead(VecF v, VecF next) noexcept {
+#if QR_ISA_BYTES == 64
+  return __builtin_shufflevector(v, next, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17);
+#elif QR_ISA_BYTES == 32
+  return __builtin_shufflevector(v, next, 2, 3, 4, 5, 6, 7, 8, 9);
+#else
+  return __builtin_shufflevector(v, next, 2, 3, 4, 5);
+#endif
+}
 // `lanes` elements that lie `step` apart.
 QR_INLINE VecF every(const float *p, std::int64_t step, int lanes) noexcept {
   float room[kLanes] = {};
@@ -295,6 +314,58 @@ struct Planes {
     return !nan.any();
   }
 
+  // Windows of three or five columns around each column: what rows come to stays in registers, and columns are shifted.
+  bool centred() const noexcept {
+    const Window &w = p.window;
+    return greatest && w.sw == 1 && w.dw == 1 && (w.kw == 3 || w.kw == 5) && w.pad_left == w.kw / 2 && w.ow == w.iw;
+  }
+  // A row of those; false where there is a NaN in it.
+  bool by_shifts(const float *plane, std::int64_t oy, float *y) const noexcept {
+    const Window &w = p.window;
+    const std::int64_t top = oy * w.sh - w.pad_top;
+    const Hits v = hits_of(top, w.dh, w.kh, w.ih, p.pad_bottom);
+    const float *const from = plane + (top + v.first * w.dh) * w.iw;
+    const std::int64_t rows = v.last - v.first;
+    if (w.kw == 3) return rows == 3 ? shifted_row<3, 3>(from, y, rows) : shifted_row<3, 0>(from, y, rows);
+    return rows == 5 ? shifted_row<5, 5>(from, y, rows) : shifted_row<5, 0>(from, y, rows);
+  }
+  template <int taps, int known>
+  QR_PLANES_INLINE bool shifted_row(const float *from, float *y, std::int64_t rows) const noexcept {
+    const Window &w = p.window;
+    const std::int64_t step = std::int64_t{w.dh} * w.iw, width = w.iw;
+    const VecF least = splat(-__builtin_inff());
+    NanSeen nan;
+    const auto down = [&](std::int64_t column) __attribute__((always_inline)) {
+      const std::int64_t left = width - column;
+      if (left <= 0) return least;
+      VecF v[known > 0 ? known : 1], acc = least;
+      if constexpr (known > 0) {
+        QR_UNROLL for (int k = 0; k < known; ++k) v[k] = load_least(from + k * step + column, left);
+        acc = v[0];
+        QR_UNROLL for (int k = 1; k < known; ++k) acc = max(v[k], acc);
+        QR_UNROLL for (int k = 0; k < known; k += 2) nan.see(v[k], v[k + 1 < known ? k + 1 : k]);
+      } else {
+        for (std::int64_t r = 0; r < rows; ++r) {
+          v[0] = load_least(from + r * step + column, left);
+          nan.see(v[0], v[0]);
+          acc = max(v[0], acc);
+        }
+      }
+      return acc;
+    };
+    VecF before = least, at = down(0);
+    for (std::int64_t ox = 0; ox < width; ox += kLanes) {
+      const VecF next = down(ox + kLanes);
+      VecF acc = max(after(before, at), ahead(at, next));
+      if constexpr (taps == 5) acc = max(acc, max(after_two(before, at), two_ahead(at, next)));
+      acc = max(acc, at);
+      if (ox + kLanes <= width) store(y + ox, acc);
+      else store_part(y + ox, acc, static_cast<int>(width - ox));
+      before = at, at = next;
+    }
+    return !nan.any();
+  }
+
   // One over what averages of a line are divided by, which has `rows` rows in each window.
   void invert(float rows, float *inverses) const noexcept {
     const VecF one = splat(1.0f), counted = splat(rows);
@@ -355,6 +426,22 @@ void pool_pairs(const Planes<true> &planes, Planes<true>::Pairs form, const floa
   }
 }
 
+// The rows [row, last) of windows around columns.
+void pool_centred(const Planes<true> &planes, const float *x, float *y, std::int64_t row, std::int64_t last) noexcept {
+  const Window &w = planes.p.window;
+  std::int64_t oy = row % w.oh;
+  const float *plane = x + row / w.oh * w.ih * w.iw;
+  for (; row < last; ++row) {
+    float *const to = y + row * w.ow;
+    if (!planes.by_shifts(plane, oy, to)) {
+      bool has_nan;
+      (void)planes.down(plane, oy, planes.lines, has_nan);
+      planes.across<1>(planes.lines, to, nullptr, has_nan);
+    }
+    if (++oy == w.oh) oy = 0, plane += std::int64_t{w.ih} * w.iw;
+  }
+}
+
 template <bool greatest>
 void pool(const Call &call, const PoolPlanesF32 &p) {
   const Window &w = p.window;
@@ -368,6 +455,9 @@ void pool(const Call &call, const PoolPlanesF32 &p) {
         if constexpr (greatest)
           if (const auto form = planes.pairs(); form != Planes<true>::Pairs::None)
             return pool_pairs(planes, form, x, y, static_cast<std::int64_t>(begin), static_cast<std::int64_t>(end));
+        if constexpr (greatest)
+          if (planes.centred())
+            return pool_centred(planes, x, y, static_cast<std::int64_t>(begin), static_cast<std::int64_t>(end));
         const std::int64_t line = pool_line_floats(p);
         const auto last = static_cast<std::int64_t>(end);
         // (The last line has what averages are multiplied by.)
