@@ -205,12 +205,17 @@ qr_plugin_code compiler_check(qr_backend *backend, const qr_compile_request *req
 }
 
 // Without a device the tiles stay as they were written, which every device takes.
-Status tune(qr_backend *backend, const qr_compile_request &request, gpu::Plan &plan, const plugin::StopToken &stop) {
+Result<gpu::Compiled> compiled_for_device(qr_backend *backend, const qr_compile_request &request,
+                                          const plugin::StopToken &stop) {
+  QR_ASSIGN_OR_RETURN(qir::Graph graph, plugin::read_request(request));
+  const Vector<qir::Bytes> segments = segments_of(*request.graphs[0]);
+  const gpu::Target target = target_of(backend, request);
   auto engine = backend->engine(request.device, request.options, request.option_count);
-  if (!engine.ok()) return {};
-  gpu::fit_tiles(plan, (*engine)->device());
-  if (plugin::option(request.options, request.option_count, "gpu.tune", "0") != "1") return {};
-  return gpu::measure_tiles(plan, **engine, stop);
+  if (engine.ok() && plugin::option(request.options, request.option_count, "gpu.tune", "0") == "1")
+    return gpu::compile_measured(graph, segments, target, host_tail(request), **engine, stop);
+  QR_ASSIGN_OR_RETURN(gpu::Compiled made, gpu::compile(std::move(graph), segments, target, host_tail(request)));
+  if (engine.ok()) gpu::fit_tiles(made.plan, (*engine)->device());
+  return made;
 }
 
 // The kernels as this device has them, so that loading compiles nothing. Without a device to build for there are none.
@@ -231,9 +236,7 @@ qr_plugin_code compiler_compile(qr_backend *backend, const qr_compile_request *r
   return guard(backend->allocator, errors, [&]() -> Status {
     const plugin::StopToken stop(request->signal, backend->allocator.host());
     if (stop.stopped()) return stop.status("compile");
-    QR_ASSIGN_OR_RETURN(qir::Graph graph, plugin::read_request(*request));
-    QR_ASSIGN_OR_RETURN(gpu::Compiled compiled, gpu::compile(std::move(graph), segments_of(*request->graphs[0]),
-                                                             target_of(backend, *request), host_tail(*request)));
+    QR_ASSIGN_OR_RETURN(gpu::Compiled compiled, compiled_for_device(backend, *request, stop));
     for (Status &refused : compiled.refused)
       if (!refused.ok()) return std::move(refused);
     if (stop.stopped()) return stop.status("compile");
@@ -243,7 +246,6 @@ qr_plugin_code compiler_compile(qr_backend *backend, const qr_compile_request *r
     if (has_tail) made.tail.segment = static_cast<std::uint32_t>(compiled.kept_segments + 1);
     made.weights_bytes = compiled.weights_bytes, made.io_bytes = compiled.io_bytes;
     Vector<std::uint8_t> binary;
-    QR_RETURN_IF_ERROR(tune(backend, *request, made.plan, stop));
     Vector<qir::Bytes> segments;
     if (compiled.kept_segments != 0) segments = segments_of(*request->graphs[0]);
     segments.push_back({compiled.packed.data(), compiled.packed.size()});

@@ -3,12 +3,19 @@
 // computed in another way, to the same result, that takes longer.
 #pragma once
 
+#include <cstdint>
+#include <span>
+
 namespace quarry::gpu {
 
 struct Target {
   bool doubles = false;  // f64
   bool dots = false;     // products of four integers of 8 bits, summed, where that pays
   bool halves = false;   // products of f16 in 16 bits, which its user asked for
+  // Convolutions by Winograd's form, in patches of 2 x 2 or 4 x 4 pixels, where it fits: 0, 2 or 4; and per node of the
+  // graph that was given, where there is an entry.
+  std::int32_t winograd = 0;
+  std::span<const std::int32_t> winograd_of = {};
 };
 
 }  // namespace quarry::gpu

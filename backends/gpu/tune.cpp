@@ -15,7 +15,7 @@ namespace {
 using opencl::check;
 
 struct Tile {
-  std::int32_t rows, cols, group_x, group_y;
+  std::int32_t rows = 1, cols = 1, group_x = 1, group_y = 1;
   std::int32_t local = 0;  // steps of the sum in local memory
 };
 
@@ -94,8 +94,13 @@ Result<double> time_of(const Engine &engine, cl_command_queue queue, cl_kernel k
   return best;
 }
 
-Result<Tile> quickest(const Engine &engine, const String &source, const Plan &plan, const Step &step,
-                      std::span<const Candidate> candidates) {
+struct Found {
+  Tile tile;
+  double seconds = 0;
+};
+
+Result<Found> quickest(const Engine &engine, const String &source, const Plan &plan, const Step &step,
+                       std::span<const Candidate> candidates) {
   const opencl::Library &cl = engine.library();
   QR_ASSIGN_OR_RETURN(const opencl::Program program, engine.build(source));
   QR_ASSIGN_OR_RETURN(const opencl::Queue queue, engine.queue(false, "normal"));
@@ -121,7 +126,86 @@ Result<Tile> quickest(const Engine &engine, const String &source, const Plan &pl
     QR_ASSIGN_OR_RETURN(const double time, time_of(engine, queue.get(), kernel.get(), candidate.bounds));
     if (!best || time < best_time) best = &candidate, best_time = time;
   }
-  return best->tile;
+  return Found{best->tile, best_time};
+}
+
+// What was measured of forms, so that equal ones, of several plans too, are measured once.
+class Tuner {
+ public:
+  Tuner(const Engine &engine, const plugin::StopToken &stop) : engine_(engine), stop_(stop) {}
+  // Cuts the products of a plan. `times`: how long each step takes that is a part of one, for who wants that.
+  Status measure(Plan &plan, Vector<double> *times) {
+    if (times) times->assign(plan.steps.size(), 0.0);
+    for (std::size_t i = 0; i < plan.steps.size(); ++i) {
+      const Step &step = plan.steps[i];
+      Vector<StepOperand> operands;
+      Form form;
+      std::int32_t *const numbers = tile_numbers(plan, step);
+      const bool is_timed = times && (numbers || is_winograd(static_cast<Kernel>(step.kernel)));
+      if ((!numbers && !is_timed) || !form_of(plan, step, operands, form)) continue;
+      if (stop_.stopped()) return stop_.status("compile");
+      if (numbers) put(form, numbers, cut(tiles_for(engine_.device(), form.kernel)[0], form));
+      QR_ASSIGN_OR_RETURN(const Found found, measured(plan, step, form, numbers, is_timed));
+      if (numbers) put(form, numbers, found.tile);
+      if (times) (*times)[i] = found.seconds;
+    }
+    return {};
+  }
+  static bool is_winograd(Kernel kernel) { return kernel == Kernel::WinogradInput || kernel == Kernel::WinogradOutput; }
+
+ private:
+  struct Known {
+    std::uint32_t form;
+    bool is_timed;
+    Found found;
+  };
+  Result<Found> measured(const Plan &plan, const Step &step, const Form &form, std::int32_t *numbers, bool is_timed) {
+    const std::uint32_t number = different_.kernel(form);
+    const auto same = std::ranges::find_if(
+        known_, [&](const Known &one) { return one.form == number && (one.is_timed || !is_timed); });
+    if (same != known_.end()) return same->found;
+    ProgramText text;
+    Vector<Candidate> candidates;
+    Found found;
+    const auto add = [&](const Tile &tile) {
+      Candidate candidate{tile, 0, {}};
+      if (!find_bounds(form, candidate.bounds).ok()) return;
+      const std::uint32_t before = text.kernel_count();
+      candidate.kernel = text.kernel(form);
+      if (text.kernel_count() != before) candidates.push_back(candidate);
+    };
+    if (numbers) {
+      found.tile = cut(tiles_for(engine_.device(), form.kernel)[0], form);
+      for (const Tile &way : tiles_for(engine_.device(), form.kernel)) {
+        if (way.local != 0 && !has_local(form.kernel)) continue;
+        put(form, numbers, cut(way, form));
+        add(cut(way, form));
+      }
+    } else {
+      add({});
+    }
+    if (candidates.size() > 1 || (is_timed && !candidates.empty())) {
+      QR_ASSIGN_OR_RETURN(found, quickest(engine_, text.text(), plan, step, candidates));
+    }
+    known_.push_back({number, is_timed, found});
+    return found;
+  }
+
+  const Engine &engine_;
+  const plugin::StopToken &stop_;
+  ProgramText different_;
+  Vector<Known> known_;
+};
+
+// What the convolutions that may go by Winograd's form take, per node of the graph that was given.
+void add_times(const Plan &plan, const Vector<double> &times, Vector<double> &of_nodes) {
+  for (std::size_t i = 0; i < times.size(); ++i)
+    if (const std::int32_t source = plan.steps[i].source; source >= 0 && source < std::ssize(of_nodes))
+      of_nodes[static_cast<std::size_t>(source)] += times[i];
+}
+
+bool is_refused(const Compiled &compiled) {
+  return std::ranges::any_of(compiled.refused, [](const Status &status) { return !status.ok(); });
 }
 
 }  // namespace
@@ -143,40 +227,42 @@ void fit_tiles(Plan &plan, const opencl::Device &device) {
 }
 
 Status measure_tiles(Plan &plan, const Engine &engine, const plugin::StopToken &stop) {
-  ProgramText different;
-  Vector<std::pair<std::uint32_t, Tile>> known;  // of equal forms
-  for (const Step &step : plan.steps) {
-    std::int32_t *const numbers = tile_numbers(plan, step);
-    Vector<StepOperand> operands;
-    Form form;
-    if (!numbers || !form_of(plan, step, operands, form)) continue;
-    if (stop.stopped()) return stop.status("compile");
-    const std::uint32_t number = different.kernel(form);
-    const auto found = std::ranges::find(known, number, [](const auto &entry) { return entry.first; });
-    if (found != known.end()) {
-      put(form, numbers, found->second);
-      continue;
+  return Tuner(engine, stop).measure(plan, nullptr);
+}
+
+Result<Compiled> compile_measured(const qir::Graph &graph, std::span<const qir::Bytes> segments, Target target,
+                                  HostTail host_tail, const Engine &engine, const plugin::StopToken &stop) {
+  Tuner tuner(engine, stop);
+  Vector<double> best;
+  Vector<std::int32_t> ways;
+  for (const std::int32_t way : {4, 2, 0}) {
+    target.winograd = way;
+    QR_ASSIGN_OR_RETURN(Compiled made, compile(qir::Graph(graph), segments, target, host_tail));
+    if (is_refused(made)) return made;
+    Vector<std::uint8_t> goes(made.refused.size());
+    for (const Step &step : made.plan.steps)
+      if (static_cast<Kernel>(step.kernel) == Kernel::WinogradOutput && step.source >= 0)
+        goes[static_cast<std::size_t>(step.source)] = 1;
+    if (way == 4) {
+      best.assign(goes.size(), 0.0), ways.assign(goes.size(), 0);
+      // Without such convolutions there is one way.
+      if (std::ranges::find(goes, 1) == goes.end()) {
+        QR_RETURN_IF_ERROR(tuner.measure(made.plan, nullptr));
+        return made;
+      }
     }
-    const Tile by_rule{numbers[0], numbers[1], numbers[2], numbers[3], has_local(form.kernel) ? numbers[4] : 0};
-    ProgramText text;
-    Vector<Candidate> candidates;
-    for (const Tile &way : tiles_for(engine.device(), form.kernel)) {
-      if (way.local != 0 && !has_local(form.kernel)) continue;
-      Candidate candidate{cut(way, form), 0, {}};
-      put(form, numbers, candidate.tile);
-      if (!find_bounds(form, candidate.bounds).ok()) continue;
-      const std::uint32_t before = text.kernel_count();
-      candidate.kernel = text.kernel(form);
-      if (text.kernel_count() != before) candidates.push_back(candidate);
+    Vector<double> times, of_nodes(goes.size(), 0.0);
+    QR_RETURN_IF_ERROR(tuner.measure(made.plan, &times));
+    add_times(made.plan, times, of_nodes);
+    for (std::size_t n = 0; n < goes.size(); ++n) {
+      if (way == 4 && goes[n]) ways[n] = way, best[n] = of_nodes[n];
+      else if (ways[n] != 0 && of_nodes[n] <= best[n]) ways[n] = way, best[n] = of_nodes[n];
     }
-    Tile best = by_rule;
-    if (candidates.size() > 1) {
-      QR_ASSIGN_OR_RETURN(best, quickest(engine, text.text(), plan, step, candidates));
-    }
-    put(form, numbers, best);
-    known.emplace_back(number, best);
   }
-  return {};
+  target.winograd = 0, target.winograd_of = ways;
+  QR_ASSIGN_OR_RETURN(Compiled made, compile(qir::Graph(graph), segments, target, host_tail));
+  QR_RETURN_IF_ERROR(tuner.measure(made.plan, nullptr));
+  return made;
 }
 
 }  // namespace quarry::gpu

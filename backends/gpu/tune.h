@@ -3,9 +3,8 @@
 #pragma once
 
 #include "backends/common/plugin_support.h"
+#include "backends/gpu/compile.h"
 #include "backends/gpu/engine.h"
-#include "backends/gpu/plan.h"
-#include "backends/gpu/target.h"
 
 namespace quarry::gpu {
 
@@ -14,6 +13,11 @@ Target target_of(const opencl::Device &device);
 
 // By a rule: what processors and graphics processors like.
 void fit_tiles(Plan &plan, const opencl::Device &device);
+
+// A graph made into a plan whose products go by the quickest of all ways on the device: convolutions by Winograd's form
+// or not, each cut as measure_tiles does.
+Result<Compiled> compile_measured(const qir::Graph &graph, std::span<const qir::Bytes> segments, Target target,
+                                  HostTail host_tail, const Engine &engine, const plugin::StopToken &stop);
 
 // By measuring: for each different product some ways are compiled and run on memory of their own; the quickest stays.
 Status measure_tiles(Plan &plan, const Engine &engine, const plugin::StopToken &stop);

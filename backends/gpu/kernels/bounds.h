@@ -25,6 +25,8 @@ Status bounds_elementwise(const Form &form, Bounds &out);
 Status bounds_matmul(const Form &form, Bounds &out);
 Status bounds_matmul_tile(const Form &form, Bounds &out);  // bounds_tiles.cpp
 Status bounds_conv_tile(const Form &form, Bounds &out);
+Status bounds_winograd_input(const Form &form, Bounds &out);
+Status bounds_winograd_output(const Form &form, Bounds &out);
 Status bounds_conv_dot(const Form &form, Bounds &out);
 Status bounds_matmul_dot(const Form &form, Bounds &out);
 Status bounds_conv(const Form &form, Bounds &out);

@@ -142,4 +142,48 @@ Status bounds_matmul_dot(const Form &form, Bounds &out) {
   return tiles(form, f, out, (columns + f("COLS") - 1) / f("COLS"), (rows + f("ROWS") - 1) / f("ROWS"));
 }
 
+// Patches of the result's pixels: [numbers of a patch][panels of 16 patches][channels][16], as one line.
+Status bounds_winograd_input(const Form &form, Bounds &out) {
+  const Fields f(form);
+  if (form.nest.rank != 3) return bad_form(form, "a number of coordinates");
+  QR_RETURN_IF_ERROR(window_bounds(form, out, f));
+  const std::int64_t step = f("STRIDE", 1), side = step + 2, batch = form.nest.dims[0], channels = form.nest.dims[1];
+  bool fits = (step == 2 || step == 4) && f("STRIDE", 2) == step && f("IN", 0) == 1 && f("OUT", 0) == 1 &&
+              f("KERNEL", 1) == side && f("KERNEL", 2) == side && form.nest.strides[0][2] == 0;
+  for (std::size_t o = 0; o < 2; ++o)
+    fits &= form.operands[o].dtype == DType::F32 || form.operands[o].dtype == DType::F64;
+  for (std::uint32_t d = 0; d < 3; ++d) fits &= form.nest.strides[1][d] == 0;
+  if (!fits) return bad_form(form, "patches that are none");
+  add_distance(out.ranges[0], batch, form.nest.strides[0][0]);
+  add_distance(out.ranges[0], channels, form.nest.strides[0][1]);
+  const std::int64_t panels = (batch * form.nest.dims[2] + kPanel - 1) / kPanel;
+  add_distance(out.ranges[1], panels * channels * kPanel, 1);
+  add_distance(out.ranges[1], side * side, panels * channels * kPanel);
+  out.local[0] = kPanel;
+  out.global[0] = static_cast<std::uint64_t>(panels * kPanel), out.global[1] = static_cast<std::uint64_t>(channels);
+  return {};
+}
+
+Status bounds_winograd_output(const Form &form, Bounds &out) {
+  const Fields f(form);
+  const std::uint32_t rank = form.nest.rank;
+  if (rank != 4 || form.nest.dims[1] != 1) return bad_form(form, "a number of coordinates");
+  const std::int64_t step = f("STEP"), side = step + 2, batch = form.nest.dims[0], channels = form.nest.dims[2],
+                     pixels = form.nest.dims[3];
+  bool fits = (step == 2 || step == 4) && f("OUT", 0) >= 1 && f("OUT", 1) >= 1 && f("OUT", 0) * f("OUT", 1) == pixels;
+  for (std::size_t i = 0; i < 2; ++i) fits = fits && f("PATCHES", i) == (f("OUT", i) + step - 1) / step;
+  for (std::uint32_t d = 0; d < rank; ++d) fits &= form.nest.strides[0][d] == 0;
+  if (!fits || !is_real(*number_of(form.operands[0].dtype))) return bad_form(form, "patches that are none");
+  QR_RETURN_IF_ERROR(nest_bounds(form, out));
+  const std::int64_t patches = f("PATCHES", 0) * f("PATCHES", 1);
+  add_distance(out.ranges[0], channels * batch * patches, 1);
+  add_distance(out.ranges[0], side * side, channels * batch * patches);
+  std::int64_t group = kMostInGroup;
+  while (group > 1 && group / 2 >= patches) group /= 2;
+  out.local[0] = static_cast<std::uint64_t>(group);
+  out.global[0] = static_cast<std::uint64_t>((patches + group - 1) / group * group);
+  out.global[1] = static_cast<std::uint64_t>(channels), out.global[2] = static_cast<std::uint64_t>(batch);
+  return {};
+}
+
 }  // namespace quarry::gpu

@@ -83,6 +83,13 @@ struct Reshapes {
 
 }  // namespace
 
+Vector<std::int64_t> product_fields(std::int64_t rows, std::int64_t columns, std::int64_t k, std::int64_t a_k,
+                                    std::int64_t b_k, std::int64_t panel, std::int64_t halves) {
+  Vector<std::int64_t> fields{k, a_k, b_k, panel, halves};
+  put(fields, tile_of(rows, columns)), fields.push_back(kNoLocal);
+  return fields;
+}
+
 Status lower_conv(Lowering &l, const qir::Node &node) {
   if (is_integer_product(l, node)) return lower_integer_product(l, node);
   const bool transposed = node.op == qir::Op::ConvTranspose;
@@ -116,6 +123,18 @@ Status lower_conv(Lowering &l, const qir::Node &node) {
   const bool packed = !transposed && !is_product && weights.is_constant, tiled = packed && per_out >= kFewestColumns;
   std::int64_t tile = tiled ? kPanel : kTile;
   while (!tiled && tile / 2 >= per_out) tile /= 2;
+  Elements elements;
+  elements.result = node.outputs[0];
+  if (bi != qir::kAbsent) {
+    const View bias =
+        strided::broadcast(per_channel(l.view(bi), l.shape(node.outputs[0]).size()), l.shape(node.outputs[0]));
+    elements.operands.push_back({bias, l.dtype(bi)});
+    elements.tensors.push_back(bi);
+    elements.at = elements.code.add(Element::Add, Code::kValue, 0);
+  }
+  l.fuse(elements, Reshapes{dims});
+  for (Arg &operand : elements.operands) operand.view = strided::broadcast(operand.view, l.shape(elements.result));
+  if (const std::int64_t step = winograd_step(l, node, c)) return emit_winograd(l, node, c, step, dims, elements);
   View w;
   if (packed) {
     const std::size_t width = dtype_bits(weights.dtype) / 8;
@@ -131,21 +150,9 @@ Status lower_conv(Lowering &l, const qir::Node &node) {
   const std::int64_t along = is_product ? 1 : 0;
   const Arg images{{x.value, x.offset, dims, {x.strides[0], x.strides[1] * per_in, 0, along}}, l.dtype(xi)};
   const Arg filters{{w.value, w.offset, dims, {0, per_group, along * per_in, 0}}, l.dtype(wi)};
-  Elements elements;
-  elements.result = node.outputs[0];
-  if (bi != qir::kAbsent) {
-    const View bias =
-        strided::broadcast(per_channel(l.view(bi), l.shape(node.outputs[0]).size()), l.shape(node.outputs[0]));
-    elements.operands.push_back({bias, l.dtype(bi)});
-    elements.tensors.push_back(bi);
-    elements.at = elements.code.add(Element::Add, Code::kValue, 0);
-  }
-  l.fuse(elements, Reshapes{dims});
-  for (Arg &operand : elements.operands) operand.view = strided::broadcast(operand.view, l.shape(elements.result));
-  const Tile cut = is_product ? tile_of(per_out, pixels) : tile_of(pixels, per_out);
   if (is_product) {
-    Vector<std::int64_t> fields{per_in, 1, x.strides[1], 0, halves(l, l.dtype(xi))};
-    put(fields, cut), fields.push_back(kNoLocal);
+    const Vector<std::int64_t> fields =
+        product_fields(per_out, pixels, per_in, 1, x.strides[1], 0, halves(l, l.dtype(xi)));
     const Arg base[] = {filters, images};
     const View y = l.result(elements.result);
     return l.emit(Kernel::MatMulTile, dims, fields, base, elements, {y, l.dtype(elements.result)});
@@ -154,7 +161,8 @@ Status lower_conv(Lowering &l, const qir::Node &node) {
   Vector<std::int64_t> fields{per_in, x.strides[1]};
   if (transposed) fields.push_back(per_out * taps), fields.push_back(taps);
   for (const auto *list : {in, steps, out, kernel, stride, dilation, pad}) fields.insert(fields.end(), list, list + 3);
-  if (tiled) fields.push_back(halves(l, l.dtype(xi))), put(fields, cut), fields.push_back(kNoLocal);
+  if (tiled)
+    fields.push_back(halves(l, l.dtype(xi))), put(fields, tile_of(pixels, per_out)), fields.push_back(kNoLocal);
   else if (!transposed) fields.push_back(packed), fields.push_back(tile);
   const View y = l.result(elements.result);
   return l.emit(transposed ? Kernel::ConvTranspose
@@ -194,11 +202,8 @@ Status product(Lowering &l, const Dims &dims, View a, std::int64_t a_k, View b, 
       b.value = columns.value, b.offset = 0, b.strides[rank - 1] = 1, b_k = n;
     }
   }
-  Vector<std::int64_t> fields{k, a_k, b_k};
-  if (tiled) {
-    fields.push_back(panel), fields.push_back(halves(l, dtype));
-    put(fields, tile_of(m, n)), fields.push_back(kNoLocal);
-  }
+  const Vector<std::int64_t> fields =
+      tiled ? product_fields(m, n, k, a_k, b_k, panel, halves(l, dtype)) : Vector<std::int64_t>{k, a_k, b_k};
   const Arg base[] = {{std::move(a), dtype}, {std::move(b), dtype}};
   const View y = l.result(elements.result);
   return l.emit(tiled ? Kernel::MatMulTile : Kernel::MatMul, dims, fields, base, elements,

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "backends/gpu/lower/lowering.h"
+#include "formats/qir/infer.h"
 
 namespace quarry::gpu {
 
@@ -22,6 +23,14 @@ Status lower_coordinates(Lowering &l, const qir::Node &node);
 Status lower_conv(Lowering &l, const qir::Node &node);  // lower_product.cpp
 Status lower_matmul(Lowering &l, const qir::Node &node);
 Status lower_gemm(Lowering &l, const qir::Node &node);
+// The fields of a product in tiles, of weights whose columns lie in panels (or `panel` 0).
+Vector<std::int64_t> product_fields(std::int64_t rows, std::int64_t columns, std::int64_t k, std::int64_t a_k,
+                                    std::int64_t b_k, std::int64_t panel, std::int64_t halves = 0);
+// lower_winograd.cpp: the patches' pixels along an axis where a convolution goes by Winograd's form, else 0; and its
+// steps.
+std::int64_t winograd_step(const Lowering &l, const qir::Node &node, const qir::ConvGeometry &c);
+Status emit_winograd(Lowering &l, const qir::Node &node, const qir::ConvGeometry &c, std::int64_t step,
+                     const Dims &dims, const Elements &elements);
 Status lower_pool(Lowering &l, const qir::Node &node);  // lower_image.cpp
 Status lower_lrn(Lowering &l, const qir::Node &node);
 Status lower_grid_sample(Lowering &l, const qir::Node &node);

@@ -104,6 +104,50 @@ TEST_CASE("products of f16 in 16 bits") {
   }
 }
 
+TEST_CASE("convolutions by Winograd's form") {
+  if (!has_device()) return;
+  for (const std::int32_t step : {2, 4}) {
+    const gpu::Target target{.doubles = false, .winograd = step};
+    Cases cases(target);
+    const auto steps = [&](const Pieces &p, const gpu::Target &of) {
+      auto compiled = gpu::compile(p.graph, {}, of);
+      REQUIRE_OK(compiled);
+      std::vector<gpu::Kernel> kernels;
+      for (const gpu::Step &one : compiled->plan.steps) kernels.push_back(static_cast<gpu::Kernel>(one.kernel));
+      return kernels;
+    };
+    const std::vector<gpu::Kernel> wanted{gpu::Kernel::WinogradInput, gpu::Kernel::MatMulTile,
+                                          gpu::Kernel::WinogradOutput};
+    for (const Convolution &c : {Convolution{2, 5, 7, 9, 19, 3, 1, 1, 1}, Convolution{1, 16, 8, 8, 24, 3, 1, 0, 1},
+                                 Convolution{3, 3, 3, 3, 5, 3, 1, 1, 1}, Convolution{1, 4, 3, 5, 6, 3, 1, 2, 1}}) {
+      Pieces p;
+      p.gives({convolution(p, c)});
+      CHECK_EQ(steps(p, target), wanted);
+      cases.same(p, "Conv", false, 1e-4);
+      // Of this node alone, or of all others.
+      const std::int32_t alone[] = {step}, others[] = {0};
+      CHECK_EQ(steps(p, {.winograd_of = alone}), wanted);
+      CHECK_EQ(steps(p, {.winograd = step, .winograd_of = others}).size(), 1u);
+      Pieces q;
+      const i32 y = convolution(q, c);
+      q.gives({q.add(y, q.input(qir::Shape(q.at(y).shape)))});
+      cases.same(q, "Conv and what is added", false, 1e-4);
+      Pieces turned;
+      turned.gives({turned.node(Op::Conv, {turned.transpose(turned.input({c.n, c.h, c.w, c.c}), {0, 3, 1, 2}),
+                                           turned.column(c.m * c.c * 9, {c.m, c.c, 3, 3})})});
+      if (c.h > 2 && c.w > 2) cases.same(turned, "Conv, channels last", false, 1e-4);
+    }
+    cases.run();
+    // What it does not fit goes as ever.
+    for (const Convolution &c : {Convolution{1, 4, 8, 8, 8, 3, 2, 1, 1}, Convolution{1, 4, 8, 8, 8, 3, 1, 1, 2},
+                                 Convolution{1, 4, 8, 8, 8, 5, 1, 2, 1}}) {
+      Pieces p;
+      p.gives({convolution(p, c)});
+      CHECK_EQ(steps(p, target), std::vector<gpu::Kernel>{gpu::Kernel::ConvTile});
+    }
+  }
+}
+
 TEST_CASE("tiles are fitted to a device and measured") {
   if (!has_device()) return;
   Pieces p;
@@ -125,4 +169,35 @@ TEST_CASE("tiles are fitted to a device and measured") {
     REQUIRE(gpu::form_of(plan, step, operands, form));
     REQUIRE_OK(gpu::find_bounds(form, bounds));
   }
+}
+
+TEST_CASE("a convolution goes by the quickest of all ways") {
+  if (!has_device()) return;
+  const qr_host host{};
+  const plugin::StopToken stop(nullptr, host);
+  Pieces p;
+  const i32 x = p.input({1, 32, 20, 20});
+  const auto filters = [&](std::int64_t m, std::int64_t c) { return p.column(m * c * 9, {m, c, 3, 3}); };
+  const auto with = [](std::int64_t stride) {
+    return Vector<qir::Attribute>{attribute("pads", Ints{1, 1, 1, 1}), attribute("strides", Ints{stride, stride})};
+  };
+  const i32 h = p.node(Op::Conv, {x, filters(32, 32)}, with(1));
+  p.gives({p.node(Op::Conv, {p.node(Op::Conv, {h, filters(16, 32)}, with(2)), filters(24, 16)}, with(1))});
+  auto compiled = gpu::compile_measured(p.graph, {}, {}, gpu::HostTail::Refused, *engine_under_test(), stop);
+  REQUIRE_OK(compiled);
+  const gpu::Plan &plan = compiled->plan;
+  std::vector<std::vector<gpu::Kernel>> of_nodes(3);
+  Vector<gpu::StepOperand> operands;
+  for (const gpu::Step &step : plan.steps) {
+    gpu::Form form;
+    gpu::Bounds bounds;
+    REQUIRE(gpu::form_of(plan, step, operands, form));
+    REQUIRE_OK(gpu::find_bounds(form, bounds));
+    of_nodes.at(static_cast<std::size_t>(step.source)).push_back(form.kernel);
+  }
+  const std::vector<gpu::Kernel> direct{gpu::Kernel::ConvTile},
+      winograd{gpu::Kernel::WinogradInput, gpu::Kernel::MatMulTile, gpu::Kernel::WinogradOutput};
+  CHECK((of_nodes[0] == direct || of_nodes[0] == winograd));
+  CHECK_EQ(of_nodes[1], direct);
+  CHECK((of_nodes[2] == direct || of_nodes[2] == winograd));
 }
