@@ -30,6 +30,17 @@ void bound(std::span<const float> values, std::vector<float> &out) {
     if (!(std::fabs(value) < kInfinite)) value = value < 0 ? low - kFarBelow : high + kFarBelow;
 }
 
+// What lies so far below the greatest of its row counts as nothing to Softmax, however far it is: masks have -1e9 or
+// -10000 there, and a range to these would have no steps for the others.
+void bound_rows(std::vector<float> &values, std::size_t row) {
+  for (std::size_t from = 0; from + row <= values.size(); from += row) {
+    const auto begin = values.begin() + static_cast<std::ptrdiff_t>(from),
+               end = begin + static_cast<std::ptrdiff_t>(row);
+    const float least = *std::max_element(begin, end) - kFarBelow;
+    for (auto value = begin; value != end; ++value) *value = std::max(*value, least);
+  }
+}
+
 }  // namespace
 
 Result<Unique<Calibration>> Calibration::make(qr_runtime *runtime, const qir::Graph &graph,
@@ -41,12 +52,14 @@ Result<Unique<Calibration>> Calibration::make(qr_runtime *runtime, const qir::Gr
   made->threads_ = threads ? threads : std::max(1u, std::thread::hardware_concurrency());
   made->of_tensor_.assign(graph.tensors.size(), -1);
   Vector<std::int32_t> outputs;
+  const qir::Uses uses(graph);
   for (const std::int32_t id : tensors) {
     Watched &one = made->watched_.emplace_back();
     one.tensor = id;
     const auto input = std::ranges::find(graph.inputs, id);
     one.input = input == graph.inputs.end() ? -1 : static_cast<std::int32_t>(input - graph.inputs.begin());
     one.observer = make_observer(settings);
+    one.row = softmax_row(graph, uses, id);
     if (one.input < 0) one.result = outputs.size(), outputs.push_back(id);
     made->of_tensor_[static_cast<std::size_t>(id)] = static_cast<std::int32_t>(made->watched_.size() - 1);
   }
@@ -96,8 +109,9 @@ Status Calibration::add(const std::vector<qr::Tensor> &inputs, qr_signal *signal
           .with("tensor", name);
     }
   each([&](Watched &one) {
-    if (one.extremes.beyond) {
+    if (one.extremes.beyond || one.row > 1) {
       bound(values_of(one), one.masked);
+      if (one.row > 1) bound_rows(one.masked, one.row);
       one.observer->observe(one.masked);
     } else {
       one.observer->observe(values_of(one), one.extremes);

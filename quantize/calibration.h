@@ -32,6 +32,7 @@ class Calibration final : public HeapObject, public Ranges {
     Unique<Observer> observer;
     std::vector<float> masked;  // room for values without what stands for minus infinity
     Extremes extremes{};
+    std::size_t row = 0;  // of what Softmax alone reads: the elements that it looks at together
   };
   static std::span<const float> values(const qr::Tensor &tensor);
   template <class Body>

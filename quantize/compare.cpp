@@ -28,6 +28,12 @@ double Comparison::cosine() const noexcept {
   return dot_ / std::sqrt(signal_ * found_);
 }
 
+bool is_scores(const qir::Tensor &tensor) noexcept {
+  std::int64_t count = 1;
+  for (const std::int64_t extent : tensor.shape) count *= extent;
+  return count > 1 && std::ranges::find(tensor.shape, count) != tensor.shape.end();
+}
+
 std::size_t greatest(std::span<const float> values) noexcept {
   return static_cast<std::size_t>(std::max_element(values.begin(), values.end()) - values.begin());
 }

@@ -5,7 +5,7 @@
 #include <optional>
 #include <span>
 
-#include "base/alloc.h"
+#include "formats/qir/graph.h"
 
 namespace quarry::quantize {
 
@@ -21,6 +21,9 @@ class Comparison {
 };
 
 inline constexpr double kNoNoise = 200;  // dB: more than f32 can tell
+
+// Scores of classes: one row, or a row for each of a batch of one.
+bool is_scores(const qir::Tensor &tensor) noexcept;
 
 // The place of the greatest element.
 std::size_t greatest(std::span<const float> values) noexcept;

@@ -208,6 +208,21 @@ Range clipped_range(std::span<const float> values, const Grid &grid) {
   return best;
 }
 
+double rounding_cost(const qir::Graph &graph, std::size_t samples) {
+  constexpr double kSweeps = 8;
+  double sum = 0;
+  for (const qir::Node &node : graph.nodes) {
+    const std::optional<Product> product = product_of(graph, node);
+    if (!product) continue;
+    const double terms = static_cast<double>(std::min(product->terms, kMostTerms));
+    const double parts = static_cast<double>((product->terms + kMostTerms - 1) / kMostTerms);
+    const double rows = static_cast<double>(kRowsOfSample * samples) / 2;
+    sum += static_cast<double>(product->groups) * parts * terms * terms *
+           (rows + kSweeps * static_cast<double>(product->outputs));
+  }
+  return sum;
+}
+
 Status improve_weights(const qir::Graph &graph, const Feed &feed, const Improvements &wanted, InputMeans *means,
                        Plan *plan, Vector<Change> *changes) {
   if (!wanted.rounding && !wanted.bias) return {};

@@ -38,6 +38,8 @@ struct Improvements {
 struct InputMeans {
   Vector<Vector<double>> of_node;  // empty: not looked at
 };
+// About how many multiplications adaptive rounding of all products takes.
+double rounding_cost(const qir::Graph &graph, std::size_t samples);
 Status improve_weights(const qir::Graph &graph, const Feed &feed, const Improvements &wanted, InputMeans *means,
                        Plan *plan, Vector<Change> *changes);
 

@@ -322,6 +322,7 @@ class Encoder {
       std::optional<Range> &all = wide[root];
       all = all ? Range{std::min(all->low, range.low), std::max(all->high, range.high)} : range;
     }
+    bound_masks(wide);
     for (std::size_t f = 0; f < wide.size(); ++f) {
       if (!in_use(f)) continue;
       Encoding encoding = encode(*wide[groups_.root(f)], grid_of(f));
@@ -340,6 +341,57 @@ class Encoder {
         if (own->scale) encoding.scale = *own->scale, encoding.zero_point = own->zero_point.value_or(0);
       }
       (f % 2 ? plan_.activations[f / 2].converted : plan_.activations[f / 2].encoding) = encoding;
+    }
+  }
+
+  // An Add whose sums Softmax alone reads: a mask of -1e9 says no more there than what brings every sum to the lower
+  // end of their range, and integers of the sums' size can be added to it.
+  bool adds_mask(std::size_t n) const {
+    const qir::Node &node = graph_.nodes[n];
+    return plan_.quantized[n] && node.op == Op::Add && softmax_row(graph_, uses_, node.outputs[0]) > 1;
+  }
+  // The least that operand `input` has to say of such an Add.
+  double least_operand(std::size_t n, std::size_t input, const Vector<std::optional<Range>> &wide) {
+    const qir::Node &node = graph_.nodes[n];
+    const std::int32_t other = node.inputs[1 - input];
+    double most = 0;
+    if (is_activation(graph_, other)) {
+      if (const auto &range = wide[groups_.root(form(other, reads_converted(n, other)))]) most = range->high;
+    } else if (const float *values = qir::constant_floats(graph_, other)) {
+      const std::size_t count = at(graph_, other).data.size / sizeof(float);
+      for (std::size_t i = 0; i < count; ++i) most = std::max(most, static_cast<double>(values[i]));
+    }
+    const auto &sums = wide[groups_.root(form(node.outputs[0], false))];
+    return sums ? std::min(0.0, sums->low - most) : -HUGE_VAL;
+  }
+  void bound_masks(Vector<std::optional<Range>> &wide) {
+    OrderedMap<std::size_t, double> least;  // by root
+    for (std::size_t n = 0; n < graph_.nodes.size(); ++n) {
+      if (!adds_mask(n)) continue;
+      for (std::size_t i = 0; i < 2; ++i) {
+        const std::int32_t id = graph_.nodes[n].inputs[i];
+        const double limit = least_operand(n, i, wide);
+        if (!is_activation(graph_, id)) {
+          mask_limits_[graph_.nodes[n].inputs[i]] = std::min(mask_limits_[id], limit);
+          continue;
+        }
+        double &of_root = least[groups_.root(form(id, reads_converted(n, id)))];
+        of_root = std::min(of_root, limit);
+      }
+    }
+    for (const auto &[root, limit] : least) {
+      bool alone = true;  // nobody else reads any tensor of that encoding
+      for (std::size_t f = 0; alone && f < wide.size(); ++f) {
+        if (!in_use(f) || groups_.root(f) != root) continue;
+        const auto id = static_cast<std::int32_t>(f / 2);
+        alone = !uses_.is_output(id) && !overrides_fix(f);
+        for (const std::int32_t n : uses_.users(id)) {
+          const std::int32_t out = graph_.nodes[place(n)].outputs[0];
+          alone = alone && plan_.quantized[place(n)] &&
+                  (adds_mask(place(n)) || (is_activation(graph_, out) && groups_.root(form(out, false)) == root));
+        }
+      }
+      if (std::optional<Range> &range = wide[root]; alone && range) range->low = std::max(range->low, limit);
     }
   }
 
@@ -395,7 +447,15 @@ class Encoder {
           quantize_as(graph_, plan_.activations[place(node.outputs[0])].encoding, made);
         } else {
           const Grid grid = constant_grid(n);
+          const auto mask = mask_limits_.find(id);
+          const bool is_mask = adds_mask(n) && mask != mask_limits_.end() && !overrides_.contains(at(graph_, id).name);
           quantize_whole(graph_, overrides_, grid, made);
+          if (is_mask)
+            if (Range covers = covered({made.dtype, made.quant.scales[0], made.quant.zero_points[0]});
+                covers.low < mask->second) {
+              covers.low = mask->second;
+              quantize_as(graph_, encode(covers, grid), made);
+            }
         }
         plan_.constants.push_back(std::move(made));
       }
@@ -404,15 +464,19 @@ class Encoder {
   }
 
   void weights(const qir::Node &node, Constant &made) {
-    if (!known_) return quantize_weights(graph_, settings_, overrides_, node, made);
-    Vector<Constant> &of_node = (*known_)[made.node];
-    const auto found = std::ranges::find(of_node, made.input, &Constant::input);
-    if (found != of_node.end()) {
-      made = *found;
-      return;
-    }
-    quantize_weights(graph_, settings_, overrides_, node, made);
-    of_node.push_back(made);
+    const std::int32_t x = node.inputs[0];
+    const bool is_wide = settings_.widens_weights && made.input == 1 && settings_.block_size == 0 &&
+                         is_activation(graph_, x) && dtype_bits(input_encoding(place(made.node), x).dtype) == 16;
+    const DType wanted = is_wide ? DType::I16 : settings_.weights;
+    if (!known_) return quantize_weights(graph_, settings_, overrides_, node, wanted, made);
+    Vector<KnownConstant> &of_node = (*known_)[made.node];
+    for (const KnownConstant &one : of_node)
+      if (one.wanted == wanted && one.made.input == made.input) {
+        made = one.made;
+        return;
+      }
+    quantize_weights(graph_, settings_, overrides_, node, wanted, made);
+    of_node.push_back({wanted, made});
   }
 
   // A constant among activations has the type of those that it meets.
@@ -453,6 +517,7 @@ class Encoder {
   Plan &plan_;
   Groups groups_;
   qir::Uses uses_;
+  OrderedMap<std::int32_t, double> mask_limits_;  // of constants
 };
 
 }  // namespace

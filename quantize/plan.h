@@ -54,7 +54,11 @@ class Ranges {
 };
 // Weights as integers hang on the graph, the settings and what is said of them, not on ranges: plans that are tried one
 // after the other share them. By node.
-using KnownWeights = OrderedMap<std::int32_t, Vector<Constant>>;
+struct KnownConstant {
+  DType wanted;  // what was asked for
+  Constant made;
+};
+using KnownWeights = OrderedMap<std::int32_t, Vector<KnownConstant>>;
 Status give_encodings(const qir::Graph &graph, const Settings &settings, const Overrides &overrides,
                       const Ranges &ranges, Plan *plan, KnownWeights *known = nullptr);
 

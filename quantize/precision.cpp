@@ -52,8 +52,9 @@ Result<Target> read_target(std::string_view text) {
   return out;
 }
 
-Status raise_activations(const qir::Graph &graph, const Settings &settings, const Plan &plan, const Target &target,
-                         Judge &judge, Overrides *overrides) {
+Status raise_activations(const qir::Graph &graph, Settings *told, const Plan &plan, const Target &target, Judge &judge,
+                         Overrides *overrides) {
+  const Settings &settings = *told;
   Vector<Candidate> ranked = candidates(graph, plan, *overrides);
   const bool is_signed = dtype_kind(settings.activations) == DTypeKind::Signed;
   const auto with = [&](const Vector<bool> &chosen) {
@@ -73,12 +74,17 @@ Status raise_activations(const qir::Graph &graph, const Settings &settings, cons
   };
   QR_ASSIGN_OR_RETURN(const double none, reached(first(0)));
   if (none >= target.value) return {};
-  QR_ASSIGN_OR_RETURN(const double all, reached(first(ranked.size())));
+  QR_ASSIGN_OR_RETURN(double all, reached(first(ranked.size())));
+  if (all < target.value && settings.wide_weights == "auto") {
+    told->widens_weights = true;
+    QR_ASSIGN_OR_RETURN(all, reached(first(ranked.size())));
+  }
   if (all < target.value)
-    return Status::error(ErrorId::bad_option_value,
-                         format("option target: found %s=%.4g with all activations of 16 bits, expected %.4g",
-                                name_of(target.measure), all, target.value),
-                         "keep the worst layers in float, or give weights more bits")
+    return Status::error(
+               ErrorId::bad_option_value,
+               format("option target: found %s=%.4g with all activations%s of 16 bits, expected %.4g",
+                      name_of(target.measure), all, settings.widens_weights ? " and their weights" : "", target.value),
+               "keep the worst layers in float, or give weights more bits")
         .with("option", "target");
   QR_ASSIGN_OR_RETURN(const Nearness before, judge.judge(*overrides, true));
   const double noise = noise_of(before);

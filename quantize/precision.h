@@ -9,7 +9,7 @@ namespace quarry::quantize {
 // Of the outputs of a quantised model to those of the float one; the worst output counts.
 struct Nearness {
   double sqnr = 0, cosine = 0;  // dB; 0..1
-  double typical = 0;           // dB: the mean over samples of each sample's
+  double typical = 0;           // dB: the mean of that and of the mean over samples; what choices go by
   double top1 = 0;              // per cent of the samples with the same greatest element, of rows of scores
 };
 
@@ -36,7 +36,8 @@ class Judge {
 // Adds to `overrides` activations of 16 bits with which the judge finds the target, as few as it takes; none where it
 // finds it without. Each activation is tried by itself first: those go first that take most of the noise away for each
 // operation that they make wide. An error where even all of them are not enough.
-Status raise_activations(const qir::Graph &graph, const Settings &settings, const Plan &plan, const Target &target,
+// `settings`: its widens_weights becomes true where the target takes weights of 16 bits too (wide_weights=auto).
+Status raise_activations(const qir::Graph &graph, Settings *settings, const Plan &plan, const Target &target,
                          Judge &judge, Overrides *overrides);
 
 // Nodes that compute in 16 bits, of those that are quantised.

@@ -21,24 +21,9 @@ using qir::at;
 
 std::size_t place(std::int32_t id) { return static_cast<std::size_t>(id); }
 
-void tell(const qr_progress *progress, std::uint64_t done, std::uint64_t total, std::string_view what) {
-  if (progress && progress->report) progress->report(progress->self, done, total, {what.data(), what.size()});
-}
-
-std::span<const float> floats(const qr::Tensor &tensor) {
-  return {static_cast<const float *>(tensor.bytes()), static_cast<std::size_t>(tensor.size_bytes / sizeof(float))};
-}
-
 std::uint64_t file_size(const String &path) {
   struct stat info {};
   return stat(path.c_str(), &info) == 0 ? static_cast<std::uint64_t>(info.st_size) : 0;
-}
-
-// Scores of classes: f32, one row or a row for each of a batch of one.
-bool is_scores(const qir::Tensor &tensor) {
-  std::int64_t count = 1;
-  for (const std::int64_t extent : tensor.shape) count *= extent;
-  return count > 1 && std::ranges::find(tensor.shape, count) != tensor.shape.end();
 }
 
 // Option tensor_types.
@@ -140,7 +125,10 @@ Status Quantizer::check_sample(const qr_tensor *const *tensors, std::uint64_t co
                                                          printable(input.name).c_str()))
           .with("tensor", input.name);
     const qr_tensor &given = *tensors[i];
-    const bool same = given.rank == input.shape.size() && given.dtype == static_cast<qr_dtype>(input.dtype) &&
+    // Files often have a scalar as an array of one element.
+    const bool is_scalar = input.shape.empty() && given.rank == 1 && given.dims[0] == 1;
+    const bool same = (is_scalar || given.rank == input.shape.size()) &&
+                      given.dtype == static_cast<qr_dtype>(input.dtype) &&
                       std::equal(input.shape.begin(), input.shape.end(), given.dims);
     const std::int64_t elements = [&] {
       std::int64_t product = 1;
@@ -163,7 +151,10 @@ Status Quantizer::add_sample(const qr_tensor *const *tensors, std::uint64_t coun
   QR_RETURN_IF_ERROR(prepare());
   QR_RETURN_IF_ERROR(check_sample(tensors, count));
   std::vector<qr::Tensor> inputs(count);
-  for (std::size_t i = 0; i < count; ++i) static_cast<qr_tensor &>(inputs[i]) = *tensors[i];
+  for (std::size_t i = 0; i < count; ++i) {
+    static_cast<qr_tensor &>(inputs[i]) = *tensors[i];
+    inputs[i].rank = static_cast<std::uint32_t>(at(model_->graph, model_->graph.inputs[i]).shape.size());
+  }
   QR_RETURN_IF_ERROR(calibration_->add(inputs, signal));
   if (kept_.size() < settings_.evaluate) {
     Vector<Vector<std::uint8_t>> sample;
@@ -190,10 +181,11 @@ Status Quantizer::write(std::string_view path, qr_signal *signal, const qr_progr
   QR_RETURN_IF_ERROR(choose_ranges(signal, progress));
   Overrides overrides = overrides_;
   QR_RETURN_IF_ERROR(choose_types(signal, progress, &overrides));
+  QR_RETURN_IF_ERROR(choose_rounding(overrides, signal, progress));
   QR_ASSIGN_OR_RETURN(Plan plan, lay_out(model_->graph, settings_, overrides));
   QR_RETURN_IF_ERROR(give_encodings(model_->graph, settings_, overrides, *calibration_, &plan, &weights_));
   report_.changes = prepared_changes_;
-  for (const Vector<Change> *list : {&graph_changes_, &range_changes_, &target_changes_})
+  for (const Vector<Change> *list : {&graph_changes_, &range_changes_, &target_changes_, &rounding_changes_})
     report_.changes.insert(report_.changes.end(), list->begin(), list->end());
   QR_RETURN_IF_ERROR(improve(&plan, signal, progress, &report_.changes));
   qir::Store store;
@@ -219,8 +211,9 @@ std::vector<qr::Tensor> Quantizer::kept_sample(std::size_t sample) {
   return inputs;
 }
 
-Feed Quantizer::feed(qr_signal *signal, const qr_progress *progress) {
-  return [this, signal, progress](const Vector<std::int32_t> &tensors, const auto &give) -> Status {
+// `step`: 2 for every second sample, from the first.
+Feed Quantizer::feed(qr_signal *signal, const qr_progress *progress, std::size_t step) {
+  return [this, signal, progress, step](const Vector<std::int32_t> &tensors, const auto &give) -> Status {
     const qir::Graph &graph = model_->graph;
     Vector<std::int32_t> made;  // the others are inputs of the model
     Vector<std::int32_t> input(tensors.size(), -1);
@@ -233,7 +226,7 @@ Feed Quantizer::feed(qr_signal *signal, const qr_progress *progress) {
     if (!made.empty()) {
       QR_ASSIGN_OR_RETURN(runner, Runner::make(runtime_, graph, made, settings_.threads));
     }
-    for (std::size_t s = 0; s < kept_.size(); ++s) {
+    for (std::size_t s = 0; s < kept_.size(); s += step) {
       tell(progress, s, kept_.size(), "looking at the inputs of products");
       const std::vector<qr::Tensor> inputs = kept_sample(s);
       if (runner) QR_RETURN_IF_ERROR(runner->run(inputs, signal));
@@ -246,7 +239,7 @@ Feed Quantizer::feed(qr_signal *signal, const qr_progress *progress) {
 
 // Weights and biases, by what the samples that were kept say of the inputs of products.
 Status Quantizer::improve(Plan *plan, qr_signal *signal, const qr_progress *progress, Vector<Change> *changes) {
-  const Improvements wanted{settings_.adaptive_rounding, settings_.bias_correction, calibration_->threads()};
+  const Improvements wanted{rounds_, settings_.bias_correction, calibration_->threads()};
   return improve_weights(model_->graph, feed(signal, progress), wanted, &means_, plan, changes);
 }
 
@@ -324,197 +317,6 @@ void Quantizer::describe(const qir::Graph &quantized, const Plan &plan) {
     }
     report_.layers.push_back(std::move(layer));
   }
-}
-
-Status Quantizer::keep_outputs(qr_signal *signal) {
-  const qir::Graph &graph = model_->graph;
-  outputs_.clear();
-  const qir::Uses uses(graph);
-  for (const std::int32_t id : graph.outputs)
-    if (uses.maker(id) != qir::Uses::kNobody && at(graph, id).dtype == DType::F32 &&
-        std::ranges::find(outputs_, id) == outputs_.end())
-      outputs_.push_back(id);
-  if (outputs_.empty()) return {};
-  QR_ASSIGN_OR_RETURN(Unique<Runner> real, Runner::make(runtime_, graph, outputs_, settings_.threads));
-  for (std::size_t s = real_outputs_.size(); s < kept_.size(); ++s) {
-    QR_RETURN_IF_ERROR(real->run(kept_sample(s), signal));
-    auto &sample = real_outputs_.emplace_back();
-    for (const qr::Tensor &result : real->results()) sample.emplace_back(floats(result).begin(), floats(result).end());
-  }
-  return {};
-}
-
-Result<Nearness> Quantizer::nearness(const Overrides &overrides, qr_signal *signal, const qr_progress *progress,
-                                     bool quick) {
-  const qir::Graph &graph = model_->graph;
-  QR_ASSIGN_OR_RETURN(Plan plan, lay_out(graph, settings_, overrides));
-  QR_RETURN_IF_ERROR(give_encodings(graph, settings_, overrides, *calibration_, &plan, &weights_));
-  constexpr std::size_t kMostWhenQuick = 4;
-  const std::size_t samples = std::min(real_outputs_.size(), quick ? kMostWhenQuick : real_outputs_.size());
-  const Improvements wanted{false, settings_.bias_correction && !quick, calibration_->threads()};
-  QR_RETURN_IF_ERROR(improve_weights(graph, feed(signal, progress), wanted, &means_, &plan, nullptr));
-  qir::Store store;
-  const qir::Graph quantized = write_qdq(graph, plan, store);
-  Vector<std::int32_t> there;
-  for (const std::int32_t id : outputs_)
-    for (std::size_t i = 0; i < quantized.tensors.size(); ++i)
-      if (quantized.tensors[i].name == at(graph, id).name) {
-        there.push_back(static_cast<std::int32_t>(i));
-        break;
-      }
-  QR_ASSIGN_OR_RETURN(Unique<Runner> coded, Runner::make(runtime_, quantized, there, settings_.threads));
-  Vector<Comparison> compared(there.size());
-  Vector<std::size_t> agree(there.size());
-  Vector<double> sums(there.size());
-  for (std::size_t s = 0; s < samples; ++s) {
-    QR_RETURN_IF_ERROR(coded->run(kept_sample(s), signal));
-    for (std::size_t i = 0; i < there.size(); ++i) {
-      const std::span<const float> found = floats(coded->results()[i]);
-      compared[i].add(real_outputs_[s][i], found);
-      Comparison alone;
-      alone.add(real_outputs_[s][i], found);
-      sums[i] += alone.sqnr();
-      agree[i] += found.empty() || greatest(real_outputs_[s][i]) == greatest(found);
-    }
-  }
-  Nearness out{kNoNoise, 1, kNoNoise, 100};
-  for (std::size_t i = 0; i < there.size(); ++i) {
-    out.sqnr = std::min(out.sqnr, compared[i].sqnr());
-    out.cosine = std::min(out.cosine, compared[i].cosine());
-    if (samples > 0) out.typical = std::min(out.typical, sums[i] / static_cast<double>(samples));
-    if (is_scores(at(graph, outputs_[i])) && samples > 0)
-      out.top1 = std::min(out.top1, 100.0 * static_cast<double>(agree[i]) / static_cast<double>(samples));
-  }
-  return out;
-}
-
-// By how many dB a choice has to be better than what loses nothing to be clearly better on few samples.
-constexpr double kClear = 0.5;
-
-// The calibration has seen the kept samples and no others when this is called.
-Status Quantizer::choose_graph(qr_signal *signal, const qr_progress *progress) {
-  if (graph_chosen_ || kept_.empty()) return {};
-  const bool says_ranges = std::ranges::any_of(overrides_, [](const auto &one) {
-    const Override &own = one.second.own, &convert = one.second.convert;
-    return own.scale || own.low || own.high || convert.scale || convert.low || convert.high;
-  });
-  if (!settings_.equalize_activations || !settings_.per_channel || says_ranges) {
-    graph_chosen_ = true;
-    return {};
-  }
-  tell(progress, 0, 0, "equalising activations");
-  const auto steps = [](DType dtype, bool is_signed) {
-    return std::ldexp(1.0, static_cast<int>(dtype_bits(dtype)) - (is_signed ? 1 : 0)) - 1;
-  };
-  const DType weights = settings_.weights == DType::Unknown ? DType::I8 : settings_.weights;
-  const qir::Graph before = model_->graph;
-  bool changed = false;
-  Vector<Change> changes;
-  QR_RETURN_IF_ERROR(equalize_activations(model_->graph, model_->store, feed(signal, progress),
-                                          steps(settings_.activations, false), steps(weights, true), &changes,
-                                          &changed));
-  if (changed) {
-    // Whatever stops this leaves the graph as it was.
-    struct Restore {
-      qir::Graph &graph;
-      const qir::Graph &before;
-      bool wanted = true;
-      ~Restore() {
-        if (wanted) graph = before;
-      }
-    } restore{model_->graph, before};
-    qir::Graph after = model_->graph;
-    QR_ASSIGN_OR_RETURN(Unique<Calibration> equalized,
-                        Calibration::make(runtime_, model_->graph, observed_tensors(model_->graph, layout_),
-                                          settings_.range, settings_.threads));
-    for (std::size_t s = 0; s < kept_.size(); ++s) QR_RETURN_IF_ERROR(equalized->add(kept_sample(s), signal));
-    model_->graph = before;
-    QR_RETURN_IF_ERROR(keep_outputs(signal));
-    QR_ASSIGN_OR_RETURN(const Nearness plain, nearness(overrides_, signal, progress));
-    model_->graph = after;
-    std::swap(calibration_, equalized);
-    InputMeans means = std::exchange(means_, {});
-    KnownWeights known = std::exchange(weights_, {});
-    auto better = nearness(overrides_, signal, progress);
-    if (!better.ok() || better.value().typical <= plain.typical + kClear) {
-      std::swap(calibration_, equalized);
-      means_ = std::move(means), weights_ = std::move(known);
-      if (!better.ok()) return better.status();
-      graph_changes_.push_back(
-          {"activations left as they are", "the graph",
-           format("outputs have %.1f dB, equalised %.1f dB", plain.typical, better.value().typical)});
-    } else {
-      restore.wanted = false;
-      graph_changes_ = std::move(changes);
-      graph_changes_.push_back({"activations equalised", "the graph",
-                                format("outputs have %.1f dB, before %.1f dB", better.value().typical, plain.typical)});
-    }
-  }
-  graph_chosen_ = true;
-  return {};
-}
-
-// Option range=auto.
-Status Quantizer::choose_ranges(qr_signal *signal, const qr_progress *progress) {
-  range_changes_.clear();
-  if (settings_.range.method != RangeMethod::Measured || kept_.empty()) return {};
-  tell(progress, 0, 0, "choosing how ranges are made");
-  QR_RETURN_IF_ERROR(keep_outputs(signal));
-  if (outputs_.empty()) return {};
-  constexpr std::pair<RangeMethod, const char *> kTried[] = {
-      {RangeMethod::MinMax, "minmax"}, {RangeMethod::LeastSquares, "mse"}, {RangeMethod::Percentile, "percentile"}};
-  RangeMethod best = RangeMethod::MinMax;
-  double most = -HUGE_VAL;
-  String chosen, found;
-  for (const auto &[method, name] : kTried) {
-    calibration_->use(method);
-    auto tried = nearness(overrides_, signal, progress);
-    calibration_->use(best);
-    QR_RETURN_IF_ERROR(tried.ok() ? Status() : tried.status());
-    const double sqnr = tried.value().typical - (method == RangeMethod::MinMax ? 0 : kClear);
-    found += format("%s%s %.1f dB", found.empty() ? "" : ", ", name, tried.value().typical);
-    if (sqnr > most) most = sqnr, best = method, chosen = name;
-  }
-  calibration_->use(best);
-  range_changes_.push_back({"ranges by " + chosen, "the graph", found});
-  return {};
-}
-
-Status Quantizer::choose_types(qr_signal *signal, const qr_progress *progress, Overrides *overrides) {
-  target_changes_.clear();
-  if (!target_) return {};
-  if (kept_.empty())
-    return Status::error(ErrorId::option_conflict,
-                         "option target: found that no sample is kept, expected some to measure with",
-                         "let option evaluate be more than 0")
-        .with("option", "evaluate");
-  const qir::Graph &graph = model_->graph;
-  QR_RETURN_IF_ERROR(keep_outputs(signal));
-  if (outputs_.empty()) return {};
-  class Measured final : public Judge {
-   public:
-    Measured(Quantizer &of, qr_signal *signal, const qr_progress *progress)
-        : of_(of), signal_(signal), progress_(progress) {}
-    Result<Nearness> judge(const Overrides &given, bool quick) override {
-      tell(progress_, trials_++, 0, "looking for what needs 16 bits");
-      return of_.nearness(given, signal_, nullptr, quick);
-    }
-
-   private:
-    Quantizer &of_;
-    qr_signal *signal_;
-    const qr_progress *progress_;
-    std::uint64_t trials_ = 0;
-  };
-  Measured judge(*this, signal, progress);
-  QR_RETURN_IF_ERROR(raise_activations(graph, settings_, layout_, *target_, judge, overrides));
-  for (const auto &[name, said] : *overrides)
-    if (!overrides_.contains(name)) target_changes_.push_back({"raised to 16 bits", name, {}});
-  QR_ASSIGN_OR_RETURN(const Plan chosen, lay_out(graph, settings_, *overrides));
-  const Operations operations = count_operations(graph, chosen);
-  target_changes_.push_back(
-      {"operations of 16 bits", "the graph", format("%zu of %zu", operations.wide, operations.all)});
-  return {};
 }
 
 // The float model and the quantised one on the samples that were kept: outputs, and each tensor between.

@@ -34,17 +34,21 @@ class Quantizer : public HeapObject {
   // Whether equalised activations serve the outputs better, by the samples that are kept.
   Status choose_graph(qr_signal *signal, const qr_progress *progress);
   Status choose_ranges(qr_signal *signal, const qr_progress *progress);
-  Feed feed(qr_signal *signal, const qr_progress *progress);
+  Feed feed(qr_signal *signal, const qr_progress *progress, std::size_t step = 1);
   // Float outputs of the kept samples, those that can be compared.
   Status keep_outputs(qr_signal *signal);
   // How near the outputs of a quantised model with these overrides are to those.
-  // `quick`: on the first of them, without bias correction.
+  // Quick: on the first of them, without bias correction. Nearest, Rounded: on every second one; Rounded with adaptive
+  // rounding by the others, as what was fitted to samples says little on these; AllRounded: by all, on all.
+  enum class Trial : std::uint8_t { Plain, Quick, Nearest, Rounded, AllRounded };
   Result<Nearness> nearness(const Overrides &overrides, qr_signal *signal, const qr_progress *progress,
-                            bool quick = false);
+                            Trial trial = Trial::Plain);
   std::vector<qr::Tensor> kept_sample(std::size_t sample);
   Status check_sample(const qr_tensor *const *tensors, std::uint64_t count) const;
   Status evaluate(const qir::Graph &quantized, const Plan &plan, qr_signal *signal, const qr_progress *progress);
   // The options' types, and those of a target.
+  // Whether adaptive rounding serves the outputs better, where it is cheap to know.
+  Status choose_rounding(const Overrides &overrides, qr_signal *signal, const qr_progress *progress);
   Status choose_types(qr_signal *signal, const qr_progress *progress, Overrides *overrides);
   void describe(const qir::Graph &quantized, const Plan &plan);
 
@@ -56,16 +60,19 @@ class Quantizer : public HeapObject {
   Vector<std::pair<String, String>> given_;
   Overrides overrides_;
   Unique<FloatModel> model_;
-  bool prepared_ = false, written_ = false, graph_chosen_ = false;
+  bool prepared_ = false, written_ = false, graph_chosen_ = false, rounds_ = false;
   Plan layout_;
   Unique<Calibration> calibration_;
   // Samples that are kept to compare with: the inputs one behind the other.
   Vector<Vector<Vector<std::uint8_t>>> kept_;
-  Vector<std::int32_t> outputs_;                // of f32, made by nodes
+  // Outputs of f32, made by nodes, and behind those what the Softmax nodes among their makers read: of sure classes
+  // their results hardly show noise, so choices go by what they read.
+  Vector<std::int32_t> outputs_;
+  std::size_t real_count_ = 0;                  // of outputs
   Vector<Vector<Vector<float>>> real_outputs_;  // of the kept samples
   InputMeans means_;                            // of the graph on the kept samples
   KnownWeights weights_;                        // of the graph
-  Vector<Change> target_changes_, graph_changes_, range_changes_;
+  Vector<Change> target_changes_, graph_changes_, range_changes_, rounding_changes_;
   Report report_;
   Vector<Change> prepared_changes_;
 };

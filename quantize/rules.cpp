@@ -45,4 +45,16 @@ std::optional<std::size_t> block_axis(const qir::Node &node, std::size_t rank) {
   return std::nullopt;
 }
 
+std::size_t softmax_row(const qir::Graph &graph, const qir::Uses &uses, std::int32_t id) {
+  const qir::Shape &shape = qir::at(graph, id).shape;
+  const auto last = static_cast<std::int64_t>(shape.size()) - 1;
+  if (shape.empty() || uses.users(id).empty() || uses.is_output(id)) return 0;
+  for (const std::int32_t n : uses.users(id)) {
+    const qir::Node &node = graph.nodes[static_cast<std::size_t>(n)];
+    const std::int64_t axis = node.get_int("axis", -1);
+    if (node.op != Op::Softmax || (axis != -1 && axis != last)) return 0;
+  }
+  return static_cast<std::size_t>(shape.back());
+}
+
 }  // namespace quarry::quantize

@@ -33,4 +33,8 @@ std::optional<std::size_t> weight_axis(const qir::Node &node, std::size_t rank);
 // Weights with a scale for each block of the summed axis: that axis.
 std::optional<std::size_t> block_axis(const qir::Node &node, std::size_t rank);
 
+// How many elements the Softmax nodes look at together that alone read a tensor, along its last axis; 0: others read
+// it.
+std::size_t softmax_row(const qir::Graph &graph, const qir::Uses &uses, std::int32_t id);
+
 }  // namespace quarry::quantize

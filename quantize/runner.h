@@ -4,6 +4,7 @@
 
 #include <quarry/quarry.hpp>
 
+#include <span>
 #include <string>
 
 #include "formats/qir/graph_edit.h"
@@ -12,6 +13,15 @@ namespace quarry::quantize {
 
 // What the library says, as a status of ours.
 Status from_library(const qr::Status &status);
+
+inline void tell(const qr_progress *progress, std::uint64_t done, std::uint64_t total, std::string_view what) {
+  if (progress && progress->report) progress->report(progress->self, done, total, {what.data(), what.size()});
+}
+
+// A tensor of f32.
+inline std::span<const float> floats(const qr::Tensor &tensor) {
+  return {static_cast<const float *>(tensor.bytes()), static_cast<std::size_t>(tensor.size_bytes / sizeof(float))};
+}
 
 class Runner : public HeapObject {
  public:

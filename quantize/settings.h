@@ -13,10 +13,10 @@ struct Settings {
 
   DType activations = DType::U8;
   DType weights = DType::Unknown;  // Unknown: i8 or u8, whichever is nearer
-  bool equalize = false, equalize_activations = false, clip_weights = false, adaptive_rounding = false,
-       bias_correction = false;
+  bool equalize = false, equalize_activations = false, clip_weights = false, bias_correction = false;
   bool per_channel = true, activation_symmetric = false;
-  String weight_symmetry, fixed_ranges;
+  String weight_symmetry, fixed_ranges, adaptive_rounding, wide_weights;
+  bool widens_weights = false;  // what wide_weights has come to
   double budget = 100;
   std::int64_t block_size = 0;
   RangeSettings range;

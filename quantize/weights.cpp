@@ -271,9 +271,9 @@ double relative_miss(const qir::Graph &graph, const qir::Node &node, const Const
 }  // namespace
 
 void quantize_weights(const qir::Graph &graph, const Settings &settings, const Overrides &overrides,
-                      const qir::Node &node, Constant &constant) {
+                      const qir::Node &node, DType type, Constant &constant) {
   const TensorOverride *said = override_of(graph, overrides, constant.tensor);
-  const DType wanted = said && said->own.dtype ? *said->own.dtype : settings.weights;
+  const DType wanted = said && said->own.dtype ? *said->own.dtype : type;
   if (wanted != DType::Unknown) return quantize_weights_as(graph, settings, overrides, node, wanted, constant);
   quantize_weights_as(graph, settings, overrides, node, DType::I8, constant);
   if (constant.quant.block_size > 0 || (said && said->own.scale)) return;

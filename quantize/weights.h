@@ -7,9 +7,10 @@
 
 namespace quarry::quantize {
 
-// Weights of `node`: per channel, by blocks or whole, as settings, overrides and the operator's axis say.
+// Weights of `node`: per channel, by blocks or whole, as settings, overrides and the operator's axis say. `type`: where
+// no override says another; Unknown: i8 or u8.
 void quantize_weights(const qir::Graph &graph, const Settings &settings, const Overrides &overrides,
-                      const qir::Node &node, Constant &constant);
+                      const qir::Node &node, DType type, Constant &constant);
 // A bias in units of x_scale * scale of the weights, i32. Weights whose unit is so small that the bias leaves i32 get a
 // larger scale and are rounded anew (`weights` may be nullptr: they are no constant). False: there is no such unit.
 bool quantize_bias(const qir::Graph &graph, const qir::Node &node, float x_scale, const qir::Quantization &w,

@@ -80,6 +80,9 @@ def pictures(shared, name):
         width, height = image.size
         parts = [image.crop((width // 8, height // 8, width * 7 // 8, height * 7 // 8)), image.crop((0, 0, width * 3 // 4, height * 3 // 4))]
         forms = [image, *parts] if name == "mnist-8" else [image, ImageOps.mirror(image), *parts]
+        if at % 2 and name != "mnist-8":  # more of those to judge by: the other corners, and all of them mirrored
+            parts += [image.crop((x, y, x + width * 3 // 4, y + height * 3 // 4)) for x, y in ((width // 4, 0), (0, height // 4), (width // 4, height // 4))]
+            forms = [form for one in (image, *parts) for form in (one, ImageOps.mirror(one))]
         (judge if at % 2 else calibrate).extend(np.ascontiguousarray(prepare(form), np.float32) for form in forms)
     return calibrate, judge
 
@@ -183,11 +186,13 @@ def row(args, name):
                 out[key] = json.load(open(told))
                 continue
             try:  # their tool refuses some models: that is a result
-                theirs(model, calibrate, path, method)
+                if not os.path.exists(path):
+                    theirs(model, calibrate, path, method)
                 measure(key, path)
             except Exception as problem:
                 out[key] = {"problem": f"{type(problem).__name__}"}
-            json.dump(out[key], open(told, "w"))
+            with open(told, "w") as file:
+                json.dump(out[key], file)
         samples, made = os.path.join(folder, "samples"), os.path.join(folder, "ours.onnx")
         save(calibrate, inputs, samples)
         ran = subprocess.run([args.program, "quantize", model, "-c", samples, "-o", made, *args.ours.split()], capture_output=True, text=True)

@@ -237,3 +237,64 @@ TEST_CASE("a node that stays in float reads what its maker gives, and is known b
   REQUIRE_OK(settings.set("float_nodes", "nobody"));
   CHECK(lay_out(p.graph, settings, {}).peek_status().id() == "QR-C0102");
 }
+
+TEST_CASE("a mask says no more than what brings every sum to its lower end") {
+  Pieces p;
+  const i32 x = p.input({1, 4}), m = p.input({1, 4});
+  const i32 shaped = p.node(Op::Reshape, {m, p.constant<std::int64_t>(DType::I64, {2}, {1, 4})});
+  const i32 y = p.node(Op::Add, {x, shaped});
+  const i32 fixed = p.constant<float>(DType::F32, {1, 4}, {0, -1e9f, 0, -1e9f});
+  const i32 z = p.node(Op::Add, {x, fixed});
+  p.gives({p.node(Op::Softmax, {y}), p.node(Op::Softmax, {z})});
+  const Settings settings;
+  auto plan = lay_out(p.graph, settings, {});
+  REQUIRE_OK(plan);
+  Given ranges;  // what a calibration sees: sums that are bounded below each row's greatest
+  ranges.ranges = {{x, {-2, 4}}, {m, {-1e9, 0}}, {shaped, {-1e9, 0}}, {y, {-18, 4}}, {z, {-18, 4}}};
+  REQUIRE_OK(give_encodings(p.graph, settings, {}, ranges, &plan.value()));
+  const auto encoding = [&](i32 id) { return plan.value().activations[static_cast<std::size_t>(id)].encoding; };
+  CHECK(encoding(m) == encode({-22, 0}, settings.activation_grid()));  // with 4 added it is still at -18
+  CHECK(encoding(m) == encoding(shaped));
+  CHECK(encoding(x) == encode({-2, 4}, settings.activation_grid()));
+  bool found = false;
+  for (const Constant &one : plan.value().constants)
+    if (one.tensor == fixed) {
+      found = true;
+      CHECK(one.stored == Vector<i32>{255, 0, 255, 0});
+      CHECK(std::fabs(static_cast<double>(one.quant.scales[0]) * 255 - 22) < 1e-3);
+    }
+  CHECK(found);
+  // Where somebody else reads the mask it stays what it is.
+  p.graph.outputs.push_back(p.node(Op::Sigmoid, {m}));
+  auto again = lay_out(p.graph, settings, {});
+  REQUIRE_OK(again);
+  REQUIRE_OK(give_encodings(p.graph, settings, {}, ranges, &again.value()));
+  CHECK(again.value().activations[static_cast<std::size_t>(m)].encoding ==
+        encode({-1e9, 0}, settings.activation_grid()));
+}
+
+TEST_CASE("weights of products that read 16 bits have 16 bits where that is wanted") {
+  Pieces p;
+  const i32 x = p.input({1, 1, 2, 2});
+  const i32 w = p.constant<float>(DType::F32, {2, 1, 1, 1}, {1.27f, -2.54f});
+  const i32 y = p.node(Op::Conv, {x, w});
+  const i32 v = p.constant<float>(DType::F32, {1, 2, 1, 1}, {0.5f, 0.25f});
+  p.gives({p.node(Op::Conv, {y, v})});
+  Settings settings;
+  REQUIRE_OK(settings.set("wide_weights", "1"));
+  REQUIRE_OK(settings.set("weights", "i8"));
+  Overrides overrides;
+  overrides[p.at(x).name].own.dtype = DType::U16;
+  auto plan = lay_out(p.graph, settings, overrides);
+  REQUIRE_OK(plan);
+  KnownWeights known;
+  const auto types = [&](bool widens) {
+    settings.widens_weights = widens;
+    Plan made = plan.value();
+    (void)give_encodings(p.graph, settings, overrides, Given(), &made, &known);
+    return std::pair(made.constant(0, 1)->dtype, made.constant(1, 1)->dtype);
+  };
+  CHECK((types(true) == std::pair(DType::I16, DType::I8)));
+  CHECK((types(false) == std::pair(DType::I8, DType::I8)));  // what is known of one form is not taken for the other
+  CHECK((types(true) == std::pair(DType::I16, DType::I8)));
+}
