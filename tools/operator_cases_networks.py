@@ -133,3 +133,18 @@ for op in ("RandomNormalLike", "RandomUniformLike"):
 add("RandomUniformLike_large", "RandomUniformLike", "f32 1,64,112,112")
 add("ReverseSequence_batch_first", "ReverseSequence", "f32 16,128,64", (np.arange(16) * 8 + 1,), batch_axis=0, time_axis=1)
 add("CumSum_i64_first", "CumSum", "i64 128,768", np.int64(0))
+
+# ---- integers, states and blocks of weights as language and graph networks have them
+for rule, more in (("gated", ["f32 1,64,8 -1 0"]), ("gated_delta", ["f32 1,64,8 -1 0", "f32 1,64,8 0 1"])):
+    add(f"LinearAttention_{rule}", "LinearAttention", *["f32 1,64,512 -1 1"] * 3, "f32 1,8,64,64", *more, out="f32 f32", opset=27, q_num_heads=8, kv_num_heads=8, update_rule=rule)
+    add(f"LinearAttention_{rule}_token", "LinearAttention", *["f32 1,1,512 -1 1"] * 3, "f32 1,8,64,64", *[m.replace(",64,", ",1,") for m in more], out="f32 f32", opset=27, q_num_heads=8, kv_num_heads=8, update_rule=rule)
+add("MatMulNBits4_zeros_prompt", "MatMulNBits", "f32 1,64,2048 -1 1", R.integers(0, 255, (2048, 64, 16)).astype(np.uint8), np.abs(f(2048 * 64)), R.integers(0, 255, 2048 * 32).astype(np.uint8), domain=MS, K=2048, N=2048, bits=4, block_size=32)
+for m in (8, 16, 256):
+    add(f"MatMulNBits4_rows{m}", "MatMulNBits", f"f32 1,{m},2048 -1 1", R.integers(0, 255, (2048, 64, 16)).astype(np.uint8), np.abs(f(2048 * 64)), domain=MS, K=2048, N=2048, bits=4, block_size=32)
+for t in ("i32", "i64"):
+    add(f"ScatterElements_add_{t}", "ScatterElements", f"{t} 1,128,768", "i64 1,64,768 0 128", f"{t} 1,64,768", axis=1, reduction="add")
+    add(f"ArgMax_{t}_channel", "ArgMax", f"{t} 1,21,128,128", out="i64", axis=1)
+    add(f"Range_{t}_steps", "Range", f"{t} - 0 1", (np.array(30000, np.dtype({'i32': np.int32, 'i64': np.int64}[t])),), np.array(3, np.dtype({'i32': np.int32, 'i64': np.int64}[t])), out=t)
+add("ScatterElements_nodes", "ScatterElements", "f32 4096,64", "i64 8192,64 0 4096", "f32 8192,64", axis=0, reduction="add")
+add("Gather_last_i32_indices", "Gather", "f32 1,512,512", "i32 512 0 512", axis=2)
+add("Compress_half_bytes", "Compress", "u8 262144", "bool 262144", axis=0)

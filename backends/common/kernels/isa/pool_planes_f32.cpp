@@ -119,9 +119,8 @@ QR_INLINE VecF every(const float *p, std::int64_t step, int lanes) noexcept {
   for (int i = 0; i < lanes; ++i) room[i] = p[i * step];
   return load(room);
 }
-// The first `count` elements, as many as a vector has or fewer, and below every number behind them.
-QR_INLINE VecF load_least(const float *p, std::int64_t count) noexcept {
-  const VecF least = splat(-__builtin_inff());
+// The first `count` elements, as many as a vector has or fewer, and `least` behind them.
+QR_INLINE VecF load_least(const float *p, std::int64_t count, VecF least = splat(-__builtin_inff())) noexcept {
   if (count >= kLanes) return load(p);
   if (count <= 0) return least;
   const int lanes = static_cast<int>(count);
@@ -317,38 +316,45 @@ struct Planes {
   // Windows of three or five columns around each column: what rows come to stays in registers, and columns are shifted.
   bool centred() const noexcept {
     const Window &w = p.window;
-    return greatest && w.sw == 1 && w.dw == 1 && (w.kw == 3 || w.kw == 5) && w.pad_left == w.kw / 2 && w.ow == w.iw;
+    return w.sw == 1 && w.dw == 1 && (w.kw == 3 || w.kw == 5) && w.pad_left == w.kw / 2 && w.ow == w.iw;
   }
-  // A row of those; false where there is a NaN in it.
-  bool by_shifts(const float *plane, std::int64_t oy, float *y) const noexcept {
+  // A row of those; false where the greatest of it are asked for and there is a NaN in it. `inverses`: of averages,
+  // what sums are multiplied by, made for so many rows.
+  bool by_shifts(const float *plane, std::int64_t oy, float *y, float *inverses, float &inverted) const noexcept {
     const Window &w = p.window;
     const std::int64_t top = oy * w.sh - w.pad_top;
     const Hits v = hits_of(top, w.dh, w.kh, w.ih, p.pad_bottom);
     const float *const from = plane + (top + v.first * w.dh) * w.iw;
     const std::int64_t rows = v.last - v.first;
-    if (w.kw == 3) return rows == 3 ? shifted_row<3, 3>(from, y, rows) : shifted_row<3, 0>(from, y, rows);
-    return rows == 5 ? shifted_row<5, 5>(from, y, rows) : shifted_row<5, 0>(from, y, rows);
+    const auto counted = static_cast<float>(p.op == PoolOp::AverageIncludePad ? v.padded : rows);
+    if (!greatest && counted != inverted) invert(inverted = counted, inverses);
+    if (w.kw == 3)
+      return rows == 3 ? shifted_row<3, 3>(from, y, rows, inverses) : shifted_row<3, 0>(from, y, rows, inverses);
+    return rows == 5 ? shifted_row<5, 5>(from, y, rows, inverses) : shifted_row<5, 0>(from, y, rows, inverses);
   }
   template <int taps, int known>
-  QR_PLANES_INLINE bool shifted_row(const float *from, float *y, std::int64_t rows) const noexcept {
+  QR_PLANES_INLINE bool shifted_row(const float *from, float *y, std::int64_t rows,
+                                    const float *inverses) const noexcept {
     const Window &w = p.window;
     const std::int64_t step = std::int64_t{w.dh} * w.iw, width = w.iw;
-    const VecF least = splat(-__builtin_inff());
+    const VecF least = splat(greatest ? -__builtin_inff() : 0.0f);
+    const auto both = [](VecF a, VecF b) __attribute__((always_inline)) { return greatest ? max(a, b) : a + b; };
     NanSeen nan;
     const auto down = [&](std::int64_t column) __attribute__((always_inline)) {
       const std::int64_t left = width - column;
       if (left <= 0) return least;
       VecF v[known > 0 ? known : 1], acc = least;
       if constexpr (known > 0) {
-        QR_UNROLL for (int k = 0; k < known; ++k) v[k] = load_least(from + k * step + column, left);
+        QR_UNROLL for (int k = 0; k < known; ++k) v[k] = load_least(from + k * step + column, left, least);
         acc = v[0];
-        QR_UNROLL for (int k = 1; k < known; ++k) acc = max(v[k], acc);
-        QR_UNROLL for (int k = 0; k < known; k += 2) nan.see(v[k], v[k + 1 < known ? k + 1 : k]);
+        QR_UNROLL for (int k = 1; k < known; ++k) acc = both(v[k], acc);
+        if constexpr (greatest)
+          QR_UNROLL for (int k = 0; k < known; k += 2) nan.see(v[k], v[k + 1 < known ? k + 1 : k]);
       } else {
         for (std::int64_t r = 0; r < rows; ++r) {
-          v[0] = load_least(from + r * step + column, left);
-          nan.see(v[0], v[0]);
-          acc = max(v[0], acc);
+          v[0] = load_least(from + r * step + column, left, least);
+          if constexpr (greatest) nan.see(v[0], v[0]);
+          acc = both(v[0], acc);
         }
       }
       return acc;
@@ -356,11 +362,12 @@ struct Planes {
     VecF before = least, at = down(0);
     for (std::int64_t ox = 0; ox < width; ox += kLanes) {
       const VecF next = down(ox + kLanes);
-      VecF acc = max(after(before, at), ahead(at, next));
-      if constexpr (taps == 5) acc = max(acc, max(after_two(before, at), two_ahead(at, next)));
-      acc = max(acc, at);
-      if (ox + kLanes <= width) store(y + ox, acc);
-      else store_part(y + ox, acc, static_cast<int>(width - ox));
+      VecF acc = both(after(before, at), ahead(at, next));
+      if constexpr (taps == 5) acc = both(acc, both(after_two(before, at), two_ahead(at, next)));
+      acc = both(acc, at);
+      const int lanes = static_cast<int>(min_of<std::int64_t>(kLanes, width - ox));
+      if (lanes == kLanes) store(y + ox, greatest ? acc : acc * load(inverses + ox));
+      else store_part(y + ox, greatest ? acc : acc * load_part(inverses + ox, lanes), lanes);
       before = at, at = next;
     }
     return !nan.any();
@@ -427,16 +434,20 @@ void pool_pairs(const Planes<true> &planes, Planes<true>::Pairs form, const floa
 }
 
 // The rows [row, last) of windows around columns.
-void pool_centred(const Planes<true> &planes, const float *x, float *y, std::int64_t row, std::int64_t last) noexcept {
+template <bool greatest>
+void pool_centred(const Planes<greatest> &planes, const float *x, float *y, std::int64_t row,
+                  std::int64_t last) noexcept {
   const Window &w = planes.p.window;
+  float *const inverses = planes.lines + (kPoolLines - 1) * pool_line_floats(planes.p);
+  float inverted = -1;
   std::int64_t oy = row % w.oh;
   const float *plane = x + row / w.oh * w.ih * w.iw;
   for (; row < last; ++row) {
     float *const to = y + row * w.ow;
-    if (!planes.by_shifts(plane, oy, to)) {
+    if (!planes.by_shifts(plane, oy, to, inverses, inverted)) {
       bool has_nan;
       (void)planes.down(plane, oy, planes.lines, has_nan);
-      planes.across<1>(planes.lines, to, nullptr, has_nan);
+      planes.template across<1>(planes.lines, to, nullptr, has_nan);
     }
     if (++oy == w.oh) oy = 0, plane += std::int64_t{w.ih} * w.iw;
   }
@@ -455,9 +466,8 @@ void pool(const Call &call, const PoolPlanesF32 &p) {
         if constexpr (greatest)
           if (const auto form = planes.pairs(); form != Planes<true>::Pairs::None)
             return pool_pairs(planes, form, x, y, static_cast<std::int64_t>(begin), static_cast<std::int64_t>(end));
-        if constexpr (greatest)
-          if (planes.centred())
-            return pool_centred(planes, x, y, static_cast<std::int64_t>(begin), static_cast<std::int64_t>(end));
+        if (planes.centred())
+          return pool_centred<greatest>(planes, x, y, static_cast<std::int64_t>(begin), static_cast<std::int64_t>(end));
         const std::int64_t line = pool_line_floats(p);
         const auto last = static_cast<std::int64_t>(end);
         // (The last line has what averages are multiplied by.)
