@@ -74,6 +74,10 @@ TEST_CASE("products in tiles by way of local memory") {
 // Where the device has no arithmetic of 16 bits the kernels do without, and are nearer.
 TEST_CASE("products of f16 in 16 bits") {
   if (!has_device()) return;
+  if (engine_under_test()->device().platform_name == "Oclgrind") {
+    MESSAGE("Oclgrind says cl_khr_fp16 and has no constants of f16 (src/core/common.cpp): not tested");
+    return;
+  }
   const gpu::Target target{.doubles = false, .dots = false, .halves = true};
   for (const auto &tile : {std::array{8, 16, 4, 1, 0}, std::array{4, 4, 16, 4, 8}, std::array{1, 2, 8, 8, 0}}) {
     Cases cases(target, with_tile(tile));
