@@ -90,7 +90,8 @@ void unfold_control_flow(qir::Graph &graph, Store &store, std::int64_t most_time
 // Shrink, Sinh, Tan, ThresholdedRelu, GlobalLpPool, LpPool, TopK of few elements, CastLike, EyeLike, AffineGrid of
 // images, ConvTranspose with dilations, MaxPool with dilations or indices, ConvInteger and MatMulInteger,
 // QuantizeLinear and DequantizeLinear with a scale of the run or of an axis, the remainder of reals, arithmetic on
-// integers of 8 bits, CenterCropPad, CumProd, ReverseSequence, NegativeLogLikelihoodLoss, SoftmaxCrossEntropyLoss.
+// integers of 8 bits, CenterCropPad, CumProd, ReverseSequence, NegativeLogLikelihoodLoss, SoftmaxCrossEntropyLoss,
+// STFT of reals with a constant window, ConstantOfShape.
 // `wanted` says which nodes; one that has no other spelling here stays. Shapes must be known. Rounding differs.
 void spell_out(qir::Graph &graph, Store &store, bool (*wanted)(const qir::Graph &, const qir::Node &));
 

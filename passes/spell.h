@@ -71,5 +71,6 @@ bool spell_order(Speller &s);
 bool spell_integers(Speller &s);
 bool spell_losses(Speller &s);
 bool spell_places(Speller &s);
+bool spell_signals(Speller &s);
 
 }  // namespace quarry::passes

@@ -82,7 +82,8 @@ void spell_out(qir::Graph &graph, Store &store, bool (*wanted)(const qir::Graph 
           !node.inputs.empty() && node.inputs[0] != qir::kAbsent && at(graph, node.inputs[0]).dtype == DType::F16;
       Speller speller(rewriting, node, half ? DType::F16 : DType::F32);
       if (spell_composites(speller) || spell_elements(speller) || spell_products(speller) || spell_pools(speller) ||
-          spell_order(speller) || spell_integers(speller) || spell_losses(speller) || spell_places(speller))
+          spell_order(speller) || spell_integers(speller) || spell_losses(speller) || spell_places(speller) ||
+          spell_signals(speller))
         continue;
     }
     rewriting.keep(std::move(node));

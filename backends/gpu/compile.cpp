@@ -29,6 +29,7 @@ constexpr std::uint64_t kSmallConstant = 64 << 10;
 bool wants_other_spelling(const qir::Graph &, const qir::Node &node) {
   switch (node.op) {
     case qir::Op::MaxPool: return node.outputs.size() > 1 && node.outputs[1] != qir::kAbsent;
+    case qir::Op::ConstantOfShape: return true;
     default: return is_rewritten(node.op);
   }
 }

@@ -263,3 +263,28 @@ TEST_CASE("elements that go elsewhere are sliced, padded and gathered") {
     CHECK_EQ(count(product.graph, Op::CumProd), 0u);
   }
 }
+
+TEST_CASE("a short Fourier transform is a convolution, a filled tensor an expanded number") {
+  for (const bool windowed : {false, true})
+    for (const std::int64_t onesided : {0, 1}) {
+      Pieces p;
+      const i32 x = windowed ? p.input({2, 40, 1}) : p.input({2, 40});
+      const i32 step = p.constant<std::int64_t>(DType::I64, {}, {5}),
+                length = p.constant<std::int64_t>(DType::I64, {}, {12});
+      const Vector<i32> inputs =
+          windowed ? Vector<i32>{x, step, p.column(12)} : Vector<i32>{x, step, qir::kAbsent, length};
+      p.gives({p.node(Op::STFT, inputs, {Pieces::attribute("onesided", onesided)})});
+      check_same(p, "Reshape Conv Transpose Reshape", 1e-5);
+    }
+  for (const bool given : {false, true}) {
+    Pieces p;
+    Vector<i32> inputs = {p.integers({3, 4})};
+    if (given) inputs.push_back(p.constant<std::int64_t>(DType::I64, {1}, {7}));
+    p.gives({p.node(Op::ConstantOfShape, inputs)});
+    check_same(p, "Reshape Expand");
+  }
+  Pieces p;  // a window of the run
+  const i32 x = p.input({1, 40}), step = p.constant<std::int64_t>(DType::I64, {}, {5});
+  p.gives({p.node(Op::STFT, {x, step, p.input({12})})});
+  check_same(p, "STFT");
+}
