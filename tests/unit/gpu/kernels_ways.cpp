@@ -25,6 +25,8 @@ Cases::Change with_tile(const std::array<std::int32_t, 5> &tile) {
   };
 }
 
+bool on_oclgrind() { return engine_under_test()->device().platform_name == "Oclgrind"; }
+
 struct Convolution {
   std::int64_t n, c, h, w, m, k, stride, pad, group;
 };
@@ -61,12 +63,13 @@ TEST_CASE("products in tiles by way of local memory") {
     Pieces w;
     w.gives({w.node(Op::MatMul, {w.input({2, 9, 40}), w.column(40 * 35, {40, 35})})});
     cases.same(w, "local, weights in panels");
-    for (const Convolution &c : {Convolution{2, 5, 7, 9, 19, 3, 1, 1, 1}, Convolution{1, 8, 9, 8, 40, 3, 2, 1, 2},
-                                 Convolution{1, 4, 3, 3, 8, 5, 1, 2, 1}, Convolution{1, 3, 8, 7, 5, 2, 1, 0, 1}}) {
-      Pieces v;
-      v.gives({convolution(v, c)});
-      cases.same(v, "local, Conv", false, 1e-4);
-    }
+    if (on_oclgrind()) MESSAGE("Oclgrind takes minutes with convolutions that wait at barriers: not tested");
+    else
+      for (const Convolution &c : {Convolution{2, 3, 4, 5, 9, 3, 1, 1, 1}, Convolution{1, 4, 5, 4, 10, 2, 2, 1, 2}}) {
+        Pieces v;
+        v.gives({convolution(v, c)});
+        cases.same(v, "local, Conv", false, 1e-4);
+      }
     cases.run();
   }
 }
@@ -74,7 +77,7 @@ TEST_CASE("products in tiles by way of local memory") {
 // Where the device has no arithmetic of 16 bits the kernels do without, and are nearer.
 TEST_CASE("products of f16 in 16 bits") {
   if (!has_device()) return;
-  if (engine_under_test()->device().platform_name == "Oclgrind") {
+  if (on_oclgrind()) {
     MESSAGE("Oclgrind says cl_khr_fp16 and has no constants of f16 (src/core/common.cpp): not tested");
     return;
   }
