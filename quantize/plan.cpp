@@ -465,8 +465,9 @@ class Encoder {
 
   void weights(const qir::Node &node, Constant &made) {
     const std::int32_t x = node.inputs[0];
-    const bool is_wide = settings_.widens_weights && made.input == 1 && settings_.block_size == 0 &&
-                         is_activation(graph_, x) && dtype_bits(input_encoding(place(made.node), x).dtype) == 16;
+    const bool is_wide = settings_.widens_weights && is_product(node.op) && made.input == 1 &&
+                         settings_.block_size == 0 && is_activation(graph_, x) &&
+                         dtype_bits(input_encoding(place(made.node), x).dtype) == 16;
     const DType wanted = is_wide ? DType::I16 : settings_.weights;
     if (!known_) return quantize_weights(graph_, settings_, overrides_, node, wanted, made);
     Vector<KnownConstant> &of_node = (*known_)[made.node];

@@ -57,4 +57,8 @@ std::size_t softmax_row(const qir::Graph &graph, const qir::Uses &uses, std::int
   return static_cast<std::size_t>(shape.back());
 }
 
+bool is_product(Op op) noexcept {
+  return op == Op::Conv || op == Op::ConvTranspose || op == Op::Gemm || op == Op::MatMul || op == Op::Einsum;
+}
+
 }  // namespace quarry::quantize

@@ -37,4 +37,7 @@ std::optional<std::size_t> block_axis(const qir::Node &node, std::size_t rank);
 // it.
 std::size_t softmax_row(const qir::Graph &graph, const qir::Uses &uses, std::int32_t id);
 
+// Conv, ConvTranspose, Gemm, MatMul, Einsum: sums of products of an input and weights.
+bool is_product(qir::Op op) noexcept;
+
 }  // namespace quarry::quantize

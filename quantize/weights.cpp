@@ -10,6 +10,7 @@
 #include "quantize/compare.h"
 #include "quantize/improve.h"
 #include "quantize/ranges.h"
+#include "quantize/rules.h"
 
 namespace quarry::quantize {
 namespace {
@@ -275,6 +276,8 @@ void quantize_weights(const qir::Graph &graph, const Settings &settings, const O
   const TensorOverride *said = override_of(graph, overrides, constant.tensor);
   const DType wanted = said && said->own.dtype ? *said->own.dtype : type;
   if (wanted != DType::Unknown) return quantize_weights_as(graph, settings, overrides, node, wanted, constant);
+  // NPUs take the factors of normalizations in unsigned integers alone.
+  if (!is_product(node.op)) return quantize_weights_as(graph, settings, overrides, node, DType::U8, constant);
   quantize_weights_as(graph, settings, overrides, node, DType::I8, constant);
   if (constant.quant.block_size > 0 || (said && said->own.scale)) return;
   // Weights that lie on one side of 0, or that were trained on a grid, miss less with a zero point of their own.

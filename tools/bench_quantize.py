@@ -4,6 +4,7 @@
 
     tools/bench_quantize.py --program build/tools/quarry --shared ../shared [--ours "FLAGS"] [--cache FOLDER] [NAME...]
     tools/bench_quantize.py --program build/tools/quarry --shared ../shared --targets 30    # the table of mixed precision
+    tools/bench_quantize.py --program build/tools/quarry --shared ../shared --wholly        # what htp takes of each (QUARRY_QNN_PATH), and ONNX Runtime's results beside ours
     tools/bench_quantize.py --program build/tools/quarry --shared ../shared --time 100      # calibration of MobileNetV2 with so many samples, and memory
 
 Run by a Python that has onnx, onnxruntime, numpy and Pillow. Models lie in folders in the layout of ONNX's tests: model.onnx and test_data_set_*/input_*.pb. Those that see pictures are calibrated with the
@@ -15,6 +16,7 @@ import glob
 import json
 import logging
 import os
+import resource
 import subprocess
 import tempfile
 import time
@@ -225,13 +227,13 @@ def table(args):
 
 
 def ours(args, model, samples, out, *flags):
-    """The report, or why there is none; seconds; peak of memory in MB."""
+    """The report, or why there is none; seconds; seconds of processors; peak of memory in MB."""
     began = time.monotonic()
     child = subprocess.Popen([args.program, "quantize", model, "-c", samples, "-o", out, "--report", out + ".json", *args.ours.split(), *flags], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     told = child.stderr.read()
     _, status, used = os.wait4(child.pid, 0)
     seconds = time.monotonic() - began
-    return (json.load(open(out + ".json")) if status == 0 else told.splitlines()[0][:160]), seconds, used.ru_maxrss / 1024
+    return (json.load(open(out + ".json")) if status == 0 else told.splitlines()[0][:160]), seconds, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
 
 
 def targets(args):
@@ -252,8 +254,49 @@ def targets(args):
             print(f"| {name} | {least(plain):.1f} | {least(found):.1f} | {wide} | {of} | {format(int(of) / int(wide), '.1f') if int(wide) else 'all'} |", flush=True)
 
 
+def wholly(args):
+    """Whether htp takes what it takes of the float model; and how far the results of ONNX Runtime, node by node, are from those of the cpu backend, in steps of the outputs."""
+    print("| model | nodes refused by htp: float | quantised | steps between ONNX Runtime's results and ours: most | mean |\n|---|---|---|---|---|")
+    for name in args.names or float_models(args.shared):
+        model = os.path.join(args.shared, "models", name, "model.onnx")
+        inputs = session(model).get_inputs()
+        with tempfile.TemporaryDirectory() as folder:
+            samples, out, saved = (os.path.join(folder, part) for part in ("samples", "out.onnx", "saved"))
+            save(data_of(args.shared, name, inputs)[0][:8], inputs, samples)
+            report = ours(args, model, samples, out)[0]
+            if isinstance(report, str):
+                print(f"| {name} | {report} | | | |", flush=True)
+                continue
+            options = ort.SessionOptions()
+            options.log_severity_level, options.graph_optimization_level = 4, ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+            found = ort.InferenceSession(out, options, providers=["CPUExecutionProvider"])
+            files = {one.name: os.path.join(samples, "0000", f"input_{i}.npy") for i, one in enumerate(inputs)}
+            given = {}
+            for one in found.get_inputs():
+                given[one.name] = np.load(files[one.name]).reshape([d if isinstance(d, int) else 1 for d in one.shape])
+                np.save(files[one.name], given[one.name])
+            shapes = ",".join(f"{one.name}={'x'.join(map(str, given[one.name].shape))}" for one in found.get_inputs())
+
+            def refused(path, *flags):
+                told = subprocess.run([args.program, "check", path, "--backend", "htp", "-O", "soc_model=SM8650", *flags], capture_output=True, text=True).stdout
+                last = [line for line in told.splitlines() if line.startswith("backend htp:")]
+                return last[-1].split(", ")[1].split()[0] if last else "?"
+
+            theirs_say = found.run(None, given)
+            ran = subprocess.run([args.program, "run", out, *(part for key, file in files.items() for part in ("--input", f"{key}={file}")), "--save", saved], capture_output=True, text=True)
+            steps, means = [], []
+            scales = {one["name"]: one["scale"] for one in report["tensors"] if not one["is_weight"]}
+            for one, value in zip(found.get_outputs(), theirs_say):
+                path = os.path.join(saved, one.name.replace("/", "_") + ".npy")
+                if one.name in scales and os.path.exists(path):
+                    apart = np.abs(np.load(path).astype(np.float64) - value) / scales[one.name]
+                    steps.append(apart.max() if apart.size else 0), means.append(apart.mean() if apart.size else 0)
+            told = [f"{max(steps):.1f}", f"{max(means):.3f}"] if steps else [ran.stderr[:80].strip(), ""]
+            print(f"| {name} | {refused(model, '--shape', shapes)} | {refused(out)} | {told[0]} | {told[1]} |", flush=True)
+
+
 def timed(args):
-    """MobileNetV2 with so many samples, both tools in turn; and the memory of ten times as many."""
+    """MobileNetV2 with so many samples, both tools in turn: what theirs does, and ours with all that it chooses by measurement; and the memory of ten times as many."""
     name = "mobilenetv2_1.0_224_google_f32"
     model = os.path.join(args.shared, "models", name, "model.onnx")
     inputs = session(model).get_inputs()
@@ -265,15 +308,19 @@ def timed(args):
         os.makedirs(many)
         for i in range(10 * args.time):
             os.symlink(os.path.join(few, f"{i % args.time:04}"), os.path.join(many, f"{i:05}"))
-        both = ([], [])
+        same = ("--range", "minmax", "--equalize-activations", "0", "--bias-correction", "0", "--adaptive-rounding", "0", "--evaluate", "0")
+        all_of = ([], [], [])
         for _ in range(3):
-            began = time.monotonic()
+            began, before = time.monotonic(), resource.getrusage(resource.RUSAGE_SELF)
             theirs(model, samples, out + ".theirs", CalibrationMethod.MinMax)
-            both[0].append(time.monotonic() - began)
-            both[1].append(ours(args, model, few, out)[1:])
-        print(f"{args.time} samples: ONNX Runtime's tool {np.median(both[0]):.1f} s, ours {np.median([one[0] for one in both[1]]):.1f} s; memory at most {both[1][0][1]:.0f} MB")
-        _, seconds, memory = ours(args, model, many, out)
-        print(f"{10 * args.time} samples: ours {seconds:.1f} s, memory at most {memory:.0f} MB")
+            after = resource.getrusage(resource.RUSAGE_SELF)
+            all_of[0].append((time.monotonic() - began, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, 0))
+            all_of[1].append(ours(args, model, few, out, *same)[1:])
+            all_of[2].append(ours(args, model, few, out)[1:])
+        for what, found in zip(("ONNX Runtime's tool, min-max, without its start", "ours, the same work", "ours as it comes"), all_of):
+            print(f"{args.time} samples: {what}: {np.median([one[0] for one in found]):.1f} s, of processors {np.median([one[1] for one in found]):.1f} s, memory at most {max(one[2] for one in found):.0f} MB", flush=True)
+        _, seconds, busy, memory = ours(args, model, many, out)
+        print(f"{10 * args.time} samples: ours {seconds:.1f} s, of processors {busy:.1f} s, memory at most {memory:.0f} MB")
 
 
 def main():
@@ -284,13 +331,14 @@ def main():
     parser.add_argument("--cache")
     parser.add_argument("--targets", type=float, help="the table of what so many dB take")
     parser.add_argument("--time", type=int)
+    parser.add_argument("--wholly", action="store_true")
     parser.add_argument("names", nargs="*")
     args = parser.parse_args()
     if args.cache:
         os.makedirs(args.cache, exist_ok=True)
     logging.disable(logging.WARNING)
     ort.set_default_logger_severity(4)
-    timed(args) if args.time else targets(args) if args.targets else table(args)
+    wholly(args) if args.wholly else timed(args) if args.time else targets(args) if args.targets else table(args)
 
 
 main()

@@ -278,6 +278,18 @@ for name, least in (("silero_vad_16k_op15", 25), ("babyllama105_kv_f32", 20)):
         outputs = json.load(open(report))["outputs"]
         require(f"{name}: near to float", min(one["sqnr"] for one in outputs) > least, outputs)
 
+# htp takes the whole of what it takes of the float model: convolutions and pools, and a transformer with its normalizations.
+if os.environ.get("QUARRY_QNN_PATH"):
+    for name in ("kws_dscnn_f32", "tashkeel_transformer_f32"):
+        there = os.path.join(shared, "models", name)
+        if not os.path.isdir(there):
+            continue
+        made = os.path.join(folder, name + ".htp.onnx")
+        data = os.path.join(folder, "htp-" + name)
+        shutil.copytree(os.path.join(there, "test_data_set_0"), os.path.join(data, "0"))
+        check(f"{name} on its own data", run("quantize", os.path.join(there, "model.onnx"), "-c", data, "-o", made, *plainly), 0)
+        check(f"{name} runs wholly on htp", run("check", made, "--backend", "htp", "-O", "soc_model=SM8650"), 0, " 0 refused")
+
 real = os.path.join(shared, "models", "mobilenetv2_1.0_224_google_f32")
 if os.path.isdir(real):
     made = os.path.join(folder, "mobilenet.qdq.onnx")

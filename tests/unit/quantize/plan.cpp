@@ -273,6 +273,22 @@ TEST_CASE("a mask says no more than what brings every sum to its lower end") {
         encode({-1e9, 0}, settings.activation_grid()));
 }
 
+TEST_CASE("factors of a normalization are unsigned, weights of products what is nearer") {
+  Pieces p;
+  const i32 x = p.input({1, 4});
+  const i32 factors = p.constant<float>(DType::F32, {4}, {1, -1, 0.5f, -0.5f});  // i8 would miss less
+  const i32 weights = p.constant<float>(DType::F32, {4, 1}, {1, -1, 1, -1});
+  p.gives({p.node(Op::MatMul, {p.node(Op::LayerNormalization, {x, factors}), weights})});
+  const Settings settings;
+  auto plan = lay_out(p.graph, settings, {});
+  REQUIRE_OK(plan);
+  REQUIRE_OK(give_encodings(p.graph, settings, {}, Given(), &plan.value()));
+  REQUIRE(plan.value().constant(0, 1));
+  REQUIRE(plan.value().constant(1, 1));
+  CHECK(plan.value().constant(0, 1)->dtype == DType::U8);
+  CHECK(plan.value().constant(1, 1)->dtype == DType::I8);
+}
+
 TEST_CASE("weights of products that read 16 bits have 16 bits where that is wanted") {
   Pieces p;
   const i32 x = p.input({1, 1, 2, 2});
