@@ -36,7 +36,7 @@ String find_buffers(const Library &library, cl_platform_id platform, cl_device_i
   const std::uint32_t version = version_of(library, device, kBuffers);
   const std::uint32_t major = version >> 22, minor = (version >> 12) & 1023, patch = version & 4095;
   const String name = version ? format("%s %u.%u.%u", kBuffers, major, minor, patch) : String(kBuffers);
-  if (version && !(major == 0 && minor == 9) && major != 1) return "found " + name + ", expected 0.9 to 1";
+  if (version && !(major == 0 && minor == 9) && major != 1) return format("found %s, expected 0.9 to 1", name.c_str());
   std::uint64_t required = 0, capabilities = 0;
   if (library->GetDeviceInfo(device, kRequiredQueue, sizeof required, &required, nullptr) == CL_SUCCESS &&
       required != 0)
@@ -49,7 +49,7 @@ String find_buffers(const Library &library, cl_platform_id platform, cl_device_i
       !find_function(library, platform, "clFinalizeCommandBufferKHR", out.finalize) ||
       !find_function(library, platform, "clEnqueueCommandBufferKHR", out.enqueue) ||
       !find_function(library, platform, "clReleaseCommandBufferKHR", out.release))
-    return name + ": found not all of its functions";
+    return format("%s: found not all of its functions", name.c_str());
   out.way = Replay::Way::CommandBuffer;
   return name;
 }
@@ -62,7 +62,7 @@ String find_recordings(const Library &library, cl_platform_id platform, cl_devic
       !find_function(library, platform, "clEndRecordingQCOM", out.end) ||
       !find_function(library, platform, "clEnqueueRecordingQCOM", out.enqueue_recording) ||
       !find_function(library, platform, "clReleaseRecordingQCOM", out.release))
-    return String(kRecordings) + ": found not all of its functions";
+    return format("%s: found not all of its functions", kRecordings);
   out.way = Replay::Way::Qualcomm;
   return kRecordings;
 }
