@@ -204,7 +204,7 @@ if [ -d /usr/share/libonnx-testdata/data ]; then
   step "ONNX's backend tests, Debian's release, on cpu-reference" conform debian cpu-reference 1000 /usr/share/libonnx-testdata/data
   step "ONNX's backend tests, Debian's release, on cpu" conform debian cpu 1000 /usr/share/libonnx-testdata/data
   if has_opencl; then
-    step "ONNX's node tests, Debian's release, on gpu" gpu_conform debian 830 -O gpu.tail=host --constant-inputs /usr/share/libonnx-testdata/data/node
+    step "ONNX's node tests, Debian's release, on gpu" gpu_conform debian 840 -O gpu.tail=host --constant-inputs /usr/share/libonnx-testdata/data/node
   else
     skip "ONNX's node tests, Debian's release, on gpu" "there is no OpenCL device here (pocl-opencl-icd makes one of the processor)"
   fi
