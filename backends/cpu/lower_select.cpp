@@ -2,6 +2,7 @@
 // Operators that choose elements: by their order, or by indices for each.
 #include <algorithm>
 
+#include "backends/common/kernels/element_types.h"
 #include "backends/cpu/lowering.h"
 #include "formats/qir/infer.h"
 
@@ -79,21 +80,6 @@ Status Lowering::lower_gather_elements(const qir::Node &node, bool *done) {
 
 namespace {
 
-bool is_number(DType dtype) {
-  switch (dtype) {
-    case DType::F32:
-    case DType::F64:
-    case DType::I8:
-    case DType::U8:
-    case DType::I16:
-    case DType::U16:
-    case DType::I32:
-    case DType::U32:
-    case DType::I64:
-    case DType::U64: return true;
-    default: return false;
-  }
-}
 // What the attribute `reduction` says; Select: none.
 std::optional<kernels::ElementOp> combination(const qir::Node &node) {
   const std::string_view name = node.get_string("reduction", "none");
@@ -113,7 +99,8 @@ bool Lowering::scatters(const qir::Node &node) const {
   const auto op = combination(node);
   return op && width(node.inputs[0]) != 0 && width(node.inputs[0]) <= 8 && y.dtype == x.dtype &&
          updates.dtype == x.dtype && updates.quant == x.quant && y.quant == x.quant &&
-         (!x.quant || x.quant->per_tensor()) && (*op == kernels::ElementOp::Select || (is_number(x.dtype) && !x.quant));
+         (!x.quant || x.quant->per_tensor()) &&
+         (*op == kernels::ElementOp::Select || (kernels::is_number(x.dtype) && !x.quant));
 }
 
 // Rows that are replaced, of elements of any type; numbers are also combined with what is there.
@@ -184,7 +171,7 @@ Status Lowering::lower_scatter_elements(const qir::Node &node, bool *done) {
 Status Lowering::lower_arg_extreme(const qir::Node &node, bool *done) {
   const std::int32_t xi = node.inputs[0], yi = node.outputs[0];
   const qir::Tensor &x = tensor(xi);
-  if (!is_number(x.dtype) || x.shape.empty() || (x.quant && !x.quant->per_tensor())) return {};
+  if (!kernels::is_number(x.dtype) || x.shape.empty() || (x.quant && !x.quant->per_tensor())) return {};
   std::size_t axis;
   QR_RETURN_IF_ERROR(qir::resolve_axis(node, node.get_int("axis", 0), x.shape.size(), &axis));
   kernels::ArgExtreme p;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels that choose elements.
 #include "backends/common/kernels/check.h"
+#include "backends/common/kernels/element_types.h"
 #include "backends/common/kernels/isa.h"
 #include "backends/common/kernels/top_k_shape.h"
 #include "base/checked.h"
@@ -9,21 +10,6 @@ namespace quarry::kernels {
 
 namespace {
 
-bool is_number(DType dtype) noexcept {
-  switch (dtype) {
-    case DType::F32:
-    case DType::F64:
-    case DType::I8:
-    case DType::U8:
-    case DType::I16:
-    case DType::U16:
-    case DType::I32:
-    case DType::U32:
-    case DType::I64:
-    case DType::U64: return true;
-    default: return false;
-  }
-}
 constexpr const char *kNumbers = "f32, f64 or an integer of 8 to 64 bits";
 
 }  // namespace

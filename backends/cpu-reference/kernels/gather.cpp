@@ -111,12 +111,6 @@ Status walk_tuples(const Context &context, const View &data, const View &indices
 }
 
 // As numpy: NaN wins over any number in max and min.
-struct Replace {
-  template <class T>
-  static T of(T, T update) {
-    return update;
-  }
-};
 struct Add {
   template <class T>
   static T of(T old, T update) {
@@ -151,6 +145,13 @@ Status scatter(Context &context, Walk &&walk) {
   View &out = *context.output(0);
   if (out.count > 0) std::memmove(out.data, data.data, static_cast<std::size_t>(data.count) * data.width);
   const std::string_view name = context.node().get_string("reduction", "none");
+  // Elements that are only put elsewhere are bytes, whatever their type: a truth value may be another byte than 0 or 1.
+  if (name == "none")
+    return walk([&](std::int64_t target, std::int64_t source, std::int64_t count) {
+      std::memcpy(out.as<std::byte>() + target * static_cast<std::int64_t>(data.width),
+                  updates.as<const std::byte>() + source * static_cast<std::int64_t>(data.width),
+                  static_cast<std::size_t>(count) * data.width);
+    });
   Status status;
   const bool known = dispatch_any(data.dtype, [&](auto tag) {
     using T = decltype(tag);
@@ -161,11 +162,7 @@ Status scatter(Context &context, Walk &&walk) {
           to[target + i] = decltype(reduction)::of(to[target + i], from[source + i]);
       });
     };
-    status = name == "add"   ? by(Add())
-             : name == "mul" ? by(Multiply())
-             : name == "max" ? by(Greatest())
-             : name == "min" ? by(Least())
-                             : by(Replace());
+    status = name == "add" ? by(Add()) : name == "mul" ? by(Multiply()) : name == "max" ? by(Greatest()) : by(Least());
   });
   return known ? std::move(status) : type_error(context, data.dtype);
 }

@@ -4,6 +4,7 @@
 //   platforms=0          no driver is installed          devices=0     no device is there
 //   version=OpenCL 1.1   what the device tells           driver=9.9    likewise
 //   fail=CreateBuffer:-4:2   this call returns -4 from its second time on (1 where no number stands)
+//   slow=20000           microseconds that handing over a kernel or a recording takes
 //   log=...              what the compiler says
 //   empty=2              in the first two binaries that are taken the file program.bc is empty, as where another
 //                        process was writing it (PoCL)
@@ -27,11 +28,13 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <map>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 #define QR_EXPORT extern "C" __attribute__((visibility("default")))
@@ -83,6 +86,14 @@ cl_int meet(const char *name) {
   const std::size_t second = fail.find(':', colon + 1);
   const long from = second == std::string::npos ? 1 : std::atol(fail.c_str() + second + 1);
   return count >= from ? std::atoi(fail.c_str() + colon + 1) : CL_SUCCESS;
+}
+
+// Counts handing over, and takes as long as the script says.
+cl_int hand_over(const char *name) {
+  if (const cl_int error = meet(name)) return error;
+  if (const std::string slow = setting("slow"); !slow.empty())
+    std::this_thread::sleep_for(std::chrono::microseconds(std::atol(slow.c_str())));
+  return CL_SUCCESS;
 }
 
 // Qualcomm's, as the layer plays them: kernel objects keep the arguments that they had, so what is recorded must be
@@ -354,7 +365,7 @@ cl_int CL_API_CALL finalize_buffer(Buffer b) {
 }
 cl_int CL_API_CALL enqueue_buffer(cl_uint n, cl_command_queue *queues, Buffer b, cl_uint waits, const cl_event *wait,
                                   cl_event *event) {
-  if (const cl_int error = meet("EnqueueCommandBufferKHR")) return error;
+  if (const cl_int error = hand_over("EnqueueCommandBufferKHR")) return error;
   const cl_int done = behind<decltype(&enqueue_buffer)>("clEnqueueCommandBufferKHR")(n, queues, b, waits, wait, event);
   if (event && done == CL_SUCCESS) ++state().objects;
   return done;
@@ -426,7 +437,7 @@ QR_EXPORT void *clGetExtensionFunctionAddressForPlatform(cl_platform_id p, const
 QR_EXPORT cl_int clEnqueueNDRangeKernel(cl_command_queue q, cl_kernel k, cl_uint dims, const size_t *offset,
                                         const size_t *global, const size_t *local, cl_uint n, const cl_event *wait,
                                         cl_event *event) {
-  if (const cl_int error = meet("EnqueueNDRangeKernel")) return error;
+  if (const cl_int error = hand_over("EnqueueNDRangeKernel")) return error;
   if (acquired()) (void)meet("KernelsAcquired");
   {
     const std::lock_guard lock(state().mutex);
