@@ -7,7 +7,7 @@
 
 namespace quarry::gpu {
 
-inline constexpr std::uint32_t kBlobVersion = 4;
+inline constexpr std::uint32_t kBlobVersion = 5;
 
 struct Blob {
   Plan plan;

@@ -29,14 +29,18 @@ Status wait_for(opencl::BuildLock &lock, const plugin::StopToken *stop) {
 
 }  // namespace
 
-PlanSource source_of(const Plan &plan) {
+PlanSource source_of(const Plan &plan, const opencl::Device *device) {
   PlanSource out;
   ProgramText text;
   Vector<StepOperand> operands;
+  Vector<std::int32_t> fields;
   for (const Step &step : plan.steps) {
     Form form;
     Bounds bounds;
-    if (!form_of(plan, step, operands, form) || !find_bounds(form, bounds).ok()) continue;  // was checked before
+    const std::int32_t images = device ? images_on(plan, step, *device) : 0;
+    if (!form_with_images(plan, step, images, operands, fields, form) || !find_bounds(form, bounds).ok())
+      continue;  // was checked before
+    out.images.push_back(images);
     out.kernels.push_back(text.kernel(form));
     out.bounds.push_back(bounds);
   }
@@ -78,9 +82,23 @@ Status LoadedContext::build(const plugin::StopToken *stop, String *note, opencl:
   return {};
 }
 
+Status LoadedContext::load_images(const ConstantImages &images) {
+  image_of_operands_ = images.of_operands;
+  for (const ConstantImages::Entry &entry : images.entries) {
+    const Value &value = plan().values[entry.value];
+    const Vector<std::uint8_t> texels =
+        texels_of(entry, static_cast<const std::uint8_t *>(segments_[value.index].data) + value.offset);
+    QR_ASSIGN_OR_RETURN(opencl::Memory made, engine_->image(entry.size, entry.dtype, texels.data(), nullptr));
+    images_.push_back(std::move(made));
+  }
+  return {};
+}
+
 Status LoadedContext::load_constants() {
   const Plan &p = plan();
   constants_.resize(p.values.size());
+  const ConstantImages images = constant_images(p, source_.images, source_.bounds);
+  QR_RETURN_IF_ERROR(load_images(images));
   struct Place {
     std::uint32_t value, piece;
     std::uint64_t offset;
@@ -91,7 +109,7 @@ Status LoadedContext::load_constants() {
       std::min(kLargestPiece, std::max<std::uint64_t>(engine_->device().max_allocation, kAlign));
   for (std::uint32_t v = 0; v < p.values.size(); ++v) {
     const Value &value = p.values[v];
-    if (value.place != gpu::Place::Constant || value.bytes == 0) continue;
+    if (value.place != gpu::Place::Constant || value.bytes == 0 || !images.as_buffer[v]) continue;
     const std::uint64_t bytes = (value.bytes + kAlign - 1) / kAlign * kAlign;
     if (sizes.empty() || sizes.back() + bytes > largest) sizes.push_back(0);
     places.push_back({v, static_cast<std::uint32_t>(sizes.size() - 1), sizes.back()});
@@ -120,7 +138,7 @@ Result<Unique<LoadedContext>> LoadedContext::load(std::shared_ptr<const Engine> 
                                                   std::span<const qir::Bytes> segments, const plugin::StopToken *stop,
                                                   String *note, opencl::BuildLock *lock) {
   auto made = quarry::make_unique<LoadedContext>(std::move(engine), std::move(blob));
-  made->source_ = source_of(made->plan());
+  made->source_ = source_of(made->plan(), &made->engine_->device());
   made->segments_.assign(segments.begin(), segments.end());
   opencl::BuildLock own;
   QR_RETURN_IF_ERROR(made->build(stop, note, lock ? *lock : own));
@@ -130,7 +148,7 @@ Result<Unique<LoadedContext>> LoadedContext::load(std::shared_ptr<const Engine> 
 }
 
 Status LoadedContext::reopen(std::shared_ptr<const Engine> engine) {
-  constants_.clear(), pieces_.clear();
+  constants_.clear(), pieces_.clear(), images_.clear();
   program_ = opencl::Program();
   engine_ = std::move(engine);
   String note;  // was told when it was loaded

@@ -5,6 +5,7 @@
 #include "backends/common/plugin_support.h"
 #include "backends/gpu/blob.h"
 #include "backends/gpu/engine.h"
+#include "backends/gpu/images.h"
 #include "backends/gpu/opencl/pocl.h"
 
 namespace quarry::gpu {
@@ -14,8 +15,10 @@ struct PlanSource {
   String text;
   Vector<std::uint32_t> kernels;  // per step
   Vector<Bounds> bounds;
+  Vector<std::int32_t> images;  // per step: those that the device reads
 };
-PlanSource source_of(const Plan &plan);
+// Without a device: of one without images.
+PlanSource source_of(const Plan &plan, const opencl::Device *device = nullptr);
 
 class LoadedContext : public HeapObject {
  public:
@@ -42,17 +45,24 @@ class LoadedContext : public HeapObject {
   cl_program program() const noexcept { return program_.get(); }
   // Of a constant.
   cl_mem constant(std::uint32_t value) const noexcept { return constants_[value].get(); }
+  // Of an operand of a step that reads a constant as one; null: it does not.
+  cl_mem image(std::size_t step, std::size_t operand) const noexcept {
+    const std::int32_t at = operand < 2 ? image_of_operands_[step * 2 + operand] : -1;
+    return at < 0 ? nullptr : images_[static_cast<std::size_t>(at)].get();
+  }
 
  private:
   Status build(const plugin::StopToken *stop, String *note, opencl::BuildLock &lock);
   Status load_constants();
+  Status load_images(const ConstantImages &images);
 
   std::shared_ptr<const Engine> engine_;
   Blob blob_;
   Vector<qir::Bytes> segments_;  // the container's
   PlanSource source_;
   opencl::Program program_;
-  Vector<opencl::Memory> pieces_, constants_;
+  Vector<opencl::Memory> pieces_, constants_, images_;
+  Vector<std::int32_t> image_of_operands_;
 };
 
 }  // namespace quarry::gpu

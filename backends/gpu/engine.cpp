@@ -132,6 +132,25 @@ Result<opencl::Memory> Engine::imported(int descriptor, std::uint64_t bytes) con
   return opencl::Memory(*library_, made);
 }
 
+Result<opencl::Memory> Engine::image(const ImageSize &size, DType dtype, const void *contents, cl_mem view_of) const {
+  cl_image_format texel{CL_RGBA, CL_FLOAT};
+  if (dtype == DType::F16) texel.image_channel_data_type = CL_HALF_FLOAT;
+  cl_image_desc how{};
+  how.image_type = CL_MEM_OBJECT_IMAGE2D;
+  how.image_width = static_cast<std::size_t>(size.width), how.image_height = static_cast<std::size_t>(size.height);
+  if (view_of) {
+    how.image_row_pitch = how.image_width * (dtype == DType::F16 ? 8 : 16);
+    how.mem_object = view_of;
+  }
+  cl_int error = CL_SUCCESS;
+  const cl_mem made = (*library_)->CreateImage(context_.get(), CL_MEM_READ_ONLY | (contents ? CL_MEM_COPY_HOST_PTR : 0),
+                                               &texel, &how, const_cast<void *>(contents), &error);
+  QR_RETURN_IF_ERROR(check("CreateImage", error,
+                           format("%s (%lld x %lld texels)", view_of ? "values between steps" : "weights",
+                                  static_cast<long long>(size.width), static_cast<long long>(size.height))));
+  return opencl::Memory(*library_, made);
+}
+
 Result<opencl::Memory> Engine::part(const opencl::Memory &of, std::uint64_t offset, std::uint64_t bytes) const {
   cl_int error = CL_SUCCESS;
   const cl_buffer_region region{offset, std::max<std::uint64_t>(bytes, 1)};

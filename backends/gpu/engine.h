@@ -6,6 +6,7 @@
 #include <span>
 
 #include "backends/gpu/opencl/device.h"
+#include "backends/gpu/kernels/kernel.h"
 #include "formats/qir/graph.h"
 
 namespace quarry::gpu {
@@ -32,6 +33,9 @@ class Engine {
                                 void *host = nullptr) const;
   // Of a dma-buf, from its beginning on.
   Result<opencl::Memory> imported(int descriptor, std::uint64_t bytes) const;
+  // Texels of four f32 or f16. `contents`: the image is one of its own, filled; else a view of a buffer, its rows kLine
+  // texels.
+  Result<opencl::Memory> image(const ImageSize &size, DType dtype, const void *contents, cl_mem view_of) const;
   Result<opencl::Memory> part(const opencl::Memory &of, std::uint64_t offset, std::uint64_t bytes) const;
 
  private:

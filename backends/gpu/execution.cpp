@@ -2,7 +2,6 @@
 #include "backends/gpu/execution.h"
 
 #include <algorithm>
-#include <map>
 
 #include "backends/common/node_event.h"
 #include "backends/common/processor_backend.h"
@@ -54,6 +53,22 @@ Status Execution::reopen() {
   return {};
 }
 
+// The piece of memory that a value of the arena lies in, to the end of its last row of texels.
+Result<cl_mem> Execution::view_of(const Operand &operand, Views &known) {
+  cl_mem &view = known[{operand.value, operand.dtype}];
+  if (view) return view;
+  const Engine &engine = context_.engine();
+  const Value &value = context_.plan().values[operand.value];
+  const auto dtype = static_cast<DType>(operand.dtype);
+  const ImageSize size = line_of(value.bytes, dtype);
+  QR_ASSIGN_OR_RETURN(opencl::Memory part,
+                      engine.part(pieces_[value.index], value.offset, line_bytes(value.bytes, dtype_bits(dtype) / 8)));
+  QR_ASSIGN_OR_RETURN(opencl::Memory made, engine.image(size, dtype, nullptr, part.get()));
+  view = made.get();
+  parts_.push_back(std::move(part)), parts_.push_back(std::move(made));
+  return view;
+}
+
 Status Execution::prepare() {
   const Engine &engine = context_.engine();
   const Plan &plan = context_.plan();
@@ -95,6 +110,7 @@ Status Execution::prepare() {
       }
     }
   }
+  Views views;
   for (std::size_t s = 0; s < plan.steps.size(); ++s) {
     const Step &step = plan.steps[s];
     char name[16];
@@ -104,7 +120,11 @@ Status Execution::prepare() {
     QR_RETURN_IF_ERROR(check("CreateKernel", error, plan.names.data() + step.name));
     kernels_.emplace_back(cl, made);
     for (std::uint32_t o = 0; o < step.operand_count; ++o) {
-      const cl_mem memory = memory_[plan.operands[step.first_operand + o].value];
+      cl_mem memory = memory_[plan.operands[step.first_operand + o].value];
+      if (const cl_mem image = context_.image(s, o)) memory = image;
+      if ((context_.source().images[s] & kLineImages & images_of_operand(o)) != 0) {
+        QR_ASSIGN_OR_RETURN(memory, view_of(plan.operands[step.first_operand + o], views));
+      }
       QR_RETURN_IF_ERROR(
           check("SetKernelArg", cl->SetKernelArg(made, o, sizeof memory, &memory), plan.names.data() + step.name));
     }

@@ -2,6 +2,7 @@
 // One caller's runs: a queue, memory for values, a kernel object for each step with its arguments set.
 #pragma once
 
+#include <map>
 #include <optional>
 
 #include "backends/common/plugin_support.h"
@@ -62,6 +63,10 @@ class Execution : public HeapObject {
   };
 
   Status prepare();
+  // Images that are views of values between steps, by value and element type.
+  using Views = std::map<std::pair<std::uint32_t, std::uint32_t>, cl_mem, std::less<>,
+                         Alloc<std::pair<const std::pair<std::uint32_t, std::uint32_t>, cl_mem>>>;
+  Result<cl_mem> view_of(const Operand &operand, Views &known);
   Run &run_of(std::uint64_t ticket) noexcept { return *runs_[1 + (ticket - 1) % (runs_.size() - 1)]; }
   void set(Run &run, const qr_run_request &request, const qr_host &host);
   cl_command_queue queue_of(const Run &run) const noexcept;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
-#include "backends/gpu/plan.h"
+#include "backends/gpu/images.h"
 
 namespace quarry::gpu {
 
@@ -23,6 +23,16 @@ Status place_values(Plan &plan) {
       Lifetime &lifetime = lifetimes[plan.operands[plan.steps[s].first_operand + o].value];
       lifetime.first = std::min(lifetime.first, s), lifetime.last = s;
     }
+  plan.pieces.clear();
+  Vector<std::uint64_t> room;
+  for (const Value &value : plan.values) room.push_back(value.bytes);
+  for (const Step &step : plan.steps)
+    for (std::size_t o = 0; o < 2; ++o)
+      if (image_ways(plan, step) & kLineImages & images_of_operand(o)) {
+        const Operand &operand = plan.operands[step.first_operand + o];
+        room[operand.value] = line_bytes(plan.values[operand.value].bytes,
+                                         operand.dtype == static_cast<std::uint32_t>(DType::F16) ? 2 : 4);
+      }
   Vector<std::uint32_t> order;
   for (std::uint32_t v = 0; v < plan.values.size(); ++v)
     if (plan.values[v].place == Place::Arena) {
@@ -30,18 +40,18 @@ Status place_values(Plan &plan) {
       else plan.values[v].bytes = 0;  // nobody wants it
     }
   // The largest first, each in the first piece that has room, as low as it fits beside those that live with it.
-  std::ranges::stable_sort(order, [&](auto a, auto b) { return plan.values[a].bytes > plan.values[b].bytes; });
+  std::ranges::stable_sort(order, [&](auto a, auto b) { return room[a] > room[b]; });
   Vector<Vector<std::uint32_t>> placed;  // per piece, by offset
   for (const std::uint32_t v : order) {
     Value &value = plan.values[v];
-    const std::uint64_t bytes = rounded(std::max<std::uint64_t>(value.bytes, 1));
+    const std::uint64_t bytes = rounded(std::max<std::uint64_t>(room[v], 1));
     for (std::uint32_t piece = 0;; ++piece) {
       if (piece == placed.size()) placed.emplace_back(), plan.pieces.push_back(0);
       std::uint64_t offset = 0;
       for (const std::uint32_t other : placed[piece]) {
         if (!lifetimes[other].meets(lifetimes[v])) continue;
         if (plan.values[other].offset >= offset + bytes) break;
-        offset = std::max(offset, plan.values[other].offset + rounded(plan.values[other].bytes));
+        offset = std::max(offset, plan.values[other].offset + rounded(room[other]));
       }
       if (offset > 0 && offset + bytes > kLargestPiece) continue;
       value.index = piece, value.offset = offset;

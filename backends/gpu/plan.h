@@ -78,12 +78,18 @@ struct Tail {
 };
 inline constexpr std::uint32_t kTailsAlone = UINT32_MAX;
 
-// Sub-buffers begin at multiples of this on every device that is known.
-inline constexpr std::uint64_t kAlign = 512;
+// Sub-buffers, and images that are views of them (64 texels), begin at multiples of this on every device that is known.
+inline constexpr std::uint64_t kAlign = 1024;
 // A piece of the arena; devices of OpenCL 1.2 give a quarter of their memory, or 128 MB, in one.
 inline constexpr std::uint64_t kLargestPiece = std::uint64_t{1} << 30;
 
-// Places values of the arena: those that live at the same time lie apart.
+// What a value that is read as a line of texels takes: whole rows.
+constexpr std::uint64_t line_bytes(std::uint64_t bytes, std::uint64_t element) noexcept {
+  const std::uint64_t row = static_cast<std::uint64_t>(kLine) * 4 * element;
+  return (bytes + row - 1) / row * row;
+}
+
+// Places values of the arena: those that live at the same time lie apart. May be done again.
 Status place_values(Plan &plan);
 
 }  // namespace quarry::gpu

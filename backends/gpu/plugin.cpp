@@ -9,6 +9,7 @@
 #include "backends/gpu/binary.h"
 #include "backends/gpu/doctor.h"
 #include "backends/gpu/execution.h"
+#include "backends/gpu/images.h"
 #include "backends/gpu/lower/lowering.h"
 #include "backends/gpu/tail.h"
 #include "backends/gpu/tune.h"
@@ -21,12 +22,12 @@ using plugin::view;
 #define QR_GPU_VERSION "0.1.0"
 
 #ifndef qr_plugin_query  // linked into the library: nobody looks for a note
-QR_PLUGIN_NOTE("gpu", QR_GPU_VERSION, 4);
+QR_PLUGIN_NOTE("gpu", QR_GPU_VERSION, 5);
 #define QR_QUERY_VISIBILITY QR_PLUGIN_EXPORT
 #else
 #define QR_QUERY_VISIBILITY
 #endif
-static_assert(gpu::kBlobVersion == 4, "QR_PLUGIN_NOTE names it too");
+static_assert(gpu::kBlobVersion == 5, "QR_PLUGIN_NOTE names it too");
 
 struct qr_backend {
   explicit qr_backend(const qr_host *host) noexcept : allocator(host) {}
@@ -171,7 +172,17 @@ gpu::Target target_of(qr_backend *backend, const qr_compile_request &request) {
   auto chosen = backend->machine().choose(request.device,
                                           plugin::option(request.options, request.option_count, "gpu.device", ""));
   gpu::Target target = chosen.ok() ? gpu::target_of(**chosen) : gpu::Target();
-  target.halves = plugin::option(request.options, request.option_count, "gpu.f16_products", "f32") == "f16";
+  const auto option = [&](const char *key, const char *fallback) {
+    return plugin::option(request.options, request.option_count, key, fallback);
+  };
+  const std::string_view images = option("gpu.images", "auto");
+  if (images == "on") target.images = gpu::Images::All;
+  else if (images == "off") target.images = gpu::Images::None;
+  else if (option("gpu.tune", "0") == "1") target.images = gpu::Images::Measured;
+  if (images == "on" && chosen.ok() && !(*chosen)->has_images)
+    plugin::log(backend->allocator.host(), QR_LOG_WARN, "gpu",
+                format("gpu.images=on: %s has no images, products read buffers", printable((*chosen)->name).c_str()));
+  target.halves = option("gpu.f16_products", "f32") == "f16";
   if (target.halves && chosen.ok() && !(*chosen)->computes_half())
     plugin::log(
         backend->allocator.host(), QR_LOG_WARN, "gpu",
@@ -214,7 +225,12 @@ Result<gpu::Compiled> compiled_for_device(qr_backend *backend, const qr_compile_
   if (engine.ok() && plugin::option(request.options, request.option_count, "gpu.tune", "0") == "1")
     return gpu::compile_measured(graph, segments, target, host_tail(request), **engine, stop);
   QR_ASSIGN_OR_RETURN(gpu::Compiled made, gpu::compile(std::move(graph), segments, target, host_tail(request)));
+  const bool refused = std::ranges::any_of(made.refused, [](const Status &status) { return !status.ok(); });
   if (engine.ok()) gpu::fit_tiles(made.plan, (*engine)->device());
+  if (refused) return made;
+  QR_ASSIGN_OR_RETURN(const String note,
+                      gpu::fit_images(made.plan, target, engine.ok() ? &(*engine)->device() : nullptr));
+  if (!note.empty()) plugin::log(backend->allocator.host(), QR_LOG_INFO, "gpu", "gpu.images: " + note);
   return made;
 }
 
@@ -245,6 +261,9 @@ qr_plugin_code compiler_compile(qr_backend *backend, const qr_compile_request *r
     const bool has_tail = !made.tail.qir.empty();
     if (has_tail) made.tail.segment = static_cast<std::uint32_t>(compiled.kept_segments + 1);
     made.weights_bytes = compiled.weights_bytes, made.io_bytes = compiled.io_bytes;
+    if (auto engine = backend->engine(request->device, request->options, request->option_count); engine.ok())
+      made.weights_bytes = static_cast<std::uint64_t>(static_cast<std::int64_t>(made.weights_bytes) +
+                                                      gpu::bytes_for_images(made.plan, (*engine)->device()));
     Vector<std::uint8_t> binary;
     Vector<qir::Bytes> segments;
     if (compiled.kept_segments != 0) segments = segments_of(*request->graphs[0]);

@@ -5,6 +5,7 @@
 #include <chrono>
 
 #include "backends/gpu/compile.h"
+#include "backends/gpu/images.h"
 #include "backends/gpu/kernels/bounds.h"
 #include "backends/gpu/kernels/text.h"
 
@@ -17,12 +18,13 @@ using opencl::check;
 struct Tile {
   std::int32_t rows = 1, cols = 1, group_x = 1, group_y = 1;
   std::int32_t local = 0;  // steps of the sum in local memory
+  std::int32_t images = 0;
 };
 
 // Whether products of the kernel may go by way of local memory.
 bool has_local(Kernel kernel) { return kernel == Kernel::MatMulTile || kernel == Kernel::ConvTile; }
 
-// The tile of a step lies in four of its numbers, one behind the other, or five.
+// The tile of a step lies in four of its numbers, one behind the other, or six.
 std::int32_t *tile_numbers(Plan &plan, const Step &step) {
   const auto kernel = static_cast<Kernel>(step.kernel);
   switch (kernel) {
@@ -52,7 +54,7 @@ Tile cut(Tile tile, const Form &form) {
 
 void put(const Form &form, std::int32_t *numbers, const Tile &tile) {
   numbers[0] = tile.rows, numbers[1] = tile.cols, numbers[2] = tile.group_x, numbers[3] = tile.group_y;
-  if (has_local(form.kernel)) numbers[4] = tile.local;
+  if (has_local(form.kernel)) numbers[4] = tile.local, numbers[5] = tile.images;
 }
 
 // A processor wants what fills its registers, by vectors as wide as it has them, and few work items; a graphics
@@ -94,6 +96,28 @@ Result<double> time_of(const Engine &engine, cl_command_queue queue, cl_kernel k
   return best;
 }
 
+// The images of a trial: zeros, or views of the buffers that are zeros.
+class TrialImages {
+ public:
+  explicit TrialImages(const Engine &engine) : engine_(engine) {}
+  Result<cl_mem> of(const Plan &plan, const Step &step, std::uint32_t o, const Candidate &candidate, cl_mem buffer) {
+    if (made_[o]) return made_[o].get();
+    const auto dtype = static_cast<DType>(plan.operands[step.first_operand + o].dtype);
+    const ImageSize &size = candidate.bounds.images[o];
+    if ((candidate.tile.images & kLineImages & images_of_operand(o)) != 0) {
+      QR_ASSIGN_OR_RETURN(made_[o], engine_.image(size, dtype, nullptr, buffer));
+    } else {
+      const Vector<std::uint8_t> zeros(static_cast<std::uint64_t>(size.width * size.height) * 16);
+      QR_ASSIGN_OR_RETURN(made_[o], engine_.image(size, dtype, zeros.data(), nullptr));
+    }
+    return made_[o].get();
+  }
+
+ private:
+  const Engine &engine_;
+  opencl::Memory made_[2];
+};
+
 struct Found {
   Tile tile;
   double seconds = 0;
@@ -106,13 +130,15 @@ Result<Found> quickest(const Engine &engine, const String &source, const Plan &p
   QR_ASSIGN_OR_RETURN(const opencl::Queue queue, engine.queue(false, "normal"));
   Vector<opencl::Memory> memory;
   for (std::uint32_t o = 0; o < step.operand_count; ++o) {
-    const std::uint64_t bytes = plan.values[plan.operands[step.first_operand + o].value].bytes;
+    // Whole rows, where it is seen as an image too.
+    const std::uint64_t bytes = line_bytes(plan.values[plan.operands[step.first_operand + o].value].bytes, 4);
     QR_ASSIGN_OR_RETURN(opencl::Memory made, engine.memory(bytes, "a trial"));
     const Vector<std::uint8_t> zeros(bytes);
     QR_RETURN_IF_ERROR(check("EnqueueWriteBuffer", cl->EnqueueWriteBuffer(queue.get(), made.get(), CL_TRUE, 0, bytes,
                                                                           zeros.data(), 0, nullptr, nullptr)));
     memory.push_back(std::move(made));
   }
+  TrialImages images(engine);
   const Candidate *best = nullptr;
   double best_time = 0;
   for (const Candidate &candidate : candidates) {
@@ -120,7 +146,10 @@ Result<Found> quickest(const Engine &engine, const String &source, const Plan &p
     const opencl::Kernel kernel(cl, cl->CreateKernel(program.get(), format("k%u", candidate.kernel).c_str(), &error));
     QR_RETURN_IF_ERROR(check("CreateKernel", error, "a trial"));
     for (std::uint32_t o = 0; o < step.operand_count; ++o) {
-      const cl_mem argument = memory[o].get();
+      cl_mem argument = memory[o].get();
+      if (o < 2 && candidate.bounds.images[o].width != 0) {
+        QR_ASSIGN_OR_RETURN(argument, images.of(plan, step, o, candidate, argument));
+      }
       QR_RETURN_IF_ERROR(check("SetKernelArg", cl->SetKernelArg(kernel.get(), o, sizeof argument, &argument)));
     }
     QR_ASSIGN_OR_RETURN(const double time, time_of(engine, queue.get(), kernel.get(), candidate.bounds));
@@ -132,7 +161,8 @@ Result<Found> quickest(const Engine &engine, const String &source, const Plan &p
 // What was measured of forms, so that equal ones, of several plans too, are measured once.
 class Tuner {
  public:
-  Tuner(const Engine &engine, const plugin::StopToken &stop) : engine_(engine), stop_(stop) {}
+  Tuner(const Engine &engine, Images images, const plugin::StopToken &stop)
+      : engine_(engine), images_(images), stop_(stop) {}
   // Cuts the products of a plan. `times`: how long each step takes that is a part of one, for who wants that.
   Status measure(Plan &plan, Vector<double> *times) {
     if (times) times->assign(plan.steps.size(), 0.0);
@@ -145,6 +175,9 @@ class Tuner {
       if ((!numbers && !is_timed) || !form_of(plan, step, operands, form)) continue;
       if (stop_.stopped()) return stop_.status("compile");
       if (numbers) put(form, numbers, cut(tiles_for(engine_.device(), form.kernel)[0], form));
+      // What can be an image is a part of what is known: it is not a part of the form.
+      if (numbers && images_ != Images::None && has_local(form.kernel))
+        numbers[5] = possible_images(plan, step, &engine_.device());
       QR_ASSIGN_OR_RETURN(const Found found, measured(plan, step, form, numbers, is_timed));
       if (numbers) put(form, numbers, found.tile);
       if (times) (*times)[i] = found.seconds;
@@ -176,10 +209,18 @@ class Tuner {
     };
     if (numbers) {
       found.tile = cut(tiles_for(engine_.device(), form.kernel)[0], form);
+      const std::int32_t images = has_local(form.kernel) ? numbers[5] : 0;
+      found.tile.images = images_ == Images::All ? images : 0;
+      const auto try_way = [&](Tile way) {
+        put(form, numbers, way);
+        add(way);
+      };
       for (const Tile &way : tiles_for(engine_.device(), form.kernel)) {
         if (way.local != 0 && !has_local(form.kernel)) continue;
-        put(form, numbers, cut(way, form));
-        add(cut(way, form));
+        Tile tile = cut(way, form);
+        if (images == 0 || images_ == Images::Measured) try_way(tile);
+        tile.images = images;
+        if (images != 0 && way.local == 0) try_way(tile);
       }
     } else {
       add({});
@@ -192,6 +233,7 @@ class Tuner {
   }
 
   const Engine &engine_;
+  Images images_;
   const plugin::StopToken &stop_;
   ProgramText different_;
   Vector<Known> known_;
@@ -213,7 +255,9 @@ bool is_refused(const Compiled &compiled) {
 // Intel's driver for processors says that it has dot products by an instruction, and takes seven times as long with
 // them as with vectors of integers.
 Target target_of(const opencl::Device &device) {
-  return {.doubles = device.computes_double(), .dots = device.computes_dots() && !(device.type & CL_DEVICE_TYPE_CPU)};
+  return {.doubles = device.computes_double(),
+          .dots = device.computes_dots() && !(device.type & CL_DEVICE_TYPE_CPU),
+          .images = device.likes_images() ? Images::All : Images::None};
 }
 
 void fit_tiles(Plan &plan, const opencl::Device &device) {
@@ -226,13 +270,14 @@ void fit_tiles(Plan &plan, const opencl::Device &device) {
   }
 }
 
-Status measure_tiles(Plan &plan, const Engine &engine, const plugin::StopToken &stop) {
-  return Tuner(engine, stop).measure(plan, nullptr);
+Status measure_tiles(Plan &plan, const Engine &engine, const plugin::StopToken &stop, Images images) {
+  QR_RETURN_IF_ERROR(Tuner(engine, images, stop).measure(plan, nullptr));
+  return finish_images(plan);
 }
 
 Result<Compiled> compile_measured(const qir::Graph &graph, std::span<const qir::Bytes> segments, Target target,
                                   HostTail host_tail, const Engine &engine, const plugin::StopToken &stop) {
-  Tuner tuner(engine, stop);
+  Tuner tuner(engine, target.images, stop);
   Vector<double> best;
   Vector<std::int32_t> ways;
   for (const std::int32_t way : {4, 2, 0}) {
@@ -248,6 +293,7 @@ Result<Compiled> compile_measured(const qir::Graph &graph, std::span<const qir::
       // Without such convolutions there is one way.
       if (std::ranges::find(goes, 1) == goes.end()) {
         QR_RETURN_IF_ERROR(tuner.measure(made.plan, nullptr));
+        QR_RETURN_IF_ERROR(finish_images(made.plan));
         return made;
       }
     }
@@ -262,6 +308,7 @@ Result<Compiled> compile_measured(const qir::Graph &graph, std::span<const qir::
   target.winograd = 0, target.winograd_of = ways;
   QR_ASSIGN_OR_RETURN(Compiled made, compile(qir::Graph(graph), segments, target, host_tail));
   QR_RETURN_IF_ERROR(tuner.measure(made.plan, nullptr));
+  QR_RETURN_IF_ERROR(finish_images(made.plan));
   return made;
 }
 

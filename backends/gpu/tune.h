@@ -8,7 +8,7 @@
 
 namespace quarry::gpu {
 
-// What the device computes.
+// What the device computes, and whether it is known to like images.
 Target target_of(const opencl::Device &device);
 
 // By a rule: what processors and graphics processors like.
@@ -20,6 +20,6 @@ Result<Compiled> compile_measured(const qir::Graph &graph, std::span<const qir::
                                   HostTail host_tail, const Engine &engine, const plugin::StopToken &stop);
 
 // By measuring: for each different product some ways are compiled and run on memory of their own; the quickest stays.
-Status measure_tiles(Plan &plan, const Engine &engine, const plugin::StopToken &stop);
+Status measure_tiles(Plan &plan, const Engine &engine, const plugin::StopToken &stop, Images images = Images::None);
 
 }  // namespace quarry::gpu

@@ -156,6 +156,82 @@ TEST_CASE("a device that was lost comes back with all that is on it") {
   CHECK_EQ(layer.count("objects"), 0);
 }
 
+TEST_CASE("weights as images: right, counted, and each failure of the driver a clear status") {
+  if (!has_device()) return;
+  const qr::Options::Pairs on{{"gpu.images", "on"}};
+  {
+    const Layer layer;
+    {
+      qr::Runtime runtime;
+      qr::Session made = session(runtime, small_model(), on);
+      // Of the session that took the kernels' binary, and of this one; the weights are no buffer beside it.
+      CHECK_EQ(layer.count("CreateImage"), 2);
+      CHECK(run(made, 1));
+      qr::Session clone = made.clone();
+      CHECK(run(clone, 2));
+      layer.tell("fail=EnqueueNDRangeKernel:-2");
+      CHECK(says(failure([&] { run(made, 1); }, QR_DEVICE_LOST), {"CL_DEVICE_NOT_AVAILABLE"}));
+      layer.tell("fail=CreateImage:-2");
+      CHECK(says(failure([&] { made.recover(); }, QR_DEVICE_LOST), {"clCreateImage", "CL_DEVICE_NOT_AVAILABLE"}));
+      layer.tell("");
+      made.recover();
+      CHECK_EQ(layer.count("CreateImage"), 1);
+      CHECK(run(made, 3));
+      CHECK(run(clone, 4));
+    }
+    CHECK_EQ(layer.count("objects"), 0);
+  }
+  for (const auto &[script, code, part] :
+       {std::tuple{"fail=CreateImage:-4", QR_RESOURCE_EXHAUSTED, "CL_MEM_OBJECT_ALLOCATION_FAILURE"},
+        std::tuple{"fail=CreateImage:-6:2", QR_RESOURCE_EXHAUSTED, "CL_OUT_OF_HOST_MEMORY"},
+        std::tuple{"fail=CreateImage:-10", QR_INTERNAL, "CL_IMAGE_FORMAT_NOT_SUPPORTED"}}) {
+    CAPTURE(std::string(script));
+    const Layer layer(script);
+    {
+      qr::Runtime runtime;
+      CHECK(says(failure([&] { session(runtime, small_model(), on); }, code),
+                 {"clCreateImage", "weights (4 x 16 texels)", part}));
+    }
+    CHECK_EQ(layer.count("objects"), 0);
+  }
+  // A device without images, or of small ones, reads buffers; and so does one that nobody asked.
+  for (const auto &[script, images] :
+       {std::pair{"images=0", "on"}, std::pair{"images=15", "on"}, std::pair{"", "off"}, std::pair{"", "auto"}}) {
+    const Layer layer(script);
+    qr::Runtime runtime;
+    qr::Session made = session(runtime, small_model(), {{"gpu.images", images}});
+    CHECK_EQ(layer.count("CreateImage"), 0);
+    CHECK(run(made, 1));
+  }
+}
+
+TEST_CASE("a container whose kernels read images opens on a device without") {
+  if (!has_device()) return;
+  const std::string path = "/tmp/quarry-gpu-images-" + std::to_string(getpid()) + ".qrm", model = small_model();
+  {
+    const Layer layer;
+    qr::Runtime runtime;
+    qr::Options options(runtime);
+    options.set("backend", "gpu");
+    options.set("gpu.images", "on");
+    const qr::Model opened(runtime, model.data(), model.size());
+    opened.compile(path, &options);
+  }
+  for (const auto &[script, made_images] : {std::pair{"", 1}, std::pair{"images=0", 0}, std::pair{"images=15", 0}}) {
+    CAPTURE(std::string(script));
+    const Layer layer(script);
+    qr::Runtime runtime;
+    qr::Options options(runtime);
+    options.set("backend", "gpu");
+    const qr::Model opened(runtime, path);
+    qr::Session made(opened, &options);
+    CHECK(run(made, 2));
+    CHECK_EQ(layer.count("CreateImage"), made_images);
+    CHECK_EQ(layer.count("sources"), made_images ? 0 : 1);
+  }
+  unlink(path.c_str());
+}
+
 TEST_CASE("gpu and cpu in one process, four threads with a session of each") {
   if (!has_device()) return;
   const Layer layer;

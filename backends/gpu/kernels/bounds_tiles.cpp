@@ -53,6 +53,40 @@ Status tiles(const Form &form, const Fields &f, Bounds &out, std::int64_t across
   return {};
 }
 
+// Operands that are read as images: each coordinate moves by whole rows, panels or texels. `steps`: of the sum.
+Status images(const Form &form, const Fields &f, Bounds &out, std::int64_t steps) {
+  const std::int64_t ways = f("IMAGES");
+  if (ways == 0) return {};
+  const bool is_product = form.kernel == Kernel::MatMulTile;
+  const DType dtype = form.operands[0].dtype;
+  if ((ways & ~(is_product ? kConstantImages | kLineImages : kPanelsOfRight)) != 0 || f("LOCAL") != 0 ||
+      (dtype != DType::F32 && dtype != DType::F16))
+    return bad_form(form, "images of what can be none");
+  for (std::size_t o = 0; o < 2; ++o) {
+    const std::int64_t way = ways & images_of_operand(o);
+    if (way == 0) continue;
+    const std::int64_t elements = out.ranges[o].high + 1;
+    const std::int64_t unit = way == kRowsOfLeft ? steps : way == kPanelsOfRight ? steps * kPanel : 4;
+    bool fits =
+        (way & (way - 1)) == 0 && form.operands[o].offset == 0 && out.ranges[o].low == 0 && elements <= INT32_MAX;
+    if (o == 0) fits = fits && f("A_K") == 1 && (way == kRowsOfLeft || steps % 4 == 0);
+    else fits = fits && f("COLS") >= 4 && (!is_product || way == kLineOfRight || f("PANEL") == kPanel);
+    std::uint32_t rank = form.nest.rank;
+    if (o == 1 && is_product && f("PANEL") == 0) {
+      // Its columns lie side by side, and the last vector of them begins at a whole texel.
+      fits = fits && f("B_K") % 4 == 0 && form.nest.dims[rank - 1] % 4 == 0;
+      --rank;
+    }
+    for (std::uint32_t d = 0; d < rank; ++d)
+      fits = fits && (form.nest.dims[d] == 1 || form.nest.strides[o][d] % unit == 0);
+    if (!fits) return bad_form(form, "images of what does not lie so");
+    if (way == kRowsOfLeft) out.images[o] = {(steps + 3) / 4, elements / steps};
+    else if (way == kPanelsOfRight) out.images[o] = {elements / unit * (kPanel / 4), steps};
+    else out.images[o] = {kLine, (elements + kLine * 4 - 1) / (kLine * 4)};
+  }
+  return {};
+}
+
 }  // namespace
 
 Status bounds_matmul_tile(const Form &form, Bounds &out) {
@@ -75,6 +109,7 @@ Status bounds_matmul_tile(const Form &form, Bounds &out) {
   if (cols < 1 || tile_rows < 1) return bad_form(form, "a tile that is none");
   QR_RETURN_IF_ERROR(reals(form));
   QR_RETURN_IF_ERROR(nearby(form, f, f("GROUP_X") * cols + f("GROUP_Y") * tile_rows));
+  QR_RETURN_IF_ERROR(images(form, f, out, f("K")));
   return tiles(form, f, out, (columns + cols - 1) / cols, (rows + tile_rows - 1) / tile_rows);
 }
 
@@ -114,7 +149,8 @@ Status bounds_conv_tile(const Form &form, Bounds &out) {
   QR_RETURN_IF_ERROR(taps_of(form, f, taps));
   QR_RETURN_IF_ERROR(reals(form));
   QR_RETURN_IF_ERROR(nearby(form, f, f("GROUP_X") * f("ROWS") + f("GROUP_Y") * f("COLS")));
-  return conv_panels(form, f, out, f("CHANNELS") * taps);
+  QR_RETURN_IF_ERROR(conv_panels(form, f, out, f("CHANNELS") * taps));
+  return images(form, f, out, f("CHANNELS") * taps);
 }
 
 Status bounds_conv_dot(const Form &form, Bounds &out) {

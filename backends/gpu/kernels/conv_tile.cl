@@ -1,6 +1,7 @@
 // A work item has ROWS pixels of the result and a vector of COLS channels. Weights lie [panel of 16 channels][tap][channel
 // of the input][16], with zeros behind the last. With LOCAL a group brings what it reads for LOCAL steps, of taps and
 // channels, into local memory first; results are the same to the bit. HALVES: matmul_tile.cl.
+// IMAGES: the weights are an image, a panel after the other and a row for each step.
 #define CONV_CHECKED (PAD_0 > 0 || PAD_1 > 0 || PAD_2 > 0 || (OUT_0 - 1) * STRIDE_0 - PAD_0 + (KERNEL_0 - 1) * DILATION_0 >= IN_0 || \
   (OUT_1 - 1) * STRIDE_1 - PAD_1 + (KERNEL_1 - 1) * DILATION_1 >= IN_1 || (OUT_2 - 1) * STRIDE_2 - PAD_2 + (KERNEL_2 - 1) * DILATION_2 >= IN_2)
 #define STEPS (KERNEL_0 * KERNEL_1 * KERNEL_2 * CHANNELS)
@@ -11,6 +12,7 @@
 #define READ1(i) HALF1(i)
 #define VREAD1(i) VHALF1(i)
 #define PER_PART (LOCAL ? LOCAL : HALVES)
+#define READ_TEXEL read_imageh
 #else
 #define IN_HALVES 0
 #define NEAR T0
@@ -18,6 +20,7 @@
 #define READ1(i) LOAD1(i)
 #define VREAD1(i) VLOAD1(i)
 #define PER_PART CHANNELS
+#define READ_TEXEL read_imagef
 #endif
 __kernel GROUP void KERNEL(ARGUMENTS) {
   const int first = (int)get_global_id(0) * ROWS, channel = (int)get_global_id(1) * COLS;
@@ -69,7 +72,14 @@ __kernel GROUP void KERNEL(ARGUMENTS) {
   }
   if (first >= INNER_LAST || channel >= INNER_FIRST) return;
 #else
+#if IMAGES
+  const sampler_t texels = QR_SAMPLER;
+  const int w_x = (AT1 / (STEPS * 16) + channel / 16) * 4 + channel % 16 / 4;
+#define WEIGHTS(c) QR_JOIN(QR_TEXELS_, COLS)(NEAR, READ_TEXEL, p1, w_x, w_at + (c))
+#else
   const int at_w = AT1 + channel / 16 * (STEPS * 16) + channel % 16;
+#define WEIGHTS(c) VREAD1(w_at + (c) * 16)
+#endif
   int first_z[ROWS], first_y[ROWS], first_x[ROWS];
   #pragma unroll
   for (int i = 0; i < ROWS; ++i) {
@@ -81,7 +91,11 @@ __kernel GROUP void KERNEL(ARGUMENTS) {
   for (int kz = 0; kz < KERNEL_0; ++kz)
     for (int ky = 0; ky < KERNEL_1; ++ky)
       for (int kx = 0; kx < KERNEL_2; ++kx) {
+#if IMAGES
+        const int w_at = ((kz * KERNEL_1 + ky) * KERNEL_2 + kx) * CHANNELS;
+#else
         const int w_at = at_w + ((kz * KERNEL_1 + ky) * KERNEL_2 + kx) * (CHANNELS * 16);
+#endif
         int from[ROWS];
 #if CONV_CHECKED
         int in[ROWS], all = 1;
@@ -102,7 +116,7 @@ __kernel GROUP void KERNEL(ARGUMENTS) {
 #if CONV_CHECKED
           if (!all) {
             for (int c = begin; c < end; ++c) {
-              const VECTOR(NEAR, COLS) w = VREAD1(w_at + c * 16);
+              const VECTOR(NEAR, COLS) w = WEIGHTS(c);
               #pragma unroll
               for (int i = 0; i < ROWS; ++i) {
                 const NEAR v = READ0(from[i] + c * X_CHANNEL);
@@ -114,7 +128,7 @@ __kernel GROUP void KERNEL(ARGUMENTS) {
           }
 #endif
           for (int c = begin; c < end; ++c) {
-            const VECTOR(NEAR, COLS) w = VREAD1(w_at + c * 16);
+            const VECTOR(NEAR, COLS) w = WEIGHTS(c);
             #pragma unroll
             for (int i = 0; i < ROWS; ++i) part[i] += READ0(from[i] + c * X_CHANNEL) * w;
           }
@@ -137,6 +151,8 @@ __kernel GROUP void KERNEL(ARGUMENTS) {
   }
 }
 #undef part
+#undef WEIGHTS
+#undef READ_TEXEL
 #undef BEGIN_PART
 #undef END_PART
 #undef PER_PART

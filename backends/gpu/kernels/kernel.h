@@ -69,6 +69,27 @@ struct Form {
   std::span<const Instruction> code;
 };
 
+// How a step reads its first two operands as images (field IMAGES): texels of four elements, which devices keep in
+// caches of their own. Where a device cannot, the same step reads the same bytes as a buffer.
+enum ImageWay : std::int32_t {
+  kRowsOfLeft = 1,     // operand 0, a constant: a row of the image for each of the matrix
+  kPanelsOfRight = 2,  // operand 1, a constant: its panels beside each other, a row for each step of the sum
+  kLineOfRight = 4,    // operand 1: as it lies in memory, cut into rows of kLine texels: a view of the buffer
+  kLineOfLeft = 8,     // operand 0 likewise
+  kConstantImages = kRowsOfLeft | kPanelsOfRight,
+  kLineImages = kLineOfRight | kLineOfLeft,
+};
+inline constexpr std::int64_t kLine = 1024;
+// The ways of an operand.
+constexpr std::int32_t images_of_operand(std::size_t operand) noexcept {
+  return operand == 0 ? kRowsOfLeft | kLineOfLeft : operand == 1 ? kPanelsOfRight | kLineOfRight : 0;
+}
+
+// In texels; none: no image.
+struct ImageSize {
+  std::int64_t width = 0, height = 0;
+};
+
 // Which elements of an operand are touched, from its offset on.
 struct Range {
   std::int64_t low = 0, high = 0;
@@ -76,6 +97,7 @@ struct Range {
 struct Bounds {
   Range ranges[kMaxOperands];
   std::uint64_t global[3] = {1, 1, 1}, local[3] = {1, 1, 1};
+  ImageSize images[2];
 };
 
 struct KernelRow {

@@ -2,12 +2,16 @@
 // side by side, or in panels of PANEL columns, row behind row, with zeros behind the last column. With LOCAL a group
 // brings what it reads for LOCAL steps of k into local memory first; results are the same to the bit. With HALVES, products
 // of f16 are multiplied and so many of them (or LOCAL) summed in 16 bits, and those sums in 32, where the device does that.
+// IMAGES (kernel.h): 1: the rows of a are those of an image; 2: the panels of b lie beside each other in one, a row for each k; 4: b,
+// and 8: a, as it lies in memory, cut into rows of LINE texels.
 #if HALVES && defined(cl_khr_fp16)
 #define IN_HALVES 1
 #define NEAR half
+#define READ_TEXEL read_imageh
 #else
 #define IN_HALVES 0
 #define NEAR T0
+#define READ_TEXEL read_imagef
 #endif
 __kernel GROUP void KERNEL(ARGUMENTS) {
   const int column = (int)get_global_id(0) * COLS, first = (int)get_global_id(1) * ROWS;
@@ -84,26 +88,71 @@ __kernel GROUP void KERNEL(ARGUMENTS) {
   y1 = from;
   const int b = AT1;
 #endif
+#if IMAGES
+  const sampler_t texels = QR_SAMPLER;
+#endif
+#if IMAGES & 2
+  const int b_x = b / (K * PANEL) * 4 + b % PANEL / 4;
+#define RIGHT(k) QR_JOIN(QR_TEXELS_, COLS)(NEAR, READ_TEXEL, p1, b_x, k)
+#elif IMAGES & 4
+#define RIGHT(k) QR_JOIN(QR_LINE_, COLS)(NEAR, READ_TEXEL, p1, b / 4 + (k) * (B_K / 4))
+#elif IN_HALVES
+#define RIGHT(k) VHALF1(b + (k) * B_K)
+#else
+#define RIGHT(k) VLOAD1(b + (k) * B_K)
+#endif
+#if IMAGES & 1
+#define LEFT(i, k) QR_AT(READ_TEXEL, p0, (k) / 4, at[i] / K)
+#else
+#define LEFT(i, k) QR_ON(READ_TEXEL, p0, (at[i] + (k)) / 4)
+#endif
+#define TEXEL_STEP(j)                                                    \
+  if (K % 4 == 0 || k + j < K) {                                         \
+    const VECTOR(NEAR, COLS) w = RIGHT(k + j);                           \
+    for (int i = 0; i < ROWS; ++i) part[i] += left[i].s##j * w;          \
+  }
 #if IN_HALVES
-  for (int begin = 0; begin < K; begin += HALVES) {
+#define PER_PART HALVES
+#else
+#define PER_PART K
+#define part sum
+#endif
+  for (int begin = 0; begin < K; begin += PER_PART) {
+    const int end = min(begin + PER_PART, K);
+#if IN_HALVES
     VECTOR(half, COLS) part[ROWS];
     #pragma unroll
     for (int i = 0; i < ROWS; ++i) part[i] = 0;
-    for (int k = begin; k < min(begin + HALVES, K); ++k) {
-      const VECTOR(half, COLS) w = VHALF1(b + k * B_K);
+#endif
+#if IMAGES & 9
+    for (int k = begin; k < end; k += 4) {
+      VECTOR(NEAR, 4) left[ROWS];
       #pragma unroll
-      for (int i = 0; i < ROWS; ++i) part[i] += HALF0(at[i] + k * A_K) * w;
+      for (int i = 0; i < ROWS; ++i) left[i] = LEFT(i, k);
+      TEXEL_STEP(0) TEXEL_STEP(1) TEXEL_STEP(2) TEXEL_STEP(3)
     }
+#else
+    for (int k = begin; k < end; ++k) {
+      const VECTOR(NEAR, COLS) w = RIGHT(k);
+      #pragma unroll
+#if IN_HALVES
+      for (int i = 0; i < ROWS; ++i) part[i] += HALF0(at[i] + k * A_K) * w;
+#else
+      for (int i = 0; i < ROWS; ++i) part[i] += LOAD0(at[i] + k * A_K) * w;
+#endif
+    }
+#endif
+#if IN_HALVES
     #pragma unroll
     for (int i = 0; i < ROWS; ++i) sum[i] += QR_JOIN(convert_float, COLS)(part[i]);
-  }
 #else
-  for (int k = 0; k < K; ++k) {
-    const VECTOR(T0, COLS) w = VLOAD1(b + k * B_K);
-    #pragma unroll
-    for (int i = 0; i < ROWS; ++i) sum[i] += LOAD0(at[i] + k * A_K) * w;
-  }
+#undef part
 #endif
+  }
+#undef PER_PART
+#undef TEXEL_STEP
+#undef LEFT
+#undef RIGHT
 #endif
   T0 done[ROWS * COLS];
   #pragma unroll
@@ -119,5 +168,6 @@ __kernel GROUP void KERNEL(ARGUMENTS) {
     }
   }
 }
+#undef READ_TEXEL
 #undef NEAR
 #undef IN_HALVES

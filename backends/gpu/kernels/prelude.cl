@@ -5,6 +5,19 @@
 #define QR_JOIN_NOW(a, b) a##b
 #define QR_JOIN(a, b) QR_JOIN_NOW(a, b)
 #define VECTOR(type, n) QR_JOIN(type, n)
+// Operands as images (kernel.h): texels of four elements, zeros outside; vectors of them by the place of the first. A line is
+// LINE texels in each row.
+#define QR_SAMPLER (CLK_NORMALIZED_COORDS_FALSE | CLK_ADDRESS_CLAMP | CLK_FILTER_NEAREST)
+#define QR_AT(read, p, x, y) read(p, texels, (int2)(x, y))
+#define QR_TEXELS_4(type, read, p, x, y) QR_AT(read, p, x, y)
+#define QR_TEXELS_8(type, read, p, x, y) ((VECTOR(type, 8))(QR_AT(read, p, x, y), QR_AT(read, p, (x) + 1, y)))
+#define QR_TEXELS_16(type, read, p, x, y) \
+  ((VECTOR(type, 16))(QR_AT(read, p, x, y), QR_AT(read, p, (x) + 1, y), QR_AT(read, p, (x) + 2, y), QR_AT(read, p, (x) + 3, y)))
+#define QR_ON(read, p, t) QR_AT(read, p, (t) % LINE, (t) / LINE)
+#define QR_LINE_4(type, read, p, t) QR_ON(read, p, t)
+#define QR_LINE_8(type, read, p, t) ((VECTOR(type, 8))(QR_ON(read, p, t), QR_ON(read, p, (t) + 1)))
+#define QR_LINE_16(type, read, p, t) \
+  ((VECTOR(type, 16))(QR_ON(read, p, t), QR_ON(read, p, (t) + 1), QR_ON(read, p, (t) + 2), QR_ON(read, p, (t) + 3)))
 // The values of a group's LANES work items become one, in an order that is always the same: `joined` of parts[lane] and
 // parts[lane + s].
 #define TOGETHER(parts, value, joined)             \

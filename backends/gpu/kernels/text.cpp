@@ -113,15 +113,18 @@ void define_fields(const KernelRow &row, std::span<const std::int32_t> fields, M
   }
 }
 
-void define_operands(const Form &form, const KernelRow &row, Macros &macros) {
+void define_operands(const Form &form, const Bounds &bounds, const KernelRow &row, Macros &macros) {
   String arguments;
   const std::size_t last = form.operands.size() - 1;
   for (std::size_t i = 0; i <= last; ++i) {
     const StepOperand &operand = form.operands[i];
     const Storage storage = storage_of(operand.dtype);
     const String name = i == last ? String("Y") : format("%zu", i);
-    arguments +=
-        format("%s__global %s%s *p%s", i == 0 ? "" : ", ", i == last ? "" : "const ", storage.type, name.c_str());
+    if (i < 2 && bounds.images[i].width != 0)
+      arguments += format("%s__read_only image2d_t p%s", i == 0 ? "" : ", ", name.c_str());
+    else
+      arguments +=
+          format("%s__global %s%s *p%s", i == 0 ? "" : ", ", i == last ? "" : "const ", storage.type, name.c_str());
     const String pointer = operand.offset == 0 ? format("p%s + (i)", name.c_str())
                                                : format("p%s + (%d + (i))", name.c_str(), operand.offset);
     macros.define("T" + name, spelled(*number_of(operand)));
@@ -283,7 +286,7 @@ std::uint32_t ProgramText::kernel(const Form &form) {
                          static_cast<int>(bounds.local[1]), static_cast<int>(bounds.local[2])));
   else macros.define("GROUP", "");
   define_fields(row, form.fields, macros);
-  define_operands(form, row, macros);
+  define_operands(form, bounds, row, macros);
   define_coordinates(form, row, macros);
   macros.define("FINISH", row.value || row.base == 0 ? finish(form, row) : String());
   define_type(form.operands[0], macros);
@@ -291,6 +294,7 @@ std::uint32_t ProgramText::kernel(const Form &form) {
     macros.define("TILE", format("%d", static_cast<int>(kTile)));
   if (form.kernel == Kernel::MatMulDot || form.kernel == Kernel::ConvDot)
     macros.define("SIGNED(four)", form.operands[0].dtype == DType::I8 ? "(four)" : "((four) ^ 0x80808080u)");
+  if (form.kernel == Kernel::MatMulTile) macros.define("LINE", format("%d", static_cast<int>(kLine)));
   for (const StepOperand &operand : form.operands) doubles_ |= operand.dtype == DType::F64;
   String text = macros.around(row.text);
   const auto [at, added] = known_.emplace(std::move(text), count_);

@@ -64,7 +64,8 @@ void put(Vector<std::int64_t> &fields, const Tile &tile) {
 // How many products of f16 are summed in 16 bits, before sums of 32 take them: 0 where the user did not ask for it. So
 // few that what they lose is a thousandth of their sum.
 std::int64_t halves(const Lowering &l, DType dtype) { return l.target().halves && dtype == DType::F16 ? 16 : 0; }
-constexpr std::int64_t kNoLocal = 0;  // of a product: without local memory
+// Of a product: without local memory, and without images (images.h).
+constexpr std::int64_t kNoLocal = 0, kNoImages = 0;
 // Columns that vectors of kernels are worth while for.
 constexpr std::int64_t kFewestColumns = 4;
 
@@ -86,7 +87,7 @@ struct Reshapes {
 Vector<std::int64_t> product_fields(std::int64_t rows, std::int64_t columns, std::int64_t k, std::int64_t a_k,
                                     std::int64_t b_k, std::int64_t panel, std::int64_t halves) {
   Vector<std::int64_t> fields{k, a_k, b_k, panel, halves};
-  put(fields, tile_of(rows, columns)), fields.push_back(kNoLocal);
+  put(fields, tile_of(rows, columns)), fields.push_back(kNoLocal), fields.push_back(kNoImages);
   return fields;
 }
 
@@ -162,7 +163,8 @@ Status lower_conv(Lowering &l, const qir::Node &node) {
   if (transposed) fields.push_back(per_out * taps), fields.push_back(taps);
   for (const auto *list : {in, steps, out, kernel, stride, dilation, pad}) fields.insert(fields.end(), list, list + 3);
   if (tiled)
-    fields.push_back(halves(l, l.dtype(xi))), put(fields, tile_of(pixels, per_out)), fields.push_back(kNoLocal);
+    fields.push_back(halves(l, l.dtype(xi))), put(fields, tile_of(pixels, per_out)), fields.push_back(kNoLocal),
+        fields.push_back(kNoImages);
   else if (!transposed) fields.push_back(packed), fields.push_back(tile);
   const View y = l.result(elements.result);
   return l.emit(transposed ? Kernel::ConvTranspose

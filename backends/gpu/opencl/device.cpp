@@ -74,7 +74,9 @@ void read(const Library &library, Device &d) {
   reader.value(CL_DEVICE_IMAGE2D_MAX_WIDTH, d.image_width);
   reader.value(CL_DEVICE_IMAGE2D_MAX_HEIGHT, d.image_height);
   d.shares_memory = reader.flag(CL_DEVICE_HOST_UNIFIED_MEMORY);
-  d.has_images = reader.flag(CL_DEVICE_IMAGE_SUPPORT);
+  d.has_images = reader.flag(CL_DEVICE_IMAGE_SUPPORT) && library->CreateImage;
+  reader.value(CL_DEVICE_IMAGE_PITCH_ALIGNMENT, d.image_pitch);
+  reader.value(CL_DEVICE_IMAGE_BASE_ADDRESS_ALIGNMENT, d.image_base);
   d.has_compiler = reader.flag(CL_DEVICE_COMPILER_AVAILABLE);
   d.is_available = reader.flag(CL_DEVICE_AVAILABLE);
   d.little_endian = reader.flag(CL_DEVICE_ENDIAN_LITTLE);
@@ -115,6 +117,14 @@ bool names_extension(std::string_view all, std::string_view extension) noexcept 
     if ((at == 0 || all[at - 1] == ' ') && (end == all.size() || all[end] == ' ')) return true;
   }
   return false;
+}
+
+// By the vendor's name: their numbers are not the same on all systems.
+bool Device::likes_images() const noexcept {
+  if (!has_images || !(type & CL_DEVICE_TYPE_GPU)) return false;
+  for (const std::string_view part : {"Adreno", "Mali", "Immortalis"})
+    if (name.find(part) != String::npos) return true;
+  return vendor.find("QUALCOMM") != String::npos || vendor.find("Qualcomm") != String::npos;
 }
 
 const char *Device::type_name() const noexcept {
@@ -179,7 +189,14 @@ String describe(const Device &d) {
       "limits: %u compute units at %u MHz, %.0f MB (%.0f MB in one piece), %.0f kB of local memory, groups of %zu\n",
       d.compute_units, d.clock_mhz, static_cast<double>(d.memory_bytes) / kMega,
       static_cast<double>(d.max_allocation) / kMega, static_cast<double>(d.local_bytes) / 1024, d.max_group);
-  if (d.has_images) out += format("images: up to %zu x %zu\n", d.image_width, d.image_height);
+  if (d.has_images)
+    out +=
+        format("images: up to %zu x %zu; %s; products %s\n", d.image_width, d.image_height,
+               d.views_images() ? format("views of buffers (cl_khr_image2d_from_buffer), rows of %u texels, from %u on",
+                                         d.image_pitch, d.image_base)
+                                      .c_str()
+                                : "no views of buffers",
+               d.likes_images() ? "read them" : "read buffers (gpu.images)");
   else out += "images: none\n";
   out += format("memory: %s\n", d.shares_memory ? "shared with the host" : "its own");
   out += format("f16: %s; f64: %s\n", d.computes_half() ? "computes (cl_khr_fp16)" : "stores, and computes in f32",

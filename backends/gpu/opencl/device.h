@@ -23,6 +23,7 @@ struct Device {
   std::size_t max_group = 0;
   std::uint32_t alignment = 0;  // of sub-buffers, bytes
   std::size_t image_width = 0, image_height = 0;
+  std::uint32_t image_pitch = 0, image_base = 0;  // of views of buffers, in texels: rows, and where they may begin
   bool shares_memory = false, has_images = false, has_compiler = false, is_available = false, little_endian = false;
   Replay replay;
   External external;
@@ -33,6 +34,13 @@ struct Device {
   bool computes_double() const noexcept { return has("cl_khr_fp64"); }
   // Sums of four products of integers of 8 bits, in OpenCL C 3.0.
   bool computes_dots() const noexcept { return numeric >= 300 && has("cl_khr_integer_dot_product"); }
+  // Images that are views of buffers.
+  bool views_images() const noexcept {
+    return has_images && image_pitch > 0 && (has("cl_khr_image2d_from_buffer") || (numeric >= 200 && numeric < 300));
+  }
+  // Its products are quicker when they read images: graphics processors whose caches of textures are what others are
+  // not.
+  bool likes_images() const noexcept;
   const char *type_name() const noexcept;
   // What program binaries depend on: "name|version|driver".
   String identity() const;

@@ -16,6 +16,7 @@
 //   hidden=clEndRecordingQCOM           a function that the driver does not have
 //   with=cl_khr_external_memory_dma_buf  descriptors are mapped by the layer, which checks the order of calls
 //   recording_version=8392704            what the device tells as the version of cl_khr_command_buffer
+//   images=0                             the device has no images; images=4: none wider or higher than that
 // The environment variable CL_REAL names the library behind it (libOpenCL.so.1).
 // cl_layer_count("BuildProgram") tells how often a call was made since the script was set; "sources": programs that
 // were made from source; "objects": handles that are not released yet;
@@ -206,6 +207,19 @@ QR_EXPORT cl_int clGetDeviceInfo(cl_device_id d, cl_device_info what, size_t siz
     if (out && size >= sizeof row) std::memcpy(out, &row, sizeof row);
     return CL_SUCCESS;
   }
+  if (const std::string images = setting("images"); !images.empty()) {
+    const cl_bool none = CL_FALSE;
+    const size_t limit = static_cast<size_t>(std::atol(images.c_str()));
+    const bool is_limit = what == CL_DEVICE_IMAGE2D_MAX_WIDTH || what == CL_DEVICE_IMAGE2D_MAX_HEIGHT;
+    if (what == CL_DEVICE_IMAGE_SUPPORT && limit == 0 && out && size >= sizeof none) {
+      std::memcpy(out, &none, sizeof none);
+      return CL_SUCCESS;
+    }
+    if (is_limit && out && size >= sizeof limit) {
+      std::memcpy(out, &limit, sizeof limit);
+      return CL_SUCCESS;
+    }
+  }
   const std::string told = what == CL_DEVICE_VERSION   ? setting("version")
                            : what == CL_DRIVER_VERSION ? setting("driver")
                            : what == CL_DEVICE_EXTENSIONS && (!setting("without").empty() || !setting("with").empty())
@@ -238,6 +252,11 @@ QR_EXPORT cl_command_queue clCreateCommandQueue(cl_context c, cl_device_id d, cl
 QR_EXPORT cl_mem clCreateBuffer(cl_context c, cl_mem_flags flags, size_t size, void *host, cl_int *error) {
   if ((*error = meet("CreateBuffer")) != CL_SUCCESS) return nullptr;
   return made(QR_REAL(CreateBuffer)(c, flags, size, host, error));
+}
+QR_EXPORT cl_mem clCreateImage(cl_context c, cl_mem_flags flags, const cl_image_format *texel, const cl_image_desc *how,
+                               void *host, cl_int *error) {
+  if ((*error = meet("CreateImage")) != CL_SUCCESS) return nullptr;
+  return made(QR_REAL(CreateImage)(c, flags, texel, how, host, error));
 }
 QR_EXPORT cl_mem clCreateSubBuffer(cl_mem m, cl_mem_flags flags, cl_buffer_create_type type, const void *region,
                                    cl_int *error) {
