@@ -135,12 +135,12 @@ TEST_CASE("what is too large for an image, and a device without images: buffers"
   opencl::Device small = engine_under_test()->device();
   small.image_width = small.image_height = 900;
   gpu::Plan plan = compiled->plan;
-  const auto note = gpu::fit_images(plan, kAll, &small);
+  auto note = gpu::fit_images(plan, kAll, &small);
   REQUIRE_OK(note);
   CHECK_NE(note->find("1 products read images, 1 read as buffers what is too large for one; "), String::npos);
   CHECK_NE(note->find("found an image of 8 x 1000 texels, expected at most 900 x 900"), String::npos);
   // A plan of a larger device's images.
-  const auto whole = gpu::fit_images(plan, kAll, &engine_under_test()->device());
+  auto whole = gpu::fit_images(plan, kAll, &engine_under_test()->device());
   REQUIRE_OK(whole);
   CHECK(whole->empty());
   CHECK_EQ(gpu::image_ways(plan, plan.steps[0]), gpu::kPanelsOfRight);
