@@ -4,11 +4,11 @@
 
     tools/bench_quantize.py --program build/tools/quarry --shared ../shared [--ours "FLAGS"] [--cache FOLDER] [NAME...]
     tools/bench_quantize.py --program build/tools/quarry --shared ../shared --targets 30    # the table of mixed precision
-    tools/bench_quantize.py --program build/tools/quarry --shared ../shared --wholly        # what htp takes of each (QUARRY_QNN_PATH), and ONNX Runtime's results beside ours
+    tools/bench_quantize.py --program build/tools/quarry --shared ../shared --wholly        # what htp takes of each (QUARRY_QNN_PATH), and how far ours and ONNX Runtime's results are from what the model means
     tools/bench_quantize.py --program build/tools/quarry --shared ../shared --time 100      # calibration of MobileNetV2 with so many samples, and memory
 
 Run by a Python that has onnx, onnxruntime, numpy and Pillow. Models lie in folders in the layout of ONNX's tests: model.onnx and test_data_set_*/input_*.pb. Those that see pictures are calibrated with the
-photographs of SHARED/images of even number (and their data sets) and judged on the others, as they are, mirrored and cut; the rest with what lies beside them. Each output is judged by ONNX Runtime
+photographs of SHARED/images of even number (and their data sets) and judged on the others, as they are, mirrored and cut (classifiers on some 150 forms of each); the rest with what lies beside them. Each output is judged by ONNX Runtime
 against the float model; a row has the least of a model's outputs. Theirs: qnn_preprocess_model, get_qnn_qdq_config (u8 activations and weights), quantize. Their models are kept in the cache.
 """
 import argparse
@@ -27,6 +27,7 @@ import onnxruntime as ort
 from onnx import numpy_helper
 from onnxruntime.quantization import CalibrationDataReader, CalibrationMethod, QuantType, quantize
 from onnxruntime.quantization.execution_providers.qnn import get_qnn_qdq_config, qnn_preprocess_model
+from qdq_meaning import meaning
 
 PHOTOS = ["kitten_224.png", "mushroom.png", "hummingbird.jpg", "goldfish.jpg", "coral_cat.bmp", "coral_parrot.jpg", "coral_hot_dog.jpg", "ji_banana_0.jpg", "ji_dog_0.jpg", "darknet_dog.jpg",
           "darknet_person.jpg", "face_two_people.jpg"]
@@ -85,6 +86,10 @@ def pictures(shared, name):
         if at % 2 and name != "mnist-8":  # more of those to judge by: the other corners, and all of them mirrored
             parts += [image.crop((x, y, x + width * 3 // 4, y + height * 3 // 4)) for x, y in ((width // 4, 0), (0, height // 4), (width // 4, height // 4))]
             forms = [form for one in (image, *parts) for form in (one, ImageOps.mirror(one))]
+            if name in CLASSIFIERS:  # a class is one answer for a whole picture: so many forms that a few near ties do not decide
+                sizes = [(width * part // 10, height * part // 10) for part in (5, 6, 7, 8, 9)]
+                parts = [image.crop((x, y, x + w, y + h)) for w, h in sizes for x in range(0, width - w + 1, (width - w) // 4) for y in range(0, height - h + 1, (height - h) // 2)]
+                forms += [form for one in parts for form in (one, ImageOps.mirror(one))]
         (judge if at % 2 else calibrate).extend(np.ascontiguousarray(prepare(form), np.float32) for form in forms)
     return calibrate, judge
 
@@ -255,8 +260,9 @@ def targets(args):
 
 
 def wholly(args):
-    """Whether htp takes what it takes of the float model; and how far the results of ONNX Runtime, node by node, are from those of the cpu backend, in steps of the outputs."""
-    print("| model | nodes refused by htp: float | quantised | steps between ONNX Runtime's results and ours: most | mean |\n|---|---|---|---|---|")
+    """Whether htp takes what it takes of the float model; and how far results are from what the quantised graph means (qdq_meaning.py), in steps of the outputs: those of the cpu backend, and ONNX Runtime's
+    node by node and as it comes. Most and mean, of the output where it is the most."""
+    print("| model | nodes refused by htp: float | quantised | from the meaning: Quarry | ONNX Runtime, node by node | as it comes | Quarry from ONNX Runtime, node by node |\n|---|---|---|---|---|---|---|")
     for name in args.names or float_models(args.shared):
         model = os.path.join(args.shared, "models", name, "model.onnx")
         inputs = session(model).get_inputs()
@@ -265,7 +271,7 @@ def wholly(args):
             save(data_of(args.shared, name, inputs)[0][:8], inputs, samples)
             report = ours(args, model, samples, out)[0]
             if isinstance(report, str):
-                print(f"| {name} | {report} | | | |", flush=True)
+                print(f"| {name} | {report} | | | | | |", flush=True)
                 continue
             options = ort.SessionOptions()
             options.log_severity_level, options.graph_optimization_level = 4, ort.GraphOptimizationLevel.ORT_DISABLE_ALL
@@ -282,17 +288,22 @@ def wholly(args):
                 last = [line for line in told.splitlines() if line.startswith("backend htp:")]
                 return last[-1].split(", ")[1].split()[0] if last else "?"
 
-            theirs_say = found.run(None, given)
+            names = [one.name for one in found.get_outputs()]
+            meant = meaning(out, given)
+            one_by_one, optimised = (dict(zip(names, run.run(None, given))) for run in (found, session(out)))
             ran = subprocess.run([args.program, "run", out, *(part for key, file in files.items() for part in ("--input", f"{key}={file}")), "--save", saved], capture_output=True, text=True)
-            steps, means = [], []
+            if ran.returncode:
+                print(f"| {name} | {ran.stderr[:160].strip()} | | | | | |", flush=True)
+                continue
+            quarry = {key: np.load(os.path.join(saved, key.replace("/", "_") + ".npy")) for key in names}
             scales = {one["name"]: one["scale"] for one in report["tensors"] if not one["is_weight"]}
-            for one, value in zip(found.get_outputs(), theirs_say):
-                path = os.path.join(saved, one.name.replace("/", "_") + ".npy")
-                if one.name in scales and os.path.exists(path):
-                    apart = np.abs(np.load(path).astype(np.float64) - value) / scales[one.name]
-                    steps.append(apart.max() if apart.size else 0), means.append(apart.mean() if apart.size else 0)
-            told = [f"{max(steps):.1f}", f"{max(means):.3f}"] if steps else [ran.stderr[:80].strip(), ""]
-            print(f"| {name} | {refused(model, '--shape', shapes)} | {refused(out)} | {told[0]} | {told[1]} |", flush=True)
+
+            def apart(one, other):
+                steps = [np.abs(one[key].astype(np.float64) - other[key]) / scales[key] for key in names if key in scales and one[key].size]
+                most = max(steps, key=np.max)
+                return f"{most.max():.1f}, {most.mean():.4f}"
+
+            print(f"| {name} | {refused(model, '--shape', shapes)} | {refused(out)} | {apart(quarry, meant)} | {apart(one_by_one, meant)} | {apart(optimised, meant)} | {apart(quarry, one_by_one)} |", flush=True)
 
 
 def timed(args):
