@@ -112,6 +112,10 @@ Status write_tail(const qir::Graph &graph, const passes::Parts &parts, Compiled 
 
 }  // namespace
 
+bool is_refused(const Compiled &compiled) {
+  return std::ranges::any_of(compiled.refused, [](const Status &status) { return !status.ok(); });
+}
+
 Result<Compiled> compile(qir::Graph graph, std::span<const qir::Bytes> segments, const Target &target,
                          HostTail host_tail, std::size_t sources) {
   Compiled out;
@@ -152,7 +156,7 @@ Result<Compiled> compile(qir::Graph graph, std::span<const qir::Bytes> segments,
   Lowering lowering(graph, store, target, out.plan, constants);
   QR_RETURN_IF_ERROR(lowering.run(out.refused));
   lowering.tell_ways(names, late);
-  if (std::ranges::any_of(out.refused, [](const Status &status) { return !status.ok(); })) return out;
+  if (is_refused(out)) return out;
   QR_RETURN_IF_ERROR(place_values(out.plan));
 
   Vector<bool> read(out.plan.values.size(), false);

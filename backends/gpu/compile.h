@@ -17,6 +17,9 @@ struct Compiled {
   std::uint64_t weights_bytes = 0, io_bytes = 0;
 };
 
+// A node was refused.
+bool is_refused(const Compiled &compiled);
+
 // Whether the host may run what tells extents, and small parts of what hangs on them (option gpu.tail).
 enum class HostTail : std::uint8_t { Refused, Allowed };
 

@@ -118,7 +118,7 @@ Status finish_images(Plan &plan) {
 Result<String> fit_images(Plan &plan, const Target &target, const opencl::Device *device) {
   String note, first;
   std::size_t count = 0, too_large = 0;
-  if (target.images == Images::None) return note;
+  if (target.images != Images::All) return note;
   for (const Step &step : plan.steps) {
     std::int32_t *const field = image_field(plan, step);
     if (!field) continue;

@@ -27,7 +27,7 @@ std::int32_t possible_images(const Plan &plan, const Step &step, const opencl::D
 // Of those that the step says: what the device does, for a plan whose values have their places.
 std::int32_t images_on(const Plan &plan, const Step &step, const opencl::Device &device);
 
-// Images where Target says so, and where values lie then. The note is empty, or tells what is too large.
+// Images where Target says all, and where values lie then. The note is empty, or tells what is too large.
 Result<String> fit_images(Plan &plan, const Target &target, const opencl::Device *device);
 // Places values again, and says of nodes that they read images.
 Status finish_images(Plan &plan);

@@ -206,9 +206,15 @@ qr_plugin_code compiler_check(qr_backend *backend, const qr_compile_request *req
                               const qr_error_sink *errors) {
   return guard(backend->allocator, errors, [&]() -> Status {
     QR_ASSIGN_OR_RETURN(qir::Graph graph, plugin::read_request(*request));
-    QR_ASSIGN_OR_RETURN(const gpu::Compiled compiled, gpu::compile(std::move(graph), segments_of(*request->graphs[0]),
-                                                                   target_of(backend, *request), host_tail(*request)));
-    const gpu::Plan &plan = compiled.plan;
+    const gpu::Target target = target_of(backend, *request);
+    QR_ASSIGN_OR_RETURN(gpu::Compiled compiled,
+                        gpu::compile(std::move(graph), segments_of(*request->graphs[0]), target, host_tail(*request)));
+    gpu::Plan &plan = compiled.plan;
+    if (!gpu::is_refused(compiled)) {
+      auto chosen = backend->machine().choose(
+          request->device, plugin::option(request->options, request->option_count, "gpu.device", ""));
+      QR_RETURN_IF_ERROR(gpu::fit_images(plan, target, chosen.ok() ? *chosen : nullptr).status());
+    }
     for (std::uint32_t i = 0; i < compiled.refused.size(); ++i)
       plugin::tell_verdict(*verdicts, i, compiled.refused[i], plan.ways[i].path, plan.names.data() + plan.ways[i].text);
     return {};
@@ -225,9 +231,8 @@ Result<gpu::Compiled> compiled_for_device(qr_backend *backend, const qr_compile_
   if (engine.ok() && plugin::option(request.options, request.option_count, "gpu.tune", "0") == "1")
     return gpu::compile_measured(graph, segments, target, host_tail(request), **engine, stop);
   QR_ASSIGN_OR_RETURN(gpu::Compiled made, gpu::compile(std::move(graph), segments, target, host_tail(request)));
-  const bool refused = std::ranges::any_of(made.refused, [](const Status &status) { return !status.ok(); });
   if (engine.ok()) gpu::fit_tiles(made.plan, (*engine)->device());
-  if (refused) return made;
+  if (gpu::is_refused(made)) return made;
   QR_ASSIGN_OR_RETURN(const String note,
                       gpu::fit_images(made.plan, target, engine.ok() ? &(*engine)->device() : nullptr));
   if (!note.empty()) plugin::log(backend->allocator.host(), QR_LOG_INFO, "gpu", "gpu.images: " + note);

@@ -246,10 +246,6 @@ void add_times(const Plan &plan, const Vector<double> &times, Vector<double> &of
       of_nodes[static_cast<std::size_t>(source)] += times[i];
 }
 
-bool is_refused(const Compiled &compiled) {
-  return std::ranges::any_of(compiled.refused, [](const Status &status) { return !status.ok(); });
-}
-
 }  // namespace
 
 // Intel's driver for processors says that it has dot products by an instruction, and takes seven times as long with

@@ -96,6 +96,33 @@ TEST_CASE("the kernels of a run are one command, and give the same bits") {
   CHECK_EQ(layer.count("objects"), 0);
 }
 
+TEST_CASE("products that read images are recorded as others are, and give the same bits") {
+  if (!has_buffers()) return;
+  ModelText text(13);
+  text.input("x", {4, 16});
+  Floats w(256);
+  for (std::size_t i = 0; i < w.size(); ++i) w[i] = static_cast<float>(i * 7 % 13) / 4 - 1;
+  text.floats("w", {16, 16}, w);
+  for (int i = 0; i < 10; ++i) {
+    const std::string number = std::to_string(i);
+    text.node("MatMul", {i == 0 ? "x" : "s" + std::to_string(i - 1), "w"}, {"m" + number});
+    text.node("Softmax", {"m" + number}, {i == 9 ? "y" : "s" + number});
+  }
+  text.output("y", {4, 16});
+  const Layer layer;
+  qr::Runtime runtime;
+  qr::Session by_buffers = session(runtime, text.bytes(), {{"gpu.images", "off"}});
+  const Floats first = ran(by_buffers, given(1)), second = ran(by_buffers, given(-3));
+  layer.tell("");
+  qr::Session made = session(runtime, text.bytes(), {{"gpu.images", "on"}});
+  CHECK_EQ(layer.count("CreateImage"), 20);  // of each product, here and where the binary was taken
+  for (int i = 0; i < 2; ++i) {
+    CHECK_EQ(ran(made, given(1)), first);
+    CHECK_EQ(ran(made, given(-3)), second);
+  }
+  CHECK_EQ(layer.count("EnqueueCommandBufferKHR"), 4);
+}
+
 TEST_CASE("a run that may be stopped goes in batches, and can be stopped") {
   if (!has_buffers()) return;
   const Floats wanted = plainly(1);

@@ -5,7 +5,8 @@ check_oclgrind.py LIBRARY LAYER PROGRAM [ARGUMENTS]: LIBRARY is liboclgrind-rt.s
 keeps two faults of Oclgrind 21.10 from telling of values that were written (src/plugins/Uninitialized.cpp): it notes what was written of a buffer under the buffer's
 number, keeps that when the buffer is released, and gives the number to the next one; and it notes no more than the host wrote last, however large the buffer is. What lies
 behind that is "uninitialised" whoever wrote it. So no buffer is released, and those that are written in part are written as a whole. Memory that malloc gives is filled
-(glibc.malloc.perturb): Oclgrind decides by some that it never wrote, which would otherwise differ from run to run.
+(glibc.malloc.perturb): Oclgrind decides by some that it never wrote, which would otherwise differ from run to run. Its look for values that nobody wrote ends the process at the first texel of an image that a kernel
+reads, so the cases with "images" in their names run without it, after all others.
 """
 import os
 import subprocess
@@ -13,12 +14,19 @@ import sys
 import tempfile
 
 library, layer, program = sys.argv[1], sys.argv[2], sys.argv[3:]
-with tempfile.TemporaryDirectory() as folder:
-    log = os.path.join(folder, "log")
-    environment = dict(os.environ, QUARRY_OPENCL_PATH=layer, CL_REAL=library, CL_SCRIPT="whole=1", OCLGRIND_CHECK_API="1", OCLGRIND_DATA_RACES="1",
-                       OCLGRIND_UNINITIALIZED="1", OCLGRIND_LOG=log, OCLGRIND_BUILD_OPTIONS="-cl-opt-disable", OCLGRIND_MAX_ERRORS="20",
-                       GLIBC_TUNABLES="glibc.malloc.tcache_count=0:glibc.malloc.perturb=1")
-    done = subprocess.run(program, env=environment)
-    told = open(log, encoding="utf-8", errors="replace").read() if os.path.exists(log) else ""
-print(told)
-sys.exit(1 if done.returncode != 0 or told.strip() else 0)
+
+
+def check(cases, more):
+    """(It ended well, what Oclgrind told) of some of the cases."""
+    with tempfile.TemporaryDirectory() as folder:
+        log = os.path.join(folder, "log")
+        environment = dict(os.environ, QUARRY_OPENCL_PATH=layer, CL_REAL=library, CL_SCRIPT="whole=1", OCLGRIND_CHECK_API="1", OCLGRIND_DATA_RACES="1", OCLGRIND_LOG=log,
+                           OCLGRIND_BUILD_OPTIONS="-cl-opt-disable", OCLGRIND_MAX_ERRORS="20", GLIBC_TUNABLES="glibc.malloc.tcache_count=0:glibc.malloc.perturb=1", **more)
+        done = subprocess.run([*program, cases], env=environment)
+        told = open(log, encoding="utf-8", errors="replace").read() if os.path.exists(log) else ""
+    print(told)
+    return done.returncode == 0 and not told.strip()
+
+
+buffers = check("--test-case-exclude=*images*", {"OCLGRIND_UNINITIALIZED": "1"})
+sys.exit(0 if check("--test-case=*images*", {}) and buffers else 1)
