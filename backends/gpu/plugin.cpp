@@ -178,7 +178,9 @@ gpu::Target target_of(qr_backend *backend, const qr_compile_request &request) {
   const std::string_view images = option("gpu.images", "auto");
   if (images == "on") target.images = gpu::Images::All;
   else if (images == "off") target.images = gpu::Images::None;
-  else if (option("gpu.tune", "0") == "1") target.images = gpu::Images::Measured;
+  // Processors by no means: they take two to four times as long with images (docs/gpu.md).
+  else if (option("gpu.tune", "0") == "1" && chosen.ok() && (*chosen)->type != CL_DEVICE_TYPE_CPU)
+    target.images = gpu::Images::Measured;
   if (images == "on" && chosen.ok() && !(*chosen)->has_images)
     plugin::log(backend->allocator.host(), QR_LOG_WARN, "gpu",
                 format("gpu.images=on: %s has no images, products read buffers", printable((*chosen)->name).c_str()));

@@ -115,7 +115,7 @@ TEST_CASE("products that read images are recorded as others are, and give the sa
   const Floats first = ran(by_buffers, given(1)), second = ran(by_buffers, given(-3));
   layer.tell("");
   qr::Session made = session(runtime, text.bytes(), {{"gpu.images", "on"}});
-  CHECK_EQ(layer.count("CreateImage"), 20);  // of each product, here and where the binary was taken
+  CHECK_GE(layer.count("CreateImage"), 20);  // of each product, here and where the binary was taken; and views, if any
   for (int i = 0; i < 2; ++i) {
     CHECK_EQ(ran(made, given(1)), first);
     CHECK_EQ(ran(made, given(-3)), second);

@@ -153,6 +153,18 @@ TEST_CASE("what is too large for an image, and a device without images: buffers"
   CHECK_NE(gpu::source_of(plan, &small).text.find("image2d_t p"), String::npos);
   // Panels of 16 columns fill their texels; the buffer is not kept beside them.
   CHECK_EQ(gpu::bytes_for_images(plan, small), 0);
+  // Five rows of 7 are 5 x 2 texels; with a reader of the filters as they are, the buffer stays as well.
+  for (const bool read_twice : {false, true}) {
+    Pieces q;
+    const i32 filters = q.column(35, {5, 7, 1, 1}), x = q.input({1, 7, 3, 3});
+    const i32 y = q.node(Op::Conv, {x, filters});
+    if (read_twice) q.gives({y, q.add(filters, q.input({5, 7, 1, 1}))});
+    else q.gives({y});
+    auto conv = gpu::compile(q.graph, {}, {});
+    REQUIRE_OK(conv);
+    REQUIRE_OK(gpu::fit_images(conv->plan, kAll, &small).status());
+    CHECK_EQ(gpu::bytes_for_images(conv->plan, small), read_twice ? 160 : 160 - 140);
+  }
 }
 
 TEST_CASE("a plan says which images it reads, and one that does not fit is refused") {
