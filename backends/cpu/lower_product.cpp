@@ -273,7 +273,9 @@ Status Lowering::emit_packed(Kernel kernel, const P &params, const View &x, cons
 
 Status Lowering::emit_conv(kernels::ConvF32 p, const View &x, const kernels::FilterView<float> &filter,
                            std::int64_t weights, const Vector<float> &bias, const View &y, const View *r) {
-  if (winograd_) p.algorithm = kernels::winograd_choice(p, *plan_.isa);
+  // Groups were quicker wherever they are possible, than Winograd's algorithm too.
+  if (kernels::groups_possible(p, plan_.isa->f32_lanes)) p.algorithm = kernels::ConvAlgorithm::Groups;
+  else if (winograd_) p.algorithm = kernels::winograd_choice(p, *plan_.isa);
   if (p.algorithm == kernels::ConvAlgorithm::Direct) choose_numbers(&p, filter.data, weights);
   return emit_packed(Kernel::ConvF32, p, x, bias, r, y,
                      [&](void *to) { kernels::pack_conv_f32(p, *plan_.isa, filter, to); });

@@ -312,11 +312,12 @@ ConvCase depthwise_case(std::int32_t size, std::int32_t channels, std::int32_t k
 
 namespace {
 
-constexpr ConvAlgorithm kAlgorithms[] = {ConvAlgorithm::Direct, ConvAlgorithm::Winograd4x4, ConvAlgorithm::Winograd2x2};
-const char *const kAlgorithmNames[] = {"", ", Winograd", ", Winograd of 2x2"};
+constexpr ConvAlgorithm kAlgorithms[] = {ConvAlgorithm::Direct, ConvAlgorithm::Winograd4x4, ConvAlgorithm::Winograd2x2,
+                                         ConvAlgorithm::Groups};
+const char *const kAlgorithmNames[] = {"", ", Winograd", ", Winograd of 2x2", ", groups"};
 
-ConvCase random_case(Random &random, bool depthwise, ConvAlgorithm algorithm) {
-  const bool winograd = is_winograd(algorithm);
+ConvCase random_case(Random &random, bool depthwise, ConvAlgorithm algorithm, std::int32_t lanes) {
+  const bool winograd = is_winograd(algorithm), groups = algorithm == ConvAlgorithm::Groups;
   const auto pick = [&](std::int64_t low, std::int64_t high) {
     return static_cast<std::int32_t>(random.integer(low, high));
   };
@@ -343,8 +344,13 @@ ConvCase random_case(Random &random, bool depthwise, ConvAlgorithm algorithm) {
     c.p.groups = depthwise || pick(0, 3) ? 1 : pick(1, 3);
     c.p.ic = c.p.groups * pick(1, pick(0, 1) ? 5 : 40), c.p.oc = c.p.groups * pick(1, pick(0, 2) ? 40 : 140);
     if (depthwise) c.p.oc = c.p.groups = c.p.ic;
+    if (groups) {
+      std::int32_t each = 2;
+      while (each < std::min(lanes, 16) && pick(0, 2)) each *= 2;
+      c.p.groups = pick(2, 3 * lanes / each + 1), c.p.ic = c.p.oc = c.p.groups * each;
+    }
     c.p.x_stride = c.p.ic + (pick(0, 1) ? 0 : pick(1, 9));
-    if (!winograd && (depthwise || reads_planes(c.p)) && pick(0, 1)) c.p.x_stride = kPlanes;
+    if (!winograd && !groups && (depthwise || reads_planes(c.p)) && pick(0, 1)) c.p.x_stride = kPlanes;
     c.p.y_stride = c.p.oc + (pick(0, 1) ? 0 : pick(1, 9));
     c.p.r_stride = c.p.oc + (pick(0, 1) ? 0 : pick(1, 9));
     if (!depthwise && c.p.x_stride == kPlanes && pick(0, 1)) {
@@ -358,7 +364,7 @@ ConvCase random_case(Random &random, bool depthwise, ConvAlgorithm algorithm) {
     c.p.act = {pick(0, 2) ? Act::Clip : static_cast<Act>(pick(0, static_cast<std::int64_t>(Act::Count) - 1)),
                random.real(-0.5f, 0.2f), random.real(0.3f, 1.0f), 0};
     c.p.algorithm = algorithm;
-    if (!winograd && !depthwise && !c.planes_out) c.p.weights = static_cast<WeightType>(pick(0, 2));
+    if (!winograd && !groups && !depthwise && !c.planes_out) c.p.weights = static_cast<WeightType>(pick(0, 2));
     return c;
   }
 }
@@ -391,6 +397,11 @@ void test_refusals(const Isa &isa) {
   refuse_conv("Winograd with a step", [](ConvF32 &p) { p.algorithm = ConvAlgorithm::Winograd4x4, p.window.sw = 2; });
   refuse_conv("Winograd with taps very far apart",
               [](ConvF32 &p) { p.algorithm = ConvAlgorithm::Winograd4x4, p.window.dh = 257; });
+  refuse_conv("groups of three",
+              [](ConvF32 &p) { p.oc = p.y_stride = 6, p.groups = 2, p.algorithm = ConvAlgorithm::Groups; });
+  refuse_conv("groups of other outputs than inputs",
+              [](ConvF32 &p) { p.ic = p.x_stride = 8, p.groups = 2, p.algorithm = ConvAlgorithm::Groups; });
+  refuse_conv("one group", [](ConvF32 &p) { p.ic = p.x_stride = 4, p.algorithm = ConvAlgorithm::Groups; });
   refuse_conv("bias 2", [](ConvF32 &p) { p.has_bias = 2; });
   refuse_conv("an image beyond all memory", [](ConvF32 &p) { p.window.n = p.window.ih = p.window.iw = 1 << 24; });
   refuse_conv("weights beyond all memory",
@@ -410,12 +421,13 @@ void add_convs(Registry &registry) {
     for (std::size_t i = 0; i < std::size(kAlgorithms); ++i) {
       const ConvAlgorithm algorithm = kAlgorithms[i];
       const bool winograd = is_winograd(algorithm);
-      if (depthwise && winograd) continue;
+      if (depthwise && algorithm != ConvAlgorithm::Direct) continue;
       const std::string name =
           depthwise ? std::string("DepthwiseF32: random") : std::string("ConvF32: random") + kAlgorithmNames[i];
       registry.test(name, [=](const Isa &isa) {
         Random random(depthwise ? 3 : winograd ? 2 : 1);
-        for (int j = 0; j < (winograd ? 60 : 160); ++j) check_conv(isa, random_case(random, depthwise, algorithm));
+        for (int j = 0; j < (winograd ? 60 : 160); ++j)
+          check_conv(isa, random_case(random, depthwise, algorithm, static_cast<std::int32_t>(isa.f32_lanes)));
       });
     }
   registry.test("ConvF32: wide planes to pixels", [](const Isa &isa) {
@@ -436,6 +448,8 @@ void add_convs(Registry &registry) {
           c.p.act = {static_cast<Act>(kind), 0.3f, 0.6f, 0};
           c.p.residual = residual;
           c.p.algorithm = algorithm;
+          if (algorithm == ConvAlgorithm::Groups)
+            c.p.groups = 11, c.p.ic = c.p.x_stride = c.p.oc = c.p.y_stride = c.p.r_stride = 22;
           check_conv(isa, c);
         }
   });
@@ -514,6 +528,17 @@ void add_convs(Registry &registry) {
       }
     }
   });
+  registry.test("ConvF32: groups that fill vectors", [](const Isa &isa) {
+    for (std::int32_t each = 2; each <= std::min(16, static_cast<std::int32_t>(isa.f32_lanes)); each *= 2)
+      for (const std::int32_t step : {1, 2})
+        for (const std::int32_t size : {7, 14, 15, 30})
+          for (const Residual residual : {Residual::None, Residual::BeforeAct, Residual::AfterAct}) {
+            ConvCase c = conv_case(size, 48, 48, 3, step, 1);
+            c.p.groups = 48 / each, c.p.algorithm = ConvAlgorithm::Groups, c.p.residual = residual;
+            c.p.act = size % 2 ? Activation{Act::Clip, 0, 6, 0} : Activation{};
+            check_conv(isa, c);
+          }
+  });
   registry.test("ConvF32: what 16 bits hold", [](const Isa &) {
     const auto type = [](std::vector<float> values) {
       return shortest_exact(values.data(), static_cast<std::int64_t>(values.size()));
@@ -553,6 +578,11 @@ void add_convs(Registry &registry) {
   registry.test("ConvF32, MatMulF32: refusals", test_refusals);
 }
 
+ConvCase grouped_case(std::int32_t size, std::int32_t channels, std::int32_t each, std::int32_t step) {
+  ConvCase c = conv_case(size, channels, channels, 3, step, 1);
+  c.p.groups = channels / each;
+  return c;
+}
 ConvCase halves(ConvCase c) {
   c.p.weights = WeightType::F16;
   return c;
@@ -603,6 +633,11 @@ void add_conv_benches(Registry &registry) {
                {"gemm 128x3072x768 (bert)", gemm_case(128, 3072, 768)},
                {"gemm 197x768x2304 (vit)", gemm_case(197, 768, 2304)},
                {"gemm 197x3072x768 (vit)", gemm_case(197, 3072, 768)},
+               {"3x3 56 128, groups of 4 (resnext)", grouped_case(56, 128, 4, 1)},
+               {"3x3/2 56 256, groups of 8 (resnext)", grouped_case(56, 256, 8, 2)},
+               {"3x3 28 256, groups of 8 (resnext)", grouped_case(28, 256, 8, 1)},
+               {"3x3 14 512, groups of 16 (resnext)", grouped_case(14, 512, 16, 1)},
+               {"3x3 56 64, groups of 2", grouped_case(56, 64, 2, 1)},
                {"3x3 112 96", depthwise_case(112, 96, 3, 2, 1)},
                {"3x3 48 8", depthwise_case(48, 8, 3, 1, 1)},
                {"3x3 56 144", depthwise_case(56, 144, 3, 1, 1)},
@@ -615,14 +650,18 @@ void add_conv_benches(Registry &registry) {
     for (std::size_t i = 0; i < std::size(kAlgorithms); ++i) {
       ConvCase c = item.c;
       const Window &w = c.p.window;
-      if (i > 0 && (c.depthwise || w.kh != 3 || w.sh != 1 || c.p.ic < 16)) continue;
+      const bool groups = kAlgorithms[i] == ConvAlgorithm::Groups;
+      if (c.depthwise && i > 0) continue;
+      if (groups ? c.p.groups == 1 : i > 0 && (w.kh != 3 || w.sh != 1 || c.p.ic / c.p.groups < 16)) continue;
       c.p.act = {Act::Clip, 0, kInf, 0};
       c.p.algorithm = kAlgorithms[i];
       registry.bench(std::string(c.depthwise ? "DepthwiseF32: " : "ConvF32: ") + item.name + kAlgorithmNames[i],
-                     [c](const Isa &isa) {
+                     [c, groups](const Isa &isa) {
                        Random random(1);
                        ConvData data;
-                       return prepare(isa, c, random, &data);
+                       ConvCase here = c;  // where vectors are too short for a group, as it goes there
+                       if (groups && !groups_possible(c.p, isa.f32_lanes)) here.p.algorithm = ConvAlgorithm::Direct;
+                       return prepare(isa, here, random, &data);
                      });
     }
 }

@@ -59,7 +59,7 @@ Status check_ConvF32(const void *params, const Isa &isa, Needs &needs) {
   if (p.groups < 1 || p.ic % p.groups != 0 || p.oc % p.groups != 0)
     return refuse("ConvF32", "groups", p.groups, "a divisor of input and output channels");
   if (p.algorithm >= ConvAlgorithm::Count)
-    return refuse("ConvF32", "algorithm", static_cast<std::int64_t>(p.algorithm), "0 to 3");
+    return refuse("ConvF32", "algorithm", static_cast<std::int64_t>(p.algorithm), "0 to 4");
   if (p.weights >= WeightType::Count || (p.weights != WeightType::F32 && p.algorithm != ConvAlgorithm::Direct))
     return refuse("ConvF32", "type of the weights", static_cast<std::int64_t>(p.weights),
                   "0 to 2, and 0 for all algorithms but the direct one");
@@ -109,6 +109,17 @@ Status check_ConvF32(const void *params, const Isa &isa, Needs &needs) {
     add(needs, bytes);
     if (!float_bytes(s.scratch / 4, 1, 1, 1, &needs.scratch_bytes)) return too_large("ConvF32", "scratch");
     return add_outputs("ConvF32", w, p.oc, s.pairs * kSplitColumns, p.has_bias, p.residual, p.r_stride, p.y_stride,
+                       needs);
+  }
+  if (p.algorithm == ConvAlgorithm::Groups) {
+    if (!groups_possible(p, isa.f32_lanes))
+      return refuse("ConvF32", "algorithm", static_cast<std::int64_t>(p.algorithm),
+                    "0 where groups have not 2, 4, 8 or 16 channels, as many outputs as inputs, that a vector holds");
+    const std::int64_t vectors = conv_ceil_div(p.ic, isa.f32_lanes);
+    if (!float_bytes(vectors * isa.f32_lanes, p.ic / p.groups, w.kh, w.kw, &bytes))
+      return too_large("ConvF32", "packed weights");
+    add(needs, bytes);
+    return add_outputs("ConvF32", w, p.oc, vectors * isa.f32_lanes, p.has_bias, p.residual, p.r_stride, p.y_stride,
                        needs);
   }
   const ConvShape s = conv_shape(p, isa.f32_lanes, isa.f32_panel);

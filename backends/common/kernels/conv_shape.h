@@ -64,6 +64,13 @@ struct ConvShape {
          conv_reach_x(w) <= std::int64_t{w.iw} + w.kw && w.kh <= 64;
 }
 
+// ConvAlgorithm::Groups: a vector holds one group or several, each of as many outputs as inputs.
+[[maybe_unused]] static inline bool groups_possible(const ConvF32 &p, std::uint32_t lanes) noexcept {
+  const std::int32_t each = p.ic / p.groups;
+  return p.groups > 1 && p.ic == p.oc && (each == 2 || each == 4 || each == 8 || each == 16) &&
+         each <= static_cast<std::int32_t>(lanes) && p.x_stride != kPlanes && p.y_stride != kPlanes;
+}
+
 // For parameters whose window, channels and groups are checked. `panel` is Isa::f32_panel.
 [[maybe_unused]] static inline ConvShape conv_shape(const ConvF32 &p, std::uint32_t lanes,
                                                     std::uint32_t panel) noexcept {

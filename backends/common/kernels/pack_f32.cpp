@@ -79,6 +79,19 @@ void pack_direct(const ConvF32 &p, const ConvShape &s, FilterView<float> w, floa
   while ((to - begin) % 16 != 0) *to++ = 0;
 }
 
+void pack_groups(const ConvF32 &p, std::int64_t lanes, FilterView<float> w, float *to) {
+  const float *const begin = to;
+  const std::int64_t each = p.ic / p.groups;
+  for (std::int64_t c = 0; c < p.oc; c += lanes)
+    for (std::int64_t ky = 0; ky < p.window.kh; ++ky)
+      for (std::int64_t kx = 0; kx < p.window.kw; ++kx)
+        for (std::int64_t j = 0; j < each; ++j)
+          for (std::int64_t i = 0; i < lanes; ++i)
+            *to++ = c + i < p.oc ? w.data[(c + i) * w.oc_stride + j * w.ic_stride + ky * w.kh_stride + kx * w.kw_stride]
+                                 : 0;
+  while ((to - begin) % 16 != 0) *to++ = 0;
+}
+
 void pack_split(const ConvF32 &p, FilterView<float> w, std::uint16_t *to) {
   const SplitShape s = split_shape(p);
   constexpr std::int64_t kVector = kSplitTileBytes / 2, kPart = 2 * kVector;
@@ -101,6 +114,7 @@ void pack_split(const ConvF32 &p, FilterView<float> w, std::uint16_t *to) {
 void pack_conv_f32(const ConvF32 &p, const Isa &isa, FilterView<float> w, void *destination) {
   if (is_winograd(p.algorithm)) return pack_winograd(p, isa, w, static_cast<float *>(destination));
   if (p.algorithm == ConvAlgorithm::Split) return pack_split(p, w, static_cast<std::uint16_t *>(destination));
+  if (p.algorithm == ConvAlgorithm::Groups) return pack_groups(p, isa.f32_lanes, w, static_cast<float *>(destination));
   const ConvShape s = conv_shape(p, isa.f32_lanes, isa.f32_panel);
   if (p.weights == WeightType::F32) return pack_direct(p, s, w, static_cast<float *>(destination));
   Vector<float> packed(static_cast<std::size_t>((s.group_weights() * p.groups + 15) / 16 * 16));

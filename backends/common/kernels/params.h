@@ -57,8 +57,9 @@ struct Window {
   std::int32_t pad_top = 0, pad_left = 0;  // what lies beyond the far edges follows from oh, ow
 };
 
-// Split: numbers of f32 as sums of bf16, for tiles that multiply those (split_shape.h).
-enum class ConvAlgorithm : std::uint32_t { Direct, Winograd4x4, Split, Winograd2x2, Count };
+// Split: numbers of f32 as sums of bf16, for tiles that multiply those (split_shape.h). Groups: several groups of a few
+// channels in a vector (groups_possible()).
+enum class ConvAlgorithm : std::uint32_t { Direct, Winograd4x4, Split, Winograd2x2, Groups, Count };
 // As what packed weights lie in memory. Sums are of f32 all the same: a panel is widened before rows pass over it.
 enum class WeightType : std::uint32_t { F32, F16, BF16, Count };
 // As what other operands lie in memory: widened when they are read, rounded when they are written.

@@ -172,6 +172,7 @@ void run_ConvF32(const Call &call) {
 void run_conv(const Call &call, bool few_rows) noexcept {
   const auto &p = call.as<ConvF32>();
   if (is_winograd(p.algorithm)) return run_winograd(call);
+  if (p.algorithm == ConvAlgorithm::Groups) return run_conv_groups(call);
   if (p.y_stride == kPlanes) return run_conv_planes(call);
   if (p.x_stride == kPlanes && turns_planes(p, kLanes, kF32Panel)) return run_conv_planes(call);
   const ConvShape s = conv_shape(p, kLanes, kF32Panel);

@@ -8,6 +8,7 @@
 #include "backends/common/kernels/isa/depthwise_planes.h"
 #include "backends/common/kernels/isa/kernels.h"
 #include "backends/common/kernels/isa/prefetch.h"
+#include "backends/common/kernels/isa/taps.h"
 
 namespace quarry::kernels::QR_ISA {
 
@@ -237,14 +238,6 @@ QR_INLINE void line(const Row &row, std::int64_t ox, std::int64_t end, F act) no
     return vectors(std::integral_constant<int, kVectors>{}, length - kStep, Whole{});
   for (; at + kLanes <= length; at += kLanes) vectors(std::integral_constant<int, 1>{}, at, Whole{});
   if (at < length) vectors(std::integral_constant<int, 1>{}, at, Part{static_cast<int>(length - at)});
-}
-
-// First tap of `taps` at or beyond 0, and the first at or beyond `size`, for a window that begins at `at`.
-QR_INLINE void taps_inside(std::int64_t at, std::int64_t taps, std::int64_t dilation, std::int64_t size,
-                           std::int64_t *first, std::int64_t *last) noexcept {
-  *first = at >= 0 ? 0 : min_of(taps, ceil_div(-at, dilation));
-  *last = at >= size ? 0 : min_of(taps, ceil_div(size - at, dilation));
-  if (*last < *first) *last = *first;
 }
 
 // What the rows of an output have in common.

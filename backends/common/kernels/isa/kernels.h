@@ -55,6 +55,8 @@ inline constexpr double kWorthSharing = 2.5e5;
 // ConvF32 as a part of a larger operation; few_rows: all of that operation's rows are few (gemm_tile.h). In
 // conv_f32.cpp.
 void run_conv(const Call &call, bool few_rows) noexcept;
+// ConvF32 by ConvAlgorithm::Groups. In conv_groups_f32.cpp.
+void run_conv_groups(const Call &call) noexcept;
 
 // Weights of a product that lie in memory as f16 or bf16. In cast.cpp.
 void widen_weights(WeightType type, const std::uint16_t *from, float *to, std::int64_t count) noexcept;
