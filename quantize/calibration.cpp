@@ -48,7 +48,7 @@ Result<Unique<Calibration>> Calibration::make(qr_runtime *runtime, const qir::Gr
                                               unsigned threads) {
   auto made = make_unique<Calibration>();
   made->graph_ = &graph;
-  made->method_ = settings.method;
+  made->method_ = made->wide_ = settings.method;
   made->threads_ = threads ? threads : std::max(1u, std::thread::hardware_concurrency());
   made->of_tensor_.assign(graph.tensors.size(), -1);
   Vector<std::int32_t> outputs;
@@ -128,7 +128,7 @@ const Observer *Calibration::observer(std::int32_t tensor) const noexcept {
 
 Range Calibration::range(std::int32_t tensor, const Grid &grid) const {
   const Observer *found = observer(tensor);
-  return found ? found->range(grid, method_) : Range{};
+  return found ? found->range(grid, dtype_bits(grid.dtype) == 16 ? wide_ : method_) : Range{};
 }
 
 }  // namespace quarry::quantize

@@ -17,9 +17,9 @@ class Calibration final : public HeapObject, public Ranges {
   // Runs one sample; `inputs` in the order of the graph. A NaN names the tensor that has it and leaves all as it was.
   Status add(const std::vector<qr::Tensor> &inputs, qr_signal *signal);
 
-  // By the settings' method, or the one that was said since.
+  // By the settings' method, or the one that was said since; `wide`: for 16 bits.
   Range range(std::int32_t tensor, const Grid &grid) const override;
-  void use(RangeMethod method) noexcept { method_ = method; }
+  void use(RangeMethod method, RangeMethod wide) noexcept { method_ = method, wide_ = wide; }
   const Observer *observer(std::int32_t tensor) const noexcept;
   std::uint64_t samples() const noexcept { return samples_; }
   unsigned threads() const noexcept { return threads_; }
@@ -42,7 +42,7 @@ class Calibration final : public HeapObject, public Ranges {
   Unique<Runner> runner_;
   std::vector<Watched> watched_;
   Vector<std::int32_t> of_tensor_;
-  RangeMethod method_ = RangeMethod::MinMax;
+  RangeMethod method_ = RangeMethod::MinMax, wide_ = RangeMethod::MinMax;
   unsigned threads_ = 1;
   std::uint64_t samples_ = 0;
 };

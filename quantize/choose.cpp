@@ -145,8 +145,9 @@ Status Quantizer::choose_graph(qr_signal *signal, const qr_progress *progress) {
       }
     } restore{model_->graph, before};
     qir::Graph after = model_->graph;
+    QR_ASSIGN_OR_RETURN(Plan layout, lay_out(model_->graph, settings_, overrides_));
     QR_ASSIGN_OR_RETURN(Unique<Calibration> equalized,
-                        Calibration::make(runtime_, model_->graph, observed_tensors(model_->graph, layout_),
+                        Calibration::make(runtime_, model_->graph, observed_tensors(model_->graph, layout),
                                           settings_.range, settings_.threads));
     for (std::size_t s = 0; s < kept_.size(); ++s) QR_RETURN_IF_ERROR(equalized->add(kept_sample(s), signal));
     model_->graph = before;
@@ -166,6 +167,7 @@ Status Quantizer::choose_graph(qr_signal *signal, const qr_progress *progress) {
            format("outputs have %.1f dB, equalised %.1f dB", plain.typical, better.value().typical)});
     } else {
       restore.wanted = false;
+      layout_ = std::move(layout);
       graph_changes_ = std::move(changes);
       graph_changes_.push_back({"activations equalised", "the graph",
                                 format("outputs have %.1f dB, before %.1f dB", better.value().typical, plain.typical)});
@@ -184,19 +186,23 @@ Status Quantizer::choose_ranges(qr_signal *signal, const qr_progress *progress) 
   if (outputs_.empty()) return {};
   constexpr std::pair<RangeMethod, const char *> kTried[] = {
       {RangeMethod::MinMax, "minmax"}, {RangeMethod::LeastSquares, "mse"}, {RangeMethod::Percentile, "percentile"}};
+  // What serves 8 bits cuts off more than steps of 16 bits cost: where those are the exception, they have all that was
+  // seen.
+  const bool is_wide = dtype_bits(settings_.activations) == 16;
+  const auto use = [&](RangeMethod method) { calibration_->use(method, is_wide ? method : RangeMethod::MinMax); };
   RangeMethod best = RangeMethod::MinMax;
   double most = -HUGE_VAL;
   String chosen, found;
   for (const auto &[method, name] : kTried) {
-    calibration_->use(method);
+    use(method);
     auto tried = nearness(overrides_, signal, progress);
-    calibration_->use(best);
+    use(best);
     QR_RETURN_IF_ERROR(tried.ok() ? Status() : tried.status());
     const double sqnr = tried.value().typical - (method == RangeMethod::MinMax ? 0 : kClear);
     found += format("%s%s %.1f dB", found.empty() ? "" : ", ", name, tried.value().typical);
     if (sqnr > most) most = sqnr, best = method, chosen = name;
   }
-  calibration_->use(best);
+  use(best);
   range_changes_.push_back({"ranges by " + chosen, "the graph", found});
   return {};
 }

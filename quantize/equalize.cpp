@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <optional>
 
 #include "quantize/improve.h"
@@ -185,7 +186,26 @@ struct Chain {
   Vector<std::int32_t> readers;
   std::size_t channels = 0;
   double bound = HUGE_VAL;  // what Clip on the way lets through
+  // SiLU on the way: x * Sigmoid(x) becomes (s * x) * Sigmoid(1 / s * (s * x)), an operator more.
+  std::int32_t gate = qir::Uses::kNobody;  // that Sigmoid
+  std::int32_t silu = qir::kAbsent;        // what it gives
 };
+
+// The results of a product that go to a Sigmoid, and to its Mul, alone.
+bool find_gate(const qir::Graph &graph, const qir::Uses &uses, std::int32_t tensor, Chain &chain) {
+  const Vector<std::int32_t> &users = uses.users(tensor);
+  if (uses.is_output(tensor) || users.size() != 2) return false;
+  for (const std::size_t i : {std::size_t{0}, std::size_t{1}}) {
+    const qir::Node &sigmoid = graph.nodes[static_cast<std::size_t>(users[i])];
+    const qir::Node &mul = graph.nodes[static_cast<std::size_t>(users[1 - i])];
+    if (sigmoid.op != Op::Sigmoid || mul.op != Op::Mul || !uses.used_once(sigmoid.outputs[0]) ||
+        uses.users(sigmoid.outputs[0])[0] != users[1 - i])
+      continue;
+    chain.gate = users[i], chain.silu = mul.outputs[0];
+    return true;
+  }
+  return false;
+}
 
 // Clip from 0 up: min(s * x, high) = s * min(x, high) as long as s * x stays under `high`.
 bool clips_above(const qir::Graph &graph, const qir::Node &node, double *high) {
@@ -229,7 +249,9 @@ Vector<Chain> chains_of(const qir::Graph &graph) {
     const Product product = *product_of(graph, node);
     Chain chain;
     chain.first = static_cast<std::int32_t>(n), chain.channels = product.groups * product.outputs;
-    if (chain.channels > 1 && follow(graph, uses, node.outputs[0], chain)) out.push_back(std::move(chain));
+    if (chain.channels < 2) continue;
+    const std::int32_t result = find_gate(graph, uses, node.outputs[0], chain) ? chain.silu : node.outputs[0];
+    if (follow(graph, uses, result, chain)) out.push_back(std::move(chain));
   }
   return out;
 }
@@ -298,6 +320,38 @@ double cost(const qir::Graph &graph, const Chain &chain, const Channels &channel
   return sum;
 }
 
+// (s * x) as Sigmoid wants it: times 1 / s. `before`: the Sigmoid.
+struct Inserted {
+  std::int32_t before;
+  qir::Node node;
+};
+Inserted undo_for_gate(qir::Graph &graph, qir::Store &store, const Chain &chain, const Vector<float> &by) {
+  const qir::Node &first = graph.nodes[static_cast<std::size_t>(chain.first)];
+  const qir::Tensor like = at(graph, first.outputs[0]);
+  Vector<float> inverse(by.size());
+  for (std::size_t c = 0; c < by.size(); ++c) inverse[c] = 1 / by[c];
+  qir::Tensor factors;
+  factors.name = qir::fresh_name(graph, like.name + "_factors");
+  factors.dtype = DType::F32;
+  factors.is_constant = true;
+  factors.shape.assign(like.shape.size(), 1);
+  factors.shape[first.op == Op::Conv ? 1 : like.shape.size() - 1] = static_cast<std::int64_t>(by.size());
+  factors.data = store.copy(inverse.data(), inverse.size() * sizeof(float));
+  qir::Tensor result;
+  result.name = qir::fresh_name(graph, like.name + "_equalised");
+  result.dtype = DType::F32;
+  result.shape = like.shape;
+  Inserted out{chain.gate, {}};
+  out.node.op = Op::Mul;
+  out.node.name = result.name;
+  const auto next = static_cast<std::int32_t>(graph.tensors.size());
+  out.node.inputs = {first.outputs[0], next};
+  out.node.outputs = {next + 1};
+  graph.tensors.push_back(std::move(factors));
+  graph.tensors.push_back(std::move(result));
+  return out;
+}
+
 }  // namespace
 
 Status equalize_activations(qir::Graph &graph, qir::Store &store, const Feed &feed, double activation_steps,
@@ -305,27 +359,34 @@ Status equalize_activations(qir::Graph &graph, qir::Store &store, const Feed &fe
   *changed = false;
   Vector<Chain> chains = chains_of(graph);
   if (chains.empty()) return {};
-  Vector<Channels> seen(chains.size());
-  Vector<std::int32_t> tensors;
+  Vector<Channels> seen(2 * chains.size());  // what readers read; behind those: what a SiLU on the way reads
+  Vector<std::int32_t> tensors(seen.size(), qir::kAbsent);
   for (std::size_t i = 0; i < chains.size(); ++i) {
-    seen[i].reach.assign(chains[i].channels, 0), seen[i].square.assign(chains[i].channels, 0);
-    tensors.push_back(graph.nodes[static_cast<std::size_t>(chains[i].readers[0])].inputs[0]);
+    for (Channels *one : {&seen[i], &seen[chains.size() + i]})
+      one->reach.assign(chains[i].channels, 0), one->square.assign(chains[i].channels, 0);
+    tensors[i] = graph.nodes[static_cast<std::size_t>(chains[i].readers[0])].inputs[0];
+    if (chains[i].gate != qir::Uses::kNobody)
+      tensors[chains.size() + i] = graph.nodes[static_cast<std::size_t>(chains[i].first)].outputs[0];
   }
   Vector<std::int32_t> wanted;
   for (const std::int32_t id : tensors)
-    if (std::ranges::find(wanted, id) == wanted.end()) wanted.push_back(id);
+    if (id != qir::kAbsent && std::ranges::find(wanted, id) == wanted.end()) wanted.push_back(id);
   QR_RETURN_IF_ERROR(feed(wanted, [&](std::size_t place, std::span<const float> values) {
-    for (std::size_t i = 0; i < chains.size(); ++i) {
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
       if (tensors[i] != wanted[place]) continue;
       const qir::Shape &shape = at(graph, tensors[i]).shape;
-      const bool is_conv = graph.nodes[static_cast<std::size_t>(chains[i].first)].op == Op::Conv;
+      const bool is_conv = graph.nodes[static_cast<std::size_t>(chains[i % chains.size()].first)].op == Op::Conv;
       look(values, shape, is_conv ? 1 : shape.size() - 1, seen[i]);
     }
   }));
   OwnConstants own(graph, store);
+  Vector<Inserted> inserted;
   for (std::size_t i = 0; i < chains.size(); ++i) {
     const Chain &chain = chains[i];
     Channels &channels = seen[i];
+    const bool gated = chain.gate != qir::Uses::kNobody;
+    const Vector<double> &before_gate = seen[chains.size() + i].reach;
+    const double widest_before = *std::ranges::max_element(before_gate);
     for (double &square : channels.square) square /= std::max(channels.values, 1.0);
     const double widest = *std::ranges::max_element(channels.reach);
     if (!(widest > 0) || !std::isfinite(widest)) continue;
@@ -337,12 +398,17 @@ Status equalize_activations(qir::Graph &graph, qir::Store &store, const Feed &fe
       for (std::size_t c = 0; c < chain.channels; ++c) {
         const double reach = channels.reach[c] * (clips ? kFurther : 1);
         if (reach > 0 && reach < widest) by[c] = std::min(std::pow(widest / reach, power), kMost);
+        if (!gated) continue;
+        // Nor further than SiLU's input reaches. Powers of 2: their reciprocals lie on a grid of 8 bits.
+        by[c] = std::min(by[c], before_gate[c] > 0 ? widest_before / before_gate[c] : 1);
+        by[c] = std::exp2(std::floor(std::log2(std::max(by[c], 1.0)) + 1e-6));
       }
       return by;
     };
     Vector<double> best = factors(0);
     const double before = cost(graph, chain, channels, best, activation_steps, weight_steps);
-    double least = before * 0.98, chosen = 0;
+    constexpr double kWorthAnOperator = 0.25;  // of the noise
+    double least = before * (gated ? kWorthAnOperator : 0.98), chosen = 0;
     for (const double power : {0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875, 1.0}) {
       Vector<double> tried = factors(power);
       const double found = cost(graph, chain, channels, tried, activation_steps, weight_steps);
@@ -353,11 +419,19 @@ Status equalize_activations(qir::Graph &graph, qir::Store &store, const Feed &fe
     const qir::Node first = graph.nodes[static_cast<std::size_t>(chain.first)];
     scale_results(graph, first, by, own);
     for (const std::int32_t n : chain.readers) divide_inputs(graph, graph.nodes[static_cast<std::size_t>(n)], by, own);
+    if (gated) inserted.push_back(undo_for_gate(graph, store, chain, by));
     *changed = true;
     if (changes)
       changes->push_back({"activations equalised", first.name,
-                          format("%zu channels, factors to %.3g; foretold noise %.1f dB less", chain.channels,
+                          format("%zu channels%s, factors to %.3g; foretold noise %.1f dB less", chain.channels,
+                                 gated ? ", with a Mul before the Sigmoid behind it" : "",
                                  static_cast<double>(*std::ranges::max_element(by)), 10 * std::log10(before / least))});
+  }
+  // From the last on: places of those before stay what they are.
+  std::ranges::sort(inserted, std::greater<>(), &Inserted::before);
+  for (Inserted &one : inserted) {
+    graph.nodes[static_cast<std::size_t>(one.before)].inputs[0] = one.node.outputs[0];
+    graph.nodes.insert(graph.nodes.begin() + one.before, std::move(one.node));
   }
   return {};
 }

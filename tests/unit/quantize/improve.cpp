@@ -232,6 +232,58 @@ TEST_CASE("no equalisation where a channel is seen by others") {
   CHECK_EQ(changes.size(), 1u);
 }
 
+TEST_CASE("channels of activations, through a SiLU") {
+  Network net;
+  net.numbers.reserve(4);
+  const std::int32_t x = net.tensor("x", {1, 1, 1, 1}), w1 = net.constant("w1", {2, 1, 1, 1}, {100, 0.5f});
+  const std::int32_t w2 = net.constant("w2", {1, 2, 1, 1}, {0.01f, 4});
+  const std::int32_t y = net.tensor("y", {1, 2, 1, 1}), s = net.tensor("s", {1, 2, 1, 1});
+  const std::int32_t silu = net.tensor("silu", {1, 2, 1, 1}), z = net.tensor("z", {1, 1, 1, 1});
+  net.node(qir::Op::Conv, "one", {x, w1}, y);
+  net.node(qir::Op::Sigmoid, "sigmoid", {y}, s);
+  net.node(qir::Op::Mul, "mul", {y, s}, silu);
+  net.node(qir::Op::Conv, "two", {silu, w2}, z);
+  net.graph.inputs = {x}, net.graph.outputs = {z};
+  const Feed feed = [&](const Vector<std::int32_t> &tensors, const auto &give) -> Status {
+    for (const float input : {-1.0f, 0.5f, 1.0f})
+      for (std::size_t i = 0; i < tensors.size(); ++i) {
+        std::vector<float> values = {100 * input, 0.5f * input};
+        for (float &value : values)
+          if (tensors[i] == silu) value /= 1 + std::exp(-value);
+        give(i, values);
+      }
+    return {};
+  };
+  qir::Store store;
+  Vector<Change> changes;
+  bool changed = false;
+  REQUIRE(equalize_activations(net.graph, store, feed, 255, 127, &changes, &changed).ok());
+  CHECK(changed);
+  REQUIRE_EQ(net.graph.nodes.size(), 5u);
+  const qir::Node &undo = net.graph.nodes[1];
+  CHECK_EQ(undo.op, qir::Op::Mul);
+  CHECK_EQ(undo.inputs[0], y);
+  CHECK_EQ(net.graph.nodes[2].inputs[0], undo.outputs[0]);  // the Sigmoid
+  CHECK_EQ(net.graph.nodes[3].inputs[0], y);                // its Mul
+  const float *factors = qir::constant_floats(net.graph, undo.inputs[1]);
+  REQUIRE(factors);
+  CHECK_EQ(factors[0], 1.0f);
+  CHECK_LT(factors[1], 0.5f);
+  int exponent = 0;
+  CHECK_EQ(std::frexp(factors[1], &exponent), 0.5f);
+  CHECK_GE(factors[1], 0.5f / 100);  // not further than the widest
+  const auto shape = net.graph.tensors[static_cast<std::size_t>(undo.inputs[1])].shape;
+  CHECK_EQ(shape, qir::Shape{1, 2, 1, 1});
+  for (std::size_t c = 0; c < 2; ++c) {  // the same is computed
+    CHECK_EQ(net.values(w1)[c] * factors[c], c == 0 ? 100.0f : 0.5f);
+    CHECK_EQ(net.values(w2)[c] / factors[c], c == 0 ? 0.01f : 4.0f);
+  }
+  // Nothing where others see what the SiLU gives.
+  net.graph.outputs = {z, silu};
+  REQUIRE(equalize_activations(net.graph, store, feed, 255, 127, &changes, &changed).ok());
+  CHECK_FALSE(changed);
+}
+
 TEST_CASE("weights and bias of a plan") {
   Network net;
   net.numbers.reserve(4);
