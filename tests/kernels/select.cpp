@@ -69,7 +69,8 @@ void gather_elements(const Isa &isa, DType dtype, DType index_dtype, Random &ran
                         {1, 3, 5, 63},
                         {2, 30, 7, 64},
                         {1, 40, 9, 700},
-                        {1, 3000, 4, 90}}) {
+                        {1, 3000, 4, 90},
+                        {2, 500, 130, 2100}}) {
     const auto table = elements<T>(Kind::Random, static_cast<std::size_t>(s.outer * s.rows * s.inner), random);
     std::vector<Index> index(static_cast<std::size_t>(s.outer * s.count * s.inner));
     for (Index &v : index) v = static_cast<Index>(random.integer(-s.rows, s.rows - 1));
@@ -91,7 +92,9 @@ void gather_elements(const Isa &isa, DType dtype, DType index_dtype, Random &ran
                                       reinterpret_cast<std::byte *>(wrong.data()), y.data()};
       const Threads threads;
       std::int64_t told[2] = {};
-      isa.run[static_cast<std::size_t>(Kernel::GatherElements)](Call{&p, pointers, threads, nullptr, 0, told});
+      std::vector<std::byte> scratch(256 << 10);
+      isa.run[static_cast<std::size_t>(Kernel::GatherElements)](
+          Call{&p, pointers, threads, scratch.data(), scratch.size(), told});
       if (told[0] != bad || told[1] != static_cast<std::int64_t>(at))
         throw std::runtime_error("gathered elements: an index out of range was not told");
     }

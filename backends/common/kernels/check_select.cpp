@@ -2,6 +2,7 @@
 // Kernels that choose elements.
 #include "backends/common/kernels/check.h"
 #include "backends/common/kernels/element_types.h"
+#include "backends/common/kernels/gather_shape.h"
 #include "backends/common/kernels/isa.h"
 #include "backends/common/kernels/top_k_shape.h"
 #include "base/checked.h"
@@ -48,6 +49,7 @@ Status check_GatherElements(const void *params, const Isa &, Needs &needs) {
     return refuse(kName, "elements (outer extent given)", p.outer, "no negative extents, and at most 2^48 elements");
   if (p.rows < 1 || (p.index_bytes == 4 && p.rows > INT32_MAX))
     return refuse(kName, "rows", p.rows, "1 or more, as far as indices reach");
+  needs.scratch_bytes = static_cast<std::uint64_t>(gathered_columns(p) * p.rows) * p.width;
   add(needs, static_cast<std::uint64_t>(*from) * p.width);
   add(needs, static_cast<std::uint64_t>(*to) * p.index_bytes);
   add(needs, static_cast<std::uint64_t>(*to) * p.width, true);
