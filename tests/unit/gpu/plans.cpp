@@ -3,6 +3,7 @@
 // outside its memory.
 #include "backends/gpu/blob.h"
 #include "backends/gpu/context.h"
+#include "backends/gpu/images.h"
 #include "tests/unit/passes/pieces.h"
 
 using namespace quarry;
@@ -20,6 +21,37 @@ std::string kernels(const gpu::Plan &plan) {
   for (const gpu::Step &step : plan.steps)
     text += (text.empty() ? "" : " ") + std::string(gpu::kernel_row(static_cast<gpu::Kernel>(step.kernel)).name);
   return text;
+}
+
+// What a device with images makes of a plan reads constants, and views values, where they are.
+void check_images(const gpu::Plan &plan) {
+  opencl::Device device;
+  device.has_images = true, device.image_width = device.image_height = 16384;
+  device.extensions = "cl_khr_image2d_from_buffer", device.image_pitch = device.image_base = 64;
+  Vector<std::int32_t> ways;
+  Vector<gpu::Bounds> bounds;
+  Vector<gpu::StepOperand> operands;
+  Vector<std::int32_t> fields;
+  for (const gpu::Step &step : plan.steps) {
+    ways.push_back(gpu::images_on(plan, step, device));
+    gpu::Form form;
+    REQUIRE(gpu::form_with_images(plan, step, ways.back(), operands, fields, form));
+    REQUIRE_OK(gpu::find_bounds(form, bounds.emplace_back()));
+    for (std::size_t o = 0; o < 2; ++o) {
+      if ((ways.back() & gpu::kLineImages & gpu::images_of_operand(o)) == 0) continue;
+      const gpu::Value &value = plan.values[plan.operands[step.first_operand + o].value];
+      REQUIRE_EQ(value.place, gpu::Place::Arena);
+      const std::uint64_t element = operands[o].dtype == DType::F16 ? 2 : 4;
+      CHECK_LE(value.offset + gpu::line_bytes(value.bytes, element), plan.pieces[value.index]);
+    }
+  }
+  for (const gpu::ConstantImages::Entry &entry : gpu::constant_images(plan, ways, bounds).entries) {
+    const gpu::Value &value = plan.values[entry.value];
+    REQUIRE_EQ(value.place, gpu::Place::Constant);
+    const std::int64_t element = entry.dtype == DType::F16 ? 2 : 4;
+    const std::int64_t lines = entry.way == gpu::kRowsOfLeft ? entry.size.height : entry.size.width * 4;
+    CHECK_LE(static_cast<std::uint64_t>(lines * entry.steps * element), value.bytes);
+  }
 }
 
 // A convolution, activations, an addition, a pool, a reshape and a product.
@@ -86,6 +118,7 @@ TEST_CASE("a blob is read as it was written, and a damaged one reaches nothing")
   Pieces p;
   small_network(p);
   gpu::Compiled made = compiled(p);
+  REQUIRE_OK(gpu::fit_images(made.plan, {.images = gpu::Images::All}, nullptr).status());
   gpu::Blob blob;
   blob.plan = std::move(made.plan);
   const Vector<std::uint8_t> bytes = gpu::write_blob(blob);
@@ -96,6 +129,17 @@ TEST_CASE("a blob is read as it was written, and a damaged one reaches nothing")
   CHECK_EQ(gpu::source_of(read->plan).text, gpu::source_of(blob.plan).text);
   for (std::size_t size = 0; size < bytes.size(); size += 7)
     CHECK_FALSE(gpu::read_blob({bytes.data(), size}, segments).ok());
+  // A piece that ends with a value, and not with the last row of its view.
+  check_images(read->plan);
+  std::size_t values = 0;
+  for (const gpu::Value &value : read->plan.values) {
+    if (value.place != gpu::Place::Arena || value.bytes == 0) continue;
+    gpu::Plan tight = read->plan;
+    tight.pieces[value.index] = value.offset + value.bytes;
+    check_images(tight);
+    ++values;
+  }
+  CHECK_GT(values, 2u);
   std::size_t refused = 0;
   for (std::size_t i = 0; i < bytes.size(); ++i)
     for (const std::uint8_t flip : {std::uint8_t{0x01}, std::uint8_t{0x80}}) {
@@ -106,6 +150,7 @@ TEST_CASE("a blob is read as it was written, and a damaged one reaches nothing")
         ++refused;
         continue;
       }
+      check_images(other->plan);
       for (const gpu::Step &step : other->plan.steps) {
         Vector<gpu::StepOperand> operands;
         gpu::Form form;
