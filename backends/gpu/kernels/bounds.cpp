@@ -241,6 +241,28 @@ Status bounds_scatter(const Form &form, Bounds &out) {
   return {};
 }
 
+Status bounds_scatter_winner(const Form &form, Bounds &out) {
+  const Fields f(form);
+  QR_RETURN_IF_ERROR(nest_bounds(form, out));
+  if (f("COUNT_OF") < 1 || f("COUNT_OF") > 8 || f("AXIS") < 0 || f("AXIS") >= form.nest.rank)
+    return bad_form(form, "a number of axes");
+  if (form.operands.size() != 2 || form.operands[1].dtype != DType::I32 || !form.code.empty())
+    return bad_form(form, "winners that are not i32");
+  QR_RETURN_IF_ERROR(line(form, out, 0, f("COUNT_OF"), f("TUPLE_STEP")));
+  for (std::size_t i = 0; i < 8; ++i) QR_RETURN_IF_ERROR(line(form, out, 1, f("EXTENT", i), f("STEP", i)));
+  items(out, count_of(form, 0, form.nest.rank));
+  return {};
+}
+
+Status bounds_scatter_take(const Form &form, Bounds &out) {
+  const Fields f(form);
+  QR_RETURN_IF_ERROR(nest_bounds(form, out));
+  if (form.operands[1].dtype != DType::I32) return bad_form(form, "winners that are not i32");
+  QR_RETURN_IF_ERROR(line(form, out, 2, f("PLACES"), f("U_STEP")));  // the kernel looks at each winner
+  items(out, count_of(form, 0, form.nest.rank));
+  return {};
+}
+
 Status bounds_roi_align(const Form &form, Bounds &out) {
   const Fields f(form);
   QR_RETURN_IF_ERROR(nest_bounds(form, out));

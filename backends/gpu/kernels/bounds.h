@@ -41,6 +41,8 @@ Status bounds_normalize(const Form &form, Bounds &out);
 Status bounds_gather(const Form &form, Bounds &out);
 Status bounds_gather_nd(const Form &form, Bounds &out);
 Status bounds_scatter(const Form &form, Bounds &out);
+Status bounds_scatter_winner(const Form &form, Bounds &out);
+Status bounds_scatter_take(const Form &form, Bounds &out);
 Status bounds_roi_align(const Form &form, Bounds &out);
 Status bounds_pad(const Form &form, Bounds &out);
 Status bounds_resize(const Form &form, Bounds &out);

@@ -152,6 +152,7 @@ void define_operands(const Form &form, const Bounds &bounds, const KernelRow &ro
         macros.define("WORD" + name + "(i)", format("(*(const __global uint *)(%s))", pointer.c_str()));
       }
     } else {
+      macros.define("PLACEY(i)", "(" + pointer + ")");
       macros.define("STORE(i, v)", replaced(replaced(storage.store, 'p', pointer), 'v', "(v)"));
     }
     String at;

@@ -17,10 +17,14 @@ int reduction_of(const qir::Node &node) {
   return name == "add" ? 1 : name == "mul" ? 2 : name == "max" ? 3 : name == "min" ? 4 : 0;
 }
 
+// So many updates of a place are looked at by each element of the result; of more, the last is found first.
+constexpr std::int64_t kFewPlaces = 16;
+
 }  // namespace
 
-// Every element of the result looks for its updates: no two work items write to one place, and results are the same
-// from run to run.
+// Results are the same from run to run. Where there are few updates, and where they are joined, every element of the
+// result looks for its own: no two work items write to one place. Of many that replace, each tells its place its
+// number, of which the greatest stays; then every element looks at one.
 Status lower_scatter(Lowering &l, const qir::Node &node) {
   const std::int32_t xi = node.inputs[0], ii = node.inputs[1], ui = node.inputs[2], yi = node.outputs[0];
   View x = l.view(xi);
@@ -66,6 +70,31 @@ Status lower_scatter(Lowering &l, const qir::Node &node) {
   Vector<std::int64_t> fields{
       reduction_of(node), places, i_step, u_step, of, tuple_step, static_cast<std::int64_t>(axis)};
   for (std::size_t d = 0; d < kMaxRank; ++d) fields.push_back(d < static_cast<std::size_t>(of) ? x.dims[axis + d] : 1);
+  if (reduction_of(node) == 0 && places > kFewPlaces) {
+    // Winners have the coordinates that indices name; along the others of a tuple's update they are the same.
+    const Dims named = tuples ? Dims(to.dims.begin(), to.dims.begin() + static_cast<std::ptrdiff_t>(of)) : to.dims;
+    const View winners = l.between(named, DType::I32);
+    Elements none;
+    none.at = none.code.constant(Number::Int, -1);
+    QR_RETURN_IF_ERROR(l.emit_elements(none, {winners, DType::I32}));
+    Vector<std::int64_t> told{of, tuple_step, static_cast<std::int64_t>(axis)};
+    for (std::size_t d = 0; d < kMaxRank; ++d) told.push_back(d < static_cast<std::size_t>(of) ? x.dims[axis + d] : 1);
+    for (std::size_t d = 0; d < kMaxRank; ++d)
+      told.push_back(d < static_cast<std::size_t>(of) ? winners.strides[axis + d] : 0);
+    View from{indices.value, indices.offset, {places}, {i_step}}, place{winners.value, winners.offset, {places}, {0}};
+    if (!tuples) {
+      from = indices, place = {winners.value, winners.offset, indices.dims, winners.strides};
+      place.strides[axis] = 0;
+    }
+    const Arg number[] = {{from, l.dtype(ii)}};
+    QR_RETURN_IF_ERROR(l.emit(Kernel::ScatterWinner, from.dims, told, number, {}, {place, DType::I32}));
+    View winner{winners.value, winners.offset, to.dims, winners.strides};
+    winner.strides.resize(rank, 0);
+    update.dims = to.dims;
+    const std::int64_t taken[] = {places, u_step};
+    const Arg take[] = {{x, l.dtype(xi)}, {winner, DType::I32}, {update, l.dtype(ui)}};
+    return l.emit(Kernel::ScatterTake, to.dims, taken, take, {}, {to, l.dtype(yi)});
+  }
   index.dims = update.dims = to.dims;
   const Arg base[] = {{x, l.dtype(xi)}, {index, l.dtype(ii)}, {update, l.dtype(ui)}};
   return l.emit(Kernel::Scatter, to.dims, fields, base, {}, {to, l.dtype(yi)});

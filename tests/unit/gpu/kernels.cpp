@@ -365,6 +365,31 @@ TEST_CASE("updates that go where indices say, regions, powers of integers") {
                       {attribute("reduction", std::string_view(how))})});
       cases.same(q, how);
     }
+  // So many that the last one of each place is found first, by its number.
+  for (const DType dtype : {DType::F32, DType::F16, DType::I64, DType::Bool}) {
+    std::vector<std::int64_t> along, tuples, wide;
+    for (std::int64_t i = 0; i < 2 * 23; ++i) along.push_back(i * i % 18 - 9);
+    for (std::int64_t i = 0; i < 70; ++i) tuples.insert(tuples.end(), {i * 7 % 6 - 3, i * 5 % 8 - 4});
+    for (std::int64_t i = 0; i < 41; ++i) wide.push_back(i * i % 7 - 3);
+    Pieces p;
+    const i32 few = p.constant<std::int64_t>(DType::I64, {2, 23}, along);
+    p.gives({p.node(Op::ScatterElements, {p.input({3, 9}, dtype), few, p.input({2, 23}, dtype)},
+                    {attribute("axis", std::int64_t{1})})});
+    cases.same(p, "many of an axis, less than all lines");
+    Pieces q;
+    const i32 first = q.constant<std::int64_t>(DType::I64, {23, 2}, along);
+    q.gives({q.node(Op::ScatterElements,
+                    {q.input({9, 2}, dtype), first, q.node(Op::Transpose, {q.input({2, 23}, dtype)})})});
+    cases.same(q, "many of the first axis, turned");
+    Pieces r;
+    const i32 named = r.constant<std::int64_t>(DType::I64, {10, 7, 2}, tuples);
+    r.gives({r.node(Op::ScatterND, {r.input({3, 4, 5}, dtype), named, r.input({10, 7, 5}, dtype)})});
+    cases.same(r, "many tuples of two");
+    Pieces u;
+    const i32 single = u.constant<std::int64_t>(DType::I64, {41, 1}, wide);
+    u.gives({u.node(Op::ScatterND, {u.input({11}, dtype), single, u.input({41}, dtype)})});
+    cases.same(u, "many of a line");
+  }
   for (const char *const mode : {"avg", "max"})
     for (const std::int64_t ratio : {0, 2}) {
       Pieces p;
