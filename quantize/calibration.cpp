@@ -121,6 +121,32 @@ Status Calibration::add(const std::vector<qr::Tensor> &inputs, qr_signal *signal
   return {};
 }
 
+void Calibration::save(Vector<State::Known> &known) const {
+  for (const Watched &one : watched_) {
+    State::Known &to = known.emplace_back();
+    to.tensor = qir::at(*graph_, one.tensor).name;
+    one.observer->save(to.bytes);
+  }
+}
+
+Status Calibration::restore(const Vector<State::Known> &known, std::uint64_t samples, const RangeSettings &settings) {
+  if (known.size() != watched_.size())
+    return Status::error(ErrorId::bad_argument,
+                         format("a saved calibration: found %zu tensors, expected %zu", known.size(), watched_.size()));
+  std::vector<Unique<Observer>> observers;
+  for (std::size_t i = 0; i < known.size(); ++i) {
+    const String &name = qir::at(*graph_, watched_[i].tensor).name;
+    if (known[i].tensor != name)
+      return Status::error(ErrorId::bad_argument, format("a saved calibration: found the tensor '%s', expected '%s'",
+                                                         printable(known[i].tensor).c_str(), printable(name).c_str()));
+    observers.push_back(make_observer(settings));
+    QR_RETURN_IF_ERROR(observers.back()->restore(known[i].bytes));
+  }
+  for (std::size_t i = 0; i < known.size(); ++i) watched_[i].observer = std::move(observers[i]);
+  samples_ = samples;
+  return {};
+}
+
 const Observer *Calibration::observer(std::int32_t tensor) const noexcept {
   const std::int32_t at = of_tensor_[static_cast<std::size_t>(tensor)];
   return at < 0 ? nullptr : watched_[static_cast<std::size_t>(at)].observer.get();

@@ -5,6 +5,7 @@
 #include "quantize/observer.h"
 #include "quantize/plan.h"
 #include "quantize/runner.h"
+#include "quantize/state.h"
 
 namespace quarry::quantize {
 
@@ -16,6 +17,11 @@ class Calibration final : public HeapObject, public Ranges {
                                           unsigned threads);
   // Runs one sample; `inputs` in the order of the graph. A NaN names the tensor that has it and leaves all as it was.
   Status add(const std::vector<qr::Tensor> &inputs, qr_signal *signal);
+
+  // What is known of each tensor, and back: `settings` are those that this was made with. Where `known` is not of these
+  // tensors, all is as it was.
+  void save(Vector<State::Known> &known) const;
+  Status restore(const Vector<State::Known> &known, std::uint64_t samples, const RangeSettings &settings);
 
   // By the settings' method, or the one that was said since; `wide`: for 16 bits.
   Range range(std::int32_t tensor, const Grid &grid) const override;

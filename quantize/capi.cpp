@@ -57,6 +57,20 @@ Status read_text(const char *function, const char *argument, const qr_string &fr
   return {};
 }
 
+// A file to be written or read.
+Status read_path(const char *function, const qr_string &from, std::string_view *out) {
+  QR_RETURN_IF_ERROR(read_text(function, "path", from, out));
+  if (!out->empty()) return {};
+  return Status::error(ErrorId::bad_argument, format("%s: path: found an empty text, expected a file", function));
+}
+
+// For qr_string_destroy.
+char *copy_of(const String &text) {
+  auto *copy = static_cast<char *>(allocate_block(text.size() + 1, 16));
+  std::memcpy(copy, text.c_str(), text.size() + 1);
+  return copy;
+}
+
 // The growth rule of structs (types.h): what the caller's headers know of it.
 Status check_struct(const char *function, const char *type, const void *from, std::uint32_t first,
                     std::uint32_t known) {
@@ -207,13 +221,44 @@ qr_status *qr_quantizer_add_sample(qr_quantizer *quantizer, const qr_tensor *con
   });
 }
 
+qr_status *qr_quantizer_sample_count(qr_quantizer *quantizer, uint64_t *out_count) {
+  const char *function = __func__;
+  return with(quantizer, [&](Quantizer &object) -> Status {
+    if (!out_count) return null_argument(function, "out_count");
+    *out_count = object.samples();
+    return {};
+  });
+}
+
+qr_status *qr_quantizer_save(qr_quantizer *quantizer, qr_string path, qr_string note) {
+  const char *function = __func__;
+  return with(quantizer, [&](Quantizer &object) -> Status {
+    std::string_view name, words;
+    QR_RETURN_IF_ERROR(read_path(function, path, &name));
+    QR_RETURN_IF_ERROR(read_text(function, "note", note, &words));
+    return object.save(name, words);
+  });
+}
+
+qr_status *qr_quantizer_restore(qr_quantizer *quantizer, qr_string path, const qr_call_options *call, char **out_note) {
+  const char *function = __func__;
+  return with(quantizer, [&](Quantizer &object) -> Status {
+    std::string_view name;
+    QR_RETURN_IF_ERROR(read_path(function, path, &name));
+    Call watch;
+    QR_RETURN_IF_ERROR(read_call(function, call, &watch));
+    String note;
+    QR_RETURN_IF_ERROR(object.restore(name, watch.signal, &note));
+    if (out_note) *out_note = copy_of(note);
+    return {};
+  });
+}
+
 qr_status *qr_quantizer_write(qr_quantizer *quantizer, qr_string path, const qr_call_options *call) {
   const char *function = __func__;
   return with(quantizer, [&](Quantizer &object) -> Status {
     std::string_view name;
-    QR_RETURN_IF_ERROR(read_text(function, "path", path, &name));
-    if (name.empty())
-      return Status::error(ErrorId::bad_argument, format("%s: path: found an empty text, expected a file", function));
+    QR_RETURN_IF_ERROR(read_path(function, path, &name));
     Call watch;
     QR_RETURN_IF_ERROR(read_call(function, call, &watch));
     return object.write(name, watch.signal, &watch.progress);
@@ -234,10 +279,7 @@ qr_status *qr_quantizer_report(qr_quantizer *quantizer, qr_string format_name, c
           ErrorId::option_not_at_run_time,
           format("%s: found that nothing was written yet, expected qr_quantizer_write before", function),
           "call qr_quantizer_write");
-    const String made = name == "json" ? report_json(object.report()) : report_html(object.report());
-    auto *copy = static_cast<char *>(allocate_block(made.size() + 1, 16));
-    std::memcpy(copy, made.c_str(), made.size() + 1);
-    *out_text = copy;
+    *out_text = copy_of(name == "json" ? report_json(object.report()) : report_html(object.report()));
     return {};
   });
 }

@@ -2,46 +2,20 @@
 #include "quantize/float_model.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
 
 #include "backends/cpu-reference/folder.h"
-#include "base/os_error.h"
+#include "base/hash.h"
 #include "passes/compose.h"
 #include "passes/passes.h"
 #include "prepare/lower.h"
 #include "prepare/shapes.h"
+#include "quantize/read_file.h"
 
 namespace quarry::quantize {
 namespace {
 
 using qir::at;
 using qir::Op;
-
-Status file_error(std::string_view path, int number) {
-  return Status::error(
-             os_error_id(number, ErrorId::io_error),
-             format("the model '%s' cannot be read: %s", printable(path, 1000).c_str(), os_error_text(number).c_str()))
-      .with("file", path);
-}
-
-Result<Vector<std::uint8_t>> read_file(std::string_view path) {
-  const String name(path);
-  FILE *file = std::fopen(name.c_str(), "rb");
-  if (!file) return file_error(path, errno);
-  Vector<std::uint8_t> out;
-  std::size_t used = 0, got = 0;
-  do {
-    out.resize(std::max<std::size_t>(used * 2, std::size_t{1} << 20));
-    got = std::fread(out.data() + used, 1, out.size() - used, file);
-    used += got;
-  } while (got > 0);
-  const int number = std::ferror(file) ? errno : 0;
-  std::fclose(file);
-  if (number != 0) return file_error(path, number);
-  out.resize(used);
-  return out;
-}
 
 struct Named {
   passes::Composite what;
@@ -160,7 +134,7 @@ bool has_quantized_activation(const qir::Graph &graph) {
 
 Result<Unique<FloatModel>> FloatModel::open(std::string_view path) {
   auto made = make_unique<FloatModel>();
-  QR_ASSIGN_OR_RETURN(made->bytes_, read_file(path));
+  QR_ASSIGN_OR_RETURN(made->bytes_, read_file("model", path));
   made->file_bytes = made->bytes_.size();
   const std::size_t slash = path.find_last_of('/');
   const std::string_view folder = slash == std::string_view::npos ? std::string_view(".") : path.substr(0, slash + 1);
@@ -225,6 +199,14 @@ Status FloatModel::prepare(std::string_view shape, const Vector<String> &channel
                          "the model computes nothing in f32: found other types alone, expected f32 activations",
                          "export the model with f32 weights");
   return qir::validate_graph(graph);
+}
+
+std::uint64_t FloatModel::sum() const {
+  Hasher64 hasher;
+  hasher.add(bytes_.data(), bytes_.size());
+  for (const qir::Tensor &tensor : graph.tensors)
+    if (tensor.is_constant) hasher.add(tensor.data.data, static_cast<std::size_t>(tensor.data.size));
+  return hasher.sum();
 }
 
 }  // namespace quarry::quantize

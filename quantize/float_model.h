@@ -19,6 +19,8 @@ class FloatModel : public HeapObject {
   Status prepare(std::string_view shape, const Vector<String> &channels_last, Vector<Change> *changes);
 
   const onnx_import::Model &declared() const noexcept { return *model_; }
+  // Of the file and of the constants as they are now: of two models that differ it differs.
+  std::uint64_t sum() const;
   qir::Graph graph;
   qir::Store store;
   std::uint64_t file_bytes = 0;

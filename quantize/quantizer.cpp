@@ -92,6 +92,7 @@ Status Quantizer::prepare() {
   QR_ASSIGN_OR_RETURN(calibration_, Calibration::make(runtime_, model_->graph, observed_tensors(model_->graph, layout_),
                                                       settings_.range, settings_.threads));
   prepared_changes_ = std::move(changes);
+  model_sum_ = model_->sum();
   prepared_ = true;
   return {};
 }

@@ -22,6 +22,11 @@ class Quantizer : public HeapObject {
   Status add_sample(const qr_tensor *const *tensors, std::uint64_t count, qr_signal *signal);
   std::uint64_t samples() const noexcept { return calibration_ ? calibration_->samples() : 0; }
 
+  // What is known of the samples so far as a file, and back before the first sample: what follows is as if all samples
+  // had been given here. Another model or other options are refused. `note` is the caller's.
+  Status save(std::string_view path, std::string_view note);
+  Status restore(std::string_view path, qr_signal *signal, String *note);
+
   // Makes the quantised model of what was seen, writes it whole, and compares it with the float one.
   Status write(std::string_view path, qr_signal *signal, const qr_progress *progress);
   // Of the last `write`.
@@ -30,6 +35,9 @@ class Quantizer : public HeapObject {
 
  private:
   Status prepare();
+  // The options that were given, and sums of the files that they name, a line each; without `threads`, which changes no
+  // result.
+  Result<String> settings_text() const;
   Status improve(Plan *plan, qr_signal *signal, const qr_progress *progress, Vector<Change> *changes);
   // Whether equalised activations serve the outputs better, by the samples that are kept.
   Status choose_graph(qr_signal *signal, const qr_progress *progress);
@@ -60,6 +68,7 @@ class Quantizer : public HeapObject {
   Vector<std::pair<String, String>> given_;
   Overrides overrides_;
   Unique<FloatModel> model_;
+  std::uint64_t model_sum_ = 0;  // as it was prepared
   bool prepared_ = false, written_ = false, graph_chosen_ = false, rounds_ = false;
   Plan layout_;
   Unique<Calibration> calibration_;

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // quarry quantize: a float model and samples of its inputs to a model with QuantizeLinear and DequantizeLinear.
-#include <quarry/quantize.hpp>
+#include <sys/stat.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <quarry/quantize.hpp>
+#include <sstream>
 
 #include "command.h"
 #include "interrupt.h"
@@ -18,7 +21,7 @@ namespace tools {
 namespace {
 
 struct QuantizeFlags {
-  std::string model, out, report, backend_path, backend;
+  std::string model, out, report, backend_path, backend, resume;
   std::vector<std::string> compile_options;  // key=value, of the backend
   std::vector<std::string> calibration;
   std::vector<std::pair<std::string, std::string>> options;  // of the quantisation: key, what was given
@@ -58,6 +61,83 @@ std::string open_extents(const qr::Runtime &runtime, const QuantizeFlags &flags)
   return binding_text(inputs, shapes);
 }
 
+// What a sample is made of, so that another start knows it again: its files, their sizes and times.
+std::string identity(const SampleFiles &sample) {
+  std::string line = sample.name;
+  for (const auto &[input, path] : sample.files) {
+    struct stat info {};
+    if (stat(path.c_str(), &info) != 0) continue;  // reading it will tell
+    line += ", " + input + ": " + std::to_string(info.st_size) + " bytes of " + std::to_string(info.st_mtim.tv_sec) +
+            "." + std::to_string(info.st_mtim.tv_nsec);
+  }
+  return line;
+}
+
+std::string preparation(const ImageFlags &image) {
+  const nlohmann::json said = {image.resize,  image.crop,  image.letterbox, image.fill, image.mean,
+                               image.std_dev, image.scale, image.layout,    image.color};
+  return said.dump();
+}
+
+// A calibration that is kept in a file (--resume) while samples are taken.
+class KeptCalibration {
+ public:
+  KeptCalibration(qr::Quantizer &quantizer, const QuantizeFlags &flags, const std::vector<SampleFiles> &samples)
+      : quantizer_(quantizer), path_(flags.resume), samples_(samples), preparation_(preparation(flags.image)) {}
+
+  // How many samples the file knows.
+  size_t take_up(qr::Signal &signal) {
+    struct stat info {};
+    if (path_.empty() || stat(path_.c_str(), &info) != 0) return 0;
+    std::istringstream lines(quantizer_.restore(path_, &signal));
+    const auto count = static_cast<size_t>(quantizer_.sample_count());
+    if (count > samples_.size())
+      refuse("found " + std::to_string(count) + " samples, expected at most the " + std::to_string(samples_.size()) +
+             " that there are now");
+    std::string line;
+    std::getline(lines, line);
+    if (line != preparation_) refuse("found pictures prepared as " + line + ", expected " + preparation_);
+    for (size_t s = 0; s < count; ++s) {
+      line.clear();
+      std::getline(lines, line);
+      if (const std::string now = identity(samples_[s]); line != now)
+        refuse("sample " + std::to_string(s + 1) + ": found '" + line + "', expected '" + now + "'");
+    }
+    known_ = written_ = count;
+    return count;
+  }
+  // A sample more is known. Written the first time at once, then now and then.
+  void know(size_t count) {
+    known_ = count;
+    if (written_ == 0 || std::chrono::steady_clock::now() - when_ >= std::chrono::seconds(20)) write();
+  }
+  void write() {
+    if (path_.empty() || known_ == written_) return;
+    std::string note = preparation_ + "\n";
+    for (size_t s = 0; s < known_; ++s) note += identity(samples_[s]) + "\n";
+    quantizer_.save(path_, note);
+    written_ = known_, when_ = std::chrono::steady_clock::now();
+  }
+  void tell() const {
+    if (written_ > 0)
+      std::fprintf(stderr, "quarry: %zu of %zu samples are kept in '%s': the same command goes on from there\n",
+                   written_, samples_.size(), path_.c_str());
+  }
+
+ private:
+  [[noreturn]] void refuse(const std::string &what) const {
+    throw Failure("--resume: '" + path_ + "': " + what,
+                  "give the samples that it began with, or delete the file to begin anew");
+  }
+
+  qr::Quantizer &quantizer_;
+  const std::string &path_;
+  const std::vector<SampleFiles> &samples_;
+  const std::string preparation_;
+  size_t known_ = 0, written_ = 0;  // samples that were taken; of them, those in the file
+  std::chrono::steady_clock::time_point when_ = std::chrono::steady_clock::now();  // it was written last
+};
+
 void calibrate(qr::Quantizer &quantizer, const QuantizeFlags &flags, qr::Signal &signal, ProgressLine &progress) {
   const std::vector<qr::TensorInfo> inputs = quantizer.inputs();
   std::vector<SampleFiles> samples;
@@ -65,18 +145,28 @@ void calibrate(qr::Quantizer &quantizer, const QuantizeFlags &flags, qr::Signal 
     for (SampleFiles &one : find_samples(path, inputs)) samples.push_back(std::move(one));
   if (flags.limit > 0 && samples.size() > static_cast<size_t>(flags.limit))
     samples.resize(static_cast<size_t>(flags.limit));
-  for (size_t s = 0; s < samples.size(); ++s) {
-    progress.show(s, samples.size(), samples[s].name);
-    std::vector<TensorData> data;
-    std::vector<qr::Tensor> tensors;
-    for (const qr::TensorInfo &info : inputs)
-      data.push_back(load_input(samples[s].files.at(info.name), info, flags.image));
-    for (TensorData &one : data) tensors.push_back(one.tensor());
-    const qr::Status status = quantizer.try_add_sample(tensors.data(), tensors.size(), &signal);
-    if (status.ok()) continue;
-    if (status.code() == QR_INVALID_ARGUMENT)
-      throw Failure("the sample '" + samples[s].name + "': " + status.message(), status.hint());
-    qr::check(status);
+  KeptCalibration kept(quantizer, flags, samples);
+  size_t s = kept.take_up(signal);
+  try {
+    for (; s < samples.size(); ++s) {
+      progress.show(s, samples.size(), samples[s].name);
+      std::vector<TensorData> data;
+      std::vector<qr::Tensor> tensors;
+      for (const qr::TensorInfo &info : inputs)
+        data.push_back(load_input(samples[s].files.at(info.name), info, flags.image));
+      for (TensorData &one : data) tensors.push_back(one.tensor());
+      const qr::Status status = quantizer.try_add_sample(tensors.data(), tensors.size(), &signal);
+      if (status.code() == QR_INVALID_ARGUMENT)
+        throw Failure("the sample '" + samples[s].name + "': " + status.message(), status.hint());
+      qr::check(status);
+      kept.know(s + 1);
+    }
+    kept.write();
+  } catch (...) {  // what stops it loses no sample
+    progress.clear();
+    kept.write();
+    kept.tell();
+    throw;
   }
 }
 
@@ -148,6 +238,7 @@ int quantize(const QuantizeFlags &flags) {
                     [&](uint64_t done, uint64_t total, std::string_view what) { progress.show(done, total, what); });
   }
   if (contained) compile(runtime, flags, quantized, progress);
+  if (!flags.resume.empty()) std::remove(flags.resume.c_str());  // its work is done
   progress.clear();
   const std::string report = quantizer.report();
   const bool as_page = flags.report.size() > 5 && flags.report.rfind(".html") == flags.report.size() - 5;
@@ -177,6 +268,11 @@ void register_quantize(CLI::App &app, Action &action) {
       ->add_option("--report", flags->report,
                    "File for what was found: a page where its name ends in .html, JSON elsewhere; - is standard output")
       ->type_name("FILE|-");
+  command
+      ->add_option("--resume", flags->resume,
+                   "File that keeps what the samples have told, every 20 seconds and when something stops it; where it "
+                   "is there, it goes on from it. Removed when the model is written")
+      ->type_name("FILE");
   command->add_option("--limit", flags->limit, "Take the first so many samples; 0: all")
       ->type_name("N")
       ->check(whole_number(0));

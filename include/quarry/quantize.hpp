@@ -54,6 +54,20 @@ class Quantizer : public Handle<qr_quantizer, qr_quantizer_destroy> {
     const qr_call_options call = detail::call(signal, nullptr, nullptr);
     return Status(qr_quantizer_add_sample(get(), in.get(), count, &call));
   }
+  Result<std::uint64_t> try_sample_count() noexcept {
+    std::uint64_t count = 0;
+    Status status(qr_quantizer_sample_count(get(), &count));
+    if (!status.ok()) return Result<std::uint64_t>(std::move(status));
+    return Result<std::uint64_t>(count);
+  }
+  // What is known so far as a file, and back; `note` is yours.
+  Status try_save(std::string_view path, std::string_view note = {}) noexcept {
+    return Status(qr_quantizer_save(get(), to_c(path), to_c(note)));
+  }
+  Result<Text> try_restore(std::string_view path, Signal *signal = nullptr) noexcept {
+    const qr_call_options call = detail::call(signal, nullptr, nullptr);
+    return detail::make<Text>(qr_quantizer_restore, get(), to_c(path), &call);
+  }
   // What `progress` throws comes out of here, when the call has ended.
   Status try_write(std::string_view path, Signal *signal = nullptr, const Progress &progress = {}) {
     const detail::ProgressCall progress_call(progress);
@@ -76,6 +90,11 @@ class Quantizer : public Handle<qr_quantizer, qr_quantizer_destroy> {
   std::vector<TensorInfo> inputs() { return try_inputs().value(); }
   void add_sample(const std::vector<Tensor> &inputs, Signal *signal = nullptr) {
     check(try_add_sample(inputs.data(), inputs.size(), signal));
+  }
+  std::uint64_t sample_count() { return try_sample_count().value(); }
+  void save(std::string_view path, std::string_view note = {}) { check(try_save(path, note)); }
+  std::string restore(std::string_view path, Signal *signal = nullptr) {
+    return try_restore(path, signal).value().str();
   }
   void write(std::string_view path, Signal *signal = nullptr, const Progress &progress = {}) {
     check(try_write(path, signal, progress));

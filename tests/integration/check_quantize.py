@@ -11,9 +11,10 @@ import shutil
 import struct
 import subprocess
 import sys
+import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from program import check, digits, finish, model, new_folder, require, run, shared  # noqa: E402
+from program import check, digits, environment, finish, model, new_folder, quarry, require, run, shared  # noqa: E402
 
 folder = new_folder()
 images = os.path.join(digits, "images")
@@ -237,6 +238,49 @@ if ort_python:
         wanted = floats(theirs)
         step = [t["scale"] for t in told["tensors"] if t["name"] == told["outputs"][0]["name"]][0]
         require(f"{os.path.basename(path)}: equal to ONNX Runtime's within a step", max(abs(a - b) for a, b in zip(ours, wanted)) <= step * 1.01, (ours, wanted))
+
+# A calibration that is stopped goes on where it was, and gives the same bytes.
+many, state, ended = (os.path.join(folder, name) for name in ("many", "calibration.state", "ended.onnx"))
+os.mkdir(many)
+for i in range(30):
+    for name in sorted(os.listdir(images)):
+        shutil.copy(os.path.join(images, name), os.path.join(many, f"{i:02}-{name}"))
+last = os.path.join(many, sorted(os.listdir(many))[-1])
+whole = open(last, "rb").read()
+check("a calibration in one go", run("quantize", model, "-c", many, "-o", ended), 0)
+undisturbed = open(ended, "rb").read()
+os.remove(ended)
+with open(last, "wb") as cut:
+    cut.write(whole[:60])
+resumed = ("quantize", model, "-c", many, "-o", ended, "--resume", state)
+check("the last picture is damaged", run(*resumed), 2, "299 of 300 samples are kept", "Corrupt PNG")
+with open(last, "wb") as good:
+    good.write(whole)
+kept = open(state, "rb").read()
+check("a calibration of other options", run(*resumed, "--activations", "u16"), 3, "QR-C0007", "expected activations=u16", "delete the file")
+check("of pictures prepared otherwise", run(*resumed, "--scale", "0.5"), 3, "found pictures prepared as", "0.5")
+check("of more samples", run(*resumed, "--limit", "3"), 3, "found 299 samples, expected at most the 3")
+check("of other samples", run("quantize", model, "-c", images, "-c", many, "-o", ended, "--resume", state), 3, "sample 1: found", "00-digit_0.png")
+check("of another model", run("quantize", out, "-c", many, "-o", ended, "--resume", state), 3)
+for what, damaged in (("cut off", kept[:-9]), ("changed", kept[:5000] + bytes([kept[5000] ^ 1]) + kept[5001:]), ("of another kind", whole), ("empty", b"")):
+    with open(state, "wb") as file:
+        file.write(damaged)
+    check(f"a saved calibration that is {what}", run(*resumed), 3, "QR-F0006", "calibration.state", "expected one that was saved whole")
+    require(f"one that is {what} stays as it is", open(state, "rb").read() == damaged and not os.path.exists(ended))
+with open(state, "wb") as file:
+    file.write(kept)
+check("it goes on", run(*resumed, "--threads", "1"), 0)
+require("to the same bytes", open(ended, "rb").read() == undisturbed)
+require("what it was kept in is gone", not os.path.exists(state))
+# Killed at any time: what was written last is whole.
+running = subprocess.Popen([quarry, *resumed], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment)
+while running.poll() is None and not os.path.exists(state):
+    time.sleep(0.001)
+running.kill()
+running.wait()
+os.path.exists(ended) and os.remove(ended)
+check("after a kill", run(*resumed), 0)
+require("the same bytes too", open(ended, "rb").read() == undisturbed)
 
 # What goes wrong is named, and nothing half-written is left.
 bad = os.path.join(folder, "bad")

@@ -26,6 +26,28 @@ def test_step_by_step(digits, tmp_path):
     assert {"activations", "weights", "overrides"} <= {option.key for option in quarry.quantize_options()}
 
 
+def test_a_calibration_that_is_taken_up(digits, tmp_path):
+    images, state = digits.images[:40], tmp_path / "calibration.state"
+    quarry.quantize(digits.model, images, tmp_path / "whole.onnx")
+
+    def stopped():
+        yield from images[:35]
+        raise KeyError("enough")
+
+    with pytest.raises(KeyError, match="enough"):
+        quarry.quantize(digits.model, stopped(), tmp_path / "parts.onnx", resume=state)
+    with pytest.raises(quarry.InvalidArgument, match="activations=u16"):
+        quarry.quantize(digits.model, images, tmp_path / "parts.onnx", resume=state, activations="u16")
+    quantizer = quarry.Quantizer(digits.model)
+    assert quantizer.restore(state) == "" and quantizer.samples == 35
+    quantizer.save(state, "mine")
+    with pytest.raises(quarry.FailedPrecondition, match="35 samples were given"):
+        quantizer.restore(state)
+    quarry.quantize(digits.model, images, tmp_path / "parts.onnx", resume=state)
+    assert (tmp_path / "parts.onnx").read_bytes() == (tmp_path / "whole.onnx").read_bytes()
+    assert not state.exists()
+
+
 def test_what_goes_wrong(digits, tmp_path):
     with pytest.raises(quarry.InvalidArgument, match="u9"):
         quarry.Quantizer(digits.model, activations="u9")

@@ -6,6 +6,7 @@
 
 import json
 import os
+import time
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Union
 
 from ._library import Text, ffi, library_path, new_struct, string_of, taken_text
@@ -94,6 +95,24 @@ class Quantizer(Handle):
         call = CallOptions(signal, None, None)
         call.done(_library().qr_quantizer_add_sample(self._ptr, tensors.pointers, tensors.count, call.c))
 
+    @property
+    def samples(self) -> int:
+        """How many samples the model was shown, those of a calibration that was taken up included."""
+        count = ffi.new("uint64_t *")
+        check(_library().qr_quantizer_sample_count(self._ptr, count))
+        return int(count[0])
+
+    def save(self, path: Union[str, "os.PathLike[str]"], note: str = "") -> None:
+        """Writes all that is known of the samples so far to a file, from which another process can go on."""
+        file, text = Text(os.fspath(path)), Text(note)
+        check(_library().qr_quantizer_save(self._ptr, file.c, text.c))
+
+    def restore(self, path: Union[str, "os.PathLike[str]"], *, signal: Optional[Signal] = None) -> str:
+        """Takes up what `save` wrote, before the first sample, and gives its note."""
+        call, file, out = CallOptions(signal, None, None), Text(os.fspath(path)), ffi.new("char **")
+        call.done(_library().qr_quantizer_restore(self._ptr, file.c, call.c, out))
+        return taken_text(out)
+
     def write(self, path: Union[str, "os.PathLike[str]"], *, signal: Optional[Signal] = None, progress: Optional[Progress] = None) -> Dict[str, Any]:
         """Makes the quantised model of what was seen, writes it whole, and gives the report."""
         call, file = CallOptions(signal, None, progress), Text(os.fspath(path))
@@ -112,9 +131,28 @@ class Quantizer(Handle):
 
 
 def quantize(model: Union[str, "os.PathLike[str]"], samples: Iterable[Sample], output: Union[str, "os.PathLike[str]"], *, runtime: Optional[Runtime] = None,
-             signal: Optional[Signal] = None, progress: Optional[Progress] = None, **options: Any) -> Dict[str, Any]:
-    """Quantises a float ONNX model by samples of its inputs, which may be a generator: they are read one at a time. Gives the report."""
+             signal: Optional[Signal] = None, progress: Optional[Progress] = None, resume: Union[str, "os.PathLike[str]", None] = None, **options: Any) -> Dict[str, Any]:
+    """Quantises a float ONNX model by samples of its inputs, which may be a generator: they are read one at a time. Gives the report.
+
+    resume: a file that keeps what the samples have told, every 20 seconds and when something stops it. Where it is there, as many samples as it knows are
+    passed over: give the same ones in the same order. Removed when the model is written."""
     with Quantizer(model, runtime=runtime, **options) as quantizer:
-        for sample in samples:
-            quantizer.add(sample, signal=signal)
-        return quantizer.write(output, signal=signal, progress=progress)
+        if resume is not None and os.path.exists(resume):
+            quantizer.restore(resume, signal=signal)
+        known, written = quantizer.samples, time.monotonic()
+        try:
+            for index, sample in enumerate(samples):
+                if index < known:
+                    continue
+                quantizer.add(sample, signal=signal)
+                if resume is not None and time.monotonic() - written >= 20:
+                    quantizer.save(resume)
+                    written = time.monotonic()
+        except BaseException:
+            if resume is not None and quantizer.samples > known:
+                quantizer.save(resume)
+            raise
+        report = quantizer.write(output, signal=signal, progress=progress)
+    if resume is not None and os.path.exists(resume):
+        os.remove(resume)
+    return report
