@@ -98,6 +98,38 @@ QR_API QR_MUST_USE qr_status *qr_quantizer_input(qr_quantizer *quantizer, uint64
 QR_API QR_MUST_USE qr_status *qr_quantizer_add_sample(qr_quantizer *quantizer, const qr_tensor *const *inputs,
                                                       uint64_t input_count, const qr_call_options *call);
 
+/* The number of samples seen so far, those of a calibration that was taken up included.
+ * @param quantizer  borrows.
+ * @param out_count  borrows: the number.
+ * @thread  [exclusive:quantizer]
+ * @errors  INVALID_ARGUMENT
+ * @since   0.1 */
+QR_API QR_MUST_USE qr_status *qr_quantizer_sample_count(qr_quantizer *quantizer, uint64_t *out_count);
+
+/* Writes all that is known of the samples so far to a file, from which another process can go on. It appears whole or
+ * not at all, and may be written over again. Its size hangs on the model and on option "evaluate", not on the samples.
+ * @param quantizer  borrows.
+ * @param path       borrows: UTF-8: the file to write.
+ * @param note       borrows: UTF-8, may be empty: given back by qr_quantizer_restore; which samples these were, say.
+ * @thread  [exclusive:quantizer] [blocking]
+ * @errors  PERMISSION_DENIED, RESOURCE_EXHAUSTED (disk or memory), and as qr_quantizer_input_count
+ * @since   0.1 */
+QR_API QR_MUST_USE qr_status *qr_quantizer_save(qr_quantizer *quantizer, qr_string path, qr_string note);
+
+/* Takes up what qr_quantizer_save wrote, before the first sample. What follows is as if all samples had been given to
+ * this quantizer. One that fails leaves it as it was.
+ * @param quantizer  borrows.
+ * @param path       borrows: UTF-8.
+ * @param call       borrows: may be NULL; its signal aborts it.
+ * @param out_note   gives: qr_string_destroy; NUL-terminated. May be NULL.
+ * @thread  [exclusive:quantizer] [blocking]
+ * @errors  NOT_FOUND, PERMISSION_DENIED, CORRUPT (no saved calibration, or a damaged one), INVALID_ARGUMENT (of another
+ *          model or of other options), FAILED_PRECONDITION (samples were given already), CANCELLED, DEADLINE_EXCEEDED,
+ *          RESOURCE_EXHAUSTED, and as qr_quantizer_input_count
+ * @since   0.1 */
+QR_API QR_MUST_USE qr_status *qr_quantizer_restore(qr_quantizer *quantizer, qr_string path, const qr_call_options *call,
+                                                   char **out_note);
+
 /* Makes the quantised model of the samples seen so far, compares it with the float one on those that were kept, and
  * writes it. The file appears whole or not at all. More samples may follow, and another write.
  * @param quantizer  borrows.
