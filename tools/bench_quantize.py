@@ -18,6 +18,7 @@ import logging
 import os
 import resource
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -231,14 +232,24 @@ def table(args):
         print(f"\nmedian difference {np.median(gains):+.1f} dB, least {min(gains):+.1f} dB; held out {np.median(others):+.1f} dB, least {min(others):+.1f} dB")
 
 
+# The peak of a child's memory begins with what its parent has, and this program has much: so a small one starts it.
+LAUNCH = """
+import os, sys
+child = os.posix_spawn(sys.argv[1], sys.argv[1:], os.environ, file_actions=[(os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)])
+_, status, used = os.wait4(child, 0)
+print(used.ru_utime + used.ru_stime, used.ru_maxrss / 1024)
+sys.exit(os.waitstatus_to_exitcode(status) != 0)
+"""
+
+
 def ours(args, model, samples, out, *flags):
     """The report, or why there is none; seconds; seconds of processors; peak of memory in MB."""
     began = time.monotonic()
-    child = subprocess.Popen([args.program, "quantize", model, "-c", samples, "-o", out, "--report", out + ".json", *args.ours.split(), *flags], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-    told = child.stderr.read()
-    _, status, used = os.wait4(child.pid, 0)
+    command = [args.program, "quantize", model, "-c", samples, "-o", out, "--report", out + ".json", *args.ours.split(), *flags]
+    done = subprocess.run([sys.executable, "-S", "-c", LAUNCH, *command], capture_output=True, text=True)
     seconds = time.monotonic() - began
-    return (json.load(open(out + ".json")) if status == 0 else told.splitlines()[0][:160]), seconds, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
+    busy, memory = (float(one) for one in done.stdout.split())
+    return (json.load(open(out + ".json")) if done.returncode == 0 else done.stderr.splitlines()[0][:160]), seconds, busy, memory
 
 
 def targets(args):

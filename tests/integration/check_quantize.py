@@ -239,6 +239,23 @@ if ort_python:
         step = [t["scale"] for t in told["tensors"] if t["name"] == told["outputs"][0]["name"]][0]
         require(f"{os.path.basename(path)}: equal to ONNX Runtime's within a step", max(abs(a - b) for a, b in zip(ours, wanted)) <= step * 1.01, (ours, wanted))
 
+# Samples are not kept: ten times as many take no more memory.
+small = os.path.join(shared, "models", "vww_mobilenetv1_0.25_96_f32", "model.onnx")
+if os.path.exists(small):
+    sample = os.path.join(folder, "sample.npy")
+    npy(sample, [((i * 37) % 101) / 101 for i in range(96 * 96 * 3)], [1, 3, 96, 96])
+    peaks = []
+    for count in (60, 600):
+        there = os.path.join(folder, f"of-{count}")
+        os.mkdir(there)
+        for i in range(count):
+            os.symlink(sample, os.path.join(there, f"{i:04}.npy"))
+        child = subprocess.Popen([quarry, "quantize", small, "-c", there, "-o", os.path.join(folder, "many.onnx"), "--evaluate", "4", *plainly], stdout=subprocess.DEVNULL, env=environment)
+        _, status, used = os.wait4(child.pid, 0)
+        require(f"{count} samples", status == 0, status)
+        peaks.append(used.ru_maxrss / 1024)
+    require("memory does not grow with samples", peaks[1] < peaks[0] + 20, peaks)
+
 # A calibration that is stopped goes on where it was, and gives the same bytes.
 many, state, ended = (os.path.join(folder, name) for name in ("many", "calibration.state", "ended.onnx"))
 os.mkdir(many)
