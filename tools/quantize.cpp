@@ -164,7 +164,10 @@ void calibrate(qr::Quantizer &quantizer, const QuantizeFlags &flags, qr::Signal 
     kept.write();
   } catch (...) {  // what stops it loses no sample
     progress.clear();
-    kept.write();
+    try {
+      kept.write();
+    } catch (...) {  // what stopped it is what is told; the file is as it was
+    }
     kept.tell();
     throw;
   }
@@ -222,7 +225,7 @@ int quantize(const QuantizeFlags &flags) {
   std::optional<ScratchFolder> scratch;
   if (contained) scratch.emplace();
   const std::string quantized = contained ? scratch->path() + "/quantized.onnx" : flags.out;
-  if (flags.out == flags.model)
+  if (is_same_file(flags.out, flags.model))
     throw UsageError("quantising '" + flags.model + "' would overwrite it", "name the result: -o FILE");
   if (!flags.resume.empty() && (is_same_file(flags.resume, flags.out) || is_same_file(flags.resume, flags.report)))
     throw UsageError("--resume: found '" + flags.resume + "', which is to be written too, expected a file of its own",

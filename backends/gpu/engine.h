@@ -5,8 +5,8 @@
 #include <atomic>
 #include <span>
 
-#include "backends/gpu/opencl/device.h"
 #include "backends/gpu/kernels/kernel.h"
+#include "backends/gpu/opencl/device.h"
 #include "formats/qir/graph.h"
 
 namespace quarry::gpu {

@@ -86,6 +86,20 @@ inline qr::Session session(qr::Runtime &runtime, const std::string &model = smal
   return qr::Session(opened, &options);
 }
 
+// small_model as a container for the gpu, and a session of a container.
+inline void compile(qr::Runtime &runtime, const std::string &path, qr::Options::Pairs pairs = {}) {
+  qr::Options options(runtime);
+  options.set("backend", "gpu");
+  for (const auto &[key, value] : pairs) options.set(key, value);
+  const std::string model = small_model();
+  qr::Model(runtime, model.data(), model.size()).compile(path, &options);
+}
+inline qr::Session open_container(qr::Runtime &runtime, const std::string &path) {
+  qr::Options options(runtime);
+  options.set("backend", "gpu");
+  return qr::Session(qr::Model(runtime, path), &options);
+}
+
 // y[4, 8] is what small_model gives for x[4, 16].
 inline bool is_right(const float *x, const float *y, float tolerance = 1e-3f) {
   for (std::size_t m = 0; m < 4; ++m)

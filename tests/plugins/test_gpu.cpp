@@ -207,24 +207,17 @@ TEST_CASE("weights as images: right, counted, and each failure of the driver a c
 
 TEST_CASE("a container whose kernels read images opens on a device without") {
   if (!has_device()) return;
-  const std::string path = "/tmp/quarry-gpu-images-" + std::to_string(getpid()) + ".qrm", model = small_model();
+  const std::string path = "/tmp/quarry-gpu-images-" + std::to_string(getpid()) + ".qrm";
   {
     const Layer layer;
     qr::Runtime runtime;
-    qr::Options options(runtime);
-    options.set("backend", "gpu");
-    options.set("gpu.images", "on");
-    const qr::Model opened(runtime, model.data(), model.size());
-    opened.compile(path, &options);
+    compile(runtime, path, {{"gpu.images", "on"}});
   }
   for (const auto &[script, made_images] : {std::pair{"", 1}, std::pair{"images=0", 0}, std::pair{"images=15", 0}}) {
     CAPTURE(std::string(script));
     const Layer layer(script);
     qr::Runtime runtime;
-    qr::Options options(runtime);
-    options.set("backend", "gpu");
-    const qr::Model opened(runtime, path);
-    qr::Session made(opened, &options);
+    qr::Session made = open_container(runtime, path);
     CHECK(run(made, 2));
     CHECK_EQ(layer.count("CreateImage"), made_images);
     CHECK_EQ(layer.count("sources"), made_images ? 0 : 1);
@@ -257,23 +250,17 @@ TEST_CASE("gpu and cpu in one process, four threads with a session of each") {
 
 TEST_CASE("a container made here compiles nothing when it is opened; for another driver it does") {
   if (!has_device()) return;
-  const std::string path = "/tmp/quarry-gpu-" + std::to_string(getpid()) + ".qrm", model = small_model();
+  const std::string path = "/tmp/quarry-gpu-" + std::to_string(getpid()) + ".qrm";
   {
     const Layer layer;
     qr::Runtime runtime;
-    qr::Options options(runtime);
-    options.set("backend", "gpu");
-    const qr::Model opened(runtime, model.data(), model.size());
-    opened.compile(path, &options);
+    compile(runtime, path);
     CHECK_EQ(layer.count("sources"), 1);
   }
   for (const char *const script : {"", "driver=9.9"}) {
     const Layer layer(script);
     qr::Runtime runtime;
-    qr::Options options(runtime);
-    options.set("backend", "gpu");
-    const qr::Model opened(runtime, path);
-    qr::Session made(opened, &options);
+    qr::Session made = open_container(runtime, path);
     CHECK(run(made, 2));
     CHECK_EQ(layer.count("sources"), *script ? 1 : 0);
   }

@@ -49,17 +49,6 @@ class Builder {
   std::vector<int> files_;
 };
 
-void compile(qr::Runtime &runtime, const std::string &path) {
-  qr::Options options(runtime);
-  options.set("backend", "gpu");
-  const std::string model = small_model();
-  qr::Model(runtime, model.data(), model.size()).compile(path, &options);
-}
-qr::Session open_container(qr::Runtime &runtime, const std::string &path) {
-  qr::Options options(runtime);
-  options.set("backend", "gpu");
-  return qr::Session(qr::Model(runtime, path), &options);
-}
 std::string container() { return "/tmp/quarry-gpu-builds-" + std::to_string(getpid()) + ".qrm"; }
 
 }  // namespace

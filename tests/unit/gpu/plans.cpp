@@ -101,6 +101,24 @@ TEST_CASE("a refused node says what was found and what was expected") {
   CHECK(compiled(p, true).refused[0].ok());
 }
 
+// Where every element looked at every update, a table of an embedding's gradients would never end.
+TEST_CASE(
+    "many scattered updates that replace are found by their numbers; few, and those that are joined, are looked at") {
+  const auto steps = [](std::int64_t updates, std::string_view reduction) {
+    Pieces p;
+    const Vector<std::int64_t> rows(static_cast<std::size_t>(updates), 1);
+    const i32 at = p.constant<std::int64_t>(DType::I64, {updates, 1}, {rows.begin(), rows.end()});
+    p.gives({p.node(Op::ScatterND, {p.input({5, 8}), at, p.input({updates, 8})},
+                    {Pieces::attribute("reduction", reduction)})});
+    return kernels(compiled(p).plan);
+  };
+  const std::string many = steps(500, "none");
+  CHECK(many.ends_with(" ScatterWinner ScatterTake"));
+  CHECK_EQ(many.find("Scatter "), std::string::npos);
+  CHECK_EQ(steps(2, "none"), "Scatter");
+  CHECK_EQ(steps(500, "add"), "Scatter");
+}
+
 TEST_CASE("equal steps share a kernel, and the source follows from the plan") {
   Pieces p;
   const i32 x = p.input({2, 8});

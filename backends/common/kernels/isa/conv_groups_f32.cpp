@@ -9,6 +9,7 @@
 #include "backends/common/kernels/conv_shape.h"
 #include "backends/common/kernels/isa/activate.h"
 #include "backends/common/kernels/isa/kernels.h"
+#include "backends/common/kernels/isa/parts.h"
 #include "backends/common/kernels/isa/taps.h"
 
 namespace quarry::kernels::QR_ISA {
@@ -48,16 +49,6 @@ template <int G, class Body>
 QR_INLINE void each_input(Body &&body) noexcept {
   each_of(body, std::make_integer_sequence<int, G>{});
 }
-
-struct Whole {
-  __attribute__((always_inline)) VecF get(const float *p) const noexcept { return load(p); }
-  __attribute__((always_inline)) void put(float *p, VecF v) const noexcept { store(p, v); }
-};
-struct Part {
-  int count;
-  __attribute__((always_inline)) VecF get(const float *p) const noexcept { return load_part(p, count); }
-  __attribute__((always_inline)) void put(float *p, VecF v) const noexcept { store_part(p, v, count); }
-};
 
 template <class Lanes, class F>
 QR_INLINE void finish(const Row &row, std::int64_t ox, VecF sum, Lanes lanes, F act) noexcept {

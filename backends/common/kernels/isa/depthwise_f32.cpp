@@ -7,6 +7,7 @@
 #include "backends/common/kernels/isa/activate.h"
 #include "backends/common/kernels/isa/depthwise_planes.h"
 #include "backends/common/kernels/isa/kernels.h"
+#include "backends/common/kernels/isa/parts.h"
 #include "backends/common/kernels/isa/prefetch.h"
 #include "backends/common/kernels/isa/taps.h"
 
@@ -19,16 +20,6 @@ struct Depthwise {
   const float *x, *w, *bias, *r;
   float *y;
   bool far;  // x and y are more than the near caches hold
-};
-
-struct Whole {
-  __attribute__((always_inline)) VecF get(const float *p) const noexcept { return load(p); }
-  __attribute__((always_inline)) void put(float *p, VecF v) const noexcept { store(p, v); }
-};
-struct Part {
-  int count;
-  __attribute__((always_inline)) VecF get(const float *p) const noexcept { return load_part(p, count); }
-  __attribute__((always_inline)) void put(float *p, VecF v) const noexcept { store_part(p, v, count); }
 };
 
 // What the pixels of one row of output share.
