@@ -209,13 +209,6 @@ void compile(const qr::Runtime &runtime, const QuantizeFlags &flags, const std::
                [&](uint64_t done, uint64_t total, std::string_view what) { progress.show(done, total, what); });
 }
 
-bool is_same_file(const std::string &a, const std::string &b) {
-  struct stat first {
-  }, second{};
-  return a == b || (stat(a.c_str(), &first) == 0 && stat(b.c_str(), &second) == 0 && first.st_dev == second.st_dev &&
-                    first.st_ino == second.st_ino);
-}
-
 int quantize(const QuantizeFlags &flags) {
   const bool contained = flags.out.size() > 4 && flags.out.rfind(".qrm") == flags.out.size() - 4;
   if (contained != !flags.backend.empty())
@@ -225,11 +218,6 @@ int quantize(const QuantizeFlags &flags) {
   std::optional<ScratchFolder> scratch;
   if (contained) scratch.emplace();
   const std::string quantized = contained ? scratch->path() + "/quantized.onnx" : flags.out;
-  if (is_same_file(flags.out, flags.model))
-    throw UsageError("quantising '" + flags.model + "' would overwrite it", "name the result: -o FILE");
-  if (!flags.resume.empty() && (is_same_file(flags.resume, flags.out) || is_same_file(flags.resume, flags.report)))
-    throw UsageError("--resume: found '" + flags.resume + "', which is to be written too, expected a file of its own",
-                     "it is removed when the model is written");
   SessionFlags session;
   session.backend_path = flags.backend_path;
   const qr::Runtime runtime = session.runtime();

@@ -101,7 +101,8 @@ std::string flag_hint(const CLI::App &app, const CLI::App &command, const std::s
 bool names_a_result(const CLI::Option &option) {
   const std::string name = option.get_name(), type = option.get_type_name();
   if (name == "--json") return type == "FILE|-";
-  return name == "--output" || name == "--plot" || (name == "--profile" && type != "FILE");
+  return name == "--output" || name == "--plot" || name == "--report" || name == "--resume" ||
+         (name == "--profile" && type != "FILE");
 }
 
 bool is_same_file(const struct stat &one, const std::string &path) {

@@ -286,7 +286,9 @@ for what, damaged in (("cut off", kept[:-9]), ("changed", kept[:5000] + bytes([k
     require(f"one that is {what} stays as it is", open(state, "rb").read() == damaged and not os.path.exists(ended))
 with open(state, "wb") as file:
     file.write(kept)
-check("kept where the model goes", run("quantize", model, "-c", many, "-o", ended, "--resume", ended), 2, "expected a file of its own")
+check("kept where the model goes", run("quantize", model, "-c", many, "-o", ended, "--resume", ended), 2, "for --output and for --resume, expected one for each")
+check("kept where the model lies", run("quantize", model, "-c", many, "-o", ended, "--resume", model), 2, "expected another file", "--resume would overwrite it")
+check("a report over the model", run("quantize", model, "-c", many, "-o", ended, "--report", model), 2, "--report would overwrite it")
 check("kept in a folder that is not there", run(*resumed[:-1], os.path.join(folder, "nowhere", "state")), 3, "QR-F0003")
 check("it goes on", run(*resumed, "--threads", "1"), 0)
 require("to the same bytes", open(ended, "rb").read() == undisturbed)
