@@ -146,7 +146,11 @@ htp_steps() {
   fi
   step "htp, on Qualcomm's libraries and their emulator" python3 tests/integration/check_htp.py "$build" "$shared" "$libraries"
   step "htp: ONNX's own node tests" python3 tests/integration/check_htp_nodes.py "$build" "$shared" "$libraries"
-  step "htp: options, profiles, threads" python3 tests/integration/check_htp_run.py "$build" "$shared" "$libraries"
+  if [ -d "$shared/models" ]; then
+    step "htp: options, profiles, threads" python3 tests/integration/check_htp_run.py "$build" "$shared" "$libraries"
+  else
+    skip "htp: options, profiles, threads" "there is no $shared/models (set QUARRY_SHARED)"
+  fi
   ! has_opencl || step "htp, gpu and cpu in one process" env QUARRY_QNN_PATH="$libraries" POCL_CACHE_DIR="$build/pocl-cache" \
     QUARRY_BACKEND_PATH="$build/backends/htp:$build/backends/gpu:$build/backends/cpu" "$build/tests/plugins/test_gpu_runs" "gpu and cpu in one process"
   step "htp: which option counts, files and refusals" python3 tests/integration/check_htp_options.py "$build" "$shared" "$libraries"
@@ -158,8 +162,12 @@ htp_steps() {
   step "htp: ONNX's own node tests, on the oldest and the newest architecture" python3 tests/integration/check_htp_nodes.py "$build" "$shared" "$libraries" --ends
   [ ! -d "$build/onnx-newest/node" ] ||
     step "htp: node tests of the newest ONNX package" python3 tests/integration/check_htp_nodes.py "$build" "$shared" "$libraries" --nodes "$build/onnx-newest/node"
-  step "htp, all one-operator models against ONNX Runtime" python3 tests/integration/check_htp_ops.py "$build" "$shared" "$libraries" --all
-  step "htp, the real models" python3 tests/integration/check_htp_models.py "$build" "$shared" "$libraries" --all
+  if [ -d "$shared/models" ]; then
+    step "htp, all one-operator models against ONNX Runtime" python3 tests/integration/check_htp_ops.py "$build" "$shared" "$libraries" --all
+    step "htp, the real models" python3 tests/integration/check_htp_models.py "$build" "$shared" "$libraries" --all
+  else
+    skip "htp, the real models" "there is no $shared/models (set QUARRY_SHARED)"
+  fi
   [ -d "$build/contrib" ] || return 0
   export QUARRY_QNN_PATH="$libraries"
   step "ONNX Runtime's transformer operators, on htp" conform contrib htp 30 -O soc_model=SM8650 --rtol 0.01 --range-floor 0.01 "$build/contrib"
