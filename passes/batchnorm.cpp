@@ -16,6 +16,9 @@ struct WeightLayout {
   std::int64_t outer = 1, per_group = 0, inner = 1;  // of one group's block
 };
 
+// The operators that take a normalisation over: each has its weight at input 1 and its bias at 2.
+bool has_weight(Op op) { return op == Op::Conv || op == Op::ConvTranspose || op == Op::Gemm; }
+
 bool layout_of(const qir::Node &node, const qir::Shape &weight, WeightLayout *out) {
   std::int64_t rest = 1;
   for (std::size_t i = 2; i < weight.size(); ++i) rest *= weight[i];
@@ -38,7 +41,7 @@ bool layout_of(const qir::Node &node, const qir::Shape &weight, WeightLayout *ou
 }
 
 bool fold_into(qir::Graph &graph, Store &store, const qir::Uses &uses, qir::Node &conv, const qir::Node &norm) {
-  if (norm.get_int("training_mode", 0) != 0 || norm.outputs.size() != 1) return false;
+  if (!has_weight(conv.op) || norm.get_int("training_mode", 0) != 0 || norm.outputs.size() != 1) return false;
   if (!uses.used_once(conv.outputs[0])) return false;
   const float *weight = constant_floats(graph, conv.inputs[1]);
   const std::int32_t bias_id = input_of(conv, 2);

@@ -335,6 +335,20 @@ Status variadic(Rewriter &node) {
   return node.finish(op_of(node), node.inputs());
 }
 
+// ONNX Runtime takes -1 as the last axis; QIR has axes as they count.
+Status transpose(Rewriter &node) {
+  QR_RETURN_IF_ERROR(node.need_inputs(1));
+  QR_ASSIGN_OR_RETURN(qir::Node made, node.copy(Op::Transpose, node.inputs()));
+  if (const Vector<std::int64_t> *given = made.get_ints("perm")) {
+    Vector<std::int64_t> perm = *given;
+    const auto rank = static_cast<std::int64_t>(node.tensor(0).shape.size());
+    for (std::int64_t &axis : perm)
+      if (axis < 0 && axis >= -rank) axis += rank;
+    made.set("perm", std::move(perm));
+  }
+  return node.finish(std::move(made));
+}
+
 Status cast(Rewriter &node) {
   QR_ASSIGN_OR_RETURN([[maybe_unused]] const DType to,
                       element_type(static_cast<std::int32_t>(node.get_int("to", 0)), node.where));
@@ -381,6 +395,7 @@ constexpr struct {
     {"Squeeze", squeeze},
     {"Sum", variadic},
     {"TopK", top_k},
+    {"Transpose", transpose},
     {"Unsqueeze", squeeze},
     {"Upsample", upsample},
 };

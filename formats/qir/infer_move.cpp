@@ -327,6 +327,11 @@ Status transpose(const Node &node, Inputs inputs, Outputs outputs) {
     if (perm->size() != shape.size)
       return node_error(node, ErrorId::qir_attribute, "attribute 'perm' has %zu entries, expected %u", perm->size(),
                         shape.size);
+    // Who moves the data takes them as they are written, so -1 is not the last axis here; the importer writes that.
+    for (const std::int64_t axis : *perm)
+      if (axis < 0)
+        return node_error(node, ErrorId::qir_attribute, "attribute 'perm' has the entry %lld, expected 0 to %u",
+                          ll(axis), shape.size - 1);
     QR_RETURN_IF_ERROR(resolve_axes(node, {perm->data(), perm->size()}, shape.size, &axes));
     for (std::size_t i = 0; i < shape.size; ++i) shape.values[i] = inputs[0].shape[static_cast<std::size_t>(axes[i])];
   }

@@ -49,6 +49,27 @@ TEST_CASE("softmax before opset 13 works on rows") {
   CHECK_EQ(done.graph.nodes.size(), 4u);  // Flatten, Softmax, Reshape; and one Softmax as it is
 }
 
+TEST_CASE("axes of Transpose are written as they count") {
+  const auto axes = [](std::vector<std::int64_t> perm) {
+    ModelText text(21);
+    text.input("x", {2, 3, 4});
+    ModelText::set(text.node("Transpose", {"x"}, {"y"}), "perm", perm);
+    text.output("y");
+    return text;
+  };
+  Imported done;
+  import(axes({0, -1, -2}), done);
+  REQUIRE_OK(done.status);
+  CHECK((*done.graph.nodes[0].get_ints("perm") == Vector<std::int64_t>{0, 2, 1}));
+  CHECK((done.tensor(done.graph.outputs[0]).shape == qir::Shape{2, 4, 3}));
+  const std::vector<std::int64_t> wrong[] = {{0, 1, -1, 2}, {0, 2, -1}, {0, 1, -4}, {0, 1, 3}};
+  for (const std::vector<std::int64_t> &bad : wrong) {
+    Imported refused;
+    import(axes(bad), refused);
+    CHECK_FALSE(refused.status.ok());
+  }
+}
+
 TEST_CASE("old resize and upsample") {
   ModelText text(10);
   text.input("x", {1, 1, 2, 2});

@@ -120,3 +120,22 @@ TEST_CASE("variances are taken around the mean") {
   CHECK_EQ(count(p.graph, Op::ReduceMean), 2u);
   CHECK_EQ(count(p.graph, Op::ReduceSum), 1u);
 }
+
+// Operators of one input stand here for all that have no weight at input 1: the pass must look at the operator first.
+TEST_CASE("a normalisation behind what has no weight stays") {
+  for (const Op op : {Op::Relu, Op::Identity, Op::Sigmoid, Op::GlobalAveragePool, Op::Softmax}) {
+    CAPTURE(qir::op_name(op));
+    Pieces p;
+    const i32 made = p.of(op, p.input({1, 4, 3, 3}));
+    p.gives({p.node(Op::BatchNormalization, {made, p.column(4), p.column(4), p.column(4), p.column(4)})});
+    const std::vector<double> expected = run(p.graph);
+    passes::fold_batch_normalization(p.graph, p.store);
+    CHECK_EQ(count(p.graph, Op::BatchNormalization), 1u);
+    CHECK(difference(run(p.graph), expected) == 0);
+  }
+  Pieces p;  // of two inputs, the second one a constant as a weight is
+  const i32 sum = p.add(p.input({1, 4, 3, 3}), p.column(4, {1, 4, 1, 1}));
+  p.gives({p.node(Op::BatchNormalization, {sum, p.column(4), p.column(4), p.column(4), p.column(4)})});
+  passes::fold_batch_normalization(p.graph, p.store);
+  CHECK_EQ(ops(p.graph), "Add BatchNormalization");
+}

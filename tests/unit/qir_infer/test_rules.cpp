@@ -217,6 +217,8 @@ TEST_CASE("movement") {
   CHECK_INFERS(C(Op::Unsqueeze).f32({3, 4}).ints({0, -4}), "QR-G0004 Unsqueeze 'n': axis -4 is named twice");
   CHECK_INFERS(C(Op::Transpose).f32({2, 3, 4}), "f32[4,3,2]");
   CHECK_INFERS(C(Op::Transpose).f32({2, 3, 4}).set("perm", {1, 2, 0}), "f32[3,4,2]");
+  CHECK_INFERS(C(Op::Transpose).f32({2, 3, 4}).set("perm", {0, 2, -2}),
+               "QR-G0005 Transpose 'n': attribute 'perm' has the entry -2, expected 0 to 2");
   CHECK_INFERS(C(Op::Concat).f32({2, 3}).f32({2, Q}).set("axis", -1), "f32[2,?]");
   CHECK_INFERS(C(Op::Concat).f32({2, 3}).f32({3, 3}).set("axis", 1),
                "QR-G0004 Concat 'n': input 1 has shape [3,3], which does not join [2,3] along axis 1");
