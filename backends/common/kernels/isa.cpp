@@ -8,17 +8,17 @@
 
 namespace quarry::kernels {
 
-// QR_KERNEL_ISAS(X): X(namespace) for each instruction set that is built in, best first; from meson.build.
-#define QR_DECLARE(isa)   \
-  namespace isa {         \
-  extern const Isa table; \
+// QR_KERNEL_ISAS(X, a): X(namespace, names, a) for each instruction set that is built in, best first; from meson.build.
+#define QR_DECLARE(isa, names, a) \
+  namespace isa {                 \
+  extern const Isa table;         \
   }
-QR_KERNEL_ISAS(QR_DECLARE)
+QR_KERNEL_ISAS(QR_DECLARE, )
 #undef QR_DECLARE
 
 namespace {
-#define QR_ENTRY(isa) &isa::table,
-constexpr const Isa *kIsas[] = {QR_KERNEL_ISAS(QR_ENTRY)};
+#define QR_ENTRY(isa, names, a) &isa::table,
+constexpr const Isa *kIsas[] = {QR_KERNEL_ISAS(QR_ENTRY, )};
 #undef QR_ENTRY
 }  // namespace
 
@@ -48,7 +48,7 @@ bool has_dotprod() noexcept {
 
 const KernelRow *kernel_row(std::uint64_t number) noexcept {
   static constexpr KernelRow kRows[] = {
-#define QR_KERNEL(enumerator, number_, parameters, operands_) \
+#define QR_KERNEL(enumerator, number_, parameters, operands_, own) \
   {#enumerator, operands_, sizeof(parameters), check_##enumerator},
 #include "backends/common/kernels/kernels.inc"
 #undef QR_KERNEL
@@ -57,7 +57,7 @@ const KernelRow *kernel_row(std::uint64_t number) noexcept {
 }
 
 // The rows stand in the order of their numbers.
-#define QR_KERNEL(enumerator, number_, parameters, operands_) \
+#define QR_KERNEL(enumerator, number_, parameters, operands_, own) \
   static_assert(sizeof(parameters) % 4 == 0 && static_cast<int>(Kernel::enumerator) == number_);
 #include "backends/common/kernels/kernels.inc"
 #undef QR_KERNEL

@@ -11,7 +11,7 @@
 namespace quarry::kernels {
 
 enum class Kernel : std::uint16_t {
-#define QR_KERNEL(enumerator, number, parameters, operands) enumerator = number,
+#define QR_KERNEL(enumerator, number, parameters, operands, own) enumerator = number,
 #include "backends/common/kernels/kernels.inc"
 #undef QR_KERNEL
 };
@@ -94,7 +94,7 @@ const KernelRow *kernel_row(std::uint64_t number) noexcept;  // nullptr: no such
 inline const KernelRow &kernel_row(Kernel kernel) noexcept { return *kernel_row(static_cast<std::uint64_t>(kernel)); }
 
 // Check functions, one per row.
-#define QR_KERNEL(enumerator, number, parameters, operands) \
+#define QR_KERNEL(enumerator, number, parameters, operands, own) \
   Status check_##enumerator(const void *params, const Isa &isa, Needs &needs);
 #include "backends/common/kernels/kernels.inc"
 #undef QR_KERNEL

@@ -7,7 +7,7 @@
 // An instruction set that stands on another has its own of some kernels, and the other's of the rest (table.cpp).
 #if defined(QR_ISA_BASE)
 namespace quarry::kernels::QR_ISA_BASE {
-#define QR_KERNEL(enumerator, number, parameters, operands) void run_##enumerator(const Call &call);
+#define QR_KERNEL(enumerator, number, parameters, operands, own) void run_##enumerator(const Call &call);
 #include "backends/common/kernels/kernels.inc"
 #undef QR_KERNEL
 }  // namespace quarry::kernels::QR_ISA_BASE
@@ -15,7 +15,7 @@ namespace quarry::kernels::QR_ISA_BASE {
 
 namespace quarry::kernels::QR_ISA {
 
-#define QR_KERNEL(enumerator, number, parameters, operands) void run_##enumerator(const Call &call);
+#define QR_KERNEL(enumerator, number, parameters, operands, own) void run_##enumerator(const Call &call);
 #include "backends/common/kernels/kernels.inc"
 #undef QR_KERNEL
 
