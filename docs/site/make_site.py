@@ -32,7 +32,7 @@ GUIDE = [("ten-minutes", "Ten minutes", ["1. What is here", "2. Run a model", "4
          ("memory", "Memory", ["Memory"]), ("errors", "Errors", ["Errors"]), ("fork", "fork", ["fork"]),
          ("test", "Test without the device", ["6. Test without the device"])]
 # Pages that are one wide table: without a table of contents beside it.
-WIDE = {"options.md", "operators.md", "htp_operators.md", "coming-from.md"}
+WIDE = {"options.md", "operators.md", "htp_operators.md", "coming-from.md", "comparison.md"}
 LANGUAGES = [("c", "C"), ("cpp", "C++"), ("python", "Python"), ("rust", "Rust"), ("go", "Go")]
 
 
@@ -293,7 +293,7 @@ def main():
     measured = sorted(page for page in site.pages if page.startswith("performance/"))
     title = lambda page: re.search(r"^# (.*)", site.pages[page], re.M)[1]
     reference = [{f"quarry/{name}": f"reference/{name[:-2]}.md"} for name in generate_bindings.NAMES]
-    nav = [{"Quarry": "index.md"},
+    nav = [{"Quarry": [{"Quarry": "index.md"}, {"Beside others": "comparison.md"}, {"What there is": "state.md"}]},
            {"Guide": [{title_: f"guide/{name}.md"} for name, title_, _ in GUIDE] + [{"Embedding": "embedding.md"}, {"Coming from another runtime": "coming-from.md"}]},
            {"Cookbook": [{language: f"cookbook/{name}.md"} for name, language in LANGUAGES] +
             [{"Packages": [{"All": "bindings/README.md"}, {"Python": "bindings/python/README.md"}, {"Rust": "bindings/rust/README.md"}, {"Go": "bindings/go/README.md"}]}, {"Whole programs": "examples/README.md"}]},
