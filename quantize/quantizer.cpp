@@ -8,7 +8,6 @@
 #include <cstring>
 #include <utility>
 
-#include "prepare/export.h"
 #include "quantize/compare.h"
 #include "quantize/improve.h"
 #include "quantize/precision.h"
@@ -52,7 +51,10 @@ Result<Unique<Quantizer>> Quantizer::open(qr_runtime *runtime, std::string_view 
   made->keeps_runtime_ = qr::Options(options);
   made->runtime_ = runtime;
   made->path_ = String(path);
-  QR_ASSIGN_OR_RETURN(made->model_, FloatModel::open(path));
+  if (qr_prepare_for_quantize()->release != prepare::kRelease)
+    return Status::error(ErrorId::prepare_mismatch,
+                         "libquarry-quantize and libquarry-prepare: found two releases, expected one");
+  QR_ASSIGN_OR_RETURN(made->model_, qr_prepare_for_quantize()->open_model(path));
   return made;
 }
 
@@ -194,7 +196,7 @@ Status Quantizer::write(std::string_view path, qr_signal *signal, const qr_progr
   QR_RETURN_IF_ERROR(qir::validate_graph(quantized));
   describe(quantized, plan);
   QR_RETURN_IF_ERROR(evaluate(quantized, plan, signal, progress));
-  QR_RETURN_IF_ERROR(prepare::write_model(quantized, path));
+  QR_RETURN_IF_ERROR(qr_prepare_for_quantize()->write_model(quantized, path));
   report_.float_bytes = model_->file_bytes;
   report_.quantized_bytes = file_size(String(path)) + file_size(String(path) + ".data");
   written_ = true;

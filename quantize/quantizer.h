@@ -3,7 +3,7 @@
 #pragma once
 
 #include "quantize/calibration.h"
-#include "quantize/float_model.h"
+#include "prepare/float_model.h"
 #include "quantize/improve.h"
 #include "quantize/precision.h"
 
@@ -67,7 +67,7 @@ class Quantizer : public HeapObject {
   std::optional<Target> target_;
   Vector<std::pair<String, String>> given_;
   Overrides overrides_;
-  Unique<FloatModel> model_;
+  Unique<prepare::FloatModel> model_;
   std::uint64_t model_sum_ = 0;  // as it was prepared
   bool prepared_ = false, written_ = false, graph_chosen_ = false, rounds_ = false;
   Plan layout_;

@@ -4,16 +4,12 @@
 
 #include <optional>
 
+#include "prepare/float_model.h"
 #include "quantize/observer.h"
 
 namespace quarry::quantize {
 
-// Something that was done to the model before or beside its quantisation.
-struct Change {
-  String what;   // "BatchNormalization folded", "equalised", "raised to 16 bits", "left in float"
-  String where;  // a node or tensor, with its name
-  String detail;
-};
+using prepare::Change;
 
 struct TensorEntry {
   String name;

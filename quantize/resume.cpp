@@ -6,7 +6,7 @@
 #include "base/hash.h"
 #include "base/text.h"
 #include "quantize/quantizer.h"
-#include "quantize/read_file.h"
+#include "prepare/read_file.h"
 
 namespace quarry::quantize {
 namespace {
@@ -43,7 +43,7 @@ Result<String> Quantizer::settings_text() const {
     if (key == "threads") continue;
     text += format("%s=%s", key.c_str(), printable(value, 1 << 20).c_str());
     if (key == "overrides" && !value.empty()) {
-      QR_ASSIGN_OR_RETURN(const Vector<std::uint8_t> bytes, read_file("overrides", value));
+      QR_ASSIGN_OR_RETURN(const Vector<std::uint8_t> bytes, prepare::read_file("overrides", value));
       text += format(" (%016" PRIx64 ")", hash64(bytes.data(), bytes.size()));
     }
     text += '\n';

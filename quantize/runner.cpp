@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quantize/runner.h"
 
-#include "formats/onnx/export.h"
+#include "prepare/float_model.h"
 
 namespace quarry::quantize {
 
@@ -17,7 +17,7 @@ Result<Unique<Runner>> Runner::make(qr_runtime *runtime, const qir::Graph &graph
   auto made = make_unique<Runner>();
   qir::Graph watched = graph;
   watched.outputs = outputs;
-  QR_ASSIGN_OR_RETURN(made->bytes_, onnx_import::export_graph(watched));
+  QR_ASSIGN_OR_RETURN(made->bytes_, qr_prepare_for_quantize()->model_bytes(watched));
   qr_options *options = nullptr;
   QR_RETURN_IF_ERROR(from_library(qr::Status(qr_options_create(runtime, &options))));
   made->options_ = qr::Options(options);

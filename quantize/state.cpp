@@ -7,7 +7,7 @@
 #include "base/hash.h"
 #include "base/text.h"
 #include "prepare/new_file.h"
-#include "quantize/read_file.h"
+#include "prepare/read_file.h"
 
 namespace quarry::quantize {
 namespace {
@@ -130,7 +130,7 @@ Status write_state(const State &state, std::string_view path) {
 }
 
 Result<State> read_state(std::string_view path) {
-  QR_ASSIGN_OR_RETURN(const Vector<std::uint8_t> bytes, read_file("calibration", path));
+  QR_ASSIGN_OR_RETURN(const Vector<std::uint8_t> bytes, prepare::read_file("calibration", path));
   Header header;
   if (bytes.size() < sizeof header) return damaged(path, "a file that is cut off");
   std::memcpy(&header, bytes.data(), sizeof header);

@@ -49,7 +49,7 @@ bool is_folder(const std::string &path) {
   return stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
 }
 
-std::vector<std::string> entries(const std::string &folder) {
+std::vector<std::string> names_in(const std::string &folder) {
   std::vector<std::string> names;
   DIR *dir = opendir(folder.c_str());
   if (!dir) throw Failure("cannot read the folder '" + folder + "': " + os_text(errno));
@@ -67,7 +67,7 @@ void find_cases(const std::string &folder, std::vector<std::string> &cases, int 
     return;
   }
   if (depth > 6) return;
-  for (const std::string &name : entries(folder))
+  for (const std::string &name : names_in(folder))
     if (is_folder(folder + "/" + name)) find_cases(folder + "/" + name, cases, depth + 1);
 }
 
@@ -168,7 +168,7 @@ class Runner {
     const qr::Model model(runtime_, path);
     const bool quantized = is_quantized_model(Json::parse(model.inspect()));
     std::vector<std::string> sets;
-    for (const std::string &name : entries(folder))
+    for (const std::string &name : names_in(folder))
       if (name.rfind("test_data_set_", 0) == 0) sets.push_back(folder + "/" + name);
     if (sets.empty()) throw UsageError("'" + folder + "' has no test_data_set_* folder");
     try {

@@ -1,15 +1,18 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# From nothing to a real model that reads handwritten digits: installs what is needed, builds, compiles the model into a container, runs it from
-# ONNX and from the container, and shows what it saw. Re-runs take seconds.
+# From nothing to a real model that reads handwritten digits: installs what is needed, builds it (at most 6 minutes on two cores), compiles the model into a
+# container, runs it from ONNX and from the container, and shows what it saw. Re-runs take seconds, and tools/test.sh goes on in the same build folder.
 set -e
 . "$(dirname "$0")/setup.sh"
 cd "$root"
-install_packages
-build=${QUARRY_BUILD_DIR:-$root/build}
-say "building (the first time takes a few minutes)"
-configure "$build" --buildtype=release -Dtests=false
-ninja -C "$build" ${QUARRY_VERBOSE:+-v} | tail -n 1
+install_packages build
+parts='tools/quarry backends/cpu/quarry-backend-cpu.so backends/cpu-reference/quarry-backend-cpu-reference.so bindings/cpp/digits'
+# Qualcomm's libraries are for x86-64.
+[ "$(uname -m)" != x86_64 ] || parts="$parts backends/htp/quarry-backend-htp.so"
+say "building the library, the program and three backends in $build: at most $(minutes 700) on $processors processors the first time, then seconds"
+# A folder that test.sh has set up stays as it is.
+[ -f "$build/build.ninja" ] || release_build "$best_isa" false
+ninja_in "$build" $parts
 quarry=$build/tools/quarry
 
 say "quarry doctor: what is here"

@@ -126,7 +126,7 @@ std::vector<TensorData> load_inputs(const DiffFlags &flags, const std::vector<qr
   return data;
 }
 
-Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+Json finite(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
 void print_rows(const std::vector<Row> &rows) {
   size_t tensor = 6, op = 8;
@@ -203,10 +203,10 @@ int diff(const DiffFlags &flags) {
                                    {"node", row.node},
                                    {"op", row.op},
                                    {"shape", row.shape},
-                                   {"max_error", number(row.worst)},
-                                   {"of_range", number(row.of_range)},
-                                   {"sqnr_db", number(row.sqnr)},
-                                   {"steps", row.steps ? number(*row.steps) : Json(nullptr)},
+                                   {"max_error", finite(row.worst)},
+                                   {"of_range", finite(row.of_range)},
+                                   {"sqnr_db", finite(row.sqnr)},
+                                   {"steps", row.steps ? finite(*row.steps) : Json(nullptr)},
                                    {"bad", row.bad}});
     report["first_bad"] = first == rows.end() ? Json(nullptr) : Json(first->tensor);
     print("%s\n", report.dump(2, ' ', false, Json::error_handler_t::replace).c_str());

@@ -14,14 +14,6 @@ std::string check_and_export(const qr::Model &model, const SessionFlags &flags, 
   return model.check_nodes(options);
 }
 
-namespace {
-
-bool ends_with(const std::string &text, std::string_view ending) {
-  return text.size() > ending.size() && text.compare(text.size() - ending.size(), ending.size(), ending) == 0;
-}
-
-}  // namespace
-
 void register_export(CLI::App &app, Action &action) {
   struct Flags {
     SessionFlags session;
@@ -44,10 +36,10 @@ void register_export(CLI::App &app, Action &action) {
   flags->session.add_to(*command, false);
   command->callback([&action, flags] {
     action = [flags] {
-      if (!ends_with(flags->out, ".onnx") && !ends_with(flags->out, ".json"))
+      if (!flags->out.ends_with(".onnx") && !flags->out.ends_with(".json"))
         throw UsageError("-o: found '" + flags->out + "', expected a name that ends in .onnx or .json");
       const std::string data = flags->out + ".data";
-      if (flags->external && !ends_with(flags->out, ".onnx"))
+      if (flags->external && !flags->out.ends_with(".onnx"))
         throw UsageError("--external-data: found -o '" + flags->out + "', expected a name that ends in .onnx");
       struct stat before = {};
       stat(data.c_str(), &before);

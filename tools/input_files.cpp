@@ -7,18 +7,9 @@
 #include "failure.h"
 
 namespace tools {
-namespace {
-
-bool has_ending(const std::string &path, const char *ending) {
-  const std::string_view end(ending);
-  return path.size() >= end.size() && path.compare(path.size() - end.size(), end.size(), end) == 0;
-}
-
-}  // namespace
-
 TensorData load_input(const std::string &path, const qr::TensorInfo &info, const ImageFlags &image) {
   if (is_image_path(path)) return image_tensor(path, info, image);
-  if (has_ending(path, ".npy")) {
+  if (path.ends_with(".npy")) {
     TensorData data = read_npy(path);
     // NumPy has no name for bf16 and the types under 16 bits: their bits come as unsigned integers.
     if (data.dtype != info.dtype && (data.dtype == QR_DTYPE_U8 || data.dtype == QR_DTYPE_U16) &&
@@ -27,12 +18,12 @@ TensorData load_input(const std::string &path, const qr::TensorInfo &info, const
       data.dtype = info.dtype;
     return data;
   }
-  if (has_ending(path, ".pb")) return read_tensor_proto(path);
+  if (path.ends_with(".pb")) return read_tensor_proto(path);
   return read_raw(path, info.dtype, info.dims);
 }
 
 bool says_its_shape(const std::string &path) {
-  return is_image_path(path) || has_ending(path, ".npy") || has_ending(path, ".pb");
+  return is_image_path(path) || path.ends_with(".npy") || path.ends_with(".pb");
 }
 
 TensorData made_input(const qr::TensorInfo &info) {

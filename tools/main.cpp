@@ -4,6 +4,7 @@
 #include <csignal>
 #include <cstdio>
 #include <sstream>
+#include <string_view>
 
 #include "command.h"
 #include "interrupt.h"
@@ -11,6 +12,14 @@
 
 namespace tools {
 namespace {
+
+// Whether the words can lead to `quarry quantize`, or to a text that tells of all commands.
+bool tells_of_quantize(int argc, char **argv) {
+  return std::any_of(argv + std::min(argc, 1), argv + argc, [](const char *given) {
+    const std::string_view word(given);
+    return word == "quantize" || word == "completion" || word == "manual";
+  });
+}
 
 int run_program(int argc, char **argv) {
   CLI::App app{"Quarry runs neural networks: one model file, the backend chosen when it is deployed.", "quarry"};
@@ -29,7 +38,7 @@ int run_program(int argc, char **argv) {
   register_verify(app, action);
   register_conform(app, action);
   register_diff(app, action);
-  register_quantize(app, action);
+  register_quantize(app, action, tells_of_quantize(argc, argv));
   register_bench(app, action);
   register_doctor(app, action);
   register_options(app, action);

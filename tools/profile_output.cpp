@@ -14,11 +14,7 @@ constexpr const char *kNoFile = "true";  // what CLI11 gives for a flag without 
 
 std::string text_of(qr_string text) { return std::string(text.data ? text.data : "", text.size); }
 
-bool ends_with(const std::string &text, std::string_view ending) {
-  return text.size() > ending.size() && text.compare(text.size() - ending.size(), ending.size(), ending) == 0;
-}
-
-bool is_events_file(const std::string &path) { return ends_with(path, ".csv") || ends_with(path, ".json"); }
+bool is_events_file(const std::string &path) { return path.ends_with(".csv") || path.ends_with(".json"); }
 
 // How much of a run's time the nodes tell of; more than all of it where they run beside each other.
 std::string sum_line(const RunTable &table) {
@@ -139,7 +135,7 @@ void ProfileFlags::tell(const qr::Profile &profile, const std::string &runs_titl
       print("%llu events were lost: the tables are incomplete\n", static_cast<unsigned long long>(profile.lost()));
   }
   if (const std::string path = file(); !path.empty()) {
-    write_text(path, profile.export_as(ends_with(path, ".csv") ? "csv" : "chrome"));
+    write_text(path, profile.export_as(path.ends_with(".csv") ? "csv" : "chrome"));
     if (show) print("events written to %s\n", path.c_str());
   }
 }

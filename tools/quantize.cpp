@@ -13,6 +13,7 @@
 #include "command.h"
 #include "interrupt.h"
 #include "progress.h"
+#include "quantize_library.h"
 #include "samples.h"
 #include "shapes.h"
 #include "usage.h"
@@ -250,7 +251,7 @@ int quantize(const QuantizeFlags &flags) {
 
 }  // namespace
 
-void register_quantize(CLI::App &app, Action &action) {
+void register_quantize(CLI::App &app, Action &action, bool with_options) {
   auto flags = std::make_shared<QuantizeFlags>();
   CLI::App *command =
       app.add_subcommand("quantize", "Quantise a float model: integers where NPUs want them, told what it costs");
@@ -282,7 +283,13 @@ void register_quantize(CLI::App &app, Action &action) {
   command->add_option("--option,-O", flags->compile_options, "Option of that backend; may be given several times")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
-  const std::vector<qr_quantize_option> options = qr::Quantizer::options();
+  std::vector<qr_quantize_option> options;
+  if (with_options) {
+#if !defined(QR_STATIC_QUANTIZE)
+    open_quantize_library();
+#endif
+    options = qr::Quantizer::options();
+  }
   for (const qr_quantize_option &option : options) flags->options.emplace_back(string_of(option.key), "");
   for (size_t i = 0; i < options.size(); ++i) {
     std::string help = string_of(options[i].help);

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "failure.h"
+#include "saved_files.h"
 
 namespace tools {
 namespace {
@@ -17,7 +18,7 @@ bool is_data(const fs::path &path) {
   return is_image_path(text) || path.extension() == ".npy" || path.extension() == ".pb";
 }
 
-std::vector<fs::path> entries(const std::string &folder) {
+std::vector<fs::path> files_in(const std::string &folder) {
   std::error_code error;
   std::vector<fs::path> out;
   for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error))
@@ -27,16 +28,10 @@ std::vector<fs::path> entries(const std::string &folder) {
   return out;
 }
 
-// A name of a tensor as a part of a file's name, as `quarry run --save` writes it.
-std::string file_stem(std::string name) {
-  std::replace(name.begin(), name.end(), '/', '_');
-  return name;
-}
-
 SampleFiles of_folder(const fs::path &folder, const std::vector<qr::TensorInfo> &inputs) {
   SampleFiles out;
   out.name = folder.string();
-  const std::vector<fs::path> files = entries(out.name);
+  const std::vector<fs::path> files = files_in(out.name);
   for (size_t i = 0; i < inputs.size(); ++i) {
     const auto found = std::find_if(files.begin(), files.end(), [&](const fs::path &file) {
       const std::string stem = file.stem().string();
@@ -68,9 +63,9 @@ std::vector<SampleFiles> find_samples(const std::string &path, const std::vector
     single(path);
     return out;
   }
-  for (const fs::path &entry : entries(path)) {
+  for (const fs::path &entry : files_in(path)) {
     if (fs::is_directory(entry, error)) {
-      const std::vector<fs::path> inside = entries(entry.string());
+      const std::vector<fs::path> inside = files_in(entry.string());
       if (std::any_of(inside.begin(), inside.end(), is_data)) out.push_back(of_folder(entry, inputs));
     } else if (is_data(entry) && entry.filename().string().rfind("output_", 0) != 0) {
       single(entry.string());

@@ -15,13 +15,6 @@ namespace {
 // File systems allow 255 bytes; the number and ".npy" need some.
 constexpr size_t kMaxName = 200;
 
-// A name of a tensor or file as a part of a file's name: no separators and no control characters.
-std::string file_stem(std::string name) {
-  for (char &c : name)
-    if (c == '/' || static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '_';
-  return name;
-}
-
 // Cut where it is too long, never inside a UTF-8 sequence.
 std::string cut(std::string name) {
   if (name.size() <= kMaxName) return name;
@@ -62,6 +55,12 @@ std::string SavedFiles::path(const std::string &input, const std::string &output
     taken_.push_back(name);
     return path;
   }
+}
+
+std::string file_stem(std::string name) {
+  for (char &c : name)
+    if (c == '/' || static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '_';
+  return name;
 }
 
 std::string base_name(const std::string &path) {

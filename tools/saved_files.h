@@ -26,5 +26,7 @@ class SavedFiles {
 
 // The part of a path behind the last '/'.
 std::string base_name(const std::string &path);
+// A name of a tensor or file as a part of a file's name: no separators and no control characters.
+std::string file_stem(std::string name);
 
 }  // namespace tools

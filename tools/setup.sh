@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-# Read by demo.sh and test.sh: says what it does, and installs the packages of packages.txt that are missing.
+# Read by demo.sh and test.sh: says what it does, installs the packages of packages.txt that are missing, and builds in the folder that both share.
 root=$(cd "$(dirname "$0")/.." && pwd)
 say() { printf '\033[1m== %s\033[0m\n' "$*" | { [ -t 1 ] && cat || sed 's/\x1b\[[0-9]*m//g'; }; }
 
-# install_packages [GROUP]: all but those of a group (cross, browser), or those of that group alone.
+# install_packages [GROUP]: all but those of a group (cross, browser), or those of that group alone; of the group `build` what tools/demo.sh needs.
 install_packages() {
-  if [ -n "${1-}" ]; then invert= lines="# $1:"; else invert=-v lines='# \(cross\|browser\):'; fi
+  case ${1-} in
+    "") invert=-v lines='# \(cross\|browser\):' ;;
+    build) invert=-v lines='# \(cross\|browser\|tests\|Debian packages\|documentation site\):' ;;
+    *) invert= lines="# $1:" ;;
+  esac
   wanted=$(grep $invert "$lines" "$root/tools/packages.txt" | sed 's/#.*//' | tr -s ' \n' ' ')
   missing=
   for package in $wanted; do
@@ -17,6 +21,36 @@ install_packages() {
   [ "$(id -u)" = 0 ] || as_root=sudo
   $as_root env DEBIAN_FRONTEND=noninteractive apt-get update -qq &&
     $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing >/dev/null
+}
+
+# The release build: demo.sh makes a part of it, test.sh goes on with the rest. The kernels are those for the best instruction set of this processor (AMX's are
+# a few beside AVX-512's, which test.sh --all and whoever installs build).
+build=${QUARRY_BUILD_DIR:-$root/build}
+best_isa=$(if grep -qw avx512_vnni /proc/cpuinfo; then echo avx512; elif grep -qw avx2 /proc/cpuinfo; then echo avx2; fi)
+processors=$(nproc)
+# Where ccache is, meson uses it; these let it keep what is compiled with a precompiled header.
+export CCACHE_SLOPPINESS=${CCACHE_SLOPPINESS-pch_defines,time_macros,include_file_mtime,include_file_ctime}
+
+# release_build INSTRUCTION_SETS TESTS: configures it, or what was configured before anew; INSTRUCTION_SETS is empty for all.
+release_build() {
+  if [ -f "$build/build.ninja" ]; then meson configure "$build" "-Dkernel_isas=$1" "-Dtests=$2" >/dev/null
+  else configure "$build" --buildtype=release -Dwerror=true "-Dkernel_isas=$1" "-Dtests=$2"
+  fi
+}
+
+# minutes SECONDS: what SECONDS of one processor are on those of this machine, as "4 minutes".
+minutes() { echo "$((($1 / processors + 59) / 60)) minutes"; }
+
+# ninja_in DIR [targets]: what is built, with ninja's counter: in place on a terminal, now and then elsewhere. Everything goes to DIR.ninja.log.
+ninja_in() {
+  dir=$1
+  shift
+  every=$([ -t 1 ] && echo 1 || echo 60)
+  { NINJA_STATUS='[%f/%t %es] ' ninja -C "$dir" "$@" 2>&1; echo "ninja ended with $?"; } | tee "$dir.ninja.log" |
+    awk -v every="$every" '
+      /^\[/ { if (every == 1) { printf "\r\033[K   %s", substr($0, 1, 110); fflush() } else if (++n % every == 0) { print "   " $0; fflush() }; last = $0 }
+      END { if (every == 1) printf "\r\033[K"; if (last) print "   " last }'
+  [ "$(tail -n 1 "$dir.ninja.log")" = "ninja ended with 0" ] || { grep -A 30 -m 3 -E 'FAILED|error:' "$dir.ninja.log"; return 1; }
 }
 
 # configure BUILD_DIR [meson options]: once; a re-run only builds what changed.

@@ -3,9 +3,9 @@
 # Installs what is needed, builds and tests. A step that cannot run here says why and counts as skipped. The last line counts the steps; the exit
 # status is 1 when one failed.
 #   tools/test.sh                  what matters most: the release build and all its tests, ONNX's backend tests of Debian's release, the real models of
-#                                  $QUARRY_SHARED (default ../shared) where they are, the program (at most 12 minutes on two cores)
+#                                  $QUARRY_SHARED (default ../shared) where they are, the program (at most 12 minutes on two cores, less after tools/demo.sh)
 #   tools/test.sh --all            that, and the builds with the address, undefined-behaviour and thread sanitizers, the static builds, aarch64, an installed
-#                                  tree, the tests of ONNX's newest package, everything through containers too (at most 60 minutes)
+#                                  tree, the tests of ONNX's newest package, everything through containers too, sizes against their budgets (at most 35 minutes)
 #   tools/test.sh --no-sanitizers  --all without the builds with sanitizers
 #   tools/test.sh --quick          the release build, its tests and ONNX's tests of Debian's release
 #   tools/test.sh --avx512         the same, and the kernels for AVX-512 with its instructions emulated: after changes to backends/common/kernels
@@ -23,13 +23,13 @@ case "${1-}" in
 esac
 begun=$(date +%s)
 shared=${QUARRY_SHARED:-$root/../shared}
-build=${QUARRY_BUILD_DIR:-$root/build}-test
 quarry=$build/tools/quarry
 passed=0 failed=0 skipped=0 failures=
 
-# Some builds have the kernels for one instruction set: the best of this processor.
-isas=$(if grep -qw amx_int8 /proc/cpuinfo; then echo amx,avx512; elif grep -qw avx512_vnni /proc/cpuinfo; then echo avx512; elif grep -qw avx2 /proc/cpuinfo; then echo avx2; fi)
-# The release build has them all; that of the short run the best and the plainest, which takes a minute less.
+# Builds with sanitizers and static ones have the kernels for one instruction set: the best of this processor.
+isas=$best_isa
+grep -qw amx_int8 /proc/cpuinfo && isas=amx,$isas
+# The release build has them all; that of the short run the best and the plainest.
 release_isas=
 [ -n "$all" ] || [ -z "$isas" ] || release_isas=$isas,sse2
 
@@ -66,10 +66,10 @@ skip() {  # NAME REASON
   echo "   skipped: $2"
 }
 make_in() {  # DIR [targets]
-  dir=$1
-  shift
-  ninja -C "$dir" "$@" >"$dir.ninja.log" 2>&1 || { grep -A 30 -m 3 -E 'FAILED|error:' "$dir.ninja.log"; return 1; }
-  tail -n 1 "$dir.ninja.log"
+  ninja_in "$@"
+}
+build_release() {
+  release_build "$release_isas" true && meson configure "$build" "-Demulate_avx512=$emulate" >/dev/null && make_in "$build"
 }
 build_in() {  # DIR [meson options]
   configure "$@" && make_in "$1"
@@ -199,9 +199,10 @@ static_reference() {
 }
 
 install_packages || { echo "cannot install the packages of tools/packages.txt" >&2; exit 1; }
-# A build of a run before may have been set up otherwise.
-[ ! -f "$build/build.ninja" ] || meson configure "$build" "-Demulate_avx512=$emulate" "-Dkernel_isas=$release_isas"
-step "build: release, warnings are errors" build_in "$build" --buildtype=release -Dwerror=true "-Demulate_avx512=$emulate" "-Dkernel_isas=$release_isas"
+if [ -n "$all" ]; then expected=$(minutes 4200); elif [ -n "$models" ]; then expected=$(minutes 1440); else expected=$(minutes 1100); fi
+say "tests in $build: at most $expected on $processors processors; what is built already is not built again"
+mkdir -p "$build"
+step "build: release, warnings are errors" build_release
 if [ $failed -gt 0 ]; then
   echo "nothing else can run"
   echo "$passed passed, $failed failed, $skipped skipped"

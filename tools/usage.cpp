@@ -23,10 +23,6 @@ bool is_file(const std::string &path) {
   return stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode);
 }
 
-bool ends_with(const std::string &text, const std::string &ending) {
-  return text.size() >= ending.size() && text.compare(text.size() - ending.size(), ending.size(), ending) == 0;
-}
-
 std::vector<const CLI::App *> commands_of(const CLI::App &app) {
   return app.get_subcommands([](const CLI::App *) { return true; });
 }
@@ -127,7 +123,7 @@ void check_results(const CLI::App &command) {
                                  " and for " + other->get_name() + ", expected one for each",
                              help_of(command));
           // The library writes a container beside its place and renames it.
-          const bool replaces = command.get_name() == "compile" && ends_with(word, ".qrm");
+          const bool replaces = command.get_name() == "compile" && word.ends_with(".qrm");
           if (!is_there || names_a_result(*other) || replaces) continue;
           const std::string value = word.substr(word.find('=') == std::string::npos ? 0 : word.find('=') + 1);
           if (is_same_file(info, word) || is_same_file(info, value))
@@ -146,7 +142,7 @@ std::string place_hint(const CLI::App &command, const std::string &word) {
   const bool may_be_one = has_flag(command, "--output") && !is_file(word);
   const CLI::Option *const profile = command.get_option_no_throw("--profile");
   if (profile && names_a_result(*profile) && profile->count() != 0 &&
-      (ends_with(word, ".csv") || ends_with(word, ".json")))
+      (word.ends_with(".csv") || word.ends_with(".json")))
     return "to write the events to it: --profile=" + word;
   return (may_be_one ? "to write to it: -o " + word + "; " : "") + help_of(command);
 }
@@ -229,7 +225,7 @@ CLI::Validator number(Sign sign) {
 CLI::Validator name_with(const std::string &ending) {
   return CLI::Validator(
       [ending](std::string &text) {
-        return ends_with(text, ending) ? std::string() : found_expected(text, "a name that ends in " + ending);
+        return text.ends_with(ending) ? std::string() : found_expected(text, "a name that ends in " + ending);
       },
       "");
 }
@@ -276,7 +272,7 @@ std::vector<std::string> command_words(const CLI::App &app, int argc, const char
     for (const CLI::App *one : commands_of(app))
       if (!one->get_group().empty()) names.push_back(one->get_name());  // those that the help tells of
     std::string hint = did_you_mean(words[0], names);
-    if (hint.empty() && (is_file(words[0]) || ends_with(words[0], ".onnx") || ends_with(words[0], ".qrm")))
+    if (hint.empty() && (is_file(words[0]) || words[0].ends_with(".onnx") || words[0].ends_with(".qrm")))
       hint = "to run a model: quarry run " + CLI::detail::join(words, " ");
     throw UsageError("found " + in_quotes(words[0]) + ", expected a subcommand: " + CLI::detail::join(names, ", "),
                      hint.empty() ? "`quarry --help` tells what each does" : hint);

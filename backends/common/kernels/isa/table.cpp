@@ -5,6 +5,9 @@
 #include <string_view>
 
 #include "backends/common/kernels/isa/kernels.h"
+#if !defined(QR_KERNEL_ISAS)  // tests name theirs
+#include "backends/common/kernels/built_isas.h"
+#endif
 #if defined(__x86_64__)
 #include "backends/common/kernels/x86_features.h"
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quantize/read_file.h"
+#include "prepare/read_file.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -8,7 +8,7 @@
 #include "base/os_error.h"
 #include "base/text.h"
 
-namespace quarry::quantize {
+namespace quarry::prepare {
 namespace {
 
 Status file_error(std::string_view kind, std::string_view path, int number) {
@@ -38,4 +38,4 @@ Result<Vector<std::uint8_t>> read_file(std::string_view kind, std::string_view p
   return out;
 }
 
-}  // namespace quarry::quantize
+}  // namespace quarry::prepare

@@ -3,9 +3,9 @@
 
 #include "base/status.h"
 
-namespace quarry::quantize {
+namespace quarry::prepare {
 
 // The whole of a file; `kind`: what it is called in errors.
 Result<Vector<std::uint8_t>> read_file(std::string_view kind, std::string_view path);
 
-}  // namespace quarry::quantize
+}  // namespace quarry::prepare

@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quantize/float_model.h"
+#include "prepare/float_model.h"
 
 #include <algorithm>
 
 #include "backends/cpu-reference/folder.h"
 #include "base/hash.h"
 #include "passes/compose.h"
+#include "formats/onnx/export.h"
+#include "formats/onnx/importer.h"
 #include "passes/passes.h"
+#include "prepare/export.h"
 #include "prepare/lower.h"
+#include "prepare/read_file.h"
 #include "prepare/shapes.h"
-#include "quantize/read_file.h"
 
-namespace quarry::quantize {
+namespace quarry::prepare {
 namespace {
 
 using qir::at;
@@ -130,10 +133,19 @@ bool has_quantized_activation(const qir::Graph &graph) {
   });
 }
 
-}  // namespace
+class OpenedModel final : public FloatModel {
+ public:
+  static Result<Unique<FloatModel>> open(std::string_view path);
+  Status prepare(std::string_view shape, const Vector<String> &channels_last, Vector<Change> *changes) override;
+  std::uint64_t sum() const override;
 
-Result<Unique<FloatModel>> FloatModel::open(std::string_view path) {
-  auto made = make_unique<FloatModel>();
+ private:
+  Vector<std::uint8_t> bytes_;
+  Unique<onnx_import::Model> model_;
+};
+
+Result<Unique<FloatModel>> OpenedModel::open(std::string_view path) {
+  auto made = make_unique<OpenedModel>();
   QR_ASSIGN_OR_RETURN(made->bytes_, read_file("model", path));
   made->file_bytes = made->bytes_.size();
   const std::size_t slash = path.find_last_of('/');
@@ -141,12 +153,12 @@ Result<Unique<FloatModel>> FloatModel::open(std::string_view path) {
   auto model = onnx_import::Model::open({made->bytes_.data(), made->bytes_.size()}, folder);
   if (!model.ok()) return model.status().with("file", path);
   made->model_ = std::move(*model);
-  return made;
+  return Unique<FloatModel>(made.release());
 }
 
-Status FloatModel::prepare(std::string_view shape, const Vector<String> &channels_last, Vector<Change> *changes) {
-  QR_ASSIGN_OR_RETURN(const auto bindings, prepare::bind_shapes(*model_, shape));
-  QR_ASSIGN_OR_RETURN(graph, prepare::lower_graph(*model_, bindings, store, nullptr));
+Status OpenedModel::prepare(std::string_view shape, const Vector<String> &channels_last, Vector<Change> *changes) {
+  QR_ASSIGN_OR_RETURN(const auto bindings, bind_shapes(*model_, shape));
+  QR_ASSIGN_OR_RETURN(graph, lower_graph(*model_, bindings, store, nullptr));
   std::size_t normalizations = 0;
   for (const auto &node : model_->proto().graph().node()) normalizations += node.op_type() == "BatchNormalization";
   const auto left = static_cast<std::size_t>(std::ranges::count(graph.nodes, Op::BatchNormalization, &qir::Node::op));
@@ -201,7 +213,7 @@ Status FloatModel::prepare(std::string_view shape, const Vector<String> &channel
   return qir::validate_graph(graph);
 }
 
-std::uint64_t FloatModel::sum() const {
+std::uint64_t OpenedModel::sum() const {
   Hasher64 hasher;
   hasher.add(bytes_.data(), bytes_.size());
   for (const qir::Tensor &tensor : graph.tensors)
@@ -209,4 +221,16 @@ std::uint64_t FloatModel::sum() const {
   return hasher.sum();
 }
 
-}  // namespace quarry::quantize
+constexpr QuantizeServices kServices = {
+    kRelease,
+    OpenedModel::open,
+    write_model,
+    [](const qir::Graph &graph) { return onnx_import::export_graph(graph); },
+};
+
+}  // namespace
+}  // namespace quarry::prepare
+
+extern "C" __attribute__((visibility("default"))) const quarry::prepare::QuantizeServices *qr_prepare_for_quantize() {
+  return &quarry::prepare::kServices;
+}

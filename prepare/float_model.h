@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// The float model as it is quantised: imported with its shapes bound, and prepared for NPUs. What libquarry-quantize
+// has of libquarry-prepare beside the table of prepare_api.h: C++ crosses here, so both are of one build.
+#pragma once
+
+#include <string>
+
+#include "formats/qir/graph.h"
+#include "formats/qir/store.h"
+#include "quarry/version.h"
+
+namespace quarry::prepare {
+
+// Something that was done to the model before or beside its quantisation.
+struct Change {
+  String what;   // "BatchNormalization folded", "equalised", "raised to 16 bits", "left in float"
+  String where;  // a node or tensor, with its name
+  String detail;
+};
+
+class FloatModel : public HeapObject {
+ public:
+  virtual ~FloatModel() = default;
+
+  // Imports the graph with `shape` (docs: option "shape") and prepares it: constants folded, BatchNormalization folded,
+  // composite operators put together, spellings rewritten. What was done goes to `changes`. A model that is quantised
+  // already, or has nothing in f32, is refused. `channels_last`: inputs and outputs that get their channels last.
+  virtual Status prepare(std::string_view shape, const Vector<String> &channels_last, Vector<Change> *changes) = 0;
+  // Of the file and of the constants as they are now: of two models that differ it differs.
+  virtual std::uint64_t sum() const = 0;
+
+  qir::Graph graph;
+  qir::Store store;
+  std::uint64_t file_bytes = 0;
+};
+
+inline constexpr std::uint32_t kRelease = QR_VERSION_MAJOR << 20 | QR_VERSION_MINOR << 10 | QR_VERSION_PATCH;
+
+// Memory is malloc's: no allocator scope crosses.
+struct QuantizeServices {
+  std::uint32_t release;  // kRelease of the build
+  // Reads the file and checks what it declares; shapes are bound later.
+  Result<Unique<FloatModel>> (*open_model)(std::string_view path);
+  // A graph as an ONNX model: a file (export.h), or its bytes (formats/onnx/export.h).
+  Status (*write_model)(const qir::Graph &graph, std::string_view path);
+  Result<std::string> (*model_bytes)(const qir::Graph &graph);
+};
+
+}  // namespace quarry::prepare
+
+extern "C" const quarry::prepare::QuantizeServices *qr_prepare_for_quantize(void);
