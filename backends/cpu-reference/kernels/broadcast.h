@@ -4,32 +4,23 @@
 #pragma once
 
 #include <algorithm>
+#include <type_traits>
 
 #include "backends/cpu-reference/kernel.h"
 
 namespace quarry::reference {
 
-inline constexpr std::int64_t kElementsPerTask = 1 << 14;
-
 // Calls body(begin, end) for stretches of [0, count), on the caller's threads when there is enough to do.
+void for_stretches(Context &context, std::int64_t count, void (*body)(void *user, std::int64_t begin, std::int64_t end),
+                   void *user);
 template <class Body>
 void for_stretches(Context &context, std::int64_t count, Body &&body) {
-  if (count < 2 * kElementsPerTask) {
-    if (count > 0) body(std::int64_t{0}, count);
-    return;
-  }
-  struct Task {
-    std::remove_reference_t<Body> *body;
-    std::int64_t count;
-  } task{&body, count};
-  context.parallel_for(
-      static_cast<std::uint64_t>((count + kElementsPerTask - 1) / kElementsPerTask),
-      [](void *user, std::uint64_t begin, std::uint64_t end) {
-        const Task &t = *static_cast<Task *>(user);
-        (*t.body)(static_cast<std::int64_t>(begin) * kElementsPerTask,
-                  std::min(static_cast<std::int64_t>(end) * kElementsPerTask, t.count));
+  for_stretches(
+      context, count,
+      [](void *user, std::int64_t begin, std::int64_t end) {
+        (*static_cast<std::remove_reference_t<Body> *>(user))(begin, end);
       },
-      &task);
+      &body);
 }
 
 template <std::size_t N>
@@ -80,34 +71,41 @@ struct Broadcast {
   }
 };
 
-// out[i] = f(a[i], b[i]) with a and b broadcast.
+// z[i] = f(x[i * x_step], y[i * y_step]) for `length` elements, f being what `user` points to.
+using BinaryRow = void (*)(const void *user, const void *x, std::int64_t x_step, const void *y, std::int64_t y_step,
+                           void *z, std::int64_t length);
+void broadcast_rows(Context &context, const View &a, const View &b, const View &out, BinaryRow row, const void *user);
+
 template <class A, class B, class R, class F>
-void broadcast_binary(Context &context, const View &a, const View &b, const View &out, F f) {
-  const View *operands[2] = {&a, &b};
-  const Broadcast<2> plan(out, operands);
-  const A *left = a.as<const A>();
-  const B *right = b.as<const B>();
-  R *result = out.as<R>();
-  const std::int64_t left_step = plan.strides[0][plan.rank - 1], right_step = plan.strides[1][plan.rank - 1];
-  for_stretches(context, plan.count, [&](std::int64_t begin, std::int64_t end) {
-    plan.walk(begin, end, [&](std::int64_t at, const std::int64_t *offsets, std::int64_t length) {
-      const A *x = left + offsets[0];
-      const B *y = right + offsets[1];
-      R *z = result + at;
-      if constexpr (std::is_same_v<A, float>) {  // the one type that is worth a loop per pattern
-        if (left_step == 1 && right_step == 1) {
-          for (std::int64_t i = 0; i < length; ++i) z[i] = f(x[i], y[i]);
-          return;
-        }
-        if (left_step == 1) {
-          const B same = y[0];
-          for (std::int64_t i = 0; i < length; ++i) z[i] = f(x[i], same);
-          return;
-        }
-      }
-      for (std::int64_t i = 0; i < length; ++i) z[i] = f(x[i * left_step], y[i * right_step]);
-    });
-  });
+void binary_row(const void *user, const void *left, std::int64_t left_step, const void *right, std::int64_t right_step,
+                void *result, std::int64_t length) {
+  const F f = *static_cast<const F *>(user);
+  const A *const x = static_cast<const A *>(left);
+  const B *const y = static_cast<const B *>(right);
+  R *const z = static_cast<R *>(result);
+  if (left_step == 1 && right_step == 1) {
+    for (std::int64_t i = 0; i < length; ++i) z[i] = f(x[i], y[i]);
+    return;
+  }
+  if constexpr (std::is_same_v<A, float>) {  // the one type that is worth a loop for these patterns too
+    if (left_step == 1) {
+      const B same = y[0];
+      for (std::int64_t i = 0; i < length; ++i) z[i] = f(x[i], same);
+      return;
+    }
+    if (right_step == 1) {
+      const A same = x[0];
+      for (std::int64_t i = 0; i < length; ++i) z[i] = f(same, y[i]);
+      return;
+    }
+  }
+  for (std::int64_t i = 0; i < length; ++i) z[i] = f(x[i * left_step], y[i * right_step]);
+}
+
+// out[i] = f(a[i], b[i]) with a and b broadcast. Only the row is compiled for each type and each f.
+template <class A, class B, class R, class F>
+void broadcast_binary(Context &context, const View &a, const View &b, const View &out, const F &f) {
+  broadcast_rows(context, a, b, out, binary_row<A, B, R, F>, &f);
 }
 
 }  // namespace quarry::reference

@@ -7,7 +7,7 @@
 #include "backends/cpu-reference/convert.h"
 #include "backends/cpu-reference/kernels/broadcast.h"
 #include "backends/cpu-reference/kernels/kernels.h"
-#include "backends/cpu-reference/kernels/tensors.h"
+#include "backends/cpu-reference/kernels/rows.h"
 #include "base/float16.h"
 
 namespace quarry::reference {
@@ -46,12 +46,6 @@ struct Chunk {
   std::int64_t integers[kChunk];
 };
 
-template <class T>
-void load_integers(const View &in, std::int64_t at, Chunk &chunk) noexcept {
-  const T *from = in.as<const T>() + at;
-  for (std::int64_t i = 0; i < chunk.size; ++i) chunk.integers[i] = static_cast<std::int64_t>(from[i]);
-}
-
 void load(const View &in, std::int64_t at, Chunk &chunk) noexcept {
   const auto *bytes = in.as<const std::uint8_t>() + at;
   if (in.dtype == DType::F64) {
@@ -68,14 +62,8 @@ void load(const View &in, std::int64_t at, Chunk &chunk) noexcept {
     const int sign = in.dtype == DType::I4 ? 8 : 2;
     for (std::int64_t i = 0; i < chunk.size; ++i) chunk.integers[i] = (bytes[i] ^ sign) - sign;
   } else {
-    dispatch<std::int8_t, std::uint8_t, std::int16_t, std::uint16_t, std::int32_t, std::uint32_t, std::int64_t,
-             std::uint64_t>(in.dtype, [&](auto tag) { load_integers<decltype(tag)>(in, at, chunk); });
+    load_integers(in, at, 1, chunk.size, chunk.integers);
   }
-}
-
-template <class T>
-T real_of(std::int64_t integer, bool is_unsigned) noexcept {
-  return is_unsigned ? static_cast<T>(static_cast<std::uint64_t>(integer)) : static_cast<T>(integer);
 }
 
 void store_small_floats(const Chunk &chunk, const Target &target, void *out) noexcept {
@@ -98,12 +86,13 @@ void store(Chunk &chunk, DType source, const Target &target, const View &out, st
     for (std::int64_t i = 0; i < chunk.size; ++i)
       out.as<std::uint8_t>()[at + i] = from_real ? chunk.reals[i] != 0 : chunk.integers[i] != 0;
   } else if (target.dtype == DType::F32) {
-    for (std::int64_t i = 0; i < chunk.size; ++i)
-      out.as<float>()[at + i] =
-          from_real ? static_cast<float>(chunk.reals[i]) : real_of<float>(chunk.integers[i], from_unsigned);
+    float *const to = out.as<float>() + at;
+    if (from_real) std::copy_n(chunk.reals, chunk.size, to);
+    else if (from_unsigned) std::copy_n(reinterpret_cast<const std::uint64_t *>(chunk.integers), chunk.size, to);
+    else std::copy_n(chunk.integers, chunk.size, to);
   } else if (is_float(target.dtype)) {
-    if (!from_real)
-      for (std::int64_t i = 0; i < chunk.size; ++i) chunk.reals[i] = real_of<double>(chunk.integers[i], from_unsigned);
+    if (from_unsigned) std::copy_n(reinterpret_cast<const std::uint64_t *>(chunk.integers), chunk.size, chunk.reals);
+    else if (!from_real) std::copy_n(chunk.integers, chunk.size, chunk.reals);
     if (target.dtype == DType::F64) std::copy_n(chunk.reals, chunk.size, out.as<double>() + at);
     else store_small_floats(chunk, target, out.as<char>() + at * out.width);
   } else {
@@ -111,11 +100,7 @@ void store(Chunk &chunk, DType source, const Target &target, const View &out, st
       for (std::int64_t i = 0; i < chunk.size; ++i)
         chunk.integers[i] = to_integer(chunk.reals[i], target.dtype == DType::U64);
     // Higher bits are dropped, for elements under 8 bits when they are packed.
-    dispatch<std::int8_t, std::uint8_t, std::int16_t, std::uint16_t, std::int32_t, std::uint32_t, std::int64_t,
-             std::uint64_t>(target.dtype, [&](auto tag) {
-      using T = decltype(tag);
-      for (std::int64_t i = 0; i < chunk.size; ++i) out.as<T>()[at + i] = static_cast<T>(chunk.integers[i]);
-    });
+    store_integers(out, at, chunk.size, chunk.integers);
   }
 }
 

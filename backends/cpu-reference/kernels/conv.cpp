@@ -5,6 +5,7 @@
 #include "backends/cpu-reference/kernels/dot_tiles.h"
 #include "backends/cpu-reference/kernels/kernels.h"
 #include "backends/cpu-reference/kernels/reals.h"
+#include "backends/cpu-reference/kernels/rows.h"
 
 namespace quarry::reference {
 
@@ -91,16 +92,19 @@ std::int64_t source(const Space &s, std::uint32_t axis, std::int64_t o, std::int
   }
 }
 
-// Fills the patches of taps [k, k + count) at the positions of `rows`. `x`: the group's first channel.
-template <bool Transposed, class X>
-void load_patches(const Space &s, const Rows &rows, const X *x, double zero, std::int64_t k, std::int64_t count,
-                  TileB &b) noexcept {
+// Fills the patches of taps [k, k + count) at the positions of `rows`. `first`: the number of the group's first
+// element.
+using LoadPatches = void (*)(const Space &s, const Rows &rows, const void *x, std::int64_t first, double zero,
+                             std::int64_t k, std::int64_t count, TileB &b);
+template <class X, bool Transposed>
+void load_patches(const Space &s, const Rows &rows, const void *x, std::int64_t first, double zero, std::int64_t k,
+                  std::int64_t count, TileB &b) noexcept {
   const std::uint32_t last = s.rank - 1;
   for (std::int64_t row = 0; row < count; ++row) {
     std::int64_t tap[qir::kMaxSpatial] = {};
     std::int64_t rest = (k + row) % s.kernel_size;
     for (std::uint32_t i = s.rank; i-- > 0; rest /= s.kernel[i]) tap[i] = rest % s.kernel[i];
-    const X *plane = x + (k + row) / s.kernel_size * s.in_size;
+    const X *plane = static_cast<const X *>(x) + first + (k + row) / s.kernel_size * s.in_size;
     for (std::int64_t i = 0; i < rows.count; ++i) {
       const Rows::Run &run = rows.runs[i];
       double *to = b.at[row] + run.column;
@@ -132,11 +136,24 @@ void load_patches(const Space &s, const Rows &rows, const X *x, double zero, std
     }
   }
 }
+LoadPatches find_load_patches(DType dtype, bool transposed) noexcept {
+  LoadPatches found = nullptr;
+  if (transposed) dispatch<float, double>(dtype, [&](auto tag) { found = load_patches<decltype(tag), true>; });
+  else
+    dispatch<float, double, std::int8_t, std::uint8_t>(dtype,
+                                                       [&](auto tag) { found = load_patches<decltype(tag), false>; });
+  return found;
+}
 
-// store(m, index, sum): output channel (over all groups) and index into the output. w_zero: per output channel.
-template <bool Transposed, class X, class W, class Store>
-void convolve(Context &context, const ConvGeometry &g, const X *x, double x_zero, const W *w, const Values &w_zero,
-              Store &&store) {
+// Takes row m of results: output channel (over all groups), and their first index in the output.
+using StoreRow = void (*)(const void *user, std::int64_t m, std::int64_t index, std::int64_t count, const double *sums);
+
+// w_zero: per output channel.
+Status convolve(Context &context, const ConvGeometry &g, bool transposed, const View &x, double x_zero, const View &w,
+                const Values &w_zero, StoreRow store, const void *user) {
+  const LoadPatches load_x = find_load_patches(x.dtype, transposed);
+  const LoadRows load_w = find_load_rows(w.dtype);
+  if (!load_x || !load_w) return type_error(context, load_x ? w.dtype : x.dtype);
   const Space s(g);
   const std::int64_t depth = g.in_per_group * s.kernel_size;
   const Tiling tiling{g.out_per_group, s.out_size};
@@ -146,73 +163,62 @@ void convolve(Context &context, const ConvGeometry &g, const X *x, double x_zero
     const std::int64_t n = task / tiles / g.group, group = task / tiles % g.group;
     const Tiling::Tile tile = tiling[task % tiles];
     const Rows rows(s, tile.column, tile.columns);
-    const X *group_x = x + (n * g.in_channels + group * g.in_per_group) * s.in_size;
+    const std::int64_t group_x = (n * g.in_channels + group * g.in_per_group) * s.in_size;
     const std::int64_t first = group * g.out_per_group + tile.row;
-    const auto load_w = [&](std::int64_t k, std::int64_t count, TileA &a) {
-      for (std::int64_t m = 0; m < tile.rows; ++m) {
-        const double zero = w_zero[first + m];
-        if constexpr (Transposed) {  // [in channel][out channel of the group][tap]
-          for (std::int64_t i = 0; i < count; ++i) {
-            const std::int64_t c = group * g.in_per_group + (k + i) / s.kernel_size;
-            a.at[m][i] =
-                static_cast<double>(w[(c * g.out_per_group + tile.row + m) * s.kernel_size + (k + i) % s.kernel_size]) -
-                zero;
+    double w_zeros[kTileRows];
+    for (std::int64_t m = 0; m < tile.rows; ++m) w_zeros[m] = w_zero[first + m];
+    dot_tile(
+        tile.rows, tile.columns, depth,
+        [&](std::int64_t k, std::int64_t count, TileA &a) {
+          if (!transposed) {  // [out channel][in channel of the group][tap]
+            load_w(w.data, first * depth + k, depth, 1, tile.rows, count, w_zeros, a.at[0]);
+            return;
           }
-        } else {  // [out channel][in channel of the group][tap]
-          const W *from = w + (first + m) * depth + k;
-          for (std::int64_t i = 0; i < count; ++i) a.at[m][i] = static_cast<double>(from[i]) - zero;
-        }
-      }
-    };
-    const auto load_x = [&](std::int64_t k, std::int64_t count, TileB &b) {
-      load_patches<Transposed>(s, rows, group_x, x_zero, k, count, b);
-    };
-    dot_tile(tile.rows, tile.columns, depth, load_w, load_x, [&](std::int64_t m, std::int64_t p, double sum) {
-      store(first + m, (n * g.out_channels + first + m) * s.out_size + tile.column + p, sum);
-    });
+          for (std::int64_t i = 0; i < count; ++i) {  // [in channel][out channel of the group][tap]
+            const std::int64_t c = group * g.in_per_group + (k + i) / s.kernel_size;
+            load_w(w.data, (c * g.out_per_group + tile.row) * s.kernel_size + (k + i) % s.kernel_size, s.kernel_size, 1,
+                   tile.rows, 1, w_zeros, a.at[0] + i);
+          }
+        },
+        [&](std::int64_t k, std::int64_t count, TileB &b) { load_x(s, rows, x.data, group_x, x_zero, k, count, b); },
+        [&](std::int64_t m, const double *sums) {
+          store(user, first + m, (n * g.out_channels + first + m) * s.out_size + tile.column, tile.columns, sums);
+        });
   });
+  return {};
 }
 
-template <bool Transposed>
-Status float_conv(Context &context) {
+Status float_conv(Context &context, bool transposed) {
   const View &x = *context.input(0), &w = *context.input(1);
   const View *bias = context.input(2);
   ConvGeometry g;
-  QR_RETURN_IF_ERROR(Transposed ? qir::resolve_conv_transpose(context.node(), dims_of(x), dims_of(w), &g)
+  QR_RETURN_IF_ERROR(transposed ? qir::resolve_conv_transpose(context.node(), dims_of(x), dims_of(w), &g)
                                 : qir::resolve_conv(context.node(), dims_of(x), dims_of(w), &g));
   QR_RETURN_IF_ERROR(check_real(context, bias, "the bias", {g.out_channels}));
   View *y = context.output(0);
   if (!y) return {};
-  const double *offsets = bias ? as_doubles(context, *bias) : nullptr;
-  const bool known = w.dtype == x.dtype && y->dtype == x.dtype && dispatch<float, double>(x.dtype, [&](auto tag) {
-                       using T = decltype(tag);
-                       T *out = y->as<T>();
-                       convolve<Transposed>(context, g, x.as<const T>(), 0.0, w.as<const T>(), Values{},
-                                            [&](std::int64_t m, std::int64_t index, double sum) {
-                                              out[index] = static_cast<T>(offsets ? sum + offsets[m] : sum);
-                                            });
-                     });
-  return known ? Status() : type_error(context, x.dtype);
+  if (!is_real(x) || w.dtype != x.dtype || y->dtype != x.dtype) return type_error(context, x.dtype);
+  struct Target {
+    const View &y;
+    const double *offsets;
+    static void store(const void *user, std::int64_t m, std::int64_t index, std::int64_t count, const double *sums) {
+      const Target &to = *static_cast<const Target *>(user);
+      double row[kTileColumns];
+      for (std::int64_t p = 0; p < count; ++p) row[p] = to.offsets ? sums[p] + to.offsets[m] : sums[p];
+      store_rounded(to.y, index, count, row);
+    }
+  };
+  const Target target = {*y, bias ? as_doubles(context, *bias) : nullptr};
+  return convolve(context, g, transposed, x, 0.0, w, Values{}, Target::store, &target);
 }
 
-// Calls convolve with the types of x and w.
-template <class Store>
-Status integer_conv(Context &context, const ConvGeometry &g, const View &x, double x_zero, const View &w,
-                    const Values &w_zero, Store &&store) {
-  bool known = false;
-  dispatch<std::int8_t, std::uint8_t>(x.dtype, [&](auto x_tag) {
-    known = dispatch<std::int8_t, std::uint8_t>(w.dtype, [&](auto w_tag) {
-      convolve<false>(context, g, x.as<const decltype(x_tag)>(), x_zero, w.as<const decltype(w_tag)>(), w_zero, store);
-    });
-  });
-  return known ? Status() : type_error(context, x.dtype);
-}
+bool is_byte(const View &view) noexcept { return view.dtype == DType::I8 || view.dtype == DType::U8; }
 
 }  // namespace
 
-Status kernel_conv(Context &context) { return float_conv<false>(context); }
+Status kernel_conv(Context &context) { return float_conv(context, false); }
 
-Status kernel_conv_transpose(Context &context) { return float_conv<true>(context); }
+Status kernel_conv_transpose(Context &context) { return float_conv(context, true); }
 
 Status kernel_conv_integer(Context &context) {
   const View &x = *context.input(0), &w = *context.input(1);
@@ -223,10 +229,13 @@ Status kernel_conv_integer(Context &context) {
   QR_RETURN_IF_ERROR(read_values(context, 3, "w_zero_point", {g.out_channels}, 0, &w_zero));
   View *y = context.output(0);
   if (!y) return {};
-  return integer_conv(
-      context, g, x, x_zero[0], w, w_zero, [out = y->as<std::int32_t>()](std::int64_t, std::int64_t index, double sum) {
-        out[index] = static_cast<std::int32_t>(static_cast<std::int64_t>(sum));  // wraps around, as 32-bit sums do
-      });
+  if (!is_byte(x) || !is_byte(w)) return type_error(context, x.dtype);
+  const auto store = [](const void *user, std::int64_t, std::int64_t index, std::int64_t count, const double *sums) {
+    std::int32_t *const to = static_cast<const View *>(user)->as<std::int32_t>() + index;
+    for (std::int64_t p = 0; p < count; ++p)
+      to[p] = static_cast<std::int32_t>(static_cast<std::int64_t>(sums[p]));  // wraps around, as 32-bit sums do
+  };
+  return convolve(context, g, false, x, x_zero[0], w, w_zero, store, y);
 }
 
 Status kernel_qlinear_conv(Context &context) {
@@ -248,16 +257,24 @@ Status kernel_qlinear_conv(Context &context) {
   }
   View *y = context.output(0);
   if (!y) return {};
-  Status status;
-  const bool known = dispatch<std::int8_t, std::uint8_t>(y->dtype, [&](auto tag) {
-    using T = decltype(tag);
-    T *out = y->as<T>();
-    status = integer_conv(context, g, x, x_zero[0], w, w_zero, [&](std::int64_t m, std::int64_t index, double sum) {
-      if (bias) sum += bias->as<const std::int32_t>()[m];
-      out[index] = round_to<T>(__builtin_rint(sum * (x_scale[0] * w_scale[m]) / y_scale[0]) + y_zero[0]);
-    });
-  });
-  return known ? std::move(status) : type_error(context, y->dtype);
+  if (!is_byte(x) || !is_byte(w) || !is_byte(*y)) return type_error(context, is_byte(*y) ? x.dtype : y->dtype);
+  struct Target {
+    const View &y;
+    const View *bias;
+    const Values &x_scale, &w_scale, &y_scale, &y_zero;
+    static void store(const void *user, std::int64_t m, std::int64_t index, std::int64_t count, const double *sums) {
+      const Target &to = *static_cast<const Target *>(user);
+      const double scale = to.x_scale[0] * to.w_scale[m];
+      double row[kTileColumns];
+      for (std::int64_t p = 0; p < count; ++p) {
+        const double sum = to.bias ? sums[p] + to.bias->as<const std::int32_t>()[m] : sums[p];
+        row[p] = __builtin_rint(sum * scale / to.y_scale[0]) + to.y_zero[0];
+      }
+      store_rounded(to.y, index, count, row);
+    }
+  };
+  const Target target = {*y, bias, x_scale, w_scale, y_scale, y_zero};
+  return convolve(context, g, false, x, x_zero[0], w, w_zero, Target::store, &target);
 }
 
 Status kernel_causal_conv_with_state(Context &context) {

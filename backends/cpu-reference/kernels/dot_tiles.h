@@ -21,54 +21,41 @@ struct TileB {
   double at[kTileDepth][kTileColumns];  // [k][p]
 };
 
-namespace detail {
+// Reads a block of elements, numbers `first` + i * row_stride + k * stride of `from`, as doubles less zeros[i], into
+// to[i * kTileDepth + k].
+using LoadRows = void (*)(const void *from, std::int64_t first, std::int64_t row_stride, std::int64_t stride,
+                          std::int64_t rows, std::int64_t count, const double *zeros, double *to);
+// The same with numbers `first` + k * stride + j * column_stride less zeros[j], into to.at[k][j].
+using LoadColumns = void (*)(const void *from, std::int64_t first, std::int64_t stride, std::int64_t column_stride,
+                             std::int64_t count, std::int64_t columns, const double *zeros, TileB &to);
+// Of f32, f64, i8 and u8; nullptr: of none of them.
+LoadRows find_load_rows(DType dtype) noexcept;
+LoadColumns find_load_columns(DType dtype) noexcept;
 
-inline constexpr std::int64_t kWidth = 4;  // 4 rows of so many sums fit into registers
-
-template <std::int64_t Rows>
-inline void add_rows(const TileA &a, const TileB &b, std::int64_t m, std::int64_t columns, std::int64_t depth,
-                     double (*sums)[kTileColumns]) noexcept {
-  for (std::int64_t p = 0; p < columns; p += kWidth) {
-    double sum[Rows][kWidth];
-    for (std::int64_t r = 0; r < Rows; ++r) {
-      for (std::int64_t j = 0; j < kWidth; ++j) sum[r][j] = sums[m + r][p + j];
-    }
-    for (std::int64_t k = 0; k < depth; ++k) {
-      for (std::int64_t r = 0; r < Rows; ++r) {
-        for (std::int64_t j = 0; j < kWidth; ++j) sum[r][j] += a.at[m + r][k] * b.at[k][p + j];
-      }
-    }
-    for (std::int64_t r = 0; r < Rows; ++r) {
-      for (std::int64_t j = 0; j < kWidth; ++j) sums[m + r][p + j] = sum[r][j];
-    }
-  }
-}
-
-}  // namespace detail
+// sums[m][p] += the sum over k < depth of a.at[m][k] * b.at[k][p], in the order of k. Columns up to the next multiple
+// of kTileWidth are read and written too.
+inline constexpr std::int64_t kTileWidth = 4;
+void add_tile(const TileA &a, const TileB &b, std::int64_t rows, std::int64_t columns, std::int64_t depth,
+              double (*sums)[kTileColumns]) noexcept;
 
 // One tile of the result. load_a(k, count, a) fills a.at[0..rows][0..count] from k on, load_b(k, count, b) fills
-// b.at[0..count][0..columns]; store(m, p, sum) takes every result.
+// b.at[0..count][0..columns]; store(m, sums) takes every row of results.
 template <class LoadA, class LoadB, class Store>
 void dot_tile(std::int64_t rows, std::int64_t columns, std::int64_t depth, LoadA &&load_a, LoadB &&load_b,
               Store &&store) {
   double sums[kTileRows][kTileColumns];
   TileA a;
   TileB b;
-  const std::int64_t padded =
-      (columns + detail::kWidth - 1) / detail::kWidth * detail::kWidth;  // what add_rows touches
+  const std::int64_t padded = (columns + kTileWidth - 1) / kTileWidth * kTileWidth;  // what add_tile touches
   for (std::int64_t m = 0; m < rows; ++m) std::fill_n(sums[m], padded, 0.0);
   for (std::int64_t k = 0; k < depth; k += kTileDepth) {
     const std::int64_t count = std::min(kTileDepth, depth - k);
     load_a(k, count, a);
     load_b(k, count, b);
     for (std::int64_t i = 0; i < count; ++i) std::fill(b.at[i] + columns, b.at[i] + padded, 0.0);
-    std::int64_t m = 0;
-    for (; m + 4 <= rows; m += 4) detail::add_rows<4>(a, b, m, columns, count, sums);
-    for (; m < rows; ++m) detail::add_rows<1>(a, b, m, columns, count, sums);
+    add_tile(a, b, rows, columns, count, sums);
   }
-  for (std::int64_t m = 0; m < rows; ++m) {
-    for (std::int64_t p = 0; p < columns; ++p) store(m, p, sums[m][p]);
-  }
+  for (std::int64_t m = 0; m < rows; ++m) store(m, sums[m]);
 }
 
 // How rows x columns results are cut into tiles: tile i covers rows [row, row + rows) and columns [column, column +

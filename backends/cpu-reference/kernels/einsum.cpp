@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "backends/cpu-reference/kernels/kernels.h"
-#include "backends/cpu-reference/kernels/tensors.h"
+#include "backends/cpu-reference/kernels/rows.h"
 
 namespace quarry::reference {
 
@@ -33,8 +33,8 @@ struct Contraction {
   std::int64_t a[kMax], b[kMax], out[kMax];  // strides
 };
 
-template <class T, class Sum>
-void contract(Context &context, const Contraction &c, const T *a, const T *b, T *out) {
+template <class Sum>
+void contract(Context &context, const Contraction &c, const Sum *a, const Sum *b, Sum *out) {
   std::int64_t index[Contraction::kMax] = {};
   for (std::size_t i = 0; i < c.out_count; ++i) {
     if (c.extent[i] == 0) return;
@@ -59,17 +59,17 @@ void contract(Context &context, const Contraction &c, const T *a, const T *b, T 
     if (!empty) {
       std::int64_t none = 0;
       do {
-        const Sum left = static_cast<Sum>(a[at_a]);
-        sum = add(sum, b ? multiply(left, static_cast<Sum>(b[at_b])) : left);
+        sum += b ? a[at_a] * b[at_b] : a[at_a];
       } while (step(c.out_count, c.count, &at_a, &at_b, &none));
     }
-    out[at_out] = static_cast<T>(sum);
+    out[at_out] = sum;
   } while (!context.stopped() && step(0, c.out_count, &at_a, &at_b, &at_out));
 }
 
 // Operands are taken two at a time, from the left: the product of two keeps the labels that a later operand or the
-// output has.
-template <class T, class Partial>
+// output has. Partial is double or, for integers, std::uint64_t: what is more than their type's bits is cut off at the
+// end.
+template <class Partial>
 void einsum(Context &context, const EinsumPlan &plan, View &out) {
   const std::uint32_t labels = plan.label_count;
   // The product so far: dense over `have` labels in ascending order, or the first operand as it is.
@@ -79,8 +79,8 @@ void einsum(Context &context, const EinsumPlan &plan, View &out) {
   bool in_product[EinsumPlan::kMaxLabels] = {};
   const auto widen = [&](const View &view) {
     auto *copy = static_cast<Partial *>(context.scratch(static_cast<std::uint64_t>(view.count) * sizeof(Partial)));
-    std::transform(view.as<const T>(), view.as<const T>() + view.count, copy,
-                   [](T value) { return static_cast<Partial>(value); });
+    if constexpr (std::is_same_v<Partial, double>) load_reals(view, 0, 1, view.count, copy);
+    else load_integers(view, 0, 1, view.count, reinterpret_cast<std::int64_t *>(copy));
     return copy;
   };
   const auto mark = [&](const EinsumPlan::Operand &operand) {
@@ -131,11 +131,12 @@ void einsum(Context &context, const EinsumPlan &plan, View &out) {
       in_product[label] = in_product[label] && kept[label];
     }
     auto *result = static_cast<Partial *>(context.scratch(static_cast<std::uint64_t>(size) * sizeof(Partial)));
-    contract<Partial, Partial>(context, contraction, partial, right, result);
+    contract(context, contraction, partial, right, result);
     partial = result;
     std::copy_n(to, EinsumPlan::kMaxLabels, a);
   }
-  std::transform(partial, partial + out.count, out.as<T>(), [](Partial value) { return static_cast<T>(value); });
+  if constexpr (std::is_same_v<Partial, double>) store_rounded(out, 0, out.count, partial);
+  else store_integers(out, 0, out.count, reinterpret_cast<const std::int64_t *>(partial));
 }
 
 // Moves the row with the largest element of column k from row k on there; returns where it was.
@@ -150,11 +151,7 @@ std::int64_t pivot_of(double *matrix, std::int64_t n, std::int64_t k) noexcept {
 
 // row -= factor * other, which is another row.
 void subtract(double *__restrict row, double factor, const double *__restrict other, std::int64_t n) noexcept {
-  constexpr std::int64_t kSome = 8;
-  std::int64_t j = 0;
-  for (; j + kSome <= n; j += kSome)
-    for (std::int64_t k = 0; k < kSome; ++k) row[j + k] -= factor * other[j + k];
-  for (; j < n; ++j) row[j] -= factor * other[j];
+  for (std::int64_t j = 0; j < n; ++j) row[j] -= factor * other[j];
 }
 
 // LU with row exchanges, in place; returns the determinant.
@@ -205,11 +202,10 @@ Status kernel_einsum(Context &context) {
   View *out;
   QR_RETURN_IF_ERROR(make_output(context, 0, dims, plan.output.rank, &out));
   if (out->count == 0) return {};
-  const bool known = dispatch_number(out->dtype, [&](auto tag) {
-    using T = decltype(tag);
-    einsum<T, std::conditional_t<std::is_floating_point_v<T>, double, T>>(context, plan, *out);
-  });
-  return known ? Status() : type_error(context, out->dtype);
+  if (!is_loadable(out->dtype)) return type_error(context, out->dtype);
+  if (is_float(out->dtype)) einsum<double>(context, plan, *out);
+  else einsum<std::uint64_t>(context, plan, *out);
+  return {};
 }
 
 Status kernel_det(Context &context) {

@@ -5,6 +5,7 @@
 
 #include "backends/cpu-reference/kernels/broadcast.h"
 #include "backends/cpu-reference/kernels/kernels.h"
+#include "backends/cpu-reference/kernels/rows.h"
 #include "backends/cpu-reference/kernels/tensors.h"
 
 namespace quarry::reference {
@@ -22,16 +23,6 @@ Status same_type(Context &context, F f) {
     broadcast_binary<T, T, T>(context, a, b, *out, f);
   });
   return known ? Status() : type_error(context, a.dtype);
-}
-// Signed and unsigned integers have the same sums, differences, products and bits.
-DType unsigned_of(DType dtype) noexcept {
-  switch (loop_dtype(dtype)) {
-    case DType::I8: return DType::U8;
-    case DType::I16: return DType::U16;
-    case DType::I32: return DType::U32;
-    case DType::I64: return DType::U64;
-    default: return loop_dtype(dtype);
-  }
 }
 template <class... Ts, class F>
 Status modular(Context &context, F f) {
@@ -51,24 +42,36 @@ Status arithmetic(Context &context, F f) {
   return same_type<float, double, std::int8_t, std::uint8_t, std::int16_t, std::uint16_t, std::int32_t, std::uint32_t,
                    std::int64_t, std::uint64_t>(context, f);
 }
-// A truth value by f(a, b). Bools are read as bytes: a caller's may hold any value.
-template <class F>
-Status comparison(Context &context, F f) {
-  const View &a = *context.input(0), &b = *context.input(1);
+// A truth value by f(a, b).
+template <class... Ts, class F>
+Status truth(Context &context, const View &a, const View &b, DType dtype, F f) {
   View *out = context.output(0);
   if (!out) return {};
   if (a.dtype != b.dtype || out->dtype != DType::Bool) return type_error(context, b.dtype);
-  if (a.dtype == DType::Bool) {
-    broadcast_binary<std::uint8_t, std::uint8_t, std::uint8_t>(
-        context, a, b, *out, [f](std::uint8_t x, std::uint8_t y) { return f(x != 0, y != 0); });
-    return {};
-  }
-  const bool known = dispatch<float, double, std::int8_t, std::uint8_t, std::int16_t, std::uint16_t, std::int32_t,
-                              std::uint32_t, std::int64_t, std::uint64_t>(a.dtype, [&](auto tag) {
+  const bool known = dispatch<Ts...>(dtype, [&](auto tag) {
     using T = decltype(tag);
     broadcast_binary<T, T, std::uint8_t>(context, a, b, *out, f);
   });
   return known ? Status() : type_error(context, a.dtype);
+}
+template <class F>
+Status order(Context &context, const View &a, const View &b, F f) {
+  return truth<float, double, std::int8_t, std::uint8_t, std::int16_t, std::uint16_t, std::int32_t, std::uint32_t,
+               std::int64_t, std::uint64_t>(context, a, b, a.dtype, f);
+}
+Status less(Context &context, const View &a, const View &b) {
+  return order(context, a, b, [](auto x, auto y) { return x < y; });
+}
+Status less_or_equal(Context &context, const View &a, const View &b) {
+  return order(context, a, b, [](auto x, auto y) { return x <= y; });
+}
+// Bools are read as bytes: a caller's may hold any value.
+template <class F>
+Status of_bools(Context &context, F f) {
+  const View &a = *context.input(0), &b = *context.input(1);
+  if (a.dtype != DType::Bool) return type_error(context, a.dtype);
+  return truth<std::uint8_t>(context, a, b, DType::U8,
+                             [f](std::uint8_t x, std::uint8_t y) { return f(x != 0, y != 0); });
 }
 
 struct Subtract {
@@ -141,19 +144,14 @@ T truncate_to(double value) noexcept {
   }
 }
 
-// A copy of an operand as another type.
-template <class T>
+// A copy of an operand as f64 or, for integers, as i64.
 View converted(Context &context, const View &view, DType dtype) {
   View copy = view;
   copy.dtype = dtype;
-  copy.width = sizeof(T);
-  T *values = static_cast<T *>(context.scratch(static_cast<std::uint64_t>(view.count) * sizeof(T)));
-  dispatch<float, double, std::int8_t, std::uint8_t, std::int16_t, std::uint16_t, std::int32_t, std::uint32_t,
-           std::int64_t, std::uint64_t>(view.dtype, [&](auto tag) {
-    const auto *from = view.as<const decltype(tag)>();
-    for (std::int64_t i = 0; i < view.count; ++i) values[i] = static_cast<T>(from[i]);
-  });
-  copy.data = values;
+  copy.width = 8;
+  copy.data = context.scratch(static_cast<std::uint64_t>(view.count) * 8);
+  if (dtype == DType::F64) load_reals(view, 0, 1, view.count, copy.as<double>());
+  else load_integers(view, 0, 1, view.count, copy.as<std::int64_t>());
   return copy;
 }
 
@@ -170,6 +168,15 @@ T shift_right(T value, T amount) noexcept {
   const unsigned last = sizeof(T) * 8 - 1;
   if (static_cast<U>(amount) > last) return static_cast<T>(std::is_signed_v<T> && value < 0 ? -1 : 0);
   return static_cast<T>(value >> static_cast<U>(amount));
+}
+
+template <class T>
+void select_row(const std::uint8_t *condition, const void *x, const void *y, const std::int64_t *steps, void *out,
+                std::int64_t length) {
+  const std::int64_t c_step = steps[0], x_step = steps[1], y_step = steps[2];
+  const T *const p = static_cast<const T *>(x), *const q = static_cast<const T *>(y);
+  T *const z = static_cast<T *>(out);
+  for (std::int64_t i = 0; i < length; ++i) z[i] = condition[i * c_step] != 0 ? p[i * x_step] : q[i * y_step];
 }
 
 }  // namespace
@@ -194,7 +201,7 @@ Status kernel_pow(Context &context) {
   View *out = context.output(0);
   if (!out) return {};
   if (is_integer(base.dtype) && is_integer(exponent.dtype)) {
-    const View powers = converted<std::int64_t>(context, exponent, DType::I64);
+    const View powers = converted(context, exponent, DType::I64);
     const bool known = dispatch<std::int32_t, std::int64_t>(base.dtype, [&](auto tag) {
       using T = decltype(tag);
       broadcast_binary<T, std::int64_t, T>(context, base, powers, *out,
@@ -202,7 +209,7 @@ Status kernel_pow(Context &context) {
     });
     return known ? Status() : type_error(context, base.dtype);
   }
-  const View powers = converted<double>(context, exponent, DType::F64);
+  const View powers = converted(context, exponent, DType::F64);
   const bool known = dispatch<float, double, std::int32_t, std::int64_t>(base.dtype, [&](auto tag) {
     using T = decltype(tag);
     broadcast_binary<T, double, T>(context, base, powers, *out, [](T a, double b) {
@@ -226,28 +233,25 @@ Status kernel_swiglu(Context &context) {
 }
 
 Status kernel_equal(Context &context) {
-  return comparison(context, [](auto a, auto b) { return a == b; });
+  const View &a = *context.input(0), &b = *context.input(1);
+  if (a.dtype == DType::Bool) return of_bools(context, [](bool x, bool y) { return x == y; });
+  return truth<float, double, std::uint8_t, std::uint16_t, std::uint32_t, std::uint64_t>(
+      context, a, b, unsigned_of(a.dtype), [](auto x, auto y) { return x == y; });
 }
-Status kernel_greater(Context &context) {
-  return comparison(context, [](auto a, auto b) { return a > b; });
-}
+Status kernel_less(Context &context) { return less(context, *context.input(0), *context.input(1)); }
+Status kernel_less_or_equal(Context &context) { return less_or_equal(context, *context.input(0), *context.input(1)); }
+Status kernel_greater(Context &context) { return less(context, *context.input(1), *context.input(0)); }
 Status kernel_greater_or_equal(Context &context) {
-  return comparison(context, [](auto a, auto b) { return a >= b; });
-}
-Status kernel_less(Context &context) {
-  return comparison(context, [](auto a, auto b) { return a < b; });
-}
-Status kernel_less_or_equal(Context &context) {
-  return comparison(context, [](auto a, auto b) { return a <= b; });
+  return less_or_equal(context, *context.input(1), *context.input(0));
 }
 Status kernel_and(Context &context) {
-  return comparison(context, [](auto a, auto b) { return a && b; });
+  return of_bools(context, [](bool a, bool b) { return a & b; });
 }
 Status kernel_or(Context &context) {
-  return comparison(context, [](auto a, auto b) { return a || b; });
+  return of_bools(context, [](bool a, bool b) { return a | b; });
 }
 Status kernel_xor(Context &context) {
-  return comparison(context, [](auto a, auto b) { return (a != 0) != (b != 0); });
+  return of_bools(context, [](bool a, bool b) { return a != b; });
 }
 
 Status kernel_bitwise_and(Context &context) {
@@ -273,25 +277,18 @@ Status kernel_where(Context &context) {
   if (x.width != out->width || y.width != out->width) return type_error(context, y.dtype);
   const View *operands[3] = {&condition, &x, &y};
   const Broadcast<3> plan(*out, operands);
-  const auto select = [&](auto tag) {
-    using T = decltype(tag);
-    const std::int64_t *last[3] = {&plan.strides[0][plan.rank - 1], &plan.strides[1][plan.rank - 1],
-                                   &plan.strides[2][plan.rank - 1]};
-    for_stretches(context, plan.count, [&](std::int64_t begin, std::int64_t end) {
-      plan.walk(begin, end, [&](std::int64_t at, const std::int64_t *offsets, std::int64_t length) {
-        const std::uint8_t *c = condition.as<const std::uint8_t>() + offsets[0];
-        const T *p = x.as<const T>() + offsets[1], *q = y.as<const T>() + offsets[2];
-        T *z = out->as<T>() + at;
-        for (std::int64_t i = 0; i < length; ++i) z[i] = c[i * *last[0]] != 0 ? p[i * *last[1]] : q[i * *last[2]];
-      });
+  const auto row = out->width == 1   ? select_row<std::uint8_t>
+                   : out->width == 2 ? select_row<std::uint16_t>
+                   : out->width == 4 ? select_row<std::uint32_t>
+                                     : select_row<std::uint64_t>;
+  std::int64_t steps[3];
+  for (std::size_t k = 0; k < 3; ++k) steps[k] = plan.strides[k][plan.rank - 1];
+  for_stretches(context, plan.count, [&](std::int64_t begin, std::int64_t end) {
+    plan.walk(begin, end, [&](std::int64_t at, const std::int64_t *offsets, std::int64_t length) {
+      row(condition.as<const std::uint8_t>() + offsets[0], element(x, offsets[1]), element(y, offsets[2]), steps,
+          element(*out, at), length);
     });
-  };
-  switch (out->width) {
-    case 1: select(std::uint8_t{}); break;
-    case 2: select(std::uint16_t{}); break;
-    case 4: select(std::uint32_t{}); break;
-    default: select(std::uint64_t{}); break;
-  }
+  });
   return {};
 }
 

@@ -10,6 +10,26 @@
 namespace quarry::reference {
 namespace {
 
+// to[i] = f(from[i]) for `count` elements, f being what `user` points to.
+using UnaryRow = void (*)(const void *user, const void *from, void *to, std::int64_t count);
+template <class T, class R, class F>
+void unary_row(const void *user, const void *given, void *made, std::int64_t count) {
+  const F f = *static_cast<const F *>(user);
+  const T *const from = static_cast<const T *>(given);
+  R *const to = static_cast<R *>(made);
+  for (std::int64_t i = 0; i < count; ++i) to[i] = f(from[i]);
+}
+// `row` is nullptr where there is none for the type.
+Status map_rows(Context &context, UnaryRow row, const void *user) {
+  const View &in = *context.input(0);
+  View &out = *context.output(0);
+  if (!row) return type_error(context, in.dtype);
+  for_stretches(context, in.count, [&](std::int64_t begin, std::int64_t end) {
+    row(user, element(in, begin), element(out, begin), end - begin);
+  });
+  return {};
+}
+
 // out[i] = f(in[i]) in one of the types Ts.
 template <class... Ts, class F>
 Status same_type(Context &context, F f) {
@@ -17,15 +37,9 @@ Status same_type(Context &context, F f) {
   View *out = context.output(0);
   if (!out) return {};
   if (in.dtype != out->dtype) return type_error(context, out->dtype);
-  const bool known = dispatch<Ts...>(in.dtype, [&](auto tag) {
-    using T = decltype(tag);
-    const T *from = in.as<const T>();
-    T *to = out->as<T>();
-    for_stretches(context, in.count, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i) to[i] = f(from[i]);
-    });
-  });
-  return known ? Status() : type_error(context, in.dtype);
+  UnaryRow row = nullptr;
+  dispatch<Ts...>(in.dtype, [&](auto tag) { row = unary_row<decltype(tag), decltype(tag), F>; });
+  return map_rows(context, row, &f);
 }
 template <class F>
 Status numbers(Context &context, F f) {
@@ -54,14 +68,10 @@ double clamp01(double x) { return x < 0 ? 0 : x > 1 ? 1 : x; }
 // A truth value per element, of f32 and f64.
 template <class F>
 Status test(Context &context, F f) {
-  const View &in = *context.input(0);
-  View *out = context.output(0);
-  if (!out) return {};
-  const bool known = dispatch<float, double>(in.dtype, [&](auto tag) {
-    const auto *from = in.as<const decltype(tag)>();
-    for (std::int64_t i = 0; i < in.count; ++i) out->as<std::uint8_t>()[i] = f(from[i]);
-  });
-  return known ? Status() : type_error(context, in.dtype);
+  if (!context.output(0)) return {};
+  UnaryRow row = nullptr;
+  dispatch<float, double>(context.input(0)->dtype, [&](auto tag) { row = unary_row<decltype(tag), std::uint8_t, F>; });
+  return map_rows(context, row, &f);
 }
 
 }  // namespace
@@ -203,18 +213,39 @@ Status kernel_is_nan(Context &context) {
   return test(context, [](auto x) { return x != x; });
 }
 
+namespace {
+
 // Min(max, Max(x, min)); NaN stays.
+struct Clip {
+  const View *low_view, *high_view;
+  std::uint64_t low = 0, high = 0;  // their bits
+
+  Clip(const View *low_given, const View *high_given) : low_view(low_given), high_view(high_given) {
+    if (low_view) std::memcpy(&low, low_view->data, low_view->width);
+    if (high_view) std::memcpy(&high, high_view->data, high_view->width);
+  }
+  template <class T>
+  T operator()(T x) const noexcept {
+    using Limits = std::numeric_limits<T>;
+    constexpr T kLowest = Limits::has_infinity ? -Limits::infinity() : Limits::lowest(),
+                kHighest = Limits::has_infinity ? Limits::infinity() : Limits::max();
+    T least, most;
+    std::memcpy(&least, &low, sizeof(T)), std::memcpy(&most, &high, sizeof(T));
+    if (!low_view) least = kLowest;
+    if (!high_view) most = kHighest;
+    x = x < least ? least : x;
+    return x > most ? most : x;
+  }
+};
+
+}  // namespace
+
 Status kernel_clip(Context &context) {
-  const View *bounds[2] = {context.input(1), context.input(2)};
-  for (const View *bound : bounds)
+  const View *low = context.input(1), *high = context.input(2);
+  for (const View *bound : {low, high})
     if (bound && (bound->count != 1 || bound->dtype != context.input(0)->dtype))
       return type_error(context, bound->dtype);
-  return numbers(context, [bounds](auto x) {
-    using T = decltype(x);
-    if (bounds[0] && x < *bounds[0]->as<const T>()) x = *bounds[0]->as<const T>();
-    if (bounds[1] && x > *bounds[1]->as<const T>()) x = *bounds[1]->as<const T>();
-    return x;
-  });
+  return numbers(context, Clip(low, high));
 }
 
 }  // namespace quarry::reference

@@ -7,6 +7,19 @@
 namespace quarry::reference {
 namespace {
 
+void broadcast_copy(Context &context, const View &in, const View &out) {
+  const auto copy = [&](auto unit) {
+    using T = decltype(unit);
+    broadcast_binary<T, T, T>(context, in, in, out, [](T a, T) { return a; });
+  };
+  switch (out.width) {
+    case 1: return copy(std::uint8_t{});
+    case 2: return copy(std::uint16_t{});
+    case 4: return copy(std::uint32_t{});
+    default: return copy(std::uint64_t{});
+  }
+}
+
 template <class... Ts, class F>
 Status fold(Context &context, F f, bool mean = false) {
   View *out = context.output(0);
@@ -16,7 +29,7 @@ Status fold(Context &context, F f, bool mean = false) {
     if (context.input(k)->dtype != out->dtype) return type_error(context, context.input(k)->dtype);
   const bool known = dispatch<Ts...>(out->dtype, [&](auto tag) {
     using T = decltype(tag);
-    broadcast_binary<T, T, T>(context, *context.input(0), *context.input(0), *out, [](T a, T) { return a; });
+    broadcast_copy(context, *context.input(0), *out);
     for (std::uint32_t k = 1; k < count; ++k) broadcast_binary<T, T, T>(context, *out, *context.input(k), *out, f);
     if (mean)
       for (std::int64_t i = 0; i < out->count; ++i) out->as<T>()[i] /= static_cast<T>(count);

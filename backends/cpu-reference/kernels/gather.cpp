@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "backends/cpu-reference/kernels/kernels.h"
-#include "backends/cpu-reference/kernels/tensors.h"
+#include "backends/cpu-reference/kernels/rows.h"
 
 namespace quarry::reference {
 
@@ -11,8 +11,47 @@ using qir::kMaxRank;
 
 namespace {
 
-// Walks the elements of `indices` (of the rank of `data`): body(position in indices, position in data), where the entry
-// of the index tensor replaces the index along `axis`.
+// A row of indices: those from `position` on, of which number j names element base + index * stride + j * step of the
+// data.
+struct IndexRow {
+  const View &indices;
+  std::int64_t position, count;
+  std::int64_t base, stride, step, extent;
+};
+
+// Whether one of them is out of range. All are looked at, so that it takes no branches.
+template <class I>
+bool any_outside(const IndexRow &row) noexcept {
+  const I *const given = row.indices.as<const I>() + row.position;
+  const auto size = static_cast<std::uint64_t>(row.extent);
+  std::uint64_t signs = 0;  // of what is negative where one is out of range
+  for (std::int64_t j = 0; j < row.count; ++j) {
+    const auto index = static_cast<std::uint64_t>(static_cast<std::int64_t>(given[j]));
+    signs |= (index + size) | (size - 1 - index);
+  }
+  return static_cast<std::int64_t>(signs) < 0;
+}
+
+// body(j, element of the data) for a row whose indices are in range.
+template <class I, class F>
+void for_elements(const IndexRow &row, F &&body) noexcept {
+  const I *const given = row.indices.as<const I>() + row.position;
+  const std::int64_t count = row.count, base = row.base, stride = row.stride, extent = row.extent;
+  const auto at = [&](std::int64_t j) {
+    const std::int64_t found = given[j];
+    return found + (extent & (found >> 63));
+  };
+  if (row.step == 0 && stride == 1) {
+    for (std::int64_t j = 0; j < count; ++j) body(j, base + at(j));
+  } else {
+    const std::int64_t step = row.step;
+    for (std::int64_t j = 0; j < count; ++j) body(j, base + at(j) * stride + j * step);
+  }
+}
+
+// Walks the elements of `indices` (of the rank of `data`), whose entries replace the index along `axis`: body(row) for
+// rows of at most kBlock of them, which have been checked.
+constexpr std::int64_t kBlock = 64;
 template <class F>
 Status walk_elements(const Context &context, const View &data, const View &indices, std::size_t axis, F &&body) {
   bool fits = data.rank == indices.rank;
@@ -31,57 +70,59 @@ Status walk_elements(const Context &context, const View &data, const View &indic
   // Axes in front of the one that is indexed, and behind it, where those of both are the same.
   const std::int64_t outer = product(data.dims, 0, axis), inner = product(data.dims, axis + 1, data.rank);
   const bool planes = inner > 1 && indices.count == outer * indices.dims[axis] * inner;
-  const auto size = static_cast<std::uint64_t>(extent);
-  const auto walk = [&](const auto *given) -> Status {
-    const auto part = [&](std::int64_t position, std::int64_t base, std::int64_t length) -> Status {
-      // Some are checked at once, so that reading them needs no branches.
-      constexpr std::int64_t kBlock = 64;
-      for (std::int64_t begin = 0; begin < length; begin += kBlock) {
-        const std::int64_t end = std::min(length, begin + kBlock);
-        std::uint64_t signs = 0;  // of what is negative where one is out of range
-        for (std::int64_t j = begin; j < end; ++j) {
-          const auto index = static_cast<std::uint64_t>(static_cast<std::int64_t>(given[position + j]));
-          signs |= (index + size) | (size - 1 - index);
-        }
-        std::int64_t index;
-        for (std::int64_t j = begin; static_cast<std::int64_t>(signs) < 0 && j < end; ++j)
-          if (!resolve_index(given[position + j], extent, &index))
-            return index_error(context, given[position + j], extent);
-        const auto at = [&](std::int64_t j) {
-          const std::int64_t found = given[position + j];
-          return found + (extent & (found >> 63));
-        };
-        if (step == 0) {
-          for (std::int64_t j = begin; j < end; ++j) body(position + j, base + at(j));
-        } else {
-          for (std::int64_t j = begin; j < end; ++j) body(position + j, base + at(j) * stride + j);
-        }
+  const auto outside = indices.dtype == DType::I32 ? any_outside<std::int32_t> : any_outside<std::int64_t>;
+  const auto part = [&](std::int64_t position, std::int64_t base, std::int64_t length) -> Status {
+    for (std::int64_t begin = 0; begin < length; begin += kBlock) {
+      const IndexRow row = {
+          indices, position + begin, std::min(kBlock, length - begin), base + begin * step, stride, step, extent};
+      std::int64_t index;
+      for (std::int64_t j = 0; outside(row) && j < row.count; ++j) {
+        const std::int64_t given = integer_at(indices, row.position + j);
+        if (!resolve_index(given, extent, &index)) return index_error(context, given, extent);
       }
-      return {};
-    };
-    if (planes) {  // some columns after the others, so that what may be read stays near
-      constexpr std::int64_t kNear = 256 << 10, kLeast = 64;
-      const std::int64_t columns = std::max(kLeast, kNear / (std::max<std::int64_t>(extent, 1) * data.width));
-      for (std::int64_t o = 0; o < outer; ++o)
-        for (std::int64_t first = 0; first < inner; first += columns)
-          for (std::int64_t i = 0; i < indices.dims[axis]; ++i)
-            QR_RETURN_IF_ERROR(part((o * indices.dims[axis] + i) * inner + first, o * extent * inner + first,
-                                    std::min(columns, inner - first)));
-      return {};
-    }
-    std::int64_t position = 0;
-    for (Odometer row(indices.dims, last); !row.done(); row.next(), position += count) {
-      std::int64_t base = 0;
-      for (std::size_t i = 0; i < last; ++i) base += i == axis ? 0 : row[i] * strides[i];
-      QR_RETURN_IF_ERROR(part(position, base, count));
+      body(row);
     }
     return {};
   };
-  return indices.dtype == DType::I32 ? walk(indices.as<const std::int32_t>()) : walk(indices.as<const std::int64_t>());
+  if (planes) {  // some columns after the others, so that what may be read stays near
+    constexpr std::int64_t kNear = 256 << 10, kLeast = 64;
+    const std::int64_t columns = std::max(kLeast, kNear / (std::max<std::int64_t>(extent, 1) * data.width));
+    for (std::int64_t o = 0; o < outer; ++o)
+      for (std::int64_t first = 0; first < inner; first += columns)
+        for (std::int64_t i = 0; i < indices.dims[axis]; ++i)
+          QR_RETURN_IF_ERROR(part((o * indices.dims[axis] + i) * inner + first, o * extent * inner + first,
+                                  std::min(columns, inner - first)));
+    return {};
+  }
+  std::int64_t position = 0;
+  for (Odometer row(indices.dims, last); !row.done(); row.next(), position += count) {
+    std::int64_t base = 0;
+    for (std::size_t i = 0; i < last; ++i) base += i == axis ? 0 : row[i] * strides[i];
+    QR_RETURN_IF_ERROR(part(position, base, count));
+  }
+  return {};
 }
 
-// Walks the index tuples of `indices` (its last axis): body(tuple number, first element of the slice of data that it
-// names). `batch` axes at the front are common to both.
+// Index tuples, each of `length` indices into the axes of `dims`, to the elements that they name. Returns how many of
+// them are good: the next one is not.
+template <class I>
+std::int64_t find_places(const void *indices, std::int64_t count, std::int64_t length, const std::int64_t *dims,
+                         const std::int64_t *strides, std::int64_t base, std::int64_t *places) {
+  const I *tuple = static_cast<const I *>(indices);
+  for (std::int64_t j = 0; j < count; ++j, tuple += length) {
+    std::int64_t place = base;
+    for (std::int64_t k = 0; k < length; ++k) {
+      std::int64_t index;
+      if (!resolve_index(tuple[k], dims[k], &index)) return j;
+      place += index * strides[k];
+    }
+    places[j] = place;
+  }
+  return count;
+}
+
+// Walks the index tuples of `indices` (its last axis): body(first tuple, count, the first element of the slice of data
+// that each of them names) for some at a time. `batch` axes at the front are common to both.
 template <class F>
 Status walk_tuples(const Context &context, const View &data, const View &indices, std::uint32_t batch, F &&body) {
   const std::int64_t length = indices.rank > 0 ? indices.dims[indices.rank - 1] : 0;
@@ -94,17 +135,19 @@ Status walk_tuples(const Context &context, const View &data, const View &indices
   dense_strides(data.dims, data.rank, strides);
   const std::int64_t batches = product(indices.dims, 0, batch), tuples = product(indices.dims, batch, indices.rank - 1);
   const std::int64_t per_batch = product(data.dims, batch, data.rank);
+  const auto find = indices.dtype == DType::I32 ? find_places<std::int32_t> : find_places<std::int64_t>;
   for (std::int64_t b = 0; b < batches; ++b) {
-    for (std::int64_t t = 0; t < tuples; ++t) {
-      const std::int64_t tuple = b * tuples + t;
-      std::int64_t first = b * per_batch;
-      for (std::int64_t k = 0; k < length; ++k) {
-        const std::int64_t given = integer_at(indices, tuple * length + k), extent = data.dims[batch + k];
+    for (std::int64_t t = 0; t < tuples; t += kBlock) {
+      const std::int64_t tuple = b * tuples + t, count = std::min(kBlock, tuples - t);
+      std::int64_t places[kBlock];
+      const std::int64_t found = find(element(indices, tuple * length), count, length, data.dims + batch,
+                                      strides + batch, b * per_batch, places);
+      for (std::int64_t k = 0; found < count && k < length; ++k) {
+        const std::int64_t given = integer_at(indices, (tuple + found) * length + k), extent = data.dims[batch + k];
         std::int64_t index;
         if (!resolve_index(given, extent, &index)) return index_error(context, given, extent);
-        first += index * strides[batch + k];
       }
-      body(tuple, first);
+      body(tuple, count, places);
     }
   }
   return {};
@@ -135,36 +178,92 @@ struct Least {
     return old < update || old != old ? old : update;
   }
 };
+// Elements that are only put elsewhere are bits, whatever their type: a truth value may be another byte than 0 or 1.
+struct Replace {
+  template <class T>
+  static T of(T, T update) {
+    return update;
+  }
+};
 
-// Copies the data and then runs walk(store), where store(to, from, count) reduces `count` elements of the updates, from
-// element `from` on, into those of the output from `to` on.
-template <class Walk>
-Status scatter(Context &context, Walk &&walk) {
-  const View &data = *context.input(0);
-  const View &updates = *context.input(2);
-  View &out = *context.output(0);
-  if (out.count > 0) std::memmove(out.data, data.data, static_cast<std::size_t>(data.count) * data.width);
-  const std::string_view name = context.node().get_string("reduction", "none");
-  // Elements that are only put elsewhere are bytes, whatever their type: a truth value may be another byte than 0 or 1.
-  if (name == "none")
-    return walk([&](std::int64_t target, std::int64_t source, std::int64_t count) {
-      std::memcpy(out.as<std::byte>() + target * static_cast<std::int64_t>(data.width),
-                  updates.as<const std::byte>() + source * static_cast<std::int64_t>(data.width),
-                  static_cast<std::size_t>(count) * data.width);
-    });
-  Status status;
-  const bool known = dispatch_any(data.dtype, [&](auto tag) {
-    using T = decltype(tag);
-    const auto by = [&](auto reduction) {
-      return walk([to = out.as<T>(), from = updates.as<const T>()](std::int64_t target, std::int64_t source,
-                                                                   std::int64_t count) {
-        for (std::int64_t i = 0; i < count; ++i)
-          to[target + i] = decltype(reduction)::of(to[target + i], from[source + i]);
-      });
-    };
-    status = name == "add" ? by(Add()) : name == "mul" ? by(Multiply()) : name == "max" ? by(Greatest()) : by(Least());
+// How updates get into the output.
+struct Scatter {
+  // Reduces those that belong to a row of indices into the elements that these name.
+  void (*row)(const IndexRow &row, void *to, const void *updates);
+  // Reduces `inner` of them each into the elements from places[j] on.
+  void (*slices)(const std::int64_t *places, std::int64_t count, std::int64_t inner, void *to, const void *updates);
+};
+
+template <class By, class T>
+void scatter_row(const IndexRow &row, void *to, const void *updates) {
+  T *const out = static_cast<T *>(to);
+  const T *const from = static_cast<const T *>(updates) + row.position;
+  const auto put = [out, from](std::int64_t j, std::int64_t at) { out[at] = By::of(out[at], from[j]); };
+  if (row.indices.dtype == DType::I32) for_elements<std::int32_t>(row, put);
+  else for_elements<std::int64_t>(row, put);
+}
+template <class By, class T>
+void scatter_slices(const std::int64_t *places, std::int64_t count, std::int64_t inner, void *to, const void *updates) {
+  const T *from = static_cast<const T *>(updates);
+  T *const out = static_cast<T *>(to);
+  if (inner == 1) {
+    for (std::int64_t j = 0; j < count; ++j) out[places[j]] = By::of(out[places[j]], from[j]);
+    return;
+  }
+  for (std::int64_t j = 0; j < count; ++j, from += inner) {
+    T *const slice = out + places[j];
+    if constexpr (std::is_same_v<By, Replace>) {
+      std::memcpy(slice, from, static_cast<std::size_t>(inner) * sizeof(T));
+    } else {
+      for (std::int64_t i = 0; i < inner; ++i) slice[i] = By::of(slice[i], from[i]);
+    }
+  }
+}
+
+template <class By, class... Ts>
+bool find_scatter(DType dtype, Scatter *out) {
+  return dispatch<Ts...>(dtype, [&](auto tag) {
+    *out = {scatter_row<By, decltype(tag)>, scatter_slices<By, decltype(tag)>};
   });
-  return known ? std::move(status) : type_error(context, data.dtype);
+}
+template <class By>
+bool find_ordered(DType dtype, Scatter *out) {
+  return find_scatter<By, float, double, std::int8_t, std::uint8_t, std::int16_t, std::uint16_t, std::int32_t,
+                      std::uint32_t, std::int64_t, std::uint64_t, bool>(dtype, out);
+}
+// Sums and products of signed and unsigned integers are the same bits.
+template <class By>
+bool find_modular(DType dtype, Scatter *out) {
+  return find_scatter<By, float, double, std::uint8_t, std::uint16_t, std::uint32_t, std::uint64_t, bool>(
+      unsigned_of(dtype), out);
+}
+bool find_replace(std::uint32_t width, Scatter *out) {
+  const DType bits = width == 1 ? DType::U8 : width == 2 ? DType::U16 : width == 4 ? DType::U32 : DType::U64;
+  return find_scatter<Replace, std::uint8_t, std::uint16_t, std::uint32_t, std::uint64_t>(bits, out);
+}
+
+// Copies the data and says how updates are to follow.
+Status begin_scatter(Context &context, Scatter *by) {
+  const View &data = *context.input(0);
+  View &out = *context.output(0);
+  const std::string_view name = context.node().get_string("reduction", "none");
+  const bool known = name == "none"  ? find_replace(data.width, by)
+                     : name == "add" ? find_modular<Add>(data.dtype, by)
+                     : name == "mul" ? find_modular<Multiply>(data.dtype, by)
+                     : name == "max" ? find_ordered<Greatest>(data.dtype, by)
+                                     : find_ordered<Least>(data.dtype, by);
+  if (!known) return type_error(context, data.dtype);
+  if (out.count > 0) std::memmove(out.data, data.data, static_cast<std::size_t>(data.count) * data.width);
+  return {};
+}
+
+template <class T>
+void gather_row(const IndexRow &row, void *to, const void *from) {
+  const T *const data = static_cast<const T *>(from);
+  T *const out = static_cast<T *>(to) + row.position;
+  const auto take = [out, data](std::int64_t j, std::int64_t at) { out[j] = data[at]; };
+  if (row.indices.dtype == DType::I32) for_elements<std::int32_t>(row, take);
+  else for_elements<std::int64_t>(row, take);
 }
 
 }  // namespace
@@ -201,22 +300,11 @@ Status kernel_gather_elements(Context &context) {
   QR_RETURN_IF_ERROR(read_axis(context, 0, data.rank, &axis));
   View *out;
   QR_RETURN_IF_ERROR(make_output(context, 0, indices.dims, indices.rank, &out));
-  const auto move = [&](auto unit) {
-    auto *const to = out->as<decltype(unit)>();
-    const auto *const from = data.as<const decltype(unit)>();
-    return walk_elements(context, data, indices, axis,
-                         [to, from](std::int64_t position, std::int64_t source) { to[position] = from[source]; });
-  };
-  switch (data.width) {
-    case 1: return move(std::uint8_t{});
-    case 2: return move(std::uint16_t{});
-    case 4: return move(std::uint32_t{});
-    case 8: return move(std::uint64_t{});
-    default:
-      return walk_elements(context, data, indices, axis, [&](std::int64_t position, std::int64_t source) {
-        std::memcpy(element(*out, position), element(data, source), data.width);
-      });
-  }
+  const auto gather = data.width == 1   ? gather_row<std::uint8_t>
+                      : data.width == 2 ? gather_row<std::uint16_t>
+                      : data.width == 4 ? gather_row<std::uint32_t>
+                                        : gather_row<std::uint64_t>;
+  return walk_elements(context, data, indices, axis, [&](const IndexRow &row) { gather(row, out->data, data.data); });
 }
 
 Status kernel_gather_nd(Context &context) {
@@ -232,9 +320,12 @@ Status kernel_gather_nd(Context &context) {
                            shape_text(indices.dims, indices.rank).c_str(), shape_text(data.dims, data.rank).c_str(),
                            shape_text(out.dims, out.rank).c_str());
   }
-  return walk_tuples(context, data, indices, batch, [&](std::int64_t tuple, std::int64_t first) {
-    std::memcpy(element(out, tuple * inner), element(data, first), static_cast<std::size_t>(inner) * data.width);
-  });
+  return walk_tuples(context, data, indices, batch,
+                     [&](std::int64_t tuple, std::int64_t count, const std::int64_t *places) {
+                       for (std::int64_t j = 0; j < count; ++j)
+                         std::memcpy(element(out, (tuple + j) * inner), element(data, places[j]),
+                                     static_cast<std::size_t>(inner) * data.width);
+                     });
 }
 
 Status kernel_scatter_elements(Context &context) {
@@ -246,10 +337,10 @@ Status kernel_scatter_elements(Context &context) {
     return qir::node_error(context.node(), ErrorId::run_value, "found %lld updates for %lld indices",
                            static_cast<long long>(context.input(2)->count), static_cast<long long>(indices.count));
   }
-  return scatter(context, [&](auto store) {
-    return walk_elements(context, data, indices, axis,
-                         [&](std::int64_t position, std::int64_t target) { store(target, position, 1); });
-  });
+  Scatter by;
+  QR_RETURN_IF_ERROR(begin_scatter(context, &by));
+  return walk_elements(context, data, indices, axis,
+                       [&](const IndexRow &row) { by.row(row, context.output(0)->data, context.input(2)->data); });
 }
 
 Status kernel_scatter_nd(Context &context) {
@@ -264,10 +355,13 @@ Status kernel_scatter_nd(Context &context) {
                            shape_text(context.input(2)->dims, context.input(2)->rank).c_str(),
                            shape_text(indices.dims, indices.rank).c_str(), shape_text(data.dims, data.rank).c_str());
   }
-  return scatter(context, [&](auto store) {
-    return walk_tuples(context, data, indices, 0,
-                       [&](std::int64_t tuple, std::int64_t first) { store(first, tuple * inner, inner); });
-  });
+  Scatter by;
+  QR_RETURN_IF_ERROR(begin_scatter(context, &by));
+  const View &updates = *context.input(2);
+  return walk_tuples(context, data, indices, 0,
+                     [&](std::int64_t tuple, std::int64_t count, const std::int64_t *places) {
+                       by.slices(places, count, inner, context.output(0)->data, element(updates, tuple * inner));
+                     });
 }
 
 Status kernel_tensor_scatter(Context &context) {
@@ -312,11 +406,11 @@ Status kernel_one_hot(Context &context) {
   }
   std::size_t axis;
   QR_RETURN_IF_ERROR(read_axis(context, -1, indices.rank + 1, &axis));
-  std::int64_t depth = -1;
-  const bool depth_known = dispatch_number(depth_view.dtype, [&](auto tag) {
-    depth = round_to<std::int64_t>(static_cast<double>(depth_view.as<decltype(tag)>()[0]));
-  });
-  if (!depth_known) return type_error(context, depth_view.dtype);
+  if (!is_loadable(depth_view.dtype)) return type_error(context, depth_view.dtype);
+  if (!is_loadable(indices.dtype)) return type_error(context, indices.dtype);
+  double depth_given;
+  load_reals(depth_view, 0, 0, 1, &depth_given);
+  const auto depth = round_to<std::int64_t>(depth_given);
   if (depth < 0) {
     return qir::node_error(context.node(), ErrorId::run_value, "found depth %lld, expected 0 or more",
                            static_cast<long long>(depth));
@@ -330,19 +424,30 @@ Status kernel_one_hot(Context &context) {
   if (out->count == 0) return {};
   fill(out->data, out->count, values.data, out->width);
   const std::int64_t inner = product(indices.dims, axis, indices.rank);
-  const bool known = dispatch_number(indices.dtype, [&](auto tag) {
-    using T = decltype(tag);
-    const T *given = indices.as<const T>();
-    for (std::int64_t i = 0; i < indices.count; ++i) {
-      std::int64_t index;
-      if constexpr (std::is_floating_point_v<T>) {
-        if (!(given[i] > static_cast<T>(-depth) - 1 && given[i] < static_cast<T>(depth))) continue;
+  // Reals that are no index of the depth have no "on".
+  const bool real = is_float(indices.dtype);
+  const double low = indices.dtype == DType::F64 ? static_cast<double>(-depth) - 1
+                                                 : static_cast<double>(static_cast<float>(-depth) - 1),
+               high = indices.dtype == DType::F64 ? static_cast<double>(depth)
+                                                  : static_cast<double>(static_cast<float>(depth));
+  for (std::int64_t begin = 0; begin < indices.count; begin += kBlock) {
+    const std::int64_t count = std::min(kBlock, indices.count - begin);
+    double reals[kBlock];
+    std::int64_t given[kBlock];
+    if (real) load_reals(indices, begin, 1, count, reals);
+    else load_integers(indices, begin, 1, count, given);
+    for (std::int64_t j = 0; j < count; ++j) {
+      const std::int64_t i = begin + j;
+      if (real) {
+        if (!(reals[j] > low && reals[j] < high)) continue;
+        given[j] = static_cast<std::int64_t>(reals[j]);
       }
-      if (!resolve_index(static_cast<std::int64_t>(given[i]), depth, &index)) continue;  // such a row has no "on"
+      std::int64_t index;
+      if (!resolve_index(given[j], depth, &index)) continue;  // such a row has no "on"
       std::memcpy(element(*out, (i / inner * depth + index) * inner + i % inner), element(values, 1), out->width);
     }
-  });
-  return known ? Status() : type_error(context, indices.dtype);
+  }
+  return {};
 }
 
 }  // namespace quarry::reference

@@ -6,7 +6,7 @@
 
 #include "backends/cpu-reference/kernels/broadcast.h"
 #include "backends/cpu-reference/kernels/kernels.h"
-#include "backends/cpu-reference/kernels/tensors.h"
+#include "backends/cpu-reference/kernels/rows.h"
 
 namespace quarry::reference {
 namespace {
@@ -59,12 +59,15 @@ class Random {
 // Fills an output of any type with f(index).
 template <class F>
 Status generate(Context &context, View &out, F f) {
-  const bool known = dispatch<float, double, std::int8_t, std::uint8_t, std::int16_t, std::uint16_t, std::int32_t,
-                              std::uint32_t, std::int64_t, std::uint64_t, bool>(out.dtype, [&](auto tag) {
-    using T = decltype(tag);
-    for (std::int64_t i = 0; i < out.count; ++i) out.as<T>()[i] = round_to<T>(f(i));
-  });
-  return known ? Status() : type_error(context, out.dtype);
+  if (!is_loadable(out.dtype)) return type_error(context, out.dtype);
+  constexpr std::int64_t kBlock = 256;
+  double values[kBlock];
+  for (std::int64_t begin = 0; begin < out.count; begin += kBlock) {
+    const std::int64_t count = std::min(kBlock, out.count - begin);
+    for (std::int64_t i = 0; i < count; ++i) values[i] = f(begin + i);
+    store_rounded(out, begin, count, values);
+  }
+  return {};
 }
 
 Status random_normal(Context &context) {

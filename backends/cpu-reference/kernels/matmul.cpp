@@ -3,6 +3,7 @@
 #include "backends/cpu-reference/kernels/dot_tiles.h"
 #include "backends/cpu-reference/kernels/kernels.h"
 #include "backends/cpu-reference/kernels/reals.h"
+#include "backends/cpu-reference/kernels/rows.h"
 
 namespace quarry::reference {
 
@@ -51,103 +52,148 @@ Status matmul_product(const Context &context, const View &a, const View &b, Prod
   return {};
 }
 
-// zero(i): what is taken off row i.
-template <class T, class Zero>
-void load_rows(const T *from, std::int64_t row_stride, std::int64_t stride, std::int64_t rows, std::int64_t count,
-               Zero &&zero, TileA &to) noexcept {
-  for (std::int64_t i = 0; i < rows; ++i) {
-    const double off = zero(i);
-    for (std::int64_t k = 0; k < count; ++k) to.at[i][k] = static_cast<double>(from[i * row_stride + k * stride]) - off;
+// Zero points and scales of one operand of a quantised product: one, one per row (of A) or column (of B), or those for
+// every batch entry.
+struct Quantised {
+  Values scale, zero;
+  std::int64_t lines = 0;
+
+  double scale_of(std::int64_t batch, std::int64_t line) const noexcept {
+    return scale[scale.count == lines ? line : batch * lines + line];
   }
-}
-template <class T, class Zero>
-void load_columns(const T *from, std::int64_t stride, std::int64_t column_stride, std::int64_t count,
-                  std::int64_t columns, Zero &&zero, TileB &to) noexcept {
-  if (column_stride == 1) {
-    for (std::int64_t k = 0; k < count; ++k) {
-      for (std::int64_t j = 0; j < columns; ++j) to.at[k][j] = static_cast<double>(from[k * stride + j]) - zero(j);
-    }
-  } else {
-    for (std::int64_t j = 0; j < columns; ++j) {
-      for (std::int64_t k = 0; k < count; ++k)
-        to.at[k][j] = static_cast<double>(from[k * stride + j * column_stride]) - zero(j);
-    }
+  double zero_of(std::int64_t batch, std::int64_t line) const noexcept {
+    return zero[zero.count == lines ? line : batch * lines + line];
   }
+};
+constexpr Quantised kPlain;  // with zero points of 0
+
+// Parameters per batch entry follow the operand's own batch entries.
+std::int64_t own_batch(const Product &p, const Layout &layout, std::int64_t batch, std::int64_t size) noexcept {
+  return size == 0 ? 0 : p.offset(layout, batch) / size;
 }
 
-constexpr auto kNoZero = [](std::int64_t, std::int64_t) { return 0.0; };
+// Takes results [batch, i, j] to [batch, i, j + count).
+template <class Sum>
+struct StoreRow {
+  void (*store)(const void *user, std::int64_t batch, std::int64_t i, std::int64_t j, std::int64_t count,
+                const Sum *sums);
+  const void *user;
+  void operator()(std::int64_t batch, std::int64_t i, std::int64_t j, std::int64_t count, const Sum *sums) const {
+    store(user, batch, i, j, count, sums);
+  }
+};
 
-// a_zero(batch, i) and b_zero(batch, j) are taken off the operands; store(batch, i, j, sum) takes the results.
-template <class A, class B, class AZero, class BZero, class Store>
-void multiply(Context &context, const Product &p, const A *a, const B *b, AZero &&a_zero, BZero &&b_zero,
-              Store &&store) {
+// A and B are f32, f64, i8 or u8; their zero points are taken off them.
+Status multiply(Context &context, const Product &p, const View &a, const View &b, const Quantised &qa,
+                const Quantised &qb, StoreRow<double> store) {
+  const LoadRows load_rows = find_load_rows(a.dtype);
+  const LoadColumns load_columns = find_load_columns(b.dtype);
+  if (!load_rows || !load_columns) return type_error(context, load_rows ? b.dtype : a.dtype);
   const Tiling tiling{p.m, p.n};
   const std::int64_t tiles = tiling.count();
   parallel(context, p.batches() * tiles, [&](std::int64_t task) {
     if (context.stopped()) return;
     const std::int64_t batch = task / tiles;
     const Tiling::Tile tile = tiling[task % tiles];
-    const A *rows = a + p.offset(p.a, batch) + tile.row * p.a.row;
-    const B *columns = b + p.offset(p.b, batch) + tile.column * p.b.column;
+    const std::int64_t rows = p.offset(p.a, batch) + tile.row * p.a.row,
+                       columns = p.offset(p.b, batch) + tile.column * p.b.column;
+    const std::int64_t a_batch = own_batch(p, p.a, batch, p.m * p.k), b_batch = own_batch(p, p.b, batch, p.k * p.n);
+    double a_zeros[kTileRows], b_zeros[kTileColumns];
+    for (std::int64_t i = 0; i < tile.rows; ++i) a_zeros[i] = qa.zero_of(a_batch, tile.row + i);
+    for (std::int64_t j = 0; j < tile.columns; ++j) b_zeros[j] = qb.zero_of(b_batch, tile.column + j);
     dot_tile(
         tile.rows, tile.columns, p.k,
         [&](std::int64_t k, std::int64_t count, TileA &to) {
-          load_rows(
-              rows + k * p.a.column, p.a.row, p.a.column, tile.rows, count,
-              [&](std::int64_t i) { return a_zero(batch, tile.row + i); }, to);
+          load_rows(a.data, rows + k * p.a.column, p.a.row, p.a.column, tile.rows, count, a_zeros, to.at[0]);
         },
         [&](std::int64_t k, std::int64_t count, TileB &to) {
-          load_columns(
-              columns + k * p.b.row, p.b.row, p.b.column, count, tile.columns,
-              [&](std::int64_t j) { return b_zero(batch, tile.column + j); }, to);
+          load_columns(b.data, columns + k * p.b.row, p.b.row, p.b.column, count, tile.columns, b_zeros, to);
         },
-        [&](std::int64_t i, std::int64_t j, double sum) { store(batch, tile.row + i, tile.column + j, sum); });
+        [&](std::int64_t i, const double *sums) { store(batch, tile.row + i, tile.column, tile.columns, sums); });
   });
+  return {};
 }
 
-// Integers of 32 and 64 bits: exact, wrapping around like the type itself. store gets the sum as the unsigned 64-bit
-// number it is modulo 2^64.
-template <class T, class Store>
-void multiply_exact(Context &context, const Product &p, const T *a, const T *b, Store &&store) {
+// Sums of products of one row with `n` columns, modulo 2^32 or 2^64: those of signed and unsigned integers are the same
+// bits, in whatever order.
+template <class T>
+void exact_row(const Product &p, const void *a, std::int64_t row, const void *b, std::int64_t column, std::int64_t n,
+               std::uint64_t *sums) {
+  const T *const left = static_cast<const T *>(a) + row, *const right = static_cast<const T *>(b) + column;
+  const std::int64_t a_step = p.a.column, b_step = p.b.row, b_column = p.b.column;
+  if (b_column == 1) {
+    T sum[kTileColumns] = {};
+    for (std::int64_t k = 0; k < p.k; ++k) {
+      const T factor = left[k * a_step], *const from = right + k * b_step;
+      for (std::int64_t j = 0; j < n; ++j) sum[j] += factor * from[j];
+    }
+    std::copy_n(sum, n, sums);
+    return;
+  }
+  for (std::int64_t j = 0; j < n; ++j) {
+    const T *const from = right + j * b_column;
+    T sum = 0;
+    if (a_step == 1 && b_step == 1) {
+      for (std::int64_t k = 0; k < p.k; ++k) sum += left[k] * from[k];
+    } else {
+      for (std::int64_t k = 0; k < p.k; ++k) sum += left[k * a_step] * from[k * b_step];
+    }
+    sums[j] = sum;
+  }
+}
+
+// Integers of 32 and 64 bits: exact, wrapping around like the type itself. store gets the sums as unsigned numbers.
+Status multiply_exact(Context &context, const Product &p, const View &a, const View &b, StoreRow<std::uint64_t> store) {
+  const auto row = a.width == 4 ? exact_row<std::uint32_t> : exact_row<std::uint64_t>;
   parallel(context, p.batches() * p.m, [&](std::int64_t task) {
     if (context.stopped()) return;
     const std::int64_t batch = task / p.m, i = task % p.m;
-    const T *row = a + p.offset(p.a, batch) + i * p.a.row;
-    const T *columns = b + p.offset(p.b, batch);
-    for (std::int64_t j = 0; j < p.n; ++j) {
-      std::uint64_t sum = 0;
-      for (std::int64_t k = 0; k < p.k; ++k) {
-        sum += static_cast<std::uint64_t>(row[k * p.a.column]) *
-               static_cast<std::uint64_t>(columns[k * p.b.row + j * p.b.column]);
-      }
-      store(batch, i, j, sum);
+    const std::int64_t first = p.offset(p.a, batch) + i * p.a.row, columns = p.offset(p.b, batch);
+    for (std::int64_t j = 0; j < p.n; j += kTileColumns) {
+      const std::int64_t count = std::min(kTileColumns, p.n - j);
+      std::uint64_t sums[kTileColumns];
+      row(p, a.data, first, b.data, columns + j * p.b.column, count, sums);
+      store(batch, i, j, count, sums);
     }
   });
+  return {};
 }
 
-// Y = finish(sum, index, i, j) for every type that MatMul and Gemm take; integer sums come as T.
+// Y[batch, i, j] = finish(tag of the type, sum, i, j).
 template <class Finish>
-Status product_of_any(Context &context, const Product &p, Finish &&finish) {
+struct Finished {
+  const Product &p;
+  const Finish &finish;
+  const View &y;
+
+  template <class T, class Sum>
+  static void store(const void *user, std::int64_t batch, std::int64_t i, std::int64_t j, std::int64_t count,
+                    const Sum *sums) {
+    using Given = std::conditional_t<std::is_floating_point_v<T>, double, T>;
+    const Finished &to = *static_cast<const Finished *>(user);
+    T *const row = to.y.template as<T>() + (batch * to.p.m + i) * to.p.n + j;
+    for (std::int64_t x = 0; x < count; ++x) row[x] = to.finish(T{}, static_cast<Given>(sums[x]), i, j + x);
+  }
+};
+
+// For every type that MatMul and Gemm take; integer sums come as that type.
+template <class Finish>
+Status product_of_any(Context &context, const Product &p, const Finish &finish) {
+  using Target = Finished<Finish>;
   const View &a = *context.input(0), &b = *context.input(1);
   View *y = context.output(0);
   if (!y) return {};
   if (b.dtype != a.dtype || y->dtype != a.dtype) return type_error(context, b.dtype);
+  const Target target = {p, finish, *y};
+  Status status;
   const bool real = dispatch<float, double>(a.dtype, [&](auto tag) {
-    using T = decltype(tag);
-    multiply(context, p, a.as<const T>(), b.as<const T>(), kNoZero, kNoZero,
-             [&](std::int64_t batch, std::int64_t i, std::int64_t j, double sum) {
-               y->as<T>()[(batch * p.m + i) * p.n + j] = finish(tag, sum, i, j);
-             });
+    status = multiply(context, p, a, b, kPlain, kPlain, {Target::template store<decltype(tag), double>, &target});
   });
   const bool integer =
       !real && dispatch<std::int32_t, std::int64_t, std::uint32_t, std::uint64_t>(a.dtype, [&](auto tag) {
-        using T = decltype(tag);
-        multiply_exact(context, p, a.as<const T>(), b.as<const T>(),
-                       [&](std::int64_t batch, std::int64_t i, std::int64_t j, std::uint64_t sum) {
-                         y->as<T>()[(batch * p.m + i) * p.n + j] = finish(tag, static_cast<T>(sum), i, j);
-                       });
+        status = multiply_exact(context, p, a, b, {Target::template store<decltype(tag), std::uint64_t>, &target});
       });
-  return real || integer ? Status() : type_error(context, a.dtype);
+  return real || integer ? std::move(status) : type_error(context, a.dtype);
 }
 
 }  // namespace
@@ -217,20 +263,6 @@ Status kernel_gemm(Context &context) {
 
 namespace {
 
-// Zero points and scales of one operand of a quantised product: one, one per row (of A) or column (of B), or those for
-// every batch entry.
-struct Quantised {
-  Values scale, zero;
-  std::int64_t lines = 0;
-
-  double scale_of(std::int64_t batch, std::int64_t line) const noexcept {
-    return scale[scale.count == lines ? line : batch * lines + line];
-  }
-  double zero_of(std::int64_t batch, std::int64_t line) const noexcept {
-    return zero[zero.count == lines ? line : batch * lines + line];
-  }
-};
-
 // `scale_input` -1: there is none.
 Status read_quantised(Context &context, int scale_input, int zero_input, std::int64_t lines, std::int64_t batches,
                       Quantised *out) {
@@ -240,28 +272,6 @@ Status read_quantised(Context &context, int scale_input, int zero_input, std::in
                                    {lines, lines * batches}, 1, &out->scale));
   return read_values(context, static_cast<std::uint32_t>(zero_input), "a zero point", {lines, lines * batches}, 0,
                      &out->zero);
-}
-
-// The product of two operands that are i8, u8 or (f8, widened) f32.
-template <class Store>
-Status quantised_product(Context &context, const Product &p, const View &a, const View &b, const Quantised &qa,
-                         const Quantised &qb, Store &&store) {
-  // Parameters per batch entry follow the operand's own batch entries.
-  const auto a_batch = [&](std::int64_t batch) { return p.m * p.k == 0 ? 0 : p.offset(p.a, batch) / (p.m * p.k); };
-  const auto b_batch = [&](std::int64_t batch) { return p.k * p.n == 0 ? 0 : p.offset(p.b, batch) / (p.k * p.n); };
-  bool known = false;
-  dispatch<std::int8_t, std::uint8_t, float>(a.dtype, [&](auto a_tag) {
-    known = dispatch<std::int8_t, std::uint8_t, float>(b.dtype, [&](auto b_tag) {
-      multiply(
-          context, p, a.as<const decltype(a_tag)>(), b.as<const decltype(b_tag)>(),
-          [&](std::int64_t batch, std::int64_t i) { return qa.zero_of(a_batch(batch), i); },
-          [&](std::int64_t batch, std::int64_t j) { return qb.zero_of(b_batch(batch), j); },
-          [&](std::int64_t batch, std::int64_t i, std::int64_t j, double sum) {
-            store((batch * p.m + i) * p.n + j, sum, qa.scale_of(a_batch(batch), i) * qb.scale_of(b_batch(batch), j));
-          });
-    });
-  });
-  return known ? Status() : type_error(context, a.dtype);
 }
 
 std::int64_t batches_of(const View &view) noexcept { return view.rank > 2 ? product(view.dims, 0, view.rank - 2) : 1; }
@@ -277,10 +287,19 @@ Status kernel_mat_mul_integer(Context &context) {
   QR_RETURN_IF_ERROR(read_quantised(context, -1, 3, p.n, batches_of(b), &qb));
   View *y = context.output(0);
   if (!y) return {};
-  return quantised_product(
-      context, p, a, b, qa, qb, [out = y->as<std::int32_t>()](std::int64_t index, double sum, double) {
-        out[index] = static_cast<std::int32_t>(static_cast<std::int64_t>(sum));  // wraps around, as 32-bit sums do
-      });
+  struct Target {
+    const Product &p;
+    std::int32_t *y;
+    static void store(const void *user, std::int64_t batch, std::int64_t i, std::int64_t j, std::int64_t count,
+                      const double *sums) {
+      const Target &to = *static_cast<const Target *>(user);
+      std::int32_t *const row = to.y + (batch * to.p.m + i) * to.p.n + j;
+      for (std::int64_t x = 0; x < count; ++x)
+        row[x] = static_cast<std::int32_t>(static_cast<std::int64_t>(sums[x]));  // wraps around, as 32-bit sums do
+    }
+  };
+  const Target target = {p, y->as<std::int32_t>()};
+  return multiply(context, p, a, b, qa, qb, {Target::store, &target});
 }
 
 Status kernel_qlinear_mat_mul(Context &context) {
@@ -295,16 +314,29 @@ Status kernel_qlinear_mat_mul(Context &context) {
   QR_RETURN_IF_ERROR(read_values(context, 7, "y_zero_point", {}, 0, &y_zero));
   View *y = context.output(0);
   if (!y) return {};
-  Status status;
-  const bool known = dispatch<std::int8_t, std::uint8_t, float>(y->dtype, [&](auto tag) {
-    using T = decltype(tag);
-    status = quantised_product(context, p, a, b, qa, qb, [&](std::int64_t index, double sum, double scale) {
-      const double scaled = sum * scale / y_scale[0];
-      y->as<T>()[index] =
-          std::is_integral_v<T> ? round_to<T>(__builtin_rint(scaled) + y_zero[0]) : static_cast<T>(scaled + y_zero[0]);
-    });
-  });
-  return known ? std::move(status) : type_error(context, y->dtype);
+  struct Target {
+    const Product &p;
+    const Quantised &qa, &qb;
+    const Values &y_scale, &y_zero;
+    const View &y;
+    static void store(const void *user, std::int64_t batch, std::int64_t i, std::int64_t j, std::int64_t count,
+                      const double *sums) {
+      const Target &to = *static_cast<const Target *>(user);
+      const Product &p = to.p;
+      const std::int64_t b_batch = own_batch(p, p.b, batch, p.k * p.n);
+      const double a_scale = to.qa.scale_of(own_batch(p, p.a, batch, p.m * p.k), i);
+      const bool real = to.y.dtype == DType::F32;
+      double row[kTileColumns];
+      for (std::int64_t x = 0; x < count; ++x) {
+        const double scaled = sums[x] * (a_scale * to.qb.scale_of(b_batch, j + x)) / to.y_scale[0];
+        row[x] = (real ? scaled : __builtin_rint(scaled)) + to.y_zero[0];
+      }
+      store_rounded(to.y, (batch * p.m + i) * p.n + j, count, row);
+    }
+  };
+  if (y->dtype != DType::I8 && y->dtype != DType::U8 && y->dtype != DType::F32) return type_error(context, y->dtype);
+  const Target target = {p, qa, qb, y_scale, y_zero, *y};
+  return multiply(context, p, a, b, qa, qb, {Target::store, &target});
 }
 
 // com.microsoft: Y[..., N] = A[..., K] * W^T + bias. W is [N, K] in blocks of block_size along K, `bits` bits an
@@ -387,8 +419,10 @@ Status kernel_mat_mul_n_bits(Context &context) {
             for (std::int64_t x = 0; x < count; ++x) to.at[x][j] = weight(tile.column + j, k + x);
           }
         },
-        [&](std::int64_t i, std::int64_t j, double sum) {
-          set_real(*y, (tile.row + i) * columns + tile.column + j, bias ? sum + real_at(*bias, tile.column + j) : sum);
+        [&](std::int64_t i, const double *sums) {
+          for (std::int64_t j = 0; j < tile.columns; ++j)
+            set_real(*y, (tile.row + i) * columns + tile.column + j,
+                     bias ? sums[j] + real_at(*bias, tile.column + j) : sums[j]);
         });
   });
   return {};

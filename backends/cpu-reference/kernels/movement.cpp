@@ -448,8 +448,10 @@ struct AddedRow {
 
 // A row of pixels: what is added is summed up in the order of the rows, a few of them at a time where all of those are.
 template <class T>
-void sum_rows(const T *__restrict from, const AddedRow *rows, std::int64_t count, std::int64_t width,
-              T *__restrict to) {
+void sum_rows(const View &in, std::int64_t first, const AddedRow *rows, std::int64_t count, std::int64_t width,
+              const View &out, std::int64_t pixel) {
+  const T *__restrict const from = in.as<const T>() + first;
+  T *__restrict const to = out.as<T>() + pixel;
   std::fill_n(to, width, T{});
   constexpr std::int64_t kFew = 3;
   std::int64_t r = 0;
@@ -470,6 +472,15 @@ void sum_rows(const T *__restrict from, const AddedRow *rows, std::int64_t count
     const T *const row = from + rows[r].at;
     for (std::int64_t x = rows[r].begin; x < rows[r].end; ++x) to[x] = add(to[x], row[x]);
   }
+}
+
+// Element i * step of the row of pixels gets place i.
+template <class T>
+void add_places(const View &in, std::int64_t first, std::int64_t begin, std::int64_t end, const View &out,
+                std::int64_t pixel, std::int64_t step) {
+  const T *const from = in.as<const T>() + first;
+  T *const to = out.as<T>() + pixel;
+  for (std::int64_t i = begin; i < end; ++i) to[i * step] = add(to[i * step], from[i]);
 }
 
 }  // namespace
@@ -495,66 +506,67 @@ Status kernel_col2im(Context &context) {
   constexpr std::int64_t kRows = 32;
   auto *const rows =
       static_cast<AddedRow *>(context.scratch(static_cast<std::uint64_t>(kRows * taps) * sizeof(AddedRow)));
-  const bool known = dispatch_any(in.dtype, [&](auto tag) {
-    using T = decltype(tag);
-    const T *from = in.as<const T>();
-    if (window.stride[last] == 1) {
-      const std::int64_t width = window.in[last], places = product(window.out, 0, space);
-      std::int64_t pixel = 0, counts[kRows];
-      for (Odometer y(window.in, last); !y.done() && !context.stopped();) {
-        std::int64_t lines = 0;
-        for (; lines < kRows && !y.done(); y.next(), ++lines) {
-          std::int64_t number = 0, &count = counts[lines];
-          count = 0;
-          AddedRow *const added = rows + lines * taps;
-          for (Odometer tap(window.kernel, last); !tap.done(); tap.next(), number += window.kernel[last]) {
-            std::int64_t place = 0;
-            bool hit = true;
-            for (std::uint32_t i = 0; i < last && hit; ++i) {
-              const std::int64_t x = y[i] + window.pad_begin[i] - tap[i] * window.dilation[i], step = window.stride[i];
-              hit = x >= 0 && x % step == 0 && x / step < window.out[i];
-              place = place * window.out[i] + x / step;
-            }
-            for (std::int64_t k = 0; hit && k < window.kernel[last]; ++k) {
-              const std::int64_t start = k * window.dilation[last] - window.pad_begin[last];
-              added[count++] = {(number + k) * places + place * row - start, std::max<std::int64_t>(0, start),
-                                std::min(width, start + row)};
-            }
+  decltype(sum_rows<float>) *sum = nullptr;
+  decltype(add_places<float>) *add_line = nullptr;
+  // Sums of signed and unsigned integers are the same bits.
+  dispatch<float, double, std::uint8_t, std::uint16_t, std::uint32_t, std::uint64_t, bool>(
+      unsigned_of(in.dtype), [&](auto tag) { sum = sum_rows<decltype(tag)>, add_line = add_places<decltype(tag)>; });
+  if (!sum) return type_error(context, in.dtype);
+  if (window.stride[last] == 1) {
+    const std::int64_t width = window.in[last], places = product(window.out, 0, space);
+    std::int64_t pixel = 0, counts[kRows];
+    for (Odometer y(window.in, last); !y.done() && !context.stopped();) {
+      std::int64_t lines = 0;
+      for (; lines < kRows && !y.done(); y.next(), ++lines) {
+        std::int64_t number = 0, &count = counts[lines];
+        count = 0;
+        AddedRow *const added = rows + lines * taps;
+        for (Odometer tap(window.kernel, last); !tap.done(); tap.next(), number += window.kernel[last]) {
+          std::int64_t place = 0;
+          bool hit = true;
+          for (std::uint32_t i = 0; i < last && hit; ++i) {
+            const std::int64_t x = y[i] + window.pad_begin[i] - tap[i] * window.dilation[i], step = window.stride[i];
+            hit = x >= 0 && x % step == 0 && x / step < window.out[i];
+            place = place * window.out[i] + x / step;
+          }
+          for (std::int64_t k = 0; hit && k < window.kernel[last]; ++k) {
+            const std::int64_t start = k * window.dilation[last] - window.pad_begin[last];
+            added[count++] = {(number + k) * places + place * row - start, std::max<std::int64_t>(0, start),
+                              std::min(width, start + row)};
           }
         }
-        for (std::int64_t plane = 0; plane < dims[0] * dims[1]; ++plane)
-          for (std::int64_t line = 0; line < lines; ++line)
-            sum_rows(from + plane * taps * places, rows + line * taps, counts[line], width,
-                     out->as<T>() + plane * pixels + pixel + line * width);
-        pixel += lines * width;
       }
-      return;
+      for (std::int64_t plane = 0; plane < dims[0] * dims[1]; ++plane)
+        for (std::int64_t line = 0; line < lines; ++line)
+          sum(in, plane * taps * places, rows + line * taps, counts[line], width, *out,
+              plane * pixels + pixel + line * width);
+      pixel += lines * width;
     }
-    for (std::int64_t plane = 0; plane < dims[0] * dims[1]; ++plane) {
-      T *to = out->as<T>() + plane * pixels;
-      for (Odometer tap(window.kernel, space); !tap.done(); tap.next()) {
-        // The places of a row that lie in the image.
-        const std::int64_t start = tap[last] * window.dilation[last] - window.pad_begin[last],
-                           step = window.stride[last], begin = start < 0 ? std::min(row, (step - 1 - start) / step) : 0,
-                           end = start >= window.in[last]
-                                     ? begin
-                                     : std::max(begin, std::min(row, (window.in[last] - start + step - 1) / step));
-        for (Odometer place(window.out, last); !place.done(); place.next(), from += row) {
-          std::int64_t pixel = start;
-          bool inside = true;
-          for (std::uint32_t i = 0; i < last; ++i) {
-            const std::int64_t x = place[i] * window.stride[i] + tap[i] * window.dilation[i] - window.pad_begin[i];
-            inside &= x >= 0 && x < window.in[i];
-            pixel += x * strides[i];
-          }
-          if (!inside) continue;
-          T *const line = to + pixel;
-          for (std::int64_t i = begin; i < end; ++i) line[i * step] = add(line[i * step], from[i]);
+    return {};
+  }
+  std::int64_t from = 0;
+  for (std::int64_t plane = 0; plane < dims[0] * dims[1]; ++plane) {
+    for (Odometer tap(window.kernel, space); !tap.done(); tap.next()) {
+      // The places of a row that lie in the image.
+      const std::int64_t start = tap[last] * window.dilation[last] - window.pad_begin[last], step = window.stride[last],
+                         begin = start < 0 ? std::min(row, (step - 1 - start) / step) : 0,
+                         end = start >= window.in[last]
+                                   ? begin
+                                   : std::max(begin, std::min(row, (window.in[last] - start + step - 1) / step));
+      for (Odometer place(window.out, last); !place.done(); place.next(), from += row) {
+        std::int64_t pixel = start;
+        bool inside = true;
+        for (std::uint32_t i = 0; i < last; ++i) {
+          const std::int64_t x = place[i] * window.stride[i] + tap[i] * window.dilation[i] - window.pad_begin[i];
+          inside &= x >= 0 && x < window.in[i];
+          pixel += x * strides[i];
         }
+        if (!inside) continue;
+        add_line(in, from, begin, end, *out, plane * pixels + pixel, step);
       }
     }
-  });
-  return known ? Status() : type_error(context, in.dtype);
+  }
+  return {};
 }
 
 }  // namespace quarry::reference

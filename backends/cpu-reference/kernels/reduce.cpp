@@ -112,45 +112,85 @@ using Greatest = Extreme<T, true>;
 template <class T>
 using Least = Extreme<T, false>;
 
+// The operation on one type, as functions: the state is theirs.
+struct Reducer {
+  void (*begin)(void *state);
+  void (*add)(void *state, const void *data, std::int64_t first, std::int64_t step, std::int64_t count);
+  void (*finish)(const void *state, std::int64_t count, void *out, std::int64_t index);
+};
+constexpr std::size_t kStateSize = 16;
+
 template <class T, class Operation>
-void reduce_all(Context &context, const View &x, const bool *reduced, T *out, std::int64_t out_count) {
+struct ReducerOf {
+  using State = decltype(Operation::begin());
+  static_assert(sizeof(State) <= kStateSize && alignof(State) <= kStateSize);
+
+  static void begin(void *state) noexcept { *static_cast<State *>(state) = Operation::begin(); }
+  static void add(void *state, const void *data, std::int64_t first, std::int64_t step, std::int64_t count) noexcept {
+    const T *const from = static_cast<const T *>(data) + first;
+    State sum = *static_cast<State *>(state);
+    if (step == 1) {
+      for (std::int64_t i = 0; i < count; ++i) Operation::add(sum, from[i]);
+    } else {
+      for (std::int64_t i = 0; i < count; ++i) Operation::add(sum, from[i * step]);
+    }
+    *static_cast<State *>(state) = sum;
+  }
+  static void finish(const void *state, std::int64_t count, void *out, std::int64_t index) noexcept {
+    static_cast<T *>(out)[index] = Operation::finish(*static_cast<const State *>(state), count);
+  }
+};
+
+void reduce_all(Context &context, const View &x, const bool *reduced, const View &y, const Reducer &by) {
   const ReducedAxes axes(x, reduced);
   const std::int64_t count = axes.gone.count();
-  parallel(context, out_count, [&](std::int64_t index) {
+  parallel(context, y.count, [&](std::int64_t index) {
     if (context.stopped()) return;
-    auto state = Operation::begin();
+    alignas(kStateSize) std::byte state[kStateSize];
+    by.begin(state);
     axes.for_lines(index, [&](std::int64_t first, std::int64_t step, std::int64_t length) {
-      for (std::int64_t i = 0; i < length; ++i) Operation::add(state, x.as<const T>()[first + i * step]);
+      by.add(state, x.data, first, step, length);
     });
-    out[index] = Operation::finish(state, count);
+    by.finish(state, count, y.data, index);
   });
 }
 
-template <template <class> class Operation, class... Ts>
-Status reduce(Context &context) {
-  const View &x = *context.input(0);
+// Where the result of `x` goes, and over which axes it is reduced; nullptr: nobody wants it.
+Status open_reduction(Context &context, const View &x, bool *reduced, View **y) {
   const View *list = context.input(1);
   qir::IntList axes;
-  bool reduced[qir::kMaxRank] = {};
+  bool gone[qir::kMaxRank] = {};
   QR_RETURN_IF_ERROR(read_list(context, 1, &axes));
-  QR_RETURN_IF_ERROR(qir::resolve_reduce(context.node(), list ? qir::Dims(axes) : qir::Dims(), x.rank, &reduced));
+  QR_RETURN_IF_ERROR(qir::resolve_reduce(context.node(), list ? qir::Dims(axes) : qir::Dims(), x.rank, &gone));
+  std::copy_n(gone, qir::kMaxRank, reduced);
   const bool keep = context.node().get_int("keepdims", 1) != 0;
   std::int64_t dims[qir::kMaxRank];
   std::size_t rank = 0;
   for (std::uint32_t i = 0; i < x.rank; ++i) {
     if (!reduced[i] || keep) dims[rank++] = reduced[i] ? 1 : x.dims[i];
   }
+  return make_output(context, 0, dims, rank, y);
+}
+
+template <template <class> class Operation, class... Ts>
+Status reduce(Context &context) {
+  const View &x = *context.input(0);
+  bool reduced[qir::kMaxRank];
   View *y = nullptr;
-  QR_RETURN_IF_ERROR(make_output(context, 0, dims, rank, &y));
+  QR_RETURN_IF_ERROR(open_reduction(context, x, reduced, &y));
   if (!y) return {};
-  const DType dtype = x.dtype == DType::Bool ? DType::U8 : x.dtype;  // false and true are 0 and 1
-  const bool known = dispatch<Ts...>(dtype, [&](auto tag) {
-    using T = decltype(tag);
-    reduce_all<T, Operation<T>>(context, x, reduced, y->as<T>(), y->count);
-    // The least of no bools is true, not 255.
-    if (x.dtype == DType::Bool) std::for_each_n(y->as<T>(), y->count, [](T &value) { value = value != 0; });
+  Reducer by;
+  // false and true are 0 and 1.
+  const bool known = dispatch<Ts...>(x.dtype == DType::Bool ? DType::U8 : x.dtype, [&](auto tag) {
+    using Of = ReducerOf<decltype(tag), Operation<decltype(tag)>>;
+    by = {Of::begin, Of::add, Of::finish};
   });
-  return known ? Status() : type_error(context, x.dtype);
+  if (!known) return type_error(context, x.dtype);
+  reduce_all(context, x, reduced, *y, by);
+  // The least of no bools is true, not 255.
+  if (x.dtype == DType::Bool)
+    std::for_each_n(y->as<std::uint8_t>(), y->count, [](std::uint8_t &value) { value = value != 0; });
+  return {};
 }
 
 template <template <class> class Operation>

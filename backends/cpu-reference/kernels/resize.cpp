@@ -3,9 +3,10 @@
 // a pass of its own.
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "backends/cpu-reference/kernels/kernels.h"
-#include "backends/cpu-reference/kernels/tensors.h"
+#include "backends/cpu-reference/kernels/rows.h"
 #include "formats/qir/resize_coordinates.h"
 
 namespace quarry::reference {
@@ -103,37 +104,44 @@ Status make_taps(Context &context, const Settings &settings, Axis *axis) {
   return {};
 }
 
+// `beyond`: what stands where the input is not seen; nullptr: it is seen everywhere.
 template <class T>
-void resize_nearest(const View &in, const View &out, const Axis *axes, bool extrapolate, double extrapolation) {
+void resize_nearest(const View &in, const View &out, const Axis *axes, const void *beyond) {
   std::int64_t strides[kMaxRank];
   dense_strides(in.dims, in.rank, strides);
-  const T *from = in.as<const T>();
   T *to = out.as<T>();
   const std::uint32_t last = in.rank - 1;
   const Axis &row = axes[last];
-  for (Odometer index(out.dims, last); !index.done(); index.next()) {
+  for (Odometer index(out.dims, last); !index.done(); index.next(), to += row.out) {
     std::int64_t base = 0;
     bool outside = false;
     for (std::uint32_t i = 0; i < last; ++i) {
       base += (axes[i].identity ? index[i] : axes[i].index[index[i]]) * strides[i];
       outside |= !axes[i].identity && axes[i].outside[index[i]];
     }
-    for (std::int64_t x = 0; x < row.out; ++x) {
-      const bool beyond = extrapolate && (outside || (!row.identity && row.outside[x]));
-      *to++ = beyond ? round_to<T>(extrapolation) : from[base + (row.identity ? x : row.index[x])];
+    const T *const from = in.as<const T>() + base;
+    if (beyond && outside) {
+      fill(to, row.out, beyond, sizeof(T));
+    } else if (row.identity) {
+      std::copy_n(from, row.out, to);
+    } else {
+      const std::int64_t *const places = row.index;
+      for (std::int64_t x = 0; x < row.out; ++x) to[x] = from[places[x]];
+      for (std::int64_t x = 0; beyond && x < row.out; ++x)
+        if (row.outside[x]) std::memcpy(to + x, beyond, sizeof(T));
     }
   }
 }
 
 // to += the weighted sum of some lines, each added by itself.
-template <int taps, class T>
-void add_lines(const T *from, const std::int64_t *index, const double *weight, std::int64_t inner,
-               double *__restrict to) {
-  const T *lines[taps];
-  for (int t = 0; t < taps; ++t) lines[t] = from + index[t] * inner;
+template <class T, std::size_t... taps>
+void add_lines(std::index_sequence<taps...>, const T *from, const std::int64_t *index, const double *weight,
+               std::int64_t inner, double *__restrict to) {
+  const T *const lines[] = {(from + index[taps] * inner)...};
+  const double weights[] = {weight[taps]...};
   for (std::int64_t j = 0; j < inner; ++j) {
     double sum = to[j];
-    for (int t = 0; t < taps; ++t) sum += weight[t] * static_cast<double>(lines[t][j]);
+    ((sum += weights[taps] * static_cast<double>(lines[taps][j])), ...);
     to[j] = sum;
   }
 }
@@ -159,18 +167,24 @@ void resize_axis(const T *from, double *to, std::int64_t outer, std::int64_t inn
       }
       std::fill_n(to, inner, 0.0);
       std::int64_t t = 0;
-      for (; t + 4 <= used; t += 4) add_lines<4>(from, index + t, weight + t, inner, to);
+      for (; t + 4 <= used; t += 4) add_lines(std::make_index_sequence<4>(), from, index + t, weight + t, inner, to);
       if (t + 2 <= used) {
-        add_lines<2>(from, index + t, weight + t, inner, to);
+        add_lines(std::make_index_sequence<2>(), from, index + t, weight + t, inner, to);
         t += 2;
       }
-      if (t < used) add_lines<1>(from, index + t, weight + t, inner, to);
+      if (t < used) add_lines(std::make_index_sequence<1>(), from, index + t, weight + t, inner, to);
     }
   }
 }
 
-// Leading axes that keep their extent count planes; each plane goes through the passes in two buffers of doubles.
+// The first pass over a plane, which reads the input.
 template <class T>
+void resize_plane(const View &in, std::int64_t first, double *to, std::int64_t outer, std::int64_t inner,
+                  const Axis &axis, double extrapolation) {
+  resize_axis(in.as<const T>() + first, to, outer, inner, axis, extrapolation);
+}
+
+// Leading axes that keep their extent count planes; each plane goes through the passes in two buffers of doubles.
 void resize_smooth(Context &context, const View &in, const View &out, const Axis *axes, double extrapolation) {
   std::uint32_t first = 0;
   while (first < in.rank && axes[first].identity) ++first;
@@ -184,18 +198,21 @@ void resize_smooth(Context &context, const View &in, const View &out, const Axis
   }
   auto *a = static_cast<double *>(context.scratch(static_cast<std::uint64_t>(largest) * sizeof(double)));
   auto *b = static_cast<double *>(context.scratch(static_cast<std::uint64_t>(largest) * sizeof(double)));
+  // Of the types of images; others are made doubles before the first pass.
+  decltype(resize_plane<float>) *from_input = nullptr;
+  dispatch<float, double, std::uint8_t>(in.dtype, [&](auto tag) { from_input = resize_plane<decltype(tag)>; });
   for (std::int64_t plane = 0; plane < planes && !context.stopped(); ++plane) {
-    const T *const given = in.as<const T>() + plane * in_plane;
+    if (!from_input) load_reals(in, plane * in_plane, 1, in_plane, a);
     std::copy_n(in.dims, in.rank, dims);
     for (std::uint32_t i = first; i < in.rank; ++i) {
       if (axes[i].identity) continue;
       const std::int64_t outer = product(dims, first, i), inner = product(dims, i + 1, in.rank);
-      if (i == first) resize_axis(given, b, outer, inner, axes[i], extrapolation);
+      if (i == first && from_input) from_input(in, plane * in_plane, b, outer, inner, axes[i], extrapolation);
       else resize_axis(a, b, outer, inner, axes[i], extrapolation);
       dims[i] = axes[i].out;
       std::swap(a, b);
     }
-    std::transform(a, a + out_plane, out.as<T>() + plane * out_plane, [](double value) { return round_to<T>(value); });
+    store_rounded(out, plane * out_plane, out_plane, a);
   }
 }
 
@@ -250,15 +267,21 @@ Status kernel_resize(Context &context) {
     std::memmove(out->data, in.data, static_cast<std::size_t>(in.count) * in.width);
     return {};
   }
-  const bool known = dispatch_any(in.dtype, [&](auto tag) {
-    using T = decltype(tag);
-    if (settings.mode == Mode::Nearest) {
-      resize_nearest<T>(in, *out, axes, settings.coordinates == Coordinates::Crop, settings.extrapolation);
-    } else {
-      resize_smooth<T>(context, in, *out, axes, settings.extrapolation);
-    }
-  });
-  return known ? Status() : type_error(context, in.dtype);
+  if (!is_loadable(in.dtype)) return type_error(context, in.dtype);
+  if (settings.mode != Mode::Nearest) {
+    resize_smooth(context, in, *out, axes, settings.extrapolation);
+    return {};
+  }
+  std::uint64_t bits = 0;
+  View beyond = in;  // one element
+  beyond.data = &bits;
+  store_rounded(beyond, 0, 1, &settings.extrapolation);
+  const auto nearest = in.width == 1   ? resize_nearest<std::uint8_t>
+                       : in.width == 2 ? resize_nearest<std::uint16_t>
+                       : in.width == 4 ? resize_nearest<std::uint32_t>
+                                       : resize_nearest<std::uint64_t>;
+  nearest(in, *out, axes, settings.coordinates == Coordinates::Crop ? &bits : nullptr);
+  return {};
 }
 
 }  // namespace quarry::reference

@@ -87,12 +87,22 @@ int axis_taps(const GridAxis &axis, GridMode mode, G at, Tap *taps) {
   return count;
 }
 
+// One place of all channels: element `place` of every plane of `places`, from planes of `pixels`.
 template <class T>
-T weighted_sum(const T *image, const Tap *taps, std::int64_t count) {
-  if (count == 1 && taps[0].weight == 1) return image[taps[0].offset];
-  double sum = 0;
-  for (std::int64_t t = 0; t < count; ++t) sum += taps[t].weight * static_cast<double>(image[taps[t].offset]);
-  return round_to<T>(std::is_integral_v<T> ? std::trunc(sum) : sum);
+void sample_place(const View &in, std::int64_t plane, std::int64_t pixels, std::int64_t channels, const Tap *taps,
+                  std::int64_t count, const View &out, std::int64_t places, std::int64_t place) {
+  const T *image = in.as<const T>() + plane * pixels;
+  T *to = out.as<T>() + plane * places + place;
+  const bool single = count == 1 && taps[0].weight == 1;
+  for (std::int64_t c = 0; c < channels; ++c, image += pixels, to += places) {
+    if (single) {
+      *to = image[taps[0].offset];
+      continue;
+    }
+    double sum = 0;
+    for (std::int64_t t = 0; t < count; ++t) sum += taps[t].weight * static_cast<double>(image[taps[t].offset]);
+    *to = round_to<T>(std::is_integral_v<T> ? std::trunc(sum) : sum);
+  }
 }
 
 }  // namespace
@@ -132,7 +142,11 @@ Status kernel_grid_sample(Context &context) {
                      channels = in.dims[1];
   // The taps of a place: all combinations of those of its axes.
   auto *taps = static_cast<Tap *>(context.scratch(static_cast<std::uint64_t>(most) * sizeof(Tap)));
-  const auto sample = [&]<class T, class G>(T *, G *) {
+  decltype(sample_place<float>) *sample = nullptr;
+  if (!dispatch_any(in.dtype, [&](auto tag) { sample = sample_place<decltype(tag)>; }))
+    return type_error(context, in.dtype);
+  const bool known = dispatch<float, double>(grid.dtype, [&](auto tag) {
+    using G = decltype(tag);
     for (std::int64_t n = 0; n < in.dims[0] && !context.stopped(); ++n) {
       for (std::int64_t place = 0; place < places; ++place) {
         const G *at = grid.as<const G>() + (n * places + place) * space;
@@ -147,18 +161,11 @@ Status kernel_grid_sample(Context &context) {
           }
           count *= more;
         }
-        for (std::int64_t c = 0; c < channels; ++c) {
-          out.as<T>()[(n * channels + c) * places + place] =
-              weighted_sum(in.as<const T>() + (n * channels + c) * pixels, taps, count);
-        }
+        sample(in, n * channels, pixels, channels, taps, count, out, places, place);
       }
     }
-  };
-  bool grid_known = true;
-  const bool known = dispatch_any(in.dtype, [&](auto value) {
-    grid_known = dispatch<float, double>(grid.dtype, [&](auto coordinate) { sample(&value, &coordinate); });
   });
-  return known && grid_known ? Status() : type_error(context, known ? grid.dtype : in.dtype);
+  return known ? Status() : type_error(context, grid.dtype);
 }
 
 Status kernel_affine_grid(Context &context) {

@@ -6,7 +6,7 @@
 #include <bit>
 
 #include "backends/cpu-reference/kernels/kernels.h"
-#include "backends/cpu-reference/kernels/tensors.h"
+#include "backends/cpu-reference/kernels/rows.h"
 
 namespace quarry::reference {
 
@@ -14,31 +14,69 @@ using qir::kMaxRank;
 
 namespace {
 
-// An integer that orders as the values do: numbers, then NaN. All sorting is done on it.
-template <class T>
-std::uint64_t order_key(T value) {
+// Integers that order as the values do: numbers, then NaN. All sorting is done on them.
+void order_keys(const View &view, std::int64_t first, std::int64_t step, std::int64_t count, std::uint64_t *keys) {
   constexpr std::uint64_t kSign = std::uint64_t{1} << 63;
-  if constexpr (std::is_floating_point_v<T>) {
-    if (value != value) return ~std::uint64_t{0};
-    const auto bits = std::bit_cast<std::uint64_t>(static_cast<double>(value) + 0.0);  // -0 is 0
-    return bits & kSign ? ~bits : bits | kSign;
-  } else {
-    return std::is_signed_v<T> ? static_cast<std::uint64_t>(value) ^ kSign : static_cast<std::uint64_t>(value);
+  if (!is_float(view.dtype)) {
+    load_integers(view, first, step, count, reinterpret_cast<std::int64_t *>(keys));
+    for (std::int64_t i = 0; view.dtype != DType::U64 && i < count; ++i) keys[i] ^= kSign;
+    return;
+  }
+  constexpr std::int64_t kBlock = 128;
+  double values[kBlock];
+  for (std::int64_t begin = 0; begin < count; begin += kBlock) {
+    const std::int64_t length = std::min(kBlock, count - begin);
+    load_reals(view, first + begin * step, step, length, values);
+    for (std::int64_t i = 0; i < length; ++i) {
+      const auto bits = std::bit_cast<std::uint64_t>(values[i] + 0.0);  // -0 is 0
+      const std::uint64_t key = bits & kSign ? ~bits : bits | kSign;
+      keys[begin + i] = values[i] != values[i] ? ~std::uint64_t{0} : key;
+    }
   }
 }
 
-// The first place from `i` on that may hold something better than `worst`: blocks that hold nothing are passed over
-// without branches.
+// dispatch() over the types that have loops of their own here.
+template <class F>
+bool dispatch_ordered(DType dtype, F &&body) {
+  return dispatch<float, double, std::uint8_t, std::int32_t, std::int64_t>(dtype, body);
+}
+
+// The tensor as one of those types, whose elements order as its own do; a copy where it is of another type.
+View as_ordered(Context &context, const View &view) {
+  View copy = view;
+  copy.dtype = loop_dtype(view.dtype);
+  if (dispatch_ordered(copy.dtype, [](auto) {})) return copy;
+  const bool bytes = view.width == 1;
+  copy.dtype = bytes ? DType::U8 : DType::I64;
+  copy.width = bytes ? 1 : 8;
+  copy.data = context.scratch(static_cast<std::uint64_t>(view.count) * copy.width);
+  if (bytes) {
+    const std::uint8_t flip = dtype_kind(view.dtype) == DTypeKind::Signed ? 0x80 : 0;
+    for (std::int64_t i = 0; i < view.count; ++i)
+      copy.as<std::uint8_t>()[i] = static_cast<std::uint8_t>(view.as<const std::uint8_t>()[i] ^ flip);
+    return copy;
+  }
+  const std::int64_t flip = view.dtype == DType::U64 ? std::numeric_limits<std::int64_t>::min() : 0;
+  load_integers(view, 0, 1, view.count, copy.as<std::int64_t>());
+  for (std::int64_t i = 0; flip != 0 && i < view.count; ++i) copy.as<std::int64_t>()[i] ^= flip;
+  return copy;
+}
+
+// The first place from `i` on that may hold something better than place `worst_at`: blocks that hold nothing are passed
+// over without branches.
 template <class T>
-std::int64_t next_better(const T *x, std::int64_t i, std::int64_t end, T worst, bool largest) {
+std::int64_t next_better(const void *line, std::int64_t step, std::int64_t i, std::int64_t end, std::int64_t worst_at,
+                         bool largest) {
   constexpr std::int64_t kBlock = 32;
+  const T *const x = static_cast<const T *>(line);
+  const T worst = x[worst_at * step];
   const auto any = [&](auto better) {
-    for (; i + kBlock <= end; i += kBlock) {
+    for (; step == 1 && i + kBlock <= end; i += kBlock) {
       std::uint32_t found = 0;
       for (std::int64_t j = 0; j < kBlock; ++j) found |= static_cast<std::uint32_t>(better(x[i + j]));
       if (found) break;
     }
-    while (i < end && !better(x[i])) ++i;
+    while (i < end && !better(x[i * step])) ++i;
     return i;
   };
   // NaN is for the caller to judge; as the worst of the least it is worse than any number.
@@ -100,10 +138,6 @@ void least_to_front(Keyed *items, Keyed *rest, std::int64_t count, std::int64_t 
 std::int64_t *integers(Context &context, std::int64_t count) {
   return static_cast<std::int64_t *>(context.scratch(static_cast<std::uint64_t>(count) * sizeof(std::int64_t)));
 }
-std::uint64_t *order_keys(Context &context, std::int64_t count) {
-  return static_cast<std::uint64_t *>(context.scratch(static_cast<std::uint64_t>(count) * sizeof(std::uint64_t)));
-}
-
 // Lines of a tensor along an axis: element i of line (o, j) is at (o * extent + i) * inner + j.
 struct Lines {
   std::int64_t outer, extent, inner;
@@ -151,8 +185,26 @@ std::int64_t best_of_line(const T *x, std::int64_t extent) {
   return found;
 }
 
-template <bool largest, bool last>
-Status arg_extreme_of(Context &context) {
+// The places of the best of all lines.
+template <class T, bool largest, bool last>
+void best_of(const void *data, const Lines &lines, std::int64_t *to) {
+  for (std::int64_t o = 0; o < lines.outer; ++o) {
+    const T *const block = static_cast<const T *>(data) + o * lines.extent * lines.inner;
+    if (lines.inner == 1) {
+      *to++ = best_of_line<largest, last>(block, lines.extent);
+      continue;
+    }
+    T best[kLines];
+    std::int32_t at[kLines];
+    for (std::int64_t j = 0; j < lines.inner; j += kLines) {
+      const std::int64_t count = std::min(kLines, lines.inner - j);
+      best_of_lines<largest, last>(block + j, lines.extent, lines.inner, count, best, at);
+      for (std::int64_t k = 0; k < count; ++k) *to++ = at[k];
+    }
+  }
+}
+
+Status arg_extreme(Context &context, bool largest) {
   const View &in = *context.input(0);
   View &out = *context.output(0);
   std::size_t axis;
@@ -164,35 +216,42 @@ Status arg_extreme_of(Context &context) {
                            shape_text(in.dims, in.rank).c_str());
   }
   if (out.count == 0) return {};
-  const bool known = dispatch_any(in.dtype, [&](auto tag) {
-    using T = decltype(tag);
-    std::int64_t *to = out.as<std::int64_t>();
-    for (std::int64_t o = 0; o < lines.outer; ++o) {
-      const T *const block = in.as<const T>() + o * lines.extent * lines.inner;
-      if (lines.inner == 1) {
-        *to++ = best_of_line<largest, last>(block, lines.extent);
-        continue;
-      }
-      T best[kLines];
-      std::int32_t at[kLines];
-      for (std::int64_t j = 0; j < lines.inner; j += kLines) {
-        const std::int64_t count = std::min(kLines, lines.inner - j);
-        best_of_lines<largest, last>(block + j, lines.extent, lines.inner, count, best, at);
-        for (std::int64_t k = 0; k < count; ++k) *to++ = at[k];
-      }
-    }
-  });
-  return known ? Status() : type_error(context, in.dtype);
-}
-Status arg_extreme(Context &context, bool largest) {
+  if (!is_loadable(in.dtype)) return type_error(context, in.dtype);
   const bool last = context.node().get_int("select_last_index", 0) != 0;
-  if (largest) return last ? arg_extreme_of<true, true>(context) : arg_extreme_of<true, false>(context);
-  return last ? arg_extreme_of<false, true>(context) : arg_extreme_of<false, false>(context);
+  const View ordered = as_ordered(context, in);
+  dispatch_ordered(ordered.dtype, [&](auto tag) {
+    using T = decltype(tag);
+    const auto best = largest ? last ? best_of<T, true, true> : best_of<T, true, false>
+                      : last ? best_of<T, false, true>
+                              : best_of<T, false, false>;
+    best(ordered.data, lines, out.as<std::int64_t>());
+  });
+  return {};
 }
 
-// Running sums and products; `step` joins the value so far and the next element. Floats accumulate in double.
-template <class Step>
-Status cumulate(Context &context, double neutral, Step &&step) {
+// Running sums (or products) of each line; integers wrap around, floats accumulate in double.
+template <class T, bool products>
+void cumulate_lines(const void *data, void *made, const Lines &lines, bool exclusive, bool reverse) {
+  using Sum = std::conditional_t<std::is_floating_point_v<T>, double, T>;
+  const T *const from = static_cast<const T *>(data);
+  T *const to = static_cast<T *>(made);
+  for (std::int64_t o = 0; o < lines.outer; ++o) {
+    for (std::int64_t j = 0; j < lines.inner; ++j) {
+      Sum sum = products ? 1 : 0;
+      std::int64_t at = (o * lines.extent + (reverse ? lines.extent - 1 : 0)) * lines.inner + j;
+      const std::int64_t step = reverse ? -lines.inner : lines.inner;
+      for (std::int64_t i = 0; i < lines.extent; ++i, at += step) {
+        const auto given = static_cast<Sum>(from[at]);
+        const Sum next = products ? multiply(sum, given) : add(sum, given);
+        to[at] = static_cast<T>(exclusive ? sum : next);
+        sum = next;
+      }
+    }
+  }
+}
+
+template <bool products>
+Status cumulate(Context &context) {
   const View &in = *context.input(0);
   View &out = *context.output(0);
   std::int64_t given;
@@ -204,20 +263,8 @@ Status cumulate(Context &context, double neutral, Step &&step) {
   View row = in;  // a scalar is a line of one
   if (in.rank == 0) row.rank = 1, row.dims[0] = 1;
   const Lines lines(row, axis);
-  const bool known = dispatch_any(in.dtype, [&](auto tag) {
-    using T = decltype(tag);
-    using Sum = std::conditional_t<std::is_floating_point_v<T>, double, T>;
-    for (std::int64_t o = 0; o < lines.outer; ++o) {
-      for (std::int64_t j = 0; j < lines.inner; ++j) {
-        Sum sum = static_cast<Sum>(neutral);
-        for (std::int64_t i = 0; i < lines.extent; ++i) {
-          const std::int64_t at = (o * lines.extent + (reverse ? lines.extent - 1 - i : i)) * lines.inner + j;
-          const Sum next = step(sum, static_cast<Sum>(in.as<const T>()[at]));
-          out.as<T>()[at] = static_cast<T>(exclusive ? sum : next);
-          sum = next;
-        }
-      }
-    }
+  const bool known = dispatch<float, double, std::uint32_t, std::uint64_t>(unsigned_of(in.dtype), [&](auto tag) {
+    cumulate_lines<decltype(tag), products>(in.data, out.data, lines, exclusive, reverse);
   });
   return known ? Status() : type_error(context, in.dtype);
 }
@@ -227,12 +274,8 @@ Status cumulate(Context &context, double neutral, Step &&step) {
 Status kernel_arg_max(Context &context) { return arg_extreme(context, true); }
 Status kernel_arg_min(Context &context) { return arg_extreme(context, false); }
 
-Status kernel_cum_sum(Context &context) {
-  return cumulate(context, 0, [](auto a, auto b) { return add(a, b); });
-}
-Status kernel_cum_prod(Context &context) {
-  return cumulate(context, 1, [](auto a, auto b) { return multiply(a, b); });
-}
+Status kernel_cum_sum(Context &context) { return cumulate<false>(context); }
+Status kernel_cum_prod(Context &context) { return cumulate<true>(context); }
 
 Status kernel_top_k(Context &context) {
   const View &in = *context.input(0);
@@ -253,6 +296,7 @@ Status kernel_top_k(Context &context) {
   QR_RETURN_IF_ERROR(make_output(context, 1, dims, in.rank, &indices));
   if (k == 0 || in.count == 0) return {};
   const std::uint64_t flip = context.node().get_int("largest", 1) != 0 ? ~std::uint64_t{0} : 0;
+  if (!is_loadable(in.dtype)) return type_error(context, in.dtype);
   struct Entry {
     std::uint64_t key;
     std::int64_t at;
@@ -261,69 +305,104 @@ Status kernel_top_k(Context &context) {
   // The best k so far, the worst of them on top.
   auto *const heap = static_cast<Entry *>(context.scratch(static_cast<std::uint64_t>(k) * sizeof(Entry)));
   // Where many are wanted, digits of the keys say which.
-  constexpr std::int64_t kMany = 64, kOfSo = 16;
+  constexpr std::int64_t kMany = 64, kOfSo = 16, kBlock = 256;
   const bool by_digits = k >= kMany && k >= lines.extent / kOfSo;
   const std::uint64_t bytes = by_digits ? static_cast<std::uint64_t>(lines.extent) * sizeof(Keyed) : 0;
   auto *const keyed = static_cast<Keyed *>(context.scratch(bytes)), *const room =
                                                                         static_cast<Keyed *>(context.scratch(bytes));
-  const bool known = dispatch_any(in.dtype, [&](auto tag) {
-    const auto *data = in.as<const decltype(tag)>();
-    for (std::int64_t o = 0; o < lines.outer && !context.stopped(); ++o) {
-      for (std::int64_t j = 0; j < lines.inner; ++j) {
-        const auto *const line = data + o * lines.extent * lines.inner + j;
-        if (by_digits) {
-          for (std::int64_t i = 0; i < lines.extent; ++i) keyed[i] = {order_key(line[i * lines.inner]) ^ flip, i};
-          least_to_front(keyed, room, lines.extent, k);
-          sort_by_key(keyed, room, k);
-          for (std::int64_t i = 0; i < k; ++i) {
-            const std::int64_t to = (o * k + i) * lines.inner + j;
-            if (values) values->as<decltype(tag)>()[to] = line[keyed[i].at * lines.inner];
-            if (indices) indices->as<std::int64_t>()[to] = keyed[i].at;
-          }
-          continue;
+  // Short lines are not worth looking ahead.
+  constexpr std::int64_t kShort = 16;
+  decltype(next_better<float>) *next = nullptr;
+  if (lines.extent > kShort)
+    dispatch_ordered(loop_dtype(in.dtype), [&](auto tag) { next = next_better<decltype(tag)>; });
+  for (std::int64_t o = 0; o < lines.outer && !context.stopped(); ++o) {
+    for (std::int64_t j = 0; j < lines.inner; ++j) {
+      const std::int64_t first = o * lines.extent * lines.inner + j;
+      std::uint64_t keys[kBlock];
+      const auto each_key = [&](std::int64_t begin, std::int64_t end, auto &&body) {
+        for (; begin < end; begin += kBlock) {
+          const std::int64_t count = std::min(kBlock, end - begin);
+          order_keys(in, first + begin * lines.inner, lines.inner, count, keys);
+          for (std::int64_t i = 0; i < count; ++i) body(begin + i, keys[i] ^ flip);
         }
-        for (std::int64_t i = 0; i < k; ++i) heap[i] = {order_key(line[i * lines.inner]) ^ flip, i};
-        std::make_heap(heap, heap + k);
-        for (std::int64_t i = k; i < lines.extent; ++i) {
-          if (lines.inner == 1) i = next_better(line, i, lines.extent, line[heap[0].at], flip != 0);
-          if (i == lines.extent) break;
-          const std::uint64_t key = order_key(line[i * lines.inner]) ^ flip;
-          if (key >= heap[0].key) continue;  // of equal ones the first is taken
-          std::pop_heap(heap, heap + k);
-          heap[k - 1] = {key, i};
-          std::push_heap(heap, heap + k);
-        }
-        std::sort(heap, heap + k);
-        for (std::int64_t i = 0; i < k; ++i) {
-          const std::int64_t to = (o * k + i) * lines.inner + j;
-          if (values) values->as<decltype(tag)>()[to] = line[heap[i].at * lines.inner];
-          if (indices) indices->as<std::int64_t>()[to] = heap[i].at;
-        }
+      };
+      const auto offer = [&](std::int64_t i, std::uint64_t key) {
+        if (key >= heap[0].key) return;  // of equal ones the first is taken
+        std::pop_heap(heap, heap + k);
+        heap[k - 1] = {key, i};
+        std::push_heap(heap, heap + k);
+      };
+      const auto put = [&](std::int64_t place, std::int64_t i) {
+        const std::int64_t to = (o * k + place) * lines.inner + j;
+        if (values) std::memcpy(element(*values, to), element(in, first + i * lines.inner), in.width);
+        if (indices) indices->as<std::int64_t>()[to] = i;
+      };
+      if (by_digits) {
+        each_key(0, lines.extent, [&](std::int64_t i, std::uint64_t key) { keyed[i] = {key, i}; });
+        least_to_front(keyed, room, lines.extent, k);
+        sort_by_key(keyed, room, k);
+        for (std::int64_t i = 0; i < k; ++i) put(i, keyed[i].at);
+        continue;
       }
+      each_key(0, next ? k : lines.extent, [&](std::int64_t i, std::uint64_t key) {
+        if (i >= k) return offer(i, key);
+        heap[i] = {key, i};
+        if (i + 1 == k) std::make_heap(heap, heap + k);
+      });
+      for (std::int64_t i = next ? k : lines.extent; i < lines.extent; ++i) {
+        i = next(element(in, first), lines.inner, i, lines.extent, heap[0].at, flip != 0);
+        if (i == lines.extent) break;
+        order_keys(in, first + i * lines.inner, 1, 1, keys);
+        offer(i, keys[0] ^ flip);
+      }
+      std::sort(heap, heap + k);
+      for (std::int64_t i = 0; i < k; ++i) put(i, heap[i].at);
     }
-  });
-  return known ? Status() : type_error(context, in.dtype);
+  }
+  return {};
 }
+
+namespace {
+
+// How many elements are not 0, and then where they are: axis i of number c at to[i * found + c]. `mask`: the bits that
+// count, which are not the sign of a float.
+template <class Bits>
+std::int64_t count_nonzero(const View &in, Bits mask) {
+  const Bits *const data = in.as<const Bits>();
+  return std::count_if(data, data + in.count, [mask](Bits bits) { return (bits & mask) != 0; });
+}
+template <class Bits>
+void list_nonzero(const View &in, Bits mask, std::int64_t found, std::int64_t *to) {
+  if (in.rank == 0) return;  // one column of no rows
+  const Bits *data = in.as<const Bits>();
+  const std::uint32_t last = in.rank - 1;
+  const std::int64_t length = in.dims[last];
+  for (Odometer row(in.dims, last); !row.done(); row.next(), data += length) {
+    for (std::int64_t x = 0; x < length; ++x) {
+      if ((data[x] & mask) == 0) continue;
+      for (std::uint32_t i = 0; i < last; ++i) to[i * found] = row[i];
+      to[last * found] = x;
+      ++to;
+    }
+  }
+}
+
+}  // namespace
 
 Status kernel_non_zero(Context &context) {
   const View &in = *context.input(0);
+  if (!is_loadable(in.dtype)) return type_error(context, in.dtype);
+  const DType bits = in.width == 1 ? DType::U8 : in.width == 2 ? DType::U16 : in.width == 4 ? DType::U32 : DType::U64;
   Status status;
-  const bool known = dispatch_any(in.dtype, [&](auto tag) {
-    using T = decltype(tag);
-    const T *data = in.as<const T>();
-    const std::int64_t found = in.count - std::count(data, data + in.count, T{});
-    const std::int64_t dims[] = {in.rank, found};
+  dispatch<std::uint8_t, std::uint16_t, std::uint32_t, std::uint64_t>(bits, [&](auto tag) {
+    using Bits = decltype(tag);
+    const Bits all = std::numeric_limits<Bits>::max(), mask = is_float(in.dtype) ? all >> 1 : all;
+    const std::int64_t found = count_nonzero(in, mask), dims[] = {in.rank, found};
     View *out;
     status = make_output(context, 0, dims, 2, &out);
-    if (status || found == 0) return;
-    std::int64_t column = 0, position = 0;
-    for (Odometer index(in.dims, in.rank); !index.done(); index.next(), ++position) {
-      if (data[position] == T{}) continue;
-      for (std::uint32_t i = 0; i < in.rank; ++i) out->as<std::int64_t>()[i * found + column] = index[i];
-      ++column;
-    }
+    if (!status && found != 0) list_nonzero(in, mask, found, out->as<std::int64_t>());
   });
-  return known ? std::move(status) : type_error(context, in.dtype);
+  return status;
 }
 
 Status kernel_unique(Context &context) {
@@ -340,12 +419,10 @@ Status kernel_unique(Context &context) {
   std::int64_t *order = integers(context, items), *group_of = integers(context, items),
                *first = integers(context, items);
   std::int64_t *count = integers(context, items), *place = integers(context, items);
-  std::uint64_t *keys = order_keys(context, in.count);
-  const bool known = dispatch_any(in.dtype, [&](auto tag) {
-    const auto *data = in.as<const decltype(tag)>();
-    std::transform(data, data + in.count, keys, [](auto value) { return order_key(value); });
-  });
-  if (!known) return type_error(context, in.dtype);
+  if (!is_loadable(in.dtype)) return type_error(context, in.dtype);
+  auto *const keys =
+      static_cast<std::uint64_t *>(context.scratch(static_cast<std::uint64_t>(in.count) * sizeof(std::uint64_t)));
+  order_keys(in, 0, 1, in.count, keys);
   const auto compare = [&](std::int64_t a, std::int64_t b) {  // below 0, 0, above 0
     for (std::int64_t o = 0; o < lines.outer; ++o) {
       for (std::int64_t j = 0; j < lines.inner; ++j) {

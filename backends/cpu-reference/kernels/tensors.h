@@ -36,6 +36,17 @@ bool dispatch_any(DType dtype, F &&body) {
   return dispatch_number(dtype, body) || dispatch<bool>(dtype, body);
 }
 
+// Signed and unsigned integers have the same sums, differences, products and bits.
+inline DType unsigned_of(DType dtype) noexcept {
+  switch (loop_dtype(dtype)) {
+    case DType::I8: return DType::U8;
+    case DType::I16: return DType::U16;
+    case DType::I32: return DType::U32;
+    case DType::I64: return DType::U64;
+    default: return loop_dtype(dtype);
+  }
+}
+
 // A position in i32 or i64 data.
 inline std::int64_t integer_at(const View &view, std::int64_t index) noexcept {
   return view.dtype == DType::I32 ? view.as<const std::int32_t>()[index] : view.as<const std::int64_t>()[index];
