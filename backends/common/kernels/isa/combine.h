@@ -17,6 +17,18 @@ inline constexpr bool kReal<double> = true;
 template <class T>
 inline constexpr bool kSigned = static_cast<T>(-1) < static_cast<T>(0);
 
+// What is compiled for T: sums and products of signed integers are those of unsigned ones.
+template <class T, bool wraps>
+struct Wrapping {
+  using Type = T;
+};
+template <class T>
+struct Wrapping<T, true> {
+  using Type = std::make_unsigned_t<T>;
+};
+template <ElementOp op, class T>
+using CombinedAs = typename Wrapping<T, (op == ElementOp::Add || op == ElementOp::Mul) && !kReal<T>>::Type;
+
 QR_INLINE float fmod_of(float a, float b) noexcept { return __builtin_fmodf(a, b); }
 QR_INLINE double fmod_of(double a, double b) noexcept { return __builtin_fmod(a, b); }
 QR_INLINE float copysign_of(float a, float b) noexcept { return __builtin_copysignf(a, b); }
@@ -107,10 +119,9 @@ QR_INLINE T combine(T a, T b) noexcept {
 template <ElementOp op, class T>
 QR_INLINE T combine_one(T a, T b) noexcept {
   if constexpr (kReal<T> && (op == ElementOp::Min || op == ElementOp::Max)) {
-    typedef std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t> Bits;
-    const auto stays = static_cast<Bits>((op == ElementOp::Min ? a < b : a > b) | (a != a));
-    const auto x = __builtin_bit_cast(Bits, a), y = __builtin_bit_cast(Bits, b);
-    return __builtin_bit_cast(T, y ^ ((x ^ y) & (Bits{0} - stays)));
+    typedef T Lanes __attribute__((vector_size(16)));
+    const Lanes x = {a}, y = {b};
+    return (((op == ElementOp::Min ? x < y : x > y) | (x != x)) ? x : y)[0];
   } else {
     return combine<op, T>(a, b);
   }

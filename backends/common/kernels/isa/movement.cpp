@@ -202,36 +202,29 @@ void run_Fill(const Call &call) {
 namespace {
 
 // Rows of one element: indices are checked and made distances a block at a time, once for all of outer.
-template <class T, class Index>
 void gather_elements(const Call &call, const Gather &p) noexcept {
-  const T *const table = call.operand<const T>(0);
-  const Index *const index = call.operand<const Index>(1);
-  T *const y = call.operand<T>(2);
+  static constexpr std::int32_t kNoColumn[kIndexBlock] = {};
+  const Indices indices{call.operands[1], p.index_bytes, p.rows, 1};
+  const Pick pick = pick_of(p.row_bytes);
   bool bad = false;
   const std::int64_t blocks = ceil_div(p.count, kIndexBlock);
   call.threads.run(static_cast<std::uint64_t>(blocks), static_cast<std::uint64_t>(1 + 64 / p.outer),
                    [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
                      for (auto block = static_cast<std::int64_t>(begin); block < static_cast<std::int64_t>(end);
                           ++block) {
-                       const std::int64_t first = block * kIndexBlock, count = min_of(kIndexBlock, p.count - first);
-                       Index at[kIndexBlock];
-                       if (!distances(index + first, count, p.rows, 1, nullptr, at)) {
+                       const std::int64_t from = block * kIndexBlock, count = min_of(kIndexBlock, p.count - from);
+                       if (!indices.each(
+                               from, count, kNoColumn,
+                               [&](std::int64_t first, std::int64_t far, const std::int32_t *at, std::int64_t some)
+                                   __attribute__((always_inline)) {
+                                     for (std::int64_t o = 0; o < p.outer; ++o)
+                                       pick(call.operands[0] + (o * p.rows + far) * p.row_bytes, at, some,
+                                            call.operands[2] + (o * p.count + first) * p.row_bytes);
+                                   }))
                          __atomic_store_n(&bad, true, __ATOMIC_RELAXED);
-                         continue;
-                       }
-                       for (std::int64_t o = 0; o < p.outer; ++o) {
-                         const T *const from = table + o * p.rows;
-                         T *const to = y + o * p.count + first;
-                         for (std::int64_t j = 0; j < count; ++j) to[j] = from[at[j]];
-                       }
                      }
                    });
-  if (bad) tell_bad_index(call, index, p.rows);
-}
-template <class T>
-void gather_elements(const Call &call, const Gather &p) noexcept {
-  if (p.index_bytes == 4) gather_elements<T, std::int32_t>(call, p);
-  else gather_elements<T, std::int64_t>(call, p);
+  if (bad) indices.tell_bad(call);
 }
 
 }  // namespace
@@ -240,10 +233,10 @@ void run_Gather(const Call &call) {
   const auto &p = call.as<Gather>();
   if (p.outer > 0) {
     switch (p.row_bytes) {
-      case 1: return gather_elements<Unit1>(call, p);
-      case 2: return gather_elements<Unit2>(call, p);
-      case 4: return gather_elements<Unit4>(call, p);
-      case 8: return gather_elements<Unit8>(call, p);
+      case 1:
+      case 2:
+      case 4:
+      case 8: return gather_elements(call, p);
       default: break;
     }
   }
