@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the greatest or least of rows stands: first what it is, then where.
+// Where the greatest or least of lines stands. Of rows: first what it is, then where. Of lines whose elements lie
+// apart, side by side: both at once. Numbers of a width are compared as integers of that width, whose bits are changed
+// for those without a sign, and where the least are wanted.
+#include "backends/common/kernels/isa/double_vec.h"
 #include "backends/common/kernels/isa/kernels.h"
 #include "backends/common/kernels/isa/lanes.h"
-#include "backends/common/kernels/isa/numbers.h"
+#include "backends/common/kernels/isa/number_vec.h"
+#include "base/dtype.h"
 
 namespace quarry::kernels::QR_ISA {
 
@@ -12,23 +16,21 @@ template <bool least>
 QR_INLINE VecF better(VecF a, VecF b) noexcept {
   return least ? min(a, b) : max(a, b);
 }
-template <bool least>
-QR_INLINE float better(float a, float b) noexcept {
-  return (least ? b < a : b > a) ? b : a;
-}
 QR_INLINE std::uint32_t equal_lanes(VecF v, VecF wanted) noexcept { return lanes_from(splat(-1), v == wanted); }
 
 // The least or greatest of a row; NaN where there is one.
 template <bool least>
 float extreme(const float *x, std::int64_t n) noexcept {
+  NanSeen nan;
   if (n < kLanes) {
-    float best = x[0];
-    bool nan = false;
-    for (std::int64_t i = 0; i < n; ++i) best = better<least>(best, x[i]), nan |= x[i] != x[i];
-    return nan ? __builtin_nanf("") : best;
+    const int count = static_cast<int>(n);
+    const VecF v = load_part(x, count);
+    nan.see(v, v);
+    if (nan.any()) return __builtin_nanf("");
+    const float best = largest(first_lanes(count) ? (least ? -v : v) : splat(-__builtin_inff()));
+    return least ? -best : best;
   }
   VecF a = load(x), b = load(x + n - kLanes);  // the last vector, which may overlap another
-  NanSeen nan;
   nan.see(a, b);
   std::int64_t i = kLanes;
   for (; i + 2 * kLanes <= n; i += 2 * kLanes) {
@@ -46,14 +48,8 @@ float extreme(const float *x, std::int64_t n) noexcept {
   return least ? -largest(-a) : largest(a);
 }
 
-// The first or last place of a value that is there.
-std::int64_t first_place(const float *x, float value) noexcept {
-  std::int64_t i = 0;
-  while (x[i] != value) ++i;
-  return i;
-}
-template <bool least, bool last>
-std::int64_t place(const float *x, std::int64_t n) noexcept {
+template <bool least>
+std::int64_t place(const float *x, std::int64_t n, bool last) noexcept {
   const float value = extreme<least>(x, n);
   if (value != value) {
     std::int64_t i = last ? n - 1 : 0;
@@ -61,126 +57,356 @@ std::int64_t place(const float *x, std::int64_t n) noexcept {
     return i;
   }
   const VecF wanted = splat(value);
-  if constexpr (last) {
+  if (last) {
     std::int64_t i = n;
     for (; i >= kLanes; i -= kLanes)
       if (const std::uint32_t found = equal_lanes(load(x + i - kLanes), wanted))
         return i - kLanes + 31 - __builtin_clz(found);
-    while (x[i - 1] != value) --i;
-    return i - 1;
+    const int rest = static_cast<int>(i);
+    return 31 - __builtin_clz(equal_lanes(load_part(x, rest), wanted) & ((1u << rest) - 1));
   }
   std::int64_t i = 0;
   for (; i + kLanes <= n; i += kLanes)
     if (const std::uint32_t found = equal_lanes(load(x + i), wanted)) return i + __builtin_ctz(found);
-  return i + first_place(x + i, value);
+  return i + __builtin_ctz(equal_lanes(load_part(x + i, static_cast<int>(n - i)), wanted));
+}
+std::int64_t place_of_f32(const float *x, std::int64_t n, bool least, bool last) noexcept {
+  return least ? place<true>(x, n, last) : place<false>(x, n, last);
 }
 
-template <bool least, bool last>
-void run_as(const Call &call) {
-  const auto &p = call.as<ArgExtremeF32>();
-  const auto *const x = call.operand<const float>(0);
-  auto *const y = call.operand<std::int64_t>(1);
-  call.threads.run(static_cast<std::uint64_t>(p.rows), static_cast<std::uint64_t>(1 + 65536 / p.cols),
-                   [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
-                     for (auto i = static_cast<std::int64_t>(begin); i < static_cast<std::int64_t>(end); ++i)
-                       y[i] = place<least, last>(x + i * p.cols, p.cols);
-                   });
-}
-
-// Numbers of other types, and lines whose elements lie apart: lanes of a few vectors are lines (of a row: its elements,
-// some at a time). First the best of each, then where it stands.
 template <class T>
-inline constexpr std::int64_t kLinesTogether = 4 * kBytes / static_cast<std::int64_t>(sizeof(T));
+inline constexpr bool kReal = false;
+template <>
+inline constexpr bool kReal<float> = true;
+template <>
+inline constexpr bool kReal<double> = true;
 
-// NaN is better than any number; the bars leave no branches.
-template <bool least, class T>
-QR_INLINE T better_of(T best, T value) noexcept {
-  return ((least ? value < best : value > best) | (value != value)) ? value : best;
+// Integers of the width of T: what its bits are changed by.
+template <class T>
+struct Bits {
+  using Type = T;
+};
+template <>
+struct Bits<float> {
+  using Type = std::int32_t;
+};
+template <>
+struct Bits<double> {
+  using Type = std::int64_t;
+};
+template <class T>
+using BitsOf = typename Bits<T>::Type;
+
+template <class T>
+QR_INLINE typename Of<T>::Vec changed(typename Of<T>::Vec v, BitsOf<T> change) noexcept {
+  return reinterpret_cast<typename Of<T>::Vec>(reinterpret_cast<typename Of<BitsOf<T>>::Vec>(v) ^ change);
 }
 template <class T>
-QR_INLINE bool is_best(T value, T best) noexcept {
-  return (value == best) | (value != value);  // NaN stands nowhere but where it is the best
+QR_INLINE T changed(T v, BitsOf<T> change) noexcept {
+  return __builtin_bit_cast(T, static_cast<BitsOf<T>>(__builtin_bit_cast(BitsOf<T>, v) ^ change));
+}
+// Of NaN and a number the second.
+template <class V>
+QR_INLINE V greater_of(V a, V b) noexcept {
+  if constexpr (__is_same(V, VecD)) return max(a, b);
+  else if constexpr (__is_same(V, VecL)) return select_lanes(greater(a, b), a, b);
+  else return a > b ? a : b;
 }
 
-template <bool least, class T>
-QR_INLINE void best_of_lines(const T *x, std::int64_t n, std::int64_t step, std::int64_t count, T *best) noexcept {
-  for (std::int64_t j = 0; j < count; ++j) best[j] = x[j];
-  for (std::int64_t i = 1; i < n; ++i)
-    for (std::int64_t j = 0; j < count; ++j) best[j] = better_of<least>(best[j], x[i * step + j]);
-}
-
-template <bool least, bool last, class T>
-std::int64_t place_in_row(const T *x, std::int64_t n) noexcept {
-  constexpr std::int64_t kCount = kLinesTogether<T>;
-  const std::int64_t rows = n / kCount;
-  T best = x[0];
-  if (rows > 0) {
-    T some[kCount];
-    best_of_lines<least>(x, rows, kCount, kCount, some);
-    for (std::int64_t j = 0; j < kCount; ++j) best = better_of<least>(best, some[j]);
-  }
-  for (std::int64_t i = rows * kCount; i < n; ++i) best = better_of<least>(best, x[i]);
-  const auto any_in = [&](std::int64_t from) __attribute__((always_inline)) {
-    std::int32_t found = 0;
-    for (std::int64_t j = 0; j < kCount; ++j) found |= is_best(x[from + j], best);
-    return found != 0;
+// The greatest lane of 16 bytes, none of which is NaN.
+template <class T>
+QR_INLINE T greatest_lane(T __attribute__((vector_size(16))) v) noexcept {
+  typedef T Part __attribute__((vector_size(16)));
+  typedef std::uint32_t Words __attribute__((vector_size(16)));
+  const auto with = [&](Words other) __attribute__((always_inline)) {
+    v = greater_of(reinterpret_cast<Part>(other), v);
   };
-  std::int64_t i;
-  if constexpr (last) {
-    i = n - 1;
-    for (; i >= rows * kCount; --i)
-      if (is_best(x[i], best)) return i;
-    for (std::int64_t r = rows; r-- > 0; i = r * kCount - 1)
-      if (any_in(r * kCount)) {
-        i = r * kCount + kCount - 1;
-        break;
-      }
-    while (!is_best(x[i], best)) --i;
-  } else {
-    i = 0;
-    while (i < rows * kCount && !any_in(i)) i += kCount;
-    while (!is_best(x[i], best)) ++i;
+  const auto words = [&]() __attribute__((always_inline)) { return reinterpret_cast<Words>(v); };
+  with(__builtin_shufflevector(words(), words(), 2, 3, 0, 1));
+  if constexpr (sizeof(T) < 8) with(__builtin_shufflevector(words(), words(), 1, 0, 3, 2));
+  if constexpr (sizeof(T) < 4) with(words() >> 16);
+  if constexpr (sizeof(T) < 2) with(words() >> 8);
+  return v[0];
+}
+
+// Without a comparison of 64 bits vectors of them are no gain.
+#if defined(__SSE2__) && !defined(__SSE4_2__)
+template <class T>
+inline constexpr bool kInVectors = !__is_same(T, std::int64_t);
+#else
+template <class T>
+inline constexpr bool kInVectors = true;
+#endif
+
+// The greatest of a row of 16 bytes or more whose bits are changed, as it was; NaN where there is one.
+template <class T>
+__attribute__((noinline)) T best_of_row(const T *x, std::int64_t n, BitsOf<T> change) noexcept {
+  using V = typename Of<T>::Vec;
+  constexpr int kCount = Of<T>::kCount, kPart = 16 / sizeof(T);
+  typedef T Part __attribute__((vector_size(16)));
+  typedef BitsOf<T> PartBits __attribute__((vector_size(16)));
+  struct __attribute__((packed, may_alias)) PartMemory {
+    Part value;
+  };
+  bool nan_seen = false;
+  Part best;
+  if constexpr (!kInVectors<T>) {
+    T some[4];
+    for (T &v : some) v = changed(x[n - 1], change);
+    std::int64_t i = 0;
+    for (; i + 4 <= n; i += 4)
+      QR_UNROLL for (int k = 0; k < 4; ++k) some[k] = greater_of(changed(x[i + k], change), some[k]);
+    for (; i < n; ++i) some[0] = greater_of(changed(x[i], change), some[0]);
+    return changed(greater_of(greater_of(some[0], some[1]), greater_of(some[2], some[3])), change);
   }
+  if (n < 2 * kCount) {  // the last part may overlap another
+    const auto part = [&](std::int64_t i) __attribute__((always_inline)) {
+      const Part v = reinterpret_cast<const PartMemory *>(x + i)->value;
+      return reinterpret_cast<Part>(reinterpret_cast<PartBits>(v) ^ change);
+    };
+    best = part(n - kPart);
+    auto nan = best != best;
+    _Pragma("GCC unroll 1") for (std::int64_t i = 0; i + kPart < n; i += kPart) {
+      const Part v = part(i);
+      if constexpr (kReal<T>) nan |= v != v;
+      best = greater_of(v, best);
+    }
+    if constexpr (kReal<T>) nan_seen = (nan[0] | nan[1]) != 0;
+  } else {
+    V some[4];
+    QR_UNROLL for (int k = 0; k < 4; ++k) some[k] = changed<T>(get(x + n - kCount), change);
+    VecL nan{};
+    if constexpr (kReal<T>) nan = some[0] != some[0];
+    const auto take = [&](const T *p, V &to) __attribute__((always_inline)) {
+      const V v = changed<T>(get(p), change);
+      if constexpr (kReal<T>) nan |= v != v;
+      to = greater_of(v, to);
+    };
+    std::int64_t i = 0;
+    for (; i + 4 * kCount <= n; i += 4 * kCount)
+      QR_UNROLL for (int k = 0; k < 4; ++k) take(x + i + k * kCount, some[k]);
+    for (; i + kCount <= n; i += kCount) take(x + i, some[0]);
+    if constexpr (kReal<T>) nan_seen = any(nan);
+    some[0] = greater_of(greater_of(some[0], some[1]), greater_of(some[2], some[3]));
+    Part parts[kBytes / 16];
+    std::memcpy(parts, &some[0], kBytes);
+    best = parts[0];
+    QR_UNROLL for (int k = 1; k < kBytes / 16; ++k) best = greater_of(parts[k], best);
+  }
+  if constexpr (kReal<T>)
+    if (nan_seen) return __builtin_nan("");
+  return changed(greatest_lane<T>(best), change);
+}
+
+// The first or last place of a value that is there.
+template <class T>
+__attribute__((noinline)) std::int64_t place_of(const T *x, std::int64_t n, T value, bool last) noexcept {
+  using V = typename Of<T>::Vec;
+  constexpr int kCount = Of<T>::kCount;
+  std::int64_t i = last ? n - 1 : 0;
+  if (value != value) {
+    while (x[i] == x[i]) i += last ? -1 : 1;
+    return i;
+  }
+  const V wanted = V{} + value;
+  if (!kInVectors<T>) {
+    while (x[i] != value) i += last ? -1 : 1;
+    return i;
+  }
+  // Whether it stands in a vector, or in four.
+  const auto in_one = [&](const T *p) __attribute__((always_inline)) { return any_lane(get(p) == wanted); };
+  const auto in_four = [&](const T *p) __attribute__((always_inline)) {
+    return any_lane((get(p) == wanted) | (get(p + kCount) == wanted) | (get(p + 2 * kCount) == wanted) |
+                    (get(p + 3 * kCount) == wanted));
+  };
+  if (last) {
+    for (i = n; i >= 4 * kCount && !in_four(x + i - 4 * kCount);) i -= 4 * kCount;
+    while (i >= kCount && !in_one(x + i - kCount)) i -= kCount;
+    while (x[i - 1] != value) --i;
+    return i - 1;
+  }
+  while (i + 4 * kCount <= n && !in_four(x + i)) i += 4 * kCount;
+  while (i + kCount <= n && !in_one(x + i)) i += kCount;
+  while (x[i] != value) ++i;
   return i;
 }
 
-template <bool least, bool last, class T>
-void places_of_lines(const T *x, std::int64_t n, std::int64_t step, std::int64_t count, std::int64_t *y) noexcept {
-  constexpr std::int64_t kCount = kLinesTogether<T>;
-  T best[kCount];
-  std::int32_t at[kCount];
-  const auto find = [&](std::int64_t width) __attribute__((always_inline)) {
-    best_of_lines<least>(x, n, step, width, best);
-    for (std::int64_t j = 0; j < width; ++j) at[j] = 0;
-    // What is asked for comes last, and stays.
-    for (std::int64_t k = 0; k < n; ++k) {
-      const auto i = static_cast<std::int32_t>(last ? k : n - 1 - k);
-      for (std::int64_t j = 0; j < width; ++j) at[j] = is_best(x[i * step + j], best[j]) ? i : at[j];
+template <class T>
+std::int64_t place_in_row(const std::byte *from, std::int64_t n, std::int64_t bits, bool last) noexcept {
+  // (Bytes have a maximum as ones without a sign, and a comparison as ones with.)
+  const auto change = static_cast<BitsOf<T>>(sizeof(T) == 1 ? bits ^ 128 : bits);
+  const T *const x = reinterpret_cast<const T *>(from);
+  if constexpr (__is_same(T, float)) {
+    return place_of_f32(x, n, change != 0, last);
+  } else {
+    T best = x[0];
+    if (n >= 16 / static_cast<std::int64_t>(sizeof(T))) {
+      best = best_of_row(x, n, change);
+      if (n >= 2 * Of<T>::kCount || best != best) return place_of(x, n, best, last);
+    } else {
+      best = changed(best, change);
+      _Pragma("GCC unroll 1") for (std::int64_t i = 1; i < n; ++i) {
+        const T v = changed(x[i], change);
+        best = (v > best) | (v != v) ? v : best;  // (no row of f64 is as short as three)
+      }
+      best = changed(best, change);
     }
-    for (std::int64_t j = 0; j < width; ++j) y[j] = at[j];
-  };
-  if (count == kCount) find(kCount);
-  else find(count);
+    const std::int64_t step = last ? -1 : 1;
+    std::int64_t at = last ? n - 1 : 0;
+    while (x[at] != best) at += step;
+    return at;
+  }
 }
 
-template <bool least, bool last, class T>
-void run_lines(const Call &call) noexcept {
+// Lines side by side: `count` of them, whose rows are visited in the order in which the first of equal ones is wanted.
+struct Lines {
+  const std::byte *x;          // the row that is visited first
+  std::int64_t n, step, room;  // rows, bytes from one to the next, bytes from x to the tensor's end
+  std::int64_t count;
+  bool last;
+};
+// Where row `at` of those visited stands.
+QR_INLINE std::int64_t place_of_row(const Lines &l, std::int64_t at) noexcept { return l.last ? l.n - 1 - at : at; }
+
+// Places among rows are counted in lanes of the elements' width, so many rows at a time.
+template <class T>
+using PlaceOf = std::conditional_t<
+    sizeof(T) == 1, std::uint8_t,
+    std::conditional_t<sizeof(T) == 2, std::uint16_t, std::conditional_t<sizeof(T) == 4, std::int32_t, std::int64_t>>>;
+template <class T>
+inline constexpr std::int64_t kRowsCounted = sizeof(T) <= 2 ? std::int64_t{1} << 8 * sizeof(T) : INT32_MAX;
+
+__attribute__((noinline)) void copy_row(const std::byte *x, std::int64_t bytes, void *to) noexcept {
+  std::memcpy(to, x, static_cast<std::size_t>(bytes));
+}
+template <class Place>
+__attribute__((noinline)) void put_places(const Lines &l, const Place *at, std::int64_t *y) noexcept {
+  const std::int64_t first = l.last ? l.n : 0, turn = l.last ? -1 : 0;
+  for (std::int64_t j = 0; j < l.count; ++j) y[j] = first + (static_cast<std::int64_t>(at[j]) ^ turn);
+}
+// What rows behind others found, where it is better.
+template <class T>
+__attribute__((noinline)) void put_better(const Lines &l, std::int64_t from, const T *found, const PlaceOf<T> *at,
+                                          T *best, std::int64_t *y) noexcept {
+  for (std::int64_t j = 0; j < l.count; ++j)
+    if (found[j] > best[j]) best[j] = found[j], y[j] = place_of_row(l, from + static_cast<std::int64_t>(at[j]));
+}
+
+// What no value is better than where there are none.
+template <class T>
+QR_INLINE T least_of() noexcept {
+  if constexpr (kReal<T>) return -static_cast<T>(__builtin_inf());
+  else return static_cast<T>(std::uint64_t{1} << (sizeof(T) * 8 - 1));
+}
+
+// Of the last two of `vectors` as many lines are meant as `count` leaves; where it leaves none of the last one, that
+// does the first one's work again.
+template <class T, int vectors>
+void places_of_lines(const Lines &l, std::int64_t bits, std::int64_t *y) noexcept {
+  using V = typename Of<T>::Vec;
+  using Place = PlaceOf<T>;
+  using P = typename Of<Place>::Vec;
+  constexpr int kCount = Of<T>::kCount;
+  const auto change = static_cast<BitsOf<T>>(bits);
+  T best_there[vectors * kCount], found[vectors * kCount], last_row[vectors * kCount];
+  Place places[vectors * kCount];
+  const bool all = l.count > (vectors - 1) * kCount;
+  const std::int64_t last_at = all ? (vectors - 1) * kCount : 0, reach = (all ? vectors : vectors - 1) * kBytes;
+  const std::byte *x = l.x;
+  std::int64_t room = l.room;
+  for (std::int64_t from = 0; from < l.n; from += kRowsCounted<T>) {
+    const std::int64_t rows = min_of(kRowsCounted<T>, l.n - from);
+    V best[vectors];
+    P at[vectors] = {}, place{};
+    QR_UNROLL for (int v = 0; v < vectors; ++v) best[v] = V{} + least_of<T>();
+    for (std::int64_t i = 0; i < rows; ++i, x += l.step, room -= l.step) {
+      const T *row = reinterpret_cast<const T *>(x);
+      if (room < reach) {  // nothing of what follows the tensor
+        copy_row(x, l.count * static_cast<std::int64_t>(sizeof(T)), last_row);
+        row = last_row;
+      }
+      QR_UNROLL for (int v = 0; v < vectors; ++v) {
+        const V value = changed<T>(get(row + (v == vectors - 1 ? last_at : v * kCount)), change);
+        const auto take = [&](auto better) __attribute__((always_inline)) {
+          best[v] = select_lanes(better, value, best[v]);
+          at[v] = select_lanes(better, place, at[v]);
+        };
+        // NaN is better than any number, and stays.
+        if constexpr (kReal<T>) take(~(value <= best[v]) & (best[v] == best[v]));
+        else if constexpr (sizeof(T) == 8) take(greater(value, best[v]));
+        else take(value > best[v]);
+      }
+      place += 1;
+    }
+    T *const to = from == 0 ? best_there : found;
+    QR_UNROLL for (int v = 0; v < vectors; ++v) put(to + v * kCount, best[v]), put(places + v * kCount, at[v]);
+    if (from == 0) put_places(l, places, y);
+    else put_better(l, from, found, places, best_there, y);
+  }
+}
+
+// What is done with a type of elements.
+struct Kind {
+  std::int64_t width;
+  std::int64_t (*row)(const std::byte *x, std::int64_t n, std::int64_t bits, bool last) noexcept;
+  void (*few_lines)(const Lines &l, std::int64_t bits, std::int64_t *y) noexcept;  // of up to 2 vectors
+  void (*lines)(const Lines &l, std::int64_t bits, std::int64_t *y) noexcept;      // of 3 or 4
+};
+// Rows are taken as T, lines side by side as Side.
+template <class T, class Side = T>
+constexpr Kind kKind = {sizeof(T), place_in_row<T>, places_of_lines<Side, 2>, places_of_lines<Side, 4>};
+
+const Kind &kind_of(DType dtype) noexcept {
+  switch (dtype) {
+    case DType::F32: return kKind<float>;
+    case DType::F64: return kKind<double>;
+    case DType::I8:
+    case DType::U8: return kKind<std::uint8_t, std::int8_t>;
+    case DType::I16:
+    case DType::U16: return kKind<std::int16_t>;
+    case DType::I32:
+    case DType::U32: return kKind<std::int32_t>;
+    default: return kKind<std::int64_t>;
+  }
+}
+// What bits are changed by so that integers with a sign (and floats) order as is wanted; those beyond the type say
+// nothing.
+std::int64_t change_of(const ArgExtreme &p) noexcept {
+  const std::int64_t all = p.least ? -1 : 0;
+  switch (static_cast<DType>(p.dtype)) {
+    case DType::F32: return all & INT32_MIN;
+    case DType::F64: return all & INT64_MIN;
+    case DType::U8: return all ^ 0x80;
+    case DType::U16: return all ^ 0x8000;
+    case DType::U32: return all ^ INT32_MIN;
+    case DType::U64: return all ^ INT64_MIN;
+    default: return all;
+  }
+}
+
+void run_rows(const Call &call, const Kind &kind, std::int64_t bits, bool last) noexcept {
   const auto &p = call.as<ArgExtreme>();
-  const T *const x = call.operand<const T>(0);
   auto *const y = call.operand<std::int64_t>(1);
-  constexpr std::int64_t kCount = kLinesTogether<T>;
-  const std::int64_t parts = ceil_div(p.inner, kCount);
-  call.threads.run(static_cast<std::uint64_t>(p.outer * parts),
-                   static_cast<std::uint64_t>(1 + 65536 / p.n / (p.inner == 1 ? 1 : kCount)),
+  call.threads.run(static_cast<std::uint64_t>(p.outer), static_cast<std::uint64_t>(1 + 65536 / p.n),
+                   [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
+                     for (auto i = static_cast<std::int64_t>(begin); i < static_cast<std::int64_t>(end); ++i)
+                       y[i] = kind.row(call.operands[0] + i * p.n * kind.width, p.n, bits, last);
+                   });
+}
+void run_lines(const Call &call, const Kind &kind, std::int64_t bits, bool last) noexcept {
+  const auto &p = call.as<ArgExtreme>();
+  auto *const y = call.operand<std::int64_t>(1);
+  const std::int64_t vector = kBytes / kind.width, together = 4 * vector, parts = ceil_div(p.inner, together),
+                     step = p.inner * kind.width, bytes = p.outer * p.n * step;
+  call.threads.run(static_cast<std::uint64_t>(p.outer * parts), static_cast<std::uint64_t>(1 + 65536 / p.n / together),
                    [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
                      for (auto task = static_cast<std::int64_t>(begin); task < static_cast<std::int64_t>(end); ++task) {
-                       if (p.inner == 1) {
-                         y[task] = place_in_row<least, last>(x + task * p.n, p.n);
-                         continue;
-                       }
-                       const std::int64_t outer = task / parts, j = task % parts * kCount;
-                       places_of_lines<least, last>(x + outer * p.n * p.inner + j, p.n, p.inner,
-                                                    min_of(kCount, p.inner - j), y + outer * p.inner + j);
+                       const std::int64_t outer = task / parts, j = task % parts * together,
+                                          count = min_of(p.inner - j, together),
+                                          at = (outer * p.n + (last ? p.n - 1 : 0)) * step + j * kind.width;
+                       (count > 2 * vector ? kind.lines : kind.few_lines)(
+                           Lines{call.operands[0] + at, p.n, last ? -step : step, bytes - at, count, last}, bits,
+                           y + outer * p.inner + j);
                      }
                    });
 }
@@ -189,17 +415,20 @@ void run_lines(const Call &call) noexcept {
 
 void run_ArgExtremeF32(const Call &call) {
   const auto &p = call.as<ArgExtremeF32>();
-  if (p.least) return p.last ? run_as<true, true>(call) : run_as<true, false>(call);
-  return p.last ? run_as<false, true>(call) : run_as<false, false>(call);
+  const auto *const x = call.operand<const float>(0);
+  auto *const y = call.operand<std::int64_t>(1);
+  call.threads.run(static_cast<std::uint64_t>(p.rows), static_cast<std::uint64_t>(1 + 65536 / p.cols),
+                   [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
+                     for (auto i = static_cast<std::int64_t>(begin); i < static_cast<std::int64_t>(end); ++i)
+                       y[i] = place_of_f32(x + i * p.cols, p.cols, p.least != 0, p.last != 0);
+                   });
 }
 
 void run_ArgExtreme(const Call &call) {
   const auto &p = call.as<ArgExtreme>();
-  with_number(
-      static_cast<DType>(p.dtype), [&]<class T>(T) __attribute__((always_inline)) {
-        if (p.least) return p.last ? run_lines<true, true, T>(call) : run_lines<true, false, T>(call);
-        return p.last ? run_lines<false, true, T>(call) : run_lines<false, false, T>(call);
-      });
+  const Kind &kind = kind_of(static_cast<DType>(p.dtype));
+  if (p.inner == 1) run_rows(call, kind, change_of(p), p.last != 0);
+  else run_lines(call, kind, change_of(p), p.last != 0);
 }
 
 }  // namespace quarry::kernels::QR_ISA

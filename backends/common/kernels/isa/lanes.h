@@ -6,6 +6,41 @@
 
 namespace quarry::kernels::QR_ISA {
 
+// Whether any lane of a mask, of lanes of any width, is set.
+template <class Mask>
+QR_INLINE bool any_lane(Mask mask) noexcept {
+#if defined(__AVX2__) && QR_ISA_BYTES == 32
+  return _mm256_movemask_epi8(reinterpret_cast<__m256i>(mask)) != 0;
+#elif defined(__SSE2__) && QR_ISA_BYTES == 16
+  return _mm_movemask_epi8(reinterpret_cast<__m128i>(mask)) != 0;
+#else
+  return any(reinterpret_cast<VecL>(mask));
+#endif
+}
+
+// a > b. (SSE2 has no comparison of 64 bits: where the upper halves are equal the difference's sign tells.)
+QR_INLINE VecL greater(VecL a, VecL b) noexcept {
+#if defined(__SSE2__) && !defined(__SSE4_2__)
+  const __m128i x = reinterpret_cast<__m128i>(a), y = reinterpret_cast<__m128i>(b);
+  const __m128i upper = _mm_or_si128(_mm_cmpgt_epi32(x, y), _mm_and_si128(_mm_cmpeq_epi32(x, y), _mm_sub_epi64(y, x)));
+  return reinterpret_cast<VecL>(_mm_srai_epi32(_mm_shuffle_epi32(upper, _MM_SHUFFLE(3, 3, 1, 1)), 31));
+#else
+  return a > b;
+#endif
+}
+
+// `yes` where a mask is set. (Without an instruction for it gcc compares the mask with 0 first, lane by lane.)
+template <class Mask, class V>
+QR_INLINE V select_lanes(Mask mask, V yes, V no) noexcept {
+#if defined(__SSE2__) && !defined(__SSE4_1__)
+  const __m128i bits = reinterpret_cast<__m128i>(mask);
+  return reinterpret_cast<V>(_mm_or_si128(_mm_and_si128(bits, reinterpret_cast<__m128i>(yes)),
+                                          _mm_andnot_si128(bits, reinterpret_cast<__m128i>(no))));
+#else
+  return mask ? yes : no;
+#endif
+}
+
 // A bit for each lane of `v` that is not less than `least`.
 template <class Vec>
 QR_INLINE std::uint32_t lanes_from(Vec v, Vec least) noexcept {
