@@ -129,15 +129,6 @@ QR_INLINE T greatest_lane(T __attribute__((vector_size(16))) v) noexcept {
   return v[0];
 }
 
-// Without a comparison of 64 bits vectors of them are no gain.
-#if defined(__SSE2__) && !defined(__SSE4_2__)
-template <class T>
-inline constexpr bool kInVectors = !__is_same(T, std::int64_t);
-#else
-template <class T>
-inline constexpr bool kInVectors = true;
-#endif
-
 // The greatest of a row of 16 bytes or more whose bits are changed, as it was; NaN where there is one.
 template <class T>
 __attribute__((noinline)) T best_of_row(const T *x, std::int64_t n, BitsOf<T> change) noexcept {

@@ -6,6 +6,15 @@
 
 namespace quarry::kernels::QR_ISA {
 
+// Whether vectors are a gain where T is compared: integers of 64 bits SSE2 has no comparison of.
+#if defined(__SSE2__) && !defined(__SSE4_2__)
+template <class T>
+inline constexpr bool kInVectors = sizeof(T) < 8 || static_cast<T>(0.5) != 0;
+#else
+template <class T>
+inline constexpr bool kInVectors = true;
+#endif
+
 // Whether any lane of a mask, of lanes of any width, is set.
 template <class Mask>
 QR_INLINE bool any_lane(Mask mask) noexcept {

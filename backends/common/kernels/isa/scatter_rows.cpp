@@ -2,6 +2,8 @@
 // Rows of a tensor that are replaced, or that others are combined with.
 #include "backends/common/kernels/isa/combine.h"
 #include "backends/common/kernels/isa/kernels.h"
+#include "backends/common/kernels/isa/lanes.h"
+#include "backends/common/kernels/isa/number_vec.h"
 #include "backends/common/kernels/isa/numbers.h"
 
 namespace quarry::kernels::QR_ISA {
@@ -36,44 +38,127 @@ bool distances(const ScatterRows &p, const std::int64_t *index, std::int64_t cou
   }
 }
 
-// Rows of a size that is known, or (0) of any; gives the first tuple of a block in which an index is out of range, or
-// -1.
+// `count` rows of updates, each of so many bytes, to[t] bytes from y.
+using Put = void (*)(std::byte *y, const std::int64_t *to, std::int64_t count, const std::byte *updates,
+                     std::int64_t row_bytes) noexcept;
+
+// Rows of a size that is known, or (0) of any.
 template <std::size_t size>
-std::int64_t put_rows(const ScatterRows &p, const std::int64_t *index, const std::byte *updates,
-                      std::byte *y) noexcept {
-  const std::size_t bytes = size ? size : static_cast<std::size_t>(p.row_bytes);
-  std::int64_t to[kBlock];
-  for (std::int64_t first = 0; first < p.tuples; first += kBlock) {
-    const std::int64_t count = min_of(kBlock, p.tuples - first);
-    if (!distances(p, index + first * p.length, count, to)) return first;
-    for (std::int64_t t = 0; t < count; ++t, updates += bytes) std::memcpy(y + to[t], updates, bytes);
-  }
-  return -1;
+void replace(std::byte *y, const std::int64_t *to, std::int64_t count, const std::byte *updates,
+             std::int64_t row_bytes) noexcept {
+  const std::size_t bytes = size ? size : static_cast<std::size_t>(row_bytes);
+  for (std::int64_t t = 0; t < count; ++t, updates += bytes) std::memcpy(y + to[t], updates, bytes);
 }
-std::int64_t put_rows(const ScatterRows &p, const std::int64_t *index, const std::byte *updates,
-                      std::byte *y) noexcept {
-  switch (p.row_bytes) {
-    case 1: return put_rows<1>(p, index, updates, y);
-    case 2: return put_rows<2>(p, index, updates, y);
-    case 4: return put_rows<4>(p, index, updates, y);
-    case 8: return put_rows<8>(p, index, updates, y);
-    default: return put_rows<0>(p, index, updates, y);
+Put replacing(std::int64_t row_bytes) noexcept {
+  switch (row_bytes) {
+    case 1: return replace<1>;
+    case 2: return replace<2>;
+    case 4: return replace<4>;
+    case 8: return replace<8>;
+    default: return replace<0>;
   }
 }
 
 // The same where what is there is combined with the rows of updates, one after the other.
-template <ElementOp op, class T, bool single>
-std::int64_t combine_rows(const ScatterRows &p, const std::int64_t *index, const T *updates, std::byte *y) noexcept {
-  const std::int64_t elements = single ? 1 : p.row_bytes / static_cast<std::int64_t>(sizeof(T));
+template <ElementOp op, class T>
+void combine_elements(std::byte *y, const std::int64_t *to, std::int64_t count, const std::byte *updates,
+                      std::int64_t) noexcept {
+  const T *const from = reinterpret_cast<const T *>(updates);
+  for (std::int64_t t = 0; t < count; ++t) {
+    T *const at = reinterpret_cast<T *>(y + to[t]);
+    *at = combine_one<op, T>(*at, from[t]);
+  }
+}
+template <ElementOp op, class T>
+struct InLanes {
+  template <class V>
+  __attribute__((always_inline)) static V of(V a, V b) noexcept {
+    if constexpr (op == ElementOp::Add) return a + b;
+    else if constexpr (op == ElementOp::Mul) return a * b;
+    else if constexpr (kReal<T>) return select_lanes((op == ElementOp::Min ? a < b : a > b) | (a != a), a, b);
+    else if constexpr (op == ElementOp::Min) return a < b ? a : b;
+    else return a > b ? a : b;
+  }
+};
+template <ElementOp op, class T>
+void combine_rows(std::byte *y, const std::int64_t *to, std::int64_t count, const std::byte *updates,
+                  std::int64_t row_bytes) noexcept {
+  const std::int64_t whole = kInVectors<T> || op == ElementOp::Add ? row_bytes / kBytes * kBytes : 0;
+#if defined(__AVX512F__) && QR_ISA_BYTES == 64
+  using V = typename Of<T>::Vec;
+  const auto rest = static_cast<__mmask64>((std::uint64_t{1} << (row_bytes - whole)) - 1);
+  for (std::int64_t t = 0; t < count; ++t, updates += row_bytes) {
+    std::byte *const row = y + to[t];
+    std::int64_t i = 0;
+    for (; i < whole; i += kBytes) {
+      T *const at = reinterpret_cast<T *>(row + i);
+      put(at, InLanes<op, T>::of(get(at), get(reinterpret_cast<const T *>(updates + i))));
+    }
+    if (rest) {
+      const __m512i a = _mm512_maskz_loadu_epi8(rest, row + i), b = _mm512_maskz_loadu_epi8(rest, updates + i);
+      const V v = InLanes<op, T>::of(reinterpret_cast<V>(a), reinterpret_cast<V>(b));
+      _mm512_mask_storeu_epi8(row + i, rest, reinterpret_cast<__m512i>(v));
+    }
+  }
+#else
+  // What is no whole vector in vectors of 16 and of 8 bytes.
+  typedef T Part __attribute__((vector_size(16)));
+  typedef T Half __attribute__((vector_size(8)));
+  struct __attribute__((packed, may_alias)) PartMemory {
+    Part value;
+  };
+  struct __attribute__((packed, may_alias)) HalfMemory {
+    Half value;
+  };
+  const std::int64_t parts = whole + (whole > 0 || kInVectors<T> ? (row_bytes - whole) / 16 * 16 : 0);
+  for (std::int64_t t = 0; t < count; ++t, updates += row_bytes) {
+    std::byte *const row = y + to[t];
+    std::int64_t i = 0;
+    for (; i < whole; i += kBytes) {
+      T *const at = reinterpret_cast<T *>(row + i);
+      put(at, InLanes<op, T>::of(get(at), get(reinterpret_cast<const T *>(updates + i))));
+    }
+    if (kBytes > 16)
+      for (; i < parts; i += 16) {
+        auto *const at = reinterpret_cast<PartMemory *>(row + i);
+        at->value = InLanes<op, T>::of(at->value, reinterpret_cast<const PartMemory *>(updates + i)->value);
+      }
+    if constexpr (sizeof(T) < 4)
+      if (i + 8 <= row_bytes) {
+        auto *const at = reinterpret_cast<HalfMemory *>(row + i);
+        at->value = InLanes<op, T>::of(at->value, reinterpret_cast<const HalfMemory *>(updates + i)->value);
+        i += 8;
+      }
+    _Pragma("GCC unroll 1") for (; i < row_bytes; i += sizeof(T)) {
+      T *const at = reinterpret_cast<T *>(row + i);
+      *at = combine_one<op, T>(*at, *reinterpret_cast<const T *>(updates + i));
+      asm volatile("");  // no vectors for the rest
+    }
+  }
+#endif
+}
+Put combining(const ScatterInto &p) noexcept {
+  Put put = nullptr;
+  with_number(
+      static_cast<DType>(p.dtype), [&]<class T>(T) __attribute__((always_inline)) {
+        with_combination(
+            p.op, [&]<ElementOp op>() __attribute__((always_inline)) {
+              using As = CombinedAs<op, T>;
+              put = p.rows.row_bytes == static_cast<std::int64_t>(sizeof(T)) ? combine_elements<op, As>
+                                                                             : combine_rows<op, As>;
+            });
+      });
+  return put;
+}
+
+// Gives the first tuple of a block in which an index is out of range, or -1.
+std::int64_t put_rows(const Call &call, const ScatterRows &p, Put put) noexcept {
+  const auto *const index = call.operand<const std::int64_t>(1);
   std::int64_t to[kBlock];
   for (std::int64_t first = 0; first < p.tuples; first += kBlock) {
     const std::int64_t count = min_of(kBlock, p.tuples - first);
     if (!distances(p, index + first * p.length, count, to)) return first;
-    for (std::int64_t t = 0; t < count; ++t, updates += elements) {
-      T *const row = reinterpret_cast<T *>(y + to[t]);
-      if constexpr (single) *row = combine_one<op, T>(*row, *updates);
-      else _Pragma("GCC ivdep") for (std::int64_t i = 0; i < elements; ++i) row[i] = combine<op, T>(row[i], updates[i]);
-    }
+    put(call.operands[3], to, count, call.operands[2] + first * p.row_bytes, p.row_bytes);
   }
   return -1;
 }
@@ -106,25 +191,13 @@ void tell_bad(const Call &call, const ScatterRows &p, std::int64_t bad) noexcept
 void run_ScatterRows(const Call &call) {
   const auto &p = call.as<ScatterRows>();
   copy_rest(call, p);
-  tell_bad(call, p, put_rows(p, call.operand<const std::int64_t>(1), call.operands[2], call.operands[3]));
+  tell_bad(call, p, put_rows(call, p, replacing(p.row_bytes)));
 }
 
 void run_ScatterInto(const Call &call) {
   const auto &p = call.as<ScatterInto>();
   copy_rest(call, p.rows);
-  with_number(
-      static_cast<DType>(p.dtype), [&]<class T>(T) __attribute__((always_inline)) {
-        with_combination(
-            p.op, [&]<ElementOp op>() __attribute__((always_inline)) {
-              const auto *const index = call.operand<const std::int64_t>(1);
-              const T *const updates = call.operand<const T>(2);
-              std::byte *const y = call.operands[3];
-              tell_bad(call, p.rows,
-                       p.rows.row_bytes == static_cast<std::int64_t>(sizeof(T))
-                           ? combine_rows<op, T, true>(p.rows, index, updates, y)
-                           : combine_rows<op, T, false>(p.rows, index, updates, y));
-            });
-      });
+  tell_bad(call, p.rows, put_rows(call, p.rows, combining(p)));
 }
 
 }  // namespace quarry::kernels::QR_ISA
