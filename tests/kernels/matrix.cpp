@@ -583,6 +583,10 @@ ConvCase grouped_case(std::int32_t size, std::int32_t channels, std::int32_t eac
   c.p.groups = channels / each;
   return c;
 }
+ConvCase planes(ConvCase c) {
+  c.p.x_stride = kPlanes;
+  return c;
+}
 ConvCase halves(ConvCase c) {
   c.p.weights = WeightType::F16;
   return c;
@@ -645,7 +649,16 @@ void add_conv_benches(Registry &registry) {
                {"3x3 28 192", depthwise_case(28, 192, 3, 1, 1)},
                {"3x3 14 384", depthwise_case(14, 384, 3, 1, 1)},
                {"3x3 7 960", depthwise_case(7, 960, 3, 1, 1)},
-               {"5x5 14 480", depthwise_case(14, 480, 5, 1, 2)}};
+               {"5x5 14 480", depthwise_case(14, 480, 5, 1, 2)},
+               {"3x3 112 32, planes", planes(depthwise_case(112, 32, 3, 1, 1))},
+               {"3x3/2 112 96, planes", planes(depthwise_case(112, 96, 3, 2, 1))},
+               {"3x3 56 144, planes", planes(depthwise_case(56, 144, 3, 1, 1))},
+               {"3x3 28 192, planes", planes(depthwise_case(28, 192, 3, 1, 1))},
+               {"3x3 14 384, planes", planes(depthwise_case(14, 384, 3, 1, 1))},
+               {"3x3 7 960, planes", planes(depthwise_case(7, 960, 3, 1, 1))},
+               {"5x5 14 480, planes", planes(depthwise_case(14, 480, 5, 1, 2))},
+               {"5x5/2 28 240, planes", planes(depthwise_case(28, 240, 5, 2, 2))},
+               {"7x7 56 96, planes", planes(depthwise_case(56, 96, 7, 1, 3))}};
   for (const auto &item : cases)
     for (std::size_t i = 0; i < std::size(kAlgorithms); ++i) {
       ConvCase c = item.c;
