@@ -11,15 +11,17 @@ void run_winograd_int(const Call &call, const ConvInt &p, const ConvIntShape &sh
 
 namespace {
 
+constexpr std::int64_t kPanelMost = std::int64_t{kF32Panel} * kLanes;  // channels of a panel
+
 struct Tile {
   const std::byte *rows;
   std::int64_t row_bytes;
   const void *w;
-  std::int64_t steps, flush_steps;
-  std::int64_t low;  // elements from the weights' high parts to their low ones; 0: they are whole
-  const void *bias;  // i32, or f64 if wide; from the panel's first channel on
-  void *sums;        // [R][V * kLanes], likewise
-  // Instead of them, where finish_rows() has them from registers, a FinishOf<Kind>: else nullptr.
+  std::int64_t steps;
+  std::int64_t low;          // elements from the weights' high parts to their low ones; 0: they are whole
+  const std::int32_t *bias;  // from the panel's first channel on
+  std::int32_t *sums;        // [R][V * kLanes]
+  // Instead of them, where finish_rows() has them from registers, a FinishOf<Element>: else nullptr.
   const void *finish;
   std::int64_t pixel, channel, channels;
   // Weights that will be needed next, `lines` of 64 bytes of them per four steps: they may come from far away, and to
@@ -28,32 +30,20 @@ struct Tile {
   std::int64_t lines;
 };
 // Results have the size of the activations, or their sums go through memory.
-template <class Kind>
-using FinishOf = std::conditional_t<sizeof(typename Kind::Element) == 1, FinishBytes, FinishHalves>;
+template <class Element>
+using FinishOf = std::conditional_t<sizeof(Element) == 1, FinishBytes, FinishHalves>;
 
-template <class Kind, bool Wide, int R, int V>
+template <class Kind, int R, int V>
 __attribute__((noinline)) void run_tile(const Tile &t) noexcept {
   const auto *w = static_cast<const typename Kind::Weight *>(t.w);
-  const bool split = sizeof *w == 2 && t.low != 0;
+  bool high = sizeof *w == 2 && t.low != 0;
   VecI acc[R][V];
-  if constexpr (!Wide) {
-    const auto *bias = static_cast<const std::int32_t *>(t.bias);
-    QR_UNROLL
-    for (int v = 0; v < V; ++v) {
-      const VecI b = load(bias + v * kLanes);
-      QR_UNROLL for (int r = 0; r < R; ++r) acc[r][v] = b;
-    }
-    if (split) {
-      QR_UNROLL
-      for (int r = 0; r < R; ++r) QR_UNROLL for (int v = 0; v < V; ++v) acc[r][v] = VecI{};
-      multiply<Kind>(t.rows, t.row_bytes, w, t.steps, acc);
-      w += t.low;
-      QR_UNROLL
-      for (int v = 0; v < V; ++v) {
-        const VecI b = load(bias + v * kLanes);
-        QR_UNROLL for (int r = 0; r < R; ++r) acc[r][v] = (acc[r][v] << 8) + b;
-      }
-    }
+  QR_UNROLL
+  for (int v = 0; v < V; ++v) {
+    const VecI b = high ? VecI{} : load(t.bias + v * kLanes);
+    QR_UNROLL for (int r = 0; r < R; ++r) acc[r][v] = b;
+  }
+  for (;; high = false, w += t.low) {
 #if QR_ISA_BYTES == 64
     const std::byte *ahead = t.ahead;
     multiply<Kind>(
@@ -61,104 +51,124 @@ __attribute__((noinline)) void run_tile(const Tile &t) noexcept {
           _Pragma("GCC unroll 1") for (std::int64_t i = 0; i < t.lines; ++i, ahead += 64)
               __builtin_prefetch(ahead, 0, 2);
         });
-    if (t.finish) {
-      finish_rows(*static_cast<const FinishOf<Kind> *>(t.finish), acc, t.pixel, t.channel, t.channels);
-      return;
-    }
 #else
     multiply<Kind>(t.rows, t.row_bytes, w, t.steps, acc);
 #endif
-    auto *const sums = static_cast<std::int32_t *>(t.sums);
+    if (sizeof *w == 1 || !high) break;
     QR_UNROLL
-    for (int r = 0; r < R; ++r) QR_UNROLL for (int v = 0; v < V; ++v) store(sums + (r * V + v) * kLanes, acc[r][v]);
-  } else {
-    const auto *bias = static_cast<const double *>(t.bias);
-    auto *const sums = static_cast<double *>(t.sums);
-    QR_UNROLL
-    for (int v = 0; v < V * 2; ++v) {
-      const VecD b = load(bias + v * kLanes / 2);
-      QR_UNROLL
-      for (int r = 0; r < R; ++r) store(sums + r * V * kLanes + v * kLanes / 2, b);
-    }
-    for (std::int64_t s = 0; s < t.steps; s += t.flush_steps) {
-      for (int part = split ? 0 : 1; part < 2; ++part) {
-        const VecD factor = VecD{} + (part == 0 ? 256.0 : 1.0);
-        QR_UNROLL
-        for (int r = 0; r < R; ++r) QR_UNROLL for (int v = 0; v < V; ++v) acc[r][v] = VecI{};
-        multiply<Kind>(t.rows + s * 4, t.row_bytes, w + (part == 1 ? t.low : 0) + s * V * Kind::kWeights,
-                       min_of(t.flush_steps, t.steps - s), acc);
-        QR_UNROLL
-        for (int r = 0; r < R; ++r) {
-          QR_UNROLL
-          for (int v = 0; v < V; ++v) {
-            double *const sum = sums + (r * V + v) * kLanes;
-            store(sum, load(sum) + double_low(acc[r][v]) * factor);
-            store(sum + kLanes / 2, load(sum + kLanes / 2) + double_high(acc[r][v]) * factor);
-          }
-        }
-      }
+    for (int v = 0; v < V; ++v) {
+      const VecI b = load(t.bias + v * kLanes);
+      QR_UNROLL for (int r = 0; r < R; ++r) acc[r][v] = (acc[r][v] << 8) + b;
     }
   }
+#if QR_ISA_BYTES == 64
+  if (t.finish)
+    return finish_rows(*static_cast<const FinishOf<typename Kind::Element> *>(t.finish), acc, t.pixel, t.channel,
+                       t.channels);
+#endif
+  std::int32_t *const sums = t.sums;
+  QR_UNROLL
+  for (int r = 0; r < R; ++r) QR_UNROLL for (int v = 0; v < V; ++v) store(sums + (r * V + v) * kLanes, acc[r][v]);
 }
 
-template <class Kind, bool Wide, int V>
+template <class Kind, int V>
 QR_INLINE void run_rows(const Tile &t, int rows) noexcept {
   static_assert(kIntRows == 6);
   switch (rows) {
-    case 1: return run_tile<Kind, Wide, 1, V>(t);
-    case 2: return run_tile<Kind, Wide, 2, V>(t);
-    case 3: return run_tile<Kind, Wide, 3, V>(t);
-    case 4: return run_tile<Kind, Wide, 4, V>(t);
-    case 5: return run_tile<Kind, Wide, 5, V>(t);
-    default: return run_tile<Kind, Wide, 6, V>(t);
+    case 1: return run_tile<Kind, 1, V>(t);
+    case 2: return run_tile<Kind, 2, V>(t);
+    case 3: return run_tile<Kind, 3, V>(t);
+    case 4: return run_tile<Kind, 4, V>(t);
+    case 5: return run_tile<Kind, 5, V>(t);
+    default: return run_tile<Kind, 6, V>(t);
   }
 }
-template <class Kind, bool Wide>
-QR_INLINE void run_vectors(const Tile &t, int rows, int vectors) noexcept {
-  if (vectors == 1) return run_rows<Kind, Wide, 1>(t, rows);
+template <class Kind>
+void run_vectors(const Tile &t, int rows, int vectors) noexcept {
+  if (vectors == 1) return run_rows<Kind, 1>(t, rows);
   if constexpr (kF32Panel >= 3) {
-    if (vectors == 3) return run_rows<Kind, Wide, 3>(t, rows);
-    if (vectors == 4) return run_rows<Kind, Wide, 4>(t, rows);
+    if (vectors == 3) return run_rows<Kind, 3>(t, rows);
+    if (vectors == 4) return run_rows<Kind, 4>(t, rows);
   }
-  return run_rows<Kind, Wide, 2>(t, rows);
+  return run_rows<Kind, 2>(t, rows);
+}
+using RunVectors = void (*)(const Tile &t, int rows, int vectors) noexcept;
+
+// A tile whose sums do not fit 32 bits: some steps at a time, in sums of f64.
+void run_wide(const Tile &whole, RunVectors run, const ConvIntShape &shape, const double *bias, double *sums, int rows,
+              int vectors) noexcept {
+  static constexpr std::int32_t kNoBias[kPanelMost] = {};
+  const std::int64_t width = std::int64_t{vectors} * kLanes, row_step = width * shape.elements * shape.weight_bytes;
+  alignas(kBytes) std::int32_t some[kIntRows * kPanelMost];
+  Tile t = whole;
+  t.low = 0, t.bias = kNoBias, t.sums = some, t.finish = nullptr, t.lines = 0;
+  // Whole fours of steps are the fastest.
+  const std::int64_t most = shape.flush_steps < 4 ? shape.flush_steps : shape.flush_steps / 4 * 4;
+  const auto *const w = static_cast<const std::byte *>(whole.w);
+  for (std::int64_t s = 0, begun = 0; s < whole.steps; s += most) {
+    t.rows = whole.rows + s * 4;
+    t.steps = min_of(most, whole.steps - s);
+    for (std::int64_t part = 0; part < shape.parts; ++part, begun = 1) {
+      t.w = w + part * whole.low * shape.weight_bytes + s * row_step;
+      run(t, rows, vectors);
+      const VecD factor = VecD{} + (part + 1 < shape.parts ? 256.0 : 1.0);
+      const double *from = begun ? sums : bias;
+      for (std::int64_t r = 0; r < rows; ++r, from += begun * width)
+        for (std::int64_t c = 0; c < width; c += kLanes) {
+          const VecI v = load(some + r * width + c);
+          double *const to = sums + r * width + c;
+          store(to, load(from + c) + double_low(v) * factor);
+          store(to + kLanes / 2, load(from + c + kLanes / 2) + double_high(v) * factor);
+        }
+    }
+  }
 }
 
-template <class Kind, bool Wide>
-void run_dense(const Call &call, const ConvInt &p, const ConvIntShape &shape) noexcept {
-  const void *const packed_bias = call.operands[2];
-  const auto *bias =
-      static_cast<const std::byte *>(Wide ? static_cast<const void *>(wide_bias(shape, packed_bias)) : packed_bias);
-  const Requantise finish(p, call, Wide);
-  const FinishOf<Kind> finish_rows(finish, p, Wide);
-  const auto run_panel = [&](const DensePanel &panel) {
+template <class Element>
+void run_dense(const Call &call, const ConvInt &p, const ConvIntShape &shape, bool wide, RunVectors run) noexcept {
+  const auto *const bias = call.operand<const std::int32_t>(2);
+  const double *const f64_bias = wide_bias(shape, bias);
+  const Requantise finish(p, call, wide);
+  const FinishOf<Element> finish_rows(finish, p, wide);
+  const auto run_panel = [&](const DensePanel &panel) __attribute__((noinline)) {
     Tile t{};
     t.row_bytes = panel.row_bytes;
     t.w = panel.w;
     t.low = shape.parts == 2 ? panel.vectors * kLanes * shape.steps * shape.elements : 0;
     t.steps = shape.steps;
-    t.flush_steps = shape.flush_steps;
-    t.bias = bias + panel.channel * (Wide ? 8 : 4);
+    t.bias = bias + panel.channel;
     t.finish = finish_rows.usable ? &finish_rows : nullptr;
     t.channel = panel.channel, t.channels = panel.channels;
-    const std::int64_t tiles = ceil_div(panel.count, std::int64_t{kIntRows}), fours = shape.steps / 4,
+    const std::int64_t tiles = ceil_div(panel.count, std::int64_t{kIntRows});
+#if QR_ISA_BYTES == 64
+    const std::int64_t fours = shape.steps / 4,
                        panel_lines = panel.vectors * kLanes * shape.steps * shape.elements * shape.weight_bytes / 64;
     // Weights that the second-level cache holds are there from the second block on.
     const bool fetch = fours > 0 && !panel.last && (panel.first == 0 || shape.group_weights > std::int64_t{1} << 20);
     const std::int64_t lines = fetch ? ceil_div(panel_lines, tiles * fours) : 0;
-    for (std::int64_t tile = 0; tile < tiles; ++tile) {
-      const std::int64_t from = tile * panel.count / tiles, until = (tile + 1) * panel.count / tiles,
-                         asked = tile * fours * lines;
+#endif
+    for (std::int64_t tile = 0, from = 0, until = 0; tile < tiles; ++tile, from = until) {
+      until = (tile + 1) * panel.count / tiles;
+      const std::int64_t at = from * panel.vectors * kLanes;
+#if QR_ISA_BYTES == 64
+      const std::int64_t asked = tile * fours * lines;
       t.ahead = panel.w + (panel_lines + asked) * 64, t.lines = asked < panel_lines ? lines : 0;
+#endif
       t.rows = panel.rows + from * panel.row_bytes;
-      t.sums = panel.sums + from * panel.vectors * kLanes * (Wide ? 8 : 4);
       t.pixel = panel.first + from;
-      run_vectors<Kind, Wide>(t, static_cast<int>(until - from), panel.vectors);
+      t.sums = reinterpret_cast<std::int32_t *>(panel.sums) + at;
+      const int rows = static_cast<int>(until - from);
+      if (wide)
+        run_wide(t, run, shape, f64_bias + panel.channel, reinterpret_cast<double *>(panel.sums) + at, rows,
+                 panel.vectors);
+      else run(t, rows, panel.vectors);
     }
     if (!t.finish)
       finish.run(finish, {panel.sums, static_cast<int>(panel.count), panel.vectors, panel.first, panel.channel,
                           panel.channels});
   };
-  for_each_panel<typename Kind::Element>(call, p, shape, [&] { return run_panel; });
+  for_each_panel<Element>(
+      call, p, shape, [&]() -> auto & { return run_panel; });
 }
 
 #if defined(__AVX2__) && QR_ISA_BYTES == 32
@@ -246,8 +256,9 @@ void run_byte_pairs(const Call &call, const ConvInt &p, const ConvIntShape &shap
                            t.w = w, t.bias = bias + channel;
                            for (std::int64_t tile = 0; tile < tiles; ++tile) {
                              const std::int64_t from = tile * count / tiles, until = (tile + 1) * count / tiles;
-                             t.rows = rows + from * t.row_bytes, t.sums = sums + from * vectors * kLanes * 4;
-                             run_vectors<BytePairs, false>(t, static_cast<int>(until - from), vectors);
+                             t.rows = rows + from * t.row_bytes;
+                             t.sums = reinterpret_cast<std::int32_t *>(sums) + from * vectors * kLanes;
+                             run_vectors<BytePairs>(t, static_cast<int>(until - from), vectors);
                            }
                            finish.run(finish, {sums, static_cast<int>(count), vectors, first, channel, channels});
                          }
@@ -268,15 +279,11 @@ void run_ConvInt(const Call &call) {
   if (shape.byte_pairs) return run_byte_pairs(call, p, shape);
 #endif
   const bool wide = sums_are_wide(shape, call.operands[2]);
-  if (shape.weight_bytes == 2)
-    return wide ? run_dense<Pairs<std::int16_t>, true>(call, p, shape)
-                : run_dense<Pairs<std::int16_t>, false>(call, p, shape);
   if constexpr (kIntGroup == 4) {
-    if (shape.elements == 4)
-      return wide ? run_dense<Quads, true>(call, p, shape) : run_dense<Quads, false>(call, p, shape);
+    if (shape.elements == 4) return run_dense<std::int8_t>(call, p, shape, wide, run_vectors<Quads>);
   }
-  return wide ? run_dense<Pairs<std::int8_t>, true>(call, p, shape)
-              : run_dense<Pairs<std::int8_t>, false>(call, p, shape);
+  run_dense<std::int16_t>(call, p, shape, wide,
+                          shape.weight_bytes == 2 ? run_vectors<Pairs<std::int16_t>> : run_vectors<Pairs<std::int8_t>>);
 }
 
 }  // namespace quarry::kernels::QR_ISA

@@ -7,35 +7,36 @@
 
 namespace quarry::kernels::QR_ISA {
 
-// Between s16 rows and each type of input.
-template <class T, int N>
-QR_INLINE void widen_few(std::int16_t *to, const T *from) noexcept {
+// Between s16 rows and bytes of either sign or s16; u16 are s16 whose upper bit is turned over (`flip`).
+template <class T>
+QR_INLINE VecH row_of(const T *from, std::int16_t flip) noexcept {
+  if constexpr (sizeof(T) == 1) return widen_halves(from);
+  else return widen_halves(from) ^ flip;
+}
+template <int N, class T>
+QR_INLINE void widen_few(std::int16_t *to, const T *from, std::int16_t flip) noexcept {
   typedef T From __attribute__((vector_size(N * sizeof(T)), aligned(sizeof(T)), may_alias));
   typedef std::int16_t To __attribute__((vector_size(N * 2), aligned(2), may_alias));
   if constexpr (sizeof(T) == 1)
     *reinterpret_cast<To *>(to) = __builtin_convertvector(*reinterpret_cast<const From *>(from), To);
-  else
-    *reinterpret_cast<To *>(to) = reinterpret_cast<To>(*reinterpret_cast<const From *>(from)) ^
-                                  static_cast<std::int16_t>(T(-1) < T(0) ? 0 : -32768);
+  else *reinterpret_cast<To *>(to) = *reinterpret_cast<const From *>(from) ^ flip;
 }
 template <class T>
-QR_INLINE void gather_run(std::int16_t *to, const T *from, std::int64_t count, std::int8_t) noexcept {
+QR_INLINE void gather_run(std::int16_t *to, const T *from, std::int64_t count, std::int16_t flip) noexcept {
   if (count >= kHalves) {
     std::int64_t i = 0;
-    for (; i + kHalves <= count; i += kHalves) store(to + i, widen_halves(from + i));
-    if (i < count) store(to + count - kHalves, widen_halves(from + count - kHalves));
+    for (; i + kHalves <= count; i += kHalves) store(to + i, row_of(from + i, flip));
+    if (i < count) store(to + count - kHalves, row_of(from + count - kHalves, flip));
     return;
   }
   if constexpr (kHalves > 16) {
-    if (count >= 16) return widen_few<T, 16>(to, from), widen_few<T, 16>(to + count - 16, from + count - 16);
+    if (count >= 16) return widen_few<16>(to, from, flip), widen_few<16>(to + count - 16, from + count - 16, flip);
   }
   if constexpr (kHalves > 8) {
-    if (count >= 8) return widen_few<T, 8>(to, from), widen_few<T, 8>(to + count - 8, from + count - 8);
+    if (count >= 8) return widen_few<8>(to, from, flip), widen_few<8>(to + count - 8, from + count - 8, flip);
   }
-  if (count >= 4) return widen_few<T, 4>(to, from), widen_few<T, 4>(to + count - 4, from + count - 4);
-  for (std::int64_t i = 0; i < count; ++i)
-    to[i] = static_cast<std::int16_t>(sizeof(T) == 2 && T(-1) > T(0) ? static_cast<std::int32_t>(from[i]) - 32768
-                                                                     : static_cast<std::int32_t>(from[i]));
+  if (count >= 4) return widen_few<4>(to, from, flip), widen_few<4>(to + count - 4, from + count - 4, flip);
+  for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<std::int16_t>(sizeof(T) == 1 ? from[i] : from[i] ^ flip);
 }
 // `count` bytes, N <= count, by moves of N; the last overlaps the one before.
 template <int N>
@@ -48,21 +49,17 @@ QR_INLINE void copy_bytes(std::int8_t *to, const std::int8_t *from, std::int64_t
   for (; i + N <= count; i += N) move(i);
   if (i < count) move(count - N);
 }
-template <class T>
-QR_INLINE void gather_run(std::int8_t *to, const T *from, std::int64_t count, std::int8_t flip) noexcept {
-  if constexpr (sizeof(T) == 1) {
-    const auto *const bytes = reinterpret_cast<const std::int8_t *>(from);
-    if (count >= kBytes) return copy_bytes<kBytes>(to, bytes, count, flip);
-    if constexpr (kBytes > 32) {
-      if (count >= 32) return copy_bytes<32>(to, bytes, count, flip);
-    }
-    if constexpr (kBytes > 16) {
-      if (count >= 16) return copy_bytes<16>(to, bytes, count, flip);
-    }
-    if (count >= 8) return copy_bytes<8>(to, bytes, count, flip);
-    if (count >= 4) return copy_bytes<4>(to, bytes, count, flip);
-    for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<std::int8_t>(bytes[i] ^ flip);
+QR_INLINE void gather_run(std::int8_t *to, const std::int8_t *from, std::int64_t count, std::int8_t flip) noexcept {
+  if (count >= kBytes) return copy_bytes<kBytes>(to, from, count, flip);
+  if constexpr (kBytes > 32) {
+    if (count >= 32) return copy_bytes<32>(to, from, count, flip);
   }
+  if constexpr (kBytes > 16) {
+    if (count >= 16) return copy_bytes<16>(to, from, count, flip);
+  }
+  if (count >= 8) return copy_bytes<8>(to, from, count, flip);
+  if (count >= 4) return copy_bytes<4>(to, from, count, flip);
+  for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<std::int8_t>(from[i] ^ flip);
 }
 
 template <class Element>
@@ -73,15 +70,23 @@ class Gather {
         s_(shape),
         x_(x),
         zero_(static_cast<Element>(p.x.zero - shape.zero_shift)),
-        flip_(shape.zero_shift != 0 && sizeof(Element) == 1 ? -128 : 0) {}
+        flip_(shape.zero_shift == 0  ? Element{0}
+              : sizeof(Element) == 1 ? -128
+                                     : static_cast<Element>(-32768)) {}
 
-  bool flips() const noexcept { return flip_ != 0; }  // whether bytes change their sign on the way
+  bool flips() const noexcept { return flip_ != 0; }  // whether elements change their sign on the way
 
   // `count` output pixels from the `first` one on, of one group, each to a row of s_.steps * s_.elements.
   void rows(std::int64_t first, std::int64_t count, std::int64_t group, Element *to) const noexcept {
-    with_dtype(p_.x.dtype, [&](auto tag) {
+    // Of the types that one sort of rows has.
+    const auto from = [&](auto tag) {
       rows_of(reinterpret_cast<const decltype(tag) *>(x_) + group * s_.group_ic, first, count, to);
-    });
+    };
+    if constexpr (sizeof(Element) == 2) {
+      if (quant_bytes(p_.x.dtype) == 2) return from(std::int16_t{});
+      if (p_.x.dtype == kU8) return from(std::uint8_t{});
+    }
+    from(std::int8_t{});
   }
 
  private:
@@ -125,7 +130,7 @@ class Gather {
         if (short_runs && ix >= 0 && ix + w.kw <= w.iw && iy >= 0 && iy + (w.kh - 1) * w.dh < w.ih &&
             from + (w.kh - 1) * w.dh * w.iw * p_.x_stride + kHalves <= end) {
           for (std::int64_t ky = 0; ky < w.kh; ++ky, from += w.dh * w.iw * p_.x_stride, to += run)
-            store(to, widen_halves(from));
+            store(to, row_of(from, flip_));
           while (to < row_end) *to++ = 0;
           if (++ox == w.ow) {
             ox = 0;
@@ -180,7 +185,6 @@ class Gather {
     std::int64_t n = min_of(count, min_of<std::int64_t>(w.ow - ox, (w.iw - w.kw - ix) / w.sw + 1));
     while (n > 0 && end - from < (n - 1) * move + (w.kh - 1) * line + pieces * size / kEach) --n;
     if (n <= 0) return 0;
-    const Element flip = kEach == 1 ? Element{flip_} : static_cast<Element>(T(-1) < T(0) ? 0 : -32768);
     const Copy c{reinterpret_cast<const Element *>(from),
                  n,
                  w.kh,
@@ -189,7 +193,7 @@ class Gather {
                  run,
                  s_.steps * s_.elements,
                  pieces * size / kEach,
-                 flip};
+                 flip_};
     if (size == 16) w.kh == 3 ? copy_taps<3, 16>(c, to) : copy_taps<0, 16>(c, to);
     else if (size == 32 && kEach == 2 && w.kh == 3) copy_taps<3, 32>(c, to);
     else if (size == 32) w.kh == 7 ? copy_taps<7, 32>(c, to) : copy_taps<0, 32>(c, to);
@@ -228,8 +232,7 @@ class Gather {
   const ConvInt &p_;
   const ConvIntShape &s_;
   const std::byte *x_;
-  Element zero_;
-  std::int8_t flip_;
+  Element zero_, flip_;
 };
 
 }  // namespace quarry::kernels::QR_ISA

@@ -38,30 +38,34 @@ struct Strip {
   std::int64_t pair_step;  // elements from pair to pair
 };
 
-// Interleaves two rows of `count` pixels; nullptr: outside.
+// Pixels outside.
+void lay_border(const Strip &s, std::int16_t *to, std::int64_t count, std::int16_t zero) noexcept {
+  for (std::int64_t i = 0; i < count * s.padded * 2; i += kHalves) store(to + i, VecH{} + zero);
+}
+// Interleaves two rows of `count` pixels; nullptr: outside. `flip`: what halves are turned by.
 template <class T>
 QR_INLINE void interleave(const Strip &s, std::int16_t *to, const T *a, const T *b, std::int64_t count,
-                          std::int16_t zero) noexcept {
+                          std::int16_t zero, std::int16_t flip) noexcept {
+  if (!a && !b) return lay_border(s, to, count, zero);
   const VecH nothing = VecH{} + zero;
-  if (!a && !b) {
-    for (std::int64_t i = 0; i < count * s.padded * 2; i += kHalves) store(to + i, nothing);
-    return;
-  }
-  const auto one = [&](const T *from) {
-    return static_cast<std::int16_t>(static_cast<std::int32_t>(*from) - (sizeof(T) == 2 && T(-1) > T(0) ? 32768 : 0));
+  const auto one = [&](const T *from) { return static_cast<std::int16_t>(sizeof(T) == 1 ? *from : *from ^ flip); };
+  const auto halves = [&](const T *from) __attribute__((always_inline)) {
+    if constexpr (sizeof(T) == 1) return widen_halves(from);
+    else return widen_halves(from) ^ flip;
   };
   for (std::int64_t i = 0; i < count; ++i, to += s.padded * 2) {
     std::int64_t c = 0;
     for (; c + kHalves <= s.channels; c += kHalves) {
       VecH low, high;
-      zip(a ? widen_halves(a + c) : nothing, b ? widen_halves(b + c) : nothing, &low, &high);
+      zip(a ? halves(a + c) : nothing, b ? halves(b + c) : nothing, &low, &high);
       store(to + c * 2, low);
       store(to + c * 2 + kHalves, high);
     }
     for (; c + kLanes <= s.channels; c += kLanes) {
       const auto get = [&](const T *from) {
-        return from ? widen(from + c) - (sizeof(T) == 2 && T(-1) > T(0) ? 32768 : 0)
-                    : splat(static_cast<std::int32_t>(zero));
+        if (!from) return splat(static_cast<std::int32_t>(zero));
+        if constexpr (sizeof(T) == 1) return widen(from + c);
+        else return widen(from + c) ^ static_cast<std::int32_t>(flip);
       };
       const VecI low = get(a) & 0xffff, high = get(b);
       store(to + c * 2, reinterpret_cast<VecH>(low | reinterpret_cast<VecI>(reinterpret_cast<VecU>(high) << 16)));
@@ -78,10 +82,11 @@ QR_INLINE void interleave(const Strip &s, std::int16_t *to, const T *a, const T 
 
 // Lays down input rows [iy, iy + rows * dh) as seen from output column `ox` on.
 template <class T>
-void lay(const Strip &s, const T *x, std::int64_t image, std::int64_t iy, std::int64_t rows, std::int64_t ox,
-         std::int64_t columns) noexcept {
+__attribute__((noinline)) void lay(const Strip &s, const T *x, std::int64_t image, std::int64_t iy, std::int64_t rows,
+                                   std::int64_t ox, std::int64_t columns) noexcept {
   const Window &w = s.p.window;
-  const auto zero = static_cast<std::int16_t>(s.p.x.zero - s.shape.zero_shift);
+  const auto zero = static_cast<std::int16_t>(s.p.x.zero - s.shape.zero_shift),
+             flip = static_cast<std::int16_t>(stored_flip(s.p.x.dtype));
   const std::int64_t ix = ox * w.sw - w.pad_left;
   const std::int64_t from = min_of(max_of<std::int64_t>(-ix, 0), columns),
                      until = max_of(from, min_of(w.iw - ix, columns));
@@ -93,10 +98,9 @@ void lay(const Strip &s, const T *x, std::int64_t image, std::int64_t iy, std::i
       if (at >= 0 && at < w.ih && until > from)
         lines[i] = x + ((image * w.ih + at) * w.iw + ix + from) * s.p.x_stride + s.channel;
     }
-    const T *const nothing = nullptr;
-    interleave(s, to, nothing, nothing, from, zero);
-    interleave(s, to + from * s.padded * 2, lines[0], lines[1], until - from, zero);
-    interleave(s, to + until * s.padded * 2, nothing, nothing, columns - until, zero);
+    lay_border(s, to, from, zero);
+    interleave(s, to + from * s.padded * 2, lines[0], lines[1], until - from, zero, flip);
+    lay_border(s, to + until * s.padded * 2, columns - until, zero);
   }
 }
 
@@ -231,9 +235,12 @@ void run_depthwise_int(const Call &call, const ConvInt &p, const ConvIntShape &s
                         padded,
                         columns * padded * 2};
           const std::int64_t here = min_of(together, w.oh - oy), seen = (here - 1) * w.sh + w.kh;
-          with_dtype(p.x.dtype, [&](auto tag) {
+          const auto lay_as = [&](auto tag) {
             lay(s, call.operand<const decltype(tag)>(0), image, oy * w.sh - w.pad_top, seen, ox, columns);
-          });
+          };
+          if (quant_bytes(p.x.dtype) == 2) lay_as(std::int16_t{});
+          else if (p.x.dtype == kU8) lay_as(std::uint8_t{});
+          else lay_as(std::int8_t{});
           for (std::int64_t i = 0; i < here; ++i) {
             const std::int64_t pixel = (image * w.oh + oy + i) * w.ow + ox;
             Strip row_of = s;

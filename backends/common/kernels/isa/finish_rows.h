@@ -3,6 +3,7 @@
 // the clamping. Results are those of Requantise::run(), which takes what cannot be ended here.
 #pragma once
 
+#include "backends/common/kernels/isa/activate.h"
 #include "backends/common/kernels/isa/requantise.h"
 
 namespace quarry::kernels::QR_ISA {
@@ -47,39 +48,34 @@ QR_MEMBER FinishBytes::FinishBytes(const Requantise &q, const ConvInt &p, bool w
   y_stride = q.y_stride, r_stride = q.r_stride, multiplier = q.multiplier;
 }
 
-// Halves, which are signed while they are packed and clamped.
+// Halves without residuals (those take as much code again, and sums of 16 bits are long ones), which are signed while
+// they are packed and clamped.
 struct FinishHalves {
   bool usable = false;
-  float mid_lo, mid_hi, mid_scale, r_scale;
-  std::int32_t zero, r_zero, r_flip;
+  std::int32_t zero;
   std::int16_t low, high, flip;
   std::uint16_t *y;
-  const std::uint16_t *r;  // or nullptr
-  std::int64_t y_stride, r_stride;
+  std::int64_t y_stride;
   const float *multiplier;
 
   FinishHalves(const Requantise &q, const ConvInt &p, bool wide) noexcept;
 };
 QR_MEMBER FinishHalves::FinishHalves(const Requantise &q, const ConvInt &p, bool wide) noexcept {
-  const bool is_signed = p.y.dtype == kI16, r_signed = p.r.dtype == kI16;
-  usable = kPacksRows && !wide && is_quant_dtype(p.y.dtype) && quant_bytes(p.y.dtype) == 2 &&
-           (!q.r || quant_bytes(p.r.dtype) == 2);
   // What is rounded must fit an integer, with the zero point too.
-  if (q.r) usable = usable && q.mid_scale < 4096 && q.r_scale < 4096;
-  else usable = usable && scaled_fit(q, p.oc);
-  mid_lo = q.mid_lo, mid_hi = q.mid_hi, mid_scale = q.mid_scale, r_scale = q.r_scale;
-  r_flip = r_signed ? 32768 : 0;  // residuals are widened as unsigned ones
-  r_zero = q.r_zero + r_flip;
-  flip = is_signed ? std::int16_t{0} : std::int16_t{-32768};
+  usable =
+      kPacksRows && !wide && is_quant_dtype(p.y.dtype) && quant_bytes(p.y.dtype) == 2 && !q.r && scaled_fit(q, p.oc);
+  flip = p.y.dtype == kI16 ? std::int16_t{0} : std::int16_t{-32768};
   zero = q.zero + flip;
   low = static_cast<std::int16_t>(static_cast<std::int32_t>(q.lo) + zero);
   high = static_cast<std::int16_t>(static_cast<std::int32_t>(q.hi) + zero);
-  y = static_cast<std::uint16_t *>(q.y), r = static_cast<const std::uint16_t *>(q.r);
-  y_stride = q.y_stride, r_stride = q.r_stride, multiplier = q.multiplier;
+  y = static_cast<std::uint16_t *>(q.y);
+  y_stride = q.y_stride, multiplier = q.multiplier;
 }
 
 #if QR_ISA_BYTES == 64
-// Rows of V vectors, `channels` of them there; the first row is pixel `pixel`.
+// Rows of V vectors, `channels` of them there; the first row is pixel `pixel`. What differs between outputs (whether
+// there is a residual, how much a pack has to do) is asked for in each row: compiled once for each answer it would be
+// the most of every tile.
 template <int R, int V>
 QR_INLINE void finish_rows(const FinishBytes &f, const VecI (&sums)[R][V], std::int64_t pixel, std::int64_t channel,
                            std::int64_t channels) noexcept {
@@ -88,48 +84,29 @@ QR_INLINE void finish_rows(const FinishBytes &f, const VecI (&sums)[R][V], std::
   const ByteMask mask = first_bytes(channels);
   const float *const multiplier = f.multiplier + channel;
   std::uint8_t *y = f.y + pixel * f.y_stride + channel;
-  const auto scaled = [&](int row, int v) __attribute__((always_inline)) {
-    return to_float(sums[row][v]) * load(multiplier + v * kLanes);
-  };
-  const auto put = [&](int row, VecI(&d)[V], bool plain) __attribute__((always_inline)) {
-    const VecB bytes = plain ? in_order(pack_bytes(d)) : in_order(pack_bytes<std::uint8_t>(d, zero, low, high)) ^ flip;
-    store_bytes(y + row * f.y_stride, mask, bytes);
-  };
-  if (!f.r) {
-    const auto all = [&](bool plain) __attribute__((always_inline)) {
-      QR_UNROLL
-      for (int row = 0; row < R; ++row) {
-        VecI d[V];
-        QR_UNROLL for (int v = 0; v < V; ++v) d[v] = round_to_int(scaled(row, v));
-        put(row, d, plain);
-      }
-    };
-    if (f.plain) return all(true);
-    return all(false);
-  }
-  const std::uint8_t *const r = f.r + pixel * f.r_stride + channel;
-  const VecF mid_lo = splat(f.mid_lo), mid_hi = splat(f.mid_hi), mid_scale = splat(f.mid_scale),
-             r_scale = splat(f.r_scale);
-  // A byte under the exponent of 2^23 is a float 2^23 above it.
-  const VecF r_zero = splat(8388608.0f + static_cast<float>(f.r_zero));
-  const VecB r_flip = VecB{} + f.r_flip;
-  const auto all = [&](bool plain) __attribute__((always_inline)) {
-    QR_UNROLL
-    for (int row = 0; row < R; ++row) {
+  const std::int64_t y_stride = f.y_stride, r_stride = f.r_stride;
+  const bool plain = f.plain;
+  const std::uint8_t *r = f.r ? f.r + pixel * r_stride + channel : nullptr;
+  QR_UNROLL
+  for (int row = 0; row < R; ++row, y += y_stride) {
+    VecF value[V];
+    QR_UNROLL for (int v = 0; v < V; ++v) value[v] = to_float(sums[row][v]) * load(multiplier + v * kLanes);
+    if (r) {
+      // A byte under the exponent of 2^23 is a float 2^23 above it.
+      const VecF r_zero = splat(8388608.0f + static_cast<float>(f.r_zero));
       VecB wide[4];
-      VecB bytes = load_bytes(r + row * f.r_stride, mask);
-      if (!plain) bytes ^= r_flip;
-      interleave_four(for_pack(bytes), VecB{}, VecB{}, VecB{} + std::int8_t{0x4b}, wide);
-      VecI d[V];
+      interleave_four(for_pack(load_bytes(r, mask) ^ f.r_flip), VecB{}, VecB{}, VecB{} + std::int8_t{0x4b}, wide);
       QR_UNROLL
       for (int v = 0; v < V; ++v)
-        d[v] = round_to_int(fma(round(clamp(scaled(row, v), mid_lo, mid_hi)), mid_scale,
-                                (reinterpret_cast<VecF>(wide[v]) - r_zero) * r_scale));
-      put(row, d, plain);
+        value[v] = fma(round(clamp(value[v], splat(f.mid_lo), splat(f.mid_hi))), splat(f.mid_scale),
+                       (reinterpret_cast<VecF>(wide[v]) - r_zero) * splat(f.r_scale));
+      r += r_stride;
     }
-  };
-  if (f.plain && f.r_flip == 0) return all(true);
-  all(false);
+    VecI d[V];
+    QR_UNROLL for (int v = 0; v < V; ++v) d[v] = round_to_int(value[v]);
+    const VecB packed = plain ? pack_bytes(d) : pack_bytes<std::uint8_t>(d, zero, low, high) ^ flip;
+    store_bytes(y, mask, in_order(packed));
+  }
 }
 template <int R, int V>
 QR_INLINE void finish_rows(const FinishHalves &f, const VecI (&sums)[R][V], std::int64_t pixel, std::int64_t channel,
@@ -137,32 +114,17 @@ QR_INLINE void finish_rows(const FinishHalves &f, const VecI (&sums)[R][V], std:
   const VecI zero = splat(f.zero);
   const VecH low = VecH{} + f.low, high = VecH{} + f.high, flip = VecH{} + f.flip;
   const float *const multiplier = f.multiplier + channel;
-  std::uint16_t *const y = f.y + pixel * f.y_stride + channel;
-  const auto all = [&](auto &&value) __attribute__((always_inline)) {
+  std::uint16_t *y = f.y + pixel * f.y_stride + channel;
+  const std::int64_t y_stride = f.y_stride;
+  QR_UNROLL
+  for (int row = 0; row < R; ++row, y += y_stride) {
+    VecI d[V + V % 2] = {};
     QR_UNROLL
-    for (int row = 0; row < R; ++row) {
-      QR_UNROLL
-      for (int v = 0; v < V; v += 2) {
-        const HalfMask mask = first_halves(channels - v * kLanes);
-        VecI d[2] = {};
-        const auto one = [&](int at, HalfMask here) __attribute__((always_inline)) {
-          return round_to_int(value(to_float(sums[row][at]) * load(multiplier + at * kLanes), row, at, here)) + zero;
-        };
-        d[0] = one(v, mask);
-        if (v + 1 < V) d[1] = one(v + 1, mask >> kLanes);
-        store_halves(y + row * f.y_stride + v * kLanes, mask, pack_halves(d[0], d[1], low, high) ^ flip);
-      }
-    }
-  };
-  if (!f.r) return all([](VecF x, int, int, HalfMask) __attribute__((always_inline)) { return x; });
-  const std::uint16_t *const r = f.r + pixel * f.r_stride + channel;
-  const VecF mid_lo = splat(f.mid_lo), mid_hi = splat(f.mid_hi), mid_scale = splat(f.mid_scale),
-             r_scale = splat(f.r_scale);
-  const VecI r_zero = splat(f.r_zero), r_flip = splat(f.r_flip);
-  all([&](VecF x, int row, int v, HalfMask mask) __attribute__((always_inline)) {
-    const VecI here = widen_unsigned(r + row * f.r_stride + v * kLanes, mask) ^ r_flip;
-    return fma(round(clamp(x, mid_lo, mid_hi)), mid_scale, to_float(here - r_zero) * r_scale);
-  });
+    for (int v = 0; v < V; ++v) d[v] = round_to_int(to_float(sums[row][v]) * load(multiplier + v * kLanes)) + zero;
+    QR_UNROLL
+    for (int v = 0; v < V; v += 2)
+      store_halves(y + v * kLanes, first_halves(channels - v * kLanes), pack_halves(d[v], d[v + 1], low, high) ^ flip);
+  }
 }
 #endif
 

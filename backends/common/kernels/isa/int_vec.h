@@ -425,4 +425,20 @@ QR_INLINE void with_dtype(std::uint32_t dtype, Body &&body) noexcept {
   }
 }
 
+// Code for widths instead of types: bytes are unsigned and halves signed, which is what every instruction set packs
+// best; those of the other sign are turned by their upper bit, and zero points and bounds move along by as much.
+QR_INLINE std::int32_t stored_flip(std::uint32_t dtype) noexcept {
+  return dtype == kI8 ? 128 : dtype == kU16 ? -32768 : 0;
+}
+// Stores the first `count` lanes, which are turned already, as bytes or as halves.
+QR_INLINE void put_stored(void *y, bool bytes, VecI v, int count) noexcept {
+  if (bytes) {
+    if (count == kLanes) narrow(static_cast<std::uint8_t *>(y), v);
+    else narrow_part(static_cast<std::uint8_t *>(y), v, count);
+  } else {
+    if (count == kLanes) narrow(static_cast<std::int16_t *>(y), v);
+    else narrow_part(static_cast<std::int16_t *>(y), v, count);
+  }
+}
+
 }  // namespace quarry::kernels::QR_ISA
