@@ -38,7 +38,7 @@ QR_INLINE void largest(const PoolInt &p, const T *image, const Span &ys, const S
 }
 
 template <class T>
-void pool_max(const PoolInt &p, const T *image, const Span &ys, const Span &xs, T *y) noexcept {
+QR_INLINE void pool_max(const PoolInt &p, const T *image, const Span &ys, const Span &xs, T *y) noexcept {
   constexpr int kMany = kBytes / static_cast<int>(sizeof(T));
   std::int32_t c = 0;
   for (; c + kMany <= p.c; c += kMany) largest<T, kMany>(p, image + c, ys, xs, y + c);
@@ -50,15 +50,34 @@ void pool_max(const PoolInt &p, const T *image, const Span &ys, const Span &xs, 
   }
 }
 
-template <class X, class Y>
-void pool_average(const PoolInt &p, const X *image, const Span &ys, const Span &xs, Y *y) noexcept {
+// Means as they are stored, of a type that is known at run time.
+struct Means {
+  std::byte *y;
+  float lo, hi;  // without the zero point
+  std::int32_t zero, flip;
+  bool bytes;
+
+  Means(const Quant &q, std::byte *to) noexcept
+      : y(to),
+        lo(static_cast<float>(quant_low(q.dtype) - q.zero)),
+        hi(static_cast<float>(quant_high(q.dtype) - q.zero)),
+        zero(q.zero + stored_flip(q.dtype)),
+        flip(stored_flip(q.dtype)),
+        bytes(quant_bytes(q.dtype) == 1) {}
+  std::byte *at(std::int64_t element) const noexcept { return y + (bytes ? element : 2 * element); }
+  QR_MEMBER void put(std::int64_t element, VecF v, int count) const noexcept {
+    put_stored(at(element), bytes, (round_to_int(clamp(v, splat(lo), splat(hi))) + zero) ^ flip, count);
+  }
+};
+
+template <class X>
+QR_INLINE void pool_average(const PoolInt &p, const X *image, const Span &ys, const Span &xs, const Means &means,
+                            std::int64_t at) noexcept {
   const std::int64_t hits = max_of<std::int64_t>(ys.last - ys.first, 0) * max_of<std::int64_t>(xs.last - xs.first, 0);
   const std::int64_t count = p.op == PoolOp::AverageIncludePad ? ys.padded * xs.padded : hits;
   const float scale = count == 0 ? 0
                                  : static_cast<float>(static_cast<double>(p.x.scale) /
                                                       (static_cast<double>(p.y.scale) * static_cast<double>(count)));
-  const VecF lo = splat(static_cast<float>(quant_low(p.y.dtype) - p.y.zero)),
-             hi = splat(static_cast<float>(quant_high(p.y.dtype) - p.y.zero));
   // Under 2^31 with 2^15 taps at most, for sums of stored values without their zero point.
   const std::int32_t zero = p.x.zero;
   for (std::int32_t c = 0; c < p.c; c += kLanes) {
@@ -66,42 +85,30 @@ void pool_average(const PoolInt &p, const X *image, const Span &ys, const Span &
     VecI sum{};
     for_taps(p, image + c, ys, xs,
              [&](const X *from) { sum += (left == kLanes ? widen(from) : widen_part(from, left)) - zero; });
-    const VecI q = round_to_int(clamp(to_float(sum) * scale, lo, hi)) + p.y.zero;
-    if (left == kLanes) narrow(y + c, q);
-    else narrow_part(y + c, q, left);
+    means.put(at + c, to_float(sum) * scale, left);
   }
 }
 
-template <class X, class Y>
-void run_pool(const Call &call, const PoolInt &p) noexcept {
+template <class X>
+__attribute__((noinline)) void pool_row(const Call &call, const PoolInt &p, const Means &means,
+                                        std::int64_t row) noexcept {
   const Window &w = p.window;
-  const X *const x = call.operand<const X>(0);
-  Y *const y = call.operand<Y>(1);
-  const std::int64_t row_work = std::int64_t{w.ow} * p.c * w.kh * w.kw / 8 + 1;
-  call.threads.run(static_cast<std::uint64_t>(std::int64_t{w.n} * w.oh),
-                   static_cast<std::uint64_t>(ceil_div<std::int64_t>(32768, row_work)),
-                   [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
-                     for (std::uint64_t row = begin; row < end; ++row) {
-                       const std::int64_t oy = static_cast<std::int64_t>(row) % w.oh,
-                                          image = static_cast<std::int64_t>(row) / w.oh;
-                       const Span ys = span_of(oy, w.sh, w.pad_top, p.pad_bottom, w.dh, w.kh, w.ih);
-                       const X *const from = x + image * w.ih * w.iw * p.x_stride;
-                       for (std::int64_t ox = 0; ox < w.ow; ++ox) {
-                         const Span xs = span_of(ox, w.sw, w.pad_left, p.pad_right, w.dw, w.kw, w.iw);
-                         Y *const to = y + (static_cast<std::int64_t>(row) * w.ow + ox) * p.y_stride;
-                         if (p.op != PoolOp::Max) pool_average(p, from, ys, xs, to);
-                         else if constexpr (sizeof(X) == sizeof(Y) && (X(-1) < X(0)) == (Y(-1) < Y(0)))
-                           pool_max(p, from, ys, xs, to);
-                       }
-                     }
-                   });
+  const std::int64_t oy = row % w.oh, image = row / w.oh;
+  const Span ys = span_of(oy, w.sh, w.pad_top, p.pad_bottom, w.dh, w.kh, w.ih);
+  const X *const from = call.operand<const X>(0) + image * w.ih * w.iw * p.x_stride;
+  for (std::int64_t ox = 0; ox < w.ow; ++ox) {
+    const Span xs = span_of(ox, w.sw, w.pad_left, p.pad_right, w.dw, w.kw, w.iw);
+    const std::int64_t at = (row * w.ow + ox) * p.y_stride;
+    if (p.op == PoolOp::Max) pool_max(p, from, ys, xs, call.operand<X>(1) + at);  // (y has x's type)
+    else pool_average(p, from, ys, xs, means, at);
+  }
 }
 
 constexpr std::int64_t kMeanFlush = 32768;  // values that a lane of i32 can take
 
 // The means of `count` <= kLanes adjacent columns.
-template <class X, class Y>
-QR_INLINE void mean_columns(const MeanInt &p, const X *x, int count, Y *y) noexcept {
+template <class X>
+QR_INLINE void mean_columns(const MeanInt &p, const X *x, int count, const Means &means, std::int64_t at) noexcept {
   std::int64_t total[kLanes] = {};
   for (std::int64_t first = 0; first < p.reduced; first += kMeanFlush) {
     const std::int64_t last = min_of(p.reduced, first + kMeanFlush);
@@ -111,22 +118,20 @@ QR_INLINE void mean_columns(const MeanInt &p, const X *x, int count, Y *y) noexc
     } else {
       for (std::int64_t i = first; i < last; ++i) sum += widen_part(x + i * p.inner, count);
     }
-    for (int i = 0; i < kLanes; ++i) total[i] += sum[i];
+    alignas(kBytes) std::int32_t lanes[kLanes];
+    store(lanes, sum);
+    for (int i = 0; i < kLanes; ++i) total[i] += lanes[i];
   }
   const double scale =
       static_cast<double>(p.x.scale) / (static_cast<double>(p.y.scale) * static_cast<double>(p.reduced));
-  VecF v;
+  alignas(kBytes) float v[kLanes];
   for (int i = 0; i < kLanes; ++i)
     v[i] = static_cast<float>(static_cast<double>(total[i] - p.reduced * p.x.zero) * scale);
-  const VecF lo = splat(static_cast<float>(quant_low(p.y.dtype) - p.y.zero)),
-             hi = splat(static_cast<float>(quant_high(p.y.dtype) - p.y.zero));
-  const VecI q = round_to_int(clamp(v, lo, hi)) + p.y.zero;
-  if (count == kLanes) narrow(y, q);
-  else narrow_part(y, q, count);
+  means.put(at, load(v), count);
 }
 // One mean over adjacent values.
-template <class X, class Y>
-QR_INLINE void mean_row(const MeanInt &p, const X *x, Y *y) noexcept {
+template <class X>
+QR_INLINE void mean_row(const MeanInt &p, const X *x, const Means &means, std::int64_t at) noexcept {
   std::int64_t total = 0, i = 0;
 #if QR_ISA_BYTES == 64
   // Bytes by dot products with ones; signed ones as unsigned ones.
@@ -160,41 +165,49 @@ QR_INLINE void mean_row(const MeanInt &p, const X *x, Y *y) noexcept {
   double v = static_cast<double>(total - p.reduced * p.x.zero) * scale;
   const double lo = quant_low(p.y.dtype) - p.y.zero, hi = quant_high(p.y.dtype) - p.y.zero;
   v = v < lo ? lo : v > hi ? hi : v;
-  *y = static_cast<Y>(static_cast<std::int32_t>(__builtin_rint(static_cast<double>(static_cast<float>(v)))) + p.y.zero);
+  const std::int32_t q =
+      static_cast<std::int32_t>(__builtin_rint(static_cast<double>(static_cast<float>(v)))) + p.y.zero;
+  if (means.bytes) *reinterpret_cast<std::uint8_t *>(means.at(at)) = static_cast<std::uint8_t>(q);
+  else *reinterpret_cast<std::uint16_t *>(means.at(at)) = static_cast<std::uint16_t>(q);
 }
 
-template <class X, class Y>
-void run_mean(const Call &call, const MeanInt &p) noexcept {
-  const X *const x = call.operand<const X>(0);
-  Y *const y = call.operand<Y>(1);
-  if (p.inner == 0) return;
-  const std::int64_t columns = p.inner == 1 ? 1 : ceil_div(p.inner, std::int64_t{kLanes});
-  const std::int64_t work = p.inner == 1 ? p.reduced / kLanes + 1 : p.reduced;
-  call.threads.run(static_cast<std::uint64_t>(p.outer * columns), static_cast<std::uint64_t>(32768 / work + 1),
-                   [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
-                     for (std::uint64_t task = begin; task < end; ++task) {
-                       const std::int64_t outer = static_cast<std::int64_t>(task) / columns,
-                                          c = static_cast<std::int64_t>(task) % columns * kLanes;
-                       const X *const from = x + outer * p.reduced * p.inner + c;
-                       Y *const to = y + outer * p.inner + c;
-                       if (p.inner == 1) mean_row(p, from, to);
-                       else mean_columns(p, from, static_cast<int>(min_of<std::int64_t>(kLanes, p.inner - c)), to);
-                     }
-                   });
+template <class X>
+__attribute__((noinline)) void mean_task(const Call &call, const MeanInt &p, const Means &means, std::int64_t columns,
+                                         std::int64_t task) noexcept {
+  const std::int64_t outer = task / columns, c = task % columns * kLanes, at = outer * p.inner + c;
+  const X *const from = call.operand<const X>(0) + outer * p.reduced * p.inner + c;
+  if (p.inner == 1) mean_row(p, from, means, at);
+  else mean_columns(p, from, static_cast<int>(min_of<std::int64_t>(kLanes, p.inner - c)), means, at);
 }
 
 }  // namespace
 
 void run_PoolInt(const Call &call) {
   const auto &p = call.as<PoolInt>();
-  with_dtype(p.x.dtype,
-             [&](auto x) { with_dtype(p.y.dtype, [&](auto y) { run_pool<decltype(x), decltype(y)>(call, p); }); });
+  const Window &w = p.window;
+  const Means means(p.y, call.operand<std::byte>(1));
+  auto *row = pool_row<std::uint8_t>;
+  with_dtype(p.x.dtype, [&](auto x) { row = pool_row<decltype(x)>; });
+  const std::int64_t row_work = std::int64_t{w.ow} * p.c * w.kh * w.kw / 8 + 1;
+  call.threads.run(static_cast<std::uint64_t>(std::int64_t{w.n} * w.oh),
+                   static_cast<std::uint64_t>(ceil_div<std::int64_t>(32768, row_work)),
+                   [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
+                     for (; begin < end; ++begin) row(call, p, means, static_cast<std::int64_t>(begin));
+                   });
 }
 
 void run_MeanInt(const Call &call) {
   const auto &p = call.as<MeanInt>();
-  with_dtype(p.x.dtype,
-             [&](auto x) { with_dtype(p.y.dtype, [&](auto y) { run_mean<decltype(x), decltype(y)>(call, p); }); });
+  if (p.inner == 0) return;
+  const Means means(p.y, call.operand<std::byte>(1));
+  auto *run = mean_task<std::uint8_t>;
+  with_dtype(p.x.dtype, [&](auto x) { run = mean_task<decltype(x)>; });
+  const std::int64_t columns = p.inner == 1 ? 1 : ceil_div(p.inner, std::int64_t{kLanes});
+  const std::int64_t work = p.inner == 1 ? p.reduced / kLanes + 1 : p.reduced;
+  call.threads.run(static_cast<std::uint64_t>(p.outer * columns), static_cast<std::uint64_t>(32768 / work + 1),
+                   [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
+                     for (; begin < end; ++begin) run(call, p, means, columns, static_cast<std::int64_t>(begin));
+                   });
 }
 
 }  // namespace quarry::kernels::QR_ISA
