@@ -96,20 +96,26 @@ void test_products(const Isa &isa) {
 void register_matmul_int(Registry &registry) {
   registry.test("MatMulInt", test_products);
   for (const bool transposed : {false, true})
-    registry.bench(std::string("matmul_int 12x 128x128x64") + (transposed ? " transposed" : ""), [=](const Isa &) {
-      MatMulInt p;
-      p.a_dtype = static_cast<std::uint32_t>(DType::U8), p.b_dtype = static_cast<std::uint32_t>(DType::I8);
-      p.m = p.n = 128, p.k = 64, p.batch[3] = 12;
-      p.a_batch[3] = p.b_batch[3] = 128 * 64, p.y_batch[3] = 128 * 128;
-      p.a_row = 64, p.y_row = 128;
-      p.b_row = transposed ? 1 : 128, p.b_col = transposed ? 64 : 1;
-      Random random(1);
-      const std::size_t bytes = 12 * 128 * 64;
-      return Registry::Prepared{Kernel::MatMulInt,
-                                params_of(p),
-                                {{any_bytes(random, bytes)}, {any_bytes(random, bytes)}, out(12 * 128 * 128 * 4)},
-                                {2.0 * 12 * 128 * 128 * 64, 12.0 * 128 * (64 + 64 + 128 * 4)}};
-    });
+    for (const bool zeros : {false, true}) {
+      const std::string name = std::string("matmul_int 12x 128x128x64") + (transposed ? " transposed" : "") +
+                               (zeros ? " with zero points" : "");
+      registry.bench(name, [=](const Isa &) {
+        MatMulInt p;
+        p.a_dtype = static_cast<std::uint32_t>(DType::U8), p.b_dtype = static_cast<std::uint32_t>(DType::I8);
+        p.m = p.n = 128, p.k = 64, p.batch[3] = 12;
+        p.a_batch[3] = p.b_batch[3] = 128 * 64, p.y_batch[3] = 128 * 128;
+        p.a_row = 64, p.y_row = 128;
+        p.b_row = transposed ? 1 : 128, p.b_col = transposed ? 64 : 1;
+        if (zeros) p.a_zeros = p.b_zeros = ByteZeros::One;
+        Random random(1);
+        const std::size_t bytes = 12 * 128 * 64;
+        std::vector<Operand> operands{{any_bytes(random, bytes)}, {any_bytes(random, bytes)}};
+        if (zeros) operands.push_back({Bytes(1, std::byte{7})}), operands.push_back({Bytes(1, std::byte{3})});
+        operands.push_back(out(12 * 128 * 128 * 4));
+        return Registry::Prepared{
+            Kernel::MatMulInt, params_of(p), operands, {2.0 * 12 * 128 * 128 * 64, 12.0 * 128 * (64 + 64 + 128 * 4)}};
+      });
+    }
 }
 
 }  // namespace quarry::kernel_test
