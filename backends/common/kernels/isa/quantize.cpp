@@ -45,7 +45,9 @@ struct Quantiser {
 };
 
 template <bool division, class T>
-void quantise_part(const Quantiser &by, const float *x, T *y, std::int64_t count) noexcept {
+__attribute__((noinline)) void quantise_part(const Quantiser &by, const float *x, void *to,
+                                             std::int64_t count) noexcept {
+  T *const y = static_cast<T *>(to);
   const Quantiser q = by;
   const std::int32_t zero = q.zero;
   std::int64_t i = 0;
@@ -78,22 +80,32 @@ void quantise_part(const Quantiser &by, const float *x, T *y, std::int64_t count
   }
 }
 
+using QuantisePart = decltype(&quantise_part<false, std::uint8_t>);
+QuantisePart quantise_part_of(std::uint32_t dtype, bool divides) noexcept {
+  QuantisePart part = nullptr;
+  with_dtype(dtype, [&](auto tag) {
+    part = divides ? quantise_part<true, decltype(tag)> : quantise_part<false, decltype(tag)>;
+  });
+  return part;
+}
+
 void quantise_all(const Call &call, const float *x, std::int64_t count, const Quant &to) noexcept {
   const Quantiser by(to);
-  with_dtype(to.dtype, [&](auto tag) {
-    auto *const y = call.operand<decltype(tag)>(1);
-    call.threads.run(static_cast<std::uint64_t>(count), kGrain,
-                     [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
-                       const auto n = static_cast<std::int64_t>(end - begin);
-                       if (by.divides) quantise_part<true>(by, x + begin, y + begin, n);
-                       else quantise_part<false>(by, x + begin, y + begin, n);
-                     });
-  });
+  const QuantisePart part = quantise_part_of(to.dtype, by.divides);
+  auto *const y = call.operand<std::byte>(1);
+  call.threads.run(static_cast<std::uint64_t>(count), kGrain,
+                   [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
+                     part(by, x + begin, y + begin * static_cast<std::uint64_t>(quant_bytes(to.dtype)),
+                          static_cast<std::int64_t>(end - begin));
+                   });
 }
 
 // Quotients by a scale and rounded sums with a zero point for each element.
 template <class T>
-void quantise_each(const float *x, const float *scales, const T *zeros, T *y, std::int64_t count) noexcept {
+__attribute__((noinline)) void quantise_each(const float *x, const float *scales, const void *given_zeros, void *to,
+                                             std::int64_t count) noexcept {
+  const T *const zeros = static_cast<const T *>(given_zeros);
+  T *const y = static_cast<T *>(to);
   constexpr bool is_signed = T(-1) < T(0);
   constexpr std::int32_t most = (1 << (8 * sizeof(T) - (is_signed ? 1 : 0))) - 1, least = is_signed ? -most - 1 : 0;
   const auto one = [](VecF v, VecF scale, VecI zero) __attribute__((always_inline)) {
@@ -122,19 +134,65 @@ QR_INLINE VecI whole(const T *p, int count) noexcept {
     return count == kLanes ? widen(p) : widen_part(p, count);
   }
 }
-template <bool each, class T>
-void dequantise_part(const T *x, const float *scales, const T *zeros, float *y, std::int64_t count) noexcept {
-  const VecF scale = splat(*scales);
-  const VecI zero = (zeros ? static_cast<std::int32_t>(*zeros) : 0) - VecI{};
-  const auto one = [&](std::int64_t i, int n) __attribute__((always_inline)) {
-    if constexpr (each)
-      return to_float(whole(x + i, n) - (zeros ? whole(zeros + i, n) : VecI{})) *
-             (n == kLanes ? load(scales + i) : load_part(scales + i, n));
-    return to_float(whole(x + i, n) - zero) * scale;
+template <class T>
+__attribute__((noinline)) void dequantise_part(const std::byte *from, float one_scale, std::int32_t one_zero, float *y,
+                                               std::int64_t count) noexcept {
+  const T *const x = reinterpret_cast<const T *>(from);
+  const VecF scale = splat(one_scale);
+  const VecI zero = splat(one_zero);
+  std::int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) store(y + i, to_float(whole(x + i, kLanes) - zero) * scale);
+  if (const int left = static_cast<int>(count - i); left > 0)
+    store_part(y + i, to_float(whole(x + i, left) - zero) * scale, left);
+}
+// The same with a scale, and a zero point if there are any, for each element.
+template <class T>
+__attribute__((noinline)) void dequantise_each(const std::byte *from, const float *scales, const std::byte *given_zeros,
+                                               float *y, std::int64_t count) noexcept {
+  const T *const x = reinterpret_cast<const T *>(from), *const zeros = reinterpret_cast<const T *>(given_zeros);
+  for (std::int64_t i = 0; i < count; i += kLanes) {
+    const int n = static_cast<int>(min_of<std::int64_t>(kLanes, count - i));
+    VecI v = whole(x + i, n);
+    if (zeros) v -= whole(zeros + i, n);
+    if (n == kLanes) store(y + i, to_float(v) * load(scales + i));
+    else store_part(y + i, to_float(v) * load_part(scales + i, n), n);
+  }
+}
+// body(T{}) for these.
+template <class Body>
+QR_INLINE void with_whole(std::uint32_t dtype, Body &&body) noexcept {
+  if (dtype == kI32) body(std::int32_t{});
+  else with_dtype(dtype, body);
+}
+
+// From one scale and zero point to others; Y by width (stored_flip()).
+struct Rescale {
+  float lo, hi, scale;
+  std::int32_t x_zero, y_zero, flip;
+};
+template <class X, class Y>
+__attribute__((noinline)) void rescale_part(const Rescale &by, const std::byte *from, std::byte *to,
+                                            std::int64_t count) noexcept {
+  const X *const x = reinterpret_cast<const X *>(from);
+  Y *const y = reinterpret_cast<Y *>(to);
+  const VecF lo = splat(by.lo), hi = splat(by.hi), scale = splat(by.scale);
+  const VecI x_zero = splat(by.x_zero), y_zero = splat(by.y_zero), flip = splat(by.flip);
+  const auto convert = [&](VecI v) __attribute__((always_inline)) {
+    return (round_to_int(clamp(to_float(v - x_zero) * scale, lo, hi)) + y_zero) ^ flip;
   };
   std::int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) store(y + i, one(i, kLanes));
-  if (const int left = static_cast<int>(count - i); left > 0) store_part(y + i, one(i, left), left);
+  for (; i + kLanes <= count; i += kLanes) narrow(y + i, convert(widen(x + i)));
+  if (const int left = static_cast<int>(count - i); left > 0)
+    narrow_part(y + i, convert(widen_part(x + i, left)), left);
+}
+
+std::int32_t stored_at(const std::byte *at, std::uint32_t dtype) noexcept {
+  std::int32_t value = 0;
+  with_whole(dtype, [&](auto tag) {
+    std::memcpy(&tag, at, sizeof tag);
+    value = tag;
+  });
+  return value;
 }
 
 // body(first element, how many, first of its scales) for what rows have of the elements of each task.
@@ -158,34 +216,33 @@ void for_rows(const Call &call, const QuantizeRows &p, Body &&body) noexcept {
 void run_QuantizeRows(const Call &call) {
   const auto &p = call.as<QuantizeRows>();
   const float *const x = call.operand<const float>(0), *const scales = call.operand<const float>(1);
-  with_dtype(p.dtype, [&](auto tag) {
-    using T = decltype(tag);
-    const T *const zeros = p.has_zeros ? call.operand<const T>(2) : nullptr;
-    T *const y = call.operand<T>(p.has_zeros ? 3 : 2);
-    for_rows(call, p, [&](std::int64_t at, std::int64_t count, std::int64_t entry) {
-      if (p.each) return quantise_each(x + at, scales + entry, zeros ? zeros + entry : nullptr, y + at, count);
-      const Quantiser by({p.dtype, zeros ? zeros[entry] : 0, scales[entry], 0});
-      if (by.divides) quantise_part<true>(by, x + at, y + at, count);
-      else quantise_part<false>(by, x + at, y + at, count);
-    });
+  const std::byte *const zeros = p.has_zeros ? call.operands[2] : nullptr;
+  std::byte *const y = call.operands[p.has_zeros ? 3 : 2];
+  const std::int64_t bytes = quant_bytes(p.dtype);
+  auto *each = quantise_each<std::uint8_t>;
+  with_dtype(p.dtype, [&](auto tag) { each = quantise_each<decltype(tag)>; });
+  for_rows(call, p, [&](std::int64_t at, std::int64_t count, std::int64_t entry) {
+    const std::byte *const zero = zeros ? zeros + entry * bytes : nullptr;
+    if (p.each) return each(x + at, scales + entry, zero, y + at * bytes, count);
+    const Quantiser by({p.dtype, zero ? stored_at(zero, p.dtype) : 0, scales[entry], 0});
+    quantise_part_of(p.dtype, by.divides)(by, x + at, y + at * bytes, count);
   });
 }
 
 void run_DequantizeRows(const Call &call) {
   const auto &p = call.as<QuantizeRows>();
   const float *const scales = call.operand<const float>(1);
+  const std::byte *const x = call.operands[0], *const zeros = p.has_zeros ? call.operands[2] : nullptr;
   float *const y = call.operand<float>(p.has_zeros ? 3 : 2);
-  const auto rows = [&](auto tag) {
-    using T = decltype(tag);
-    const T *const x = call.operand<const T>(0), *const zeros = p.has_zeros ? call.operand<const T>(2) : nullptr;
-    for_rows(call, p, [&](std::int64_t at, std::int64_t count, std::int64_t entry) {
-      const T *const zero = zeros ? zeros + entry : nullptr;
-      if (p.each) dequantise_part<true>(x + at, scales + entry, zero, y + at, count);
-      else dequantise_part<false>(x + at, scales + entry, zero, y + at, count);
-    });
-  };
-  if (p.dtype == kI32) rows(std::int32_t{});
-  else with_dtype(p.dtype, rows);
+  const std::int64_t bytes = p.dtype == kI32 ? 4 : quant_bytes(p.dtype);
+  auto *part = dequantise_part<std::int32_t>;
+  auto *each = dequantise_each<std::int32_t>;
+  with_whole(p.dtype, [&](auto tag) { part = dequantise_part<decltype(tag)>, each = dequantise_each<decltype(tag)>; });
+  for_rows(call, p, [&](std::int64_t at, std::int64_t count, std::int64_t entry) {
+    const std::byte *const zero = zeros ? zeros + entry * bytes : nullptr;
+    if (p.each) each(x + at * bytes, scales + entry, zero, y + at, count);
+    else part(x + at * bytes, scales[entry], zero ? stored_at(zero, p.dtype) : 0, y + at, count);
+  });
 }
 
 void run_Quantize(const Call &call) {
@@ -232,44 +289,38 @@ void run_DynamicQuantize(const Call &call) {
 
 void run_Dequantize(const Call &call) {
   const auto &p = call.as<Dequantize>();
+  const std::byte *const x = call.operands[0];
   float *const y = call.operand<float>(1);
-  const std::int32_t zero = p.x.zero;
-  const float scale = p.x.scale;
-  with_dtype(p.x.dtype, [&](auto tag) {
-    const auto *const x = call.operand<const decltype(tag)>(0);
-    call.threads.run(static_cast<std::uint64_t>(p.count), kGrain,
-                     [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
-                       std::uint64_t i = begin;
-                       for (; i + kLanes <= end; i += kLanes) store(y + i, to_float(widen(x + i) - zero) * scale);
-                       if (i < end) {
-                         const int left = static_cast<int>(end - i);
-                         store_part(y + i, to_float(widen_part(x + i, left) - zero) * scale, left);
-                       }
-                     });
-  });
+  const std::int64_t bytes = quant_bytes(p.x.dtype);
+  auto *part = dequantise_part<std::uint8_t>;
+  with_dtype(p.x.dtype, [&](auto tag) { part = dequantise_part<decltype(tag)>; });
+  call.threads.run(static_cast<std::uint64_t>(p.count), kGrain,
+                   [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
+                     part(x + static_cast<std::int64_t>(begin) * bytes, p.x.scale, p.x.zero, y + begin,
+                          static_cast<std::int64_t>(end - begin));
+                   });
 }
 
 void run_Requantize(const Call &call) {
   const auto &p = call.as<Requantize>();
-  const std::int32_t x_zero = p.x.zero, y_zero = p.y.zero;
-  const VecF lo = splat(static_cast<float>(p.lo - y_zero)), hi = splat(static_cast<float>(p.hi - y_zero));
-  const float scale = p.x.scale / p.y.scale;
-  const auto convert = [&](VecI v) { return round_to_int(clamp(to_float(v - x_zero) * scale, lo, hi)) + y_zero; };
-  with_dtype(p.x.dtype, [&](auto x_tag) {
-    with_dtype(p.y.dtype, [&](auto y_tag) {
-      const auto *const x = call.operand<const decltype(x_tag)>(0);
-      auto *const y = call.operand<decltype(y_tag)>(1);
-      call.threads.run(static_cast<std::uint64_t>(p.count), kGrain,
-                       [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
-                         std::uint64_t i = begin;
-                         for (; i + kLanes <= end; i += kLanes) narrow(y + i, convert(widen(x + i)));
-                         if (i < end) {
-                           const int left = static_cast<int>(end - i);
-                           narrow_part(y + i, convert(widen_part(x + i, left)), left);
-                         }
-                       });
-    });
+  const Rescale by{static_cast<float>(p.lo - p.y.zero),
+                   static_cast<float>(p.hi - p.y.zero),
+                   p.x.scale / p.y.scale,
+                   p.x.zero,
+                   p.y.zero + stored_flip(p.y.dtype),
+                   stored_flip(p.y.dtype)};
+  const std::byte *const x = call.operands[0];
+  std::byte *const y = call.operands[1];
+  const std::int64_t x_bytes = quant_bytes(p.x.dtype), y_bytes = quant_bytes(p.y.dtype);
+  auto *part = rescale_part<std::uint8_t, std::uint8_t>;
+  with_dtype(p.x.dtype, [&](auto tag) {
+    part = y_bytes == 1 ? rescale_part<decltype(tag), std::uint8_t> : rescale_part<decltype(tag), std::int16_t>;
   });
+  call.threads.run(static_cast<std::uint64_t>(p.count), kGrain,
+                   [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
+                     const auto at = static_cast<std::int64_t>(begin);
+                     part(by, x + at * x_bytes, y + at * y_bytes, static_cast<std::int64_t>(end) - at);
+                   });
 }
 
 }  // namespace quarry::kernels::QR_ISA
