@@ -157,7 +157,12 @@ struct Cell8 {
              const Factors *of) const noexcept {
     VecF sums[R][kGates] = {};
     if (!layer.from_nothing(step)) products<R>(r, block, states, 2 * r.row_bytes, of, sums);
-    for (int i = 0; i < R; ++i) layer.finish<kGates>(step, block, entry + i, false, nullptr, sums[i]);
+    for (int i = 0; i < R; ++i) finish(step, block, entry + i, sums[i]);
+  }
+  // (Once, and not for each number of rows.)
+  __attribute__((noinline)) void finish(std::int64_t step, std::int64_t block, std::int64_t entry,
+                                        VecF (&sums)[kGates]) const noexcept {
+    layer.finish<kGates>(step, block, entry, false, nullptr, sums);
   }
 
   void run_step(const Call &call, std::int64_t step) const noexcept {
