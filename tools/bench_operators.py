@@ -3,6 +3,7 @@
 """One-operator models (tools/operator_cases.py) at the sizes of real networks, timed on Quarry's cpu backend and on ONNX Runtime, one thread, alternating.
 
     tools/bench_operators.py --program build/tools/quarry [--only TEXT ...] [--from N --to N] [--rounds 3] [--json FILE] [--markdown FILE]
+    tools/bench_operators.py --program build/tools/quarry --against OTHER/tools/quarry ...      (another build of ours in ONNX Runtime's place)
     tools/bench_operators.py --pages FILE.json ... --markdown FILE
 
 Prints ours, theirs and the ratio for every case, the worst first. A ratio far over 1 is a cliff: an operator that real models use and that
@@ -42,7 +43,7 @@ class Theirs:
     def __init__(self):
         self.process = None
 
-    def run(self, path, seconds, files):
+    def run(self, path, seconds, files, _names):
         if not self.process:
             self.process = subprocess.Popen([sys.executable, "-c", ORT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         try:
@@ -61,6 +62,16 @@ def ours(program, path, seconds, names, files):
     given = [a for n, file in zip(names, files) for a in ("--input", f"{n}={file}")]
     r = subprocess.run([program, "bench", path, "--backend", "cpu", "--threads", "1", "--duration", str(seconds), "--json", "-", *given], capture_output=True, text=True)
     return {"ms": json.loads(r.stdout)["median_ms"]} if r.returncode == 0 else {"why": (r.stderr.strip() or f"ended with {r.returncode}").splitlines()[0][:200]}
+
+
+class Before:
+    """Another build of ours in ONNX Runtime's place: whether a change made something slower."""
+
+    def __init__(self, program):
+        self.program = program
+
+    def run(self, path, seconds, files, names):
+        return ours(self.program, path, seconds, names, files)
 
 
 def on_reference(program, path):
@@ -84,7 +95,7 @@ def time_case(name, case, o, theirs, folder):
     row = {"case": name, "ops": sorted(f"{d}.{op}" if d else op for d, op in case.ops), "ours_ms": None, "theirs_ms": None, "ratio": None, "why": "", "reference": on_reference(o.program, path)}
     ratios = []
     for _ in range(o.rounds):
-        them = {"why": row["why"]} if row["why"] else theirs.run(path, o.seconds, files)
+        them = {"why": row["why"]} if row["why"] else theirs.run(path, o.seconds, files, list(case.values))
         us = ours(o.program, path, o.seconds, list(case.values), files)
         if "ms" in us:
             row["ours_ms"] = min(us["ms"], row["ours_ms"] or us["ms"])
@@ -140,6 +151,7 @@ def markdown(rows, processor):
 def main():
     a = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     a.add_argument("--program")
+    a.add_argument("--against", metavar="PROGRAM", help="another build of quarry in ONNX Runtime's place")
     a.add_argument("--only", nargs="*", help="cases whose names have one of these texts in them; =NAME is the case of that name")
     a.add_argument("--from", type=int, default=0, dest="first", help="the place of the first case: a sweep in parts")
     a.add_argument("--to", type=int, help="one behind the place of the last")
@@ -158,7 +170,7 @@ def main():
         a.error("--program or --pages")
     else:
         from operator_cases import CASES
-        theirs, wanted = Theirs(), list(CASES)[o.first:o.to]
+        theirs, wanted = Before(o.against) if o.against else Theirs(), list(CASES)[o.first:o.to]
         with tempfile.TemporaryDirectory() as folder:
             for place, name in enumerate(wanted, o.first):
                 if o.only and not any(t == "=" + name or t.lower() in name.lower() for t in o.only):

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a release build weighs and what it took to compile: each library, plugin and object against its budget.
 
-  tools/sizes.py BUILD [--budgets FILE] [--top N] [--check]
+  tools/sizes.py BUILD [--budgets FILE] [--top N] [--also NAME=FILE] [--check [--times]]
 
 BUILD is a folder that meson made (--buildtype=release). Bytes are those of what is loaded: of a stripped file for libraries, plugins and programs, of the
 sections of code and data for objects. Seconds are those that ninja last took for an object, while others were compiled beside it. `--check` ends with 1 where
@@ -98,6 +98,7 @@ def main():
     parser.add_argument("build")
     parser.add_argument("--budgets", default=os.path.join(root, "tests/tidy/budgets.txt"))
     parser.add_argument("--top", type=int, default=25, help="objects to list, the largest and those that took longest (default 25)")
+    parser.add_argument("--also", metavar="NAME=FILE", action="append", default=[], help="another file to weigh, under the name that its budget has")
     parser.add_argument("--check", action="store_true", help="end with 1 where something is over its budget")
     parser.add_argument("--times", action="store_true", help="with --check: seconds too, for a build that nothing else ran beside")
     arguments = parser.parse_args()
@@ -120,6 +121,8 @@ def main():
 
     for name in wholes:
         add(name, stripped_bytes(os.path.join(arguments.build, name)), None)
+    for name, _, path in (one.partition("=") for one in arguments.also):
+        add(name, stripped_bytes(path), None)
     whole_count = len(rows)
     for name in objects:
         add(name, sizes.get(os.path.join(arguments.build, name), 0), seconds.get(name))

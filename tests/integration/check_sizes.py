@@ -1,0 +1,46 @@
+#!/usr/bin/env python3
+"""Sizes against tests/tidy/budgets.txt: a release build, and what an app takes of it for one instruction set: the cpu plugin alone, and bindings/c/hello.c linked
+statically with the cpu backend and without ONNX. That program runs a container, too: what is small must work.
+
+check_sizes.py BUILD_DIR SOURCE_ROOT WORK_DIR CONTAINER   (BUILD_DIR: a release build with all instruction sets)
+"""
+import glob
+import os
+import shutil
+import subprocess
+import sys
+
+build, root, work, container = (os.path.abspath(a) for a in sys.argv[1:5])
+ISA = "avx2"  # the one that most machines have
+
+
+def run(*command, **more):
+    done = subprocess.run(command, capture_output=True, text=True, **more)
+    if done.returncode != 0:
+        sys.exit(f"FAILED: {' '.join(command)}: exit status {done.returncode}, expected 0\n{done.stdout[-3000:]}{done.stderr[-3000:]}")
+    return done.stdout
+
+
+def configured(folder, *options):
+    if not os.path.exists(os.path.join(folder, "build.ninja")):
+        run("meson", "setup", folder, root, "--buildtype=release", "-Dprepare=false", "-Dtests=false", f"-Dkernel_isas={ISA}", *options)
+    return folder
+
+
+shared = configured(f"{work}/plugin")
+run("ninja", "-C", shared, "backends/cpu/quarry-backend-cpu.so")
+static = configured(f"{work}/static", "-Ddefault_library=static", "-Dstatic_backends=cpu")
+run("ninja", "-C", static, "runtime/libquarry.a")
+destdir = f"{work}/installed"
+shutil.rmtree(destdir, ignore_errors=True)
+run("meson", "install", "-C", static, "--no-rebuild", "--tags", "devel", "--destdir", destdir)
+environment = dict(os.environ, PKG_CONFIG_PATH=os.path.dirname(glob.glob(destdir + "/**/quarry.pc", recursive=True)[0]), PKG_CONFIG_SYSROOT_DIR=destdir)
+flags = run("pkg-config", "--static", "--cflags", "--libs", "quarry", env=environment).split()
+hello = f"{work}/hello"
+run("cc", "-std=c99", "-Os", f"{root}/bindings/c/hello.c", "-o", hello, *flags, "-Wl,--gc-sections")
+if ISA in open("/proc/cpuinfo", encoding="utf-8").read():
+    told = run(hello, container, "cpu")
+    if "scores" not in told:
+        sys.exit(f"FAILED: {hello} {container}: found {told!r}, expected scores")
+print(run("tools/sizes.py", build, "--check", "--top", "12", "--also", f"one-isa/quarry-backend-cpu.so={shared}/backends/cpu/quarry-backend-cpu.so",
+          "--also", f"one-isa/hello={hello}", cwd=root), end="")
