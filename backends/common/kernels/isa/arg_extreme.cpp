@@ -2,11 +2,12 @@
 // Where the greatest or least of lines stands. Of rows: first what it is, then where. Of lines whose elements lie
 // apart, side by side: both at once. Numbers of a width are compared as integers of that width, whose bits are changed
 // for those without a sign, and where the least are wanted.
+#include <type_traits>
+
 #include "backends/common/kernels/isa/double_vec.h"
 #include "backends/common/kernels/isa/kernels.h"
 #include "backends/common/kernels/isa/lanes.h"
 #include "backends/common/kernels/isa/number_vec.h"
-#include "base/dtype.h"
 
 namespace quarry::kernels::QR_ISA {
 
@@ -72,45 +73,6 @@ std::int64_t place(const float *x, std::int64_t n, bool last) noexcept {
 }
 std::int64_t place_of_f32(const float *x, std::int64_t n, bool least, bool last) noexcept {
   return least ? place<true>(x, n, last) : place<false>(x, n, last);
-}
-
-template <class T>
-inline constexpr bool kReal = false;
-template <>
-inline constexpr bool kReal<float> = true;
-template <>
-inline constexpr bool kReal<double> = true;
-
-// Integers of the width of T: what its bits are changed by.
-template <class T>
-struct Bits {
-  using Type = T;
-};
-template <>
-struct Bits<float> {
-  using Type = std::int32_t;
-};
-template <>
-struct Bits<double> {
-  using Type = std::int64_t;
-};
-template <class T>
-using BitsOf = typename Bits<T>::Type;
-
-template <class T>
-QR_INLINE typename Of<T>::Vec changed(typename Of<T>::Vec v, BitsOf<T> change) noexcept {
-  return reinterpret_cast<typename Of<T>::Vec>(reinterpret_cast<typename Of<BitsOf<T>>::Vec>(v) ^ change);
-}
-template <class T>
-QR_INLINE T changed(T v, BitsOf<T> change) noexcept {
-  return __builtin_bit_cast(T, static_cast<BitsOf<T>>(__builtin_bit_cast(BitsOf<T>, v) ^ change));
-}
-// Of NaN and a number the second.
-template <class V>
-QR_INLINE V greater_of(V a, V b) noexcept {
-  if constexpr (__is_same(V, VecD)) return max(a, b);
-  else if constexpr (__is_same(V, VecL)) return select_lanes(greater(a, b), a, b);
-  else return a > b ? a : b;
 }
 
 // The greatest lane of 16 bytes, none of which is NaN.
@@ -360,21 +322,6 @@ const Kind &kind_of(DType dtype) noexcept {
     default: return kKind<std::int64_t>;
   }
 }
-// What bits are changed by so that integers with a sign (and floats) order as is wanted; those beyond the type say
-// nothing.
-std::int64_t change_of(const ArgExtreme &p) noexcept {
-  const std::int64_t all = p.least ? -1 : 0;
-  switch (static_cast<DType>(p.dtype)) {
-    case DType::F32: return all & INT32_MIN;
-    case DType::F64: return all & INT64_MIN;
-    case DType::U8: return all ^ 0x80;
-    case DType::U16: return all ^ 0x8000;
-    case DType::U32: return all ^ INT32_MIN;
-    case DType::U64: return all ^ INT64_MIN;
-    default: return all;
-  }
-}
-
 void run_rows(const Call &call, const Kind &kind, std::int64_t bits, bool last) noexcept {
   const auto &p = call.as<ArgExtreme>();
   auto *const y = call.operand<std::int64_t>(1);
@@ -418,8 +365,8 @@ void run_ArgExtremeF32(const Call &call) {
 void run_ArgExtreme(const Call &call) {
   const auto &p = call.as<ArgExtreme>();
   const Kind &kind = kind_of(static_cast<DType>(p.dtype));
-  if (p.inner == 1) run_rows(call, kind, change_of(p), p.last != 0);
-  else run_lines(call, kind, change_of(p), p.last != 0);
+  if (p.inner == 1) run_rows(call, kind, change_to_order(static_cast<DType>(p.dtype), p.least != 0), p.last != 0);
+  else run_lines(call, kind, change_to_order(static_cast<DType>(p.dtype), p.least != 0), p.last != 0);
 }
 
 }  // namespace quarry::kernels::QR_ISA

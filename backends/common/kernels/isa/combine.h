@@ -4,18 +4,9 @@
 
 #include <type_traits>
 
-#include "backends/common/kernels/isa/vec.h"
+#include "backends/common/kernels/isa/numbers.h"
 
 namespace quarry::kernels::QR_ISA {
-
-template <class T>
-inline constexpr bool kReal = false;
-template <>
-inline constexpr bool kReal<float> = true;
-template <>
-inline constexpr bool kReal<double> = true;
-template <class T>
-inline constexpr bool kSigned = static_cast<T>(-1) < static_cast<T>(0);
 
 // What is compiled for T: sums and products of signed integers are those of unsigned ones.
 template <class T, bool wraps>

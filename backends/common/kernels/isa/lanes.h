@@ -50,6 +50,17 @@ QR_INLINE V select_lanes(Mask mask, V yes, V no) noexcept {
 #endif
 }
 
+// The greater of vectors, or of single elements; of NaN and a number the second. (Gcc sees a maximum in what is plainly
+// written, where there is one.)
+template <class V>
+QR_INLINE V greater_of(V a, V b) noexcept {
+  if constexpr (__is_same(V, VecD)) return max(a, b);
+#if defined(__SSE2__) && !defined(__SSE4_2__)
+  else if constexpr (__is_same(V, VecL)) return select_lanes(greater(a, b), a, b);
+#endif
+  else return a > b ? a : b;
+}
+
 // A bit for each lane of `v` that is not less than `least`.
 template <class Vec>
 QR_INLINE std::uint32_t lanes_from(Vec v, Vec least) noexcept {

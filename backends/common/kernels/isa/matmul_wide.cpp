@@ -2,6 +2,7 @@
 // Products of matrices of f64 and of integers of 32 and 64 bits, which wrap around. A panel of b's columns is copied,
 // and rows of a pass over it.
 #include "backends/common/kernels/isa/kernels.h"
+#include "backends/common/kernels/isa/number_vec.h"
 #include "backends/common/kernels/matmul_shape.h"
 #include "base/dtype.h"
 
@@ -18,21 +19,7 @@ constexpr int kRows = 4;
 constexpr int kVectors = 2;
 
 template <class T>
-struct Of {
-  static constexpr int kCount = kBytes / static_cast<int>(sizeof(T)), kColumns = kVectors * kCount;
-  typedef T Vec __attribute__((vector_size(QR_ISA_BYTES)));
-  struct __attribute__((packed, may_alias)) Memory {
-    Vec value;
-  };
-};
-template <class T>
-QR_INLINE typename Of<T>::Vec get(const T *p) noexcept {
-  return reinterpret_cast<const typename Of<T>::Memory *>(p)->value;
-}
-template <class T>
-QR_INLINE void put(T *p, typename Of<T>::Vec v) noexcept {
-  reinterpret_cast<typename Of<T>::Memory *>(p)->value = v;
-}
+inline constexpr int kColumnsOf = kVectors *Of<T>::kCount;
 
 // y[0..rows][0..columns] (+)= a * panel over `depth`.
 template <int rows, class T>
@@ -51,11 +38,11 @@ QR_INLINE void tile(const T *a, std::int64_t a_row, std::int64_t a_col, const T 
   }
   QR_UNROLL for (int r = 0; r < rows; ++r) {
     T *const to = y + r * y_row;
-    if (columns == Of<T>::kColumns) {
+    if (columns == kColumnsOf<T>) {
       QR_UNROLL for (int v = 0; v < kVectors; ++v)
           put(to + v * kCount, add ? static_cast<V>(get(to + v * kCount) + sums[r][v]) : sums[r][v]);
     } else {
-      T row[Of<T>::kColumns];
+      T row[kColumnsOf<T>];
       QR_UNROLL for (int v = 0; v < kVectors; ++v) put(row + v * kCount, sums[r][v]);
       for (std::int64_t c = 0; c < columns; ++c) to[c] = add ? static_cast<T>(to[c] + row[c]) : row[c];
     }
@@ -65,7 +52,7 @@ QR_INLINE void tile(const T *a, std::int64_t a_row, std::int64_t a_col, const T 
 // One panel of columns of one matrix.
 template <class T>
 void run_panel(const MatMulWide &p, const T *a, const T *b, T *y, std::int64_t columns, T *panel) noexcept {
-  constexpr int kColumns = Of<T>::kColumns;
+  constexpr int kColumns = kColumnsOf<T>;
   for (std::int64_t from = 0; from == 0 || from < p.k; from += kWideDepth) {
     const std::int64_t depth = min_of(kWideDepth, p.k - from);
     const T *const chunk = b + from * p.b_row;
@@ -94,7 +81,7 @@ void run_as(const Call &call) {
   std::int64_t batches = 1;
   for (const std::int64_t dim : p.batch) batches *= dim;
   if (batches == 0 || p.m == 0 || p.n == 0) return;
-  constexpr std::int64_t kColumns = Of<T>::kColumns;
+  constexpr std::int64_t kColumns = kColumnsOf<T>;
   const std::int64_t panels = ceil_div(p.n, kColumns);
   const double each = 2.0 * static_cast<double>(p.m) * static_cast<double>(p.k + 1) * kColumns;
   call.threads.run(static_cast<std::uint64_t>(batches * panels), static_cast<std::uint64_t>(1 + kWorthSharing / each),

@@ -7,6 +7,15 @@
 
 namespace quarry::kernels::QR_ISA {
 
+template <class T>
+inline constexpr bool kReal = false;
+template <>
+inline constexpr bool kReal<float> = true;
+template <>
+inline constexpr bool kReal<double> = true;
+template <class T>
+inline constexpr bool kSigned = static_cast<T>(-1) < static_cast<T>(0);
+
 // body(T{}) for f32, f64 and integers of 8 to 64 bits.
 template <class Body>
 QR_INLINE void with_number(DType dtype, Body &&body) noexcept {
