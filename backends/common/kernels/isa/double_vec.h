@@ -233,15 +233,26 @@ QR_INLINE VecD cosine_near(VecD x) noexcept {
   return of_bits(bits_of(value) ^ ((turn & splat(std::int64_t{2})) << 62));
 }
 
-template <class F>
-QR_INLINE void map(const double *x, double *y, std::int64_t count, F f) noexcept {
+// f of each element. Of a short function two vectors at a time; of a long one processors work on several vectors by
+// themselves.
+template <bool is_short, class F>
+QR_INLINE void map_as(const double *x, double *y, std::int64_t count, F f) noexcept {
   std::int64_t i = 0;
-  for (; i + 2 * kDoubles <= count; i += 2 * kDoubles) {  // two chains of operations side by side
-    const VecD a = f(load(x + i)), b = f(load(x + i + kDoubles));
-    store(y + i, a), store(y + i + kDoubles, b);
-  }
+  if constexpr (is_short)
+    for (; i + 2 * kDoubles <= count; i += 2 * kDoubles) {
+      const VecD a = f(load(x + i)), b = f(load(x + i + kDoubles));
+      store(y + i, a), store(y + i + kDoubles, b);
+    }
   for (; i + kDoubles <= count; i += kDoubles) store(y + i, f(load(x + i)));
   if (const int rest = static_cast<int>(count - i); rest > 0) store_part(y + i, f(load_part(x + i, rest)), rest);
+}
+template <class F>
+QR_INLINE void map(const double *x, double *y, std::int64_t count, F f) noexcept {
+  map_as<true>(x, y, count, f);
+}
+template <class F>
+QR_INLINE void map_long(const double *x, double *y, std::int64_t count, F f) noexcept {
+  map_as<false>(x, y, count, f);
 }
 
 }  // namespace quarry::kernels::QR_ISA

@@ -59,14 +59,14 @@ void activate_row(Act kind, double a_, double b_, const double *x, double *y, st
     case Act::HardSigmoid: return map(x, y, count, [=](VecD v) { return clamp(fma(a, v, b), zero, one); });
     case Act::HardSwish:
       return map(x, y, count, [=](VecD v) { return v * clamp(v / splat(6.0) + splat(0.5), zero, one); });
-    case Act::Sigmoid: return map(x, y, count, [](VecD v) { return sigmoid(v); });
-    case Act::Silu: return map(x, y, count, [=](VecD v) { return v * sigmoid(a * v); });
-    case Act::Tanh: return map(x, y, count, [](VecD v) { return tanh(v); });
-    case Act::Elu: return map(x, y, count, [=](VecD v) { return elu(v, a); });
-    case Act::Softplus: return map(x, y, count, [](VecD v) { return softplus(v); });
-    case Act::Mish: return map(x, y, count, [](VecD v) { return v * tanh(softplus(v)); });
-    case Act::Exp: return map(x, y, count, [](VecD v) { return exp(v); });
-    case Act::Log: return map(x, y, count, [](VecD v) { return log(v); });
+    case Act::Sigmoid: return map_long(x, y, count, [](VecD v) { return sigmoid(v); });
+    case Act::Silu: return map_long(x, y, count, [=](VecD v) { return v * sigmoid(a * v); });
+    case Act::Tanh: return map_long(x, y, count, [](VecD v) { return tanh(v); });
+    case Act::Elu: return map_long(x, y, count, [=](VecD v) { return elu(v, a); });
+    case Act::Softplus: return map_long(x, y, count, [](VecD v) { return softplus(v); });
+    case Act::Mish: return map_long(x, y, count, [](VecD v) { return v * tanh(softplus(v)); });
+    case Act::Exp: return map_long(x, y, count, [](VecD v) { return exp(v); });
+    case Act::Log: return map_long(x, y, count, [](VecD v) { return log(v); });
     case Act::Sqrt: return map(x, y, count, [](VecD v) { return sqrt(v); });
     case Act::Reciprocal: return map(x, y, count, [=](VecD v) { return one / v; });
     case Act::Abs: return map(x, y, count, [](VecD v) { return abs(v); });
@@ -112,8 +112,8 @@ void softmax_row(const double *x, double *y, std::int64_t n, bool log_of_it) noe
   map(y, y, n, [=](VecD v) { return v * factor; });
 }
 // A few lines side by side, their elements `step` apart.
-void softmax_columns(const double *x, double *y, std::int64_t n, std::int64_t step, int lanes,
-                     bool log_of_it) noexcept {
+__attribute__((noinline)) void softmax_columns(const double *x, double *y, std::int64_t n, std::int64_t step, int lanes,
+                                               bool log_of_it) noexcept {
   const auto from = [&](const double *p) __attribute__((always_inline)) {
     return lanes == kDoubles ? load(p) : load_part(p, lanes);
   };
@@ -139,17 +139,17 @@ void function_row(ElementOp op, double a_, double b_, const double *x, double *y
   const VecD zero{}, one = splat(1.0), a = splat(a_), b = splat(b_);
   switch (op) {
     case ElementOp::Softsign: return map(x, y, count, [=](VecD v) { return v / (one + abs(v)); });
-    case ElementOp::Selu: return map(x, y, count, [=](VecD v) { return b * elu(v, a); });
+    case ElementOp::Selu: return map_long(x, y, count, [=](VecD v) { return b * elu(v, a); });
     case ElementOp::Celu:
-      return map(x, y, count, [=](VecD v) { return v < zero ? a * expm1_of_negative(min(zero, v / a)) : v; });
+      return map_long(x, y, count, [=](VecD v) { return v < zero ? a * expm1_of_negative(min(zero, v / a)) : v; });
     case ElementOp::ThresholdedRelu: return map(x, y, count, [=](VecD v) { return v > a ? v : zero; });
     case ElementOp::Shrink:
       return map(x, y, count, [=](VecD v) { return v < -a ? v + b : v > a ? v - b : v != v ? v : zero; });
-    case ElementOp::Sin: return map(x, y, count, [](VecD v) { return wave<ElementOp::Sin>(v); });
-    case ElementOp::Cos: return map(x, y, count, [](VecD v) { return wave<ElementOp::Cos>(v); });
-    case ElementOp::Tan: return map(x, y, count, [](VecD v) { return wave<ElementOp::Tan>(v); });
-    case ElementOp::Sinh: return map(x, y, count, [](VecD v) { return sinh(v); });
-    case ElementOp::Cosh: return map(x, y, count, [](VecD v) { return cosh(v); });
+    case ElementOp::Sin: return map_long(x, y, count, [](VecD v) { return wave<ElementOp::Sin>(v); });
+    case ElementOp::Cos: return map_long(x, y, count, [](VecD v) { return wave<ElementOp::Cos>(v); });
+    case ElementOp::Tan: return map_long(x, y, count, [](VecD v) { return wave<ElementOp::Tan>(v); });
+    case ElementOp::Sinh: return map_long(x, y, count, [](VecD v) { return sinh(v); });
+    case ElementOp::Cosh: return map_long(x, y, count, [](VecD v) { return cosh(v); });
     default: return;
   }
 }
