@@ -2,8 +2,11 @@
 // The k greatest or least of lines. Elements become integers that order as they do. A bound that at least k of them
 // reach is found by counting (of the greatest of groups, where k is small beside the line), those that reach it are
 // collected, and only they are put in order.
+#include <type_traits>
+
 #include "backends/common/kernels/isa/lanes.h"
 #include "backends/common/kernels/isa/kernels.h"
+#include "backends/common/kernels/isa/numbers.h"
 #include "backends/common/kernels/isa/transpose.h"
 #include "backends/common/kernels/top_k_shape.h"
 
@@ -45,25 +48,18 @@ QR_INLINE VecL key_of(VecD x) noexcept {
   return x != x ? splat(INT64_MAX) : key;
 }
 
-template <class T>
-inline constexpr bool kIsReal = false;
-template <>
-inline constexpr bool kIsReal<float> = true;
-template <>
-inline constexpr bool kIsReal<double> = true;
-
 // The keys of n elements, of which the greatest are wanted; `flip`: all bits where the least are. Behind them stands
 // the least key.
 template <class T, class K>
-void make_keys(const T *x, std::int64_t n, K flip, K *keys) noexcept {
+void make_keys(const std::byte *from, std::int64_t n, K flip, K *keys) noexcept {
+  const T *const x = reinterpret_cast<const T *>(from);
   std::int64_t i = 0;
-  if constexpr (kIsReal<T>) {
+  if constexpr (kReal<T>) {
     constexpr int kCount = Of<K>::kCount;
     for (; i + kCount <= n; i += kCount) put_keys(keys + i, key_of(load(x + i)) ^ splat(flip));
     if (i < n) put_keys(keys + i, key_of(load_part(x + i, static_cast<int>(n - i))) ^ splat(flip));
   } else {
-    constexpr bool is_signed = static_cast<T>(-1) < 0;
-    const K change = static_cast<K>(flip ^ (is_signed || sizeof(T) < sizeof(K) ? K{0} : Of<K>::kLeast));
+    const K change = static_cast<K>(flip ^ (kSigned<T> || sizeof(T) < sizeof(K) ? K{0} : Of<K>::kLeast));
     for (; i < n; ++i) keys[i] = static_cast<K>(static_cast<K>(x[i]) ^ change);
   }
   for (i = n; i < n + kTopKPadding; ++i) keys[i] = Of<K>::kLeast;
@@ -247,12 +243,15 @@ struct Room {
   std::int32_t *places, *order;
 };
 
+template <class K>
+using MakeKeys = void (*)(const std::byte *from, std::int64_t n, K flip, K *keys) noexcept;
+
 // The places of the best k, in order.
-template <class T, class K>
-const std::int32_t *choose(const TopK &p, const T *x, const Room<K> &room) noexcept {
+template <class K>
+const std::int32_t *choose(const TopK &p, const std::byte *x, MakeKeys<K> make, const Room<K> &room) noexcept {
   constexpr int kCount = Of<K>::kCount;
   const std::int64_t n = p.n, k = p.k;
-  make_keys<T, K>(x, n, p.least ? static_cast<K>(-1) : K{0}, room.keys);
+  make(x, n, p.least ? static_cast<K>(-1) : K{0}, room.keys);
   const std::int64_t vectors = n / kCount, padded = ceil_div<std::int64_t>(n, kCount) * kCount, enough = k + k / 8 + 16,
                      most = top_k_candidates(p);
   std::int64_t count = n;
@@ -285,11 +284,28 @@ const std::int32_t *choose(const TopK &p, const T *x, const Room<K> &room) noexc
   return room.order;
 }
 
-template <class T, class K>
-void run_as(const Call &call) {
+// to[i * step] = x[places[i]].
+template <class T>
+void put_values(const std::byte *x, const std::int32_t *places, std::int64_t count, std::byte *to,
+                std::int64_t step) noexcept {
+  for (std::int64_t i = 0; i < count; ++i)
+    reinterpret_cast<T *>(to)[i * step] = reinterpret_cast<const T *>(x)[places[i]];
+}
+void put_values(std::int64_t width, const std::byte *x, const std::int32_t *places, std::int64_t count, std::byte *to,
+                std::int64_t step) noexcept {
+  switch (width) {
+    case 1: return put_values<std::uint8_t>(x, places, count, to, step);
+    case 2: return put_values<std::uint16_t>(x, places, count, to, step);
+    case 4: return put_values<std::uint32_t>(x, places, count, to, step);
+    default: return put_values<std::uint64_t>(x, places, count, to, step);
+  }
+}
+
+// Elements of `width` bytes.
+template <class K>
+void run_as(const Call &call, std::int64_t width, MakeKeys<K> make) {
   const auto &p = call.as<TopK>();
-  const T *const from = call.operand<const T>(0);
-  T *const values = p.has_values ? call.operand<T>(1) : nullptr;
+  std::byte *const values = p.has_values ? call.operands[1] : nullptr;
   std::int64_t *const indices = p.has_indices ? call.operand<std::int64_t>(1 + p.has_values) : nullptr;
   const TopKRoom at = top_k_room(p);
   const std::int64_t columns = top_k_columns(p), parts = ceil_div(p.inner, columns);
@@ -305,40 +321,32 @@ void run_as(const Call &call) {
                      for (auto task = static_cast<std::int64_t>(begin); task < static_cast<std::int64_t>(end); ++task) {
                        const std::int64_t outer = task / parts, first = task % parts * columns,
                                           count = min_of(columns, p.inner - first);
-                       const T *x = from + outer * p.n * p.inner + first;
+                       const std::byte *x = call.operands[0] + (outer * p.n * p.inner + first) * width;
                        if (p.inner > 1) {
-                         constexpr auto kWidth = static_cast<std::int64_t>(sizeof(T));
-                         transpose(kWidth, reinterpret_cast<const std::byte *>(x), scratch + at.lines, p.n, count,
-                                   p.inner * kWidth, p.n * kWidth);
-                         x = reinterpret_cast<const T *>(scratch + at.lines);
+                         transpose(width, x, scratch + at.lines, p.n, count, p.inner * width, p.n * width);
+                         x = scratch + at.lines;
                        }
-                       for (std::int64_t line = 0; line < count; ++line, x += p.n) {
-                         const std::int32_t *const places = choose<T, K>(p, x, room);
+                       for (std::int64_t line = 0; line < count; ++line, x += p.n * width) {
+                         const std::int32_t *const places = choose(p, x, make, room);
                          const std::int64_t to = outer * p.k * p.inner + first + line;
-                         if (values)
-                           for (std::int64_t i = 0; i < p.k; ++i) values[to + i * p.inner] = x[places[i]];
+                         if (values) put_values(width, x, places, p.k, values + to * width, p.inner);
                          if (indices)
                            for (std::int64_t i = 0; i < p.k; ++i) indices[to + i * p.inner] = places[i];
                        }
                      }
                    });
 }
+template <class T>
+void run_of(const Call &call) {
+  using K = std::conditional_t<sizeof(T) == 8, std::int64_t, std::int32_t>;
+  run_as<K>(call, sizeof(T), make_keys<T, K>);
+}
 
 }  // namespace
 
 void run_TopK(const Call &call) {
-  switch (static_cast<DType>(call.as<TopK>().dtype)) {
-    case DType::F32: return run_as<float, std::int32_t>(call);
-    case DType::F64: return run_as<double, std::int64_t>(call);
-    case DType::I8: return run_as<std::int8_t, std::int32_t>(call);
-    case DType::U8: return run_as<std::uint8_t, std::int32_t>(call);
-    case DType::I16: return run_as<std::int16_t, std::int32_t>(call);
-    case DType::U16: return run_as<std::uint16_t, std::int32_t>(call);
-    case DType::I32: return run_as<std::int32_t, std::int32_t>(call);
-    case DType::U32: return run_as<std::uint32_t, std::int32_t>(call);
-    case DType::I64: return run_as<std::int64_t, std::int64_t>(call);
-    default: return run_as<std::uint64_t, std::int64_t>(call);
-  }
+  with_number(
+      static_cast<DType>(call.as<TopK>().dtype), [&]<class T>(T) __attribute__((always_inline)) { run_of<T>(call); });
 }
 
 }  // namespace quarry::kernels::QR_ISA
