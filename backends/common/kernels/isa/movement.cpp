@@ -55,8 +55,9 @@ QR_INLINE void copy_line_as(const std::byte *from, std::byte *to, std::int64_t c
       for (std::int64_t i = 0; i < count; ++i) *reinterpret_cast<T *>(to + i * to_step) = value;
     return;
   }
-  for (std::int64_t i = 0; i < count; ++i)
-    *reinterpret_cast<T *>(to + i * to_step) = *reinterpret_cast<const T *>(from + i * from_step);
+  // (A short loop takes twice as long where it lies badly.)
+  _Pragma("GCC unroll 4") for (std::int64_t i = 0; i < count; ++i) * reinterpret_cast<T *>(to + i * to_step) =
+      *reinterpret_cast<const T *>(from + i * from_step);
 }
 template <int bytes>
 QR_INLINE void copy_units(const std::byte *from, std::byte *to, std::int64_t count, std::int64_t from_step,

@@ -47,7 +47,8 @@ template <std::size_t size>
 void replace(std::byte *y, const std::int64_t *to, std::int64_t count, const std::byte *updates,
              std::int64_t row_bytes) noexcept {
   const std::size_t bytes = size ? size : static_cast<std::size_t>(row_bytes);
-  for (std::int64_t t = 0; t < count; ++t, updates += bytes) std::memcpy(y + to[t], updates, bytes);
+  _Pragma("GCC unroll 4") for (std::int64_t t = 0; t < count; ++t)
+      std::memcpy(y + to[t], updates + static_cast<std::size_t>(t) * bytes, bytes);
 }
 Put replacing(std::int64_t row_bytes) noexcept {
   switch (row_bytes) {
