@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Comparisons of integers as bits.
+// Comparisons as masks and as bits.
 #pragma once
 
 #include "backends/common/kernels/isa/double_vec.h"
