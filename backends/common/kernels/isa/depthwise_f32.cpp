@@ -30,23 +30,18 @@ struct Row {
   std::int64_t tap_rows;  // that lie inside
   const float *w;         // taps of the first vector of channels, at the first tap row
   std::int64_t y;         // first output pixel of the row
-  Residual residual;      // that put() adds
+  VecF low, high;         // of what is stored
 };
 
-template <class Lanes, class F>
-QR_INLINE void put(const Row &row, std::int64_t pixel, std::int64_t c, VecF v, Lanes lanes, F act) noexcept {
-  const DepthwiseF32 &p = row.d.p;
-  const float *const r = row.d.r + pixel * p.r_stride + c;
-  if (row.residual == Residual::BeforeAct) v += lanes.get(r);
-  v = act(v);
-  if (row.residual == Residual::AfterAct) v += lanes.get(r);
-  lanes.put(row.d.y + pixel * p.y_stride + c, v);
+template <class Lanes>
+QR_INLINE void put(const Row &row, std::int64_t pixel, std::int64_t c, VecF v, Lanes lanes) noexcept {
+  lanes.put(row.d.y + pixel * row.d.p.y_stride + c, clamp(v, row.low, row.high));
 }
 
 // MR pixels from output column ox on, all of whose taps lie inside of the image. KW and SW 0: as the parameters say
 // (and dilation 1 otherwise).
-template <int MR, int KW, int SW, class Lanes, class F>
-QR_INLINE void interior(const Row &row, std::int64_t ox, std::int64_t c, Lanes lanes, F act) noexcept {
+template <int MR, int KW, int SW, class Lanes>
+QR_INLINE void interior(const Row &row, std::int64_t ox, std::int64_t c, Lanes lanes) noexcept {
   const DepthwiseF32 &p = row.d.p;
   const Window &win = p.window;
   const std::int64_t stride = p.x_stride;
@@ -74,13 +69,12 @@ QR_INLINE void interior(const Row &row, std::int64_t ox, std::int64_t c, Lanes l
   }
   const VecF bias =
       row.d.bias ? load(row.d.bias + c) : VecF{};  // last, so that the sum before it is rounded at its own size
-  QR_UNROLL for (int i = 0; i < MR; ++i) put(row, row.y + ox + i, c, acc[i] + bias, lanes, act);
+  QR_UNROLL for (int i = 0; i < MR; ++i) put(row, row.y + ox + i, c, acc[i] + bias, lanes);
 }
 
 // One pixel, some of whose taps may lie outside: taps [first, last) of each row do not.
-template <class Lanes, class F>
-QR_INLINE void border(const Row &row, std::int64_t ox, std::int64_t first, std::int64_t last, std::int64_t c,
-                      Lanes lanes, F act) noexcept {
+__attribute__((noinline)) void border(const Row &row, std::int64_t ox, std::int64_t first, std::int64_t last,
+                                      std::int64_t c, WholeOrPart lanes) noexcept {
   const DepthwiseF32 &p = row.d.p;
   const Window &win = p.window;
   VecF acc{};
@@ -90,22 +84,22 @@ QR_INLINE void border(const Row &row, std::int64_t ox, std::int64_t first, std::
     for (std::int64_t kx = first; kx < last; ++kx)
       acc =
           fma(lanes.get(row.x + ky * row.x_row + (column + kx * win.dw) * p.x_stride + c), load(w + kx * kLanes), acc);
-  put(row, row.y + ox, c, row.d.bias ? acc + load(row.d.bias + c) : acc, lanes, act);
+  put(row, row.y + ox, c, row.d.bias ? acc + load(row.d.bias + c) : acc, lanes);
 }
 
 constexpr int kTile = 7;  // pixels: what the usual widths are multiples of
 
 // kTile pixels from output column ox on, whole vectors of channels. Of the columns of input that they see, the first
 // `left` and the last `right` lie outside.
-template <int KW, int SW, class F>
-__attribute__((noinline)) void tile(const Row &row, std::int64_t ox, std::int64_t left, std::int64_t right,
-                                    F act) noexcept {
+template <int KW, int SW>
+__attribute__((noinline)) void tile(const Row &row, std::int64_t ox, std::int64_t left, std::int64_t right) noexcept {
   constexpr int kColumns = (kTile - 1) * SW + KW, kEdge = KW / 2;
   const DepthwiseF32 &p = row.d.p;
   const std::int64_t stride = p.x_stride, x_row = row.x_row, y_stride = p.y_stride, rows = row.tap_rows,
                      vector_taps = std::int64_t{p.window.kh} * KW * kLanes;
   const std::int64_t vectors = p.c / kLanes, first = ox * SW - p.window.pad_left;
   const float *x = row.x + first * stride, *w = row.w, *bias = row.d.bias;
+  const VecF low = row.low, high = row.high;
   float *y = row.d.y + (row.y + ox) * y_stride;
   for (std::int64_t v = 0; v < vectors; ++v, x += kLanes, w += vector_taps, y += kLanes) {
     VecF acc[kTile];
@@ -131,11 +125,7 @@ __attribute__((noinline)) void tile(const Row &row, std::int64_t ox, std::int64_
     }
     const VecF b =
         bias ? load(bias + v * kLanes) : VecF{};  // last, so that the sum before it is rounded at its own size
-    if (row.residual == Residual::None) {
-      QR_UNROLL for (int i = 0; i < kTile; ++i) store(y + i * y_stride, act(acc[i] + b));
-    } else {
-      QR_UNROLL for (int i = 0; i < kTile; ++i) put(row, row.y + ox + i, v * kLanes, acc[i] + b, Whole{}, act);
-    }
+    QR_UNROLL for (int i = 0; i < kTile; ++i) store(y + i * y_stride, clamp(acc[i] + b, low, high));
   }
 }
 
@@ -147,9 +137,8 @@ inline constexpr bool kPairs = false;
 
 // The same of two rows one below the other, 3 taps high and wide, all of whose rows of taps lie inside: what both see
 // is read once. Sums are made in the same order.
-template <class F>
-__attribute__((noinline)) void tile_pair(const Row &row, std::int64_t ox, std::int64_t left, std::int64_t right,
-                                         F act) noexcept {
+__attribute__((noinline)) void tile_pair(const Row &row, std::int64_t ox, std::int64_t left,
+                                         std::int64_t right) noexcept {
   constexpr int kSide = 3, kColumns = kTile - 1 + kSide;
   const DepthwiseF32 &p = row.d.p;
   const std::int64_t stride = p.x_stride, x_row = row.x_row, y_stride = p.y_stride, y_row = p.window.ow * y_stride;
@@ -157,6 +146,7 @@ __attribute__((noinline)) void tile_pair(const Row &row, std::int64_t ox, std::i
   // Tiles until one that is fetched ahead: some vectors' time.
   const std::int64_t ahead = vectors < 4 ? 4 / vectors : 1;
   const float *x = row.x + first * stride, *w = row.w, *bias = row.d.bias;
+  const VecF low = row.low, high = row.high;
   float *y = row.d.y + (row.y + ox) * y_stride;
   for (std::int64_t v = 0; v < vectors; ++v, x += kLanes, w += kSide * kSide * kLanes, y += kLanes) {
     VecF acc[2][kTile], taps[kSide][kSide];
@@ -184,27 +174,22 @@ __attribute__((noinline)) void tile_pair(const Row &row, std::int64_t ox, std::i
     }
     const VecF b = bias ? load(bias + v * kLanes) : VecF{};
     QR_UNROLL for (int of = 0; of < 2; ++of) {
-      if (row.residual == Residual::None) {
-        QR_UNROLL for (int i = 0; i < kTile; ++i) store(y + of * y_row + i * y_stride, act(acc[of][i] + b));
-      } else {
-        QR_UNROLL for (int i = 0; i < kTile; ++i)
-            put(row, row.y + of * p.window.ow + ox + i, v * kLanes, acc[of][i] + b, Whole{}, act);
-      }
+      QR_UNROLL for (int i = 0; i < kTile; ++i) store(y + of * y_row + i * y_stride, clamp(acc[of][i] + b, low, high));
     }
   }
 }
 
-template <int MR, int KW, int SW, class F>
-QR_INLINE void interior_channels(const Row &row, std::int64_t ox, std::int64_t c, F act) noexcept {
+template <int MR, int KW, int SW>
+QR_INLINE void interior_channels(const Row &row, std::int64_t ox, std::int64_t c) noexcept {
   const std::int64_t end = row.d.p.c;
-  for (; c + kLanes <= end; c += kLanes) interior<MR, KW, SW>(row, ox, c, Whole{}, act);
-  if (c < end) interior<MR, KW, SW>(row, ox, c, Part{static_cast<int>(end - c)}, act);
+  for (; c + kLanes <= end; c += kLanes) interior<MR, KW, SW>(row, ox, c, Whole{});
+  if (c < end) interior<MR, KW, SW>(row, ox, c, Part{static_cast<int>(end - c)});
 }
 
 // The pixels [ox, end), all of whose taps lie inside, as a line: the weights that `row` has are repeated for as many
 // pixels as a vector holds.
-template <int KW, class F>
-QR_INLINE void line(const Row &row, std::int64_t ox, std::int64_t end, F act) noexcept {
+template <int KW>
+QR_INLINE void line(const Row &row, std::int64_t ox, std::int64_t end) noexcept {
   constexpr int kVectors = 4;
   const std::int64_t c = row.d.p.c, length = (end - ox) * c, x_row = row.x_row;
   const float *const x = row.x + (ox - row.d.p.window.pad_left) * c;
@@ -219,16 +204,16 @@ QR_INLINE void line(const Row &row, std::int64_t ox, std::int64_t end, F act) no
         const VecF tap = load(w);
         QR_UNROLL for (int i = 0; i < N; ++i) acc[i] = fma(lanes.get(from + kx * c + i * kLanes), tap, acc[i]);
       }
-    QR_UNROLL for (int i = 0; i < N; ++i) put(row, row.y + ox, at + i * kLanes, acc[i] + bias, lanes, act);
+    QR_UNROLL for (int i = 0; i < N; ++i) put(row, row.y + ox, at + i * kLanes, acc[i] + bias, lanes);
   };
   constexpr std::int64_t kStep = kVectors * kLanes;
   std::int64_t at = 0;
   for (; at + kStep <= length; at += kStep) vectors(std::integral_constant<int, kVectors>{}, at, Whole{});
   // The last ones may begin within those before them, as the last tile may.
-  if (at < length && length >= kStep && (row.residual == Residual::None || row.d.r != row.d.y))
-    return vectors(std::integral_constant<int, kVectors>{}, length - kStep, Whole{});
-  for (; at + kLanes <= length; at += kLanes) vectors(std::integral_constant<int, 1>{}, at, Whole{});
-  if (at < length) vectors(std::integral_constant<int, 1>{}, at, Part{static_cast<int>(length - at)});
+  if (at < length && length >= kStep) return vectors(std::integral_constant<int, kVectors>{}, length - kStep, Whole{});
+  for (; at < length; at += kLanes)
+    vectors(std::integral_constant<int, 1>{}, at,
+            WholeOrPart{static_cast<int>(min_of<std::int64_t>(kLanes, length - at))});
 }
 
 // What the rows of an output have in common.
@@ -239,8 +224,8 @@ struct Columns {
 };
 
 // The tiles of a row, or of two.
-template <int KW, int SW, class F>
-void run_tiles(const Row &row, [[maybe_unused]] bool pair, F act) noexcept {
+template <int KW, int SW>
+void run_tiles(const Row &row, [[maybe_unused]] bool pair) noexcept {
   const Window &w = row.d.p.window;
   for (std::int64_t ox = 0; ox < w.ow; ox += kTile) {
     const std::int64_t at = min_of<std::int64_t>(ox, w.ow - kTile),
@@ -248,46 +233,56 @@ void run_tiles(const Row &row, [[maybe_unused]] bool pair, F act) noexcept {
                        right = max_of<std::int64_t>(0, at * SW - w.pad_left + (kTile - 1) * SW + KW - w.iw);
     if constexpr (kPairs && KW == 3 && SW == 1) {
       if (pair) {
-        tile_pair(row, at, left, right, act);
+        tile_pair(row, at, left, right);
         continue;
       }
     }
-    tile<KW, SW>(row, at, left, right, act);
+    tile<KW, SW>(row, at, left, right);
   }
 }
 
 // What tiles leave of a row.
-template <int KW, int SW, class F>
-void run_row(const Row &row, const Columns &columns, F act) noexcept {
+template <int KW, int SW>
+void run_row(const Row &row, const Columns &columns) noexcept {
   const DepthwiseF32 &p = row.d.p;
   const Window &w = p.window;
   const std::int64_t channel = columns.tiles ? p.c / kLanes * kLanes : 0;
   if (channel == p.c) return;
   const auto borders = [&](std::int64_t ox, std::int64_t end) {
     for (; ox < end; ++ox) {
-      std::int64_t first, last, c = channel;
+      std::int64_t first, last;
       taps_inside(ox * w.sw - w.pad_left, w.kw, w.dw, w.iw, &first, &last);
-      for (; c + kLanes <= p.c; c += kLanes) border(row, ox, first, last, c, Whole{}, act);
-      if (c < p.c) border(row, ox, first, last, c, Part{static_cast<int>(p.c - c)}, act);
+      for (std::int64_t c = channel; c < p.c; c += kLanes)
+        border(row, ox, first, last, c, WholeOrPart{static_cast<int>(min_of<std::int64_t>(kLanes, p.c - c))});
     }
   };
   borders(0, columns.inside_begin);
   std::int64_t ox = columns.inside_begin;
   if constexpr (KW != 0 && SW == 1) {
-    if (columns.line) line<KW>(row, ox, columns.inside_end, act), ox = columns.inside_end;
+    if (columns.line) line<KW>(row, ox, columns.inside_end), ox = columns.inside_end;
   }
-  for (; ox + 3 <= columns.inside_end; ox += 3) interior_channels<3, KW, SW>(row, ox, channel, act);
-  for (; ox < columns.inside_end; ++ox) interior_channels<1, KW, SW>(row, ox, channel, act);
+  for (; ox + 3 <= columns.inside_end; ox += 3) interior_channels<3, KW, SW>(row, ox, channel);
+  for (; ox < columns.inside_end; ++ox) interior_channels<1, KW, SW>(row, ox, channel);
   borders(columns.inside_end, w.ow);
 }
 
-void activate_row(const Row &row) noexcept {
+// Residuals and activations of more than a bound follow when a row is done: there is no room for them in the loops
+// above.
+bool follows(const DepthwiseF32 &p) noexcept {
+  return p.residual != Residual::None || (p.act.kind != Act::None && p.act.kind != Act::Clip);
+}
+void finish_row(const Row &row) noexcept {
   const DepthwiseF32 &p = row.d.p;
-  for (std::int64_t pixel = row.y; pixel < row.y + p.window.ow; ++pixel) {
+  std::int64_t pixels = p.window.ow, count = p.c;
+  if (p.y_stride == p.c && (p.residual == Residual::None || p.r_stride == p.c)) count *= pixels, pixels = 1;
+  for (std::int64_t pixel = row.y; pixel < row.y + pixels; ++pixel) {
     float *const y = row.d.y + pixel * p.y_stride;
-    activate_in_place(p.act, y, p.c);
+    const float *const r = row.d.r + pixel * p.r_stride;
+    if (p.residual == Residual::BeforeAct)
+      for (std::int64_t i = 0; i < count; ++i) y[i] += r[i];
+    if (p.act.kind != Act::None) activate_in_place(p.act, y, count);
     if (p.residual == Residual::AfterAct)
-      for (std::int64_t c = 0; c < p.c; ++c) y[c] += row.d.r[pixel * p.r_stride + c];
+      for (std::int64_t i = 0; i < count; ++i) y[i] += r[i];
   }
 }
 
@@ -298,8 +293,25 @@ bool goes_by_lines(const DepthwiseF32 &p) noexcept {
          p.x_stride == p.c && p.y_stride == p.c && (p.residual == Residual::None || p.r_stride == p.c);
 }
 
+// Code for windows of so many columns and steps.
+struct Form {
+  void (*tiles)(const Row &row, bool pair) noexcept;  // or nullptr
+  void (*rest)(const Row &row, const Columns &columns) noexcept;
+};
 template <int KW, int SW>
-void run_rows(Depthwise d, std::int64_t begin, std::int64_t end) noexcept {
+constexpr Form kForm = {run_tiles<KW, SW>, run_row<KW, SW>};
+constexpr Form kAnyForm = {nullptr, run_row<0, 0>};
+Form form_of(const Window &w) noexcept {
+  if (w.dw != 1 || w.sw > 2) return kAnyForm;
+  switch (w.kw) {
+    case 3: return w.sw == 1 ? kForm<3, 1> : kForm<3, 2>;
+    case 5: return w.sw == 1 ? kForm<5, 1> : kForm<5, 2>;
+    case 7: return w.sw == 1 ? kForm<7, 1> : kForm<7, 2>;
+    default: return kAnyForm;
+  }
+}
+
+void run_rows(Depthwise d, Form form, std::int64_t begin, std::int64_t end) noexcept {
   const DepthwiseF32 &p = d.p;
   const Window &w = p.window;
   const std::int64_t reach = std::int64_t{w.kw - 1} * w.dw + 1;
@@ -308,11 +320,9 @@ void run_rows(Depthwise d, std::int64_t begin, std::int64_t end) noexcept {
   const std::int64_t room = w.iw + std::int64_t{w.pad_left} - reach;
   columns.inside_end =
       room < 0 ? columns.inside_begin : max_of(columns.inside_begin, min_of<std::int64_t>(w.ow, room / w.sw + 1));
-  // The last tile may begin within the one before it: what both write must not be what they add.
   const std::int64_t beyond = std::int64_t{w.ow - 1} * w.sw + w.kw - w.pad_left - w.iw;
-  columns.tiles = KW != 0 && p.c >= kLanes && w.ow >= kTile && w.pad_left <= w.kw / 2 && beyond <= w.kw / 2 &&
-                  (w.ow % kTile == 0 || p.residual == Residual::None || d.r != d.y);
-  columns.line = KW != 0 && SW == 1 && goes_by_lines(p);
+  columns.tiles = form.tiles && p.c >= kLanes && w.ow >= kTile && w.pad_left <= w.kw / 2 && beyond <= w.kw / 2;
+  columns.line = form.tiles && w.sw == 1 && goes_by_lines(p);
   alignas(64) float repeated[(kLineTaps + 1) * kLanes];  // the weights of each tap, then the bias
   if (columns.line) {
     const std::int64_t taps = std::int64_t{w.kh} * w.kw;
@@ -325,8 +335,8 @@ void run_rows(Depthwise d, std::int64_t begin, std::int64_t end) noexcept {
     d.w = repeated;
     if (d.bias) d.bias = repeated + taps * kLanes;
   }
-  // Activations of more than a bound follow when a row is done: there is no room for them in the loops above.
-  const bool deferred = p.act.kind != Act::None && p.act.kind != Act::Clip;
+  const bool deferred = follows(p), bounded = !deferred && p.act.kind == Act::Clip;
+  const VecF low = splat(bounded ? p.act.a : -__builtin_inff()), high = splat(bounded ? p.act.b : __builtin_inff());
   const auto row_of = [&](std::int64_t i) {
     const std::int64_t image = i / w.oh, oy = i % w.oh, at = oy * w.sh - w.pad_top;
     std::int64_t first, last;
@@ -337,25 +347,20 @@ void run_rows(Depthwise d, std::int64_t begin, std::int64_t end) noexcept {
                last - first,
                d.w + first * w.kw * kLanes,
                i * w.ow,
-               deferred && p.residual == Residual::AfterAct ? Residual::None : p.residual};
+               low,
+               high};
   };
-  const bool pairs = kPairs && columns.tiles && KW == 3 && SW == 1 && w.kh == 3 && w.sh == 1 && w.dh == 1;
+  const bool pairs = kPairs && columns.tiles && w.kw == 3 && w.sw == 1 && w.kh == 3 && w.sh == 1 && w.dh == 1;
   for (std::int64_t i = begin; i < end;) {
     const Row row = row_of(i);
     const std::int64_t oy = i % w.oh;
     const bool pair = pairs && i + 1 < end && row.tap_rows == 3 && oy + 1 < w.oh && oy + 2 - w.pad_top + 1 < w.ih;
-    const auto all = [&](auto act) {
-      if constexpr (KW != 0) {
-        if (columns.tiles) run_tiles<KW, SW>(row, pair, act);
-      }
-      run_row<KW, SW>(row, columns, act);
-      if (pair) run_row<KW, SW>(row_of(i + 1), columns, act);
-    };
-    if (p.act.kind == Act::Clip) all(KnownActivation<Act::Clip>{splat(p.act.a), splat(p.act.b)});
-    else all(KnownActivation<Act::None>{});
+    if (columns.tiles) form.tiles(row, pair);
+    form.rest(row, columns);
+    if (pair) form.rest(row_of(i + 1), columns);
     if (deferred) {
-      activate_row(row);
-      if (pair) activate_row(row_of(i + 1));
+      finish_row(row);
+      if (pair) finish_row(row_of(i + 1));
     }
     i += 1 + pair;
   }
@@ -374,15 +379,12 @@ void run_DepthwiseF32(const Call &call) {
   d.y = call.operand<float>(operand);
   constexpr std::int64_t kFarFloats = 256 << 10;
   d.far = w.n * (std::int64_t{w.ih} * w.iw * p.x_stride + std::int64_t{w.oh} * w.ow * p.y_stride) > kFarFloats;
-  auto *run = run_rows<0, 0>;
-  if (w.dw == 1 && w.kw == 3) run = w.sw == 1 ? run_rows<3, 1> : w.sw == 2 ? run_rows<3, 2> : run;
-  else if (w.dw == 1 && w.kw == 7) run = w.sw == 1 ? run_rows<7, 1> : w.sw == 2 ? run_rows<7, 2> : run;
-  else if (w.dw == 1 && w.kw == 5) run = w.sw == 1 ? run_rows<5, 1> : w.sw == 2 ? run_rows<5, 2> : run;
+  const Form form = form_of(w);
   const double row_work = static_cast<double>(w.ow) * p.c * w.kh * w.kw;
   call.threads.run(static_cast<std::uint64_t>(w.n) * static_cast<std::uint64_t>(w.oh),
                    static_cast<std::uint64_t>(1 + 1e5 / row_work),
                    [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
-                     run(d, static_cast<std::int64_t>(begin), static_cast<std::int64_t>(end));
+                     run_rows(d, form, static_cast<std::int64_t>(begin), static_cast<std::int64_t>(end));
                    });
 }
 
