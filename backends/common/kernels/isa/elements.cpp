@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operators on elements of any type: plain loops, which the compiler makes vectors of.
+// Operators on elements of any type: plain loops over whole vectors, which the compiler makes vectors of; what is left
+// of a row is filled up to one beside it, so that no loop has an end of its own to be compiled.
 #include "backends/common/kernels/elements_shape.h"
 #include "backends/common/kernels/isa/combine.h"
 #include "backends/common/kernels/isa/functions_f32.h"
@@ -15,6 +16,10 @@ constexpr std::uint64_t kGrainBytes = 64 << 10;
 // Elements of a row at a time, so that operands that are repeated or far apart have room beside them; of short ones
 // more.
 constexpr std::int64_t kRow = 512, kRoom = kRow * 8;
+// Bytes of rows that are brought together: a call each would take longer than to copy them, or, if they are not whole
+// vectors, two calls would.
+constexpr std::int64_t kShortRow = 128, kOddRow = 1024;
+typedef std::int32_t Sixteen __attribute__((vector_size(16)));
 
 template <ElementOp op, class T>
 QR_INLINE bool holds(T a, T b) noexcept {
@@ -40,9 +45,34 @@ QR_INLINE T function(T a) noexcept {
   }
 }
 
-// Bytes may alias anything, so the count is read once; y may be an operand, but no other part of it.
-#define QR_EACH(i, all)              \
-  const std::int64_t count_ = (all); \
+// Short elements are shifted as 32 bits, which vectors have shifts of.
+#if defined(__SSE2__) && QR_ISA_BYTES == 16
+inline constexpr bool kShiftsVary = false;  // lane by lane
+#else
+inline constexpr bool kShiftsVary = true;
+#endif
+template <ElementOp op, class T>
+inline constexpr bool kShiftsWide = kShiftsVary && sizeof(T) < 8 &&
+                                    (op == ElementOp::ShiftLeft ||
+                                     (op == ElementOp::ShiftRight && (sizeof(T) != 2 || kBytes < 64)));
+template <ElementOp op, class T>
+QR_INLINE T shift(T a, T b) noexcept {
+  using Wide = std::conditional_t<kSigned<T>, std::int32_t, std::uint32_t>;
+  constexpr std::uint32_t kLast = 31;
+  const auto by = static_cast<std::uint32_t>(b);  // (a negative one is a large one)
+  if constexpr (op == ElementOp::ShiftLeft) {
+    const auto moved = static_cast<T>(static_cast<std::uint32_t>(a) << (by & kLast));
+    return by > kLast ? T{0} : moved;
+  } else {
+    const auto moved = static_cast<T>(static_cast<Wide>(a) >> (by > kLast ? kLast : by));
+    return !kSigned<T> && by > kLast ? T{0} : moved;
+  }
+}
+
+// Bytes may alias anything, so the count is read once; y may be an operand, but no other part of it. Counts are
+// multiples of what a vector of the smallest type in the loop holds (`Smallest`), which the compiler sees.
+#define QR_EACH(i, all, Smallest)                                                              \
+  const std::int64_t count_ = (all) & -(kBytes / static_cast<std::int64_t>(sizeof(Smallest))); \
   _Pragma("GCC ivdep") for (std::int64_t i = 0; i < count_; ++i)
 
 // One row of elements that lie side by side.
@@ -50,6 +80,7 @@ struct RowCall {
   const void *x[3];
   void *y;
   std::int64_t count;
+  float a, b;  // of Elements
 };
 
 // Operators that vectors have too. They are bound by memory: four vectors of each operand are read before one is
@@ -67,16 +98,16 @@ inline constexpr bool kInBlocks =
     !kReal<T> && (op == ElementOp::Add || op == ElementOp::Sub || (op == ElementOp::Mul && sizeof(T) == 4) ||
                   op == ElementOp::BitAnd || op == ElementOp::BitOr || op == ElementOp::BitXor);
 template <ElementOp op, class T>
-QR_INLINE std::int64_t combine_blocks(const T *a, const T *b, T *y, std::int64_t count) noexcept {
+QR_INLINE void combine_blocks(const T *a, const T *b, T *y, std::int64_t count) noexcept {
   using B = Block<T>;
   const auto at = [](auto *p, std::int64_t i) __attribute__((always_inline)) {
     return reinterpret_cast<const typename B::Memory *>(p + i)->value;
   };
   std::int64_t i = 0;
-  for (; i + 4 * B::kCount <= count; i += 4 * B::kCount) {
-    typename B::Vec v[4];
-    QR_UNROLL for (int k = 0; k < 4; ++k) v[k] = at(a, i + k * B::kCount);
-    QR_UNROLL for (int k = 0; k < 4; ++k) {
+  const auto some = [&]<int Count>() __attribute__((always_inline)) {
+    typename B::Vec v[Count];
+    QR_UNROLL for (int k = 0; k < Count; ++k) v[k] = at(a, i + k * B::kCount);
+    QR_UNROLL for (int k = 0; k < Count; ++k) {
       const typename B::Vec other = at(b, i + k * B::kCount);
       if constexpr (op == ElementOp::Add) v[k] += other;
       else if constexpr (op == ElementOp::Sub) v[k] -= other;
@@ -85,20 +116,32 @@ QR_INLINE std::int64_t combine_blocks(const T *a, const T *b, T *y, std::int64_t
       else if constexpr (op == ElementOp::BitOr) v[k] |= other;
       else v[k] ^= other;
     }
-    QR_UNROLL for (int k = 0; k < 4; ++k) reinterpret_cast<typename B::Memory *>(y + i + k * B::kCount)->value = v[k];
-  }
-  return i;
+    QR_UNROLL
+    for (int k = 0; k < Count; ++k) reinterpret_cast<typename B::Memory *>(y + i + k * B::kCount)->value = v[k];
+    i += Count * B::kCount;
+  };
+  while (i + 4 * B::kCount <= count) some.template operator()<4>();
+  while (i < count) some.template operator()<1>();
 }
+// What vectors have no division of.
+constexpr bool one_by_one(ElementOp op, bool real, std::int64_t width) noexcept {
+  return (op == ElementOp::Div && !real && width == 8) ||
+         ((op == ElementOp::Mod || op == ElementOp::Fmod) && (real || width == 8));
+}
+template <ElementOp op, class T>
+inline constexpr bool kOneByOne = one_by_one(op, kReal<T>, sizeof(T));
 template <ElementOp op, class T>
 void binary_row(const RowCall &r) noexcept {
   const T *a = static_cast<const T *>(r.x[0]), *b = static_cast<const T *>(r.x[1]);
   T *y = static_cast<T *>(r.y);
-  std::int64_t count = r.count;
-  if constexpr (kInBlocks<op, T>) {
-    const std::int64_t done = combine_blocks<op>(a, b, y, count);
-    a += done, b += done, y += done, count -= done;
+  if constexpr (kInBlocks<op, T>) combine_blocks<op>(a, b, y, r.count);
+  else if constexpr (kOneByOne<op, T>) {
+    for (std::int64_t i = 0; i < r.count; ++i) y[i] = combine<op, T>(a[i], b[i]);
+  } else if constexpr (kShiftsWide<op, T>) {
+    QR_EACH(i, r.count, T) y[i] = shift<op>(a[i], b[i]);
+  } else {
+    QR_EACH(i, r.count, T) y[i] = combine<op, T>(a[i], b[i]);
   }
-  QR_EACH(i, count) y[i] = combine<op, T>(a[i], b[i]);
 }
 // The remainder by a quotient in f64, of which it is exact: where the quotient is of less than 2^29 its product with
 // the divisor has at most 53 bits, and a quotient that was rounded up is put right. What is else (NaN, infinities,
@@ -130,14 +173,14 @@ template <ElementOp op, class T>
 void test_row(const RowCall &r) noexcept {
   const T *const a = static_cast<const T *>(r.x[0]), *const b = static_cast<const T *>(r.x[1]);
   std::uint8_t *const y = static_cast<std::uint8_t *>(r.y);
-  QR_EACH(i, r.count) y[i] = holds<op, T>(a[i], b[i]);
+  QR_EACH(i, r.count, std::uint8_t) y[i] = holds<op, T>(a[i], b[i]);
 }
 template <class T>
 void select_row(const RowCall &r) noexcept {
   const std::uint8_t *const c = static_cast<const std::uint8_t *>(r.x[0]);
   const T *const a = static_cast<const T *>(r.x[1]), *const b = static_cast<const T *>(r.x[2]);
   T *const y = static_cast<T *>(r.y);
-  QR_EACH(i, r.count) {
+  QR_EACH(i, r.count, std::uint8_t) {
     const T p = a[i], q = b[i];  // both are read, so that there is no branch
     y[i] = c[i] != 0 ? p : q;
   }
@@ -146,7 +189,7 @@ void mul_add_row(const RowCall &r) noexcept {
   const float *const a = static_cast<const float *>(r.x[0]), *const b = static_cast<const float *>(r.x[1]),
                      *const c = static_cast<const float *>(r.x[2]);
   float *const y = static_cast<float *>(r.y);
-  QR_EACH(i, r.count) y[i] = a[i] * b[i] + c[i];
+  QR_EACH(i, r.count, float) y[i] = a[i] * b[i] + c[i];
 }
 // Of a channel: one factor and one term for all.
 void mul_add_channel(const float *x, float factor_, float term_, float *y, std::int64_t count) noexcept {
@@ -165,28 +208,29 @@ template <ElementOp op, class T>
 void unary_row(const RowCall &r) noexcept {
   const T *const a = static_cast<const T *>(r.x[0]);
   T *const y = static_cast<T *>(r.y);
-  QR_EACH(i, r.count) y[i] = function<op, T>(a[i]);
+  QR_EACH(i, r.count, T) y[i] = function<op, T>(a[i]);
 }
 template <class T>
 void nan_row(const RowCall &r) noexcept {
   const T *const a = static_cast<const T *>(r.x[0]);
   std::uint8_t *const y = static_cast<std::uint8_t *>(r.y);
-  QR_EACH(i, r.count) y[i] = a[i] != a[i];
+  QR_EACH(i, r.count, std::uint8_t) y[i] = a[i] != a[i];
 }
 template <class T>
-void inf_row(const RowCall &r, bool negative, bool positive) noexcept {
-  const T *const a = static_cast<const T *>(r.x[0]);
+void inf_row(const RowCall &r) noexcept {
+  const T *const x = static_cast<const T *>(r.x[0]);
   std::uint8_t *const y = static_cast<std::uint8_t *>(r.y);
   const T inf = static_cast<T>(__builtin_inff());
-  QR_EACH(i, r.count)
-  y[i] = static_cast<std::uint8_t>((a[i] == inf ? positive : false) | (a[i] == -inf ? negative : false));
+  const bool negative = r.a != 0, positive = r.b != 0;
+  QR_EACH(i, r.count, std::uint8_t)
+  y[i] = static_cast<std::uint8_t>((x[i] == inf ? positive : false) | (x[i] == -inf ? negative : false));
 }
 template <ElementOp op>
 void truth_row(const RowCall &r) noexcept {
   const std::uint8_t *const a = static_cast<const std::uint8_t *>(r.x[0]), *const b = static_cast<const std::uint8_t *>(
                                                                                r.x[1]);
   std::uint8_t *const y = static_cast<std::uint8_t *>(r.y);
-  QR_EACH(i, r.count) {
+  QR_EACH(i, r.count, std::uint8_t) {
     if constexpr (op == ElementOp::Not) y[i] = a[i] == 0;
     else if constexpr (op == ElementOp::And) y[i] = static_cast<std::uint8_t>((a[i] != 0) & (b[i] != 0));
     else if constexpr (op == ElementOp::Or) y[i] = (a[i] | b[i]) != 0;
@@ -227,7 +271,11 @@ template <ElementOp op>
 struct Of {
   template <class T>
   struct Binary {
-    static constexpr Row row = binary_row<op, T>;
+    static constexpr Row choose() noexcept {
+      if constexpr (kReal<T> && (op == ElementOp::ShiftLeft || op == ElementOp::ShiftRight)) return nullptr;
+      else return binary_row<op, T>;
+    }
+    static constexpr Row row = choose();
   };
   template <class T>
   struct Test {
@@ -248,9 +296,6 @@ Row row_of(ElementOp op, DType dtype) noexcept {
     QR_ROW(Add, by_width, Binary)
     QR_ROW(Sub, by_width, Binary)
     QR_ROW(Mul, by_width, Binary)
-    QR_ROW(BitAnd, by_width, Binary)
-    QR_ROW(BitOr, by_width, Binary)
-    QR_ROW(BitXor, by_width, Binary)
     QR_ROW(ShiftLeft, by_width, Binary)
     QR_ROW(Div, by_type, Binary)
     QR_ROW(Mod, by_type, Binary)
@@ -261,16 +306,21 @@ Row row_of(ElementOp op, DType dtype) noexcept {
     QR_ROW(Equal, by_width, Test)
     QR_ROW(Less, by_type, Test)
     QR_ROW(LessOrEqual, by_type, Test)
-    QR_ROW(BitNot, by_width, Unary)
     QR_ROW(Neg, by_width, Unary)
     QR_ROW(Abs, by_type, Unary)
     QR_ROW(Sign, by_type, Unary)
 #undef QR_ROW
+    // (Bits, not elements.)
+    case ElementOp::BitAnd: return binary_row<ElementOp::BitAnd, std::uint8_t>;
+    case ElementOp::BitOr: return binary_row<ElementOp::BitOr, std::uint8_t>;
+    case ElementOp::BitXor: return binary_row<ElementOp::BitXor, std::uint8_t>;
+    case ElementOp::BitNot: return unary_row<ElementOp::BitNot, std::uint8_t>;
     case ElementOp::And: return truth_row<ElementOp::And>;
     case ElementOp::Or: return truth_row<ElementOp::Or>;
     case ElementOp::Xor: return truth_row<ElementOp::Xor>;
     case ElementOp::Not: return truth_row<ElementOp::Not>;
     case ElementOp::MulAdd: return mul_add_row;
+    case ElementOp::IsInf: return dtype == DType::F32 ? inf_row<float> : inf_row<double>;
     case ElementOp::IsNan: return dtype == DType::F32 ? nan_row<float> : nan_row<double>;
     case ElementOp::Select:
       switch (dtype) {
@@ -282,7 +332,7 @@ Row row_of(ElementOp op, DType dtype) noexcept {
         case DType::U32: return select_row<std::uint32_t>;
         default: return select_row<std::uint64_t>;
       }
-    default: return nullptr;  // f32 functions, IsInf
+    default: return nullptr;  // functions
   }
 }
 
@@ -302,6 +352,24 @@ std::int64_t width_of(DType dtype) noexcept {
   }
 }
 
+// Bytes of which there are mostly few.
+__attribute__((noinline)) void copy_few(std::byte *to, const std::byte *from, std::int64_t bytes) noexcept {
+  const auto move = [&]<class T>(T value, std::int64_t at) __attribute__((always_inline)) {
+    std::memcpy(&value, from + at, sizeof value);
+    std::memcpy(to + at, &value, sizeof value);
+  };
+  const auto ends = [&](auto value) __attribute__((always_inline)) {
+    move(value, 0), move(value, bytes - static_cast<std::int64_t>(sizeof value));
+  };
+  if (bytes >= 16) {
+    for (std::int64_t at = 0; at + 16 <= bytes; at += 16) move(Sixteen{}, at);
+    move(Sixteen{}, bytes - 16);
+  } else if (bytes >= 8) ends(std::uint64_t{});
+  else if (bytes >= 4) ends(std::uint32_t{});
+  else if (bytes >= 2) ends(std::uint16_t{});
+  else if (bytes == 1) *to = *from;
+}
+
 template <class T>
 QR_INLINE void lay_out(const void *from, void *to, std::int64_t count, std::int64_t step) noexcept {
   const T *const x = static_cast<const T *>(from);
@@ -310,7 +378,22 @@ QR_INLINE void lay_out(const void *from, void *to, std::int64_t count, std::int6
     const T value = x[0];
     for (std::int64_t i = 0; i < count; ++i) y[i] = value;
   } else {
-    for (std::int64_t i = 0; i < count; ++i) y[i] = x[i * step];
+    for (std::int64_t i = 0; i < count; ++i) {
+      asm volatile("");  // (a vector of elements that lie apart is not faster)
+      y[i] = x[i * step];
+    }
+  }
+}
+// Elements that are repeated or lie apart, side by side.
+__attribute__((noinline)) void lay_out(const std::byte *x, std::int64_t width, std::int64_t step, std::int64_t count,
+                                       std::byte *to) noexcept {
+  if (step == 1 && count * width <= 256) return copy_few(to, x, count * width);
+  if (step == 1) return static_cast<void>(std::memcpy(to, x, static_cast<std::size_t>(count * width)));
+  switch (width) {
+    case 1: return lay_out<std::uint8_t>(x, to, count, step);
+    case 2: return lay_out<std::uint16_t>(x, to, count, step);
+    case 4: return lay_out<std::uint32_t>(x, to, count, step);
+    default: return lay_out<std::uint64_t>(x, to, count, step);
   }
 }
 
@@ -326,63 +409,140 @@ struct Side {
       if (repeated == x && copies >= count) return room;
       repeated = x, copies = count;
     }
-    switch (width) {
-      case 1: lay_out<std::uint8_t>(x, room, count, step); break;
-      case 2: lay_out<std::uint16_t>(x, room, count, step); break;
-      case 4: lay_out<std::uint32_t>(x, room, count, step); break;
-      default: lay_out<std::uint64_t>(x, room, count, step); break;
-    }
+    lay_out(x, width, step, count, room);
     return room;
   }
 };
 
-template <int operands>
+bool of_bits(ElementOp op) noexcept {
+  return op == ElementOp::BitAnd || op == ElementOp::BitOr || op == ElementOp::BitXor || op == ElementOp::BitNot;
+}
+
+// An operator on rows of one type.
+struct Operator {
+  ElementOp op;
+  float a, b;
+  DType dtype;
+  int operands;
+  std::int64_t widths[3], y_width;  // bytes of an element
+  Row row;                          // nullptr: a function
+  std::int64_t whole;               // what its counts must be a multiple of
+
+  Operator(const Elements &p, DType computed) noexcept
+      : op(p.op), a(p.a), b(p.b), dtype(computed), operands(operands_of(p.op)) {
+    if (of_bits(op)) dtype = DType::U8;
+    const std::int64_t width = width_of(dtype);
+    for (std::int64_t &each : widths) each = width;
+    if (op == ElementOp::Select) widths[0] = 1;
+    y_width = gives_truth(op) ? 1 : width;
+    row = row_of(op, dtype);
+    const bool real = dtype == DType::F32 || dtype == DType::F64;
+    whole = !row || one_by_one(op, real, width)          ? 1
+            : gives_truth(op) || op == ElementOp::Select ? kBytes
+                                                         : kBytes / width;
+  }
+
+  void run(const RowCall &r) const noexcept {
+    if (!row) return run_function(r);
+    const std::int64_t rest = r.count & (whole - 1), at = r.count - rest;
+    const auto from = [&](int i, std::int64_t element) {
+      return static_cast<const std::byte *>(r.x[i]) + element * widths[i];
+    };
+    if (rest == 0) return row(r);
+    alignas(64) std::byte room[4][kBytes * 8];
+    RowCall last{{}, room[3], whole, a, b};
+    // The last whole vector, before y is written, which may be an operand; or what there is in one.
+    for (int i = 0; i < operands; ++i) {
+      last.x[i] = at > 0 ? from(i, r.count - whole) : room[i];
+      if (at > 0) continue;
+      std::memset(room[i], 0, sizeof room[i]);
+      copy_few(room[i], from(i, 0), rest * widths[i]);
+    }
+    row(last);
+    if (at > 0) row({{r.x[0], r.x[1], r.x[2]}, r.y, at, a, b});
+    copy_few(static_cast<std::byte *>(r.y) + at * y_width, room[3] + (at > 0 ? whole - rest : 0) * y_width,
+             rest * y_width);
+  }
+  void run_function(const RowCall &r) const noexcept {
+    if (dtype == DType::F64) {
+      function_row(op, static_cast<double>(a), static_cast<double>(b), static_cast<const double *>(r.x[0]),
+                   static_cast<double *>(r.y), r.count);
+    } else {
+      function_row(op, a, b, static_cast<const float *>(r.x[0]), static_cast<float *>(r.y), r.count);
+    }
+  }
+};
+
 void run_part(const Call &call, const Elements &p, std::int64_t begin, std::int64_t end) noexcept {
   const DType dtype = static_cast<DType>(p.dtype);
-  const std::int64_t width = width_of(dtype), y_width = gives_truth(p.op) ? 1 : width;
+  const int operands = operands_of(p.op);
   const NumberType halves = dtype == DType::F16    ? NumberType::F16
                             : dtype == DType::BF16 ? NumberType::BF16
                                                    : NumberType::F32;
   const bool widened = halves != NumberType::F32, narrowed = widened && !gives_truth(p.op);
-  const Row row = row_of(p.op, widened ? DType::F32 : dtype);
+  const Operator op(p, widened ? DType::F32 : dtype);
+  const std::int64_t width = width_of(dtype), y_width = gives_truth(p.op) ? 1 : width,
+                     scale = of_bits(p.op) ? width : 1;
   std::byte *const y = call.operands[operands];
-  const std::uint32_t last = p.rank - 1;
-  if constexpr (operands == 3)
-    if (p.op == ElementOp::MulAdd && !widened && p.x[0][last] == 1 && p.x[1][last] == 0 && p.x[2][last] == 0)
-      return walk_rows<3>(
-          p.rank, p.dims, p.x, begin, end, end - begin,
-          [&](std::int64_t at, const std::int64_t *offsets, std::int64_t count) __attribute__((always_inline)) {
-            mul_add_channel(call.operand<const float>(0) + offsets[0], call.operand<const float>(1)[offsets[1]],
-                            call.operand<const float>(2)[offsets[2]], reinterpret_cast<float *>(y) + at, count);
-          });
-  // What lies side by side in all operands is worked on as it lies.
-  bool beside = !widened;
-  for (int i = 0; i < operands; ++i) beside &= p.x[i][last] == 1;
-  const std::int64_t most = beside ? end - begin : widened ? kRow : kRoom / width;
-  Side sides[operands];
-  float wide[operands][kRow], made[kRow];
-  walk_rows<operands>(
-      p.rank, p.dims, p.x, begin, end,
-      most, [&](std::int64_t at, const std::int64_t *offsets, std::int64_t count) __attribute__((always_inline)) {
-        RowCall r{{}, y + at * y_width, count};
+  // What lies side by side in all operands is worked on as it lies; of short rows, many are brought together.
+  bool beside = !widened, dense[3] = {}, all_dense = true;
+  std::int64_t total = 1;
+  for (std::uint32_t d = 0; d < p.rank; ++d) total *= p.dims[d];
+  for (int i = 0; i < operands; ++i) {
+    std::int64_t step = 1;
+    dense[i] = true;
+    for (std::int64_t d = p.rank; d-- > 0; step *= p.dims[d]) dense[i] &= p.dims[d] == 1 || p.x[i][d] == step;
+    all_dense &= dense[i];
+  }
+  static constexpr std::int64_t kDense[3][kLoopRank] = {{1}, {1}, {1}};
+  // (Functions give the same to the last bit in rows that begin where they did.)
+  if (!op.row) all_dense = false;
+  const std::uint32_t rank = all_dense ? 1 : p.rank, last = rank - 1;
+  const std::int64_t *const dims = all_dense ? &total : p.dims;
+  const std::int64_t(*const steps)[kLoopRank] = all_dense ? kDense : p.x;
+  for (int i = 0; i < operands; ++i) beside &= steps[i][last] == 1;
+  const bool channels =
+      p.op == ElementOp::MulAdd && !widened && steps[0][last] == 1 && steps[1][last] == 0 && steps[2][last] == 0;
+  const std::int64_t room = widened ? kRow : kRoom / width, most = beside || channels ? end - begin : room;
+  const std::int64_t row_bytes = dims[last] * width;
+  const bool gathers =
+      !channels && rank > 1 && op.row && row_bytes <= (dims[last] * scale % op.whole == 0 ? kShortRow : kOddRow);
+  Side sides[3];
+  float wide[3][kRow], made[kRow];
+  const auto run = [&](std::int64_t at, const void *const *x, std::int64_t count) {
+    RowCall r{{x[0], x[1], x[2]}, narrowed ? static_cast<void *>(made) : y + at * y_width, count * scale, op.a, op.b};
+    for (int i = 0; widened && i < operands; ++i) {
+      widen_weights(halves, static_cast<const std::uint16_t *>(r.x[i]), wide[i], count);
+      r.x[i] = wide[i];
+    }
+    op.run(r);
+    if (narrowed) narrow_numbers(halves, made, reinterpret_cast<std::uint16_t *>(y) + at, count);
+  };
+  const void *x[3] = {};
+  std::int64_t held = 0, first = begin;  // elements that were gathered, and the place of the first
+  walk_rows<3>(
+      rank, dims, steps, begin, end, most, [&](std::int64_t at, const std::int64_t *offsets, std::int64_t count) {
+        if (channels)
+          return mul_add_channel(call.operand<const float>(0) + offsets[0], call.operand<const float>(1)[offsets[1]],
+                                 call.operand<const float>(2)[offsets[2]], reinterpret_cast<float *>(y) + at, count);
+        if (held + count > room) run(first, x, held), held = 0;
+        if (held == 0) first = at;
         for (int i = 0; i < operands; ++i) {
-          const std::int64_t each = p.op == ElementOp::Select && i == 0 ? 1 : width;
-          r.x[i] = sides[i].row(call.operands[i] + offsets[i] * each, each, p.x[i][last], count);
-          if (!widened) continue;
-          widen_weights(halves, static_cast<const std::uint16_t *>(r.x[i]), wide[i], count);
-          r.x[i] = wide[i];
+          const std::int64_t each = p.op == ElementOp::Select && i == 0 ? 1 : width, step = steps[i][last];
+          const std::byte *const from = call.operands[i] + offsets[i] * each;
+          if (!gathers) {
+            x[i] = sides[i].row(from, each, step, count);
+          } else if (dense[i]) {
+            if (held == 0) x[i] = from;
+          } else {
+            lay_out(from, each, step, count, sides[i].room + held * each);
+            x[i] = sides[i].room;
+          }
         }
-        if (narrowed) r.y = made;
-        if (row) row(r);
-        else if (p.op != ElementOp::IsInf && dtype != DType::F64)
-          function_row(p.op, p.a, p.b, static_cast<const float *>(r.x[0]), static_cast<float *>(r.y), count);
-        else if (p.op != ElementOp::IsInf)
-          function_row(p.op, static_cast<double>(p.a), static_cast<double>(p.b), static_cast<const double *>(r.x[0]),
-                       static_cast<double *>(r.y), count);
-        else if (dtype != DType::F64) inf_row<float>(r, p.a != 0, p.b != 0);
-        else inf_row<double>(r, p.a != 0, p.b != 0);
-        if (narrowed) narrow_numbers(halves, made, reinterpret_cast<std::uint16_t *>(y) + at, count);
+        if (gathers) held += count;
+        else run(at, x, count);
       });
+  if (held > 0) run(first, x, held);
 }
 
 }  // namespace
@@ -400,11 +560,7 @@ void run_Elements(const Call &call) {
   call.threads.run(static_cast<std::uint64_t>(count), grain,
                    [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
                      const auto from = static_cast<std::int64_t>(begin), to = static_cast<std::int64_t>(end);
-                     switch (operands_of(p.op)) {
-                       case 1: return run_part<1>(call, p, from, to);
-                       case 2: return run_part<2>(call, p, from, to);
-                       default: return run_part<3>(call, p, from, to);
-                     }
+                     run_part(call, p, from, to);
                    });
 }
 
