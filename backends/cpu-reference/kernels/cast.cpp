@@ -13,7 +13,7 @@
 namespace quarry::reference {
 namespace {
 
-constexpr std::int64_t kChunk = 256;
+constexpr std::int64_t kChunk = 512;
 
 // Rounds to odd: what comes out can be rounded again, to a shorter type, as if it had been rounded once.
 float to_odd(double value) noexcept {

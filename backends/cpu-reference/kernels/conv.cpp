@@ -165,8 +165,9 @@ Status convolve(Context &context, const ConvGeometry &g, bool transposed, const 
     const Rows rows(s, tile.column, tile.columns);
     const std::int64_t group_x = (n * g.in_channels + group * g.in_per_group) * s.in_size;
     const std::int64_t first = group * g.out_per_group + tile.row;
-    double w_zeros[kTileRows];
-    for (std::int64_t m = 0; m < tile.rows; ++m) w_zeros[m] = w_zero[first + m];
+    double zeros[kTileRows];
+    const double *const w_zeros = w_zero.data ? zeros : nullptr;
+    for (std::int64_t m = 0; w_zeros && m < tile.rows; ++m) zeros[m] = w_zero[first + m];
     dot_tile(
         tile.rows, tile.columns, depth,
         [&](std::int64_t k, std::int64_t count, TileA &a) {
@@ -174,10 +175,18 @@ Status convolve(Context &context, const ConvGeometry &g, bool transposed, const 
             load_w(w.data, first * depth + k, depth, 1, tile.rows, count, w_zeros, a.at[0]);
             return;
           }
-          for (std::int64_t i = 0; i < count; ++i) {  // [in channel][out channel of the group][tap]
-            const std::int64_t c = group * g.in_per_group + (k + i) / s.kernel_size;
-            load_w(w.data, (c * g.out_per_group + tile.row) * s.kernel_size + (k + i) % s.kernel_size, s.kernel_size, 1,
-                   tile.rows, 1, w_zeros, a.at[0] + i);
+          // [in channel][out channel of the group][tap]
+          const auto first_of = [&](std::int64_t at) {
+            const std::int64_t c = group * g.in_per_group + at / s.kernel_size;
+            return (c * g.out_per_group + tile.row) * s.kernel_size + at % s.kernel_size;
+          };
+          if (s.kernel_size == 1) {
+            load_w(w.data, first_of(k), 1, g.out_per_group, tile.rows, count, w_zeros, a.at[0]);
+            return;
+          }
+          for (std::int64_t i = 0, taps; i < count; i += taps) {
+            taps = std::min(count - i, s.kernel_size - (k + i) % s.kernel_size);
+            load_w(w.data, first_of(k + i), s.kernel_size, 1, tile.rows, taps, w_zeros, a.at[0] + i);
           }
         },
         [&](std::int64_t k, std::int64_t count, TileB &b) { load_x(s, rows, x.data, group_x, x_zero, k, count, b); },

@@ -13,12 +13,10 @@ void load_rows(const void *given, std::int64_t first, std::int64_t row_stride, s
   const T *const from = static_cast<const T *>(given) + first;
   for (std::int64_t i = 0; i < rows; ++i, to += kTileDepth) {
     const T *const row = from + i * row_stride;
-    const double off = zeros[i];
-    if (stride == 1) {
-      for (std::int64_t k = 0; k < count; ++k) to[k] = static_cast<double>(row[k]) - off;
-    } else {
-      for (std::int64_t k = 0; k < count; ++k) to[k] = static_cast<double>(row[k * stride]) - off;
-    }
+    if (stride == 1) std::copy_n(row, count, to);
+    else
+      for (std::int64_t k = 0; k < count; ++k) to[k] = static_cast<double>(row[k * stride]);
+    for (std::int64_t k = 0; zeros && k < count; ++k) to[k] -= zeros[i];
   }
 }
 
@@ -27,15 +25,13 @@ void load_columns(const void *given, std::int64_t first, std::int64_t stride, st
                   std::int64_t count, std::int64_t columns, const double *zeros, TileB &to) noexcept {
   const T *const from = static_cast<const T *>(given) + first;
   if (column_stride == 1) {
-    for (std::int64_t k = 0; k < count; ++k) {
-      for (std::int64_t j = 0; j < columns; ++j) to.at[k][j] = static_cast<double>(from[k * stride + j]) - zeros[j];
-    }
+    for (std::int64_t k = 0; k < count; ++k) std::copy_n(from + k * stride, columns, to.at[k]);
   } else {
-    for (std::int64_t j = 0; j < columns; ++j) {
-      for (std::int64_t k = 0; k < count; ++k)
-        to.at[k][j] = static_cast<double>(from[k * stride + j * column_stride]) - zeros[j];
-    }
+    for (std::int64_t j = 0; j < columns; ++j)
+      for (std::int64_t k = 0; k < count; ++k) to.at[k][j] = static_cast<double>(from[k * stride + j * column_stride]);
   }
+  for (std::int64_t k = 0; zeros && k < count; ++k)
+    for (std::int64_t j = 0; j < columns; ++j) to.at[k][j] -= zeros[j];
 }
 
 // Rows of kTileWidth sums: as many as fit into registers, which is why they are spelt out instead of counted in a loop.

@@ -22,7 +22,7 @@ struct TileB {
 };
 
 // Reads a block of elements, numbers `first` + i * row_stride + k * stride of `from`, as doubles less zeros[i], into
-// to[i * kTileDepth + k].
+// to[i * kTileDepth + k]. Without `zeros` nothing is taken off.
 using LoadRows = void (*)(const void *from, std::int64_t first, std::int64_t row_stride, std::int64_t stride,
                           std::int64_t rows, std::int64_t count, const double *zeros, double *to);
 // The same with numbers `first` + k * stride + j * column_stride less zeros[j], into to.at[k][j].

@@ -151,7 +151,12 @@ std::int64_t pivot_of(double *matrix, std::int64_t n, std::int64_t k) noexcept {
 
 // row -= factor * other, which is another row.
 void subtract(double *__restrict row, double factor, const double *__restrict other, std::int64_t n) noexcept {
-  for (std::int64_t j = 0; j < n; ++j) row[j] -= factor * other[j];
+  std::int64_t j = 0;
+  for (; j + 4 <= n; j += 4) {
+    row[j] -= factor * other[j], row[j + 1] -= factor * other[j + 1];
+    row[j + 2] -= factor * other[j + 2], row[j + 3] -= factor * other[j + 3];
+  }
+  for (; j < n; ++j) row[j] -= factor * other[j];
 }
 
 // LU with row exchanges, in place; returns the determinant.

@@ -46,10 +46,10 @@ Status numbers(Context &context, F f) {
 
 // A NaN on either side is the result.
 Status kernel_max(Context &context) {
-  return numbers(context, [](auto a, auto b) { return a > b || a != a ? a : b; });
+  return numbers(context, [](auto a, auto b) { return (a > b) | (a != a) ? a : b; });
 }
 Status kernel_min(Context &context) {
-  return numbers(context, [](auto a, auto b) { return a < b || a != a ? a : b; });
+  return numbers(context, [](auto a, auto b) { return (a < b) | (a != a) ? a : b; });
 }
 Status kernel_sum(Context &context) {
   return fold<float, double>(context, [](auto a, auto b) { return a + b; });

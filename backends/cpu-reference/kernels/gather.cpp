@@ -11,12 +11,13 @@ using qir::kMaxRank;
 
 namespace {
 
-// A row of indices: those from `position` on, of which number j names element base + index * stride + j * step of the
-// data.
+// A row of indices along the last axis: those from `position` on. Number j names element base + index of the data where
+// that axis is the one that is indexed (`last`), else base + index * stride + j.
 struct IndexRow {
   const View &indices;
   std::int64_t position, count;
-  std::int64_t base, stride, step, extent;
+  std::int64_t base, stride, extent;
+  bool last;
 };
 
 // Whether one of them is out of range. All are looked at, so that it takes no branches.
@@ -41,11 +42,10 @@ void for_elements(const IndexRow &row, F &&body) noexcept {
     const std::int64_t found = given[j];
     return found + (extent & (found >> 63));
   };
-  if (row.step == 0 && stride == 1) {
+  if (row.last) {
     for (std::int64_t j = 0; j < count; ++j) body(j, base + at(j));
   } else {
-    const std::int64_t step = row.step;
-    for (std::int64_t j = 0; j < count; ++j) body(j, base + at(j) * stride + j * step);
+    for (std::int64_t j = 0; j < count; ++j) body(j, base + at(j) * stride + j);
   }
 }
 
@@ -65,8 +65,7 @@ Status walk_elements(const Context &context, const View &data, const View &indic
   std::int64_t strides[kMaxRank] = {};
   dense_strides(data.dims, data.rank, strides);
   const std::size_t last = data.rank - 1;
-  const std::int64_t extent = data.dims[axis], stride = strides[axis], step = axis == last ? 0 : 1,
-                     count = indices.dims[last];
+  const std::int64_t extent = data.dims[axis], stride = strides[axis], count = indices.dims[last];
   // Axes in front of the one that is indexed, and behind it, where those of both are the same.
   const std::int64_t outer = product(data.dims, 0, axis), inner = product(data.dims, axis + 1, data.rank);
   const bool planes = inner > 1 && indices.count == outer * indices.dims[axis] * inner;
@@ -74,7 +73,8 @@ Status walk_elements(const Context &context, const View &data, const View &indic
   const auto part = [&](std::int64_t position, std::int64_t base, std::int64_t length) -> Status {
     for (std::int64_t begin = 0; begin < length; begin += kBlock) {
       const IndexRow row = {
-          indices, position + begin, std::min(kBlock, length - begin), base + begin * step, stride, step, extent};
+          indices, position + begin, std::min(kBlock, length - begin), base + (axis == last ? 0 : begin), stride,
+          extent,  axis == last};
       std::int64_t index;
       for (std::int64_t j = 0; outside(row) && j < row.count; ++j) {
         const std::int64_t given = integer_at(indices, row.position + j);

@@ -98,9 +98,10 @@ Status multiply(Context &context, const Product &p, const View &a, const View &b
     const std::int64_t rows = p.offset(p.a, batch) + tile.row * p.a.row,
                        columns = p.offset(p.b, batch) + tile.column * p.b.column;
     const std::int64_t a_batch = own_batch(p, p.a, batch, p.m * p.k), b_batch = own_batch(p, p.b, batch, p.k * p.n);
-    double a_zeros[kTileRows], b_zeros[kTileColumns];
-    for (std::int64_t i = 0; i < tile.rows; ++i) a_zeros[i] = qa.zero_of(a_batch, tile.row + i);
-    for (std::int64_t j = 0; j < tile.columns; ++j) b_zeros[j] = qb.zero_of(b_batch, tile.column + j);
+    double zeros[kTileRows + kTileColumns];
+    double *const a_zeros = qa.zero.data ? zeros : nullptr, *const b_zeros = qb.zero.data ? zeros + kTileRows : nullptr;
+    for (std::int64_t i = 0; a_zeros && i < tile.rows; ++i) a_zeros[i] = qa.zero_of(a_batch, tile.row + i);
+    for (std::int64_t j = 0; b_zeros && j < tile.columns; ++j) b_zeros[j] = qb.zero_of(b_batch, tile.column + j);
     dot_tile(
         tile.rows, tile.columns, p.k,
         [&](std::int64_t k, std::int64_t count, TileA &to) {
@@ -121,7 +122,8 @@ void exact_row(const Product &p, const void *a, std::int64_t row, const void *b,
                std::uint64_t *sums) {
   const T *const left = static_cast<const T *>(a) + row, *const right = static_cast<const T *>(b) + column;
   const std::int64_t a_step = p.a.column, b_step = p.b.row, b_column = p.b.column;
-  if (b_column == 1) {
+  constexpr std::int64_t kWide = 16;
+  if (sizeof(T) == 4 && b_column == 1 && n >= kWide) {  // there are vectors for it
     T sum[kTileColumns] = {};
     for (std::int64_t k = 0; k < p.k; ++k) {
       const T factor = left[k * a_step], *const from = right + k * b_step;
@@ -134,7 +136,13 @@ void exact_row(const Product &p, const void *a, std::int64_t row, const void *b,
     const T *const from = right + j * b_column;
     T sum = 0;
     if (a_step == 1 && b_step == 1) {
-      for (std::int64_t k = 0; k < p.k; ++k) sum += left[k] * from[k];
+      T more[4] = {};  // side by side, which do not wait for each other
+      std::int64_t k = 0;
+      for (; k + 4 <= p.k; k += 4)
+        more[0] += left[k] * from[k], more[1] += left[k + 1] * from[k + 1], more[2] += left[k + 2] * from[k + 2],
+            more[3] += left[k + 3] * from[k + 3];
+      for (; k < p.k; ++k) sum += left[k] * from[k];
+      sum += more[0] + more[1] + more[2] + more[3];
     } else {
       for (std::int64_t k = 0; k < p.k; ++k) sum += left[k * a_step] * from[k * b_step];
     }

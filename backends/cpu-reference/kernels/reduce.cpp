@@ -103,7 +103,7 @@ struct Extreme {
     else return Greatest ? Limits::lowest() : Limits::max();
   }
   static void add(T &best, T value) noexcept {
-    if (best == best && ((Greatest ? value > best : value < best) || value != value)) best = value;
+    best = ((Greatest ? value > best : value < best) | (value != value)) & (best == best) ? value : best;
   }
   static T finish(T best, std::int64_t) noexcept { return best; }
 };

@@ -112,6 +112,7 @@ void resize_nearest(const View &in, const View &out, const Axis *axes, const voi
   T *to = out.as<T>();
   const std::uint32_t last = in.rank - 1;
   const Axis &row = axes[last];
+  constexpr std::int64_t kShort = 8;  // not worth a call
   for (Odometer index(out.dims, last); !index.done(); index.next(), to += row.out) {
     std::int64_t base = 0;
     bool outside = false;
@@ -122,8 +123,10 @@ void resize_nearest(const View &in, const View &out, const Axis *axes, const voi
     const T *const from = in.as<const T>() + base;
     if (beyond && outside) {
       fill(to, row.out, beyond, sizeof(T));
-    } else if (row.identity) {
+    } else if (row.identity && row.out > kShort) {
       std::copy_n(from, row.out, to);
+    } else if (row.identity) {
+      for (std::int64_t x = 0; x < row.out && x < kShort; ++x) to[x] = from[x];
     } else {
       const std::int64_t *const places = row.index;
       for (std::int64_t x = 0; x < row.out; ++x) to[x] = from[places[x]];

@@ -14,25 +14,30 @@ using qir::kMaxRank;
 
 namespace {
 
-// Integers that order as the values do: numbers, then NaN. All sorting is done on them.
-void order_keys(const View &view, std::int64_t first, std::int64_t step, std::int64_t count, std::uint64_t *keys) {
+// Integers that order as the values do: numbers, then NaN. All sorting is done on them. Of elements first, first +
+// step,
+// ...
+using OrderKeys = void (*)(const void *data, std::int64_t first, std::int64_t step, std::int64_t count,
+                           std::uint64_t *keys);
+template <class T>
+void order_keys(const void *data, std::int64_t first, std::int64_t step, std::int64_t count, std::uint64_t *keys) {
   constexpr std::uint64_t kSign = std::uint64_t{1} << 63;
-  if (!is_float(view.dtype)) {
-    load_integers(view, first, step, count, reinterpret_cast<std::int64_t *>(keys));
-    for (std::int64_t i = 0; view.dtype != DType::U64 && i < count; ++i) keys[i] ^= kSign;
-    return;
-  }
-  constexpr std::int64_t kBlock = 128;
-  double values[kBlock];
-  for (std::int64_t begin = 0; begin < count; begin += kBlock) {
-    const std::int64_t length = std::min(kBlock, count - begin);
-    load_reals(view, first + begin * step, step, length, values);
-    for (std::int64_t i = 0; i < length; ++i) {
-      const auto bits = std::bit_cast<std::uint64_t>(values[i] + 0.0);  // -0 is 0
+  const T *const from = static_cast<const T *>(data) + first;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const T value = from[i * step];
+    if constexpr (std::is_floating_point_v<T>) {
+      const auto bits = std::bit_cast<std::uint64_t>(static_cast<double>(value) + 0.0);  // -0 is 0
       const std::uint64_t key = bits & kSign ? ~bits : bits | kSign;
-      keys[begin + i] = values[i] != values[i] ? ~std::uint64_t{0} : key;
+      keys[i] = value != value ? ~std::uint64_t{0} : key;
+    } else {
+      keys[i] = std::is_signed_v<T> ? static_cast<std::uint64_t>(value) ^ kSign : static_cast<std::uint64_t>(value);
     }
   }
+}
+OrderKeys find_order_keys(DType dtype) {  // nullptr: no kernel takes it
+  OrderKeys found = nullptr;
+  dispatch_any(dtype, [&](auto tag) { found = order_keys<decltype(tag)>; });
+  return found;
 }
 
 // dispatch() over the types that have loops of their own here.
@@ -240,12 +245,16 @@ void cumulate_lines(const void *data, void *made, const Lines &lines, bool exclu
       Sum sum = products ? 1 : 0;
       std::int64_t at = (o * lines.extent + (reverse ? lines.extent - 1 : 0)) * lines.inner + j;
       const std::int64_t step = reverse ? -lines.inner : lines.inner;
-      for (std::int64_t i = 0; i < lines.extent; ++i, at += step) {
-        const auto given = static_cast<Sum>(from[at]);
-        const Sum next = products ? multiply(sum, given) : add(sum, given);
-        to[at] = static_cast<T>(exclusive ? sum : next);
-        sum = next;
-      }
+      const auto run = [&](auto excludes) {
+        for (std::int64_t i = 0; i < lines.extent; ++i, at += step) {
+          const auto given = static_cast<Sum>(from[at]);
+          const Sum next = products ? multiply(sum, given) : add(sum, given);
+          to[at] = static_cast<T>(decltype(excludes)::value ? sum : next);
+          sum = next;
+        }
+      };
+      if (exclusive) run(std::true_type());
+      else run(std::false_type());
     }
   }
 }
@@ -296,7 +305,8 @@ Status kernel_top_k(Context &context) {
   QR_RETURN_IF_ERROR(make_output(context, 1, dims, in.rank, &indices));
   if (k == 0 || in.count == 0) return {};
   const std::uint64_t flip = context.node().get_int("largest", 1) != 0 ? ~std::uint64_t{0} : 0;
-  if (!is_loadable(in.dtype)) return type_error(context, in.dtype);
+  const OrderKeys keys_of = find_order_keys(in.dtype);
+  if (!keys_of) return type_error(context, in.dtype);
   struct Entry {
     std::uint64_t key;
     std::int64_t at;
@@ -322,7 +332,7 @@ Status kernel_top_k(Context &context) {
       const auto each_key = [&](std::int64_t begin, std::int64_t end, auto &&body) {
         for (; begin < end; begin += kBlock) {
           const std::int64_t count = std::min(kBlock, end - begin);
-          order_keys(in, first + begin * lines.inner, lines.inner, count, keys);
+          keys_of(in.data, first + begin * lines.inner, lines.inner, count, keys);
           for (std::int64_t i = 0; i < count; ++i) body(begin + i, keys[i] ^ flip);
         }
       };
@@ -352,7 +362,7 @@ Status kernel_top_k(Context &context) {
       for (std::int64_t i = next ? k : lines.extent; i < lines.extent; ++i) {
         i = next(element(in, first), lines.inner, i, lines.extent, heap[0].at, flip != 0);
         if (i == lines.extent) break;
-        order_keys(in, first + i * lines.inner, 1, 1, keys);
+        keys_of(in.data, first + i * lines.inner, 1, 1, keys);
         offer(i, keys[0] ^ flip);
       }
       std::sort(heap, heap + k);
@@ -419,10 +429,11 @@ Status kernel_unique(Context &context) {
   std::int64_t *order = integers(context, items), *group_of = integers(context, items),
                *first = integers(context, items);
   std::int64_t *count = integers(context, items), *place = integers(context, items);
-  if (!is_loadable(in.dtype)) return type_error(context, in.dtype);
+  const OrderKeys keys_of = find_order_keys(in.dtype);
+  if (!keys_of) return type_error(context, in.dtype);
   auto *const keys =
       static_cast<std::uint64_t *>(context.scratch(static_cast<std::uint64_t>(in.count) * sizeof(std::uint64_t)));
-  order_keys(in, 0, 1, in.count, keys);
+  keys_of(in.data, 0, 1, in.count, keys);
   const auto compare = [&](std::int64_t a, std::int64_t b) {  // below 0, 0, above 0
     for (std::int64_t o = 0; o < lines.outer; ++o) {
       for (std::int64_t j = 0; j < lines.inner; ++j) {

@@ -75,7 +75,14 @@ void copy_row(CopyAxis row, void *to, const void *from) noexcept {
   if (row.to == 1 && row.from == 1) {
     std::memmove(out, in, static_cast<std::size_t>(row.extent) * sizeof(T));
   } else {
-    for (std::int64_t i = 0; i < row.extent; ++i) out[i * row.to] = in[i * row.from];
+    std::int64_t i = 0;
+    for (; i + 4 <= row.extent; i += 4, out += 4 * row.to, in += 4 * row.from) {
+      out[0] = in[0];
+      out[row.to] = in[row.from];
+      out[2 * row.to] = in[2 * row.from];
+      out[3 * row.to] = in[3 * row.from];
+    }
+    for (; i < row.extent; ++i, out += row.to, in += row.from) *out = *in;
   }
 }
 
