@@ -151,11 +151,10 @@ std::int64_t pivot_of(double *matrix, std::int64_t n, std::int64_t k) noexcept {
 
 // row -= factor * other, which is another row.
 void subtract(double *__restrict row, double factor, const double *__restrict other, std::int64_t n) noexcept {
+  constexpr std::int64_t kSome = 8;
   std::int64_t j = 0;
-  for (; j + 4 <= n; j += 4) {
-    row[j] -= factor * other[j], row[j + 1] -= factor * other[j + 1];
-    row[j + 2] -= factor * other[j + 2], row[j + 3] -= factor * other[j + 3];
-  }
+  for (; j + kSome <= n; j += kSome)
+    for (std::int64_t k = 0; k < kSome; ++k) row[j + k] -= factor * other[j + k];
   for (; j < n; ++j) row[j] -= factor * other[j];
 }
 

@@ -130,8 +130,15 @@ Status kernel_random_uniform_like(Context &context) { return random_uniform(cont
 Status kernel_eye_like(Context &context) {
   View *out = context.output(0);
   if (!out) return {};
-  const std::int64_t k = context.node().get_int("k", 0), columns = out->rank == 2 ? out->dims[1] : 1;
-  return generate(context, *out, [&](std::int64_t i) { return i % columns - i / columns == k ? 1.0 : 0.0; });
+  if (!is_loadable(out->dtype)) return type_error(context, out->dtype);
+  if (out->count == 0) return {};
+  const std::int64_t columns = out->rank == 2 ? out->dims[1] : 1,
+                     k = std::clamp(context.node().get_int("k", 0), -out->count, out->count);
+  const double one = 1;
+  std::memset(out->data, 0, static_cast<std::size_t>(out->count) * out->width);
+  for (std::int64_t row = std::max<std::int64_t>(0, -k); row < out->count / columns && row + k < columns; ++row)
+    store_rounded(*out, row * columns + row + k, 1, &one);
+  return {};
 }
 
 Status kernel_range(Context &context) {
