@@ -415,8 +415,19 @@ void register_benches(Registry &registry) {
                         {"max 2x2/2 56x56x128", PoolOp::Max, 56, 128, 2, 2, 0},
                         {"average 7x7x2048 (resnet50)", PoolOp::AverageExcludePad, 7, 2048, 7, 1, 0},
                         {"average 7x7x1280 (mobilenet_v2)", PoolOp::AverageExcludePad, 7, 1280, 7, 1, 0},
+                        {"average 3x3/3 36x36x64", PoolOp::AverageExcludePad, 36, 64, 3, 3, 0},
                         {"average 3x3/1 35x35x192", PoolOp::AverageIncludePad, 35, 192, 3, 1, 1},
-                        {"max 5x5/1 20x20x256 (yolo)", PoolOp::Max, 20, 256, 5, 1, 2}})
+                        {"max 5x5/1 20x20x256 (yolo)", PoolOp::Max, 20, 256, 5, 1, 2}}) {
+    registry.bench(std::string("PoolPlanesF32 ") + b.name, [=](const Isa &) {
+      const std::int32_t o = (b.h + 2 * b.pad - b.k) / b.s + 1;
+      const PoolPlanesF32 p{{1, b.h, b.h, o, o, b.k, b.k, b.s, b.s, 1, 1, b.pad, b.pad}, b.c, b.pad, b.pad, b.op, 0};
+      const std::size_t x = static_cast<std::size_t>(b.h) * static_cast<std::size_t>(b.h * b.c) * 4,
+                        y = static_cast<std::size_t>(o) * static_cast<std::size_t>(o * b.c) * 4;
+      return Registry::Prepared{Kernel::PoolPlanesF32,
+                                params_of(p),
+                                {{Bytes(x)}, {Bytes(y), true}},
+                                {static_cast<double>(y) / 4 * b.k * b.k, static_cast<double>(x + y)}};
+    });
     registry.bench(std::string("PoolF32 ") + b.name, [=](const Isa &) {
       PoolF32 p;
       const std::int32_t o = (b.h + 2 * b.pad - b.k) / b.s + 1;
@@ -429,6 +440,7 @@ void register_benches(Registry &registry) {
                                 {{Bytes(x)}, {Bytes(y), true}},
                                 {static_cast<double>(y) / 4 * b.k * b.k, static_cast<double>(x + y)}};
     });
+  }
   struct Resize {
     std::int32_t in, out, c;
     bool nearest;

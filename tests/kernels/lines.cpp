@@ -402,6 +402,51 @@ void test_dynamic_quantize(const Isa &isa) {
   refuse(isa, Kernel::DynamicQuantize, DynamicQuantize{1}, "a negative count", [](auto &q) { q.count = -1; });
 }
 
+// Zeros in all operands: nothing here takes longer for other numbers.
+template <class P>
+Registry::Prepared of_zeros(const Isa &isa, Kernel kernel, const P &params, double flops) {
+  Needs needs;
+  if (Status status = kernel_row(kernel).check(&params, isa, needs); !status.ok())
+    throw std::runtime_error(std::string(status.message()));
+  Registry::Prepared prepared{kernel, params_of(params), {}, {flops, 0}};
+  for (std::size_t i = 0; i < needs.operand_count; ++i) {
+    prepared.operands.push_back({Bytes(needs.operand_bytes[i]), needs.written[i]});
+    prepared.work.bytes += static_cast<double>(needs.operand_bytes[i]);
+  }
+  return prepared;
+}
+
+void register_benches(Registry &registry) {
+  struct Layer {
+    const char *name;
+    Cell cell;
+    std::int64_t steps, batch, hidden;
+  };
+  for (const Layer &b : {Layer{"LSTM 1x256, 32 steps", Cell::Lstm, 32, 1, 256},
+                         {"LSTM 8x128, 32 steps", Cell::Lstm, 32, 8, 128},
+                         {"GRU 1x128, 32 steps", Cell::Gru, 32, 1, 128},
+                         {"GRU 4x64, reset after, 32 steps", Cell::GruAfter, 32, 4, 64},
+                         {"RNN 1x128, 32 steps", Cell::Rnn, 32, 1, 128}})
+    registry.bench(std::string("RecurrentF32 ") + b.name, [=](const Isa &isa) {
+      RecurrentF32 p;
+      const std::int64_t gates = b.cell == Cell::Lstm ? 4 : b.cell == Cell::Rnn ? 1 : 3;
+      p.cell = b.cell, p.steps = b.steps, p.batch = b.batch, p.hidden = b.hidden, p.has_h = 1;
+      p.x_row = gates * b.hidden, p.x_step = b.batch * p.x_row, p.y_row = p.state_row = b.hidden;
+      p.y_step = b.batch * b.hidden;
+      p.f = {b.cell == Cell::Rnn ? Act::Tanh : Act::Sigmoid, 0, 0, 0}, p.g = p.h = {Act::Tanh, 0, 0, 0};
+      return of_zeros(isa, Kernel::RecurrentF32, p,
+                      2.0 * static_cast<double>(b.steps * b.batch * b.hidden * b.hidden * gates));
+    });
+  for (const std::uint32_t bits : {2u, 4u, 8u})
+    for (const std::int64_t rows : {1, 4, 64})
+      registry.bench("MatMulBlocks " + std::to_string(rows) + "x1024x1024 of " + std::to_string(bits) + " bits",
+                     [=](const Isa &isa) {
+                       MatMulBlocks p;
+                       p.m = rows, p.n = p.k = 1024, p.bits = bits, p.zeros = BlockZeros::Packed;
+                       return of_zeros(isa, Kernel::MatMulBlocks, p, 2.0 * static_cast<double>(rows * p.n * p.k));
+                     });
+}
+
 }  // namespace
 
 void register_lines(Registry &registry) {
@@ -412,6 +457,7 @@ void register_lines(Registry &registry) {
   registry.test("weights in blocks", test_blocks);
   registry.test("running sums", test_cumulate);
   registry.test("quantised by range", test_dynamic_quantize);
+  register_benches(registry);
 }
 
 }  // namespace quarry::kernel_test
