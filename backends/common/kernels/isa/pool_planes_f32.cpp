@@ -114,7 +114,7 @@ QR_INLINE VecF two_ahead(VecF v, VecF next) noexcept {
 #endif
 }
 // `lanes` elements that lie `step` apart.
-QR_INLINE VecF every(const float *p, std::int64_t step, int lanes) noexcept {
+__attribute__((noinline)) VecF every(const float *p, std::int64_t step, int lanes) noexcept {
   float room[kLanes] = {};
   for (int i = 0; i < lanes; ++i) room[i] = p[i * step];
   return load(room);
@@ -260,16 +260,16 @@ struct Planes {
     const float *const from = plane + (top + v.first * w.dh) * w.iw;
     const std::int64_t rows = v.last - v.first;
     switch (form) {
-      case Pairs::AtBehind: return by_rows<Pairs::AtBehind>(from, y, rows);
-      case Pairs::Before: return by_rows<Pairs::Before>(from, y, rows);
-      case Pairs::BeforeAt: return by_rows<Pairs::BeforeAt>(from, y, rows);
-      default: return by_rows<Pairs::Ahead>(from, y, rows);
+      case Pairs::AtBehind: return by_rows<Pairs::AtBehind, 2>(from, y, rows);
+      case Pairs::Before: return by_rows<Pairs::Before, 3>(from, y, rows);
+      case Pairs::BeforeAt: return by_rows<Pairs::BeforeAt, 2>(from, y, rows);
+      default: return by_rows<Pairs::Ahead, 3>(from, y, rows);
     }
   }
-  template <Pairs form>
+  // `usual`: rows of windows that are as high as wide.
+  template <Pairs form, int usual>
   bool by_rows(const float *from, float *y, std::int64_t rows) const noexcept {
-    if (rows == 3) return row_of_pairs<form, 3>(from, y, rows);
-    if (rows == 2) return row_of_pairs<form, 2>(from, y, rows);
+    if (rows == usual) return row_of_pairs<form, usual>(from, y, rows);
     return row_of_pairs<form, 0>(from, y, rows);
   }
   template <Pairs form, int known>
