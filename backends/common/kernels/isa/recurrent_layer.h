@@ -56,6 +56,8 @@ struct RecurrentLayer {
     else store_part(to, v, count);
   }
   VecF bounded(VecF v) const noexcept { return clamp(v, -clip, clip); }
+  // (Not inline: a cell has up to five, each of which would be code for all kinds.)
+  __attribute__((noinline)) static VecF activated(const Activation &act, VecF x) noexcept { return activate(act, x); }
 
   // What becomes of the sums of G gates of a block of lanes, of an entry; `state` is what the sums were made of.
   template <int G>
@@ -76,22 +78,22 @@ struct RecurrentLayer {
       const auto peephole = [&](int which, VecF cell) __attribute__((always_inline)) {
         return peepholes ? take(peepholes + which * p.hidden + at, count) * cell : VecF{};
       };
-      const VecF in = activate(p.f, bounded(gate(0) + sums[0] + peephole(0, old)));
-      const VecF forget = p.coupled ? one - in : activate(p.f, bounded(gate(2) + sums[2] + peephole(2, old)));
-      const VecF cell = fma(forget, old, in * activate(p.g, bounded(gate(3) + sums[3])));
+      const VecF in = activated(p.f, bounded(gate(0) + sums[0] + peephole(0, old)));
+      const VecF forget = p.coupled ? one - in : activated(p.f, bounded(gate(2) + sums[2] + peephole(2, old)));
+      const VecF cell = fma(forget, old, in * activated(p.g, bounded(gate(3) + sums[3])));
       store(cells + room, cell);
-      const VecF open = activate(p.f, bounded(gate(1) + sums[1] + peephole(1, cell)));
-      put(out, open * activate(p.h, cell), count);
+      const VecF open = activated(p.f, bounded(gate(1) + sums[1] + peephole(1, cell)));
+      put(out, open * activated(p.h, cell), count);
     } else if constexpr (G == 3) {
-      const VecF z = activate(p.f, bounded(gate(0) + sums[0])), reset = activate(p.f, bounded(gate(1) + sums[1]));
+      const VecF z = activated(p.f, bounded(gate(0) + sums[0])), reset = activated(p.f, bounded(gate(1) + sums[1]));
       const VecF product = bias ? sums[2] + take(bias + at, count) : sums[2];
-      const VecF fresh = activate(p.g, bounded(fma(product, reset, gate(2))));
+      const VecF fresh = activated(p.g, bounded(fma(product, reset, gate(2))));
       put(out, fma(z, take(state + at, count), (one - z) * fresh), count);
     } else if constexpr (G == 2) {
-      store(update + room, activate(p.f, bounded(gate(0) + sums[0])));
-      store(kept + room, activate(p.f, bounded(gate(1) + sums[1])) * take(state + at, count));
+      store(update + room, activated(p.f, bounded(gate(0) + sums[0])));
+      store(kept + room, activated(p.f, bounded(gate(1) + sums[1])) * take(state + at, count));
     } else {
-      const VecF fresh = activate(second ? p.g : p.f, bounded((second ? gate(2) : gate(0)) + sums[0]));
+      const VecF fresh = activated(second ? p.g : p.f, bounded((second ? gate(2) : gate(0)) + sums[0]));
       if (second) {
         const VecF z = load(update + room);
         put(out, fma(z, take(before(step, row) + at, count), (one - z) * fresh), count);
