@@ -96,6 +96,14 @@ struct Ends {
 
   // Of rows [row, row + rows).
   __attribute__((noinline)) void begin(std::int64_t row, std::int64_t rows, std::int32_t *sums) const noexcept {
+    if (!add && !row_zeros && !column_zeros && row_terms) {
+      for (int v = 0; v < vectors; ++v) {
+        const VecI columns = column_sums ? load(column_sums + v * kLanes) : VecI{};
+        for (std::int64_t r = 0; r < rows; ++r)
+          store(sums + (r * vectors + v) * kLanes, splat(-row_terms[row + r]) - columns);
+      }
+      return;
+    }
     for (std::int64_t r = row; r < row + rows; ++r, sums += vectors * kLanes)
       for (int v = 0; v < vectors; ++v) {
         asm volatile("");  // or all of this is compiled once for each case

@@ -114,20 +114,18 @@ QR_INLINE void mean_columns(const MeanInt &p, const X *x, int count, const Means
     const std::int64_t last = min_of(p.reduced, first + kMeanFlush);
     VecI sum{};
     if (count == kLanes) {
-      for (std::int64_t i = first; i < last; ++i) sum += widen(x + i * p.inner);
+      _Pragma("GCC unroll 4") for (std::int64_t i = first; i < last; ++i) sum += widen(x + i * p.inner);
     } else {
       for (std::int64_t i = first; i < last; ++i) sum += widen_part(x + i * p.inner, count);
     }
-    alignas(kBytes) std::int32_t lanes[kLanes];
-    store(lanes, sum);
-    for (int i = 0; i < kLanes; ++i) total[i] += lanes[i];
+    for (int i = 0; i < kLanes; ++i) total[i] += sum[i];
   }
   const double scale =
       static_cast<double>(p.x.scale) / (static_cast<double>(p.y.scale) * static_cast<double>(p.reduced));
-  alignas(kBytes) float v[kLanes];
+  VecF v;
   for (int i = 0; i < kLanes; ++i)
     v[i] = static_cast<float>(static_cast<double>(total[i] - p.reduced * p.x.zero) * scale);
-  means.put(at, load(v), count);
+  means.put(at, v, count);
 }
 // One mean over adjacent values.
 template <class X>
