@@ -153,6 +153,8 @@ Status check_DepthwiseF32(const void *params, const Isa &isa, Needs &needs) {
       return refuse("DepthwiseF32", "elements from one pixel of y to the next", p.y_stride, "planes, as x");
     if (!float_bytes(depthwise_planes(p, isa.f32_lanes).floats, 1, 1, 1, &needs.scratch_bytes))
       return too_large("DepthwiseF32", "scratch");
+  } else if (p.residual != Residual::None) {  // two rows
+    if (!float_bytes(2, w.ow, p.y_stride, 1, &needs.scratch_bytes)) return too_large("DepthwiseF32", "scratch");
   }
   if (!image_bytes(w.n, w.ih, w.iw, planes ? p.c : p.x_stride, p.c, 4, &bytes))
     return refuse("DepthwiseF32", "elements from one pixel of x to the next", p.x_stride, "at least the channels");

@@ -267,11 +267,11 @@ void run_row(const Row &row, const Columns &columns) noexcept {
 }
 
 // Residuals and activations of more than a bound follow when a row is done: there is no room for them in the loops
-// above.
+// above. With a residual the row is made in scratch, as y may be what is added.
 bool follows(const DepthwiseF32 &p) noexcept {
   return p.residual != Residual::None || (p.act.kind != Act::None && p.act.kind != Act::Clip);
 }
-void finish_row(const Row &row) noexcept {
+void finish_row(const Row &row, float *final_y) noexcept {
   const DepthwiseF32 &p = row.d.p;
   std::int64_t pixels = p.window.ow, count = p.c;
   if (p.y_stride == p.c && (p.residual == Residual::None || p.r_stride == p.c)) count *= pixels, pixels = 1;
@@ -283,6 +283,8 @@ void finish_row(const Row &row) noexcept {
     if (p.act.kind != Act::None) activate_in_place(p.act, y, count);
     if (p.residual == Residual::AfterAct)
       for (std::int64_t i = 0; i < count; ++i) y[i] += r[i];
+    if (row.d.y != final_y)
+      std::memcpy(final_y + pixel * p.y_stride, y, static_cast<std::size_t>(count) * sizeof(float));
   }
 }
 
@@ -311,7 +313,7 @@ Form form_of(const Window &w) noexcept {
   }
 }
 
-void run_rows(Depthwise d, Form form, std::int64_t begin, std::int64_t end) noexcept {
+void run_rows(Depthwise d, Form form, std::int64_t begin, std::int64_t end, float *scratch) noexcept {
   const DepthwiseF32 &p = d.p;
   const Window &w = p.window;
   const std::int64_t reach = std::int64_t{w.kw - 1} * w.dw + 1;
@@ -350,8 +352,10 @@ void run_rows(Depthwise d, Form form, std::int64_t begin, std::int64_t end) noex
                low,
                high};
   };
+  float *const final_y = d.y;
   const bool pairs = kPairs && columns.tiles && w.kw == 3 && w.sw == 1 && w.kh == 3 && w.sh == 1 && w.dh == 1;
   for (std::int64_t i = begin; i < end;) {
+    if (p.residual != Residual::None) d.y = scratch - i * w.ow * p.y_stride;
     const Row row = row_of(i);
     const std::int64_t oy = i % w.oh;
     const bool pair = pairs && i + 1 < end && row.tap_rows == 3 && oy + 1 < w.oh && oy + 2 - w.pad_top + 1 < w.ih;
@@ -359,8 +363,8 @@ void run_rows(Depthwise d, Form form, std::int64_t begin, std::int64_t end) noex
     form.rest(row, columns);
     if (pair) form.rest(row_of(i + 1), columns);
     if (deferred) {
-      finish_row(row);
-      if (pair) finish_row(row_of(i + 1));
+      finish_row(row, final_y);
+      if (pair) finish_row(row_of(i + 1), final_y);
     }
     i += 1 + pair;
   }
@@ -383,8 +387,9 @@ void run_DepthwiseF32(const Call &call) {
   const double row_work = static_cast<double>(w.ow) * p.c * w.kh * w.kw;
   call.threads.run(static_cast<std::uint64_t>(w.n) * static_cast<std::uint64_t>(w.oh),
                    static_cast<std::uint64_t>(1 + 1e5 / row_work),
-                   [&](std::uint64_t begin, std::uint64_t end, std::uint32_t) {
-                     run_rows(d, form, static_cast<std::int64_t>(begin), static_cast<std::int64_t>(end));
+                   [&](std::uint64_t begin, std::uint64_t end, std::uint32_t worker) {
+                     run_rows(d, form, static_cast<std::int64_t>(begin), static_cast<std::int64_t>(end),
+                              reinterpret_cast<float *>(call.worker_scratch(worker)));
                    });
 }
 
