@@ -19,7 +19,6 @@ constexpr std::int64_t kRow = 512, kRoom = kRow * 8;
 // Bytes of rows that are brought together: a call each would take longer than to copy them, or, if they are not whole
 // vectors, two calls would.
 constexpr std::int64_t kShortRow = 128, kOddRow = 1024;
-typedef std::int32_t Sixteen __attribute__((vector_size(16)));
 
 template <ElementOp op, class T>
 QR_INLINE bool holds(T a, T b) noexcept {
@@ -361,10 +360,12 @@ __attribute__((noinline)) void copy_few(std::byte *to, const std::byte *from, st
   const auto ends = [&](auto value) __attribute__((always_inline)) {
     move(value, 0), move(value, bytes - static_cast<std::int64_t>(sizeof value));
   };
-  if (bytes >= 16) {
-    for (std::int64_t at = 0; at + 16 <= bytes; at += 16) move(Sixteen{}, at);
-    move(Sixteen{}, bytes - 16);
-  } else if (bytes >= 8) ends(std::uint64_t{});
+  if (bytes >= kBytes) {
+    for (std::int64_t at = 0; at + kBytes <= bytes; at += kBytes) move(VecI{}, at);
+    move(VecI{}, bytes - kBytes);
+  } else if (kBytes > 32 && bytes >= 32) ends(Eight{});
+  else if (kBytes > 16 && bytes >= 16) ends(Four{});
+  else if (bytes >= 8) ends(std::uint64_t{});
   else if (bytes >= 4) ends(std::uint32_t{});
   else if (bytes >= 2) ends(std::uint16_t{});
   else if (bytes == 1) *to = *from;
@@ -387,8 +388,7 @@ QR_INLINE void lay_out(const void *from, void *to, std::int64_t count, std::int6
 // Elements that are repeated or lie apart, side by side.
 __attribute__((noinline)) void lay_out(const std::byte *x, std::int64_t width, std::int64_t step, std::int64_t count,
                                        std::byte *to) noexcept {
-  if (step == 1 && count * width <= 256) return copy_few(to, x, count * width);
-  if (step == 1) return static_cast<void>(std::memcpy(to, x, static_cast<std::size_t>(count * width)));
+  if (step == 1) return copy_few(to, x, count * width);
   switch (width) {
     case 1: return lay_out<std::uint8_t>(x, to, count, step);
     case 2: return lay_out<std::uint16_t>(x, to, count, step);
@@ -442,13 +442,16 @@ struct Operator {
                                                          : kBytes / width;
   }
 
-  void run(const RowCall &r) const noexcept {
-    if (!row) return run_function(r);
+  __attribute__((always_inline)) void run(const RowCall &r) const noexcept {
+    if (row && (r.count & (whole - 1)) == 0) return row(r);
+    if (row) run_odd(r);
+    else run_function(r);
+  }
+  __attribute__((noinline)) void run_odd(const RowCall &r) const noexcept {
     const std::int64_t rest = r.count & (whole - 1), at = r.count - rest;
     const auto from = [&](int i, std::int64_t element) {
       return static_cast<const std::byte *>(r.x[i]) + element * widths[i];
     };
-    if (rest == 0) return row(r);
     alignas(64) std::byte room[4][kBytes * 8];
     RowCall last{{}, room[3], whole, a, b};
     // The last whole vector, before y is written, which may be an operand; or what there is in one.
@@ -507,6 +510,20 @@ void run_part(const Call &call, const Elements &p, std::int64_t begin, std::int6
   const std::int64_t row_bytes = dims[last] * width;
   const bool gathers =
       !channels && rank > 1 && op.row && row_bytes <= (dims[last] * scale % op.whole == 0 ? kShortRow : kOddRow);
+  if (beside && !gathers && op.row) {
+    const auto *const x0 = call.operands[0], *const x1 = call.operands[operands > 1 ? 1 : 0],
+                      *const x2 = call.operands[operands > 2 ? 2 : 0];
+    const std::int64_t x0_width = p.op == ElementOp::Select ? 1 : width;
+    return walk_rows<3>(
+        rank, dims, steps, begin, end,
+        most, [&](std::int64_t at, const std::int64_t *offsets, std::int64_t count) __attribute__((always_inline)) {
+          op.run({{x0 + offsets[0] * x0_width, x1 + offsets[1] * width, x2 + offsets[2] * width},
+                  y + at * y_width,
+                  count * scale,
+                  op.a,
+                  op.b});
+        });
+  }
   Side sides[3];
   float wide[3][kRow], made[kRow];
   const auto run = [&](std::int64_t at, const void *const *x, std::int64_t count) {
