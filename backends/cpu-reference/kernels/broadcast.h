@@ -87,7 +87,7 @@ void binary_row(const void *user, const void *left, std::int64_t left_step, cons
     for (std::int64_t i = 0; i < length; ++i) z[i] = f(x[i], y[i]);
     return;
   }
-  if constexpr (std::is_same_v<A, float>) {  // the one type that is worth a loop for these patterns too
+  if constexpr (sizeof(A) >= 4 && sizeof(A) == sizeof(B)) {  // what is worth a loop for each pattern
     if (left_step == 1) {
       const B same = y[0];
       for (std::int64_t i = 0; i < length; ++i) z[i] = f(x[i], same);

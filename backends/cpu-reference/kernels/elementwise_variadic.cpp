@@ -7,10 +7,11 @@
 namespace quarry::reference {
 namespace {
 
+// The second operand is not looked at: it is one whose elements are neighbours.
 void broadcast_copy(Context &context, const View &in, const View &out) {
   const auto copy = [&](auto unit) {
     using T = decltype(unit);
-    broadcast_binary<T, T, T>(context, in, in, out, [](T a, T) { return a; });
+    broadcast_binary<T, T, T>(context, in, out, out, [](T a, T) { return a; });
   };
   switch (out.width) {
     case 1: return copy(std::uint8_t{});

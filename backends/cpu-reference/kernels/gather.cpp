@@ -51,7 +51,7 @@ void for_elements(const IndexRow &row, F &&body) noexcept {
 
 // Walks the elements of `indices` (of the rank of `data`), whose entries replace the index along `axis`: body(row) for
 // rows of at most kBlock of them, which have been checked.
-constexpr std::int64_t kBlock = 64;
+constexpr std::int64_t kBlock = 256;
 template <class F>
 Status walk_elements(const Context &context, const View &data, const View &indices, std::size_t axis, F &&body) {
   bool fits = data.rank == indices.rank;

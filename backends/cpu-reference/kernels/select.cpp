@@ -26,9 +26,11 @@ void order_keys(const void *data, std::int64_t first, std::int64_t step, std::in
   for (std::int64_t i = 0; i < count; ++i) {
     const T value = from[i * step];
     if constexpr (std::is_floating_point_v<T>) {
-      const auto bits = std::bit_cast<std::uint64_t>(static_cast<double>(value) + 0.0);  // -0 is 0
-      const std::uint64_t key = bits & kSign ? ~bits : bits | kSign;
-      keys[i] = value != value ? ~std::uint64_t{0} : key;
+      using Bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
+      constexpr Bits kTop = Bits{1} << (sizeof(T) * 8 - 1);
+      const auto bits = std::bit_cast<Bits>(value + T{0});  // -0 is 0
+      const Bits key = bits & kTop ? ~bits : bits | kTop;
+      keys[i] = value != value ? ~Bits{0} : key;
     } else {
       keys[i] = std::is_signed_v<T> ? static_cast<std::uint64_t>(value) ^ kSign : static_cast<std::uint64_t>(value);
     }
