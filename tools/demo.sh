@@ -6,13 +6,10 @@ set -e
 . "$(dirname "$0")/setup.sh"
 cd "$root"
 install_packages build
-parts='tools/quarry backends/cpu/quarry-backend-cpu.so backends/cpu-reference/quarry-backend-cpu-reference.so bindings/cpp/digits'
-# Qualcomm's libraries are for x86-64.
-[ "$(uname -m)" != x86_64 ] || parts="$parts backends/htp/quarry-backend-htp.so"
 say "building the library, the program and three backends in $build: at most $(minutes 700) on $processors processors the first time, then seconds"
 # A folder that test.sh has set up stays as it is.
 [ -f "$build/build.ninja" ] || release_build "$best_isa" false
-ninja_in "$build" $parts
+ninja_in "$build" demo
 quarry=$build/tools/quarry
 
 say "quarry doctor: what is here"
