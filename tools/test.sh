@@ -193,6 +193,10 @@ static_build() {
   fi
   python3 tests/integration/check_static.py "$build-static" "$root" "$build-static/digits.qrm" $libraries
 }
+sizes() {  # of the release build, and of what an app takes of it
+  mkdir -p "$build-one" && "$quarry" compile models/digits/digits.onnx -o "$build-one/digits.qrm" >/dev/null &&
+    python3 tests/integration/check_sizes.py "$build" "$root" "$build-one" "$build-one/digits.qrm"
+}
 static_reference() {
   configure "$build-static-reference" -Ddefault_library=static -Dstatic_backends=cpu-reference -Dtests=false &&
     if ninja -C "$build-static-reference" -t inputs all | grep -E '^backends/(cpu|common/kernels)/'; then echo "   a build without cpu compiles what is cpu's"; false; fi
@@ -285,6 +289,7 @@ if [ -n "$all" ]; then
   binding "Debian packages, in a clean root" debian_packages
   joined
   step "static build" static_build
+  if [ "$(uname -m)" = x86_64 ]; then step "sizes against their budgets" sizes; else skip "sizes against their budgets" "budgets are those of x86-64"; fi
   step "static build of cpu-reference alone" static_reference
 fi
 [ -z "$models" ] || [ -n "$all" ] || joined
