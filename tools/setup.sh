@@ -45,11 +45,17 @@ minutes() { echo "$((($1 / processors + 59) / 60)) minutes"; }
 ninja_in() {
   dir=$1
   shift
-  every=$([ -t 1 ] && echo 1 || echo 60)
-  { NINJA_STATUS='[%f/%t %es] ' ninja -C "$dir" "$@" 2>&1; echo "ninja ended with $?"; } | tee "$dir.ninja.log" |
-    awk -v every="$every" '
-      /^\[/ { if (every == 1) { printf "\r\033[K   %s", substr($0, 1, 110); fflush() } else if (++n % every == 0) { print "   " $0; fflush() }; last = $0 }
-      END { if (every == 1) printf "\r\033[K"; if (last) print "   " last }'
+  terminal=$([ -t 1 ] && echo yes || echo no)
+  { NINJA_STATUS='[%f/%t %es] ' ninja -C "$dir" "$@" 2>&1; echo "ninja ended with $?"; } | tee "$dir.ninja.log" | {
+    count=0 last=
+    while IFS= read -r line; do
+      case $line in "["*) ;; *) continue ;; esac
+      last=$line count=$((count + 1))
+      if [ $terminal = yes ]; then printf '\r\033[K   %.110s' "$line"; elif [ $((count % 60)) -eq 0 ]; then echo "   $line"; fi
+    done
+    [ $terminal = no ] || printf '\r\033[K'
+    [ -z "$last" ] || echo "   $last"
+  }
   [ "$(tail -n 1 "$dir.ninja.log")" = "ninja ended with 0" ] || { grep -A 30 -m 3 -E 'FAILED|error:' "$dir.ninja.log"; return 1; }
 }
 
