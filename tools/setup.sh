@@ -28,7 +28,8 @@ install_packages() {
 build=${QUARRY_BUILD_DIR:-$root/build}
 best_isa=$(if grep -qw avx512_vnni /proc/cpuinfo; then echo avx512; elif grep -qw avx2 /proc/cpuinfo; then echo avx2; fi)
 processors=$(nproc)
-# Where ccache is, meson uses it; these let it keep what is compiled with a precompiled header.
+# Where ccache is, meson uses it; these let it keep what is compiled with a precompiled header, and spare it the preprocessor.
+export CCACHE_DEPEND=${CCACHE_DEPEND-1}
 export CCACHE_SLOPPINESS=${CCACHE_SLOPPINESS-pch_defines,time_macros,include_file_mtime,include_file_ctime}
 
 # release_build INSTRUCTION_SETS TESTS: configures it, or what was configured before anew; INSTRUCTION_SETS is empty for all.
