@@ -36,7 +36,7 @@ void register_export(CLI::App &app, Action &action) {
   flags->session.add_to(*command, false);
   command->callback([&action, flags] {
     action = [flags] {
-      if (!flags->out.ends_with(".onnx") && !flags->out.ends_with(".json"))
+      if (flags->out.size() <= 5 || (!flags->out.ends_with(".onnx") && !flags->out.ends_with(".json")))
         throw UsageError("-o: found '" + flags->out + "', expected a name that ends in .onnx or .json");
       const std::string data = flags->out + ".data";
       if (flags->external && !flags->out.ends_with(".onnx"))

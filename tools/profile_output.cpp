@@ -14,7 +14,10 @@ constexpr const char *kNoFile = "true";  // what CLI11 gives for a flag without 
 
 std::string text_of(qr_string text) { return std::string(text.data ? text.data : "", text.size); }
 
-bool is_events_file(const std::string &path) { return path.ends_with(".csv") || path.ends_with(".json"); }
+// (".csv" alone is no name with an ending.)
+bool is_events_file(const std::string &path) {
+  return (path.size() > 4 && path.ends_with(".csv")) || (path.size() > 5 && path.ends_with(".json"));
+}
 
 // How much of a run's time the nodes tell of; more than all of it where they run beside each other.
 std::string sum_line(const RunTable &table) {
