@@ -29,9 +29,9 @@ passed=0 failed=0 skipped=0 failures=
 # Builds with sanitizers and static ones have the kernels for one instruction set: the best of this processor.
 isas=$best_isa
 grep -qw amx_int8 /proc/cpuinfo && isas=amx,$isas
-# The release build has them all; that of the short run the best and the plainest.
+# The release build has them all; that of the short run is the demo's.
 release_isas=
-[ -n "$all" ] || [ -z "$isas" ] || release_isas=$isas,sse2
+[ -n "$all" ] || release_isas=$best_isa
 
 step() {  # NAME COMMAND...
   name=$1 start=$(date +%s)
@@ -47,18 +47,22 @@ step() {  # NAME COMMAND...
   fi
 }
 beside() {  # FUNCTION: its steps run beside those that follow, as most of either keep one processor busy; `joined` waits for them and shows what they said
-  echo 'failed=$((failed + 1)) failures="$failures
-   the steps beside the others did not come to their end"' >"$build/beside.counts"
+  echo "failed=\$((failed + 1)) failures=\"\$failures
+   the steps of $1 did not come to their end\"" >"$build/beside.$1.counts"
   (
     passed=0 failed=0 skipped=0 failures=
     "$1"
-    printf 'passed=$((passed + %d)) failed=$((failed + %d)) skipped=$((skipped + %d)) failures="$failures%s"\n' $passed $failed $skipped "$failures" >"$build/beside.counts"
-  ) >"$build/beside.log" 2>&1 &
+    printf 'passed=$((passed + %d)) failed=$((failed + %d)) skipped=$((skipped + %d)) failures="$failures%s"\n' $passed $failed $skipped "$failures" >"$build/beside.$1.counts"
+  ) >"$build/beside.$1.log" 2>&1 &
+  begun_beside="${begun_beside-} $1"
 }
 joined() {
   wait
-  cat "$build/beside.log"
-  . "$build/beside.counts"
+  for name in ${begun_beside-}; do
+    cat "$build/beside.$name.log"
+    . "$build/beside.$name.counts"
+  done
+  begun_beside=
 }
 skip() {  # NAME REASON
   skipped=$((skipped + 1))
@@ -145,7 +149,6 @@ htp_steps() {
     return
   fi
   step "htp, on Qualcomm's libraries and their emulator" python3 tests/integration/check_htp.py "$build" "$shared" "$libraries"
-  step "htp: ONNX's own node tests" python3 tests/integration/check_htp_nodes.py "$build" "$shared" "$libraries"
   if [ -d "$shared/models" ]; then
     step "htp: options, profiles, threads" python3 tests/integration/check_htp_run.py "$build" "$shared" "$libraries"
   else
@@ -158,7 +161,8 @@ htp_steps() {
   step "htp: types of weights and of arithmetic" python3 tests/integration/check_htp_types.py "$build" "$shared" "$libraries"
   step "htp: contexts of others" python3 tests/integration/check_htp_contexts.py "$build" "$shared" "$libraries"
   step "htp: context binaries, contexts of several graphs" python3 tests/integration/check_htp_binaries.py "$build" "$shared" "$libraries"
-  [ -n "$all" ] || return
+  [ -n "$all" ] || return 0
+  step "htp: ONNX's own node tests" python3 tests/integration/check_htp_nodes.py "$build" "$shared" "$libraries"
   step "htp: ONNX's own node tests, on the oldest and the newest architecture" python3 tests/integration/check_htp_nodes.py "$build" "$shared" "$libraries" --ends
   [ ! -d "$build/onnx-newest/node" ] ||
     step "htp: node tests of the newest ONNX package" python3 tests/integration/check_htp_nodes.py "$build" "$shared" "$libraries" --nodes "$build/onnx-newest/node"
@@ -172,6 +176,40 @@ htp_steps() {
   export QUARRY_QNN_PATH="$libraries"
   step "ONNX Runtime's transformer operators, on htp" conform contrib htp 30 -O soc_model=SM8650 --rtol 0.01 --range-floor 0.01 "$build/contrib"
 }
+gpu_steps() {
+  if ! has_opencl; then
+    skip "ONNX's node tests and real models, on gpu" "there is no OpenCL device here (pocl-opencl-icd makes one of the processor)"
+    return
+  fi
+  [ ! -d /usr/share/libonnx-testdata/data ] ||
+    step "ONNX's node tests, Debian's release, on gpu" gpu_conform debian 840 -O gpu.tail=host --constant-inputs /usr/share/libonnx-testdata/data/node
+  # A model of f16 differs by steps of f16: its tensors are stored so between kernels.
+  [ ! -d "$shared/models" ] ||
+    step "real models, on gpu" gpu_conform models 22 -O gpu.tail=host --range-floor 0.002 "$shared/models"
+}
+device_steps() {
+  htp_steps
+  [ -z "$all" ] || gpu_steps
+}
+bindings_steps() {
+  if bindings_prefix; then
+    docs_python="$build/python/venv/bin/python"
+    binding "bindings: Python, from its wheel in a fresh venv" python3 bindings/python/check.py "$prefix" "$build/python" ${all:+--all}
+    binding "bindings: Rust" python3 bindings/rust/check.py "$prefix" "$build/rust"
+    binding "bindings: Go" python3 bindings/go/check.py "$prefix"
+    [ -x "$docs_python" ] && "$docs_python" -c 'import quarry' 2>/dev/null || docs_python=
+    step "docs: the code in them" python3 tests/integration/check_docs_code.py "$prefix" "$build/docs-code" ${docs_python:+--python "$docs_python"}
+  else
+    skip "bindings of other languages" "the tree cannot be installed into $prefix"
+  fi
+  if [ -d "$shared/models" ] && [ -d "$shared/images" ]; then
+    with=$build/python/venv/bin/python
+    "$with" -c 'import quarry, PIL' 2>/dev/null || with=
+    step "examples${with:+, in Python too}" python3 tests/integration/check_examples.py "$build" "$shared" $with
+  else
+    skip "examples" "there is no $shared/models or $shared/images (set QUARRY_SHARED)"
+  fi
+}
 installed_tree() {  # a program outside the tree, built against what `meson install` put somewhere
   prefix=$build/prefix
   rm -rf "$prefix" && DESTDIR="$prefix" meson install -C "$build" --quiet &&
@@ -184,8 +222,8 @@ debian_packages() {
   tools/make_deb.sh --build "$build" "$build/deb" && python3 tests/integration/check_packages.py "$build/deb" "$root"
 }
 static_build() {
-  # The libraries, built quickly: no more than what programs outside the tree are linked with.
-  configure "$build-static" -Ddefault_library=static -Dstatic_backends=cpu,cpu-reference,gpu,htp -Doptimization=0 -Ddebug=false -Dtests=false -Db_pch=false "-Dkernel_isas=$isas" &&
+  # No more than what programs outside the tree are linked with, and with the options of the release build: ccache has the most of it.
+  configure "$build-static" --buildtype=release -Dwerror=true -Ddefault_library=static -Dstatic_backends=cpu,cpu-reference,gpu,htp -Dtests=false "-Dkernel_isas=$isas" &&
     make_in "$build-static" runtime/libquarry.a prepare/libquarry-prepare.a quantize/libquarry-quantize.a &&
     "$quarry" compile models/digits/digits.onnx -o "$build-static/digits.qrm" >/dev/null || return 1
   if libraries=$(qnn_libraries); then
@@ -212,15 +250,10 @@ if [ $failed -gt 0 ]; then
   echo "$passed passed, $failed failed, $skipped skipped"
   exit 1
 fi
-step "tests of the release build" meson_tests "$build" $([ -n "$all" ] || echo --no-suite oclgrind)
+step "tests of the release build" meson_tests "$build" $([ -n "$all" ] || echo --no-suite long)
 if [ -d /usr/share/libonnx-testdata/data ]; then
   step "ONNX's backend tests, Debian's release, on cpu-reference" conform debian cpu-reference 1000 /usr/share/libonnx-testdata/data
   step "ONNX's backend tests, Debian's release, on cpu" conform debian cpu 1000 /usr/share/libonnx-testdata/data
-  if has_opencl; then
-    step "ONNX's node tests, Debian's release, on gpu" gpu_conform debian 840 -O gpu.tail=host --constant-inputs /usr/share/libonnx-testdata/data/node
-  else
-    skip "ONNX's node tests, Debian's release, on gpu" "there is no OpenCL device here (pocl-opencl-icd makes one of the processor)"
-  fi
 else
   skip "ONNX's backend tests, Debian's release" "libonnx-testdata is not installed"
 fi
@@ -232,9 +265,9 @@ if [ -n "$models" ]; then
     fi
     newest_onnx_and_qnn || echo "   without ONNX Runtime's QNN provider to compare with: $(tail -n 1 "$build/pip.log" 2>/dev/null)"
   fi
-  beside htp_steps
+  beside device_steps
+  beside bindings_steps
   if [ -d "$shared/models" ]; then
-    step "real models, on cpu-reference" conform models cpu-reference 24 "$shared/models"
     step "real models, on cpu through .qrm containers" conform models-qrm cpu 24 --compiled "$shared/models"
   else
     skip "real models" "there is no $shared/models (set QUARRY_SHARED)"
@@ -244,23 +277,6 @@ if [ -n "$models" ]; then
   done
   step "docs made from tables are up to date" python3 tools/generate_docs.py --check "$quarry"
   step "bindings: what is made from the headers is up to date" python3 tools/generate_bindings.py --check
-  if bindings_prefix; then
-    docs_python="$build/python/venv/bin/python"
-    binding "bindings: Python, from its wheel in a fresh venv" python3 bindings/python/check.py "$prefix" "$build/python" ${all:+--all}
-    binding "bindings: Rust" python3 bindings/rust/check.py "$prefix" "$build/rust"
-    binding "bindings: Go" python3 bindings/go/check.py "$prefix"
-    [ -x "$docs_python" ] && "$docs_python" -c 'import quarry' 2>/dev/null || docs_python=
-    step "docs: the code in them" python3 tests/integration/check_docs_code.py "$prefix" "$build/docs-code" ${docs_python:+--python "$docs_python"}
-  else
-    skip "bindings of other languages" "the tree cannot be installed into $prefix"
-  fi
-  if [ -d "$shared/models" ] && [ -d "$shared/images" ]; then
-    with=$build/python/venv/bin/python
-    "$with" -c 'import quarry, PIL' 2>/dev/null || with=
-    step "examples${with:+, in Python too}" python3 tests/integration/check_examples.py "$build" "$shared" $with
-  else
-    skip "examples" "there is no $shared/models or $shared/images (set QUARRY_SHARED)"
-  fi
 fi
 if [ -n "$all" ]; then
   binding "docs: the site and its links" tools/docs.sh "$build/docs"
@@ -277,10 +293,9 @@ if [ -n "$all" ]; then
     skip "ONNX's backend tests, newest package" "the onnx package cannot be installed here: $(tail -n 1 "$build/pip.log" 2>/dev/null)"
   fi
   if [ -d "$shared/models" ]; then
+    step "real models, on cpu-reference" conform models cpu-reference 24 "$shared/models"
     step "real models, on cpu-reference through .qrm containers" conform models-qrm cpu-reference 24 --compiled "$shared/models"
     step "real models, on cpu" conform models cpu 24 "$shared/models"
-    # A model of f16 differs by steps of f16: its tensors are stored so between kernels.
-    ! has_opencl || step "real models, on gpu" gpu_conform models 22 -O gpu.tail=host --range-floor 0.002 "$shared/models"
   fi
   install_packages browser || echo "   Chromium cannot be installed"
   binding "quarry view, in Chromium" python3 tests/integration/check_page.py "$build" "$shared"

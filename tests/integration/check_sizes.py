@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """Sizes against tests/tidy/budgets.txt: a release build, and what an app takes of it for one instruction set: the cpu plugin alone, and bindings/c/hello.c linked
-statically with the cpu backend and without ONNX. That program runs a container, too: what is small must work.
+statically with the cpu backend and without ONNX, of a build for size. That program runs a container, too: what is small must work.
 
 check_sizes.py BUILD_DIR SOURCE_ROOT WORK_DIR CONTAINER   (BUILD_DIR: a release build with all instruction sets)
+
+Builds in WORK_DIR-plugin (beside BUILD_DIR and with its options: ccache has most of it) and WORK_DIR-static.
 """
 import glob
 import os
@@ -21,15 +23,15 @@ def run(*command, **more):
     return done.stdout
 
 
-def configured(folder, *options):
+def configured(folder, build_type, *options):
     if not os.path.exists(os.path.join(folder, "build.ninja")):
-        run("meson", "setup", folder, root, "--buildtype=release", "-Dprepare=false", "-Dtests=false", f"-Dkernel_isas={ISA}", *options)
+        run("meson", "setup", folder, root, "--buildtype=" + build_type, "-Dwerror=true", "-Dprepare=false", "-Dtests=false", f"-Dkernel_isas={ISA}", *options)
     return folder
 
 
-shared = configured(f"{work}/plugin")
+shared = configured(f"{work}-plugin", "release")
 run("ninja", "-C", shared, "backends/cpu/quarry-backend-cpu.so")
-static = configured(f"{work}/static", "-Ddefault_library=static", "-Dstatic_backends=cpu")
+static = configured(f"{work}-static", "minsize", "-Ddebug=false", "-Ddefault_library=static", "-Dstatic_backends=cpu")
 run("ninja", "-C", static, "runtime/libquarry.a")
 destdir = f"{work}/installed"
 shutil.rmtree(destdir, ignore_errors=True)
@@ -37,7 +39,7 @@ run("meson", "install", "-C", static, "--no-rebuild", "--tags", "devel", "--dest
 environment = dict(os.environ, PKG_CONFIG_PATH=os.path.dirname(glob.glob(destdir + "/**/quarry.pc", recursive=True)[0]), PKG_CONFIG_SYSROOT_DIR=destdir)
 flags = run("pkg-config", "--static", "--cflags", "--libs", "quarry", env=environment).split()
 hello = f"{work}/hello"
-run("cc", "-std=c99", "-Os", f"{root}/bindings/c/hello.c", "-o", hello, *flags, "-Wl,--gc-sections")
+run("cc", "-std=c99", "-Os", f"{root}/bindings/c/hello.c", "-o", hello, *flags, "-Wl,--gc-sections", "-Wl,-z,pack-relative-relocs")
 if ISA in open("/proc/cpuinfo", encoding="utf-8").read():
     told = run(hello, container, "cpu")
     if "f32, 40 bytes" not in told:

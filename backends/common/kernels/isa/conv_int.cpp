@@ -71,26 +71,10 @@ __attribute__((noinline)) void run_tile(const Tile &t) noexcept {
   for (int r = 0; r < R; ++r) QR_UNROLL for (int v = 0; v < V; ++v) store(sums + (r * V + v) * kLanes, acc[r][v]);
 }
 
-template <class Kind, int V>
-QR_INLINE void run_rows(const Tile &t, int rows) noexcept {
-  static_assert(kIntRows == 6);
-  switch (rows) {
-    case 1: return run_tile<Kind, 1, V>(t);
-    case 2: return run_tile<Kind, 2, V>(t);
-    case 3: return run_tile<Kind, 3, V>(t);
-    case 4: return run_tile<Kind, 4, V>(t);
-    case 5: return run_tile<Kind, 5, V>(t);
-    default: return run_tile<Kind, 6, V>(t);
-  }
-}
 template <class Kind>
 void run_vectors(const Tile &t, int rows, int vectors) noexcept {
-  if (vectors == 1) return run_rows<Kind, 1>(t, rows);
-  if constexpr (kF32Panel >= 3) {
-    if (vectors == 3) return run_rows<Kind, 3>(t, rows);
-    if (vectors == 4) return run_rows<Kind, 4>(t, rows);
-  }
-  return run_rows<Kind, 2>(t, rows);
+  choose_tile(
+      rows, vectors, [&]<int R, int V>() __attribute__((always_inline)) { run_tile<Kind, R, V>(t); });
 }
 using RunVectors = void (*)(const Tile &t, int rows, int vectors) noexcept;
 

@@ -94,4 +94,27 @@ QR_INLINE void multiply(const std::byte *rows, std::int64_t row_bytes, const typ
   multiply<Kind>(rows, row_bytes, w, steps, acc, [] {});
 }
 
+// The tile of each shape: tile<R, V>() of 1 to kIntRows rows by the vectors of a panel.
+template <int V, class Tile>
+QR_INLINE void choose_rows(std::int64_t rows, const Tile &tile) noexcept {
+  static_assert(kIntRows == 6);
+  switch (rows) {
+    case 1: return tile.template operator()<1, V>();
+    case 2: return tile.template operator()<2, V>();
+    case 3: return tile.template operator()<3, V>();
+    case 4: return tile.template operator()<4, V>();
+    case 5: return tile.template operator()<5, V>();
+    default: return tile.template operator()<6, V>();
+  }
+}
+template <class Tile>
+QR_INLINE void choose_tile(std::int64_t rows, int vectors, const Tile &tile) noexcept {
+  if (vectors == 1) return choose_rows<1>(rows, tile);
+  if constexpr (kF32Panel >= 3) {
+    if (vectors == 3) return choose_rows<3>(rows, tile);
+    if (vectors == 4) return choose_rows<4>(rows, tile);
+  }
+  return choose_rows<2>(rows, tile);
+}
+
 }  // namespace quarry::kernels::QR_ISA
