@@ -108,6 +108,16 @@ Bytes values_for(DType dtype, std::size_t count, Random &random, ElementOp op) {
   }
 }
 
+// A zero has the sign that the reference's has: sinh(-0) is -0, sinh(0) is 0.
+template <class T>
+void same_zeros(const std::string &what, const Bytes &found, const Bytes &expected) {
+  const auto a = values_of<T>(found), b = values_of<T>(expected);
+  for (std::size_t i = 0; i < a.size(); ++i)
+    if (a[i] == 0 && b[i] == 0 && std::signbit(a[i]) != std::signbit(b[i]))
+      throw std::runtime_error(what + ": found " + (std::signbit(a[i]) ? "-0" : "0") +
+                               ", expected a zero of the other sign");
+}
+
 void one_case(const Isa &isa, const Meaning &meaning, DType dtype, const Shape &dims, std::vector<Shape> shapes,
               Random &random) {
   Elements p;
@@ -158,6 +168,8 @@ void one_case(const Isa &isa, const Meaning &meaning, DType dtype, const Shape &
     expected = reference(node, inputs)[0].data;
   }
   const std::string what = "op " + std::to_string(static_cast<int>(meaning.op)) + " of " + dtype_name(dtype);
+  if (dtype == DType::F32 && !gives_truth(meaning.op)) same_zeros<float>(what, found, expected);
+  if (dtype == DType::F64 && !gives_truth(meaning.op)) same_zeros<double>(what, found, expected);
   if (dtype == DType::F64 && meaning.op >= ElementOp::Softsign) {
     const auto a = values_of<double>(found), b = values_of<double>(expected);
     for (std::size_t i = 0; i < a.size(); ++i)

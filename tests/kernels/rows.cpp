@@ -97,6 +97,30 @@ void test_layer_norm(const Isa &isa) {
       expected = activated(p.act, std::move(expected));
       expect_close("layer norm", values_of<float>(found[0]), expected, 2e-5f, 1e-5f);
     }
+  // Elements that differ by nothing, or by little beside their mean: what is left of a mean that was rounded would be
+  // all of the result.
+  for (const float mean : {0.1f, 3.3f, 1000.1f, 1e6f})
+    for (const float range : {0.0f, 1.0f})
+      for (const std::int64_t cols : {std::int64_t{7}, std::int64_t{192}, std::int64_t{1000}, std::int64_t{4099}}) {
+        LayerNormF32 q;
+        q.rows = 2, q.cols = cols, q.epsilon = 1e-5f, q.plain = 1;
+        const auto count = static_cast<std::size_t>(2 * cols);
+        std::vector<float> x(count);
+        for (float &v : x) v = mean + (range > 0 ? random.real(-range, range) : 0);
+        const auto found = values_of<float>(run(isa, Kernel::LayerNormF32, &q, {in(x), out(count * 4)})[0]);
+        std::vector<float> expected(count);
+        for (std::size_t row = 0; row < 2; ++row) {
+          const std::span<const float> line(x.data() + row * count / 2, count / 2);
+          double sum = 0, squares = 0;
+          for (const float v : line) sum += v;
+          const double middle = sum / static_cast<double>(cols);
+          for (const float v : line) squares += (v - middle) * (v - middle);
+          const double factor = 1 / std::sqrt(squares / static_cast<double>(cols) + static_cast<double>(q.epsilon));
+          for (std::size_t i = 0; i < line.size(); ++i)
+            expected[row * count / 2 + i] = static_cast<float>((line[i] - middle) * factor);
+        }
+        expect_close("layer norm about " + std::to_string(mean), found, expected, 2e-5f, 1e-5f);
+      }
   LayerNormF32 p;
   refuse(isa, Kernel::LayerNormF32, p, "a flag of 2", [](auto &q) { q.has_beta = 2; });
   refuse(isa, Kernel::LayerNormF32, p, "an offset without a factor", [](auto &q) { q.plain = q.has_beta = 1; });

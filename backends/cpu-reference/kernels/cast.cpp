@@ -24,6 +24,14 @@ float to_odd(double value) noexcept {
   return std::bit_cast<float>(bits | 1u);
 }
 
+// An integer as f64, rounded to odd: of 54 bits and more the lowest 11 become one that tells whether any was set.
+template <class T>
+double to_double_odd(T value) noexcept {
+  constexpr T kLow = (1 << 11) - 1, kExact = T{1} << 53;
+  const bool fits = value <= kExact && (std::is_unsigned_v<T> || value >= -kExact);
+  return static_cast<double>(fits ? value : (value & ~kLow) | ((value & kLow) != 0 ? kLow + 1 : 0));
+}
+
 // The integer part, saturated to 64 bits; NaN is 0. `is_unsigned`: to u64, as bits.
 std::int64_t to_integer(double value, bool is_unsigned) noexcept {
   if (value != value) return 0;
@@ -91,9 +99,14 @@ void store(Chunk &chunk, DType source, const Target &target, const View &out, st
     else if (from_unsigned) std::copy_n(reinterpret_cast<const std::uint64_t *>(chunk.integers), chunk.size, to);
     else std::copy_n(chunk.integers, chunk.size, to);
   } else if (is_float(target.dtype)) {
-    if (from_unsigned) std::copy_n(reinterpret_cast<const std::uint64_t *>(chunk.integers), chunk.size, chunk.reals);
-    else if (!from_real) std::copy_n(chunk.integers, chunk.size, chunk.reals);
-    if (target.dtype == DType::F64) std::copy_n(chunk.reals, chunk.size, out.as<double>() + at);
+    const bool whole = target.dtype == DType::F64;  // else they are rounded once more
+    const auto each = [&](const auto *from) {
+      for (std::int64_t i = 0; i < chunk.size; ++i)
+        chunk.reals[i] = whole ? static_cast<double>(from[i]) : to_double_odd(from[i]);
+    };
+    if (from_unsigned) each(reinterpret_cast<const std::uint64_t *>(chunk.integers));
+    else if (!from_real) each(chunk.integers);
+    if (whole) std::copy_n(chunk.reals, chunk.size, out.as<double>() + at);
     else store_small_floats(chunk, target, out.as<char>() + at * out.width);
   } else {
     if (from_real)

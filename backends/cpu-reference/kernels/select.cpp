@@ -218,7 +218,10 @@ std::int64_t count_nonzero(const View &in, Bits mask) {
 }
 template <class Bits>
 void list_nonzero(const View &in, Bits mask, std::int64_t found, std::int64_t *to) {
-  if (in.rank == 0) return;  // one column of no rows
+  if (in.rank == 0) {  // numpy takes a scalar for a list of one
+    *to = 0;
+    return;
+  }
   const Bits *data = in.as<const Bits>();
   const std::uint32_t last = in.rank - 1;
   const std::int64_t length = in.dims[last];
@@ -242,7 +245,7 @@ Status kernel_non_zero(Context &context) {
   dispatch<std::uint8_t, std::uint16_t, std::uint32_t, std::uint64_t>(bits, [&](auto tag) {
     using Bits = decltype(tag);
     const Bits all = std::numeric_limits<Bits>::max(), mask = is_float(in.dtype) ? all >> 1 : all;
-    const std::int64_t found = count_nonzero(in, mask), dims[] = {in.rank, found};
+    const std::int64_t found = count_nonzero(in, mask), dims[] = {std::max<std::int64_t>(in.rank, 1), found};
     View *out;
     status = make_output(context, 0, dims, 2, &out);
     if (!status && found != 0) list_nonzero(in, mask, found, out->as<std::int64_t>());

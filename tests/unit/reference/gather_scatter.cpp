@@ -119,6 +119,9 @@ TEST_CASE("non zero") {
   CHECK_EQ(RunOp(Op::NonZero).in<float>({2, 2}, {0, kNan, 1, -0.0F}).text(), "i64 [2,2] 0 1 1 0");
   CHECK_EQ(RunOp(Op::NonZero).in<bool>({3}, {false, false, false}).text(), "i64 [1,0]");
   CHECK_EQ(RunOp(Op::NonZero).in<float>({0, 2}, {}).text(), "i64 [2,0]");
+  // As numpy has it: a scalar is a list of one.
+  CHECK_EQ(RunOp(Op::NonZero).in<float>({}, {2}).text(), "i64 [1,1] 0");
+  CHECK_EQ(RunOp(Op::NonZero).in<float>({}, {0}).text(), "i64 [1,0]");
 }
 
 TEST_CASE("unique") {

@@ -55,6 +55,14 @@ TEST_CASE("casts between integers drop bits") {
   CHECK_EQ(cast_to(DType::Bool).in<float>({4}, {0, -0.0f, 0.1f, kNan}).text(), "bool [4] 0 0 1 1");
 }
 
+// 2^62 + 2^54 + 1 is just more than half way from 2^62 to the next bf16: rounded to f64 on the way it would be half
+// way, and go back to 2^62.
+TEST_CASE("casts from integers round once") {
+  const i64 value = (i64{1} << 62) + (i64{1} << 54) + 1;
+  CHECK_EQ(cast_to(DType::BF16).in<i64>({2}, {value, -value}).text(), "bf16 [2] 81 5e 81 de");
+  CHECK_EQ(cast_to(DType::BF16).in<u64>({1}, {static_cast<u64>(value)}).text(), "bf16 [1] 81 5e");
+}
+
 TEST_CASE("casts of reals") {
   CHECK_EQ(cast_to(DType::I64).in<float>({5}, {1.9f, -1.9f, 1e30f, -1e30f, kNan}).text(),
            "i64 [5] 1 -1 9223372036854775807 -9223372036854775808 0");

@@ -178,6 +178,17 @@ constexpr bool is_short_integer(DType dtype) noexcept {
   return dtype == DType::I32 || dtype == DType::I16 || dtype == DType::U16 || dtype == DType::I8 || dtype == DType::U8;
 }
 
+// As f64, rounded to odd: of 54 bits and more the lowest 11 become one that tells whether any was set.
+QR_INLINE double to_double_odd(std::int64_t value) noexcept {
+  constexpr std::int64_t kLow = (1 << 11) - 1;
+  const bool fits = static_cast<std::uint64_t>(value) + (std::uint64_t{1} << 53) <= std::uint64_t{1} << 54;
+  return static_cast<double>(fits ? value : (value & ~kLow) | ((value & kLow) != 0 ? kLow + 1 : 0));
+}
+template <class T>
+QR_INLINE double to_double_odd(T value) noexcept {
+  return static_cast<double>(value);  // exact
+}
+
 template <class From>
 void store_floats(const From *from, DType dtype, std::byte *to, int count) noexcept {
   switch (dtype) {
@@ -197,7 +208,7 @@ void store_floats(const From *from, DType dtype, std::byte *to, int count) noexc
   const float *shorter = values;
   if constexpr (__is_same(From, float)) shorter = from;
   else
-    for (int i = 0; i < count; ++i) values[i] = to_odd(static_cast<double>(from[i]));
+    for (int i = 0; i < count; ++i) values[i] = to_odd(to_double_odd(from[i]));
   if (dtype == DType::F16) narrow_f16(shorter, to, count);
   else
     for (int i = 0; i < count; ++i) put<std::uint16_t>(to, i, f32_to_bf16(shorter[i]));

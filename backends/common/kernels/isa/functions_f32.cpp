@@ -54,13 +54,13 @@ QR_INLINE VecF wave(VecF x) noexcept {
   const Quadrant q = quadrant(x);
   const VecI odd = (q.n & splat(1)) == splat(1);
   if constexpr (op == ElementOp::Tan) {
-    return nan_of(x, odd ? -(q.cosine / q.sine) : q.sine / q.cosine);
+    const VecF y = odd ? -(q.cosine / q.sine) : q.sine / q.cosine;
+    return nan_of(x, x == VecF{} ? x : y);  // the sign of zero stays
   } else {
     const VecI turn = op == ElementOp::Sin ? q.n : q.n + splat(1);  // cos(x) = sin(x + pi / 2)
     const VecI use_cosine = op == ElementOp::Sin ? odd : ~odd;
     const VecF value = use_cosine ? q.cosine : q.sine;
     const VecF y = of_bits(bits_of(value) ^ ((turn & splat(2)) << 30));
-    // The sign of zero stays.
     return nan_of(x, op == ElementOp::Sin ? (x == VecF{} ? x : y) : y);
   }
 }
@@ -70,7 +70,7 @@ QR_INLINE VecF sinh(VecF x) noexcept {
   const VecF small = -m * (m + splat(2.0f)) / (splat(2.0f) * (m + splat(1.0f)));
   const VecF half = exp(t * splat(0.5f));
   const VecF large = fma(splat(0.5f) * half, half, splat(-0.5f) / half / half);
-  return with_sign_of(t < splat(2.0f) ? small : nan_of(x, large), x);
+  return with_sign_of(abs(t < splat(2.0f) ? small : nan_of(x, large)), x);
 }
 QR_INLINE VecF cosh(VecF x) noexcept {
   const VecF half = exp(abs(x) * splat(0.5f));
@@ -141,7 +141,7 @@ void function_row(ElementOp op, float a, float b, const float *x, float *y, std:
   switch (op) {
     case ElementOp::Softsign: return map(x, y, count, [=](VecF v) { return v / (one + abs(v)); });
     case ElementOp::Selu:
-      return map(x, y, count, [=](VecF v) { return vb * (v > zero ? v : va * expm1_of_negative(min(zero, v))); });
+      return map(x, y, count, [=](VecF v) { return vb * (v < zero ? va * expm1_of_negative(min(zero, v)) : v); });
     case ElementOp::Celu:
       return map(x, y, count, [=](VecF v) { return v < zero ? va * expm1_of_negative(min(zero, v / va)) : v; });
     case ElementOp::ThresholdedRelu: return map(x, y, count, [=](VecF v) { return v > va ? v : zero; });

@@ -28,7 +28,8 @@ QR_INLINE VecD wave(VecD x) noexcept {
   const VecD sine = w.sine, cosine = w.cosine;
   const VecL turns = w.turns, odd = (turns & splat(std::int64_t{1})) == splat(std::int64_t{1});
   if constexpr (op == ElementOp::Tan) {
-    return nan_of(x, odd ? -(cosine / sine) : sine / cosine);
+    const VecD y = odd ? -(cosine / sine) : sine / cosine;
+    return nan_of(x, x == VecD{} ? x : y);  // the sign of zero stays
   } else {
     const VecL turn = op == ElementOp::Sin ? turns : turns + splat(std::int64_t{1});  // cos(x) = sin(x + pi / 2)
     const VecL use_cosine = op == ElementOp::Sin ? odd : ~odd;
@@ -43,7 +44,7 @@ QR_INLINE VecD sinh(VecD x) noexcept {
   const VecD small = -m * (m + splat(2.0)) / (splat(2.0) * (m + splat(1.0)));
   const VecD half = exp(t * splat(0.5));
   const VecD large = fma(splat(0.5) * half, half, splat(-0.5) / half / half);
-  return with_sign_of(t < splat(2.0) ? small : nan_of(x, large), x);
+  return with_sign_of(abs(t < splat(2.0) ? small : nan_of(x, large)), x);
 }
 QR_INLINE VecD cosh(VecD x) noexcept {
   const VecD half = exp(abs(x) * splat(0.5));

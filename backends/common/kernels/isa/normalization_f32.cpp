@@ -48,6 +48,31 @@ QR_INLINE float sum_of(std::int64_t n, Term &&term) noexcept {
   return sum(total);
 }
 
+// The sum of term(i, lanes) over a row, and that of its squares.
+struct Moments {
+  float sum, squares;
+};
+template <class Term>
+QR_INLINE Moments moments_of(std::int64_t n, Term &&term) noexcept {
+  VecF sums{}, squares{};
+  for (std::int64_t begin = 0; begin < n; begin += kBlock) {
+    const std::int64_t end = min_of(n, begin + kBlock);
+    VecF first[4]{}, second[4]{};
+    const auto take = [&](int k, VecF v) __attribute__((always_inline)) {
+      first[k] += v;
+      second[k] = fma(v, v, second[k]);
+    };
+    std::int64_t i = begin;
+    for (; i + 4 * kLanes <= end; i += 4 * kLanes)
+      QR_UNROLL for (int k = 0; k < 4; ++k) take(k, term(i + k * kLanes, kLanes));
+    for (; i + kLanes <= end; i += kLanes) take(0, term(i, kLanes));
+    if (i < end) take(1, term(i, static_cast<int>(end - i)));
+    sums += (first[0] + first[1]) + (first[2] + first[3]);
+    squares += (second[0] + second[1]) + (second[2] + second[3]);
+  }
+  return {sum(sums), sum(squares)};
+}
+
 // A few rows step by step, so that none waits for the sum of its own lanes.
 constexpr std::int64_t kSoftmaxRows = 16;     // at least the lanes of a vector
 constexpr std::int64_t kSoftmaxBlock = 4096;  // elements that stay in the first cache
@@ -159,38 +184,42 @@ struct LayerNormRow {
             const VecF v = value(at, lanes);
             return v * v;
           });
-      return finish(keep ? s : x, y, 0, squares / count);
+      return finish(keep ? s : x, y, 0, 0, squares / count);
     }
     const float mean = sum_of(n, value) / count;
     const float *const from = keep ? s : x;
     const VecF center = splat(mean);
-    const float squares = sum_of(
+    const Moments moments = moments_of(
         n, [=](std::int64_t at, int lanes) __attribute__((always_inline)) {
-          VecF d = load_lanes(from + at, lanes) - center;
-          if (lanes != kLanes) d = select(first_lanes(lanes), d, VecF{});
-          return d * d;
+          const VecF d = load_lanes(from + at, lanes) - center;
+          return lanes == kLanes ? d : select(first_lanes(lanes), d, VecF{});
         });
-    finish(from, y, mean, squares / count);
+    // A float lies beside the true mean by its own rounding, which is much where elements differ by little: the mean of
+    // the differences says by how much.
+    const float rest = moments.sum / count, variance = moments.squares / count - rest * rest;
+    finish(from, y, mean, rest, variance < 0 ? 0 : variance);
   }
 
-  void finish(const float *from, float *y, float mean_, float variance) const noexcept {
-    const VecF mean = splat(mean_), inverse = splat(1.0f / __builtin_sqrtf(variance + p.epsilon));
+  // Of elements whose mean is mean_ + rest.
+  void finish(const float *from, float *y, float mean_, float rest, float variance) const noexcept {
+    const float factor = 1.0f / __builtin_sqrtf(variance + p.epsilon);
+    const VecF mean = splat(mean_), inverse = splat(factor), shift = splat(-(rest * factor));
     if (beta) {
       for_vectors(
           0, p.cols, [&](std::int64_t at, int lanes) __attribute__((always_inline)) {
-            const VecF v = (load_lanes(from + at, lanes) - mean) * inverse;
+            const VecF v = fma(load_lanes(from + at, lanes) - mean, inverse, shift);
             store_lanes(y + at, clamp(fma(v, load_lanes(gamma + at, lanes), load_lanes(beta + at, lanes)), low, high),
                         lanes);
           });
     } else if (!gamma) {
       for_vectors(
           0, p.cols, [&](std::int64_t at, int lanes) __attribute__((always_inline)) {
-            store_lanes(y + at, clamp((load_lanes(from + at, lanes) - mean) * inverse, low, high), lanes);
+            store_lanes(y + at, clamp(fma(load_lanes(from + at, lanes) - mean, inverse, shift), low, high), lanes);
           });
     } else {
       for_vectors(
           0, p.cols, [&](std::int64_t at, int lanes) __attribute__((always_inline)) {
-            const VecF v = (load_lanes(from + at, lanes) - mean) * inverse;
+            const VecF v = fma(load_lanes(from + at, lanes) - mean, inverse, shift);
             store_lanes(y + at, clamp(v * load_lanes(gamma + at, lanes), low, high), lanes);
           });
     }
