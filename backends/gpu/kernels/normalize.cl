@@ -10,7 +10,8 @@ __kernel GROUP void KERNEL(ARGUMENTS) {
 #endif
   COORDINATES
   const int x = AT0, y = ATY, scale = AT1, bias = AT2;
-  T0 mean = 0, spread = 0;
+  // rest: what is left of a mean that was rounded, which is much where elements differ by little.
+  T0 mean = 0, spread = 0, rest = 0;
 #if HOW == 0
   for (int i = lane; i < LENGTH; i += LANES) mean += LOAD0(x + i);
 #if LANES > 1
@@ -21,13 +22,24 @@ __kernel GROUP void KERNEL(ARGUMENTS) {
   for (int i = lane; i < LENGTH; i += LANES) {
     const T0 d = LOAD0(x + i) - mean;
     spread += d * d;
+    rest += d;
   }
 #if LANES > 1
   TOGETHER(parts, spread, parts[lane] + parts[lane + s])
 #endif
-  const T0 factor = 1 / sqrt(spread / LENGTH + as_float(EPSILON));
+#if HOW == 0
+#if LANES > 1
+  TOGETHER(parts, rest, parts[lane] + parts[lane + s])
+#endif
+  rest /= LENGTH;
+  const T0 variance = max(spread / LENGTH - rest * rest, (T0)0);
+#else
+  rest = 0;
+  const T0 variance = spread / LENGTH;
+#endif
+  const T0 factor = 1 / sqrt(variance + as_float(EPSILON));
   for (int i = lane; i < LENGTH; i += LANES) {
     const int p = i / PIECE;
-    STORE(y + i, (LOAD0(x + i) - mean) * factor * LOAD1(scale + p * SCALE_STEP) + LOAD2(bias + p * BIAS_STEP));
+    STORE(y + i, ((LOAD0(x + i) - mean) - rest) * factor * LOAD1(scale + p * SCALE_STEP) + LOAD2(bias + p * BIAS_STEP));
   }
 }

@@ -171,6 +171,7 @@ Status quantize(Writer &w, Lowering &l, const qir::Node &node) {
   std::uint32_t scale, r = w(0);
   QR_RETURN_IF_ERROR(operand_along(w, l, node, 1, &scale));
   r = code.add(Element::Round, code.add(Element::Div, r, scale));
+  r = code.select(Number::Float, code.add(Element::IsNaN, r), code.constant(Number::Float, 0), r);  // the zero point
   if (w.has(2)) {
     std::uint32_t zero;
     QR_RETURN_IF_ERROR(operand_along(w, l, node, 2, &zero));

@@ -220,6 +220,13 @@ TEST_CASE("reductions, lines and norms") {
              q.node(Op::RMSNormalization, {q.input({2, length}), q.input({length})}),
              q.node(Op::InstanceNormalization, {q.input({2, 3, length}), q.input({3}), q.input({3})})});
     cases.same(q, "norms of long lines");
+    // Lines of equal elements: what is left of a mean that was rounded would be all of the result.
+    Pieces equal;
+    const i32 line = equal.node(
+        Op::Mul, {equal.input({3, 1}), equal.constant<float>(DType::F32, {1, length},
+                                                             std::vector<float>(static_cast<std::size_t>(length), 1))});
+    equal.gives({equal.node(Op::LayerNormalization, {line, equal.input({length})})});
+    cases.same(equal, "LayerNormalization of equal elements");
   }
   Pieces layer;
   layer.gives({layer.node(Op::LayerNormalization, {layer.input({3, 5, 7}), layer.input({7}), layer.input({7})})});
@@ -315,6 +322,10 @@ TEST_CASE("what moves elements") {
   tuples.gives({tuples.node(
       Op::GatherND, {tuples.input({3, 4, 5}), tuples.constant<std::int64_t>(DType::I64, {2, 2}, {0, 3, -1, 1})})});
   cases.same(tuples, "GatherND");
+  Pieces steps;  // NaN becomes the zero point
+  steps.gives({steps.node(Op::QuantizeLinear, {steps.input({65}), steps.scalar(0.1f),
+                                               steps.constant<std::uint8_t>(DType::U8, {}, {128})})});
+  cases.same(steps, "QuantizeLinear", true);
   for (const std::size_t which : {0u, 1u, 2u}) {
     Pieces p;
     qir::Node &node = p.graph.nodes.emplace_back();
