@@ -302,12 +302,10 @@ if [ -n "$all" ]; then
   step "installed tree: pkg-config, find_package" installed_tree
   step "as a subproject of another project" subproject
   binding "Debian packages, in a clean root" debian_packages
-  joined
   step "static build" static_build
   if [ "$(uname -m)" = x86_64 ]; then step "sizes against their budgets" sizes; else skip "sizes against their budgets" "budgets are those of x86-64"; fi
   step "static build of cpu-reference alone" static_reference
 fi
-[ -z "$models" ] || [ -n "$all" ] || joined
 # -O1, names of functions without line numbers (-g1 has those), traps in place of messages (the address sanitizer shows where a trap was met), and not three checks of
 # -fsanitize=undefined: a null or overrun pointer is caught where it is used, and no base class of ours is cast down. Each halves the time to compile. Large
 # functions call the address sanitizer and do not have its checks in them: a tile of a product takes 41 seconds to compile, and not 109.
@@ -329,6 +327,7 @@ fi
 if [ -n "$all" ]; then
   step "aarch64: cross-built, kernels under qemu" tools/test_aarch64.sh "$build-aarch64"
 fi
+[ -z "$models" ] || joined
 [ -z "$failures" ] || echo "failed steps:$failures"
 seconds=$(($(date +%s) - begun))
 echo "$((seconds / 60)) min $((seconds % 60)) s"
