@@ -6,7 +6,8 @@
 #                                  models of $QUARRY_SHARED (default ../shared) where they are, the program, bindings and htp (about 12 minutes on two cores,
 #                                  about 7 after tools/demo.sh)
 #   tools/test.sh --all            that for all instruction sets, the tests that take minutes (the suite `long`: kernels of gpu), the builds with
-#                                  the address, undefined-behaviour and thread sanitizers, the static builds, aarch64, an installed tree, the tests of ONNX's newest package, everything through containers too, sizes against their budgets (less than an hour)
+#                                  the address, undefined-behaviour and thread sanitizers, the static builds, aarch64, an installed tree, the tests of ONNX's
+#                                  newest package, everything through containers too, sizes against their budgets (less than an hour)
 #   tools/test.sh --no-sanitizers  --all without the builds with sanitizers
 #   tools/test.sh --quick          the release build, its tests and ONNX's tests of Debian's release
 #   tools/test.sh --avx512         the same, and the kernels for AVX-512 with its instructions emulated: after changes to backends/common/kernels
