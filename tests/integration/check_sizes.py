@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Sizes against tests/tidy/budgets.txt: a release build, and what an app takes of it for one instruction set: the cpu plugin alone, and bindings/c/hello.c linked
-statically with the cpu backend and without ONNX, of a build for size. That program runs a container, too: what is small must work.
+statically with the cpu backend and without ONNX, of a release build and of one for size. That program runs a container, too: what is small must work.
 
 check_sizes.py BUILD_DIR SOURCE_ROOT WORK_DIR CONTAINER   (BUILD_DIR: a release build with all instruction sets)
 
-Builds in WORK_DIR-plugin (beside BUILD_DIR and with its options: ccache has most of it) and WORK_DIR-static.
+Builds in WORK_DIR-plugin, WORK_DIR-static (beside BUILD_DIR and with its options: ccache has most of them) and WORK_DIR-small.
 """
 import glob
 import os
@@ -31,18 +31,24 @@ def configured(folder, build_type, *options):
 
 shared = configured(f"{work}-plugin", "release")
 run("ninja", "-C", shared, "backends/cpu/quarry-backend-cpu.so")
-static = configured(f"{work}-static", "minsize", "-Ddebug=false", "-Ddefault_library=static", "-Dstatic_backends=cpu")
-run("ninja", "-C", static, "runtime/libquarry.a")
-destdir = f"{work}/installed"
-shutil.rmtree(destdir, ignore_errors=True)
-run("meson", "install", "-C", static, "--no-rebuild", "--tags", "devel", "--destdir", destdir)
-environment = dict(os.environ, PKG_CONFIG_PATH=os.path.dirname(glob.glob(destdir + "/**/quarry.pc", recursive=True)[0]), PKG_CONFIG_SYSROOT_DIR=destdir)
-flags = run("pkg-config", "--static", "--cflags", "--libs", "quarry", env=environment).split()
-hello = f"{work}/hello"
-run("cc", "-std=c99", "-Os", f"{root}/bindings/c/hello.c", "-o", hello, *flags, "-Wl,--gc-sections", "-Wl,-z,pack-relative-relocs")
-if ISA in open("/proc/cpuinfo", encoding="utf-8").read():
-    told = run(hello, container, "cpu")
-    if "f32, 40 bytes" not in told:
-        sys.exit(f"FAILED: {hello} {container}: found {told!r}, expected ten numbers")
+
+
+def hello(name, build_type):
+    """bindings/c/hello.c, linked with what such a build makes."""
+    static = configured(f"{work}-{name}", build_type, "-Ddebug=false", "-Ddefault_library=static", "-Dstatic_backends=cpu")
+    run("ninja", "-C", static, "runtime/libquarry.a")
+    destdir, program = f"{work}/installed-{name}", f"{work}/hello-{name}"
+    shutil.rmtree(destdir, ignore_errors=True)
+    run("meson", "install", "-C", static, "--no-rebuild", "--tags", "devel", "--destdir", destdir)
+    environment = dict(os.environ, PKG_CONFIG_PATH=os.path.dirname(glob.glob(destdir + "/**/quarry.pc", recursive=True)[0]), PKG_CONFIG_SYSROOT_DIR=destdir)
+    flags = run("pkg-config", "--static", "--cflags", "--libs", "quarry", env=environment).split()
+    run("cc", "-std=c99", "-Os", f"{root}/bindings/c/hello.c", "-o", program, *flags, "-Wl,--gc-sections", "-Wl,-z,pack-relative-relocs")
+    if ISA in open("/proc/cpuinfo", encoding="utf-8").read():
+        told = run(program, container, "cpu")
+        if "f32, 40 bytes" not in told:
+            sys.exit(f"FAILED: {program} {container}: found {told!r}, expected ten numbers")
+    return program
+
+
 print(run("tools/sizes.py", build, "--check", "--top", "12", "--also", f"one-isa/quarry-backend-cpu.so={shared}/backends/cpu/quarry-backend-cpu.so",
-          "--also", f"one-isa/hello={hello}", cwd=root), end="")
+          "--also", f"one-isa/hello={hello('static', 'release')}", "--also", f"one-isa/hello-for-size={hello('small', 'minsize')}", cwd=root), end="")
